@@ -3,6 +3,7 @@
  * gradients. What ranks do with these is sync.h's, and begins while the backward pass goes on. */
 #include <stdlib.h>
 
+#include "host.h"
 #include "train.h"
 
 /* Of a rank's slice of a batch. */
@@ -94,8 +95,24 @@ static tutti_result_t pass(struct training *t, const uint32_t *rows, struct part
 	return TUTTI_OK;
 }
 
-/* The slice of a rank, or of one that it plays, goes through the passes in parts of at most rows_max
- * samples. */
+tutti_result_t host_gradients(struct training *t, struct slice samples, double scale,
+			      struct sums *sums, struct why *why)
+{
+	const uint32_t *rows = t->order + samples.first;
+	size_t done = 0;
+
+	for (;;) { /* also without a sample */
+		const size_t left = samples.count - done, most = t->model.rows_max;
+		const struct part part = { left < most ? left : most, done == 0, left <= most };
+		const tutti_result_t result = pass(t, rows + done, part, scale, sums, why);
+
+		if (result != TUTTI_OK || part.last)
+			return result;
+		done += part.count;
+	}
+}
+
+/* The slice of a rank, or of one that it plays. */
 static tutti_result_t step_of_replica(struct training *t, size_t place, size_t count, int first,
 				      struct why *why)
 {
@@ -107,25 +124,15 @@ static tutti_result_t step_of_replica(struct training *t, size_t place, size_t c
 						worker.count * replicas);
 	const double begun = now_s() - t->team->blocked_s;
 	const struct step step = { mine.count, count, first };
-	const double scale = 1.0 / (double)t->sync->divisor(&step);
-	const uint32_t *rows = t->order + place + mine.first;
 	struct sums sums = { 0 };
-	size_t done = 0;
+	tutti_result_t result = TUTTI_OK;
 
-	while (worker.index >= 0) { /* also without a sample */
-		const size_t left = mine.count - done, most = t->model.rows_max;
-		const struct part part = { left < most ? left : most, done == 0, left <= most };
-		const tutti_result_t result = pass(t, rows + done, part, scale, &sums, why);
-
-		if (result != TUTTI_OK)
-			return result;
-		done += part.count;
-		if (part.last)
-			break;
-	}
-	if (worker.index >= 0)
+	if (worker.index >= 0) {
+		result = host_gradients(t, (struct slice){ place + mine.first, mine.count },
+					1.0 / (double)t->sync->divisor(&step), &sums, why);
 		shares_note(t, mine.count, now_s() - t->team->blocked_s - begun);
-	return t->sync->update(t, &step, why);
+	}
+	return result == TUTTI_OK ? t->sync->update(t, &step, why) : result;
 }
 
 static tutti_result_t host_step(struct training *t, size_t place, size_t count, int first,

@@ -101,7 +101,7 @@ static json_t *weights_json(const struct summary *s)
 {
 	json_t *hashes = json_array();
 
-	for (int r = 0; r < s->ranks; r++) {
+	for (int r = 0; r < s->holders; r++) {
 		char text[17];
 
 		snprintf(text, sizeof(text), "%016" PRIx64, s->accounts[r].weights);
@@ -126,6 +126,19 @@ static json_t *ranks_json(const struct summary *s)
 	return ranks;
 }
 
+/* How many gradients were 0, 1, … updates old; nothing where there are none. */
+static json_t *staleness_json(const struct summary *s)
+{
+	json_t *counts = json_array();
+	int end = STALENESS_MOST + 1;
+
+	while (end > 0 && s->staleness.count[end - 1] == 0)
+		end--;
+	for (int i = 0; i < end; i++)
+		json_array_append_new(counts, json_integer((json_int_t)s->staleness.count[i]));
+	return counts;
+}
+
 tutti_result_t log_end(struct report *report, struct why *why)
 {
 	const struct history *h = &report->history;
@@ -135,7 +148,7 @@ tutti_result_t log_end(struct report *report, struct why *why)
 
 	return write_line(
 		report,
-		json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o}",
+		json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o,s:o}",
 			  "event", "end", "ranks", s->ranks, "test_accuracy",
 			  real_or_null(last->test_accuracy), "train_loss",
 			  real_or_null(last->train_loss), "seconds", s->seconds, "samples_per_s",
@@ -143,6 +156,7 @@ tutti_result_t log_end(struct report *report, struct why *why)
 			  (json_int_t)s->steps_begun, "losses", (int)h->loss_count, "blocked_share",
 			  s->blocked_mean, "blocked_share_worst", s->blocked_worst, "sent_bytes",
 			  (json_int_t)s->sent_bytes, "algorithm", s->algorithm, "transports",
-			  s->transports, "weights", weights_json(s), "each_rank", ranks_json(s)),
+			  s->transports, "weights", weights_json(s), "each_rank", ranks_json(s),
+			  "staleness", staleness_json(s)),
 		why);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "async/newcomers.h"
 #include "compare.h"
 #include "save.h"
 #include "train.h"
@@ -41,6 +42,11 @@ static tutti_result_t prepare(const struct options *options, struct team *team,
 
 	if (result == TUTTI_OK)
 		result = training_create(options, team, report, training, why);
+	if (options->sync->alone && team->newcomer) {
+		if (result != TUTTI_OK)
+			complain(team, report, NULL, why);
+		return result; /* the servers compare options and data */
+	}
 	result = team_agree(team, result, options_hash(options), training->data_hash, &alike, why);
 	if (result == TUTTI_OK)
 		return TUTTI_OK;
@@ -154,6 +160,8 @@ int main(int argc, char **argv)
 	case OPTIONS_RUN: break;
 	}
 	result = start_as_said(&options.start, &why);
+	if (result == TUTTI_OK && options.sync->alone && team_is_newcomer())
+		result = newcomer_announce(&why);
 	if (result == TUTTI_OK)
 		result = team_join(&team, 0, &why);
 	if (result == TUTTI_ERR_TIMEOUT && team.newcomer)

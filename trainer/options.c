@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "async/protocol.h"
 #include "bits.h"
 #include "option.h"
 #include "picture.h"
@@ -126,10 +127,27 @@ static const struct spec specs[] = {
 	  "how ranks train together: allreduce: gradients are summed, and each rank makes "
 	  "the same update; zero1: each rank updates its share of the weights; local: each rank makes "
 	  "steps of its own, and weights are averaged; ps: the first ranks are parameter servers, the "
-	  "others workers (allreduce)",
+	  "others workers; async: likewise, and no worker waits for another (allreduce)",
 	  OTHER, .parse = parse_sync },
-	{ "servers", "S", "with --sync ps: how many ranks are servers (1)", COUNT, AT(servers), 1,
-	  1023, WHOLE("1023") },
+	{ "servers", "S", "with --sync ps and async: how many ranks are servers (1)", COUNT,
+	  AT(servers), 1, 1023, WHOLE("1023") },
+	{ "staleness", "K",
+	  "with --sync async: updates wait rather than use gradients that are more than K updates "
+	  "old; 0: as --sync ps (any)",
+	  SIZE, AT(staleness), 0, 1000000, "a whole number from 0 to 1000000" },
+	{ "push-every", "N",
+	  "with --sync async: batches of a worker from one push of gradients to the next (1)", SIZE,
+	  AT(push_every), 1, 1000000, WHOLE("1000000") },
+	{ "fetch-every", "N",
+	  "with --sync async: batches of a worker from one fetch of weights to the next, a multiple "
+	  "of --push-every (--push-every)",
+	  SIZE, AT(fetch_every), 1, 1000000, WHOLE("1000000") },
+	{ "journal", "FILE",
+	  "with --sync async: what each server made updates of, in order; of several servers "
+	  "FILE.0, FILE.1, ...",
+	  TEXT, AT(journal) },
+	{ "replay", "FILE", "with --sync async, on one rank: the training of that journal again",
+	  TEXT, AT(replay) },
 	{ "every", "H", "with --sync local: steps from one average to the next (10)", SIZE,
 	  AT(every), 1, 1000000, WHOLE("1000000") },
 	{ "outer", "HOW",
@@ -264,6 +282,8 @@ static const struct options defaults = {
 	.scaling = SCALE_LINEAR,
 	.sync = &sync_all_reduce,
 	.every = 10,
+	.staleness = STALENESS_ANY,
+	.push_every = 1,
 	.replicas = 1,
 	.seed = 1,
 	.bucket_bytes = 64 << 10,
@@ -429,12 +449,12 @@ static tutti_result_t parse_optimizer(const char *text, struct options *o, struc
 
 static tutti_result_t parse_sync(const char *text, struct options *o, struct why *why)
 {
-	static const char *const words[] = { "allreduce", "zero1", "local", "ps", NULL };
+	static const char *const words[] = { "allreduce", "zero1", "local", "ps", "async", NULL };
 	static const struct sync *const ways[] = { &sync_all_reduce, &sync_zero1, &sync_local,
-						   &sync_ps };
+						   &sync_ps, &sync_async };
 	int place = 0;
-	const tutti_result_t result =
-		parse_word("sync", text, words, "allreduce, zero1, local or ps", &place, why);
+	const tutti_result_t result = parse_word(
+		"sync", text, words, "allreduce, zero1, local, ps or async", &place, why);
 
 	o->sync = ways[place];
 	return result;
@@ -546,6 +566,65 @@ static tutti_result_t parse_one(const struct spec *spec, const char *text, struc
 
 /* ---- all of them */
 
+static bool is_async(const struct options *o)
+{
+	return o->sync == &sync_async || o->sync == &sync_replay;
+}
+
+static bool has_servers(const struct options *o)
+{
+	return o->sync == &sync_ps || is_async(o);
+}
+
+/* The asynchronous way's own options. */
+static tutti_result_t check_async(const struct options *o, struct why *why)
+{
+	const bool async = is_async(o), bound = options_bounded(o);
+	const char *which = NULL;
+
+	if (bound)
+		which = "--staleness";
+	else if (o->push_every > 1)
+		which = "--push-every";
+	else if (o->fetch_every > 0)
+		which = "--fetch-every";
+	else if (o->journal)
+		which = "--journal";
+	else if (o->replay)
+		which = "--replay";
+	if (!async && which)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found %s with --sync %s, expected --sync async", which,
+			       o->sync->name);
+	if (!has_servers(o) && o->servers > 0)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found --servers with --sync %s, expected --sync ps or async",
+			       o->sync->name);
+	if (async && o->servers > SERVERS_MAX)
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "--servers: found %u with --sync async, expected at most %d",
+			       o->servers, SERVERS_MAX);
+	if (o->fetch_every % o->push_every != 0)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"--fetch-every: found %zu with --push-every %zu, expected a multiple "
+			"of that",
+			o->fetch_every, o->push_every);
+	if (bound && (o->push_every > 1 || o->fetch_every > 1))
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "found --staleness and --push-every or --fetch-every, with which "
+			       "gradients are old by themselves; leave one out");
+	if (async && (o->shares.count || o->shares.by_themselves))
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "found --shares with --sync async, where each worker takes as many "
+			       "batches as it can; leave it out");
+	if (o->replay && o->journal)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found --journal and --replay: a replay has no journal of its own; "
+			       "leave one out");
+	return TUTTI_OK;
+}
+
 /* What only one way to train, or only the host, can do. */
 static tutti_result_t check_together(const struct options *o, struct why *why)
 {
@@ -575,14 +654,12 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "found --momentum with --optimizer %s, which has none; leave it out",
 			       o->optimizer->name);
-	if (o->sync == &sync_ps && o->clip > 0)
+	if (o->servers > 0 && o->clip > 0)
 		return why_set(
 			why, TUTTI_ERR_UNSUPPORTED,
-			"found --clip and --sync ps, whose servers see a part of the gradients "
-			"each; leave one out");
-	if (o->sync != &sync_ps && o->servers > 0)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "found --servers with --sync %s, expected --sync ps", o->sync->name);
+			"found --clip and --sync %s, whose servers see a part of the gradients "
+			"each; leave one out",
+			o->sync->name);
 	if (o->replicas > 1 && (o->shares.count || o->shares.by_themselves))
 		return why_set(
 			why, TUTTI_ERR_UNSUPPORTED,
@@ -700,8 +777,16 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 			optind < argc ? argv[optind] : "");
 		return OPTIONS_WRONG;
 	}
-	if (options.sync == &sync_ps && options.servers == 0)
+	if (check_async(&options, why) != TUTTI_OK)
+		return OPTIONS_WRONG;
+	if (has_servers(&options) && options.servers == 0)
 		options.servers = 1;
+	if (options.fetch_every == 0)
+		options.fetch_every = options.push_every;
+	if (options.replay) {
+		options.sync = &sync_replay;
+		options.shares.slow_count = 0; /* its ranks are played */
+	}
 	if (options.momentum < 0)
 		options.momentum = options.optimizer == &optimizer_sgd ? 0.9 : 0;
 	if (!options.numbers)
@@ -715,6 +800,13 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 static uint64_t hash_real(uint64_t hash, double value)
 {
 	return hash_bytes(hash, &value, sizeof(value));
+}
+
+/* With so many workers at the start. */
+static uint64_t hash_async(const struct options *o, uint64_t hash, int workers)
+{
+	hash = hash_word(hash_word(hash, (uint64_t)workers), o->servers);
+	return hash_word(hash_word(hash_word(hash, o->staleness), o->push_every), o->fetch_every);
 }
 
 uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
@@ -731,6 +823,8 @@ uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 	hash = hash_word(hash_word(hash, (uint64_t)o->schedule), (uint64_t)o->scaling);
 	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
 	hash = hash_word(hash_word(hash, o->numbers->dtype), o->source.context);
+	if (is_async(o))
+		return hash_async(o, hash, ranks);
 	if (o->sync != &sync_local || (o->every == 1 && o->outer.rate == 0 && o->clip == 0))
 		return hash; /* an average of each step is that of gradients */
 	hash = hash_word(hash_word(hash, o->every), (uint64_t)ranks * o->replicas);

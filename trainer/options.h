@@ -15,6 +15,7 @@
 #include "sync.h"
 
 #define OPTIONS_PLOTS_MAX 4
+#define STALENESS_ANY	  SIZE_MAX
 
 enum device { DEVICE_HOST, DEVICE_CUDA };
 
@@ -44,9 +45,12 @@ struct options {
 	size_t bucket_bytes;
 	size_t every; /* steps from one average to the next, with --sync local */
 	struct outer outer;
-	unsigned replicas; /* ranks that one plays */
-	unsigned servers;  /* of --sync ps; 0: another way */
-	double wait_s;	   /* for replacements of lost ranks */
+	unsigned replicas;		/* ranks that one plays */
+	unsigned servers;		/* of --sync ps and async; 0: another way */
+	size_t staleness;		/* updates that gradients may be old; STALENESS_ANY */
+	size_t push_every, fetch_every; /* batches of a worker, of --sync async */
+	const char *journal, *replay;	/* NULL: none */
+	double wait_s;			/* for replacements of lost ranks */
 	bool verify;
 	struct share_options shares;
 	struct start start;
@@ -64,6 +68,12 @@ enum options_outcome { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
 /* Fill in `out`. OPTIONS_DONE: --help or --version was printed. OPTIONS_WRONG: `why` says what.
  * Strings stay argv's. */
 enum options_outcome options_parse(int argc, char **argv, struct options *out, struct why *why);
+
+/* Does anybody wait for a worker with --sync async? */
+static inline bool options_bounded(const struct options *options)
+{
+	return options->staleness < STALENESS_ANY;
+}
 
 /* Equal for options that make the same training (where results are written may differ, and how long
  * replacements are waited for). */

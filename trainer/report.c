@@ -205,7 +205,9 @@ static tutti_result_t print_loss(struct report *report, const struct loss *l, st
 	printf("%d of %d ranks go on", l->ranks_after - l->joined, l->ranks_before);
 	if (l->joined > 0)
 		printf(", %d replaced", l->joined);
-	printf("; that took %.3f s\n", l->recovery_s);
+	if (l->recovery_s > 0)
+		printf("; that took %.3f s", l->recovery_s);
+	putchar('\n');
 	fflush(stdout);
 	return TUTTI_OK;
 }
@@ -280,6 +282,21 @@ tutti_result_t report_loss(struct report *report, const struct loss *loss, struc
 	return report_show(report, why);
 }
 
+static void print_staleness(const struct staleness *s)
+{
+	uint64_t all = 0, sum = 0;
+	int most = 0;
+
+	for (int i = 0; i <= STALENESS_MOST; i++) {
+		all += s->count[i];
+		sum += s->count[i] * (uint64_t)i;
+		most = s->count[i] > 0 ? i : most;
+	}
+	if (all > 0)
+		printf("staleness       %.2f updates in the mean, %d%s at most\n",
+		       (double)sum / (double)all, most, most == STALENESS_MOST ? " or more" : "");
+}
+
 static void print_end(struct report *report)
 {
 	const struct history *h = &report->history;
@@ -298,6 +315,7 @@ static void print_end(struct report *report)
 		printf("exchange        %s: %s over %s, %.1f MB by the rank that sent most\n",
 		       report->options->sync->what, s->algorithm, s->transports,
 		       s->sent_bytes * 1e-6);
+	print_staleness(&s->staleness);
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "
 	       "calls, "
 	       "waiting for slower ranks included\n",

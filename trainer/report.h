@@ -52,6 +52,13 @@ struct rank_account {
 	double share;	   /* of the batch, in the last step */
 };
 
+enum { STALENESS_MOST = 63 };
+
+/* How many gradients were so many updates old when an update was made of them; the last: more. */
+struct staleness {
+	uint64_t count[STALENESS_MOST + 1];
+};
+
 struct summary {
 	int ranks, ranks_at_start;
 	size_t train_rows, test_rows, features, parameters, steps, batch;
@@ -61,6 +68,8 @@ struct summary {
 	double sent_bytes;		    /* that the rank which sent most had to send at least */
 	size_t steps_begun;		    /* by this rank */
 	struct rank_account *accounts;	    /* [ranks]: of each at the end */
+	int holders; /* the first of them: those that hold the weights then */
+	struct staleness staleness;
 	char algorithm[32], transports[32]; /* of this rank's last step; "": it exchanged nothing */
 };
 

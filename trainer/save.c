@@ -15,6 +15,12 @@
 #include "replace.h"
 #include "train.h"
 
+/* Of a replay, those of the training that it replays. */
+static int ranks_at_start(const struct training *t)
+{
+	return (int)(t->workers + t->options->servers);
+}
+
 /* ---- going on from a checkpoint */
 
 static tutti_result_t check_fits(const struct training *t, const struct checkpoint *c,
@@ -31,7 +37,7 @@ static tutti_result_t check_fits(const struct training *t, const struct checkpoi
 		differs = "--dtype";
 	else if (c->data != t->data_hash)
 		differs = "data";
-	else if (c->options != options_curve_hash(t->options, t->batch, t->team->started))
+	else if (c->options != options_curve_hash(t->options, t->batch, ranks_at_start(t)))
 		differs =
 			"options that shape the curve (such as --lr, --batch, --epochs; with --sync "
 			"local the number of ranks, too)";
@@ -143,7 +149,7 @@ static tutti_result_t write_checkpoint(const struct training *t, const void *sta
 		.numbers = t->model.numbers,
 		.layers = t->model.layers,
 		.width = { t->data.features },
-		.options = options_curve_hash(t->options, t->batch, t->team->started),
+		.options = options_curve_hash(t->options, t->batch, ranks_at_start(t)),
 		.data = t->data_hash,
 		.step = t->state.step,
 		.epoch_count = history->epoch_count,

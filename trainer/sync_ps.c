@@ -179,14 +179,14 @@ static void finish(struct training *t)
 static tutti_result_t start_send(struct training *t, const void *numbers, size_t count, int peer,
 				 struct why *why)
 {
-	return team_start_send(t->team, t->model.numbers, numbers, count, peer,
+	return team_start_send(t->team, t->model.numbers->dtype, numbers, count, peer,
 			       &ps_of(t)->requests[ps_of(t)->pending++], why);
 }
 
 static tutti_result_t start_receive(struct training *t, void *numbers, size_t count, int peer,
 				    struct why *why)
 {
-	return team_start_receive(t->team, t->model.numbers, numbers, count, peer,
+	return team_start_receive(t->team, t->model.numbers->dtype, numbers, count, peer,
 				  &ps_of(t)->requests[ps_of(t)->pending++], why);
 }
 
@@ -381,12 +381,16 @@ const struct sync sync_ps = {
 	.shares_velocity = true,
 	.create = create,
 	.begin = begin,
+	.work = sync_has_epochs,
 	.weights = sync_no_weights,
 	.divisor = sync_all_samples,
 	.gradients = gradients,
 	.update = update,
 	.fetch = fetch,
 	.collect = collect,
+	.end = sync_nothing,
+	.others = sync_no_others,
 	.drain = drain,
+	.give_up = sync_tells_nobody,
 	.finish = finish,
 };

@@ -4,12 +4,15 @@
  * backward pass. */
 #include "team.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "bits.h"
+
+#define DEADLINE_S 300.0 /* of an operation, where nobody says another (tutti_config_t) */
 
 double now_s(void)
 {
@@ -50,7 +53,7 @@ static void count_sum(struct team *team, size_t bytes)
 	count_blocks(team, 2 * bytes);
 }
 
-static void adopt(struct team *team, tutti_comm_t comm)
+void team_become(struct team *team, tutti_comm_t comm)
 {
 	tutti_comm_destroy(team->comm);
 	team->comm = comm;
@@ -77,7 +80,7 @@ tutti_result_t team_join(struct team *team, double timeout_s, struct why *why)
 	result = tutti_init(&config, &comm);
 	if (result != TUTTI_OK)
 		return communication_failed(team, result, "joining the other ranks", why);
-	adopt(team, comm);
+	team_become(team, comm);
 	team->origin = team->newcomer && rank ? atoi(rank) : team->rank;
 	team->started = team->newcomer && size ? atoi(size) : team->size;
 	return TUTTI_OK;
@@ -98,7 +101,7 @@ tutti_result_t team_shrink(struct team *team, struct why *why)
 
 	if (result != TUTTI_OK)
 		return regrouping_failed(result, "going on without lost ranks", why);
-	adopt(team, left);
+	team_become(team, left);
 	return TUTTI_OK;
 }
 
@@ -112,8 +115,27 @@ tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct
 		result = tutti_comm_grow(team->comm, NULL, newcomers, &grown);
 	if (result != TUTTI_OK)
 		return regrouping_failed(result, "taking in replacements", why);
-	adopt(team, grown);
+	team_become(team, grown);
 	return TUTTI_OK;
+}
+
+tutti_result_t team_part(struct team *team, bool in, tutti_comm_t *out, struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start, tutti_comm_split(team->comm, in ? 0 : -1, team->rank, out),
+		      "parting the ranks", why);
+}
+
+tutti_result_t team_admit(struct team *team, double wait_s, tutti_comm_t *out, struct why *why)
+{
+	const tutti_call_t call = { sizeof(call), wait_s };
+	tutti_result_t result = tutti_next_call(team->comm, &call);
+
+	if (result == TUTTI_OK)
+		result = tutti_comm_grow(team->comm, NULL, 1, out);
+	return result == TUTTI_OK ? TUTTI_OK
+				  : regrouping_failed(result, "taking in a newcomer", why);
 }
 
 void team_leave(struct team *team)
@@ -184,7 +206,7 @@ tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why
 {
 	const double start = now_s();
 
-	return called(team, start, tutti_wait(request), "the all-reduce", why);
+	return called(team, start, tutti_wait(request), "waiting for other ranks", why);
 }
 
 tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why)
@@ -192,26 +214,39 @@ tutti_result_t team_sum(struct team *team, double *values, size_t count, struct 
 	return team_start_sum(team, &numbers_f64, values, count, NULL, why);
 }
 
-tutti_result_t team_start_send(struct team *team, const struct numbers *numbers, const void *values,
+tutti_result_t team_start_send(struct team *team, tutti_dtype_t dtype, const void *values,
 			       size_t count, int peer, tutti_request_t *request, struct why *why)
 {
 	const double start = now_s();
 
-	team->bytes += count * numbers->size;
-	return called(team, start,
-		      tutti_send(team->comm, values, count, numbers->dtype, peer, request),
+	team->bytes += count * tutti_dtype_size(dtype);
+	return called(team, start, tutti_send(team->comm, values, count, dtype, peer, request),
 		      "a message to a rank", why);
 }
 
-tutti_result_t team_start_receive(struct team *team, const struct numbers *numbers, void *values,
+tutti_result_t team_start_receive(struct team *team, tutti_dtype_t dtype, void *values,
 				  size_t count, int peer, tutti_request_t *request, struct why *why)
 {
 	const double start = now_s();
 
-	team->received += count * numbers->size;
-	return called(team, start,
-		      tutti_recv(team->comm, values, count, numbers->dtype, peer, request),
+	team->received += count * tutti_dtype_size(dtype);
+	return called(team, start, tutti_recv(team->comm, values, count, dtype, peer, request),
 		      "a message from a rank", why);
+}
+
+tutti_result_t team_ended(struct team *team, tutti_result_t result, const char *what,
+			  struct why *why)
+{
+	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
+}
+
+void team_be_patient(struct team *team, int times)
+{
+	const char *said = getenv("TUTTI_TIMEOUT");
+	const double each = said && atof(said) > 0 ? atof(said) : DEADLINE_S;
+	const tutti_call_t call = { sizeof(call), fmin(times * each, 1e9) };
+
+	tutti_next_call(team->comm, &call);
 }
 
 tutti_result_t team_share_out(struct team *team, const struct numbers *numbers, const void *all,

@@ -39,6 +39,13 @@ tutti_result_t team_shrink(struct team *team, struct why *why);
 /* Take in so many that the launcher has started, if they come within `wait_s` seconds;
  * TUTTI_ERR_TIMEOUT: they do not, and the team is as it was. */
 tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct why *why);
+/* Another communicator is the team's from now on, and the one before is gone. */
+void team_become(struct team *team, tutti_comm_t comm);
+/* Collective: a communicator of those who are `in`; NULL on others. The team stays. */
+tutti_result_t team_part(struct team *team, bool in, tutti_comm_t *out, struct why *why);
+/* Collective: one of the team and one newcomer, behind it in rank, if it comes within `wait_s`
+ * seconds. The team stays, whatever is returned. */
+tutti_result_t team_admit(struct team *team, double wait_s, tutti_comm_t *out, struct why *why);
 void team_leave(struct team *team);
 
 /* Element-wise sum over all ranks, in place. */
@@ -58,11 +65,16 @@ tutti_result_t team_start_gather(struct team *team, const struct numbers *number
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why);
 
 /* A message, begun. */
-tutti_result_t team_start_send(struct team *team, const struct numbers *numbers, const void *values,
+tutti_result_t team_start_send(struct team *team, tutti_dtype_t dtype, const void *values,
 			       size_t count, int peer, tutti_request_t *request, struct why *why);
-tutti_result_t team_start_receive(struct team *team, const struct numbers *numbers, void *values,
+tutti_result_t team_start_receive(struct team *team, tutti_dtype_t dtype, void *values,
 				  size_t count, int peer, tutti_request_t *request,
 				  struct why *why);
+/* A request ended with `result` elsewhere than in team_wait(). `what` is for an error message. */
+tutti_result_t team_ended(struct team *team, tutti_result_t result, const char *what,
+			  struct why *why);
+/* The next call may take so many times as long as others before it is taken for lost. */
+void team_be_patient(struct team *team, int times);
 
 /* Blocks of `counts` [size] numbers, from rank 0's `all` to each rank, at `mine`; and the way back.
  * `all` is rank 0's alone. */

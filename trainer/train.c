@@ -10,6 +10,7 @@
  * not. */
 #include "train.h"
 
+#include "async/journal.h"
 #include "bits.h"
 #include "save.h"
 #include "settle.h"
@@ -30,7 +31,7 @@ static size_t choose_batch(const struct training *t)
 	const struct options *o = t->options;
 
 	if (o->batch_per_rank)
-		return o->batch_per_rank * ((size_t)t->team->started - o->servers) * o->replicas;
+		return o->batch_per_rank * t->workers * o->replicas;
 	return o->batch ? o->batch : t->split.train_rows;
 }
 
@@ -53,6 +54,19 @@ static tutti_result_t check_servers(const struct training *t, struct why *why)
 			"--min-ranks), so that a worker is left",
 			least, servers, servers + 1);
 	return TUTTI_OK;
+}
+
+/* Of a replay the journal says it. */
+static tutti_result_t count_workers(struct training *t, struct why *why)
+{
+	const struct options *o = t->options;
+	tutti_result_t result;
+
+	if (o->replay)
+		return journal_workers(o->replay, o->servers, &t->workers, why);
+	result = check_servers(t, why);
+	t->workers = (size_t)t->team->started - o->servers;
+	return result;
 }
 
 static tutti_result_t check_sizes(const struct training *t, struct why *why)
@@ -91,7 +105,7 @@ static size_t most_rows(const struct training *t)
 	/* more memory for those who are left is not what --accumulate asks for */
 	const int size = t->team->size, min_ranks = t->survival.min_ranks;
 	const int least = o->accumulate == 1 && min_ranks < size ? min_ranks : size;
-	const int workers = least - (int)o->servers;
+	const int workers = t->sync->alone || o->replay ? (int)t->workers : least - (int)o->servers;
 	const size_t share = slice_of(t->batch, 0, workers * (int)o->replicas).count;
 	const size_t part = (share + o->accumulate - 1) / o->accumulate;
 
@@ -157,7 +171,7 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	tutti_result_t result = survival_init(&t->survival, t->team, why);
 
 	if (result == TUTTI_OK)
-		result = check_servers(t, why);
+		result = count_workers(t, why);
 	if (result == TUTTI_OK)
 		result = shares_check(t, why);
 	if (result == TUTTI_OK)
@@ -233,12 +247,19 @@ static tutti_result_t verify(struct training *t, struct why *why)
 				  : result;
 }
 
+void training_order(struct training *t, unsigned epoch)
+{
+	if (t->ordered != epoch + 1)
+		epoch_order(&t->split, t->options->seed, epoch, t->order);
+	t->ordered = epoch + 1;
+}
+
 /* The steps of `epoch` that are still to be done. */
 static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why *why)
 {
 	const size_t rows = t->split.train_rows, batch = t->batch;
 
-	epoch_order(&t->split, t->options->seed, epoch, t->order);
+	training_order(t, epoch);
 	while (t->state.step < (epoch + 1) * t->steps_per_epoch) {
 		const size_t s = t->state.step - epoch * t->steps_per_epoch;
 		const size_t first = s * batch, left = rows - first;
@@ -329,15 +350,13 @@ static void sum_up(struct training *t)
 	struct summary *summary = &t->summary;
 	double total = 0;
 
-	summary->ranks = t->team->size;
 	summary->blocked_worst = summary->sent_bytes = 0;
-	for (int r = 0; r < t->team->size; r++) {
+	for (int r = 0; r < summary->ranks; r++) {
 		total += summary->accounts[r].blocked;
 		summary->blocked_worst = fmax(summary->blocked_worst, summary->accounts[r].blocked);
 		summary->sent_bytes = fmax(summary->sent_bytes, (double)summary->accounts[r].bytes);
 	}
-	summary->blocked_mean = total / t->team->size;
-	summary->seconds = now_s() - t->start_s;
+	summary->blocked_mean = total / summary->ranks;
 	summary->steps_begun = t->steps_begun;
 }
 
@@ -358,9 +377,9 @@ static uint64_t most_memory(void)
 	return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-static tutti_result_t account(struct training *t, struct why *why)
+struct rank_account training_account(const struct training *t)
 {
-	const struct rank_account mine = {
+	return (struct rank_account){
 		.weights = hash_bytes(0, state_now(&t->state, 0).weights,
 				      t->model.parameters * t->model.numbers->size),
 		.bytes = t->team->bytes,
@@ -369,16 +388,26 @@ static tutti_result_t account(struct training *t, struct why *why)
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
 		.share = own_share(t),
 	};
-	const size_t ranks = (size_t)t->team->size;
+}
+
+static tutti_result_t account(struct training *t, struct why *why)
+{
+	const struct rank_account mine = training_account(t);
+	const size_t holders = (size_t)t->team->size, ranks = holders + t->sync->others(t, NULL);
+	struct summary *s = &t->summary;
 	tutti_result_t result;
 
-	free(t->summary.accounts);
-	t->summary.accounts = calloc(ranks, sizeof(mine));
-	if (!t->summary.accounts)
+	free(s->accounts);
+	s->holders = (int)holders;
+	s->ranks = (int)ranks;
+	s->accounts = calloc(ranks, sizeof(mine));
+	if (!s->accounts)
 		return why_no_memory(why, "the ranks' accounts");
-	result = team_gather(t->team, &mine, t->summary.accounts, sizeof(mine), why);
-	if (result == TUTTI_OK)
+	result = team_gather(t->team, &mine, s->accounts, sizeof(mine), why);
+	if (result == TUTTI_OK) {
+		t->sync->others(t, s->accounts + holders);
 		sum_up(t);
+	}
 	return result;
 }
 
@@ -396,8 +425,13 @@ static tutti_result_t save_after_loss(struct training *t, struct why *why)
 static tutti_result_t go_on(struct training *t, struct why *why)
 {
 	tutti_result_t result = t->engine->begin(t, why);
+	bool worked = false;
 
-	if (result == TUTTI_OK && t->team->rank == 0)
+	if (result == TUTTI_OK)
+		result = t->sync->work(t, &worked, why);
+	if (result != TUTTI_OK || worked)
+		return result;
+	if (t->team->rank == 0)
 		result = report_take_over(t->report, why);
 	if (result == TUTTI_OK)
 		result = report_show(t->report, why);
@@ -405,6 +439,9 @@ static tutti_result_t go_on(struct training *t, struct why *why)
 		result = save_after_loss(t, why);
 	if (result == TUTTI_OK)
 		result = run_epochs(t, why);
+	t->summary.seconds = now_s() - t->start_s;
+	if (result == TUTTI_OK)
+		result = t->sync->end(t, why);
 	return result == TUTTI_OK ? account(t, why) : result;
 }
 
@@ -424,7 +461,7 @@ tutti_result_t training_run(struct training *t, struct why *why)
 	tutti_result_t result;
 
 	begin(t);
-	result = settle(t, why);
+	result = t->sync->alone && t->team->newcomer ? TUTTI_OK : settle(t, why);
 	for (;;) {
 		if (result == TUTTI_OK)
 			result = go_on(t, why);
@@ -433,5 +470,7 @@ tutti_result_t training_run(struct training *t, struct why *why)
 		result = survive(t, result, why);
 	}
 	t->engine->drain(t);
+	if (result != TUTTI_OK)
+		t->sync->give_up(t, why);
 	return result;
 }

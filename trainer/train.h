@@ -26,8 +26,10 @@ struct training {
 	struct model model;
 	struct buckets buckets;
 	struct state state;
-	uint32_t *order; /* of this epoch */
-	size_t batch;	 /* samples of a step, of all ranks */
+	uint32_t *order;  /* of an epoch: … */
+	unsigned ordered; /* … this one, from 1; 0: none */
+	size_t batch;	  /* samples of a step, of all ranks */
+	size_t workers;	  /* ranks that compute, at the start */
 	size_t steps_per_epoch;
 	struct rate_plan plan;
 	struct summary summary;
@@ -60,5 +62,11 @@ tutti_result_t training_create(const struct options *options, struct team *team,
  * under way on return. */
 tutti_result_t training_run(struct training *training, struct why *why);
 void training_finish(struct training *training);
+
+/* From now on training->order is that of `epoch`, from 0. */
+void training_order(struct training *training, unsigned epoch);
+
+/* What this rank tells of itself at the end. */
+struct rank_account training_account(const struct training *training);
 
 #endif
