@@ -4,9 +4,11 @@
 
 void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail)
 {
+	const struct numbers *numbers = model->numbers;
+	const bool alike = numbers->sums == numbers->gradients;
 	struct bucket *open = NULL;
 
-	*buckets = (struct buckets){ .tail = tail };
+	*buckets = (struct buckets){ .tail = alike ? tail : 0, .apart = alike ? 0 : tail };
 	for (unsigned l = model->layers; l-- > 0;) {
 		const struct layer *layer = &model->layer[l];
 
@@ -16,21 +18,40 @@ void buckets_init(struct buckets *buckets, const struct model *model, size_t byt
 		}
 		open->count += layer->count;
 		open->last_layer = l;
-		if (open->count * model->numbers->size >= bytes)
+		if (open->count * numbers->gradients->size >= bytes)
 			open = NULL;
 	}
+}
+
+/* The shortest message goes first: what is behind it hides it. */
+static tutti_result_t start_apart(struct buckets *buckets, const struct model *model,
+				  struct team *team, struct why *why)
+{
+	const struct numbers *numbers = model->numbers;
+
+	return team_start_sum(team, numbers->sums,
+			      (char *)model->gradients +
+				      numbers_sums_offset(numbers, model->parameters),
+			      buckets->apart, &buckets->apart_request, why);
 }
 
 tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *model,
 				   unsigned layer, struct team *team, struct why *why)
 {
+	const struct numbers *gradients = model->numbers->gradients;
+	tutti_result_t result = TUTTI_OK;
+
+	if (buckets->apart > 0 && layer == model->layers - 1)
+		result = start_apart(buckets, model, team, why);
+	if (result != TUTTI_OK)
+		return result;
 	for (unsigned i = 0; i < buckets->count; i++) {
 		struct bucket *bucket = &buckets->bucket[i];
 
 		if (bucket->last_layer == layer)
 			return team_start_sum(
-				team, model->numbers,
-				numbers_at(model->numbers, model->gradients, bucket->first),
+				team, gradients,
+				numbers_at(gradients, model->gradients, bucket->first),
 				bucket->count + (layer == 0 ? buckets->tail : 0), &bucket->request,
 				why);
 	}
@@ -39,11 +60,16 @@ tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *
 
 tutti_result_t buckets_wait(struct buckets *buckets, unsigned i, struct team *team, struct why *why)
 {
-	return team_wait(team, &buckets->bucket[i].request, why);
+	const tutti_result_t result = team_wait(team, &buckets->bucket[i].request, why);
+
+	return result == TUTTI_OK && i == buckets->count - 1
+		       ? team_wait(team, &buckets->apart_request, why)
+		       : result;
 }
 
 void buckets_drain(struct buckets *buckets)
 {
 	for (unsigned i = 0; i < buckets->count; i++)
 		tutti_wait(&buckets->bucket[i].request);
+	tutti_wait(&buckets->apart_request);
 }

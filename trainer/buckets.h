@@ -16,17 +16,20 @@ struct bucket {
 
 struct buckets {
 	unsigned count;
-	size_t tail; /* numbers behind the gradients that travel with the last bucket */
+	size_t tail;  /* numbers behind the gradients that travel with the last bucket */
+	size_t apart; /* or that travel by themselves, since they are of another type */
+	tutti_request_t apart_request;
 	struct bucket bucket[MODEL_LAYERS_MAX]; /* in the order they become ready */
 };
 
+/* `tail`: of the sums behind the gradients, which are complete before the first layer is. */
 void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail);
 
 /* The gradients of `layer` are there: start the all-reduce of its bucket if it is complete. */
 tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *model,
 				   unsigned layer, struct team *team, struct why *why);
 
-/* Bucket `i` holds the sum over all ranks on return. */
+/* Bucket `i` holds the sum over all ranks on return; and with the last one the tail does. */
 tutti_result_t buckets_wait(struct buckets *buckets, unsigned i, struct team *team,
 			    struct why *why);
 

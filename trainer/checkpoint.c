@@ -38,6 +38,9 @@ static_assert(sizeof(size_t) == 8, "no sum of sizes below overflows");
 
 static const char damaged[] = "the file is damaged; use another copy of it, or an older checkpoint";
 
+/* What the file calls each type: the bytes of its gradients. */
+static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
+
 /* ---- fields */
 
 static void put(unsigned char **at, uint64_t value, unsigned bytes)
@@ -276,25 +279,34 @@ static tutti_result_t check_kind(const char *path, const unsigned char *bytes, s
 	return check_range(path, "format", version, 1, CHECKPOINT_VERSION, why);
 }
 
+/* NULL: there is no such type. */
+static const struct numbers *type_of(uint64_t code)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (types[i]->gradients->size == code)
+			return types[i];
+	return NULL;
+}
+
 static tutti_result_t get_fixed(const char *path, const unsigned char *at, struct checkpoint *c,
 				struct why *why)
 {
-	const uint64_t size = get(&at, 4), layers = get(&at, 4), epochs = get(&at, 4),
+	const uint64_t type = get(&at, 4), layers = get(&at, 4), epochs = get(&at, 4),
 		       ranks = get(&at, 4);
 	tutti_result_t result;
 
-	c->numbers = size == numbers_f32.size ? &numbers_f32 : &numbers_f64;
+	c->numbers = type_of(type);
 	c->layers = (unsigned)layers;
 	c->epoch_count = (unsigned)epochs;
 	c->options = get(&at, WORD);
 	c->data = get(&at, WORD);
 	c->step = get(&at, WORD);
 	c->seconds = get_real(&at);
-	if (size != c->numbers->size)
+	if (!c->numbers)
 		return why_set(why, TUTTI_ERR_INVALID,
-			       "%s: found numbers of %" PRIu64
-			       " bytes, expected 4 (f32) or 8 (f64); %s",
-			       path, size, damaged);
+			       "%s: type: found %" PRIu64
+			       ", expected 4 (f32), 8 (f64) or 2 (bf16); %s",
+			       path, type, damaged);
 	result = check_range(path, "layers", layers, 1, MODEL_LAYERS_MAX, why);
 	if (result == TUTTI_OK)
 		result = check_range(path, "ranks", ranks, 1, INT_MAX, why);
@@ -424,7 +436,7 @@ static void put_header(unsigned char **at, const struct checkpoint *c)
 	memcpy(*at, magic, sizeof(magic));
 	*at += sizeof(magic);
 	put(at, CHECKPOINT_VERSION, 4);
-	put(at, c->numbers->size, 4);
+	put(at, c->numbers->gradients->size, 4);
 	put(at, c->layers, 4);
 	put(at, c->epoch_count, 4);
 	put(at, (uint64_t)c->ranks, 4);

@@ -6,7 +6,8 @@
  *	bytes	what
  *	8	"\x89tuttick"
  *	4	version of the format: 1
- *	4	bytes of a number of the model: 4 (f32) or 8 (f64)
+ *	4	type of the training (--dtype): 4 (f32), 8 (f64), or 2 (bf16, whose weights and velocity
+ *		are f32)
  *	4	layers
  *	4	epochs that are complete
  *	4	ranks that took part

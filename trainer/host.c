@@ -16,7 +16,7 @@ static tutti_result_t host_renew_gradients(struct training *t, struct why *why)
 {
 	void *gradients;
 	const tutti_result_t result = tutti_mem_alloc(
-		(t->model.parameters + SUMS_NUMBERS) * t->model.numbers->size, &gradients);
+		numbers_sums_end(t->model.numbers, t->model.parameters), &gradients);
 
 	if (result != TUTTI_OK)
 		return why_set(why, result, "no memory for the gradients: %s",

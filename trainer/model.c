@@ -54,6 +54,18 @@ static tutti_result_t allocate(struct model *model, struct why *why)
 	return TUTTI_OK;
 }
 
+/* Unless gradients are numbers like all others. */
+static tutti_result_t allocate_mixed(struct model *model, struct why *why)
+{
+	const struct numbers *numbers = model->numbers;
+
+	if (numbers->gradients == numbers)
+		return TUTTI_OK;
+	model->rounded = calloc(model->parameters, numbers->size);
+	model->unrounded = calloc(model->parameters, numbers->size);
+	return model->rounded && model->unrounded ? TUTTI_OK : why_no_memory(why, "the model");
+}
+
 tutti_result_t model_create(const struct numbers *numbers, const size_t *width, unsigned layers,
 			    size_t rows_max, struct model *out, struct why *why)
 {
@@ -66,6 +78,8 @@ tutti_result_t model_create(const struct numbers *numbers, const size_t *width, 
 	model.parameters = model_parameter_count(width, layers);
 	lay_out(&model, width);
 	result = allocate(&model, why);
+	if (result == TUTTI_OK)
+		result = allocate_mixed(&model, why);
 	if (result != TUTTI_OK) {
 		model_finish(&model);
 		return result;
@@ -77,6 +91,8 @@ tutti_result_t model_create(const struct numbers *numbers, const size_t *width, 
 void model_finish(struct model *model)
 {
 	free(model->rows);
+	free(model->rounded);
+	free(model->unrounded);
 	*model = (struct model){ 0 };
 }
 
@@ -102,6 +118,22 @@ static const void *layer_weights(const struct model *model, unsigned l)
 	return numbers_from(model->numbers, model->weights, model->layer[l].offset);
 }
 
+/* What products read, as the forward pass has left it. */
+static const void *layer_operands(const struct model *model, unsigned l)
+{
+	return model->rounded ? numbers_from(model->numbers, model->rounded, model->layer[l].offset)
+			      : layer_weights(model, l);
+}
+
+static void round_weights(struct model *model, unsigned l)
+{
+	const struct layer *layer = &model->layer[l];
+
+	if (model->rounded)
+		model->numbers->operands(layer->shape, layer_weights(model, l),
+					 numbers_at(model->numbers, model->rounded, layer->offset));
+}
+
 void model_forward_layer(struct model *model, const void *x, unsigned l, size_t rows)
 {
 	struct layer *layer = &model->layer[l];
@@ -109,7 +141,8 @@ void model_forward_layer(struct model *model, const void *x, unsigned l, size_t 
 	model->x = x;
 	if (rows == 0)
 		return;
-	model->numbers->forward(layer->shape, layer_weights(model, l), layer_input(model, l), rows,
+	round_weights(model, l);
+	model->numbers->forward(layer->shape, layer_operands(model, l), layer_input(model, l), rows,
 				layer->output);
 	if (l < model->layers - 1)
 		model->numbers->open(layer->output, rows * layer->shape.out);
@@ -140,10 +173,14 @@ void model_backward(struct model *model, unsigned l, size_t rows, bool add)
 {
 	const struct numbers *numbers = model->numbers;
 	const struct layer *layer = &model->layer[l], *below = l > 0 ? layer - 1 : NULL;
+	void *gradients = numbers_at(numbers->gradients, model->gradients, layer->offset);
+	void *unrounded =
+		model->unrounded ? numbers_at(numbers, model->unrounded, layer->offset) : gradients;
 
-	numbers->backward(layer->shape, layer->delta, layer_input(model, l), rows, add,
-			  numbers_at(numbers, model->gradients, layer->offset));
+	numbers->backward(layer->shape, layer->delta, layer_input(model, l), rows, add, unrounded);
+	if (model->unrounded)
+		numbers->round(unrounded, layer->count, gradients);
 	if (below && rows > 0)
-		numbers->below(layer->shape, layer->delta, layer_weights(model, l), rows,
+		numbers->below(layer->shape, layer->delta, layer_operands(model, l), rows,
 			       below->output, below->delta);
 }

@@ -4,7 +4,10 @@
  *
  * Weights and gradients are two flat vectors of the same layout. The last layer comes first,
  * because the backward pass finishes it first: what is ready to be averaged is always a prefix. A
- * layer is its weight matrix, [out][in], then its biases, [out]. Both vectors are the caller's. */
+ * layer is its weight matrix, [out][in], then its biases, [out]. Both vectors are the caller's.
+ *
+ * Where gradients are of a coarser type than the arithmetic, products read weights that are rounded
+ * to that, and gradients are added up before they are rounded. */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
@@ -34,8 +37,10 @@ struct model {
 	size_t parameters;
 	size_t rows_max; /* samples at a time */
 	void *weights;	 /* [parameters], set by the caller before each use */
-	void *gradients; /* [parameters], likewise */
+	void *gradients; /* [parameters] of numbers->gradients, likewise */
 	void *rows;	 /* owned: outputs and deltas of all layers */
+	void *rounded; /* owned, [parameters]: what products read of the weights, or NULL: these */
+	void *unrounded; /* owned, [parameters]: sums of gradients, or NULL: these are there */
 	const void *x;	 /* input of the last forward pass */
 };
 

@@ -37,16 +37,24 @@ struct numbers {
 	const char *name; /* of --dtype */
 	size_t size;	  /* bytes of a number */
 	tutti_dtype_t dtype;
+	/* What gradients are, and a step's sums behind them: this table, unless those have a type of
+	 * their own. A table that is only of gradients has nothing but square_sum … load. */
+	const struct numbers *gradients, *sums;
 
+	/* A layer's weights as operands of matrix products, and its biases as they are. */
+	void (*operands)(struct shape shape, const void *weights, void *operands);
+	/* What backward() has added up, as gradients. */
+	void (*round)(const void *x, size_t count, void *gradients);
 	/* Weights of a layer: normal with that deviation, biases 0. */
 	void (*draw)(void *weights, struct shape shape, double deviation, uint64_t *state);
 	/* Rows of features next to each other. */
 	void (*gather)(void *to, const float *x, size_t features, const uint32_t *rows,
 		       size_t count);
-	/* output [rows][out] = input [rows][in] × weightsᵀ + biases */
+	/* output [rows][out] = input [rows][in] × weightsᵀ + biases; here and below inputs, weights,
+	 * outputs that are inputs of a next layer and deltas are operands. */
 	void (*forward)(struct shape shape, const void *weights, const void *input, size_t rows,
 			void *output);
-	/* What is below 0 becomes 0 (ReLU). */
+	/* What is below 0 becomes 0 (ReLU), and all of it an operand. */
 	void (*open)(void *x, size_t count);
 	/* Adds loss and hits of `rows` rows of logits to `sums`; delta [rows][classes] becomes the
 	 * derivative of `scale` × the sum of the losses. */
@@ -54,10 +62,10 @@ struct numbers {
 		     double scale, void *delta, struct sums *sums);
 	/* The largest of each row of logits. */
 	void (*choose)(const void *logits, size_t rows, size_t classes, uint32_t *labels);
-	/* gradients of weights and biases = deltaᵀ × input, and the column sums of delta; added to
-	 * what is there if `add`. */
+	/* unrounded gradients of weights and biases = deltaᵀ × input, and the column sums of delta;
+	 * added to what is there if `add`. */
 	void (*backward)(struct shape shape, const void *delta, const void *input, size_t rows,
-			 int add, void *gradients);
+			 int add, void *unrounded);
 	/* below [rows][in] = delta × weights, 0 where `output` of the layer below is not above 0. */
 	void (*below)(struct shape shape, const void *delta, const void *weights, size_t rows,
 		      const void *output, void *below);
@@ -81,7 +89,7 @@ struct numbers {
 		      const struct outer *outer);
 };
 
-extern const struct numbers numbers_f32, numbers_f64;
+extern const struct numbers numbers_f32, numbers_f64, numbers_bf16;
 
 static inline void *numbers_at(const struct numbers *numbers, void *base, size_t index)
 {
@@ -92,6 +100,19 @@ static inline const void *numbers_from(const struct numbers *numbers, const void
 				       size_t index)
 {
 	return (const char *)base + index * numbers->size;
+}
+
+/* Where the sums of a step are, in bytes behind `count` gradients, and where they end. */
+static inline size_t numbers_sums_offset(const struct numbers *numbers, size_t count)
+{
+	const size_t unit = numbers->sums->size;
+
+	return (count * numbers->gradients->size + unit - 1) / unit * unit;
+}
+
+static inline size_t numbers_sums_end(const struct numbers *numbers, size_t count)
+{
+	return numbers_sums_offset(numbers, count) + SUMS_NUMBERS * numbers->sums->size;
 }
 
 #endif

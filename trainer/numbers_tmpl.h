@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arithmetic of numbers.h for REAL, by the BLAS's GEMM and GEMV; NUMBERS is the table's name.
+/* The arithmetic of numbers.h for REAL, by the BLAS's GEMM; NUMBERS is the table's name. Where
+ * gradients are of another type, that is GRADIENT, of which GRADIENTS is the table, SUMS the one of
+ * a step's sums, and OPERAND rounds what is multiplied.
  * Matrix products run on one thread: a rank is one core's worth of work, and a sum's order must not
  * depend on idle cores. */
 #include <cblas.h>
@@ -8,6 +10,35 @@
 
 #include "bits.h"
 #include "numbers.h"
+
+#ifndef GRADIENT
+#define OPERAND(x) (x)
+#define GRADIENT   REAL
+#define ENCODE(x)  (x)
+#define DECODE(x)  (x)
+#define GRADIENTS  NUMBERS
+#define SUMS	   NUMBERS
+#endif
+
+static void operands(struct shape shape, const void *weights, void *to)
+{
+	const size_t count = shape.in * shape.out;
+	const REAL *w = weights;
+	REAL *out = to;
+
+	for (size_t i = 0; i < count; i++)
+		out[i] = OPERAND(w[i]);
+	memcpy(out + count, w + count, shape.out * sizeof(*out));
+}
+
+static void round_gradients(const void *x, size_t count, void *gradients)
+{
+	const REAL *v = x;
+	GRADIENT *g = gradients;
+
+	for (size_t i = 0; i < count; i++)
+		g[i] = ENCODE(v[i]);
+}
 
 /* Box and Muller's pair, of which one number is used. */
 static double random_normal(uint64_t *state)
@@ -33,7 +64,7 @@ static void gather(void *to, const float *x, size_t features, const uint32_t *ro
 
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = 0; j < features; j++)
-			out[i * features + j] = x[rows[i] * features + j];
+			out[i * features + j] = OPERAND(x[rows[i] * features + j]);
 }
 
 static void forward(struct shape shape, const void *weights, const void *input, size_t rows,
@@ -53,7 +84,7 @@ static void open_above(void *x, size_t count)
 	REAL *v = x;
 
 	for (size_t i = 0; i < count; i++)
-		v[i] = v[i] > 0 ? v[i] : 0;
+		v[i] = v[i] > 0 ? OPERAND(v[i]) : 0;
 }
 
 /* Softmax of one row of logits into `delta`, less 1 at the label, times `scale`; returns the loss.
@@ -73,6 +104,8 @@ static double softmax_row(const REAL *logits, size_t classes, uint32_t label, do
 	for (size_t j = 0; j < classes; j++)
 		delta[j] = (REAL)(delta[j] / sum * scale);
 	delta[label] -= (REAL)scale;
+	for (size_t j = 0; j < classes; j++)
+		delta[j] = OPERAND(delta[j]);
 	return log(sum) + top - logits[label];
 }
 
@@ -109,11 +142,11 @@ static void choose(const void *logits, size_t rows, size_t classes, uint32_t *la
 
 /* The column sums are made row by row: no vector of ones is needed, and any number of rows goes. */
 static void backward(struct shape shape, const void *delta, const void *input, size_t rows, int add,
-		     void *gradients)
+		     void *unrounded)
 {
 	const int m = (int)shape.out, n = (int)shape.in, k = (int)rows;
 	const REAL *d = delta;
-	REAL *dw = gradients, *db = dw + shape.in * shape.out;
+	REAL *dw = unrounded, *db = dw + shape.in * shape.out;
 
 	if (!add)
 		memset(db, 0, shape.out * sizeof(*db));
@@ -137,8 +170,7 @@ static void below(struct shape shape, const void *delta, const void *weights, si
 	GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, delta, k, weights, n, 0, out,
 	     n);
 	for (size_t i = 0; i < rows * shape.in; i++)
-		if (!(was[i] > 0))
-			out[i] = 0;
+		out[i] = was[i] > 0 ? OPERAND(out[i]) : 0;
 }
 
 static double square_sum(const void *x, size_t count)
@@ -187,13 +219,14 @@ static void load(double *to, const void *from, size_t count)
 static void sgd(const void *weights, const void *velocity, const void *gradients, size_t count,
 		const struct update *u, void *new_weights, void *new_velocity)
 {
-	const REAL *w = weights, *v = velocity, *g = gradients;
+	const REAL *w = weights, *v = velocity;
+	const GRADIENT *g = gradients;
 	const REAL r = (REAL)u->rate, k = (REAL)u->keep, a = (REAL)u->gain, d = (REAL)u->decay;
 	REAL *new_w = new_weights, *new_v = new_velocity;
 
 #pragma GCC ivdep /* in place, or apart */
 	for (size_t i = 0; i < count; i++) {
-		new_v[i] = k * v[i] + a * g[i] + d * w[i];
+		new_v[i] = k * v[i] + a * DECODE(g[i]) + d * w[i];
 		new_w[i] = w[i] - r * new_v[i];
 	}
 }
@@ -202,13 +235,14 @@ static void sgd(const void *weights, const void *velocity, const void *gradients
 static void adagrad(const void *weights, const void *squares, const void *gradients, size_t count,
 		    const struct update *u, void *new_weights, void *new_squares)
 {
-	const REAL *w = weights, *s = squares, *g = gradients;
+	const REAL *w = weights, *s = squares;
+	const GRADIENT *g = gradients;
 	const REAL r = (REAL)u->rate, k = (REAL)u->keep, a = (REAL)u->gain, d = (REAL)u->decay;
 	REAL *new_w = new_weights, *new_s = new_squares;
 
 #pragma GCC ivdep /* in place, or apart */
 	for (size_t i = 0; i < count; i++) {
-		const REAL x = a * g[i] + d * w[i], sum = s[i] + k * x * x;
+		const REAL x = a * DECODE(g[i]) + d * w[i], sum = s[i] + k * x * x;
 
 		new_s[i] = sum;
 		new_w[i] = w[i] - r * x / (SQRT(sum) + (REAL)1e-10);
@@ -234,6 +268,10 @@ const struct numbers NUMBERS = {
 	.name = NAME,
 	.size = sizeof(REAL),
 	.dtype = DTYPE,
+	.gradients = &GRADIENTS,
+	.sums = &SUMS,
+	.operands = operands,
+	.round = round_gradients,
 	.draw = draw,
 	.gather = gather,
 	.forward = forward,

@@ -119,8 +119,10 @@ static const struct spec specs[] = {
 	  "host, or cuda: a GPU for each rank; ranks of a host take them in turn "
 	  "(host)",
 	  WORD, AT(device), .words = devices, .expected = "host or cuda" },
-	{ "dtype", "TYPE", "f32 or f64: what is computed and sent (f32; f64 on GPUs)", OTHER,
-	  .parse = parse_dtype },
+	{ "dtype", "TYPE",
+	  "f32, f64 or bf16: what is computed and sent; bf16: products and gradients, of "
+	  "weights in f32 (f32; f64 on GPUs)",
+	  OTHER, .parse = parse_dtype },
 
 	{ .help = "Communication" },
 	{ "sync", "WAY",
@@ -426,10 +428,12 @@ static tutti_result_t parse_seed(const char *text, struct options *o, struct why
 
 static tutti_result_t parse_dtype(const char *text, struct options *o, struct why *why)
 {
-	static const char *const words[] = { "f32", "f64", NULL };
-	static const struct numbers *const numbers[] = { &numbers_f32, &numbers_f64 };
+	static const char *const words[] = { "f32", "f64", "bf16", NULL };
+	static const struct numbers *const numbers[] = { &numbers_f32, &numbers_f64,
+							 &numbers_bf16 };
 	int place = 0;
-	const tutti_result_t result = parse_word("dtype", text, words, "f32 or f64", &place, why);
+	const tutti_result_t result =
+		parse_word("dtype", text, words, "f32, f64 or bf16", &place, why);
 
 	o->numbers = numbers[place];
 	return result;
@@ -632,7 +636,7 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 	const char *which = NULL;
 
 	if (on_gpu && o->numbers != &numbers_f64)
-		which = "--dtype f32";
+		which = o->numbers == &numbers_f32 ? "--dtype f32" : "--dtype bf16";
 	else if (on_gpu && o->sync != &sync_all_reduce)
 		which = "another --sync than allreduce";
 	else if (on_gpu && o->optimizer != &optimizer_sgd)
@@ -822,7 +826,7 @@ uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 		hash = hash_bytes(hash, o->optimizer->name, strlen(o->optimizer->name));
 	hash = hash_word(hash_word(hash, (uint64_t)o->schedule), (uint64_t)o->scaling);
 	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
-	hash = hash_word(hash_word(hash, o->numbers->dtype), o->source.context);
+	hash = hash_word(hash_word(hash, o->numbers->gradients->dtype), o->source.context);
 	if (is_async(o))
 		return hash_async(o, hash, ranks);
 	if (o->sync != &sync_local || (o->every == 1 && o->outer.rate == 0 && o->clip == 0))

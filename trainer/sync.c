@@ -8,21 +8,23 @@
 
 #include "train.h"
 
+void *sync_sums(const struct training *t)
+{
+	return (char *)t->gradients + numbers_sums_offset(t->model.numbers, t->model.parameters);
+}
+
 void sync_store_sums(struct training *t, const struct sums *sums)
 {
 	const double numbers[SUMS_NUMBERS] = { sums->loss, sums->correct, sums->samples };
 
-	t->model.numbers->store(numbers_at(t->model.numbers, t->gradients, t->model.parameters),
-				numbers, SUMS_NUMBERS);
+	t->model.numbers->sums->store(sync_sums(t), numbers, SUMS_NUMBERS);
 }
 
 struct sums sync_load_sums(const struct training *t)
 {
 	double numbers[SUMS_NUMBERS];
 
-	t->model.numbers->load(numbers,
-			       numbers_from(t->model.numbers, t->gradients, t->model.parameters),
-			       SUMS_NUMBERS);
+	t->model.numbers->sums->load(numbers, sync_sums(t), SUMS_NUMBERS);
 	return (struct sums){ numbers[0], numbers[1], numbers[2] };
 }
 

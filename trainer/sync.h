@@ -75,7 +75,9 @@ extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_
 
 /* ---- sync.c: what ways have in common */
 
-/* Put the sums of a step behind the gradients, and take them from there. */
+/* Where the sums of a step are, behind the gradients: numbers of model.numbers->sums. */
+void *sync_sums(const struct training *training);
+/* Put them there, and take them from there. */
 void sync_store_sums(struct training *training, const struct sums *sums);
 struct sums sync_load_sums(const struct training *training);
 

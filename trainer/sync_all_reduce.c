@@ -19,14 +19,14 @@ static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 static void update_bucket(struct training *t, const struct bucket *b)
 {
 	sync_update(t, state_now(&t->state, b->first),
-		    numbers_from(t->model.numbers, t->model.gradients, b->first), b->count,
+		    numbers_from(t->model.numbers->gradients, t->gradients, b->first), b->count,
 		    state_next(&t->state, b->first));
 }
 
 /* All buckets have to be there for that. */
 static tutti_result_t clip(struct training *t, struct why *why)
 {
-	const struct numbers *numbers = t->model.numbers;
+	const struct numbers *numbers = t->model.numbers->gradients;
 	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)

@@ -181,7 +181,7 @@ static tutti_result_t average(struct training *t, struct why *why)
 
 static void step_alone(struct training *t, struct own *own)
 {
-	const struct numbers *numbers = t->model.numbers;
+	const struct numbers *numbers = t->model.numbers->gradients;
 	const size_t count = t->model.parameters;
 	const struct trained mine = { own->numbers, velocity_of(t, own) };
 

@@ -55,15 +55,17 @@ static struct slice shard_of(const struct training *t, unsigned server)
 	return slice_of(t->model.parameters, (int)server, (int)t->options->servers);
 }
 
-static void *at(const struct training *t, void *numbers, size_t index)
-{
-	return numbers_at(t->model.numbers, numbers, index);
-}
-
-/* Where the shard and the sums of a worker arrive. */
+/* Where the gradients of a worker's shard arrive, and the sums behind them. */
 static void *incoming(const struct training *t, int worker)
 {
-	return at(t, ps_of(t)->incoming, (size_t)worker * (ps_of(t)->shard.count + SUMS_NUMBERS));
+	return (char *)ps_of(t)->incoming +
+	       (size_t)worker * numbers_sums_end(t->model.numbers, ps_of(t)->shard.count);
+}
+
+static void *incoming_sums(const struct training *t, int worker)
+{
+	return (char *)incoming(t, worker) +
+	       numbers_sums_offset(t->model.numbers, ps_of(t)->shard.count);
 }
 
 /* ---- its life */
@@ -107,7 +109,7 @@ static tutti_result_t begin_server(struct training *t, struct why *why)
 	struct ps *ps = t->way;
 
 	free(ps->incoming);
-	ps->incoming = malloc((size_t)workers(t) * (shard.count + SUMS_NUMBERS) * size);
+	ps->incoming = malloc((size_t)workers(t) * numbers_sums_end(t->model.numbers, shard.count));
 	if (!ps->incoming)
 		return why_no_memory(why, "gradients of workers");
 	if (keeps_velocity(t, shard))
@@ -176,17 +178,17 @@ static void finish(struct training *t)
 
 /* ---- messages */
 
-static tutti_result_t start_send(struct training *t, const void *numbers, size_t count, int peer,
-				 struct why *why)
+static tutti_result_t start_send(struct training *t, const struct numbers *numbers,
+				 const void *values, size_t count, int peer, struct why *why)
 {
-	return team_start_send(t->team, t->model.numbers->dtype, numbers, count, peer,
+	return team_start_send(t->team, numbers->dtype, values, count, peer,
 			       &ps_of(t)->requests[ps_of(t)->pending++], why);
 }
 
-static tutti_result_t start_receive(struct training *t, void *numbers, size_t count, int peer,
-				    struct why *why)
+static tutti_result_t start_receive(struct training *t, const struct numbers *numbers, void *values,
+				    size_t count, int peer, struct why *why)
 {
-	return team_start_receive(t->team, t->model.numbers->dtype, numbers, count, peer,
+	return team_start_receive(t->team, numbers->dtype, values, count, peer,
 				  &ps_of(t)->requests[ps_of(t)->pending++], why);
 }
 
@@ -204,27 +206,24 @@ static tutti_result_t wait_all(struct training *t, struct why *why)
 
 /* ---- a worker */
 
-static void *sums_at(const struct training *t)
-{
-	return at(t, t->gradients, t->model.parameters);
-}
-
 /* The first server adds up loss and hits, too. Gradients become ready from the front. */
 static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 {
 	const size_t ready = t->model.layer[l].offset + t->model.layer[l].count;
+	const struct numbers *numbers = t->model.numbers;
 	struct ps *ps = t->way;
 	tutti_result_t result = TUTTI_OK;
 
 	if (l == t->model.layers - 1)
-		result = start_send(t, sums_at(t), SUMS_NUMBERS, 0, why);
+		result = start_send(t, numbers->sums, sync_sums(t), SUMS_NUMBERS, 0, why);
 	for (; ps->sent < t->options->servers && result == TUTTI_OK; ps->sent++) {
 		const struct slice shard = shard_of(t, ps->sent);
 
 		if (shard.first + shard.count > ready)
 			break;
-		result = start_send(t, at(t, t->gradients, shard.first), shard.count, (int)ps->sent,
-				    why);
+		result = start_send(t, numbers->gradients,
+				    numbers_at(numbers->gradients, t->gradients, shard.first),
+				    shard.count, (int)ps->sent, why);
 	}
 	return result;
 }
@@ -236,7 +235,8 @@ static tutti_result_t receive_weights(struct training *t, struct why *why)
 	for (unsigned s = 0; s < t->options->servers && result == TUTTI_OK; s++) {
 		const struct slice shard = shard_of(t, s);
 
-		result = start_receive(t, state_next(&t->state, shard.first).weights, shard.count,
+		result = start_receive(t, t->model.numbers,
+				       state_next(&t->state, shard.first).weights, shard.count,
 				       (int)s, why);
 	}
 	ps_of(t)->sent = 0;
@@ -248,7 +248,8 @@ static tutti_result_t update_worker(struct training *t, struct why *why)
 	tutti_result_t result = wait_all(t, why); /* the sums come where these were sent from */
 
 	if (result == TUTTI_OK)
-		result = start_receive(t, sums_at(t), SUMS_NUMBERS, 0, why);
+		result = start_receive(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS, 0,
+				       why);
 	if (result == TUTTI_OK)
 		result = receive_weights(t, why);
 	return result;
@@ -258,16 +259,16 @@ static tutti_result_t update_worker(struct training *t, struct why *why)
 
 static tutti_result_t receive_gradients(struct training *t, struct why *why)
 {
-	const struct ps *ps = t->way;
+	const struct numbers *numbers = t->model.numbers;
 	tutti_result_t result = TUTTI_OK;
 
 	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
 		if (t->team->rank == 0)
-			result = start_receive(t, at(t, incoming(t, w), ps->shard.count),
-					       SUMS_NUMBERS, rank_of(t, w), why);
+			result = start_receive(t, numbers->sums, incoming_sums(t, w), SUMS_NUMBERS,
+					       rank_of(t, w), why);
 		if (result == TUTTI_OK)
-			result = start_receive(t, incoming(t, w), ps->shard.count, rank_of(t, w),
-					       why);
+			result = start_receive(t, numbers->gradients, incoming(t, w),
+					       ps_of(t)->shard.count, rank_of(t, w), why);
 	}
 	return result == TUTTI_OK ? wait_all(t, why) : result;
 }
@@ -275,10 +276,13 @@ static tutti_result_t receive_gradients(struct training *t, struct why *why)
 /* Into the first worker's place. */
 static void add_up(struct training *t)
 {
-	const size_t count = ps_of(t)->shard.count + (t->team->rank == 0 ? SUMS_NUMBERS : 0);
+	const struct numbers *numbers = t->model.numbers;
 
-	for (int w = 1; w < workers(t); w++)
-		t->model.numbers->add(incoming(t, 0), incoming(t, w), count);
+	for (int w = 1; w < workers(t); w++) {
+		numbers->gradients->add(incoming(t, 0), incoming(t, w), ps_of(t)->shard.count);
+		if (t->team->rank == 0)
+			numbers->sums->add(incoming_sums(t, 0), incoming_sums(t, w), SUMS_NUMBERS);
+	}
 }
 
 static void update_shard(struct training *t)
@@ -301,10 +305,12 @@ static tutti_result_t send_weights(struct training *t, struct why *why)
 
 	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
 		if (t->team->rank == 0)
-			result = start_send(t, sums_at(t), SUMS_NUMBERS, rank_of(t, w), why);
+			result = start_send(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS,
+					    rank_of(t, w), why);
 		if (result == TUTTI_OK)
-			result = start_send(t, state_next(&t->state, shard.first).weights,
-					    shard.count, rank_of(t, w), why);
+			result = start_send(t, t->model.numbers,
+					    state_next(&t->state, shard.first).weights, shard.count,
+					    rank_of(t, w), why);
 	}
 	return result == TUTTI_OK ? wait_all(t, why) : result;
 }
@@ -318,8 +324,8 @@ static tutti_result_t update_server(struct training *t, struct why *why)
 	ps_of(t)->partial = t->options->servers > 1;
 	add_up(t);
 	if (t->team->rank == 0)
-		memcpy(sums_at(t), at(t, incoming(t, 0), ps_of(t)->shard.count),
-		       SUMS_NUMBERS * t->model.numbers->size);
+		memcpy(sync_sums(t), incoming_sums(t, 0),
+		       SUMS_NUMBERS * t->model.numbers->sums->size);
 	update_shard(t);
 	return send_weights(t, why);
 }

@@ -127,7 +127,7 @@ static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
 
 static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 {
-	const struct numbers *numbers = t->model.numbers;
+	const struct numbers *numbers = t->model.numbers->gradients;
 	const unsigned i = bucket_of(t, l);
 	const struct bucket *b = &t->buckets.bucket[i];
 	struct share *share = &zero1_of(t)->share[i];
@@ -141,15 +141,14 @@ static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 					&share->sum, why);
 	if (result != TUTTI_OK || l > 0)
 		return result;
-	return team_start_sum(t->team, numbers,
-			      numbers_at(numbers, t->gradients, t->model.parameters), SUMS_NUMBERS,
+	return team_start_sum(t->team, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS,
 			      &zero1_of(t)->sums, why);
 }
 
 /* A rank knows its shares alone: the squares are added up by all. */
 static tutti_result_t clip(struct training *t, struct why *why)
 {
-	const struct numbers *numbers = t->model.numbers;
+	const struct numbers *numbers = t->model.numbers->gradients;
 	double sum = 0;
 
 	for (unsigned i = 0; i < t->buckets.count; i++) {
@@ -178,7 +177,8 @@ static void update_share(struct training *t, const struct share *share)
 			     to = { state_next(&t->state, share->first).weights,
 				    numbers_at(numbers, z->velocity[1], share->velocity) };
 
-	sync_update(t, from, numbers_at(numbers, t->gradients, share->first), share->count, to);
+	sync_update(t, from, numbers_at(numbers->gradients, t->gradients, share->first),
+		    share->count, to);
 }
 
 static void change_velocity(struct zero1 *z)

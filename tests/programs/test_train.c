@@ -72,7 +72,9 @@ static void expect_success(int status)
 struct curve {
 	int epochs;
 	double train[EPOCHS_MAX], test[EPOCHS_MAX];
+	double hits[EPOCHS_MAX]; /* in training: a sum over samples */
 	double accuracy, blocked;
+	double samples, parameters, steps, sent; /* bytes, by the rank that sent most */
 	int ranks;
 	char weights[20]; /* checksum of rank 0's */
 };
@@ -99,15 +101,20 @@ static void take_line(const char *line, struct curve *curve)
 		assert_int_equal(curve->epochs, 0);
 		assert_non_null(json_object_get(object, "device"));
 		curve->ranks = (int)real_of(object, "ranks");
+		curve->samples = real_of(object, "train_samples");
+		curve->parameters = real_of(object, "parameters");
 	} else if (strcmp(event, "epoch") == 0) {
 		assert_true(curve->epochs < EPOCHS_MAX);
 		assert_int_equal(real_of(object, "epoch"), curve->epochs + 1);
 		curve->train[curve->epochs] = real_of(object, "train_loss");
+		curve->hits[curve->epochs] = real_of(object, "train_accuracy") * curve->samples;
 		curve->test[curve->epochs++] = real_of(object, "test_loss");
 	} else {
 		assert_string_equal(event, "end");
 		curve->accuracy = real_of(object, "test_accuracy");
 		curve->blocked = real_of(object, "blocked_share");
+		curve->steps = real_of(object, "steps");
+		curve->sent = real_of(object, "sent_bytes");
 		snprintf(curve->weights, sizeof(curve->weights), "%s",
 			 json_string_value(json_array_get(json_object_get(object, "weights"), 0)));
 		assert_true(real_of(object, "seconds") > 0);
@@ -275,6 +282,132 @@ static void adagrad_equals_one_process(void **state)
 	}
 }
 
+/* ---- in mixed precision */
+
+/* Of twelve seeds, 1, 2 and 4 ranks and all ways, losses in training differed by up to 0.8 %, in
+ * validation by up to 3.2 %, and accuracy by one sample of 359. At five times the rate, which is the
+ * usual one, curves part half-way, as they do from one number of ranks to another. */
+#define BFLOAT16_OPTIONS "--epochs 30 --lr 0.02 --dtype bf16 "
+static const double train_apart = 0.02, test_apart = 0.06, accuracy_apart = 2.5 / 359;
+
+static void expect_like(const struct curve *one, const struct curve *other, const char *what)
+{
+	assert_int_equal(one->epochs, other->epochs);
+	for (int e = 0; e < one->epochs; e++)
+		if (!(fabs(one->train[e] - other->train[e]) <= train_apart * one->train[e]) ||
+		    !(fabs(one->test[e] - other->test[e]) <= test_apart * one->test[e]))
+			fail_msg("%d ranks, %s, epoch %d: found losses %g and %g, expected %g and "
+				 "%g",
+				 other->ranks, what, e + 1, other->train[e], other->test[e],
+				 one->train[e], one->test[e]);
+	assert_float_equal(one->accuracy, other->accuracy, accuracy_apart);
+}
+
+/* They do not lose their digits: each epoch's hits are a whole number. */
+static void expect_whole_hits(const struct curve *curve)
+{
+	for (int e = 0; e < curve->epochs; e++)
+		assert_float_equal(curve->hits[e], round(curve->hits[e]), 1e-6);
+}
+
+static void bfloat16_trains_like_float32_on_any_number_of_ranks_by_each_way(void **state)
+{
+	static const char *const ways[] = {
+		"--sync allreduce --bucket 4K", "--sync zero1 --clip 5",	"--sync ps",
+		"--sync local --every 3",	"--sync local --every 1",	"--accumulate 3",
+		"--optimizer adagrad",		"--sync ps --optimizer adagrad"
+	};
+
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	const struct curve alone = train_digits(1, BFLOAT16_OPTIONS);
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		for (int ranks = least_ranks(ways[i]); ranks <= 4; ranks *= 2) {
+			char options[128];
+
+			snprintf(options, sizeof(options), BFLOAT16_OPTIONS "--verify %s", ways[i]);
+			const struct curve half = train_digits(ranks, options);
+
+			snprintf(options, sizeof(options), "--epochs 30 --lr 0.02 %s", ways[i]);
+			const struct curve whole = train_digits(ranks, options);
+
+			expect_like(&whole, &half, ways[i]);
+			expect_whole_hits(&half);
+			if (!strstr(ways[i], "adagrad") && !strstr(ways[i], "--every 3"))
+				expect_like(&alone, &half, ways[i]);
+		}
+}
+
+/* To the byte: gradients, and of each step three sums; and those of validation of each epoch. */
+static void bfloat16_sends_half_of_the_bytes(void **state)
+{
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	const struct curve half = train_digits(2, "--epochs 2 --dtype bf16"),
+			   whole = train_digits(2, "--epochs 2");
+
+	assert_true(half.sent == half.steps * (2 * half.parameters + 3 * 8) + 2 * 3 * 8);
+	assert_true(whole.sent == whole.steps * (4 * whole.parameters + 3 * 4) + 2 * 3 * 8);
+}
+
+static void bfloat16_gives_the_same_bits_for_the_same_ranks(void **state)
+{
+	static const char *const ways[] = { "--clip 5", "--sync zero1", "--sync ps",
+					    "--sync local --every 5" };
+
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		char options[128];
+
+		snprintf(options, sizeof(options), "--epochs 3 --dtype bf16 %s", ways[i]);
+		const struct curve one = train_digits(3, options), two = train_digits(3, options);
+
+		assert_string_equal(one.weights, two.weights);
+		assert_memory_equal(one.train, two.train, 3 * sizeof(double));
+	}
+}
+
+/* Until it has saved something. */
+static void train_until_killed(const char *options)
+{
+	expect_success(shell("\"$TEST_RUN\" -n 2 -- \"$TEST_TRAIN\" --data %s %s >/dev/null 2>&1 & "
+			     "p=$!; until [ -e ck ]; do kill -0 $p || exit 1; sleep 0.01; done; "
+			     "kill $p; wait $p; true",
+			     digits, options));
+}
+
+static void bfloat16_is_resumed_bit_for_bit_and_by_no_other_type(void **state)
+{
+	static const char *const ways[] = { "allreduce", "zero1", "ps", "local" };
+
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		char options[160];
+		const int used = snprintf(options, sizeof(options),
+					  "--epochs 60 --dtype bf16 --sync %s", ways[i]);
+		const struct curve whole = train_digits(2, options);
+
+		snprintf(options + used, sizeof(options) - (size_t)used,
+			 " --save ck --every-epochs 3 --resume");
+		train_until_killed(options);
+		const struct curve resumed = train_digits(2, options);
+
+		expect_output("resumed after epoch ");
+		assert_string_equal(whole.weights, resumed.weights);
+		assert_memory_equal(whole.train, resumed.train, 60 * sizeof(double));
+		snprintf(options, sizeof(options),
+			 "--data %s --epochs 60 --sync %s --save ck --resume", digits, ways[i]);
+		assert_int_equal(train(2, options), 1);
+		expect_output("is of a training with other --dtype");
+		assert_int_equal(shell("rm ck"), 0);
+	}
+}
+
+/* ---- ranks that are not equally fast, and other ways to say what is meant */
+
 /* The last line of the log has what each rank had at the end. */
 static double share_of_rank_0(void)
 {
@@ -301,7 +434,8 @@ static void a_slow_rank_gets_a_smaller_share_by_itself(void **state)
 static void ranks_that_average_are_the_same_bits_as_one_that_plays_them(void **state)
 {
 	static const char *const each[] = { "--every 5", "--every 7 --outer nesterov,0.7,0.9",
-					    "--every 23 --outer sgd,0.9 --momentum 0 --dtype f64" };
+					    "--every 23 --outer sgd,0.9 --momentum 0 --dtype f64",
+					    "--every 5 --dtype bf16" };
 
 	if (strcmp(device, "cuda") == 0)
 		skip();
@@ -531,6 +665,8 @@ static void wrong_options_end_with_status_2(void **state)
 {
 	assert_int_equal(shell("\"$TEST_TRAIN\" --data d --batch none"), 2);
 	expect_output("--batch: found 'none'");
+	assert_int_equal(shell("\"$TEST_TRAIN\" --data d --device cuda --dtype bf16"), 2);
+	expect_output("found --device cuda and --dtype bf16");
 	assert_int_equal(shell("\"$TEST_TRAIN\""), 2);
 	assert_int_equal(shell("\"$TEST_TRAIN\" --help"), 0);
 	expect_output("Usage: tutti-train");
@@ -678,7 +814,7 @@ static int prepare(void **state)
 
 static int clean_up(void **state)
 {
-	shell("rm -f log data");
+	shell("rm -f log data ck");
 	return rmdir(directory);
 }
 
@@ -692,6 +828,10 @@ int main(void)
 		cmocka_unit_test(same_seed_and_ranks_give_the_same_bits),
 		cmocka_unit_test(each_way_to_train_equals_one_process),
 		cmocka_unit_test(adagrad_equals_one_process),
+		cmocka_unit_test(bfloat16_trains_like_float32_on_any_number_of_ranks_by_each_way),
+		cmocka_unit_test(bfloat16_sends_half_of_the_bytes),
+		cmocka_unit_test(bfloat16_gives_the_same_bits_for_the_same_ranks),
+		cmocka_unit_test(bfloat16_is_resumed_bit_for_bit_and_by_no_other_type),
 		cmocka_unit_test(ranks_that_average_are_the_same_bits_as_one_that_plays_them),
 		cmocka_unit_test(a_slow_rank_gets_a_smaller_share_by_itself),
 		cmocka_unit_test(batches_are_said_in_three_ways),

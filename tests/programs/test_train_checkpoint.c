@@ -137,6 +137,8 @@ static void checkpoint_comes_back_bit_for_bit(void **state)
 	comes_back(&s.c);
 	sample_make(&s, &numbers_f64);
 	comes_back(&s.c);
+	sample_make(&s, &numbers_bf16);
+	comes_back(&s.c);
 	s.c.epoch_count = 0;
 	s.c.step = 0;
 	comes_back(&s.c);
@@ -178,10 +180,10 @@ static void checkpoint_cut_anywhere_is_refused(void **state)
 static void checkpoint_with_any_byte_changed_is_refused(void **state)
 {
 	static const unsigned char changes[] = { 1, 0x80, 0xff };
-	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64 };
+	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
 	unsigned char bytes[FILE_ROOM];
 
-	for (int t = 0; t < 2; t++) {
+	for (int t = 0; t < 3; t++) {
 		const size_t length = sample_file(types[t], bytes);
 
 		for (size_t i = 0; i < length; i++)
@@ -217,7 +219,7 @@ static void checkpoint_header_that_lies_is_refused(void **state)
 		uint64_t value;
 		const char *error_text;
 	} cases[] = {
-		{ 12, 4, 2, "found numbers of 2 bytes, expected 4 (f32) or 8 (f64)" },
+		{ 12, 4, 3, "type: found 3, expected 4 (f32), 8 (f64) or 2 (bf16)" },
 		{ 12, 4, 8, "truncated: found 380 bytes, expected 492" },
 		{ 16, 4, 0, "layers: found 0, expected 1 to 16" },
 		{ 16, 4, 17, "layers: found 17, expected 1 to 16" },

@@ -448,8 +448,8 @@ static void each_way_to_train_goes_on(void **state)
 	setenv("TRAIN_MORE", "", 1);
 }
 
-/* Of a curve of their own; the log says that all ranks have the same weights at the end. */
-static void outer_steps_stay_alike_with_a_replacement(void **state)
+/* Of a curve of its own; the log says that all ranks have the same weights at the end. */
+static void stays_alike_with_a_replacement(const char *options)
 {
 	static const int victim[] = { 2 };
 	struct launched l;
@@ -458,8 +458,7 @@ static void outer_steps_stay_alike_with_a_replacement(void **state)
 
 	if (strcmp(getenv("TRAIN_DEVICE"), "cuda") == 0)
 		skip();
-	setenv("TRAIN_MORE", "--sync local --every 3 --outer nesterov,0.7,0.9 --lr 0.02 --verify",
-	       1);
+	setenv("TRAIN_MORE", options, 1);
 	for (start(&l, "4", "1"); !kill_in_time(victim, 1, &l, &o); start(&l, "4", "1")) {
 		launched_free(&l);
 		assert_true(--tries > 0);
@@ -467,7 +466,21 @@ static void outer_steps_stay_alike_with_a_replacement(void **state)
 	launched_free(&l);
 	assert_int_equal(o.ranks, RANKS);
 	assert_int_equal(o.loss[0].replaced, 1);
+	assert_true(o.accuracy > 0.9);
 	setenv("TRAIN_MORE", "", 1);
+}
+
+static void outer_steps_stay_alike_with_a_replacement(void **state)
+{
+	stays_alike_with_a_replacement(
+		"--sync local --every 3 --outer nesterov,0.7,0.9 --lr 0.02 --verify");
+}
+
+/* The sums of a step travel by themselves there. */
+static void bfloat16_stays_alike_with_a_replacement(void **state)
+{
+	stays_alike_with_a_replacement("--dtype bf16 --verify");
+	stays_alike_with_a_replacement("--dtype bf16 --sync zero1 --momentum 0 --verify");
 }
 
 /* Who keeps its shard keeps its velocity. */
@@ -640,6 +653,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest ways[] = {
 		cmocka_unit_test(each_way_to_train_goes_on),
 		cmocka_unit_test(outer_steps_stay_alike_with_a_replacement),
+		cmocka_unit_test(bfloat16_stays_alike_with_a_replacement),
 		cmocka_unit_test(workers_and_servers_may_be_lost),
 	};
 

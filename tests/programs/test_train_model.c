@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bf16.h"
 #include "bits.h"
 #include "buckets.h"
 #include "options.h"
@@ -20,13 +21,14 @@
 #include "state.h"
 
 enum { ROWS = 7, FEATURES = 5, CLASSES = 4 };
+enum { PARAMETERS = (FEATURES + 1) * 6 + 7 * 3 + 4 * CLASSES };
 
 static const size_t width[] = { FEATURES, 6, 3, CLASSES };
 
 struct fixture {
 	struct model model;
-	double weights[(FEATURES + 1) * 6 + 7 * 3 + 4 * CLASSES];
-	double gradients[(FEATURES + 1) * 6 + 7 * 3 + 4 * CLASSES];
+	double weights[PARAMETERS];
+	double gradients[PARAMETERS];
 	double x[ROWS * FEATURES];
 	uint32_t y[ROWS];
 };
@@ -172,7 +174,6 @@ static void huge_logits_give_a_finite_loss(void **state)
 static void float32_has_the_same_gradients_but_for_rounding(void **state)
 {
 	struct fixture *f = *state;
-	enum { PARAMETERS = sizeof(f->gradients) / sizeof(f->gradients[0]) };
 	float weights[PARAMETERS], gradients[PARAMETERS], x[ROWS * FEATURES];
 	struct model model;
 	struct sums sums = { 0 };
@@ -215,6 +216,213 @@ static void gradients_are_added_to_those_of_samples_before(void **state)
 	assert_float_equal(sums.samples, ROWS, 0);
 	for (size_t i = 0; i < f->model.parameters; i++)
 		assert_float_equal(f->gradients[i], whole[i], 1e-14);
+}
+
+/* ---- mixed precision */
+
+static float float_of(uint32_t bits)
+{
+	float value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* By hand: what lies between, ties, the ends, and what is no number. */
+static void bfloat16_is_the_nearest_and_ties_are_even(void **state)
+{
+	static const struct {
+		uint32_t bits;
+		uint16_t expected;
+	} cases[] = {
+		{ 0x00000000, 0x0000 }, { 0x80000000, 0x8000 }, /* both zeros */
+		{ 0x3f800000, 0x3f80 }, { 0xbf800000, 0xbf80 }, /* 1 and -1 */
+		{ 0x3f807fff, 0x3f80 }, { 0x3f808000, 0x3f80 }, /* below a tie, and one */
+		{ 0x3f808001, 0x3f81 }, { 0x3f818000, 0x3f82 }, /* above it; one to the next */
+		{ 0xbf818000, 0xbf82 }, { 0x3fffffff, 0x4000 }, /* into the exponent */
+		{ 0x00000001, 0x0000 }, { 0x80000001, 0x8000 }, /* denormals */
+		{ 0x00008000, 0x0000 }, { 0x00008001, 0x0001 }, { 0x00018000, 0x0002 },
+		{ 0x007f7fff, 0x007f }, { 0x007fffff, 0x0080 }, /* the smallest normal number */
+		{ 0x7f7f7fff, 0x7f7f }, { 0x7f7f8000, 0x7f80 }, /* the largest, and too large */
+		{ 0x7f7fffff, 0x7f80 }, { 0xff7fffff, 0xff80 }, /* FLT_MAX */
+		{ 0x7f800000, 0x7f80 }, { 0xff800000, 0xff80 }, /* infinities */
+		{ 0x7fc00000, 0x7fc0 }, { 0xffc00000, 0xffc0 }, /* quiet NaN */
+		{ 0x7f800001, 0x7fc0 }, { 0xffbfffff, 0xffff }, /* signalling: made quiet */
+		{ 0x7fffffff, 0x7fff },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (bf16_of(float_of(cases[i].bits)) != cases[i].expected)
+			fail_msg("%08x becomes %04x, expected %04x", cases[i].bits,
+				 bf16_of(float_of(cases[i].bits)), cases[i].expected);
+}
+
+/* Each finite number with the two sides of the tie above it. */
+static void each_bfloat16_comes_back_and_ends_at_its_ties(void **state)
+{
+	for (uint32_t h = 0; h <= 0xffff; h++) {
+		const uint32_t tie = h << 16 | 0x8000, even = h + (h & 1);
+
+		if ((h & 0x7fff) > 0x7f80) {
+			assert_int_equal(bf16_of(bf16_value((uint16_t)h)), h | 0x40);
+			continue;
+		}
+		assert_int_equal(bf16_of(bf16_value((uint16_t)h)), h);
+		if ((h & 0x7fff) == 0x7f80)
+			continue;
+		assert_int_equal(bf16_of(float_of(tie - 1)), h);
+		assert_int_equal(bf16_of(float_of(tie)), even);
+		assert_int_equal(bf16_of(float_of(tie + 1)), h + 1);
+	}
+}
+
+/* A model of the fixture's weights in that type, with one pass behind it; its gradients as double. */
+static void gradients_in(struct fixture *f, const struct numbers *numbers, struct model *model,
+			 float *weights, void *gradients, double *out)
+{
+	static float x[ROWS * FEATURES];
+	struct sums sums = { 0 };
+	struct why why;
+
+	assert_int_equal(model_create(numbers, width, 3, ROWS, model, &why), TUTTI_OK);
+	numbers->store(weights, f->weights, model->parameters);
+	for (size_t i = 0; i < ROWS * FEATURES; i++)
+		x[i] = bf16_rounded((float)f->x[i]); /* as gather() does */
+	model->weights = weights;
+	model->gradients = gradients;
+	model_forward(model, x, ROWS);
+	model_loss(model, f->y, ROWS, 1.0 / ROWS, &sums);
+	for (unsigned l = 3; l-- > 0;)
+		model_backward(model, l, ROWS, false);
+	numbers->gradients->load(out, gradients, model->parameters);
+}
+
+/* A bfloat16 number is within 2^-9 of what it was: of layers, deltas and weights on the way there are
+ * a few. */
+static void bfloat16_has_the_same_gradients_within_its_accuracy(void **state)
+{
+	float weights[PARAMETERS], whole[PARAMETERS];
+	double expected[PARAMETERS], found[PARAMETERS];
+	uint16_t halves[PARAMETERS];
+	struct model model;
+	double most = 0, norm = 0;
+
+	gradients_in(*state, &numbers_f32, &model, weights, whole, expected);
+	model_finish(&model);
+	gradients_in(*state, &numbers_bf16, &model, weights, halves, found);
+	for (size_t i = 0; i < PARAMETERS; i++) {
+		assert_int_equal(halves[i], bf16_of(((float *)model.unrounded)[i]));
+		most = fmax(most, fabs(found[i] - expected[i]));
+		norm = fmax(norm, fabs(expected[i]));
+	}
+	model_finish(&model);
+	if (!(most > 0 && most < norm / 128))
+		fail_msg("they differ by up to %g, the largest is %g", most, norm);
+}
+
+static void assert_bfloat16(const void *numbers, size_t count)
+{
+	const float *x = numbers;
+
+	for (size_t i = 0; i < count; i++)
+		assert_true(x[i] == bf16_rounded(x[i]));
+}
+
+/* What a matrix unit would read; what it would add to, biases and logits, has all of its bits. */
+static void operands_of_products_are_bfloat16(void **state)
+{
+	static const uint32_t rows[] = { 1, 0 };
+	static const float x[4] = { 0.1f, -0.3f, 1e-40f, 7.7f };
+	float weights[PARAMETERS], gathered[4];
+	uint16_t halves[PARAMETERS];
+	double ignored[PARAMETERS];
+	struct model model;
+
+	gradients_in(*state, &numbers_bf16, &model, weights, halves, ignored);
+	for (unsigned l = 0; l < 3; l++) {
+		const struct layer *layer = &model.layer[l];
+		const size_t matrix = layer->shape.in * layer->shape.out;
+		const float *read = (const float *)model.rounded + layer->offset;
+
+		assert_bfloat16(read, matrix);
+		assert_memory_equal(read + matrix, weights + layer->offset + matrix,
+				    layer->shape.out * sizeof(float));
+		assert_bfloat16(layer->delta, ROWS * layer->shape.out);
+		if (l < 2)
+			assert_bfloat16(layer->output, ROWS * layer->shape.out);
+	}
+	model_finish(&model);
+	numbers_bf16.gather(gathered, x, 2, rows, 2);
+	for (int i = 0; i < 4; i++)
+		assert_true(gathered[i] == bf16_rounded(x[(i + 2) % 4]));
+}
+
+/* The parts of a slice (--accumulate) are added up in float32. */
+static void gradients_of_parts_are_rounded_once(void **state)
+{
+	const struct fixture *f = *state;
+	float weights[PARAMETERS], parts[PARAMETERS] = { 0 };
+	uint16_t halves[PARAMETERS];
+	double found[PARAMETERS];
+	struct model model;
+	const float *sum;
+
+	gradients_in(*state, &numbers_bf16, &model, weights, halves, found);
+	sum = model.unrounded;
+	for (int together = 0; together < 2; together++)
+		for (size_t first = 0; first < ROWS; first++) {
+			struct sums sums = { 0 };
+			float x[FEATURES];
+
+			for (size_t i = 0; i < FEATURES; i++)
+				x[i] = bf16_rounded((float)f->x[first * FEATURES + i]);
+			model_forward(&model, x, 1);
+			model_loss(&model, f->y + first, 1, 1.0 / ROWS, &sums);
+			for (unsigned l = 3; l-- > 0;)
+				model_backward(&model, l, 1, together && first > 0);
+			for (size_t i = 0; i < PARAMETERS && !together; i++)
+				parts[i] += sum[i];
+		}
+	for (size_t i = 0; i < PARAMETERS; i++) {
+		assert_float_equal(sum[i], parts[i], 1e-6);
+		assert_int_equal(halves[i], bf16_of(sum[i]));
+	}
+	model_finish(&model);
+}
+
+/* Of gradients, and of what reads them: what float32 does with the same numbers, rounded to the
+ * gradients' type where the result is one. */
+static void bfloat16_gradients_are_reckoned_with_in_float32(void **state)
+{
+	static const double values[4] = { 1, -0.3359375, 257 * 0x1p-140, 3e38 };
+	const struct numbers *numbers = numbers_bf16.gradients;
+	const struct rule rule = { .rate = 0.1, .momentum = 0.5, .decay = 0.01, .part = 0.5 };
+	const float w[3] = { 2, -1, 0.1f }, v[3] = { 0.5f, 1, 0 };
+	float whole[3], new_w[3], new_v[3], expected_w[3], expected_v[3];
+	uint16_t g[4], more[4];
+
+	numbers->store(g, values, 4);
+	memcpy(more, g, sizeof(g));
+	for (int i = 0; i < 3; i++)
+		whole[i] = bf16_value(g[i]);
+	assert_float_equal(numbers->square_sum(g, 2), 1 + 0.3359375 * 0.3359375, 1e-15);
+	for (int i = 0; i < 2; i++) {
+		const struct optimizer *o = i == 0 ? &optimizer_sgd : &optimizer_adagrad;
+
+		o->update(&numbers_f32, &rule, (struct trained){ (void *)w, (void *)v }, whole, 3,
+			  (struct trained){ expected_w, expected_v });
+		o->update(&numbers_bf16, &rule, (struct trained){ (void *)w, (void *)v }, g, 3,
+			  (struct trained){ new_w, new_v });
+		for (int k = 0; k < 3; k++) {
+			assert_float_equal(new_w[k], expected_w[k], 1e-6 * fabs(new_w[k]));
+			assert_float_equal(new_v[k], expected_v[k], 1e-6 * fabs(new_v[k]));
+		}
+	}
+	numbers->scale(g, 4, 0.7);
+	assert_int_equal(g[1], bf16_of(-0.3359375f * 0.7f));
+	numbers->add(g, more, 4);
+	assert_int_equal(g[0], bf16_of(bf16_rounded(0.7f) + 1));
+	assert_true(isinf(bf16_value(g[3]))); /* 5.1e38 */
 }
 
 /* ---- steps */
@@ -419,6 +627,8 @@ static void options_are_read(void **state)
 	assert_ptr_equal(o.numbers, &numbers_f32);
 	assert_int_equal(parse("--data d --device cuda --sync allreduce", &o, &why), OPTIONS_RUN);
 	assert_ptr_equal(o.numbers, &numbers_f64);
+	assert_int_equal(parse("--data d --dtype bf16", &o, &why), OPTIONS_RUN);
+	assert_ptr_equal(o.numbers, &numbers_bf16);
 	assert_int_equal(parse("--data d --batch all --sync local --every 5 --simulate-ranks 3 "
 			       "--outer nesterov,0.7,0.9 --clip 2",
 			       &o, &why),
@@ -470,7 +680,8 @@ static void wrong_options_are_refused_by_name(void **state)
 		{ "--data d --epoch 3", "found the option --epoch, expected --epochs in full" },
 		{ "--data d --epoch=3", "found the option --epoch=3, expected --epochs in full" },
 		{ "--data d --min-ranks 2", "--min-ranks is an option of tutti-run" },
-		{ "--data d --dtype f16", "--dtype: found 'f16'" },
+		{ "--data d --dtype f16",
+		  "--dtype: found 'f16' (did you mean bf16?), expected f32, f64 or bf16" },
 		{ "--data d --sync zero", "--sync: found 'zero' (did you mean zero1?)" },
 		{ "--data d --sync local --outer adam,1", "--outer: found 'adam,1', expected sgd" },
 		{ "--data d --sync local --outer nesterov,1", "--outer: found 'nesterov,1'" },
@@ -491,6 +702,7 @@ static void wrong_options_are_refused_by_name(void **state)
 		{ "--data d --device cuda --sync zero1",
 		  "found --device cuda and another --sync than allreduce" },
 		{ "--data d --device cuda --dtype f32", "found --device cuda and --dtype f32" },
+		{ "--data d --device cuda --dtype bf16", "found --device cuda and --dtype bf16" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -510,7 +722,7 @@ static void other_options_have_another_hash(void **state)
 		"--momentum 0",	     "--optimizer adagrad", "--weight-decay 0",
 		"--warmup 0",	     "--classes 10",	    "--bucket 1K",
 		"--test-fraction 0", "--lr-scaling sqrt",   "--schedule constant",
-		"--verify",
+		"--verify",	     "--dtype f64",	    "--dtype bf16",
 	};
 	struct options o;
 	struct why why;
@@ -601,6 +813,15 @@ int main(void)
 						make_model, free_model),
 		cmocka_unit_test_setup_teardown(gradients_are_added_to_those_of_samples_before,
 						make_model, free_model),
+		cmocka_unit_test(bfloat16_is_the_nearest_and_ties_are_even),
+		cmocka_unit_test(each_bfloat16_comes_back_and_ends_at_its_ties),
+		cmocka_unit_test_setup_teardown(bfloat16_has_the_same_gradients_within_its_accuracy,
+						make_model, free_model),
+		cmocka_unit_test_setup_teardown(operands_of_products_are_bfloat16, make_model,
+						free_model),
+		cmocka_unit_test_setup_teardown(gradients_of_parts_are_rounded_once, make_model,
+						free_model),
+		cmocka_unit_test(bfloat16_gradients_are_reckoned_with_in_float32),
 		cmocka_unit_test_setup_teardown(buckets_hold_every_layer_once_from_the_last,
 						make_model, free_model),
 		cmocka_unit_test_setup_teardown(small_buckets_are_layers_and_large_ones_the_model,

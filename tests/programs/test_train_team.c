@@ -184,6 +184,55 @@ static void buckets_sum_gradients_of_all_ranks(void **state)
 			assert_true(ranks[r].values[PARAMETERS + i] == 3.0 * (i + 1));
 }
 
+static void *sums_of_halves(struct rank *rank)
+{
+	return (char *)rank->values + numbers_sums_offset(&numbers_bf16, PARAMETERS);
+}
+
+/* Gradients of two bytes, and sums behind them that go first, by themselves. */
+static void sum_buckets_of_halves(struct rank *rank)
+{
+	static const size_t width[] = { 4, 5, 3 };
+	const double gradients[PARAMETERS] = { 1, 2, 3 },
+		     sums[TAIL] = { 1e9 + rank->team.rank, 0.5 };
+	struct buckets buckets;
+	struct model model;
+	tutti_result_t result = model_create(&numbers_bf16, width, 2, 1, &model, &rank->why);
+
+	if (result != TUTTI_OK) {
+		rank->result = result;
+		return;
+	}
+	model.gradients = rank->values;
+	numbers_bf16.gradients->store(rank->values, gradients, PARAMETERS);
+	numbers_f64.store(sums_of_halves(rank), sums, TAIL);
+	buckets_init(&buckets, &model, 1, TAIL);
+	for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;)
+		result = buckets_layer_ready(&buckets, &model, l, &rank->team, &rank->why);
+	for (unsigned i = 0; i < buckets.count && result == TUTTI_OK; i++)
+		result = buckets_wait(&buckets, i, &rank->team, &rank->why);
+	if (result == TUTTI_OK && buckets.apart_request)
+		result = why_set(&rank->why, TUTTI_ERR_INVALID, "sums are in flight");
+	buckets_drain(&buckets);
+	model_finish(&model);
+	rank->result = result;
+}
+
+static void sums_behind_gradients_of_another_type_travel_by_themselves(void **state)
+{
+	struct rank ranks[RANKS];
+	double found[PARAMETERS];
+
+	run_ranks(ranks, sum_buckets_of_halves);
+	expect(ranks, TUTTI_OK, "");
+	for (int r = 0; r < RANKS; r++) {
+		numbers_f64.load(found, sums_of_halves(&ranks[r]), TAIL);
+		assert_true(found[0] == 3e9 + 3 && found[1] == 1.5);
+		numbers_bf16.gradients->load(found, ranks[r].values, PARAMETERS);
+		assert_true(found[0] == 3 && found[1] == 6 && found[2] == 9 && found[3] == 0);
+	}
+}
+
 /* ---- settling */
 
 static const struct options options = { .epochs = 4 };
@@ -335,6 +384,7 @@ int main(void)
 		cmocka_unit_test(verify_passes_equal_weights_and_names_ranks_that_differ),
 		cmocka_unit_test(disagreement_is_told_to_every_rank),
 		cmocka_unit_test(buckets_sum_gradients_of_all_ranks),
+		cmocka_unit_test(sums_behind_gradients_of_another_type_travel_by_themselves),
 		cmocka_unit_test(ranks_at_the_same_place_stay_there),
 		cmocka_unit_test(the_state_of_the_furthest_is_that_of_all),
 		cmocka_unit_test(of_different_states_of_one_step_the_lowest_ranks_counts),

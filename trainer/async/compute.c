@@ -82,14 +82,14 @@ static void step_alone(struct training *t, struct workplace *place, const struct
 
 static void keep(const struct training *t, struct workplace *place, bool first)
 {
-	const struct numbers *numbers = t->model.numbers;
+	const struct numbers *gradients = t->model.numbers->gradients;
 
 	if (place->gradients == t->gradients)
 		return;
 	if (first)
-		memcpy(place->gradients, t->gradients, t->model.parameters * numbers->size);
+		memcpy(place->gradients, t->gradients, t->model.parameters * gradients->size);
 	else
-		numbers->add(place->gradients, t->gradients, t->model.parameters);
+		gradients->add(place->gradients, t->gradients, t->model.parameters);
 }
 
 static tutti_result_t compute_piece(struct training *t, const struct piece *piece,

@@ -51,8 +51,8 @@ tutti_result_t peer_listen(struct peer *p, struct why *why)
 tutti_result_t peer_take(struct peer *p, struct why *why)
 {
 	p->state = TAKING;
-	return team_start_receive(&p->team, p->type->dtype, p->numbers, p->count, rank_of(p),
-				  &p->request[0], why);
+	return team_start_receive(&p->team, p->type->gradients->dtype, p->numbers, p->count,
+				  rank_of(p), &p->request[0], why);
 }
 
 tutti_result_t peer_take_account(struct peer *p, struct why *why)

@@ -310,8 +310,8 @@ static void play_update(struct training *t, struct player *p, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		struct played *w = &r->workers[e[i].worker];
 
-		r->gradients[i] =
-			numbers_at(t->model.numbers, w->place.gradients, p->shard.slice.first);
+		r->gradients[i] = numbers_at(t->model.numbers->gradients, w->place.gradients,
+					     p->shard.slice.first);
 		r->tasks[i] = e[i].task;
 		p->counted[e[i].worker]++;
 		if (p == r->servers && e->update > 0)

@@ -41,7 +41,8 @@ void shard_update(struct training *t, struct shard *shard, void *const *gradient
 	for (size_t i = 0; i < count; i++) {
 		rule.part += compute_part(t, tasks[i]);
 		if (i > 0)
-			t->model.numbers->add(gradients[0], gradients[i], shard->slice.count);
+			t->model.numbers->gradients->add(gradients[0], gradients[i],
+							 shard->slice.count);
 	}
 	if (rule.part > 0)
 		t->options->optimizer->update(t->model.numbers, &rule, own, gradients[0],

@@ -75,6 +75,7 @@ static tutti_result_t wait_all(struct worker_life *w, struct why *why)
 static tutti_result_t ask(struct worker_life *w, enum asked kind, void *numbers, struct why *why)
 {
 	struct training *t = w->training;
+	const struct numbers *gradients = t->model.numbers->gradients;
 	tutti_result_t result = TUTTI_OK;
 
 	w->ask.kind = kind;
@@ -92,9 +93,9 @@ static tutti_result_t ask(struct worker_life *w, enum asked kind, void *numbers,
 		if (result != TUTTI_OK || !numbers)
 			continue;
 		team_be_patient(t->team, options_bounded(t->options) ? PATIENCE : 1);
-		result = team_start_send(t->team, t->model.numbers->dtype,
-					 numbers_at(t->model.numbers, numbers, shard.first),
-					 shard.count, (int)s, &w->requests[w->pending++], why);
+		result = team_start_send(t->team, gradients->dtype,
+					 numbers_at(gradients, numbers, shard.first), shard.count,
+					 (int)s, &w->requests[w->pending++], why);
 	}
 	return result == TUTTI_OK ? wait_all(w, why) : result;
 }
