@@ -21,13 +21,13 @@ static int remove_directory(void **state)
 
 static const char *path_of(const char *name)
 {
-	static char path[64];
+	static char path[128];
 
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	snprintf(path, sizeof(path), "%s/%.80s", directory, name);
 	return path;
 }
 
-static void write_file(const char *path, const void *bytes, size_t length)
+static inline void write_file(const char *path, const void *bytes, size_t length)
 {
 	FILE *file = fopen(path, "w");
 
