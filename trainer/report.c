@@ -12,7 +12,11 @@
 
 #include "team.h"
 
-enum { BAR_WIDTH = 24, LOSS_TEXT = 24 };
+/* A bar with all that follows it fits into the 80 columns of a terminal: a line that wraps could not be
+ * drawn over. */
+enum { BAR_WIDTH = 14, LOSS_TEXT = 24, LEFT_TEXT = 40 };
+
+#define FIRST_SECOND 1.0 /* before it, a few steps' speed says little about all */
 
 /* ---- the history */
 
@@ -101,6 +105,12 @@ tutti_result_t report_take_over(struct report *report, struct why *why)
 	return open_log(report, why);
 }
 
+void report_begin(struct report *report, double done)
+{
+	report->begun = done;
+	report->begun_s = now_s();
+}
+
 void report_interrupt(struct report *report)
 {
 	if (report->bar_open)
@@ -135,19 +145,43 @@ static tutti_result_t print_start(struct report *report, struct why *why)
 	return TUTTI_OK;
 }
 
+/* By the speed since report_begin(); NaN: nothing was done since then, or nothing is left. */
+static double left_s(const struct report *report, double done)
+{
+	const double gained = done - report->begun;
+
+	return gained > 0 && done < 1 ? (now_s() - report->begun_s) * (1 - done) / gained : NAN;
+}
+
+static const char *left_text(double left, const char *before, char text[LEFT_TEXT])
+{
+	const unsigned long s = (unsigned long)ceil(fmin(left, 1e9));
+
+	if (isnan(left))
+		text[0] = '\0';
+	else if (s < 3600)
+		snprintf(text, LEFT_TEXT, "%s%lu:%02lu left", before, s / 60, s % 60);
+	else
+		snprintf(text, LEFT_TEXT, "%s%lu:%02lu:%02lu left", before, s / 3600, s / 60 % 60,
+			 s % 60);
+	return text;
+}
+
 static void draw_bar(struct report *report, double done)
 {
 	const struct history *h = &report->history;
 	const struct epoch *last = h->epoch_count ? &h->epochs[h->epoch_count - 1] : NULL;
 	const int filled = (int)(done * BAR_WIDTH + 0.5);
+	const bool early = now_s() - report->begun_s < FIRST_SECOND;
+	char text[LEFT_TEXT];
 
-	printf("\r[%.*s%*s] %3.0f %%", filled, "########################", BAR_WIDTH - filled, "",
+	printf("\r[%.*s%*s] %3.0f %%", filled, "##############", BAR_WIDTH - filled, "",
 	       100 * done);
 	if (last)
 		printf("  epoch %u  loss %.4f", last->number, last->train_loss);
 	if (last && !isnan(last->test_accuracy))
 		printf("  accuracy %.4f", last->test_accuracy);
-	printf("\033[K");
+	printf("%s\033[K", left_text(early ? NAN : left_s(report, done), "  ", text));
 	report->bar_open = true;
 	fflush(stdout);
 }
@@ -174,11 +208,12 @@ static const char *loss_text(double loss, char text[LOSS_TEXT])
 
 static tutti_result_t print_epoch(struct report *report, const struct epoch *e, struct why *why)
 {
-	char text[LOSS_TEXT];
+	const double done = (double)e->number / (double)report->options->epochs;
+	char text[LOSS_TEXT], left[LEFT_TEXT];
 
 	(void)why;
 	if (report->bar) {
-		draw_bar(report, (double)e->number / (double)report->options->epochs);
+		draw_bar(report, done);
 		return TUTTI_OK;
 	}
 	printf("epoch %*u/%u  loss %s  accuracy %.4f", report->options->epochs < 100 ? 2 : 4,
@@ -187,7 +222,7 @@ static tutti_result_t print_epoch(struct report *report, const struct epoch *e, 
 	if (!isnan(e->test_accuracy))
 		printf("  validation loss %s  accuracy %.4f", loss_text(e->test_loss, text),
 		       e->test_accuracy);
-	printf("  %.2f s\n", e->seconds);
+	printf("  %.2f s%s\n", e->seconds, left_text(left_s(report, done), ", ", left));
 	fflush(stdout);
 	return TUTTI_OK;
 }

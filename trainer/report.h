@@ -90,7 +90,8 @@ struct report {
 	struct history history;
 	struct shown text, log;
 	FILE *json;
-	double drawn_s; /* when the bar was last drawn */
+	double drawn_s;	       /* when the bar was last drawn */
+	double begun, begun_s; /* of report_begin(): what was done, and when that was */
 };
 
 /* Make room for so many in all. */
@@ -106,6 +107,9 @@ void report_resumed(struct report *report);
 /* Whoever showed it is lost: if this rank does not yet, it does from now on, and writes the log
  * anew. */
 tutti_result_t report_take_over(struct report *report, struct why *why);
+/* Training begins, or goes on after a loss, with that part of it `done`, from 0 to 1. The time that is
+ * left is estimated by the speed from now on: other steps were another run's, or other ranks'. */
+void report_begin(struct report *report, double done);
 /* Show what of the history was not shown yet. */
 tutti_result_t report_show(struct report *report, struct why *why);
 void report_step(struct report *report, unsigned epoch, size_t step, size_t steps);

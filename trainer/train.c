@@ -431,6 +431,7 @@ static tutti_result_t go_on(struct training *t, struct why *why)
 		result = t->sync->work(t, &worked, why);
 	if (result != TUTTI_OK || worked)
 		return result;
+	report_begin(t->report, (double)t->state.step / (double)t->plan.steps);
 	if (t->team->rank == 0)
 		result = report_take_over(t->report, why);
 	if (result == TUTTI_OK)

@@ -547,6 +547,7 @@ static void terminal_gets_a_bar_and_others_lines(void **state)
 	assert_null(strstr(output, "epoch  1/2"));
 	expect_success(shell("\"$TEST_TRAIN\" --data %s --epochs 2", digits));
 	expect_output("epoch  1/2");
+	expect_output(" left\n");
 	assert_null(strstr(output, "100 %"));
 }
 
