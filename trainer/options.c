@@ -162,7 +162,9 @@ static const struct spec specs[] = {
 	  "each rank's part of a batch, such as 1,2; auto: in proportion to the speed "
 	  "of the epoch before (all alike)",
 	  OTHER, .parse = parse_shares },
-	{ "slow", "RANK:FACTOR", "make a rank so many times slower, to try that; may be repeated",
+	{ "slow", "RANK:FACTOR[:EPOCH]",
+	  "make a rank so many times slower, from that epoch on (1), to try that; may be repeated, also "
+	  "for one rank: the last that has begun counts",
 	  OTHER, .parse = parse_slow },
 	{ "bucket", "BYTES", "gradients averaged at a time, K and M allowed (64K)", BYTES,
 	  AT(bucket_bytes), 1, 1073741824, "a number of bytes from 1 to 1024M, such as 64K" },
@@ -513,21 +515,30 @@ static tutti_result_t parse_shares(const char *text, struct options *o, struct w
 
 static tutti_result_t parse_slow(const char *text, struct options *o, struct why *why)
 {
-	static const char expected[] = "RANK:FACTOR with a factor from 1 to 1000, 16 times at most";
+	static const char expected[] =
+		"RANK:FACTOR[:EPOCH] with a factor from 1 to 1000 and an epoch from 1 to 100000, such as "
+		"0:2 or 0:2:4";
 	struct share_options *shares = &o->shares;
-	const char *colon = strchr(text, ':'), *at;
-	uint64_t rank;
+	uint64_t rank, epoch = 1;
+	const char *at;
 	char *rest;
 
-	if (!colon || !whole_prefix(text, 0, 1000000, &at, &rank) || at != colon ||
-	    shares->slow_count == SLOW_MAX)
+	if (!whole_prefix(text, 0, 1000000, &at, &rank) || *at != ':')
 		return wrong(why, "slow", text, expected);
-	const double factor = strtod(colon + 1, &rest);
+	const double factor = strtod(at + 1, &rest);
 
-	if (rest == colon + 1 || *rest || !(factor >= 1 && factor <= 1000))
+	if (rest == at + 1 || !(factor >= 1 && factor <= 1000))
 		return wrong(why, "slow", text, expected);
+	at = rest;
+	if (*at == ':' && !whole_prefix(at + 1, 1, 100000, &at, &epoch))
+		return wrong(why, "slow", text, expected);
+	if (*at != '\0')
+		return wrong(why, "slow", text, expected);
+	if (shares->slow_count == SLOW_MAX)
+		return wrong(why, "slow", text, "at most 16 of them");
 	shares->slow[shares->slow_count].rank = (int)rank;
-	shares->slow[shares->slow_count++].factor = factor;
+	shares->slow[shares->slow_count].factor = factor;
+	shares->slow[shares->slow_count++].epoch = (unsigned)epoch;
 	return TUTTI_OK;
 }
 

@@ -26,11 +26,16 @@ tutti_result_t shares_check(const struct training *t, struct why *why)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "--shares: found %d numbers for %d ranks, expected one for each",
 			       o->count, t->team->started);
-	for (int i = 0; i < o->slow_count; i++)
+	for (int i = 0; i < o->slow_count; i++) {
 		if (o->slow[i].rank >= t->team->started)
 			return why_set(why, TUTTI_ERR_INVALID,
 				       "--slow: found rank %d of %d ranks, expected 0 to %d",
 				       o->slow[i].rank, t->team->started, t->team->started - 1);
+		if (o->slow[i].epoch > t->options->epochs)
+			return why_set(why, TUTTI_ERR_INVALID,
+				       "--slow: found epoch %u of %u epochs, expected 1 to %u",
+				       o->slow[i].epoch, t->options->epochs, t->options->epochs);
+	}
 	return TUTTI_OK;
 }
 
@@ -77,17 +82,25 @@ struct slice shares_slice(const struct training *t, size_t total, int index, int
 	return (struct slice){ first, end - first };
 }
 
-static double slowness_of(const struct share_options *o, int origin)
+/* The last that has begun counts; of those of one epoch the last that was said. */
+static double slowness_of(const struct share_options *o, int origin, unsigned epoch)
 {
+	unsigned since = 0;
+	double factor = 1;
+
 	for (int i = 0; i < o->slow_count; i++)
-		if (o->slow[i].rank == origin)
-			return o->slow[i].factor;
-	return 1;
+		if (o->slow[i].rank == origin && o->slow[i].epoch <= epoch &&
+		    o->slow[i].epoch >= since) {
+			since = o->slow[i].epoch;
+			factor = o->slow[i].factor;
+		}
+	return factor;
 }
 
 void shares_note(struct training *t, size_t samples, double busy_s)
 {
-	const double factor = slowness_of(&t->options->shares, t->team->origin);
+	const double factor = slowness_of(&t->options->shares, t->team->origin,
+					  t->report->history.epoch_count + 1);
 
 	for (const double end = now_s() + busy_s * (factor - 1); factor > 1 && now_s() < end;)
 		continue;

@@ -19,7 +19,8 @@ struct share_options {
 	struct {
 		int rank;
 		double factor;
-	} slow[SLOW_MAX]; /* ranks that are made so many times slower */
+		unsigned epoch; /* from which on, from 1; until the next of that rank begins */
+	} slow[SLOW_MAX];	/* ranks that are made so many times slower */
 	int slow_count;
 };
 

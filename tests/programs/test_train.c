@@ -430,6 +430,20 @@ static void a_slow_rank_gets_a_smaller_share_by_itself(void **state)
 	assert_float_equal(share_of_rank_0(), 0.25, 1e-9);
 }
 
+/* A rank of a twentieth of the speed has 0.05 of a batch, and one of the same speed 0.5. What lies between
+ * them is for others that run on the same cores. */
+static void shares_follow_a_rank_that_changes_its_speed(void **state)
+{
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	train_digits(2, "--epochs 7 --shares auto --slow 0:20:4");
+	assert_true(share_of_rank_0() < 0.2);
+	train_digits(2, "--epochs 7 --shares auto --slow 0:1:4 --slow 0:20");
+	assert_true(share_of_rank_0() > 0.25);
+	assert_int_equal(train(2, "--data nowhere --epochs 3 --slow 0:2:4"), 1);
+	expect_output("--slow: found epoch 4 of 3 epochs, expected 1 to 3");
+}
+
 /* With the order of sums that TUTTI_REPRODUCIBLE promises. */
 static void ranks_that_average_are_the_same_bits_as_one_that_plays_them(void **state)
 {
@@ -835,6 +849,7 @@ int main(void)
 		cmocka_unit_test(bfloat16_is_resumed_bit_for_bit_and_by_no_other_type),
 		cmocka_unit_test(ranks_that_average_are_the_same_bits_as_one_that_plays_them),
 		cmocka_unit_test(a_slow_rank_gets_a_smaller_share_by_itself),
+		cmocka_unit_test(shares_follow_a_rank_that_changes_its_speed),
 		cmocka_unit_test(batches_are_said_in_three_ways),
 		cmocka_unit_test(labels_are_predicted_in_the_order_of_the_data),
 		cmocka_unit_test(the_log_may_go_to_standard_output),

@@ -692,6 +692,8 @@ static void wrong_options_are_refused_by_name(void **state)
 		{ "--data d --slow 1", "--slow: found '1', expected RANK:FACTOR" },
 		{ "--data d --slow -1:2", "--slow: found '-1:2'" },
 		{ "--data d --slow 1:0.5", "--slow: found '1:0.5'" },
+		{ "--data d --slow 1:2:0", "--slow: found '1:2:0'" },
+		{ "--data d --slow 1:2:3:4", "--slow: found '1:2:3:4'" },
 		{ "--data d --shares auto --sync local --simulate-ranks 2",
 		  "found --simulate-ranks and --shares" },
 		{ "--data d --servers 2", "found --servers with --sync allreduce" },
