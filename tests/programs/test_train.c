@@ -444,6 +444,52 @@ static void shares_follow_a_rank_that_changes_its_speed(void **state)
 	expect_output("--slow: found epoch 4 of 3 epochs, expected 1 to 3");
 }
 
+/* A number of each rank in the last line of the log: the least and the most. */
+struct range {
+	double least, most;
+};
+
+static struct range range_of(const char *key)
+{
+	struct range range = { INFINITY, -INFINITY };
+
+	expect_success(shell("tail -n 1 log | grep -o '\"%s\":[0-9]*' | cut -d : -f 2", key));
+	for (const char *line = output; *line; line = strchr(line, '\n') + 1) {
+		range.least = fmin(range.least, atof(line));
+		range.most = fmax(range.most, atof(line));
+	}
+	assert_true(range.least > 0 && range.least <= range.most);
+	return range;
+}
+
+/* Weights and velocity have two copies. Of the 2n numbers of velocity, zero1 leaves 2n/P on a rank. */
+static void zero1_divides_the_memory_of_velocity_by_the_ranks(void **state)
+{
+	static const char options[] = "--data synthetic:256x784x10 --hidden 2048,2048 --batch 128 "
+				      "--epochs 1 --json log --sync";
+	const double bytes = 4.0 * (785 * 2048 + 2049 * 2048 + 2049 * 10);
+
+	if (strcmp(device, "cuda") == 0)
+		skip();
+	for (int ranks = 2; ranks <= 4; ranks += 2) {
+		char line[160];
+
+		snprintf(line, sizeof(line), "%s allreduce", options);
+		expect_success(train(ranks, line));
+		const struct range whole = range_of("memory");
+
+		snprintf(line, sizeof(line), "%s zero1", options);
+		expect_success(train(ranks, line));
+		const struct range shared = range_of("memory");
+		const double saved = whole.least - shared.most,
+			     expected = bytes * (2 - 2.0 / ranks);
+
+		if (!(saved > 0.8 * expected))
+			fail_msg("%d ranks: saved %.1f MB, expected %.1f", ranks, saved * 1e-6,
+				 expected * 1e-6);
+	}
+}
+
 /* With the order of sums that TUTTI_REPRODUCIBLE promises. */
 static void ranks_that_average_are_the_same_bits_as_one_that_plays_them(void **state)
 {
@@ -847,6 +893,7 @@ int main(void)
 		cmocka_unit_test(bfloat16_sends_half_of_the_bytes),
 		cmocka_unit_test(bfloat16_gives_the_same_bits_for_the_same_ranks),
 		cmocka_unit_test(bfloat16_is_resumed_bit_for_bit_and_by_no_other_type),
+		cmocka_unit_test(zero1_divides_the_memory_of_velocity_by_the_ranks),
 		cmocka_unit_test(ranks_that_average_are_the_same_bits_as_one_that_plays_them),
 		cmocka_unit_test(a_slow_rank_gets_a_smaller_share_by_itself),
 		cmocka_unit_test(shares_follow_a_rank_that_changes_its_speed),

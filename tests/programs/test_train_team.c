@@ -235,14 +235,14 @@ static void sums_behind_gradients_of_another_type_travel_by_themselves(void **st
 
 /* ---- settling */
 
-static const struct options options = { .epochs = 4 };
+static struct options options = { .epochs = 4 };
 
 /* What a rank holds before settling, and is then judged by. */
 struct place {
 	size_t step;
 	double number; /* all of its weights */
 	unsigned epochs, losses;
-	bool newcomer, losing;
+	bool newcomer, losing, settled;
 	int origin;
 };
 
@@ -260,6 +260,7 @@ static void put_at(struct training *t, const struct place *place)
 	h->epoch_count = place->epochs;
 	for (unsigned i = 0; i < place->epochs; i++)
 		h->epochs[i] = (struct epoch){ .number = i + 1, .train_loss = place->number };
+	t->settled = place->settled;
 	t->survival.fresh = place->newcomer;
 	/* ranks 0 to 3 were there */
 	t->survival.before = place->losing ? calloc(4, sizeof(int)) : NULL;
@@ -378,6 +379,30 @@ static void newcomers_alone_have_nothing_to_go_on_from(void **state)
 	expect(ranks, TUTTI_ERR_PEER_LOST, "no rank is left that holds the state");
 }
 
+/* Rank 0 alone reads the checkpoint. If it is lost before the ranks have settled, what the others hold is
+ * the start of a training, of which they would make a second one. */
+static void without_the_reader_of_a_checkpoint_nothing_begins(void **state)
+{
+	struct rank ranks[RANKS];
+
+	options.resume = true;
+	for (int r = 0; r < RANKS; r++)
+		places[r] = (struct place){ .number = 2, .origin = r + 1, .losing = true };
+	run_ranks(ranks, settle_places);
+	expect(ranks, TUTTI_ERR_PEER_LOST, "rank 0 was lost before the others had its checkpoint");
+	/* one of them got to know that all had settled with it, before it was lost */
+	places[1].settled = true;
+	run_ranks(ranks, settle_places);
+	expect(ranks, TUTTI_OK, "");
+	/* rank 0 is there: others were lost */
+	places[0] = (struct place){ .step = 9, .number = 1, .epochs = 2, .losing = true };
+	places[1].settled = false;
+	run_ranks(ranks, settle_places);
+	expect(ranks, TUTTI_OK, "");
+	assert_true(settled[2].step == 9 && settled[2].epochs == 2 && settled[2].number == 1);
+	options.resume = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +415,7 @@ int main(void)
 		cmocka_unit_test(of_different_states_of_one_step_the_lowest_ranks_counts),
 		cmocka_unit_test(a_newcomer_gets_all_and_a_loss_is_told_to_all),
 		cmocka_unit_test(newcomers_alone_have_nothing_to_go_on_from),
+		cmocka_unit_test(without_the_reader_of_a_checkpoint_nothing_begins),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
