@@ -147,6 +147,14 @@ static void note_members(struct training *t, const struct stand *all)
 	}
 }
 
+/* Everybody finds the same: one says so. */
+static tutti_result_t nothing_to_go_on_from(struct training *t, const char *text, struct why *why)
+{
+	t->survival.left_out = true;
+	t->failed_alike = true;
+	return why_set(why, TUTTI_ERR_PEER_LOST, "%s", text);
+}
+
 /* `all` are the stands of all ranks: everybody comes to the same conclusions. */
 static tutti_result_t settle_by(struct training *t, const struct stand *all, struct why *why)
 {
@@ -155,17 +163,17 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 
 	note_members(t, all);
 	t->resumes = all[0].resumes;
-	if (source < 0) {
-		t->survival.left_out = true;
-		return why_set(why, TUTTI_ERR_PEER_LOST,
-			       "no rank is left that holds the state of the training");
-	}
-	if (t->options->resume && !any_settled(all, size) && all[0].origin != 0) {
-		t->survival.left_out = true;
-		return why_set(why, TUTTI_ERR_PEER_LOST,
-			       "rank 0 was lost before the others had its checkpoint; start the "
-			       "training again");
-	}
+	if (source < 0)
+		return nothing_to_go_on_from(
+			t,
+			"no rank is left that holds the state of the training; start it again (--save "
+			"and --resume let it go on from a checkpoint)",
+			why);
+	if (t->options->resume && !any_settled(all, size) && all[0].origin != 0)
+		return nothing_to_go_on_from(
+			t,
+			"rank 0 was lost before the others had its checkpoint; start the training again",
+			why);
 	if (!all_at(all, size, source)) {
 		result = take_over(t, &all[source], source, why);
 		if (result == TUTTI_OK)
