@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define MOST (1 << 20) /* bytes of content that a file may have */
+
+/* IDX: two samples of two bytes each, and their labels. */
+static const char two_images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 1, 2, 3, -1 };
+static const char two_labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 1, 0 };
+
 static char directory[] = "/tmp/tutti-train-XXXXXX";
 
 static int make_directory(void **state)
@@ -19,7 +25,7 @@ static int remove_directory(void **state)
 	return rmdir(directory);
 }
 
-static const char *path_of(const char *name)
+static inline const char *path_of(const char *name)
 {
 	static char path[128];
 
@@ -34,6 +40,14 @@ static inline void write_file(const char *path, const void *bytes, size_t length
 	assert_non_null(file);
 	assert_int_equal(fwrite(bytes, 1, length, file), length);
 	assert_int_equal(fclose(file), 0);
+}
+
+/* Files of one test, by number, so that several are there at a time. */
+static inline const char *file_with(char *path, int number, const void *bytes, size_t length)
+{
+	snprintf(path, 64, "%s/%d", directory, number);
+	write_file(path, bytes, length);
+	return path;
 }
 
 #endif

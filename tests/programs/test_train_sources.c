@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tutti-train makes up, reads as text, and reads to validate on. */
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "batches.h"
+#include "data.h"
+#include "train_files.h"
+
+static void refuses_source(const struct data_source *source, const char *error_text)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(data_read(source, &data, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, error_text));
+	assert_null(data.x);
+}
+
+static struct data read_source(const struct data_source *source)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(data_read(source, &data, &why), TUTTI_OK);
+	return data;
+}
+
+/* ---- made up */
+
+static struct data read_synthetic(const char *name)
+{
+	return read_source(&(struct data_source){ .path = name, .most = MOST });
+}
+
+static bool same_samples(const struct data *a, const struct data *b, size_t rows)
+{
+	return memcmp(a->x, b->x, rows * a->features * sizeof(*a->x)) == 0 &&
+	       memcmp(a->y, b->y, rows * sizeof(*a->y)) == 0;
+}
+
+static void synthetic_data_follow_from_their_name_alone(void **state)
+{
+	struct data data = read_synthetic("synthetic:1100x7x3");
+	struct data same = read_synthetic("synthetic:1100x7x3:1");
+	struct data other = read_synthetic("synthetic:1100x7x3:2");
+	struct data longer = read_synthetic("synthetic:2001x7x3");
+
+	assert_int_equal(data.rows, 1100);
+	assert_int_equal(data.features, 7);
+	assert_int_equal(data.classes, 3);
+	assert_true(!data.as_is && data.test_rows == 0);
+	assert_true(same_samples(&data, &same, 1100));
+	assert_true(same_samples(&data, &longer, 1100));
+	assert_false(same_samples(&data, &other, 1100));
+	assert_true(data_hash(&data) == data_hash(&same));
+	data_finish(&data);
+	data_finish(&same);
+	data_finish(&other);
+	data_finish(&longer);
+}
+
+static void synthetic_features_are_standard_normal(void **state)
+{
+	struct data data = read_synthetic("synthetic:9999x11x2:5");
+	const size_t count = data.rows * data.features;
+	double sum = 0, squares = 0, fourths = 0, neighbours = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const double x = data.x[i];
+
+		sum += x;
+		squares += x * x;
+		fourths += x * x * x * x;
+		neighbours += x * data.x[(i ^ 1) % count] /* of its pair */;
+	}
+	assert_float_equal(sum / (double)count, 0, 0.02);
+	assert_float_equal(squares / (double)count, 1, 0.03);
+	assert_float_equal(fourths / (double)count, 3, 0.2);
+	assert_float_equal(neighbours / (double)count, 0, 0.02);
+	data_finish(&data);
+}
+
+static void synthetic_labels_are_shared_out_among_all_classes(void **state)
+{
+	for (int seed = 0; seed < 20; seed++) {
+		char name[64];
+		size_t seen[10] = { 0 };
+
+		snprintf(name, sizeof(name), "synthetic:4000x16x10:%d", seed);
+		struct data data = read_synthetic(name);
+		for (size_t i = 0; i < data.rows; i++)
+			seen[data.y[i]]++;
+		for (int c = 0; c < 10; c++)
+			assert_in_range(seen[c], 120, 1200);
+		data_finish(&data);
+	}
+}
+
+static void synthetic_name_is_read_strictly(void **state)
+{
+	static const char *const wrong[] = {
+		"",
+		"10",
+		"10x",
+		"10x2",
+		"10x2x",
+		"1x2x2",
+		"10x0x2",
+		"10x65537x2",
+		"10x2x1",
+		"10x2x65537",
+		"+10x2x2",
+		"-10x2x2",
+		" 10x2x2",
+		"10x2x2 ",
+		"10X2X2",
+		"10x2x2x2",
+		"10x2x2:",
+		"10x2x2:-1",
+		"10x2x2:z",
+		"10x2x2:1:1",
+		"4294967296x1x2",
+		"0x10x2x2",
+		"1e3x2x2",
+		"18446744073709551626x2x2",
+		"10x2x2:18446744073709551616",
+	};
+	struct synthetic s;
+	struct why why;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "synthetic:%s", wrong[i]);
+		refuses_source(&(struct data_source){ .path = name, .most = MOST },
+			       "expected synthetic:ROWSxFEATURESxCLASSES[:SEED]");
+	}
+	assert_int_equal(
+		synthetic_parse("synthetic:4294967295x65536x65536:18446744073709551615", &s, &why),
+		TUTTI_OK);
+	assert_true(s.rows == UINT32_MAX && s.features == 65536 && s.classes == 65536);
+	assert_true(s.seed == UINT64_MAX);
+	assert_false(synthetic_is("synthetic") || synthetic_is("./synthetic:10x2x2"));
+}
+
+static void synthetic_data_beyond_the_limit_are_refused(void **state)
+{
+	struct data_source source = { .path = "synthetic:100x25x2", .most = 10000 };
+	struct data data = read_source(&source);
+
+	data_finish(&data);
+	source.most = 9999;
+	refuses_source(&source, "found 100 rows of 100 bytes, expected at most 9999 bytes in all, "
+				"which are 99 rows; ask for fewer, or raise --data-limit");
+	source.path = "synthetic:4294967295x65536x2";
+	source.most = (size_t)4 << 30;
+	refuses_source(&source, "which are 16384 rows");
+}
+
+/* Their labels and their validation are their own. */
+static void made_samples_refuse_the_options_of_files(void **state)
+{
+	static const char *const paths[] = { "synthetic:10x2x2", "text:nowhere" };
+
+	for (int i = 0; i < 2; i++) {
+		struct data_source source = { .path = paths[i], .labels = "l", .most = MOST };
+
+		refuses_source(&source, "leave --labels out");
+		source.labels = NULL;
+		source.test_path = "t";
+		refuses_source(&source, "leave --test-data out");
+		source.test_path = NULL;
+		source.test_labels = "t";
+		refuses_source(&source, "leave --test-labels out");
+	}
+	refuses_source(&(struct data_source){ "synthetic:10x2x2", .classes = 3, .most = MOST },
+		       "found --classes 3, expected 2");
+}
+
+/* ---- samples to validate on */
+
+#define TRAINED "1,2,0\n3,4,1\n5,6,2\n"
+
+/* What data_read() makes of these two files. */
+static tutti_result_t read_two(const char *train, const char *test, struct data *data,
+			       struct why *why)
+{
+	char path[64], test_path[64];
+	const struct data_source source = {
+		.path = file_with(path, 0, train, strlen(train)),
+		.test_path = file_with(test_path, 1, test, strlen(test)),
+		.most = MOST,
+	};
+	const tutti_result_t result = data_read(&source, data, why);
+
+	unlink(path);
+	unlink(test_path);
+	return result;
+}
+
+static void refuses_two(const char *train, const char *test, const char *error_text)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(read_two(train, test, &data, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, error_text));
+	assert_null(data.x);
+}
+
+static void samples_of_a_test_file_are_exactly_those_that_validate(void **state)
+{
+	struct data data = { 0 };
+	struct split split;
+	struct why why;
+
+	assert_int_equal(read_two(TRAINED, "7,8,1\n9,10,0\n", &data, &why), TUTTI_OK);
+	assert_int_equal(data.rows, 5);
+	assert_int_equal(data.test_rows, 2);
+	assert_int_equal(data.classes, 3);
+	for (size_t i = 0; i < 10; i++)
+		assert_true(data.x[i] == (float)(i + 1));
+	assert_true(data.y[2] == 2 && data.y[3] == 1 && data.y[4] == 0);
+	assert_int_equal(split_create(&data, 0.9, 5, &split, &why), TUTTI_OK);
+	assert_int_equal(split.train_rows, 3);
+	assert_int_equal(split.test_rows, 2);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(split.train[i], i);
+	assert_int_equal(split.test[0], 3);
+	assert_int_equal(split.test[1], 4);
+	split_finish(&split);
+	data_finish(&data);
+}
+
+static void hash_tells_which_samples_validate(void **state)
+{
+	struct data data = { 0 };
+	struct why why;
+	uint64_t hash;
+
+	assert_int_equal(read_two(TRAINED, "7,8,1\n9,10,0\n", &data, &why), TUTTI_OK);
+	hash = data_hash(&data);
+	data.test_rows = 1;
+	assert_true(data_hash(&data) != hash);
+	data_finish(&data);
+}
+
+static void test_file_unlike_the_training_file_is_refused(void **state)
+{
+	refuses_two(TRAINED, "7,1\n", "1: found 1 features, expected 2 as in /tmp");
+	refuses_two(TRAINED, "7,8,1\n9,10,3\n", "1: row 1: found label 3, expected 0 to 2 as in");
+	refuses_two(TRAINED, "7,x,1\n", "1: line 1, field 2: found 'x'");
+	refuses_two(TRAINED, "", "1: found no row");
+	refuses_two("1,0\n2,2\n", "3,1\n", "no sample has label 1"); /* the test's do not count */
+}
+
+static void idx_files_of_both_kinds_are_read_as_they_are(void **state)
+{
+	static const char test_image[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 7, 9 };
+	static const char test_label[] = { 0, 0, 8, 1, 0, 0, 0, 1, 1 };
+	char path[4][64];
+	struct data_source source = {
+		.path = file_with(path[0], 0, two_images, sizeof(two_images)),
+		.labels = file_with(path[1], 1, two_labels, sizeof(two_labels)),
+		.test_path = file_with(path[2], 2, test_image, sizeof(test_image)),
+		.test_labels = file_with(path[3], 3, test_label, sizeof(test_label)),
+		.most = MOST,
+	};
+	struct data data = read_source(&source);
+
+	assert_true(data.rows == 3 && data.test_rows == 1 && data.features == 2);
+	assert_true(data.x[4] == 7 && data.x[5] == 9 && data.y[2] == 1);
+	data_finish(&data);
+	source.test_labels = NULL;
+	refuses_source(&source,
+		       "2: is an IDX file; give the file of its labels with --test-labels");
+	source.test_path = NULL;
+	source.test_labels = path[3];
+	refuses_source(&source, "but no --test-data; give both or neither");
+	for (int i = 0; i < 4; i++)
+		unlink(path[i]);
+}
+
+/* ---- text */
+
+static tutti_result_t parse_text(const char *bytes, size_t length, unsigned context,
+				 double test_fraction, size_t most, struct data *data,
+				 struct why *why)
+{
+	char *copy = malloc(length + 1); /* so that a sanitizer sees who reads on */
+	const struct input text = { "t.txt", memcpy(copy, bytes, length), length };
+	const tutti_result_t result = text_parse(&text, context, test_fraction, most, data, why);
+
+	free(copy);
+	return result;
+}
+
+static void text_becomes_contexts_and_the_characters_behind_them(void **state)
+{
+	static const float x[] = { 1, 0, 0, 0, 0, 1, /* ac */ 0, 0, 1, 1, 0, 0, /* ca */
+				   1, 0, 0, 0, 1, 0 /* ab */ };
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_text("acab\xff", 4, 2, 0, MOST, &data, &why), TUTTI_OK);
+	assert_true(data.rows == 2 && data.features == 6 && data.classes == 3);
+	assert_true(data.as_is && data.test_rows == 0);
+	assert_memory_equal(data.x, x, 2 * 6 * sizeof(*x));
+	assert_true(data.y[0] == 0 && data.y[1] == 1);
+	data_finish(&data);
+	assert_int_equal(parse_text("\xff\n\xff", 3, 1, 0, MOST, &data, &why), TUTTI_OK);
+	assert_true(data.classes == 2 && data.y[0] == 0 && data.y[1] == 1);
+	data_finish(&data);
+}
+
+/* The characters that a row stands for, of the alphabet A, B, …: its context, and what follows. */
+static void spell(const struct data *data, size_t row, char *to)
+{
+	const size_t context = data->features / data->classes;
+
+	for (size_t i = 0; i < data->features; i++)
+		if (data->x[row * data->features + i] == 1)
+			to[i / data->classes] = (char)('A' + i % data->classes);
+	to[context] = (char)('A' + data->y[row]);
+}
+
+/* 25 blocks and a bit, each written in a letter of its own. */
+static size_t write_blocks(char *text)
+{
+	const size_t length = 25 * 1024 + 100;
+
+	for (size_t i = 0; i < length; i++)
+		text[i] = (char)('A' + i / 1024);
+	return length;
+}
+
+static void text_is_parted_by_blocks_that_no_sample_crosses(void **state)
+{
+	static char text[26 * 1024];
+	const size_t length = write_blocks(text);
+	bool tested[26] = { false };
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_text(text, length, 4, 0.2, (size_t)64 << 20, &data, &why), TUTTI_OK);
+	assert_int_equal(data.test_rows, 5 * 1020);
+	assert_int_equal(data.rows, 25 * 1020 + 96);
+	for (size_t row = 0; row < data.rows; row++) {
+		char letters[5] = { 0 };
+
+		spell(&data, row, letters);
+		for (int i = 1; i < 5; i++)
+			assert_int_equal(letters[i], letters[0]);
+		if (row >= data.rows - data.test_rows)
+			tested[letters[0] - 'A'] = true;
+	}
+	for (int block = 0, since = 0; block < 25; block++, since++)
+		if (tested[block]) { /* every fifth */
+			assert_int_equal(since, 4);
+			since = -1;
+		}
+	for (size_t row = 0; row < data.rows - data.test_rows; row++) {
+		char letters[5];
+
+		spell(&data, row, letters);
+		assert_false(tested[letters[0] - 'A']);
+	}
+	data_finish(&data);
+}
+
+static void text_validates_the_share_that_was_asked_for(void **state)
+{
+	static const struct {
+		double fraction;
+		size_t blocks;
+	} cases[] = { { 0, 0 }, { 0.001, 1 }, { 0.1, 2 }, { 0.5, 12 }, { 0.9, 22 }, { 0.999, 24 } };
+	static char text[26 * 1024];
+	const size_t length = write_blocks(text);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct data data = { 0 };
+		struct why why;
+
+		assert_int_equal(parse_text(text, length, 1, cases[i].fraction, (size_t)8 << 20,
+					    &data, &why),
+				 TUTTI_OK);
+		assert_int_equal(data.test_rows, cases[i].blocks * 1023);
+		assert_int_equal(data.rows, 25 * 1023 + 99);
+		data_finish(&data);
+	}
+}
+
+static void refuses_text(const char *text, size_t length, unsigned context, double test_fraction,
+			 const char *error_text)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	assert_int_equal(parse_text(text, length, context, test_fraction, 1000000, &data, &why),
+			 TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, error_text));
+	assert_null(data.x);
+}
+
+static void text_that_gives_no_samples_is_refused(void **state)
+{
+	static char text[4096];
+
+	refuses_text(text, 0, 8, 0, "found 0 characters, expected at least 9");
+	refuses_text("abcdefgh", 8, 8, 0, "found 8 characters, expected at least 9");
+	refuses_text(text, 2047, 8, 0.2, "found 2047 characters, expected at least 2048");
+	refuses_text(text, 2047, 8, 0.2, "--test-fraction 0");
+	refuses_text(text, sizeof(text), 8, 0.2, "found one and the same character everywhere");
+	refuses_text(text, sizeof(text), 0, 0.2, "found a context of 0 characters");
+	refuses_text(text, sizeof(text), 1024, 0.2, "expected 1 to 1023");
+}
+
+static void text_beyond_the_limit_is_refused_with_what_would_fit(void **state)
+{
+	static char text[26 * 1024];
+	struct data data = { 0 };
+	struct why why;
+
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = (char)i;
+	refuses_text(text, sizeof(text), 8, 0.2,
+		     "found 26416 samples of 8192 bytes (a context of 8 in an alphabet of 256), "
+		     "expected at most 1000000 bytes in all, which are 122 samples");
+	assert_int_equal(parse_text(text, 130, 8, 0, 122 * 8 * 130 * 4, &data, &why), TUTTI_OK);
+	data_finish(&data);
+	assert_int_equal(parse_text(text, 130, 8, 0, 122 * 8 * 130 * 4 - 1, &data, &why),
+			 TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "which are 121 samples"));
+}
+
+static void text_files_are_read_one_behind_the_other(void **state)
+{
+	char path[3][64], name[256];
+	struct data_source source = { .path = name, .most = MOST };
+	struct data data;
+
+	file_with(path[0], 0, "abcabcab", 8);
+	file_with(path[1], 1, "cd", 2);
+	file_with(path[2], 2, "", 0);
+	snprintf(name, sizeof(name), "text:%s,%s", path[0], path[1]);
+	data = read_source(&source);
+	assert_true(data.rows == 2 && data.features == 8 * 4); /* the usual context */
+	assert_true(data.y[0] == 2 && data.y[1] == 3);
+	data_finish(&data);
+	source.classes = 5;
+	refuses_source(&source, "found --classes 5, expected 4");
+	source.classes = 0;
+	source.test_fraction = 0.2;
+	refuses_source(&source, "found 10 characters, expected at least 2048");
+	snprintf(name, sizeof(name), "text:%s,%s", path[0], path[2]);
+	refuses_source(&source, "2: found an empty file");
+	snprintf(name, sizeof(name), "text:%s,", path[0]);
+	refuses_source(&source, "expected text:FILE[,FILE...]");
+	refuses_source(&(struct data_source){ .path = "text:", .most = MOST },
+		       "expected text:FILE[,FILE...]");
+	for (int i = 0; i < 3; i++)
+		unlink(path[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(synthetic_data_follow_from_their_name_alone),
+		cmocka_unit_test(synthetic_features_are_standard_normal),
+		cmocka_unit_test(synthetic_labels_are_shared_out_among_all_classes),
+		cmocka_unit_test(synthetic_name_is_read_strictly),
+		cmocka_unit_test(synthetic_data_beyond_the_limit_are_refused),
+		cmocka_unit_test(made_samples_refuse_the_options_of_files),
+		cmocka_unit_test(samples_of_a_test_file_are_exactly_those_that_validate),
+		cmocka_unit_test(hash_tells_which_samples_validate),
+		cmocka_unit_test(test_file_unlike_the_training_file_is_refused),
+		cmocka_unit_test(idx_files_of_both_kinds_are_read_as_they_are),
+		cmocka_unit_test(text_becomes_contexts_and_the_characters_behind_them),
+		cmocka_unit_test(text_is_parted_by_blocks_that_no_sample_crosses),
+		cmocka_unit_test(text_validates_the_share_that_was_asked_for),
+		cmocka_unit_test(text_that_gives_no_samples_is_refused),
+		cmocka_unit_test(text_beyond_the_limit_is_refused_with_what_would_fit),
+		cmocka_unit_test(text_files_are_read_one_behind_the_other),
+	};
+
+	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
