@@ -25,6 +25,7 @@ static const char usage[] =
 	"      --plot FILE      loss over seconds and over bytes that a rank sent, .svg or .png\n"
 	"  -h, --help           this text\n"
 	"\n"
+	"Logs of different data, batches or models are named: their speeds and losses do not compare.\n"
 	"Efficiency is samples per second over those of a log with one rank, on as many weights of\n"
 	"the same type, times the ranks.\n"
 	"\n"
@@ -121,6 +122,52 @@ static void print_table(const struct comparison *c)
 	       "lost");
 	for (int i = 0; i < c->count; i++)
 		print_row(c, i);
+}
+
+/* ---- what makes a comparison mislead */
+
+enum { VALUE_TEXT = 128 };
+
+static void data_text(const struct logged *log, char text[VALUE_TEXT])
+{
+	const bool files = strncmp(log->data, "text:", 5) == 0;
+
+	snprintf(text, VALUE_TEXT, "%.0f samples of %.80s", log->train_samples,
+		 files ? log->data : file_name(log->data));
+}
+
+static void batch_text(const struct logged *log, char text[VALUE_TEXT])
+{
+	snprintf(text, VALUE_TEXT, "%.0f samples", log->batch);
+}
+
+static void model_text(const struct logged *log, char text[VALUE_TEXT])
+{
+	snprintf(text, VALUE_TEXT, "%.0f weights of %.8s", log->parameters, log->dtype);
+}
+
+/* One line, if a log has another value than the first has. */
+static void print_difference(const struct comparison *c, const char *what,
+			     void (*value)(const struct logged *, char[VALUE_TEXT]))
+{
+	char first[VALUE_TEXT], other[VALUE_TEXT];
+	int i = 0;
+
+	value(&c->log[0], first);
+	do {
+		if (++i == c->count)
+			return;
+		value(&c->log[i], other);
+	} while (strcmp(first, other) == 0);
+	printf("not the same %s: %s in %.40s, %s in %.40s; speeds and losses do not compare\n",
+	       what, first, file_name(c->path[0]), other, file_name(c->path[i]));
+}
+
+static void print_differences(const struct comparison *c)
+{
+	print_difference(c, "data", data_text);
+	print_difference(c, "batch", batch_text);
+	print_difference(c, "model", model_text);
 }
 
 /* ---- the picture */
@@ -224,6 +271,7 @@ static tutti_result_t compare(struct comparison *c, const char *plot, struct why
 		return result;
 	name_all(c);
 	print_table(c);
+	print_differences(c);
 	return plot ? draw(c, plot, why) : TUTTI_OK;
 }
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "printable.h"
+
 enum { MOST_EPOCHS = 100000, MOST_LOSSES = 100000 };
 
 struct reader {
@@ -60,7 +62,10 @@ static tutti_result_t take_text(const struct reader *r, const json_t *object, co
 		return refuse(r, text);
 	}
 	*to = strdup(value);
-	return *to ? TUTTI_OK : why_no_memory(r->why, r->path);
+	if (!*to)
+		return why_no_memory(r->why, r->path);
+	tt_printable(*to);
+	return TUTTI_OK;
 }
 
 static tutti_result_t take_start(struct reader *r, const json_t *object)

@@ -16,7 +16,7 @@ struct point {
 
 /* Zeroed is empty. */
 struct logged {
-	char *sync, *data, *dtype; /* owned */
+	char *sync, *data, *dtype; /* owned; a terminal may show them */
 	int ranks;		   /* at the start */
 	double parameters, batch, train_samples;
 	struct point *points; /* owned, of each epoch */

@@ -562,11 +562,24 @@ static void the_log_may_go_to_standard_output(void **state)
 
 static void logs_are_compared(void **state)
 {
-	expect_success(train(1, "--data $DIGITS --epochs 2 --test-fraction 0 --json one"));
-	expect_success(train(2, "--data $DIGITS --epochs 3 --json two"));
+	expect_success(
+		train(1, "--data $DIGITS --epochs 2 --dtype f64 --test-fraction 0 --json one"));
+	expect_success(train(2, "--data $DIGITS --epochs 3 --dtype f64 --json two"));
 	expect_success(shell("\"$TEST_TRAIN\" report one two"));
 	expect_output("one                           1 allreduce");
 	expect_output("two                           2 allreduce");
+	expect_output("not the same data: 1797 samples of digits.csv.gz in one, 1438 samples of "
+		      "digits.csv.gz in two");
+	assert_null(strstr(output, "not the same batch"));
+	assert_null(strstr(output, "not the same model"));
+	expect_success(
+		train(1, "--data $DIGITS --epochs 1 --batch 32 --hidden 9 --dtype f64 --json 3"));
+	expect_success(shell("\"$TEST_TRAIN\" report two two 3"));
+	expect_output("not the same batch: 64 samples in two, 32 samples in 3; speeds and losses");
+	expect_output("not the same model: 17226 weights of f64 in two, 685 weights of f64 in 3");
+	assert_null(strstr(output, "not the same data"));
+	expect_success(shell("sed 's/digits/\\\\u001b[2J/' two >3; \"$TEST_TRAIN\" report two 3"));
+	expect_output("1438 samples of ?[2J.csv.gz in 3");
 	/* one that was cut off in a line is one of a training that was killed */
 	expect_success(shell("head -c -20 two > cut; \"$TEST_TRAIN\" report one cut"));
 	expect_output("cut                           2 allreduce   unfinished");
@@ -581,7 +594,7 @@ static void logs_are_compared(void **state)
 	if (shell("command -v gnuplot") == 0)
 		expect_success(
 			shell("\"$TEST_TRAIN\" report one two cut --plot a.svg && test -s a.svg"));
-	shell("rm -f one two cut a.svg");
+	shell("rm -f one two 3 cut a.svg");
 }
 
 static void it_trains_alone_without_a_launcher(void **state)
