@@ -263,9 +263,10 @@ static tutti_result_t check_kind(const char *path, const unsigned char *bytes, s
 	const unsigned char *at;
 
 	if (length < sizeof(magic) || memcmp(bytes, magic, sizeof(magic)) != 0)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "%s: is not a checkpoint of tutti-train; give a file that one wrote",
-			       path);
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: is not a checkpoint of tutti-train; give a file that --save wrote",
+			path);
 	if (length < FIXED_END)
 		return refuse_short(path, length, "at least ", FIXED_END, why);
 	at = bytes + sizeof(magic);

@@ -150,8 +150,8 @@ static tutti_result_t count_rows(struct cursor c, size_t fields, size_t *rows, s
 		if (found != fields)
 			return why_set(
 				why, TUTTI_ERR_INVALID,
-				"%s: line %zu: found %zu fields, expected %zu as in line %zu",
-				c.input->path, c.line, found, fields, first);
+				"%s: line %zu: found %zu field%s, expected %zu as in line %zu",
+				c.input->path, c.line, found, found == 1 ? "" : "s", fields, first);
 		++*rows;
 	} while (next_line(&c));
 	return TUTTI_OK;
@@ -178,9 +178,11 @@ tutti_result_t csv_parse(const struct input *input, struct data *out, struct why
 	tutti_result_t result;
 
 	if (!found || first.end == first.at)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "%s: found no row at the start, expected rows of numbers",
-			       input->path);
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: found no row at the start, expected rows of numbers with commas "
+			"between them, the label last",
+			input->path);
 	data.features = count_fields(&first) - 1;
 	if (data.features == 0)
 		return why_set(why, TUTTI_ERR_INVALID,

@@ -84,7 +84,8 @@ static tutti_result_t parse_header(const struct input *input, struct idx *out, s
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"%s: found no IDX header, expected two zero bytes, a type and a number "
-			"of dimensions",
+			"of dimensions; labels in a file of their own are for IDX, leave them out with "
+			"CSV",
 			input->path);
 	idx.type = p[2];
 	idx.width = type_width(p[2]);

@@ -93,13 +93,12 @@ static tutti_result_t open_regular(const char *path, int *fd, struct why *why)
 	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (*fd < 0)
 		return why_set(why, TUTTI_ERR_SYSTEM,
-			       "%s: cannot be read: %s; give a CSV or IDX file", path,
-			       strerror(errno));
+			       "%s: cannot be read: %s; give a file that exists and can be read",
+			       path, strerror(errno));
 	if (fstat(*fd, &status) == 0 && S_ISREG(status.st_mode))
 		return TUTTI_OK;
 	close(*fd);
-	return why_set(why, TUTTI_ERR_INVALID, "%s: is not a regular file; give a CSV or IDX file",
-		       path);
+	return why_set(why, TUTTI_ERR_INVALID, "%s: is not a regular file; give one", path);
 }
 
 tutti_result_t input_read(const char *path, size_t most, struct input *out, struct why *why)

@@ -136,6 +136,17 @@ static tutti_result_t start_as_said(const struct start *start, struct why *why)
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
 		if (said[i].value && setenv(said[i].name, said[i].value, 1) < 0)
 			return why_no_memory(why, "the environment");
+	/* the library would speak of a launcher that has set one of them */
+	if (start->rank && !getenv("TUTTI_SIZE"))
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"found --rank, expected --size and --store as well; give all, or none "
+			"to run alone");
+	if (start->size && !getenv("TUTTI_RANK"))
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"found --size, expected --rank and --store as well; give all, or none "
+			"to run alone");
 	return TUTTI_OK;
 }
 
@@ -146,7 +157,7 @@ int main(int argc, char **argv)
 	struct report report = { 0 };
 	struct training training = { 0 };
 	struct why why = { "" };
-	tutti_result_t result;
+	tutti_result_t result = TUTTI_OK;
 
 	/* a gnuplot that ends early and a file as large as they may be (ulimit -f) are errors,
 	 * not our end */
@@ -159,8 +170,11 @@ int main(int argc, char **argv)
 	case OPTIONS_WRONG: refuse(&why); return EXIT_USAGE;
 	case OPTIONS_RUN: break;
 	}
-	result = start_as_said(&options.start, &why);
-	if (result == TUTTI_OK && options.sync->alone && team_is_newcomer())
+	if (start_as_said(&options.start, &why) != TUTTI_OK) {
+		complain(&team, &report, NULL, &why);
+		return EXIT_USAGE;
+	}
+	if (options.sync->alone && team_is_newcomer())
 		result = newcomer_announce(&why);
 	if (result == TUTTI_OK)
 		result = team_join(&team, 0, &why);

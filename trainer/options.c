@@ -17,14 +17,15 @@
 /* ---- the table */
 
 enum kind {
-	FLAG,  /* bool, to true */
-	TEXT,  /* const char * */
-	COUNT, /* unsigned, from low to high */
-	SIZE,  /* size_t, likewise */
-	BYTES, /* size_t, from 1 to high, with K, M or G */
-	REAL,  /* double, from low to high */
-	WORD,  /* int: the place among words */
-	OTHER, /* what `parse` makes of it */
+	FLAG,	/* bool, to true */
+	TEXT,	/* const char *, and not empty */
+	DIGITS, /* const char *: a whole number from low to high, that others read */
+	COUNT,	/* unsigned, from low to high */
+	SIZE,	/* size_t, likewise */
+	BYTES,	/* size_t, from 1 to high, with K, M or G */
+	REAL,	/* double, from low to high */
+	WORD,	/* int: the place among words */
+	OTHER,	/* what `parse` makes of it */
 };
 
 /* One option, or, without a name, the heading of those that follow. */
@@ -176,8 +177,9 @@ static const struct spec specs[] = {
 
 	{ .help = "Start" },
 	{ "rank", "R", "this process's number, from 0, where no launcher says it (TUTTI_RANK)",
-	  TEXT, AT(start.rank) },
-	{ "size", "N", "how many ranks there are (TUTTI_SIZE)", TEXT, AT(start.size) },
+	  DIGITS, AT(start.rank), 0, 1000000, "a whole number from 0 to 1000000" },
+	{ "size", "N", "how many ranks there are (TUTTI_SIZE)", DIGITS, AT(start.size), 1, 1000000,
+	  WHOLE("1000000") },
 	{ "store", "ADDRESS", "where ranks meet, such as tcp://host:port (TUTTI_STORE)", TEXT,
 	  AT(start.store) },
 	{ "transport", "T", "only these, such as shm or tcp (TUTTI_TRANSPORT)", TEXT,
@@ -559,6 +561,18 @@ static tutti_result_t parse_number(const struct spec *spec, const char *text, vo
 	return TUTTI_OK;
 }
 
+static tutti_result_t parse_text(const struct spec *spec, const char *text, const char **to,
+				 struct why *why)
+{
+	uint64_t number;
+
+	*to = text;
+	if (spec->kind == DIGITS)
+		return parse_whole(spec->name, text, (uint64_t)spec->low, (uint64_t)spec->high,
+				   spec->expected, &number, why);
+	return *text ? TUTTI_OK : wrong(why, spec->name, text, spec->value);
+}
+
 static tutti_result_t parse_one(const struct spec *spec, const char *text, struct options *options,
 				struct why *why)
 {
@@ -566,7 +580,8 @@ static tutti_result_t parse_one(const struct spec *spec, const char *text, struc
 
 	switch (spec->kind) {
 	case FLAG: *(bool *)to = true; return TUTTI_OK;
-	case TEXT: *(const char **)to = text; return TUTTI_OK;
+	case TEXT:
+	case DIGITS: return parse_text(spec, text, to, why);
 	case COUNT:
 	case SIZE: return parse_number(spec, text, to, why);
 	case BYTES:
@@ -702,11 +717,16 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 
 static const char *launcher_option(const char *name)
 {
-	static const char *const names[] = { "min-ranks", "restart", "grace", "bind", NULL };
+	static const char *const names[] = { "-n",	"--min-ranks", "--restart",
+					     "--grace", "--bind",      NULL };
 
-	for (int i = 0; name && names[i]; i++)
-		if (strncmp(name, "--", 2) == 0 && strcmp(name + 2, names[i]) == 0)
+	for (int i = 0; name && names[i]; i++) {
+		const size_t length = strlen(names[i]);
+
+		if (strncmp(name, names[i], length) == 0 &&
+		    (name[length] == '\0' || name[length] == '='))
 			return names[i];
+	}
 	return NULL;
 }
 
@@ -742,7 +762,7 @@ static tutti_result_t refuse_option(int id, char **argv, const struct option *kn
 
 	if (launchers)
 		return why_set(why, TUTTI_ERR_INVALID,
-			       "--%s is an option of tutti-run: give it before the --", launchers);
+			       "%s is an option of tutti-run: give it before the --", launchers);
 	return why_set(why, TUTTI_ERR_INVALID, "%s; see --help",
 		       tt_option_why(id, argv, known, text));
 }

@@ -21,9 +21,11 @@ static tutti_result_t check_directory(const char *path, struct why *why)
 	if (!copy)
 		return why_no_memory(why, "a file name");
 	if (access(dirname(copy), W_OK | X_OK) < 0)
-		result = why_set(why, TUTTI_ERR_SYSTEM,
-				 "--plot: %s cannot be written, its directory: %s", path,
-				 strerror(errno));
+		result =
+			why_set(why, TUTTI_ERR_SYSTEM,
+				"--plot: %s cannot be written: %s; give a file in a directory that "
+				"exists and can be written",
+				path, strerror(errno));
 	free(copy);
 	return result;
 }

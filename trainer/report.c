@@ -68,8 +68,11 @@ static tutti_result_t open_log(struct report *report, struct why *why)
 	else if (path)
 		report->json = fopen(path, "we");
 	if (path && !report->json)
-		return why_set(why, TUTTI_ERR_SYSTEM, "--json: %s cannot be written: %s", path,
-			       strerror(errno));
+		return why_set(
+			why, TUTTI_ERR_SYSTEM,
+			"--json: %s cannot be written: %s; give a file in a directory that exists "
+			"and can be written, or - for standard output",
+			path, strerror(errno));
 	report->on = true;
 	report->quiet = report->json == stdout;
 	report->bar = isatty(STDOUT_FILENO) && !report->quiet;

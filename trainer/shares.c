@@ -21,20 +21,25 @@ static double said_of(const struct share_options *o, int origin)
 tutti_result_t shares_check(const struct training *t, struct why *why)
 {
 	const struct share_options *o = &t->options->shares;
+	const int started = t->team->started;
 
-	if (o->count > 0 && o->count != t->team->started)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "--shares: found %d numbers for %d ranks, expected one for each",
-			       o->count, t->team->started);
+	if (o->count > 0 && o->count != started)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"--shares: found %d number%s for %d rank%s, expected one for each; give as "
+			"many, or start as many ranks",
+			o->count, o->count == 1 ? "" : "s", started, started == 1 ? "" : "s");
 	for (int i = 0; i < o->slow_count; i++) {
-		if (o->slow[i].rank >= t->team->started)
-			return why_set(why, TUTTI_ERR_INVALID,
-				       "--slow: found rank %d of %d ranks, expected 0 to %d",
-				       o->slow[i].rank, t->team->started, t->team->started - 1);
+		if (o->slow[i].rank >= started)
+			return why_set(
+				why, TUTTI_ERR_INVALID,
+				"--slow: found rank %d, expected a rank of this job, 0 to %d",
+				o->slow[i].rank, started - 1);
 		if (o->slow[i].epoch > t->options->epochs)
-			return why_set(why, TUTTI_ERR_INVALID,
-				       "--slow: found epoch %u of %u epochs, expected 1 to %u",
-				       o->slow[i].epoch, t->options->epochs, t->options->epochs);
+			return why_set(
+				why, TUTTI_ERR_INVALID,
+				"--slow: found epoch %u, expected one from 1 to %u (--epochs)",
+				o->slow[i].epoch, t->options->epochs);
 	}
 	return TUTTI_OK;
 }

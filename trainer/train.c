@@ -80,7 +80,7 @@ static tutti_result_t check_sizes(const struct training *t, struct why *why)
 			why, TUTTI_ERR_INVALID,
 			"%s: too few samples: found %zu to train on and %zu to validate, "
 			"expected at least %zu to train on, one for each rank and for each place in a "
-			"batch of %zu; use fewer ranks, --batch or --test-fraction",
+			"batch of %zu; use a smaller --batch or --test-fraction, or fewer ranks",
 			o->source.path, t->split.train_rows, t->split.test_rows,
 			ranks > t->batch ? ranks : t->batch, t->batch);
 	if (o->source.test_fraction > 0 && t->split.test_rows == 0)
@@ -88,11 +88,16 @@ static tutti_result_t check_sizes(const struct training *t, struct why *why)
 			       "%s: too few samples: found %zu, of which --test-fraction %g leaves "
 			       "none to validate; give a larger share, or 0",
 			       o->source.path, t->data.rows, o->source.test_fraction);
+	if (o->predict && t->split.test_rows == 0)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"found --predict, but no samples to validate, whose labels it predicts; give a "
+			"--test-fraction of more than 0, or --test-data");
 	if (t->batch < ranks)
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"--batch: found %zu sample%s per step for %zu ranks, expected at least one for "
-			"each rank",
+			"each rank; give a larger --batch, or start fewer ranks",
 			t->batch, t->batch == 1 ? "" : "s", ranks);
 	return TUTTI_OK;
 }

@@ -441,7 +441,7 @@ static void shares_follow_a_rank_that_changes_its_speed(void **state)
 	train_digits(2, "--epochs 7 --shares auto --slow 0:1:4 --slow 0:20");
 	assert_true(share_of_rank_0() > 0.25);
 	assert_int_equal(train(2, "--data nowhere --epochs 3 --slow 0:2:4"), 1);
-	expect_output("--slow: found epoch 4 of 3 epochs, expected 1 to 3");
+	expect_output("--slow: found epoch 4, expected one from 1 to 3 (--epochs)");
 }
 
 /* A number of each rank in the last line of the log: the least and the most. */
@@ -688,6 +688,9 @@ static void too_few_samples_end_all_ranks(void **state)
 	refuses(4, "--data data --batch 4", "which --test-fraction 0.2 leaves none to validate");
 	shell("printf '1,0\\n2,1\\n3,0\\n4,1\\n5,0\\n6,1\\n' >data");
 	refuses(4, "--data data --batch 2", "--batch: found 2 samples per step for 4 ranks");
+	if (strcmp(device, "cuda") != 0)
+		refuses(1, "--data data --batch 2 --test-fraction 0 --predict labels",
+			"found --predict, but no samples to validate");
 }
 
 static void results_that_cannot_be_written_end_all_ranks(void **state)
@@ -742,6 +745,10 @@ static void wrong_options_end_with_status_2(void **state)
 	assert_int_equal(shell("\"$TEST_TRAIN\" --data d --device cuda --dtype bf16"), 2);
 	expect_output("found --device cuda and --dtype bf16");
 	assert_int_equal(shell("\"$TEST_TRAIN\""), 2);
+	assert_int_equal(shell("\"$TEST_TRAIN\" --data d --rank 0"), 2);
+	expect_output("found --rank, expected --size and --store as well");
+	assert_int_equal(shell("\"$TEST_TRAIN\" --data d --size 2"), 2);
+	expect_output("found --size, expected --rank and --store as well");
 	assert_int_equal(shell("\"$TEST_TRAIN\" --help"), 0);
 	expect_output("Usage: tutti-train");
 	assert_int_equal(shell("\"$TEST_TRAIN\" --version"), 0);
