@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the comparison of trainings: a table, and a picture of their losses over time and over what
- * each rank sent. */
+/* Owns the comparison of trainings: a table, and what it is not to be misread for. The picture is
+ * compare_plot.c's. */
 #include "compare.h"
 
 #include <getopt.h>
@@ -10,19 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compare_plot.h"
 #include "data.h"
 #include "logs.h"
 #include "option.h"
 #include "picture.h"
 
-enum { LOGS_MAX = 14, LOG_MOST = 1 << 28, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum { BODY = 330, ABOVE = 26, BELOW = 46 }; /* pixels */
+enum { LOGS_MAX = COMPARE_MOST, LOG_MOST = 1 << 28, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static const char usage[] =
 	"Usage: tutti-train report LOG... [--plot FILE]\n"
 	"Compare trainings by the logs that --json wrote, up to 14 of them.\n"
 	"\n"
-	"      --plot FILE      loss over seconds and over bytes that a rank sent, .svg or .png\n"
+	"      --plot FILE      loss over seconds and over bytes that a rank sent, time and bytes of a\n"
+	"                       step, ages of gradients; .svg or .png\n"
 	"  -h, --help           this text\n"
 	"\n"
 	"Logs of different data, batches or models are named: their speeds and losses do not compare.\n"
@@ -35,7 +36,7 @@ static const char usage[] =
 struct comparison {
 	const char *path[LOGS_MAX];
 	struct logged log[LOGS_MAX];
-	char name[LOGS_MAX][96];
+	char name[LOGS_MAX][COMPARE_NAME];
 	int count;
 };
 
@@ -59,12 +60,15 @@ static const char *file_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* "two.jsonl: zero1, 2 ranks" */
+/* "two: zero1, 2 ranks" of two.jsonl */
 static void name_all(struct comparison *c)
 {
 	for (int i = 0; i < c->count; i++) {
-		snprintf(c->name[i], sizeof(c->name[i]), "%.40s: %.16s, %d rank%s",
-			 file_name(c->path[i]), c->log[i].sync, c->log[i].ranks,
+		const char *name = file_name(c->path[i]), *end = strrchr(name, '.');
+		const int length = end && end > name ? (int)(end - name) : (int)strlen(name);
+
+		snprintf(c->name[i], sizeof(c->name[i]), "%.*s: %.16s, %d rank%s",
+			 length < 40 ? length : 40, name, c->log[i].sync, c->log[i].ranks,
 			 c->log[i].ranks == 1 ? "" : "s");
 	}
 }
@@ -80,12 +84,6 @@ static double speed_of_one(const struct comparison *c, const struct logged *log)
 		    strcmp(c->log[i].dtype, log->dtype) == 0)
 			return c->log[i].samples_per_s;
 	return 0;
-}
-
-/* A training that was resumed has begun only some of its steps. */
-static double sent_in_step(const struct logged *log)
-{
-	return log->steps_begun > 0 ? log->sent_bytes / log->steps_begun : 0;
 }
 
 static void print_row(const struct comparison *c, int i)
@@ -104,7 +102,8 @@ static void print_row(const struct comparison *c, int i)
 	else
 		printf(" %10s", "-");
 	if (log->ended)
-		printf(" %7.1f%% %9.3f", 100 * log->blocked, sent_in_step(log) * 1e-6);
+		printf(" %7.1f%% %9.3f", 100 * log->blocked,
+		       logged_in_step(log, log->sent_bytes) * 1e-6);
 	else
 		printf(" %8s %9s", "-", "-");
 	printf(" %9.4g", last->train_loss);
@@ -170,89 +169,6 @@ static void print_differences(const struct comparison *c)
 	print_difference(c, "model", model_text);
 }
 
-/* ---- the picture */
-
-/* Of each log a block: seconds, MB that a rank has sent, loss. Bytes of a step are alike. */
-static void print_numbers(FILE *to, const struct comparison *c)
-{
-	for (int i = 0; i < c->count; i++) {
-		const struct logged *log = &c->log[i];
-		const double each = log->ended ? sent_in_step(log) * log->steps * 1e-6 /
-							 (double)log->point_count
-					       : NAN;
-
-		fprintf(to, "$log%d << END\n", i);
-		for (size_t k = 0; k < log->point_count; k++)
-			fprintf(to, "%.9g %.9g %.9g\n", log->points[k].seconds,
-				each * (double)(k + 1), log->points[k].train_loss);
-		fprintf(to, "END\n$lost%d << END\n", i);
-		for (size_t k = 0; k < log->loss_count; k++)
-			fprintf(to, "%.9g\n", log->losses[k]);
-		fputs("END\n", to);
-	}
-}
-
-static void print_curves(FILE *to, const struct comparison *c, unsigned place, int column)
-{
-	fprintf(to, "eval graph(%u, 2, %u, %u)\n", place, ABOVE, BODY - BELOW);
-	for (int i = 0; i < c->count; i++)
-		fprintf(to, "%s $log%d using %d:3 with lines lw 2 lt %d notitle", i ? "," : "plot",
-			i, column, i + 1);
-	for (int i = 0; i < c->count && column == 1; i++)
-		if (c->log[i].loss_count > 0)
-			fprintf(to,
-				", $lost%d using 1:(%.9g) with points pt 2 ps 1.5 lt %d notitle", i,
-				c->log[i].points[0].train_loss, i + 1);
-	fputc('\n', to);
-}
-
-static void print_script(FILE *to, const struct comparison *c)
-{
-	bool sends = false, lost = false;
-
-	for (int i = 0; i < c->count; i++) {
-		sends |= c->log[i].ended && c->log[i].sent_bytes > 0;
-		lost |= c->log[i].loss_count > 0;
-	}
-	fprintf(to,
-		"set logscale y\nset format y '%%g'\nset ylabel 'training loss (cross-entropy)'\n"
-		"set xlabel 'seconds%s'\n",
-		lost ? " (a cross: ranks were lost)" : "");
-	print_curves(to, c, 0, 1);
-	if (!sends)
-		return; /* nothing to draw on that axis */
-	fputs("set xlabel 'MB that the rank which sent most has sent'\n", to);
-	print_curves(to, c, 1, 2);
-}
-
-static tutti_result_t draw(const struct comparison *c, const char *path, struct why *why)
-{
-	const char *legend[LOGS_MAX + 1] = { NULL }, *missing = picture_missing();
-	const struct picture_page page = { .heading = "tutti-train: ways to train together",
-					   .source = picture_machine(),
-					   .version = tutti_version(),
-					   .legend = legend,
-					   .body = BODY };
-	FILE *gnuplot;
-	int status;
-
-	if (missing)
-		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--plot: %s", missing);
-	for (int i = 0; i < c->count; i++)
-		legend[i] = c->name[i];
-	gnuplot = picture_begin(path, &page);
-	if (!gnuplot)
-		return why_set(why, TUTTI_ERR_SYSTEM, "--plot: gnuplot cannot be started");
-	print_numbers(gnuplot, c);
-	print_script(gnuplot, c);
-	status = picture_end(gnuplot);
-	if (status == 0 && access(path, R_OK) == 0)
-		return TUTTI_OK;
-	return why_set(why, TUTTI_ERR_SYSTEM,
-		       "--plot: gnuplot could not write %s (status %d); its message says why", path,
-		       status);
-}
-
 /* ---- the command */
 
 static int complain(const struct why *why, int status)
@@ -272,7 +188,7 @@ static tutti_result_t compare(struct comparison *c, const char *plot, struct why
 	name_all(c);
 	print_table(c);
 	print_differences(c);
-	return plot ? draw(c, plot, why) : TUTTI_OK;
+	return plot ? compare_plot(plot, c->log, c->name, c->count, why) : TUTTI_OK;
 }
 
 /* 0, or the exit status, or -1: help was printed. */

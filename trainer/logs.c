@@ -135,6 +135,38 @@ static tutti_result_t take_loss(struct reader *r, const json_t *object)
 	return TUTTI_OK;
 }
 
+/* Logs of before have neither list. */
+static tutti_result_t take_ranks(struct reader *r, const json_t *object)
+{
+	const json_t *all = json_object_get(object, "each_rank");
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t i = 0; i < json_array_size(all) && result == TUTTI_OK; i++) {
+		double received = 0;
+
+		result = take_real(r, json_array_get(all, i), "received", 0, &received);
+		r->log->received_bytes = fmax(r->log->received_bytes, received);
+	}
+	return result;
+}
+
+static tutti_result_t take_staleness(struct reader *r, const json_t *object)
+{
+	const json_t *all = json_object_get(object, "staleness");
+	struct logged *log = r->log;
+
+	if (json_array_size(all) > LOGGED_STALENESS)
+		return refuse(r, "found more than 64 numbers of \"staleness\"");
+	for (size_t i = 0; i < json_array_size(all); i++) {
+		const json_t *value = json_array_get(all, i);
+
+		if (!json_is_integer(value) || json_integer_value(value) < 0)
+			return refuse(r, "found a \"staleness\" that is no list of counts");
+		log->staleness[log->staleness_count++] = (double)json_integer_value(value);
+	}
+	return TUTTI_OK;
+}
+
 static tutti_result_t take_end(struct reader *r, const json_t *object)
 {
 	struct logged *log = r->log;
@@ -151,6 +183,10 @@ static tutti_result_t take_end(struct reader *r, const json_t *object)
 		result = take_real(r, object, "steps", 1, &log->steps);
 	if (result == TUTTI_OK)
 		result = take_real(r, object, "steps_begun", 0, &log->steps_begun);
+	if (result == TUTTI_OK)
+		result = take_ranks(r, object);
+	if (result == TUTTI_OK)
+		result = take_staleness(r, object);
 	log->ended = true;
 	return result;
 }

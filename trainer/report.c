@@ -148,12 +148,12 @@ static tutti_result_t print_start(struct report *report, struct why *why)
 	return TUTTI_OK;
 }
 
-/* By the speed since report_begin(); NaN: nothing was done since then, or nothing is left. */
+/* By the speed since report_begin(); NaN: little was done since then, or nothing is left. */
 static double left_s(const struct report *report, double done)
 {
-	const double gained = done - report->begun;
+	const double gained = done - report->begun, took = now_s() - report->begun_s;
 
-	return gained > 0 && done < 1 ? (now_s() - report->begun_s) * (1 - done) / gained : NAN;
+	return took > FIRST_SECOND && gained > 0 && done < 1 ? took * (1 - done) / gained : NAN;
 }
 
 static const char *left_text(double left, const char *before, char text[LEFT_TEXT])
@@ -175,7 +175,6 @@ static void draw_bar(struct report *report, double done)
 	const struct history *h = &report->history;
 	const struct epoch *last = h->epoch_count ? &h->epochs[h->epoch_count - 1] : NULL;
 	const int filled = (int)(done * BAR_WIDTH + 0.5);
-	const bool early = now_s() - report->begun_s < FIRST_SECOND;
 	char text[LEFT_TEXT];
 
 	printf("\r[%.*s%*s] %3.0f %%", filled, "##############", BAR_WIDTH - filled, "",
@@ -184,7 +183,7 @@ static void draw_bar(struct report *report, double done)
 		printf("  epoch %u  loss %.4f", last->number, last->train_loss);
 	if (last && !isnan(last->test_accuracy))
 		printf("  accuracy %.4f", last->test_accuracy);
-	printf("%s\033[K", left_text(early ? NAN : left_s(report, done), "  ", text));
+	printf("%s\033[K", left_text(left_s(report, done), "  ", text));
 	report->bar_open = true;
 	fflush(stdout);
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "train.h"
 
@@ -102,13 +103,20 @@ static double slowness_of(const struct share_options *o, int origin, unsigned ep
 	return factor;
 }
 
+/* A machine that is slow takes no cores from others: nor does one that is made so. */
+static void sleep_s(double seconds)
+{
+	const struct timespec time = { (time_t)seconds, (long)((seconds - floor(seconds)) * 1e9) };
+
+	nanosleep(&time, NULL);
+}
+
 void shares_note(struct training *t, size_t samples, double busy_s)
 {
-	const double factor = slowness_of(&t->options->shares, t->team->origin,
-					  t->report->history.epoch_count + 1);
+	const double factor = slowness_of(&t->options->shares, t->team->origin, t->ordered);
 
-	for (const double end = now_s() + busy_s * (factor - 1); factor > 1 && now_s() < end;)
-		continue;
+	if (factor > 1)
+		sleep_s(busy_s * (factor - 1));
 	t->shares.busy_s += busy_s * factor;
 	t->shares.samples += samples;
 }

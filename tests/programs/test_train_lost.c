@@ -2,6 +2,7 @@
 /* tutti-train loses ranks: it goes on with fewer of them or with replacements, and ends as if
  * nothing had been. The environment names the programs and the data: TEST_RUN, TEST_TRAIN,
  * DIGITS; and TRAIN_DEVICE, host or cuda. With an argument: in the other ways to train, on the host. */
+#include <glob.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -628,8 +629,17 @@ static int prepare(void **state)
 	return fd < 0 || close(fd) < 0;
 }
 
+/* With what a killed rank had not written to its end. */
 static int clean(void **state)
 {
+	char pattern[sizeof(path) + 16];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "%s.saved.*.tmp", path);
+	if (glob(pattern, 0, NULL, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			unlink(found.gl_pathv[i]);
+	globfree(&found);
 	return unlink(path);
 }
 
