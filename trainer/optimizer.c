@@ -43,5 +43,6 @@ static void update_adagrad(const struct numbers *numbers, const struct rule *rul
 			 to.weights, to.velocity);
 }
 
-const struct optimizer optimizer_sgd = { "sgd", keeps_momentum, update_sgd };
-const struct optimizer optimizer_adagrad = { "adagrad", keeps_always, update_adagrad };
+const struct optimizer optimizer_sgd = { "sgd", "velocity", keeps_momentum, update_sgd };
+const struct optimizer optimizer_adagrad = { "adagrad", "sum of squares", keeps_always,
+					     update_adagrad };

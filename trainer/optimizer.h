@@ -23,6 +23,7 @@ struct rule {
 
 struct optimizer {
 	const char *name; /* of --optimizer */
+	const char *kept; /* what it calls velocity */
 	/* Does the next update depend on the velocity that this one leaves? */
 	bool (*keeps)(double momentum);
 	/* `from` stays as it is, unless it is the same memory as `to`. */

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "async/protocol.h"
 #include "bits.h"
 #include "option.h"
+#include "options_check.h"
 #include "picture.h"
 
 /* ---- the table */
@@ -596,125 +596,6 @@ static tutti_result_t parse_one(const struct spec *spec, const char *text, struc
 
 /* ---- all of them */
 
-static bool is_async(const struct options *o)
-{
-	return o->sync == &sync_async || o->sync == &sync_replay;
-}
-
-static bool has_servers(const struct options *o)
-{
-	return o->sync == &sync_ps || is_async(o);
-}
-
-/* The asynchronous way's own options. */
-static tutti_result_t check_async(const struct options *o, struct why *why)
-{
-	const bool async = is_async(o), bound = options_bounded(o);
-	const char *which = NULL;
-
-	if (bound)
-		which = "--staleness";
-	else if (o->push_every > 1)
-		which = "--push-every";
-	else if (o->fetch_every > 0)
-		which = "--fetch-every";
-	else if (o->journal)
-		which = "--journal";
-	else if (o->replay)
-		which = "--replay";
-	if (!async && which)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "found %s with --sync %s, expected --sync async", which,
-			       o->sync->name);
-	if (!has_servers(o) && o->servers > 0)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "found --servers with --sync %s, expected --sync ps or async",
-			       o->sync->name);
-	if (async && o->servers > SERVERS_MAX)
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "--servers: found %u with --sync async, expected at most %d",
-			       o->servers, SERVERS_MAX);
-	if (o->fetch_every % o->push_every != 0)
-		return why_set(
-			why, TUTTI_ERR_INVALID,
-			"--fetch-every: found %zu with --push-every %zu, expected a multiple "
-			"of that",
-			o->fetch_every, o->push_every);
-	if (bound && (o->push_every > 1 || o->fetch_every > 1))
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "found --staleness and --push-every or --fetch-every, with which "
-			       "gradients are old by themselves; leave one out");
-	if (async && (o->shares.count || o->shares.by_themselves))
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "found --shares with --sync async, where each worker takes as many "
-			       "batches as it can; leave it out");
-	if (o->replay && o->journal)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "found --journal and --replay: a replay has no journal of its own; "
-			       "leave one out");
-	return TUTTI_OK;
-}
-
-/* What only one way to train, or only the host, can do. */
-static tutti_result_t check_together(const struct options *o, struct why *why)
-{
-	const bool local = o->sync == &sync_local, on_gpu = o->device == DEVICE_CUDA;
-	const char *which = NULL;
-
-	if (on_gpu && o->numbers != &numbers_f64)
-		which = o->numbers == &numbers_f32 ? "--dtype f32" : "--dtype bf16";
-	else if (on_gpu && o->sync != &sync_all_reduce)
-		which = "another --sync than allreduce";
-	else if (on_gpu && o->optimizer != &optimizer_sgd)
-		which = "another --optimizer than sgd";
-	else if (on_gpu && o->clip > 0)
-		which = "--clip";
-	else if (on_gpu && o->accumulate > 1)
-		which = "--accumulate";
-	else if (on_gpu && (o->shares.count || o->shares.by_themselves || o->shares.slow_count))
-		which = "--shares or --slow";
-	else if (on_gpu && o->predict)
-		which = "--predict";
-	if (which)
-		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
-			"found --device cuda and %s, which only the host can do; leave one out",
-			which);
-	if (o->optimizer != &optimizer_sgd && o->momentum > 0)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "found --momentum with --optimizer %s, which has none; leave it out",
-			       o->optimizer->name);
-	if (o->servers > 0 && o->clip > 0)
-		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
-			"found --clip and --sync %s, whose servers see a part of the gradients "
-			"each; leave one out",
-			o->sync->name);
-	if (o->replicas > 1 && (o->shares.count || o->shares.by_themselves))
-		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
-			"found --simulate-ranks and --shares, which cannot be had together; leave "
-			"one out");
-	if (!local && o->outer.rate > 0)
-		which = "--outer";
-	else if (!local && o->replicas > 1)
-		which = "--simulate-ranks";
-	if (which)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "found %s with --sync %s, expected --sync local", which,
-			       o->sync->name);
-	if (o->save && o->outer.momentum > 0)
-		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
-			"found --save and --outer with a momentum, which no checkpoint has; leave "
-			"one out");
-	if (o->resume && !o->save)
-		return why_set(
-			why, TUTTI_ERR_INVALID,
-			"found --resume, expected --save FILE as well, which says from what");
-	return TUTTI_OK;
-}
-
 static const char *launcher_option(const char *name)
 {
 	static const char *const names[] = { "-n",	"--min-ranks", "--restart",
@@ -789,6 +670,8 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 {
 	struct options options = defaults;
 	struct option known[SPECS + 1];
+	const char *given[SPECS];
+	size_t count = 0;
 	int id;
 
 	make_long_options(known);
@@ -804,6 +687,8 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 		}
 		if (take(id, argv, known, &options, why) != TUTTI_OK)
 			return OPTIONS_WRONG;
+		if (count < SPECS)
+			given[count++] = specs[id - OPT_FIRST].name;
 	}
 	if (optind < argc || !options.source.path) {
 		why_set(why, TUTTI_ERR_INVALID,
@@ -812,72 +697,8 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 			optind < argc ? argv[optind] : "");
 		return OPTIONS_WRONG;
 	}
-	if (check_async(&options, why) != TUTTI_OK)
-		return OPTIONS_WRONG;
-	if (has_servers(&options) && options.servers == 0)
-		options.servers = 1;
-	if (options.fetch_every == 0)
-		options.fetch_every = options.push_every;
-	if (options.replay) {
-		options.sync = &sync_replay;
-		options.shares.slow_count = 0; /* its ranks are played */
-	}
-	if (options.momentum < 0)
-		options.momentum = options.optimizer == &optimizer_sgd ? 0.9 : 0;
-	if (!options.numbers)
-		options.numbers = options.device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
-	if (check_together(&options, why) != TUTTI_OK)
+	if (options_check(&options, given, count, why) != TUTTI_OK)
 		return OPTIONS_WRONG;
 	*out = options;
 	return OPTIONS_RUN;
-}
-
-static uint64_t hash_real(uint64_t hash, double value)
-{
-	return hash_bytes(hash, &value, sizeof(value));
-}
-
-/* With so many workers at the start. */
-static uint64_t hash_async(const struct options *o, uint64_t hash, int workers)
-{
-	hash = hash_word(hash_word(hash, (uint64_t)workers), o->servers);
-	return hash_word(hash_word(hash_word(hash, o->staleness), o->push_every), o->fetch_every);
-}
-
-uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
-{
-	uint64_t hash = hash_word(o->seed, o->hidden_layers);
-
-	for (unsigned i = 0; i < o->hidden_layers; i++)
-		hash = hash_word(hash, o->hidden[i]);
-	hash = hash_word(hash_word(hash, o->epochs), batch);
-	hash = hash_real(hash_real(hash, o->rate), o->momentum);
-	hash = hash_real(hash_real(hash, o->weight_decay), o->warmup);
-	if (o->optimizer != &optimizer_sgd)
-		hash = hash_bytes(hash, o->optimizer->name, strlen(o->optimizer->name));
-	hash = hash_word(hash_word(hash, (uint64_t)o->schedule), (uint64_t)o->scaling);
-	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
-	hash = hash_word(hash_word(hash, o->numbers->gradients->dtype), o->source.context);
-	if (is_async(o))
-		return hash_async(o, hash, ranks);
-	if (o->sync != &sync_local || (o->every == 1 && o->outer.rate == 0 && o->clip == 0))
-		return hash; /* an average of each step is that of gradients */
-	hash = hash_word(hash_word(hash, o->every), (uint64_t)ranks * o->replicas);
-	hash = hash_real(hash_real(hash, o->outer.rate), o->outer.momentum);
-	return hash_word(hash, (uint64_t)o->outer.nesterov + 1);
-}
-
-uint64_t options_hash(const struct options *o)
-{
-	uint64_t hash = hash_word(options_curve_hash(o, o->batch, 1), o->replicas);
-
-	hash = hash_word(hash_word(hash, o->batch_per_rank), o->accumulate);
-	hash = hash_bytes(hash_word(hash, o->bucket_bytes), o->sync->name, strlen(o->sync->name));
-	hash = hash_word(hash_word(hash_word(hash, o->save != NULL), o->every_epochs), o->servers);
-	hash = hash_word(hash_word(hash, o->resume), o->predict != NULL);
-	hash = hash_word(hash_word(hash, (uint64_t)o->shares.count),
-			 (uint64_t)o->shares.by_themselves);
-	hash = hash_bytes(hash, o->shares.of, (size_t)o->shares.count * sizeof(o->shares.of[0]));
-	return hash_word(hash_word(hash_word(hash, o->verify), (uint64_t)o->device),
-			 o->source.classes);
 }

@@ -3,6 +3,7 @@
 #include "sync.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,13 @@ void sync_update(const struct training *t, struct trained from, const void *grad
 bool sync_keeps(const struct training *t)
 {
 	return t->options->optimizer->keeps(t->options->momentum);
+}
+
+void sync_tell_velocity_lost(const struct training *t, const char *what)
+{
+	if (t->report->history.loss_count > 0 && sync_keeps(t))
+		fprintf(stderr, "tutti-train: the %s of %s was lost with a rank, and begins anew\n",
+			t->options->optimizer->kept, what);
 }
 
 void sync_velocity_shared(struct training *t)

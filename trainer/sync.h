@@ -87,6 +87,9 @@ void sync_update(const struct training *training, struct trained from, const voi
 /* Does that depend on the velocity before? */
 bool sync_keeps(const struct training *training);
 
+/* After a loss of ranks: say that the velocity of `what` begins anew, if that makes a difference. */
+void sync_tell_velocity_lost(const struct training *training, const char *what);
+
 /* The velocity that rank 0 read from a checkpoint is where it belongs. */
 void sync_velocity_shared(struct training *training);
 

@@ -115,6 +115,8 @@ static tutti_result_t begin_server(struct training *t, struct why *why)
 	if (keeps_velocity(t, shard))
 		return TUTTI_OK;
 	forget_velocity(ps);
+	if (!t->resumes)
+		sync_tell_velocity_lost(t, "a parameter server's weights");
 	for (int i = 0; i < 2; i++) {
 		ps->velocity[i].numbers = calloc(shard.count + 1, size);
 		if (!ps->velocity[i].numbers)

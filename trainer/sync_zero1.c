@@ -108,6 +108,8 @@ static tutti_result_t begin(struct training *t, struct why *why)
 			return why_no_memory(why, "the velocity of a share");
 	}
 	t->model.weights = state_now(&t->state, 0).weights;
+	if (t->team->rank == 0 && !t->resumes)
+		sync_tell_velocity_lost(t, "all weights");
 	return t->resumes ? share_out(t, why) : TUTTI_OK;
 }
 

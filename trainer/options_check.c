@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns nothing: which options go together. */
+#include "options_check.h"
+
+#include <string.h>
+
+#include "async/protocol.h"
+
+static bool is_async(const struct options *o)
+{
+	return o->sync == &sync_async;
+}
+
+static bool has_servers(const struct options *o)
+{
+	return o->sync == &sync_ps || is_async(o);
+}
+
+static bool is_local(const struct options *o)
+{
+	return o->sync == &sync_local;
+}
+
+static bool reads_text(const struct options *o)
+{
+	return strncmp(o->source.path, "text:", strlen("text:")) == 0;
+}
+
+static bool saves(const struct options *o)
+{
+	return o->save != NULL;
+}
+
+static bool has_one_source(const struct options *o)
+{
+	return o->source.test_path == NULL;
+}
+
+static bool has_own_batch(const struct options *o)
+{
+	return o->batch_per_rank == 0;
+}
+
+/* An option that would do nothing. */
+struct need {
+	const char *name;
+	bool (*met)(const struct options *o);
+	const char *message; /* of its name */
+};
+
+#define WITHOUT(what)                                                                              \
+	"found --%s without " what ", where it does nothing; add that, or leave it out"
+#define BESIDE(what) "found --%s and " what ", of which one is enough; leave one out"
+
+static const struct need needs[] = {
+	{ "staleness", is_async, WITHOUT("--sync async") },
+	{ "push-every", is_async, WITHOUT("--sync async") },
+	{ "fetch-every", is_async, WITHOUT("--sync async") },
+	{ "journal", is_async, WITHOUT("--sync async") },
+	{ "replay", is_async, WITHOUT("--sync async") },
+	{ "servers", has_servers, WITHOUT("--sync ps or async") },
+	{ "every", is_local, WITHOUT("--sync local") },
+	{ "outer", is_local, WITHOUT("--sync local") },
+	{ "simulate-ranks", is_local, WITHOUT("--sync local") },
+	{ "context", reads_text, WITHOUT("--data text:FILE") },
+	{ "every-epochs", saves, WITHOUT("--save FILE") },
+	{ "resume", saves, WITHOUT("--save FILE") },
+	{ "test-fraction", has_one_source, BESIDE("--test-data") },
+	{ "batch", has_own_batch, BESIDE("--batch-per-rank") },
+};
+
+static tutti_result_t check_needs(const struct options *o, const char *given, struct why *why)
+{
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		if (strcmp(needs[i].name, given) == 0 && !needs[i].met(o))
+			return why_set(why, TUTTI_ERR_INVALID, needs[i].message, given);
+	return TUTTI_OK;
+}
+
+/* The asynchronous way's own options. */
+static tutti_result_t check_async(const struct options *o, struct why *why)
+{
+	const bool async = is_async(o), bound = options_bounded(o);
+
+	if (async && o->servers > SERVERS_MAX)
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "--servers: found %u with --sync async, expected at most %d",
+			       o->servers, SERVERS_MAX);
+	if (o->fetch_every % o->push_every != 0)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"--fetch-every: found %zu with --push-every %zu, expected a multiple "
+			"of that",
+			o->fetch_every, o->push_every);
+	if (bound && (o->push_every > 1 || o->fetch_every > 1))
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "found --staleness and --push-every or --fetch-every, with which "
+			       "gradients are old by themselves; leave one out");
+	if (async && (o->shares.count || o->shares.by_themselves))
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "found --shares with --sync async, where each worker takes as many "
+			       "batches as it can; leave it out");
+	if (o->replay && o->journal)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found --journal and --replay: a replay has no journal of its own; "
+			       "leave one out");
+	return TUTTI_OK;
+}
+
+/* What only one way to train, or only the host, can do. */
+static tutti_result_t check_together(const struct options *o, struct why *why)
+{
+	const bool on_gpu = o->device == DEVICE_CUDA;
+	const char *which = NULL;
+
+	if (on_gpu && o->numbers != &numbers_f64)
+		which = o->numbers == &numbers_f32 ? "--dtype f32" : "--dtype bf16";
+	else if (on_gpu && o->sync != &sync_all_reduce)
+		which = "another --sync than allreduce";
+	else if (on_gpu && o->optimizer != &optimizer_sgd)
+		which = "another --optimizer than sgd";
+	else if (on_gpu && o->clip > 0)
+		which = "--clip";
+	else if (on_gpu && o->accumulate > 1)
+		which = "--accumulate";
+	else if (on_gpu && (o->shares.count || o->shares.by_themselves || o->shares.slow_count))
+		which = "--shares or --slow";
+	else if (on_gpu && o->predict)
+		which = "--predict";
+	if (which)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --device cuda and %s, which only the host can do; leave one out",
+			which);
+	if (o->optimizer != &optimizer_sgd && o->momentum > 0)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "found --momentum with --optimizer %s, which has none; leave it out",
+			       o->optimizer->name);
+	if (o->servers > 0 && o->clip > 0)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --clip and --sync %s, whose servers see a part of the gradients "
+			"each; leave one out",
+			o->sync->name);
+	if (o->replicas > 1 && (o->shares.count || o->shares.by_themselves))
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --simulate-ranks and --shares, which cannot be had together; leave "
+			"one out");
+	if (o->save && o->outer.momentum > 0)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --save and --outer with a momentum, which no checkpoint has; leave "
+			"one out");
+	return TUTTI_OK;
+}
+
+static void fill_in(struct options *o)
+{
+	if (has_servers(o) && o->servers == 0)
+		o->servers = 1;
+	if (o->fetch_every == 0)
+		o->fetch_every = o->push_every;
+	if (o->momentum < 0)
+		o->momentum = o->optimizer == &optimizer_sgd ? 0.9 : 0;
+	if (!o->numbers)
+		o->numbers = o->device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
+}
+
+tutti_result_t options_check(struct options *o, const char *const *given, size_t count,
+			     struct why *why)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (size_t i = 0; i < count && result == TUTTI_OK; i++)
+		result = check_needs(o, given[i], why);
+	if (result == TUTTI_OK)
+		result = check_async(o, why);
+	if (result != TUTTI_OK)
+		return result;
+	fill_in(o);
+	result = check_together(o, why);
+	if (result == TUTTI_OK && o->replay) {
+		o->sync = &sync_replay;
+		o->shares.slow_count = 0; /* its ranks are played */
+	}
+	return result;
+}
