@@ -92,11 +92,16 @@ static void print_row(const struct comparison *c, int i)
 	const struct point *last = &log->points[log->point_count - 1];
 	const double one = speed_of_one(c, log);
 
-	printf("%-24.24s %6d %-10.10s", file_name(c->path[i]), log->ranks, log->sync);
+	char carried[64] = "-";
+
+	if (log->ended && *log->algorithm)
+		snprintf(carried, sizeof(carried), "%.24s/%.16s", log->algorithm, log->transports);
+	printf("%-20.20s %5d %-9.9s %-15.15s", file_name(c->path[i]), log->ranks, log->sync,
+	       carried);
 	if (log->ended)
-		printf(" %11.0f", log->samples_per_s);
+		printf(" %10.0f", log->samples_per_s);
 	else
-		printf(" %11s", "unfinished");
+		printf(" %10s", "unfinished");
 	if (log->ended && one > 0)
 		printf(" %10.2f", log->samples_per_s / one / log->ranks);
 	else
@@ -116,9 +121,9 @@ static void print_row(const struct comparison *c, int i)
 
 static void print_table(const struct comparison *c)
 {
-	printf("%-24s %6s %-10s %11s %10s %8s %9s %9s %8s %8s %4s\n", "log", "ranks", "way",
-	       "samples/s", "efficiency", "blocked", "MB/step", "loss", "accuracy", "seconds",
-	       "lost");
+	printf("%-20s %5s %-9s %-15s %10s %10s %8s %9s %9s %8s %8s %4s\n", "log", "ranks", "way",
+	       "carried by", "samples/s", "efficiency", "blocked", "MB/step", "loss", "accuracy",
+	       "seconds", "lost");
 	for (int i = 0; i < c->count; i++)
 		print_row(c, i);
 }

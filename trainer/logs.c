@@ -135,7 +135,7 @@ static tutti_result_t take_loss(struct reader *r, const json_t *object)
 	return TUTTI_OK;
 }
 
-/* Logs of before have neither list. */
+/* Logs of before have no such lists. */
 static tutti_result_t take_ranks(struct reader *r, const json_t *object)
 {
 	const json_t *all = json_object_get(object, "each_rank");
@@ -183,6 +183,10 @@ static tutti_result_t take_end(struct reader *r, const json_t *object)
 		result = take_real(r, object, "steps", 1, &log->steps);
 	if (result == TUTTI_OK)
 		result = take_real(r, object, "steps_begun", 0, &log->steps_begun);
+	if (result == TUTTI_OK)
+		result = take_text(r, object, "algorithm", &log->algorithm);
+	if (result == TUTTI_OK)
+		result = take_text(r, object, "transports", &log->transports);
 	if (result == TUTTI_OK)
 		result = take_ranks(r, object);
 	if (result == TUTTI_OK)
@@ -249,6 +253,8 @@ void logged_finish(struct logged *log)
 	free(log->sync);
 	free(log->data);
 	free(log->dtype);
+	free(log->algorithm);
+	free(log->transports);
 	free(log->points);
 	free(log->losses);
 	*log = (struct logged){ 0 };

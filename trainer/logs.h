@@ -25,7 +25,8 @@ struct logged {
 	size_t point_count;
 	double *losses; /* owned: seconds at which ranks were lost */
 	size_t loss_count;
-	bool ended; /* what follows is there */
+	bool ended;		      /* what follows is there */
+	char *algorithm, *transports; /* owned; "" where one rank exchanged nothing */
 	double seconds, samples_per_s, blocked, sent_bytes, steps, steps_begun;
 	double received_bytes;		    /* of the rank that received most */
 	double staleness[LOGGED_STALENESS]; /* how many gradients were so many updates old */
