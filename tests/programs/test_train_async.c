@@ -4,6 +4,7 @@
  * TEST_RUN, TEST_TRAIN, DIGITS. */
 #include <dirent.h>
 #include <math.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "launched.h"
@@ -512,6 +514,65 @@ static void a_lost_server_ends_the_training_by_name(void **state)
 	lose_a_server(2, 1, SIGSTOP);
 }
 
+/* A descriptor that says when a process has ended; -1: it has. */
+static int end_of(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+enum { PHASE_RANKS = 4 };
+
+/* Whatever becomes of the training: nobody hangs. */
+static void disturb(int victim, int sig, const char *phase, int times, const char *options)
+{
+	char text[256];
+	struct launched l;
+	int ends[PHASE_RANKS];
+	pid_t pid;
+
+	snprintf(text, sizeof(text), "--sync async --servers 2 --epochs 12 %s", options);
+	setenv("TUTTI_TIMEOUT", "1", 1);
+	start(&l, PHASE_RANKS, "--min-ranks 3", text);
+	unsetenv("TUTTI_TIMEOUT");
+	for (int r = 0; r < PHASE_RANKS; r++)
+		ends[r] = end_of(pid_of(&l, r, 1));
+	pid = pid_of(&l, victim, 1);
+	launched_await(&l, 0, phase, times);
+	for (unsigned long n = draw(300); n > 0; n--)
+		sched_yield();
+	kill(pid, sig);
+	for (int r = 0; r < PHASE_RANKS; r++) {
+		struct pollfd end = { ends[r], POLLIN, 0 };
+
+		if (r != victim && ends[r] >= 0 && poll(&end, 1, 20000) != 1)
+			fail_msg("rank %d hangs", r);
+		close(ends[r]);
+	}
+	kill(pid, SIGCONT);
+	launched_finish(&l);
+	launched_free(&l);
+}
+
+/* While ranks join, at the first step, between an epoch and the next with a checkpoint, at the end. */
+static void nobody_hangs_in_any_phase(void **state)
+{
+	static const struct {
+		const char *phase;
+		int times;
+	} phases[] = { { "pid ", 4 }, { "weights in", 1 }, { "  loss ", 3 }, { "12/12 ", 1 } };
+	static const int victims[] = { 0, 1, 3 }, signals[] = { SIGKILL, SIGSTOP };
+	char options[160];
+
+	for (size_t p = 0; p < sizeof(phases) / sizeof(phases[0]); p++)
+		for (size_t v = 0; v < 3; v++)
+			for (size_t s = 0; s < 2; s++) {
+				snprintf(options, sizeof(options), "%s --save %s",
+					 draw(2) ? "--staleness 1" : "", path_of("save"));
+				disturb(victims[v], signals[s], phases[p].phase, phases[p].times,
+					options);
+			}
+}
+
 static void too_few_workers_end_the_training(void **state)
 {
 	struct launched l;
@@ -595,8 +656,9 @@ static int remove_files(void **state)
 	return remove_directory(state);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const struct CMUnitTest phases[] = { cmocka_unit_test(nobody_hangs_in_any_phase) };
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tasks_go_to_whoever_comes),
 		cmocka_unit_test(lost_tasks_go_first_and_late_ones_twice),
@@ -617,5 +679,6 @@ int main(void)
 
 	seed = (unsigned long)getpid();
 	printf("seed %lu\n", seed);
-	return cmocka_run_group_tests(tests, make_directory, remove_files);
+	return argc > 1 ? cmocka_run_group_tests(phases, make_directory, remove_files)
+			: cmocka_run_group_tests(tests, make_directory, remove_files);
 }
