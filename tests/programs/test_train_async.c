@@ -20,6 +20,7 @@
 #include "async/journal.h"
 #include "async/tasks.h"
 #include "train_files.h"
+#include "train_jobs.h"
 #include <jansson.h>
 
 enum { EPOCHS_MAX = 400, STALENESS_BINS = 64 };
@@ -331,33 +332,6 @@ static void a_checkpoint_goes_on(void **state)
 }
 
 /* ---- losses */
-
-static unsigned long seed;
-
-static unsigned long draw(unsigned long below)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (seed >> 33) % below;
-}
-
-static pid_t pid_of(struct launched *l, int rank, int time)
-{
-	char key[32];
-	long pids[8];
-
-	snprintf(key, sizeof(key), "[%d] pid ", rank);
-	launched_await(l, 0, key, time);
-	assert_int_equal(numbers_after(launched_out(l), key, pids, 8), time);
-	return (pid_t)pids[time - 1];
-}
-
-/* Somewhere in a step, after so many more epochs. */
-static void let_train(struct launched *l, int more)
-{
-	launched_await(l, 0, "  loss ", count_of(launched_out(l), "  loss ") + more);
-	for (unsigned long n = draw(2000); n > 0; n--)
-		sched_yield();
-}
 
 /* The longest time between two entries of server 0's journal. */
 static double longest_pause(const char *name)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "launched.h"
+#include "train_jobs.h"
 
 #include <jansson.h>
 
@@ -29,14 +30,6 @@ static int started = RANKS; /* by the last job */
 	"--device $TRAIN_DEVICE --dtype f64 $TRAIN_MORE"
 
 static char path[] = "/tmp/tutti-train-lost-XXXXXX";
-static unsigned long seed;
-
-static unsigned long draw(unsigned long below)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (seed >> 33) % below;
-}
-
 /* ---- the log */
 
 struct outcome {
@@ -154,25 +147,6 @@ static void start_on(struct launched *l, const char *ranks, const char *least, c
 static void start(struct launched *l, const char *least, const char *restarts)
 {
 	start_on(l, "4", least, restarts);
-}
-
-static pid_t pid_of(struct launched *l, int rank, int time)
-{
-	char key[32];
-	long pids[8];
-
-	snprintf(key, sizeof(key), "[%d] pid ", rank);
-	launched_await(l, 0, key, time);
-	assert_int_equal(numbers_after(launched_out(l), key, pids, 8), time);
-	return (pid_t)pids[time - 1];
-}
-
-/* Somewhere in the middle of a step, after so many more epochs. */
-static void let_train(struct launched *l, int more)
-{
-	launched_await(l, 0, "  loss ", count_of(launched_out(l), "  loss ") + more);
-	for (unsigned long n = draw(2000); n > 0; n--)
-		sched_yield();
 }
 
 static void finish(struct launched *l, struct outcome *o)
