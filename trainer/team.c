@@ -324,6 +324,14 @@ tutti_result_t team_check(struct team *team, struct why *why)
 	return called(team, now_s(), tutti_comm_error(team->comm, NULL), "the all-reduce", why);
 }
 
+void team_message_plan(const struct team *team, int peer, char algorithm[32], char transports[32])
+{
+	const char *transport = tutti_comm_transport(team->comm, peer);
+
+	snprintf(algorithm, 32, "messages");
+	snprintf(transports, 32, "%s", transport ? transport : "");
+}
+
 void team_last_plan(const struct team *team, char algorithm[32], char transports[32])
 {
 	tutti_plan_info_t info = { .size = sizeof(info) };

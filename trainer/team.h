@@ -103,6 +103,8 @@ tutti_result_t team_check(struct team *team, struct why *why);
 
 /* How the last collective went, such as "ring" over "shm"; both "" if it was none of several ranks. */
 void team_last_plan(const struct team *team, char algorithm[32], char transports[32]);
+/* The same of messages with `peer`. */
+void team_message_plan(const struct team *team, int peer, char algorithm[32], char transports[32]);
 
 /* The ranks that have the same error. */
 struct alike {

@@ -278,7 +278,11 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 			return result;
 		report_step(t->report, epoch, s, t->steps_per_epoch);
 	}
-	team_last_plan(t->team, t->summary.algorithm, t->summary.transports);
+	if (t->options->servers > 0 && !t->sync->alone && t->team->size > 1)
+		team_message_plan(t->team, t->team->rank > 0 ? 0 : (int)t->options->servers,
+				  t->summary.algorithm, t->summary.transports);
+	else
+		team_last_plan(t->team, t->summary.algorithm, t->summary.transports);
 	return TUTTI_OK;
 }
 

@@ -11,7 +11,7 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 "$ways" --build "$build" "$directory" local >"$directory/out"
-grep -q '^every_100.json  *2 local' "$directory/out"
+grep -q '^every_100  *2 local' "$directory/out"
 grep -q 'Loss over bytes' "$directory/local.svg"
 ! "$ways" --build "$build" "$directory" nothing 2>"$directory/out" || exit 1
 grep -q 'found the picture nothing; usage: bench/ways' "$directory/out"

@@ -583,7 +583,7 @@ static void logs_are_compared(void **state)
 	expect_output("1438 samples of ?[2J.csv.gz in 3");
 	/* one that was cut off in a line is one of a training that was killed */
 	expect_success(shell("head -c -20 two > cut; \"$TEST_TRAIN\" report one cut"));
-	expect_output("cut                      2 allreduce -               unfinished");
+	expect_output("cut                      2 allreduce -                    unfinished");
 	assert_int_equal(shell("\"$TEST_TRAIN\" report nowhere"), 1);
 	expect_output("tutti-train report: nowhere: cannot be read");
 	assert_int_equal(shell("\"$TEST_TRAIN\" report $DIGITS"), 1);

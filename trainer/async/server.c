@@ -185,12 +185,9 @@ struct sums server_sums(const struct server *s)
 
 void server_sum_up(const struct server *s, struct summary *summary)
 {
-	const char *transport = tutti_comm_transport(s->peers[0]->team.comm, s->peers[0]->servers);
-
 	summary->staleness = s->staleness;
-	snprintf(summary->algorithm, sizeof(summary->algorithm), "messages");
-	snprintf(summary->transports, sizeof(summary->transports), "%s",
-		 transport ? transport : "");
+	team_message_plan(&s->peers[0]->team, s->peers[0]->servers, summary->algorithm,
+			  summary->transports);
 }
 
 size_t server_accounts(const struct server *s, struct rank_account *out)
