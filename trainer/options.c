@@ -167,7 +167,7 @@ static const struct spec specs[] = {
 	  "make a rank so many times slower, from that epoch on (1), to try that; may be repeated, also "
 	  "for one rank: the last that has begun counts",
 	  OTHER, .parse = parse_slow },
-	{ "bucket", "BYTES", "gradients averaged at a time, K and M allowed (64K)", BYTES,
+	{ "bucket", "BYTES", "gradients averaged at a time, K and M allowed (1M)", BYTES,
 	  AT(bucket_bytes), 1, 1073741824, "a number of bytes from 1 to 1024M, such as 64K" },
 	{ "wait", "S", "seconds that replacements of lost ranks have to come (30)", REAL,
 	  AT(wait_s), 1e-3, 1e6, "seconds from 0.001 to 1e6" },
@@ -292,7 +292,7 @@ static const struct options defaults = {
 	.push_every = 1,
 	.replicas = 1,
 	.seed = 1,
-	.bucket_bytes = 64 << 10,
+	.bucket_bytes = 1 << 20,
 	.wait_s = 30,
 	.every_epochs = 1,
 };
