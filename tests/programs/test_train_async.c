@@ -38,12 +38,14 @@ static void tasks_go_to_whoever_comes(void **state)
 	assert_int_equal(tasks_take(&tasks, 1, 1, 0), 31);
 	assert_int_equal(tasks_take(&tasks, 0, 1, 0), 32);
 	assert_true(tasks_take(&tasks, 1, 1, 1) == TASK_NONE);
-	tasks_finish_one(&tasks, 31);
-	tasks_finish_one(&tasks, 31); /* twice is once */
-	tasks_finish_one(&tasks, 29); /* of the epoch before */
+	tasks_finish_one(&tasks, 1, 31);
+	tasks_finish_one(&tasks, 1, 31); /* twice is once */
+	tasks_finish_one(&tasks, 1, 29); /* of the epoch before */
 	assert_int_equal(tasks.done, 1);
-	tasks_finish_one(&tasks, 32);
-	tasks_finish_one(&tasks, 30);
+	tasks_finish_one(&tasks, 1, 32); /* another worker's */
+	assert_int_equal(tasks.done, 1);
+	tasks_finish_one(&tasks, 0, 32);
+	tasks_finish_one(&tasks, 0, 30);
 	assert_true(tasks_all_done(&tasks));
 	tasks_begin(&tasks, 33);
 	assert_false(tasks_all_done(&tasks));
@@ -227,6 +229,38 @@ static void with_journal(char *text, size_t room, const char *options, const cha
 	snprintf(text, room, "--sync async %s --%s %s", options, which, path_of("journal"));
 }
 
+/* Every server has made updates of every task of each epoch, once and in that epoch. */
+static void expect_each_task_once(unsigned server, unsigned servers)
+{
+	struct journal journal = { 0 };
+	struct why why = { "" };
+	size_t tasks = 0, at = 0;
+
+	assert_int_equal(journal_read(path_of("journal"), server, servers, &journal, &why),
+			 TUTTI_OK);
+	while (at < journal.ends[0])
+		tasks += journal.entries[at++].update > 0;
+	at = 0;
+	for (unsigned e = 0; e < journal.epochs; e++) {
+		bool *came = calloc(tasks, sizeof(*came));
+		size_t count = 0;
+
+		for (; at < journal.ends[e]; at++) {
+			const struct journal_entry *entry = &journal.entries[at];
+			const uint64_t task = entry->task - e * tasks;
+
+			if (entry->update == 0)
+				continue;
+			assert_true(task < tasks && !came[task]);
+			came[task] = true;
+			count++;
+		}
+		assert_int_equal(count, tasks);
+		free(came);
+	}
+	journal_finish(&journal);
+}
+
 static void expect_the_same_bits(const char *options, const struct outcome *was)
 {
 	char text[320];
@@ -306,6 +340,23 @@ static void gradients_are_no_older_than_was_said(void **state)
 	}
 	assert_true(older > 0);
 	assert_true(bound.accuracy > 0.9 && any.accuracy > 0.9);
+}
+
+/* The second one who has a task waits for the update, as the first does. */
+static void what_is_held_at_the_end_of_an_epoch_belongs_to_it(void **state)
+{
+	static const char options[] =
+		"--epochs 6 --hidden 256 --staleness 1 --servers 2 --slow 3:60";
+	char text[320];
+
+	with_journal(text, sizeof(text), options, "journal");
+	for (int i = 0; i < 4; i++) {
+		const struct outcome o = run(6, text);
+
+		for (unsigned s = 0; s < 2; s++)
+			expect_each_task_once(s, 2);
+		expect_the_same_bits(options, &o);
+	}
 }
 
 /* Each takes as much as it can. */
@@ -640,6 +691,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(one_rank_makes_the_same_bits_of_the_journal),
 		cmocka_unit_test(without_staleness_it_is_the_synchronous_server),
 		cmocka_unit_test(gradients_are_no_older_than_was_said),
+		cmocka_unit_test(what_is_held_at_the_end_of_an_epoch_belongs_to_it),
 		cmocka_unit_test(a_slow_worker_does_less),
 		cmocka_unit_test(a_checkpoint_goes_on),
 		cmocka_unit_test(a_killed_worker_stops_nobody),
@@ -651,6 +703,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(journals_of_others_are_refused),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	seed = (unsigned long)getpid();
 	printf("seed %lu\n", seed);
 	return argc > 1 ? cmocka_run_group_tests(phases, make_directory, remove_files)

@@ -404,7 +404,9 @@ static int by_task(const void *a, const void *b)
 {
 	const struct peer *const *one = a, *const *other = b;
 
-	return ((*one)->ask.task > (*other)->ask.task) - ((*one)->ask.task < (*other)->ask.task);
+	if ((*one)->ask.task != (*other)->ask.task)
+		return (*one)->ask.task > (*other)->ask.task ? 1 : -1;
+	return (*one)->number - (*other)->number;
 }
 
 static void count_in(struct server *s, struct peer *p)
@@ -419,14 +421,37 @@ static void count_in(struct server *s, struct peer *p)
 	p->samples += p->ask.samples;
 }
 
-/* By the gradients of `held`, in order of their tasks. */
-static tutti_result_t update(struct server *s, struct peer **held, size_t count, struct why *why)
+/* A task that another worker has brought already: this came too late. */
+static bool is_late(const struct server *s, const struct peer *p)
+{
+	return p->ask.task < first_task(s) || s->came[p->ask.task - first_task(s)];
+}
+
+/* In order of their tasks, each task once; behind them those that are not needed. They have waited with
+ * the one that is: whoever is answered knows that its task is part of the shard. How many are needed. */
+static size_t sort_held(const struct server *s, struct peer **held, size_t count)
+{
+	size_t needed = 0;
+
+	qsort(held, count, sizeof(*held), by_task);
+	for (size_t i = 0; i < count; i++) {
+		struct peer *p = held[i];
+
+		if (is_late(s, p) || (needed > 0 && held[needed - 1]->ask.task == p->ask.task))
+			continue;
+		held[i] = held[needed];
+		held[needed++] = p;
+	}
+	return needed;
+}
+
+/* By the first `count` of them, which are sorted. */
+static tutti_result_t update_by(struct server *s, struct peer **held, size_t count, struct why *why)
 {
 	void **gradients = malloc(count * sizeof(*gradients));
 	uint64_t *tasks = malloc(count * sizeof(*tasks));
 	tutti_result_t result = gradients && tasks ? TUTTI_OK : why_no_memory(why, "an update");
 
-	qsort(held, count, sizeof(*held), by_task);
 	for (size_t i = 0; i < count && result == TUTTI_OK; i++) {
 		gradients[i] = held[i]->numbers;
 		tasks[i] = held[i]->ask.task;
@@ -436,12 +461,22 @@ static tutti_result_t update(struct server *s, struct peer **held, size_t count,
 	}
 	if (result == TUTTI_OK)
 		shard_update(s->training, &s->shard, gradients, tasks, count);
+	free(gradients);
+	free(tasks);
+	return result;
+}
+
+static tutti_result_t update(struct server *s, struct peer **held, size_t count, struct why *why)
+{
+	const size_t needed = sort_held(s, held, count);
+	tutti_result_t result = needed > 0 ? update_by(s, held, needed, why) : TUTTI_OK;
+
+	for (size_t i = needed; i < count && result == TUTTI_OK; i++)
+		result = note(s, held[i], 0, why);
 	for (size_t i = 0; i < count; i++)
 		held[i]->state = ANSWERING; /* also those whose turn comes after a loss */
 	for (size_t i = 0; i < count && result == TUTTI_OK; i++)
 		result = answer_update(s, held[i], why);
-	free(gradients);
-	free(tasks);
 	return result;
 }
 
@@ -459,17 +494,6 @@ static tutti_result_t update_by_held(struct server *s, struct why *why)
 		result = update(s, held, count, why);
 	free(held);
 	return result;
-}
-
-/* A task that another worker has brought already, or that is held: this came too late. */
-static bool is_late(const struct server *s, const struct peer *p)
-{
-	bool late = p->ask.task < first_task(s) || s->came[p->ask.task - first_task(s)];
-
-	for (size_t i = 0; i < s->count; i++)
-		late |= s->peers[i] != p && s->peers[i]->state == HELD &&
-			s->peers[i]->ask.task == p->ask.task;
-	return late;
 }
 
 static tutti_result_t on_gradients(struct server *s, struct peer *p, struct why *why)
@@ -520,7 +544,7 @@ static void on_done(struct server *s, struct peer *p)
 
 	if (p->ask.done == TASK_NONE || !is_first(s))
 		return;
-	tasks_finish_one(&s->tasks, p->ask.done);
+	tasks_finish_one(&s->tasks, p->number, p->ask.done);
 	p->takes_s = p->takes_s > 0 ? 0.75 * p->takes_s + 0.25 * took : took;
 }
 

@@ -88,13 +88,16 @@ uint64_t tasks_take(struct tasks *tasks, int worker, double takes_s, double now_
 	return TASK_NONE;
 }
 
-void tasks_finish_one(struct tasks *tasks, uint64_t number)
+void tasks_finish_one(struct tasks *tasks, int worker, uint64_t number)
 {
-	/* an epoch before, or not at all: it came twice */
-	if (number < tasks->first || number - tasks->first >= tasks->count ||
-	    tasks->task[number - tasks->first].done)
+	struct task *task;
+
+	if (number < tasks->first || number - tasks->first >= tasks->count)
+		return; /* an epoch before, or not at all */
+	task = &tasks->task[number - tasks->first];
+	if (task->done || (task->holder[0] != worker && task->holder[1] != worker))
 		return;
-	tasks->task[number - tasks->first].done = true;
+	task->done = true;
 	tasks->done++;
 }
 

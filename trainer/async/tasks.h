@@ -34,8 +34,9 @@ void tasks_begin(struct tasks *tasks, uint64_t first);
  * none now. */
 uint64_t tasks_take(struct tasks *tasks, int worker, double takes_s, double now_s);
 
-/* All servers have what a worker made of task `number`, which may be of any epoch. */
-void tasks_finish_one(struct tasks *tasks, uint64_t number);
+/* All servers have what `worker` made of task `number`, which may be of any epoch. One that it was not
+ * given counts for nothing. */
+void tasks_finish_one(struct tasks *tasks, int worker, uint64_t number);
 
 /* What `worker` has will not come. */
 void tasks_lose(struct tasks *tasks, int worker);
