@@ -359,6 +359,16 @@ static void what_is_held_at_the_end_of_an_epoch_belongs_to_it(void **state)
 	}
 }
 
+/* Two could keep it busy, and nothing would be left to the last. */
+static void workers_take_turns_at_a_busy_server(void **state)
+{
+	const struct outcome o =
+		run(8, "--sync async --epochs 2 --batch 14 --hidden 512,512 --transport tcp");
+
+	for (int w = 1; w < 8; w++)
+		assert_true(o.share[w] > 0.07); /* half of what is equal */
+}
+
 /* Each takes as much as it can. */
 static void a_slow_worker_does_less(void **state)
 {
@@ -692,6 +702,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(without_staleness_it_is_the_synchronous_server),
 		cmocka_unit_test(gradients_are_no_older_than_was_said),
 		cmocka_unit_test(what_is_held_at_the_end_of_an_epoch_belongs_to_it),
+		cmocka_unit_test(workers_take_turns_at_a_busy_server),
 		cmocka_unit_test(a_slow_worker_does_less),
 		cmocka_unit_test(a_checkpoint_goes_on),
 		cmocka_unit_test(a_killed_worker_stops_nobody),

@@ -40,6 +40,7 @@ struct server {
 	struct journal_writer journal;
 	struct peer **peers; /* owned: [count]; those that are gone, too */
 	size_t count;
+	size_t turn; /* who is looked at first: the one behind the last that was served */
 	tutti_request_t *requests; /* owned: [2 × count + 1]: room for all that is waited for */
 	struct tasks tasks;	   /* server 0's */
 	bool *came;		   /* owned: [tasks of an epoch]: the gradients have */
@@ -641,17 +642,24 @@ static tutti_result_t look_for_newcomers(struct server *s, struct why *why)
 
 /* ---- what comes next */
 
-/* All requests in flight; two places for each worker, the last for server 0's word. */
+/* Of those that have ended the first in the list counts. So workers take turns: otherwise two that keep
+ * a server busy would leave nothing to those behind them. */
+static struct peer *peer_in_turn(const struct server *s, size_t place)
+{
+	return s->peers[(s->turn + place) % s->count];
+}
+
+/* All requests in flight: the first place for server 0's word, and two for each worker. */
 static bool gather(struct server *s)
 {
 	bool some = s->next_word != NULL;
 
+	s->requests[0] = s->next_word;
 	for (size_t i = 0; i < s->count; i++)
-		for (int k = 0; k < 2; k++) {
-			s->requests[2 * i + (size_t)k] = s->peers[i]->request[k];
-			some |= s->peers[i]->request[k] != NULL;
+		for (size_t k = 0; k < 2; k++) {
+			s->requests[1 + 2 * i + k] = peer_in_turn(s, i)->request[k];
+			some |= s->requests[1 + 2 * i + k] != NULL;
 		}
-	s->requests[2 * s->count] = s->next_word;
 	return some;
 }
 
@@ -681,7 +689,7 @@ static tutti_result_t on_word(struct server *s, struct why *why)
 static tutti_result_t on_request(struct server *s, size_t index, tutti_result_t result,
 				 struct why *why)
 {
-	struct peer *p = index < 2 * s->count ? s->peers[index / 2] : NULL;
+	struct peer *p = index > 0 ? peer_in_turn(s, (index - 1) / 2) : NULL;
 	struct why cause = { "" };
 
 	if (!p) {
@@ -689,7 +697,8 @@ static tutti_result_t on_request(struct server *s, size_t index, tutti_result_t 
 		result = team_ended(s->training->team, result, "a word of server 0", why);
 		return result == TUTTI_OK ? on_word(s, why) : result;
 	}
-	p->request[index % 2] = NULL;
+	s->turn = (size_t)p->number + 1;
+	p->request[(index - 1) % 2] = NULL;
 	result = team_ended(&p->team, result, "a message of a worker", &cause);
 	if (result != TUTTI_OK)
 		return lose(s, p, result, &cause, why);
