@@ -240,11 +240,16 @@ tutti_result_t team_ended(struct team *team, tutti_result_t result, const char *
 	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
 }
 
-void team_be_patient(struct team *team, int times)
+double team_deadline(void)
 {
 	const char *said = getenv("TUTTI_TIMEOUT");
-	const double each = said && atof(said) > 0 ? atof(said) : DEADLINE_S;
-	const tutti_call_t call = { sizeof(call), fmin(times * each, 1e9) };
+
+	return said && atof(said) > 0 ? atof(said) : DEADLINE_S;
+}
+
+void team_be_patient(struct team *team, int times)
+{
+	const tutti_call_t call = { sizeof(call), fmin(times * team_deadline(), 1e9) };
 
 	tutti_next_call(team->comm, &call);
 }

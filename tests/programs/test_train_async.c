@@ -13,12 +13,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launched.h"
 
 #include "async/journal.h"
 #include "async/tasks.h"
+#include "team.h"
 #include "train_files.h"
 #include "train_jobs.h"
 #include <jansson.h>
@@ -394,6 +396,13 @@ static void a_checkpoint_goes_on(void **state)
 
 /* ---- losses */
 
+static void sleep_s(double seconds)
+{
+	const struct timespec time = { (time_t)seconds, (long)((seconds - floor(seconds)) * 1e9) };
+
+	nanosleep(&time, NULL);
+}
+
 /* The longest time between two entries of server 0's journal. */
 static double longest_pause(const char *name)
 {
@@ -515,6 +524,39 @@ static void a_stopped_worker_stops_nobody(void **state)
 {
 	stop_a_worker("60", false);
 	stop_a_worker("1", true);
+}
+
+/* Now and then two of three have stopped with the same task, one as a backup of the other. For the third
+ * there is nothing to do for longer than a deadline. */
+static void who_waits_for_a_task_knows_that_the_server_is_there(void **state)
+{
+	struct launched l;
+	pid_t pids[3];
+
+	setenv("TUTTI_TIMEOUT", "1", 1);
+	start(&l, 4, "--min-ranks 2",
+	      "--sync async --batch 720 --lr-scaling none --hidden 256,256 --epochs 30 "
+	      "--slow 1:60 --slow 2:60 --slow 3:60");
+	unsetenv("TUTTI_TIMEOUT");
+	for (int r = 1; r < 3; r++)
+		pids[r] = pid_of(&l, r, 1);
+	let_train(&l, 1);
+	for (int i = 0; i < 5; i++) {
+		const double begun = now_s();
+		double epoch_s;
+
+		let_train(&l, 1);
+		epoch_s = now_s() - begun;
+		kill(pids[1], SIGSTOP);
+		sleep_s(epoch_s * (0.5 + 0.01 * (double)draw(80)));
+		kill(pids[2], SIGSTOP);
+		sleep_s(1.4);
+		kill(pids[1], SIGCONT);
+		kill(pids[2], SIGCONT);
+	}
+	end_well(&l);
+	launched_free(&l);
+	assert_int_equal(read_log("log").epochs, 30);
 }
 
 /* Everybody says which, and nobody hangs. */
@@ -708,6 +750,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_killed_worker_stops_nobody),
 		cmocka_unit_test(a_newcomer_takes_its_place),
 		cmocka_unit_test(a_stopped_worker_stops_nobody),
+		cmocka_unit_test(who_waits_for_a_task_knows_that_the_server_is_there),
 		cmocka_unit_test(a_lost_server_ends_the_training_by_name),
 		cmocka_unit_test(too_few_workers_end_the_training),
 		cmocka_unit_test(what_cannot_be_is_refused),

@@ -18,8 +18,9 @@
 
 /* What a worker wants of a server. */
 enum asked {
-	ASK_TASK = 1, /* of server 0, which answers when there is one. The others are told that this
-		       * worker needs nothing for now, and do not answer */
+	ASK_TASK = 1, /* of server 0, which answers when there is one, or when the worker is to ask
+		       * again. The others are told that this worker needs nothing for now, and do
+		       * not answer */
 	ASK_WEIGHTS,  /* those of the shard: the worker has a task now */
 	ASK_UPDATE,   /* the gradients of the shard follow */
 	ASK_LEAVE,    /* the account of this rank follows; no answer does */

@@ -25,6 +25,8 @@
 #define NOBODY_CAME "workers were lost, and no replacement came within --wait"
 #define TURN_S	    0.02 /* of waiting, between looks for what is late and who has come */
 #define JOINED_S    1.0	 /* that one who said it is there has to join */
+#define PARKED_PART                                                                                \
+	0.25 /* of a deadline that a worker waits for a task before it is to ask again */
 
 /* What server 0 tells the others: an epoch is over; a newcomer is there; a worker that they think is
  * computing found no task. */
@@ -350,6 +352,12 @@ static enum answered find_task(struct server *s, struct peer *p)
 	return ANSWER_TASK;
 }
 
+/* It would take the server for lost, while others have all tasks and are slow or stopped. */
+static bool waits_long(const struct peer *p)
+{
+	return now_s() - p->parked_s > PARKED_PART * team_deadline();
+}
+
 /* To those that wait for a task. */
 static tutti_result_t give_tasks(struct server *s, struct why *why)
 {
@@ -357,9 +365,12 @@ static tutti_result_t give_tasks(struct server *s, struct why *why)
 
 	for (size_t i = 0; i < s->count && result == TUTTI_OK; i++) {
 		struct peer *p = s->peers[i];
-		const enum answered kind = p->state == PARKED ? find_task(s, p) : ANSWER_NO_TASK;
+		enum answered kind;
 
-		if (kind != ANSWER_NO_TASK)
+		if (p->state != PARKED)
+			continue;
+		kind = find_task(s, p);
+		if (kind != ANSWER_NO_TASK || waits_long(p))
 			result = answer(s, p, kind, false, why);
 	}
 	return result;
@@ -530,6 +541,7 @@ static tutti_result_t on_ask_task(struct server *s, struct peer *p, struct why *
 	if (p->ask.options != options_hash(t->options) || p->ask.data != t->data_hash)
 		return answer(s, p, ANSWER_REFUSED, false, why);
 	p->state = PARKED;
+	p->parked_s = now_s();
 	const enum answered kind = find_task(s, p);
 
 	p->computing = kind == ANSWER_TASK;
