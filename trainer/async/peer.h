@@ -28,6 +28,7 @@ struct peer {
 	void *numbers; /* owned: gradients of the shard that come, weights that go */
 	size_t count;  /* of these */
 	const struct numbers *type;
+	uint64_t asks;		 /* that have come */
 	bool computing;		 /* and what it pushes next … */
 	uint64_t version;	 /* … is of these weights */
 	bool lost;		 /* not gone in order */

@@ -34,6 +34,7 @@ enum word { WORD_END_OF_EPOCH = 1, WORD_NEWCOMER, WORD_IDLE };
 
 struct say {
 	uint64_t word, worker;
+	uint64_t asks; /* of the worker so far: what it has asked for since counts more */
 };
 
 struct server {
@@ -315,7 +316,7 @@ static tutti_result_t refuse(struct server *s, struct peer *p, const char *what,
 static tutti_result_t say(struct server *s, enum word word, const struct peer *p, struct why *why)
 {
 	struct team *team = s->training->team;
-	const struct say said = { word, p ? (uint64_t)p->number : 0 };
+	const struct say said = { word, p ? (uint64_t)p->number : 0, p ? p->asks : 0 };
 	tutti_result_t result = TUTTI_OK;
 
 	for (int r = 1; r < team->size && result == TUTTI_OK; r++)
@@ -581,6 +582,7 @@ static tutti_result_t on_ask(struct server *s, struct peer *p, struct why *why)
 	const char *wrong = what_is_wrong(s, &p->ask);
 	struct why cause = { "" };
 
+	p->asks++;
 	if (wrong)
 		return refuse(s, p, wrong, why);
 	on_done(s, p);
@@ -685,16 +687,24 @@ static tutti_result_t listen_to_first(struct server *s, struct why *why)
 				  why);
 }
 
+/* The word and what the worker asks come by different ways: it may have a task by now. */
+static void on_idle(struct server *s)
+{
+	struct peer *p = s->said.worker < s->count ? s->peers[s->said.worker] : NULL;
+
+	if (p && p->asks <= s->said.asks)
+		p->computing = false;
+}
+
 static tutti_result_t on_word(struct server *s, struct why *why)
 {
 	tutti_result_t result = TUTTI_OK;
 
-	if (s->said.word == WORD_NEWCOMER)
-		result = admit(s, -1, why);
-	else if (s->said.word == WORD_END_OF_EPOCH)
-		s->open = false;
-	else if (s->said.worker < s->count)
-		s->peers[s->said.worker]->computing = false;
+	switch ((enum word)s->said.word) {
+	case WORD_NEWCOMER: result = admit(s, -1, why); break;
+	case WORD_END_OF_EPOCH: s->open = false; break;
+	case WORD_IDLE: on_idle(s); break;
+	}
 	return result == TUTTI_OK && s->open ? listen_to_first(s, why) : result;
 }
 
@@ -751,6 +761,12 @@ static tutti_result_t serve_next(struct server *s, struct why *why)
 
 /* ---- epochs */
 
+/* A newcomer reads its data first: it has not asked for anything until then. */
+static bool is_at_work(const struct server *s, const struct peer *p)
+{
+	return p->state != GONE && (p->asks > 0 || (size_t)p->number < s->training->workers);
+}
+
 static tutti_result_t begin_epoch(struct server *s, struct why *why)
 {
 	const struct training *t = s->training;
@@ -759,7 +775,7 @@ static tutti_result_t begin_epoch(struct server *s, struct why *why)
 	s->sums = (struct sums){ 0 };
 	memset(s->came, 0, compute_tasks_of_epoch(t) * sizeof(*s->came));
 	for (size_t i = 0; i < s->count; i++) {
-		s->peers[i]->computing = s->peers[i]->state != GONE;
+		s->peers[i]->computing = is_at_work(s, s->peers[i]);
 		s->peers[i]->version = s->shard.version;
 	}
 	if (!is_first(s))
