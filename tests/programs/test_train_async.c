@@ -520,6 +520,28 @@ static void stop_a_worker(const char *timeout, bool until_lost)
 	launched_free(&l);
 }
 
+/* In the midst of a message, over one deadline and less than three. */
+static void a_worker_that_stops_for_a_while_is_not_lost(void **state)
+{
+	struct launched l;
+
+	setenv("TUTTI_TIMEOUT", "1", 1);
+	start(&l, 3, "--min-ranks 2", "--sync async --hidden 512,512 --batch 14 --epochs 30");
+	unsetenv("TUTTI_TIMEOUT");
+	let_train(&l, 1);
+	for (int i = 0; i < 4; i++) {
+		const pid_t pid = pid_of(&l, 1 + i % 2, 1);
+
+		kill(pid, SIGSTOP);
+		sleep_s(1.5);
+		kill(pid, SIGCONT);
+		let_train(&l, 1);
+	}
+	end_well(&l);
+	launched_free(&l);
+	assert_int_equal(read_log("log").losses, 0);
+}
+
 static void a_stopped_worker_stops_nobody(void **state)
 {
 	stop_a_worker("60", false);
@@ -749,6 +771,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_checkpoint_goes_on),
 		cmocka_unit_test(a_killed_worker_stops_nobody),
 		cmocka_unit_test(a_newcomer_takes_its_place),
+		cmocka_unit_test(a_worker_that_stops_for_a_while_is_not_lost),
 		cmocka_unit_test(a_stopped_worker_stops_nobody),
 		cmocka_unit_test(who_waits_for_a_task_knows_that_the_server_is_there),
 		cmocka_unit_test(a_lost_server_ends_the_training_by_name),

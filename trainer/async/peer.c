@@ -51,6 +51,7 @@ tutti_result_t peer_listen(struct peer *p, struct why *why)
 tutti_result_t peer_take(struct peer *p, struct why *why)
 {
 	p->state = TAKING;
+	team_be_patient(&p->team, p->patience);
 	return team_start_receive(&p->team, p->type->gradients->dtype, p->numbers, p->count,
 				  rank_of(p), &p->request[0], why);
 }
@@ -58,6 +59,7 @@ tutti_result_t peer_take(struct peer *p, struct why *why)
 tutti_result_t peer_take_account(struct peer *p, struct why *why)
 {
 	p->state = LEAVING;
+	team_be_patient(&p->team, p->patience);
 	return team_start_receive(&p->team, TUTTI_UINT8, &p->account, sizeof(p->account),
 				  rank_of(p), &p->request[0], why);
 }
@@ -67,11 +69,13 @@ tutti_result_t peer_answer(struct peer *p, const void *weights, struct why *why)
 	tutti_result_t result;
 
 	p->state = ANSWERING;
+	team_be_patient(&p->team, p->patience);
 	result = team_start_send(&p->team, TUTTI_UINT8, &p->answer, sizeof(p->answer), rank_of(p),
 				 &p->request[0], why);
 	if (result != TUTTI_OK || !weights)
 		return result;
 	memcpy(p->numbers, weights, p->count * p->type->size);
+	team_be_patient(&p->team, p->patience);
 	return team_start_send(&p->team, p->type->dtype, p->numbers, p->count, rank_of(p),
 			       &p->request[1], why);
 }

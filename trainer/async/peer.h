@@ -33,7 +33,7 @@ struct peer {
 	uint64_t version;	 /* … is of these weights */
 	bool lost;		 /* not gone in order */
 	bool hangs;		 /* lost since it did not call in time: alive, perhaps */
-	int patience;		 /* deadlines that it has to ask again */
+	int patience;		 /* deadlines that it has for its part of a message */
 	double samples;		 /* that updates have been made of */
 	double parked_s;	 /* since when it has waited for a task */
 	double given_s, takes_s; /* when it was given its last task; how long one takes, of late */
