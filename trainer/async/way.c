@@ -102,8 +102,10 @@ static tutti_result_t begin(struct training *t, struct why *why)
 	result = serves ? server_create(t, &a->server, why) : TUTTI_OK;
 	if (result == TUTTI_OK)
 		result = part_workers(t, servers, &own, why);
-	if (result != TUTTI_OK)
+	if (result != TUTTI_OK) {
+		tutti_comm_destroy(own);
 		return result;
+	}
 	if (!serves) {
 		result = team_part(t->team, false, &(tutti_comm_t){ NULL }, why);
 		team_become(t->team, own);
