@@ -742,6 +742,34 @@ static void journals_of_others_are_refused(void **state)
 	}
 }
 
+/* One goes on from a checkpoint, and has fewer epochs. */
+static void journals_of_two_trainings_are_refused(void **state)
+{
+	static const char from_start[] = "--servers 2 --epochs 200";
+	char options[192], text[400], other[128];
+	struct launched l;
+
+	snprintf(options, sizeof(options), "%s --save %s --resume", from_start, path_of("save"));
+	with_journal(text, sizeof(text), options, "journal");
+	start(&l, 3, "", text);
+	let_train(&l, 2);
+	kill(pid_of(&l, 2, 1), SIGKILL);
+	launched_finish(&l);
+	launched_free(&l);
+	run(3, text);
+	unlink(path_of("save"));
+	snprintf(other, sizeof(other), "%s", path_of("other"));
+	assert_int_equal(rename(path_of("journal.1"), other), 0);
+	with_journal(text, sizeof(text), from_start, "journal");
+	run(3, text);
+	assert_int_equal(rename(other, path_of("journal.1")), 0);
+	with_journal(text, sizeof(text), from_start, "replay");
+	start(&l, 1, "", text);
+	assert_int_not_equal(launched_finish(&l), 0);
+	assert_contains(launched_err(&l), "of server 1 begins after step");
+	launched_free(&l);
+}
+
 /* ---- the directory */
 
 static int remove_files(void **state)
@@ -778,6 +806,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(too_few_workers_end_the_training),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(journals_of_others_are_refused),
+		cmocka_unit_test(journals_of_two_trainings_are_refused),
 	};
 
 	if (argc > 1)

@@ -375,14 +375,19 @@ static tutti_result_t play(struct training *t, size_t epoch, struct why *why)
 static tutti_result_t begin(struct training *t, struct why *why)
 {
 	struct replay *r = replay_of(t);
-	const struct journal_head *h = &r->servers[0].journal.head;
 
 	t->model.weights = state_now(&t->state, 0).weights;
-	if (h->step != t->state.step)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "--replay: %s begins after step %zu of the training, and this one "
-			       "after step %zu; --save and --resume have to be as then",
-			       t->options->replay, (size_t)h->step, t->state.step);
+	for (unsigned s = 0; s < r->server_count; s++) {
+		const struct journal_head *h = &r->servers[s].journal.head;
+
+		if (h->step != t->state.step)
+			return why_set(
+				why, TUTTI_ERR_INVALID,
+				"--replay: %s of server %u begins after step %zu of the training, "
+				"and this one after step %zu; --save and --resume have to be as "
+				"then, and all journals of one training",
+				t->options->replay, s, (size_t)h->step, t->state.step);
+	}
 	for (unsigned s = 0; s < r->server_count && t->velocity; s++) {
 		struct shard *shard = &r->servers[s].shard;
 
