@@ -66,6 +66,16 @@ double compute_part(const struct training *t, uint64_t number)
 	return part;
 }
 
+size_t compute_samples(const struct training *t, uint64_t number)
+{
+	const struct slice slices = slices_of(t, number);
+	size_t samples = 0;
+
+	for (size_t i = 0; i < slices.count; i++)
+		samples += piece_of(t, slices.first + i).count;
+	return samples;
+}
+
 static void step_alone(struct training *t, struct workplace *place, const struct piece *piece,
 		       unsigned epoch)
 {

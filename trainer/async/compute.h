@@ -18,6 +18,9 @@ size_t compute_step(const struct training *training, uint64_t number);
 /* How much of a batch its slices are together. */
 double compute_part(const struct training *training, uint64_t number);
 
+/* How many samples they have together. */
+size_t compute_samples(const struct training *training, uint64_t number);
+
 /* What a worker computes with, [parameters] each. */
 struct workplace {
 	void *weights;

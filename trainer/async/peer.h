@@ -25,8 +25,9 @@ struct peer {
 	struct ask ask;
 	struct answer answer;
 	struct rank_account account;
-	void *numbers; /* owned: gradients of the shard that come, weights that go */
-	size_t count;  /* of these */
+	const char *wrong; /* what it has sent that cannot be; NULL: nothing */
+	void *numbers;	   /* owned: gradients of the shard that come, weights that go */
+	size_t count;	   /* of these */
 	const struct numbers *type;
 	uint64_t asks;		 /* that have come */
 	bool computing;		 /* and what it pushes next … */

@@ -299,19 +299,6 @@ static tutti_result_t settled(struct server *s, struct peer *p, tutti_result_t r
 	return result == TUTTI_OK ? TUTTI_OK : lose(s, p, result, cause, why);
 }
 
-/* It does not keep to the protocol: an error of its own, or another version. */
-static tutti_result_t refuse(struct server *s, struct peer *p, const char *what, struct why *why)
-{
-	struct why cause;
-
-	why_set(&cause, TUTTI_ERR_PEER_LOST,
-		"worker %d sent %s, expected what this version sends; use one version of "
-		"tutti-train on all hosts",
-		p->number, what);
-	tutti_comm_abort(p->team.comm, cause.text);
-	return lose(s, p, TUTTI_ERR_PEER_LOST, &cause, why);
-}
-
 /* About worker `p`, if that is not NULL. The others listen as long as an epoch is open. */
 static tutti_result_t say(struct server *s, enum word word, const struct peer *p, struct why *why)
 {
@@ -337,6 +324,21 @@ static tutti_result_t answer(struct server *s, struct peer *p, enum answered kin
 		p->version = s->shard.version;
 	return settled(s, p, peer_answer(p, with_weights ? s->shard.weights : NULL, &cause), &cause,
 		       why);
+}
+
+/* It does not keep to the protocol: an error of its own, or another version. It ends when it is told:
+ * whose communicator a server aborts is told by all servers that this server is lost. */
+static tutti_result_t refuse(struct server *s, struct peer *p, struct why *why)
+{
+	fprintf(stderr,
+		"tutti-train: server %d: worker %d sent %s, expected what this version sends; use "
+		"one version of tutti-train on all hosts\n",
+		own_number(s), p->number, p->wrong);
+	/* with what it waits for behind that */
+	return answer(s, p, ANSWER_REFUSED,
+		      p->ask.kind == ASK_WEIGHTS ||
+			      (p->ask.kind == ASK_UPDATE && p->ask.wants_weights > 0),
+		      why);
 }
 
 static enum answered find_task(struct server *s, struct peer *p)
@@ -513,6 +515,8 @@ static tutti_result_t on_gradients(struct server *s, struct peer *p, struct why 
 {
 	tutti_result_t result;
 
+	if (p->wrong)
+		return refuse(s, p, why);
 	if (!s->open || is_late(s, p)) {
 		result = note(s, p, 0, why);
 		return result == TUTTI_OK ? answer_update(s, p, why) : result;
@@ -564,7 +568,8 @@ static void on_done(struct server *s, struct peer *p)
 
 static const char *what_is_wrong(const struct server *s, const struct ask *a)
 {
-	const uint64_t end = first_task(s) + compute_tasks_of_epoch(s->training);
+	const struct training *t = s->training;
+	const uint64_t end = first_task(s) + compute_tasks_of_epoch(t);
 
 	if (a->kind == 0 || a->kind >= ASK_KINDS)
 		return "a message of no known kind";
@@ -572,6 +577,12 @@ static const char *what_is_wrong(const struct server *s, const struct ask *a)
 		return "a flag that is neither 0 nor 1";
 	if (a->kind == ASK_UPDATE && a->task >= end)
 		return "gradients of a task that nobody gave it";
+	if (a->kind == ASK_UPDATE && a->samples != (double)compute_samples(t, a->task))
+		return "gradients of other samples than its task has";
+	if (a->kind == ASK_UPDATE && !(a->correct >= 0 && a->correct <= a->samples))
+		return "a number of correct answers that its task cannot have";
+	if (a->kind == ASK_UPDATE && a->age >= t->options->fetch_every)
+		return "gradients of weights that are older than --fetch-every says";
 	if (a->versions[own_number(s)] > s->shard.version)
 		return "gradients of weights that there have not been";
 	return NULL;
@@ -579,12 +590,12 @@ static const char *what_is_wrong(const struct server *s, const struct ask *a)
 
 static tutti_result_t on_ask(struct server *s, struct peer *p, struct why *why)
 {
-	const char *wrong = what_is_wrong(s, &p->ask);
 	struct why cause = { "" };
 
 	p->asks++;
-	if (wrong)
-		return refuse(s, p, wrong, why);
+	p->wrong = what_is_wrong(s, &p->ask);
+	if (p->wrong && p->ask.kind != ASK_UPDATE) /* its gradients are on their way */
+		return refuse(s, p, why);
 	on_done(s, p);
 	switch ((enum asked)p->ask.kind) {
 	case ASK_TASK: return on_ask_task(s, p, why);
@@ -593,7 +604,7 @@ static tutti_result_t on_ask(struct server *s, struct peer *p, struct why *why)
 	case ASK_LEAVE: return settled(s, p, peer_take_account(p, &cause), &cause, why);
 	case ASK_KINDS: break;
 	}
-	return refuse(s, p, "nonsense", why);
+	return TUTTI_OK;
 }
 
 static tutti_result_t on_leave(struct server *s, struct peer *p)

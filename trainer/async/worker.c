@@ -107,10 +107,24 @@ static tutti_result_t check_answer(const struct answer *a, struct why *why)
 	return why_set(
 		why, TUTTI_ERR_INVALID,
 		a->kind == ANSWER_REFUSED
-			? "the servers have other options or data than this worker; start all "
-			  "ranks with the same command"
+			? "the servers refuse this worker: it has other options or data, or is of "
+			  "another version; start all ranks with the same command"
 			: "a server sent what this version does not; use one version of "
 			  "tutti-train on all hosts");
+}
+
+/* One of this training. */
+static tutti_result_t check_task(const struct worker_life *w, struct why *why)
+{
+	const struct training *t = w->training;
+	const uint64_t tasks = (uint64_t)compute_tasks_of_epoch(t) * t->options->epochs;
+
+	if (w->answers[0].kind != ANSWER_TASK || w->answers[0].task < tasks)
+		return TUTTI_OK;
+	return why_set(why, TUTTI_ERR_INVALID,
+		       "server 0 gave task %llu, expected less than %llu; use one version of "
+		       "tutti-train on all hosts",
+		       (unsigned long long)w->answers[0].task, (unsigned long long)tasks);
 }
 
 /* From the first `servers` of them. */
@@ -156,6 +170,8 @@ static tutti_result_t begin(struct worker_life *w, struct why *why)
 
 	if (result == TUTTI_OK)
 		result = listen_to(w, 1, false, why);
+	if (result == TUTTI_OK)
+		result = check_task(w, why);
 	if (result != TUTTI_OK || w->answers[0].kind != ANSWER_TASK)
 		return result;
 	first = w->answers[0];
@@ -188,6 +204,8 @@ static tutti_result_t do_task(struct worker_life *w, struct why *why)
 	w->age++;
 	if (result == TUTTI_OK)
 		result = listen_to(w, servers_of(w), fetches, why);
+	if (result == TUTTI_OK)
+		result = check_task(w, why);
 	w->done = w->ask.task;
 	return result;
 }
