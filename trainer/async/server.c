@@ -786,8 +786,12 @@ static tutti_result_t begin_epoch(struct server *s, struct why *why)
 	s->sums = (struct sums){ 0 };
 	memset(s->came, 0, compute_tasks_of_epoch(t) * sizeof(*s->came));
 	for (size_t i = 0; i < s->count; i++) {
-		s->peers[i]->computing = is_at_work(s, s->peers[i]);
-		s->peers[i]->version = s->shard.version;
+		struct peer *p = s->peers[i];
+
+		/* what it computes may be of weights that it got before: a task that server 0 gave
+		 * in this epoch already, with weights that this server gave in the last one */
+		p->version = p->computing ? p->version : s->shard.version;
+		p->computing = is_at_work(s, p);
 	}
 	if (!is_first(s))
 		return listen_to_first(s, why);
