@@ -489,6 +489,27 @@ static void a_newcomer_takes_its_place(void **state)
 	}
 }
 
+/* The servers wait for it, as long as a deadline and a half; workers wait for them. */
+static void a_newcomer_that_dies_while_it_joins_stops_nobody(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		struct launched l;
+
+		setenv("TUTTI_TIMEOUT", "1", 1);
+		start(&l, 3, "--min-ranks 2 --restart 2",
+		      "--sync async --epochs 400 --transport tcp");
+		unsetenv("TUTTI_TIMEOUT");
+		let_train(&l, 1);
+		kill(pid_of(&l, 1, 1), SIGKILL);
+		launched_await(&l, 0, "[1] pid ", 2);
+		sleep_s(0.001 * (double)draw(60));
+		kill(pid_of(&l, 1, 2), SIGKILL);
+		end_well(&l);
+		launched_free(&l);
+		assert_int_equal(read_log("log").epochs, 400);
+	}
+}
+
 /* It goes on when it is continued, or learns that it is lost. */
 static void stop_a_worker(const char *timeout, bool until_lost)
 {
@@ -799,6 +820,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_checkpoint_goes_on),
 		cmocka_unit_test(a_killed_worker_stops_nobody),
 		cmocka_unit_test(a_newcomer_takes_its_place),
+		cmocka_unit_test(a_newcomer_that_dies_while_it_joins_stops_nobody),
 		cmocka_unit_test(a_worker_that_stops_for_a_while_is_not_lost),
 		cmocka_unit_test(a_stopped_worker_stops_nobody),
 		cmocka_unit_test(who_waits_for_a_task_knows_that_the_server_is_there),

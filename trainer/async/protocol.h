@@ -11,10 +11,12 @@
 #define SERVERS_MAX 16
 
 /* Of two who wait for each other, one gives up first. A server that holds an answer back for the sake
- * of a worker, as --staleness says, gives up that worker before others give up the server. Where
- * nobody is waited for, it is the server whose silence matters: it is given up first. The other waits
- * so many deadlines. */
-#define PATIENCE 3
+ * of a worker, as --staleness says, gives up that worker after one deadline, before others give up the
+ * server. Where nobody is waited for, it is the server whose silence matters: it is given up first, but
+ * not before it has waited for a newcomer that stops or dies while it joins, which takes one deadline
+ * and a half. These are deadlines. */
+#define PATIENCE	2 /* of a worker with a server that waits for nobody */
+#define PATIENCE_LONGER 3 /* of whoever is not to give up first */
 
 /* What a worker wants of a server. */
 enum asked {

@@ -10,6 +10,7 @@
 #include "server.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 
 #define NOBODY_CAME "workers were lost, and no replacement came within --wait"
 #define TURN_S	    0.02 /* of waiting, between looks for what is late and who has come */
-#define JOINED_S    1.0	 /* that one who said it is there has to join */
+#define JOINED_S    1.0	 /* that one who said it is there has to join; half a deadline at most */
 #define PARKED_PART                                                                                \
 	0.25 /* of a deadline that a worker waits for a task before it is to ask again */
 
@@ -163,7 +164,7 @@ tutti_result_t server_add_worker(struct server *s, tutti_comm_t comm, int origin
 					    t->model.numbers, s->shard.slice.count, &peer, why);
 
 	if (peer)
-		peer->patience = bounded(s) ? 1 : PATIENCE;
+		peer->patience = bounded(s) ? 1 : PATIENCE_LONGER;
 
 	if (result == TUTTI_OK)
 		result = make_room(s, why);
@@ -638,7 +639,8 @@ static tutti_result_t admit(struct server *s, int origin, struct why *why)
 {
 	tutti_comm_t grown;
 	struct why cause = { "" };
-	tutti_result_t result = team_admit(s->training->team, JOINED_S, &grown, &cause);
+	tutti_result_t result =
+		team_admit(s->training->team, fmin(JOINED_S, team_deadline() / 2), &grown, &cause);
 
 	if (result == TUTTI_ERR_PEER_LOST && team_check(s->training->team, why) != TUTTI_OK)
 		return result;

@@ -61,6 +61,11 @@ static void finish(struct worker_life *w)
 
 /* ---- messages */
 
+static void be_patient(const struct training *t)
+{
+	team_be_patient(t->team, options_bounded(t->options) ? PATIENCE_LONGER : PATIENCE);
+}
+
 static tutti_result_t wait_all(struct worker_life *w, struct why *why)
 {
 	tutti_result_t result = TUTTI_OK;
@@ -87,12 +92,12 @@ static tutti_result_t ask(struct worker_life *w, enum asked kind, void *numbers,
 	for (unsigned s = 0; s < servers_of(w) && result == TUTTI_OK; s++) {
 		const struct slice shard = shard_slice(t, s);
 
-		team_be_patient(t->team, options_bounded(t->options) ? PATIENCE : 1);
+		be_patient(t);
 		result = team_start_send(t->team, TUTTI_UINT8, &w->ask, sizeof(w->ask), (int)s,
 					 &w->requests[w->pending++], why);
 		if (result != TUTTI_OK || !numbers)
 			continue;
-		team_be_patient(t->team, options_bounded(t->options) ? PATIENCE : 1);
+		be_patient(t);
 		result = team_start_send(t->team, gradients->dtype,
 					 numbers_at(gradients, numbers, shard.first), shard.count,
 					 (int)s, &w->requests[w->pending++], why);
@@ -137,13 +142,13 @@ static tutti_result_t listen_to(struct worker_life *w, unsigned servers, bool wi
 	for (unsigned s = 0; s < servers && result == TUTTI_OK; s++) {
 		const struct slice shard = shard_slice(t, s);
 
-		team_be_patient(t->team, options_bounded(t->options) ? PATIENCE : 1);
+		be_patient(t);
 		result = team_start_receive(t->team, TUTTI_UINT8, &w->answers[s],
 					    sizeof(w->answers[s]), (int)s,
 					    &w->requests[w->pending++], why);
 		if (result != TUTTI_OK || !with_weights)
 			continue;
-		team_be_patient(t->team, options_bounded(t->options) ? PATIENCE : 1);
+		be_patient(t);
 		result = team_start_receive(
 			t->team, t->model.numbers->dtype,
 			numbers_at(t->model.numbers, w->place.weights, shard.first), shard.count,
