@@ -85,6 +85,10 @@ tutti_result_t sync_has_epochs(struct training *t, bool *worked, struct why *why
 	return TUTTI_OK;
 }
 
+void sync_drains_nothing(struct training *t)
+{
+}
+
 void sync_tells_nobody(struct training *t, const struct why *why)
 {
 }
@@ -94,7 +98,7 @@ size_t sync_no_others(const struct training *t, struct rank_account *out)
 	return 0;
 }
 
-tutti_result_t sync_no_weights(struct training *t, unsigned l, struct why *why)
+tutti_result_t sync_no_layer(struct training *t, unsigned l, struct why *why)
 {
 	return TUTTI_OK;
 }

@@ -106,9 +106,10 @@ struct worker sync_worker(const struct training *training);
 /* A way that has nothing to do here. */
 tutti_result_t sync_nothing(struct training *training, struct why *why);
 tutti_result_t sync_has_epochs(struct training *training, bool *worked, struct why *why);
+void sync_drains_nothing(struct training *training);
 void sync_tells_nobody(struct training *training, const struct why *why);
 size_t sync_no_others(const struct training *training, struct rank_account *out);
-tutti_result_t sync_no_weights(struct training *training, unsigned l, struct why *why);
+tutti_result_t sync_no_layer(struct training *training, unsigned l, struct why *why);
 size_t sync_all_samples(const struct step *step);
 size_t sync_own_samples(const struct step *step);
 

@@ -125,11 +125,6 @@ static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
 	return TUTTI_OK;
 }
 
-static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
-{
-	return TUTTI_OK;
-}
-
 /* What it adds to the mean, and its sums behind that. */
 static void weigh(const struct training *t, struct own *own)
 {
@@ -247,7 +242,7 @@ const struct sync sync_local = {
 	.work = sync_has_epochs,
 	.weights = weights,
 	.divisor = sync_own_samples,
-	.gradients = gradients,
+	.gradients = sync_no_layer,
 	.update = update,
 	.fetch = fetch,
 	.end = sync_nothing,

@@ -330,6 +330,34 @@ static void without_staleness_it_is_the_synchronous_server(void **state)
 		}
 }
 
+/* On each server, as its journal has it. */
+static void expect_no_older(unsigned servers, uint64_t most)
+{
+	for (unsigned number = 0; number < servers; number++) {
+		struct journal journal = { 0 };
+		struct why why = { "" };
+
+		assert_int_equal(journal_read(path_of("journal"), number, servers, &journal, &why),
+				 TUTTI_OK);
+		assert_true(journal.count > 0);
+		for (size_t i = 0; i < journal.count; i++) {
+			const struct journal_entry *e = &journal.entries[i];
+
+			assert_true(e->update == 0 || e->update - 1 - e->versions[number] <= most);
+		}
+		journal_finish(&journal);
+	}
+}
+
+static void gradients_are_no_older_on_any_server(void **state)
+{
+	char text[320];
+
+	with_journal(text, sizeof(text), "--epochs 100 --servers 3 --staleness 1", "journal");
+	run(7, text);
+	expect_no_older(3, 1);
+}
+
 static void gradients_are_no_older_than_was_said(void **state)
 {
 	const struct outcome bound = run(4, "--sync async --epochs 4 --staleness 1 --slow 2:3"),
@@ -814,6 +842,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(one_rank_makes_the_same_bits_of_the_journal),
 		cmocka_unit_test(without_staleness_it_is_the_synchronous_server),
 		cmocka_unit_test(gradients_are_no_older_than_was_said),
+		cmocka_unit_test(gradients_are_no_older_on_any_server),
 		cmocka_unit_test(what_is_held_at_the_end_of_an_epoch_belongs_to_it),
 		cmocka_unit_test(workers_take_turns_at_a_busy_server),
 		cmocka_unit_test(a_slow_worker_does_less),

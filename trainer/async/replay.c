@@ -399,11 +399,6 @@ static tutti_result_t begin(struct training *t, struct why *why)
 	return TUTTI_OK;
 }
 
-static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
-{
-	return TUTTI_OK;
-}
-
 /* An epoch at once, with its last step. */
 static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
 {
@@ -439,10 +434,6 @@ static tutti_result_t collect(struct training *t, void *velocity, struct why *wh
 	return TUTTI_OK;
 }
 
-static void drain(struct training *t)
-{
-}
-
 const struct sync sync_replay = {
 	.name = "async",
 	.what = "updates as the journals of parameter servers have them",
@@ -450,15 +441,15 @@ const struct sync sync_replay = {
 	.create = create,
 	.begin = begin,
 	.work = sync_has_epochs,
-	.weights = sync_no_weights,
+	.weights = sync_no_layer,
 	.divisor = sync_all_samples,
-	.gradients = gradients,
+	.gradients = sync_no_layer,
 	.update = update,
 	.fetch = fetch,
 	.collect = collect,
 	.end = sync_nothing,
 	.others = sync_no_others,
-	.drain = drain,
+	.drain = sync_drains_nothing,
 	.give_up = sync_tells_nobody,
 	.finish = finish,
 };

@@ -123,16 +123,6 @@ static tutti_result_t work(struct training *t, bool *worked, struct why *why)
 
 /* ---- a server */
 
-static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
-{
-	return TUTTI_OK;
-}
-
-static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
-{
-	return TUTTI_OK;
-}
-
 static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
 {
 	struct server *server = async_of(t)->server;
@@ -183,10 +173,6 @@ static size_t others(const struct training *t, struct rank_account *out)
 	return server_accounts(async_of(t)->server, out);
 }
 
-static void drain(struct training *t)
-{
-}
-
 static void give_up(struct training *t, const struct why *why)
 {
 	server_abort(async_of(t)->server, why);
@@ -211,15 +197,15 @@ const struct sync sync_async = {
 	.create = create,
 	.begin = begin,
 	.work = work,
-	.weights = weights,
+	.weights = sync_no_layer,
 	.divisor = sync_all_samples,
-	.gradients = gradients,
+	.gradients = sync_no_layer,
 	.update = update,
 	.fetch = fetch,
 	.collect = collect,
 	.end = end,
 	.others = others,
-	.drain = drain,
+	.drain = sync_drains_nothing,
 	.give_up = give_up,
 	.finish = finish,
 };

@@ -12,7 +12,7 @@
 #include "shard.h"
 #include "train.h"
 
-struct worker_life {
+struct labour {
 	struct training *training;
 	struct workplace place;
 	void *accrued,
@@ -25,18 +25,18 @@ struct worker_life {
 	uint64_t age;  /* tasks since weights came */
 };
 
-static unsigned servers_of(const struct worker_life *w)
+static unsigned servers_of(const struct labour *w)
 {
 	return w->training->options->servers;
 }
 
-static tutti_result_t create(struct training *t, struct worker_life *w, struct why *why)
+static tutti_result_t create(struct training *t, struct labour *w, struct why *why)
 {
 	const struct options *o = t->options;
 	const size_t bytes = t->model.parameters * t->model.numbers->size;
 	const bool steps = o->push_every > 1 || o->fetch_every > 1;
 
-	*w = (struct worker_life){ .training = t, .done = TASK_NONE, .ask.task = TASK_NONE };
+	*w = (struct labour){ .training = t, .done = TASK_NONE, .ask.task = TASK_NONE };
 	w->requests = calloc(2 * (size_t)o->servers, sizeof(*w->requests));
 	if (steps) {
 		w->accrued = malloc(bytes);
@@ -50,7 +50,7 @@ static tutti_result_t create(struct training *t, struct worker_life *w, struct w
 	return TUTTI_OK;
 }
 
-static void finish(struct worker_life *w)
+static void finish(struct labour *w)
 {
 	for (size_t i = 0; i < w->pending; i++)
 		tutti_wait(&w->requests[i]);
@@ -66,7 +66,7 @@ static void be_patient(const struct training *t)
 	team_be_patient(t->team, options_bounded(t->options) ? PATIENCE_LONGER : PATIENCE);
 }
 
-static tutti_result_t wait_all(struct worker_life *w, struct why *why)
+static tutti_result_t wait_all(struct labour *w, struct why *why)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -77,7 +77,7 @@ static tutti_result_t wait_all(struct worker_life *w, struct why *why)
 }
 
 /* To all servers, and behind it to each its part of `numbers`, unless that is NULL. */
-static tutti_result_t ask(struct worker_life *w, enum asked kind, void *numbers, struct why *why)
+static tutti_result_t ask(struct labour *w, enum asked kind, void *numbers, struct why *why)
 {
 	struct training *t = w->training;
 	const struct numbers *gradients = t->model.numbers->gradients;
@@ -119,7 +119,7 @@ static tutti_result_t check_answer(const struct answer *a, struct why *why)
 }
 
 /* One of this training. */
-static tutti_result_t check_task(const struct worker_life *w, struct why *why)
+static tutti_result_t check_task(const struct labour *w, struct why *why)
 {
 	const struct training *t = w->training;
 	const uint64_t tasks = (uint64_t)compute_tasks_of_epoch(t) * t->options->epochs;
@@ -133,7 +133,7 @@ static tutti_result_t check_task(const struct worker_life *w, struct why *why)
 }
 
 /* From the first `servers` of them. */
-static tutti_result_t listen_to(struct worker_life *w, unsigned servers, bool with_weights,
+static tutti_result_t listen_to(struct labour *w, unsigned servers, bool with_weights,
 				struct why *why)
 {
 	struct training *t = w->training;
@@ -168,7 +168,7 @@ static tutti_result_t listen_to(struct worker_life *w, unsigned servers, bool wi
 /* ---- its life */
 
 /* Wait until there is a task, and get weights for it. */
-static tutti_result_t begin(struct worker_life *w, struct why *why)
+static tutti_result_t begin(struct labour *w, struct why *why)
 {
 	tutti_result_t result = ask(w, ASK_TASK, NULL, why);
 	struct answer first;
@@ -189,7 +189,7 @@ static tutti_result_t begin(struct worker_life *w, struct why *why)
 }
 
 /* The task that server 0 gave; on return it has answered again. */
-static tutti_result_t do_task(struct worker_life *w, struct why *why)
+static tutti_result_t do_task(struct labour *w, struct why *why)
 {
 	const struct options *o = w->training->options;
 	const bool fetches = (w->age + 1) * o->push_every >= o->fetch_every;
@@ -215,7 +215,7 @@ static tutti_result_t do_task(struct worker_life *w, struct why *why)
 	return result;
 }
 
-static tutti_result_t leave(struct worker_life *w, struct why *why)
+static tutti_result_t leave(struct labour *w, struct why *why)
 {
 	const struct rank_account account = training_account(w->training);
 	struct team *team = w->training->team;
@@ -229,7 +229,7 @@ static tutti_result_t leave(struct worker_life *w, struct why *why)
 
 tutti_result_t worker_run(struct training *t, struct why *why)
 {
-	struct worker_life w;
+	struct labour w;
 	tutti_result_t result = create(t, &w, why);
 
 	while (result == TUTTI_OK && w.answers[0].kind != ANSWER_END)
