@@ -721,6 +721,16 @@ static tutti_result_t on_word(struct server *s, struct why *why)
 	return result == TUTTI_OK && s->open ? listen_to_first(s, why) : result;
 }
 
+/* What the library says of ranks is about the communicator with this worker. */
+static tutti_result_t message_ended(struct peer *p, tutti_result_t result, struct why *why)
+{
+	char what[96];
+
+	snprintf(what, sizeof(what), "a message of rank %d, which is rank %d with its servers,",
+		 p->team.origin, p->servers);
+	return team_ended(&p->team, result, what, why);
+}
+
 static tutti_result_t on_request(struct server *s, size_t index, tutti_result_t result,
 				 struct why *why)
 {
@@ -734,7 +744,7 @@ static tutti_result_t on_request(struct server *s, size_t index, tutti_result_t 
 	}
 	s->turn = (size_t)p->number + 1;
 	p->request[(index - 1) % 2] = NULL;
-	result = team_ended(&p->team, result, "a message of a worker", &cause);
+	result = message_ended(p, result, &cause);
 	if (result != TUTTI_OK)
 		return lose(s, p, result, &cause, why);
 	return p->request[0] || p->request[1] ? TUTTI_OK : go_on_with(s, p, why);
