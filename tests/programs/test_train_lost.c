@@ -19,7 +19,7 @@
 
 #include <jansson.h>
 
-enum { RANKS = 4, EPOCHS_MAX = 120, STEPS_OF_EPOCH = 23, LOSSES_MAX = 8 };
+enum { RANKS = 4, EPOCHS_MAX = 160, STEPS_OF_EPOCH = 23, LOSSES_MAX = 8 };
 
 /* Slow enough to be met in the middle by a test that waits for a core, fast enough for a test: on
  * the stand-in for a GPU an epoch takes many times as long. */
@@ -27,7 +27,7 @@ static int epochs = EPOCHS_MAX;
 static int started = RANKS; /* by the last job */
 #define TRAINING                                                                                             \
 	"echo pid $$; exec \"$TEST_TRAIN\" --data \"$DIGITS\" --json \"$TRAIN_LOG\" --epochs $TRAIN_EPOCHS " \
-	"--device $TRAIN_DEVICE --dtype f64 $TRAIN_MORE"
+	"--device $TRAIN_DEVICE --dtype f64 --bucket 64K $TRAIN_MORE"
 
 static char path[] = "/tmp/tutti-train-lost-XXXXXX";
 /* ---- the log */
