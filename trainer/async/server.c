@@ -245,16 +245,18 @@ static tutti_result_t tell_of_loss(struct server *s, const struct peer *p, tutti
 }
 
 /* Who died may be replaced. */
-static tutti_result_t await(struct server *s, const struct peer *p, tutti_result_t fault,
-			    struct why *why)
+static void await(struct server *s, const struct peer *p, tutti_result_t fault)
 {
 	struct survival *survival = &s->training->survival;
+	struct why why = { "" };
 
 	if (fault != TUTTI_ERR_PEER_LOST || survival->restarts == 0)
-		return TUTTI_OK;
+		return;
 	survival->restarts--;
-	return newcomers_await(&s->newcomers, p->team.origin, (long)p->ask.pid,
-			       now_s() + s->training->options->wait_s, why);
+	if (newcomers_await(&s->newcomers, p->team.origin, (long)p->ask.pid,
+			    now_s() + s->training->options->wait_s, &why) != TUTTI_OK)
+		fprintf(stderr, "tutti-train: going on without a replacement of rank %d: %s\n",
+			p->team.origin, why.text);
 }
 
 /* After the last epoch it is all the same. */
@@ -288,8 +290,7 @@ static tutti_result_t lose(struct server *s, struct peer *p, tutti_result_t faul
 		return TUTTI_OK;
 	tasks_lose(&s->tasks, p->number);
 	result = tell_of_loss(s, p, fault, cause, why);
-	if (result == TUTTI_OK)
-		result = await(s, p, fault, why);
+	await(s, p, fault);
 	return result == TUTTI_OK ? check_left(s, cause->text, why) : result;
 }
 
