@@ -174,6 +174,17 @@ typedef struct tutti_config {
  */
 TUTTI_API tutti_result_t tutti_config_check(const tutti_config_t *config);
 
+/** Characters of a job's key. */
+#define TUTTI_KEY_LENGTH 64
+
+/**
+ * Make a key for a job, of random bits, as text with its end: for a program whose ranks know each
+ * other by means of their own. One rank makes the key and hands it to the others, which all put it
+ * into tutti_config_t::key; who can read it on that way belongs to the job
+ * (docs/reference/security.md). TUTTI_ERR_SYSTEM: the system gives no random bits; `key` is "".
+ */
+TUTTI_API tutti_result_t tutti_key_make(char key[TUTTI_KEY_LENGTH + 1]);
+
 /**
  * Make the communicator of all ranks that one launcher started, from the environment it gave:
  * tutti-run, torchrun, Open MPI, MPICH (Hydra), Slurm, or another one that speaks PMI. A process
@@ -208,6 +219,13 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
  * configuration of `comm`.
  */
 TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out);
+
+/**
+ * Make a communicator of the same ranks in the same order, whose operations are independent of
+ * those of `comm`: for a library that is given a communicator, or for threads that each need an
+ * order of calls of their own. Otherwise as tutti_comm_split().
+ */
+TUTTI_API tutti_result_t tutti_comm_dup(tutti_comm_t comm, tutti_comm_t *out);
 
 /**
  * Go on without those who are gone: make a communicator of the ranks of `comm` that are left, in
@@ -270,9 +288,9 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 /**
  * Free `comm`; NULL is allowed. Waits for no other rank: finish your requests first, or they end
  * with an error on the other ranks, and are freed here: they must not be used after, and results
- * that have come are not handed out. No other thread may be using `comm`. In a child of fork()
- * it frees the child's copy, if no thread of the parent was inside a call on `comm` then, and
- * tells nobody.
+ * that have come are not handed out. No other thread may be using `comm`. Functions of
+ * tutti_notify() are called first. In a child of fork() it frees the child's copy, if no thread of
+ * the parent was inside a call on `comm` then, and tells nobody.
  */
 TUTTI_API void tutti_comm_destroy(tutti_comm_t comm);
 
@@ -644,6 +662,40 @@ TUTTI_API tutti_result_t tutti_wait_any(tutti_request_t *requests, size_t count,
  */
 TUTTI_API tutti_result_t tutti_wait_any_for(tutti_request_t *requests, size_t count,
 					    double timeout_s, size_t *index);
+
+/** Is told that a request has ended. */
+typedef void (*tutti_notify_fn_t)(void *context);
+
+/**
+ * Have `function` called once `request` has ended, so that no thread need wait for it. It is still
+ * to be finished: tutti_test() then gives its result at once. May be called again for the same
+ * request; all functions are called, in this order.
+ *
+ * - `function` is called exactly once for each call of this that returned TUTTI_OK; also if
+ *   another thread finishes the request first, so that `context` must outlive that.
+ * - Who calls it: the progress thread of the request's communicator, one function after another
+ *   in the order in which requests end; or, where `request` has ended already or is NULL, the
+ *   calling thread within this call. Signals are blocked in the progress thread.
+ * - What it may do: finish this request or others, start operations on any communicator, wait.
+ *   While it runs, other functions of the communicator wait, and operations on it advance only in
+ *   calls of other threads. It must not destroy the communicator.
+ * - tutti_comm_destroy() waits for a function that runs. Then it ends what is unfinished with
+ *   TUTTI_ERR_ABORTED and calls the functions that are left, which may call nothing but
+ *   tutti_test() for their own requests. In a child of fork() none is called.
+ *
+ * TUTTI_ERR_NO_MEMORY or TUTTI_ERR_SYSTEM: the function will not be called, the request is as
+ * before.
+ */
+TUTTI_API tutti_result_t tutti_notify(tutti_request_t request, tutti_notify_fn_t function,
+				      void *context);
+
+/**
+ * Have 1 written to `fd`, a descriptor of eventfd(), once `request` has ended: it becomes readable,
+ * for programs that wait in poll() or in an event loop. Any number of requests may share one. The
+ * request is still to be finished, as with tutti_notify(). `fd` stays the caller's, and open until
+ * then. TUTTI_ERR_INVALID: it is no eventfd. Other errors as there.
+ */
+TUTTI_API tutti_result_t tutti_notify_fd(tutti_request_t request, int fd);
 
 /* ---------------------------------------------------------------- memory */
 

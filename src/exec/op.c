@@ -92,10 +92,15 @@ static void op_free(struct tt_op *op)
 	free(op);
 }
 
-void tt_ops_free(struct tutti_comm *comm)
+void tt_ops_end(struct tutti_comm *comm)
 {
 	while (comm->first)
 		tt_op_retire(comm, comm->first, TUTTI_ERR_ABORTED);
+}
+
+void tt_ops_free(struct tutti_comm *comm)
+{
+	tt_ops_end(comm);
 	while (comm->spare) {
 		struct tt_op *op = comm->spare;
 

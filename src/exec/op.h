@@ -81,6 +81,8 @@ tutti_result_t tt_op_reserve(struct tt_op *op);
 void tt_op_queue(struct tutti_comm *comm, struct tt_op *op);
 /* Take a finished operation out of flight and hand its result to its request. */
 void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t result);
+/* Those in flight end here: nothing will come of them. */
+void tt_ops_end(struct tutti_comm *comm);
 void tt_ops_free(struct tutti_comm *comm);
 /* Does any that is in flight use the plan? */
 bool tt_ops_use(const struct tutti_comm *comm, const struct tt_plan *plan);

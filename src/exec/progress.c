@@ -15,6 +15,7 @@
 #include "deadline.h"
 #include "log.h"
 #include "notes.h"
+#include "notices.h"
 #include "op.h"
 #include "op_record.h"
 #include "progress.h"
@@ -278,6 +279,8 @@ static void *progress_main(void *argument)
 	ask_for_short_turns();
 	pthread_mutex_lock(&comm->lock);
 	while (!comm->progress->stop) {
+		if (tt_notices_call(comm))
+			continue;
 		if (!comm->first || comm->waiters > 0) {
 			pthread_cond_wait(&comm->progress->wanted, &comm->lock);
 			continue;

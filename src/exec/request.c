@@ -8,6 +8,7 @@
 #include "device_table.h"
 #include "group.h"
 #include "log.h"
+#include "notices.h"
 
 void tt_request_op_done(struct tutti_request *request, tutti_result_t result)
 {
@@ -21,6 +22,8 @@ void tt_request_op_done(struct tutti_request *request, tutti_result_t result)
 	tt_comm_interrupt(request->comm); /* another thread of this rank may sleep for it */
 	if (request->bell)
 		tt_bell_ring(request->bell);
+	if (request->notices)
+		tt_notices_due(request);
 }
 
 tutti_result_t tt_request_finish(struct tutti_request *request)
@@ -89,6 +92,7 @@ static tutti_result_t refuse(tutti_request_t *request, const char *call)
 	const struct tt_owner owner = (*request)->owner;
 
 	drop_results(*request);
+	tt_notices_drop(*request);
 	free(*request);
 	*request = NULL;
 	return tt_fail_inherited(&owner, call, "request");

@@ -8,6 +8,7 @@
 
 struct tt_fused;
 struct tt_bell;
+struct tt_notice;
 
 struct tutti_request {
 	struct tutti_comm *comm;
@@ -16,9 +17,10 @@ struct tutti_request {
 	struct tt_owner owner; /* likewise */
 	uint32_t pending;      /* operations to come; behind the communicator's lock */
 	struct tt_bell *bell; /* to be rung when none is to come; likewise; NULL: nobody waits so */
-	tutti_result_t result;	  /* of the first that failed */
-	struct tt_fused *fused;	  /* results to hand out when all is done; NULL for most */
-	struct tt_staged *staged; /* and results to copy to GPUs after that; likewise */
+	struct tt_notice *notices; /* what is to happen then; likewise */
+	tutti_result_t result;	   /* of the first that failed */
+	struct tt_fused *fused;	   /* results to hand out when all is done; NULL for most */
+	struct tt_staged *staged;  /* and results to copy to GPUs after that; likewise */
 };
 
 /* From now on the caller holds it. Lock held. */

@@ -51,6 +51,7 @@ const char *tt_part_name(enum tt_part part)
 	case TT_PART_CUDA_BIND: return "tutti_cuda_bind";
 	case TT_PART_CUDA_REGISTER: return "tutti_cuda_register";
 	case TT_PART_CUDA_DEREGISTER: return "tutti_cuda_deregister";
+	case TT_PART_DUP: return "tutti_comm_dup";
 	default: return NULL;
 	}
 }

@@ -10,6 +10,7 @@
 #include "monitor.h"
 #include "next_call.h"
 #include "notes.h"
+#include "notices.h"
 #include "op.h"
 #include "op_record.h"
 #include "plan_cache.h"
@@ -34,6 +35,17 @@ static void take_leave(struct tutti_comm *comm)
 	tt_area_leave(comm);
 }
 
+/* Nothing is carried out any more: who is to be told of the end of a request is told now, while
+ * requests can still be tested. */
+static void tell_of_ends(struct tutti_comm *comm)
+{
+	pthread_mutex_lock(&comm->lock);
+	tt_ops_end(comm);
+	while (tt_notices_call(comm)) {
+	}
+	pthread_mutex_unlock(&comm->lock);
+}
+
 /* In a child of fork(): descriptors are closed and shared memory is gone. False: a thread that
  * is not here was inside, so that nothing in it can be relied on. */
 static bool forget_peers(struct tutti_comm *comm)
@@ -44,6 +56,7 @@ static bool forget_peers(struct tutti_comm *comm)
 		tt_recorder_forget(op);
 		op->request = NULL; /* on the stack of such a thread, or freed by now */
 	}
+	tt_notices_forget(comm);
 	comm->requests = NULL; /* the child may still test them, which ends them */
 	for (int i = 0; i < comm->nendpoints; i++)
 		comm->endpoints[i]->ops->forget(comm->endpoints[i]);
@@ -75,6 +88,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 		tt_monitor_leave(comm);
 		tt_progress_thread_stop(comm);
 		take_leave(comm);
+		tell_of_ends(comm);
 		pthread_mutex_destroy(&comm->lock);
 		free_all(comm);
 	} else if (forget_peers(comm)) {

@@ -209,14 +209,25 @@ tutti_result_t tt_part_split(struct tutti_comm *comm, enum tt_part function, int
 	return result;
 }
 
-TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out)
+static tutti_result_t make(struct tutti_comm *comm, enum tt_part function, int color, int key,
+			   struct tutti_comm **out)
 {
 	if (out)
 		*out = NULL;
-	const tutti_result_t refused = tt_group_refuse(comm, "tutti_comm_split");
+	const tutti_result_t refused = tt_group_refuse(comm, tt_part_name(function));
 	if (refused)
 		return refused;
 	if (!out)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_split: out is NULL");
-	return tt_part_split(comm, TT_PART_SPLIT, color, key, out);
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s: out is NULL", tt_part_name(function));
+	return tt_part_split(comm, function, color, key, out);
+}
+
+TUTTI_API tutti_result_t tutti_comm_split(tutti_comm_t comm, int color, int key, tutti_comm_t *out)
+{
+	return make(comm, TT_PART_SPLIT, color, key, out);
+}
+
+TUTTI_API tutti_result_t tutti_comm_dup(tutti_comm_t comm, tutti_comm_t *out)
+{
+	return make(comm, TT_PART_DUP, 0, 0, out);
 }

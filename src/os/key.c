@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what is computed with the key: HMAC-SHA256 (RFC 2104) over parts that are told apart by
+/* Owns the making of keys, and what is computed with one: HMAC-SHA256 (RFC 2104) over parts that are told apart by
  * their lengths.
  *
  * It stands on libcrypto's SHA-256 itself rather than on EVP_MAC: the first use of EVP makes the
@@ -24,6 +24,25 @@ tutti_result_t tt_nonce_make(uint8_t nonce[TT_NONCE_BYTES])
 {
 	if (getrandom(nonce, TT_NONCE_BYTES, 0) != TT_NONCE_BYTES)
 		return tt_fail_errno(COMM, "read random bytes");
+	return TUTTI_OK;
+}
+
+TUTTI_API tutti_result_t tutti_key_make(char key[TUTTI_KEY_LENGTH + 1])
+{
+	uint8_t random[TT_KEY_BYTES];
+	static const char digits[] = "0123456789abcdef";
+
+	if (!key)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_key_make: key is NULL");
+	key[0] = '\0';
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return tt_fail_errno(COMM, "tutti_key_make: read random bytes");
+	for (int i = 0; i < TT_KEY_BYTES; i++) {
+		key[2 * i] = digits[random[i] >> 4];
+		key[2 * i + 1] = digits[random[i] & 15];
+	}
+	key[TUTTI_KEY_LENGTH] = '\0';
+	OPENSSL_cleanse(random, sizeof(random));
 	return TUTTI_OK;
 }
 

@@ -74,6 +74,7 @@ static int no_communicator(tutti_comm_t unused, void *argument)
 	REFUSES(tutti_group_begin(comm), "tutti_group_begin", "comm is NULL");
 	REFUSES(tutti_group_end(comm, NULL), "tutti_group_end", "NULL");
 	REFUSES(tutti_comm_split(comm, 0, 0, &out), "tutti_comm_split", "comm is NULL");
+	REFUSES(tutti_comm_dup(comm, &out), "tutti_comm_dup", "comm is NULL");
 	REFUSES(tutti_comm_abort(comm, "why"), "tutti_comm_abort", "comm is NULL");
 	REFUSES(tutti_op_create(comm, NULL, 1, NULL, &op), "tutti_op_create", "comm is NULL");
 	REFUSES(tutti_op_create_premul_sum(comm, b, F32, &op), "tutti_op_create_premul_sum",
@@ -209,6 +210,7 @@ static int groups_and_requests(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_wait_any(requests, 2, &index));
 	CLAIM(index == 2, "index %zu of no request", index);
 	REFUSES(tutti_comm_split(comm, 0, 0, NULL), "out is NULL");
+	REFUSES(tutti_comm_dup(comm, NULL), "tutti_comm_dup: out is NULL");
 	return still_sums(comm);
 }
 

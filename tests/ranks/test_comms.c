@@ -72,6 +72,34 @@ static int split_by_parity(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
+/* The same ranks in the same order, and operations of its own: messages on the one and on the other
+ * do not meet. */
+static int duplicate(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+	const int32_t values[2] = { 3, 4 };
+	int32_t came[2] = { 0 };
+	tutti_request_t requests[4] = { NULL };
+	tutti_comm_t twin;
+	int failed;
+
+	SUCCEEDS(tutti_comm_dup(comm, &twin));
+	CLAIM(tutti_comm_rank(twin) == rank && tutti_comm_size(twin) == size, "rank %d of %d",
+	      tutti_comm_rank(twin), tutti_comm_size(twin));
+	for (int i = 0; i < 2 && size > 1; i++) {
+		SUCCEEDS(tutti_send(i ? twin : comm, &values[i], 1, TUTTI_INT32, next,
+				    &requests[i]));
+		SUCCEEDS(tutti_recv(i ? comm : twin, &came[!i], 1, TUTTI_INT32, previous,
+				    &requests[2 + i]));
+	}
+	SUCCEEDS(tutti_wait_all(requests, 4));
+	CLAIM(size == 1 || (came[0] == 3 && came[1] == 4), "%d and %d came", came[0], came[1]);
+	failed = sums_to(comm, 1, size) || sums_to(twin, 1, size);
+	tutti_comm_destroy(twin);
+	return failed | sums_to(comm, 1, size);
+}
+
 static int split_without_some(tutti_comm_t comm, void *argument)
 {
 	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
@@ -510,6 +538,11 @@ static void a_split_may_leave_ranks_out(void **state)
 	for_ranks(split_without_some, 2, 4);
 }
 
+static void a_duplicate_has_operations_of_its_own(void **state)
+{
+	for_ranks(duplicate, 1, 4);
+}
+
 static void several_communicators_meet_in_one_store(void **state)
 {
 	const struct job job = { .ranks = JOB_RANKS, .whole = several_by_one_store };
@@ -553,6 +586,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_split_orders_by_key_and_splits_again),
 		cmocka_unit_test(a_split_may_leave_ranks_out),
+		cmocka_unit_test(a_duplicate_has_operations_of_its_own),
 		cmocka_unit_test(a_split_succeeds_on_all_ranks_or_none),
 		cmocka_unit_test(a_split_believes_nothing_that_ranks_send),
 		cmocka_unit_test(several_communicators_meet_in_one_store),

@@ -258,6 +258,13 @@ static tutti_result_t grow_or_split(struct scene *s, bool odd)
 		   : tutti_comm_split(s->comm, 0, 0, &other);
 }
 
+static tutti_result_t duplicate_or_split(struct scene *s, bool odd)
+{
+	tutti_comm_t other = NULL;
+
+	return odd ? tutti_comm_dup(s->comm, &other) : tutti_comm_split(s->comm, 0, 0, &other);
+}
+
 /* ---- operations of the user */
 
 static void add(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
@@ -539,6 +546,8 @@ TEST(a_split_for_what_it_is_made_of_is_told_to_all, split_or_its_like,
      "rank %o called tutti_comm_split", "called all_gather(uint8 × 12)", 2)
 TEST(growing_for_a_split_is_told_to_all, grow_or_split, "rank %o called tutti_comm_grow",
      "called tutti_comm_split", 2)
+TEST(a_duplicate_for_a_split_is_told_to_all, duplicate_or_split, "rank %o called tutti_comm_dup",
+     "called tutti_comm_split", 2)
 TEST(an_operation_that_commutes_on_one_is_told_to_all, commutative_on_one,
      "all_reduce(float32 × %zu, user 0 (commutative))",
      "all_reduce(float32 × %zu, user 0 (not commutative))", 2)
@@ -578,6 +587,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_split_for_a_sum_is_told_to_all),
 		cmocka_unit_test(a_split_for_what_it_is_made_of_is_told_to_all),
 		cmocka_unit_test(growing_for_a_split_is_told_to_all),
+		cmocka_unit_test(a_duplicate_for_a_split_is_told_to_all),
 		cmocka_unit_test(an_operation_that_commutes_on_one_is_told_to_all),
 		cmocka_unit_test(an_operation_that_scales_on_one_is_told_to_all),
 		cmocka_unit_test(another_forced_algorithm_is_told_to_all),

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "harness.h"
+#include "notices.h"
 
 #define F32	  TUTTI_FLOAT32
 #define MAX_RANKS 4
@@ -303,6 +304,11 @@ static int with_signals(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
+static int notified(tutti_comm_t comm, void *argument)
+{
+	return notices_come(comm);
+}
+
 /* ---- groups */
 
 /* To and from everybody, oneself included, in an order of each rank's own, around collectives. */
@@ -535,6 +541,7 @@ TEST(any_of_several_communicators_is_waited_for, any_of_several_communicators)
 TEST(a_root_ahead_of_its_readers_overwrites_nothing, root_ahead)
 TEST(requests_end_while_the_caller_computes, without_calls)
 TEST(the_thread_that_works_on_requests_takes_no_signals, with_signals)
+TEST(who_asked_is_told_of_the_end_of_requests, notified)
 TEST(groups_mix_collectives_and_messages_in_any_order, mixtures)
 TEST(small_sums_of_a_group_travel_as_one, fused)
 TEST(empty_groups_end_at_once, empty_groups)
@@ -550,6 +557,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_root_ahead_of_its_readers_overwrites_nothing),
 		cmocka_unit_test(requests_end_while_the_caller_computes),
 		cmocka_unit_test(the_thread_that_works_on_requests_takes_no_signals),
+		cmocka_unit_test(who_asked_is_told_of_the_end_of_requests),
 		cmocka_unit_test(groups_mix_collectives_and_messages_in_any_order),
 		cmocka_unit_test(small_sums_of_a_group_travel_as_one),
 		cmocka_unit_test(empty_groups_end_at_once),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks as threads of one process, which meet in one store: every collective, requests that a
  * progress thread carries, every kind of call from several threads on one communicator, groups,
- * splits, an abort among threads. What a race
- * detector is to see happens here.
+ * splits, notices, an abort among threads. What a race detector is to see happens here.
  *
  *   test_threads RANKS [NAME=VALUE …] */
 #include <pthread.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "notices.h"
 
 #define RANKS_MAX 16
 #define HELPERS	  3
@@ -534,7 +534,7 @@ static int body(tutti_comm_t comm, const struct buffers *b)
 	const int failed = collectives(comm, b) || requests_end(comm, data) ||
 			   (ranks > 1 && threads_share(comm, b)) || group_mixes(comm, b) ||
 			   (ranks > 1 && (threads_mix(comm, b) || abort_among_threads(comm))) ||
-			   split_reduces(comm);
+			   split_reduces(comm) || notices_come(comm);
 
 	free(data);
 	return failed;

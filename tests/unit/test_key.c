@@ -54,6 +54,20 @@ static void a_key_is_read_from_the_config_the_variable_or_neither(void **state)
 	unsetenv("TUTTI_KEY");
 }
 
+static void keys_that_are_made_are_keys_and_differ(void **state)
+{
+	char made[2][TUTTI_KEY_LENGTH + 1];
+	struct tt_key read[2];
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(tutti_key_make(made[i]), TUTTI_OK);
+		assert_int_equal(tt_key_read(made[i], 0, &read[i]), TUTTI_OK);
+		assert_true(read[i].set);
+	}
+	assert_memory_not_equal(read[0].bytes, read[1].bytes, TT_KEY_BYTES);
+	assert_int_equal(tutti_key_make(NULL), TUTTI_ERR_INVALID);
+}
+
 /* Refused, with an error message that has `says` and nothing of the key. */
 static void expect_refused(const char *says)
 {
@@ -272,6 +286,7 @@ int main(void)
 {
 	const struct CMUnitTest reading[] = {
 		cmocka_unit_test(a_key_is_read_from_the_config_the_variable_or_neither),
+		cmocka_unit_test(keys_that_are_made_are_keys_and_differ),
 		cmocka_unit_test(what_is_no_key_is_refused_and_not_repeated),
 		cmocka_unit_test(a_proof_is_the_hmac_of_role_and_parts),
 		cmocka_unit_test(another_key_role_or_cut_gives_another_proof),

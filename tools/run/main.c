@@ -20,6 +20,8 @@
 #include "signals.h"
 #include "starter.h"
 
+#define KEY_VARIABLE "TUTTI_KEY="
+
 struct run {
 	struct options options;
 	struct inherited inherited;
@@ -30,9 +32,9 @@ struct run {
 	struct loop loop;
 	tutti_store_t store;
 	int signals;
-	char mark[64];	       /* TUTTI_JOB=… */
-	char key[10 + 64 + 1]; /* TUTTI_KEY=… */
-	char address[64];      /* of the store */
+	char mark[64]; /* TUTTI_JOB=… */
+	char key[sizeof(KEY_VARIABLE) + TUTTI_KEY_LENGTH];
+	char address[64]; /* of the store */
 };
 
 static bool say_cannot(const char *what)
@@ -60,18 +62,13 @@ static bool make_names(struct run *run)
 static bool make_key(struct run *run)
 {
 	const char *given = getenv("TUTTI_KEY"), *file = getenv("TUTTI_KEY_FILE");
-	unsigned char random[32];
-	size_t used;
+	const size_t name = strlen(KEY_VARIABLE);
 
 	if ((given && *given) || (file && *file))
 		return true;
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+	memcpy(run->key, KEY_VARIABLE, name);
+	if (tutti_key_make(run->key + name) != TUTTI_OK)
 		return say_cannot("get random numbers");
-	used = (size_t)snprintf(run->key, sizeof(run->key), "TUTTI_KEY=");
-	for (size_t i = 0; i < sizeof(random); i++)
-		used += (size_t)snprintf(run->key + used, sizeof(run->key) - used, "%02x",
-					 random[i]);
-	explicit_bzero(random, sizeof(random));
 	return putenv(run->key) == 0 || say_cannot("set the environment");
 }
 

@@ -10,7 +10,8 @@
 struct tt_progress {
 	pthread_t thread;
 	bool started, stop;
-	pthread_cond_t wanted;	/* by the thread: something is in flight */
+	pthread_cond_t wanted;	/* by the thread: something is in flight, or due */
+	struct tt_notice *due;	/* calls for requests that have ended (notices.c), in that order */
 	uint64_t yield_more;	/* nanoseconds that waits yield longer before they sleep, as
 				 * sleeps have been short */
 	uint64_t next_deadline; /* of what was in flight when deadlines were checked last … */

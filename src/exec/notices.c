@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns notices of requests: when they are due, and who carries them out.
+ *
+ * The thread that ends a request holds the communicator's lock, and may be anybody's who waits for
+ * something else. So it writes to descriptors, which takes no time, but leaves calls to the progress
+ * thread: functions of the user may take their time and call tutti again. */
+#include "notices.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "progress_state.h"
+#include "request.h"
+
+void tt_notice_write(int fd)
+{
+	const uint64_t one = 1;
+
+	/* an eventfd refuses only where it is readable already */
+	if (write(fd, &one, sizeof(one)) < 0)
+		tt_log(DEBUG, EXEC, "descriptor %d of a notice: %s", fd, strerror(errno));
+}
+
+void tt_notice_append(struct tt_notice **list, struct tt_notice *notice)
+{
+	while (*list)
+		list = &(*list)->next;
+	notice->next = NULL;
+	*list = notice;
+}
+
+void tt_notices_due(struct tutti_request *request)
+{
+	struct tt_progress *progress = request->comm->progress;
+
+	while (request->notices) {
+		struct tt_notice *notice = request->notices;
+
+		request->notices = notice->next;
+		if (notice->function) {
+			tt_notice_append(&progress->due, notice);
+			pthread_cond_signal(&progress->wanted);
+		} else {
+			tt_notice_write(notice->fd);
+			free(notice);
+		}
+	}
+}
+
+static void free_list(struct tt_notice **list)
+{
+	while (*list) {
+		struct tt_notice *notice = *list;
+
+		*list = notice->next;
+		free(notice);
+	}
+}
+
+void tt_notices_drop(struct tutti_request *request)
+{
+	free_list(&request->notices);
+}
+
+void tt_notices_forget(struct tutti_comm *comm)
+{
+	if (comm->progress)
+		free_list(&comm->progress->due);
+}
+
+bool tt_notices_call(struct tutti_comm *comm)
+{
+	/* it has none where making it has failed */
+	struct tt_notice *notice = comm->progress ? comm->progress->due : NULL;
+
+	if (!notice)
+		return false;
+	comm->progress->due = notice->next;
+	pthread_mutex_unlock(&comm->lock);
+	notice->function(notice->context);
+	free(notice);
+	pthread_mutex_lock(&comm->lock);
+	return true;
+}
