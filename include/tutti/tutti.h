@@ -577,6 +577,40 @@ TUTTI_API tutti_result_t tutti_send(tutti_comm_t comm, const void *send, size_t 
 TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
 				    tutti_dtype_t dtype, int peer, tutti_request_t *request);
 
+/** In place of a peer: receive from whichever rank sends. */
+#define TUTTI_ANY_PEER (-1)
+
+/** What a receive took. */
+typedef struct tutti_message {
+	size_t size;  /**< sizeof(tutti_message_t), set by the caller */
+	int peer;     /**< who sent it */
+	size_t count; /**< its elements */
+} tutti_message_t;
+
+/**
+ * tutti_send() with a tag, 0 or more. Messages between two ranks match in the order of the calls
+ * with equal tags; tutti_send() and tutti_recv() have tag 0. A message that is in the way of one
+ * that is waited for is put aside in memory of the receiver: TUTTI_ERR_NO_MEMORY there if it has
+ * none.
+ */
+TUTTI_API tutti_result_t tutti_send_tagged(tutti_comm_t comm, const void *send, size_t count,
+					   tutti_dtype_t dtype, int peer, int tag,
+					   tutti_request_t *request);
+
+/**
+ * The other end of tutti_send_tagged(). With `message` NULL the message has `count` elements. Else
+ * it has `count` at most; `*message`, which stays valid until the request is finished, then tells
+ * who sent how many. What lies behind them in `recv` is as before; where `recv` is on a GPU it may
+ * be changed.
+ *
+ * `peer` #TUTTI_ANY_PEER takes the next message with the tag of any other rank, unless a receive
+ * from that rank waits for it. Such a receive looks at all ranks in turn, and costs nothing where
+ * none is called.
+ */
+TUTTI_API tutti_result_t tutti_recv_tagged(tutti_comm_t comm, void *recv, size_t count,
+					   tutti_dtype_t dtype, int peer, int tag,
+					   tutti_message_t *message, tutti_request_t *request);
+
 /**
  * Between tutti_group_begin() and tutti_group_end() the calling thread's operations on `comm`
  * are collected (each returns at once; its own `request` argument must be NULL) and started

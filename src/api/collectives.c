@@ -278,3 +278,37 @@ TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
 
 	return tt_call_submit(comm, &call, request);
 }
+
+TUTTI_API tutti_result_t tutti_send_tagged(tutti_comm_t comm, const void *send, size_t count,
+					   tutti_dtype_t dtype, int peer, int tag,
+					   tutti_request_t *request)
+{
+	const struct tt_call call = { .collective = TT_SEND_RECV,
+				      .sending = true,
+				      .tagged = true,
+				      .tag = tag,
+				      .dtype = dtype,
+				      .op = NO_OP,
+				      .root = peer,
+				      .send = send,
+				      .count = count };
+
+	return tt_call_submit(comm, &call, request);
+}
+
+TUTTI_API tutti_result_t tutti_recv_tagged(tutti_comm_t comm, void *recv, size_t count,
+					   tutti_dtype_t dtype, int peer, int tag,
+					   tutti_message_t *message, tutti_request_t *request)
+{
+	const struct tt_call call = { .collective = TT_SEND_RECV,
+				      .tagged = true,
+				      .tag = tag,
+				      .message = message,
+				      .dtype = dtype,
+				      .op = NO_OP,
+				      .root = peer,
+				      .recv = recv,
+				      .count = count };
+
+	return tt_call_submit(comm, &call, request);
+}

@@ -33,6 +33,7 @@ struct tt_recorder;
 struct tt_staging;
 struct tt_consensus;
 struct tt_next_call;
+struct tt_aside;
 struct tt_cursor;
 struct tt_cuda;
 
@@ -52,6 +53,10 @@ struct tt_user_op {
 struct tt_connection {
 	struct tt_link *link;		     /* NULL until first needed */
 	struct tt_cursor *head[2], *tail[2]; /* [sending] */
+	/* of the channel of messages: the receive whose message is on its way, and those that no
+	 * receive has taken */
+	struct tt_cursor *reading;
+	struct tt_aside *aside;
 };
 
 /* What each operation needs of the flight recorder. */

@@ -76,20 +76,26 @@ static tutti_result_t start_message(struct tutti_comm *comm, const struct tt_cal
 
 	if (result)
 		return result;
+	if (call->root == TUTTI_ANY_PEER && comm->size == 1)
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "%s: this rank is alone: no other can send to it",
+			       tt_call_name(call));
 	if (call->root == comm->rank)
 		return tt_fail(
 			TUTTI_ERR_INVALID, EXEC,
 			"%s: peer %d is this rank itself; that is possible inside a group only",
 			tt_call_name(call), call->root);
-	uint64_t *seq = &comm->p2p_seq[call->sending][call->root];
+	uint64_t *seq = call->root < 0 ? NULL : &comm->p2p_seq[call->sending][call->root];
 
 	op->kind = TT_OP_MESSAGE;
 	op->element = tutti_dtype_size(call->dtype);
 	op->length = call->count * op->element;
+	op->message = call->message;
 	op->header = (struct tt_op_header){ .magic = TT_OP_HEADER_MAGIC,
 					    .rank = comm->rank,
-					    .seq = *seq,
+					    .seq = seq ? *seq : 0,
 					    .count = call->count,
+					    .detail = (uint64_t)call->tag,
 					    .root = -1,
 					    .op = -1,
 					    .collective = TT_SEND_RECV,
@@ -97,7 +103,8 @@ static tutti_result_t start_message(struct tutti_comm *comm, const struct tt_cal
 	result = tt_message_begin(op, call->root, call->sending);
 	if (result)
 		return result;
-	++*seq;
+	if (seq)
+		++*seq;
 	op->state = TT_OP_RUNNING;
 	return TUTTI_OK;
 }

@@ -28,6 +28,8 @@ void tt_cursor_dequeue(struct tt_cursor *cursor)
 	for (struct tt_cursor *c = cursor->connection->head[way]; c != cursor; c = c->next)
 		before = c;
 	*(before ? &before->next : &cursor->connection->head[way]) = cursor->next;
+	if (cursor->connection->reading == cursor)
+		cursor->connection->reading = NULL;
 	if (!cursor->next)
 		cursor->connection->tail[way] = before;
 	cursor->connection = NULL;
@@ -50,10 +52,8 @@ ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_op_header *hea
 	return moved;
 }
 
-ssize_t tt_cursor_peek_header(const struct tt_cursor *cursor, size_t more,
-			      struct tt_op_header *theirs)
+ssize_t tt_link_peek_header(struct tt_link *link, size_t more, struct tt_op_header *theirs)
 {
-	struct tt_link *link = cursor->connection->link;
 	const void *data;
 	const ssize_t there = link->ops->peek(link, sizeof(*theirs), sizeof(*theirs) + more, &data);
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inbox.h"
 #include "log.h"
 #include "names.h"
 #include "notes.h"
@@ -247,7 +248,8 @@ static size_t sent_by_peer(const struct tt_cursor *cursor)
 	struct tt_op_header theirs;
 	size_t bytes;
 
-	if (cursor->connection->head[0] || tt_cursor_peek_header(cursor, 0, &theirs) <= 0)
+	if (cursor->connection->head[0] || cursor->connection->aside ||
+	    tt_link_peek_header(cursor->connection->link, 0, &theirs) <= 0)
 		return 0;
 	if (theirs.magic != TT_OP_HEADER_MAGIC || theirs.collective != TT_SEND_RECV ||
 	    __builtin_mul_overflow(theirs.count, tutti_dtype_size((tutti_dtype_t)theirs.dtype),
@@ -297,7 +299,7 @@ static void append_message(struct tt_text *text, const struct tt_op *op, int pee
 			text,
 			"rank %d is %s and has called the send, but %zu of %zu bytes have come",
 			peer, state, cursor->at, op->length);
-	else if (cursor->connection->head[0] != cursor)
+	else if (tt_inbox_is_behind(cursor))
 		tt_text_append(
 			text,
 			"it comes after an earlier message of rank %d, which is %s but has not sent that",
@@ -313,12 +315,21 @@ static uint64_t timeout_of(const struct tt_op *op)
 	return op->timeout_ns ? op->timeout_ns : op->comm->settings.timeout_ns;
 }
 
+/* What it says of a receive from any peer that has no message. */
+static void append_any(struct tt_text *text, const struct tt_op *op)
+{
+	tt_text_append(text, "no rank has called a send to rank %d with tag %llu", op->comm->rank,
+		       (unsigned long long)op->header.detail);
+}
+
 static void append_operation(struct tt_text *text, const struct tt_op *op, int peer)
 {
 	char call[TT_CALL_BYTES];
 
 	tt_op_header_describe(&op->header, call, sizeof(call));
-	if (peer < 0)
+	if (op->kind == TT_OP_MESSAGE && peer < 0)
+		tt_text_append(text, "rank %d's receive from any rank, %s", op->comm->rank, call);
+	else if (peer < 0)
 		tt_text_append(text, "operation %" PRIu64 ", %s", op->header.seq, call);
 	else if (op->cursors[0].sending)
 		tt_text_append(text, "rank %d's message %" PRIu64 " to rank %d, %s", op->comm->rank,
@@ -334,14 +345,17 @@ static void miss(struct tt_op *op)
 	struct tutti_comm *comm = op->comm;
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT };
 	struct tt_text text = { fault.text, sizeof(fault.text) };
-	const int peer = op->kind == TT_OP_MESSAGE ? op->cursors[0].connection->link->peer : -1;
+	const bool message = op->kind == TT_OP_MESSAGE;
+	const int peer = message ? tt_message_peer(op) : -1;
 	enum group *of = malloc((size_t)comm->size * sizeof(*of));
 
-	fault.seq = peer < 0 ? op->header.seq : 0;
+	fault.seq = message ? 0 : op->header.seq;
 	append_operation(&text, op, peer);
 	fault.rank = peer;
 	if (peer >= 0) {
 		append_message(&text, op, peer);
+	} else if (message) {
+		append_any(&text, op);
 	} else if (!of) {
 		tt_text_append(&text, "no memory for the list of ranks that have called it");
 	} else {

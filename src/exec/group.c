@@ -252,20 +252,33 @@ static bool is_to_self(const struct group *group, const struct tt_call *call)
 	return call->collective == TT_SEND_RECV && !call->on_gpu && call->root == group->comm->rank;
 }
 
+/* The first that is left with this tag. */
+static struct tt_call *receive_of(struct group *group, int tag)
+{
+	for (size_t i = 0; i < group->n; i++) {
+		struct tt_call *call = &group->calls[i];
+
+		if (is_to_self(group, call) && !call->sending && call->tag == tag)
+			return call;
+	}
+	return NULL;
+}
+
+static bool fits(const struct tt_call *to, const struct tt_call *from)
+{
+	return to->dtype == from->dtype &&
+	       (to->message ? to->count >= from->count : to->count == from->count);
+}
+
 static tutti_result_t copy_to_self(struct group *group)
 {
-	size_t recv = 0;
-
 	for (size_t send = 0; send < group->n; send++) {
 		struct tt_call *from = &group->calls[send];
 
 		if (!is_to_self(group, from) || !from->sending)
 			continue;
-		while (recv < group->n &&
-		       (!is_to_self(group, &group->calls[recv]) || group->calls[recv].sending))
-			recv++;
-		struct tt_call *to = recv < group->n ? &group->calls[recv] : NULL;
-		if (!to || to->count != from->count || to->dtype != from->dtype)
+		struct tt_call *to = receive_of(group, from->tag);
+		if (!to || !fits(to, from))
 			return tt_fail(
 				TUTTI_ERR_INVALID, EXEC,
 				"tutti_group_end: rank %d sends %zu %s to itself but receives %s",
@@ -273,6 +286,10 @@ static tutti_result_t copy_to_self(struct group *group)
 				to ? "something else" : "nothing");
 		if (from->count > 0)
 			memmove(to->recv, from->send, from->count * tutti_dtype_size(from->dtype));
+		if (to->message) {
+			to->message->peer = group->comm->rank;
+			to->message->count = from->count;
+		}
 		from->collective = to->collective = TT_COLLECTIVE_COUNT;
 	}
 	for (size_t i = 0; i < group->n; i++)

@@ -3,9 +3,22 @@
  * receives. */
 #include <stdlib.h>
 
+#include "inbox.h"
 #include "log.h"
-#include "mismatch.h"
-#include "op.h"
+
+/* A receive from any peer looks at all of them: they are connected from its beginning on. */
+static tutti_result_t connect_all(struct tutti_comm *comm)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (int peer = 0; peer < comm->size && !result; peer++) {
+		struct tt_connection *connection;
+
+		if (peer != comm->rank)
+			result = tt_comm_connection(comm, peer, TT_CHANNEL_P2P, &connection);
+	}
+	return result;
+}
 
 tutti_result_t tt_message_begin(struct tt_op *op, int peer, bool sending)
 {
@@ -17,50 +30,31 @@ tutti_result_t tt_message_begin(struct tt_op *op, int peer, bool sending)
 	}
 	struct tt_cursor *cursor = &op->cursors[0];
 	*cursor = (struct tt_cursor){ .op = op, .sending = sending };
+	op->from_any = peer == TUTTI_ANY_PEER;
 	const tutti_result_t result =
-		tt_comm_connection(op->comm, peer, TT_CHANNEL_P2P, &cursor->connection);
+		op->from_any
+			? connect_all(op->comm)
+			: tt_comm_connection(op->comm, peer, TT_CHANNEL_P2P, &cursor->connection);
 	if (result)
 		return result;
-	tt_cursor_queue(cursor);
+	if (!op->from_any)
+		tt_cursor_queue(cursor);
 	op->ncursors = 1;
 	return TUTTI_OK;
 }
 
-static tutti_result_t check(struct tt_cursor *cursor, const struct tt_op_header *theirs)
-{
-	struct tt_op *op = cursor->op;
-
-	if (tt_op_header_equal(&op->header, theirs))
-		return TUTTI_OK;
-	const struct tt_fault fault = tt_mismatch(op->comm, &op->header, theirs);
-	tt_comm_revoke(op->comm, &fault);
-	return TUTTI_ERR_MISMATCH;
-}
-
-static ssize_t receive_header(struct tt_cursor *cursor)
-{
-	struct tt_op_header theirs;
-	const ssize_t there = tt_cursor_peek_header(cursor, 0, &theirs);
-
-	if (there <= 0)
-		return there;
-	tt_cursor_take_header(cursor);
-	const tutti_result_t result = check(cursor, &theirs);
-	return result ? result : 1;
-}
-
-static ssize_t receive(struct tt_cursor *cursor)
+static ssize_t receive(struct tt_cursor *cursor, bool *moved)
 {
 	const struct tt_op *op = cursor->op;
-	struct tt_link *link = cursor->connection->link;
 
 	if (!tt_cursor_has_header(cursor))
-		return receive_header(cursor);
+		return tt_inbox_find(cursor, moved);
+	struct tt_link *link = cursor->connection->link;
 	const struct iovec rest = { op->recv + cursor->at, op->length - cursor->at };
-	const ssize_t moved = link->ops->read(link, &rest, 1);
-	if (moved > 0)
-		cursor->at += (size_t)moved;
-	return moved;
+	const ssize_t bytes = link->ops->read(link, &rest, 1);
+	if (bytes > 0)
+		cursor->at += (size_t)bytes;
+	return bytes;
 }
 
 static ssize_t send_rest(struct tt_cursor *cursor)
@@ -70,6 +64,8 @@ static ssize_t send_rest(struct tt_cursor *cursor)
 	struct iovec iov[2];
 	size_t payload;
 
+	if (cursor->connection->head[1] != cursor)
+		return 0;
 	if (more)
 		iov[1] =
 			(struct iovec){ (uint8_t *)op->send + cursor->at, op->length - cursor->at };
@@ -83,13 +79,12 @@ tutti_result_t tt_message_advance(struct tt_op *op, bool *moved)
 {
 	struct tt_cursor *cursor = &op->cursors[0];
 
-	if (cursor->connection->head[cursor->sending] != cursor)
-		return TUTTI_IN_PROGRESS;
 	while (!tt_cursor_has_header(cursor) || cursor->at < op->length) {
-		const ssize_t bytes = cursor->sending ? send_rest(cursor) : receive(cursor);
+		const ssize_t bytes = cursor->sending ? send_rest(cursor) : receive(cursor, moved);
 
 		if (bytes < 0) {
-			op->comm->routes.failed_peer = cursor->connection->link->peer;
+			if (cursor->connection)
+				op->comm->routes.failed_peer = cursor->connection->link->peer;
 			return (tutti_result_t)bytes;
 		}
 		if (bytes == 0)

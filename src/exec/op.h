@@ -41,7 +41,9 @@ struct tt_op {
 	uint8_t *recv;
 	uint64_t timeout_ns; /* of this call; 0: the communicator's */
 	uint64_t started;    /* for the deadline; looked at only once a wait gets long */
-	size_t length;	     /* TT_OP_MESSAGE: bytes */
+	size_t length;	     /* TT_OP_MESSAGE: bytes; of a receive without a message, the most */
+	tutti_message_t *message; /* where a receive tells what it took; NULL: nowhere */
+	bool from_any;		  /* a receive from any peer */
 	size_t element;
 	struct tt_flight_op *record; /* where the flight recorder keeps it, while that has its
 				      * number */
@@ -90,7 +92,13 @@ bool tt_ops_use(const struct tutti_comm *comm, const struct tt_plan *plan);
 /* Begin and advance; TUTTI_IN_PROGRESS, or the end. `moved` is set if anything did. */
 tutti_result_t tt_links_begin(struct tt_op *op);
 tutti_result_t tt_links_advance(struct tt_op *op, bool *moved);
+/* `peer`: TUTTI_ANY_PEER for a receive from any. */
 tutti_result_t tt_message_begin(struct tt_op *op, int peer, bool sending);
+/* -1: it is a receive from any peer, and has no message yet. */
+static inline int tt_message_peer(const struct tt_op *op)
+{
+	return op->cursors[0].connection ? op->cursors[0].connection->link->peer : -1;
+}
 tutti_result_t tt_message_advance(struct tt_op *op, bool *moved);
 tutti_result_t tt_shared_begin(struct tt_op *op);
 tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved);
@@ -109,8 +117,7 @@ ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_op_header *hea
 			struct iovec *iov, int n, size_t *payload);
 /* The peer's header, if it has come; looks for `more` bytes behind it. 0 and errors like a link's
  * peek(). */
-ssize_t tt_cursor_peek_header(const struct tt_cursor *cursor, size_t more,
-			      struct tt_op_header *theirs);
+ssize_t tt_link_peek_header(struct tt_link *link, size_t more, struct tt_op_header *theirs);
 /* What was peeked is the header. */
 void tt_cursor_take_header(struct tt_cursor *cursor);
 

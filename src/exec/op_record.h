@@ -29,8 +29,7 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 	atomic_store_explicit(&record->result, 0, memory_order_relaxed);
 	if (op->kind == TT_OP_MESSAGE) {
 		atomic_store_explicit(&record->what, op->header.count, memory_order_relaxed);
-		atomic_store_explicit(&record->peer, op->cursors[0].connection->link->peer,
-				      memory_order_relaxed);
+		atomic_store_explicit(&record->peer, tt_message_peer(op), memory_order_relaxed);
 		atomic_store_explicit(&record->kind,
 				      op->cursors[0].sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV,
 				      memory_order_relaxed);
@@ -68,6 +67,17 @@ static inline struct tt_flight_op *tt_recorder_line(const struct tt_op *op)
 	return atomic_load_explicit(&record->number, memory_order_relaxed) == op->record_number
 		       ? record
 		       : NULL;
+}
+
+/* A receive has taken a message, which may be shorter, and from any peer. */
+static inline void tt_recorder_message(const struct tt_op *op, const struct tt_op_header *theirs)
+{
+	struct tt_flight_op *record = tt_recorder_line(op);
+
+	if (!record)
+		return;
+	atomic_store_explicit(&record->peer, theirs->rank, memory_order_relaxed);
+	atomic_store_explicit(&record->what, theirs->count, memory_order_relaxed);
 }
 
 /* Its first data have moved; called once. */

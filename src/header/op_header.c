@@ -109,6 +109,8 @@ static void append_collective(struct tt_text *text, const struct tt_op_header *h
 	append_op(text, header);
 	if (header->root >= 0)
 		tt_text_append(text, ", root %d", header->root);
+	if (header->collective == TT_SEND_RECV && header->detail > 0)
+		tt_text_append(text, ", tag %" PRIu64, header->detail);
 	tt_text_append(text, ")");
 }
 

@@ -7,6 +7,7 @@
 #include "consensus.h"
 #include "device_table.h"
 #include "group.h"
+#include "inbox.h"
 #include "monitor.h"
 #include "next_call.h"
 #include "notes.h"
@@ -67,6 +68,7 @@ static void free_all(struct tutti_comm *comm)
 {
 	tt_group_drop(comm);
 	tt_ops_free(comm);
+	tt_inboxes_free(comm);
 	tt_requests_free(comm);
 	tt_plans_free(comm);
 	tt_next_calls_free(comm);

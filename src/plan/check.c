@@ -17,7 +17,8 @@ const char *tt_call_name(const struct tt_call *call)
 
 	if (part)
 		return part;
-	snprintf(name, sizeof(name), "tutti_%s%s", call->on_gpu ? "cuda_" : "", what);
+	snprintf(name, sizeof(name), "tutti_%s%s%s", call->on_gpu ? "cuda_" : "", what,
+		 call->tagged ? "_tagged" : "");
 	return name;
 }
 
@@ -160,6 +161,24 @@ static bool misses_counts(const struct tutti_comm *comm, const struct tt_call *c
 	}
 }
 
+/* Of a message with a tag. */
+static tutti_result_t check_tagged(const struct tt_call *call)
+{
+	if (call->tag < 0)
+		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: tag %d, expected 0 or more",
+			       tt_call_name(call), call->tag);
+	if (call->message && call->message->size != sizeof(*call->message))
+		return tt_fail(TUTTI_ERR_INVALID, EXEC,
+			       "%s: message->size is %zu, expected sizeof(tutti_message_t), %zu",
+			       tt_call_name(call), call->message->size, sizeof(*call->message));
+	return TUTTI_OK;
+}
+
+static bool may_be_any(const struct tt_call *call)
+{
+	return call->tagged && !call->sending && call->root == TUTTI_ANY_PEER;
+}
+
 tutti_result_t tt_call_check(const struct tutti_comm *comm, const struct tt_call *call)
 {
 	const bool peer_to_peer = call->collective == TT_SEND_RECV;
@@ -167,11 +186,17 @@ tutti_result_t tt_call_check(const struct tutti_comm *comm, const struct tt_call
 	if ((unsigned)call->dtype >= TUTTI_DTYPE_COUNT)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: dtype %d is no type; expected 0 to %d",
 			       tt_call_name(call), (int)call->dtype, TUTTI_DTYPE_COUNT - 1);
-	if ((tt_collective_rooted(call->collective) || peer_to_peer) &&
+	if ((tt_collective_rooted(call->collective) || peer_to_peer) && !may_be_any(call) &&
 	    (call->root < 0 || call->root >= comm->size))
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: %s %d, expected 0 to %d",
 			       tt_call_name(call), peer_to_peer ? "peer" : "root", call->root,
 			       comm->size - 1);
+	if (call->tagged) {
+		const tutti_result_t result = check_tagged(call);
+
+		if (result)
+			return result;
+	}
 	if (misses_counts(comm, call))
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: counts is NULL, expected %d counts",
 			       tt_call_name(call), comm->size);

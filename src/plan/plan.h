@@ -21,6 +21,10 @@ struct tt_call {
 	tutti_dtype_t dtype;
 	tutti_op_t op; /* -1 where there is none */
 	int root;      /* or the peer of TT_SEND_RECV; -1 where there is none */
+	/* TT_SEND_RECV, of the functions with a tag: it, and where a receive tells what came */
+	bool tagged;
+	int tag;
+	tutti_message_t *message;
 	const void *send;
 	void *recv;
 	size_t count; /* of the vector, of a block, or of this rank's own block */

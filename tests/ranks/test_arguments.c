@@ -71,6 +71,10 @@ static int no_communicator(tutti_comm_t unused, void *argument)
 	REFUSES(tutti_barrier(comm, NULL), "tutti_barrier", "comm is NULL");
 	REFUSES(tutti_send(comm, b, 1, F32, 0, NULL), "tutti_send", "comm is NULL");
 	REFUSES(tutti_recv(comm, b, 1, F32, 0, NULL), "tutti_recv", "comm is NULL");
+	REFUSES(tutti_send_tagged(comm, b, 1, F32, 0, 1, NULL), "tutti_send_tagged",
+		"comm is NULL");
+	REFUSES(tutti_recv_tagged(comm, b, 1, F32, 0, 1, NULL, NULL), "tutti_recv_tagged",
+		"comm is NULL");
 	REFUSES(tutti_group_begin(comm), "tutti_group_begin", "comm is NULL");
 	REFUSES(tutti_group_end(comm, NULL), "tutti_group_end", "NULL");
 	REFUSES(tutti_comm_split(comm, 0, 0, &out), "tutti_comm_split", "comm is NULL");
@@ -150,6 +154,13 @@ static int roots_types_and_operations(tutti_comm_t comm, void *argument)
 	REFUSES(tutti_recv(comm, b, 1, F32, -3, NULL), "peer -3");
 	REFUSES(tutti_send(comm, b, 1, F32, me, NULL), "this rank itself", "group");
 	REFUSES(tutti_recv(comm, b, 1, F32, me, NULL), "this rank itself", "group");
+	REFUSES(tutti_recv(comm, b, 1, F32, TUTTI_ANY_PEER, NULL), "tutti_recv: peer -1", "0 to 1");
+	REFUSES(tutti_send_tagged(comm, b, 1, F32, TUTTI_ANY_PEER, 1, NULL),
+		"tutti_send_tagged: peer -1");
+	REFUSES(tutti_send_tagged(comm, b, 1, F32, 1 - me, -1, NULL), "tag -1", "0 or more");
+	REFUSES(tutti_recv_tagged(comm, b, 1, F32, -2, 1, NULL, NULL), "peer -2", "0 to 1");
+	REFUSES(tutti_recv_tagged(comm, b, 1, F32, 1 - me, 1, &(tutti_message_t){ 0 }, NULL),
+		"message->size is 0", "sizeof(tutti_message_t)");
 	REFUSES(tutti_all_reduce(comm, b, b, 1, (tutti_dtype_t)14, TUTTI_SUM, NULL), "dtype 14",
 		"0 to 13");
 	REFUSES(tutti_all_gather(comm, b, b, 1, (tutti_dtype_t)-1, NULL), "dtype -1");

@@ -163,6 +163,11 @@ static void print_message(FILE *out, const struct group *group, const struct fli
 {
 	const struct flight *peer = flight_of(group, op->peer);
 
+	if (op->peer < 0) {
+		fprintf(out, "  unfinished: rank %d: %s; no rank has sent what it waits for\n",
+			flight->rank, op_call(op));
+		return;
+	}
 	fprintf(out, "  unfinished: rank %d: %s, message %lld; ", flight->rank, op_call(op),
 		(long long)op->sequence);
 	if (!peer)

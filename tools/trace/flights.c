@@ -166,8 +166,12 @@ static bool read_time(json_t *object, const char *key, int64_t *out)
 static void describe_message(enum kind kind, int peer, const char *dtype, json_int_t count,
 			     char *out, size_t size)
 {
-	snprintf(out, size, "%s rank %d (%.16s × %lld)", kind == SEND ? "send to" : "receive from",
-		 peer, dtype, (long long)count);
+	char whom[24] = "any rank";
+
+	if (peer >= 0)
+		snprintf(whom, sizeof(whom), "rank %d", peer);
+	snprintf(out, size, "%s %s (%.16s × %lld)", kind == SEND ? "send to" : "receive from", whom,
+		 dtype, (long long)count);
 }
 
 static enum kind kind_named(const char *name)
