@@ -645,14 +645,17 @@ TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *req
 /** How one call differs from what its communicator has for all. Zero every member that you do
  * not set. */
 typedef struct tutti_call {
-	size_t size;	  /**< sizeof(tutti_call_t), so that the struct can grow */
-	double timeout_s; /**< its deadline, seconds; 0: that of the communicator */
+	size_t size;	    /**< sizeof(tutti_call_t), so that the struct can grow */
+	double timeout_s;   /**< its deadline, seconds; 0: that of the communicator */
+	const char *caller; /**< where in the program it stands, such as "train.py:42 in step", for
+			     *   the flight recorder: reports and tutti-trace say it. Copied, the
+			     *   first 247 bytes; NULL: not said. Of the last 256 calls with one */
 } tutti_call_t;
 
 /** The usual start of a call: `tutti_call_t call = TUTTI_CALL_INIT;` */
 #define TUTTI_CALL_INIT                                                                            \
 	{                                                                                          \
-		sizeof(tutti_call_t), 0.0                                                          \
+		sizeof(tutti_call_t), 0.0, NULL                                                    \
 	}
 
 /**

@@ -37,7 +37,7 @@ TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *
 	if (result)
 		return result;
 	pthread_mutex_lock(&comm->lock);
-	const bool said = tt_next_call_set(comm, (uint64_t)(call->timeout_s * 1e9));
+	const bool said = tt_next_call_set(comm, (uint64_t)(call->timeout_s * 1e9), call->caller);
 	pthread_mutex_unlock(&comm->lock);
 	return said ? TUTTI_OK
 		    : tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,

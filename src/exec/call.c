@@ -131,28 +131,41 @@ static tutti_result_t start_collective(struct tutti_comm *comm, const struct tt_
 	return TUTTI_OK;
 }
 
+static void tell_caller(struct tt_op *op, const char *caller)
+{
+	if (caller)
+		tt_recorder_called_at(op, caller);
+}
+
 tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call,
 			     struct tutti_request *request)
 {
 	struct tt_op *op = tt_op_get(comm);
+	struct tt_next_call *said = NULL;
 
 	if (!op)
 		return tt_comm_give_up(comm, TUTTI_ERR_NO_MEMORY);
 	op->send = call->send;
 	op->recv = call->recv;
 	op->timeout_ns = call->timeout_ns;
-	if (__builtin_expect(comm->next_calls != NULL, 0) && !call->timeout_ns)
-		op->timeout_ns = tt_next_call_take(comm);
+	if (__builtin_expect(comm->next_calls != NULL, 0) && !call->of_group)
+		said = tt_next_call_take(comm);
+	if (said)
+		op->timeout_ns = said->timeout_ns;
 	const tutti_result_t result = call->collective == TT_SEND_RECV
 					      ? start_message(comm, call, op)
 					      : start_collective(comm, call, op);
 	if (result) {
+		tt_next_call_free(said);
 		tt_op_put(comm, op);
 		return tt_comm_give_up(comm, result);
 	}
 	op->request = request;
 	request->pending++;
 	tt_recorder_post(op);
+	if (said || call->caller)
+		tell_caller(op, said ? said->caller : call->caller);
+	tt_next_call_free(said);
 	tt_op_queue(comm, op);
 	return TUTTI_OK;
 }

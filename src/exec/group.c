@@ -27,9 +27,8 @@ struct group {
 	uint64_t serial;	 /* its own */
 	struct tt_call *calls;
 	size_t n, capacity;
-	tutti_result_t error; /* of the first call that was wrong */
-	uint64_t timeout_ns;  /* of all its calls that have none of their own; 0: the
-			       * communicator's */
+	tutti_result_t error;	   /* of the first call that was wrong */
+	struct tt_next_call *said; /* of all its calls; NULL: nothing */
 };
 
 /* All-reduces that travel as one: parts[i] of the buffer belong to recv[i]. */
@@ -96,6 +95,7 @@ static void group_free(struct group *group)
 	for (size_t i = 0; i < group->n; i++)
 		free_tables(&group->calls[i]);
 	free(group->calls);
+	tt_next_call_free(group->said);
 	free(group);
 }
 
@@ -112,8 +112,11 @@ static tutti_result_t append(struct group *group, const struct tt_call *call)
 		group->capacity = capacity;
 	}
 	group->calls[group->n] = *call;
-	if (!call->timeout_ns)
-		group->calls[group->n].timeout_ns = group->timeout_ns;
+	group->calls[group->n].of_group = true;
+	if (group->said) {
+		group->calls[group->n].timeout_ns = group->said->timeout_ns;
+		group->calls[group->n].caller = group->said->caller;
+	}
 	if (!copy_tables(&group->calls[group->n], group->comm->size)) {
 		free_tables(&group->calls[group->n]);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for the counts of a call");
@@ -470,7 +473,7 @@ TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm)
 	group->serial = comm->serial;
 	pthread_mutex_lock(&comm->lock);
 	if (comm->next_calls)
-		group->timeout_ns = tt_next_call_take(comm);
+		group->said = tt_next_call_take(comm);
 	pthread_mutex_unlock(&comm->lock);
 	group->next = open_groups;
 	open_groups = group;

@@ -4,12 +4,7 @@
 #include "next_call.h"
 
 #include <stdlib.h>
-
-struct tt_next_call {
-	struct tt_next_call *next;
-	uint64_t thread;
-	uint64_t timeout_ns;
-};
+#include <string.h>
 
 /* A thread's own number: what names threads to the system is given to later ones again. */
 static uint64_t this_thread(void)
@@ -32,17 +27,20 @@ static struct tt_next_call **find(struct tutti_comm *comm)
 	return at;
 }
 
-uint64_t tt_next_call_take(struct tutti_comm *comm)
+struct tt_next_call *tt_next_call_take(struct tutti_comm *comm)
 {
 	struct tt_next_call **at = find(comm), *taken = *at;
 
-	if (!taken)
-		return 0;
-	const uint64_t timeout_ns = taken->timeout_ns;
+	if (taken)
+		*at = taken->next;
+	return taken;
+}
 
-	*at = taken->next;
-	free(taken);
-	return timeout_ns;
+void tt_next_call_free(struct tt_next_call *said)
+{
+	if (said)
+		free(said->caller);
+	free(said);
 }
 
 void tt_next_calls_free(struct tutti_comm *comm)
@@ -51,19 +49,24 @@ void tt_next_calls_free(struct tutti_comm *comm)
 		struct tt_next_call *first = comm->next_calls;
 
 		comm->next_calls = first->next;
-		free(first);
+		tt_next_call_free(first);
 	}
 }
 
-bool tt_next_call_set(struct tutti_comm *comm, uint64_t timeout_ns)
+bool tt_next_call_set(struct tutti_comm *comm, uint64_t timeout_ns, const char *caller)
 {
 	struct tt_next_call **at = find(comm);
+	char *copy = caller ? strdup(caller) : NULL;
 
-	if (!*at)
+	if (!*at && (copy || !caller))
 		*at = calloc(1, sizeof(**at));
-	if (!*at)
+	if (!*at || (caller && !copy)) {
+		free(copy);
 		return false;
+	}
+	free((*at)->caller);
 	(*at)->thread = this_thread();
 	(*at)->timeout_ns = timeout_ns;
+	(*at)->caller = copy;
 	return true;
 }

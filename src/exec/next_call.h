@@ -5,12 +5,21 @@
 
 #include "comm.h"
 
-/* The calling thread says: its next call on `comm` has this deadline. False: no memory. Lock
- * held. */
-bool tt_next_call_set(struct tutti_comm *comm, uint64_t timeout_ns);
-/* Take what the calling thread said of its next call on `comm`: its deadline in nanoseconds, 0
- * for the communicator's. Lock held; for where comm->next_calls is not NULL. */
-uint64_t tt_next_call_take(struct tutti_comm *comm);
+struct tt_next_call {
+	struct tt_next_call *next;
+	uint64_t thread;
+	uint64_t timeout_ns; /* 0: the communicator's */
+	char *caller;	     /* where the program says that it calls; NULL: it does not */
+};
+
+/* The calling thread says this of its next call on `comm`; `caller` is copied. False: no memory.
+ * Lock held. */
+bool tt_next_call_set(struct tutti_comm *comm, uint64_t timeout_ns, const char *caller);
+/* Take what the calling thread said of its next call on `comm`; NULL: nothing. Lock held; for
+ * where comm->next_calls is not NULL. */
+struct tt_next_call *tt_next_call_take(struct tutti_comm *comm);
+/* NULL is fine. */
+void tt_next_call_free(struct tt_next_call *said);
 void tt_next_calls_free(struct tutti_comm *comm);
 
 #endif

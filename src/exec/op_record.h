@@ -56,6 +56,14 @@ static inline void tt_recorder_post(struct tt_op *op)
 		tt_recorder_begin(op, tt_ticks(op->comm->recording.counter), false);
 }
 
+/* It is called there, as the program says. */
+static inline void tt_recorder_called_at(struct tt_op *op, const char *caller)
+{
+	if (op->recorded == TT_RECORDED_NOT)
+		tt_recorder_begin(op, tt_ticks(op->comm->recording.counter), false);
+	tt_recorder_caller(op->comm, op->record_number, caller);
+}
+
 /* In a child of fork(), where the mapping is not: keep away from it. */
 void tt_recorder_forget(struct tt_op *op);
 

@@ -483,12 +483,14 @@ static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
 
 static uint64_t timeout_of(struct tutti_comm *comm)
 {
-	uint64_t own = 0;
+	struct tt_next_call *said = NULL;
 
 	pthread_mutex_lock(&comm->lock);
 	if (comm->next_calls)
-		own = tt_next_call_take(comm);
+		said = tt_next_call_take(comm);
 	pthread_mutex_unlock(&comm->lock);
+	const uint64_t own = said ? said->timeout_ns : 0;
+	tt_next_call_free(said);
 	return own ? own : comm->settings.timeout_ns;
 }
 

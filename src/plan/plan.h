@@ -40,6 +40,8 @@ struct tt_call {
 					       instead: the call of which this one is a part */
 	};
 	uint64_t timeout_ns;	    /* 0: the communicator's; no part of the key of plans */
+	bool of_group;		    /* what a thread says of its next call was said of the group */
+	const char *caller;	    /* where the program says that it calls; NULL: it does not */
 	bool host_buffers;	    /* its buffers are known to be memory of the host: CUDA is
 				     * not asked; no part of the key */
 	bool on_gpu;		    /* ordered on `stream`, of CUDA */

@@ -18,7 +18,7 @@
 
 #include "op_header.h"
 
-#define TT_FLIGHT_MAGIC 0x3454484749544c46ull /* bytes and meaning of all below */
+#define TT_FLIGHT_MAGIC 0x3554484749544c46ull /* bytes and meaning of all below */
 #define TT_FLIGHT_OPS	4096u		      /* operations kept */
 #define TT_FLIGHT_PLANS (128u * 1024)	      /* bytes for plans */
 #define TT_FLIGHT_OPS_FIRST                                                                        \
@@ -28,6 +28,8 @@
 #define TT_FLIGHT_PLACES      64u		    /* a plan's record begins at a multiple of it */
 #define TT_FLIGHT_PATH	      384
 #define TT_FLIGHT_STREAMS     256u /* calls on streams kept */
+#define TT_FLIGHT_CALLERS     256u /* operations of which it is kept where they were called … */
+#define TT_FLIGHT_CALLER      248u /* … and bytes of that, with a 0 at the end */
 
 enum tt_flight_kind { TT_FLIGHT_COLLECTIVE, TT_FLIGHT_SEND, TT_FLIGHT_RECV };
 
@@ -78,6 +80,12 @@ struct tt_flight_stream {
 };
 static_assert(sizeof(struct tt_flight_stream) == 64, "one line for a call");
 
+/* Where in the program an operation was called, if the program says it. */
+struct tt_flight_caller {
+	_Atomic uint64_t number; /* the operation's; as there */
+	_Atomic uint64_t text[TT_FLIGHT_CALLER / 8];
+};
+
 /* What an operation moves from and to a peer. */
 struct tt_flight_peer {
 	uint64_t rank, sent, received;
@@ -117,6 +125,8 @@ struct tt_flight {
 	 * their count. Nothing there says when one has ended, but what has been seen since: all
 	 * up to a number have, or so many waits, of which each has some. */
 	_Alignas(4096) struct tt_flight_stream streams[TT_FLIGHT_STREAMS];
+	/* Likewise of what programs say of their operations. */
+	_Alignas(4096) struct tt_flight_caller callers[TT_FLIGHT_CALLERS];
 	_Atomic uint64_t streams_ended, streams_waits;
 };
 
@@ -149,6 +159,9 @@ static inline bool tt_flight_read_op(const struct tt_flight *flight, uint64_t nu
 /* The same of a call on a stream. */
 bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number,
 			   struct tt_flight_stream *out);
+/* Where operation `number` was called; false: nobody has said it, or it is gone. */
+bool tt_flight_read_caller(const struct tt_flight *flight, uint64_t number,
+			   struct tt_flight_caller *out);
 /* A copy of the record at `place`, its peers alone; false: it was written over. */
 bool tt_flight_read_plan(const struct tt_flight *flight, uint64_t place,
 			 struct tt_flight_plan *out);

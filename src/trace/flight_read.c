@@ -75,3 +75,21 @@ bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number,
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&line->number, memory_order_relaxed) == number;
 }
+
+bool tt_flight_read_caller(const struct tt_flight *flight, uint64_t number,
+			   struct tt_flight_caller *out)
+{
+	const struct tt_flight_caller *line = &flight->callers[number % TT_FLIGHT_CALLERS];
+
+	/* acquire: pairs with the release in tt_recorder_caller() */
+	if (number == 0 || atomic_load_explicit(&line->number, memory_order_acquire) != number)
+		return false;
+	atomic_init(&out->number, number);
+	for (size_t i = 0; i < TT_FLIGHT_CALLER / 8; i++)
+		atomic_init(&out->text[i],
+			    atomic_load_explicit(&line->text[i], memory_order_relaxed));
+	/* acquire: pairs with the release fence in tt_recorder_caller(), should it have begun to
+	 * write again */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&line->number, memory_order_relaxed) == number;
+}

@@ -92,6 +92,19 @@ static void write_streams(struct out *out, const struct tt_flight *flight)
 	}
 }
 
+static void write_callers(struct out *out, const struct tt_flight *flight)
+{
+	for (uint32_t i = 0; i < TT_FLIGHT_CALLERS; i++) {
+		const uint64_t number =
+			atomic_load_explicit(&flight->callers[i].number, memory_order_relaxed);
+		struct tt_flight_caller line;
+
+		if (number % TT_FLIGHT_CALLERS == i && tt_flight_read_caller(flight, number, &line))
+			put(out, TT_FLIGHT_REPORT_AT + offsetof(struct tt_flight, callers[i]),
+			    &line, sizeof(line));
+	}
+}
+
 /* Word by word; whoever reads a record in the copy finds by `plans_end`, which is read behind them,
  * whether it was written over meanwhile. */
 static void write_plans(struct out *out, const struct tt_flight *flight)
@@ -170,6 +183,7 @@ static void write_all(struct out *out, const struct tt_flight *flight, const cha
 		out->error = errno;
 	write_ops(out, flight);
 	write_streams(out, flight);
+	write_callers(out, flight);
 	write_plans(out, flight);
 	write_rest(out, flight);
 	write_head(out, flight, why);

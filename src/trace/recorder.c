@@ -286,6 +286,26 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 	plan->record = place;
 }
 
+/* ---- what the program says of a call */
+
+void tt_recorder_caller(struct tutti_comm *comm, uint64_t number, const char *caller)
+{
+	struct tt_flight_caller *line =
+		&comm->recorder->flight->callers[number % TT_FLIGHT_CALLERS];
+	uint64_t words[TT_FLIGHT_CALLER / 8] = { 0 };
+
+	if (comm->recording.capacity)
+		tt_recorder_extend(comm);
+	memcpy(words, caller, strnlen(caller, sizeof(words) - 1));
+	atomic_store_explicit(&line->number, 0, memory_order_relaxed);
+	/* release: pairs with the acquire fence in tt_flight_read_caller() */
+	atomic_thread_fence(memory_order_release);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		atomic_store_explicit(&line->text[i], words[i], memory_order_relaxed);
+	/* release: pairs with the acquire in tt_flight_read_caller() */
+	atomic_store_explicit(&line->number, number, memory_order_release);
+}
+
 /* ---- calls on streams */
 
 uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,

@@ -59,6 +59,9 @@ void tt_recorder_unlist(struct tt_recorder *recorder);
 /* More than the first operations, or plans, are to be noted. */
 void tt_recorder_extend(struct tutti_comm *comm);
 
+/* The program says where it called the operation of this number. Lock held. */
+void tt_recorder_caller(struct tutti_comm *comm, uint64_t number, const char *caller);
+
 /* ---- calls on streams; the lock is held */
 
 /* Gives the call's number. */

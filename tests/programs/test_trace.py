@@ -608,8 +608,10 @@ class Trace(unittest.TestCase):
             _, err = job.communicate(timeout=60)
         self.assertEqual(job.returncode, 0, err)
         self.assertIn('3 of 3 ranks', out)
-        self.assertIn('unfinished: operation 21, barrier(), on ranks 0, 2', out)
+        self.assertIn('unfinished: operation 21, barrier(), on ranks 0, 2\n'
+                      '    ranks 0, 2 called it at train.py:57 in end\n', out)
         self.assertIn('silent: rank 1 never called operation 21', out)
+        self.assertIn('rank 1: its last is operation 20, all_reduce(float32 × 100, sum), called at train.py:42 in step, which it ended', out)
         self.assertNotIn('revoked', out)
 
     @unittest.skipUnless(STANDIN, 'no C++ compiler for the kernels')

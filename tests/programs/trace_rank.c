@@ -72,8 +72,16 @@ static tutti_result_t play(tutti_comm_t comm, const char *part, const char *file
 	float in[100] = { 1 }, out[100];
 	tutti_result_t result = TUTTI_OK;
 
-	for (int i = 0; i < CALLS && !result; i++)
-		result = tutti_all_reduce(comm, in, out, 100, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	for (int i = 0; i < CALLS && !result; i++) {
+		tutti_call_t call = TUTTI_CALL_INIT;
+
+		call.caller = "train.py:42 in step";
+		if (i == CALLS - 1 && strcmp(part, "stuck") == 0)
+			result = tutti_next_call(comm, &call);
+		if (!result)
+			result = tutti_all_reduce(comm, in, out, 100, TUTTI_FLOAT32, TUTTI_SUM,
+						  NULL);
+	}
 	if (result)
 		return result;
 	if (strcmp(part, "differs") == 0)
@@ -94,7 +102,10 @@ static tutti_result_t play(tutti_comm_t comm, const char *part, const char *file
 		result = wait_on_streams(comm, rank, file);
 	if (result)
 		return result;
-	return tutti_barrier(comm, NULL);
+	if (strcmp(part, "stuck") == 0)
+		result = tutti_next_call(
+			comm, &(tutti_call_t){ sizeof(tutti_call_t), 0, "train.py:57 in end" });
+	return result ? result : tutti_barrier(comm, NULL);
 }
 
 int main(int argc, char **argv)

@@ -268,6 +268,41 @@ static void an_operation_that_is_being_written_is_left_out(void **state)
 	free(flight);
 }
 
+static void add_caller(struct tt_flight *flight, uint64_t number, const char *text)
+{
+	struct tt_flight_caller *line = &flight->callers[number % TT_FLIGHT_CALLERS];
+
+	memset((void *)line->text, 'x', sizeof(line->text));
+	memcpy((void *)line->text, text, strlen(text) + 1);
+	line->number = number;
+}
+
+/* One line was written over by a later operation's, one has no end. */
+static void operations_say_where_they_were_called(void **state)
+{
+	struct tt_flight *flight = new_flight();
+
+	for (uint64_t number = 1; number <= 4; number++)
+		add_message(flight, number);
+	add_caller(flight, 1, "train.py:1");
+	add_caller(flight, 1 + TT_FLIGHT_CALLERS, "another");
+	add_caller(flight, 2, "train.py:2 in \"step\"");
+	add_caller(flight, 3, "x");
+	((char *)flight->callers[3].text)[1] = 'x';
+	assert_true(tt_flight_write(flight, "test"));
+	json_t *report = read_report();
+	const json_t *ops = json_object_get(report, "operations");
+
+	assert_null(json_object_get(json_array_get(ops, 0), "caller"));
+	assert_string_equal(json_string_value(json_object_get(json_array_get(ops, 1), "caller")),
+			    "train.py:2 in \"step\"");
+	assert_int_equal(json_string_length(json_object_get(json_array_get(ops, 2), "caller")),
+			 TT_FLIGHT_CALLER);
+	assert_null(json_object_get(json_array_get(ops, 3), "caller"));
+	json_decref(report);
+	free(flight);
+}
+
 static void add_on_stream(struct tt_flight *flight, uint64_t number, uint64_t waits, bool captured)
 {
 	struct tt_flight_stream *line = &flight->streams[number % TT_FLIGHT_STREAMS];
@@ -644,6 +679,7 @@ int main(void)
 		TEST(headers_that_were_written_over_are_not_shown),
 		TEST(a_record_that_is_being_written_over_does_not_count),
 		TEST(an_operation_that_is_being_written_is_left_out),
+		TEST(operations_say_where_they_were_called),
 		TEST(calls_on_streams_say_whether_they_have_ended),
 		TEST(garbage_in_the_mapping_does_no_harm),
 		TEST(text_that_is_none_is_made_printable),

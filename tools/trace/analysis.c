@@ -70,13 +70,43 @@ static void print_silent_rank(FILE *out, const struct flight *flight)
 		fprintf(out, "    rank %d has called no collective\n", flight->rank);
 		return;
 	}
-	fprintf(out, "    rank %d: its last is operation %lld, %s, ", flight->rank,
+	fprintf(out, "    rank %d: its last is operation %lld, %s", flight->rank,
 		(long long)last->sequence, op_call(last));
+	op_print_caller(out, last);
+	fprintf(out, ", ");
 	if (last->done == NEVER)
 		fprintf(out, "which it is still in\n");
 	else
 		fprintf(out, "which it ended %s before its report was written\n",
 			duration((double)(flight->realtime - last->done), text));
+}
+
+/* Where the ranks that wait in it called it, if their programs say so: each place once. */
+static void print_callers(FILE *out, const struct group *group, int64_t sequence)
+{
+	bool *told = new_marks(group->size);
+
+	for (size_t i = 0; i < group->n; i++) {
+		const struct op *op = flight_collective(&group->at[i], sequence);
+		bool *same = new_marks(group->size);
+
+		for (size_t k = i; op && op_unfinished(op) && op->caller && k < group->n; k++) {
+			const struct op *other = flight_collective(&group->at[k], sequence);
+
+			same[group->at[k].rank] = !told[group->at[k].rank] && other &&
+						  op_unfinished(other) && other->caller &&
+						  strcmp(other->caller, op->caller) == 0;
+		}
+		if (count_marks(same, group->size) > 0) {
+			fprintf(out, "    ");
+			print_ranks(out, same, group->size);
+			fprintf(out, " called it at %s\n", op->caller);
+		}
+		for (int rank = 0; rank < group->size; rank++)
+			told[rank] |= same[rank];
+		free(same);
+	}
+	free(told);
 }
 
 static void print_unfinished(FILE *out, const struct group *group, const struct op *op)
@@ -99,6 +129,7 @@ static void print_unfinished(FILE *out, const struct group *group, const struct 
 		print_ranks(out, done, group->size);
 	}
 	fprintf(out, "\n");
+	print_callers(out, group, op->sequence);
 	if (count_marks(silent, group->size) > 0) {
 		fprintf(out, "  silent: ");
 		print_ranks(out, silent, group->size);
@@ -164,12 +195,15 @@ static void print_message(FILE *out, const struct group *group, const struct fli
 	const struct flight *peer = flight_of(group, op->peer);
 
 	if (op->peer < 0) {
-		fprintf(out, "  unfinished: rank %d: %s; no rank has sent what it waits for\n",
-			flight->rank, op_call(op));
+		fprintf(out, "  unfinished: rank %d: %s", flight->rank, op_call(op));
+		op_print_caller(out, op);
+		fprintf(out, "; no rank has sent what it waits for\n");
 		return;
 	}
-	fprintf(out, "  unfinished: rank %d: %s, message %lld; ", flight->rank, op_call(op),
+	fprintf(out, "  unfinished: rank %d: %s, message %lld", flight->rank, op_call(op),
 		(long long)op->sequence);
+	op_print_caller(out, op);
+	fprintf(out, "; ");
 	if (!peer)
 		fprintf(out, "of rank %d there is no report\n", op->peer);
 	else if (has_counterpart(peer, flight->rank, op))

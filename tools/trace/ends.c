@@ -28,14 +28,16 @@ static void print_last(FILE *out, const struct flight *flight)
 {
 	const struct op *last = flight_collective(flight, flight->last);
 
-	if (!last)
+	if (!last) {
 		fprintf(out, "; it had called no collective\n");
-	else
-		fprintf(out, "; its last is operation %lld, %s, which %s\n",
-			(long long)last->sequence, op_call(last),
-			last->done == NEVER ? "it was in"
-			: last->result	    ? "failed"
-					    : "it had ended");
+		return;
+	}
+	fprintf(out, "; its last is operation %lld, %s", (long long)last->sequence, op_call(last));
+	op_print_caller(out, last);
+	fprintf(out, ", which %s\n",
+		last->done == NEVER ? "it was in"
+		: last->result	    ? "failed"
+				    : "it had ended");
 }
 
 bool analysis_told_before(const struct flights *flights)

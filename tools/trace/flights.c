@@ -202,6 +202,7 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 		return false;
 	op->kind = kind_named(kind);
 	op->number = number;
+	op->caller = json_string_value(json_object_get(object, "caller")); /* NULL: none */
 	op->sequence = sequence;
 	if (!read_time(object, "posted", &op->posted) || !read_time(object, "first", &op->first) ||
 	    !read_time(object, "done", &op->done))
@@ -293,6 +294,12 @@ const char *op_call(const struct op *op)
 	if (op->kind != COLLECTIVE)
 		return op->call;
 	return op->header ? op->header->call : "a collective whose header is no longer known";
+}
+
+void op_print_caller(FILE *out, const struct op *op)
+{
+	if (op->caller)
+		fprintf(out, ", called at %s", op->caller);
 }
 
 const struct op *flight_collective(const struct flight *flight, int64_t sequence)

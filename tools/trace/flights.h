@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <jansson.h>
 
@@ -31,6 +32,7 @@ struct op {
 	char call[64];		     /* of a message */
 	int64_t posted, first, done; /* nanoseconds of CLOCK_REALTIME; NEVER */
 	int result;
+	const char *caller; /* where its program called it; NULL: it does not say */
 };
 
 enum end { ENDED, NOT_SEEN, UNKNOWABLE }; /* the last: it is in a graph */
@@ -100,6 +102,8 @@ void flights_finish(struct flights *flights);
 
 /* "all_reduce(float32 × 4096, sum)", "send 4 to rank 1 (float32 × 10)" */
 const char *op_call(const struct op *op);
+/* ", called at train.py:42"; nothing where that is unknown. */
+void op_print_caller(FILE *out, const struct op *op);
 /* Its end did not come, or was an error. */
 static inline bool op_unfinished(const struct op *op)
 {

@@ -141,7 +141,11 @@ static json_t *operation_of(const struct report *r, const struct tt_flight_op *o
 				   "kind", kinds[kind], "sequence", number(op->seq), "posted",
 				   time_of(r, op->posted), "first", time_of(r, op->first), "done",
 				   time_of(r, op->done), "result", (int)op->result);
+	struct tt_flight_caller caller;
 
+	if (tt_flight_read_caller(r->flight, op->number, &caller))
+		json_object_set_new(object, "caller",
+				    text_of((const char *)caller.text, sizeof(caller.text)));
 	if (kind == TT_FLIGHT_COLLECTIVE) {
 		json_object_set_new(object, "header", number(op->what));
 		return object;

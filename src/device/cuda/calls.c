@@ -12,6 +12,7 @@
 static tutti_result_t submit(struct tutti_comm *comm, struct tt_call call,
 			     struct CUstream_st *stream)
 {
+	struct tt_next_call *said = NULL;
 	tutti_result_t result;
 
 	call.on_gpu = true;
@@ -22,8 +23,10 @@ static tutti_result_t submit(struct tutti_comm *comm, struct tt_call call,
 		return result;
 	pthread_mutex_lock(&comm->lock);
 	if (comm->next_calls)
-		call.timeout_ns = tt_next_call_take(comm);
+		said = tt_next_call_take(comm);
+	call.timeout_ns = said ? said->timeout_ns : 0;
 	result = tt_cuda_start(comm, (const struct tt_call *const[]){ &call }, 1);
+	tt_next_call_free(said);
 	pthread_mutex_unlock(&comm->lock);
 	return result;
 }
