@@ -82,15 +82,16 @@ static tutti_result_t accept(struct tt_cursor *cursor, struct tt_connection *con
 	if (result)
 		return result;
 	op->length = theirs->count * op->element;
-	if (op->message) {
-		op->message->peer = theirs->rank;
-		op->message->count = theirs->count;
-	}
 	if (!cursor->connection) {
 		cursor->connection = connection;
 		tt_cursor_queue(cursor);
 	}
-	tt_recorder_message(op, theirs);
+	if (op->message) {
+		op->message->peer = theirs->rank;
+		op->message->count = theirs->count;
+	}
+	if (op->message || op->from_any)
+		tt_recorder_message(op, theirs);
 	cursor->header_at = sizeof(*theirs);
 	return TUTTI_OK;
 }
