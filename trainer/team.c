@@ -12,8 +12,6 @@
 
 #include "bits.h"
 
-#define DEADLINE_S 300.0 /* of an operation, where nobody says another (tutti_config_t) */
-
 double now_s(void)
 {
 	struct timespec now;
@@ -240,16 +238,10 @@ tutti_result_t team_ended(struct team *team, tutti_result_t result, const char *
 	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
 }
 
-double team_deadline(void)
-{
-	const char *said = getenv("TUTTI_TIMEOUT");
-
-	return said && atof(said) > 0 ? atof(said) : DEADLINE_S;
-}
-
 void team_be_patient(struct team *team, int times)
 {
-	const tutti_call_t call = { sizeof(call), fmin(times * team_deadline(), 1e9) };
+	const tutti_call_t call = { sizeof(call),
+				    fmin(times * tutti_comm_timeout(team->comm), 1e9) };
 
 	tutti_next_call(team->comm, &call);
 }

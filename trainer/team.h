@@ -73,9 +73,6 @@ tutti_result_t team_start_receive(struct team *team, tutti_dtype_t dtype, void *
 /* A request ended with `result` elsewhere than in team_wait(). `what` is for an error message. */
 tutti_result_t team_ended(struct team *team, tutti_result_t result, const char *what,
 			  struct why *why);
-/* Seconds that a call may take before another rank is taken for lost; where hosts are told alike, those of
- * others as well. */
-double team_deadline(void);
 /* The next call may take so many times as long as others before it is taken for lost. */
 void team_be_patient(struct team *team, int times);
 

@@ -315,6 +315,9 @@ TUTTI_API int tutti_comm_rank(tutti_comm_t comm);
 /** The number of ranks of `comm`; -1 for NULL. */
 TUTTI_API int tutti_comm_size(tutti_comm_t comm);
 
+/** The deadline of operations that have none of their own, seconds; -1 for NULL. */
+TUTTI_API double tutti_comm_timeout(tutti_comm_t comm);
+
 /** The rank within this host, 0 … (ranks on the host)-1, and how many there are; -1 for NULL. */
 TUTTI_API int tutti_comm_local_rank(tutti_comm_t comm);
 /** The number of ranks on this host; -1 for NULL. */

@@ -94,6 +94,11 @@ TUTTI_API int tutti_comm_size(tutti_comm_t comm)
 	return comm ? comm->size : -1;
 }
 
+TUTTI_API double tutti_comm_timeout(tutti_comm_t comm)
+{
+	return comm ? (double)comm->settings.timeout_ns / 1e9 : -1;
+}
+
 TUTTI_API int tutti_comm_local_rank(tutti_comm_t comm)
 {
 	return comm ? comm->topology.local_rank : -1;

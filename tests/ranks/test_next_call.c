@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -61,6 +62,9 @@ static int play_rank(tutti_comm_t comm, void *argument)
 
 		SUCCEEDS(tutti_broadcast(comm, &value, &value, 1, TUTTI_FLOAT32, 0, NULL));
 	}
+	CLAIM(tutti_comm_timeout(comm) == atof(getenv("TUTTI_TIMEOUT")) &&
+		      tutti_comm_timeout(NULL) == -1,
+	      "the communicator's own deadline is %g s", tutti_comm_timeout(comm));
 	meet_at(&play->stage->joined, RANKS);
 	while (is_absent(play, comm) && atomic_load(&play->stage->told) < present(play))
 		sched_yield();

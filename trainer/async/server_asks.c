@@ -52,7 +52,7 @@ static enum answered find_task(struct server *s, struct peer *p)
 /* It would take the server for lost, while others have all tasks and are slow or stopped. */
 static bool waits_long(const struct peer *p)
 {
-	return now_s() - p->parked_s > PARKED_PART * team_deadline();
+	return now_s() - p->parked_s > PARKED_PART * tutti_comm_timeout(p->team.comm);
 }
 
 tutti_result_t server_give_tasks(struct server *s, struct why *why)

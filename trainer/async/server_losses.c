@@ -110,8 +110,9 @@ tutti_result_t server_admit(struct server *s, int origin, struct why *why)
 {
 	tutti_comm_t grown;
 	struct why cause = { "" };
-	tutti_result_t result =
-		team_admit(s->training->team, fmin(JOINED_S, team_deadline() / 2), &grown, &cause);
+	tutti_result_t result = team_admit(
+		s->training->team, fmin(JOINED_S, tutti_comm_timeout(s->training->team->comm) / 2),
+		&grown, &cause);
 
 	if (result == TUTTI_ERR_PEER_LOST && team_check(s->training->team, why) != TUTTI_OK)
 		return result;
