@@ -737,6 +737,20 @@ TUTTI_API tutti_result_t tutti_notify(tutti_request_t request, tutti_notify_fn_t
  */
 TUTTI_API tutti_result_t tutti_notify_fd(tutti_request_t request, int fd);
 
+/** Is asked by threads that wait: should the wait end? */
+typedef int (*tutti_interrupt_fn_t)(void);
+
+/**
+ * Have `function` asked by every thread that waits inside a blocking call, tutti_wait(),
+ * tutti_wait_all() or tutti_wait_any(), about every 0.1 s while nothing moves. For interpreters,
+ * which handle signals only between the steps of a program: a call that waits for ranks that do
+ * not come could else not be ended from the keyboard. If it returns another number than 0, the
+ * communicator that the thread waits for is revoked, as by tutti_comm_abort(), so that the other
+ * ranks do not wait. No lock is held meanwhile; `function` must not call tutti. One for the
+ * process; NULL: none. Functions that make communicators, and those of stores, do not ask.
+ */
+TUTTI_API void tutti_interrupt_set(tutti_interrupt_fn_t function);
+
 /* ---------------------------------------------------------------- memory */
 
 /**

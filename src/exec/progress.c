@@ -13,6 +13,7 @@
 
 #include "control_area.h"
 #include "deadline.h"
+#include "interrupt.h"
 #include "log.h"
 #include "notes.h"
 #include "notices.h"
@@ -212,6 +213,7 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 	if (now >= comm->next_check)
 		check_health(comm, now);
 	if (now - waiter->since > YIELD_NS + comm->progress->yield_more) {
+		tt_interrupt_ask(comm, waiter, now);
 		sleep_unless(comm, pending);
 		learn_from_sleep(comm, tt_now() - now);
 		return;

@@ -17,6 +17,7 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending);
  * 0. Lock likewise. */
 struct tt_waiter {
 	uint64_t since; /* 0: something has just moved */
+	uint64_t asked; /* tt_interrupt_ask(), at last */
 };
 void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending);
 /* A call that failed for another reason than its arguments was not made: nobody must wait for

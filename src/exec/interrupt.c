@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the function by which a program ends waits, and when it is asked. */
+#include "interrupt.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "tutti/tutti.h"
+
+#define ASK_NS 50000000 /* without a move, and between two times */
+
+static _Atomic(tutti_interrupt_fn_t) function;
+
+TUTTI_API void tutti_interrupt_set(tutti_interrupt_fn_t asked)
+{
+	atomic_store(&function, asked);
+}
+
+static void revoke(struct tutti_comm *comm)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_ABORTED, .rank = comm->rank };
+
+	snprintf(fault.text, sizeof(fault.text),
+		 "rank %d aborted the communicator: interrupted by a signal", comm->rank);
+	tt_comm_revoke(comm, &fault);
+}
+
+void tt_interrupt_ask(struct tutti_comm *comm, struct tt_waiter *waiter, uint64_t now)
+{
+	const tutti_interrupt_fn_t asked = atomic_load_explicit(&function, memory_order_relaxed);
+
+	if (!asked || now - waiter->since < ASK_NS || now - waiter->asked < ASK_NS)
+		return;
+	waiter->asked = now;
+	pthread_mutex_unlock(&comm->lock);
+	const int wanted = asked();
+
+	pthread_mutex_lock(&comm->lock);
+	if (wanted && !comm->fault.result)
+		revoke(comm);
+}
