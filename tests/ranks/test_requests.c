@@ -309,6 +309,38 @@ static int notified(tutti_comm_t comm, void *argument)
 	return notices_come(comm);
 }
 
+/* ---- a program that wants its waits to end */
+
+static atomic_int asked;
+
+static int end_the_third_time(void)
+{
+	return atomic_fetch_add(&asked, 1) == 2;
+}
+
+/* Rank 0 alone has a function; it waits for what nobody sends, the others for rank 0. */
+static int interrupted(tutti_comm_t comm, void *argument)
+{
+	const bool first = tutti_comm_rank(comm) == 0;
+	int32_t value = 0;
+	tutti_result_t result;
+
+	atomic_store(&asked, 0);
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	if (first)
+		tutti_interrupt_set(end_the_third_time);
+	result = first ? tutti_recv(comm, &value, 1, TUTTI_INT32, 1, NULL)
+		       : tutti_barrier(comm, NULL);
+	tutti_interrupt_set(NULL);
+	CLAIM(result == TUTTI_ERR_ABORTED, "%d: %s", result, tutti_last_error(comm));
+	CLAIM(strstr(tutti_last_error(comm), "rank 0 aborted the communicator: interrupted"), "%s",
+	      tutti_last_error(comm));
+	/* it is asked again where ranks take their time to agree on a fault */
+	CLAIM(first ? atomic_load(&asked) >= 3 : atomic_load(&asked) == 0, "asked %d times",
+	      atomic_load(&asked));
+	return 0;
+}
+
 /* ---- groups */
 
 /* To and from everybody, oneself included, in an order of each rank's own, around collectives. */
@@ -519,7 +551,7 @@ static void holds(rank_body *body)
 {
 	atomic_int *count = shared_memory(sizeof(*count));
 	const bool alone = body != kinds_at_once && body != fused && body != with_signals &&
-			   body != any_of_several_communicators;
+			   body != interrupted && body != any_of_several_communicators;
 
 	for (int ranks = alone ? 1 : 2; ranks <= MAX_RANKS; ranks++) {
 		const struct job job = { .ranks = ranks, .body = body, .argument = count };
@@ -542,6 +574,7 @@ TEST(a_root_ahead_of_its_readers_overwrites_nothing, root_ahead)
 TEST(requests_end_while_the_caller_computes, without_calls)
 TEST(the_thread_that_works_on_requests_takes_no_signals, with_signals)
 TEST(who_asked_is_told_of_the_end_of_requests, notified)
+TEST(a_wait_ends_when_the_program_wants_it, interrupted)
 TEST(groups_mix_collectives_and_messages_in_any_order, mixtures)
 TEST(small_sums_of_a_group_travel_as_one, fused)
 TEST(empty_groups_end_at_once, empty_groups)
@@ -558,6 +591,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(requests_end_while_the_caller_computes),
 		cmocka_unit_test(the_thread_that_works_on_requests_takes_no_signals),
 		cmocka_unit_test(who_asked_is_told_of_the_end_of_requests),
+		cmocka_unit_test(a_wait_ends_when_the_program_wants_it),
 		cmocka_unit_test(groups_mix_collectives_and_messages_in_any_order),
 		cmocka_unit_test(small_sums_of_a_group_travel_as_one),
 		cmocka_unit_test(empty_groups_end_at_once),
