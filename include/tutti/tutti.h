@@ -746,8 +746,9 @@ typedef int (*tutti_interrupt_fn_t)(void);
  * which handle signals only between the steps of a program: a call that waits for ranks that do
  * not come could else not be ended from the keyboard. If it returns another number than 0, the
  * communicator that the thread waits for is revoked, as by tutti_comm_abort(), so that the other
- * ranks do not wait. No lock is held meanwhile; `function` must not call tutti. One for the
- * process; NULL: none. Functions that make communicators, and those of stores, do not ask.
+ * ranks do not wait; it is not asked again then. No lock is held meanwhile; `function` must not
+ * call tutti. One for the process; NULL: none. Functions that make communicators, and those of
+ * stores, do not ask.
  */
 TUTTI_API void tutti_interrupt_set(tutti_interrupt_fn_t function);
 

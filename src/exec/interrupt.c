@@ -29,7 +29,8 @@ void tt_interrupt_ask(struct tutti_comm *comm, struct tt_waiter *waiter, uint64_
 {
 	const tutti_interrupt_fn_t asked = atomic_load_explicit(&function, memory_order_relaxed);
 
-	if (!asked || now - waiter->since < ASK_NS || now - waiter->asked < ASK_NS)
+	if (!asked || comm->fault.result || now - waiter->since < ASK_NS ||
+	    now - waiter->asked < ASK_NS)
 		return;
 	waiter->asked = now;
 	pthread_mutex_unlock(&comm->lock);
