@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "arrays.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "errors.h"
+
+static PyObject *adopt_function, *like_function; /* of tutti/_arrays.py */
+static PyObject *numpy_array, *numpy_empty_like; /* NULL before an array of NumPy was seen */
+
+/* ---------------------------------------------------------------- element types */
+
+struct element {
+	tutti_dtype_t dtype;
+	size_t per;
+	enum tp_kind kind;
+};
+
+static bool integer_of(size_t size, bool is_signed, struct element *out)
+{
+	switch (size) {
+	case 1: out->dtype = is_signed ? TUTTI_INT8 : TUTTI_UINT8; return true;
+	case 2: out->dtype = is_signed ? TUTTI_INT16 : TUTTI_UINT16; return true;
+	case 4: out->dtype = is_signed ? TUTTI_INT32 : TUTTI_UINT32; return true;
+	case 8: out->dtype = is_signed ? TUTTI_INT64 : TUTTI_UINT64; return true;
+	default: return false;
+	}
+}
+
+static bool float_of(size_t size, struct element *out)
+{
+	switch (size) {
+	case 2: out->dtype = TUTTI_FLOAT16; return true;
+	case 4: out->dtype = TUTTI_FLOAT32; return true;
+	case 8: out->dtype = TUTTI_FLOAT64; return true;
+	default: return false;
+	}
+}
+
+static bool opaque_of(const char *format, size_t size, struct element *out)
+{
+	if (strpbrk(format, "O&PX"))
+		return false;
+	*out = (struct element){ TUTTI_UINT8, size, TP_OPAQUE };
+	return true;
+}
+
+/* the format of the module struct, as PEP 3118 extends it */
+static bool element_of_format(const char *format, size_t size, struct element *out)
+{
+	const char *code = format;
+
+	*out = (struct element){ TUTTI_UINT8, 1, TP_NUMBER };
+	if (*code == '@' || *code == '=' || (*code == '<' && code[1] != 0))
+		code++;
+	if (*code == '>' || *code == '!')
+		return false;
+	if (code[0] == 'Z' && code[1] != 0 && code[2] == 0) {
+		out->per = 2;
+		out->kind = TP_COMPLEX;
+		return code[1] == 'f' || code[1] == 'd' ? float_of(size / 2, out)
+							: opaque_of(format, size, out);
+	}
+	if (code[0] == 0 || code[1] != 0)
+		return opaque_of(format, size, out);
+	if (strchr("bhilqn", *code))
+		return integer_of(size, true, out);
+	if (strchr("BHILQN", *code))
+		return integer_of(size, false, out);
+	if (strchr("efd", *code))
+		return float_of(size, out);
+	if (*code == '?' && size == 1) {
+		out->kind = TP_BOOL;
+		return true;
+	}
+	return opaque_of(format, size, out);
+}
+
+static bool element_of_dlpack(const struct tp_dl_tensor *tensor, struct element *out)
+{
+	const size_t size = tensor->bits / 8;
+
+	*out = (struct element){ TUTTI_UINT8, 1, TP_NUMBER };
+	if (tensor->bits % 8 != 0 || size == 0 || tensor->lanes != 1)
+		return false;
+	switch (tensor->code) {
+	case TP_DL_INT: return integer_of(size, true, out);
+	case TP_DL_UINT: return integer_of(size, false, out);
+	case TP_DL_FLOAT: return float_of(size, out);
+	case TP_DL_BFLOAT: out->dtype = TUTTI_BFLOAT16; return size == 2;
+	case TP_DL_COMPLEX:
+		out->per = 2;
+		out->kind = TP_COMPLEX;
+		return size >= 8 && float_of(size / 2, out);
+	case TP_DL_BOOL: out->kind = TP_BOOL; return size == 1;
+	case TP_DL_FLOAT8_E4M3FN: out->dtype = TUTTI_FLOAT8_E4M3; return size == 1;
+	case TP_DL_FLOAT8_E5M2: out->dtype = TUTTI_FLOAT8_E5M2; return size == 1;
+	default: return false;
+	}
+}
+
+const char *tp_view_type(const struct tp_view *view)
+{
+	switch (view->kind) {
+	case TP_BOOL: return "bool";
+	case TP_COMPLEX: return view->dtype == TUTTI_FLOAT32 ? "complex64" : "complex128";
+	case TP_OPAQUE: return "bytes of a type that tutti does not know";
+	default: return tutti_dtype_name(view->dtype);
+	}
+}
+
+bool tp_dtype_of_name(const char *function, PyObject *name, tutti_dtype_t *out)
+{
+	for (int i = 0; PyUnicode_Check(name) && i < TUTTI_DTYPE_COUNT; i++) {
+		if (PyUnicode_CompareWithASCIIString(name, tutti_dtype_name((tutti_dtype_t)i)) ==
+		    0) {
+			*out = (tutti_dtype_t)i;
+			return true;
+		}
+	}
+	tp_invalid("%s(): dtype is %R, expected a name such as 'float32'", function, name);
+	return false;
+}
+
+/* ---------------------------------------------------------------- views */
+
+static bool refuse_type(const struct tp_wanted *wanted, const char *found)
+{
+	tp_invalid("%s(): the elements of %s have the format '%s', expected numbers in this "
+		   "machine's byte order, such as float32; convert by astype(), objects go by the "
+		   "methods ..._object()",
+		   wanted->function, wanted->name, found);
+	return false;
+}
+
+static void set_element(struct tp_view *view, const struct element *element)
+{
+	view->dtype = element->dtype;
+	view->per = element->per;
+	view->kind = element->kind;
+}
+
+static bool take_buffer(struct tp_view *view, PyObject *array, int flags,
+			const struct tp_wanted *wanted)
+{
+	struct element element;
+	Py_buffer *buffer = &view->buffer;
+
+	if (PyObject_GetBuffer(array, buffer, flags) < 0)
+		return false;
+	view->has_buffer = true;
+	if (!element_of_format(buffer->format ? buffer->format : "B", (size_t)buffer->itemsize,
+			       &element)) {
+		refuse_type(wanted, buffer->format);
+		tp_view_release(view);
+		return false;
+	}
+	set_element(view, &element);
+	view->data = buffer->buf;
+	view->count = buffer->itemsize ? (size_t)(buffer->len / buffer->itemsize) : 0;
+	view->shape = buffer->shape;
+	view->ndim = buffer->ndim;
+	view->readonly = buffer->readonly;
+	return true;
+}
+
+/* Why did an exporter of buffers refuse? The array is looked at without conditions to tell. */
+static void explain_refusal(PyObject *array, const struct tp_wanted *wanted)
+{
+	Py_buffer buffer;
+
+	if (PyErr_ExceptionMatches(PyExc_MemoryError) || tp_invalid_occurred())
+		return;
+	PyErr_Clear();
+	if (PyObject_GetBuffer(array, &buffer, PyBUF_FULL_RO) < 0)
+		return; /* its own words */
+	if (wanted->writable && buffer.readonly)
+		tp_invalid("%s(): %s is read-only, and would be written; pass a copy of it",
+			   wanted->function, wanted->name);
+	else
+		tp_invalid("%s(): the elements of %s do not follow each other in memory, expected "
+			   "a C-contiguous array; pass numpy.ascontiguousarray(%s)",
+			   wanted->function, wanted->name, wanted->name);
+	PyBuffer_Release(&buffer);
+}
+
+static bool is_contiguous(const struct tp_dl_tensor *tensor)
+{
+	int64_t expected = 1;
+
+	if (!tensor->strides)
+		return true;
+	for (int i = 0; i < tensor->ndim; i++) {
+		if (tensor->shape[i] == 0)
+			return true;
+	}
+	for (int i = tensor->ndim - 1; i >= 0; i--) {
+		if (tensor->shape[i] != 1 && tensor->strides[i] != expected)
+			return false;
+		expected *= tensor->shape[i];
+	}
+	return true;
+}
+
+static bool fill_from_dlpack(struct tp_view *view, const struct tp_dl_tensor *tensor, bool readonly,
+			     const struct tp_wanted *wanted)
+{
+	struct element element;
+
+	static_assert(sizeof(int64_t) == sizeof(Py_ssize_t),
+		      "shapes of DLPack are used as they are");
+	if (tensor->device_type == TP_DL_CUDA || tensor->device_type == TP_DL_CUDA_MANAGED)
+		view->device = tensor->device_id;
+	else if (tensor->device_type != TP_DL_CPU && tensor->device_type != TP_DL_CUDA_HOST)
+		return tp_invalid("%s(): %s is on a device of DLPack's type %d, expected memory of "
+				  "the host or of a CUDA GPU; copy it there",
+				  wanted->function, wanted->name, (int)tensor->device_type);
+	if (wanted->writable && readonly)
+		return tp_invalid("%s(): %s is read-only, and would be written; pass a copy of it",
+				  wanted->function, wanted->name);
+	if (!is_contiguous(tensor))
+		return tp_invalid("%s(): the elements of %s do not follow each other in memory, "
+				  "expected a contiguous array; pass %s.contiguous()",
+				  wanted->function, wanted->name, wanted->name);
+	if (!element_of_dlpack(tensor, &element))
+		return tp_invalid("%s(): the elements of %s have DLPack's type %d of %d bits, "
+				  "which tutti does not know; convert it, to float32 for example",
+				  wanted->function, wanted->name, (int)tensor->code,
+				  (int)tensor->bits);
+	set_element(view, &element);
+	view->data = (char *)tensor->data + tensor->byte_offset;
+	view->shape = (const Py_ssize_t *)tensor->shape;
+	view->ndim = tensor->ndim;
+	view->readonly = readonly;
+	view->count = 1;
+	for (int i = 0; i < tensor->ndim; i++)
+		view->count *= (size_t)tensor->shape[i];
+	return true;
+}
+
+/* The array's library refused, with BufferError mostly; its words say why. false */
+static bool explain_export(const struct tp_wanted *wanted)
+{
+	PyObject *type, *value, *traceback;
+
+	if (!PyErr_ExceptionMatches(PyExc_Exception) || tp_invalid_occurred() ||
+	    PyErr_ExceptionMatches(PyExc_MemoryError))
+		return false;
+	PyErr_Fetch(&type, &value, &traceback);
+	tp_invalid("%s(): %s cannot be used, as its library says: %S", wanted->function,
+		   wanted->name, value ? value : type);
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(traceback);
+	return false;
+}
+
+static bool take_dlpack(struct tp_view *view, PyObject *array, const struct tp_wanted *wanted)
+{
+	const struct tp_dl_tensor *tensor;
+	bool readonly;
+
+	view->owner = tp_dlpack_ask(array, NULL, &tensor, &readonly);
+	if (!view->owner)
+		return explain_export(wanted);
+	if (fill_from_dlpack(view, tensor, readonly, wanted))
+		return true;
+	tp_view_release(view);
+	return false;
+}
+
+/* what _arrays.py makes of it: None, or an exporter of buffers and the name of the element type */
+static bool take_adopted(struct tp_view *view, PyObject *array, const struct tp_wanted *wanted)
+{
+	PyObject *pair = PyObject_CallFunction(adopt_function, "Os", array, wanted->name);
+	PyObject *bytes, *name;
+	bool taken;
+
+	if (!pair)
+		return false;
+	if (pair == Py_None) {
+		Py_DECREF(pair);
+		if (tp_dlpack_has(array)) /* JAX has buffers, but of some types */
+			return take_dlpack(view, array, wanted);
+		return tp_invalid("%s(): %s is %R of type %R, expected an array: one of NumPy, "
+				  "PyTorch, or another with the buffer protocol or DLPack; single "
+				  "numbers as numpy.array(value), other objects by the methods "
+				  "..._object()",
+				  wanted->function, wanted->name, array, Py_TYPE(array));
+	}
+	bytes = PyTuple_GetItem(pair, 0);
+	name = PyTuple_GetItem(pair, 1);
+	taken = take_buffer(view, bytes,
+			    PyBUF_C_CONTIGUOUS | PyBUF_FORMAT |
+				    (wanted->writable ? PyBUF_WRITABLE : 0),
+			    wanted) &&
+		tp_dtype_of_name(wanted->function, name, &view->dtype);
+	if (!taken && !view->has_buffer && PyErr_Occurred())
+		explain_refusal(bytes, wanted);
+	if (!taken)
+		tp_view_release(view);
+	Py_DECREF(pair); /* the buffer holds what it needs */
+	return taken;
+}
+
+bool tp_view_take(struct tp_view *view, PyObject *array, const struct tp_wanted *wanted)
+{
+	const int flags =
+		PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (wanted->writable ? PyBUF_WRITABLE : 0);
+
+	view->owner = NULL;
+	view->has_buffer = false;
+	view->device = -1;
+	if (PyObject_CheckBuffer(array)) {
+		if (take_buffer(view, array, flags, wanted))
+			return true;
+		explain_refusal(array, wanted);
+		if (tp_invalid_occurred() || PyErr_ExceptionMatches(PyExc_MemoryError))
+			return false;
+		PyErr_Clear(); /* NumPy has types that its buffers cannot tell of */
+		return take_adopted(view, array, wanted);
+	}
+	if (tp_dlpack_has(array))
+		return take_dlpack(view, array, wanted);
+	return take_adopted(view, array, wanted);
+}
+
+void tp_view_release(struct tp_view *view)
+{
+	if (view->has_buffer)
+		PyBuffer_Release(&view->buffer);
+	view->has_buffer = false;
+	Py_CLEAR(view->owner);
+}
+
+/* ---------------------------------------------------------------- new arrays */
+
+static PyObject *tuple_of_shape(const Py_ssize_t *shape, int ndim)
+{
+	PyObject *tuple = PyTuple_New(ndim);
+
+	for (int i = 0; tuple && i < ndim; i++) {
+		PyObject *length = PyLong_FromSsize_t(shape[i]);
+
+		if (!length || PyTuple_SetItem(tuple, i, length) < 0)
+			Py_CLEAR(tuple);
+	}
+	return tuple;
+}
+
+PyObject *tp_array_like(PyObject *like, const struct tp_view *view, const Py_ssize_t *shape,
+			int ndim, PyObject **finish)
+{
+	PyObject *lengths, *pair, *array = NULL;
+
+	*finish = NULL;
+	if (numpy_array && (PyObject *)Py_TYPE(like) == numpy_array && !shape)
+		return PyObject_CallFunctionObjArgs(numpy_empty_like, like, NULL);
+	lengths = shape ? tuple_of_shape(shape, ndim) : tuple_of_shape(view->shape, view->ndim);
+	if (!lengths)
+		return NULL;
+	pair = PyObject_CallFunctionObjArgs(like_function, like, lengths, NULL);
+	Py_DECREF(lengths);
+	if (!pair)
+		return NULL;
+	array = PyTuple_GetItem(pair, 0);
+	*finish = PyTuple_GetItem(pair, 1);
+	Py_XINCREF(array);
+	if (*finish == Py_None)
+		*finish = NULL;
+	Py_XINCREF(*finish);
+	Py_DECREF(pair);
+	return array;
+}
+
+bool tp_arrays_load(PyObject *module)
+{
+	PyObject *arrays = PyImport_ImportModule("tutti._arrays");
+
+	(void)module;
+	if (!arrays)
+		return false;
+	adopt_function = PyObject_GetAttrString(arrays, "adopt");
+	like_function = PyObject_GetAttrString(arrays, "like");
+	Py_DECREF(arrays);
+	return adopt_function && like_function;
+}
+
+PyObject *tp_arrays_fast(PyObject *module, PyObject *args)
+{
+	PyObject *type, *empty_like;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OO", &type, &empty_like))
+		return NULL;
+	Py_INCREF(type);
+	Py_INCREF(empty_like);
+	Py_XDECREF(numpy_array);
+	Py_XDECREF(numpy_empty_like);
+	numpy_array = type;
+	numpy_empty_like = empty_like;
+	Py_RETURN_NONE;
+}

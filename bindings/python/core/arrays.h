@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Arrays of any library as memory, a count and an element type: by the buffer protocol, by DLPack,
+ * or by what tutti/_arrays.py makes of them. And new arrays like given ones.
+ */
+#ifndef TP_ARRAYS_H
+#define TP_ARRAYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+#include "dlpack.h"
+#include "python.h"
+
+/* What the elements are, beyond the library's types. */
+enum tp_kind {
+	TP_NUMBER,  /* an element type of the library */
+	TP_BOOL,    /* uint8 of 0 and 1: reductions are logical */
+	TP_COMPLEX, /* two floats: sums and averages only */
+	TP_OPAQUE   /* bytes that can be moved, not reduced */
+};
+
+struct tp_view {
+	void *data;
+	size_t count;		 /* elements as the array's owner counts them */
+	const Py_ssize_t *shape; /* of `ndim` entries, while the view is held */
+	int ndim;
+	int device; /* of a GPU, -1: the host's memory */
+	size_t per; /* elements of `dtype` in one of the array's */
+	tutti_dtype_t dtype;
+	enum tp_kind kind;
+	bool readonly;
+	bool has_buffer;
+	Py_buffer buffer;
+	PyObject *owner; /* a capsule, or what was made of the array; may be NULL */
+};
+
+/* How a view is asked for, and what messages call the array. */
+struct tp_wanted {
+	const char *function;
+	const char *name;
+	bool writable;
+};
+
+/* Take hold of an array's memory. On failure there is an error and nothing to be released. */
+bool tp_view_take(struct tp_view *view, PyObject *array, const struct tp_wanted *wanted);
+void tp_view_release(struct tp_view *view);
+
+/* The library's count of elements. */
+static inline size_t tp_view_elements(const struct tp_view *view)
+{
+	return view->count * view->per;
+}
+
+/* the size of an element as the array's owner counts them */
+static inline size_t tp_view_item(const struct tp_view *view)
+{
+	return view->per * tutti_dtype_size(view->dtype);
+}
+
+/* "float32", "complex64" …, for messages */
+const char *tp_view_type(const struct tp_view *view);
+
+/*
+ * A new array like `like`, with its shape, or of `ndim` lengths `shape` where that is not NULL.
+ * `*finish` is NULL, or what has to be called with the array when it holds the result (a new
+ * reference): for libraries whose arrays cannot be written.
+ */
+PyObject *tp_array_like(PyObject *like, const struct tp_view *view, const Py_ssize_t *shape,
+			int ndim, PyObject **finish);
+
+/* Python's part: tutti/_arrays.py */
+bool tp_arrays_load(PyObject *module);
+/* the module's function with which _arrays.py says what NumPy's arrays are */
+PyObject *tp_arrays_fast(PyObject *module, PyObject *args);
+
+/* The element type of a name such as "float32"; an error and false if there is none. */
+bool tp_dtype_of_name(const char *function, PyObject *name, tutti_dtype_t *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The type _core.Communicator, of which tutti.Communicator is made. */
+#ifndef TP_COMMUNICATOR_H
+#define TP_COMMUNICATOR_H
+
+#include <stdbool.h>
+
+#include <tutti/tutti.h>
+
+#include "python.h"
+
+struct tp_flight;
+struct tp_group;
+
+struct tp_comm {
+	PyObject_HEAD
+		/* clang-format off */
+	tutti_comm_t comm; /* NULL: closed */
+	/* clang-format on */
+	int rank;
+	int size;
+	int users;		   /* threads that are inside the library with it */
+	int orphans;		   /* flights whose request nobody holds any more */
+	struct tp_flight *flights; /* that have not ended */
+	struct tp_group *groups;   /* that are open, of several threads */
+};
+
+/* Make the type. */
+PyObject *tp_communicator_type(void);
+
+/* The communicator of a call; an error and NULL if it is closed. */
+tutti_comm_t tp_comm_open(struct tp_comm *self, const char *function);
+
+/* Have the next call of this thread take `timeout`, seconds as Python has them; NULL or None: no. */
+bool tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "messages.h"
+
+#include <stdlib.h>
+
+#include "arguments.h"
+#include "collectives.h"
+#include "errors.h"
+#include "groups.h"
+#include "operations.h"
+#include "request.h"
+
+struct call {
+	tutti_comm_t comm;
+	const void *send;
+	void *recv;
+	size_t count, received;
+	const size_t *send_counts, *recv_counts; /* of one array with room for both */
+	tutti_dtype_t dtype;
+	tutti_op_t op;
+	int peer, tag;
+	tutti_message_t *message;
+	tutti_result_t (*run)(const struct call *call, tutti_request_t *request);
+};
+
+static tutti_result_t start_call(void *context, tutti_request_t *request)
+{
+	const struct call *call = context;
+
+	return call->run(call, request);
+}
+
+static PyObject *block(struct tp_comm *self, struct call *call, struct tp_flight *flight)
+{
+	PyObject *result = NULL;
+
+	if (tp_flight_run(self, start_call, call))
+		result = tp_flight_result(flight);
+	tp_flight_clear(flight);
+	return result;
+}
+
+/* ---------------------------------------------------------------- send, recv */
+
+static tutti_result_t run_send(const struct call *c, tutti_request_t *r)
+{
+	return tutti_send_tagged(c->comm, c->send, c->count, c->dtype, c->peer, c->tag, r);
+}
+
+static tutti_result_t run_recv(const struct call *c, tutti_request_t *r)
+{
+	return tutti_recv_tagged(c->comm, c->recv, c->count, c->dtype, c->peer, c->tag, c->message,
+				 r);
+}
+
+/* the three kinds of messages' methods */
+enum direction { SEND, RECV, RECV_MESSAGE };
+
+static struct tp_signature signatures[] = {
+	[SEND] = { "send", 2, 3, { "x", "dest", "tag", "timeout" }, { NULL } },
+	[RECV] = { "recv", 2, 3, { "out", "source", "tag", "timeout" }, { NULL } },
+	[RECV_MESSAGE] = { "recv_message", 1, 3, { "out", "source", "tag", "timeout" }, { NULL } },
+};
+
+static bool take_peer(struct tp_comm *self, enum direction direction, PyObject *const *found,
+		      struct call *call)
+{
+	const struct tp_signature *s = &signatures[direction];
+	const bool any = direction != SEND;
+
+	call->peer = TUTTI_ANY_PEER;
+	if (!tp_int(s->function, s->names[1], found[1], &call->peer) ||
+	    !tp_int(s->function, "tag", found[2], &call->tag))
+		return false;
+	if (call->peer >= self->size || call->peer < 0) {
+		if (!any || call->peer != TUTTI_ANY_PEER)
+			return tp_invalid("%s(): %s is %d, expected a rank of the communicator, "
+					  "0 ... %d%s",
+					  s->function, s->names[1], call->peer, self->size - 1,
+					  any ? ", or tutti.ANY_RANK" : "");
+	}
+	if (call->tag < 0)
+		return tp_invalid("%s(): tag is %d, expected 0 or more", s->function, call->tag);
+	return true;
+}
+
+/* which of the two ways of a view is taken, and what the library is to do with it */
+static bool take_array(struct tp_flight *flight, enum direction direction, PyObject *array,
+		       struct call *call)
+{
+	const struct tp_signature *s = &signatures[direction];
+	const struct tp_wanted wanted = { s->function, s->names[0], direction != SEND };
+
+	if (!tp_view_take(&flight->input, array, &wanted))
+		return false;
+	flight->has_input = true;
+	if (flight->input.device >= 0)
+		return tp_invalid("%s(): the array is in memory of GPU %d, expected the host's; "
+				  "copy it there",
+				  s->function, flight->input.device);
+	call->send = call->recv = flight->input.data;
+	call->count = tp_view_elements(&flight->input);
+	call->dtype = flight->input.dtype;
+	if (direction == RECV) {
+		Py_INCREF(array);
+		flight->result = array;
+	}
+	flight->is_message = direction == RECV_MESSAGE;
+	flight->per = flight->input.per;
+	return true;
+}
+
+/* The message tells its sender and length into the flight, which must not move any more. */
+static PyObject *message(enum direction direction, bool start, PyObject *object,
+			 PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+	struct tp_comm *self = (struct tp_comm *)object;
+	struct tp_signature *signature = &signatures[direction];
+	struct call call = { .comm = tp_comm_open(self, signature->function),
+			     .run = direction == SEND ? run_send : run_recv };
+	PyObject *found[TP_ARGUMENTS_MAX];
+	struct tp_flight *flight;
+	struct tp_group *group;
+
+	if (!call.comm || !tp_arguments(signature, args, count, names, found) ||
+	    !take_peer(self, direction, found, &call))
+		return NULL;
+	flight = tp_flight_new();
+	if (!flight)
+		return NULL;
+	if (!take_array(flight, direction, found[0], &call) ||
+	    !tp_comm_next_call(self, signature->function, found[3]))
+		goto free_flight;
+	flight->message.size = sizeof(flight->message);
+	call.message = direction == RECV_MESSAGE ? &flight->message : NULL;
+	group = self->groups ? tp_group_find(self) : NULL;
+	if (group && (start || direction == RECV_MESSAGE)) {
+		tp_invalid("%s%s(): this thread has a group open, whose calls have no results of "
+			   "their own; call send() and recv()",
+			   start ? "start_" : "", signature->function);
+		goto free_flight;
+	}
+	if (group) {
+		PyObject *result = flight->result ? flight->result : Py_None;
+
+		Py_INCREF(result);
+		if (tp_group_collect(self, group, flight, start_call, &call))
+			return result;
+		Py_DECREF(result);
+		return NULL;
+	}
+	if (start)
+		return tp_request_start(self, flight, start_call, &call);
+	{
+		PyObject *result = block(self, &call, flight);
+
+		free(flight);
+		return result;
+	}
+free_flight:
+	tp_flight_free(flight);
+	return NULL;
+}
+
+#define METHODS(name, direction)                                                                   \
+	static PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t count,             \
+			      PyObject *names)                                                     \
+	{                                                                                          \
+		return message(direction, false, self, args, count, names);                        \
+	}                                                                                          \
+	static PyObject *start_##name(PyObject *self, PyObject *const *args, Py_ssize_t count,     \
+				      PyObject *names)                                             \
+	{                                                                                          \
+		return message(direction, true, self, args, count, names);                         \
+	}
+
+METHODS(send, SEND)
+METHODS(recv, RECV)
+METHODS(recv_message, RECV_MESSAGE)
+
+/* ---------------------------------------------------------------- barrier */
+
+static tutti_result_t run_barrier(const struct call *c, tutti_request_t *r)
+{
+	return tutti_barrier(c->comm, r);
+}
+
+static PyObject *any_barrier(bool start, PyObject *object, PyObject *const *args, Py_ssize_t count,
+			     PyObject *names)
+{
+	static struct tp_signature signature = { "barrier", 0, 0, { "timeout" }, { NULL } };
+	struct tp_comm *self = (struct tp_comm *)object;
+	struct call call = { .comm = tp_comm_open(self, "barrier"), .run = run_barrier };
+	struct tp_flight flight = { 0 };
+	PyObject *found[TP_ARGUMENTS_MAX];
+
+	if (!call.comm || !tp_arguments(&signature, args, count, names, found) ||
+	    !tp_comm_next_call(self, "barrier", found[0]))
+		return NULL;
+	if (start || (self->groups && tp_group_find(self)))
+		return tp_call_carry_out(self, "barrier", start, &flight, start_call, &call);
+	return block(self, &call, &flight);
+}
+
+static PyObject *barrier(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+	return any_barrier(false, self, args, count, names);
+}
+
+static PyObject *start_barrier(PyObject *self, PyObject *const *args, Py_ssize_t count,
+			       PyObject *names)
+{
+	return any_barrier(true, self, args, count, names);
+}
+
+/* ---------------------------------------------------------------- counts per rank */
+
+static tutti_result_t run_all_gather_v(const struct call *c, tutti_request_t *r)
+{
+	return tutti_all_gather_v(c->comm, c->send, c->recv, c->recv_counts, NULL, c->dtype, r);
+}
+
+static tutti_result_t run_gather_v(const struct call *c, tutti_request_t *r)
+{
+	return tutti_gather_v(c->comm, c->send, c->count, c->recv, c->recv_counts, NULL, c->dtype,
+			      c->peer, r);
+}
+
+static tutti_result_t run_scatter_v(const struct call *c, tutti_request_t *r)
+{
+	return tutti_scatter_v(c->comm, c->send, c->send_counts, NULL, c->recv, c->received,
+			       c->dtype, c->peer, r);
+}
+
+static tutti_result_t run_all_to_all_v(const struct call *c, tutti_request_t *r)
+{
+	return tutti_all_to_all_v(c->comm, c->send, c->send_counts, NULL, c->recv, c->recv_counts,
+				  NULL, c->dtype, r);
+}
+
+static tutti_result_t run_reduce_scatter_v(const struct call *c, tutti_request_t *r)
+{
+	return tutti_reduce_scatter_v(c->comm, c->send, c->recv, c->send_counts, c->dtype, c->op,
+				      r);
+}
+
+static const struct {
+	const char *name;
+	tutti_result_t (*run)(const struct call *call, tutti_request_t *request);
+	bool reduces;
+} by_counts[] = {
+	{ "all_gather_v", run_all_gather_v, false },
+	{ "gather_v", run_gather_v, false },
+	{ "scatter_v", run_scatter_v, false },
+	{ "all_to_all_v", run_all_to_all_v, false },
+	{ "reduce_scatter_v", run_reduce_scatter_v, true },
+};
+
+/* a list of counts as the library takes it; NULL without an error for None */
+static size_t *take_counts(PyObject *list, int size, size_t per)
+{
+	size_t *counts;
+
+	if (list == Py_None)
+		return NULL;
+	if (PyList_Size(list) != size) {
+		PyErr_SetString(PyExc_ValueError,
+				"a list of counts has not the length of the size");
+		return NULL;
+	}
+	counts = malloc(sizeof(*counts) * (size_t)size);
+	if (!counts)
+		return (size_t *)PyErr_NoMemory();
+	for (int i = 0; i < size; i++)
+		counts[i] = PyLong_AsSize_t(PyList_GetItem(list, i)) * per;
+	if (PyErr_Occurred()) {
+		free(counts);
+		return NULL;
+	}
+	return counts;
+}
+
+static bool take_optional(struct tp_view *view, bool *has, PyObject *array,
+			  const struct tp_wanted *wanted)
+{
+	if (array == Py_None)
+		return true;
+	if (!tp_view_take(view, array, wanted))
+		return false;
+	*has = true;
+	return true;
+}
+
+/* _counted(number, send, recv, send_counts, recv_counts, op, root, timeout), of _communicator.py,
+ * which has made the arrays and counts to fit */
+static PyObject *counted(PyObject *object, PyObject *args)
+{
+	struct tp_comm *self = (struct tp_comm *)object;
+	PyObject *send, *recv, *send_list, *recv_list, *op, *timeout, *result = NULL;
+	struct tp_flight flight = { 0 };
+	struct call call = { 0 };
+	size_t *send_counts = NULL, *recv_counts = NULL;
+	const struct tp_view *view;
+	int number;
+
+	if (!PyArg_ParseTuple(args, "iOOOOOiO", &number, &send, &recv, &send_list, &recv_list, &op,
+			      &call.peer, &timeout))
+		return NULL;
+	call.comm = tp_comm_open(self, by_counts[number].name);
+	call.run = by_counts[number].run;
+	if (!call.comm)
+		return NULL;
+	if (self->groups && tp_group_find(self))
+		return tp_invalid("%s(): this thread has a group open, and shapes are exchanged "
+				  "first; call it outside",
+				  by_counts[number].name);
+	if (!take_optional(&flight.input, &flight.has_input, send,
+			   &(struct tp_wanted){ by_counts[number].name, "x", false }) ||
+	    !take_optional(&flight.output, &flight.has_output, recv,
+			   &(struct tp_wanted){ by_counts[number].name, "out", true }))
+		goto out;
+	view = flight.has_input ? &flight.input : &flight.output;
+	send_counts = take_counts(send_list, self->size, view->per);
+	recv_counts = PyErr_Occurred() ? NULL : take_counts(recv_list, self->size, view->per);
+	if (PyErr_Occurred())
+		goto out;
+	call.send = flight.has_input ? flight.input.data : NULL;
+	call.recv = flight.has_output ? flight.output.data : NULL;
+	call.count = flight.has_input ? tp_view_elements(&flight.input) : 0;
+	call.received = flight.has_output ? tp_view_elements(&flight.output) : 0;
+	call.send_counts = send_counts;
+	call.recv_counts = recv_counts;
+	call.dtype = view->dtype;
+	if (by_counts[number].reduces &&
+	    !tp_op_of(by_counts[number].name, self, op == Py_None ? NULL : op, view, &call.op))
+		goto out;
+	if (tp_comm_next_call(self, by_counts[number].name, timeout))
+		result = block(self, &call, &flight);
+out:
+	free(send_counts);
+	free(recv_counts);
+	tp_flight_clear(&flight);
+	return result;
+}
+
+PyMethodDef tp_message_methods[] = {
+	TP_METHOD("send", send,
+		  "send($self, x, dest, tag=0, *, timeout=None)\n--\n\n"
+		  "Send an array to rank `dest`, which receives it with the same tag.\n\n"
+		  "x: an array of any shape. Messages of one tag arrive in the order of the calls. "
+		  "May wait\nfor the receive. To oneself: only in a group."),
+	TP_METHOD("start_send", start_send,
+		  "start_send($self, x, dest, tag=0, *, timeout=None)\n--\n\n"
+		  "The same as send(), but returns a Request at once."),
+	TP_METHOD(
+		"recv", recv,
+		"recv($self, out, source, tag=0, *, timeout=None)\n--\n\n"
+		"Receive a message of rank `source` into `out`, and return that.\n\n"
+		"out: an array of as many elements as the message has, and of its type. source: a "
+		"rank,\nor tutti.ANY_RANK."),
+	TP_METHOD("start_recv", start_recv,
+		  "start_recv($self, out, source, tag=0, *, timeout=None)\n--\n\n"
+		  "The same as recv(), but returns a Request at once, which gives `out`."),
+	TP_METHOD(
+		"recv_message", recv_message,
+		"recv_message($self, out, source=-1, tag=0, *, timeout=None)\n--\n\n"
+		"Receive a message that may be shorter than `out`, and return Message(source, "
+		"count).\n\n"
+		"out: an array with room for the message, of its type. The first `length` elements "
+		"are written."),
+	TP_METHOD("start_recv_message", start_recv_message,
+		  "start_recv_message($self, out, source=-1, tag=0, *, timeout=None)\n--\n\n"
+		  "The same as recv_message(), but returns a Request at once."),
+	TP_METHOD("barrier", barrier,
+		  "barrier($self, *, timeout=None)\n--\n\n"
+		  "Return when every rank has called."),
+	TP_METHOD("start_barrier", start_barrier,
+		  "start_barrier($self, *, timeout=None)\n--\n\n"
+		  "The same as barrier(), but returns a Request at once."),
+	{ "_counted", counted, METH_VARARGS, NULL },
+};
+
+int tp_message_count(void)
+{
+	return sizeof(tp_message_methods) / sizeof(tp_message_methods[0]);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "operations.h"
+
+#include "arguments.h"
+#include "errors.h"
+
+struct op {
+	PyObject_HEAD
+		/* clang-format off */
+	struct tp_comm *comm;
+	/* clang-format on */
+	tutti_op_t number;
+};
+
+/* by name; logical ones are of bool alone, where they are the bitwise ones of 0 and 1 */
+static struct name {
+	const char *text;
+	tutti_op_t op, of_bool; /* -1: not defined */
+	PyObject *interned;
+} names[] = {
+	{ "sum", TUTTI_SUM, TUTTI_BOR, NULL },	{ "prod", TUTTI_PROD, TUTTI_BAND, NULL },
+	{ "min", TUTTI_MIN, TUTTI_BAND, NULL }, { "max", TUTTI_MAX, TUTTI_BOR, NULL },
+	{ "avg", TUTTI_AVG, -1, NULL },		{ "band", TUTTI_BAND, TUTTI_BAND, NULL },
+	{ "bor", TUTTI_BOR, TUTTI_BOR, NULL },	{ "bxor", TUTTI_BXOR, TUTTI_BXOR, NULL },
+	{ "land", -1, TUTTI_BAND, NULL },	{ "lor", -1, TUTTI_BOR, NULL },
+	{ "lxor", -1, TUTTI_BXOR, NULL },
+};
+enum { NAMES = sizeof(names) / sizeof(names[0]) };
+
+static PyTypeObject *op_type;
+
+bool tp_operations_load(void)
+{
+	for (int i = 0; i < NAMES; i++) {
+		names[i].interned = PyUnicode_InternFromString(names[i].text);
+		if (!names[i].interned)
+			return false;
+	}
+	return true;
+}
+
+static const struct name *find(PyObject *value)
+{
+	for (int i = 0; i < NAMES; i++) {
+		if (names[i].interned == value)
+			return &names[i];
+	}
+	for (int i = 0; PyUnicode_Check(value) && i < NAMES; i++) {
+		if (PyUnicode_CompareWithASCIIString(value, names[i].text) == 0)
+			return &names[i];
+	}
+	return NULL;
+}
+
+static bool made_op(const char *function, const struct tp_comm *comm, const struct op *op,
+		    tutti_op_t *out)
+{
+	*out = op->number;
+	if (op->comm == comm)
+		return true;
+	return tp_invalid("%s(): op was made by another communicator; make it by this one",
+			  function);
+}
+
+bool tp_op_of(const char *function, const struct tp_comm *comm, PyObject *value,
+	      const struct tp_view *view, tutti_op_t *out)
+{
+	const struct name *name;
+
+	if (view->kind == TP_OPAQUE)
+		return tp_invalid("%s(): x has elements that tutti can move, but not reduce; "
+				  "convert it to a type such as float32",
+				  function);
+	if (value && Py_TYPE(value) == op_type)
+		return made_op(function, comm, (const struct op *)value, out);
+	name = value ? find(value) : &names[0];
+	if (!name)
+		return tp_invalid("%s(): op is %R, expected 'sum', 'prod', 'min', 'max', 'avg', "
+				  "'band', 'bor', 'bxor', of bool also 'land', 'lor', 'lxor'",
+				  function, value);
+	*out = view->kind == TP_BOOL ? name->of_bool : name->op;
+	if (*out < 0 || (view->kind == TP_COMPLEX && *out != TUTTI_SUM && *out != TUTTI_AVG))
+		return tp_invalid("%s(): op '%s' is not defined for %s; %s", function, name->text,
+				  tp_view_type(view),
+				  view->kind == TP_COMPLEX ? "expected 'sum' or 'avg'"
+				  : view->kind == TP_BOOL
+					  ? "convert it, to float32 for example"
+					  : "expected a bitwise one, or an array of bool");
+	return true;
+}
+
+PyObject *tp_comm_premul_sum(PyObject *object, PyObject *const *args, Py_ssize_t count,
+			     PyObject *argument_names)
+{
+	static struct tp_signature signature = { "premul_sum", 1, 1, { "scalar" }, { NULL } };
+	static const struct tp_wanted wanted = { "premul_sum", "scalar", false };
+	struct tp_comm *self = (struct tp_comm *)object;
+	const tutti_comm_t comm = tp_comm_open(self, "premul_sum");
+	PyObject *found[TP_ARGUMENTS_MAX];
+	struct op *op = NULL;
+	struct tp_view view;
+	tutti_result_t result = TUTTI_OK;
+	allocfunc allocate = (allocfunc)PyType_GetSlot(op_type, Py_tp_alloc);
+
+	if (!comm || !tp_arguments(&signature, args, count, argument_names, found) ||
+	    !tp_view_take(&view, found[0], &wanted))
+		return NULL;
+	if (view.kind != TP_NUMBER || view.count != 1 || view.device >= 0)
+		tp_invalid("premul_sum(): scalar has %zu elements of %s, expected one number, such "
+			   "as numpy.float32(0.5)",
+			   view.count, tp_view_type(&view));
+	else
+		op = (struct op *)allocate(op_type, 0);
+	if (op)
+		result = tutti_op_create_premul_sum(comm, view.data, view.dtype, &op->number);
+	tp_view_release(&view);
+	if (op && result < 0) {
+		tp_raise(comm, result);
+		Py_DECREF((PyObject *)op);
+		return NULL;
+	}
+	if (op) {
+		Py_INCREF(object);
+		op->comm = self;
+	}
+	return (PyObject *)op;
+}
+
+static void op_dealloc(PyObject *object)
+{
+	struct op *self = (struct op *)object;
+	PyTypeObject *type = Py_TYPE(object);
+	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+	if (self->comm && self->comm->comm) /* in use by a request: it stays */
+		tutti_op_destroy(self->comm->comm, self->number);
+	Py_XDECREF((PyObject *)self->comm);
+	free_object(object);
+	Py_DECREF(type);
+}
+
+static PyType_Slot op_slots[] = {
+	TP_SLOT(Py_tp_dealloc, op_dealloc),
+	{ Py_tp_doc,
+	  "A reduction that a communicator made, for the argument `op` of its methods." },
+	{ 0, NULL },
+};
+
+PyObject *tp_op_type(void)
+{
+	static PyType_Spec spec = { "tutti._core.Op", sizeof(struct op), 0, Py_TPFLAGS_DEFAULT,
+				    op_slots };
+
+	op_type = (PyTypeObject *)PyType_FromSpec(&spec);
+	return (PyObject *)op_type;
+}

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arrays of the libraries that a program uses, of which none is imported here.
+
+The C part takes hold of arrays by the buffer protocol and DLPack. This module makes new arrays
+like given ones, and knows the types that those protocols cannot tell of.
+"""
+
+from __future__ import annotations
+
+import array
+import importlib
+import sys
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+from . import _errors
+
+Shape = Tuple[int, ...]
+Finish = Optional[Callable[[Any], Any]]
+
+# types of ml_dtypes, which NumPy cannot export, by the type of equal size and the library's name
+_VIEWS = {
+    "bfloat16": ("uint16", "bfloat16"),
+    "float8_e4m3fn": ("uint8", "float8_e4m3"),
+    "float8_e5m2": ("uint8", "float8_e5m2"),
+}
+_told: List[bool] = []
+
+
+def _is_numpy(x: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(x, (numpy.ndarray, numpy.generic)):
+        return False
+    if not _told:
+        from . import _core
+
+        _core.numpy_is(numpy.ndarray, numpy.empty_like)
+        _told.append(True)
+    return True
+
+
+def _library(x: Any) -> str:
+    """The package that the type of `x` is from."""
+    return type(x).__module__.partition(".")[0]
+
+
+def adopt(x: Any, name: str) -> Optional[Tuple[Any, str]]:
+    """A buffer for `x` and the name of its element type, or None where it is no array."""
+    if not _is_numpy(x):
+        return None
+    numpy = sys.modules["numpy"]
+    x = numpy.asarray(x)
+    if x.dtype.kind in "mM":
+        return x.view("int64"), "int64"
+    if x.dtype.name in _VIEWS:
+        plain, known = _VIEWS[x.dtype.name]
+        return x.view(plain), known
+    raise _errors.Invalid(
+        f"{name} has elements of {x.dtype}, expected numbers in this machine's byte order; "
+        "convert it by astype(), other objects go through the methods ..._object()"
+    )
+
+
+def _cast(view: Any, format: str, shape: Optional[Shape] = None) -> Any:
+    plain = view.cast("B")
+    return plain.cast(format) if shape is None else plain.cast(format, list(shape))
+
+
+def _plain(format: str, shape: Shape) -> Any:
+    """Memory of Python itself; with NumPy, where that is loaded, as a view has no empty shapes."""
+    numpy = sys.modules.get("numpy")
+    count = 1
+    for length in shape:
+        count *= length
+    if numpy is not None:
+        return numpy.empty(shape, numpy.dtype(format))
+    size = array.array(format).itemsize if format not in "?ce" else (2 if format == "e" else 1)
+    if count == 0:
+        return _cast(memoryview(bytearray(0)), format)
+    return _cast(memoryview(bytearray(count * size)), format, shape)
+
+
+def like(x: Any, shape: Shape) -> Tuple[Any, Finish]:
+    """A new array of the library and type of `x`, and what makes the result of it, if anything."""
+    if _is_numpy(x):
+        return sys.modules["numpy"].empty(shape, x.dtype), None
+    library = _library(x)
+    if library == "torch":
+        return sys.modules["torch"].empty(shape, dtype=x.dtype, device=x.device), None
+    if library in ("jax", "jaxlib"):  # whose arrays cannot be written
+        import numpy
+
+        return numpy.empty(shape, x.dtype), importlib.import_module("jax.numpy").asarray
+    if isinstance(x, array.array) and len(shape) == 1:
+        return array.array(x.typecode, bytes(shape[0] * x.itemsize)), None
+    if isinstance(x, (bytes, bytearray)) and len(shape) == 1:
+        return bytearray(shape[0]), None
+    if hasattr(x, "__array_namespace__"):
+        return x.__array_namespace__().empty(shape, dtype=x.dtype, device=x.device), None
+    return _plain(memoryview(x).format, shape), None
+
+
+# ---------------------------------------------------------------- lists of arrays
+
+
+def describe(x: Any) -> Tuple[str, Shape]:
+    """The name of the element type, such as "float32", and the shape."""
+    if _is_numpy(x):
+        plain = x.dtype.kind not in "SUV" or x.dtype.name in _VIEWS
+        return (x.dtype.name if plain else x.dtype.str), tuple(x.shape)
+    if hasattr(x, "dtype") and hasattr(x, "shape"):
+        return str(x.dtype).rpartition(".")[2], tuple(x.shape)
+    try:
+        view = memoryview(x)
+    except TypeError:
+        raise _errors.Invalid(
+            f"found {x!r} of {type(x)}, expected an array: of NumPy, PyTorch, or another with "
+            "the buffer protocol or DLPack; other objects go through the methods ..._object()"
+        ) from None
+    return _name_of(view.format, view.itemsize), tuple(view.shape or ())
+
+
+def _name_of(format: str, size: int) -> str:
+    code = format.lstrip("@=<")
+    if code in tuple("bhilqn"):
+        return f"int{8 * size}"
+    if code in tuple("BHILQN"):
+        return f"uint{8 * size}"
+    return {"e": "float16", "f": "float32", "d": "float64", "?": "bool"}.get(code, format)
+
+
+def empty(name: str, shape: Shape) -> Any:
+    """A new array of an element type by its name: of NumPy, or memory of Python without it."""
+    try:
+        import numpy
+    except ImportError:
+        codes = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i"}
+        codes.update({"uint32": "I", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"})
+        return _plain(codes.get(name, "B"), shape)
+    if name in _VIEWS:
+        return numpy.empty(shape, getattr(importlib.import_module("ml_dtypes"), name))
+    return numpy.empty(shape, name)
+
+
+def count(shape: Sequence[int]) -> int:
+    product = 1
+    for length in shape:
+        product *= length
+    return product
+
+
+def pieces(flat: Any, shapes: Sequence[Shape]) -> List[Any]:
+    """Cut an array of one dimension into arrays of these shapes, without a copy where it can."""
+    parts, start = [], 0
+    for shape in shapes:
+        part = flat[start : start + count(shape)]
+        start += count(shape)
+        if len(shape) != 1:
+            if hasattr(part, "reshape"):
+                part = part.reshape(shape)
+            elif count(shape):
+                view = memoryview(part)
+                part = _cast(view, view.format, shape)
+        parts.append(part)
+    return parts
+
+
+def joined(arrays: Sequence[Any]) -> Any:
+    """The elements of arrays of one type behind each other, in a new array of one dimension."""
+    if all(_is_numpy(x) for x in arrays):
+        return sys.modules["numpy"].concatenate([x.reshape(-1) for x in arrays])
+    if all(_library(x) == "torch" for x in arrays):
+        return sys.modules["torch"].cat([x.reshape(-1) for x in arrays])
+    if all(hasattr(x, "__array_namespace__") for x in arrays):
+        space = arrays[0].__array_namespace__()
+        return space.concat([space.reshape(x, (-1,)) for x in arrays])
+    views = [memoryview(x) for x in arrays]
+    return _cast(memoryview(b"".join(view.tobytes() for view in views)), views[0].format)
