@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Messages, groups, requests, asyncio and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import unittest
+
+import numpy as np
+import ranks
+import tutti
+from ranks import before, comm, nxt, rank, size
+
+
+class Messages(unittest.TestCase):
+    @unittest.skipIf(size < 2, "needs two ranks")
+    def test_tags_select_messages(self) -> None:
+        if rank == 0:
+            comm.send(np.array([1.0]), 1, tag=1)
+            comm.send(np.array([2.0]), 1, tag=2)
+        if rank == 1:
+            x = np.empty(1)
+            self.assertEqual(comm.recv(x, 0, tag=2)[0], 2)
+            self.assertEqual(comm.recv(x, 0, tag=1)[0], 1)
+
+    def test_messages_of_any_rank_tell_who_sent(self) -> None:
+        if rank == 0:
+            out = np.empty(size, complex)
+            found = [comm.recv_message(out, tutti.ANY_RANK, tag=7) for _ in range(size - 1)]
+            self.assertEqual(sorted(found), [(r, r) for r in range(1, size)])
+        else:
+            comm.send(np.full(rank, rank, complex), 0, 7)
+
+    @unittest.skipIf(size < 2, "needs two ranks")
+    def test_objects(self) -> None:
+        if rank == 0:
+            comm.send_object({"a": [1, 2]}, 1)
+        if rank == 1:
+            self.assertEqual(comm.recv_object(tutti.ANY_RANK), {"a": [1, 2]})
+
+    def test_a_group_makes_progress_together(self) -> None:
+        out = np.empty(1, int)
+        with comm.group():
+            comm.send(np.array([rank]), nxt)
+            comm.recv(out, before)
+            total = comm.all_reduce(np.ones(2))
+        self.assertEqual((out[0], total[0]), (before, size))
+        with comm.group(wait=False) as group:
+            total = comm.all_reduce(np.ones(2))
+            comm.barrier()
+        group.request.wait()
+        self.assertEqual(total[0], size)
+
+    def test_a_block_that_raises_starts_nothing(self) -> None:
+        with self.assertRaises(KeyError):
+            with comm.group():
+                comm.all_reduce(np.ones(2))
+                raise KeyError
+        self.assertEqual(comm.all_reduce(np.array(1)), size)
+
+
+class Requests(unittest.TestCase):
+    def test_wait_and_done(self) -> None:
+        request = comm.start_all_reduce(np.ones(100000))
+        while not request.done():
+            pass
+        self.assertEqual(request.wait()[0], size)
+        self.assertIs(request.wait(), request.wait())
+        self.assertIsNone(comm.start_barrier().wait())
+
+    @unittest.skipIf(size < 2, "needs two ranks")
+    def test_a_wait_can_give_up(self) -> None:
+        if rank == 0:
+            request = comm.start_recv(np.empty(1), 1)
+            with self.assertRaises(TimeoutError):
+                request.wait(timeout=0.01)
+            comm.barrier()
+            self.assertEqual(request.wait(timeout=10)[0], 1)
+        else:
+            comm.barrier()
+            if rank == 1:
+                comm.send(np.ones(1), 0)
+
+    def test_requests_that_nobody_holds_go_on(self) -> None:
+        for _ in range(20):
+            comm.start_all_reduce(np.ones(1000))
+        gc.collect()
+        self.assertEqual(comm.all_reduce(np.array(1)), size)
+        self.assertEqual(comm.start_all_reduce(np.array(1)).wait(), size)
+
+    def test_await(self) -> None:
+        async def both() -> None:
+            for _ in range(10):
+                a, b = await asyncio.gather(
+                    comm.start_all_reduce(np.ones(50000)), comm.start_all_gather(np.array(rank))
+                )
+                self.assertEqual((a[0], b.tolist()), (size, list(range(size))))
+
+        asyncio.run(both())
+        asyncio.run(both())
+
+    def test_threads_with_communicators_of_their_own(self) -> None:
+        comms = [comm.dup() for _ in range(3)]
+        found = []
+
+        def work(own: tutti.Communicator) -> None:
+            for _ in range(200):
+                own.all_reduce(np.ones(3))
+            found.append(own.all_reduce(np.array(1)).item())
+
+        threads = [threading.Thread(target=work, args=(own,)) for own in comms]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(found, [size] * 3)
+        for own in comms:
+            own.close()
+
+    def test_close_ends_requests(self) -> None:
+        other = comm.dup()
+        request = other.start_recv(np.empty(1), tutti.ANY_RANK) if size > 1 else None
+        comm.barrier()
+        other.close()
+        if request is not None:
+            with self.assertRaises(tutti.Error):
+                request.wait()
+
+
+ranks.main()

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bad input is refused before anything is sent, and the text says what to do."""
+
+from __future__ import annotations
+
+import os
+import unittest
+from typing import Any, Callable
+
+import numpy as np
+import ranks
+import tutti
+from ranks import comm, rank, size
+
+X = np.ones(4)
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, text: str, call: Callable[..., Any], *args: Any, **named: Any) -> None:
+        with self.assertRaisesRegex(tutti.Invalid, text):
+            call(*args, **named)
+
+    def tearDown(self) -> None:
+        self.assertEqual(comm.all_reduce(np.array(1)), size)
+
+    def test_arrays(self) -> None:
+        self.refused("numpy.ascontiguousarray", comm.all_reduce, np.ones((4, 4)).T)
+        self.refused("numpy.ascontiguousarray", comm.all_reduce, np.ones(8)[::2])
+        self.refused("expected an array", comm.all_reduce, [1, 2])
+        self.refused("expected an array", comm.all_reduce, 3.0)
+        self.refused("..._object", comm.all_gather, np.array([{}]))
+        self.refused("byte order", comm.all_reduce, np.ones(2, ">f8"))
+
+    def test_outputs(self) -> None:
+        frozen = np.ones(4)
+        frozen.flags.writeable = False
+        self.refused("read-only", comm.all_reduce, X, out=frozen)
+        self.refused("read-only", comm.all_reduce, X, out=bytes(32))
+        self.refused("3 elements, expected 4", comm.all_reduce, X, out=np.ones(3))
+        self.refused("float32, x of float64", comm.all_reduce, X, out=np.ones(4, "f4"))
+        both = np.ones(8)
+        self.refused("overlaps", comm.all_reduce, both[:4], out=both[1:5])
+        if size > 1:
+            self.refused("at the root", comm.reduce, X, root=(rank + 1) % size, out=X)
+
+    def test_operations(self) -> None:
+        self.refused("op is 'mean'", comm.all_reduce, X, "mean")
+        self.refused("op is 3", comm.all_reduce, X, 3)
+        self.refused("not defined for complex128", comm.all_reduce, X * 1j, "max")
+        self.refused("not defined for bool", comm.all_reduce, X > 0, "avg")
+        self.refused("band", comm.all_reduce, X, "band")
+        self.refused("not reduce", comm.all_reduce, np.array(["a"]))
+
+    def test_ranks_tags_shapes_times(self) -> None:
+        self.refused("root is", comm.broadcast, X, size)
+        self.refused("expected an integer", comm.broadcast, X, "0")
+        self.refused("expected a rank", comm.send, X, -1)
+        self.refused("tag is -1", comm.send, X, 0, -1)
+        self.refused("a block for each rank", comm.all_to_all, np.ones(size + 1))
+        self.refused("no dimension", comm.reduce_scatter, np.array(1))
+        self.refused("timeout is", comm.all_reduce, X, timeout=-1)
+        self.refused("expected a list", comm.all_to_all_v, [X] * (size + 1))
+        with self.assertRaisesRegex(TypeError, "no argument 'ouput'"):
+            comm.all_reduce(X, ouput=X)
+        with self.assertRaisesRegex(TypeError, "not given 'x'"):
+            comm.all_reduce()
+
+    def test_closed(self) -> None:
+        other = comm.dup()
+        other.close()
+        other.close()
+        self.refused("is closed", other.all_reduce, X)
+        self.refused("is closed", other.split, 0)
+
+    def test_groups(self) -> None:
+        with comm.group():
+            self.refused("group open", comm.start_all_reduce, X)
+            self.refused("group open", comm.split, 0)
+
+    def test_settings(self) -> None:
+        self.refused("transport", tutti.init, transports="pigeon")
+        self.refused("without a method", tutti.Communicator, 5, 0, 1)
+        self.refused("bytes is 0", tutti.Memory, 0)
+
+    def test_a_child_of_fork(self) -> None:
+        child = os.fork()
+        if child == 0:
+            try:
+                comm.all_reduce(X)
+            except tutti.Invalid as error:
+                os._exit(0 if "fork" in str(error) else 2)
+            os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_errors_are_those_of_python_too(self) -> None:
+        self.assertTrue(issubclass(tutti.Invalid, ValueError))
+        self.assertTrue(issubclass(tutti.Timeout, TimeoutError))
+        self.assertTrue(issubclass(tutti.NoMemory, MemoryError))
+
+
+ranks.main()
