@@ -27,7 +27,9 @@ class Reductions(unittest.TestCase):
         x = np.array([rank + 1])
         for op, expected in {"min": 1, "max": size, "sum": SUM + size}.items():
             self.assertEqual(comm.all_reduce(x, op)[0], expected)
-        self.assertEqual(comm.all_reduce(x, op="".join(["pr", "od"]))[0], np.prod(np.arange(1, size + 1)))
+        self.assertEqual(
+            comm.all_reduce(x, op="".join(["pr", "od"]))[0], np.prod(np.arange(1, size + 1))
+        )
         self.assertEqual(comm.all_reduce(np.array([float(rank)]), "avg")[0], (size - 1) / 2)
         self.assertEqual(comm.all_reduce(np.array([6]), "band")[0], 6)
         self.assertEqual(comm.all_reduce(np.array([1 << rank]), "bor")[0], (1 << size) - 1)
@@ -57,7 +59,9 @@ class Reductions(unittest.TestCase):
         x = np.arange(size * 4.0).reshape(size, 2, 2)
         np.testing.assert_array_equal(comm.reduce_scatter(x), size * x[rank])
         comm.reduce_scatter(x, out=x[rank])
-        np.testing.assert_array_equal(x[rank], size * np.arange(rank * 4.0, rank * 4 + 4).reshape(2, 2))
+        np.testing.assert_array_equal(
+            x[rank], size * np.arange(rank * 4.0, rank * 4 + 4).reshape(2, 2)
+        )
 
     def test_scans(self) -> None:
         self.assertEqual(comm.scan(np.array(rank)), rank * (rank + 1) // 2)

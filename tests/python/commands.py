@@ -28,7 +28,9 @@ class Commands(unittest.TestCase):
                 done = run("run", *before, program, "a", "-b")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 line = f"2 ['a', '-b'] {sys.executable}"
-                self.assertEqual(sorted(done.stdout.split("\n")), ["", "[0] " + line, "[1] " + line])
+                self.assertEqual(
+                    sorted(done.stdout.split("\n")), ["", "[0] " + line, "[1] " + line]
+                )
 
     def test_the_other_programs(self) -> None:
         self.assertIn("tutti", run("info").stdout)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import struct
 import unittest
 from typing import Any, Callable
 
@@ -30,6 +32,27 @@ class Refusals(unittest.TestCase):
         self.refused("expected an array", comm.all_reduce, 3.0)
         self.refused("..._object", comm.all_gather, np.array([{}]))
         self.refused("byte order", comm.all_reduce, np.ones(2, ">f8"))
+
+    def test_memory_of_a_gpu(self) -> None:
+        class OnGpu:
+            """DLPack's description of an array on GPU 1, of which nothing is read."""
+
+            def __init__(self) -> None:
+                shape = (ctypes.c_int64 * 1)(4)
+                words = struct.pack(
+                    "PiiiBBHPPQ", 1 << 40, 2, 1, 1, 2, 32, 1, ctypes.addressof(shape), 0, 0
+                )
+                self.held = ctypes.create_string_buffer(words + bytes(16)), shape
+
+            def __dlpack__(self) -> Any:
+                new = ctypes.pythonapi.PyCapsule_New
+                new.restype = ctypes.py_object
+                new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+                return new(ctypes.addressof(self.held[0]), b"dltensor", None)
+
+        self.refused("memory of GPU 1", comm.all_reduce, OnGpu(), out=np.ones(4, "f4"))
+        self.refused("memory of GPU 1", comm.all_reduce, np.ones(4, "f4"), out=OnGpu())
+        self.refused("memory of GPU 1", comm.send, OnGpu(), 0)
 
     def test_outputs(self) -> None:
         frozen = np.ones(4)

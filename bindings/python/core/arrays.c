@@ -211,10 +211,12 @@ static bool fill_from_dlpack(struct tp_view *view, const struct tp_dl_tensor *te
 	static_assert(sizeof(int64_t) == sizeof(Py_ssize_t),
 		      "shapes of DLPack are used as they are");
 	if (tensor->device_type == TP_DL_CUDA || tensor->device_type == TP_DL_CUDA_MANAGED)
-		view->device = tensor->device_id;
-	else if (tensor->device_type != TP_DL_CPU && tensor->device_type != TP_DL_CUDA_HOST)
+		return tp_invalid("%s(): %s is in memory of GPU %d, expected the host's; copy it "
+				  "there",
+				  wanted->function, wanted->name, (int)tensor->device_id);
+	if (tensor->device_type != TP_DL_CPU && tensor->device_type != TP_DL_CUDA_HOST)
 		return tp_invalid("%s(): %s is on a device of DLPack's type %d, expected memory of "
-				  "the host or of a CUDA GPU; copy it there",
+				  "the host; copy it there",
 				  wanted->function, wanted->name, (int)tensor->device_type);
 	if (wanted->writable && readonly)
 		return tp_invalid("%s(): %s is read-only, and would be written; pass a copy of it",
@@ -311,7 +313,6 @@ bool tp_view_take(struct tp_view *view, PyObject *array, const struct tp_wanted 
 
 	view->owner = NULL;
 	view->has_buffer = false;
-	view->device = -1;
 	if (PyObject_CheckBuffer(array)) {
 		if (take_buffer(view, array, flags, wanted))
 			return true;

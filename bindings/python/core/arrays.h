@@ -27,7 +27,6 @@ struct tp_view {
 	size_t count;		 /* elements as the array's owner counts them */
 	const Py_ssize_t *shape; /* of `ndim` entries, while the view is held */
 	int ndim;
-	int device; /* of a GPU, -1: the host's memory */
 	size_t per; /* elements of `dtype` in one of the array's */
 	tutti_dtype_t dtype;
 	enum tp_kind kind;

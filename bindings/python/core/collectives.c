@@ -442,10 +442,6 @@ static bool set_arguments(struct call *call)
 		a->recv = f->input.data;
 	a->count = elements(call);
 	a->dtype = typed->dtype;
-	if (typed->device >= 0)
-		return tp_invalid("%s(): the array is in memory of GPU %d, expected the host's; "
-				  "copy it there",
-				  call->collective->name, typed->device);
 	if (call->collective->op >= 0 &&
 	    !tp_op_of(call->collective->name, call->self, given(call, call->collective->op), typed,
 		      &a->op))

@@ -94,10 +94,6 @@ static bool take_array(struct tp_flight *flight, enum direction direction, PyObj
 	if (!tp_view_take(&flight->input, array, &wanted))
 		return false;
 	flight->has_input = true;
-	if (flight->input.device >= 0)
-		return tp_invalid("%s(): the array is in memory of GPU %d, expected the host's; "
-				  "copy it there",
-				  s->function, flight->input.device);
 	call->send = call->recv = flight->input.data;
 	call->count = tp_view_elements(&flight->input);
 	call->dtype = flight->input.dtype;

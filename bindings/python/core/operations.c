@@ -105,7 +105,7 @@ PyObject *tp_comm_premul_sum(PyObject *object, PyObject *const *args, Py_ssize_t
 	if (!comm || !tp_arguments(&signature, args, count, argument_names, found) ||
 	    !tp_view_take(&view, found[0], &wanted))
 		return NULL;
-	if (view.kind != TP_NUMBER || view.count != 1 || view.device >= 0)
+	if (view.kind != TP_NUMBER || view.count != 1)
 		tp_invalid("premul_sum(): scalar has %zu elements of %s, expected one number, such "
 			   "as numpy.float32(0.5)",
 			   view.count, tp_view_type(&view));

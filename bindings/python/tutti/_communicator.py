@@ -94,9 +94,7 @@ class Communicator(_core.Communicator):
         encrypt: Optional[bool] = None,
     ) -> Communicator:
         """Settings are those of tutti.init()."""
-        settings = _settings(
-            timeout, transports, algorithm, host_id, reproducible, key, encrypt
-        )
+        settings = _settings(timeout, transports, algorithm, host_id, reproducible, key, encrypt)
         return cls._create(settings, store, rank, size)
 
     def __enter__(self: T) -> T:
@@ -205,9 +203,7 @@ class Communicator(_core.Communicator):
         counts = [_arrays.count(_arrays.describe(x)[1]) for x in blocks]
         coming = [_arrays.count(shape) for _, shape in found]
         flat, finish = _arrays.like(blocks[0], (sum(coming),))
-        self._counted(
-            _ALL_TO_ALL_V, _arrays.joined(blocks), flat, counts, coming, None, 0, timeout
-        )
+        self._counted(_ALL_TO_ALL_V, _arrays.joined(blocks), flat, counts, coming, None, 0, timeout)
         return _arrays.pieces(finish(flat) if finish else flat, [shape for _, shape in found])
 
     def reduce_scatter_v(
@@ -220,9 +216,7 @@ class Communicator(_core.Communicator):
         blocks = _check_list("reduce_scatter_v", self, arrays)
         counts = [_arrays.count(_arrays.describe(x)[1]) for x in blocks]
         flat, finish = _arrays.like(blocks[self.rank], (counts[self.rank],))
-        self._counted(
-            _REDUCE_SCATTER_V, _arrays.joined(blocks), flat, counts, None, op, 0, timeout
-        )
+        self._counted(_REDUCE_SCATTER_V, _arrays.joined(blocks), flat, counts, None, op, 0, timeout)
         flat = finish(flat) if finish else flat
         return _arrays.pieces(flat, [_arrays.describe(blocks[self.rank])[1]])[0]  # type: ignore
 

@@ -94,105 +94,207 @@ class Communicator:
     def start_barrier(self, *, timeout: Optional[float] = None) -> Request[None]: ...
     def all_reduce(
         self,
-        x: A, op: Union[str, Op] = "sum", out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_all_reduce(
         self,
-        x: A, op: Union[str, Op] = "sum", out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def reduce(
         self,
-        x: A, op: Union[str, Op] = "sum", root: int = 0, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        root: int = 0,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Optional[A]: ...
     def start_reduce(
         self,
-        x: A, op: Union[str, Op] = "sum", root: int = 0, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        root: int = 0,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[Optional[A]]: ...
     def reduce_scatter(
         self,
-        x: A, op: Union[str, Op] = "sum", out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_reduce_scatter(
         self,
-        x: A, op: Union[str, Op] = "sum", out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def scan(
         self,
-        x: A, op: Union[str, Op] = "sum", out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_scan(
         self,
-        x: A, op: Union[str, Op] = "sum", out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def exscan(
         self,
-        x: A, op: Union[str, Op] = "sum", out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_exscan(
         self,
-        x: A, op: Union[str, Op] = "sum", out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        op: Union[str, Op] = "sum",
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def broadcast(
         self,
-        x: A, root: int = 0, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        root: int = 0,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_broadcast(
         self,
-        x: A, root: int = 0, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        root: int = 0,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def all_gather(
         self,
-        x: A, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_all_gather(
         self,
-        x: A, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def gather(
         self,
-        x: A, root: int = 0, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        root: int = 0,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Optional[A]: ...
     def start_gather(
         self,
-        x: A, root: int = 0, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        root: int = 0,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[Optional[A]]: ...
     def scatter(
         self,
-        x: Any, root: int = 0, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: Any,
+        root: int = 0,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_scatter(
         self,
-        x: Any, root: int = 0, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: Any,
+        root: int = 0,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def all_to_all(
         self,
-        x: A, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_all_to_all(
         self,
-        x: A, out: Optional[A] = None, *, timeout: Optional[float] = None,
+        x: A,
+        out: Optional[A] = None,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def send(
         self,
-        x: Any, dest: int, tag: int = 0, *, timeout: Optional[float] = None,
+        x: Any,
+        dest: int,
+        tag: int = 0,
+        *,
+        timeout: Optional[float] = None,
     ) -> None: ...
     def start_send(
         self,
-        x: Any, dest: int, tag: int = 0, *, timeout: Optional[float] = None,
+        x: Any,
+        dest: int,
+        tag: int = 0,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[None]: ...
     def recv(
         self,
-        out: A, source: int, tag: int = 0, *, timeout: Optional[float] = None,
+        out: A,
+        source: int,
+        tag: int = 0,
+        *,
+        timeout: Optional[float] = None,
     ) -> A: ...
     def start_recv(
         self,
-        out: A, source: int, tag: int = 0, *, timeout: Optional[float] = None,
+        out: A,
+        source: int,
+        tag: int = 0,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[A]: ...
     def recv_message(
         self,
-        out: Any, source: int = ..., tag: int = 0, *, timeout: Optional[float] = None,
+        out: Any,
+        source: int = ...,
+        tag: int = 0,
+        *,
+        timeout: Optional[float] = None,
     ) -> Message: ...
     def start_recv_message(
         self,
-        out: Any, source: int = ..., tag: int = 0, *, timeout: Optional[float] = None,
+        out: Any,
+        source: int = ...,
+        tag: int = 0,
+        *,
+        timeout: Optional[float] = None,
     ) -> Request[Message]: ...
