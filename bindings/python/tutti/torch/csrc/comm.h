@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A communicator, the operations that are pending on it, and its end. Works hold it, so that it
+// outlives the process group; closed, it is only good for the error message.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <tutti/tutti.h>
+
+namespace tutti_torch
+{
+
+class TuttiWork;
+struct TuttiOptions;
+
+class Comm
+{
+      public:
+	// Make the communicator of all ranks that call with the same `store`. Blocks.
+	Comm(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
+	     const TuttiOptions &options);
+	~Comm();
+	Comm(const Comm &) = delete;
+	Comm &operator=(const Comm &) = delete;
+
+	// Pending and later operations fail on all ranks; returns at once.
+	void abort(const std::string &reason);
+	// Free the communicator. Pending operations end with an error, here and on other ranks.
+	void close();
+	// What operations would get; `rank`: whom it is about, -1 for none.
+	tutti_result_t error(int *rank);
+
+	// A call on the communicator; while one lasts, close() waits. Throws when it is closed.
+	class Use
+	{
+	      public:
+		explicit Use(Comm &comm) : comm_(comm)
+		{
+			if (C10_UNLIKELY(!comm.enter()))
+				throw_closed();
+		}
+		~Use()
+		{
+			comm_.leave();
+		}
+		Use(const Use &) = delete;
+		Use &operator=(const Use &) = delete;
+		tutti_comm_t get() const
+		{
+			return comm_.comm_;
+		}
+
+	      private:
+		[[noreturn]] static void throw_closed();
+		Comm &comm_;
+	};
+	bool enter();
+	void leave();
+	tutti_comm_t get() const // only inside a Use
+	{
+		return comm_;
+	}
+
+	// Keep an unfinished work until forget(), also if its user drops it. remember() looks at two
+	// of those kept and finishes them if nobody else holds them.
+	void remember(const c10::intrusive_ptr<TuttiWork> &work);
+	void forget(TuttiWork *work);
+
+      private:
+	void finish_dropped();
+	std::vector<c10::intrusive_ptr<TuttiWork>> pending() const;
+
+	tutti_comm_t comm_ = nullptr;
+	std::atomic<int> users_{ 0 };
+	std::atomic<bool> closed_{ false };
+	std::mutex closing_;	   // held by close()
+	mutable std::mutex mutex_; // guards what follows
+	std::vector<c10::intrusive_ptr<TuttiWork>> pending_;
+	size_t next_ = 0; // to be looked at
+};
+
+} // namespace tutti_torch
