@@ -8,7 +8,6 @@
 
 #include "call.h"
 #include "errors.h"
-#include "monitored_barrier.h"
 
 namespace tutti_torch
 {
@@ -78,9 +77,9 @@ std::vector<size_t> counts_of(const TuttiBackend::Tensors &tensors, size_t each)
 } // namespace
 
 TuttiBackend::TuttiBackend(const StorePtr &store, int rank, int size, const OptionsPtr &options)
-    : c10d::Backend(rank, size), store_(store), options_(options),
+    : c10d::Backend(rank, size), options_(options),
       comm_(std::make_shared<Comm>(store, rank, size, *options)), timeout_(options->timeout),
-      made_with_(options->timeout)
+      made_with_(options->timeout), monitored_(store, rank, size)
 {
 	init();
 }
@@ -688,8 +687,9 @@ TuttiBackend::WorkPtr TuttiBackend::barrier(const c10d::BarrierOptions &options)
 
 void TuttiBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks)
 {
-	monitored_barrier(*store_, barriers_++, getRank(), getSize(), timeout_of(options.timeout),
-			  wait_all_ranks);
+	const bool unset = options.timeout == c10d::kUnsetTimeout;
+
+	monitored_.wait(unset ? timeout_ : options.timeout, wait_all_ranks);
 }
 
 } // namespace tutti_torch

@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "comm.h"
+#include "monitored_barrier.h"
 #include "options.h"
 #include "work.h"
 
@@ -121,13 +122,12 @@ class TuttiBackend : public c10d::Backend
 				   const c10d::ReduceOp &op);
 	WorkPtr receive(c10d::OpType type, Tensors &tensors, int peer, int tag);
 
-	StorePtr store_;
 	OptionsPtr options_;
 	std::shared_ptr<Comm> comm_;
-	std::chrono::milliseconds timeout_;	  // of operations that give none
-	std::chrono::milliseconds made_with_;	  // the communicator's
+	std::chrono::milliseconds timeout_;   // of operations that give none
+	std::chrono::milliseconds made_with_; // the communicator's
+	MonitoredBarrier monitored_;
 	std::atomic<uint64_t> sequence_{ 0 };	  // collectives that were started
-	uint64_t barriers_ = 0;			  // monitored ones
 	c10::intrusive_ptr<TuttiWork> coalesced_; // the group that is being collected
 	std::vector<Start> collected_;
 	std::thread::id coalescing_thread_;

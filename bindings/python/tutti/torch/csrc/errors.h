@@ -17,7 +17,9 @@ inline std::string failure_text(tutti_comm_t comm, tutti_result_t result)
 {
 	const char *text = tutti_last_error(comm);
 
-	return std::string("tutti: ") + (*text ? text : tutti_strerror(result));
+	// programs look for these words, as Gloo and NCCL have them
+	return std::string(result == TUTTI_ERR_TIMEOUT ? "tutti: Timed out : " : "tutti: ") +
+	       (*text ? text : tutti_strerror(result));
 }
 
 // TUTTI_ERR_INVALID is an error of the caller, and the group lives on; any other one is the group's.

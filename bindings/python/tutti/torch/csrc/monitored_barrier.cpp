@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "monitored_barrier.h"
 
-#include <string>
-#include <vector>
-
 #include <c10/util/Exception.h>
 
 namespace tutti_torch
@@ -15,66 +12,106 @@ namespace
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
+// Stores differ in what they throw when the time is over.
 bool wait_for(c10d::Store &store, const std::string &key, milliseconds timeout)
 {
+	const auto limit = std::max(timeout, milliseconds(1));
+	const auto end = Clock::now() + limit - milliseconds(1);
+
 	try {
-		store.wait({ key }, std::max(timeout, milliseconds(1)));
+		store.wait({ key }, limit);
 		return true;
-	} catch (const c10::DistStoreError &) {
+	} catch (const std::exception &) {
+		if (Clock::now() < end)
+			throw;
 		return false;
 	}
 }
 
-// As Gloo words it.
-std::string missing_text(const std::vector<int> &missing, milliseconds timeout)
+std::string key_of(int rank, uint64_t number, const char *what)
 {
-	std::string ranks;
-
-	for (const int rank : missing)
-		ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-	return "Rank(s) " + ranks + " failed to pass monitoredBarrier in " +
-	       std::to_string(timeout.count()) + " ms";
+	return "tutti/monitored/" + std::to_string(rank) + "/" + std::to_string(number) + "/" +
+	       what;
 }
 
-std::string collect(c10d::Store &store, const std::string &prefix, int size, milliseconds timeout,
-		    bool all)
+std::string list(const std::vector<int> &ranks)
 {
-	const auto end = Clock::now() + timeout;
-	std::vector<int> missing;
+	std::string text = ranks.size() > 1 ? "Ranks " : "Rank ";
 
-	for (int rank = 1; rank < size; rank++) {
-		const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
-
-		if (wait_for(store, prefix + std::to_string(rank), left))
-			continue;
-		missing.push_back(rank);
-		if (!all)
-			break;
-	}
-	return missing.empty() ? "" : missing_text(missing, timeout);
+	for (size_t i = 0; i < ranks.size(); i++)
+		text += (i ? ", " : "") + std::to_string(ranks[i]);
+	return text;
 }
 
 } // namespace
 
-void monitored_barrier(c10d::Store &store, uint64_t number, int rank, int size,
-		       milliseconds timeout, bool all)
+MonitoredBarrier::MonitoredBarrier(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
+    : store_(std::move(store)), rank_(rank), arrivals_(size)
 {
-	const std::string prefix = "tutti/monitored/" + std::to_string(number) + "/";
-	const std::string outcome = prefix + "outcome";
-	std::string found;
+}
 
-	if (rank == 0) {
-		found = collect(store, prefix, size, timeout, all);
-		store.set(outcome, "=" + found); // never empty
-	} else {
-		store.set(prefix + std::to_string(rank), "here");
-		// rank 0 may have come later, and waits as long
-		if (!wait_for(store, outcome, timeout * 2))
-			found = missing_text({ 0 }, timeout * 2);
+void MonitoredBarrier::wait(milliseconds timeout, bool all)
+{
+	if (rank_ == 0)
+		lead(timeout, all);
+	else
+		follow(timeout);
+}
+
+// The error messages begin as Gloo's do.
+void MonitoredBarrier::lead(milliseconds timeout, bool all)
+{
+	const auto end = Clock::now() + timeout;
+	const std::string after = " in " + std::to_string(timeout.count()) + " ms";
+	std::vector<int> came, missing;
+	std::string text;
+
+	for (int rank = 1; rank < int(arrivals_.size()); rank++) {
+		const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+
+		if (left <= milliseconds(0) && missing.empty())
+			text = "Rank 0 timed out in monitoredBarrier" + after +
+			       ", waiting for rank " + std::to_string(rank);
+		if (!text.empty())
+			break;
+		if (wait_for(*store_, key_of(rank, arrivals_[rank], "here"), left))
+			came.push_back(rank);
 		else
-			found = store.get_to_str(outcome).substr(1);
+			missing.push_back(rank);
+		if (!missing.empty() && !all)
+			break;
 	}
-	TORCH_CHECK(found.empty(), "[Rank ", rank, "]: ", found);
+	if (!missing.empty())
+		text = list(missing) + " failed to pass monitoredBarrier" + after;
+	answer(came, text);
+	TORCH_CHECK(text.empty(), "[Rank 0]: ", text);
+}
+
+void MonitoredBarrier::answer(const std::vector<int> &came, const std::string &text)
+{
+	for (const int rank : came) {
+		store_->deleteKey(key_of(rank, arrivals_[rank], "here"));
+		store_->set(key_of(rank, arrivals_[rank]++, "answer"), "=" + text); // never empty
+	}
+}
+
+void MonitoredBarrier::follow(milliseconds timeout)
+{
+	const std::string answer = key_of(rank_, arrivals_[rank_], "answer");
+	std::string text;
+
+	store_->set(key_of(rank_, arrivals_[rank_], "here"), "here");
+	// rank 0 may have come later, and waits as long
+	TORCH_CHECK(wait_for(*store_, answer, timeout * 2), "[Rank ", rank_, "]: Rank ", rank_,
+		    " reached monitoredBarrier, but rank 0 did not answer in ", timeout.count() * 2,
+		    " ms");
+	text = store_->get_to_str(answer).substr(1);
+	store_->deleteKey(answer);
+	arrivals_[rank_]++;
+	TORCH_CHECK(text.empty(), "[Rank ", rank_, "]: Rank ", rank_,
+		    " successfully reached monitoredBarrier, but received errors while waiting for "
+		    "send/recv from rank 0, which says: ",
+		    text);
 }
 
 } // namespace tutti_torch

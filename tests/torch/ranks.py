@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests whose body runs in every rank of a process group of tutti.
+
+Ranks are forked from the test's process, which has loaded PyTorch and the backend: that takes
+seconds, a fork none. What a rank raises becomes the test's failure, with the rank's number.
+"""
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import tutti.torch
+
+LIMIT_S = 60.0          # of a test, beside other work
+KILLED = 'killed'       # what a rank gives expect() that is to die
+
+os.environ.setdefault('TUTTI_TRACE', 'off')
+tutti.torch._extension()
+
+
+def _rank_main(body, test, rank, size, path, options, pipe):
+    torch.set_num_threads(1)
+    try:
+        if options.pop('initialise', True):
+            dist.init_process_group('tutti', store=dist.FileStore(path, size), rank=rank, world_size=size,
+                                    timeout=timedelta(seconds=options.pop('timeout', 30)), **options)
+        body(test)
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        pipe.send(None)
+    except unittest.SkipTest as reason:
+        pipe.send(reason)
+    except BaseException:
+        pipe.send(traceback.format_exc())
+    pipe.close()
+
+
+def _collect(process, pipe, end, killed):
+    """What a rank came to: None, a reason to skip, or the text of its failure."""
+    if not pipe.poll(max(0.0, end - time.monotonic())):
+        process.kill()
+        process.join()
+        return f'did not end in {LIMIT_S:g} s'
+    try:
+        found = pipe.recv()
+    except EOFError:
+        found = f'ended with {process.exitcode} before its end'
+        process.join(5)
+        if killed:
+            return None if process.exitcode in (-9, -15) else f'ended with {process.exitcode}, expected to be killed'
+        return f'ended with status {process.exitcode} in the test'
+    process.join(max(1.0, end - time.monotonic()))
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        return 'did not exit after the test'
+    if found is None and process.exitcode != 0:
+        return f'exited with status {process.exitcode} after the test'
+    return found
+
+
+def on_ranks(size, killed=(), **options):
+    """Run the test in `size` ranks. `killed`: those that the test kills. Options go to init_process_group()."""
+    def decorate(body):
+        @functools.wraps(body)
+        def test(self):
+            context = multiprocessing.get_context('fork')
+            sys.stdout.flush()
+            with tempfile.TemporaryDirectory() as directory:
+                started = []
+                for rank in range(size):
+                    mine, theirs = context.Pipe(duplex=False)
+                    process = context.Process(target=_rank_main, daemon=True, args=(
+                        body, self, rank, size, os.path.join(directory, 'store'), dict(options), theirs))
+                    process.start()
+                    theirs.close()
+                    started.append((process, mine))
+                end = time.monotonic() + LIMIT_S
+                found = [_collect(process, pipe, end, rank in killed) for rank, (process, pipe) in enumerate(started)]
+            for reason in found:
+                if isinstance(reason, unittest.SkipTest):
+                    raise reason
+            failed = [f'rank {rank}: {text}' for rank, text in enumerate(found) if text]
+            if failed:
+                self.fail('\n'.join(failed))
+        return test
+    return decorate
