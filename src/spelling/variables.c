@@ -10,6 +10,7 @@
 static const char *const known[] = {
 	/* what a user sets */
 	"TUTTI_ALGORITHM",
+	"TUTTI_CALLERS",
 	"TUTTI_CUBLAS_LIBRARY",
 	"TUTTI_CUDA_ENGINES",
 	"TUTTI_CUDA_KERNELS",

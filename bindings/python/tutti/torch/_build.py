@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 NAME = "_tutti_torch"
-SOURCES = Path(__file__).parent / "csrc"
+SOURCES = Path(__file__).resolve().parent / "csrc"
 STANDARD = "c++20"
 TORCH_LIBRARIES = ("torch", "torch_cpu", "torch_python", "c10")
 

@@ -2,6 +2,7 @@
 // What the compiler is given: PyTorch's headers take most of the time, and so are read once.
 #include "backend.cpp"
 #include "call.cpp"
+#include "callers.cpp"
 #include "comm.cpp"
 #include "completions.cpp"
 #include "module.cpp"

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Utils.hpp>
 
 #include "call.h"
+#include "callers.h"
 #include "errors.h"
 
 namespace tutti_torch
@@ -16,6 +17,9 @@ namespace
 {
 
 using c10d::OpType;
+
+// However short the deadline of operations: a busy host takes its time to make a communicator.
+constexpr std::chrono::milliseconds LEAST_TO_MEET(30000);
 
 // The checks of c10d's own backends report through such a function.
 auto refuse(const char *title)
@@ -77,9 +81,10 @@ std::vector<size_t> counts_of(const TuttiBackend::Tensors &tensors, size_t each)
 } // namespace
 
 TuttiBackend::TuttiBackend(const StorePtr &store, int rank, int size, const OptionsPtr &options)
-    : c10d::Backend(rank, size), options_(options),
-      comm_(std::make_shared<Comm>(store, rank, size, *options)), timeout_(options->timeout),
-      made_with_(options->timeout), monitored_(store, rank, size)
+    : c10d::Backend(rank, size), options_(options), timeout_(options->timeout),
+      made_with_(std::max(timeout_, LEAST_TO_MEET)),
+      comm_(std::make_shared<Comm>(store, rank, size, *options, made_with_)),
+      monitored_(store, rank, size)
 {
 	init();
 }
@@ -152,13 +157,15 @@ std::chrono::milliseconds TuttiBackend::timeout_of(std::chrono::milliseconds ask
 	return asked == c10d::kUnsetTimeout || asked == kNoTimeout ? timeout_ : asked;
 }
 
-void TuttiBackend::say_timeout(tutti_comm_t comm, std::chrono::milliseconds timeout)
+void TuttiBackend::describe_call(tutti_comm_t comm, std::chrono::milliseconds timeout)
 {
-	if (C10_LIKELY(timeout == made_with_))
+	if (C10_LIKELY(timeout == made_with_ && !options_->callers))
 		return;
+	const std::string caller = options_->callers ? python_caller() : "";
 	tutti_call_t call = TUTTI_CALL_INIT;
 
 	call.timeout_s = std::chrono::duration<double>(timeout).count();
+	call.caller = caller.empty() ? nullptr : caller.c_str();
 	check(comm, tutti_next_call(comm, &call));
 }
 
@@ -203,7 +210,7 @@ TuttiBackend::WorkPtr TuttiBackend::endCoalescing()
 	const Comm::Use use(*comm_);
 	tutti_request_t request = nullptr;
 
-	say_timeout(use.get(), timeout_);
+	describe_call(use.get(), timeout_);
 	if (!parts.empty())
 		check(use.get(), start_group(use.get(), parts[0],
 					     { parts.begin() + 1, parts.end() }, &request));

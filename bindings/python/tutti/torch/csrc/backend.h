@@ -109,7 +109,7 @@ class TuttiBackend : public c10d::Backend
 	using Start = std::function<tutti_result_t(tutti_comm_t, tutti_request_t *)>;
 
 	std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
-	void say_timeout(tutti_comm_t comm, std::chrono::milliseconds timeout);
+	void describe_call(tutti_comm_t comm, std::chrono::milliseconds timeout);
 	bool coalescing() const;
 	tutti_result_t start_group(tutti_comm_t comm, const Start &first,
 				   const std::vector<Start> &others, tutti_request_t *request);
@@ -123,9 +123,9 @@ class TuttiBackend : public c10d::Backend
 	WorkPtr receive(c10d::OpType type, Tensors &tensors, int peer, int tag);
 
 	OptionsPtr options_;
-	std::shared_ptr<Comm> comm_;
 	std::chrono::milliseconds timeout_;   // of operations that give none
 	std::chrono::milliseconds made_with_; // the communicator's
+	std::shared_ptr<Comm> comm_;
 	MonitoredBarrier monitored_;
 	std::atomic<uint64_t> sequence_{ 0 };	  // collectives that were started
 	c10::intrusive_ptr<TuttiWork> coalesced_; // the group that is being collected

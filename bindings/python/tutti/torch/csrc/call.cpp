@@ -208,7 +208,7 @@ TuttiBackend::WorkPtr TuttiBackend::Call::work()
 	const tutti_comm_t comm = use_.get();
 	tutti_request_t request = nullptr;
 
-	backend_.say_timeout(comm, timeout_);
+	backend_.describe_call(comm, timeout_);
 	if (others_.empty())
 		check(comm, first_(comm, blocking_ ? nullptr : &request));
 	else

@@ -86,7 +86,8 @@ bool environment_has_key()
 
 // Ranks on several hosts need a key. Unless the user has given one, rank 0 makes it, and PyTorch's
 // store hands it on, which then is what protects it.
-std::string job_key(StoreContext &context, int rank, const TuttiOptions &options)
+std::string job_key(StoreContext &context, int rank, const TuttiOptions &options,
+		    Milliseconds timeout)
 {
 	char key[TUTTI_KEY_LENGTH + 1];
 
@@ -97,7 +98,7 @@ std::string job_key(StoreContext &context, int rank, const TuttiOptions &options
 		context.store->set(KEY_NAME, std::string(key));
 		return key;
 	}
-	context.store->wait({ KEY_NAME }, options.timeout);
+	context.store->wait({ KEY_NAME }, timeout);
 	return context.store->get_to_str(KEY_NAME);
 }
 
@@ -109,15 +110,15 @@ const char *or_null(const std::string &text)
 } // namespace
 
 Comm::Comm(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
-	   const TuttiOptions &options)
+	   const TuttiOptions &options, Milliseconds timeout)
 {
 	StoreContext context{ own_connection(store), "" };
-	const std::string key = size > 1 ? job_key(context, rank, options) : options.key;
+	const std::string key = size > 1 ? job_key(context, rank, options, timeout) : options.key;
 	const tutti_store_ops_t ops = { sizeof(ops), store_set, store_get, nullptr };
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 	tutti_store_t meeting;
 
-	config.timeout_s = std::chrono::duration<double>(options.timeout).count();
+	config.timeout_s = std::chrono::duration<double>(timeout).count();
 	config.transports = or_null(options.transports);
 	config.algorithm = or_null(options.algorithm);
 	config.host_id = or_null(options.host_id);

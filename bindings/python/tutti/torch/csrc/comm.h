@@ -26,7 +26,7 @@ class Comm
       public:
 	// Make the communicator of all ranks that call with the same `store`. Blocks.
 	Comm(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
-	     const TuttiOptions &options);
+	     const TuttiOptions &options, std::chrono::milliseconds timeout);
 	~Comm();
 	Comm(const Comm &) = delete;
 	Comm &operator=(const Comm &) = delete;
