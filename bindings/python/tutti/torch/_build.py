@@ -44,10 +44,10 @@ class BuildError(RuntimeError):
 
 
 class Library(NamedTuple):
-    """Where libtutti and its headers are."""
+    """Where the headers of libtutti and the library itself are."""
 
     include: Path
-    directory: Path
+    file: Path
 
 
 def load() -> ModuleType:
@@ -73,10 +73,10 @@ def _library() -> Library:
     import tutti
 
     if hasattr(tutti, "get_include"):
-        return Library(Path(tutti.get_include()), Path(tutti.get_library_dir()))
+        return Library(Path(tutti.get_include()), Path(tutti.get_library()))
     checkout = Path(__file__).resolve().parents[4]
     for found in sorted(checkout.glob("build*/libtutti.so")):
-        return Library(checkout / "include", found.parent)
+        return Library(checkout / "include", found)
     raise BuildError(f"found no libtutti.so in {checkout}/build*; install the package tutti "
                      "(pip install .), or build the library (meson setup build; ninja -C build)")
 
@@ -87,7 +87,7 @@ def _key(library: Library, compiler: list[str]) -> str:
     for path in sorted([*SOURCES.glob("*"), *library.include.glob("tutti/*.h")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for text in (torch.__version__, str(torch._C._GLIBCXX_USE_CXX11_ABI), *torch.__path__,
-                 sys.implementation.cache_tag, sysconfig.get_platform(), str(library.directory),
+                 sys.implementation.cache_tag, sysconfig.get_platform(), str(library.file),
                  *compiler):
         digest.update(text.encode() + b"\0")
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
@@ -137,10 +137,11 @@ def _flags(library: Library) -> Iterator[str]:
         yield f"-isystem{directory}"
     yield f"-I{library.include}"
     yield str(SOURCES / "all.cpp")
-    for directory in (library.directory, torch_root / "lib"):
-        yield from (f"-L{directory}", f"-Wl,-rpath,{directory}")
-    yield "-ltutti"
+    yield str(library.file)
+    yield f"-L{torch_root / 'lib'}"
     yield from (f"-l{name}" for name in TORCH_LIBRARIES)
+    for directory in (library.file.parent, torch_root / "lib"):
+        yield f"-Wl,-rpath,{directory}"
 
 
 def _check_tools(compiler: list[str]) -> None:
