@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How programs get the backend: by its name alone, built once for all ranks, or with a clear error."""
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import tutti.torch
+from tutti.torch import _build
+
+LIMIT_S = 240
+PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(tutti.torch.__file__))))
+SUM = '''
+import torch, torch.distributed as dist
+dist.init_process_group({backend!r}{how})
+x = torch.ones(2)
+dist.all_reduce(x)
+assert x.sum().item() == 2 * dist.get_world_size(), x
+assert dist.get_backend() == "tutti" or "cpu:tutti" in {backend!r}
+dist.destroy_process_group()
+print("summed")
+'''
+ALONE = ', store=dist.HashStore(), rank=0, world_size=1'
+
+
+class Start(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.directory)
+        # what `pip install` leaves, by which PyTorch finds the backend
+        info = os.path.join(self.directory, 'tutti-0.0.0.dist-info')
+        os.mkdir(info)
+        for name, text in {'METADATA': 'Metadata-Version: 2.1\nName: tutti\nVersion: 0.0.0\n',
+                           'entry_points.txt': '[torch.distributed.backends]\ntutti = tutti.torch:register\n'}.items():
+            with open(os.path.join(info, name), 'w') as file:
+                file.write(text)
+
+    def environment(self, **more):
+        return {**os.environ, 'PYTHONPATH': os.pathsep.join([self.directory, PACKAGES]), 'TUTTI_TRACE': 'off',
+                'GLOO_SOCKET_IFNAME': 'lo', 'OMP_NUM_THREADS': '1', **more}
+
+    def start(self, *command, **more):
+        return subprocess.Popen([sys.executable, *command], env=self.environment(**more), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run_python(self, *command, **more):
+        process = self.start(*command, **more)
+        out, err = process.communicate(timeout=LIMIT_S)
+        return process.returncode, out, err
+
+    def summed(self, *command, **more):
+        status, out, err = self.run_python(*command, **more)
+        self.assertEqual((status, 'summed' in out), (0, True), err)
+        return out
+
+    def test_the_name_is_enough(self):
+        self.summed('-c', SUM.format(backend='tutti', how=ALONE))
+
+    def test_one_backend_for_each_device(self):
+        self.summed('-c', SUM.format(backend='cpu:tutti,cuda:gloo', how=ALONE))
+
+    def test_torchrun_starts_ranks(self):
+        script = os.path.join(self.directory, 'sum.py')
+        with open(script, 'w') as file:
+            file.write(SUM.format(backend='tutti', how=''))
+        out = self.summed('-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', script)
+        self.assertEqual(out.count('summed'), 2)
+
+    def compiler(self):
+        """One that takes the binary that is there already, and notes each time it is called."""
+        log, path = os.path.join(self.directory, 'log'), os.path.join(self.directory, 'compile')
+        with open(path, 'w') as file:
+            file.write(f'#!/bin/sh\necho called >> {log}\nfor last; do :; done\ncp {_build._built()} "$last"\n')
+        os.chmod(path, 0o755)
+        return path, log
+
+    def test_ranks_that_start_at_once_build_once(self):
+        path, log = self.compiler()
+        cache = os.path.join(self.directory, 'cache')
+        script = 'import tutti.torch; tutti.torch._extension(); print("loaded")'
+        ranks = [self.start('-c', script, XDG_CACHE_HOME=cache, CXX=path) for _ in range(3)]
+        ends = [(process.communicate(timeout=LIMIT_S), process.returncode) for process in ranks]
+        self.assertEqual([(out, status) for (out, _), status in ends], [('loaded\n', 0)] * 3)
+        with open(log) as file:
+            self.assertEqual(len(file.readlines()), 1)
+        self.assertEqual(sum('building' in err for (_, err), _ in ends), 1)
+
+    def refused(self, expected, **more):
+        status, _, err = self.run_python('-c', SUM.format(backend='tutti', how=ALONE), **more)
+        self.assertNotEqual(status, 0)
+        self.assertRegex(err, expected)
+
+    def test_no_compiler_is_told(self):
+        self.refused('no C\\+\\+ compiler .*apt-get install', XDG_CACHE_HOME=self.directory, CXX='/nowhere/c++')
+
+    def test_what_the_compiler_says_is_told(self):
+        path = os.path.join(self.directory, 'compile')
+        with open(path, 'w') as file:
+            file.write('#!/bin/sh\necho "no room in the inn" >&2\nexit 1\n')
+        os.chmod(path, 0o755)
+        self.refused('no room in the inn', XDG_CACHE_HOME=self.directory, CXX=path)
+
+    def test_a_cache_that_others_can_write_is_refused(self):
+        cache = os.path.join(self.directory, 'tutti')
+        os.mkdir(cache)
+        os.chmod(cache, stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
+        self.refused('nobody else who can write', XDG_CACHE_HOME=self.directory)
+
+
+if __name__ == '__main__':
+    unittest.main()
