@@ -232,7 +232,10 @@ class Communicator(_core.Communicator):
         length = self.broadcast(array.array("q", [len(data)]), root)[0]
         buffer = bytearray(data) if self.rank == root else bytearray(length)
         self.broadcast(buffer, root)
-        return value if self.rank == root else pickle.loads(buffer)
+        if self.rank == root:
+            return value
+        came: T = pickle.loads(buffer)
+        return came
 
     def all_gather_object(self, value: T) -> List[T]:
         """Collect the objects of all ranks, by pickle; every rank gets the list."""
