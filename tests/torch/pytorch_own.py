@@ -28,14 +28,12 @@ NOT_OURS = {    # with tutti
 }
 
 
-def prepare(backend: str, ranks: int) -> None:
+def prepare(ranks: int) -> None:
     """The environment that the tests read when they are imported."""
     os.environ.update(BACKEND='gloo', WORLD_SIZE=str(ranks), MASTER_ADDR='127.0.0.1', OMP_NUM_THREADS='1',
                       DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(LIMIT_S))
     os.environ.setdefault('GLOO_SOCKET_IFNAME', 'lo')
     os.environ.setdefault('TUTTI_TRACE', 'off')
-    if backend == 'tutti':
-        sys.path.insert(0, os.environ.get('TUTTI_PYTHONPATH') or os.path.join(HERE, '../../bindings/python'))
 
 
 def put_in_place_of_gloo() -> None:
@@ -115,7 +113,7 @@ def sample() -> list[str]:
 
 
 def run(args) -> int:
-    prepare(args.backend, args.ranks)
+    prepare(args.ranks)
     try:
         tests = make_tests(args.backend)
     except ModuleNotFoundError as error:

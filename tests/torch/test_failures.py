@@ -72,15 +72,18 @@ class Failures(unittest.TestCase):
         if dist.get_rank() == 1:
             dist.destroy_process_group()
             return
-        found = []
+        work = dist.irecv(torch.ones(4), 1)
+        found, begun = [], threading.Event()
 
         def wait():
+            begun.set()
             try:
-                dist.recv(torch.ones(4), 1)
+                work.wait()
             except RuntimeError as error:
                 found.append(error)
         thread = threading.Thread(target=wait)
         thread.start()
+        begun.wait()
         dist.destroy_process_group()
         thread.join(SOON_S)
         self.assertFalse(thread.is_alive())

@@ -66,7 +66,9 @@ void MonitoredBarrier::lead(milliseconds timeout, bool all)
 	std::vector<int> came, missing;
 	std::string text;
 
-	for (int rank = 1; rank < int(arrivals_.size()); rank++) {
+	int rank = 1;
+
+	for (; rank < int(arrivals_.size()); rank++) {
 		const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
 
 		if (left <= milliseconds(0) && missing.empty())
@@ -81,6 +83,9 @@ void MonitoredBarrier::lead(milliseconds timeout, bool all)
 		if (!missing.empty() && !all)
 			break;
 	}
+	for (; rank < int(arrivals_.size()); rank++) // they need not wait any longer
+		if (store_->check({ key_of(rank, arrivals_[rank], "here") }))
+			came.push_back(rank);
 	if (!missing.empty())
 		text = list(missing) + " failed to pass monitoredBarrier" + after;
 	answer(came, text);
@@ -102,16 +107,17 @@ void MonitoredBarrier::follow(milliseconds timeout)
 
 	store_->set(key_of(rank_, arrivals_[rank_], "here"), "here");
 	// rank 0 may have come later, and waits as long
-	TORCH_CHECK(wait_for(*store_, answer, timeout * 2), "[Rank ", rank_, "]: Rank ", rank_,
-		    " reached monitoredBarrier, but rank 0 did not answer in ", timeout.count() * 2,
-		    " ms");
+	const std::string reached = "[Rank " + std::to_string(rank_) + "]: Rank " +
+				    std::to_string(rank_) +
+				    " successfully reached monitoredBarrier, but received errors "
+				    "while waiting for send/recv from rank 0, which ";
+
+	TORCH_CHECK(wait_for(*store_, answer, timeout * 2), reached, "did not answer in ",
+		    timeout.count() * 2, " ms");
 	text = store_->get_to_str(answer).substr(1);
 	store_->deleteKey(answer);
 	arrivals_[rank_]++;
-	TORCH_CHECK(text.empty(), "[Rank ", rank_, "]: Rank ", rank_,
-		    " successfully reached monitoredBarrier, but received errors while waiting for "
-		    "send/recv from rank 0, which says: ",
-		    text);
+	TORCH_CHECK(text.empty(), reached, "says: ", text);
 }
 
 } // namespace tutti_torch
