@@ -341,6 +341,10 @@ class Collectives(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, 'Ranks 1, 2 failed'):
                 dist.monitored_barrier(timeout=timedelta(seconds=0.2), wait_all_ranks=True)
         dist.barrier()
+        if dist.get_rank() != 1:        # rank 2 is told, too
+            with self.assertRaisesRegex(RuntimeError, 'Rank 1 failed|successfully reached'):
+                dist.monitored_barrier(timeout=timedelta(seconds=1))
+        dist.barrier()
         dist.monitored_barrier(timeout=timedelta(seconds=20))
 
     @on_ranks(1)

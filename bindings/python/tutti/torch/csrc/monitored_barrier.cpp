@@ -66,26 +66,19 @@ void MonitoredBarrier::lead(milliseconds timeout, bool all)
 	std::vector<int> came, missing;
 	std::string text;
 
-	int rank = 1;
-
-	for (; rank < int(arrivals_.size()); rank++) {
+	for (int rank = 1; rank < int(arrivals_.size()); rank++) {
+		const std::string key = key_of(rank, arrivals_[rank], "here");
 		const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+		const bool ended = !text.empty() || (!missing.empty() && !all);
 
-		if (left <= milliseconds(0) && missing.empty())
+		if (ended ? store_->check({ key }) : wait_for(*store_, key, left))
+			came.push_back(rank); // and is answered, also after the end
+		else if (!ended && left <= milliseconds(0) && missing.empty())
 			text = "Rank 0 timed out in monitoredBarrier" + after +
 			       ", waiting for rank " + std::to_string(rank);
-		if (!text.empty())
-			break;
-		if (wait_for(*store_, key_of(rank, arrivals_[rank], "here"), left))
-			came.push_back(rank);
-		else
+		else if (!ended)
 			missing.push_back(rank);
-		if (!missing.empty() && !all)
-			break;
 	}
-	for (; rank < int(arrivals_.size()); rank++) // they need not wait any longer
-		if (store_->check({ key_of(rank, arrivals_[rank], "here") }))
-			came.push_back(rank);
 	if (!missing.empty())
 		text = list(missing) + " failed to pass monitoredBarrier" + after;
 	answer(came, text);
@@ -107,17 +100,17 @@ void MonitoredBarrier::follow(milliseconds timeout)
 
 	store_->set(key_of(rank_, arrivals_[rank_], "here"), "here");
 	// rank 0 may have come later, and waits as long
-	const std::string reached = "[Rank " + std::to_string(rank_) + "]: Rank " +
-				    std::to_string(rank_) +
-				    " successfully reached monitoredBarrier, but received errors "
-				    "while waiting for send/recv from rank 0, which ";
-
-	TORCH_CHECK(wait_for(*store_, answer, timeout * 2), reached, "did not answer in ",
+	TORCH_CHECK(wait_for(*store_, answer, timeout * 2), "[Rank ", rank_, "]: Rank ", rank_,
+		    " successfully reached monitoredBarrier, but received errors while waiting for "
+		    "send/recv from rank 0, which did not answer in ",
 		    timeout.count() * 2, " ms");
 	text = store_->get_to_str(answer).substr(1);
 	store_->deleteKey(answer);
 	arrivals_[rank_]++;
-	TORCH_CHECK(text.empty(), reached, "says: ", text);
+	TORCH_CHECK(text.empty(), "[Rank ", rank_, "]: Rank ", rank_,
+		    " successfully reached monitoredBarrier, but received errors while waiting for "
+		    "send/recv from rank 0, which says: ",
+		    text);
 }
 
 } // namespace tutti_torch
