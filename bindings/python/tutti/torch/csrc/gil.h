@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Let other threads run Python while this one waits, whether it holds the GIL or not: destructors
-// are called both ways.
+// Who holds the GIL; and letting other threads run Python while this one waits, whether it holds the
+// GIL or not: destructors are called both ways.
 #pragma once
 
 #include <Python.h>
@@ -8,11 +8,15 @@
 namespace tutti_torch
 {
 
+inline bool holds_gil()
+{
+	return Py_IsInitialized() && PyGILState_Check();
+}
+
 class ReleaseGil
 {
       public:
-	ReleaseGil()
-	    : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr)
+	ReleaseGil() : state_(holds_gil() ? PyEval_SaveThread() : nullptr)
 	{
 	}
 	~ReleaseGil()

@@ -5,9 +5,13 @@
 
 #include "completions.h"
 #include "errors.h"
+#include "gil.h"
 
 namespace tutti_torch
 {
+
+// The work for which this thread is in tutti_notify().
+static thread_local TuttiWork *notifying;
 
 TuttiWork::TuttiWork(std::shared_ptr<Comm> comm, int rank, c10d::OpType type, const char *title,
 		     std::vector<at::Tensor> inputs, std::vector<at::Tensor> outputs,
@@ -253,6 +257,7 @@ c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture()
 	{
 		std::lock_guard<std::mutex> lock(mutex_);
 
+		asked_by_python_ |= holds_gil();
 		if (future_)
 			return future_;
 		future_ = c10::make_intrusive<c10::ivalue::Future>(
@@ -280,18 +285,41 @@ void TuttiWork::notify_future()
 	notified_ = true;
 	auto self = c10::intrusive_ptr<TuttiWork>::reclaim_copy(this);
 
-	if (tutti_notify(request_, ended, self.get()) == TUTTI_OK)
+	notifying = this;
+	const bool taken = tutti_notify(request_, ended, self.get()) == TUTTI_OK;
+	const bool at_once = notifying == nullptr; // ended() was called: it leaves the rest to us
+
+	notifying = nullptr;
+	if (taken)
 		self.release(); // ended() takes it
 	else
 		run_soon([self] { self->drive(kNoTimeout, false); });
+	driving.unlock();
 	comm_->leave();
+	if (at_once)
+		drive(kNoTimeout, false);
 }
 
+// In the progress thread. What C++ puts on the future, as DDP does, is short; Python's callbacks may
+// wait for other operations (completions.h).
 void TuttiWork::ended(void *context)
 {
 	auto self = c10::intrusive_ptr<TuttiWork>::reclaim(static_cast<TuttiWork *>(context));
+	bool soon;
 
-	run_soon([self = std::move(self)] { self->drive(kNoTimeout, false); });
+	if (notifying == self.get()) { // within tutti_notify(), whose caller holds the lock
+		notifying = nullptr;
+		return;
+	}
+	{
+		std::lock_guard<std::mutex> lock(self->mutex_);
+
+		soon = self->asked_by_python_;
+	}
+	if (soon)
+		run_soon([self = std::move(self)] { self->drive(kNoTimeout, false); });
+	else
+		self->drive(kNoTimeout, false);
 }
 
 } // namespace tutti_torch

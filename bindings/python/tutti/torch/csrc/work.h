@@ -69,6 +69,7 @@ class TuttiWork : public c10d::Work
 	std::vector<at::Tensor> inputs_, outputs_, kept_;
 	std::vector<std::function<void()>> after_;
 	c10::intrusive_ptr<c10::ivalue::Future> future_; // guarded by mutex_ of the base
+	bool asked_by_python_ = false;			 // for the future; guarded likewise
 	tutti_message_t message_{ sizeof(tutti_message_t), -1, 0 };
 	uint64_t sequence_;
 	std::chrono::milliseconds timeout_;
