@@ -17,14 +17,15 @@ THEME = os.path.join(HERE, '..', 'tools', 'plot', 'theme.gp')
 BACKENDS = ['tutti', 'gloo']
 SKIPPED = 77
 
-sys.path.insert(0, os.path.join(HERE, '..', 'bindings', 'python'))
 try:
     import torch
     import torch.distributed as dist
+    import tutti
 except ModuleNotFoundError as error:
-    if error.name != 'torch':
+    if error.name not in ('torch', 'tutti'):
         raise
-    print('skipped: needs PyTorch (pip install torch)')
+    print(f'skipped: needs the package {error.name}; install it by pip, or set PYTHONPATH to that of a build '
+          '(BUILD/bindings/python/package)')
     sys.exit(SKIPPED)
 os.environ.setdefault('GLOO_SOCKET_IFNAME', 'lo')   # Gloo looks up the host's name otherwise
 import tutti.torch  # noqa: E402

@@ -7,7 +7,8 @@
 
 The tests ask for the name of the backend in many places, to skip what a backend has not. So tutti is
 run in Gloo's place: every group that a test makes over "gloo" is one of tutti's, and the tests that
-run are those that run over Gloo. Ranks are forked from this process, which has loaded PyTorch. Exit
+run are those that run over Gloo. The package tutti is installed, or PYTHONPATH names that of a build
+(BUILD/bindings/python/package). Ranks are forked from this process, which has loaded PyTorch. Exit
 status 77: PyTorch, or expecttest, which its tests need, is not there.
 """
 from __future__ import annotations
@@ -117,7 +118,7 @@ def run(args) -> int:
     try:
         tests = make_tests(args.backend)
     except ModuleNotFoundError as error:
-        if error.name not in ('torch', 'expecttest', 'numpy'):
+        if error.name not in ('torch', 'expecttest', 'numpy', 'tutti'):
             raise
         print(f'skipped: PyTorch\'s tests need {error.name} (pip install {error.name})')
         return SKIPPED

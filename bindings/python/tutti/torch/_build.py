@@ -69,16 +69,9 @@ def _import(path: Path) -> ModuleType:
 
 
 def _library() -> Library:
-    """What the package holds; in a checkout that is not installed, its build directory."""
     import tutti
 
-    if hasattr(tutti, "get_include"):
-        return Library(Path(tutti.get_include()), Path(tutti.get_library()))
-    checkout = Path(__file__).resolve().parents[4]
-    for found in sorted(checkout.glob("build*/libtutti.so")):
-        return Library(checkout / "include", found)
-    raise BuildError(f"found no libtutti.so in {checkout}/build*; install the package tutti "
-                     "(pip install .), or build the library (meson setup build; ninja -C build)")
+    return Library(Path(tutti.get_include()), Path(tutti.get_library()))
 
 
 def _key(library: Library, compiler: list[str]) -> str:
