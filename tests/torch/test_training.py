@@ -3,7 +3,7 @@
 """PyTorch's ways to train on several ranks run on tutti, and come to what one process comes to."""
 from __future__ import annotations
 
-import os
+import shutil
 import tempfile
 import unittest
 
@@ -130,7 +130,7 @@ class Training(unittest.TestCase):
 
     @on_ranks(2)
     def test_checkpoints(self):
-        path = [tempfile.mkdtemp()]
+        path = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
         dist.broadcast_object_list(path)
         model = make_model()
         fully_shard(model)
@@ -144,11 +144,7 @@ class Training(unittest.TestCase):
         self.close(again.state_dict())
         dist.barrier()
         if dist.get_rank() == 0:
-            for name in os.listdir(path[0]):
-                os.unlink(os.path.join(path[0], name))
-        dist.barrier()
-        if os.path.isdir(path[0]) and not os.listdir(path[0]) and dist.get_rank() == 0:
-            os.rmdir(path[0])
+            shutil.rmtree(path[0])
 
 
 if __name__ == '__main__':
