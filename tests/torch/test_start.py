@@ -26,6 +26,20 @@ assert dist.get_backend() == "tutti" or "cpu:tutti" in {backend!r}
 dist.destroy_process_group()
 print("summed")
 '''
+LEAVE = '''
+import torch, torch.distributed as dist
+dist.init_process_group("tutti")
+def callback(future):
+    for _ in range(1000):
+        future.value()
+    return future.value()[0].sum()
+try:
+    for _ in range(300):
+        dist.all_reduce(torch.ones(1000), async_op=True).get_future().then(callback)
+    dist.irecv(torch.ones(1000), 1 - dist.get_rank()).get_future().then(callback)
+except dist.DistBackendError as error:      # the other rank has left already
+    assert "destroyed" in str(error), error
+'''
 ALONE = ', store=dist.HashStore(), rank=0, world_size=1'
 
 
@@ -71,6 +85,15 @@ class Start(unittest.TestCase):
             file.write(SUM.format(backend='tutti', how=''))
         out = self.summed('-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', script)
         self.assertEqual(out.count('summed'), 2)
+
+    def test_programs_may_end_without_destroying_their_group(self):
+        script = os.path.join(self.directory, 'leave.py')
+        with open(script, 'w') as file:
+            file.write(LEAVE)
+        for _ in range(3):
+            status, _, err = self.run_python('-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2',
+                                             script)
+            self.assertEqual(status, 0, err)
 
     def compiler(self):
         """One that takes the binary that is there already, and notes each time it is called."""

@@ -86,6 +86,7 @@ TuttiBackend::TuttiBackend(const StorePtr &store, int rank, int size, const Opti
       comm_(std::make_shared<Comm>(store, rank, size, *options, made_with_)),
       monitored_(store, rank, size)
 {
+	Comm::add_open(comm_);
 	init();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "comm.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -182,9 +183,44 @@ tutti_result_t Comm::error(int *rank)
 	return result;
 }
 
+namespace
+{
+
+// Never freed: communicators may go after what is static.
+std::mutex *const open_lock = new std::mutex;
+std::vector<std::weak_ptr<Comm>> *const open = new std::vector<std::weak_ptr<Comm>>;
+
+} // namespace
+
+void Comm::add_open(const std::shared_ptr<Comm> &comm)
+{
+	std::lock_guard<std::mutex> lock(*open_lock);
+
+	open->erase(std::remove_if(open->begin(), open->end(),
+				   [](const auto &one) { return one.expired(); }),
+		    open->end());
+	open->push_back(comm);
+}
+
+void Comm::close_all()
+{
+	std::vector<std::weak_ptr<Comm>> all;
+
+	{
+		std::lock_guard<std::mutex> lock(*open_lock);
+
+		all.swap(*open);
+	}
+	for (const auto &one : all)
+		if (const auto comm = one.lock())
+			comm->close();
+}
+
 // Callbacks of futures and tensors may need Python, and other threads may be in calls.
 void Comm::close()
 {
+	if (getpid() != process_) // locks of the parent may be held here for ever
+		return;
 	ReleaseGil release;
 	std::lock_guard<std::mutex> lock(closing_);
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <c10/util/intrusive_ptr.h>
@@ -35,6 +36,9 @@ class Comm
 	void abort(const std::string &reason);
 	// Free the communicator. Pending operations end with an error, here and on other ranks.
 	void close();
+	// The same for all that are open: the interpreter ends.
+	static void close_all();
+	static void add_open(const std::shared_ptr<Comm> &comm);
 	// What operations would get; `rank`: whom it is about, -1 for none.
 	tutti_result_t error(int *rank);
 
@@ -79,6 +83,7 @@ class Comm
 	std::vector<c10::intrusive_ptr<TuttiWork>> pending() const;
 
 	tutti_comm_t comm_ = nullptr;
+	const pid_t process_ = getpid(); // a child of fork() leaves its copy alone
 	std::atomic<int> users_{ 0 };
 	std::atomic<bool> closed_{ false };
 	std::mutex closing_;	   // held by close()

@@ -12,4 +12,8 @@ namespace tutti_torch
 // Run `job` in one of the threads, soon. Does not block on other jobs.
 void run_soon(std::function<void()> job);
 
+// The interpreter ends: wait for the jobs, 10 s at most, and take no more. Its end would end a thread
+// that asks for the GIL, in the midst of C++, which ends the process by SIGABRT.
+void finish_soon();
+
 } // namespace tutti_torch

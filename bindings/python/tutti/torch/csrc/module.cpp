@@ -10,6 +10,9 @@
 #include <tutti/tutti.h>
 
 #include "backend.h"
+#include "comm.h"
+#include "completions.h"
+#include "gil.h"
 #include "options.h"
 
 namespace py = pybind11;
@@ -21,6 +24,15 @@ static c10::intrusive_ptr<TuttiBackend> create(const c10::intrusive_ptr<c10d::St
 					       const c10::intrusive_ptr<TuttiOptions> &options)
 {
 	return c10::make_intrusive<TuttiBackend>(store, rank, size, options);
+}
+
+// Threads of ours must not ask for the GIL of an interpreter that ends.
+static void end()
+{
+	const tutti_torch::ReleaseGil release;
+
+	tutti_torch::Comm::close_all();
+	tutti_torch::finish_soon();
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
@@ -49,4 +61,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 	module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"),
 		   py::arg("options"), py::call_guard<py::gil_scoped_release>());
 	module.def("version", &tutti_version);
+	py::module_::import("atexit").attr("register")(py::cpp_function(&end));
 }
