@@ -240,10 +240,28 @@ bool tt_inbox_is_behind(const struct tt_cursor *cursor)
 	return c != cursor;
 }
 
+/* The usual case at once: nothing is aside, and what is next on the link is as the first receive
+ * has it. Without this a message of 8 bytes takes 0.19 µs, not 0.18. */
+static bool take_usual(struct tt_cursor *cursor)
+{
+	struct tt_connection *connection = cursor->connection;
+	struct tt_op_header theirs;
+
+	if (connection->head[0] != cursor || connection->reading || connection->aside ||
+	    cursor->op->message || tt_link_peek_header(connection->link, 0, &theirs) <= 0 ||
+	    !tt_op_header_equal(&cursor->op->header, &theirs))
+		return false;
+	tt_cursor_take_header(cursor);
+	connection->reading = cursor;
+	return true;
+}
+
 ssize_t tt_inbox_find(struct tt_cursor *cursor, bool *moved)
 {
 	if (cursor->op->from_any)
 		return find_on_any(cursor, moved);
+	if (take_usual(cursor))
+		return 1;
 	return tt_inbox_is_behind(cursor) ? 0 : find_on(cursor, cursor->connection, moved);
 }
 
