@@ -89,20 +89,18 @@ class Failures(unittest.TestCase):
     @on_ranks(2)
     def test_a_stopped_rank_is_named_at_the_deadline(self):
         dist.set_timeout(timedelta(seconds=1))
-        dist.barrier()
-        if dist.get_rank() == 1:
-            # stopped by a child of it, as it cannot go on by itself
-            parent = os.getpid()
-            if os.fork() == 0:
-                time.sleep(2)
-                os.kill(parent, signal.SIGCONT)
-                os._exit(0)
-            os.kill(parent, signal.SIGSTOP)
+        stopped = torch.tensor([os.getpid()])
+        dist.broadcast(stopped, 1)
+        if dist.get_rank() == 1:        # the other has it go on when it has been told
+            os.kill(os.getpid(), signal.SIGSTOP)
             with self.assertRaises(RuntimeError):
                 dist.all_reduce(torch.ones(4))
             return
-        with self.assertRaisesRegex(dist.DistBackendError, r'Timed out .*rank 1'):
-            dist.all_reduce(torch.ones(4))
+        try:
+            with self.assertRaisesRegex(dist.DistBackendError, r'Timed out .*rank 1'):
+                dist.all_reduce(torch.ones(4))
+        finally:
+            os.kill(int(stopped), signal.SIGCONT)
 
     @on_ranks(2)
     def test_a_deadline_of_one_operation(self):
