@@ -135,19 +135,29 @@ static void options_of_the_program_are_its_own(void **state)
 static void ranks_find_their_place_in_the_environment(void **state)
 {
 	struct launched l;
-	const char *argv[] = { tutti_run,
-			       "-n",
-			       "3",
-			       "--",
-			       "/bin/sh",
-			       "-c",
-			       "echo $TUTTI_RANK/$TUTTI_SIZE $TUTTI_LOCAL_RANK/$TUTTI_LOCAL_SIZE "
-			       "served $TUTTI_STORE_SERVED; echo job $TUTTI_JOB store $TUTTI_STORE",
-			       NULL };
+	const char *argv[] = {
+		tutti_run,
+		"-n",
+		"3",
+		"--",
+		"/bin/sh",
+		"-c",
+		"echo $TUTTI_RANK/$TUTTI_SIZE $TUTTI_LOCAL_RANK/$TUTTI_LOCAL_SIZE "
+		"served $TUTTI_STORE_SERVED; echo job $TUTTI_JOB store $TUTTI_STORE; "
+		"echo torch $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE "
+		"at $MASTER_ADDR:$MASTER_PORT$TORCHELASTIC_USE_AGENT_STORE",
+		NULL
+	};
 	char common[256];
+	long port;
 	const char *job;
 
+	/* of another job that tutti-run is a rank of */
+	setenv("RANK", "7", 1);
+	setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
 	assert_int_equal(launched_run(&l, argv), 0);
+	unsetenv("RANK");
+	unsetenv("TORCHELASTIC_USE_AGENT_STORE");
 	assert_contains(launched_out(&l), "[0] 0/3 0/3 served 1\n");
 	assert_contains(launched_out(&l), "[1] 1/3 1/3 served 1\n");
 	assert_contains(launched_out(&l), "[2] 2/3 2/3 served 1\n");
@@ -158,6 +168,27 @@ static void ranks_find_their_place_in_the_environment(void **state)
 	assert_int_equal(strspn(common + 4, "0123456789abcdef"), 32);
 	snprintf(common, sizeof(common), "store unix:tutti-run-%d-", (int)l.pid);
 	assert_int_equal(count_of(launched_out(&l), common), 3);
+	assert_contains(launched_out(&l), "[2] torch 2/3 2/3 at 127.0.0.1:");
+	assert_int_equal(numbers_after(launched_out(&l), "at 127.0.0.1:", &port, 1), 1);
+	snprintf(common, sizeof(common), "/3 at 127.0.0.1:%ld\n", port);
+	assert_int_equal(count_of(launched_out(&l), common), 3);
+	launched_free(&l);
+}
+
+static void an_address_for_pytorch_that_was_given_stays(void **state)
+{
+	struct launched l;
+	const char *argv[] = { tutti_run, "-n",
+			       "1",	  "-L",
+			       "--env",	  "MASTER_ADDR=::1",
+			       "--",	  "/bin/sh",
+			       "-c",	  "echo $MASTER_ADDR $MASTER_PORT",
+			       NULL };
+
+	setenv("MASTER_PORT", "4711", 1);
+	assert_int_equal(launched_run(&l, argv), 0);
+	unsetenv("MASTER_PORT");
+	assert_string_equal(launched_out(&l), "::1 4711\n");
 	launched_free(&l);
 }
 
@@ -492,6 +523,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_program_that_cannot_be_started_is_named),
 		cmocka_unit_test(options_of_the_program_are_its_own),
 		cmocka_unit_test(ranks_find_their_place_in_the_environment),
+		cmocka_unit_test(an_address_for_pytorch_that_was_given_stays),
 		cmocka_unit_test(ranks_meet_in_the_store_that_is_served),
 		cmocka_unit_test(every_job_has_a_key_of_its_own),
 		cmocka_unit_test(a_key_that_is_given_is_handed_on),

@@ -79,12 +79,14 @@ class Start(unittest.TestCase):
     def test_one_backend_for_each_device(self):
         self.summed('-c', SUM.format(backend='cpu:tutti,cuda:gloo', how=ALONE))
 
-    def test_torchrun_starts_ranks(self):
+    def test_launchers_start_ranks(self):
         script = os.path.join(self.directory, 'sum.py')
         with open(script, 'w') as file:
             file.write(SUM.format(backend='tutti', how=''))
-        out = self.summed('-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', script)
-        self.assertEqual(out.count('summed'), 2)
+        for launcher in (['torch.distributed.run', '--standalone', '--nproc-per-node', '2'],
+                         ['tutti', 'run', '-n', '2', '--', sys.executable]):
+            out = self.summed('-m', *launcher, script)
+            self.assertEqual(out.count('summed'), 2)
 
     def test_programs_may_end_without_destroying_their_group(self):
         script = os.path.join(self.directory, 'leave.py')

@@ -8,7 +8,7 @@
 
 #include "environment.h"
 
-enum { RANK_VARIABLES = 10 };
+enum { RANK_VARIABLES = 16 };
 
 static const char join[] = "TUTTI_JOIN=1";
 
@@ -56,10 +56,26 @@ static bool put_rank(char **env, const struct spawn *spawn, const struct seat *s
 	       put_number(env, "TUTTI_RESTART", seat->restarts) && (!seat->joins || put(env, join));
 }
 
-/* Who was started first is no newcomer, also not in a job that a newcomer of another job starts. */
+/* For programs whose ranks meet by PyTorch's torch.distributed: its variables, as torchrun sets
+ * them. An address or a port that the user chose stays. */
+static bool put_pytorch(char **env, const struct spawn *spawn, const struct seat *seat)
+{
+	const int size = spawn->options->ranks;
+
+	return put_number(env, "RANK", seat->rank) && put_number(env, "WORLD_SIZE", size) &&
+	       put_number(env, "LOCAL_RANK", seat->rank) &&
+	       put_number(env, "LOCAL_WORLD_SIZE", size) &&
+	       (*place_of(env, "MASTER_ADDR=") || put(env, "MASTER_ADDR=127.0.0.1")) &&
+	       (*place_of(env, "MASTER_PORT=") ||
+		put_number(env, "MASTER_PORT", spawn->master_port));
+}
+
+/* What another launcher says of the rank that tutti-run is in another job. A rank that was started
+ * first is no newcomer, and torchrun's own store is not the one of this job. */
 static bool put_inherited(char **env, const char *entry)
 {
-	return strncmp(entry, join, strlen("TUTTI_JOIN=")) == 0 || put(env, entry);
+	return strncmp(entry, join, strlen("TUTTI_JOIN=")) == 0 ||
+	       strncmp(entry, "TORCHELASTIC_", strlen("TORCHELASTIC_")) == 0 || put(env, entry);
 }
 
 char **environment_of_rank(const struct spawn *spawn, const struct seat *seat)
@@ -77,7 +93,7 @@ char **environment_of_rank(const struct spawn *spawn, const struct seat *seat)
 		ok = put_inherited(env, environ[i]);
 	for (int i = 0; ok && i < options->env_count; i++)
 		ok = put_inherited(env, options->env[i]);
-	if (ok && put_rank(env, spawn, seat))
+	if (ok && put_rank(env, spawn, seat) && put_pytorch(env, spawn, seat))
 		return env;
 	environment_free(env);
 	return NULL;

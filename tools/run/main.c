@@ -16,6 +16,7 @@
 #include "reaper.h"
 #include "loop.h"
 #include "options.h"
+#include "port.h"
 #include "relay.h"
 #include "signals.h"
 #include "starter.h"
@@ -118,6 +119,7 @@ static bool make_starter(struct run *run)
 		.inherited = &run->inherited,
 		.store = run->address,
 		.mark = run->mark,
+		.master_port = port_choose(),
 		.terminal = { run->job.sinks[0].terminal, run->job.sinks[1].terminal },
 	};
 

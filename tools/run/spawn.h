@@ -24,6 +24,7 @@ struct spawn {
 	const struct inherited *inherited;
 	const char *store; /* address where the ranks meet */
 	const char *mark;  /* "TUTTI_JOB=…" */
+	int master_port;   /* for PyTorch's store, which rank 0 serves */
 	bool terminal[SPAWN_STREAMS];
 	bool pipes_said; /* that there are no pseudo terminals */
 };
