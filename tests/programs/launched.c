@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -74,6 +75,20 @@ static void collect(struct launched *launched, int stream)
 	text->bytes[text->length] = '\0';
 }
 
+/* cmocka cuts a long text. */
+void launched_fail(const struct launched *launched, const char *format, ...)
+{
+	char text[256];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	fprintf(stderr, "stdout:\n%s\nstderr:\n%s\n", launched_out(launched),
+		launched_err(launched));
+	fail_msg("%s", text);
+}
+
 /* Wait for more output of either stream. */
 static void collect_some(struct launched *launched, const struct timespec *start)
 {
@@ -85,8 +100,7 @@ static void collect_some(struct launched *launched, const struct timespec *start
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (now.tv_sec - start->tv_sec > PATIENCE_S) {
 		kill(launched->pid, SIGTERM);
-		fail_msg("no end after %d s; stdout:\n%s\nstderr:\n%s", PATIENCE_S,
-			 launched_out(launched), launched_err(launched));
+		launched_fail(launched, "no end after %d s", PATIENCE_S);
 	}
 	poll(fds, 2, 1000);
 	for (int i = 0; i < 2; i++)
@@ -101,8 +115,7 @@ void launched_await(struct launched *launched, int stream, const char *text, int
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	while (count_of(launched->texts[stream].bytes, text) < times) {
 		if (launched->fds[stream] < 0)
-			fail_msg("the end came before %d times \"%s\":\n%s\nstderr:\n%s", times,
-				 text, launched->texts[stream].bytes, launched_err(launched));
+			launched_fail(launched, "the end came before %d times \"%s\"", times, text);
 		collect_some(launched, &start);
 	}
 }

@@ -28,13 +28,17 @@ struct launched {
 
 /* Start `argv`; its standard input is a pipe. Fails the test if it cannot. */
 void launched_start(struct launched *launched, const char *const argv[]);
-/* Collect output until `text` stands `times` times in stream `stream`; fails the test after 20 s.
+/* Collect output until `text` stands `times` times in stream `stream`; fails the test after 60 s.
  */
 void launched_await(struct launched *launched, int stream, const char *text, int times);
 void launched_close_input(struct launched *launched);
 /* Collect all output, wait for the end; the exit status, or 128 + the signal. */
 int launched_finish(struct launched *launched);
 void launched_free(struct launched *launched);
+
+/* Fail the test, and show all output so far. */
+void launched_fail(const struct launched *launched, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* launched_start(), input closed, and launched_finish(). */
 int launched_run(struct launched *launched, const char *const argv[]);

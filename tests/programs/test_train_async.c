@@ -212,7 +212,7 @@ static void end_well(struct launched *l)
 	const int status = launched_finish(l);
 
 	if (status != 0)
-		fail_msg("exit status %d:\n%s\n%s", status, launched_out(l), launched_err(l));
+		launched_fail(l, "exit status %d", status);
 }
 
 static struct outcome run(int ranks, const char *options)
