@@ -3,6 +3,8 @@
 
 Ranks are forked from the test's process, which has loaded PyTorch and the backend: that takes
 seconds, a fork none. What a rank raises becomes the test's failure, with the rank's number.
+
+With TEST_ON=gpu tensors are on a GPU unless the test says where: DEVICE (gpu_device.py).
 """
 from __future__ import annotations
 
@@ -19,21 +21,35 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+import gpu_device
 import tutti.torch
 
 LIMIT_S = 60.0          # of a test, beside other work
 LEFT = 'left'           # what a test returns that leaves its group as it is
 
+DEVICE = gpu_device.find() if os.environ.get('TEST_ON') == 'gpu' else None
+
 os.environ.setdefault('TUTTI_TRACE', 'off')
 tutti.torch._extension()
+
+
+def _initialise(rank, size, path, timeout=30, bound=True, **options):
+    devices = ''
+    if DEVICE:
+        torch.set_default_device(DEVICE.name)
+        devices = f'cpu:tutti,{DEVICE.name}:'
+    dist.init_process_group(f'{devices}tutti', store=dist.FileStore(path, size), rank=rank, world_size=size,
+                            timeout=timedelta(seconds=timeout), **options)
+    if DEVICE and bound:        # what init_process_group() does that is given a device_id
+        device = torch.device(DEVICE.name, 0)
+        dist.group.WORLD._get_backend(device).eager_connect_single_device(device)
 
 
 def _rank_main(body, test, rank, size, path, options, pipe):
     torch.set_num_threads(1)
     try:
         if options.pop('initialise', True):
-            dist.init_process_group('tutti', store=dist.FileStore(path, size), rank=rank, world_size=size,
-                                    timeout=timedelta(seconds=options.pop('timeout', 30)), **options)
+            _initialise(rank, size, path, **options)
         left = body(test)
         if dist.is_initialized() and left is not LEFT:
             dist.destroy_process_group()

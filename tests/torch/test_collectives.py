@@ -9,7 +9,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from ranks import on_ranks
+from ranks import DEVICE, on_ranks
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 WIDE = [torch.uint16, torch.uint32, torch.uint64]
@@ -86,7 +86,7 @@ class Collectives(unittest.TestCase):
                      lambda: dist.all_reduce(torch.ones(2, dtype=torch.complex64), op=Op.MAX)):
             with self.assertRaises((TypeError, ValueError)):
                 call()
-        sparse = torch.eye(2).to_sparse()
+        sparse = torch.eye(2, device='cpu').to_sparse()
         with self.assertRaisesRegex((RuntimeError, ValueError), 'dense'):
             dist.all_reduce(sparse)
         with self.assertRaises((RuntimeError, ValueError)):
@@ -214,12 +214,12 @@ class Collectives(unittest.TestCase):
     @on_ranks(3)
     def test_messages_from_any_rank(self):
         if dist.get_rank() != 0:
-            dist.send(torch.full((2,), float(dist.get_rank())), 0)
+            dist.send(torch.full((2,), float(dist.get_rank())), 0, tag=1)
             return
         senders = set()
         for _ in range(2):
             found = torch.zeros(2)
-            sender = dist.recv(found)
+            sender = dist.recv(found, tag=1)
             self.same(found, torch.full((2,), float(sender)))
             senders.add(sender)
         self.assertEqual(senders, {1, 2})
@@ -297,7 +297,9 @@ class Collectives(unittest.TestCase):
         found = mine(4)
         work = dist.all_reduce(found, async_op=True)
         self.assertTrue(work.wait())
-        self.assertTrue(work.is_completed() and work.is_success())
+        while not work.is_completed():      # on a GPU it may go on
+            pass
+        self.assertTrue(work.is_success())
         self.same(work.result()[0], all_of(4).sum(0))
         found = mine(4)
         work = dist.all_reduce(found, async_op=True)
@@ -318,9 +320,10 @@ class Collectives(unittest.TestCase):
     @on_ranks(2)
     def test_dropped_works_end(self):
         other = 1 - dist.get_rank()
-        for step in range(50):
+        steps = 1 if DEVICE else 50     # a GPU has room for one message, until the peer takes it
+        for step in range(steps):
             dist.isend(torch.full((1000,), float(step)), other)
-        for step in range(50):
+        for step in range(steps):
             found = torch.empty(1000)
             dist.recv(found, other)
             self.assertEqual(found[999].item(), step)

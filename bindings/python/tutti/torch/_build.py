@@ -55,13 +55,13 @@ def load() -> ModuleType:
     global _module
     with _loading:
         if _module is None:
-            _module = _import(_built())
+            _module = _import(NAME, _built())
         return _module
 
 
-def _import(path: Path) -> ModuleType:
-    loader = importlib.machinery.ExtensionFileLoader(NAME, str(path))
-    spec = importlib.util.spec_from_file_location(NAME, path, loader=loader)
+def _import(name: str, path: Path) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
@@ -120,16 +120,16 @@ def _compiler() -> list[str]:
     return shlex.split(os.environ.get("CXX", "")) or ["c++"]
 
 
-def _flags(library: Library) -> Iterator[str]:
+def _flags(library: Library, name: str, source: Path) -> Iterator[str]:
     torch_root = Path(torch.__path__[0])
     yield from (f"-std={STANDARD}", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
-    yield f"-DTORCH_EXTENSION_NAME={NAME}"
+    yield f"-DTORCH_EXTENSION_NAME={name}"
     yield f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
     for directory in (torch_root / "include", torch_root / "include/torch/csrc/api/include",
                       Path(sysconfig.get_paths()["include"])):
         yield f"-isystem{directory}"
     yield f"-I{library.include}"
-    yield str(SOURCES / "all.cpp")
+    yield str(source)
     yield str(library.file)
     yield f"-L{torch_root / 'lib'}"
     yield from (f"-l{name}" for name in TORCH_LIBRARIES)
@@ -153,7 +153,7 @@ def _build(library: Library, compiler: list[str], path: Path) -> None:
           f"minute: {path}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         unfinished = Path(directory) / path.name
-        command = [*compiler, *_flags(library), "-o", str(unfinished)]
+        command = [*compiler, *_flags(library, NAME, SOURCES / "all.cpp"), "-o", str(unfinished)]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode != 0:
             raise BuildError(f"the compiler failed with status {done.returncode}; "

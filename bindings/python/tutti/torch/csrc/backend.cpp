@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include <c10/core/StreamGuard.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Utils.hpp>
 
 #include "call.h"
 #include "callers.h"
 #include "errors.h"
+#include "streams.h"
 
 namespace tutti_torch
 {
@@ -153,6 +155,15 @@ void TuttiBackend::shutdown()
 	comm_->close();
 }
 
+// All ranks call: init_process_group() was given a device_id.
+void TuttiBackend::eagerConnectSingleDevice(at::Device device)
+{
+	const Comm::Use use(*comm_);
+
+	if (!device.is_cpu())
+		comm_->bind(device, true);
+}
+
 std::chrono::milliseconds TuttiBackend::timeout_of(std::chrono::milliseconds asked) const
 {
 	return asked == c10d::kUnsetTimeout || asked == kNoTimeout ? timeout_ : asked;
@@ -170,52 +181,71 @@ void TuttiBackend::describe_call(tutti_comm_t comm, std::chrono::milliseconds ti
 	check(comm, tutti_next_call(comm, &call));
 }
 
-tutti_result_t TuttiBackend::start_group(tutti_comm_t comm, const Start &first,
-					 const std::vector<Start> &others, tutti_request_t *request)
+// An asynchronous operation on a GPU is beside what the program puts on the current stream meanwhile.
+c10::Stream TuttiBackend::side_stream(c10::Device device)
 {
-	tutti_result_t result = tutti_group_begin(comm);
+	std::lock_guard<std::mutex> lock(side_mutex_);
+
+	if (!side_stream_)
+		side_stream_ = stream_of_pool(device);
+	return *side_stream_;
+}
+
+tutti_result_t TuttiBackend::start_group(const Place &at, const Start &first,
+					 const std::vector<Start> &others)
+{
+	const Place collected{ at.comm, nullptr, at.stream };
+	const tutti_result_t result = tutti_group_begin(at.comm);
 
 	if (result < 0)
 		return result;
-	first(comm, nullptr); // group_end() tells of a call that was invalid
+	first(collected); // group_end() tells of a call that was invalid
 	for (const auto &start : others)
-		start(comm, nullptr);
-	return tutti_group_end(comm, request);
+		start(collected);
+	return tutti_group_end(at.comm, at.request);
 }
 
 // ---- groups
 
 bool TuttiBackend::coalescing() const
 {
-	return coalesced_ && coalescing_thread_ == std::this_thread::get_id();
+	return coalescing_ && coalescing_thread_ == std::this_thread::get_id();
 }
 
 void TuttiBackend::startCoalescing()
 {
 	collected_.clear();
+	coalesced_.reset();
 	coalescing_thread_ = std::this_thread::get_id();
-	coalesced_ =
-		c10::make_intrusive<TuttiWork>(comm_, getRank(), OpType::COALESCED,
-					       at::hasCallbacks() ? "tutti:coalesced" : nullptr,
-					       Tensors{}, Tensors{}, sequence_.load(), timeout_);
+	coalescing_ = true;
 }
 
+// A work: also of a group of nothing.
 TuttiBackend::WorkPtr TuttiBackend::endCoalescing()
 {
-	const auto work = std::move(coalesced_);
+	TORCH_CHECK(coalescing(),
+		    "tutti: endCoalescing() without startCoalescing() in this thread");
+	coalescing_ = false;
+	auto work = std::move(coalesced_);
 	const auto parts = std::move(collected_);
 
 	coalesced_.reset();
 	collected_.clear();
-	TORCH_CHECK(work, "tutti: endCoalescing() without startCoalescing() in this thread");
 	const Comm::Use use(*comm_);
-	tutti_request_t request = nullptr;
 
+	if (!work)
+		work = Call::make_work(*this, OpType::COALESCED, "tutti:coalesced", {}, {},
+				       timeout_, std::nullopt);
 	describe_call(use.get(), timeout_);
-	if (!parts.empty())
-		check(use.get(), start_group(use.get(), parts[0],
-					     { parts.begin() + 1, parts.end() }, &request));
-	work->begin(request);
+	c10::OptionalStreamGuard guard(work->stream());
+	work->run(
+		use.get(),
+		[&parts](const Place &at) {
+			return parts.empty() ? TUTTI_OK
+					     : start_group(at, parts[0],
+							   { parts.begin() + 1, parts.end() });
+		},
+		false);
 	return work;
 }
 
@@ -232,9 +262,9 @@ TuttiBackend::WorkPtr TuttiBackend::broadcast(Tensors &tensors,
 		  is_async(options, 0));
 	const Buffer all = call.inout(tensors[0]);
 
-	call.add([all, root = int(options.rootRank)](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_broadcast(comm, all.data, all.data, all.count, all.dtype, root,
-				       request);
+	call.add([all, root = int(options.rootRank)](const Place &at) {
+		return at.call<tutti_broadcast, tutti_cuda_broadcast>(all.data, all.data, all.count,
+								      all.dtype, root);
 	});
 	return call.work();
 }
@@ -247,9 +277,9 @@ void TuttiBackend::all_reduce(Call &call, const at::Tensor &tensor, const c10d::
 		tensor.copy_(premultiplied(tensor, op));
 	const Buffer all = call.inout(tensor);
 
-	call.add([all, number](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_all_reduce(comm, all.data, all.data, all.count, all.dtype, number,
-					request);
+	call.add([all, number](const Place &at) {
+		return at.call<tutti_all_reduce, tutti_cuda_all_reduce>(
+			all.data, all.data, all.count, all.dtype, number);
 	});
 }
 
@@ -304,23 +334,33 @@ TuttiBackend::WorkPtr TuttiBackend::reduce(Tensors &tensors, const c10d::ReduceO
 	const bool in_place = factored.is_same(tensors[0]);
 
 	call.state().keep(factored);
-	call.add([=](tutti_comm_t comm, tutti_request_t *request) {
+	call.add([=](const Place &at) {
 		const void *from = in_place && recv.data ? recv.data : send.data;
 
-		return tutti_reduce(comm, from, recv.data, send.count, send.dtype, op, root,
-				    request);
+		return at.call<tutti_reduce, tutti_cuda_reduce>(from, recv.data, send.count,
+								send.dtype, op, root);
 	});
 	return call.work();
 }
 
+namespace
+{
+
+auto gathering(Buffer send, Buffer recv)
+{
+	return [send, recv](const Place &at) {
+		return at.call<tutti_all_gather, tutti_cuda_all_gather>(send.data, recv.data,
+									send.count, send.dtype);
+	};
+}
+
+} // namespace
+
 void TuttiBackend::all_gather(Call &call, const at::Tensor &output, const at::Tensor &input)
 {
-	const Buffer send = call.input(input), recv = call.output(output);
+	const Buffer send = call.input(input);
 
-	call.add([send, recv](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_all_gather(comm, send.data, recv.data, send.count, send.dtype,
-					request);
-	});
+	call.add(gathering(send, call.output(output)));
 }
 
 // Ranks may have tensors of different sizes, which all know.
@@ -329,16 +369,12 @@ void TuttiBackend::all_gather_list(Call &call, const Tensors &outputs, const at:
 	const Buffer send = call.input(input), recv = call.outputs(outputs);
 
 	if (same_sizes(outputs)) {
-		call.add([send, recv](tutti_comm_t comm, tutti_request_t *request) {
-			return tutti_all_gather(comm, send.data, recv.data, send.count, send.dtype,
-						request);
-		});
+		call.add(gathering(send, recv));
 		return;
 	}
-	call.add([send, recv, counts = counts_of(outputs, send.each)](tutti_comm_t comm,
-								      tutti_request_t *request) {
-		return tutti_all_gather_v(comm, send.data, recv.data, counts.data(), nullptr,
-					  send.dtype, request);
+	call.add([send, recv, counts = counts_of(outputs, send.each)](const Place &at) {
+		return at.call<tutti_all_gather_v, tutti_cuda_all_gather_v>(
+			send.data, recv.data, counts.data(), nullptr, send.dtype);
 	});
 }
 
@@ -442,9 +478,9 @@ TuttiBackend::WorkPtr TuttiBackend::gather(TensorLists &outputs, Tensors &inputs
 	const Buffer send = call.input(inputs[0]);
 	const Buffer recv = receives ? call.outputs(outputs[0]) : Buffer{};
 
-	call.add([send, recv, root](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_gather(comm, send.data, recv.data, send.count, send.dtype, root,
-				    request);
+	call.add([send, recv, root](const Place &at) {
+		return at.call<tutti_gather, tutti_cuda_gather>(send.data, recv.data, send.count,
+								send.dtype, root);
 	});
 	return call.work();
 }
@@ -464,9 +500,9 @@ TuttiBackend::WorkPtr TuttiBackend::gather_into_tensor(at::Tensor &output, at::T
 	const Buffer send = call.input(input);
 	const Buffer recv = receives ? call.output(output) : Buffer{};
 
-	call.add([send, recv, root](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_gather(comm, send.data, recv.data, send.count, send.dtype, root,
-				    request);
+	call.add([send, recv, root](const Place &at) {
+		return at.call<tutti_gather, tutti_cuda_gather>(send.data, recv.data, send.count,
+								send.dtype, root);
 	});
 	return call.work();
 }
@@ -492,9 +528,9 @@ TuttiBackend::WorkPtr TuttiBackend::scatter(Tensors &outputs, TensorLists &input
 	const Buffer recv = call.output(outputs[0]);
 	const Buffer send = sends ? call.inputs(inputs[0]) : Buffer{};
 
-	call.add([send, recv, root](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_scatter(comm, send.data, recv.data, recv.count, recv.dtype, root,
-				     request);
+	call.add([send, recv, root](const Place &at) {
+		return at.call<tutti_scatter, tutti_cuda_scatter>(send.data, recv.data, recv.count,
+								  recv.dtype, root);
 	});
 	return call.work();
 }
@@ -507,9 +543,9 @@ void TuttiBackend::reduce_scatter_blocks(Call &call, const at::Tensor &output,
 	const Buffer send = call.input(factored), recv = call.output(output);
 
 	call.state().keep(factored);
-	call.add([send, recv, number](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_reduce_scatter(comm, send.data, recv.data, recv.count, recv.dtype,
-					    number, request);
+	call.add([send, recv, number](const Place &at) {
+		return at.call<tutti_reduce_scatter, tutti_cuda_reduce_scatter>(
+			send.data, recv.data, recv.count, recv.dtype, number);
 	});
 }
 
@@ -534,10 +570,9 @@ TuttiBackend::WorkPtr TuttiBackend::reduce_scatter(Tensors &outputs, TensorLists
 		call.state().keep(tensor);
 	const Buffer send = call.inputs(blocks), recv = call.output(outputs[0]);
 
-	call.add([=, counts = counts_of(blocks, recv.each)](tutti_comm_t comm,
-							    tutti_request_t *request) {
-		return tutti_reduce_scatter_v(comm, send.data, recv.data, counts.data(), recv.dtype,
-					      op, request);
+	call.add([=, counts = counts_of(blocks, recv.each)](const Place &at) {
+		return at.call<tutti_reduce_scatter_v, tutti_cuda_reduce_scatter_v>(
+			send.data, recv.data, counts.data(), recv.dtype, op);
 	});
 	return call.work();
 }
@@ -592,6 +627,14 @@ std::vector<size_t> split_counts(const at::Tensor &tensor, const std::vector<int
 	return counts;
 }
 
+auto exchange(Buffer send, std::vector<size_t> from, Buffer recv, std::vector<size_t> to)
+{
+	return [send, recv, from = std::move(from), to = std::move(to)](const Place &at) {
+		return at.call<tutti_all_to_all_v, tutti_cuda_all_to_all_v>(
+			send.data, from.data(), nullptr, recv.data, to.data(), nullptr, send.dtype);
+	};
+}
+
 } // namespace
 
 // Always with counts: some ranks may give splits where others leave equal ones out.
@@ -607,12 +650,8 @@ TuttiBackend::WorkPtr TuttiBackend::alltoall_base(at::Tensor &output, at::Tensor
 		  is_async(options, 0));
 	const Buffer send = call.input(input), recv = call.output(output);
 
-	call.add([send, recv, from = split_counts(input, input_splits, getSize(), send.each),
-		  to = split_counts(output, output_splits, getSize(), recv.each)](
-			 tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_all_to_all_v(comm, send.data, from.data(), nullptr, recv.data,
-					  to.data(), nullptr, send.dtype, request);
-	});
+	call.add(exchange(send, split_counts(input, input_splits, getSize(), send.each), recv,
+			  split_counts(output, output_splits, getSize(), recv.each)));
 	return call.work();
 }
 
@@ -629,11 +668,7 @@ TuttiBackend::WorkPtr TuttiBackend::alltoall(Tensors &outputs, Tensors &inputs,
 		  is_async(options, 0));
 	const Buffer send = call.inputs(inputs), recv = call.outputs(outputs);
 
-	call.add([send, recv, from = counts_of(inputs, send.each),
-		  to = counts_of(outputs, recv.each)](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_all_to_all_v(comm, send.data, from.data(), nullptr, recv.data,
-					  to.data(), nullptr, send.dtype, request);
-	});
+	call.add(exchange(send, counts_of(inputs, send.each), recv, counts_of(outputs, recv.each)));
 	return call.work();
 }
 
@@ -644,11 +679,14 @@ TuttiBackend::WorkPtr TuttiBackend::send(Tensors &tensors, int peer, int tag)
 	const char *title = "tutti:send";
 
 	c10d::assertSingleElement(refuse(title), tensors);
-	Call call(*this, OpType::SEND, title, tensors, tensors, c10d::kUnsetTimeout, true);
+	Call call(*this, OpType::SEND, title, tensors, tensors, c10d::kUnsetTimeout, true, tag);
 	const Buffer all = call.input(tensors[0]);
 
-	call.add([all, peer, tag](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_send_tagged(comm, all.data, all.count, all.dtype, peer, tag, request);
+	call.add([all, peer, tag](const Place &at) {
+		return at.stream ? tutti_cuda_send(at.comm, all.data, all.count, all.dtype, peer,
+						   *at.stream)
+				 : tutti_send_tagged(at.comm, all.data, all.count, all.dtype, peer,
+						     tag, at.request);
 	});
 	return call.work();
 }
@@ -658,14 +696,20 @@ TuttiBackend::WorkPtr TuttiBackend::receive(OpType type, Tensors &tensors, int p
 	const char *title = type == OpType::RECV ? "tutti:recv" : "tutti:recvAnySource";
 
 	c10d::assertSingleElement(refuse(title), tensors);
-	Call call(*this, type, title, tensors, tensors, c10d::kUnsetTimeout, true);
+	Call call(*this, type, title, tensors, tensors, c10d::kUnsetTimeout, true, tag);
 	const Buffer all = call.output(tensors[0]);
 	tutti_message_t *message = type == OpType::RECV ? nullptr : call.message();
 
+	TORCH_CHECK_VALUE(
+		peer != TUTTI_ANY_PEER || !call.state().stream(), title,
+		": a tensor on a GPU comes from any rank only with a tag other than 0, at "
+		"both ends; or name the rank");
 	call.state().from(peer);
-	call.add([all, peer, tag, message](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_recv_tagged(comm, all.data, all.count, all.dtype, peer, tag, message,
-					 request);
+	call.add([all, peer, tag, message](const Place &at) {
+		return at.stream ? tutti_cuda_recv(at.comm, all.data, all.count, all.dtype, peer,
+						   *at.stream)
+				 : tutti_recv_tagged(at.comm, all.data, all.count, all.dtype, peer,
+						     tag, message, at.request);
 	});
 	return call.work();
 }
@@ -682,14 +726,15 @@ TuttiBackend::WorkPtr TuttiBackend::recvAnysource(Tensors &tensors, int tag)
 
 // ---- barriers
 
+// On a GPU the barrier comes when the current stream has come to it.
 TuttiBackend::WorkPtr TuttiBackend::barrier(const c10d::BarrierOptions &options)
 {
+	if (options.device && !options.device->is_cpu())
+		current_stream(*options.device).synchronize();
 	Call call(*this, OpType::BARRIER, "tutti:barrier", {}, {}, options.timeout,
 		  is_async(options, 0));
 
-	call.add([](tutti_comm_t comm, tutti_request_t *request) {
-		return tutti_barrier(comm, request);
-	});
+	call.add([](const Place &at) { return tutti_barrier(at.comm, at.request); });
 	return call.work();
 }
 

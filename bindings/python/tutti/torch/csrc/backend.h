@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -52,6 +53,7 @@ class TuttiBackend : public c10d::Backend
 		const c10::intrusive_ptr<c10d::Backend::Options> &options);
 	void abort();
 	void shutdown();
+	void eagerConnectSingleDevice(at::Device device);
 
 	WorkPtr broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;
 	WorkPtr allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) override;
@@ -105,14 +107,14 @@ class TuttiBackend : public c10d::Backend
       private:
 	class Call; // one operation: call.h
 	friend class Call;
-	// A call of the library: on a communicator, with a request or without.
-	using Start = std::function<tutti_result_t(tutti_comm_t, tutti_request_t *)>;
+	using Start = TuttiWork::Start; // here: of one call of the library
 
 	std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
 	void describe_call(tutti_comm_t comm, std::chrono::milliseconds timeout);
 	bool coalescing() const;
-	tutti_result_t start_group(tutti_comm_t comm, const Start &first,
-				   const std::vector<Start> &others, tutti_request_t *request);
+	static tutti_result_t start_group(const Place &at, const Start &first,
+					  const std::vector<Start> &others);
+	c10::Stream side_stream(c10::Device device);
 	void all_gather(Call &call, const at::Tensor &output, const at::Tensor &input);
 	void all_gather_list(Call &call, const Tensors &outputs, const at::Tensor &input);
 	void check_gathered(const char *title, const Tensors &outputs,
@@ -127,10 +129,14 @@ class TuttiBackend : public c10d::Backend
 	std::chrono::milliseconds made_with_; // the communicator's
 	std::shared_ptr<Comm> comm_;
 	MonitoredBarrier monitored_;
-	std::atomic<uint64_t> sequence_{ 0 };	  // collectives that were started
-	c10::intrusive_ptr<TuttiWork> coalesced_; // the group that is being collected
-	std::vector<Start> collected_;
+	std::atomic<uint64_t> sequence_{ 0 }; // collectives that were started
+	bool coalescing_ = false;	      // in that thread
 	std::thread::id coalescing_thread_;
+	c10::intrusive_ptr<TuttiWork>
+		coalesced_; // the group that is being collected, if it has any
+	std::vector<Start> collected_;
+	std::mutex side_mutex_;
+	std::optional<c10::Stream> side_stream_; // of operations that are not on the current one
 };
 
 } // namespace tutti_torch

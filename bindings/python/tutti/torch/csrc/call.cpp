@@ -2,9 +2,11 @@
 #include "call.h"
 
 #include <ATen/record_function.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "errors.h"
+#include "host_work.h"
+#include "stream_work.h"
+#include "streams.h"
 
 namespace tutti_torch
 {
@@ -12,29 +14,41 @@ namespace tutti_torch
 namespace
 {
 
+// A plug-in's device counts as a GPU of CUDA: the library asks CUDA whose memory and streams it is given.
+bool on_gpu(const at::Tensor &tensor)
+{
+	return tensor.device().is_cuda() || tensor.device().is_privateuseone();
+}
+
 void check_tensor(const char *title, const at::Tensor &tensor)
 {
 	TORCH_CHECK_VALUE(tensor.defined(), title, ": a tensor is undefined");
 	TORCH_CHECK(tensor.layout() == at::kStrided, title, ": only supports dense tensors, found ",
 		    tensor.layout(), "; call to_dense() first, or send indices() and values()");
-	TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), title,
+	TORCH_CHECK(tensor.device().is_cpu() || on_gpu(tensor), title,
 		    ": only supports CPU and CUDA tensors, found one on ", tensor.device());
 }
 
-// Tutti does not wait for streams: what writes the inputs, or reads the outputs, must have ended.
-void wait_for_stream(const at::Tensor &tensor)
+void check_tensors(const char *title, const TuttiBackend::Tensors &tensors,
+		   const at::Tensor *&first)
 {
-	const c10::impl::VirtualGuardImpl guard(tensor.device().type());
-
-	guard.getStream(tensor.device()).synchronize();
+	for (const auto &tensor : tensors) {
+		check_tensor(title, tensor);
+		if (!first)
+			first = &tensor;
+		TORCH_CHECK_VALUE(tensor.device() == first->device(), title,
+				  ": tensors of one call must be on one device, found ",
+				  first->device(), " and ", tensor.device());
+	}
 }
 
-void check_tensors(const char *title, const TuttiBackend::Tensors &tensors)
+// PyTorch must not give their memory to others before `stream` is done with it.
+void used_on(const c10::Stream &stream, const TuttiBackend::Tensors &tensors)
 {
+	const c10::impl::VirtualGuardImpl device(stream.device_type());
+
 	for (const auto &tensor : tensors)
-		check_tensor(title, tensor);
-	if (C10_UNLIKELY(!tensors.empty() && tensors[0].device().is_cuda()))
-		wait_for_stream(tensors[0]);
+		device.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
 }
 
 // Is its memory its elements, in order?
@@ -104,23 +118,71 @@ void copy_without_grad(const std::function<void()> &copy)
 
 TuttiBackend::Call::Call(TuttiBackend &backend, c10d::OpType type, const char *title,
 			 Tensors inputs, Tensors outputs, std::chrono::milliseconds timeout,
-			 bool async)
+			 bool async, int tag)
     : backend_(backend), use_(*backend.comm_), member_(backend.coalescing()),
       blocking_(!async && !member_), timeout_(backend.timeout_of(timeout))
 {
-	check_tensors(title, inputs);
-	check_tensors(title, outputs);
-	if (member_) {
+	const at::Tensor *first = nullptr;
+
+	check_tensors(title, inputs, first);
+	check_tensors(title, outputs, first);
+	std::optional<c10::Stream> stream;
+
+	if (C10_UNLIKELY(first && on_gpu(*first) && tag != 0))
+		current_stream(first->device()).synchronize();
+	else if (C10_UNLIKELY(first && on_gpu(*first)))
+		stream = choose_stream(inputs, outputs, type, first->device());
+	if (member_ && backend.coalesced_) {
 		work_ = backend.coalesced_;
+		TORCH_CHECK_VALUE(work_->stream() == stream, title,
+				  ": operations that are coalesced must be on one device");
 		work_->add_tensors(inputs, outputs);
 		return;
 	}
-	// a record costs, also without a profiler
-	work_ = c10::make_intrusive<TuttiWork>(
-		backend.comm_, backend.getRank(), type, at::hasCallbacks() ? title : nullptr,
-		std::move(inputs), std::move(outputs), backend.sequence_.load(), timeout_);
-	if (!c10d::isP2POp(type))
+	work_ = make_work(backend, member_ ? OpType::COALESCED : type,
+			  member_ ? "tutti:coalesced" : title, std::move(inputs),
+			  std::move(outputs), member_ ? backend.timeout_ : timeout_, stream);
+	if (member_)
+		backend.coalesced_ = work_;
+	else if (!c10d::isP2POp(type))
 		backend.sequence_++;
+}
+
+// And make it the current one, for as long as the call is prepared.
+c10::Stream TuttiBackend::Call::choose_stream(const Tensors &inputs, const Tensors &outputs,
+					      c10d::OpType type, c10::Device device)
+{
+	const auto current = current_stream(device);
+	const auto stream = blocking_ ? current : backend_.side_stream(device);
+
+	backend_.comm_->bind(device, !c10d::isP2POp(type));
+	if (stream != current) {
+		follow(stream, current);
+		used_on(stream, inputs);
+		used_on(stream, outputs);
+	}
+	guard_.reset_stream(stream);
+	return stream;
+}
+
+c10::intrusive_ptr<TuttiWork> TuttiBackend::Call::make_work(TuttiBackend &backend,
+							    c10d::OpType type, const char *title,
+							    Tensors inputs, Tensors outputs,
+							    std::chrono::milliseconds timeout,
+							    std::optional<c10::Stream> stream)
+{
+	Described described{ backend.comm_,
+			     backend.getRank(),
+			     type,
+			     at::hasCallbacks() ? title : nullptr, // a record costs
+			     std::move(inputs),
+			     std::move(outputs),
+			     backend.sequence_.load(),
+			     timeout };
+
+	if (C10_UNLIKELY(stream.has_value()))
+		return c10::make_intrusive<StreamWork>(std::move(described), *stream);
+	return c10::make_intrusive<HostWork>(std::move(described));
 }
 
 Buffer TuttiBackend::Call::buffer(const at::Tensor &tensor)
@@ -206,18 +268,14 @@ TuttiBackend::WorkPtr TuttiBackend::Call::work()
 	if (member_)
 		return work_;
 	const tutti_comm_t comm = use_.get();
-	tutti_request_t request = nullptr;
 
 	backend_.describe_call(comm, timeout_);
-	if (others_.empty())
-		check(comm, first_(comm, blocking_ ? nullptr : &request));
-	else
-		check(comm,
-		      backend_.start_group(comm, first_, others_, blocking_ ? nullptr : &request));
-	if (blocking_)
-		work_->end_at_once();
-	else
-		work_->begin(request);
+	work_->run(
+		comm,
+		[this](const Place &at) {
+			return others_.empty() ? first_(at) : start_group(at, first_, others_);
+		},
+		blocking_);
 	return work_;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One operation from its arguments to its Work: the checks that all operations share, buffers in the
-// form that tutti takes, and the start: blocking, with a request, or as a part of a group.
+// form that tutti takes, and the start: blocking, with a request, on a stream, or as a part of a group.
 #pragma once
+
+#include <c10/core/StreamGuard.h>
 
 #include "backend.h"
 #include "types.h"
@@ -20,9 +22,12 @@ struct Buffer {
 class TuttiBackend::Call
 {
       public:
-	// `async`: with a request; else work() blocks. Outputs may be the inputs.
+	// `async`: with a request; else work() blocks. Outputs may be the inputs. On a GPU nothing
+	// blocks: what is not asynchronous is on the current stream, the rest on one of the backend's.
+	// Operations on streams have no tags, and so messages with one other than 0 go through the
+	// host, also those of GPUs.
 	Call(TuttiBackend &backend, c10d::OpType type, const char *title, Tensors inputs,
-	     Tensors outputs, std::chrono::milliseconds timeout, bool async);
+	     Tensors outputs, std::chrono::milliseconds timeout, bool async, int tag = 0);
 
 	// A tensor's own memory, or that of a copy; copies of outputs are copied back at the end.
 	Buffer input(const at::Tensor &tensor);
@@ -46,13 +51,23 @@ class TuttiBackend::Call
 		return work_->message();
 	}
 
+	static c10::intrusive_ptr<TuttiWork> make_work(TuttiBackend &backend, c10d::OpType type,
+						       const char *title, Tensors inputs,
+						       Tensors outputs,
+						       std::chrono::milliseconds timeout,
+						       std::optional<c10::Stream> stream);
+
       private:
+	c10::Stream choose_stream(const Tensors &inputs, const Tensors &outputs, c10d::OpType type,
+				  c10::Device device);
 	Buffer buffer(const at::Tensor &tensor);
 
 	TuttiBackend &backend_;
 	Comm::Use use_;
 	const bool member_; // of a group that is being collected: work() starts nothing
 	const bool blocking_;
+	// Copies for this operation are made where it runs.
+	c10::OptionalStreamGuard guard_;
 	std::chrono::milliseconds timeout_;
 	Start first_;		    // most operations are one call
 	std::vector<Start> others_; // and what follows it

@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <tutti/cuda.h>
+
 #include "errors.h"
 #include "gil.h"
 #include "options.h"
-#include "work.h"
+#include "host_work.h"
 
 namespace tutti_torch
 {
@@ -183,6 +185,40 @@ tutti_result_t Comm::error(int *rank)
 	return result;
 }
 
+std::exception_ptr Comm::fault()
+{
+	if (!enter())
+		return nullptr;
+	int rank;
+	const tutti_result_t result = tutti_comm_error(comm_, &rank);
+	std::exception_ptr found;
+
+	if (C10_UNLIKELY(result < 0))
+		found = failure(result, failure_text(comm_, result));
+	leave();
+	return found;
+}
+
+void Comm::bind(c10::Device gpu, bool all)
+{
+	if (C10_LIKELY(bound_.load(std::memory_order_acquire) == gpu.index()))
+		return;
+	std::lock_guard<std::mutex> lock(binding_);
+	const int bound = bound_.load(std::memory_order_relaxed);
+
+	if (bound == gpu.index())
+		return;
+	TORCH_CHECK_VALUE(bound < 0, "tutti: found a tensor on ", gpu,
+			  ", but this rank's earlier ones in this group were on the GPU of number ",
+			  bound, "; expected one GPU for a rank: torch.cuda.set_device()");
+	TORCH_CHECK_VALUE(all,
+			  "tutti: the first operation of a group on GPUs is a send or receive, "
+			  "which other ranks do not take part in; give "
+			  "init_process_group() a device_id, or call a collective first");
+	check(comm_, tutti_cuda_bind(comm_, gpu.index()));
+	bound_.store(gpu.index(), std::memory_order_release);
+}
+
 namespace
 {
 
@@ -252,16 +288,16 @@ void Comm::finish_dropped()
 		work->isCompleted();
 }
 
-std::vector<c10::intrusive_ptr<TuttiWork>> Comm::pending() const
+std::vector<c10::intrusive_ptr<HostWork>> Comm::pending() const
 {
 	std::lock_guard<std::mutex> lock(mutex_);
 
 	return pending_;
 }
 
-void Comm::remember(const c10::intrusive_ptr<TuttiWork> &work)
+void Comm::remember(const c10::intrusive_ptr<HostWork> &work)
 {
-	c10::intrusive_ptr<TuttiWork> dropped[2];
+	c10::intrusive_ptr<HostWork> dropped[2];
 
 	{
 		std::lock_guard<std::mutex> lock(mutex_);
@@ -279,9 +315,9 @@ void Comm::remember(const c10::intrusive_ptr<TuttiWork> &work)
 			one->isCompleted();
 }
 
-void Comm::forget(TuttiWork *work)
+void Comm::forget(HostWork *work)
 {
-	c10::intrusive_ptr<TuttiWork> gone; // freed without the lock
+	c10::intrusive_ptr<HostWork> gone; // freed without the lock
 
 	std::lock_guard<std::mutex> lock(mutex_);
 	if (work->index_ >= pending_.size() || pending_[work->index_].get() != work)

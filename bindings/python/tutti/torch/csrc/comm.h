@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unistd.h>
 #include <vector>
 
+#include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -19,7 +21,7 @@
 namespace tutti_torch
 {
 
-class TuttiWork;
+class HostWork;
 struct TuttiOptions;
 
 class Comm
@@ -41,6 +43,12 @@ class Comm
 	static void add_open(const std::shared_ptr<Comm> &comm);
 	// What operations would get; `rank`: whom it is about, -1 for none.
 	tutti_result_t error(int *rank);
+	// What pending operations failed with; nullptr: they did not, or the communicator is closed.
+	std::exception_ptr fault();
+
+	// Inside a Use: give the communicator the GPU on which its operations on streams are, once.
+	// All ranks call, unless it has one: `all` says whether they do, as in a collective.
+	void bind(c10::Device gpu, bool all);
 
 	// A call on the communicator; while one lasts, close() waits. Throws when it is closed.
 	class Use
@@ -75,20 +83,22 @@ class Comm
 
 	// Keep an unfinished work until forget(), also if its user drops it. remember() looks at two
 	// of those kept and finishes them if nobody else holds them.
-	void remember(const c10::intrusive_ptr<TuttiWork> &work);
-	void forget(TuttiWork *work);
+	void remember(const c10::intrusive_ptr<HostWork> &work);
+	void forget(HostWork *work);
 
       private:
 	void finish_dropped();
-	std::vector<c10::intrusive_ptr<TuttiWork>> pending() const;
+	std::vector<c10::intrusive_ptr<HostWork>> pending() const;
 
 	tutti_comm_t comm_ = nullptr;
 	const pid_t process_ = getpid(); // a child of fork() leaves its copy alone
+	std::mutex binding_;
+	std::atomic<int> bound_{ -1 }; // the GPU's number
 	std::atomic<int> users_{ 0 };
 	std::atomic<bool> closed_{ false };
 	std::mutex closing_;	   // held by close()
 	mutable std::mutex mutex_; // guards what follows
-	std::vector<c10::intrusive_ptr<TuttiWork>> pending_;
+	std::vector<c10::intrusive_ptr<HostWork>> pending_;
 	size_t next_ = 0; // to be looked at
 };
 
