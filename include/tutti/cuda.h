@@ -75,6 +75,8 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * error message of the lowest one that failed. The communicator is as before, and not bound.
  */
 TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device);
+/** The number of the GPU to which the communicator is bound, -1 where it is not. */
+TUTTI_API int tutti_cuda_bound(tutti_comm_t comm);
 
 /**
  * @name Collectives, sends and receives in the order of a stream

@@ -484,6 +484,11 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 	return result;
 }
 
+TUTTI_API int tutti_cuda_bound(tutti_comm_t comm)
+{
+	return tt_comm_usable(comm) && comm->cuda ? comm->cuda->number : -1;
+}
+
 /* ---- the end */
 
 /* Until all that is before it on the setup stream has ended; false: not in so long. */

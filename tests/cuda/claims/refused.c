@@ -47,6 +47,8 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 				      r->stream),
 		TUTTI_ERR_INVALID, "tutti_cuda_all_reduce: comm is NULL");
 	REFUSED(tutti_cuda_bind(comm, r->device), TUTTI_ERR_INVALID, "is bound to GPU");
+	CLAIM(tutti_cuda_bound(comm) == r->device, "bound to GPU %d, expected %d",
+	      tutti_cuda_bound(comm), r->device);
 	REFUSED(tutti_cuda_register(comm, NULL, 8, &window), TUTTI_ERR_INVALID,
 		"expected memory of the GPU");
 	REFUSED(tutti_cuda_register(comm, in.host, 8, &window), TUTTI_ERR_INVALID,
@@ -58,6 +60,8 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 	REFUSED(tutti_cuda_all_reduce(other, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 				      r->stream),
 		TUTTI_ERR_INVALID, "tutti_cuda_bind() first");
+	CLAIM(tutti_cuda_bound(other) == -1, "bound to GPU %d, expected none",
+	      tutti_cuda_bound(other));
 	REFUSED(tutti_cuda_bind(other, 99), TUTTI_ERR_INVALID, "device 99, expected -1 or 0 to");
 	SUCCEEDS(tutti_group_begin(other));
 	REFUSED(tutti_cuda_bind(other, r->device), TUTTI_ERR_INVALID, "has a group open");
