@@ -53,6 +53,7 @@ class Refusals(unittest.TestCase):
         self.refused("memory of GPU 1", comm.all_reduce, OnGpu(), out=np.ones(4, "f4"))
         self.refused("memory of GPU 1", comm.all_reduce, np.ones(4, "f4"), out=OnGpu())
         self.refused("memory of GPU 1", comm.send, OnGpu(), 0)
+        self.refused("bind_cuda", comm.all_reduce, OnGpu())
 
     def test_outputs(self) -> None:
         frozen = np.ones(4)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "streams.h"
 
 static PyObject *adopt_function, *like_function; /* of tutti/_arrays.py */
 static PyObject *numpy_array, *numpy_empty_like; /* NULL before an array of NumPy was seen */
@@ -203,6 +204,11 @@ static bool is_contiguous(const struct tp_dl_tensor *tensor)
 	return true;
 }
 
+static bool is_gpu(int32_t device_type)
+{
+	return device_type == TP_DL_CUDA || device_type == TP_DL_CUDA_MANAGED;
+}
+
 static bool fill_from_dlpack(struct tp_view *view, const struct tp_dl_tensor *tensor, bool readonly,
 			     const struct tp_wanted *wanted)
 {
@@ -210,13 +216,14 @@ static bool fill_from_dlpack(struct tp_view *view, const struct tp_dl_tensor *te
 
 	static_assert(sizeof(int64_t) == sizeof(Py_ssize_t),
 		      "shapes of DLPack are used as they are");
-	if (tensor->device_type == TP_DL_CUDA || tensor->device_type == TP_DL_CUDA_MANAGED)
-		return tp_invalid("%s(): %s is in memory of GPU %d, expected the host's; copy it "
-				  "there",
-				  wanted->function, wanted->name, (int)tensor->device_id);
-	if (tensor->device_type != TP_DL_CPU && tensor->device_type != TP_DL_CUDA_HOST)
+	view->on_gpu = is_gpu(tensor->device_type);
+	if (view->on_gpu &&
+	    !tp_stream_admits(wanted, tensor->device_type == TP_DL_CUDA_MANAGED, tensor->device_id))
+		return false;
+	if (!view->on_gpu && tensor->device_type != TP_DL_CPU &&
+	    tensor->device_type != TP_DL_CUDA_HOST)
 		return tp_invalid("%s(): %s is on a device of DLPack's type %d, expected memory of "
-				  "the host; copy it there",
+				  "the host or of a GPU of CUDA's; copy it there",
 				  wanted->function, wanted->name, (int)tensor->device_type);
 	if (wanted->writable && readonly)
 		return tp_invalid("%s(): %s is read-only, and would be written; pass a copy of it",
@@ -258,12 +265,38 @@ static bool explain_export(const struct tp_wanted *wanted)
 	return false;
 }
 
+/*
+ * The stream for __dlpack__(), on which the array's library orders its own work before: a new
+ * reference. NULL without an error for arrays on the host, and for calls that take no others,
+ * which are spared the question.
+ */
+static PyObject *stream_for(PyObject *array, const struct tp_wanted *wanted)
+{
+	struct tp_stream *stream = wanted->stream;
+	int type, device;
+
+	if (!stream || stream->refusal || stream->gpu < 0)
+		return NULL;
+	if (!tp_dlpack_device(array, &type, &device)) {
+		explain_export(wanted);
+		return NULL;
+	}
+	if (!is_gpu(type) || !tp_stream_admits(wanted, type == TP_DL_CUDA_MANAGED, device) ||
+	    !tp_stream_choose(stream, wanted->function, array))
+		return NULL;
+	return tp_stream_number(stream);
+}
+
 static bool take_dlpack(struct tp_view *view, PyObject *array, const struct tp_wanted *wanted)
 {
+	PyObject *stream = stream_for(array, wanted);
 	const struct tp_dl_tensor *tensor;
 	bool readonly;
 
-	view->owner = tp_dlpack_ask(array, NULL, &tensor, &readonly);
+	if (!stream && PyErr_Occurred())
+		return false;
+	view->owner = tp_dlpack_ask(array, stream, &tensor, &readonly);
+	Py_XDECREF(stream);
 	if (!view->owner)
 		return explain_export(wanted);
 	if (fill_from_dlpack(view, tensor, readonly, wanted))
@@ -312,7 +345,7 @@ bool tp_view_take(struct tp_view *view, PyObject *array, const struct tp_wanted 
 		PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (wanted->writable ? PyBUF_WRITABLE : 0);
 
 	view->owner = NULL;
-	view->has_buffer = false;
+	view->on_gpu = view->has_buffer = false;
 	if (PyObject_CheckBuffer(array)) {
 		if (take_buffer(view, array, flags, wanted))
 			return true;
@@ -327,12 +360,24 @@ bool tp_view_take(struct tp_view *view, PyObject *array, const struct tp_wanted 
 	return take_adopted(view, array, wanted);
 }
 
+/* The end of a capsule may run code of Python, which must not meet the error of a call. Apart, as
+ * arrays with buffers, which come most, have none. */
+static __attribute__((noinline)) void drop_owner(struct tp_view *view)
+{
+	PyObject *type, *value, *traceback;
+
+	PyErr_Fetch(&type, &value, &traceback);
+	Py_CLEAR(view->owner);
+	PyErr_Restore(type, value, traceback);
+}
+
 void tp_view_release(struct tp_view *view)
 {
 	if (view->has_buffer)
 		PyBuffer_Release(&view->buffer);
 	view->has_buffer = false;
-	Py_CLEAR(view->owner);
+	if (view->owner)
+		drop_owner(view);
 }
 
 /* ---------------------------------------------------------------- new arrays */

@@ -14,6 +14,8 @@
 #include "dlpack.h"
 #include "python.h"
 
+struct tp_stream;
+
 /* What the elements are, beyond the library's types. */
 enum tp_kind {
 	TP_NUMBER,  /* an element type of the library */
@@ -31,6 +33,7 @@ struct tp_view {
 	tutti_dtype_t dtype;
 	enum tp_kind kind;
 	bool readonly;
+	bool on_gpu; /* or in managed memory: `data` is CUDA's */
 	bool has_buffer;
 	Py_buffer buffer;
 	PyObject *owner; /* a capsule, or what was made of the array; may be NULL */
@@ -41,6 +44,7 @@ struct tp_wanted {
 	const char *function;
 	const char *name;
 	bool writable;
+	struct tp_stream *stream; /* of the call, for arrays on GPUs; NULL: it takes none */
 };
 
 /* Take hold of an array's memory. On failure there is an error and nothing to be released. */

@@ -14,6 +14,7 @@
 #include "groups.h"
 #include "operations.h"
 #include "request.h"
+#include "streams.h"
 
 /* how the shapes of x and of the result belong together, with `size` ranks */
 enum shapes {
@@ -30,18 +31,21 @@ struct arguments { /* of the library's call */
 	tutti_dtype_t dtype;
 	tutti_op_t op;
 	int root;
+	tutti_cuda_stream_t stream; /* of arrays on a GPU */
 };
 
 struct collective {
 	const char *name;
 	tutti_result_t (*run)(const struct arguments *a, tutti_request_t *request);
+	tutti_result_t (*put)(const struct arguments *a); /* on a stream */
 	enum shapes shapes;
 	bool at_root_in;	    /* x matters at the root only */
 	bool at_root_out;	    /* the result is there only */
 	bool blocks;		    /* x has one block for each rank, result too: all_to_all */
 	bool in_place;		    /* without `out`, the result is put into x: broadcast */
 	bool excludes;		    /* rank 0 gets nothing: exscan */
-	int op, root, out, timeout; /* places of the arguments; -1: there is none */
+	int op, root, out, timeout; /* places of the arguments, -1: there is none; `stream`
+				     * is behind `timeout` */
 	struct tp_signature signature;
 };
 
@@ -95,6 +99,63 @@ static tutti_result_t run_all_to_all(const struct arguments *a, tutti_request_t 
 	return tutti_all_to_all(a->comm, a->send, a->recv, a->count, a->dtype, r);
 }
 
+/* the same on a stream */
+
+static tutti_result_t put_all_reduce(const struct arguments *a)
+{
+	return tutti_cuda_all_reduce(a->comm, a->send, a->recv, a->count, a->dtype, a->op,
+				     a->stream);
+}
+
+static tutti_result_t put_reduce(const struct arguments *a)
+{
+	return tutti_cuda_reduce(a->comm, a->send, a->recv, a->count, a->dtype, a->op, a->root,
+				 a->stream);
+}
+
+static tutti_result_t put_reduce_scatter(const struct arguments *a)
+{
+	return tutti_cuda_reduce_scatter(a->comm, a->send, a->recv, a->count, a->dtype, a->op,
+					 a->stream);
+}
+
+static tutti_result_t put_scan(const struct arguments *a)
+{
+	return tutti_cuda_scan(a->comm, a->send, a->recv, a->count, a->dtype, a->op, a->stream);
+}
+
+static tutti_result_t put_exscan(const struct arguments *a)
+{
+	return tutti_cuda_exscan(a->comm, a->send, a->recv, a->count, a->dtype, a->op, a->stream);
+}
+
+static tutti_result_t put_broadcast(const struct arguments *a)
+{
+	return tutti_cuda_broadcast(a->comm, a->send, a->recv, a->count, a->dtype, a->root,
+				    a->stream);
+}
+
+static tutti_result_t put_all_gather(const struct arguments *a)
+{
+	return tutti_cuda_all_gather(a->comm, a->send, a->recv, a->count, a->dtype, a->stream);
+}
+
+static tutti_result_t put_gather(const struct arguments *a)
+{
+	return tutti_cuda_gather(a->comm, a->send, a->recv, a->count, a->dtype, a->root, a->stream);
+}
+
+static tutti_result_t put_scatter(const struct arguments *a)
+{
+	return tutti_cuda_scatter(a->comm, a->send, a->recv, a->count, a->dtype, a->root,
+				  a->stream);
+}
+
+static tutti_result_t put_all_to_all(const struct arguments *a)
+{
+	return tutti_cuda_all_to_all(a->comm, a->send, a->recv, a->count, a->dtype, a->stream);
+}
+
 enum {
 	ALL_REDUCE,
 	REDUCE,
@@ -112,6 +173,7 @@ enum {
 static struct collective table[COLLECTIVES] = {
 	[ALL_REDUCE] = { .name = "all_reduce",
 			 .run = run_all_reduce,
+			 .put = put_all_reduce,
 			 .shapes = SAME,
 			 .op = 1,
 			 .out = 2,
@@ -120,10 +182,11 @@ static struct collective table[COLLECTIVES] = {
 			 .signature = { "all_reduce",
 					1,
 					3,
-					{ "x", "op", "out", "timeout" },
+					{ "x", "op", "out", "timeout", "stream" },
 					{ NULL } } },
 	[REDUCE] = { .name = "reduce",
 		     .run = run_reduce,
+		     .put = put_reduce,
 		     .shapes = SAME,
 		     .at_root_out = true,
 		     .op = 1,
@@ -133,10 +196,11 @@ static struct collective table[COLLECTIVES] = {
 		     .signature = { "reduce",
 				    1,
 				    4,
-				    { "x", "op", "root", "out", "timeout" },
+				    { "x", "op", "root", "out", "timeout", "stream" },
 				    { NULL } } },
 	[REDUCE_SCATTER] = { .name = "reduce_scatter",
 			     .run = run_reduce_scatter,
+			     .put = put_reduce_scatter,
 			     .shapes = SHARED,
 			     .op = 1,
 			     .out = 2,
@@ -145,27 +209,38 @@ static struct collective table[COLLECTIVES] = {
 			     .signature = { "reduce_scatter",
 					    1,
 					    3,
-					    { "x", "op", "out", "timeout" },
+					    { "x", "op", "out", "timeout", "stream" },
 					    { NULL } } },
 	[SCAN] = { .name = "scan",
 		   .run = run_scan,
+		   .put = put_scan,
 		   .shapes = SAME,
 		   .op = 1,
 		   .out = 2,
 		   .root = -1,
 		   .timeout = 3,
-		   .signature = { "scan", 1, 3, { "x", "op", "out", "timeout" }, { NULL } } },
+		   .signature = { "scan",
+				  1,
+				  3,
+				  { "x", "op", "out", "timeout", "stream" },
+				  { NULL } } },
 	[EXSCAN] = { .name = "exscan",
 		     .run = run_exscan,
+		     .put = put_exscan,
 		     .shapes = SAME,
 		     .excludes = true,
 		     .op = 1,
 		     .out = 2,
 		     .root = -1,
 		     .timeout = 3,
-		     .signature = { "exscan", 1, 3, { "x", "op", "out", "timeout" }, { NULL } } },
+		     .signature = { "exscan",
+				    1,
+				    3,
+				    { "x", "op", "out", "timeout", "stream" },
+				    { NULL } } },
 	[BROADCAST] = { .name = "broadcast",
 			.run = run_broadcast,
+			.put = put_broadcast,
 			.shapes = SAME,
 			.in_place = true,
 			.op = -1,
@@ -175,27 +250,38 @@ static struct collective table[COLLECTIVES] = {
 			.signature = { "broadcast",
 				       1,
 				       3,
-				       { "x", "root", "out", "timeout" },
+				       { "x", "root", "out", "timeout", "stream" },
 				       { NULL } } },
 	[ALL_GATHER] = { .name = "all_gather",
 			 .run = run_all_gather,
+			 .put = put_all_gather,
 			 .shapes = GATHERED,
 			 .op = -1,
 			 .root = -1,
 			 .out = 1,
 			 .timeout = 2,
-			 .signature = { "all_gather", 1, 2, { "x", "out", "timeout" }, { NULL } } },
+			 .signature = { "all_gather",
+					1,
+					2,
+					{ "x", "out", "timeout", "stream" },
+					{ NULL } } },
 	[GATHER] = { .name = "gather",
 		     .run = run_gather,
+		     .put = put_gather,
 		     .shapes = GATHERED,
 		     .at_root_out = true,
 		     .op = -1,
 		     .root = 1,
 		     .out = 2,
 		     .timeout = 3,
-		     .signature = { "gather", 1, 3, { "x", "root", "out", "timeout" }, { NULL } } },
+		     .signature = { "gather",
+				    1,
+				    3,
+				    { "x", "root", "out", "timeout", "stream" },
+				    { NULL } } },
 	[SCATTER] = { .name = "scatter",
 		      .run = run_scatter,
+		      .put = put_scatter,
 		      .shapes = SHARED,
 		      .at_root_in = true,
 		      .op = -1,
@@ -205,17 +291,22 @@ static struct collective table[COLLECTIVES] = {
 		      .signature = { "scatter",
 				     1,
 				     3,
-				     { "x", "root", "out", "timeout" },
+				     { "x", "root", "out", "timeout", "stream" },
 				     { NULL } } },
 	[ALL_TO_ALL] = { .name = "all_to_all",
 			 .run = run_all_to_all,
+			 .put = put_all_to_all,
 			 .shapes = SAME,
 			 .blocks = true,
 			 .op = -1,
 			 .root = -1,
 			 .out = 1,
 			 .timeout = 2,
-			 .signature = { "all_to_all", 1, 2, { "x", "out", "timeout" }, { NULL } } },
+			 .signature = { "all_to_all",
+					1,
+					2,
+					{ "x", "out", "timeout", "stream" },
+					{ NULL } } },
 };
 
 /* ---------------------------------------------------------------- arrays of a call */
@@ -227,7 +318,9 @@ struct call {
 	PyObject *const *found; /* by place */
 	struct tp_flight flight;
 	struct arguments arguments;
+	struct tp_stream stream;
 	bool is_root;
+	bool on_gpu;
 };
 
 static PyObject *given(const struct call *call, int place)
@@ -252,6 +345,7 @@ static bool take_root(struct call *call)
 	const struct collective *c = call->collective;
 
 	call->arguments.root = 0;
+	call->is_root = false;
 	if (c->root < 0)
 		return true;
 	if (!tp_int(c->name, "root", call->found[c->root], &call->arguments.root))
@@ -285,7 +379,7 @@ static bool take_input(struct call *call)
 {
 	const struct collective *c = call->collective;
 	const bool written = c->in_place && !given(call, c->out) && !call->is_root;
-	const struct tp_wanted wanted = { c->name, "x", written };
+	const struct tp_wanted wanted = { c->name, "x", written, &call->stream };
 	PyObject *x = given(call, 0);
 
 	if (!needs_input(call))
@@ -359,10 +453,25 @@ static bool fits(const struct call *call)
 	return true;
 }
 
+/* Nothing comes to rank 0: a defined array all the same. The host's is cleared when it is known
+ * where it is; another library clears its own, before it is asked for the array. */
+static bool clear_output(struct call *call)
+{
+	PyObject *zero;
+	bool done;
+
+	if (call->self->rank > 0 || !call->flight.input.on_gpu)
+		return true;
+	zero = PyLong_FromLong(0);
+	done = zero && PyObject_SetItem(call->flight.result, Py_Ellipsis, zero) == 0;
+	Py_XDECREF(zero);
+	return done;
+}
+
 static bool take_output(struct call *call)
 {
 	const struct collective *c = call->collective;
-	const struct tp_wanted wanted = { c->name, "out", true };
+	const struct tp_wanted wanted = { c->name, "out", true, &call->stream };
 	PyObject *out = given(call, c->out);
 
 	if (!needs_output(call)) {
@@ -381,7 +490,7 @@ static bool take_output(struct call *call)
 	if (out) {
 		Py_INCREF(out);
 		call->flight.result = out;
-	} else if (!make_output(call)) {
+	} else if (!make_output(call) || (c->excludes && !clear_output(call))) {
 		return false;
 	}
 	if (!tp_view_take(&call->flight.output, call->flight.result, &wanted))
@@ -430,6 +539,19 @@ static bool overlaps_well(const struct call *call)
 				  : ", or the place of this rank's block in the larger one");
 }
 
+static bool set_place(struct call *call)
+{
+	const struct tp_flight *f = &call->flight;
+	const bool out_on_gpu = f->has_output && f->output.on_gpu;
+
+	call->on_gpu = f->has_input ? f->input.on_gpu : out_on_gpu;
+	if (!call->on_gpu && !out_on_gpu && !call->stream.given)
+		return true;
+	call->arguments.stream = call->stream.handle;
+	return tp_stream_settle(&call->stream, call->collective->name,
+				f->has_input ? &f->input : NULL, f->has_output ? &f->output : NULL);
+}
+
 static bool set_arguments(struct call *call)
 {
 	const struct tp_flight *f = &call->flight;
@@ -451,10 +573,11 @@ static bool set_arguments(struct call *call)
 
 static bool prepare(struct call *call)
 {
-	if (!take_root(call) || !take_input(call) || !take_output(call) || !set_arguments(call))
+	if (!take_root(call) || !take_input(call) || !take_output(call) || !set_place(call) ||
+	    !set_arguments(call))
 		return false;
-	if (call->collective->excludes && call->self->rank == 0 &&
-	    !given(call, call->collective->out)) /* nothing comes: a defined array all the same */
+	if (call->collective->excludes && call->self->rank == 0 && !call->on_gpu &&
+	    !given(call, call->collective->out)) /* see clear_output() */
 		memset(call->flight.output.data, 0,
 		       call->flight.output.count * tp_view_item(&call->flight.output));
 	return tp_comm_next_call(call->self, call->collective->name,
@@ -518,7 +641,8 @@ static tutti_result_t start_call(void *context, tutti_request_t *request)
 {
 	const struct call *call = context;
 
-	return call->collective->run(&call->arguments, request);
+	return call->on_gpu ? call->collective->put(&call->arguments)
+			    : call->collective->run(&call->arguments, request);
 }
 
 static PyObject *carry_out(struct call *call, bool start)
@@ -541,14 +665,19 @@ static PyObject *method(int number, bool start, PyObject *object, PyObject *cons
 {
 	struct collective *collective = &table[number];
 	PyObject *found[TP_ARGUMENTS_MAX];
-	struct call call = { .self = (struct tp_comm *)object,
-			     .collective = collective,
-			     .found = found };
+	struct call call; /* is long: what is not set is not looked at */
 
+	call.self = (struct tp_comm *)object;
+	call.collective = collective;
+	call.found = found;
 	call.arguments.comm = tp_comm_open(call.self, collective->name);
 	if (!call.arguments.comm ||
 	    !tp_arguments(&collective->signature, args, count, names, found))
 		return NULL;
+	call.stream = (struct tp_stream){ .gpu = call.self->gpu,
+					  .refusal = start ? tp_stream_no_requests : NULL,
+					  .given = given(&call, collective->timeout + 1) };
+	tp_flight_init(&call.flight);
 	if (!prepare(&call)) {
 		tp_flight_clear(&call.flight);
 		return NULL;
@@ -586,14 +715,15 @@ METHODS(all_to_all, ALL_TO_ALL)
 PyMethodDef tp_collective_methods[] = {
 	TP_METHOD(
 		"all_reduce", all_reduce,
-		"all_reduce($self, x, op='sum', out=None, *, timeout=None)\n--\n\n"
+		"all_reduce($self, x, op='sum', out=None, *, timeout=None, stream=None)\n--\n\n"
 		"Reduce the arrays of all ranks, element by element; every rank gets the result.\n\n"
 		"x: an array of any shape, the same on all ranks. The result has its shape and "
 		"type. out=x: in place.\n"
 		"op: 'sum', 'prod', 'min', 'max', 'avg', 'band', 'bor', 'bxor', or an Op. Of bool, "
 		"sum and max are\n'lor', prod and min are 'land'; complex numbers have 'sum' and "
 		"'avg'.\n"
-		"timeout: the deadline of this call in seconds.\n\n"
+		"timeout: the deadline of this call in seconds.\n"
+		"stream: where the operation is put, of arrays on a GPU: see bind_cuda().\n\n"
 		">>> comm.all_reduce(numpy.ones(3))      # with 4 ranks\n"
 		"array([4., 4., 4.])"),
 	TP_METHOD("start_all_reduce", start_all_reduce,
@@ -601,7 +731,7 @@ PyMethodDef tp_collective_methods[] = {
 			  "all_reduce")),
 	TP_METHOD(
 		"reduce", reduce,
-		"reduce($self, x, op='sum', root=0, out=None, *, timeout=None)\n--\n\n"
+		"reduce($self, x, op='sum', root=0, out=None, *, timeout=None, stream=None)\n--\n\n"
 		"Reduce as all_reduce() does; `root` gets the result, the others None.\n\n"
 		"x: an array of any shape, the same on all ranks. out: at the root only; out=x is "
 		"in place."),
@@ -609,17 +739,18 @@ PyMethodDef tp_collective_methods[] = {
 		"start_reduce", start_reduce,
 		"start_reduce($self, x, op='sum', root=0, out=None, *, timeout=None)\n--\n\n" STARTED(
 			"reduce")),
-	TP_METHOD("reduce_scatter", reduce_scatter,
-		  "reduce_scatter($self, x, op='sum', out=None, *, timeout=None)\n--\n\n"
-		  "Reduce arrays of one block for each rank; rank r gets block r of the result.\n\n"
-		  "x: an array of shape (size, *s). The result has the shape s. In place: "
-		  "out=x[comm.rank]."),
+	TP_METHOD(
+		"reduce_scatter", reduce_scatter,
+		"reduce_scatter($self, x, op='sum', out=None, *, timeout=None, stream=None)\n--\n\n"
+		"Reduce arrays of one block for each rank; rank r gets block r of the result.\n\n"
+		"x: an array of shape (size, *s). The result has the shape s. In place: "
+		"out=x[comm.rank]."),
 	TP_METHOD(
 		"start_reduce_scatter", start_reduce_scatter,
 		"start_reduce_scatter($self, x, op='sum', out=None, *, timeout=None)\n--\n\n" STARTED(
 			"reduce_scatter")),
 	TP_METHOD("scan", scan,
-		  "scan($self, x, op='sum', out=None, *, timeout=None)\n--\n\n"
+		  "scan($self, x, op='sum', out=None, *, timeout=None, stream=None)\n--\n\n"
 		  "Rank r gets the reduction of the arrays of ranks 0 ... r. Not for 'avg'.\n\n"
 		  "x: an array of any shape, the same on all ranks. The result has its shape. "
 		  "out=x: in place."),
@@ -628,7 +759,7 @@ PyMethodDef tp_collective_methods[] = {
 			  "scan")),
 	TP_METHOD(
 		"exscan", exscan,
-		"exscan($self, x, op='sum', out=None, *, timeout=None)\n--\n\n"
+		"exscan($self, x, op='sum', out=None, *, timeout=None, stream=None)\n--\n\n"
 		"Rank r gets the reduction of the arrays of ranks 0 ... r-1. Not for 'avg'.\n\n"
 		"x: an array of any shape, the same on all ranks. The result has its shape. Rank 0 "
 		"gets zeros,\nor keeps what `out` had."),
@@ -636,7 +767,7 @@ PyMethodDef tp_collective_methods[] = {
 		  "start_exscan($self, x, op='sum', out=None, *, timeout=None)\n--\n\n" STARTED(
 			  "exscan")),
 	TP_METHOD("broadcast", broadcast,
-		  "broadcast($self, x, root=0, out=None, *, timeout=None)\n--\n\n"
+		  "broadcast($self, x, root=0, out=None, *, timeout=None, stream=None)\n--\n\n"
 		  "Give every rank the array of `root`.\n\n"
 		  "x: an array of any shape, the same on all ranks. Without `out`, the ranks other "
 		  "than the root\nhave theirs overwritten, and x is the result. With `out`, x is "
@@ -646,7 +777,7 @@ PyMethodDef tp_collective_methods[] = {
 			  "broadcast")),
 	TP_METHOD(
 		"all_gather", all_gather,
-		"all_gather($self, x, out=None, *, timeout=None)\n--\n\n"
+		"all_gather($self, x, out=None, *, timeout=None, stream=None)\n--\n\n"
 		"Collect the arrays of all ranks; every rank gets all.\n\n"
 		"x: an array of any shape, the same on all ranks (all_gather_v() takes different "
 		"ones).\nThe result has the shape (size, *x.shape). In place: x is out[comm.rank].\n\n"
@@ -657,7 +788,7 @@ PyMethodDef tp_collective_methods[] = {
 			  "all_gather")),
 	TP_METHOD(
 		"gather", gather,
-		"gather($self, x, root=0, out=None, *, timeout=None)\n--\n\n"
+		"gather($self, x, root=0, out=None, *, timeout=None, stream=None)\n--\n\n"
 		"Collect the arrays of all ranks at `root`; the others get None.\n\n"
 		"x: an array of any shape, the same on all ranks. The result has the shape (size, "
 		"*x.shape).\nout: at the root only."),
@@ -665,7 +796,7 @@ PyMethodDef tp_collective_methods[] = {
 		  "start_gather($self, x, root=0, out=None, *, timeout=None)\n--\n\n" STARTED(
 			  "gather")),
 	TP_METHOD("scatter", scatter,
-		  "scatter($self, x, root=0, out=None, *, timeout=None)\n--\n\n"
+		  "scatter($self, x, root=0, out=None, *, timeout=None, stream=None)\n--\n\n"
 		  "Hand block r of the root's array to rank r.\n\n"
 		  "x: at the root an array of shape (size, *s), elsewhere None. The result has the "
 		  "shape s.\nout: the array that receives; the root may leave it out."),
@@ -674,7 +805,7 @@ PyMethodDef tp_collective_methods[] = {
 			  "scatter")),
 	TP_METHOD(
 		"all_to_all", all_to_all,
-		"all_to_all($self, x, out=None, *, timeout=None)\n--\n\n"
+		"all_to_all($self, x, out=None, *, timeout=None, stream=None)\n--\n\n"
 		"Hand block r of x to rank r; block r of the result comes from rank r.\n\n"
 		"x: an array of shape (size, *s), the same on all ranks. The result has its shape. "
 		"out=x: in place."),

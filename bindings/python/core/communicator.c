@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tutti/cuda.h>
+
 #include "arguments.h"
 #include "arrays.h"
 #include "collectives.h"
@@ -143,6 +145,7 @@ static PyObject *communicator_of(PyTypeObject *type, tutti_comm_t comm)
 	self->comm = comm;
 	self->rank = tutti_comm_rank(comm);
 	self->size = tutti_comm_size(comm);
+	self->gpu = -1;
 	return (PyObject *)self;
 }
 
@@ -300,6 +303,48 @@ static PyObject *comm_grow(PyObject *object, PyObject *const *args, Py_ssize_t c
 	    !tp_int("grow", "newcomers", found[0], &newcomers))
 		return NULL;
 	return make_from_comm(object, GROW, "grow", found[1], newcomers, 0, found[2]);
+}
+
+/* ---------------------------------------------------------------- its GPU */
+
+struct binding {
+	tutti_comm_t comm;
+	int device;
+};
+
+static tutti_result_t start_binding(void *context, tutti_request_t *request)
+{
+	const struct binding *binding = context;
+
+	(void)request;
+	return tutti_cuda_bind(binding->comm, binding->device);
+}
+
+/* in the caller's thread, whose current GPU counts */
+static PyObject *comm_bind_cuda(PyObject *object, PyObject *const *args, Py_ssize_t count,
+				PyObject *names)
+{
+	static struct tp_signature signature = { "bind_cuda", 0, 1, { "device" }, { NULL } };
+	struct tp_comm *self = (struct tp_comm *)object;
+	struct binding binding = { .comm = tp_comm_open(self, "bind_cuda"), .device = -1 };
+	PyObject *found[TP_ARGUMENTS_MAX];
+
+	if (!binding.comm || !tp_arguments(&signature, args, count, names, found) ||
+	    !tp_int("bind_cuda", "device", found[0], &binding.device) ||
+	    !tp_flight_run(self, start_binding, &binding))
+		return NULL;
+	self->gpu = tutti_cuda_bound(binding.comm);
+	Py_RETURN_NONE;
+}
+
+static PyObject *comm_cuda_device(PyObject *object, void *unused)
+{
+	const struct tp_comm *self = (struct tp_comm *)object;
+
+	(void)unused;
+	if (self->gpu < 0)
+		Py_RETURN_NONE;
+	return PyLong_FromLong(self->gpu);
 }
 
 /* ---------------------------------------------------------------- its end */
@@ -462,6 +507,8 @@ static PyGetSetDef properties[] = {
 	{ "local_rank", comm_local_rank, NULL, "The rank among those of this host.", NULL },
 	{ "local_size", comm_local_size, NULL, "The number of ranks on this host.", NULL },
 	{ "closed", comm_closed, NULL, "Was close() called?", NULL },
+	{ "cuda_device", comm_cuda_device, NULL,
+	  "The number of the GPU to which bind_cuda() has bound it, or None.", NULL },
 	{ "last_plan", comm_last_plan, NULL,
 	  "How the last collective was carried out: Plan(algorithm, transports, segment_bytes, "
 	  "rounds).",
@@ -498,6 +545,17 @@ static PyMethodDef own_methods[] = {
 		  "grow($self, newcomers, store=None, *, timeout=None)\n--\n\n"
 		  "Take in so many processes that call tutti.join(): a communicator of all.\n\n"
 		  "store: where they meet, on rank 0; None: that of TUTTI_STORE."),
+	TP_METHOD(
+		"bind_cuda", comm_bind_cuda,
+		"bind_cuda($self, device=-1)\n--\n\n"
+		"Bind to a GPU. The methods then take its arrays: they put the operation on a stream "
+		"of CUDA\nand return; the result is used in that stream's order.\n\n"
+		"device: the GPU's number in this process, -1: the one that is current. All ranks "
+		"call, each with\nits own GPU or with one that others have, too. Waits for all ranks; "
+		"a communicator is bound once.\n"
+		"The methods' argument `stream` is a cudaStream_t as a number, or a stream of PyTorch, "
+		"CuPy or another\nlibrary with __cuda_stream__(). None: where the array's library "
+		"works now."),
 	{ "close", comm_close, METH_NOARGS,
 	  "close($self)\n--\n\n"
 	  "Leave the communicator; waits for no other rank. Finish your requests first: those that "

@@ -19,6 +19,7 @@ struct tp_comm {
 	/* clang-format on */
 	int rank;
 	int size;
+	int gpu;		   /* to which it is bound; -1: to none */
 	int users;		   /* threads that are inside the library with it */
 	int orphans;		   /* flights whose request nobody holds any more */
 	struct tp_flight *flights; /* that have not ended */

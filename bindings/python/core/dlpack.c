@@ -27,6 +27,17 @@ bool tp_dlpack_has(PyObject *object)
 	return PyObject_HasAttrString((PyObject *)Py_TYPE(object), "__dlpack__");
 }
 
+bool tp_dlpack_device(PyObject *object, int *type, int *device)
+{
+	PyObject *pair = PyObject_CallMethod(object, "__dlpack_device__", NULL);
+	bool read = pair && PyTuple_Check(pair) && PyArg_ParseTuple(pair, "ii", type, device);
+
+	if (pair && !read && !PyErr_Occurred())
+		tp_invalid("__dlpack_device__() gave %R, expected a tuple of two numbers", pair);
+	Py_XDECREF(pair);
+	return read;
+}
+
 /* __dlpack__(max_version=(1, 0)); libraries of version 0 do not know that argument */
 static PyObject *call_dlpack(PyObject *object, PyObject *stream)
 {

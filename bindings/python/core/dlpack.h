@@ -40,6 +40,9 @@ struct tp_dl_tensor {
 /* Does the type of `object` have the protocol? */
 bool tp_dlpack_has(PyObject *object);
 
+/* The device of `object`, in DLPack's numbers. */
+bool tp_dlpack_device(PyObject *object, int *type, int *device);
+
 /*
  * Ask `object` for its description. The capsule, a new reference, keeps it; it is not consumed, so
  * its end tells the library that we are done. `stream` as __dlpack__() takes it, or NULL.

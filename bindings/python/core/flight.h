@@ -31,6 +31,16 @@ struct tp_flight {
 
 /* On the heap, empty; NULL with an error. */
 struct tp_flight *tp_flight_new(void);
+/* Make an empty one of memory as it comes: of the views and the message nothing is looked at yet. */
+static inline void tp_flight_init(struct tp_flight *flight)
+{
+	flight->link = NULL;
+	flight->request = NULL;
+	flight->has_input = flight->has_output = false;
+	flight->result = flight->finish = flight->text = NULL;
+	flight->members = NULL;
+	flight->is_message = flight->held = flight->ended = flight->waiting = false;
+}
 /* Let go of what it holds, and of itself with `tp_flight_free`. */
 void tp_flight_clear(struct tp_flight *flight);
 void tp_flight_free(struct tp_flight *flight);

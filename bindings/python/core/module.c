@@ -13,6 +13,7 @@
 #include "python.h"
 #include "request.h"
 #include "store.h"
+#include "streams.h"
 
 static PyObject *key_make(PyObject *module, PyObject *unused)
 {
@@ -76,8 +77,9 @@ PyMODINIT_FUNC PyInit__core(void)
 {
 	PyObject *module = PyModule_Create(&definition);
 
-	if (module && tp_errors_load() && tp_arrays_load(module) && tp_flight_load() &&
-	    tp_operations_load() && add_type(module, "Communicator", tp_communicator_type()) &&
+	if (module && tp_errors_load() && tp_arrays_load(module) && tp_streams_load() &&
+	    tp_flight_load() && tp_operations_load() &&
+	    add_type(module, "Communicator", tp_communicator_type()) &&
 	    add_type(module, "Request", tp_request_type()) &&
 	    add_type(module, "Op", tp_op_type()) && add_type(module, "Store", tp_store_type()) &&
 	    add_type(module, "Memory", tp_memory_type()) &&

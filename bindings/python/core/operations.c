@@ -93,7 +93,7 @@ PyObject *tp_comm_premul_sum(PyObject *object, PyObject *const *args, Py_ssize_t
 			     PyObject *argument_names)
 {
 	static struct tp_signature signature = { "premul_sum", 1, 1, { "scalar" }, { NULL } };
-	static const struct tp_wanted wanted = { "premul_sum", "scalar", false };
+	static const struct tp_wanted wanted = { "premul_sum", "scalar", false, NULL };
 	struct tp_comm *self = (struct tp_comm *)object;
 	const tutti_comm_t comm = tp_comm_open(self, "premul_sum");
 	PyObject *found[TP_ARGUMENTS_MAX];

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import importlib
+import operator
 import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
@@ -60,6 +61,51 @@ def adopt(x: Any, name: str) -> Optional[Tuple[Any, str]]:
     )
 
 
+# ---------------------------------------------------------------- GPUs
+
+_CUDA, _CUDA_MANAGED = 2, 13  # device types of DLPack
+_LEGACY = 1  # DLPack's number of the legacy default stream
+
+
+def on_gpu(x: Any) -> bool:
+    """Is the array in memory of a GPU, or in managed memory?"""
+    if _is_numpy(x) or not hasattr(type(x), "__dlpack_device__"):
+        return False
+    return x.__dlpack_device__()[0] in (_CUDA, _CUDA_MANAGED)
+
+
+def stream_of(function: str, x: Any, given: Any) -> int:
+    """The stream of a call, as CUDA's handle: `given`, or where the library of `x` works now."""
+    return _current_stream(x) if given is None else _handle(function, given)
+
+
+def _current_stream(x: Any) -> int:
+    library = _library(x)
+    if library == "torch":
+        return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)
+    if library == "cupy":
+        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+    try:
+        return x.__cuda_array_interface__.get("stream") or _LEGACY
+    except Exception:  # a property: some libraries have it for some types only
+        return _LEGACY
+
+
+def _handle(function: str, stream: Any) -> int:
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    number = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))  # PyTorch, CuPy
+    if hasattr(number, "__index__") and operator.index(number) >= 0:
+        return operator.index(number)
+    raise _errors.Invalid(
+        f"{function}(): stream is {stream!r}, expected a cudaStream_t as a number, or a stream of "
+        "PyTorch, CuPy or another library with __cuda_stream__()"
+    )
+
+
+# ---------------------------------------------------------------- new arrays
+
+
 def _cast(view: Any, format: str, shape: Optional[Shape] = None) -> Any:
     plain = view.cast("B")
     return plain.cast(format) if shape is None else plain.cast(format, list(shape))
@@ -86,7 +132,15 @@ def like(x: Any, shape: Shape) -> Tuple[Any, Finish]:
     library = _library(x)
     if library == "torch":
         return sys.modules["torch"].empty(shape, dtype=x.dtype, device=x.device), None
+    if library == "cupy":
+        with x.device:
+            return sys.modules["cupy"].empty(shape, x.dtype), None
     if library in ("jax", "jaxlib"):  # whose arrays cannot be written
+        if on_gpu(x):
+            raise _errors.Invalid(
+                "x is an array of JAX on a GPU, where results cannot be written into such; pass "
+                "out=, an array of another library on this GPU"
+            )
         import numpy
 
         return numpy.empty(shape, x.dtype), importlib.import_module("jax.numpy").asarray
@@ -170,6 +224,8 @@ def joined(arrays: Sequence[Any]) -> Any:
         return sys.modules["numpy"].concatenate([x.reshape(-1) for x in arrays])
     if all(_library(x) == "torch" for x in arrays):
         return sys.modules["torch"].cat([x.reshape(-1) for x in arrays])
+    if all(_library(x) == "cupy" for x in arrays):
+        return sys.modules["cupy"].concatenate([x.reshape(-1) for x in arrays])
     if all(hasattr(x, "__array_namespace__") for x in arrays):
         space = arrays[0].__array_namespace__()
         return space.concat([space.reshape(x, (-1,)) for x in arrays])

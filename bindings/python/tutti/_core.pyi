@@ -56,6 +56,8 @@ class Communicator:
     @property
     def closed(self) -> bool: ...
     @property
+    def cuda_device(self) -> Optional[int]: ...
+    @property
     def last_plan(self) -> Plan: ...
     @classmethod
     def _init(cls: Type[C], settings: Tuple[Any, ...]) -> C: ...
@@ -86,6 +88,7 @@ class Communicator:
     def grow(
         self: C, newcomers: int, store: Any = None, *, timeout: Optional[float] = None
     ) -> C: ...
+    def bind_cuda(self, device: int = -1) -> None: ...
     def close(self) -> None: ...
     def abort(self, reason: Optional[str] = None) -> None: ...
     def check(self) -> None: ...
@@ -99,6 +102,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> A: ...
     def start_all_reduce(
         self,
@@ -116,6 +120,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> Optional[A]: ...
     def start_reduce(
         self,
@@ -133,6 +138,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> A: ...
     def start_reduce_scatter(
         self,
@@ -149,6 +155,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> A: ...
     def start_scan(
         self,
@@ -165,6 +172,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> A: ...
     def start_exscan(
         self,
@@ -181,6 +189,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> A: ...
     def start_broadcast(
         self,
@@ -196,6 +205,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> A: ...
     def start_all_gather(
         self,
@@ -211,6 +221,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> Optional[A]: ...
     def start_gather(
         self,
@@ -227,6 +238,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> A: ...
     def start_scatter(
         self,
@@ -242,6 +254,7 @@ class Communicator:
         out: Optional[A] = None,
         *,
         timeout: Optional[float] = None,
+        stream: Any = None,
     ) -> A: ...
     def start_all_to_all(
         self,

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arrays on a GPU: every method puts the operation on a stream.
+
+    gpu.py driver|cupy|torch
+
+The arrays are of CUDA's driver alone, which the tests' stand-in is, or of a library on a real GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+import unittest
+from typing import Any, Callable
+
+import gpu_arrays
+import numpy as np
+
+LIBRARY = sys.argv.pop(1)
+try:
+    gpu = gpu_arrays.LIBRARIES[LIBRARY]()
+    gpu.enter(0)
+except Exception as missing:  # of many kinds
+    print(f"skipped: {LIBRARY}: {missing}")
+    sys.exit(77)
+
+import ranks  # noqa: E402
+import tutti  # noqa: E402
+from ranks import before, comm, nxt, rank, size  # noqa: E402
+
+SUM = size * (size - 1) // 2
+put, get = gpu.put, gpu.get
+other = comm.dup()  # not bound
+comm.bind_cuda()
+drivers_only = unittest.skipIf(LIBRARY != "driver", "arrays of the driver alone")
+
+
+def doomed() -> tutti.Communicator:
+    """A communicator for a fault, which no rank meets while it is made."""
+    made = comm.dup()
+    made.bind_cuda()
+    comm.barrier()
+    return made
+
+
+class OnStreams(unittest.TestCase):
+    def tearDown(self) -> None:
+        self.assertEqual(gpu_arrays.exported, {})  # no view is left
+        comm.check()
+
+    def everywhere(self, test: Callable[[Any], None]) -> None:
+        """On the stream of the arrays' library, and on another one."""
+        test(None)
+        test(gpu.stream())
+
+    def same(self, x: Any, expected: Any) -> None:
+        np.testing.assert_array_equal(get(x), expected)
+
+
+class Binding(OnStreams):
+    def test_the_device_is_known(self) -> None:
+        self.assertEqual(comm.cuda_device, 0)
+        self.assertIsNone(other.cuda_device)
+        with comm.split(0) as part:
+            self.assertIsNone(part.cuda_device)
+            part.bind_cuda(0)
+            self.assertEqual(part.cuda_device, 0)
+            self.same(part.all_reduce(put(np.ones(3, "f4"))), np.full(3, size, "f4"))
+
+    def test_wrong_devices(self) -> None:
+        with self.assertRaisesRegex(tutti.Invalid, "bound to GPU 0 already"):
+            comm.bind_cuda(0)
+        with self.assertRaisesRegex(tutti.Invalid, "device 99, expected -1 or 0 to"):
+            other.bind_cuda(99)
+        with self.assertRaisesRegex(tutti.Invalid, "expected an integer"):
+            other.bind_cuda("0")
+        self.assertIsNone(other.cuda_device)
+
+
+class Reductions(OnStreams):
+    def test_all_reduce_sums_every_type(self) -> None:
+        for kind in ["i1", "u1", "i4", "i8", "f2", "f4", "f8", "c8"]:
+            y = comm.all_reduce(put(np.full((2, 3), rank, kind)))
+            self.assertEqual(tuple(y.shape), (2, 3))
+            self.same(y, np.full((2, 3), SUM, kind))
+        y = comm.all_reduce(put(np.array([rank == 0, True, False])))
+        self.same(y, [True, True, False])
+
+    def test_operations(self) -> None:
+        x = put(np.full(5, rank + 1, "i4"))
+        for op, expected in {"min": 1, "max": size, "prod": np.prod(range(1, size + 1))}.items():
+            self.same(comm.all_reduce(x, op), np.full(5, expected))
+        scaled = comm.premul_sum(np.float32(rank))
+        self.same(comm.all_reduce(put(np.ones(2, "f4")), scaled), [SUM, SUM])
+
+    def test_out_and_in_place(self) -> None:
+        def test(stream: Any) -> None:
+            x, out = put(np.ones(1000, "f4")), put(np.zeros(1000, "f4"))
+            self.assertIs(comm.all_reduce(x, out=out, stream=stream), out)
+            self.same(out, np.full(1000, size))
+            self.same(x, np.ones(1000))
+            self.assertIs(comm.all_reduce(x, out=x, stream=stream), x)
+            self.same(x, np.full(1000, size))
+
+        self.everywhere(test)
+
+    def test_reduce(self) -> None:
+        def test(stream: Any) -> None:
+            y = comm.reduce(put(np.ones((2, 2))), root=size - 1, stream=stream)
+            if rank == size - 1:
+                self.same(y, np.full((2, 2), size))
+            else:
+                self.assertIsNone(y)
+
+        self.everywhere(test)
+
+    def test_reduce_scatter(self) -> None:
+        def test(stream: Any) -> None:
+            x = np.arange(size * 4.0).reshape(size, 2, 2)
+            y = comm.reduce_scatter(put(x), stream=stream)
+            self.assertEqual(tuple(y.shape), (2, 2))
+            self.same(y, size * x[rank])
+
+        self.everywhere(test)
+
+    def test_scans(self) -> None:
+        def test(stream: Any) -> None:
+            x = put(np.full(3, rank, "i4"))
+            self.same(comm.scan(x, stream=stream), np.full(3, rank * (rank + 1) // 2))
+            self.same(comm.exscan(x, stream=stream), np.full(3, rank * (rank - 1) // 2))
+            out = put(np.full(3, 5, "i4"))
+            comm.exscan(put(np.full(3, 7, "i4")), out=out, stream=stream)
+            self.same(out, np.full(3, 5 if rank == 0 else 7 * rank))
+
+        self.everywhere(test)
+
+    def test_long_arrays(self) -> None:
+        x = put(np.full(3 << 20, rank, "f4"))
+        self.same(comm.all_reduce(x, stream=gpu.stream()), np.full(3 << 20, SUM))
+
+
+class Moves(OnStreams):
+    def test_broadcast(self) -> None:
+        def test(stream: Any) -> None:
+            x = put(np.full(3, rank))
+            self.assertIs(comm.broadcast(x, size - 1, stream=stream), x)
+            self.same(x, [size - 1] * 3)
+            x, out = put(np.full(3, rank)), put(np.zeros(3, int))
+            comm.broadcast(x, 0, out, stream=stream)
+            self.same(out, [0, 0, 0])
+            self.same(x, [rank] * 3)
+
+        self.everywhere(test)
+
+    def test_all_gather_and_gather(self) -> None:
+        def test(stream: Any) -> None:
+            x = put(np.array([[rank, rank]]))
+            expected = [[[r, r]] for r in range(size)]
+            self.same(comm.all_gather(x, stream=stream), expected)
+            y = comm.gather(x, size - 1, stream=stream)
+            self.assertEqual(y is None, rank != size - 1)
+            if y is not None:
+                self.same(y, expected)
+
+        self.everywhere(test)
+
+    def test_scatter_and_all_to_all(self) -> None:
+        def test(stream: Any) -> None:
+            x = put(np.arange(size * 2).reshape(size, 2)) if rank == 0 else None
+            out = None if rank == 0 else put(np.zeros(2, int))
+            self.same(comm.scatter(x, out=out, stream=stream), [2 * rank, 2 * rank + 1])
+            x = put(np.arange(size) * 100 + rank)
+            self.same(comm.all_to_all(x, stream=stream), [100 * rank + r for r in range(size)])
+
+        self.everywhere(test)
+
+    def test_empty_arrays(self) -> None:
+        self.assertEqual(tuple(comm.all_reduce(put(np.empty((0, 3)))).shape), (0, 3))
+        self.assertEqual(tuple(comm.all_gather(put(np.empty(0))).shape), (size, 0))
+
+
+class Order(OnStreams):
+    def test_a_call_returns_before_its_stream_comes_to_it(self) -> None:
+        stream, x = gpu.stream(), put(np.zeros(1000, "u1"))
+        release = gpu_arrays.block(gpu.handle(stream))
+        gpu_arrays.fill(gpu.pointer(x), 1, 1000, gpu.handle(stream))
+        y = comm.all_reduce(x, stream=stream)
+        comm.barrier()  # of the host: all are here, and no stream has moved
+        release()
+        self.same(y, np.full(1000, size))
+
+    def test_operations_on_two_streams_follow_each_other(self) -> None:
+        first, second, x = gpu.stream(), gpu.stream(), put(np.ones(1000, "f4"))
+        release = gpu_arrays.block(gpu.handle(first))
+        comm.all_reduce(x, out=x, stream=first)
+        y = comm.all_reduce(x, stream=second)
+        release()
+        self.same(y, np.full(1000, size * size))
+
+    def test_streams_as_numbers(self) -> None:
+        stream = gpu.stream()
+        for number in (0, 1, gpu.handle(stream)):
+            self.same(comm.all_reduce(put(np.ones(3)), stream=number), [size] * 3)
+
+    @drivers_only
+    def test_the_arrays_tell_their_stream(self) -> None:
+        stream = gpu.handle(gpu.stream())
+        release = gpu_arrays.block(stream)
+        x = put_late(np.ones(3, "u1"), stream)
+        out = gpu_arrays.Array((3,), "u1")
+        comm.all_reduce(x, out=out)  # on the stream of x
+        self.assertEqual((x.asked, out.asked), ([stream], [stream]))
+        comm.all_reduce(x, out=out)
+        release()
+        self.same(out, [size] * 3)
+
+    @drivers_only
+    def test_the_producers_work_comes_first(self) -> None:
+        producer, consumer = gpu.handle(gpu.stream()), gpu.stream()
+        release = gpu_arrays.block(producer)
+        x = put_late(np.ones(3, "u1"), producer)
+        y = comm.all_reduce(x, stream=consumer)
+        self.assertEqual(x.asked, [gpu.handle(consumer)])
+        release()
+        self.same(y, [size] * 3)
+
+    @drivers_only
+    def test_default_streams(self) -> None:
+        for given, asked in {None: 1, 0: 1, 1: 1, 2: 2}.items():
+            x = put(np.ones(3))
+            self.same(comm.all_reduce(x, stream=given), [size] * 3)
+            self.assertEqual(x.asked, [asked])
+
+    @drivers_only
+    def test_managed_memory(self) -> None:
+        x = put(np.ones(3), managed=True, device=1)
+        self.same(comm.all_reduce(x, out=x), [size] * 3)
+
+
+def put_late(x: Any, stream: int) -> Any:
+    """An array of bytes of one value, which its owner writes on a stream."""
+    made = gpu_arrays.Array(x.shape, x.dtype, stream=stream)
+    gpu_arrays.fill(made.pointer, int(x[0]), x.size, stream)
+    return made
+
+
+class Refusals(OnStreams):
+    def setUp(self) -> None:
+        self.x, self.host = put(np.ones(4, "f4")), np.ones(4, "f4")
+
+    def refused(self, text: str, call: Callable[..., Any], *args: Any, **named: Any) -> None:
+        with self.assertRaisesRegex(tutti.Invalid, text):
+            call(*args, **named)
+
+    def tearDown(self) -> None:
+        self.same(comm.all_reduce(self.x), [size] * 4)
+        super().tearDown()
+
+    def test_a_communicator_that_is_not_bound(self) -> None:
+        self.refused(r"call comm.bind_cuda\(0\)", other.all_reduce, self.x)
+        self.refused("out is in memory of GPU 0", other.all_reduce, self.host, out=self.x)
+
+    def test_requests(self) -> None:
+        for name in ("all_reduce", "broadcast", "all_gather", "scan"):
+            start = getattr(comm, "start_" + name)
+            self.refused("no requests; call the form without start_", start, self.x)
+        self.refused("no requests", other.start_all_reduce, self.x)
+
+    def test_memory_of_both_kinds(self) -> None:
+        self.refused("x is in memory of a GPU, out in memory of the host", comm.all_reduce, self.x,
+                     out=self.host)  # fmt: skip
+        self.refused("x is in memory of the host, out in memory of a GPU", comm.scan, self.host,
+                     out=self.x)  # fmt: skip
+        self.refused("scalar is in memory of GPU 0", comm.premul_sum, put(np.float32(1)))
+
+    def test_streams(self) -> None:
+        self.refused("stream was given, and", comm.all_reduce, self.host, stream=gpu.stream())
+        self.refused("stream was given, and", comm.start_all_reduce, self.host, stream=1)
+        self.refused("stream is 'main', expected", comm.all_reduce, self.x, stream="main")
+        self.refused("stream is -1, expected", comm.all_reduce, self.x, stream=-1)
+
+    def test_arguments(self) -> None:
+        self.refused("op is 'mean'", comm.all_reduce, self.x, "mean")
+        self.refused("band", comm.all_reduce, self.x, "band")
+        self.refused("3 elements, expected 4", comm.all_reduce, self.x, out=put(np.ones(3, "f4")))
+        self.refused("float64, x of float32", comm.all_reduce, self.x, out=put(np.ones(4)))
+        both = put(np.ones(8, "f4"))
+        self.refused("overlaps", comm.all_reduce, both[:4], out=both[1:5])
+
+    @drivers_only
+    def test_another_gpu(self) -> None:
+        gpu_arrays.enter(1)
+        there = put(np.ones(4, "f4"), device=1)
+        gpu_arrays.enter(0)
+        self.refused("GPU 1, expected GPU 0", comm.all_reduce, there)
+        self.refused("out is in memory of GPU 1", comm.all_reduce, self.x, out=there)
+
+    @drivers_only
+    def test_arrays_with_gaps(self) -> None:
+        self.x.strides = (2,)
+        self.refused("do not follow each other", comm.all_reduce, self.x)
+        self.x.strides = None
+
+    @drivers_only
+    def test_libraries_whose_arrays_cannot_be_written(self) -> None:
+        class OfJax(gpu_arrays.Array):
+            __module__ = "jaxlib.arrays"
+
+        x = OfJax((4,), "f4")
+        x[...] = 0
+        self.refused("of JAX on a GPU", comm.all_reduce, x)
+        self.same(comm.all_reduce(x, out=put(np.ones(4, "f4"))), [0] * 4)
+
+
+class Faults(OnStreams):
+    def test_calls_that_differ(self) -> None:
+        if size == 1:
+            return
+        with doomed() as pair:
+            x = put(np.ones(100, "f4"))
+            if rank == 0:
+                pair.all_reduce(x)
+            else:
+                pair.all_gather(x)
+            get(x)
+            with self.assertRaises(tutti.Mismatch):
+                pair.check()
+
+
+class References(OnStreams):
+    def test_arrays_are_let_go(self) -> None:
+        x, out, stream = put(np.ones(10)), put(np.ones(10)), gpu.stream()
+        held = sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(stream)
+        for _ in range(100):
+            comm.all_reduce(x, out=out, stream=stream)
+            comm.broadcast(x)
+            with self.assertRaises(tutti.Invalid):
+                comm.start_all_reduce(x, out=out)
+            with self.assertRaises(tutti.Invalid):
+                comm.all_reduce(x, out=out[:5])
+        gpu_arrays.synchronize()
+        if LIBRARY == "driver":
+            x.asked.clear(), out.asked.clear()
+        self.assertEqual((sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(stream)), held)
+
+
+ranks.main()
