@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import unittest
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import gpu_arrays
 import numpy as np
@@ -25,6 +25,7 @@ except Exception as missing:  # of many kinds
 
 import ranks  # noqa: E402
 import tutti  # noqa: E402
+from tutti import _communicator  # noqa: E402
 from ranks import before, comm, nxt, rank, size  # noqa: E402
 
 SUM = size * (size - 1) // 2
@@ -178,6 +179,107 @@ class Moves(OnStreams):
         self.assertEqual(tuple(comm.all_gather(put(np.empty(0))).shape), (size, 0))
 
 
+class Lists(OnStreams):
+    def test_gathered(self) -> None:
+        x = np.full((rank, 2), rank, "f4")
+        for r, part in enumerate(comm.all_gather_v(put(x))):
+            self.same(part, np.full((r, 2), r, "f4"))
+        parts = comm.gather_v(put(x), size - 1)
+        self.assertEqual(parts is None, rank != size - 1)
+        for r, part in enumerate(parts or []):
+            self.same(part, np.full((r, 2), r, "f4"))
+
+    def test_scattered(self) -> None:
+        blocks = [put(np.full((r + 1, 2), r, "f4")) for r in range(size)] if rank == 0 else None
+        came = comm.scatter_v(blocks, like=put(np.empty(0, "f4")))
+        self.assertEqual(tuple(came.shape), (rank + 1, 2))
+        self.same(came, np.full((rank + 1, 2), rank))
+
+    def test_scattered_on_the_host(self) -> None:
+        blocks = [np.full(r + 1, r, "f4") for r in range(size)] if rank == 0 else None
+        came = comm.scatter_v(blocks, like=np.empty(0, "f4"))
+        self.assertEqual(came.tolist(), [rank] * (rank + 1))
+
+    def test_all_to_all_and_reduce_scatter(self) -> None:
+        came = comm.all_to_all_v([put(np.full(r, rank)) for r in range(size)])
+        for r, part in enumerate(came):
+            self.same(part, [r] * rank)
+        y = comm.reduce_scatter_v([put(np.full((r, 2), r)) for r in range(size)])
+        self.same(y, np.full((rank, 2), rank * size))
+
+    def test_arrays_of_both_kinds_are_refused(self) -> None:
+        if size > 1:
+            x = np.ones(3, "f4")
+            with self.assertRaisesRegex(tutti.Invalid, "all on GPUs or none"):
+                comm.all_gather_v(put(x) if rank == 0 else x)
+
+    def test_a_rank_must_say_of_which_library_it_wants_its_array(self) -> None:
+        with doomed() as pair:
+            if rank == 0:
+                pair.scatter_v([put(np.ones(1, "f4"))] * size)
+            else:
+                with self.assertRaisesRegex(tutti.Invalid, "like is None"):
+                    pair.scatter_v(None)
+                with self.assertRaisesRegex(tutti.Invalid, "like is an array of float64"):
+                    _communicator._room("float32 on a GPU", (3,), np.ones(1))
+            comm.barrier()
+            pair.abort()  # rank 0 waits on its stream
+
+
+class Messages(OnStreams):
+    @unittest.skipIf(size < 2, "needs two ranks")
+    def test_send_and_recv(self) -> None:
+        def test(stream: Any) -> None:
+            if rank == 0:
+                comm.send(put(np.arange(5.0)), 1, stream=stream)
+            if rank == 1:
+                x = put(np.zeros(5))
+                self.assertIs(comm.recv(x, 0, stream=stream), x)
+                self.same(x, np.arange(5.0))
+
+        self.everywhere(test)
+
+    def test_barrier(self) -> None:
+        stream = gpu.stream()
+        release = gpu_arrays.block(gpu.handle(stream))
+        self.assertIsNone(comm.barrier(stream=stream))
+        release()
+        comm.barrier(stream=0)
+        gpu_arrays.synchronize()
+
+    def test_a_group(self) -> None:
+        def test(stream: Any) -> None:
+            x, out = put(np.full(1000, rank, "i4")), put(np.zeros(1000, "i4"))
+            with comm.group():
+                comm.send(x, nxt, stream=stream)
+                comm.recv(out, before, stream=stream)
+                total = comm.all_reduce(x, stream=stream)
+                on_the_host = comm.all_reduce(np.ones(3))
+            self.same(out, np.full(1000, before))
+            self.same(total, np.full(1000, SUM))
+            self.assertEqual(on_the_host.tolist(), [size] * 3)
+
+        self.everywhere(test)
+
+    def test_a_group_with_a_request(self) -> None:
+        with comm.group(wait=False) as group:
+            total = comm.all_reduce(put(np.ones(3)))
+        group.request.wait()
+        self.same(total, [size] * 3)
+
+    def test_deadlines(self) -> None:
+        if size == 1:
+            return
+        with doomed() as pair:
+            x = put(np.ones(3))
+            if rank == 0:
+                pair.all_reduce(x, timeout=0.2)  # the other ranks do not come
+                get(x)
+                with self.assertRaises(tutti.Timeout):
+                    pair.all_reduce(x)
+            comm.barrier()
+
+
 class Order(OnStreams):
     def test_a_call_returns_before_its_stream_comes_to_it(self) -> None:
         stream, x = gpu.stream(), put(np.zeros(1000, "u1"))
@@ -271,6 +373,25 @@ class Refusals(OnStreams):
         self.refused("x is in memory of the host, out in memory of a GPU", comm.scan, self.host,
                      out=self.x)  # fmt: skip
         self.refused("scalar is in memory of GPU 0", comm.premul_sum, put(np.float32(1)))
+
+    def test_messages(self) -> None:
+        self.refused("tag is 3, expected 0", comm.send, self.x, nxt, 3)
+        self.refused("tag is 3, expected 0", comm.recv, self.x, nxt, 3)
+        self.refused("source is tutti.ANY_RANK", comm.recv, self.x, tutti.ANY_RANK)
+        self.refused("no length; call recv", comm.recv_message, self.x)
+        for start in (comm.start_send, comm.start_recv):
+            self.refused("no requests", start, self.x, nxt)
+        self.refused("inside a group only", comm.send, self.x, rank)
+        self.refused("bind_cuda", other.send, self.x, nxt)
+        self.refused("stream was given", comm.send, self.host, nxt, stream=1)
+        self.refused("stream was given, but .*no requests", comm.start_barrier, stream=1)
+        self.refused("stream was given.*bind_cuda", other.barrier, stream=1)
+        self.refused("stream is 'main'", comm.barrier, stream="main")
+
+    def test_lists(self) -> None:
+        self.refused("bind_cuda", other.all_gather_v, self.x)
+        with comm.group():
+            self.refused("group open", comm.reduce_scatter_v, [self.x] * size)
 
     def test_streams(self) -> None:
         self.refused("stream was given, and", comm.all_reduce, self.host, stream=gpu.stream())

@@ -9,6 +9,7 @@
 #include "groups.h"
 #include "operations.h"
 #include "request.h"
+#include "streams.h"
 
 struct call {
 	tutti_comm_t comm;
@@ -20,14 +21,17 @@ struct call {
 	tutti_op_t op;
 	int peer, tag;
 	tutti_message_t *message;
+	struct tp_stream stream;
+	bool on_gpu;
 	tutti_result_t (*run)(const struct call *call, tutti_request_t *request);
+	tutti_result_t (*put)(const struct call *call); /* on the stream */
 };
 
 static tutti_result_t start_call(void *context, tutti_request_t *request)
 {
 	const struct call *call = context;
 
-	return call->run(call, request);
+	return call->on_gpu ? call->put(call) : call->run(call, request);
 }
 
 static PyObject *block(struct tp_comm *self, struct call *call, struct tp_flight *flight)
@@ -53,12 +57,22 @@ static tutti_result_t run_recv(const struct call *c, tutti_request_t *r)
 				 r);
 }
 
+static tutti_result_t put_send(const struct call *c)
+{
+	return tutti_cuda_send(c->comm, c->send, c->count, c->dtype, c->peer, c->stream.handle);
+}
+
+static tutti_result_t put_recv(const struct call *c)
+{
+	return tutti_cuda_recv(c->comm, c->recv, c->count, c->dtype, c->peer, c->stream.handle);
+}
+
 /* the three kinds of messages' methods */
 enum direction { SEND, RECV, RECV_MESSAGE };
 
 static struct tp_signature signatures[] = {
-	[SEND] = { "send", 2, 3, { "x", "dest", "tag", "timeout" }, { NULL } },
-	[RECV] = { "recv", 2, 3, { "out", "source", "tag", "timeout" }, { NULL } },
+	[SEND] = { "send", 2, 3, { "x", "dest", "tag", "timeout", "stream" }, { NULL } },
+	[RECV] = { "recv", 2, 3, { "out", "source", "tag", "timeout", "stream" }, { NULL } },
 	[RECV_MESSAGE] = { "recv_message", 1, 3, { "out", "source", "tag", "timeout" }, { NULL } },
 };
 
@@ -84,16 +98,36 @@ static bool take_peer(struct tp_comm *self, enum direction direction, PyObject *
 	return true;
 }
 
+/* what messages of the host have and those of GPUs have not */
+static bool fits_gpu(const struct tp_signature *s, const struct call *call)
+{
+	if (call->tag != 0)
+		return tp_invalid("%s(): tag is %d, expected 0: messages of arrays on GPUs have no "
+				  "tags; copy the array to the host, or use a communicator of its "
+				  "own (comm.dup())",
+				  s->function, call->tag);
+	if (call->peer == TUTTI_ANY_PEER)
+		return tp_invalid("%s(): %s is tutti.ANY_RANK, expected a rank: messages of arrays "
+				  "on GPUs are received from one rank; copy the array to the host",
+				  s->function, s->names[1]);
+	return true;
+}
+
 /* which of the two ways of a view is taken, and what the library is to do with it */
 static bool take_array(struct tp_flight *flight, enum direction direction, PyObject *array,
 		       struct call *call)
 {
 	const struct tp_signature *s = &signatures[direction];
-	const struct tp_wanted wanted = { s->function, s->names[0], direction != SEND };
+	const struct tp_wanted wanted = { s->function, s->names[0], direction != SEND,
+					  &call->stream };
 
 	if (!tp_view_take(&flight->input, array, &wanted))
 		return false;
 	flight->has_input = true;
+	call->on_gpu = flight->input.on_gpu;
+	if (!tp_stream_settle(&call->stream, s->function, &flight->input, NULL) ||
+	    (call->on_gpu && !fits_gpu(s, call)))
+		return false;
 	call->send = call->recv = flight->input.data;
 	call->count = tp_view_elements(&flight->input);
 	call->dtype = flight->input.dtype;
@@ -113,7 +147,9 @@ static PyObject *message(enum direction direction, bool start, PyObject *object,
 	struct tp_comm *self = (struct tp_comm *)object;
 	struct tp_signature *signature = &signatures[direction];
 	struct call call = { .comm = tp_comm_open(self, signature->function),
-			     .run = direction == SEND ? run_send : run_recv };
+			     .run = direction == SEND ? run_send : run_recv,
+			     .put = direction == SEND ? put_send : put_recv,
+			     .stream.gpu = self->gpu };
 	PyObject *found[TP_ARGUMENTS_MAX];
 	struct tp_flight *flight;
 	struct tp_group *group;
@@ -121,6 +157,11 @@ static PyObject *message(enum direction direction, bool start, PyObject *object,
 	if (!call.comm || !tp_arguments(signature, args, count, names, found) ||
 	    !take_peer(self, direction, found, &call))
 		return NULL;
+	call.stream.given = found[4] == Py_None ? NULL : found[4];
+	call.stream.refusal = start			  ? tp_stream_no_requests
+			      : direction == RECV_MESSAGE ? "messages of arrays on GPUs tell no "
+							    "length; call recv()"
+							  : NULL;
 	flight = tp_flight_new();
 	if (!flight)
 		return NULL;
@@ -181,17 +222,43 @@ static tutti_result_t run_barrier(const struct call *c, tutti_request_t *r)
 	return tutti_barrier(c->comm, r);
 }
 
+static tutti_result_t put_barrier(const struct call *c)
+{
+	return tutti_cuda_barrier(c->comm, c->stream.handle);
+}
+
+/* it has no array, so `stream` alone says where it is */
+static bool place_barrier(struct call *call, bool start, PyObject *stream)
+{
+	if (!stream || stream == Py_None)
+		return true;
+	if (start)
+		return tp_invalid("start_barrier(): stream was given, but %s",
+				  tp_stream_no_requests);
+	if (call->stream.gpu < 0)
+		return tp_invalid("barrier(): stream was given, and the communicator is bound to "
+				  "no GPU; call comm.bind_cuda() on all ranks");
+	call->stream.given = stream;
+	call->on_gpu = true;
+	return tp_stream_choose(&call->stream, "barrier", NULL);
+}
+
 static PyObject *any_barrier(bool start, PyObject *object, PyObject *const *args, Py_ssize_t count,
 			     PyObject *names)
 {
-	static struct tp_signature signature = { "barrier", 0, 0, { "timeout" }, { NULL } };
+	static struct tp_signature signature = {
+		"barrier", 0, 0, { "timeout", "stream" }, { NULL }
+	};
 	struct tp_comm *self = (struct tp_comm *)object;
-	struct call call = { .comm = tp_comm_open(self, "barrier"), .run = run_barrier };
+	struct call call = { .comm = tp_comm_open(self, "barrier"),
+			     .run = run_barrier,
+			     .put = put_barrier,
+			     .stream.gpu = self->gpu };
 	struct tp_flight flight = { 0 };
 	PyObject *found[TP_ARGUMENTS_MAX];
 
 	if (!call.comm || !tp_arguments(&signature, args, count, names, found) ||
-	    !tp_comm_next_call(self, "barrier", found[0]))
+	    !place_barrier(&call, start, found[1]) || !tp_comm_next_call(self, "barrier", found[0]))
 		return NULL;
 	if (start || (self->groups && tp_group_find(self)))
 		return tp_call_carry_out(self, "barrier", start, &flight, start_call, &call);
@@ -240,16 +307,47 @@ static tutti_result_t run_reduce_scatter_v(const struct call *c, tutti_request_t
 				      r);
 }
 
+static tutti_result_t put_all_gather_v(const struct call *c)
+{
+	return tutti_cuda_all_gather_v(c->comm, c->send, c->recv, c->recv_counts, NULL, c->dtype,
+				       c->stream.handle);
+}
+
+static tutti_result_t put_gather_v(const struct call *c)
+{
+	return tutti_cuda_gather_v(c->comm, c->send, c->count, c->recv, c->recv_counts, NULL,
+				   c->dtype, c->peer, c->stream.handle);
+}
+
+static tutti_result_t put_scatter_v(const struct call *c)
+{
+	return tutti_cuda_scatter_v(c->comm, c->send, c->send_counts, NULL, c->recv, c->received,
+				    c->dtype, c->peer, c->stream.handle);
+}
+
+static tutti_result_t put_all_to_all_v(const struct call *c)
+{
+	return tutti_cuda_all_to_all_v(c->comm, c->send, c->send_counts, NULL, c->recv,
+				       c->recv_counts, NULL, c->dtype, c->stream.handle);
+}
+
+static tutti_result_t put_reduce_scatter_v(const struct call *c)
+{
+	return tutti_cuda_reduce_scatter_v(c->comm, c->send, c->recv, c->send_counts, c->dtype,
+					   c->op, c->stream.handle);
+}
+
 static const struct {
 	const char *name;
 	tutti_result_t (*run)(const struct call *call, tutti_request_t *request);
+	tutti_result_t (*put)(const struct call *call);
 	bool reduces;
 } by_counts[] = {
-	{ "all_gather_v", run_all_gather_v, false },
-	{ "gather_v", run_gather_v, false },
-	{ "scatter_v", run_scatter_v, false },
-	{ "all_to_all_v", run_all_to_all_v, false },
-	{ "reduce_scatter_v", run_reduce_scatter_v, true },
+	{ "all_gather_v", run_all_gather_v, put_all_gather_v, false },
+	{ "gather_v", run_gather_v, put_gather_v, false },
+	{ "scatter_v", run_scatter_v, put_scatter_v, false },
+	{ "all_to_all_v", run_all_to_all_v, put_all_to_all_v, false },
+	{ "reduce_scatter_v", run_reduce_scatter_v, put_reduce_scatter_v, true },
 };
 
 /* a list of counts as the library takes it; NULL without an error for None */
@@ -294,7 +392,7 @@ static PyObject *counted(PyObject *object, PyObject *args)
 	struct tp_comm *self = (struct tp_comm *)object;
 	PyObject *send, *recv, *send_list, *recv_list, *op, *timeout, *result = NULL;
 	struct tp_flight flight = { 0 };
-	struct call call = { 0 };
+	struct call call = { .stream.gpu = self->gpu };
 	size_t *send_counts = NULL, *recv_counts = NULL;
 	const struct tp_view *view;
 	int number;
@@ -304,18 +402,26 @@ static PyObject *counted(PyObject *object, PyObject *args)
 		return NULL;
 	call.comm = tp_comm_open(self, by_counts[number].name);
 	call.run = by_counts[number].run;
+	call.put = by_counts[number].put;
 	if (!call.comm)
 		return NULL;
 	if (self->groups && tp_group_find(self))
 		return tp_invalid("%s(): this thread has a group open, and shapes are exchanged "
 				  "first; call it outside",
 				  by_counts[number].name);
-	if (!take_optional(&flight.input, &flight.has_input, send,
-			   &(struct tp_wanted){ by_counts[number].name, "x", false }) ||
-	    !take_optional(&flight.output, &flight.has_output, recv,
-			   &(struct tp_wanted){ by_counts[number].name, "out", true }))
+	if (!take_optional(
+		    &flight.input, &flight.has_input, send,
+		    &(struct tp_wanted){ by_counts[number].name, "x", false, &call.stream }) ||
+	    !take_optional(
+		    &flight.output, &flight.has_output, recv,
+		    &(struct tp_wanted){ by_counts[number].name, "out", true, &call.stream }))
 		goto out;
 	view = flight.has_input ? &flight.input : &flight.output;
+	call.on_gpu = view->on_gpu;
+	if (!tp_stream_settle(&call.stream, by_counts[number].name,
+			      flight.has_input ? &flight.input : NULL,
+			      flight.has_output ? &flight.output : NULL))
+		goto out;
 	send_counts = take_counts(send_list, self->size, view->per);
 	recv_counts = PyErr_Occurred() ? NULL : take_counts(recv_list, self->size, view->per);
 	if (PyErr_Occurred())
@@ -341,19 +447,20 @@ out:
 
 PyMethodDef tp_message_methods[] = {
 	TP_METHOD("send", send,
-		  "send($self, x, dest, tag=0, *, timeout=None)\n--\n\n"
+		  "send($self, x, dest, tag=0, *, timeout=None, stream=None)\n--\n\n"
 		  "Send an array to rank `dest`, which receives it with the same tag.\n\n"
 		  "x: an array of any shape. Messages of one tag arrive in the order of the calls. "
-		  "May wait\nfor the receive. To oneself: only in a group."),
+		  "May wait\nfor the receive. To oneself: only in a group. Arrays on a GPU have "
+		  "the tag 0.\nstream: see bind_cuda()."),
 	TP_METHOD("start_send", start_send,
 		  "start_send($self, x, dest, tag=0, *, timeout=None)\n--\n\n"
 		  "The same as send(), but returns a Request at once."),
 	TP_METHOD(
 		"recv", recv,
-		"recv($self, out, source, tag=0, *, timeout=None)\n--\n\n"
+		"recv($self, out, source, tag=0, *, timeout=None, stream=None)\n--\n\n"
 		"Receive a message of rank `source` into `out`, and return that.\n\n"
 		"out: an array of as many elements as the message has, and of its type. source: a "
-		"rank,\nor tutti.ANY_RANK."),
+		"rank,\nor tutti.ANY_RANK. stream: see bind_cuda()."),
 	TP_METHOD("start_recv", start_recv,
 		  "start_recv($self, out, source, tag=0, *, timeout=None)\n--\n\n"
 		  "The same as recv(), but returns a Request at once, which gives `out`."),
@@ -368,8 +475,9 @@ PyMethodDef tp_message_methods[] = {
 		  "start_recv_message($self, out, source=-1, tag=0, *, timeout=None)\n--\n\n"
 		  "The same as recv_message(), but returns a Request at once."),
 	TP_METHOD("barrier", barrier,
-		  "barrier($self, *, timeout=None)\n--\n\n"
-		  "Return when every rank has called."),
+		  "barrier($self, *, timeout=None, stream=None)\n--\n\n"
+		  "Return when every rank has called.\n\n"
+		  "stream: return at once; the stream goes on when those of all ranks are here."),
 	TP_METHOD("start_barrier", start_barrier,
 		  "start_barrier($self, *, timeout=None)\n--\n\n"
 		  "The same as barrier(), but returns a Request at once."),

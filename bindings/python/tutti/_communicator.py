@@ -17,6 +17,7 @@ OpLike = Union[str, _core.Op]
 _Exit = Optional[Type[BaseException]]
 
 _RECORD = 512  # bytes for an array's type and shape
+_ON_GPU = " on a GPU"  # behind the name of the type
 _ALL_GATHER_V, _GATHER_V, _SCATTER_V, _ALL_TO_ALL_V, _REDUCE_SCATTER_V = range(5)
 
 
@@ -163,11 +164,13 @@ class Communicator(_core.Communicator):
         root: int = 0,
         *,
         timeout: Optional[float] = None,
+        like: Optional[A] = None,
     ) -> A:
         """Hand array r of the root's list to rank r.
 
         arrays: at the root, `size` arrays of any shapes and one type; elsewhere None. The others
-        get arrays of NumPy. Types and shapes are sent first.
+        get arrays of NumPy, or of the library and GPU of `like`, an array of that type, which they
+        need where the root's are on a GPU. Types and shapes are sent first.
         """
         _check_root("scatter_v", self, root)
         mine = bytearray(_RECORD)
@@ -183,10 +186,10 @@ class Communicator(_core.Communicator):
             flat = finish(flat) if finish else flat
             return _arrays.pieces(flat, [_arrays.describe(blocks[root])[1]])[0]  # type: ignore
         self.scatter(None, root, mine)
-        name, shape = _read(memoryview(mine))
-        out = _arrays.empty(name, shape)
+        kind, shape = _read(memoryview(mine))
+        out, finish = _room(kind, shape, like)
         self._counted(_SCATTER_V, None, out, None, None, None, root, timeout)
-        return out  # type: ignore
+        return finish(out) if finish else out  # type: ignore
 
     def all_to_all_v(self, arrays: Sequence[A], *, timeout: Optional[float] = None) -> List[A]:
         """Hand array r of the list to rank r; array r of the result comes from rank r.
@@ -199,7 +202,7 @@ class Communicator(_core.Communicator):
         sent = memoryview(records).cast("B", [self.size, _RECORD])
         came = memoryview(self.all_to_all(sent)).cast("B")
         found = [_read(came[r * _RECORD : (r + 1) * _RECORD]) for r in range(self.size)]
-        _check_types([_arrays.describe(blocks[0])[0]] + [name for name, _ in found])
+        _check_types([_kind(blocks[0])] + [name for name, _ in found])
         counts = [_arrays.count(_arrays.describe(x)[1]) for x in blocks]
         coming = [_arrays.count(shape) for _, shape in found]
         flat, finish = _arrays.like(blocks[0], (sum(coming),))
@@ -290,12 +293,34 @@ def _check_types(names: List[str]) -> None:
         if name != names[0]:
             raise _errors.Invalid(
                 f"arrays of {names[0]} meet arrays of {name} (at place {rank}); expected one type "
-                "on all ranks: convert by astype()"
+                "on all ranks, and all on GPUs or none: convert by astype(), or copy"
             )
 
 
+def _kind(x: Any) -> str:
+    """The element type, and whether it is on a GPU."""
+    return _arrays.describe(x)[0] + (_ON_GPU if _arrays.on_gpu(x) else "")
+
+
+def _room(kind: str, shape: _arrays.Shape, like: Any) -> Tuple[Any, _arrays.Finish]:
+    """What receives an array of a list that the root alone has."""
+    if like is None and kind.endswith(_ON_GPU):
+        raise _errors.Invalid(
+            "scatter_v(): like is None, and the arrays of the root are on a GPU; expected an array "
+            "of their type on this rank's GPU, which may be empty: the result is made like it"
+        )
+    if like is None:
+        return _arrays.empty(kind, shape), None
+    if _kind(like) != kind:
+        raise _errors.Invalid(
+            f"scatter_v(): like is an array of {_kind(like)}, expected one of {kind}, as the root "
+            "has them"
+        )
+    return _arrays.like(like, shape)
+
+
 def _record(x: Any) -> bytearray:
-    name, shape = _arrays.describe(x)
+    name, shape = _kind(x), _arrays.describe(x)[1]
     text = ",".join([name, *map(str, shape)]).encode()
     if len(text) > _RECORD:
         raise _errors.Invalid(f"an array of {name} with {len(shape)} dimensions is too much")
