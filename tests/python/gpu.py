@@ -9,8 +9,10 @@ The arrays are of CUDA's driver alone, which the tests' stand-in is, or of a lib
 from __future__ import annotations
 
 import sys
+import types
 import unittest
-from typing import Any, Callable, Optional
+import unittest.mock
+from typing import Any, Callable
 
 import gpu_arrays
 import numpy as np
@@ -66,6 +68,16 @@ class Binding(OnStreams):
             part.bind_cuda(0)
             self.assertEqual(part.cuda_device, 0)
             self.same(part.all_reduce(put(np.ones(3, "f4"))), np.full(3, size, "f4"))
+
+    @drivers_only
+    def test_the_current_device_is_taken(self) -> None:
+        gpu_arrays.enter(1)
+        with comm.dup() as there:
+            there.bind_cuda()
+            self.assertEqual(there.cuda_device, 1)
+            self.same(there.all_reduce(put(np.ones(3, "f4"), device=1)), np.full(3, size, "f4"))
+            there.barrier()
+        gpu_arrays.enter(0)
 
     def test_wrong_devices(self) -> None:
         with self.assertRaisesRegex(tutti.Invalid, "bound to GPU 0 already"):
@@ -326,6 +338,22 @@ class Order(OnStreams):
         self.same(y, [size] * 3)
 
     @drivers_only
+    def test_the_current_streams_of_libraries(self) -> None:
+        stream = gpu.handle(gpu.stream())
+        now = types.SimpleNamespace(cuda_stream=stream, ptr=stream)
+        library = types.SimpleNamespace(
+            current_stream=lambda device: now, get_current_stream=lambda: now
+        )
+        for name in ("torch", "cupy"):
+            kind = type("Tensor", (gpu_arrays.Array,), {"__module__": name + ".arrays"})
+            x, out = kind((3,), "f4"), put(np.ones(3, "f4"))
+            x[...] = 0
+            with unittest.mock.patch.dict(sys.modules, {name: types.SimpleNamespace(cuda=library)}):
+                self.same(comm.all_reduce(x, out=out), [0] * 3)
+                self.same(comm.all_reduce(x, out=out, stream=now), [0] * 3)
+            self.assertEqual(x.asked, [stream, stream])
+
+    @drivers_only
     def test_default_streams(self) -> None:
         for given, asked in {None: 1, 0: 1, 1: 1, 2: 2}.items():
             x = put(np.ones(3))
@@ -392,6 +420,7 @@ class Refusals(OnStreams):
         self.refused("bind_cuda", other.all_gather_v, self.x)
         with comm.group():
             self.refused("group open", comm.reduce_scatter_v, [self.x] * size)
+            self.refused("bind_cuda.*group open", comm.bind_cuda)
 
     def test_streams(self) -> None:
         self.refused("stream was given, and", comm.all_reduce, self.host, stream=gpu.stream())

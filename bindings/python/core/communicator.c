@@ -230,6 +230,13 @@ static PyObject *comm_join(PyObject *class, PyObject *args)
 	return make_from_outside(class, JOIN, "join", settings, store, 0, 0);
 }
 
+static bool is_outside(const struct tp_comm *self, const char *function)
+{
+	if (!tp_group_find(self))
+		return true;
+	return tp_invalid("%s(): this thread has a group open; call it outside", function);
+}
+
 static PyObject *make_from_comm(PyObject *object, enum maker maker, const char *function,
 				PyObject *store, int first, int second, PyObject *timeout)
 {
@@ -240,8 +247,8 @@ static PyObject *make_from_comm(PyObject *object, enum maker maker, const char *
 
 	if (!comm)
 		return NULL;
-	if (tp_group_find(self))
-		return tp_invalid("%s(): this thread has a group open; call it outside", function);
+	if (!is_outside(self, function))
+		return NULL;
 	job = new_job(maker, comm);
 	if (!job)
 		return NULL;
@@ -330,6 +337,7 @@ static PyObject *comm_bind_cuda(PyObject *object, PyObject *const *args, Py_ssiz
 	PyObject *found[TP_ARGUMENTS_MAX];
 
 	if (!binding.comm || !tp_arguments(&signature, args, count, names, found) ||
+	    !is_outside(self, "bind_cuda") ||
 	    !tp_int("bind_cuda", "device", found[0], &binding.device) ||
 	    !tp_flight_run(self, start_binding, &binding))
 		return NULL;
