@@ -15,7 +15,8 @@ They meet in a communicator, whose methods all ranks call in the same order:
         print(comm.rank, comm.size, total)
 
 Arrays are those of NumPy, PyTorch, JAX and others, by the buffer protocol or DLPack; they are
-C-contiguous. Results are arrays of the same library, or the array `out`. The methods:
+C-contiguous. Results are arrays of the same library, or the array `out`. On arrays of a GPU, to
+which comm.bind_cuda() binds, methods put the operation on a stream and return. The methods:
 
     all_reduce reduce reduce_scatter scan exscan              reductions
     broadcast all_gather gather scatter all_to_all barrier    collectives of equal arrays
@@ -23,7 +24,7 @@ C-contiguous. Results are arrays of the same library, or the array `out`. The me
     send recv recv_message                                    between two ranks
     start_...                                                 the same, with a Request: wait, await
     broadcast_object all_gather_object gather_object scatter_objects send_object recv_object
-    group split dup shrink grow premul_sum abort close        communicators and more
+    group split dup shrink grow premul_sum bind_cuda abort close      communicators and more
 
 No call waits for ever. Where a rank dies, calls differ, or a deadline passes, all ranks get the
 same exception: tutti.PeerLost, tutti.Mismatch, tutti.Timeout and others, all of tutti.Error.
