@@ -201,12 +201,10 @@ std::exception_ptr Comm::fault()
 
 void Comm::bind(c10::Device gpu, bool all)
 {
-	if (C10_LIKELY(bound_.load(std::memory_order_acquire) == gpu.index()))
-		return;
 	std::lock_guard<std::mutex> lock(binding_);
-	const int bound = bound_.load(std::memory_order_relaxed);
+	const int bound = tutti_cuda_bound(comm_);
 
-	if (bound == gpu.index())
+	if (C10_LIKELY(bound == gpu.index()))
 		return;
 	TORCH_CHECK_VALUE(bound < 0, "tutti: found a tensor on ", gpu,
 			  ", but this rank's earlier ones in this group were on the GPU of number ",
@@ -216,7 +214,6 @@ void Comm::bind(c10::Device gpu, bool all)
 			  "which other ranks do not take part in; give "
 			  "init_process_group() a device_id, or call a collective first");
 	check(comm_, tutti_cuda_bind(comm_, gpu.index()));
-	bound_.store(gpu.index(), std::memory_order_release);
 }
 
 namespace

@@ -93,7 +93,6 @@ class Comm
 	tutti_comm_t comm_ = nullptr;
 	const pid_t process_ = getpid(); // a child of fork() leaves its copy alone
 	std::mutex binding_;
-	std::atomic<int> bound_{ -1 }; // the GPU's number
 	std::atomic<int> users_{ 0 };
 	std::atomic<bool> closed_{ false };
 	std::mutex closing_;	   // held by close()
