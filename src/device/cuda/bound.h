@@ -66,6 +66,7 @@ struct tt_cuda {
 	uint64_t calls;	     /* numbered, for messages of errors */
 	uint64_t waits;	     /* that have kernels on streams which report that they have ended;
 			      * nothing captured yet */
+	uint64_t works;	     /* put on streams, about; behind `order`, as what is above */
 	uint64_t longest_ns; /* the longest deadline that a call has had of its own; 0: none */
 	uint64_t noted;	     /* the number of the last call in the flight recorder; changed while
 			      * `order` is held and the watchdog knows that something is being
@@ -155,6 +156,8 @@ cuda_result tt_cuda_await_flag(struct tt_cuda_op *op, size_t offset, uint64_t wa
 cuda_result tt_cuda_report_crossed(struct tt_cuda_op *op, bool crossed);
 /* From here on the stream may wait so long each time; 0: as long as the communicator says. */
 cuda_result tt_cuda_report_timeout(struct tt_cuda_op *op, uint64_t timeout_ns);
+/* The stream has come so far. */
+cuda_result tt_cuda_report_passed(struct tt_cuda_op *op, uint64_t works);
 /* Add to the round's work. A copy joins those before it where they do not touch. */
 cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
 /* The same, from the stage or a room of rank `from`, perhaps by an engine. */
@@ -168,6 +171,10 @@ cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function,
 cuda_result tt_cuda_signal(struct tt_cuda_op *op, struct tt_cuda_sync sync);
 /* The same of a collective; then the wait for the others, unless the round was the last. */
 cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds);
+
+/* ahead.c: `works` are about to be put on the stream. Waits where too much is there that has not
+ * been done. */
+cuda_result tt_cuda_make_room(struct tt_cuda_op *op, unsigned works);
 
 /* stages.c, windows.c, messages.c: put an operation on its stream */
 cuda_result tt_cuda_by_stages(struct tt_cuda_op *op);

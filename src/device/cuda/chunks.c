@@ -11,7 +11,8 @@
 #include "log.h"
 #include "proxy.h"
 
-#define LINE 64
+#define LINE	    64
+#define WORKS_FLAGS 4u /* of a chunk, beside its copies */
 
 struct slot {
 	uint8_t *memory;
@@ -223,9 +224,13 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 {
 	struct tt_cuda_proxy *proxy = op->cuda->proxy;
 	struct slot *slot = slot_of(op->cuda, tt_cuda_next_chunk(op->cuda));
+	const cuda_result full =
+		tt_cuda_make_room(op, (unsigned)(chunk->ninputs + chunk->nresults) + WORKS_FLAGS);
 	const tutti_result_t result =
-		reserve(op->cuda, slot,
-			chunk->bytes + LINE); /* calls without elements have addresses, too */
+		full ? tt_cuda_fail(op->cuda->driver, "put a chunk on a stream", full)
+		     : reserve(op->cuda, slot,
+			       chunk->bytes +
+				       LINE); /* calls without elements have addresses, too */
 	struct tt_cuda_job *job = result ? NULL : job_new(op, chunk, slot->memory);
 	struct tt_cuda_run *results = malloc((chunk->nresults + 1) * sizeof(*results));
 

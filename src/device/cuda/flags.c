@@ -8,10 +8,11 @@
 #include "log.h"
 #include "module.h"
 
-#define THREADS_FEW 128 /* of a block where there is little to do: fewer start sooner */
-#define FEW_BYTES   2048
-#define BLOCK_BYTES (32u * 1024) /* that one block moves before more of them are worth it */
-#define BLOCKS_EACH 4u		 /* at most on each multiprocessor */
+#define THREADS_FEW  128 /* of a block where there is little to do: fewer start sooner */
+#define FEW_BYTES    2048
+#define BLOCK_BYTES  (32u * 1024) /* that one block moves before more of them are worth it */
+#define WORKS_LAUNCH 4u		  /* a kernel and what comes with it: waits, events */
+#define BLOCKS_EACH  4u		  /* at most on each multiprocessor */
 
 /* ---- waits */
 
@@ -66,6 +67,11 @@ cuda_result tt_cuda_report_crossed(struct tt_cuda_op *op, bool crossed)
 cuda_result tt_cuda_report_timeout(struct tt_cuda_op *op, uint64_t timeout_ns)
 {
 	return say_one(op, &op->cuda->report->timeout, timeout_ns);
+}
+
+cuda_result tt_cuda_report_passed(struct tt_cuda_op *op, uint64_t works)
+{
+	return say_one(op, &op->cuda->report->passed, works);
 }
 
 cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync)
@@ -139,9 +145,11 @@ static cuda_result launch(struct tt_cuda_op *op, struct tt_cuda_sync *sync)
 							  cuda->parts.place);
 	sync->signature = op->signature;
 	memcpy(sync->header, &op->header, sizeof(op->header));
-	const cuda_result error =
-		cuda->driver->launch(op->function, blocks_for(cuda, op->work, jobs), jobs, 1,
-				     threads, 1, 1, 0, op->stream, parameters, NULL);
+	cuda_result error = tt_cuda_make_room(op, WORKS_LAUNCH);
+
+	if (!error)
+		error = cuda->driver->launch(op->function, blocks_for(cuda, op->work, jobs), jobs,
+					     1, threads, 1, 1, 0, op->stream, parameters, NULL);
 
 	op->cuda->waits += reports_end(sync);
 	op->pending = false;
@@ -235,8 +243,10 @@ cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst,
 
 	if (!cuda->peer[from].elsewhere || least == 0 || bytes < least || is_legacy(op->stream))
 		return tt_cuda_copy(op, dst, src, bytes);
-	const cuda_result error = op->pending && !joins(op, dst, src, bytes) ? flush(op) : 0;
+	cuda_result error = op->pending && !joins(op, dst, src, bytes) ? flush(op) : 0;
 
+	if (!error)
+		error = tt_cuda_make_room(op, 1);
 	return error ? error : cuda->driver->mem_copy(dst, src, bytes, op->stream);
 }
 

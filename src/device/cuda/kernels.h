@@ -39,7 +39,7 @@ enum { /* tt_cuda_report.waiting; a peer's rank << 8 is added where there is one
 };
 
 /* In pinned memory of the host, where it is looked at now and then. Written by the rank's own
- * kernels, and the three flags behind `ended` by its streams. */
+ * kernels, and the four flags behind `ended` by its streams. */
 struct tt_cuda_report {
 	uint64_t ended;	   /* how often what was waited for has come and was used */
 	uint64_t waiting;  /* whom the stream that came last to a wait waits for */
@@ -47,6 +47,7 @@ struct tt_cuda_report {
 			    * clique */
 	uint64_t timeout;  /* nanoseconds that the stream's operation may wait, 0: as all;
 			    * written before `waiting` */
+	uint64_t passed;   /* the number of the last mark that streams came to (ahead.c) */
 	uint32_t mismatch; /* 1 + the peer that called something else; 0: none. Written last */
 	uint8_t mine[TT_CUDA_HEADER], theirs[TT_CUDA_HEADER]; /* what both called */
 	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS];	      /* of the control, copied here by the

@@ -102,17 +102,21 @@ static cuda_result finish(const struct tt_cuda *cuda, struct CUstream_st *stream
 	return error;
 }
 
-/* What ranks wait for comes from now on, whatever peers do, and kernels do nothing. */
-static void release(struct tt_cuda *cuda)
+/* What ranks wait for comes from now on, whatever peers do, and kernels do nothing. False: the driver
+ * has gone. */
+static bool release(struct tt_cuda *cuda)
 {
 	union CUstreamBatchMemOpParams_union
 		ops[1 + TT_CUDA_SYNCS * TT_CUDA_RANKS / TT_CUDA_FLAG + 2 * TT_CUDA_RANKS];
 	const struct cuda_driver *driver = cuda->driver;
 	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
-	if (driver->stream_query(watchdog->releases) ==
-	    CUDA_NOT_READY) /* the last release is on its way still */
-		return;
+	const cuda_result before = driver->stream_query(watchdog->releases);
+
+	if (before == CUDA_DEINITIALIZED)
+		return false;
+	if (before == CUDA_NOT_READY) /* the last release is on its way still */
+		return true;
 	ops[0] = tt_cuda_write_flag(
 		cuda->peer[cuda->comm->rank].memory + offsetof(struct tt_cuda_control, dead), 1);
 	ops[0].writeValue.operation =
@@ -132,6 +136,7 @@ static void release(struct tt_cuda *cuda)
 	}
 	watchdog->released = true;
 	pthread_mutex_unlock(&watchdog->lock);
+	return true;
 }
 
 static void release_proxy(struct tt_cuda *cuda)
@@ -383,22 +388,21 @@ static bool is_idle(struct tt_cuda *cuda, uint64_t *puts)
 	return idle;
 }
 
-/* Until it is time to poll again; false: the thread is to end. */
-static bool await(struct tt_cuda *cuda)
+/* Until it is time to poll again; false: the thread is to end. `idle`: when so much had been put,
+ * all of it had ended. */
+static bool await(struct tt_cuda *cuda, bool idle, uint64_t puts)
 {
 	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
-	uint64_t puts;
-	const bool was_idle = is_idle(cuda, &puts);
+	int error = 0;
 
 	pthread_mutex_lock(&watchdog->lock);
 	const struct timespec at = in_ms(!watchdog->released ? POLL_MS
 					 : cuda->proxy	     ? RELEASE_CHUNK_MS
 							     : RELEASE_MS);
-	int error = 0;
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has
 	 * reported is looked at once more */
-	const bool idle = was_idle && puts == watchdog->puts,
-		   ended = idle && !watchdog->replayed && !watchdog->missed;
+	idle &= puts == watchdog->puts;
+	const bool ended = idle && !watchdog->replayed && !watchdog->missed;
 
 	if (idle && cuda->owner == cuda->comm)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_ended, cuda->noted,
@@ -413,29 +417,39 @@ static bool await(struct tt_cuda *cuda)
 	return go_on;
 }
 
+/* False as of release(). */
+static bool let_go_on(struct tt_cuda *cuda)
+{
+	if (!cuda->proxy)
+		return release(cuda);
+	release_proxy(cuda);
+	return true;
+}
+
+/* What the communicator knows comes before what CUDA is asked, which may keep the thread waiting. */
 static void *watchdog_main(void *argument)
 {
 	struct tt_cuda *cuda = argument;
 	struct tt_cuda_entered entered;
+	uint64_t puts = 0;
+	bool idle = false;
 
 	prctl(PR_SET_NAME, "tutti-cuda");
 	if (tt_cuda_enter(cuda, &entered))
 		return NULL;
-	while (await(cuda)) {
-		if (cuda->proxy && !look(cuda, NULL)) { /* CUDA need not be asked for that */
-			release_proxy(cuda);
+	for (bool there = true; there && await(cuda, idle, puts);) {
+		idle = false;
+		if (!look(cuda, NULL)) {
+			there = let_go_on(cuda);
 			continue;
 		}
 		const struct answer answer = ask(cuda);
-		if (answer.context ==
-		    CUDA_DEINITIALIZED) /* at the end of the process the driver may go first */
-			break;
-		if (look(cuda, &answer))
-			continue;
-		if (cuda->proxy)
-			release_proxy(cuda);
-		else
-			release(cuda);
+		/* at the end of the process the driver may go first */
+		there = answer.context != CUDA_DEINITIALIZED;
+		if (there && look(cuda, &answer))
+			idle = is_idle(cuda, &puts);
+		else if (there)
+			there = let_go_on(cuda);
 	}
 	tt_cuda_leave(cuda, &entered);
 	return NULL;

@@ -105,6 +105,8 @@ static int abort_lets_streams_go_on(struct gpu_rank *r, void *argument)
 }
 
 /* The last rank is killed while the others' streams, and a graph's, wait for it. */
+#define AHEAD 8 /* operations: so few need not wait for room on the stream */
+
 static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -117,7 +119,7 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 				       r->stream));
 	WORKS(gpu_capture(r->stream));
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < AHEAD; i++)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 					       r->stream));
 	gpu_graph_t graph = gpu_captured(r->stream);
@@ -127,7 +129,7 @@ static int killed_rank_is_told(struct gpu_rank *r, void *argument)
 		await_count(posted, r->size - 1);
 		raise(SIGKILL);
 	}
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < AHEAD; i++)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 					       r->stream));
 	WORKS(gpu_launch(graph, r->stream));

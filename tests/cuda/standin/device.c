@@ -12,6 +12,7 @@
 
 pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t standin_changed = PTHREAD_COND_INITIALIZER;
+unsigned standin_kept;
 
 static struct {
 	_Atomic pid_t process; /* that has started the driver; 0: none. Its children cannot use
@@ -145,6 +146,8 @@ static cuda_result enter_unstarted(const char *function)
 	if (in_child())
 		return CUDA_NOT_INITIALIZED;
 	pthread_mutex_lock(&standin_lock);
+	while (standin_kept)
+		pthread_cond_wait(&standin_changed, &standin_lock);
 	read_failures();
 	return standin_failing(function);
 }

@@ -4,18 +4,34 @@
  * does what it is asked for, so that what processes and threads do with GPUs can be tested by
  * processes and threads. What a GPU does for speed it does not have.
  *
- * STANDIN_DEVICES how many GPUs there are (2) CUDA_VISIBLE_DEVICES        a number: this process
- * sees that one alone, as number 0 STANDIN_MEMORY  bytes of each (1 GiB), counted in each process
- * by itself STANDIN_APART  set: memory of GPUs can be read and written by streams alone, as with
- * most GPUs; the host gets a fault STANDIN_PEERS    "all": each reaches all others; "none";
- * "pairs": 0 and 1, 2 and 3, …; "threes": 0 to 2, 3 to 5, …; else each reaches the one before it
- * STANDIN_QUEUE    how much may be ahead on a stream before whoever puts more there waits (no
- * limit) STANDIN_FAILS which functions fail, separated by commas: NAME, or NAME:K, from the K-th
- * call on, counted from when the variable was set. "work" is what a stream does: where it fails the
- * context is broken, as after a kernel's wrong access STANDIN_ERROR   with which error (999)
- * STANDIN_GARBLES  set: a copy brings wrong bytes from the memory of another GPU, as where
- * something between the two redirects them STANDIN_SPOILS set: kernels of the library add 1 to the
- * first byte that they write, and so leave it wrong
+ * Variables:
+ *
+ * STANDIN_DEVICES: how many GPUs there are (2).
+ *
+ * CUDA_VISIBLE_DEVICES: a number; this process sees that one alone, as number 0.
+ *
+ * STANDIN_MEMORY: bytes of each (1 GiB), counted in each process by itself.
+ *
+ * STANDIN_APART, set: memory of GPUs can be read and written by streams alone, as with most GPUs;
+ * the host gets a fault.
+ *
+ * STANDIN_PEERS: "all": each reaches all others; "none"; "pairs": 0 and 1, 2 and 3, …; "threes": 0
+ * to 2, 3 to 5, …; else each reaches the one before it.
+ *
+ * STANDIN_QUEUE: how many works may be ahead on a stream (1000). Whoever puts more there waits until
+ * some have begun, and so do all calls of other threads meanwhile, as users of CUDA report it.
+ *
+ * STANDIN_FAILS: which functions fail, separated by commas: NAME, or NAME:K, from the K-th call on,
+ * counted from when the variable was set. "work" is what a stream does: where it fails the context
+ * is broken, as after a kernel's wrong access.
+ *
+ * STANDIN_ERROR: with which error they fail (999).
+ *
+ * STANDIN_GARBLES, set: a copy brings wrong bytes from the memory of another GPU, as where something
+ * between the two redirects them.
+ *
+ * STANDIN_SPOILS, set: kernels of the library add 1 to the first byte that they write, and so leave
+ * it wrong.
  *
  * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the
  * start, errors, what is said of GPUs; context.c; memory.c; ipc.c; stream.c; work.c what streams
@@ -149,6 +165,7 @@ struct work {
 
 struct work_list {
 	struct work *first, *last;
+	unsigned count;
 };
 
 struct capture {
@@ -187,6 +204,7 @@ size_t standin_memory_bytes(void);
 bool standin_is_apart(void);
 extern pthread_mutex_t standin_lock;
 extern pthread_cond_t standin_changed; /* some work has ended */
+extern unsigned standin_kept;	       /* threads that a full queue keeps; others' calls wait */
 
 /* What follows is called with the lock. context.c */
 cuda_result context_current(struct CUctx_st **out);

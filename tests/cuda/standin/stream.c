@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#define QUEUE 1000 /* works that a stream takes ahead of what it does */
+
 static struct CUstream_st *streams; /* those that were destroyed, too, while they have work */
 static uint64_t last_number;
 
@@ -86,18 +88,19 @@ static cuda_result begin_to_serve(struct CUstream_st *stream)
 	return 0;
 }
 
-/* As drivers do, whose queues are short: until some of what is ahead has begun. */
+/* Until some of what is ahead has begun. As in the driver, other threads' calls wait meanwhile. */
 static void await_room(const struct CUstream_st *stream)
 {
-	const char *const limit = getenv("STANDIN_QUEUE");
-	int ahead;
+	const char *const set = getenv("STANDIN_QUEUE");
+	const unsigned limit = set ? (unsigned)atoi(set) : QUEUE;
 
-	do {
-		ahead = 0;
-		for (const struct work *work = stream->work.first; limit && work; work = work->next)
-			ahead++;
-	} while (limit && ahead >= atoi(limit) &&
-		 pthread_cond_wait(&standin_changed, &standin_lock) == 0);
+	if (stream->work.count < limit)
+		return;
+	standin_kept++;
+	while (stream->work.count >= limit)
+		pthread_cond_wait(&standin_changed, &standin_lock);
+	standin_kept--;
+	pthread_cond_broadcast(&standin_changed);
 }
 
 cuda_result stream_append(struct CUstream_st *stream, struct work *work)
