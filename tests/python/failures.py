@@ -11,8 +11,27 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from typing import List
+
+
+def signal_in_a_wait(number: int) -> None:
+    """Have this process get a signal when this thread next waits, in C.
+
+    A waiting thread of Python gets the interpreter's lock when the one that has it waits, or when a
+    time has passed. That time is made longer than the test.
+    """
+    ready = threading.Lock()
+    ready.acquire()
+
+    def send() -> None:
+        with ready:
+            os.kill(os.getpid(), number)
+
+    sys.setswitchinterval(1000)
+    threading.Thread(target=send).start()
+    ready.release()
 
 
 def scene_death() -> None:
@@ -109,8 +128,6 @@ def scene_abort() -> None:
 
 def scene_interrupt() -> None:
     """Rank 0 is interrupted in a blocking call that the others do not make."""
-    import threading
-
     import numpy as np
     import tutti
 
@@ -118,9 +135,10 @@ def scene_interrupt() -> None:
     comm.barrier()
     if comm.rank == 0:
         before = threading.active_count()
-        threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,)).start()
+        out = np.empty(1)
+        signal_in_a_wait(signal.SIGINT)
         try:
-            comm.recv(np.empty(1), 1)
+            comm.recv(out, 1)
             raise AssertionError
         except KeyboardInterrupt:
             assert before == 1
@@ -134,15 +152,13 @@ def scene_interrupt() -> None:
 
 def scene_interrupted_request() -> None:
     """An interrupted wait leaves the operation going."""
-    import threading
-
     import numpy as np
     import tutti
 
     comm = tutti.init(timeout=60)
     if comm.rank == 0:
         request = comm.start_recv(np.empty(1), 1)
-        threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,)).start()
+        signal_in_a_wait(signal.SIGINT)
         try:
             request.wait()
             raise AssertionError
@@ -171,8 +187,9 @@ def scene_handler_that_returns() -> None:
                 pass
 
         signal.signal(signal.SIGALRM, handle)
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        comm.recv(np.empty(1), 1)
+        out = np.empty(1)
+        signal_in_a_wait(signal.SIGALRM)
+        comm.recv(out, 1)
         assert seen == [signal.SIGALRM]
     elif comm.rank == 1:
         with open(os.environ["TEST_FIFO"], "rb"):  # when the handler has opened it
@@ -183,17 +200,15 @@ def scene_handler_that_returns() -> None:
 
 def scene_interrupted_start() -> None:
     """The others never come."""
-    import threading
-
     import tutti
 
-    threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,)).start()
-    try:
-        with tutti.Store("unix:test-python-%d" % os.getpid(), serve=True) as store:
+    with tutti.Store("unix:test-python-%d" % os.getpid(), serve=True) as store:
+        signal_in_a_wait(signal.SIGINT)
+        try:
             tutti.Communicator(store, 0, 2, timeout=60)
-        raise AssertionError
-    except KeyboardInterrupt:
-        pass
+            raise AssertionError
+        except KeyboardInterrupt:
+            pass
 
 
 class Failures(unittest.TestCase):
