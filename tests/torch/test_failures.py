@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 import unittest
@@ -27,6 +28,24 @@ def meet_at_the_end():
     """A barrier of a rank whose peer ends its group next, perhaps before this rank has left the barrier."""
     with contextlib.suppress(dist.DistBackendError):
         dist.barrier()
+
+
+def interrupt_in_a_wait():
+    """Have this process get Ctrl-C's signal when this thread next waits, in C.
+
+    A waiting thread of Python gets the interpreter's lock when the one that has it waits, or when a
+    time has passed. That time is made longer than the test.
+    """
+    ready = threading.Lock()
+    ready.acquire()
+
+    def send():
+        with ready:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sys.setswitchinterval(1000)
+    threading.Thread(target=send).start()
+    ready.release()
 
 
 class Failures(unittest.TestCase):
@@ -167,6 +186,27 @@ class Failures(unittest.TestCase):
                 dist.group.WORLD.abort()
             dist.recv(torch.ones(4), 1 - dist.get_rank())
         self.assertLess(time.monotonic() - begun, SOON_S)
+
+    def interrupted(self, wait):
+        """Rank 0 is interrupted in wait(), for which rank 1 does not come."""
+        if dist.get_rank() == 0:
+            interrupt_in_a_wait()
+            with self.assertRaisesRegex(dist.DistBackendError, 'interrupted by a signal'):
+                wait()
+        else:
+            with self.assertRaisesRegex(dist.DistBackendError, 'rank 0.*interrupted by a signal'):
+                dist.recv(torch.ones(4), 0)
+
+    @on_ranks(2)
+    def test_a_signal_ends_a_call_that_blocks(self):
+        tensors, options = [torch.ones(4)], dist.AllreduceOptions()
+        options.asyncOp = False
+        self.interrupted(lambda: dist.group.WORLD.allreduce(tensors, options))
+
+    @on_ranks(2)
+    def test_a_signal_ends_a_wait(self):
+        work = dist.all_reduce(torch.ones(4), async_op=True) if dist.get_rank() == 0 else None
+        self.interrupted(lambda: work.wait())
 
     @on_ranks(2)
     def test_a_work_outlives_its_group(self):
