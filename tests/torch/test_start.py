@@ -40,6 +40,16 @@ try:
 except dist.DistBackendError as error:      # the other rank has left already
     assert "destroyed" in str(error), error
 '''
+REPORT = '''
+import torch, torch.distributed as dist, tutti.torch
+def step():
+    dist.all_reduce(torch.ones(2))
+options = tutti.torch.Options()
+options.callers = {option}
+dist.init_process_group("tutti", pg_options=options{how})
+step()
+dist.group.WORLD.abort()        # it leaves the flight recorder's report
+'''
 ALONE = ', store=dist.HashStore(), rank=0, world_size=1'
 
 
@@ -96,6 +106,18 @@ class Start(unittest.TestCase):
             status, _, err = self.run_python('-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2',
                                              script)
             self.assertEqual(status, 0, err)
+
+    def test_the_option_or_the_variable_has_callers_recorded(self):
+        script = os.path.join(self.directory, 'report.py')
+        for option, variable, line in ((False, '0', False), (True, '0', True), (False, '1', True)):
+            with self.subTest(option=option, variable=variable), tempfile.TemporaryDirectory() as reports:
+                with open(script, 'w') as file:
+                    file.write(REPORT.format(option=option, how=ALONE))
+                status, _, err = self.run_python(script, TUTTI_TRACE=reports, TUTTI_CALLERS=variable)
+                self.assertEqual(status, 0, err)
+                _, found, err = self.run_python('-m', 'tutti', 'trace', '--json', reports)
+                self.assertIn('"collective":"all_reduce"', found, err)
+                self.assertEqual('report.py:4 in step < report.py:8 in <module>' in found, line, found)
 
     def compiler(self):
         """One that takes the binary that is there already, and notes each time it is called."""
