@@ -8,6 +8,7 @@
 
 #include "arguments.h"
 #include "arrays.h"
+#include "caller.h"
 #include "collectives.h"
 #include "errors.h"
 #include "flight.h"
@@ -26,14 +27,22 @@ tutti_comm_t tp_comm_open(struct tp_comm *self, const char *function)
 
 bool tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout)
 {
+	const bool timed = timeout && timeout != Py_None;
 	tutti_call_t call = TUTTI_CALL_INIT;
+	PyObject *caller = NULL;
 	tutti_result_t result;
 
-	if (!timeout || timeout == Py_None)
+	if (!timed && !self->callers)
 		return true;
-	if (!tp_seconds(function, "timeout", timeout, &call.timeout_s))
+	if (timed && !tp_seconds(function, "timeout", timeout, &call.timeout_s))
 		return false;
+	if (self->callers && !tp_group_find(self)) /* a group's was said at its begin, for all */
+		caller = tp_caller();
+	if (!timed && !caller)
+		return true;
+	call.caller = caller ? PyBytes_AsString(caller) : NULL;
 	result = tutti_next_call(self->comm, &call);
+	Py_XDECREF(caller);
 	if (result == TUTTI_OK)
 		return true;
 	tp_raise(self->comm, result);
@@ -54,6 +63,8 @@ struct make_job {
 	bool made_store;
 	tutti_comm_t comm; /* that the new one is made of */
 	double next_timeout;
+	char *caller;	/* of what is made of a communicator; NULL: not to be recorded */
+	int callers;	/* those of the new one's calls are recorded */
 	int numbers[2]; /* rank, size; color, key; newcomers */
 	tutti_comm_t out;
 };
@@ -70,7 +81,8 @@ static tutti_result_t make(struct tp_job *job)
 	tutti_result_t result = TUTTI_OK;
 
 	next.timeout_s = j->next_timeout;
-	if (j->next_timeout > 0)
+	next.caller = j->caller;
+	if (j->next_timeout > 0 || j->caller)
 		result = tutti_next_call(j->comm, &next);
 	if (result < 0)
 		return result;
@@ -99,6 +111,7 @@ static void free_make_job(struct tp_job *job)
 
 	if (j->made_store)
 		tutti_store_close(j->store);
+	free(j->caller);
 	free(j->transports);
 	free(j->algorithm);
 	free(j->host_id);
@@ -130,7 +143,7 @@ static void free_unused(struct make_job *job)
 	Py_END_ALLOW_THREADS
 }
 
-static PyObject *communicator_of(PyTypeObject *type, tutti_comm_t comm)
+static PyObject *communicator_of(PyTypeObject *type, tutti_comm_t comm, bool callers)
 {
 	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
 	struct tp_comm *self;
@@ -146,6 +159,7 @@ static PyObject *communicator_of(PyTypeObject *type, tutti_comm_t comm)
 	self->rank = tutti_comm_rank(comm);
 	self->size = tutti_comm_size(comm);
 	self->gpu = -1;
+	self->callers = callers;
 	return (PyObject *)self;
 }
 
@@ -155,19 +169,21 @@ static PyObject *run_job(PyTypeObject *type, struct make_job *job, tutti_comm_t 
 
 	if (!tp_job_run(&job->job, abort))
 		return NULL;
-	made = communicator_of(type, job->out);
+	made = communicator_of(type, job->out, job->callers);
 	free_unused(job);
 	return made;
 }
 
-/* the settings, as a tuple: timeout, transports, algorithm, host_id, reproducible, key, encrypt */
+/* the settings, as a tuple: timeout, transports, algorithm, host_id, reproducible, key, encrypt,
+ * callers */
 static bool read_config(struct make_job *job, const char *function, PyObject *settings)
 {
 	const char *transports, *algorithm, *host_id, *key;
 	PyObject *timeout;
 
-	if (!PyArg_ParseTuple(settings, "Ozzzizi", &timeout, &transports, &algorithm, &host_id,
-			      &job->config.reproducible, &key, &job->config.encrypt) ||
+	if (!PyArg_ParseTuple(settings, "Ozzzizii", &timeout, &transports, &algorithm, &host_id,
+			      &job->config.reproducible, &key, &job->config.encrypt,
+			      &job->callers) ||
 	    !tp_seconds(function, "timeout", timeout, &job->config.timeout_s))
 		return false;
 	job->config.transports = job->transports = tp_job_copy(transports);
@@ -237,6 +253,16 @@ static bool is_outside(const struct tp_comm *self, const char *function)
 	return tp_invalid("%s(): this thread has a group open; call it outside", function);
 }
 
+/* Shrinking is no operation of the communicator, which is revoked. */
+static void note_caller(struct make_job *job, const struct tp_comm *self)
+{
+	PyObject *caller = self->callers && job->maker != SHRINK ? tp_caller() : NULL;
+
+	job->callers = self->callers;
+	job->caller = tp_job_copy(caller ? PyBytes_AsString(caller) : NULL);
+	Py_XDECREF(caller);
+}
+
 static PyObject *make_from_comm(PyObject *object, enum maker maker, const char *function,
 				PyObject *store, int first, int second, PyObject *timeout)
 {
@@ -254,6 +280,7 @@ static PyObject *make_from_comm(PyObject *object, enum maker maker, const char *
 		return NULL;
 	job->numbers[0] = first;
 	job->numbers[1] = second;
+	note_caller(job, self);
 	if (!tp_seconds(function, "timeout", timeout, &job->next_timeout) ||
 	    !read_store(job, store)) {
 		free_unused(job);
@@ -339,6 +366,7 @@ static PyObject *comm_bind_cuda(PyObject *object, PyObject *const *args, Py_ssiz
 	if (!binding.comm || !tp_arguments(&signature, args, count, names, found) ||
 	    !is_outside(self, "bind_cuda") ||
 	    !tp_int("bind_cuda", "device", found[0], &binding.device) ||
+	    !tp_comm_next_call(self, "bind_cuda", NULL) ||
 	    !tp_flight_run(self, start_binding, &binding))
 		return NULL;
 	self->gpu = tutti_cuda_bound(binding.comm);

@@ -20,6 +20,7 @@ struct tp_comm {
 	int rank;
 	int size;
 	int gpu;		   /* to which it is bound; -1: to none */
+	bool callers;		   /* the flight recorder is told who calls */
 	int users;		   /* threads that are inside the library with it */
 	int orphans;		   /* flights whose request nobody holds any more */
 	struct tp_flight *flights; /* that have not ended */
@@ -32,7 +33,10 @@ PyObject *tp_communicator_type(void);
 /* The communicator of a call; an error and NULL if it is closed. */
 tutti_comm_t tp_comm_open(struct tp_comm *self, const char *function);
 
-/* Have the next call of this thread take `timeout`, seconds as Python has them; NULL or None: no. */
+/*
+ * Have the next call of this thread take `timeout`, seconds as Python has them; NULL or None: no.
+ * Tells the flight recorder where the call stands, if that is wanted.
+ */
 bool tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout);
 
 #endif

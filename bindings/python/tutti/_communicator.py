@@ -21,6 +21,16 @@ _ON_GPU = " on a GPU"  # behind the name of the type
 _ALL_GATHER_V, _GATHER_V, _SCATTER_V, _ALL_TO_ALL_V, _REDUCE_SCATTER_V = range(5)
 
 
+def callers_wanted() -> bool:
+    """Is the flight recorder to be told which lines call?"""
+    value = os.environ.get("TUTTI_CALLERS") or "0"
+    if value not in ("0", "1"):
+        raise _errors.Invalid(
+            f"TUTTI_CALLERS is {value!r}, expected 1 to have the lines that call recorded, or 0"
+        )
+    return value == "1"
+
+
 def _settings(
     timeout: Optional[float],
     transports: Optional[str],
@@ -35,7 +45,16 @@ def _settings(
     def three(value: Optional[bool]) -> int:
         return 0 if value is None else 1 if value else -1
 
-    return timeout, transports, algorithm, host_id, three(reproducible), key, three(encrypt)
+    return (
+        timeout,
+        transports,
+        algorithm,
+        host_id,
+        three(reproducible),
+        key,
+        three(encrypt),
+        callers_wanted(),
+    )
 
 
 class Group:

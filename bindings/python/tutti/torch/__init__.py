@@ -8,12 +8,12 @@ Versions of PyTorch that do not read that group need ``import tutti.torch`` befo
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
+from tutti._communicator import callers_wanted
 from tutti.torch._build import BuildError, load
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _create(options: Any, backend_options: Any) -> Any:
         raise TypeError(f"pg_options of a process group of tutti are a {type(own).__name__}, "
                         "expected tutti.torch.Options")
     own._timeout = options.timeout
-    own.callers = own.callers or os.environ.get("TUTTI_CALLERS") == "1"
+    own.callers = own.callers or callers_wanted()
     own.group_name = options.group_id
     own.global_ranks_in_group = options.global_ranks_in_group
     return extension.create(options.store, options.group_rank, options.group_size, own)
