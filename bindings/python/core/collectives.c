@@ -420,7 +420,8 @@ static bool make_output(struct call *call)
 		if (!shape)
 			return PyErr_NoMemory();
 		shape[0] = call->self->size;
-		memcpy(shape + 1, in->shape, sizeof(*shape) * (size_t)ndim);
+		if (ndim > 0) /* else there is no table */
+			memcpy(shape + 1, in->shape, sizeof(*shape) * (size_t)ndim);
 		ndim++;
 	} else if (c->shapes == SHARED) {
 		ndim--;
