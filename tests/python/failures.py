@@ -50,6 +50,10 @@ def scene_death() -> None:
         comm.start_barrier()
     except tutti.PeerLost as error:
         assert error.rank == 1, error.rank
+    try:
+        comm.dup()
+    except tutti.PeerLost as error:
+        assert error.rank == 1 and "rank 1" in str(error), error
     with comm.shrink() as smaller:
         assert smaller.all_reduce(np.array(1)) == smaller.size == 2
     comm.close()

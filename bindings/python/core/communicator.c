@@ -61,7 +61,6 @@ struct make_job {
 	char *transports, *algorithm, *host_id, *key;
 	tutti_store_t store;
 	bool made_store;
-	tutti_comm_t comm; /* that the new one is made of */
 	double next_timeout;
 	char *caller;	/* of what is made of a communicator; NULL: not to be recorded */
 	int callers;	/* those of the new one's calls are recorded */
@@ -83,7 +82,7 @@ static tutti_result_t make(struct tp_job *job)
 	next.timeout_s = j->next_timeout;
 	next.caller = j->caller;
 	if (j->next_timeout > 0 || j->caller)
-		result = tutti_next_call(j->comm, &next);
+		result = tutti_next_call(j->job.comm, &next);
 	if (result < 0)
 		return result;
 	switch (j->maker) {
@@ -92,10 +91,10 @@ static tutti_result_t make(struct tp_job *job)
 		return tutti_comm_create(j->store, j->numbers[0], j->numbers[1], &j->config,
 					 &j->out);
 	case JOIN: return tutti_comm_join(j->store, &j->config, &j->out);
-	case SPLIT: return tutti_comm_split(j->comm, j->numbers[0], j->numbers[1], &j->out);
-	case DUP: return tutti_comm_dup(j->comm, &j->out);
-	case SHRINK: return tutti_comm_shrink(j->comm, &j->out);
-	case GROW: return tutti_comm_grow(j->comm, j->store, j->numbers[0], &j->out);
+	case SPLIT: return tutti_comm_split(j->job.comm, j->numbers[0], j->numbers[1], &j->out);
+	case DUP: return tutti_comm_dup(j->job.comm, &j->out);
+	case SHRINK: return tutti_comm_shrink(j->job.comm, &j->out);
+	case GROW: return tutti_comm_grow(j->job.comm, j->store, j->numbers[0], &j->out);
 	}
 	return TUTTI_ERR_INVALID;
 }
@@ -131,7 +130,7 @@ static struct make_job *new_job(enum maker maker, tutti_comm_t comm)
 	job->job.drop = drop;
 	job->job.free_job = free_make_job;
 	job->maker = maker;
-	job->comm = comm;
+	job->job.comm = comm; /* that the new one is made of */
 	job->config.size = sizeof(job->config);
 	return job;
 }

@@ -23,18 +23,28 @@ static void finish(struct tp_job *job)
 	job->free_job(job);
 }
 
+/* The library keeps the text for this thread, or, where the communicator has ended, with that. */
+static void note_error(struct tp_job *job)
+{
+	const char *text = tutti_last_error(NULL);
+	const bool of_comm = !text[0] && job->comm;
+
+	if (of_comm)
+		text = tutti_last_error(job->comm);
+	strncpy(job->text, text[0] ? text : tutti_strerror(job->result), sizeof(job->text) - 1);
+	job->rank = -1;
+	if (of_comm && tutti_comm_error(job->comm, &job->rank) == TUTTI_OK)
+		job->rank = -1;
+}
+
 static void *job_thread(void *context)
 {
 	struct tp_job *job = context;
 	bool abandoned;
 
 	job->result = job->work(job);
-	if (job->result < 0) { /* the library keeps the text for this thread */
-		const char *text = tutti_last_error(NULL);
-
-		strncpy(job->text, text[0] ? text : tutti_strerror(job->result),
-			sizeof(job->text) - 1);
-	}
+	if (job->result < 0)
+		note_error(job);
 	pthread_mutex_lock(&job->mutex);
 	job->ended = true;
 	abandoned = job->abandoned;
@@ -143,11 +153,12 @@ bool tp_job_run(struct tp_job *job, tutti_comm_t abort)
 	}
 	if (job->result < 0) {
 		const tutti_result_t result = job->result;
+		const int rank = job->rank;
 		char text[TP_JOB_TEXT];
 
 		memcpy(text, job->text, sizeof(text));
 		finish(job);
-		tp_raise_text(result, text, -1);
+		tp_raise_text(result, text, rank);
 		return false;
 	}
 	return true;

@@ -22,12 +22,14 @@ struct tp_job {
 	tutti_result_t (*work)(struct tp_job *job);
 	void (*drop)(struct tp_job *job);
 	void (*free_job)(struct tp_job *job);
+	tutti_comm_t comm; /* of which it is a call; NULL: of none */
 	/* the job's */
 	pthread_mutex_t mutex;
 	pthread_cond_t ended_cond;
 	bool ended, abandoned;
 	tutti_result_t result;
 	char text[TP_JOB_TEXT]; /* of the error */
+	int rank;		/* the one it is about, or -1 */
 };
 
 /*
