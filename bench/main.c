@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "simulate.h"
 #include "start.h"
 #include "sweep.h"
+#include "threads.h"
 #include "tune.h"
 #include "tutti_backend.h"
 
@@ -114,7 +116,8 @@ static int start_ranks(const struct bench_options *options, char **argv)
 		bench_complain("cannot host a store for the ranks: %s", tutti_last_error(NULL));
 		return STATUS_FAILED;
 	}
-	status = bench_run_local(ranks, argv, address);
+	status = options->threads ? bench_run_threads(ranks, measure, options, address)
+				  : bench_run_local(ranks, argv, address);
 	tutti_store_close(store);
 	return status;
 }
@@ -128,10 +131,21 @@ static int simulate(const struct bench_options *options)
 	return bench_simulate(options, &cluster) == 0 ? 0 : STATUS_FAILED;
 }
 
+static int refuse_launched(void)
+{
+	bench_complain("--threads was found, but a launcher has started this process as a rank; "
+		       "leave one of the two out");
+	return STATUS_USAGE;
+}
+
 static int carry_out(const struct bench_options *options, char **argv)
 {
 	if (options->simulate)
 		return simulate(options);
+	if (options->threads && bench_launched())
+		return refuse_launched();
+	if (options->threads) /* before CUDA begins: ranks' streams must not stand behind each other */
+		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (options->cuda && bench_gpu_count() == 0)
 		return STATUS_FAILED;
 	if (options->cuda && !bench_gpu_fits(options))

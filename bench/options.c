@@ -15,7 +15,7 @@
 #include "pattern.h"
 #include "picture.h"
 
-enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024, LIST = 256 };
+enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024, MOST_CALLS = 65536, LIST = 256 };
 
 static const char help[] =
 	"Usage: %s COLLECTIVE|all|latency|bandwidth|init [OPTION]...\n"
@@ -47,6 +47,8 @@ static const char help[] =
 	"      --windows        with -m cuda: buffers are registered\n"
 	"      --graph          with -m cuda: a sample's calls are captured once, then launched\n"
 	"                       as a graph\n"
+	"      --chain N        with -m cuda: calls of a sample, as far as memory allows (32)\n"
+	"      --threads        with -m cuda: ranks are threads of one process, not processes\n"
 	"  -p, --place WHICH    out, in or both: in which place results go (both)\n"
 	"      --transport T    only these, such as shm or tcp (those that fit)\n"
 	"      --algorithm A    this one, such as ring (chosen by cost)\n"
@@ -72,6 +74,8 @@ enum {
 	OPT_GPU,
 	OPT_WINDOWS,
 	OPT_GRAPH,
+	OPT_CHAIN,
+	OPT_THREADS,
 	OPT_TUNE,
 	OPT_OVERLAP,
 	OPT_SIMULATE,
@@ -96,6 +100,8 @@ static const struct option longs[] = {
 	{ "gpu", required_argument, NULL, OPT_GPU },
 	{ "windows", no_argument, NULL, OPT_WINDOWS },
 	{ "graph", no_argument, NULL, OPT_GRAPH },
+	{ "chain", required_argument, NULL, OPT_CHAIN },
+	{ "threads", no_argument, NULL, OPT_THREADS },
 	{ "place", required_argument, NULL, 'p' },
 	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
@@ -317,6 +323,11 @@ static bool parse_numbers(int option, const char *text, struct bench_options *o)
 			return false;
 		o->gpu = (int)n;
 		return true;
+	case OPT_CHAIN:
+		if (!parse_number("--chain", text, 2, MOST_CALLS, &n))
+			return false;
+		o->chain = (unsigned)n;
+		return true;
 	case OPT_MOST_RANKS:
 		if (!parse_number("--most-ranks", text, 2, MOST_SIMULATED_RANKS, &n))
 			return false;
@@ -342,6 +353,7 @@ static bool parse_option(int option, const char *text, struct bench_options *o)
 	case OPT_ALGORITHM: o->algorithm = text; return true;
 	case OPT_WINDOWS: o->windows = true; return true;
 	case OPT_GRAPH: o->graph = true; return true;
+	case OPT_THREADS: o->threads = true; return true;
 	case OPT_TUNE: o->tune = true; return true;
 	case OPT_OVERLAP: o->overlap = true; return true;
 	case OPT_SIMULATE: o->simulate = text; return true;
@@ -390,13 +402,15 @@ static bool overlap_agrees(const struct bench_options *o)
 /* -m cuda measures streams; what comes with it means nothing elsewhere. */
 static bool cuda_agrees(const struct bench_options *o)
 {
-	if (!o->cuda && (o->gpu >= 0 || o->windows || o->graph))
-		return wrong("%s was found without -m cuda, expected both", o->gpu >= 0 ? "--gpu"
-									    : o->windows
-										    ? "--windows"
-										    : "--graph");
+	const char *option = o->gpu >= 0  ? "--gpu"
+			     : o->windows ? "--windows"
+			     : o->graph	  ? "--graph"
+			     : o->threads ? "--threads"
+			     : o->chain	  ? "--chain"
+					  : NULL;
+
 	if (!o->cuda)
-		return true;
+		return !option || wrong("%s was found without -m cuda, expected both", option);
 	if (o->tune || o->overlap || o->simulate)
 		return wrong(
 			"-m cuda was found beside %s, which is for calls on memory of the host; expected one of the two",

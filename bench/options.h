@@ -13,6 +13,12 @@
 extern "C" {
 #endif
 
+/* Where a rank that is a thread belongs. */
+struct bench_place {
+	const char *store; /* its address */
+	int rank, size;
+};
+
 struct bench_options {
 	enum bench_kind kind; /* BENCH_KIND_COUNT: all collectives */
 	int ranks;	      /* 0: not said */
@@ -28,12 +34,15 @@ struct bench_options {
 	bool mappable;		/* -m tutti */
 	bool cuda;		/* -m cuda */
 	bool windows, graph;	/* with it */
+	bool threads;		/* with it: ranks are threads of one process */
+	unsigned chain;		/* with it: calls of a sample; 0: the usual number */
 	int gpu;		/* with it; -1: each rank by its number on the host */
 	bool inplace, outplace; /* which of the two to measure */
 	bool tune, overlap;
 	const char *transport, *algorithm, *json, *plot;
-	const char *simulate; /* a file that describes a cluster; NULL: measure */
-	int most_ranks;	      /* with it */
+	const char *simulate;		 /* a file that describes a cluster; NULL: measure */
+	int most_ranks;			 /* with it */
+	const struct bench_place *place; /* of a rank that is a thread; NULL: the launcher tells */
 };
 
 enum bench_parsed { BENCH_PARSED, BENCH_PARSED_HELP, BENCH_PARSED_VERSION, BENCH_PARSED_WRONG };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what the measurement of one point consists of. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "point.h"
 #include "device_copies.h"
@@ -10,17 +11,18 @@
  * timed in batches. */
 #define BATCHED_BYTES 4096
 #define BATCH	      32
-#define WINDOW	      BENCH_MOST_BATCH
+#define WINDOW	      64
 #define WINDOW_BYTES  ((size_t)32 << 20)
 /* On a device calls wait for each other alone, so there are more in a sample, of as much memory
  * as GPUs can spare. */
 #define CHAIN_BYTES ((size_t)256 << 20)
 
-static unsigned chain(size_t bytes)
+static unsigned chain(const struct bench_device *device, size_t bytes)
 {
-	const size_t fit = bytes > 0 ? CHAIN_BYTES / bytes : BATCH;
+	const unsigned wanted = device->calls ? device->calls : BATCH;
+	const size_t fit = bytes > 0 ? CHAIN_BYTES / bench_set_stride(bytes) : wanted;
 
-	return fit >= BATCH ? BATCH : fit > 2 ? (unsigned)fit : 2;
+	return fit >= wanted ? wanted : fit > 2 ? (unsigned)fit : 2;
 }
 
 unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind kind, size_t bytes)
@@ -31,7 +33,7 @@ unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind 
 		return fit >= WINDOW ? WINDOW : fit > 2 ? (unsigned)fit : 2;
 	}
 	if (backend->device)
-		return chain(bytes);
+		return chain(backend->device, bytes);
 	return bytes <= BATCHED_BYTES ? BATCH : 1;
 }
 
@@ -194,8 +196,15 @@ bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 		fprintf(stderr, "rank %d: no memory for a pattern\n", b->rank);
 		return false;
 	}
+	point->calls = calloc(point->batch, sizeof(*point->calls));
+	if (!point->calls) {
+		fprintf(stderr, "rank %d: no memory for %u calls\n", b->rank, point->batch);
+		bench_pattern_fini(&point->pattern);
+		return false;
+	}
 	place_calls(point, buffers, call, b->rank);
 	if (b->device && begin_on_device(point) < 0) {
+		free(point->calls);
 		bench_pattern_fini(&point->pattern);
 		return false;
 	}
@@ -207,6 +216,7 @@ void bench_point_fini(struct bench_point *point)
 	if (point->backend->device)
 		point->backend->device->end(point->backend);
 	bench_pattern_fini(&point->pattern);
+	free(point->calls);
 }
 
 static struct bench_stats stats_of(const struct bench_point *point, struct bench_samples *samples)

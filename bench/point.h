@@ -14,8 +14,7 @@
 extern "C" {
 #endif
 
-#define BENCH_MOST_BATCH 64
-#define BENCH_KEPT	 64
+#define BENCH_KEPT 64
 
 struct bench_point {
 	const struct bench_options *options;
@@ -27,7 +26,7 @@ struct bench_point {
 	uint64_t first;	 /* sample of the present visit */
 	uint64_t sample; /* the last that was prepared */
 	const char *transport, *algorithm; /* that the present visit used */
-	struct bench_call calls[BENCH_MOST_BATCH];
+	struct bench_call *calls;	   /* `batch` of them */
 	/* where memory is that of a device */
 	const struct bench_buffers *buffers;
 	bool failed; /* to prepare a sample, which was said */
@@ -36,7 +35,7 @@ struct bench_point {
 	unsigned nenqueued;	     /* of all */
 };
 
-/* How many calls a sample consists of. */
+/* How many calls a sample consists of. On a device as many as a chain of it has, if they fit. */
 unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind kind, size_t bytes);
 
 /* The call to make. False: the options do not ask for that place, or the library cannot do it. */

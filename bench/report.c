@@ -57,9 +57,10 @@ static void write_memory(const struct bench_report *report, char *out, size_t si
 		snprintf(out, size, "%s",
 			 report->options->mappable ? "of tutti_mem_alloc" : "of malloc");
 	else
-		snprintf(out, size, "of %s%s%s%s",
+		snprintf(out, size, "of %s%s%s%s%s",
 			 device->shared && report->ranks > 1 ? "one " : "", device->name,
-			 device->windows ? ", in windows" : "", device->graph ? ", by graphs" : "");
+			 device->windows ? ", in windows" : "", device->graph ? ", by graphs" : "",
+			 device->threads ? ", ranks are threads" : "");
 }
 
 static void write_verified(const struct bench_report *report, char *out, size_t size)
@@ -165,8 +166,8 @@ static json_t *device_json(const struct bench_result *r)
 {
 	const struct bench_device *d = r->device;
 
-	return json_pack("{ss sb sb sb ss si sf so so so}", "gpu", d->name, "shared", d->shared,
-			 "windows", d->windows, "graph", d->graph, "checks",
+	return json_pack("{ss sb sb sb sb ss si sf so so so}", "gpu", d->name, "shared", d->shared,
+			 "windows", d->windows, "graph", d->graph, "threads", d->threads, "checks",
 			 d->without ? "host" : "gpu", "calls", (int)r->batch, "enqueue_us",
 			 r->enqueue, "copy_gbs", real_or_null(r->copy), "least_bytes",
 			 r->least > 0 ? json_integer((json_int_t)r->least) : json_null(), "of_copy",

@@ -132,6 +132,22 @@ static void describe(struct bench_backend *backend, const struct bench_call *cal
 	*algorithm = info.algorithm;
 }
 
+/* What the launcher said, or a rank among threads. */
+static tutti_result_t become_rank(const struct bench_place *place, const tutti_config_t *config,
+				  tutti_comm_t *comm)
+{
+	tutti_store_t store;
+
+	if (!place)
+		return tutti_init(config, comm);
+	tutti_result_t result = tutti_store_open(place->store, 0, 0, &store);
+	if (result)
+		return result;
+	result = tutti_comm_create(store, place->rank, place->size, config, comm);
+	tutti_store_close(store);
+	return result;
+}
+
 static int join(struct bench_tutti *tutti, const struct bench_options *options,
 		const char *algorithm)
 {
@@ -151,7 +167,7 @@ static int join(struct bench_tutti *tutti, const struct bench_options *options,
 					       .release = release,
 					       .describe = describe,
 				       } };
-	if (tutti_init(&config, &tutti->comm) != TUTTI_OK) {
+	if (become_rank(options->place, &config, &tutti->comm) != TUTTI_OK) {
 		bench_complain("cannot join the other ranks: %s", tutti_last_error(NULL));
 		return -1;
 	}

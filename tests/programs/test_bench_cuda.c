@@ -44,7 +44,8 @@ static struct launched bench(const char *arguments, int status)
 /* What every object of a run must have. */
 struct expected {
 	int ranks;
-	bool shared, windows, graph, on_host;
+	bool shared, windows, graph, threads, on_host;
+	int calls;	       /* of a sample; 0: two or more */
 	const char *transport; /* NULL: cuda */
 };
 
@@ -73,6 +74,8 @@ static void expect_object(const json_t *object, const struct expected *e)
 	assert_int_equal(json_is_true(json_object_get(cuda, "shared")), e->shared);
 	assert_int_equal(json_is_true(json_object_get(cuda, "windows")), e->windows);
 	assert_int_equal(json_is_true(json_object_get(cuda, "graph")), e->graph);
+	assert_int_equal(json_is_true(json_object_get(cuda, "threads")), e->threads);
+	assert_true(e->calls == 0 || number(cuda, "calls") == e->calls);
 	assert_string_equal(json_string_value(json_object_get(cuda, "checks")),
 			    e->on_host ? "host" : "gpu");
 	assert_true(number(cuda, "calls") >= 2 && number(cuda, "enqueue_us") > 0);
@@ -134,6 +137,21 @@ static void every_collective_is_right_by_graphs(void **state)
 	expect_objects(ALL "--graph --windows",
 		       &(struct expected){ 2, .shared = true, .windows = true, .graph = true },
 		       OBJECTS);
+}
+
+/* A chain of more calls than CUDA takes ahead of a stream. */
+static void ranks_may_be_threads(void **state)
+{
+	expect_objects(ALL "--threads", &(struct expected){ 2, .shared = true, .threads = true },
+		       OBJECTS);
+	expect_objects(
+		"all_reduce -r 3 -m cuda --threads --chain 700 -b 8 -e 8 -n 700 -w 0 --json -",
+		&(struct expected){ 3, .shared = true, .threads = true, .calls = 700 }, 2);
+	expect_objects(
+		"all_reduce -r 2 -m cuda --threads --chain 700 --graph --windows -b 8 -e 8 -n 700 -w 0 --json -",
+		&(struct expected){ 2, .shared = true, .windows = true, .graph = true,
+				    .threads = true, .calls = 700 },
+		2);
 }
 
 static void messages_are_right(void **state)
@@ -295,6 +313,13 @@ static void wrong_use_is_refused(void **state)
 	refuse("all_reduce --windows", 2, "--windows was found without -m cuda");
 	refuse("all_reduce --graph -m tutti", 2, "--graph was found without -m cuda");
 	refuse("all_reduce --gpu 0", 2, "--gpu was found without -m cuda");
+	refuse("all_reduce --threads", 2, "--threads was found without -m cuda");
+	refuse("all_reduce --chain 4", 2, "--chain was found without -m cuda");
+	refuse("all_reduce -m cuda --chain 1", 2,
+	       "--chain \"1\" is not a whole number from 2 to 65536");
+	setenv("TUTTI_RANK", "0", 1);
+	refuse("all_reduce -m cuda --threads", 2, "a launcher has started this process as a rank");
+	unsetenv("TUTTI_RANK");
 	refuse("all_reduce -m gpu", 2, "none of malloc, host, tutti and cuda");
 	refuse("all_reduce -m cuda --tune", 2, "beside --tune");
 	refuse("all_reduce -m cuda --overlap", 2, "beside --overlap");
@@ -334,6 +359,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_collective_is_right),
 		cmocka_unit_test(every_collective_is_right_by_graphs),
+		cmocka_unit_test(ranks_may_be_threads),
 		cmocka_unit_test(messages_are_right),
 		cmocka_unit_test(types_and_long_vectors_are_right),
 		cmocka_unit_test(what_is_wrong_is_found_on_the_gpu_as_on_the_host),

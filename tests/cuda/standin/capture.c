@@ -305,10 +305,12 @@ static cuda_result append_all(struct CUstream_st *stream, const struct work_list
 {
 	struct work_list copies;
 	cuda_result error = copy_list(list, &copies);
+	const struct work *const first = copies.first;
 
 	for (struct work *work = copies.first, *next; work; work = next) {
 		next = work->next;
 		work->next = NULL;
+		work->follows = work != first;
 		if (error)
 			work_free(work);
 		else

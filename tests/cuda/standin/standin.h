@@ -132,6 +132,7 @@ enum work_kind { WORK_COPY, WORK_SET, WORK_MEM_OP, WORK_KERNEL, WORK_HOST, WORK_
 struct work {
 	struct work *next;
 	uint64_t number; /* of all that was ever given to streams */
+	bool follows;	 /* of a graph, not the first: it takes no room in a queue */
 	enum work_kind kind;
 	union {
 		struct {
@@ -165,7 +166,7 @@ struct work {
 
 struct work_list {
 	struct work *first, *last;
-	unsigned count;
+	unsigned count; /* of those that take room in a queue */
 };
 
 struct capture {

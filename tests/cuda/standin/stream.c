@@ -122,7 +122,8 @@ cuda_result stream_append(struct CUstream_st *stream, struct work *work)
 		work_free(work);
 		return error;
 	}
-	await_room(stream);
+	if (!work->follows)
+		await_room(stream);
 	work->number = ++last_number;
 	work_list_add(&stream->work, work);
 	pthread_cond_signal(&stream->more);

@@ -50,7 +50,7 @@ void work_list_add(struct work_list *list, struct work *work)
 	else
 		list->first = work;
 	list->last = work;
-	list->count++;
+	list->count += !work->follows;
 }
 
 struct work *work_list_take(struct work_list *list)
@@ -61,7 +61,7 @@ struct work *work_list_take(struct work_list *list)
 	if (!list->first)
 		list->last = NULL;
 	work->next = NULL;
-	list->count--;
+	list->count -= !work->follows;
 	return work;
 }
 
