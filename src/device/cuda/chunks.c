@@ -11,12 +11,11 @@
 #include "log.h"
 #include "proxy.h"
 
-#define LINE	    64
-#define WORKS_FLAGS 4u /* of a chunk, beside its copies */
+#define WORKS_FLAGS 4u	 /* of a chunk, beside its copies */
+#define SLACK	    4096 /* of a side: for what is rounded up */
 
 struct slot {
-	uint8_t *memory;
-	size_t room;
+	uint8_t *memory; /* of the chunks' */
 	/* what the stream has not fetched yet */
 	struct tt_cuda_run *results;
 	size_t nresults;
@@ -24,8 +23,7 @@ struct slot {
 
 struct tt_cuda_chunks {
 	struct slot slots[TT_CUDA_CHUNKS_SLOTS];
-	uint8_t **outgrown; /* memory that a stream may still read */
-	size_t noutgrown;
+	void *memory; /* pinned */
 	uint64_t numbers;
 };
 
@@ -41,7 +39,7 @@ uint64_t tt_cuda_next_chunk(const struct tt_cuda *cuda)
 
 size_t tt_cuda_aligned(size_t bytes)
 {
-	return (bytes + LINE - 1) / LINE * LINE;
+	return (bytes + TT_CUDA_CHUNK_LINE - 1) / TT_CUDA_CHUNK_LINE * TT_CUDA_CHUNK_LINE;
 }
 
 /* ---- flags */
@@ -72,48 +70,6 @@ static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 		CUDA_WAIT_AT_LEAST);
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
-}
-
-/* ---- pinned memory */
-
-static cuda_result take_pinned(const struct tt_cuda *cuda, size_t bytes, void **out)
-{
-	struct tt_cuda_entered entered;
-	cuda_result error = tt_cuda_enter(cuda, &entered);
-
-	if (!error)
-		error = cuda->driver->mem_host_alloc(out, bytes, CUDA_HOST_PORTABLE);
-	tt_cuda_leave(cuda, &entered);
-	return error;
-}
-
-/* Room for a chunk. What was there before may still be read by a stream, and is kept. */
-static tutti_result_t reserve(const struct tt_cuda *cuda, struct slot *slot, size_t bytes)
-{
-	struct tt_cuda_chunks *chunks = cuda->proxy->chunks;
-	const size_t room = slot->room * 2 > bytes ? slot->room * 2 : bytes;
-	uint8_t **outgrown;
-	void *memory;
-	char what[64];
-
-	if (bytes <= slot->room)
-		return TUTTI_OK;
-	outgrown = realloc(chunks->outgrown, (chunks->noutgrown + 1) * sizeof(*outgrown));
-	if (!outgrown)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
-			       "no memory for the list of pinned memory");
-	chunks->outgrown = outgrown;
-	const cuda_result error = take_pinned(cuda, room, &memory);
-	if (error) {
-		snprintf(what, sizeof(what), "take %zu bytes of pinned memory", room);
-		tt_cuda_fail(cuda->driver, what, error);
-		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
-	}
-	if (slot->memory)
-		outgrown[chunks->noutgrown++] = slot->memory;
-	slot->memory = memory;
-	slot->room = room;
-	return TUTTI_OK;
 }
 
 /* ---- a chunk as the thread has it */
@@ -226,18 +182,12 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 	struct slot *slot = slot_of(op->cuda, tt_cuda_next_chunk(op->cuda));
 	const cuda_result full =
 		tt_cuda_make_room(op, (unsigned)(chunk->ninputs + chunk->nresults) + WORKS_FLAGS);
-	const tutti_result_t result =
-		full ? tt_cuda_fail(op->cuda->driver, "put a chunk on a stream", full)
-		     : reserve(op->cuda, slot,
-			       chunk->bytes +
-				       LINE); /* calls without elements have addresses, too */
-	struct tt_cuda_job *job = result ? NULL : job_new(op, chunk, slot->memory);
+
+	if (full)
+		return tt_cuda_fail(op->cuda->driver, "put a chunk on a stream", full);
+	struct tt_cuda_job *job = job_new(op, chunk, slot->memory);
 	struct tt_cuda_run *results = malloc((chunk->nresults + 1) * sizeof(*results));
 
-	if (result) {
-		free(results);
-		return result;
-	}
 	if (!job || !results)
 		goto no_memory;
 	*number = job->number = ++proxy->chunks->numbers;
@@ -289,22 +239,44 @@ tutti_result_t tt_cuda_fetch_chunks(struct tt_cuda_op *op, uint64_t *next, uint6
 
 /* ---- their life */
 
-struct tt_cuda_chunks *tt_cuda_chunks_new(void)
+size_t tt_cuda_chunk_room(const struct tutti_comm *comm)
 {
-	return calloc(1, sizeof(struct tt_cuda_chunks));
+	return tt_cuda_aligned(
+		2 * (TT_CUDA_CHUNK_BYTES + sizeof(uint64_t) * (size_t)comm->size + SLACK));
+}
+
+struct tt_cuda_chunks *tt_cuda_chunks_new(const struct tt_cuda *cuda)
+{
+	/* calls without elements have addresses, too */
+	const size_t room = tt_cuda_chunk_room(cuda->comm) + TT_CUDA_CHUNK_LINE;
+	struct tt_cuda_chunks *chunks = calloc(1, sizeof(*chunks));
+	char what[64];
+
+	if (!chunks) {
+		tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for host-staged operations");
+		return NULL;
+	}
+	const cuda_result error = cuda->driver->mem_host_alloc(
+		&chunks->memory, TT_CUDA_CHUNKS_SLOTS * room, CUDA_HOST_PORTABLE);
+	if (error) {
+		snprintf(what, sizeof(what), "take %zu bytes of pinned memory",
+			 TT_CUDA_CHUNKS_SLOTS * room);
+		tt_cuda_fail(cuda->driver, what, error);
+		free(chunks);
+		return NULL;
+	}
+	for (size_t i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
+		chunks->slots[i].memory = (uint8_t *)chunks->memory + i * room;
+	return chunks;
 }
 
 void tt_cuda_chunks_free(const struct tt_cuda *cuda, struct tt_cuda_chunks *chunks, bool frees)
 {
 	if (!chunks)
 		return;
-	for (size_t i = 0; i < chunks->noutgrown && frees; i++)
-		cuda->driver->mem_host_free(chunks->outgrown[i]);
-	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++) {
+	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
 		free(chunks->slots[i].results);
-		if (chunks->slots[i].memory && frees)
-			cuda->driver->mem_host_free(chunks->slots[i].memory);
-	}
-	free(chunks->outgrown);
+	if (frees)
+		cuda->driver->mem_host_free(chunks->memory);
 	free(chunks);
 }

@@ -8,6 +8,7 @@
 #include "op_header.h"
 
 #define TT_CUDA_CHUNK_BYTES  ((size_t)4 << 20) /* of all blocks of a side. A guess */
+#define TT_CUDA_CHUNK_LINE   ((size_t)64)      /* at which each input and result begins */
 #define TT_CUDA_CHUNKS_AHEAD 2 /* chunks that a stream brings before it waits for a result */
 #define TT_CUDA_CHUNKS_SLOTS (TT_CUDA_CHUNKS_AHEAD + 1)
 
@@ -26,7 +27,7 @@ struct tt_cuda_chunk {
 	size_t ncalls;
 	const struct tt_cuda_run *inputs, *results;
 	size_t ninputs, nresults;
-	size_t bytes; /* that it has of pinned memory */
+	size_t bytes; /* that it has of pinned memory, tt_cuda_chunk_room() at most */
 };
 
 /* Put it on the operation's stream: all of it is copied. `number`: its own, one more than that
@@ -41,9 +42,13 @@ uint64_t tt_cuda_next_chunk(const struct tt_cuda *cuda);
 /* Where what comes next lies in pinned memory: each begins a line of its own. */
 size_t tt_cuda_aligned(size_t bytes);
 
-/* What streams have for them. `frees`: all that was put on streams has ended, and the context is
- * there. NULL is fine. */
-struct tt_cuda_chunks *tt_cuda_chunks_new(void);
+/* For inputs and results of all blocks, each side rounded up; more than that for messages. */
+size_t tt_cuda_chunk_room(const struct tutti_comm *comm);
+
+/* What streams have for them: all the pinned memory that they will need, as to take some later may
+ * wait for streams, and so for ranks that wait for this one. NULL: said why. `frees`: all that was
+ * put on streams has ended, and the context is there. NULL is fine. */
+struct tt_cuda_chunks *tt_cuda_chunks_new(const struct tt_cuda *cuda);
 void tt_cuda_chunks_free(const struct tt_cuda *cuda, struct tt_cuda_chunks *chunks, bool frees);
 
 #endif

@@ -29,7 +29,13 @@ static size_t blocks_of(const struct tutti_comm *comm, const struct tt_layout *l
 		       : 1;
 }
 
-/* Elements [from, from + n) of each block of a side, packed from `*at` on; of a _v form, all. */
+/* Of `count` elements those of [from, from + n): how many? */
+static size_t of_part(size_t count, size_t from, size_t n)
+{
+	return count <= from ? 0 : count - from < n ? count - from : n;
+}
+
+/* Elements [from, from + n) of each block of a side, as far as it has them, packed from `*at` on. */
 static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *call,
 			const struct tt_layout *layout, const void *buffer, size_t from, size_t n,
 			struct tt_cuda_run *runs, size_t *at)
@@ -39,12 +45,13 @@ static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *cal
 
 	for (size_t i = 0; i < blocks; i++) {
 		const size_t block = layout->kind == TT_LAYOUT_OWN ? (size_t)layout->own : i;
-		const size_t elements = layout->counts ? layout->counts[block] : n;
-		const size_t begin = layout->kind != TT_LAYOUT_TABLE ? i * layout->count + from
-				     : layout->displs		     ? layout->displs[block]
-								     : packed;
+		const size_t elements =
+			layout->counts ? of_part(layout->counts[block], from, n) : n;
+		const size_t begin = from + (layout->kind != TT_LAYOUT_TABLE ? i * layout->count
+					     : layout->displs		     ? layout->displs[block]
+									     : packed);
 
-		packed += elements;
+		packed += layout->counts ? layout->counts[block] : 0;
 		if (elements == 0)
 			continue;
 		runs[count++] =
@@ -56,10 +63,19 @@ static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *cal
 	return count;
 }
 
-/* Elements [from, from + n) of it. `runs`: room for two of each rank. */
+/* Room for what is listed of a part: two runs of each rank, and the length of its block. */
+struct lists {
+	struct tt_cuda_run *runs;
+	size_t *counts;
+};
+
+/* Elements [from, from + n) of it. */
 static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header *whole, size_t from,
-			       size_t n, struct tt_cuda_run *runs, uint64_t *number)
+			       size_t n, const struct lists *lists, uint64_t *number)
 {
+	const size_t *counts =
+		op->call->send_counts ? op->call->send_counts : op->call->recv_counts;
+	struct tt_cuda_run *runs = lists->runs;
 	const struct tutti_comm *comm = op->cuda->comm;
 	const struct tt_layout send = tt_layout_of(comm, op->call, 1, true),
 			       recv = tt_layout_of(comm, op->call, 1, false);
@@ -75,6 +91,12 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	call.on_gpu = false;
 	call.count = n;
 	call.send_displs = call.recv_displs = NULL;
+	for (int rank = 0; rank < comm->size && counts; rank++)
+		lists->counts[rank] = of_part(counts[rank], from, n);
+	if (call.send_counts)
+		call.send_counts = lists->counts;
+	if (call.recv_counts)
+		call.recv_counts = lists->counts;
 	chunk.ninputs = list_runs(comm, op->call, &send, op->call->send, from, n, runs, &at);
 	call.send = (const void *)(uintptr_t)0;
 	call.recv = (void *)(uintptr_t)at;
@@ -86,63 +108,122 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
-tutti_result_t tt_cuda_collective_host_staged(struct tt_cuda_op *op)
+/* Of the longest block; of a _v form those differ. */
+static size_t longest_block(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	const size_t *counts = call->send_counts ? call->send_counts : call->recv_counts;
+	size_t longest = counts ? 0 : call->count;
+
+	for (int rank = 0; rank < comm->size && counts; rank++)
+		longest = counts[rank] > longest ? counts[rank] : longest;
+	return longest;
+}
+
+static tutti_result_t put_parts(struct tt_cuda_op *op, const struct lists *lists)
 {
 	const struct tt_call *call = op->call;
 	const struct tutti_comm *comm = op->cuda->comm;
 	const struct tt_op_header whole = tt_op_header_of_call(comm, call);
-	const bool of_v = call->send_counts || call->recv_counts;
 	/* the same on all ranks, whatever blocks each has */
 	const size_t blocks = tt_collective_of_vector(call->collective) ? 1 : (size_t)comm->size;
-	const size_t each = of_v ? call->count
-				 : TT_CUDA_CHUNK_BYTES / tutti_dtype_size(call->dtype) / blocks + 1;
-	struct tt_cuda_run *runs = malloc(2 * (size_t)comm->size * sizeof(*runs));
+	const size_t each = TT_CUDA_CHUNK_BYTES / tutti_dtype_size(call->dtype) / blocks + 1,
+		     count = longest_block(comm, call);
 	uint64_t next = tt_cuda_next_chunk(op->cuda), number = 0;
 	size_t from = 0;
 	tutti_result_t result;
 
-	if (!runs)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a chunk of it",
-			       tt_call_name(call));
 	do {
-		const size_t n = of_v || call->count - from < each ? call->count - from : each;
+		const size_t n = count - from < each ? count - from : each;
 
-		result = put_part(op, &whole, from, n, runs, &number);
+		result = put_part(op, &whole, from, n, lists, &number);
 		if (!result)
 			result = keep_ahead(op, &next, number);
 		from += n;
-	} while (!result && from < call->count && !of_v);
-	free(runs);
+	} while (!result && from < count);
 	return result ? result : tt_cuda_fetch_chunks(op, &next, number);
+}
+
+tutti_result_t tt_cuda_collective_host_staged(struct tt_cuda_op *op)
+{
+	const size_t ranks = (size_t)op->cuda->comm->size;
+	const struct lists lists = { malloc(2 * ranks * sizeof(*lists.runs)),
+				     malloc(ranks * sizeof(*lists.counts)) };
+	const tutti_result_t result =
+		lists.runs && lists.counts
+			? put_parts(op, &lists)
+			: tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a chunk of it",
+				  tt_call_name(op->call));
+
+	free(lists.runs);
+	free(lists.counts);
+	return result;
 }
 
 /* ---- messages */
 
-/* Room for one chunk of each message. */
+/* Room for one chunk of each message; and how far a turn is with each peer, both ways. */
 struct turn {
 	struct tt_call *calls;
 	struct tt_cuda_run *inputs, *results;
+	enum progress { NOTHING, WHOLE_ONES, A_PART } * with; /* of sends, then of receives */
+	size_t spare; /* bytes of the chunk beside a piece for each peer, both ways */
 };
 
-/* The next chunks of all messages that are not done, which go together. */
-static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n,
-			       const struct turn *turn, uint64_t *number, bool *more)
+/* What a message has of a chunk, at most: the same at both ends. */
+static size_t piece_bytes(const struct tutti_comm *comm)
 {
+	const size_t each = tt_cuda_chunk_room(comm) / (2 * (size_t)comm->size) /
+			    TT_CUDA_CHUNK_LINE * TT_CUDA_CHUNK_LINE;
+
+	return each < TT_CUDA_ROOM_BYTES ? each : TT_CUDA_ROOM_BYTES;
+}
+
+/* Messages with a peer keep their order. The first of them that is not done has a part in every
+ * turn, at both ends, so that it gets on whatever others wait for; more of them as far as there is
+ * room. */
+static bool takes_part(struct turn *turn, const struct tt_cuda_message *message, size_t bytes,
+		       size_t left, enum progress *with)
+{
+	const size_t room = tt_cuda_aligned(bytes);
+	const bool done = message->chunks > 0 && left == 0,
+		   fits = *with == NOTHING || (*with == WHOLE_ONES && room <= turn->spare);
+
+	if (done)
+		return false;
+	if (*with == WHOLE_ONES && fits)
+		turn->spare -= room;
+	*with = fits && left == bytes ? WHOLE_ONES : A_PART; /* none may overtake it */
+	return fits;
+}
+
+/* The next pieces, which go together. */
+static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n,
+			       struct turn *turn, uint64_t *number, bool *more)
+{
+	const struct tutti_comm *comm = op->cuda->comm;
+	const size_t piece = piece_bytes(comm), peers = (size_t)comm->size;
 	struct tt_cuda_chunk chunk = { .comm = op->cuda->proxy->comm,
 				       .calls = turn->calls,
 				       .inputs = turn->inputs,
 				       .results = turn->results };
 
 	*more = false;
+	memset(turn->with, 0, 2 * peers * sizeof(*turn->with));
+	turn->spare = tt_cuda_chunk_room(comm) - 2 * peers * piece;
 	for (size_t i = 0; i < n; i++) {
 		struct tt_cuda_message *message = &messages[i];
 		const size_t left = message->bytes - message->done,
-			     bytes = left < TT_CUDA_ROOM_BYTES ? left : TT_CUDA_ROOM_BYTES;
+			     bytes = left < piece ? left : piece;
 		const struct tt_cuda_run run = { message->buffer + message->done, chunk.bytes,
 						 bytes };
 
-		if (message->chunks++ && left == 0)
+		if (!takes_part(
+			    turn, message, bytes, left,
+			    &turn->with[(message->sending ? 0 : peers) + (size_t)message->peer])) {
+			*more |= message->chunks == 0 || left > 0;
 			continue;
+		}
+		message->chunks++;
 		turn->calls[chunk.ncalls++] =
 			(struct tt_call){ .collective = TT_SEND_RECV,
 					  .sending = message->sending,
@@ -164,12 +245,14 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cuda_message *messages,
 					    size_t n)
 {
+	const size_t peers = (size_t)op->cuda->comm->size;
 	struct turn turn = { malloc(n * sizeof(*turn.calls)), malloc(n * sizeof(*turn.inputs)),
-			     malloc(n * sizeof(*turn.results)) };
+			     malloc(n * sizeof(*turn.results)),
+			     malloc(2 * peers * sizeof(*turn.with)), 0 };
 	uint64_t next = tt_cuda_next_chunk(op->cuda), number = 0;
 	tutti_result_t result = TUTTI_OK;
 
-	if (n > 0 && (!turn.calls || !turn.inputs || !turn.results))
+	if (n > 0 && (!turn.calls || !turn.inputs || !turn.results || !turn.with))
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for %zu messages", n);
 	for (bool more = n > 0; more && !result;) {
 		result = put_turn(op, messages, n, &turn, &number, &more);
@@ -179,5 +262,6 @@ tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cud
 	free(turn.calls);
 	free(turn.inputs);
 	free(turn.results);
+	free(turn.with);
 	return result ? result : tt_cuda_fetch_chunks(op, &next, number);
 }

@@ -302,9 +302,9 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 {
 	void *flags;
 
-	proxy->chunks = tt_cuda_chunks_new();
+	proxy->chunks = tt_cuda_chunks_new(cuda);
 	if (!proxy->chunks)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for host-staged operations");
+		return TUTTI_ERR_NO_MEMORY;
 	const cuda_result error = cuda->driver->mem_host_alloc(
 		&flags, sizeof(*proxy->flags), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 

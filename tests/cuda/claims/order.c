@@ -58,8 +58,8 @@ static int destroyed_with_work_ahead(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
-/* Rank 0's comes later, and needs more pinned memory than there is; the stream waits for the
- * others, who make the plain call first. */
+/* Rank 0's comes later; the stream waits for the others, who make the plain call first. There was one
+ * as long before: CUDA may keep whoever takes pinned memory until streams have ended. */
 static int a_plain_call_may_come_before_what_a_stream_waits_for(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -67,7 +67,8 @@ static int a_plain_call_may_come_before_what_a_stream_waits_for(struct gpu_rank 
 
 	if (take(comm, &plain, LONG) || begin(r, &x, argument) || put(r, &plain, 1))
 		return 1;
-	SUCCEEDS(tutti_all_reduce(comm, plain.gpu, plain.gpu, few, TUTTI_FLOAT32, TUTTI_MAX, NULL));
+	SUCCEEDS(
+		tutti_all_reduce(comm, plain.gpu, plain.gpu, LONG, TUTTI_FLOAT32, TUTTI_MAX, NULL));
 	if (r->rank == 0)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 					       r->stream));

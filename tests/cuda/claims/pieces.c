@@ -49,6 +49,67 @@ static int long_ones_go_in_chunks(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
+/* The short ones have nothing in the last pieces. */
+static int blocks_that_differ_go_in_pieces(struct gpu_rank *r, void *argument)
+{
+	const size_t size = (size_t)r->size, unit = LONG / (size * (size + 1) / 2) / 16 * 16;
+	tutti_comm_t comm = r->comm;
+	struct vector own, all;
+	size_t counts[32], at = 0;
+
+	for (size_t rank = 0; rank < size; rank++)
+		counts[rank] = (rank + 1) * unit;
+	if (take(comm, &own, counts[r->rank]) || take(comm, &all, unit * (size * (size + 1) / 2)) ||
+	    ready(comm) || put(r, &own, (float)r->rank))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_gather_v(comm, own.gpu, all.gpu, counts, NULL, TUTTI_FLOAT32,
+					 r->stream));
+	for (size_t rank = 0; rank < size; at += counts[rank++]) {
+		struct vector block = { all.host + at, all.gpu + at, counts[rank] };
+
+		if (expect(r, &block, (float)rank, 1))
+			return 1;
+	}
+	if (put(r, &all, (float)r->rank))
+		return 1;
+	SUCCEEDS(tutti_cuda_reduce_scatter_v(comm, all.gpu, own.gpu, counts, TUTTI_FLOAT32,
+					     TUTTI_SUM, r->stream));
+	if (expect(r, &own, sum_of_ranks(r), (float)r->size))
+		return 1;
+	give(&own);
+	give(&all);
+	return 0;
+}
+
+#define MANY 12 /* messages, each longer than the one before, and more than fit at once */
+
+static int a_group_may_have_more_messages_than_fit(struct gpu_rank *r, void *argument)
+{
+	const size_t unit = LONG / (MANY * (MANY + 1) / 2) / 16 * 16;
+	const int next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	tutti_comm_t comm = r->comm;
+	struct vector in, out;
+	size_t at = 0;
+
+	if (take(comm, &in, LONG) || take(comm, &out, LONG) || ready(comm) ||
+	    put(r, &in, (float)r->rank))
+		return 1;
+	SUCCEEDS(tutti_group_begin(comm));
+	for (size_t i = 1; i <= MANY; at += unit * i++) {
+		SUCCEEDS(tutti_cuda_send(comm, in.gpu + at, unit * i, TUTTI_FLOAT32, next,
+					 r->stream));
+		SUCCEEDS(tutti_cuda_recv(comm, out.gpu + at, unit * i, TUTTI_FLOAT32, before,
+					 r->stream));
+	}
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	out.n = at;
+	if (expect(r, &out, (float)before, 1))
+		return 1;
+	give(&in);
+	give(&out);
+	return 0;
+}
+
 static int groups_have_collectives_and_messages(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
@@ -159,6 +220,8 @@ static int messages_between_two_ranks_do_not_wait(struct gpu_rank *r, void *argu
 const struct claim chunk_claims[] = {
 	{ "a_long_all_gather_may_come_first", a_long_all_gather_may_come_first },
 	{ "long_ones_go_in_pieces", long_ones_go_in_chunks },
+	{ "blocks_that_differ_go_in_pieces", blocks_that_differ_go_in_pieces },
+	{ "a_group_may_have_more_messages_than_fit", a_group_may_have_more_messages_than_fit },
 	{ "groups_have_collectives_and_messages", groups_have_collectives_and_messages },
 	{ "pieces_end_in_any_order", chunks_end_in_any_order },
 	{ "messages_between_two_ranks_do_not_wait", messages_between_two_ranks_do_not_wait },

@@ -188,6 +188,8 @@ static cuda_result make(enum memory_kind kind, size_t bytes, char **out)
 	if (kind != MEMORY_PINNED && (bytes > standin_memory_bytes() ||
 				      used_of(context->device) > standin_memory_bytes() - bytes))
 		return CUDA_OUT_OF_MEMORY;
+	if (kind == MEMORY_PINNED) /* as the driver may */
+		stream_drain(context, NULL);
 	return make_in(context, kind, bytes, out);
 }
 

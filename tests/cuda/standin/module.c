@@ -13,6 +13,7 @@ struct CUfunc_st {
 	struct CUfunc_st *next;
 	struct CUmod_st *module;
 	struct standin_kernel kernel;
+	bool loaded; /* by a look at it, or its first launch */
 };
 
 struct CUmod_st {
@@ -79,6 +80,7 @@ API cuda_result cuModuleLoadData(struct CUmod_st **module, const void *image)
 	if (!error && !made)
 		error = CUDA_OUT_OF_MEMORY;
 	if (!error) {
+		stream_drain(context, NULL); /* as the driver may */
 		*made = (struct CUmod_st){ .next = modules, .context = context };
 		*module = modules = made;
 	}
@@ -130,6 +132,14 @@ API cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st
 	return standin_leave(error);
 }
 
+/* As drivers do that load lazily: what the GPU was given before is done first. */
+static void load(struct CUfunc_st *function)
+{
+	if (!function->loaded)
+		stream_drain(function->module->context, NULL);
+	function->loaded = true;
+}
+
 API cuda_result cuFuncGetAttribute(int *value, unsigned attribute, struct CUfunc_st *function)
 {
 	cuda_result error = standin_enter(__func__);
@@ -138,6 +148,8 @@ API cuda_result cuFuncGetAttribute(int *value, unsigned attribute, struct CUfunc
 		error = INVALID_HANDLE;
 	if (!error && (!value || attribute > 4))
 		error = CUDA_INVALID_VALUE;
+	if (!error)
+		load(function);
 	if (!error)
 		*value = attribute == CUDA_FUNCTION_THREADS ? THREADS_MAX
 			 : attribute == 4		    ? 32
@@ -208,6 +220,8 @@ API cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsi
 	if (!error &&
 	    (!fits(grid, block, shared_bytes) || !all_there(function, parameters) || extra))
 		error = CUDA_INVALID_VALUE;
+	if (!error)
+		load(function);
 	if (!error)
 		error = stream_append(stream, work_of(function, grid, block, parameters));
 	return standin_leave(error);

@@ -4,6 +4,9 @@
  * does what it is asked for, so that what processes and threads do with GPUs can be tested by
  * processes and threads. What a GPU does for speed it does not have.
  *
+ * As drivers may, it does all that the GPU was given before when memory is freed, pinned memory taken,
+ * a module loaded, or a kernel launched that was neither launched nor looked at before.
+ *
  * Variables:
  *
  * STANDIN_DEVICES: how many GPUs there are (2).
