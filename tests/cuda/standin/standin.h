@@ -24,6 +24,9 @@
  * STANDIN_QUEUE: how many works may be ahead on a stream (1000). Whoever puts more there waits until
  * some have begun, and so do all calls of other threads meanwhile, as users of CUDA report it.
  *
+ * CUDA_DEVICE_MAX_CONNECTIONS: how many connections there are to a GPU (8, at most 32), to which
+ * streams are assigned in turn. What is behind a wait on one waits, too, whatever its stream.
+ *
  * STANDIN_FAILS: which functions fail, separated by commas: NAME, or NAME:K, from the K-th call on,
  * counted from when the variable was set. "work" is what a stream does: where it fails the context
  * is broken, as after a kernel's wrong access.
@@ -94,6 +97,7 @@ struct CUctx_st {
 	cuda_result broken; /* what a stream's work failed with: all that follows does, too */
 	bool peers[DEVICES_MAX];
 	struct CUstream_st *legacy, *per_thread; /* made when first used */
+	unsigned streams;			 /* that were ever made */
 };
 
 enum memory_kind { MEMORY_DEVICE, MEMORY_OPENED, MEMORY_PINNED, MEMORY_MANAGED };
@@ -190,6 +194,8 @@ struct CUstream_st {
 	bool destroyed; /* by the caller: it ends when it has nothing to do */
 	struct work_list work;
 	uint64_t running; /* number of the work that it does; 0: none */
+	bool waiting;	  /* that is a wait */
+	unsigned connection;
 	pthread_cond_t more;
 	struct capture *capture; /* NULL: none */
 	unsigned captured;	 /* work that it gave to the capture */

@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#define QUEUE 1000 /* works that a stream takes ahead of what it does */
+#define QUEUE		 1000 /* works that a stream takes ahead of what it does */
+#define CONNECTIONS	 8
+#define CONNECTIONS_MOST 32
 
 static struct CUstream_st *streams; /* those that were destroyed, too, while they have work */
 static uint64_t last_number;
@@ -36,6 +38,42 @@ static void end_work(struct CUstream_st *stream, struct work *work)
 	work_free(work);
 }
 
+static bool is_wait(const struct work *work)
+{
+	const unsigned op = work->kind == WORK_MEM_OP ? work->op.operation : 0;
+
+	return work->kind == WORK_WAIT ||
+	       (work->kind == WORK_MEM_OP && (op == CUDA_MEM_OP_WAIT_64 || op == WAIT_32));
+}
+
+/* A connection brings works in the order in which they were given, and each to its end that is a
+ * wait, whatever their streams. */
+static bool stands_behind(const struct CUstream_st *own, const struct work *work)
+{
+	for (const struct CUstream_st *other = streams; other; other = other->next) {
+		if (other == own || other->context != own->context ||
+		    other->connection != own->connection)
+			continue;
+		if ((other->waiting && other->running < work->number) ||
+		    (other->work.first && other->work.first->number < work->number))
+			return true;
+	}
+	return false;
+}
+
+/* The next work, once its connection has come to it. */
+static struct work *take_work(struct CUstream_st *stream)
+{
+	while (stands_behind(stream, stream->work.first))
+		pthread_cond_wait(&standin_changed, &standin_lock);
+	struct work *const work = work_list_take(&stream->work);
+
+	stream->running = work->number;
+	stream->waiting = is_wait(work);
+	pthread_cond_broadcast(&standin_changed);
+	return work;
+}
+
 static void stream_free(struct CUstream_st *stream)
 {
 	struct CUstream_st **at = &streams;
@@ -58,11 +96,9 @@ static void *serve(void *stream_as_void)
 			pthread_cond_wait(&stream->more, &standin_lock);
 		if (!stream->work.first)
 			break;
-		struct work *const work = work_list_take(&stream->work);
-
-		stream->running = work->number;
-		end_work(stream, work);
+		end_work(stream, take_work(stream));
 		stream->running = 0;
+		stream->waiting = false;
 		pthread_cond_broadcast(&standin_changed);
 	}
 	stream_free(stream);
@@ -154,6 +190,14 @@ void stream_drain(const struct CUctx_st *context, const struct CUstream_st *stre
 		pthread_cond_wait(&standin_changed, &standin_lock);
 }
 
+static unsigned connections(void)
+{
+	const char *const set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	const int wanted = set ? atoi(set) : CONNECTIONS;
+
+	return wanted < 1 ? 1 : wanted < CONNECTIONS_MOST ? (unsigned)wanted : CONNECTIONS_MOST;
+}
+
 static cuda_result make(struct CUctx_st *context, unsigned flags, struct CUstream_st **out)
 {
 	struct CUstream_st *const stream = calloc(1, sizeof(*stream));
@@ -162,6 +206,7 @@ static cuda_result make(struct CUctx_st *context, unsigned flags, struct CUstrea
 		return CUDA_OUT_OF_MEMORY;
 	stream->context = context;
 	stream->flags = flags;
+	stream->connection = context->streams++ % connections();
 	pthread_cond_init(&stream->more, NULL);
 	stream->next = streams;
 	streams = stream;
