@@ -209,15 +209,14 @@ tutti_result_t TuttiBackend::start_group(const Place &at, const Start &first,
 
 bool TuttiBackend::coalescing() const
 {
-	return coalescing_ && coalescing_thread_ == std::this_thread::get_id();
+	return coalescing_.load(std::memory_order_relaxed) == std::this_thread::get_id();
 }
 
 void TuttiBackend::startCoalescing()
 {
 	collected_.clear();
 	coalesced_.reset();
-	coalescing_thread_ = std::this_thread::get_id();
-	coalescing_ = true;
+	coalescing_ = std::this_thread::get_id();
 }
 
 // A work: also of a group of nothing.
@@ -225,7 +224,7 @@ TuttiBackend::WorkPtr TuttiBackend::endCoalescing()
 {
 	TORCH_CHECK(coalescing(),
 		    "tutti: endCoalescing() without startCoalescing() in this thread");
-	coalescing_ = false;
+	coalescing_ = std::thread::id();
 	auto work = std::move(coalesced_);
 	const auto parts = std::move(collected_);
 

@@ -129,9 +129,8 @@ class TuttiBackend : public c10d::Backend
 	std::chrono::milliseconds made_with_; // the communicator's
 	std::shared_ptr<Comm> comm_;
 	MonitoredBarrier monitored_;
-	std::atomic<uint64_t> sequence_{ 0 }; // collectives that were started
-	bool coalescing_ = false;	      // in that thread
-	std::thread::id coalescing_thread_;
+	std::atomic<uint64_t> sequence_{ 0 };	    // collectives that were started
+	std::atomic<std::thread::id> coalescing_{}; // the thread that collects a group; or none
 	c10::intrusive_ptr<TuttiWork>
 		coalesced_; // the group that is being collected, if it has any
 	std::vector<Start> collected_;
