@@ -619,6 +619,8 @@ static void who_waits_for_a_task_knows_that_the_server_is_there(void **state)
 		let_train(&l, 1);
 		epoch_s = now_s() - begun;
 		kill(pids[1], SIGSTOP);
+		if (epoch_s > 0.7) /* a busy machine: less than three deadlines in all */
+			epoch_s = 0.7;
 		sleep_s(epoch_s * (0.5 + 0.01 * (double)draw(80)));
 		kill(pids[2], SIGSTOP);
 		sleep_s(1.4);

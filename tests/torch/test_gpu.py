@@ -104,10 +104,29 @@ class Gpus(unittest.TestCase):
             dist.all_reduce(mine())
             dist.recv(mine())
         for tag in (0, 1):
-            works = [dist.isend(mine(), peer, tag=tag), dist.irecv(found := torch.zeros(1000), peer, tag=tag)]
-            for work in works:
+            given, found = mine().reshape(20, 50).t(), torch.zeros(20, 50).t()      # with gaps: by copies
+            for work in [dist.isend(given, peer, tag=tag), dist.irecv(found, peer, tag=tag)]:
                 work.wait()
             self.same(found, peer + 1)
+
+    @on_ranks(2)
+    def test_a_refused_call_ends_its_group(self):
+        peer, found = 1 - dist.get_rank(), mine()
+        with self.assertRaisesRegex(ValueError, 'on one device'):
+            dist.batch_isend_irecv([dist.P2POp(dist.isend, mine(), peer),
+                                    dist.P2POp(dist.irecv, torch.zeros(1000, device='cpu'), peer)])
+        dist.broadcast(found, 0)
+        self.same(found, 1)
+
+    @on_ranks(2)
+    def test_the_future_of_what_has_no_output_orders_its_input(self):
+        given, zeros = mine(), torch.zeros(1000)
+        found = [torch.zeros(1000) for _ in range(2)] if dist.get_rank() == 0 else None
+        future = dist.gather(given, found, async_op=True).get_future()
+        future.wait()
+        given.copy_(zeros)
+        if found:
+            self.same(found[1], 2)
 
     @on_ranks(2)
     def test_calls_that_differ_are_told_by_a_later_one(self):

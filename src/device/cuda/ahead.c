@@ -42,7 +42,7 @@ cuda_result tt_cuda_make_room(struct tt_cuda_op *op, unsigned works)
 	if (op->captured) /* nothing is put anywhere yet */
 		return 0;
 	const uint64_t before = cuda->works;
-	cuda->works += works;
+	cuda->works += works < WORKS_AHEAD ? works : WORKS_AHEAD; /* more would never have room */
 	if (before / WORKS_MARK == cuda->works / WORKS_MARK)
 		return 0;
 	/* before the works themselves, which may wait for peers */

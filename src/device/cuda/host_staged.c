@@ -161,39 +161,49 @@ tutti_result_t tt_cuda_collective_host_staged(struct tt_cuda_op *op)
 
 /* ---- messages */
 
-/* Room for one chunk of each message; and how far a turn is with each peer, both ways. */
+#define MESSAGES_AT_ONCE 16 /* of a pair and direction in a turn */
+
+/* What a turn has of the messages to a peer, or from it. */
+struct share {
+	size_t bytes;
+	int messages;
+	bool closed; /* one is not whole in it: none may overtake that */
+};
+
+/* Room for one chunk of each message. */
 struct turn {
 	struct tt_call *calls;
 	struct tt_cuda_run *inputs, *results;
-	enum progress { NOTHING, WHOLE_ONES, A_PART } * with; /* of sends, then of receives */
-	size_t spare; /* bytes of the chunk beside a piece for each peer, both ways */
+	struct share *shares; /* of sends by peer, then of receives */
 };
 
-/* What a message has of a chunk, at most: the same at both ends. */
-static size_t piece_bytes(const struct tutti_comm *comm)
+/* Of a chunk, for the messages of a pair in one direction. */
+static size_t share_bytes(const struct tutti_comm *comm)
 {
-	const size_t each = tt_cuda_chunk_room(comm) / (2 * (size_t)comm->size) /
-			    TT_CUDA_CHUNK_LINE * TT_CUDA_CHUNK_LINE;
-
-	return each < TT_CUDA_ROOM_BYTES ? each : TT_CUDA_ROOM_BYTES;
+	return tt_cuda_chunk_room(comm) / (2 * (size_t)comm->size) / TT_CUDA_CHUNK_LINE *
+	       TT_CUDA_CHUNK_LINE;
 }
 
-/* Messages with a peer keep their order. The first of them that is not done has a part in every
- * turn, at both ends, so that it gets on whatever others wait for; more of them as far as there is
- * room. */
-static bool takes_part(struct turn *turn, const struct tt_cuda_message *message, size_t bytes,
-		       size_t left, enum progress *with)
+/* Messages of a pair keep their order, and both ends find the same ones for a turn, whatever else
+ * each has: a turn ends when its messages have, so one that is in it here and in a later one there
+ * would have two ranks wait for each other. The first that is not done always has a part. */
+static bool takes_part(struct share *share, size_t most, const struct tt_cuda_message *message,
+		       size_t bytes, size_t left)
 {
 	const size_t room = tt_cuda_aligned(bytes);
 	const bool done = message->chunks > 0 && left == 0,
-		   fits = *with == NOTHING || (*with == WHOLE_ONES && room <= turn->spare);
+		   fits = share->messages == 0 ||
+			  (!share->closed && share->messages < MESSAGES_AT_ONCE &&
+			   share->bytes + room <= most);
 
 	if (done)
 		return false;
-	if (*with == WHOLE_ONES && fits)
-		turn->spare -= room;
-	*with = fits && left == bytes ? WHOLE_ONES : A_PART; /* none may overtake it */
-	return fits;
+	share->closed |= !fits || left > bytes;
+	if (!fits)
+		return false;
+	share->bytes += room;
+	share->messages++;
+	return true;
 }
 
 /* The next pieces, which go together. */
@@ -201,15 +211,15 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 			       struct turn *turn, uint64_t *number, bool *more)
 {
 	const struct tutti_comm *comm = op->cuda->comm;
-	const size_t piece = piece_bytes(comm), peers = (size_t)comm->size;
+	const size_t most = share_bytes(comm), peers = (size_t)comm->size,
+		     piece = most < TT_CUDA_ROOM_BYTES ? most : TT_CUDA_ROOM_BYTES;
 	struct tt_cuda_chunk chunk = { .comm = op->cuda->proxy->comm,
 				       .calls = turn->calls,
 				       .inputs = turn->inputs,
 				       .results = turn->results };
 
 	*more = false;
-	memset(turn->with, 0, 2 * peers * sizeof(*turn->with));
-	turn->spare = tt_cuda_chunk_room(comm) - 2 * peers * piece;
+	memset(turn->shares, 0, 2 * peers * sizeof(*turn->shares));
 	for (size_t i = 0; i < n; i++) {
 		struct tt_cuda_message *message = &messages[i];
 		const size_t left = message->bytes - message->done,
@@ -217,9 +227,10 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 		const struct tt_cuda_run run = { message->buffer + message->done, chunk.bytes,
 						 bytes };
 
-		if (!takes_part(
-			    turn, message, bytes, left,
-			    &turn->with[(message->sending ? 0 : peers) + (size_t)message->peer])) {
+		struct share *share =
+			&turn->shares[(message->sending ? 0 : peers) + (size_t)message->peer];
+
+		if (!takes_part(share, most, message, bytes, left)) {
 			*more |= message->chunks == 0 || left > 0;
 			continue;
 		}
@@ -248,11 +259,11 @@ tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cud
 	const size_t peers = (size_t)op->cuda->comm->size;
 	struct turn turn = { malloc(n * sizeof(*turn.calls)), malloc(n * sizeof(*turn.inputs)),
 			     malloc(n * sizeof(*turn.results)),
-			     malloc(2 * peers * sizeof(*turn.with)), 0 };
+			     malloc(2 * peers * sizeof(*turn.shares)) };
 	uint64_t next = tt_cuda_next_chunk(op->cuda), number = 0;
 	tutti_result_t result = TUTTI_OK;
 
-	if (n > 0 && (!turn.calls || !turn.inputs || !turn.results || !turn.with))
+	if (n > 0 && (!turn.calls || !turn.inputs || !turn.results || !turn.shares))
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for %zu messages", n);
 	for (bool more = n > 0; more && !result;) {
 		result = put_turn(op, messages, n, &turn, &number, &more);
@@ -262,6 +273,6 @@ tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cud
 	free(turn.calls);
 	free(turn.inputs);
 	free(turn.results);
-	free(turn.with);
+	free(turn.shares);
 	return result ? result : tt_cuda_fetch_chunks(op, &next, number);
 }

@@ -219,6 +219,18 @@ void TuttiBackend::startCoalescing()
 	coalescing_ = std::this_thread::get_id();
 }
 
+// PyTorch does not end a group in which a call was refused. What comes next is no part of it.
+void TuttiBackend::drop_group()
+{
+	const auto work = std::move(coalesced_);
+
+	coalescing_ = std::thread::id();
+	coalesced_.reset();
+	collected_.clear();
+	if (work)
+		work->fail(std::current_exception());
+}
+
 // A work: also of a group of nothing.
 TuttiBackend::WorkPtr TuttiBackend::endCoalescing()
 {
@@ -236,15 +248,22 @@ TuttiBackend::WorkPtr TuttiBackend::endCoalescing()
 		work = Call::make_work(*this, OpType::COALESCED, "tutti:coalesced", {}, {},
 				       timeout_, std::nullopt);
 	describe_call(use.get(), timeout_);
-	c10::OptionalStreamGuard guard(work->stream());
-	work->run(
-		use.get(),
-		[&parts](const Place &at) {
-			return parts.empty() ? TUTTI_OK
-					     : start_group(at, parts[0],
-							   { parts.begin() + 1, parts.end() });
-		},
-		false);
+	const c10::OptionalStreamGuard guard(work->stream());
+
+	try {
+		work->run(
+			use.get(),
+			[&parts](const Place &at) {
+				return parts.empty()
+					       ? TUTTI_OK
+					       : start_group(at, parts[0],
+							     { parts.begin() + 1, parts.end() });
+			},
+			false);
+	} catch (...) {
+		work->fail(std::current_exception());
+		throw;
+	}
 	return work;
 }
 

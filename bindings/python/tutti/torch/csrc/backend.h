@@ -112,6 +112,7 @@ class TuttiBackend : public c10d::Backend
 	std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
 	void describe_call(tutti_comm_t comm, std::chrono::milliseconds timeout);
 	bool coalescing() const;
+	void drop_group(); // while an exception is handled
 	static tutti_result_t start_group(const Place &at, const Start &first,
 					  const std::vector<Start> &others);
 	c10::Stream side_stream(c10::Device device);

@@ -70,7 +70,8 @@ bool adjacent(const TuttiBackend::Tensors &tensors)
 	const auto *next = static_cast<const char *>(tensors[0].data_ptr());
 
 	for (const auto &tensor : tensors) {
-		if (!plain(tensor) || tensor.data_ptr() != next)
+		if (!plain(tensor) || tensor.data_ptr() != next ||
+		    !tensor.storage().is_alias_of(tensors[0].storage()))
 			return false;
 		next += tensor.nbytes();
 	}
@@ -106,7 +107,6 @@ void copy_in(const at::Tensor &flat, const TuttiBackend::Tensors &tensors)
 	}
 }
 
-// Copies run in whatever thread ends the operation.
 void copy_without_grad(const std::function<void()> &copy)
 {
 	const at::NoGradGuard no_grad;
@@ -122,30 +122,43 @@ TuttiBackend::Call::Call(TuttiBackend &backend, c10d::OpType type, const char *t
     : backend_(backend), use_(*backend.comm_), member_(backend.coalescing()),
       blocking_(!async && !member_), timeout_(backend.timeout_of(timeout))
 {
+	try {
+		prepare(title, std::move(inputs), std::move(outputs), type, tag);
+	} catch (...) {
+		if (member_)
+			backend.drop_group();
+		throw;
+	}
+}
+
+void TuttiBackend::Call::prepare(const char *title, Tensors inputs, Tensors outputs,
+				 c10d::OpType type, int tag)
+{
 	const at::Tensor *first = nullptr;
 
 	check_tensors(title, inputs, first);
 	check_tensors(title, outputs, first);
 	std::optional<c10::Stream> stream;
 
-	if (C10_UNLIKELY(first && on_gpu(*first) && tag != 0))
-		current_stream(first->device()).synchronize();
-	else if (C10_UNLIKELY(first && on_gpu(*first)))
+	if (C10_UNLIKELY(first && on_gpu(*first) && tag != 0)) {
+		through_host_ = current_stream(first->device());
+		through_host_->synchronize();
+	} else if (C10_UNLIKELY(first && on_gpu(*first)))
 		stream = choose_stream(inputs, outputs, type, first->device());
-	if (member_ && backend.coalesced_) {
-		work_ = backend.coalesced_;
+	if (member_ && backend_.coalesced_) {
+		work_ = backend_.coalesced_;
 		TORCH_CHECK_VALUE(work_->stream() == stream, title,
 				  ": operations that are coalesced must be on one device");
 		work_->add_tensors(inputs, outputs);
 		return;
 	}
-	work_ = make_work(backend, member_ ? OpType::COALESCED : type,
+	work_ = make_work(backend_, member_ ? OpType::COALESCED : type,
 			  member_ ? "tutti:coalesced" : title, std::move(inputs),
-			  std::move(outputs), member_ ? backend.timeout_ : timeout_, stream);
+			  std::move(outputs), member_ ? backend_.timeout_ : timeout_, stream);
 	if (member_)
-		backend.coalesced_ = work_;
+		backend_.coalesced_ = work_;
 	else if (!c10d::isP2POp(type))
-		backend.sequence_++;
+		backend_.sequence_++;
 }
 
 // And make it the current one, for as long as the call is prepared.
@@ -153,9 +166,10 @@ c10::Stream TuttiBackend::Call::choose_stream(const Tensors &inputs, const Tenso
 					      c10d::OpType type, c10::Device device)
 {
 	const auto current = current_stream(device);
+
+	backend_.comm_->bind(device, !c10d::isP2POp(type)); // before a stream of it is kept
 	const auto stream = blocking_ ? current : backend_.side_stream(device);
 
-	backend_.comm_->bind(device, !c10d::isP2POp(type));
 	if (stream != current) {
 		follow(stream, current);
 		used_on(stream, inputs);
@@ -193,11 +207,34 @@ Buffer TuttiBackend::Call::buffer(const at::Tensor &tensor)
 		 elements.each };
 }
 
+// The library reads it after the call has begun, and waits for no stream.
+at::Tensor TuttiBackend::Call::copy_of(const at::Tensor &tensor)
+{
+	const auto copy = plain_copy(tensor);
+
+	if (through_host_)
+		through_host_->synchronize();
+	return copy;
+}
+
+// In whatever thread ends the operation; in the stream's order, which for what went through the host
+// is that of the caller.
+void TuttiBackend::Call::copy_back(std::function<void()> copy)
+{
+	work_->when_done([copy = std::move(copy), stream = through_host_] {
+		const c10::OptionalStreamGuard guard(stream);
+
+		copy_without_grad(copy);
+		if (stream)
+			stream->synchronize();
+	});
+}
+
 Buffer TuttiBackend::Call::input(const at::Tensor &tensor)
 {
 	if (C10_LIKELY(plain(tensor)))
 		return buffer(tensor);
-	const auto copy = plain_copy(tensor);
+	const auto copy = copy_of(tensor);
 
 	work_->keep(copy);
 	return buffer(copy);
@@ -210,7 +247,7 @@ Buffer TuttiBackend::Call::output(const at::Tensor &tensor)
 	const auto copy = at::empty(tensor.sizes(),
 				    tensor.options().memory_format(at::MemoryFormat::Contiguous));
 
-	work_->when_done([tensor, copy] { copy_without_grad([&] { tensor.copy_(copy); }); });
+	copy_back([tensor, copy] { tensor.copy_(copy); });
 	return buffer(copy);
 }
 
@@ -218,9 +255,9 @@ Buffer TuttiBackend::Call::inout(const at::Tensor &tensor)
 {
 	if (C10_LIKELY(plain(tensor)))
 		return buffer(tensor);
-	const auto copy = plain_copy(tensor);
+	const auto copy = copy_of(tensor);
 
-	work_->when_done([tensor, copy] { copy_without_grad([&] { tensor.copy_(copy); }); });
+	copy_back([tensor, copy] { tensor.copy_(copy); });
 	return buffer(copy);
 }
 
@@ -248,7 +285,7 @@ Buffer TuttiBackend::Call::outputs(const Tensors &tensors)
 		return all;
 	const auto flat = at::empty({ total(tensors) }, tensors[0].options());
 
-	work_->when_done([tensors, flat] { copy_without_grad([&] { copy_out(flat, tensors); }); });
+	copy_back([tensors, flat] { copy_out(flat, tensors); });
 	all.data = flat.data_ptr();
 	return all;
 }

@@ -58,14 +58,19 @@ class TuttiBackend::Call
 						       std::optional<c10::Stream> stream);
 
       private:
+	void prepare(const char *title, Tensors inputs, Tensors outputs, c10d::OpType type,
+		     int tag);
 	c10::Stream choose_stream(const Tensors &inputs, const Tensors &outputs, c10d::OpType type,
 				  c10::Device device);
 	Buffer buffer(const at::Tensor &tensor);
+	at::Tensor copy_of(const at::Tensor &tensor);
+	void copy_back(std::function<void()> copy);
 
 	TuttiBackend &backend_;
 	Comm::Use use_;
 	const bool member_; // of a group that is being collected: work() starts nothing
 	const bool blocking_;
+	std::optional<c10::Stream> through_host_; // the current one of a GPU's message with a tag
 	// Copies for this operation are made where it runs.
 	c10::OptionalStreamGuard guard_;
 	std::chrono::milliseconds timeout_;

@@ -49,6 +49,13 @@ void HostWork::end_at_once()
 	done_.store(true, std::memory_order_release);
 }
 
+void HostWork::fail(std::exception_ptr error)
+{
+	std::unique_lock<std::mutex> driving(driving_);
+
+	finish(std::move(error), driving);
+}
+
 // What the request, which has ended, comes to. Called in a Comm::Use.
 std::exception_ptr HostWork::outcome(tutti_result_t result)
 {

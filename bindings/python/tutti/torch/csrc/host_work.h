@@ -22,6 +22,7 @@ class HostWork : public TuttiWork
 	Future getFuture() override;
 
 	void run(tutti_comm_t comm, const Start &start, bool blocking) override;
+	void fail(std::exception_ptr error) override;
 	std::optional<c10::Stream> stream() const override
 	{
 		return std::nullopt;

@@ -26,7 +26,8 @@ void StreamWork::run(tutti_comm_t comm, const Start &start, bool)
 	check(comm, start(Place{ comm, nullptr, handle }));
 	take_results();
 	after_.clear();
-	inputs_.clear();
+	if (!outputs_.empty())
+		inputs_.clear();
 	kept_.clear();
 	ended_.record(stream_);
 	end_record();
@@ -62,14 +63,21 @@ void StreamWork::check_fault()
 		std::rethrow_exception(exception());
 }
 
+// The fault is looked for last: streams that one lets go on come to their end, too.
 bool StreamWork::isCompleted()
 {
+	bool ended;
+
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+
+		ended = begun_ && ended_.query();
+	}
 	if (failed())
 		return true;
 	std::lock_guard<std::mutex> lock(mutex_);
 
-	if (begun_ && !completed_)
-		completed_ = ended_.query();
+	completed_ = completed_ || ended;
 	return completed_;
 }
 
@@ -99,6 +107,8 @@ void StreamWork::synchronize()
 	{
 		std::lock_guard<std::mutex> lock(mutex_);
 
+		if (exception_) // it did not begin
+			std::rethrow_exception(exception_);
 		check_begun(begun_);
 	}
 	ended_.block(current_stream(stream_.device()));
@@ -127,12 +137,31 @@ StreamWork::Future StreamWork::getFuture()
 	return future;
 }
 
-// For the host it is complete. It notes the current stream, for which its users' streams then wait.
+void StreamWork::fail(std::exception_ptr error)
+{
+	Future future;
+
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+
+		completed_ = true;
+		exception_ = error;
+		future = future_;
+	}
+	if (future)
+		future->setError(std::move(error));
+}
+
+// For the host it is complete. It notes the current stream, for which its users' streams then wait:
+// also where there is no output, as the stream still reads the input.
 void StreamWork::complete(const Future &future)
 {
 	const c10::StreamGuard guard(stream_);
+	std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> used;
 
-	future->markCompleted(at::IValue(outputs_));
+	for (const auto &tensor : outputs_.empty() ? inputs_ : outputs_)
+		used.push_back(tensor.storage().getWeakStorageImpl());
+	future->markCompleted(at::IValue(outputs_), std::move(used));
 }
 
 } // namespace tutti_torch

@@ -25,6 +25,7 @@ class StreamWork : public TuttiWork
 
 	// The current stream is to be that of the work.
 	void run(tutti_comm_t comm, const Start &start, bool blocking) override;
+	void fail(std::exception_ptr error) override;
 	std::optional<c10::Stream> stream() const override
 	{
 		return stream_;

@@ -47,6 +47,8 @@ class TuttiWork : public c10d::Work
 	// The backend's part, in a Comm::Use: start the operation, once; throws where that fails.
 	// `blocking`: return when it has ended, as far as the host has to wait for that.
 	virtual void run(tutti_comm_t comm, const Start &start, bool blocking) = 0;
+	// It cannot be started, which others are to learn who have it.
+	virtual void fail(std::exception_ptr error) = 0;
 	// Of what a GPU does: the stream on which that is.
 	virtual std::optional<c10::Stream> stream() const = 0;
 
