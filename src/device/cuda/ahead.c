@@ -6,11 +6,14 @@
 #include <time.h>
 
 #include "bound.h"
+#include "deadline.h"
+#include "machine.h"
 
 #define WORKS_AHEAD 512
-#define WORKS_MARK  64	  /* from one mark to the next: the stream writes how far it is */
-#define PAUSE_NS    50000 /* between two looks at the mark */
-#define LOOKS_ALIVE 100	  /* between two questions whether the context works still */
+#define WORKS_MARK  64	       /* from one mark to the next: the stream writes how far it is */
+#define PAUSE_NS    50000      /* between two looks at the mark */
+#define RELEASE_NS  2000000000 /* for streams to go on after a fault */
+#define LOOKS_ALIVE 100	       /* between two questions whether the context works still */
 
 static uint64_t behind(const struct tt_cuda *cuda)
 {
@@ -18,19 +21,35 @@ static uint64_t behind(const struct tt_cuda *cuda)
 	return cuda->works - __atomic_load_n(&cuda->report->passed, __ATOMIC_RELAXED);
 }
 
-/* A fault is told by the watchdog, which has the streams go on then. In a context that has failed
- * none does. */
+static bool has_fault(const struct tt_cuda *cuda)
+{
+	struct tutti_comm *comm = cuda->owner;
+
+	pthread_mutex_lock(&comm->lock);
+	const bool found = comm->fault.result != TUTTI_OK;
+	pthread_mutex_unlock(&comm->lock);
+	return found;
+}
+
+/* A fault is told by the watchdog, which has the streams go on then; where that does not get through
+ * to the GPU (CUDA_DEVICE_MAX_CONNECTIONS=1), or the context has failed, the caller goes on without. */
 static cuda_result await_room(const struct tt_cuda *cuda)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	cuda_result error = 0;
+	uint64_t fault = 0; /* seen then */
 
 	for (unsigned looks = 1; behind(cuda) > WORKS_AHEAD && !error; looks++) {
 		nanosleep(&pause, NULL);
-		if (looks % LOOKS_ALIVE == 0)
-			error = cuda->driver->stream_query(cuda->setup);
+		if (looks % LOOKS_ALIVE != 0)
+			continue;
+		error = cuda->driver->stream_query(cuda->setup);
 		if (error == CUDA_NOT_READY)
 			error = 0;
+		if (!fault && has_fault(cuda))
+			fault = tt_now();
+		if (fault && tt_now() - fault > RELEASE_NS)
+			error = CUDA_NOT_READY;
 	}
 	return error;
 }

@@ -242,15 +242,15 @@ TuttiBackend::WorkPtr TuttiBackend::endCoalescing()
 
 	coalesced_.reset();
 	collected_.clear();
-	const Comm::Use use(*comm_);
-
 	if (!work)
 		work = Call::make_work(*this, OpType::COALESCED, "tutti:coalesced", {}, {},
 				       timeout_, std::nullopt);
-	describe_call(use.get(), timeout_);
 	const c10::OptionalStreamGuard guard(work->stream());
 
 	try {
+		const Comm::Use use(*comm_);
+
+		describe_call(use.get(), timeout_);
 		work->run(
 			use.get(),
 			[&parts](const Place &at) {

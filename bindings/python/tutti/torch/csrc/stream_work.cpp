@@ -47,14 +47,13 @@ void StreamWork::run(tutti_comm_t comm, const Start &start, bool)
 bool StreamWork::failed()
 {
 	const std::exception_ptr fault = comm_->fault();
-
-	if (C10_LIKELY(!fault))
-		return false;
 	std::lock_guard<std::mutex> lock(mutex_);
 
-	completed_ = true;
-	exception_ = fault;
-	return true;
+	if (!completed_ && C10_UNLIKELY(fault != nullptr)) {
+		completed_ = true;
+		exception_ = fault;
+	}
+	return exception_ != nullptr;
 }
 
 void StreamWork::check_fault()
