@@ -15,6 +15,7 @@ extern const struct tt_algorithm tt_algorithm_flat;
 extern const struct tt_algorithm tt_algorithm_halving_doubling;
 extern const struct tt_algorithm tt_algorithm_hierarchical;
 extern const struct tt_algorithm tt_algorithm_hierarchical_split;
+extern const struct tt_algorithm tt_algorithm_hierarchical_shots;
 extern const struct tt_algorithm tt_algorithm_pairwise;
 extern const struct tt_algorithm tt_algorithm_ring;
 extern const struct tt_algorithm tt_algorithm_star;

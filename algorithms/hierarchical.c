@@ -3,7 +3,7 @@
  * inside again. Hosts may have unequal numbers of ranks, and those of a host need not follow each
  * other. `hierarchical` lets one rank of each host, its leader, speak for it: few messages, any
  * layout. `hierarchical_split` has every rank carry a share of the vector between the hosts, for
- * long vectors and equal hosts. */
+ * long vectors and equal hosts, round rings. `hierarchical_shots` does so at once. */
 #include "algorithms.h"
 #include "parts.h"
 
@@ -286,6 +286,25 @@ static void split_all_reduce(struct tt_sched *sched, const struct tt_group *grou
 	tt_ring_all_gather(sched, &host, parts, 1);
 }
 
+/* The same parts and blocks, each step at once: a contribution is rounded on its host and between
+ * hosts, however many they are. */
+static void shots_all_reduce(struct tt_sched *sched, const struct tt_group *group)
+{
+	const struct layout *layout = lay_out(sched, group);
+
+	if (!layout)
+		return;
+	const struct tt_team host = inside(layout), peers = across(layout, group, layout->local);
+	const struct tt_parts parts = { .base = 0, .n = group->hosts };
+	const struct tt_parts blocks = { .base = host.me * group->hosts, .n = 1 };
+
+	tt_sched_blocks(sched, group->size);
+	tt_shot_reduce_scatter(sched, &host, parts, TT_BUF_SEND, false);
+	tt_shot_reduce_scatter(sched, &peers, blocks, TT_BUF_RECV, true);
+	tt_shot_all_gather(sched, &peers, blocks);
+	tt_shot_all_gather(sched, &host, parts);
+}
+
 static bool fits(const struct tt_group *group, enum tt_collective collective)
 {
 	return group->hosts > 1 && group->hosts < group->size;
@@ -347,6 +366,24 @@ static struct tt_cost cost_split(const struct tt_group *group, enum tt_collectiv
 				 .far_way = 1 };
 }
 
+/* A rank sends on only when all of its host have come; round a ring, segment after segment. Between
+ * emulated hosts (bench/compare-hosts) long vectors take so much longer. */
+#define SHOTS_BYTE 1.06
+
+static struct tt_cost cost_shots(const struct tt_group *group, enum tt_collective collective,
+				 double bytes)
+{
+	struct tt_cost cost = cost_split(group, collective, bytes);
+
+	for (int far = 0; far < 2; far++) { /* one of those that leave at once counts in full */
+		cost.calls[far] = cost.messages[far] - 2;
+		cost.messages[far] = 2;
+	}
+	cost.far_way = 0;
+	cost.bytes[1] *= SHOTS_BYTE;
+	return cost;
+}
+
 const struct tt_algorithm tt_algorithm_hierarchical = {
 	.name = "hierarchical",
 	.fits = fits,
@@ -368,4 +405,12 @@ const struct tt_algorithm tt_algorithm_hierarchical_split = {
 	.fits = fits_split,
 	.build = { [TT_ALL_REDUCE] = split_all_reduce },
 	.cost = cost_split,
+};
+
+const struct tt_algorithm tt_algorithm_hierarchical_shots = {
+	.name = "hierarchical_shots",
+	.two_folds = true,
+	.fits = fits_split,
+	.build = { [TT_ALL_REDUCE] = shots_all_reduce },
+	.cost = cost_shots,
 };

@@ -298,3 +298,38 @@ void tt_ring_all_gather(struct tt_sched *sched, const struct tt_team *team, stru
 		tt_round(sched);
 	}
 }
+
+void tt_shot_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
+			    struct tt_parts parts, enum tt_buffer from, bool final)
+{
+	const int me = team->me, rank = tt_at(team, me), own = part(team, parts, me);
+
+	for (int k = 1; k < team->size; k++) {
+		const int to = tt_mod(me + k, team->size), of = tt_mod(me - k, team->size);
+		const int going = part(team, parts, to);
+
+		tt_send(sched, tt_at(team, to), from == TT_BUF_SEND ? tt_in(going) : tt_out(going),
+			parts.n);
+		tt_recv(sched, tt_at(team, of), tt_tmp(of * parts.n, own), parts.n);
+	}
+	tt_round(sched);
+	tt_reduce(sched, tt_out(own), parts.n);
+	for (int i = 0; i < team->size; i++)
+		tt_source(sched, rank,
+			  i != me		? tt_tmp(i * parts.n, own)
+			  : from == TT_BUF_SEND ? tt_in(own)
+						: tt_out(own));
+	if (final)
+		tt_final(sched);
+}
+
+void tt_shot_all_gather(struct tt_sched *sched, const struct tt_team *team, struct tt_parts parts)
+{
+	const int me = team->me;
+
+	for (int k = 1; k < team->size; k++) {
+		tt_send(sched, tt_at(team, me + k), tt_out(part(team, parts, me)), parts.n);
+		tt_recv(sched, tt_at(team, me - k), tt_out(part(team, parts, me - k)), parts.n);
+	}
+	tt_round(sched);
+}

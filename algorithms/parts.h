@@ -140,4 +140,11 @@ void tt_ring_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
 void tt_ring_all_gather(struct tt_sched *sched, const struct tt_team *team, struct tt_parts parts,
 			int lead);
 
+/* The same at once instead of in a ring: one round in which part i goes to number i, and the fold
+ * of the own part at the beginning of the next. Uses size * parts.n slots of scratch. */
+void tt_shot_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
+			    struct tt_parts parts, enum tt_buffer from, bool final);
+/* One round, which begins with part me in the recv buffer and ends with all of them. */
+void tt_shot_all_gather(struct tt_sched *sched, const struct tt_team *team, struct tt_parts parts);
+
 #endif

@@ -93,6 +93,10 @@ struct bench_backend {
 	/* values[i] = max or sum over all ranks, on all ranks */
 	int (*combine)(struct bench_backend *backend, double *values, size_t count,
 		       enum bench_combine how);
+	/* Let the other ranks access this memory by one-sided calls, until conceal(). NULL: the
+	 * library has none. */
+	int (*expose)(struct bench_backend *backend, void *in, void *out, size_t bytes);
+	int (*conceal)(struct bench_backend *backend);
 	/* Page-aligned; `mappable`: memory the library's peers can map, where it has such. */
 	void *(*alloc)(struct bench_backend *backend, size_t bytes, bool mappable);
 	void (*release)(struct bench_backend *backend, void *memory, bool mappable);
@@ -101,6 +105,8 @@ struct bench_backend {
 	 * where the library does not tell. See transports.h for all ranks. */
 	void (*describe)(struct bench_backend *backend, const struct bench_call *call,
 			 const char **transport, const char **algorithm);
+	/* What float32 travelled as in the call that describe() was about. */
+	tutti_wire_t wire;
 	/* NULL: memory is the host's, and calls end when they return. Otherwise `alloc` gives
 	 * zeroed memory of it, and nothing calls `run`. */
 	const struct bench_device *device;

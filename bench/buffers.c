@@ -123,9 +123,14 @@ unsigned bench_call_parts(const struct bench_call *call, int rank, int size)
 	case BENCH_GATHER: return rank == call->root ? (unsigned)size : 0;
 	case BENCH_ALL_GATHER:
 	case BENCH_ALL_TO_ALL: return (unsigned)size;
-	case BENCH_LATENCY: return rank <= 1;
-	case BENCH_BANDWIDTH: return rank == 1;
-	default: return 0; /* a barrier leaves nothing to verify */
+	case BENCH_LATENCY:
+	case BENCH_PUT_SIGNAL: return rank <= 1;
+	case BENCH_BANDWIDTH:
+	case BENCH_PUT:
+	case BENCH_PUT_BANDWIDTH: return rank == 1;
+	case BENCH_GET: return rank == 0;
+	default:
+		return 0; /* a barrier leaves nothing to verify; a sum is verified by who makes it */
 	}
 }
 
@@ -149,14 +154,14 @@ struct bench_part bench_call_part(const struct bench_call *call, int rank, unsig
 	return part;
 }
 
-void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
-		      int size, uint64_t shift, struct bench_found *found)
+void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern,
+		      const struct bench_backend *b, uint64_t shift, struct bench_found *found)
 {
-	const unsigned parts = bench_call_parts(call, rank, size);
+	const unsigned parts = bench_call_parts(call, b->rank, b->size);
 
 	for (unsigned i = 0; i < parts; i++) {
-		const struct bench_part part = bench_call_part(call, rank, i);
+		const struct bench_part part = bench_call_part(call, b->rank, i);
 
-		bench_pattern_check(pattern, &part, shift, found);
+		bench_pattern_check(pattern, &part, shift, b->wire, found);
 	}
 }

@@ -52,9 +52,10 @@ void bench_call_fill(const struct bench_call *call, const struct bench_pattern *
 unsigned bench_call_parts(const struct bench_call *call, int rank, int size);
 struct bench_part bench_call_part(const struct bench_call *call, int rank, unsigned number);
 
-/* Add to `found` which elements of this rank's result are wrong. */
-void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
-		      int size, uint64_t shift, struct bench_found *found);
+/* Add to `found` which elements of the result are wrong that the backend's rank has. */
+void bench_call_check(const struct bench_call *call, const struct bench_pattern *pattern,
+		      const struct bench_backend *backend, uint64_t shift,
+		      struct bench_found *found);
 
 /* How many ranks, from 0 on, contribute to what this rank verifies: see bench_pattern_init(). */
 int bench_contributors(enum bench_kind kind, int rank, int size);

@@ -22,6 +22,11 @@ static const struct bench_case cases[] = {
 	[BENCH_BARRIER] = { .name = "barrier", .empty = true },
 	[BENCH_LATENCY] = { .name = "latency", .pair = true },
 	[BENCH_BANDWIDTH] = { .name = "bandwidth", .pair = true },
+	[BENCH_PUT] = { .name = "put", .pair = true, .one_sided = true },
+	[BENCH_GET] = { .name = "get", .pair = true, .one_sided = true },
+	[BENCH_PUT_BANDWIDTH] = { .name = "put_bandwidth", .pair = true, .one_sided = true },
+	[BENCH_PUT_SIGNAL] = { .name = "put_signal", .pair = true, .one_sided = true },
+	[BENCH_FETCH_ADD] = { .name = "fetch_add", .pair = true, .one_sided = true, .empty = true },
 	[BENCH_INIT] = { .name = "init", .start = true },
 };
 static_assert(sizeof(cases) / sizeof(cases[0]) == BENCH_KIND_COUNT, "every kind has a row");
@@ -70,7 +75,11 @@ double bench_least_factor(enum bench_kind kind, int ranks, bool inplace)
 		return 2 * (n - 1); /* the first rank gets nothing, the last one's input is not
 				     * needed */
 	case BENCH_LATENCY:
-	case BENCH_BANDWIDTH: return 2;
+	case BENCH_BANDWIDTH:
+	case BENCH_PUT:
+	case BENCH_GET:
+	case BENCH_PUT_BANDWIDTH:
+	case BENCH_PUT_SIGNAL: return 2;
 	default: return 0;
 	}
 }

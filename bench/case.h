@@ -28,19 +28,26 @@ enum bench_kind {
 	BENCH_BARRIER,
 	BENCH_LATENCY,	 /* rank 0 and 1: there and back */
 	BENCH_BANDWIDTH, /* rank 0 to 1: a window of sends, then one answer */
-	BENCH_INIT,	 /* the start of all ranks, see start.h */
+	/* one-sided, rank 0 at rank 1's memory */
+	BENCH_PUT,	     /* a put, and a flush */
+	BENCH_GET,	     /* a get */
+	BENCH_PUT_BANDWIDTH, /* a window of puts, then one flush */
+	BENCH_PUT_SIGNAL,    /* a put with a signal, there and back */
+	BENCH_FETCH_ADD,     /* of a word of 8 bytes */
+	BENCH_INIT,	     /* the start of all ranks, see start.h */
 	BENCH_KIND_COUNT
 };
 
 struct bench_case {
 	const char *name;
-	bool reduces; /* takes an operation */
-	bool prefix;  /* reduces the ranks before the caller: no average */
-	bool rooted;  /* takes a root */
-	bool blocks;  /* the larger buffer holds a block per rank */
-	bool empty;   /* moves no data */
-	bool pair;    /* point to point: in place has no meaning */
-	bool start;   /* no call at all: what comes before the first one, and that */
+	bool reduces;	/* takes an operation */
+	bool prefix;	/* reduces the ranks before the caller: no average */
+	bool rooted;	/* takes a root */
+	bool blocks;	/* the larger buffer holds a block per rank */
+	bool empty;	/* moves no data */
+	bool pair;	/* point to point: in place has no meaning */
+	bool one_sided; /* of memory that was exposed before */
+	bool start;	/* no call at all: what comes before the first one, and that */
 	/* busbw = algbw × (bus_a (n-1)) / n where bus_a is not 0, else algbw */
 	double bus_a;
 };

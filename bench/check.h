@@ -28,13 +28,15 @@ struct bench_format {
 };
 
 /* What was wrong with a result: how many elements, and the first of them (if `wrong` is 0: more
- * than any). */
+ * than any). Of elements that travelled narrow also the largest error, as share of the largest
+ * number that there may be. */
 struct bench_found {
 	unsigned long long wrong, first;
+	double error;
 };
 #define BENCH_NOTHING_FOUND                                                                        \
 	{                                                                                          \
-		0, UINT64_MAX                                                                      \
+		0, UINT64_MAX, 0                                                                   \
 	}
 
 /* Where in the sequence that element is which `rank` sends in repetition `shift`. */

@@ -47,7 +47,7 @@ int bench_device_copy_check(const struct bench_point *point, unsigned call, uint
 	    b->device->finish(b) < 0)
 		return -1;
 	seen.recv = point->buffers->host;
-	bench_call_check(&seen, &point->pattern, b->rank, b->size, shift, found);
+	bench_call_check(&seen, &point->pattern, b, shift, found);
 	return 0;
 }
 

@@ -93,6 +93,9 @@ static void print_table(const struct bench_cluster *cluster, const struct bench_
 
 	bench_remark("tutti %s %s, simulated: %s, %d ranks a host", tutti_version(),
 		     bench_case(rows->kind)->name, cluster->name, cluster->figures.ranks_per_host);
+	bench_remark(
+		"formulas: the messages, bytes and additions of each algorithm, priced by the cluster's");
+	bench_remark("figures. Nothing is counted or measured here, and setup is not included.");
 	bench_remark("times in microseconds; *: would be chosen, -: cannot do it with these ranks");
 	for (unsigned first = 0, last; first < algorithms; first = last) {
 		last = fitting(rows, count, first);

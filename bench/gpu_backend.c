@@ -13,6 +13,7 @@
 #include "gpu.h"
 #include "gpu_check.h"
 #include "lines.h"
+#include "nccl_calls.h"
 #include "timing.h"
 
 struct bench_gpu {
@@ -24,6 +25,7 @@ struct bench_gpu {
 	gpu_graph_t graph;	       /* of a point, with --graph */
 	const char *captured;	       /* the algorithm of its calls */
 	tutti_cuda_window_t window[2]; /* with --windows */
+	struct bench_nccl *nccl;       /* whose calls these are; NULL: tutti's */
 	struct bench_gpu_check check;
 	bool reaches;	   /* all ranks' GPUs reach each other, so nothing goes by the host … */
 	char carriers[32]; /* … or by these transports between all ranks */
@@ -116,11 +118,14 @@ static int find_shared(struct bench_backend *backend, struct bench_gpu *gpu)
 
 static int put_calls(struct bench_backend *backend, const struct bench_call *calls, unsigned count)
 {
-	tutti_result_t rc = TUTTI_OK;
+	const struct bench_gpu *gpu = gpu_of(backend);
+	int put = 0;
 
-	for (unsigned i = 0; i < count && !rc; i++)
-		rc = bench_call_on_stream(tutti_of(backend), &calls[i], gpu_of(backend)->stream);
-	return said(backend, rc);
+	for (unsigned i = 0; i < count && put == 0; i++)
+		put = gpu->nccl ? bench_nccl_put(gpu->nccl, &calls[i], gpu->stream)
+				: said(backend, bench_call_on_stream(tutti_of(backend), &calls[i],
+								     gpu->stream));
+	return put;
 }
 
 /* ---- the device's table */
@@ -190,6 +195,8 @@ static const char *algorithm_of_last(const struct bench_tutti *tutti)
 {
 	tutti_plan_info_t info = { .size = sizeof(info) };
 
+	if (tutti->gpu->nccl)
+		return NULL;
 	return tutti_comm_last_plan(tutti->comm, &info) == TUTTI_OK ? info.algorithm : NULL;
 }
 
@@ -221,10 +228,11 @@ static void end(struct bench_backend *backend)
 static int chain(struct bench_backend *backend, const struct bench_call *calls, unsigned count,
 		 struct bench_chain *took)
 {
+	const struct bench_call barrier = { .kind = BENCH_BARRIER, .op = BENCH_NO_OP };
 	const tutti_comm_t comm = tutti_of(backend)->comm;
 	struct bench_gpu *gpu = gpu_of(backend);
 
-	if (said(backend, tutti_cuda_barrier(comm, gpu->stream)) < 0 ||
+	if (put_calls(backend, &barrier, 1) < 0 ||
 	    went(backend, gpu_record(gpu->from, gpu->stream)) < 0)
 		return -1;
 	const double start = bench_now();
@@ -286,6 +294,10 @@ static void describe(struct bench_backend *backend, const struct bench_call *cal
 	const char *found =
 		gpu->device.graph ? gpu->captured : algorithm_of_last(tutti_of(backend));
 
+	if (gpu->nccl) {
+		*transport = *algorithm = "unknown";
+		return;
+	}
 	bench_tutti_describe_pair(backend, transport, algorithm);
 	if (!bench_case(call->kind)->pair) {
 		*transport = gpu->carriers;
@@ -346,6 +358,25 @@ static int learn_carriers(struct bench_tutti *tutti)
 	return 0;
 }
 
+/* The ranks' GPUs are tutti's from here on, or NCCL's. */
+static int bind(struct bench_tutti *tutti, const struct bench_options *options)
+{
+	struct bench_backend *backend = &tutti->backend;
+	struct bench_gpu *gpu = tutti->gpu;
+
+	if (!options->nccl)
+		return said(backend, tutti_cuda_bind(tutti->comm, gpu->number)) < 0
+			       ? -1
+			       : learn_carriers(tutti);
+	gpu->nccl = bench_nccl_begin(tutti->comm);
+	if (!gpu->nccl)
+		return -1;
+	backend->library = "nccl";
+	backend->version = bench_nccl_version(gpu->nccl);
+	backend->supports = bench_nccl_supports;
+	return 0;
+}
+
 int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *options)
 {
 	struct bench_backend *backend = &tutti->backend;
@@ -363,10 +394,8 @@ int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *option
 	gpu->device.calls = options->chain;
 	gpu->number =
 		options->gpu >= 0 ? options->gpu : tutti_comm_local_rank(tutti->comm) % gpu_count();
-	if (take_gpu(backend, gpu) < 0 ||
-	    said(backend, tutti_cuda_bind(tutti->comm, gpu->number)) < 0 ||
-	    find_shared(backend, gpu) < 0 || learn_carriers(tutti) < 0 ||
-	    !bench_gpu_check_init(&gpu->check))
+	if (take_gpu(backend, gpu) < 0 || bind(tutti, options) < 0 ||
+	    find_shared(backend, gpu) < 0 || !bench_gpu_check_init(&gpu->check))
 		return -1;
 	gpu->device.without = gpu->check.module ? NULL : gpu->check.without;
 	backend->run = run;
@@ -383,6 +412,7 @@ void bench_gpu_fini(struct bench_tutti *tutti)
 
 	if (!gpu)
 		return;
+	bench_nccl_end(gpu->nccl);
 	bench_gpu_check_fini(&gpu->check);
 	if (gpu->to)
 		gpu_event_free(gpu->to);

@@ -120,6 +120,7 @@ bool bench_gpu_check_begin(const struct bench_gpu_check *check, gpu_stream_t str
 	struct bench_found *const found = &check->tables->found;
 
 	return gpu_fill(&found->wrong, 0, sizeof(found->wrong), stream) &&
+	       gpu_fill(&found->error, 0, sizeof(found->error), stream) &&
 	       gpu_fill(&found->first, 0xff, sizeof(found->first), stream);
 }
 

@@ -14,16 +14,19 @@
 #include "options.h"
 #include "pattern.h"
 #include "picture.h"
+#include "wire.h"
 
 enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024, MOST_CALLS = 65536, LIST = 256 };
 
 static const char help[] =
-	"Usage: %s COLLECTIVE|all|latency|bandwidth|init [OPTION]...\n"
-	"Measure collectives, messages and the start of a job.\n"
+	"Usage: %s COLLECTIVE|ONE-SIDED|all|latency|bandwidth|init [OPTION]...\n"
+	"Measure collectives, messages, one-sided calls and the start of a job.\n"
 	"\n"
 	"  COLLECTIVE           all_reduce broadcast reduce reduce_scatter all_gather gather\n"
 	"                       scatter all_to_all scan exscan barrier\n"
-	"  all                  each of them, one after another\n"
+	"  ONE-SIDED            put get put_bandwidth put_signal fetch_add: of rank 0 at rank 1's\n"
+	"                       memory\n"
+	"  all                  each collective, one after another\n"
 	"  latency, bandwidth   point to point between ranks 0 and 1\n"
 	"  init                 from the initialisation to the end of the first all_reduce, with\n"
 	"                       new processes each time\n"
@@ -49,9 +52,12 @@ static const char help[] =
 	"                       as a graph\n"
 	"      --chain N        with -m cuda: calls of a sample, as far as memory allows (32)\n"
 	"      --threads        with -m cuda: ranks are threads of one process, not processes\n"
+	"      --library NAME   with -m cuda: whose calls, tutti or nccl (tutti)\n"
 	"  -p, --place WHICH    out, in or both: in which place results go (both)\n"
 	"      --transport T    only these, such as shm or tcp (those that fit)\n"
 	"      --algorithm A    this one, such as ring (chosen by cost)\n"
+	"      --wire FORMAT    what float32 travels as in all_reduce: bf16, fp16, fp8, int8; auto:\n"
+	"                       before it: where that is faster; none (what TUTTI_WIRE says)\n"
 	"      --tune           compare what is chosen with every algorithm forced (tutti only)\n"
 	"      --overlap        how much of a collective hides behind a computation (tutti only)\n"
 	"      --simulate FILE  run nothing: show what the costs of the algorithms say of the\n"
@@ -71,11 +77,13 @@ enum {
 	OPT_SECONDS = 256,
 	OPT_TRANSPORT,
 	OPT_ALGORITHM,
+	OPT_WIRE,
 	OPT_GPU,
 	OPT_WINDOWS,
 	OPT_GRAPH,
 	OPT_CHAIN,
 	OPT_THREADS,
+	OPT_LIBRARY,
 	OPT_TUNE,
 	OPT_OVERLAP,
 	OPT_SIMULATE,
@@ -102,9 +110,11 @@ static const struct option longs[] = {
 	{ "graph", no_argument, NULL, OPT_GRAPH },
 	{ "chain", required_argument, NULL, OPT_CHAIN },
 	{ "threads", no_argument, NULL, OPT_THREADS },
+	{ "library", required_argument, NULL, OPT_LIBRARY },
 	{ "place", required_argument, NULL, 'p' },
 	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
+	{ "wire", required_argument, NULL, OPT_WIRE },
 	{ "tune", no_argument, NULL, OPT_TUNE },
 	{ "overlap", no_argument, NULL, OPT_OVERLAP },
 	{ "simulate", required_argument, NULL, OPT_SIMULATE },
@@ -265,6 +275,17 @@ static bool parse_op(const char *text, int *op)
 		     list_names(TUTTI_OP_COUNT, bench_op_name, list));
 }
 
+static bool parse_wire(const char *text, tutti_wire_t *wire)
+{
+	static const char *const names[] = { "none", "bf16", "fp16", "fp8", "int8", NULL };
+	char hint[TT_NEAREST_HINT];
+
+	return bench_wire_find(text, wire) ||
+	       wrong("--wire \"%s\" is none of none, bf16, fp16, fp8 and int8, nor auto: and one of "
+		     "the last four%s",
+		     text, tt_did_you_mean(text, names, hint));
+}
+
 static bool parse_plot(const char *text, const char **path)
 {
 	*path = text;
@@ -275,6 +296,7 @@ static bool parse_words(int option, const char *text, struct bench_options *o)
 {
 	static const char *const memories[] = { "malloc", "host", "tutti", "cuda", NULL };
 	static const char *const places[] = { "out", "in", "both", NULL };
+	static const char *const libraries[] = { "tutti", "nccl", NULL };
 	char hint[TT_NEAREST_HINT];
 
 	switch (option) {
@@ -288,6 +310,11 @@ static bool parse_words(int option, const char *text, struct bench_options *o)
 			return wrong("-m \"%s\" is none of malloc, host, tutti and cuda%s", text,
 				     tt_did_you_mean(text, memories, hint));
 		return true;
+	case OPT_LIBRARY:
+		o->nccl = strcmp(text, "nccl") == 0;
+		return o->nccl || strcmp(text, "tutti") == 0 ||
+		       wrong("--library \"%s\" is neither tutti nor nccl%s", text,
+			     tt_did_you_mean(text, libraries, hint));
 	default: /* 'p' */
 		o->inplace = strcmp(text, "out") != 0;
 		o->outplace = strcmp(text, "in") != 0;
@@ -347,10 +374,12 @@ static bool parse_option(int option, const char *text, struct bench_options *o)
 	case 'd':
 	case 'o':
 	case 'm':
-	case 'p': return parse_words(option, text, o);
+	case 'p':
+	case OPT_LIBRARY: return parse_words(option, text, o);
 	case OPT_SECONDS: return parse_seconds(text, &o->seconds);
 	case OPT_TRANSPORT: o->transport = text; return true;
 	case OPT_ALGORITHM: o->algorithm = text; return true;
+	case OPT_WIRE: return parse_wire(text, &o->wire);
 	case OPT_WINDOWS: o->windows = true; return true;
 	case OPT_GRAPH: o->graph = true; return true;
 	case OPT_THREADS: o->threads = true; return true;
@@ -407,6 +436,7 @@ static bool cuda_agrees(const struct bench_options *o)
 			     : o->graph	  ? "--graph"
 			     : o->threads ? "--threads"
 			     : o->chain	  ? "--chain"
+			     : o->nccl	  ? "--library nccl"
 					  : NULL;
 
 	if (!o->cuda)
@@ -417,6 +447,9 @@ static bool cuda_agrees(const struct bench_options *o)
 			o->tune	     ? "--tune"
 			: o->overlap ? "--overlap"
 				     : "--simulate");
+	if (o->nccl && o->windows)
+		return wrong(
+			"--windows was found beside --library nccl, but registers buffers with tutti; leave it out");
 	if (o->kind == BENCH_INIT)
 		return wrong(
 			"-m cuda was found with init, whose one call is on memory of the host; leave it out");
@@ -440,6 +473,35 @@ static bool simulate_agrees(const struct bench_options *o)
 	return true;
 }
 
+/* --wire is of one call. */
+static bool wire_agrees(const struct bench_options *o)
+{
+	const char *beside = o->cuda	   ? "-m cuda"
+			     : o->tune	   ? "--tune"
+			     : o->overlap  ? "--overlap"
+			     : o->simulate ? "--simulate"
+					   : NULL;
+
+	if (o->wire == TUTTI_WIRE_DEFAULT)
+		return true;
+	if (beside)
+		return wrong("--wire was found beside %s; expected one of the two", beside);
+	return (o->kind == BENCH_ALL_REDUCE && o->dtype == TUTTI_FLOAT32 &&
+		(o->op == TUTTI_SUM || o->op == TUTTI_AVG)) ||
+	       wrong("--wire was found with %s of %s, %s; expected all_reduce of float32, by sum or avg",
+		     o->kind == BENCH_KIND_COUNT ? "all" : bench_case(o->kind)->name,
+		     bench_type_name(o->dtype), bench_op_name(o->op));
+}
+
+/* What the library takes where there is no option. What is no format, it will complain of. */
+static void take_environment(struct bench_options *o)
+{
+	const char *const said = getenv("TUTTI_WIRE");
+
+	if (o->wire == TUTTI_WIRE_DEFAULT && said && *said)
+		bench_wire_find(said, &o->wire);
+}
+
 /* Words that are right one by one, but not together. */
 static bool options_agree(const struct bench_options *o)
 {
@@ -460,7 +522,7 @@ static bool options_agree(const struct bench_options *o)
 			"--plot was found with %s, which has no sizes to draw over; leave it out",
 			bench_case(o->kind)->name);
 	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) &&
-	       cuda_agrees(o) && simulate_agrees(o);
+	       cuda_agrees(o) && simulate_agrees(o) && wire_agrees(o);
 }
 
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options)
@@ -505,6 +567,7 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 	}
 	if (!parse_kind(argv[optind], &o.kind) || !options_agree(&o))
 		return BENCH_PARSED_WRONG;
+	take_environment(&o);
 	if (o.simulate && o.most_ranks == 0)
 		o.most_ranks = MOST_SIMULATED_RANKS;
 	*options = o;

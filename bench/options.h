@@ -30,10 +30,12 @@ struct bench_options {
 	tutti_dtype_t dtype;
 	int op;
 	int root;
+	tutti_wire_t wire; /* of all_reduce; the default where nothing is said */
 	bool check;
 	bool mappable;		/* -m tutti */
 	bool cuda;		/* -m cuda */
 	bool windows, graph;	/* with it */
+	bool nccl;		/* with it: NCCL's calls, not tutti's */
 	bool threads;		/* with it: ranks are threads of one process */
 	unsigned chain;		/* with it: calls of a sample; 0: the usual number */
 	int gpu;		/* with it; -1: each rank by its number on the host */

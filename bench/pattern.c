@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the sequence that ranks send and the reductions of it. Rank r sends, in repetition s,
  * element i = sequence[bench_place(i, r, s)]. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "types.h"
+#include "wire.h"
 
 /* A product is 2 to the sum of exponents; 2^6 is exact in every type. */
 #define PROD_EXPONENTS 6
@@ -88,8 +90,16 @@ static void encode_reduced(struct bench_pattern *p, const uint64_t *sums)
 	}
 }
 
+/* The largest sum. float16 overflows above twice that. */
+static uint64_t limit_of(tutti_dtype_t dtype, int op, tutti_wire_t wire)
+{
+	if (op == TUTTI_PROD)
+		return PROD_EXPONENTS;
+	return wire == TUTTI_WIRE_FLOAT16 ? 1 << 15 : bench_type_exact(dtype);
+}
+
 bool bench_pattern_init(struct bench_pattern *pattern, tutti_dtype_t dtype, int op, int ranks,
-			int reduced_ranks)
+			int reduced_ranks, tutti_wire_t wire)
 {
 	const size_t bytes = BENCH_PERIOD * bench_type_size(dtype);
 	const bool adds = op == TUTTI_SUM || op == TUTTI_AVG || op == TUTTI_PROD;
@@ -105,8 +115,8 @@ bool bench_pattern_init(struct bench_pattern *pattern, tutti_dtype_t dtype, int 
 		bench_pattern_fini(&made);
 		goto free_values;
 	}
-	draw(values, sums, adds, ranks,
-	     op == TUTTI_PROD ? PROD_EXPONENTS : bench_type_exact(dtype));
+	draw(values, sums, adds, ranks, limit_of(dtype, op, wire & ~TUTTI_WIRE_IF_FASTER));
+	made.most = largest(values);
 	encode_sent(&made, values);
 	if (op != BENCH_NO_OP && reduced_ranks > 0) {
 		reduce(values, op, reduced_ranks, sums);
@@ -181,14 +191,31 @@ static void compare(const struct bench_pattern *p, bool reduced, size_t at,
 	}
 }
 
+static void compare_narrow(const struct bench_pattern *p, tutti_wire_t wire, size_t at,
+			   const float *got, size_t n, size_t base, struct bench_found *found)
+{
+	const double ranks = p->op == TUTTI_AVG ? 1 : p->ranks, most = ranks * (double)p->most;
+
+	for (size_t i = 0; i < n; i++) {
+		const double exact = p->exact[at + i], error = fabs((double)got[i] - exact);
+
+		found->error = fmax(found->error, error / most);
+		if (error <= bench_wire_bound(wire, exact, most)) /* not so for a NaN */
+			continue;
+		found->first = found->first < base + i ? found->first : base + i;
+		found->wrong++;
+	}
+}
+
 uint64_t bench_part_place(const struct bench_part *part, uint64_t shift)
 {
 	return bench_place(part->first, part->reduced ? 0 : part->rank, shift);
 }
 
 void bench_pattern_check(const struct bench_pattern *pattern, const struct bench_part *part,
-			 uint64_t shift, struct bench_found *found)
+			 uint64_t shift, tutti_wire_t wire, struct bench_found *found)
 {
+	const bool narrow = part->reduced && bench_wire_narrows(wire);
 	const size_t size = bench_type_size(pattern->dtype);
 	size_t at = (size_t)bench_part_place(part, shift), done = 0;
 
@@ -196,8 +223,13 @@ void bench_pattern_check(const struct bench_pattern *pattern, const struct bench
 		const size_t left = part->count - done,
 			     n = left < BENCH_PERIOD - at ? left : BENCH_PERIOD - at;
 
-		compare(pattern, part->reduced, at, (const unsigned char *)part->got + done * size,
-			n, part->base + done, found);
+		if (narrow)
+			compare_narrow(pattern, wire, at, (const float *)part->got + done, n,
+				       part->base + done, found);
+		else
+			compare(pattern, part->reduced, at,
+				(const unsigned char *)part->got + done * size, n,
+				part->base + done, found);
 		done += n;
 		at = 0;
 	}

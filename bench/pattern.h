@@ -35,16 +35,17 @@ struct bench_pattern {
 	tutti_dtype_t dtype;
 	int op;
 	int ranks;
+	uint64_t most; /* no number that is sent is larger */
 	/* [BENCH_PERIOD] encoded: what is sent, and the reduction of the first `reduced_ranks` */
 	unsigned char *sent, *reduced;
 	/* [BENCH_PERIOD] the same reduction as numbers, for averages of floats */
 	double *exact;
 };
 
-/* `reduced_ranks`: how many ranks, from 0 on, contribute to a reduction (0: none is verified).
- * False: memory could not be had. */
+/* Of elements that may travel as `wire`. `reduced_ranks`: how many ranks, from 0
+ * on, contribute to a reduction (0: none is verified). False: memory could not be had. */
 bool bench_pattern_init(struct bench_pattern *pattern, tutti_dtype_t dtype, int op, int ranks,
-			int reduced_ranks);
+			int reduced_ranks, tutti_wire_t wire);
 void bench_pattern_fini(struct bench_pattern *pattern); /* zeroed is fine */
 
 /* Write elements `first` … first+count-1 of what `rank` sends in repetition `shift`. */
@@ -69,9 +70,9 @@ struct bench_format bench_pattern_format(const struct bench_pattern *pattern);
 /* The numbers that the elements must nearly be; NULL: they must be bit by bit what the pattern
  * has. */
 const double *bench_pattern_exact(const struct bench_pattern *pattern, bool reduced);
-/* Add to `found` what is wrong there. */
+/* Add to `found` what is wrong there, where a reduction's elements travelled as `wire`. */
 void bench_pattern_check(const struct bench_pattern *pattern, const struct bench_part *part,
-			 uint64_t shift, struct bench_found *found);
+			 uint64_t shift, tutti_wire_t wire, struct bench_found *found);
 
 #ifdef __cplusplus
 }

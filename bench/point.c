@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what the measurement of one point consists of. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,7 +28,7 @@ static unsigned chain(const struct bench_device *device, size_t bytes)
 
 unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind kind, size_t bytes)
 {
-	if (kind == BENCH_BANDWIDTH) {
+	if (kind == BENCH_BANDWIDTH || kind == BENCH_PUT_BANDWIDTH) {
 		const size_t fit = WINDOW_BYTES / bytes;
 
 		return fit >= WINDOW ? WINDOW : fit > 2 ? (unsigned)fit : 2;
@@ -123,8 +124,7 @@ static int check_call(const struct bench_point *point, unsigned call, struct ben
 	*found = (struct bench_found)BENCH_NOTHING_FOUND;
 	if (b->device)
 		return bench_device_copy_check(point, call, shift_of(point, call), found);
-	bench_call_check(&point->calls[call], &point->pattern, b->rank, b->size,
-			 shift_of(point, call), found);
+	bench_call_check(&point->calls[call], &point->pattern, b, shift_of(point, call), found);
 	return 0;
 }
 
@@ -147,14 +147,17 @@ static int verify(struct bench_point *point, double *wrong)
 	struct bench_backend *b = point->backend;
 	struct bench_found found;
 
-	*wrong = 0;
+	*wrong = point->error = 0;
 	for (unsigned i = 0; i < point->batch; i++) {
 		if (check_call(point, i, &found) < 0)
 			return -1;
 		if (found.wrong > 0 && *wrong == 0)
 			say_wrong(point, i, &found);
 		*wrong += (double)found.wrong;
+		point->error = fmax(point->error, found.error);
 	}
+	if (b->combine(b, &point->error, 1, BENCH_MAX) < 0)
+		return -1;
 	return b->combine(b, wrong, 1, BENCH_SUM);
 }
 
@@ -192,7 +195,7 @@ bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 				       .buffers = buffers,
 				       .batch = bench_point_batch(b, call->kind, bytes) };
 	if (!bench_pattern_init(&point->pattern, options->dtype, call->op, b->size,
-				bench_contributors(call->kind, b->rank, b->size))) {
+				bench_contributors(call->kind, b->rank, b->size), options->wire)) {
 		fprintf(stderr, "rank %d: no memory for a pattern\n", b->rank);
 		return false;
 	}
@@ -224,7 +227,8 @@ static struct bench_stats stats_of(const struct bench_point *point, struct bench
 	struct bench_stats stats = bench_summarise(samples->seconds, samples->count);
 
 	stats.iters *= (long)point->batch;
-	if (point->calls[0].kind == BENCH_LATENCY) { /* one way of the two that a call takes */
+	if (point->calls[0].kind == BENCH_LATENCY || point->calls[0].kind == BENCH_PUT_SIGNAL) {
+		/* one way of the two that a call takes */
 		stats.min /= 2;
 		stats.median /= 2;
 		stats.p99 /= 2;
@@ -275,6 +279,8 @@ static void fill_result(const struct bench_point *point, struct bench_samples *s
 	r->op = call->op;
 	r->root = call->root;
 	r->inplace = call->inplace;
+	r->wire = b->wire;
+	r->error = point->error;
 	r->algbw = (double)point->bytes / (r->stats.median * 1e3);
 	r->busbw = r->algbw * bench_bus_factor(call->kind, b->size);
 	r->device = b->device;

@@ -26,6 +26,7 @@ struct bench_point {
 	uint64_t first;	 /* sample of the present visit */
 	uint64_t sample; /* the last that was prepared */
 	const char *transport, *algorithm; /* that the present visit used */
+	double error;			   /* of what travelled narrow in it, on any rank */
 	struct bench_call *calls;	   /* `batch` of them */
 	/* where memory is that of a device */
 	const struct bench_buffers *buffers;

@@ -11,6 +11,7 @@
 #include "picture.h"
 #include "plot.h"
 #include "report.h"
+#include "wire.h"
 
 struct bench_report {
 	const struct bench_options *options;
@@ -77,13 +78,22 @@ static void write_verified(const struct bench_report *report, char *out, size_t 
 		snprintf(out, size, "results verified on the host: %s", device->without);
 }
 
+/* Does the table tell what travels? */
+static bool has_wire(const struct bench_report *report, enum bench_kind kind)
+{
+	const struct bench_options *o = report->options;
+
+	return kind == BENCH_ALL_REDUCE && o->dtype == TUTTI_FLOAT32 &&
+	       (o->op == TUTTI_SUM || o->op == TUTTI_AVG) && bench_wire_narrows(o->wire);
+}
+
 /* Does the table tell places apart? */
 static bool has_places(enum bench_kind kind)
 {
 	return !bench_case(kind)->empty && !bench_case(kind)->pair;
 }
 
-static void print_heading(enum bench_kind kind, bool device)
+static void print_heading(enum bench_kind kind, bool device, bool narrow)
 {
 	const bool empty = bench_case(kind)->empty;
 
@@ -95,6 +105,8 @@ static void print_heading(enum bench_kind kind, bool device)
 		printf(" %8s", "min");
 	if (!empty)
 		printf(" %7s %7s %5s", "algbw", "busbw", "wrong");
+	if (narrow)
+		printf(" %10s %8s", "wire (B)", "error");
 	if (device && !empty)
 		printf(" %7s", "of_copy");
 	if (device)
@@ -104,7 +116,9 @@ static void print_heading(enum bench_kind kind, bool device)
 
 void bench_report_title(struct bench_report *report, enum bench_kind kind)
 {
-	char call[96], memory[256], verified[1024];
+	const tutti_wire_t wire = report->options->wire;
+	const bool narrow = has_wire(report, kind);
+	char call[96], memory[256], verified[1024], as[32] = "";
 
 	if (!report->outputs.table)
 		return;
@@ -115,11 +129,14 @@ void bench_report_title(struct bench_report *report, enum bench_kind kind)
 		bench_remark("%s %s, %d ranks", report->library, call, report->ranks);
 		bench_remark("times in µs per call");
 	} else {
-		bench_remark("%s %s, %d ranks, memory %s, %s", report->library, call, report->ranks,
-			     memory, verified);
+		if (narrow)
+			snprintf(as, sizeof(as), " as %s%s", bench_wire_name(wire),
+				 wire & TUTTI_WIRE_IF_FASTER ? " where that is faster" : "");
+		bench_remark("%s %s%s, %d ranks, memory %s, %s", report->library, call, as,
+			     report->ranks, memory, verified);
 		bench_remark("times in µs per call, bandwidths in 10^9 bytes/s");
 	}
-	print_heading(kind, report->device);
+	print_heading(kind, report->device, narrow);
 }
 
 /* What only calls with data have. */
@@ -132,7 +149,17 @@ static void print_bandwidths(const struct bench_result *r)
 		bench_figure(7, 3, r->of_copy > 0 ? r->of_copy : -1);
 }
 
-static void print_result(const struct bench_result *r)
+/* What the vector has as it travels, and the error that this costs. */
+static void print_narrow(const struct bench_result *r)
+{
+	printf(" %10zu", bench_wire_bytes(r->wire, r->count));
+	if (r->wrong < 0)
+		printf(" %8s", "-");
+	else
+		printf(" %8.1e", r->error);
+}
+
+static void print_result(const struct bench_result *r, bool narrow)
 {
 	const bool empty = bench_case(r->kind)->empty;
 
@@ -148,6 +175,8 @@ static void print_result(const struct bench_result *r)
 		bench_figure(8, 2, r->stats.min);
 	if (!empty)
 		print_bandwidths(r);
+	if (narrow)
+		print_narrow(r);
 	if (r->device)
 		bench_figure(8, 2, r->enqueue);
 	if (bench_case(r->kind)->pair)
@@ -172,6 +201,12 @@ static json_t *device_json(const struct bench_result *r)
 			 r->enqueue, "copy_gbs", real_or_null(r->copy), "least_bytes",
 			 r->least > 0 ? json_integer((json_int_t)r->least) : json_null(), "of_copy",
 			 real_or_null(r->of_copy));
+}
+
+static json_t *wire_json(const struct bench_result *r)
+{
+	return json_pack("{ss sI sf}", "format", bench_wire_name(r->wire), "bytes",
+			 (json_int_t)bench_wire_bytes(r->wire, r->count), "error", r->error);
 }
 
 json_t *bench_json_origin(json_t *object, const char *version)
@@ -202,6 +237,11 @@ json_t *bench_result_json(const struct bench_result *r)
 		r->stats.median, "p99", r->stats.p99, "mean", r->stats.mean, "algbw_gbs", r->algbw,
 		"busbw_gbs", r->busbw, "wrong", wrong);
 
+	if (object && bench_wire_narrows(r->wire) &&
+	    json_object_set_new(object, "wire", wire_json(r)) < 0) {
+		json_decref(object);
+		return NULL;
+	}
 	if (object && r->device && json_object_set_new(object, "cuda", device_json(r)) < 0) {
 		json_decref(object);
 		return NULL;
@@ -232,7 +272,7 @@ int bench_report_row(struct bench_report *report, const struct bench_result row[
 		if (!row[i].done)
 			continue;
 		if (report->outputs.table)
-			print_result(&row[i]);
+			print_result(&row[i], has_wire(report, row[i].kind));
 		if (bench_outputs_json(&report->outputs, bench_result_json(&row[i])) < 0)
 			return -1;
 		if (report->options->plot && keep(report, &row[i]) < 0)

@@ -23,6 +23,8 @@ struct bench_result {
 	struct bench_stats stats;
 	double algbw, busbw; /* 10^9 bytes per second */
 	double wrong;	     /* elements on all ranks; negative: not verified */
+	tutti_wire_t wire;   /* what float32 travelled as in an all-reduce … */
+	double error;	     /* … narrow: see struct bench_found; the largest on all ranks */
 	/* where memory is that of a device; else NULL and 0 */
 	const struct bench_device *device;
 	unsigned batch; /* calls of a sample */

@@ -32,10 +32,11 @@ static int begin(struct bench_run *run, enum bench_kind kind)
 {
 	if (run->report)
 		bench_report_title(run->report, kind);
+	run->measured = false;
 	return 0;
 }
 
-/* Out of place, then in place. Nothing is shown of what the library cannot do. */
+/* Out of place, then in place, as far as the library can do it. */
 static int measure_size(struct bench_run *run, enum bench_kind kind, size_t bytes)
 {
 	struct bench_result row[2] = { 0 };
@@ -44,6 +45,7 @@ static int measure_size(struct bench_run *run, enum bench_kind kind, size_t byte
 	for (int i = 0; i < 2; i++) {
 		if (!bench_point_call(run->backend, run->options, kind, bytes, i == 1, &call))
 			continue;
+		run->measured = true;
 		if (measure(run, &call, bytes, &row[i]) < 0)
 			return -1;
 	}
@@ -54,6 +56,9 @@ static int measure_size(struct bench_run *run, enum bench_kind kind, size_t byte
 
 static void end(struct bench_run *run, enum bench_kind kind)
 {
+	if (run->report && !run->measured)
+		bench_complain("%s has no %s with these options: nothing was measured",
+			       run->backend->library, bench_case(kind)->name);
 }
 
 /* ---- any run */
@@ -144,6 +149,11 @@ static int measure_all(const struct bench_steps *steps, struct bench_run *run)
 	return 0;
 }
 
+static bool one_sided(const struct bench_options *o)
+{
+	return o->kind != BENCH_KIND_COUNT && bench_case(o->kind)->one_sided;
+}
+
 static int prepare_buffers(struct bench_run *run)
 {
 	struct bench_backend *b = run->backend;
@@ -155,6 +165,8 @@ static int prepare_buffers(struct bench_run *run)
 		ready = bench_buffers_init_tape(&run->buffers, b, call);
 	if (anyone(b, !ready) != 0)
 		return -1;
+	if (one_sided(run->options))
+		return b->expose(b, run->buffers.in, run->buffers.out, bytes);
 	return b->device ? b->device->enter(b, run->buffers.in, run->buffers.out, bytes) : 0;
 }
 
@@ -163,7 +175,11 @@ static int leave_buffers(struct bench_run *run, int rc)
 {
 	const struct bench_device *device = run->backend->device;
 
-	return rc < 0 || !device ? rc : device->leave(run->backend);
+	if (rc < 0)
+		return rc;
+	if (one_sided(run->options))
+		return run->backend->conceal(run->backend);
+	return device ? device->leave(run->backend) : rc;
 }
 
 int bench_sweep_by(const struct bench_steps *steps, void *context, struct bench_backend *backend,
@@ -204,6 +220,11 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 	if (options->cuda && !backend->device) {
 		bench_complain("-m cuda is for tutti, this program measures %s; use tutti-bench",
 			       backend->library);
+		return -1;
+	}
+	if (one_sided(options) && !backend->expose) {
+		bench_complain("%s is for tutti and MPI, this program measures %s",
+			       bench_case(options->kind)->name, backend->library);
 		return -1;
 	}
 	if (options->kind == BENCH_INIT) {

@@ -17,7 +17,8 @@ struct bench_run {
 	const struct bench_options *options;
 	struct bench_report *report; /* rank 0 only */
 	struct bench_buffers buffers;
-	double wrong; /* elements, of the whole run */
+	double wrong;  /* elements, of the whole run */
+	bool measured; /* something of the collective that it is at */
 	void *context;
 };
 

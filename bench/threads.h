@@ -9,7 +9,8 @@
 typedef int bench_rank_fn(const struct bench_options *options);
 
 /* Run `body` in `ranks` threads, each with options whose `place` is its own, in the store at the
- * address `store`. Returns when all have ended: 0, or the first status of one that failed. */
+ * address `store`. Returns when all have ended: 0, or the first status of one that failed. Where others
+ * have not ended two seconds after that, it says so and ends the process. */
 int bench_run_threads(int ranks, bench_rank_fn *body, const struct bench_options *options,
 		      const char *store);
 

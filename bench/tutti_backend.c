@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "lines.h"
+#include "pattern.h"
 #include "tutti_backend.h"
 
 static struct bench_tutti *tutti_of(struct bench_backend *backend)
@@ -51,13 +52,112 @@ static tutti_result_t run_window(struct bench_backend *b, const struct bench_cal
 	return tutti_send(t->comm, &answer, 1, TUTTI_UINT8, 0, NULL);
 }
 
+/* ---- one-sided calls */
+
+static int expose(struct bench_backend *backend, void *in, void *out, size_t bytes)
+{
+	struct bench_tutti *t = tutti_of(backend);
+	tutti_result_t rc = tutti_window_create(t->comm, in, bytes, 0, &t->exposed.in);
+
+	if (!rc)
+		rc = tutti_window_create(t->comm, out, bytes, 1, &t->exposed.out);
+	t->exposed.in_at = in;
+	t->exposed.out_at = out;
+	return said(backend, t->comm, rc);
+}
+
+static int conceal(struct bench_backend *backend)
+{
+	struct bench_tutti *t = tutti_of(backend);
+	tutti_result_t rc = tutti_window_destroy(t->exposed.in);
+
+	if (!rc)
+		rc = tutti_window_destroy(t->exposed.out);
+	return said(backend, t->comm, rc);
+}
+
+/* Buffers lie alike on both ranks. */
+static size_t put_at(const struct bench_tutti *t, const struct bench_call *c)
+{
+	return (size_t)((unsigned char *)c->recv - t->exposed.out_at);
+}
+
+/* The last one of a window waits for all of them. */
+static tutti_result_t put_one_of_many(struct bench_tutti *t, const struct bench_call *c,
+				      size_t bytes)
+{
+	tutti_result_t rc =
+		tutti_put(t->exposed.out, c->send, bytes, 1, put_at(t, c), &t->window[c->index]);
+
+	if (rc || !c->last)
+		return rc;
+	rc = tutti_wait_all(t->window, c->index + 1);
+	return rc ? rc : tutti_flush(t->exposed.out, 1, NULL);
+}
+
+static tutti_result_t put_and_answer(struct bench_tutti *t, const struct bench_call *c,
+				     size_t bytes)
+{
+	const int rank = t->backend.rank, peer = 1 - rank;
+	tutti_result_t rc = TUTTI_OK;
+
+	t->exposed.signals++;
+	if (rank == 1)
+		rc = tutti_wait_signal(t->exposed.out, 0, t->exposed.signals, NULL, NULL);
+	if (!rc)
+		rc = tutti_put_signal(t->exposed.out, c->send, bytes, peer, put_at(t, c), 0, 1,
+				      NULL);
+	if (!rc && rank == 0)
+		rc = tutti_wait_signal(t->exposed.out, 0, t->exposed.signals, NULL, NULL);
+	return rc;
+}
+
+static tutti_result_t add_one(struct bench_tutti *t)
+{
+	uint64_t before;
+	const tutti_result_t rc = tutti_fetch_add(t->exposed.out, 1, 0, 1, &before, NULL);
+
+	if (!rc && before != t->exposed.sum)
+		return tutti_comm_abort(t->comm, "fetch_add found another sum than was there");
+	t->exposed.sum++;
+	return rc;
+}
+
+static tutti_result_t run_one_sided(struct bench_backend *b, const struct bench_call *c)
+{
+	struct bench_tutti *t = tutti_of(b);
+	const size_t bytes = c->count * bench_type_size(c->dtype);
+	tutti_result_t rc;
+
+	if (b->rank > 1 || (b->rank == 1 && c->kind != BENCH_PUT_SIGNAL))
+		return TUTTI_OK;
+	switch (c->kind) {
+	case BENCH_PUT:
+		rc = tutti_put(t->exposed.out, c->send, bytes, 1, put_at(t, c), NULL);
+		return rc ? rc : tutti_flush(t->exposed.out, 1, NULL);
+	case BENCH_GET:
+		return tutti_get(t->exposed.in, c->recv, bytes, 1,
+				 (size_t)((const unsigned char *)c->send - t->exposed.in_at), NULL);
+	case BENCH_PUT_BANDWIDTH: return put_one_of_many(t, c, bytes);
+	case BENCH_PUT_SIGNAL: return put_and_answer(t, c, bytes);
+	default: return add_one(t);
+	}
+}
+
+/* ---- the table */
+
 static int run(struct bench_backend *backend, const struct bench_call *call)
 {
 	const struct bench_tutti *tutti = tutti_of(backend);
+	tutti_result_t rc;
 
-	return said(backend, tutti->comm,
-		    call->kind == BENCH_BANDWIDTH ? run_window(backend, call)
-						  : bench_call_on_host(tutti, call, NULL));
+	if (bench_case(call->kind)->one_sided)
+		rc = run_one_sided(backend, call);
+	else if (call->kind == BENCH_BANDWIDTH)
+		rc = run_window(backend, call);
+	else
+		rc = bench_call_on_host(tutti, call, NULL);
+	return said(backend, tutti->comm, rc);
 }
 
 int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call,
@@ -126,10 +226,12 @@ static void describe(struct bench_backend *backend, const struct bench_call *cal
 		return;
 	}
 	*transport = *algorithm = "unknown";
+	backend->wire = TUTTI_WIRE_FLOAT32;
 	if (tutti_comm_last_plan(tutti_of(backend)->comm, &info) != TUTTI_OK)
 		return;
 	*transport = info.transports;
 	*algorithm = info.algorithm;
+	backend->wire = info.wire;
 }
 
 /* What the launcher said, or a rank among threads. */
@@ -155,6 +257,7 @@ static int join(struct bench_tutti *tutti, const struct bench_options *options,
 
 	config.transports = options->transport;
 	config.algorithm = algorithm;
+	config.wire = options->wire;
 	*tutti = (struct bench_tutti){ .backend = {
 					       .library = "tutti",
 					       .version = tutti_version(),
@@ -163,6 +266,8 @@ static int join(struct bench_tutti *tutti, const struct bench_options *options,
 					       .run = run,
 					       .barrier = barrier,
 					       .combine = combine,
+					       .expose = expose,
+					       .conceal = conceal,
 					       .alloc = allocate,
 					       .release = release,
 					       .describe = describe,

@@ -5,6 +5,7 @@
 
 #include "backend.h"
 #include "options.h"
+#include "tutti/window.h"
 
 struct bench_gpu;
 
@@ -15,6 +16,12 @@ struct bench_tutti {
 	tutti_comm_t meeting; /* of barriers and exchanges between measurements */
 	tutti_request_t window[BENCH_WINDOW];
 	struct bench_gpu *gpu; /* with -m cuda */
+	/* one-sided: the exposed memory, and how often rank 0 and 1 have signalled, and added */
+	struct {
+		tutti_window_t in, out;
+		unsigned char *in_at, *out_at;
+		uint64_t signals, sum;
+	} exposed;
 	struct bench_backend backend;
 };
 

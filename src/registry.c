@@ -33,6 +33,7 @@ const struct tt_algorithm *const tt_algorithms[] = {
 	&tt_algorithm_chain,
 	&tt_algorithm_hierarchical,
 	&tt_algorithm_hierarchical_split,
+	&tt_algorithm_hierarchical_shots,
 	NULL,
 };
 

@@ -16,7 +16,7 @@ struct slice slice_of(size_t total, int rank, int ranks)
 	return (struct slice){ r * each + (r < more ? r : more), each + (r < more) };
 }
 
-static void shuffle(uint32_t *rows, size_t count, uint64_t state)
+void shuffle(uint32_t *rows, size_t count, uint64_t state)
 {
 	for (size_t left = count; left > 1; left--) {
 		const uint32_t other = random_below(&state, (uint32_t)left), row = rows[other];
@@ -71,31 +71,62 @@ void split_finish(struct split *split)
 	*split = (struct split){ 0 };
 }
 
-/* Mean and the inverse of the standard deviation of each feature, 0 for a constant one. Two passes:
- * the textbook's one-pass formula loses all digits where the mean is large. */
-static void moments(const struct data *data, const struct split *split, double *mean,
-		    double *inverse)
+/* Knuth 1969, section 4.2.2, theorem B: what the rounded sum lacks is a number itself. */
+void exact_add(struct exact *sum, double x)
+{
+	const double rounded = sum->high + x, back = rounded - sum->high;
+
+	sum->low += (sum->high - (rounded - back)) + (x - back);
+	sum->high = rounded;
+}
+
+double exact_value(const struct exact *sum)
+{
+	return sum->high + sum->low;
+}
+
+void sum_features(const struct data *data, const uint32_t *rows, size_t count, const double *mean,
+		  struct exact *sums)
 {
 	const size_t n = data->features;
 
-	for (size_t i = 0; i < split->train_rows; i++)
-		for (size_t j = 0; j < n; j++)
-			mean[j] += data->x[split->train[i] * n + j];
-	for (size_t j = 0; j < n; j++)
-		mean[j] /= (double)split->train_rows;
-	for (size_t i = 0; i < split->train_rows; i++)
+	for (size_t i = 0; i < count; i++)
 		for (size_t j = 0; j < n; j++) {
-			const double off = data->x[split->train[i] * n + j] - mean[j];
+			const double x = data->x[rows[i] * n + j], off = mean ? x - mean[j] : 0;
 
-			inverse[j] += off * off;
+			exact_add(&sums[j], mean ? off * off : x);
 		}
-	for (size_t j = 0; j < n; j++) {
-		const double deviation = sqrt(inverse[j] / (double)split->train_rows);
+}
+
+void feature_means(const struct exact *sums, size_t features, size_t rows, double *mean)
+{
+	for (size_t j = 0; j < features; j++)
+		mean[j] = exact_value(&sums[j]) / (double)rows;
+}
+
+void feature_inverses(const struct exact *squares, const double *mean, size_t features, size_t rows,
+		      double *inverse)
+{
+	for (size_t j = 0; j < features; j++) {
+		const double deviation = sqrt(exact_value(&squares[j]) / (double)rows);
 
 		inverse[j] = deviation > 1e-6 * fabs(mean[j]) && deviation > 0 ? 1 / deviation : 0;
 	}
 }
 
+void standardise_by(struct data *data)
+{
+	const size_t n = data->features;
+
+	for (size_t i = 0; i < data->rows; i++)
+		for (size_t j = 0; j < n; j++) {
+			float *x = &data->x[i * n + j];
+
+			*x = (float)((*x - data->mean[j]) * data->inverse[j]);
+		}
+}
+
+/* Two passes: the textbook's one-pass formula loses all digits where the mean is large. */
 tutti_result_t standardise(struct data *data, const struct split *split, struct why *why)
 {
 	const size_t n = data->features;
@@ -105,15 +136,17 @@ tutti_result_t standardise(struct data *data, const struct split *split, struct 
 	assert(!data->mean && !data->inverse);
 	data->mean = calloc(n, sizeof(*data->mean));
 	data->inverse = calloc(n, sizeof(*data->inverse));
-	if (!data->mean || !data->inverse)
+	struct exact *sums = calloc(2 * n, sizeof(*sums));
+	if (!data->mean || !data->inverse || !sums) {
+		free(sums);
 		return why_no_memory(why, "the features' means");
-	moments(data, split, data->mean, data->inverse);
-	for (size_t i = 0; i < data->rows; i++)
-		for (size_t j = 0; j < n; j++) {
-			float *x = &data->x[i * n + j];
-
-			*x = (float)((*x - data->mean[j]) * data->inverse[j]);
-		}
+	}
+	sum_features(data, split->train, split->train_rows, NULL, sums);
+	feature_means(sums, n, split->train_rows, data->mean);
+	sum_features(data, split->train, split->train_rows, data->mean, sums + n);
+	feature_inverses(sums + n, data->mean, n, split->train_rows, data->inverse);
+	free(sums);
+	standardise_by(data);
 	return TUTTI_OK;
 }
 

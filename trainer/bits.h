@@ -8,7 +8,12 @@
 #include <string.h>
 
 /* Each use of the seed draws from a stream of its own, so that one does not shift another. */
-enum random_purpose { RANDOM_SPLIT = 1, RANDOM_WEIGHTS = 2, RANDOM_EPOCH = 3 /* + epoch */ };
+enum random_purpose {
+	RANDOM_SPLIT = 1,
+	RANDOM_WEIGHTS = 2,
+	RANDOM_EPOCH = 3,	  /* + epoch */
+	RANDOM_FACTORS = 1 << 20, /* + layer */
+};
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
 static inline uint64_t random_next(uint64_t *state)
@@ -18,6 +23,12 @@ static inline uint64_t random_next(uint64_t *state)
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
 	return z ^ (z >> 31);
+}
+
+/* As if so many numbers had been drawn. */
+static inline void random_skip(uint64_t *state, uint64_t count)
+{
+	*state += count * 0x9e3779b97f4a7c15u;
 }
 
 static inline uint64_t random_stream(uint64_t seed, uint64_t purpose)

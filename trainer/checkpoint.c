@@ -19,13 +19,14 @@
 
 #include "bits.h"
 #include "replace.h"
+#include "state.h"
 
 static const unsigned char magic[8] = { 0x89, 't', 'u', 't', 't', 'i', 'c', 'k' };
 
 enum {
 	WORD = 8, /* bytes of a width, a real, the checksum */
 	VERSION_END = sizeof(magic) + 4,
-	FIXED_END = VERSION_END + 4 * 4 + 4 * WORD,
+	FIXED_END = VERSION_END + 5 * 4 + 4 * WORD,
 	HEADER_MAX = FIXED_END + (MODEL_LAYERS_MAX + 1) * WORD,
 	EPOCH_BYTES = 4 + 6 * WORD,
 	SUMS_BYTES = SUMS_NUMBERS * WORD,
@@ -33,7 +34,7 @@ enum {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the state is written as it lies");
 static_assert(sizeof(double) == WORD && sizeof(struct sums) == SUMS_BYTES, "the file's reals");
-/* The largest model that the limits allow has less than 2^49 parameters, 2^53 bytes of state. */
+/* The largest model that the limits allow has less than 2^49 parameters, 2^54 bytes of state. */
 static_assert(sizeof(size_t) == 8, "no sum of sizes below overflows");
 
 static const char damaged[] = "the file is damaged; use another copy of it, or an older checkpoint";
@@ -107,7 +108,8 @@ static size_t header_bytes(const struct checkpoint *c)
 
 static size_t implied_state_bytes(const struct checkpoint *c)
 {
-	return 2 * model_parameter_count(c->width, c->layers) * c->numbers->size + SUMS_BYTES;
+	return state_bytes_of(c->numbers, (1 + (size_t)c->velocities) *
+						  model_parameter_count(c->width, c->layers));
 }
 
 size_t checkpoint_bytes(const struct checkpoint *c)
@@ -225,7 +227,8 @@ static tutti_result_t check_state(const char *path, const struct checkpoint *c, 
 	tutti_result_t result = check_numbers(path, c, "weight", 0, parameters, why);
 
 	if (result == TUTTI_OK)
-		result = check_numbers(path, c, "velocity", parameters, parameters, why);
+		result = check_numbers(path, c, "velocity", parameters, c->velocities * parameters,
+				       why);
 	memcpy(sums, (const char *)c->state + c->state_bytes - SUMS_BYTES, sizeof(sums));
 	return result == TUTTI_OK ? check_reals(path, "sum of the epoch", sums, SUMS_NUMBERS, why)
 				  : result;
@@ -277,7 +280,13 @@ static tutti_result_t check_kind(const char *path, const unsigned char *bytes, s
 			"%s: was written by a newer tutti-train (format %u), expected at most %d; "
 			"use that one",
 			path, version, CHECKPOINT_VERSION);
-	return check_range(path, "format", version, 1, CHECKPOINT_VERSION, why);
+	if (version < CHECKPOINT_VERSION)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: was written by an older tutti-train (format %u), expected format %d; "
+			"use that one, or begin anew",
+			path, version, CHECKPOINT_VERSION);
+	return TUTTI_OK;
 }
 
 /* NULL: there is no such type. */
@@ -292,12 +301,13 @@ static const struct numbers *type_of(uint64_t code)
 static tutti_result_t get_fixed(const char *path, const unsigned char *at, struct checkpoint *c,
 				struct why *why)
 {
-	const uint64_t type = get(&at, 4), layers = get(&at, 4), epochs = get(&at, 4),
-		       ranks = get(&at, 4);
+	const uint64_t type = get(&at, 4), layers = get(&at, 4), velocities = get(&at, 4),
+		       epochs = get(&at, 4), ranks = get(&at, 4);
 	tutti_result_t result;
 
 	c->numbers = type_of(type);
 	c->layers = (unsigned)layers;
+	c->velocities = (unsigned)velocities;
 	c->epoch_count = (unsigned)epochs;
 	c->options = get(&at, WORD);
 	c->data = get(&at, WORD);
@@ -309,6 +319,9 @@ static tutti_result_t get_fixed(const char *path, const unsigned char *at, struc
 			       ", expected 4 (f32), 8 (f64) or 2 (bf16); %s",
 			       path, type, damaged);
 	result = check_range(path, "layers", layers, 1, MODEL_LAYERS_MAX, why);
+	if (result == TUTTI_OK)
+		result = check_range(path, "numbers kept for each weight", velocities, 0,
+				     OPTIMIZER_VELOCITIES, why);
 	if (result == TUTTI_OK)
 		result = check_range(path, "ranks", ranks, 1, INT_MAX, why);
 	if (result == TUTTI_OK)
@@ -439,6 +452,7 @@ static void put_header(unsigned char **at, const struct checkpoint *c)
 	put(at, CHECKPOINT_VERSION, 4);
 	put(at, c->numbers->gradients->size, 4);
 	put(at, c->layers, 4);
+	put(at, c->velocities, 4);
 	put(at, c->epoch_count, 4);
 	put(at, (uint64_t)c->ranks, 4);
 	put(at, c->options, WORD);

@@ -5,10 +5,11 @@
  *
  *	bytes	what
  *	8	"\x89tuttick"
- *	4	version of the format: 1
+ *	4	version of the format: 2
  *	4	type of the training (--dtype): 4 (f32), 8 (f64), or 2 (bf16, whose weights and velocity
  *		are f32)
  *	4	layers
+ *	4	numbers that the optimiser keeps for each weight, 0 to 2
  *	4	epochs that are complete
  *	4	ranks that took part
  *	8	hash of the options that shape the curve
@@ -20,7 +21,7 @@
  *		accuracy of validation, rate, seconds (8 bytes each)
  *	8 each	mean of each feature
  *	8 each	what each feature is multiplied by, once the mean is subtracted
- *	...	the state (state.h) as it lies in memory: weights and velocity, as numbers of the model
+ *	...	the state (state.h) as it lies in memory: weights and velocities, as numbers of the model
  *		in the order of model.h, then the epoch's sums (24 bytes)
  *	8	hash_bytes(0, ...) of everything before
  *
@@ -31,7 +32,7 @@
 #include "model.h"
 #include "report.h"
 
-#define CHECKPOINT_VERSION	1
+#define CHECKPOINT_VERSION	2
 #define CHECKPOINT_FEATURES_MAX ((uint64_t)1 << 32)
 #define CHECKPOINT_HIDDEN_MAX	65536
 #define CHECKPOINT_CLASSES_MAX	(DATA_LABEL_MAX + 1)
@@ -40,6 +41,7 @@
 struct checkpoint {
 	const struct numbers *numbers;
 	unsigned layers;
+	unsigned velocities;		    /* of each weight */
 	size_t width[MODEL_LAYERS_MAX + 1]; /* features, hidden layers, classes */
 	uint64_t options;		    /* hash of the options that shape the curve */
 	uint64_t data;			    /* hash of the data */
@@ -48,7 +50,7 @@ struct checkpoint {
 	double seconds;			    /* of training so far */
 	int ranks;
 	struct epoch *epochs; /* [epoch_count] */
-	const void *state;    /* of all parameters: weights, velocity, the epoch's sums */
+	const void *state;    /* of all parameters: weights, velocities, the epoch's sums */
 	size_t state_bytes;   /* state_bytes() of a state that keeps all velocity */
 	/* [features], what standardise() has subtracted and multiplied by. To be written, both may
 	 * be NULL: nothing was, which is written as 0 and 1. */

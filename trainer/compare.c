@@ -74,7 +74,7 @@ static void name_all(struct comparison *c)
 {
 	for (int i = 0; i < c->count; i++)
 		snprintf(c->name[i], sizeof(c->name[i]), "%.*s: %.16s, %d rank%s",
-			 name_length(c->path[i], 40), file_name(c->path[i]), c->log[i].sync,
+			 name_length(c->path[i], 40), file_name(c->path[i]), c->log[i].way,
 			 c->log[i].ranks, c->log[i].ranks == 1 ? "" : "s");
 }
 
@@ -101,8 +101,8 @@ static void print_row(const struct comparison *c, int i)
 
 	if (log->ended && *log->algorithm)
 		snprintf(carried, sizeof(carried), "%.24s/%.16s", log->algorithm, log->transports);
-	printf("%-20.*s %5d %-9.9s %-20.20s", name_length(c->path[i], 20), file_name(c->path[i]),
-	       log->ranks, log->sync, carried);
+	printf("%-20.*s %5d %-10.10s %-20.20s", name_length(c->path[i], 20), file_name(c->path[i]),
+	       log->ranks, log->way, carried);
 	if (log->ended)
 		printf(" %10.0f", log->samples_per_s);
 	else
@@ -126,7 +126,7 @@ static void print_row(const struct comparison *c, int i)
 
 static void print_table(const struct comparison *c)
 {
-	printf("%-20s %5s %-9s %-20s %10s %10s %8s %9s %9s %8s %8s %4s\n", "log", "ranks", "way",
+	printf("%-20s %5s %-10s %-20s %10s %10s %8s %9s %9s %8s %8s %4s\n", "log", "ranks", "way",
 	       "carried by", "samples/s", "efficiency", "blocked", "MB/step", "loss", "accuracy",
 	       "seconds", "lost");
 	for (int i = 0; i < c->count; i++)

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,18 +88,30 @@ static struct cursor first_line(const struct input *input, bool *found)
 	struct cursor c = { .input = input, .next = input->bytes };
 
 	*found = next_line(&c);
-	if (*found && c.end > c.at && is_header(&c))
+	if (*found && c.end > c.at && input->begins == 0 && is_header(&c))
 		*found = next_line(&c);
 	return c;
+}
+
+/* "line 7", or of a part of a file " of those from byte 4096 on" behind it. */
+enum { PLACE = 96 };
+static const char *place(const struct cursor *c, size_t line, char text[PLACE])
+{
+	if (c->input->begins > 0)
+		snprintf(text, PLACE, "line %zu of those from byte %zu on", line, c->input->begins);
+	else
+		snprintf(text, PLACE, "line %zu", line);
+	return text;
 }
 
 static tutti_result_t bad_field(const struct cursor *c, size_t column, const char *field,
 				const char *end, const char *expected, struct why *why)
 {
 	const int shown = end - field > 40 ? 40 : (int)(end - field);
+	char text[PLACE];
 
-	return why_set(why, TUTTI_ERR_INVALID, "%s: line %zu, field %zu: found '%.*s', expected %s",
-		       c->input->path, c->line, column, shown, field, expected);
+	return why_set(why, TUTTI_ERR_INVALID, "%s: %s, field %zu: found '%.*s', expected %s",
+		       c->input->path, place(c, c->line, text), column, shown, field, expected);
 }
 
 static tutti_result_t parse_row(const struct cursor *c, size_t features, float *x, uint32_t *y,
@@ -132,6 +145,7 @@ static tutti_result_t parse_row(const struct cursor *c, size_t features, float *
 static tutti_result_t count_rows(struct cursor c, size_t fields, size_t *rows, struct why *why)
 {
 	const size_t first = c.line;
+	char text[PLACE];
 	size_t blank = 0;
 
 	*rows = 0;
@@ -144,14 +158,14 @@ static tutti_result_t count_rows(struct cursor c, size_t fields, size_t *rows, s
 		}
 		if (blank)
 			return why_set(why, TUTTI_ERR_INVALID,
-				       "%s: line %zu: found a blank line, expected %zu fields as "
+				       "%s: %s: found a blank line, expected %zu fields as "
 				       "in line %zu",
-				       c.input->path, blank, fields, first);
+				       c.input->path, place(&c, blank, text), fields, first);
 		if (found != fields)
-			return why_set(
-				why, TUTTI_ERR_INVALID,
-				"%s: line %zu: found %zu field%s, expected %zu as in line %zu",
-				c.input->path, c.line, found, found == 1 ? "" : "s", fields, first);
+			return why_set(why, TUTTI_ERR_INVALID,
+				       "%s: %s: found %zu field%s, expected %zu as in line %zu",
+				       c.input->path, place(&c, c.line, text), found,
+				       found == 1 ? "" : "s", fields, first);
 		++*rows;
 	} while (next_line(&c));
 	return TUTTI_OK;
@@ -170,6 +184,15 @@ static tutti_result_t parse_rows(struct cursor c, struct data *data, struct why 
 	return TUTTI_OK;
 }
 
+/* Nothing but blank lines from here on, which may end a file. */
+static bool is_blank(struct cursor c)
+{
+	while (c.end == c.at)
+		if (!next_line(&c))
+			return true;
+	return false;
+}
+
 tutti_result_t csv_parse(const struct input *input, struct data *out, struct why *why)
 {
 	struct data data = { 0 };
@@ -177,6 +200,10 @@ tutti_result_t csv_parse(const struct input *input, struct data *out, struct why
 	const struct cursor first = first_line(input, &found);
 	tutti_result_t result;
 
+	if (input->part && (!found || is_blank(first))) { /* none begins there */
+		*out = data;
+		return TUTTI_OK;
+	}
 	if (!found || first.end == first.at)
 		return why_set(
 			why, TUTTI_ERR_INVALID,

@@ -7,24 +7,36 @@
 
 #include "bits.h"
 
+void data_note_labels(const struct data *data, size_t first, size_t count, struct labels *labels)
+{
+	for (size_t i = first; i < first + count; i++)
+		labels->seen[data->y[i] / 64] |= UINT64_C(1) << data->y[i] % 64;
+}
+
+static bool has_label(const struct labels *labels, uint32_t label)
+{
+	return labels->seen[label / 64] >> label % 64 & 1;
+}
+
+/* The largest label, and the first below it that no row has. */
+static void ends_of(const struct labels *labels, uint32_t *top, uint32_t *missing)
+{
+	*top = *missing = 0;
+	for (uint32_t label = 0; label <= DATA_LABEL_MAX; label++)
+		*top = has_label(labels, label) ? label : *top;
+	while (*missing < *top && has_label(labels, *missing))
+		++*missing;
+}
+
 /* Labels run from 0 without gaps, unless the user said how many classes there are. A gap is most
  * often a wrong label, and would cost a row of weights for each missing class. */
-static tutti_result_t check_classes(const struct data_source *source, struct data *data,
-				    struct why *why)
+static tutti_result_t check_classes(const struct data_source *source, const struct labels *labels,
+				    struct data *data, struct why *why)
 {
 	const char *path = source->labels ? source->labels : source->path;
-	unsigned char *seen = calloc(DATA_LABEL_MAX + 1, 1);
-	uint32_t top = 0, missing = 0;
+	uint32_t top, missing;
 
-	if (!seen)
-		return why_no_memory(why, "the classes");
-	for (size_t i = 0; i < data->rows; i++) {
-		seen[data->y[i]] = 1;
-		top = data->y[i] > top ? data->y[i] : top;
-	}
-	while (missing < top && seen[missing])
-		missing++;
-	free(seen);
+	ends_of(labels, &top, &missing);
 	if (source->classes && top >= source->classes)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: label out of range: found %u, expected 0 to %u (--classes %u)",
@@ -41,6 +53,22 @@ static tutti_result_t check_classes(const struct data_source *source, struct dat
 			       path);
 	data->classes = source->classes ? source->classes : top + 1;
 	return TUTTI_OK;
+}
+
+tutti_result_t data_count_classes(const struct data_source *source, const struct labels *labels,
+				  const struct labels *test, struct data *data, struct why *why)
+{
+	const tutti_result_t result = check_classes(source, labels, data, why);
+	uint32_t top, missing;
+
+	ends_of(test, &top, &missing);
+	if (result != TUTTI_OK || top < data->classes)
+		return result;
+	return why_set(why, TUTTI_ERR_INVALID,
+		       "%s: found label %u, expected 0 to %u as in %s; leave such samples out, or "
+		       "give --classes",
+		       source->test_labels ? source->test_labels : source->test_path, top,
+		       data->classes - 1, source->labels ? source->labels : source->path);
 }
 
 static tutti_result_t parse_pair(const struct input *samples, const char *path, size_t most,
@@ -73,6 +101,8 @@ static tutti_result_t read_file(const char *path, const char *labels, const char
 				 option);
 	else
 		result = csv_parse(&input, out, why);
+	if (result == TUTTI_OK)
+		out->read = input.length;
 	input_finish(&input);
 	return result;
 }
@@ -111,6 +141,7 @@ static tutti_result_t append(struct data *data, const struct data *test, struct 
 	memcpy(y + data->rows, test->y, test->rows * sizeof(*y));
 	data->rows = rows;
 	data->test_rows = test->rows;
+	data->read += test->read;
 	return TUTTI_OK;
 }
 
@@ -132,18 +163,22 @@ static tutti_result_t read_test(const struct data_source *source, struct data *d
 static tutti_result_t read_files(const struct data_source *source, struct data *data,
 				 struct why *why)
 {
+	struct labels labels = { { 0 } };
 	tutti_result_t result =
 		read_file(source->path, source->labels, "--labels", source->most, data, why);
 
-	if (result == TUTTI_OK)
-		result = check_classes(source, data, why);
+	if (result != TUTTI_OK)
+		return result;
+	data_note_labels(data, 0, data->rows, &labels);
+	result = check_classes(source, &labels, data, why);
 	if (result == TUTTI_OK && source->test_path)
 		result = read_test(source, data, why);
 	return result;
 }
 
 /* What is made or cut up here has its labels from the start. */
-static tutti_result_t make(const struct data_source *source, struct data *data, struct why *why)
+static tutti_result_t make(const struct data_source *source, struct data_part part,
+			   struct data *data, struct why *why)
 {
 	const char *found = source->labels	  ? "--labels"
 			    : source->test_path	  ? "--test-data"
@@ -156,8 +191,9 @@ static tutti_result_t make(const struct data_source *source, struct data *data, 
 			       "%s: found %s, expected none: labels and samples for validation "
 			       "are made from what --data names; leave %s out",
 			       source->path, found, found);
-	result = text_is(source->path) ? text_read(source, data, why)
-				       : synthetic_make(source->path, source->most, data, why);
+	result = text_is(source->path)
+			 ? text_read(source, data, why)
+			 : synthetic_make(source->path, part, source->most, data, why);
 	if (result == TUTTI_OK && source->classes && source->classes != data->classes)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: found --classes %u, expected %u, as many as there are; leave "
@@ -166,20 +202,103 @@ static tutti_result_t make(const struct data_source *source, struct data *data, 
 	return result;
 }
 
+static tutti_result_t refuse_labels(const struct data_source *source, struct why *why)
+{
+	return why_set(why, TUTTI_ERR_INVALID,
+		       "--test-labels: found %s, but no --test-data; give both or neither",
+		       source->test_labels);
+}
+
 tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why)
 {
 	struct data data = { 0 };
 	tutti_result_t result;
 
 	if (synthetic_is(source->path) || text_is(source->path))
-		result = make(source, &data, why);
+		result = make(source, (struct data_part){ 0, 1 }, &data, why);
 	else if (source->test_labels && !source->test_path)
-		result = why_set(why, TUTTI_ERR_INVALID,
-				 "--test-labels: found %s, but no --test-data; give both or "
-				 "neither",
-				 source->test_labels);
+		result = refuse_labels(source, why);
 	else
 		result = read_files(source, &data, why);
+	if (result != TUTTI_OK) {
+		data_finish(&data);
+		return result;
+	}
+	*out = data;
+	return TUTTI_OK;
+}
+
+/* ---- parts */
+
+static tutti_result_t read_file_part(const char *path, const char *labels, const char *option,
+				     struct data_part part, size_t most, struct data *out,
+				     struct why *why)
+{
+	struct input input = { 0 };
+	tutti_result_t result;
+
+	if (labels)
+		return idx_read_part(path, labels, part, most, out, why);
+	result = input_read_lines(path, part, most, &input, why);
+	if (result != TUTTI_OK)
+		return result;
+	if (input.begins == 0 && idx_looks_like(&input))
+		result = why_set(why, TUTTI_ERR_INVALID,
+				 "%s: is an IDX file; give the file of its labels with %s", path,
+				 option);
+	else
+		result = csv_parse(&input, out, why);
+	if (result == TUTTI_OK) {
+		out->read = input.length;
+		out->origin = input.mark;
+	}
+	input_finish(&input);
+	return result;
+}
+
+static tutti_result_t read_parts(const struct data_source *source, struct data_part part,
+				 struct data *data, struct why *why)
+{
+	struct data test = { 0 };
+	tutti_result_t result = read_file_part(source->path, source->labels, "--labels", part,
+					       source->most, data, why);
+
+	if (result == TUTTI_OK && source->test_path)
+		result = read_file_part(source->test_path, source->test_labels, "--test-labels",
+					part, source->most, &test, why);
+	if (result == TUTTI_OK && test.rows > 0 && data->rows > 0 &&
+	    test.features != data->features)
+		result = why_set(why, TUTTI_ERR_INVALID,
+				 "%s: found %zu features, expected %zu as in %s; give files of "
+				 "samples of one kind",
+				 source->test_path, test.features, data->features, source->path);
+	data->origin = hash_word(data->origin, test.origin);
+	if (result == TUTTI_OK && test.rows > 0) {
+		data->features = test.features;
+		result = append(data, &test, why);
+	}
+	data_finish(&test);
+	return result;
+}
+
+tutti_result_t data_read_part(const struct data_source *source, struct data_part part,
+			      struct data *out, struct why *why)
+{
+	struct data data = { 0 };
+	tutti_result_t result;
+
+	if (text_is(source->path))
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"%s: found text with --shard, whose samples are made of all of it; leave "
+			"--shard out",
+			source->path);
+	if (synthetic_is(source->path))
+		result = make(source, part, &data, why);
+	else if (source->test_labels && !source->test_path)
+		result = refuse_labels(source, why);
+	else
+		result = read_parts(source, part, &data, why);
 	if (result != TUTTI_OK) {
 		data_finish(&data);
 		return result;
@@ -197,13 +316,28 @@ void data_finish(struct data *data)
 	*data = (struct data){ 0 };
 }
 
+uint64_t data_hash_rows(const struct data *data, size_t from, size_t count, size_t first)
+{
+	const size_t width = data->features * sizeof(*data->x);
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const size_t row = from + i;
+		const uint64_t place = hash_word(first + i, data->y[row]);
+
+		sum += hash_bytes(place, data->x + row * data->features, width);
+	}
+	return sum;
+}
+
+uint64_t data_hash_of(size_t rows, size_t test_rows, size_t features, unsigned classes,
+		      uint64_t sum)
+{
+	return hash_word(hash_word(hash_word(hash_word(rows, features), classes), test_rows), sum);
+}
+
 uint64_t data_hash(const struct data *data)
 {
-	uint64_t hash = hash_word(hash_word(data->rows, data->features), data->classes);
-
-	hash = hash_word(hash, data->test_rows);
-	if (data->rows == 0)
-		return hash;
-	hash = hash_bytes(hash, data->x, data->rows * data->features * sizeof(*data->x));
-	return hash_bytes(hash, data->y, data->rows * sizeof(*data->y));
+	return data_hash_of(data->rows, data->test_rows, data->features, data->classes,
+			    data_hash_rows(data, 0, data->rows, 0));
 }

@@ -18,9 +18,11 @@ struct data {
 	size_t rows, features;
 	size_t test_rows; /* at the end, for validation alone; 0: split_create() chooses some */
 	unsigned classes;
-	bool as_is;  /* not to be standardised */
-	float *x;    /* [rows][features], all finite */
-	uint32_t *y; /* [rows], each below `classes` */
+	bool as_is;	 /* not to be standardised */
+	float *x;	 /* [rows][features], all finite */
+	uint32_t *y;	 /* [rows], each below `classes` */
+	size_t read;	 /* bytes of content that were read, or made */
+	uint64_t origin; /* of a part: equal for parts of what is equally long, or made alike */
 	/* [features], what standardise() has subtracted and multiplied by, else NULL */
 	double *mean, *inverse;
 };
@@ -41,10 +43,31 @@ struct data_source {
 
 /* On failure `out` is empty and `why` says where and what. */
 tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why);
+/* Part `index` of `count` of it: the rows that begin in that part of each plain file, or that are made
+ * there, and perhaps none. `test_rows` are those of the file for validation. `classes` is set only for
+ * what is made. */
+struct data_part {
+	int index, count;
+};
+tutti_result_t data_read_part(const struct data_source *source, struct data_part part,
+			      struct data *out, struct why *why);
+/* A bit for each label. */
+struct labels {
+	uint64_t seen[(DATA_LABEL_MAX + 1) / 64];
+};
+/* Labels of rows from `first` on. */
+void data_note_labels(const struct data *data, size_t first, size_t count, struct labels *labels);
+/* Sets `classes` by the labels that all parts have together: of rows for training, and of the others. */
+tutti_result_t data_count_classes(const struct data_source *source, const struct labels *labels,
+				  const struct labels *test, struct data *data, struct why *why);
 void data_finish(struct data *data);
 
-/* Equal for equal data. */
+/* Equal for equal data. What it has of rows is a sum: of parts of the data, whose rows have the numbers
+ * from `first` on in the whole, it may be added up. */
 uint64_t data_hash(const struct data *data);
+uint64_t data_hash_rows(const struct data *data, size_t from, size_t count, size_t first);
+uint64_t data_hash_of(size_t rows, size_t test_rows, size_t features, unsigned classes,
+		      uint64_t sum);
 
 /* ---- what data_read() is made of, each on memory, for the tests as well */
 
@@ -55,9 +78,18 @@ struct input {
 	const char *path; /* for messages */
 	char *bytes;
 	size_t length;
+	bool part;     /* of a file, … */
+	size_t begins; /* … so many bytes behind its beginning */
+	uint64_t mark; /* of a part: equal for equal files */
 };
 
 tutti_result_t input_read(const char *path, size_t most, struct input *out, struct why *why);
+/* The lines that begin in part `part` of a plain file. */
+tutti_result_t input_read_lines(const char *path, struct data_part part, size_t most,
+				struct input *out, struct why *why);
+/* Bytes of a plain file from `first` on, `count` of them if it has so many; and how many it has. */
+tutti_result_t input_read_bytes(const char *path, size_t first, size_t count, struct input *out,
+				size_t *all, struct why *why);
 void input_finish(struct input *input);
 
 /* Rows of numbers, the last of each the label. Sets everything but `classes`. */
@@ -68,6 +100,9 @@ int idx_looks_like(const struct input *input);
 /* Sets everything but `classes`. */
 tutti_result_t idx_parse(const struct input *samples, const struct input *labels, struct data *out,
 			 struct why *why);
+/* The rows of a part of two such files. */
+tutti_result_t idx_read_part(const char *samples, const char *labels, struct data_part part,
+			     size_t most, struct data *out, struct why *why);
 
 /* "synthetic:ROWSxFEATURESxCLASSES[:SEED]" */
 struct synthetic {
@@ -79,7 +114,8 @@ struct synthetic {
 bool synthetic_is(const char *path);
 tutti_result_t synthetic_parse(const char *path, struct synthetic *out, struct why *why);
 /* At most `most` bytes of features. */
-tutti_result_t synthetic_make(const char *path, size_t most, struct data *out, struct why *why);
+tutti_result_t synthetic_make(const char *path, struct data_part part, size_t most,
+			      struct data *out, struct why *why);
 
 /* "text:FILE[,FILE...]", read as one text */
 bool text_is(const char *path);

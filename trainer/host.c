@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "host.h"
+#include "pipeline.h"
 #include "train.h"
 
 /* Of a rank's slice of a batch. */
@@ -36,12 +37,15 @@ static tutti_result_t host_create(struct training *t, struct why *why)
 	if (!t->x || !t->y)
 		return why_no_memory(why, "the training");
 	result = host_renew_gradients(t, why);
+	if (result == TUTTI_OK && grid_is_cut(&t->grid))
+		result = pipeline_create(t, why);
 	return result == TUTTI_OK ? t->sync->create(t, why) : result;
 }
 
 static void host_finish(struct training *t)
 {
 	t->sync->finish(t);
+	pipeline_finish(t);
 	free(t->y);
 	free(t->x);
 	tutti_mem_free(t->gradients);
@@ -49,16 +53,31 @@ static void host_finish(struct training *t)
 
 static tutti_result_t host_begin(struct training *t, struct why *why)
 {
-	const tutti_result_t result = shares_begin(t, why);
+	tutti_result_t result = grid_begin(&t->grid, t->team, why);
+
+	if (result == TUTTI_OK)
+		result = shares_begin(t, why);
 
 	return result == TUTTI_OK ? t->sync->begin(t, why) : result;
 }
 
-static void take_samples(struct training *t, const uint32_t *rows, size_t count)
+static void take_samples(struct training *t, const struct samples *from, const uint32_t *rows,
+			 size_t count)
 {
-	t->model.numbers->gather(t->x, t->data.x, t->data.features, rows, count);
+	const size_t features = t->data.features;
+
+	t->model.numbers->gather(t->x, from->x, from->stride, features, rows, count);
 	for (size_t i = 0; i < count; i++)
-		t->y[i] = t->data.y[rows[i]];
+		t->y[i] = from->y ? from->y[rows[i]]
+				  : (uint32_t)from->x[rows[i] * from->stride + features];
+}
+
+/* Of which t->split and t->order have the numbers; with --shard, those that this rank keeps. */
+static struct samples all_samples(const struct training *t)
+{
+	const struct data *data = t->sharded ? &t->sharded->own : &t->data;
+
+	return (struct samples){ data->x, data->features, data->y };
 }
 
 static tutti_result_t forward(struct training *t, size_t rows, struct why *why)
@@ -74,12 +93,12 @@ static tutti_result_t forward(struct training *t, size_t rows, struct why *why)
 }
 
 /* A part of the slice: the gradients of all but the last are only added up. */
-static tutti_result_t pass(struct training *t, const uint32_t *rows, struct part part, double scale,
-			   struct sums *sums, struct why *why)
+static tutti_result_t pass(struct training *t, const struct samples *from, const uint32_t *rows,
+			   struct part part, double scale, struct sums *sums, struct why *why)
 {
 	tutti_result_t result;
 
-	take_samples(t, rows, part.count);
+	take_samples(t, from, rows, part.count);
 	result = forward(t, part.count, why);
 	if (result != TUTTI_OK)
 		return result;
@@ -98,18 +117,28 @@ static tutti_result_t pass(struct training *t, const uint32_t *rows, struct part
 tutti_result_t host_gradients(struct training *t, struct slice samples, double scale,
 			      struct sums *sums, struct why *why)
 {
-	const uint32_t *rows = t->order + samples.first;
+	struct samples from = all_samples(t);
+	const uint32_t *rows =
+		t->sharded ? sharded_places(t->sharded, samples.first, t->data.features, &from)
+			   : t->order + samples.first;
 	size_t done = 0;
 
 	for (;;) { /* also without a sample */
 		const size_t left = samples.count - done, most = t->model.rows_max;
 		const struct part part = { left < most ? left : most, done == 0, left <= most };
-		const tutti_result_t result = pass(t, rows + done, part, scale, sums, why);
+		const tutti_result_t result = pass(t, &from, rows + done, part, scale, sums, why);
 
 		if (result != TUTTI_OK || part.last)
 			return result;
 		done += part.count;
 	}
+}
+
+static tutti_result_t gradients(struct training *t, struct slice samples, double scale,
+				struct sums *sums, struct why *why)
+{
+	return grid_is_cut(&t->grid) ? pipeline_gradients(t, samples, scale, sums, why)
+				     : host_gradients(t, samples, scale, sums, why);
 }
 
 /* The slice of a rank, or of one that it plays. */
@@ -128,8 +157,8 @@ static tutti_result_t step_of_replica(struct training *t, size_t place, size_t c
 	tutti_result_t result = TUTTI_OK;
 
 	if (worker.index >= 0) {
-		result = host_gradients(t, (struct slice){ place + mine.first, mine.count },
-					1.0 / (double)t->sync->divisor(&step), &sums, why);
+		result = gradients(t, (struct slice){ place + mine.first, mine.count },
+				   1.0 / (double)t->sync->divisor(&step), &sums, why);
 		shares_note(t, mine.count, now_s() - t->team->blocked_s - begun);
 	}
 	return result == TUTTI_OK ? t->sync->update(t, &step, why) : result;
@@ -152,15 +181,21 @@ static tutti_result_t host_fetch(struct training *t, struct why *why)
 
 static tutti_result_t host_validate(struct training *t, struct sums *sums, struct why *why)
 {
-	const struct slice mine = slice_of(t->split.test_rows, t->team->rank, t->team->size);
-	const uint32_t *rows = t->split.test + mine.first;
+	const struct team *column = t->grid.column;
+	const struct slice mine =
+		t->sharded ? (struct slice){ 0, t->sharded->test_count }
+			   : slice_of(t->split.test_rows, column->rank, column->size);
+	const uint32_t *rows = t->sharded ? t->sharded->test : t->split.test + mine.first;
+	const struct samples from = all_samples(t);
 
 	*sums = (struct sums){ 0 };
+	if (grid_is_cut(&t->grid))
+		return pipeline_validate(t, rows, mine.count, sums, why);
 	for (size_t done = 0; done < mine.count; done += t->model.rows_max) {
 		const size_t left = mine.count - done;
 		const size_t count = left < t->model.rows_max ? left : t->model.rows_max;
 
-		take_samples(t, rows + done, count);
+		take_samples(t, &from, rows + done, count);
 		model_forward(&t->model, t->x, count);
 		model_loss(&t->model, t->y, count, 0, sums);
 	}
@@ -170,11 +205,13 @@ static tutti_result_t host_validate(struct training *t, struct sums *sums, struc
 static tutti_result_t host_predict(struct training *t, const uint32_t *rows, size_t count,
 				   uint32_t *labels, struct why *why)
 {
+	const struct samples from = all_samples(t);
+
 	for (size_t done = 0; done < count; done += t->model.rows_max) {
 		const size_t left = count - done;
 		const size_t some = left < t->model.rows_max ? left : t->model.rows_max;
 
-		take_samples(t, rows + done, some);
+		take_samples(t, &from, rows + done, some);
 		model_forward(&t->model, t->x, some);
 		model_choose(&t->model, some, labels + done);
 	}
@@ -183,6 +220,7 @@ static tutti_result_t host_predict(struct training *t, const uint32_t *rows, siz
 
 static void host_drain(struct training *t)
 {
+	pipeline_drain(t);
 	t->sync->drain(t);
 }
 

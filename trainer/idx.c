@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads IDX files, the format of the MNIST data: two zero bytes, the element type, the number of
  * dimensions, each dimension as a big-endian 32-bit number, the elements. Owns nothing. */
-#include "data.h"
+#include "batches.h"
+#include "bits.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -24,6 +25,7 @@ struct idx {
 	size_t rows;	 /* first dimension */
 	size_t features; /* product of the others */
 	unsigned dims;
+	size_t first; /* of a part: the number of its first row */
 };
 
 int idx_looks_like(const struct input *input)
@@ -53,24 +55,41 @@ static size_t type_width(unsigned type)
 	}
 }
 
-static tutti_result_t check_length(const struct input *input, const struct idx *idx, size_t header,
-				   struct why *why)
+/* Of all elements and the header. */
+static tutti_result_t file_length(const char *path, const struct idx *idx, size_t header,
+				  size_t *bytes, struct why *why)
 {
-	size_t elements, bytes;
+	size_t elements;
 
 	if (__builtin_mul_overflow(idx->rows, idx->features, &elements) ||
-	    __builtin_mul_overflow(elements, idx->width, &bytes) ||
-	    __builtin_add_overflow(bytes, header, &bytes))
+	    __builtin_mul_overflow(elements, idx->width, bytes) ||
+	    __builtin_add_overflow(*bytes, header, bytes))
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: its header asks for more elements than a machine can address",
-			       input->path);
-	if (input->length != bytes)
+			       path);
+	return TUTTI_OK;
+}
+
+static size_t header_length(const struct idx *idx)
+{
+	return 4 + 4 * (size_t)idx->dims;
+}
+
+static tutti_result_t check_length(const char *path, size_t length, const struct idx *idx,
+				   struct why *why)
+{
+	size_t bytes = 0;
+	const tutti_result_t result = file_length(path, idx, header_length(idx), &bytes, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	if (length != bytes)
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"%s: %s: found %zu bytes, its header asks for %zu (%zu rows of %zu); "
 			"fetch the file again",
-			input->path, input->length < bytes ? "truncated" : "too long",
-			input->length, bytes, idx->rows, idx->features);
+			path, length < bytes ? "truncated" : "too long", length, bytes, idx->rows,
+			idx->features);
 	return TUTTI_OK;
 }
 
@@ -78,7 +97,6 @@ static tutti_result_t parse_header(const struct input *input, struct idx *out, s
 {
 	const unsigned char *p = (const unsigned char *)input->bytes;
 	struct idx idx = { .features = 1 };
-	size_t header;
 
 	if (!idx_looks_like(input))
 		return why_set(
@@ -90,27 +108,33 @@ static tutti_result_t parse_header(const struct input *input, struct idx *out, s
 	idx.type = p[2];
 	idx.width = type_width(p[2]);
 	idx.dims = p[3];
-	header = 4 + 4 * (size_t)idx.dims;
 	if (idx.width == 0 || idx.dims == 0)
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"%s: found IDX type 0x%02x and %u dimensions, expected type 0x08, 0x09 or "
 			"0x0b to 0x0e and 1 dimension or more",
 			input->path, p[2], idx.dims);
-	if (input->length < header)
+	if (input->length < header_length(&idx))
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"%s: truncated: found %zu bytes, its header alone has %zu; fetch the "
 			"file again",
-			input->path, input->length, header);
+			input->path, input->length, header_length(&idx));
 	idx.rows = big_endian(p + 4, 4);
 	for (unsigned d = 1; d < idx.dims; d++)
 		if (__builtin_mul_overflow(idx.features, big_endian(p + 4 + 4 * d, 4),
 					   &idx.features))
 			idx.features = SIZE_MAX; /* check_length() refuses it, or rows are 0 */
-	idx.elements = p + header;
+	idx.elements = p + header_length(&idx);
 	*out = idx;
-	return check_length(input, out, header, why);
+	return TUTTI_OK;
+}
+
+static tutti_result_t parse_whole(const struct input *input, struct idx *out, struct why *why)
+{
+	const tutti_result_t result = parse_header(input, out, why);
+
+	return result == TUTTI_OK ? check_length(input->path, input->length, out, why) : result;
 }
 
 static double element(const struct idx *idx, size_t i)
@@ -142,7 +166,8 @@ static tutti_result_t convert(const struct input *samples, const struct idx *x,
 				why, TUTTI_ERR_INVALID,
 				"%s: row %zu, element %zu: found %g, expected a finite number "
 				"within a float's range",
-				samples->path, i / x->features, i % x->features, element(x, i));
+				samples->path, x->first + i / x->features, i % x->features,
+				element(x, i));
 	}
 	for (size_t i = 0; i < y->rows; i++) {
 		const double value = element(y, i);
@@ -151,7 +176,7 @@ static tutti_result_t convert(const struct input *samples, const struct idx *x,
 			return why_set(
 				why, TUTTI_ERR_INVALID,
 				"%s: row %zu: found label %g, expected an integer from 0 to %d",
-				labels->path, i, value, DATA_LABEL_MAX);
+				labels->path, y->first + i, value, DATA_LABEL_MAX);
 		data->y[i] = (uint32_t)value;
 	}
 	return TUTTI_OK;
@@ -177,24 +202,16 @@ static tutti_result_t check_pair(const struct input *samples, const struct idx *
 	return TUTTI_OK;
 }
 
-tutti_result_t idx_parse(const struct input *samples, const struct input *labels, struct data *out,
-			 struct why *why)
+static tutti_result_t parse_pair(const struct input *samples, const struct idx *x,
+				 const struct input *labels, const struct idx *y, struct data *out,
+				 struct why *why)
 {
-	struct data data = { 0 };
-	struct idx x = { 0 }, y = { 0 };
-	tutti_result_t result = parse_header(samples, &x, why);
+	struct data data = { .rows = x->rows, .features = x->features };
+	tutti_result_t result;
 
-	if (result == TUTTI_OK)
-		result = parse_header(labels, &y, why);
-	if (result == TUTTI_OK)
-		result = check_pair(samples, &x, labels, &y, why);
-	if (result != TUTTI_OK)
-		return result;
-	data.rows = x.rows;
-	data.features = x.features;
-	data.x = malloc(x.rows * x.features * sizeof(*data.x));
-	data.y = malloc(y.rows * sizeof(*data.y));
-	result = data.x && data.y ? convert(samples, &x, labels, &y, &data, why)
+	data.x = malloc(x->rows * x->features * sizeof(*data.x));
+	data.y = malloc(y->rows * sizeof(*data.y));
+	result = data.x && data.y ? convert(samples, x, labels, y, &data, why)
 				  : why_no_memory(why, samples->path);
 	if (result != TUTTI_OK) {
 		data_finish(&data);
@@ -202,4 +219,95 @@ tutti_result_t idx_parse(const struct input *samples, const struct input *labels
 	}
 	*out = data;
 	return TUTTI_OK;
+}
+
+tutti_result_t idx_parse(const struct input *samples, const struct input *labels, struct data *out,
+			 struct why *why)
+{
+	struct idx x = { 0 }, y = { 0 };
+	tutti_result_t result = parse_whole(samples, &x, why);
+
+	if (result == TUTTI_OK)
+		result = parse_whole(labels, &y, why);
+	if (result == TUTTI_OK)
+		result = check_pair(samples, &x, labels, &y, why);
+	return result == TUTTI_OK ? parse_pair(samples, &x, labels, &y, out, why) : result;
+}
+
+/* ---- parts */
+
+enum { HEADER_MOST = 4 + 4 * 255 };
+
+static tutti_result_t read_header(const char *path, struct input *input, struct idx *out,
+				  struct why *why)
+{
+	size_t length;
+	tutti_result_t result = input_read_bytes(path, 0, HEADER_MOST, input, &length, why);
+
+	if (result == TUTTI_OK)
+		result = parse_header(input, out, why);
+	return result == TUTTI_OK ? check_length(path, length, out, why) : result;
+}
+
+/* Of that many rows from `rows.first` on: then these are what `idx` is about. */
+static tutti_result_t read_rows(const char *path, struct slice rows, size_t most, struct idx *idx,
+				struct input *input, struct why *why)
+{
+	const size_t row = idx->features * idx->width, header = header_length(idx);
+	size_t length;
+	tutti_result_t result;
+
+	if (rows.count > 0 && row > most / rows.count)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: found a part of %zu rows of %zu bytes, expected at most %zu bytes; "
+			"raise --data-limit if memory allows",
+			path, rows.count, row, most);
+	result = input_read_bytes(path, header + rows.first * row, rows.count * row, input, &length,
+				  why);
+	if (result == TUTTI_OK && input->length < rows.count * row)
+		return why_set(why, TUTTI_ERR_INVALID, "%s: it became shorter while it was read",
+			       path);
+	idx->rows = rows.count;
+	idx->first = rows.first;
+	idx->elements = (const unsigned char *)input->bytes;
+	return result;
+}
+
+static tutti_result_t read_pair(const char *samples, const char *labels, struct data_part part,
+				size_t most, struct input inputs[4], struct data *out,
+				struct why *why)
+{
+	struct idx x = { 0 }, y = { 0 };
+	tutti_result_t result = read_header(samples, &inputs[0], &x, why);
+
+	if (result == TUTTI_OK)
+		result = read_header(labels, &inputs[1], &y, why);
+	if (result == TUTTI_OK)
+		result = check_pair(&inputs[0], &x, &inputs[1], &y, why);
+	if (result != TUTTI_OK)
+		return result;
+	const struct slice mine = slice_of(x.rows, part.index, part.count);
+
+	result = read_rows(samples, mine, most, &x, &inputs[2], why);
+	if (result == TUTTI_OK)
+		result = read_rows(labels, mine, most, &y, &inputs[3], why);
+	if (result == TUTTI_OK)
+		result = parse_pair(&inputs[2], &x, &inputs[3], &y, out, why);
+	if (result == TUTTI_OK)
+		out->read = inputs[2].length + inputs[3].length;
+	if (result == TUTTI_OK)
+		out->origin = hash_word(inputs[0].mark, inputs[1].mark);
+	return result;
+}
+
+tutti_result_t idx_read_part(const char *samples, const char *labels, struct data_part part,
+			     size_t most, struct data *out, struct why *why)
+{
+	struct input inputs[4] = { { 0 } };
+	const tutti_result_t result = read_pair(samples, labels, part, most, inputs, out, why);
+
+	for (int i = 0; i < 4; i++)
+		input_finish(&inputs[i]);
+	return result;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the bytes of an input file. zlib reads plain files as they are. */
-#include "data.h"
+#include "batches.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { FIRST_ROOM = 1 << 16, READ_MAX = 1 << 20 };
+#include "bits.h"
+
+enum {
+	FIRST_ROOM = 1 << 16,
+	READ_MAX = 1 << 20,
+	MARKS = 16,	  /* a file's places that tell it from others … */
+	MARK_BYTES = 4096 /* … and how much is at each */
+};
 
 /* `most`: what is ever needed. */
 static tutti_result_t grow(struct input *input, size_t *capacity, size_t most, struct why *why)
@@ -120,6 +127,173 @@ tutti_result_t input_read(const char *path, size_t most, struct input *out, stru
 		input_finish(&input);
 		return result;
 	}
+	*out = input;
+	return TUTTI_OK;
+}
+
+/* All of `count` bytes, unless the file ends before. */
+static tutti_result_t read_range(int fd, size_t first, size_t count, struct input *input,
+				 struct why *why)
+{
+	char *bytes = realloc(input->bytes, input->length + count + 1);
+	size_t got = 0;
+
+	if (!bytes)
+		return why_no_memory(why, input->path);
+	input->bytes = bytes;
+	while (got < count) {
+		const ssize_t some =
+			pread(fd, bytes + input->length + got, count - got, (off_t)(first + got));
+
+		if (some < 0 && errno == EINTR)
+			continue;
+		if (some < 0)
+			return why_set(why, TUTTI_ERR_SYSTEM, "%s: read failed at byte %zu: %s",
+				       input->path, first + got, strerror(errno));
+		if (some == 0)
+			break;
+		got += (size_t)some;
+	}
+	input->length += got;
+	bytes[input->length] = '\0';
+	return TUTTI_OK;
+}
+
+/* The same for the same file: of its length, and of what is at some places. */
+static uint64_t mark_of(int fd, size_t length)
+{
+	uint64_t mark = hash_word(0, length);
+	unsigned char some[MARK_BYTES];
+
+	for (size_t i = 0; i <= MARKS; i++) {
+		const size_t last = length > sizeof(some) ? length - sizeof(some) : 0;
+		const ssize_t got = pread(fd, some, sizeof(some), (off_t)(last / MARKS * i));
+
+		if (got > 0)
+			mark = hash_bytes(mark, some, (size_t)got);
+	}
+	return mark;
+}
+
+static tutti_result_t open_plain(const char *path, int *fd, size_t *length, struct why *why)
+{
+	const tutti_result_t result = open_regular(path, fd, why);
+	unsigned char magic[2] = { 0 };
+	struct stat status;
+
+	if (result != TUTTI_OK)
+		return result;
+	const bool read = fstat(*fd, &status) == 0 && pread(*fd, magic, 2, 0) >= 0;
+	const int error = errno;
+	if (read && !(magic[0] == 0x1f && magic[1] == 0x8b)) {
+		*length = (size_t)status.st_size;
+		return TUTTI_OK;
+	}
+	close(*fd);
+	if (!read)
+		return why_set(why, TUTTI_ERR_SYSTEM, "%s: cannot be read: %s", path,
+			       strerror(error));
+	return why_set(why, TUTTI_ERR_UNSUPPORTED,
+		       "%s: found a gzip stream with --shard, which can only be read from its "
+		       "beginning; unpack it, or leave --shard out",
+		       path);
+}
+
+tutti_result_t input_read_bytes(const char *path, size_t first, size_t count, struct input *out,
+				size_t *all, struct why *why)
+{
+	struct input input = { .path = path, .part = true, .begins = first };
+	int fd;
+	tutti_result_t result = open_plain(path, &fd, all, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	result = read_range(fd, first, count, &input, why);
+	input.mark = mark_of(fd, *all);
+	close(fd);
+	if (result != TUTTI_OK) {
+		input_finish(&input);
+		return result;
+	}
+	*out = input;
+	return TUTTI_OK;
+}
+
+static tutti_result_t refuse_shorter(const char *path, struct why *why)
+{
+	return why_set(why, TUTTI_ERR_INVALID, "%s: it became shorter while it was read", path);
+}
+
+/* Until the line has ended that the last byte is of. */
+static tutti_result_t read_line_end(int fd, size_t at, size_t length, size_t most,
+				    struct input *input, struct why *why)
+{
+	tutti_result_t result = TUTTI_OK;
+	size_t seen = input->length > 0 ? input->length - 1 : 0;
+
+	while (result == TUTTI_OK && at < length &&
+	       !memchr(input->bytes + seen, '\n', input->length - seen)) {
+		const size_t before = input->length;
+
+		if (before > most)
+			return refuse_length(input->path, most, why);
+		result = read_range(fd, at, FIRST_ROOM, input, why);
+		if (result == TUTTI_OK && input->length == before)
+			return refuse_shorter(input->path, why);
+		seen = before;
+		at += input->length - before;
+	}
+	return result;
+}
+
+/* The bytes begin with one before the part, unless this is at the file's beginning: a line that begins
+ * with the part has its end before it. */
+static void cut_lines(struct input *input, size_t begin, size_t part)
+{
+	const size_t before = begin > 0;
+	const char *const first = before ? memchr(input->bytes, '\n', input->length) : input->bytes;
+	size_t from = first ? (size_t)(first - input->bytes) + before : input->length, to = from;
+
+	if (from <
+	    before + part) { /* one begins here, and they end with the line of its last byte */
+		const char *last = memchr(input->bytes + before + part - 1, '\n',
+					  input->length - (before + part - 1));
+
+		to = last ? (size_t)(last - input->bytes) + 1 : input->length;
+	}
+	memmove(input->bytes, input->bytes + from, to - from);
+	input->length = to - from;
+	input->bytes[input->length] = '\0';
+	input->begins = begin - before + from;
+}
+
+tutti_result_t input_read_lines(const char *path, struct data_part part, size_t most,
+				struct input *out, struct why *why)
+{
+	struct input input = { .path = path, .part = true };
+	size_t length;
+	int fd;
+	tutti_result_t result = open_plain(path, &fd, &length, why);
+
+	if (result != TUTTI_OK)
+		return result;
+	const struct slice mine = slice_of(length, part.index, part.count);
+	const size_t before = mine.first > 0;
+
+	result = mine.count > most
+			 ? refuse_length(path, most, why)
+			 : read_range(fd, mine.first - before, mine.count + before, &input, why);
+	if (result == TUTTI_OK && input.length < mine.count + before)
+		result = refuse_shorter(path, why);
+	if (result == TUTTI_OK)
+		result = read_line_end(fd, mine.first + mine.count, length, most, &input, why);
+	input.mark = mark_of(fd, length);
+	close(fd);
+	if (result != TUTTI_OK) {
+		input_finish(&input);
+		return result;
+	}
+	cut_lines(&input, mine.first, mine.count);
 	*out = input;
 	return TUTTI_OK;
 }

@@ -48,29 +48,32 @@ tutti_result_t log_start(struct report *report, struct why *why)
 	return write_line(
 		report,
 		json_pack(
-			"{s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:f,s:f,s:f,s:f,s:I,s:b}",
+			"{s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:s,s:f,s:f,s:f,s:f,s:I,s:b,s:s}",
 			"event", "start", "version", tutti_version(), "data", o->source.path,
 			"device", o->device == DEVICE_CUDA ? "cuda" : "host", "dtype",
 			o->numbers->name, "sync", o->sync->name, "ranks", s->ranks_at_start,
-			"train_samples", (json_int_t)s->train_rows, "test_samples",
-			(json_int_t)s->test_rows, "features", (json_int_t)s->features, "classes",
-			(int)s->classes, "hidden", hidden_json(o), "parameters",
-			(json_int_t)s->parameters, "epochs", (int)o->epochs, "batch",
-			(json_int_t)s->batch, "lr", o->rate, "momentum", o->momentum,
-			"weight_decay", o->weight_decay, "warmup_epochs", o->warmup, "seed",
-			(json_int_t)o->seed, "verify", o->verify),
+			"stages", s->stages, "ways", s->ways, "train_samples",
+			(json_int_t)s->train_rows, "test_samples", (json_int_t)s->test_rows,
+			"features", (json_int_t)s->features, "classes", (int)s->classes, "hidden",
+			hidden_json(o), "parameters", (json_int_t)s->parameters, "epochs",
+			(int)o->epochs, "batch", (json_int_t)s->batch, "optimizer",
+			o->optimizer->name, "lr", o->rate, "momentum", o->momentum, "weight_decay",
+			o->weight_decay, "warmup_epochs", o->warmup, "seed", (json_int_t)o->seed,
+			"verify", o->verify, "compress", o->compress.name),
 		why);
 }
 
 tutti_result_t log_epoch(struct report *report, const struct epoch *e, struct why *why)
 {
 	return write_line(report,
-			  json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:f,s:f}", "event", "epoch", "epoch",
-				    (int)e->number, "train_loss", real_or_null(e->train_loss),
-				    "train_accuracy", real_or_null(e->train_accuracy), "test_loss",
+			  json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:f,s:f,s:f,s:f,s:f}", "event",
+				    "epoch", "epoch", (int)e->number, "train_loss",
+				    real_or_null(e->train_loss), "train_accuracy",
+				    real_or_null(e->train_accuracy), "test_loss",
 				    real_or_null(e->test_loss), "test_accuracy",
 				    real_or_null(e->test_accuracy), "lr", e->rate, "seconds",
-				    e->seconds),
+				    e->seconds, "distance", e->distance, "least_share",
+				    e->least_share, "most_share", e->most_share),
 			  why);
 }
 
@@ -117,11 +120,13 @@ static json_t *ranks_json(const struct summary *s)
 	for (int r = 0; r < s->ranks; r++) {
 		const struct rank_account *a = &s->accounts[r];
 
-		json_array_append_new(ranks, json_pack("{s:I,s:I,s:I,s:f,s:f}", "sent",
-						       (json_int_t)a->bytes, "received",
-						       (json_int_t)a->received, "memory",
-						       (json_int_t)a->memory, "blocked_share",
-						       a->blocked, "share", a->share));
+		json_array_append_new(
+			ranks,
+			json_pack("{s:I,s:I,s:I,s:f,s:f,s:I,s:f,s:I}", "sent", (json_int_t)a->bytes,
+				  "received", (json_int_t)a->received, "memory",
+				  (json_int_t)a->memory, "blocked_share", a->blocked, "share",
+				  a->share, "read", (json_int_t)a->read, "read_seconds", a->read_s,
+				  "rows_sent", (json_int_t)a->rows_sent));
 	}
 	return ranks;
 }

@@ -68,12 +68,28 @@ static tutti_result_t take_text(const struct reader *r, const json_t *object, co
 	return TUTTI_OK;
 }
 
+/* What tells ways apart whose "sync" is the same; older logs have none of it. */
+static tutti_result_t take_way(const struct reader *r, const json_t *object, char **way)
+{
+	const char *compress = json_string_value(json_object_get(object, "compress"));
+	const bool stages = json_integer_value(json_object_get(object, "stages")) > 1,
+		   parts = json_integer_value(json_object_get(object, "ways")) > 1;
+	const char *name = stages && parts ? "grid" : stages ? "pipeline" : parts ? "tensor" : NULL;
+
+	if (compress && strcmp(compress, "none") != 0)
+		return take_text(r, object, "compress", way);
+	if (!name)
+		return take_text(r, object, "sync", way);
+	*way = strdup(name);
+	return *way ? TUTTI_OK : why_no_memory(r->why, r->path);
+}
+
 static tutti_result_t take_start(struct reader *r, const json_t *object)
 {
 	struct logged *log = r->log;
 	double ranks = 0;
-	tutti_result_t result = r->started ? refuse(r, "found a second start")
-					   : take_text(r, object, "sync", &log->sync);
+	tutti_result_t result =
+		r->started ? refuse(r, "found a second start") : take_way(r, object, &log->way);
 
 	if (result == TUTTI_OK)
 		result = take_text(r, object, "data", &log->data);
@@ -250,7 +266,7 @@ tutti_result_t logged_parse(const char *path, const char *bytes, size_t length, 
 
 void logged_finish(struct logged *log)
 {
-	free(log->sync);
+	free(log->way);
 	free(log->data);
 	free(log->dtype);
 	free(log->algorithm);

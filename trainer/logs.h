@@ -18,8 +18,8 @@ struct point {
 
 /* Zeroed is empty. */
 struct logged {
-	char *sync, *data, *dtype; /* owned; a terminal may show them */
-	int ranks;		   /* at the start */
+	char *way, *data, *dtype; /* owned; a terminal may show them */
+	int ranks;		  /* at the start */
 	double parameters, batch, train_samples;
 	struct point *points; /* owned, of each epoch */
 	size_t point_count;

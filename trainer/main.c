@@ -10,6 +10,7 @@
 #include "compare.h"
 #include "save.h"
 #include "train.h"
+#include "trials.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -48,6 +49,11 @@ static tutti_result_t prepare(const struct options *options, struct team *team,
 		return result; /* the servers compare options and data */
 	}
 	result = team_agree(team, result, options_hash(options), training->data_hash, &alike, why);
+	if (result == TUTTI_OK && options->shard) {
+		alike = (struct alike){ 0 };
+		result = training_share(training, why);
+		result = team_agree(team, result, 0, training->data_hash, &alike, why);
+	}
 	if (result == TUTTI_OK)
 		return TUTTI_OK;
 	/* launchers end a job when the first rank fails: all errors are printed before */
@@ -165,6 +171,8 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	if (argc > 1 && strcmp(argv[1], "report") == 0)
 		return compare_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "compare") == 0)
+		return trials_main(argc - 1, argv + 1);
 	switch (options_parse(argc, argv, &options, &why)) {
 	case OPTIONS_DONE: return 0;
 	case OPTIONS_WRONG: refuse(&why); return EXIT_USAGE;
@@ -184,6 +192,7 @@ int main(int argc, char **argv)
 		complain(&team, &report, NULL, &why);
 	else
 		result = train(&options, &team, &report, &training, &why);
+	grid_finish(&training.grid);
 	team_leave(&team);
 	if (result == TUTTI_OK)
 		result = finish(&team, &report, &training, &why);

@@ -5,6 +5,7 @@
 #include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bits.h"
 
@@ -17,40 +18,162 @@ size_t model_parameter_count(const size_t *width, unsigned layers)
 	return count;
 }
 
-static void lay_out(struct model *model, const size_t *width)
+/* ---- parts of layers */
+
+static bool is_cut(const struct cut *cut)
+{
+	return cut->ways > 1;
+}
+
+/* Boundary `b` is before layer `b` of these: what crosses it is a part's own, or all parts'. */
+static bool splits(const struct cut *cut, unsigned b)
+{
+	return is_cut(cut) && (cut->layers - b) % 2 == 1;
+}
+
+static struct slice part_of(const size_t *width, const struct cut *cut, unsigned b)
+{
+	const size_t all = width[cut->first + b];
+
+	return splits(cut, b) ? slice_of(all, cut->way, cut->ways) : (struct slice){ 0, all };
+}
+
+bool model_by_rows(const struct model *model, unsigned l)
+{
+	return splits(&model->cut, l);
+}
+
+bool model_by_columns(const struct model *model, unsigned l)
+{
+	return splits(&model->cut, l + 1);
+}
+
+struct slice model_features(const struct model *model)
+{
+	return part_of(model->width, &model->cut, 0);
+}
+
+static struct shape shape_of(const size_t *width, const struct cut *cut, unsigned l)
+{
+	return (struct shape){ part_of(width, cut, l).count, part_of(width, cut, l + 1).count };
+}
+
+size_t model_cut_parameters(const size_t *width, struct cut cut)
+{
+	size_t count = 0;
+
+	for (unsigned l = 0; l < cut.layers; l++) {
+		const struct shape shape = shape_of(width, &cut, l);
+
+		count += (shape.in + 1) * shape.out;
+	}
+	return count;
+}
+
+/* A layer's weights and biases, between the whole and a part of it. */
+static void copy_layer(const struct numbers *numbers, const size_t *width, const struct cut *cut,
+		       unsigned l, char *whole, char *part, bool takes)
+{
+	const struct slice in = part_of(width, cut, l), out = part_of(width, cut, l + 1);
+	const size_t all_in = width[cut->first + l], all_out = width[cut->first + l + 1],
+		     size = numbers->size;
+	char *biases = whole + (all_in * all_out + out.first) * size,
+	     *own = part + in.count * out.count * size;
+
+	for (size_t o = 0; o < out.count; o++) {
+		char *row = whole + ((out.first + o) * all_in + in.first) * size;
+
+		if (takes)
+			memcpy(part + o * in.count * size, row, in.count * size);
+		else
+			memcpy(row, part + o * in.count * size, in.count * size);
+	}
+	if (splits(cut, l) && cut->way > 0) { /* the first part's */
+		if (takes)
+			memset(own, 0, out.count * size);
+	} else {
+		memcpy(takes ? own : biases, takes ? biases : own, out.count * size);
+	}
+}
+
+/* The last layer comes first. */
+static void copy_layers(const struct numbers *numbers, const size_t *width, struct cut cut,
+			char *whole, char *part, bool takes)
+{
+	for (unsigned l = cut.layers; l-- > 0;) {
+		const struct shape own = shape_of(width, &cut, l);
+
+		copy_layer(numbers, width, &cut, l, whole, part, takes);
+		whole += (width[cut.first + l] + 1) * width[cut.first + l + 1] * numbers->size;
+		part += (own.in + 1) * own.out * numbers->size;
+	}
+}
+
+void model_take_part(const struct numbers *numbers, const size_t *width, struct cut cut,
+		     const void *whole, void *part)
+{
+	copy_layers(numbers, width, cut, (char *)whole, part, true);
+}
+
+void model_put_part(const struct numbers *numbers, const size_t *width, struct cut cut,
+		    const void *part, void *whole)
+{
+	copy_layers(numbers, width, cut, whole, (char *)part, false);
+}
+
+/* ---- its life */
+
+static void lay_out(struct model *model)
 {
 	size_t offset = 0;
 
 	for (unsigned l = model->layers; l-- > 0;) {
 		struct layer *layer = &model->layer[l];
 
-		layer->shape = (struct shape){ width[l], width[l + 1] };
+		layer->shape = shape_of(model->width, &model->cut, l);
 		layer->offset = offset;
 		layer->count = (layer->shape.in + 1) * layer->shape.out;
 		offset += layer->count;
 	}
+	model->parameters = offset;
+}
+
+size_t model_output_bytes(const struct model *model)
+{
+	size_t outputs = 0;
+
+	for (unsigned l = 0; l < model->layers; l++)
+		outputs += model->layer[l].shape.out;
+	return outputs * model->rows_max * model->numbers->size;
+}
+
+void model_use_outputs(struct model *model, void *outputs, const void *x)
+{
+	void *next = outputs ? outputs : model->outputs;
+
+	for (unsigned l = 0; l < model->layers; l++) {
+		model->layer[l].output = next;
+		next = numbers_at(model->numbers, next,
+				  model->layer[l].shape.out * model->rows_max);
+	}
+	model->x = x;
 }
 
 static tutti_result_t allocate(struct model *model, struct why *why)
 {
-	const struct numbers *numbers = model->numbers;
-	size_t outputs = 0;
+	const size_t bytes = model_output_bytes(model);
 	void *next;
 
-	for (unsigned l = 0; l < model->layers; l++)
-		outputs += model->layer[l].shape.out;
-	model->rows = calloc(2 * outputs * model->rows_max, numbers->size);
-	if (!model->rows)
+	model->outputs = calloc(1, bytes);
+	model->deltas = next = calloc(1, bytes);
+	if (!model->outputs || !model->deltas)
 		return why_no_memory(why, "the model");
-	next = model->rows;
 	for (unsigned l = 0; l < model->layers; l++) {
-		struct layer *layer = &model->layer[l];
-		const size_t count = layer->shape.out * model->rows_max;
-
-		layer->output = next;
-		layer->delta = numbers_at(numbers, next, count);
-		next = numbers_at(numbers, next, 2 * count);
+		model->layer[l].delta = next;
+		next = numbers_at(model->numbers, next,
+				  model->layer[l].shape.out * model->rows_max);
 	}
+	model_use_outputs(model, NULL, NULL);
 	return TUTTI_OK;
 }
 
@@ -66,17 +189,19 @@ static tutti_result_t allocate_mixed(struct model *model, struct why *why)
 	return model->rounded && model->unrounded ? TUTTI_OK : why_no_memory(why, "the model");
 }
 
-tutti_result_t model_create(const struct numbers *numbers, const size_t *width, unsigned layers,
+tutti_result_t model_create(const struct numbers *numbers, const size_t *width, struct cut cut,
 			    size_t rows_max, struct model *out, struct why *why)
 {
-	struct model model = { .numbers = numbers, .layers = layers, .rows_max = rows_max };
+	struct model model = {
+		.numbers = numbers, .cut = cut, .layers = cut.layers, .rows_max = rows_max
+	};
 	tutti_result_t result;
 
 #ifdef HAVE_OPENBLAS_SET_NUM_THREADS
 	openblas_set_num_threads(1);
 #endif
-	model.parameters = model_parameter_count(width, layers);
-	lay_out(&model, width);
+	memcpy(model.width, width, (cut.of + 1) * sizeof(*width));
+	lay_out(&model);
 	result = allocate(&model, why);
 	if (result == TUTTI_OK)
 		result = allocate_mixed(&model, why);
@@ -88,24 +213,47 @@ tutti_result_t model_create(const struct numbers *numbers, const size_t *width, 
 	return TUTTI_OK;
 }
 
+bool model_begins(const struct model *model)
+{
+	return model->cut.first == 0;
+}
+
+bool model_ends(const struct model *model)
+{
+	return model->cut.first + model->cut.layers == model->cut.of;
+}
+
 void model_finish(struct model *model)
 {
-	free(model->rows);
+	free(model->outputs);
+	free(model->deltas);
 	free(model->rounded);
 	free(model->unrounded);
 	*model = (struct model){ 0 };
 }
 
-void model_init_weights(struct model *model, uint64_t seed)
+/* All layers are drawn, in their order, and as a whole: who has a part of them has the same numbers. */
+tutti_result_t model_init_weights(struct model *model, uint64_t seed, struct why *why)
 {
+	const struct numbers *numbers = model->numbers;
+	const struct cut *cut = &model->cut;
 	uint64_t state = random_stream(seed, RANDOM_WEIGHTS);
 
-	for (unsigned l = 0; l < model->layers; l++) {
-		const struct layer *layer = &model->layer[l];
+	for (unsigned l = 0; l < cut->first + cut->layers; l++) {
+		const struct shape shape = { model->width[l], model->width[l + 1] };
+		void *whole = malloc((shape.in + 1) * shape.out * numbers->size);
 
-		model->numbers->draw(numbers_at(model->numbers, model->weights, layer->offset),
-				     layer->shape, sqrt(2.0 / (double)layer->shape.in), &state);
+		if (!whole)
+			return why_no_memory(why, "the model");
+		numbers->draw(whole, shape, sqrt(2.0 / (double)shape.in), &state);
+		if (l >= cut->first)
+			copy_layer(numbers, model->width, cut, l - cut->first, whole,
+				   numbers_at(numbers, model->weights,
+					      model->layer[l - cut->first].offset),
+				   true);
+		free(whole);
 	}
+	return TUTTI_OK;
 }
 
 static const void *layer_input(const struct model *model, unsigned l)
@@ -144,8 +292,14 @@ void model_forward_layer(struct model *model, const void *x, unsigned l, size_t 
 	round_weights(model, l);
 	model->numbers->forward(layer->shape, layer_operands(model, l), layer_input(model, l), rows,
 				layer->output);
-	if (l < model->layers - 1)
-		model->numbers->open(layer->output, rows * layer->shape.out);
+	if (!model_by_rows(model, l))
+		model_open_layer(model, l, rows);
+}
+
+void model_open_layer(struct model *model, unsigned l, size_t rows)
+{
+	if (l < model->layers - 1 || !model_ends(model))
+		model->numbers->open(model->layer[l].output, rows * model->layer[l].shape.out);
 }
 
 void model_forward(struct model *model, const void *x, size_t rows)
@@ -178,9 +332,21 @@ void model_backward(struct model *model, unsigned l, size_t rows, bool add)
 		model->unrounded ? numbers_at(numbers, model->unrounded, layer->offset) : gradients;
 
 	numbers->backward(layer->shape, layer->delta, layer_input(model, l), rows, add, unrounded);
+	if (model_by_rows(model, l) && model->cut.way > 0) /* the first part's biases */
+		memset(numbers_at(numbers, unrounded, layer->shape.in * layer->shape.out), 0,
+		       layer->shape.out * numbers->size);
 	if (model->unrounded)
 		numbers->round(unrounded, layer->count, gradients);
 	if (below && rows > 0)
 		numbers->below(layer->shape, layer->delta, layer_operands(model, l), rows,
 			       below->output, below->delta);
+}
+
+void model_backward_input(struct model *model, size_t rows, void *delta)
+{
+	const struct layer *first = &model->layer[0];
+
+	if (rows > 0)
+		model->numbers->below(first->shape, first->delta, layer_operands(model, 0), rows,
+				      model->x, delta);
 }

@@ -6,6 +6,9 @@
  * because the backward pass finishes it first: what is ready to be averaged is always a prefix. A
  * layer is its weight matrix, [out][in], then its biases, [out]. Both vectors are the caller's.
  *
+ * A model may be some layers in the middle of a larger one: then its input is the output of the layer
+ * before, and its output the input of the layer behind.
+ *
  * Where gradients are of a coarser type than the arithmetic, products read weights that are rounded
  * to that, and gradients are added up before they are rounded. */
 #ifndef TRAIN_MODEL_H
@@ -15,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "batches.h"
 #include "numbers.h"
 #include "tutti/tutti.h"
 #include "why.h"
@@ -29,16 +33,30 @@ struct layer {
 	void *delta;   /* [rows][out]: the loss's derivative by the layer's sums */
 };
 
+/* Of a larger model: the layers `first` to `first` + `layers` - 1 of `of`. Each of these may be cut once
+ * more, among `ways` parts, of which this is number `way` (Shoeybi et al. 2019, section 3): by rows and
+ * by columns in turn, from the last layer on, which is by rows. Layers by rows have some of the inputs, and
+ * what all parts make of them is to be added up; layers by columns have some of the outputs, and know of
+ * all inputs. The biases of a layer by rows are the first part's; those of others are 0, and stay so. */
+struct cut {
+	unsigned first, layers, of;
+	int way, ways; /* 0 or 1: layers are whole */
+};
+
 /* Zeroed is empty. */
 struct model {
 	const struct numbers *numbers;
-	unsigned layers;
+	size_t width[MODEL_LAYERS_MAX +
+		     1]; /* of the larger model, of which these are some layers */
+	struct cut cut;
+	unsigned layers; /* cut.layers */
 	struct layer layer[MODEL_LAYERS_MAX];
 	size_t parameters;
 	size_t rows_max; /* samples at a time */
 	void *weights;	 /* [parameters], set by the caller before each use */
 	void *gradients; /* [parameters] of numbers->gradients, likewise */
-	void *rows;	 /* owned: outputs and deltas of all layers */
+	void *outputs;	 /* owned: of all layers, those that were allocated with it */
+	void *deltas;	 /* owned: likewise */
 	void *rounded; /* owned, [parameters]: what products read of the weights, or NULL: these */
 	void *unrounded; /* owned, [parameters]: sums of gradients, or NULL: these are there */
 	const void *x;	 /* input of the last forward pass */
@@ -47,17 +65,44 @@ struct model {
 /* `width` has layers + 1 entries: features, hidden layers, classes. */
 size_t model_parameter_count(const size_t *width, unsigned layers);
 
-tutti_result_t model_create(const struct numbers *numbers, const size_t *width, unsigned layers,
+/* `width` is of the larger model. */
+tutti_result_t model_create(const struct numbers *numbers, const size_t *width, struct cut cut,
 			    size_t rows_max, struct model *out, struct why *why);
 void model_finish(struct model *model);
 
-/* He initialisation: normal weights of variance 2 / in, biases 0. */
-void model_init_weights(struct model *model, uint64_t seed);
+/* He initialisation: normal weights of variance 2 / in, biases 0. A part has the weights that it has in
+ * the larger model. */
+tutti_result_t model_init_weights(struct model *model, uint64_t seed, struct why *why);
+/* Has it the first layer of all; the last, whose outputs are logits? */
+bool model_begins(const struct model *model);
+bool model_ends(const struct model *model);
+
+/* Is layer `l` cut by rows, by columns? */
+bool model_by_rows(const struct model *model, unsigned l);
+bool model_by_columns(const struct model *model, unsigned l);
+/* How many parameters a part of so wide a model has. */
+size_t model_cut_parameters(const size_t *width, struct cut cut);
+/* The numbers of a part, such as weights, from those of its layers when these are whole; and the way
+ * back. What is no part of another one is the first part's. */
+void model_take_part(const struct numbers *numbers, const size_t *width, struct cut cut,
+		     const void *whole, void *part);
+void model_put_part(const struct numbers *numbers, const size_t *width, struct cut cut,
+		    const void *part, void *whole);
+/* Of the features, those that the first layer reads. */
+struct slice model_features(const struct model *model);
+
+/* From now on the outputs of layers are at `outputs`, of model_output_bytes() bytes, and those of the
+ * last forward pass that had them there are read by the backward pass; `x` was its input. NULL: they are
+ * where they were at first. */
+void model_use_outputs(struct model *model, void *outputs, const void *x);
+size_t model_output_bytes(const struct model *model);
 
 /* Compute the logits of `rows` samples: all layers, or layer `l` alone, from the first on. `x` is
- * used by the backward pass too. */
+ * used by the backward pass too. Outputs of a layer by rows are then to be added up over all parts, and
+ * opened. */
 void model_forward(struct model *model, const void *x, size_t rows);
 void model_forward_layer(struct model *model, const void *x, unsigned l, size_t rows);
+void model_open_layer(struct model *model, unsigned l, size_t rows);
 
 /* Adds loss and hits of the samples of the last forward pass to `sums`. The last layer's delta is
  * for a loss of `scale` × the sum over samples. */
@@ -67,8 +112,11 @@ void model_loss(struct model *model, const uint32_t *y, size_t rows, double scal
 /* The most likely class of each sample of the last forward pass. */
 void model_choose(const struct model *model, size_t rows, uint32_t *y);
 
-/* Gradients of layer `l`, added to what is there if `add`, and the delta of the layer below. Call
- * for the last layer first. */
+/* Gradients of layer `l`, added to what is there if `add`, and the delta of the layer below, which of a
+ * layer by columns is to be added up over all parts. Call for the last layer first. */
 void model_backward(struct model *model, unsigned l, size_t rows, bool add);
+/* Of a model that does not begin, once the delta of its first layer is there: the delta of the layer
+ * before, at `delta`, to be added up likewise. */
+void model_backward_input(struct model *model, size_t rows, void *delta);
 
 #endif

@@ -31,6 +31,10 @@ struct outer {
 /* Of weights by gradients. */
 struct update {
 	double rate, keep, gain, decay;
+	/* of means of gradients and their squares: */
+	double keep2, epsilon;
+	double whole, whole2; /* what the means are of a constant 1 */
+	double shrink;	      /* decay beside them */
 };
 
 struct numbers {
@@ -47,9 +51,9 @@ struct numbers {
 	void (*round)(const void *x, size_t count, void *gradients);
 	/* Weights of a layer: normal with that deviation, biases 0. */
 	void (*draw)(void *weights, struct shape shape, double deviation, uint64_t *state);
-	/* Rows of features next to each other. */
-	void (*gather)(void *to, const float *x, size_t features, const uint32_t *rows,
-		       size_t count);
+	/* Of rows that have `stride` features the first `features`, next to each other. */
+	void (*gather)(void *to, const float *x, size_t stride, size_t features,
+		       const uint32_t *rows, size_t count);
 	/* output [rows][out] = input [rows][in] × weightsᵀ + biases; here and below inputs, weights,
 	 * outputs that are inputs of a next layer and deltas are operands. */
 	void (*forward)(struct shape shape, const void *weights, const void *input, size_t rows,
@@ -76,13 +80,25 @@ struct numbers {
 	/* Of double numbers, and to them. */
 	void (*store)(void *to, const double *from, size_t count);
 	void (*load)(double *to, const void *from, size_t count);
-	/* With g = gain × gradient + decay × w: new_v = keep × v + g; new_w = w − rate × new_v. What
-	 * is read stays as it is, unless it is the same memory. */
-	void (*sgd)(const void *w, const void *v, const void *gradients, size_t count,
-		    const struct update *update, void *new_w, void *new_v);
-	/* With the same g: new_v = v + keep × g²; new_w = w − rate × g / √new_v. */
+	/* Below g = gain × gradient + decay × w. What is read stays as it is, unless it is the same
+	 * memory. new_w = w − rate × g. */
+	void (*descend)(const void *w, const void *gradients, size_t count,
+			const struct update *update, void *new_w);
+	/* new_v = keep × v + g; new_w = w − rate × new_v, or, Nesterov's, w − rate × (g + keep × new_v). */
+	void (*momentum)(const void *w, const void *v, const void *gradients, size_t count,
+			 const struct update *update, void *new_w, void *new_v);
+	void (*nesterov)(const void *w, const void *v, const void *gradients, size_t count,
+			 const struct update *update, void *new_w, void *new_v);
+	/* new_v = v + keep × g²; new_w = w − rate × g / √new_v. */
 	void (*adagrad)(const void *w, const void *v, const void *gradients, size_t count,
 			const struct update *update, void *new_w, void *new_v);
+	/* new_m = keep × m + (1 − keep) × g; new_v = keep2 × v + (1 − keep2) × g²; r = new_m / whole /
+	 * (√(new_v / whole2) + epsilon) + shrink × w; new_w = w − rate × r. And the sum of r². */
+	void (*adam)(const void *w, const void *m, const void *v, const void *gradients,
+		     size_t count, const struct update *update, void *new_w, void *new_m,
+		     void *new_v);
+	double (*adam_squares)(const void *w, const void *m, const void *v, const void *gradients,
+			       size_t count, const struct update *update);
 	/* d = last − mean; v = momentum × v + d; mean = last − rate × v, or, Nesterov's, last − rate
 	 * × (d + momentum × v). */
 	void (*outer)(const void *last, void *mean, void *v, size_t count,

@@ -58,13 +58,14 @@ static void draw(void *weights, struct shape shape, double deviation, uint64_t *
 	memset(w + count, 0, shape.out * sizeof(*w));
 }
 
-static void gather(void *to, const float *x, size_t features, const uint32_t *rows, size_t count)
+static void gather(void *to, const float *x, size_t stride, size_t features, const uint32_t *rows,
+		   size_t count)
 {
 	REAL *out = to;
 
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = 0; j < features; j++)
-			out[i * features + j] = OPERAND(x[rows[i] * features + j]);
+			out[i * features + j] = OPERAND(x[rows[i] * stride + j]);
 }
 
 static void forward(struct shape shape, const void *weights, const void *input, size_t rows,
@@ -216,8 +217,21 @@ static void load(double *to, const void *from, size_t count)
 		to[i] = v[i];
 }
 
-static void sgd(const void *weights, const void *velocity, const void *gradients, size_t count,
-		const struct update *u, void *new_weights, void *new_velocity)
+static void descend(const void *weights, const void *gradients, size_t count,
+		    const struct update *u, void *new_weights)
+{
+	const REAL *w = weights;
+	const GRADIENT *g = gradients;
+	const REAL r = (REAL)u->rate, a = (REAL)u->gain, d = (REAL)u->decay;
+	REAL *new_w = new_weights;
+
+#pragma GCC ivdep /* in place, or apart */
+	for (size_t i = 0; i < count; i++)
+		new_w[i] = w[i] - r * (a * DECODE(g[i]) + d * w[i]);
+}
+
+static void momentum(const void *weights, const void *velocity, const void *gradients, size_t count,
+		     const struct update *u, void *new_weights, void *new_velocity)
 {
 	const REAL *w = weights, *v = velocity;
 	const GRADIENT *g = gradients;
@@ -228,6 +242,23 @@ static void sgd(const void *weights, const void *velocity, const void *gradients
 	for (size_t i = 0; i < count; i++) {
 		new_v[i] = k * v[i] + a * DECODE(g[i]) + d * w[i];
 		new_w[i] = w[i] - r * new_v[i];
+	}
+}
+
+static void nesterov(const void *weights, const void *velocity, const void *gradients, size_t count,
+		     const struct update *u, void *new_weights, void *new_velocity)
+{
+	const REAL *w = weights, *v = velocity;
+	const GRADIENT *g = gradients;
+	const REAL r = (REAL)u->rate, k = (REAL)u->keep, a = (REAL)u->gain, d = (REAL)u->decay;
+	REAL *new_w = new_weights, *new_v = new_velocity;
+
+#pragma GCC ivdep /* in place, or apart */
+	for (size_t i = 0; i < count; i++) {
+		const REAL x = a * DECODE(g[i]) + d * w[i], next = k * v[i] + x;
+
+		new_v[i] = next;
+		new_w[i] = w[i] - r * (x + k * next);
 	}
 }
 
@@ -247,6 +278,62 @@ static void adagrad(const void *weights, const void *squares, const void *gradie
 		new_s[i] = sum;
 		new_w[i] = w[i] - r * x / (SQRT(sum) + (REAL)1e-10);
 	}
+}
+
+/* The numbers of an update by means, as REAL. */
+struct means {
+	REAL rate, keep, add, keep2, add2, gain, decay, epsilon, whole, whole2, shrink;
+};
+
+static struct means means_of(const struct update *u)
+{
+	return (struct means){ (REAL)u->rate,	      (REAL)u->keep,	    (REAL)(1 - u->keep),
+			       (REAL)u->keep2,	      (REAL)(1 - u->keep2), (REAL)u->gain,
+			       (REAL)u->decay,	      (REAL)u->epsilon,	    (REAL)(1 / u->whole),
+			       (REAL)(1 / u->whole2), (REAL)u->shrink };
+}
+
+static void adam(const void *weights, const void *mean, const void *square, const void *gradients,
+		 size_t count, const struct update *u, void *new_weights, void *new_mean,
+		 void *new_square)
+{
+	const REAL *w = weights, *m = mean, *v = square;
+	const GRADIENT *g = gradients;
+	const struct means k = means_of(u);
+	REAL *new_w = new_weights, *new_m = new_mean, *new_v = new_square;
+
+#pragma GCC ivdep /* in place, or apart */
+	for (size_t i = 0; i < count; i++) {
+		const REAL x = k.gain * DECODE(g[i]) + k.decay * w[i];
+		const REAL first = k.keep * m[i] + k.add * x;
+		const REAL second = k.keep2 * v[i] + k.add2 * x * x;
+
+		new_m[i] = first;
+		new_v[i] = second;
+		new_w[i] =
+			w[i] - k.rate * (first * k.whole / (SQRT(second * k.whole2) + k.epsilon) +
+					 k.shrink * w[i]);
+	}
+}
+
+static double adam_squares(const void *weights, const void *mean, const void *square,
+			   const void *gradients, size_t count, const struct update *u)
+{
+	const REAL *w = weights, *m = mean, *v = square;
+	const GRADIENT *g = gradients;
+	const struct means k = means_of(u);
+	double sum = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const REAL x = k.gain * DECODE(g[i]) + k.decay * w[i];
+		const REAL first = k.keep * m[i] + k.add * x;
+		const REAL second = k.keep2 * v[i] + k.add2 * x * x;
+		const double r =
+			first * k.whole / (SQRT(second * k.whole2) + k.epsilon) + k.shrink * w[i];
+
+		sum += r * r;
+	}
+	return sum;
 }
 
 static void outer_step(const void *before, void *averaged, void *velocity, size_t count,
@@ -285,7 +372,11 @@ const struct numbers NUMBERS = {
 	.add = add,
 	.store = store,
 	.load = load,
-	.sgd = sgd,
+	.descend = descend,
+	.momentum = momentum,
+	.nesterov = nesterov,
 	.adagrad = adagrad,
+	.adam = adam,
+	.adam_squares = adam_squares,
 	.outer = outer_step,
 };

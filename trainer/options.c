@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "bits.h"
+#include "compress/compress.h"
 #include "option.h"
 #include "options_check.h"
+#include "pipeline.h"
 #include "picture.h"
 
 /* ---- the table */
@@ -49,15 +51,19 @@ static tutti_result_t parse_hidden(const char *text, struct options *options, st
 static tutti_result_t parse_batch(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_dtype(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_optimizer(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_schedule(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_sync(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_outer(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_compress(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_seed(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_shares(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_slow(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_plot(const char *text, struct options *options, struct why *why);
+static tutti_result_t parse_parallel(const char *text, struct options *options, struct why *why);
 
 static const char *const scalings[] = { "linear", "sqrt", "none", NULL };
-static const char *const schedules[] = { "constant", "cosine", NULL };
+static const char *const peers[] = { "ring", "random", NULL };
+static const char *const orders[] = { "1f1b", "gpipe", NULL };
 static const char *const devices[] = { "host", "cuda", NULL };
 
 static const struct spec specs[] = {
@@ -79,6 +85,10 @@ static const struct spec specs[] = {
 	  "content that a file may have, uncompressed; K, M and G allowed (4G)", BYTES,
 	  AT(source.most), 1, 1125899906842624.0,
 	  "a number of bytes from 1 to 1048576G, such as 4G" },
+	{ "shard", NULL,
+	  "each rank reads and keeps a part of the samples, and gets those of a step from the others: for "
+	  "plain CSV and IDX files, and synthetic: samples",
+	  FLAG, AT(shard) },
 	{ "test-fraction", "F", "share set aside for validation (0.2)", REAL,
 	  AT(source.test_fraction), 0, 0.9, "a number from 0 to 0.9" },
 
@@ -99,18 +109,33 @@ static const struct spec specs[] = {
 	  "each rank computes its part of a batch in K pieces: less memory, the same "
 	  "result (1)",
 	  SIZE, AT(accumulate), 1, 1 << 24, WHOLE("16777216") },
-	{ "lr", "R", "learning rate at a batch of 64 (0.1)", REAL, AT(rate), 1e-12, 1e6,
-	  "a number from 1e-12 to 1e6" },
-	{ "lr-scaling", "HOW", "with the batch: linear, sqrt or none (linear)", WORD, AT(scaling),
-	  .words = scalings, .expected = "linear, sqrt or none" },
-	{ "schedule", "HOW", "after the warm-up: cosine or constant (cosine)", WORD, AT(schedule),
-	  .words = schedules, .expected = "cosine or constant" },
+	{ "lr", "R",
+	  "learning rate at a batch of 64 (0.1; adagrad 0.02; adam and adamw 0.001; lamb 0.005; "
+	  "lars 10)",
+	  REAL, AT(rate), 1e-12, 1e6, "a number from 1e-12 to 1e6" },
+	{ "lr-scaling", "HOW",
+	  "with the batch: linear, sqrt or none (linear; adam, adamw and lamb: sqrt; lars: none)",
+	  WORD, AT(scaling), .words = scalings, .expected = "linear, sqrt or none" },
+	{ "schedule", "HOW",
+	  "after the warm-up: cosine, constant, or step:EPOCHS:FACTOR: times FACTOR after each so many "
+	  "epochs (cosine)",
+	  OTHER, .parse = parse_schedule },
 	{ "warmup", "E", "epochs in which the rate rises (1)", REAL, AT(warmup), 0, 1e5,
 	  "a number of epochs from 0 to 100000" },
-	{ "optimizer", "NAME", "sgd, with momentum, or adagrad (sgd)", OTHER,
+	{ "optimizer", "NAME",
+	  "sgd, momentum, nesterov, adagrad, adam, adamw, lars or lamb (momentum)", OTHER,
 	  .parse = parse_optimizer },
-	{ "momentum", "M", "of sgd (0.9)", REAL, AT(momentum), 0, BELOW_ONE,
-	  "a number from 0 to less than 1" },
+	{ "momentum", "M",
+	  "of momentum, nesterov and lars; of adam, adamw and lamb what the mean of gradients keeps, "
+	  "β1 (0.9)",
+	  REAL, AT(momentum), 0, BELOW_ONE, "a number from 0 to less than 1" },
+	{ "beta2", "B", "of adam, adamw and lamb: what the mean of squares keeps (0.999)", REAL,
+	  AT(beta2), 0, BELOW_ONE, "a number from 0 to less than 1" },
+	{ "epsilon", "E", "of adam, adamw and lamb: added to the root of that mean (1e-8)", REAL,
+	  AT(epsilon), 1e-300, 1, "a number from 1e-300 to 1" },
+	{ "trust", "T",
+	  "of lars: a step over the length of a layer's weights, at a rate of 1 (0.001)", REAL,
+	  AT(trust), 1e-12, 1e6, "a number from 1e-12 to 1e6" },
 	{ "weight-decay", "D", "(0.003)", REAL, AT(weight_decay), 0, BELOW_ONE,
 	  "a number from 0 to less than 1" },
 	{ "clip", "NORM", "longer gradients are shortened to that (none)", REAL, AT(clip), 1e-12,
@@ -129,7 +154,7 @@ static const struct spec specs[] = {
 	{ "sync", "WAY",
 	  "how ranks train together: allreduce: gradients are summed, and each rank makes "
 	  "the same update; zero1: each rank updates its share of the weights; local: each rank makes "
-	  "steps of its own, and weights are averaged; ps: the first ranks are parameter servers, the "
+	  "steps of its own, and weights are averaged; gossip: likewise, each with some others' alone; ps: the first ranks are parameter servers, the "
 	  "others workers; async: likewise, and no worker waits for another (allreduce)",
 	  OTHER, .parse = parse_sync },
 	{ "servers", "S", "with --sync ps and async: how many ranks are servers (1)", COUNT,
@@ -151,17 +176,39 @@ static const struct spec specs[] = {
 	  TEXT, AT(journal) },
 	{ "replay", "FILE", "with --sync async, on one rank: the training of that journal again",
 	  TEXT, AT(replay) },
-	{ "every", "H", "with --sync local: steps from one average to the next (10)", SIZE,
-	  AT(every), 1, 1000000, WHOLE("1000000") },
+	{ "every", "H",
+	  "with --sync local and gossip: steps from one average to the next (10; of gossip 1)",
+	  SIZE, AT(every), 1, 1000000, WHOLE("1000000") },
+	{ "peers", "WHO",
+	  "with --sync gossip: ring: each rank averages its weights with both neighbours; random: with one "
+	  "other, drawn anew each time (ring)",
+	  WORD, AT(peers), .words = peers, .expected = "ring or random" },
 	{ "outer", "HOW",
 	  "with --sync local: averages are outer steps, sgd,RATE[,MOMENTUM] or "
 	  "nesterov,RATE,MOMENTUM (none)",
 	  OTHER, .parse = parse_outer },
-	{ "simulate-ranks", "P", "with --sync local: each rank plays P, one after the other (1)",
+	{ "simulate-ranks", "P",
+	  "with --sync local, or gossip of one rank: each rank plays P, one after the other (1)",
 	  COUNT, AT(replicas), 1, 1024, WHOLE("1024") },
+	{ "compress", "HOW",
+	  "with --sync allreduce: gradients travel as bf16, fp16, fp8 or int8; topk:F: the share F of largest "
+	  "ones alone; powersgd:R: factors of rank R; what is not sent is added to the next step's (none)",
+	  OTHER, .parse = parse_compress },
+	{ "parallel", "HOW",
+	  "the model is cut: pipeline: each rank has some of the layers; tensor: each has a part of every "
+	  "layer; data=D,pipeline=S,tensor=T: D lines of S stages in T parts share out each batch; what is "
+	  "not said takes the ranks that are left (each rank has all layers)",
+	  OTHER, .parse = parse_parallel },
+	{ "micro", "M",
+	  "with --parallel: parts of a batch that stages work on at the same time (4; of one stage 1)",
+	  COUNT, AT(micro), 1, 4096, WHOLE("4096") },
+	{ "order", "HOW",
+	  "with --parallel: 1f1b: a stage alternates between forward and backward passes as soon as it "
+	  "can; gpipe: all forward passes come first (1f1b)",
+	  WORD, AT(order), .words = orders, .expected = "1f1b or gpipe" },
 	{ "shares", "S,S,...",
 	  "each rank's part of a batch, such as 1,2; auto: in proportion to the speed "
-	  "of the epoch before (all alike)",
+	  "of the epoch before; with --parallel each stage's part of the computation (all alike)",
 	  OTHER, .parse = parse_shares },
 	{ "slow", "RANK:FACTOR[:EPOCH]",
 	  "make a rank so many times slower, from that epoch on (1), to try that; may be repeated, also "
@@ -263,7 +310,8 @@ static void print_help(void)
 	       "Train a multilayer perceptron by data-parallel SGD. Alone it is one rank; under tutti-run\n"
 	       "(tutti-run -n 4 -- tutti-train ...), torchrun, mpirun or srun it is one of many.\n"
 	       "\n"
-	       "tutti-train report LOG... [--plot FILE] compares trainings by their logs.\n");
+	       "tutti-train report LOG... [--plot FILE] compares trainings by their logs.\n"
+	       "tutti-train compare --data FILE ... trains in several ways, and compares these.\n");
 	for (int i = 0; i < SPECS; i++)
 		if (specs[i].name)
 			print_spec(&specs[i]);
@@ -279,18 +327,21 @@ static const struct options defaults = {
 	.epochs = 30,
 	.batch = 64,
 	.accumulate = 1,
-	.rate = 0.1,
-	.optimizer = &optimizer_sgd,
-	.momentum = -1, /* 0.9, or 0 where there is none */
+	.optimizer = &optimizer_momentum, /* which says rate, momentum and scaling */
+	.rate = -1,
+	.momentum = -1,
+	.scaling = -1,
+	.beta2 = 0.999,
+	.epsilon = 1e-8,
+	.trust = 0.001,
 	.weight_decay = 0.003,
 	.warmup = 1,
-	.schedule = RATE_COSINE,
-	.scaling = SCALE_LINEAR,
+	.schedule = { RATE_COSINE },
 	.sync = &sync_all_reduce,
-	.every = 10,
 	.staleness = STALENESS_ANY,
 	.push_every = 1,
 	.replicas = 1,
+	.compress = { .name = "none" },
 	.seed = 1,
 	.bucket_bytes = 1 << 20,
 	.wait_s = 30,
@@ -445,24 +496,55 @@ static tutti_result_t parse_dtype(const char *text, struct options *o, struct wh
 
 static tutti_result_t parse_optimizer(const char *text, struct options *o, struct why *why)
 {
-	static const char *const words[] = { "sgd", "adagrad", NULL };
-	static const struct optimizer *const optimizers[] = { &optimizer_sgd, &optimizer_adagrad };
+	static const char *const words[] = { "sgd",   "momentum", "nesterov", "adagrad", "adam",
+					     "adamw", "lars",	  "lamb",     NULL };
 	int place = 0;
-	const tutti_result_t result =
-		parse_word("optimizer", text, words, "sgd or adagrad", &place, why);
+	const tutti_result_t result = parse_word(
+		"optimizer", text, words,
+		"sgd, momentum, nesterov, adagrad, adam, adamw, lars or lamb", &place, why);
 
-	o->optimizer = optimizers[place];
+	for (int i = 0; result == TUTTI_OK && optimizers[i]; i++)
+		if (strcmp(optimizers[i]->name, words[place]) == 0)
+			o->optimizer = optimizers[i];
 	return result;
+}
+
+static tutti_result_t parse_schedule(const char *text, struct options *o, struct why *why)
+{
+	static const char expected[] = "cosine, constant or step:EPOCHS:FACTOR with at most 100000 "
+				       "epochs and a factor from 1e-6 to 1, such as step:10:0.5";
+	static const char *const words[] = { "cosine", "constant", NULL };
+	static const enum rate_course courses[] = { RATE_COSINE, RATE_CONSTANT };
+	uint64_t every = 0;
+	const char *at;
+	char *rest;
+
+	if (strncmp(text, "step:", 5) != 0) {
+		int place = 0;
+		const tutti_result_t result =
+			parse_word("schedule", text, words, expected, &place, why);
+
+		o->schedule = (struct rate_schedule){ courses[place] };
+		return result;
+	}
+	if (!whole_prefix(text + 5, 1, 100000, &at, &every) || *at != ':')
+		return wrong(why, "schedule", text, expected);
+	o->schedule = (struct rate_schedule){ RATE_STEP, (unsigned)every, strtod(at + 1, &rest) };
+	if (rest == at + 1 || *rest != '\0' ||
+	    !(o->schedule.factor >= 1e-6 && o->schedule.factor <= 1))
+		return wrong(why, "schedule", text, expected);
+	return TUTTI_OK;
 }
 
 static tutti_result_t parse_sync(const char *text, struct options *o, struct why *why)
 {
-	static const char *const words[] = { "allreduce", "zero1", "local", "ps", "async", NULL };
+	static const char *const words[] = { "allreduce", "zero1", "local", "gossip",
+					     "ps",	  "async", NULL };
 	static const struct sync *const ways[] = { &sync_all_reduce, &sync_zero1, &sync_local,
-						   &sync_ps, &sync_async };
+						   &sync_gossip,     &sync_ps,	  &sync_async };
 	int place = 0;
 	const tutti_result_t result = parse_word(
-		"sync", text, words, "allreduce, zero1, local, ps or async", &place, why);
+		"sync", text, words, "allreduce, zero1, local, gossip, ps or async", &place, why);
 
 	o->sync = ways[place];
 	return result;
@@ -487,6 +569,89 @@ static tutti_result_t parse_outer(const char *text, struct options *o, struct wh
 	    !(outer.momentum >= 0 && outer.momentum < 1))
 		return wrong(why, "outer", text, expected);
 	o->outer = outer;
+	return TUTTI_OK;
+}
+
+/* What stands behind the colon; NULL: it is another method. */
+static const char *parameter(const char *text, const struct compression *how)
+{
+	const size_t length = strlen(how->name);
+
+	return strncmp(text, how->name, length) == 0 && text[length] == ':' ? text + length + 1
+									    : NULL;
+}
+
+static tutti_result_t parse_compress(const char *text, struct options *o, struct why *why)
+{
+	static const char expected[] =
+		"none, bf16, fp16, fp8, int8, topk:F with F from 1e-6 to 1, or "
+		"powersgd:R with R from 1 to 256, such as topk:0.01";
+	struct compress_options c = { 0 };
+	const char *const fraction = parameter(text, &compress_topk), *const rank = parameter(
+									      text,
+									      &compress_powersgd);
+	uint64_t number = 0;
+	char *rest = NULL;
+	const char *end;
+
+	if (fraction) {
+		c.how = &compress_topk;
+		c.fraction = strtod(fraction, &rest);
+		if (rest == fraction || *rest != '\0' || !(c.fraction >= 1e-6 && c.fraction <= 1))
+			return wrong(why, "compress", text, expected);
+	} else if (rank) {
+		c.how = &compress_powersgd;
+		if (!whole_prefix(rank, 1, 256, &end, &number) || *end != '\0')
+			return wrong(why, "compress", text, expected);
+		c.rank = (unsigned)number;
+	} else if (tutti_wire_parse(text, &c.wire) != TUTTI_OK || c.wire & TUTTI_WIRE_IF_FASTER) {
+		return wrong(why, "compress", text, expected);
+	} else if (c.wire == TUTTI_WIRE_FLOAT32) {
+		c.wire = TUTTI_WIRE_DEFAULT;
+	} else {
+		c.how = &compress_narrow;
+	}
+	snprintf(c.name, sizeof(c.name), "%s", text);
+	o->compress = c;
+	return TUTTI_OK;
+}
+
+/* NAME=N, or NAME alone; false: it is another axis, was there before, or is wrong. */
+static bool axis(const char *text, const char *name, bool *there, unsigned *count,
+		 const char **rest)
+{
+	const size_t length = strlen(name);
+	const char *at = text + length;
+	uint64_t number = 0;
+
+	if (*there || strncmp(text, name, length) != 0 ||
+	    (*at == '=' && !whole_prefix(at + 1, 1, 1024, &at, &number)) ||
+	    (*at != '\0' && *at != ','))
+		return false;
+	*there = true;
+	*count = (unsigned)number;
+	*rest = at;
+	return true;
+}
+
+static tutti_result_t parse_parallel(const char *text, struct options *o, struct why *why)
+{
+	static const char expected[] =
+		"pipeline or tensor, or some of data=D,pipeline=S,tensor=T with at most 1024 of each, "
+		"such as data=2,pipeline=2";
+	struct parallel p = { 0 };
+	bool data = false;
+	const char *at = text;
+
+	while (axis(at, "data", &data, &p.data, &at) ||
+	       axis(at, "pipeline", &p.pipeline, &p.stages, &at) ||
+	       axis(at, "tensor", &p.tensor, &p.ways, &at))
+		if (*at++ == '\0')
+			break;
+	if (at == text || at[-1] != '\0' || (data && p.data == 0) || (!p.pipeline && !p.tensor) ||
+	    (p.pipeline && p.tensor && p.stages == 0 && p.ways == 0))
+		return wrong(why, "parallel", text, expected);
+	o->parallel = p;
 	return TUTTI_OK;
 }
 

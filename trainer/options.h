@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "data.h"
+#include "grid.h"
 #include "model.h"
 #include "optimizer.h"
 #include "rate.h"
@@ -24,6 +25,15 @@ struct start {
 	const char *rank, *size, *store, *transport, *algorithm, *timeout;
 };
 
+/* Of --compress. */
+struct compress_options {
+	const struct compression *how; /* NULL: not at all */
+	tutti_wire_t wire;	       /* what elements travel as; 0: another method */
+	double fraction;	       /* of numbers that are sent */
+	unsigned rank;		       /* of the factors that are */
+	char name[24];		       /* as it was said; "none" */
+};
+
 struct options {
 	struct data_source source;
 	size_t hidden[MODEL_LAYERS_MAX - 1];
@@ -33,18 +43,22 @@ struct options {
 	size_t batch_per_rank; /* 0: the batch is said as a whole */
 	size_t accumulate;     /* parts of a slice that are computed one after the other */
 	double rate, momentum, weight_decay;
+	double beta2, epsilon, trust;
 	double clip;   /* 0: none */
 	double warmup; /* epochs */
 	const struct optimizer *optimizer;
-	int schedule; /* enum rate_schedule */
-	int scaling;  /* enum rate_scaling */
-	int device;   /* enum device */
+	struct rate_schedule schedule;
+	int scaling; /* enum rate_scaling */
+	int device;  /* enum device */
 	const struct numbers *numbers;
 	const struct sync *sync;
 	uint64_t seed;
 	size_t bucket_bytes;
-	size_t every; /* steps from one average to the next, with --sync local */
+	size_t every; /* steps from one average to the next, with --sync local and gossip */
+	int peers;    /* enum sync_peers */
 	struct outer outer;
+	struct compress_options compress;
+	bool shard;			/* each rank reads and keeps a part of the samples */
 	unsigned replicas;		/* ranks that one plays */
 	unsigned servers;		/* of --sync ps and async; 0: another way */
 	size_t staleness;		/* updates that gradients may be old; STALENESS_ANY */
@@ -53,6 +67,9 @@ struct options {
 	double wait_s;			/* for replacements of lost ranks */
 	bool verify;
 	struct share_options shares;
+	struct parallel parallel;
+	unsigned micro; /* micro-batches of a batch */
+	int order;	/* enum pipeline_order */
 	struct start start;
 	const char *save; /* NULL: nothing is saved */
 	unsigned every_epochs;

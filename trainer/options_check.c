@@ -2,6 +2,7 @@
 /* Owns nothing: which options go together. */
 #include "options_check.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "async/protocol.h"
@@ -21,6 +22,16 @@ static bool is_local(const struct options *o)
 	return o->sync == &sync_local;
 }
 
+static bool gossips(const struct options *o)
+{
+	return o->sync == &sync_gossip;
+}
+
+static bool steps_alone(const struct options *o)
+{
+	return is_local(o) || gossips(o);
+}
+
 static bool reads_text(const struct options *o)
 {
 	return strncmp(o->source.path, "text:", strlen("text:")) == 0;
@@ -29,6 +40,26 @@ static bool reads_text(const struct options *o)
 static bool saves(const struct options *o)
 {
 	return o->save != NULL;
+}
+
+static bool is_cut(const struct options *o)
+{
+	return o->parallel.pipeline || o->parallel.tensor;
+}
+
+static bool has_momentum(const struct options *o)
+{
+	return o->optimizer->momentum >= 0;
+}
+
+static bool has_squares(const struct options *o)
+{
+	return o->optimizer->squares;
+}
+
+static bool is_lars(const struct options *o)
+{
+	return strcmp(o->optimizer->name, "lars") == 0;
 }
 
 static bool has_one_source(const struct options *o)
@@ -59,9 +90,16 @@ static const struct need needs[] = {
 	{ "journal", is_async, WITHOUT("--sync async") },
 	{ "replay", is_async, WITHOUT("--sync async") },
 	{ "servers", has_servers, WITHOUT("--sync ps or async") },
-	{ "every", is_local, WITHOUT("--sync local") },
+	{ "every", steps_alone, WITHOUT("--sync local or gossip") },
+	{ "peers", gossips, WITHOUT("--sync gossip") },
 	{ "outer", is_local, WITHOUT("--sync local") },
-	{ "simulate-ranks", is_local, WITHOUT("--sync local") },
+	{ "simulate-ranks", steps_alone, WITHOUT("--sync local or gossip") },
+	{ "micro", is_cut, WITHOUT("--parallel") },
+	{ "order", is_cut, WITHOUT("--parallel") },
+	{ "momentum", has_momentum, WITHOUT("an --optimizer that has it") },
+	{ "beta2", has_squares, WITHOUT("--optimizer adam, adamw or lamb") },
+	{ "epsilon", has_squares, WITHOUT("--optimizer adam, adamw or lamb") },
+	{ "trust", is_lars, WITHOUT("--optimizer lars") },
 	{ "context", reads_text, WITHOUT("--data text:FILE") },
 	{ "every-epochs", saves, WITHOUT("--save FILE") },
 	{ "resume", saves, WITHOUT("--save FILE") },
@@ -117,8 +155,8 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 		which = o->numbers == &numbers_f32 ? "--dtype f32" : "--dtype bf16";
 	else if (on_gpu && o->sync != &sync_all_reduce)
 		which = "another --sync than allreduce";
-	else if (on_gpu && o->optimizer != &optimizer_sgd)
-		which = "another --optimizer than sgd";
+	else if (on_gpu && o->optimizer != &optimizer_momentum)
+		which = "another --optimizer than momentum";
 	else if (on_gpu && o->clip > 0)
 		which = "--clip";
 	else if (on_gpu && o->accumulate > 1)
@@ -132,16 +170,55 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 			why, TUTTI_ERR_UNSUPPORTED,
 			"found --device cuda and %s, which only the host can do; leave one out",
 			which);
-	if (o->optimizer != &optimizer_sgd && o->momentum > 0)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "found --momentum with --optimizer %s, which has none; leave it out",
-			       o->optimizer->name);
+	if (o->numbers->size < sizeof(double) && o->epsilon < FLT_MIN)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"--epsilon: found %g with --dtype %s, expected at least %g, the least that "
+			"it has",
+			o->epsilon, o->numbers->name, (double)FLT_MIN);
+	if (is_async(o) && !o->optimizer->takes_parts)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --optimizer %s with --sync async, whose updates are parts of a batch; "
+			"expected sgd, momentum or adagrad",
+			o->optimizer->name);
+	if (o->servers > 1 && o->optimizer->measure)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --optimizer %s with --servers %u, who see parts of layers each; leave "
+			"--servers out",
+			o->optimizer->name, o->servers);
 	if (o->servers > 0 && o->clip > 0)
 		return why_set(
 			why, TUTTI_ERR_UNSUPPORTED,
 			"found --clip and --sync %s, whose servers see a part of the gradients "
 			"each; leave one out",
 			o->sync->name);
+	if (o->compress.how && (o->sync != &sync_all_reduce || on_gpu || is_cut(o)))
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --compress %s and %s, expected --sync allreduce on the host, of a model in "
+			"one piece; leave one out",
+			o->compress.name,
+			on_gpu	    ? "--device cuda"
+			: is_cut(o) ? "--parallel"
+				    : "another --sync than allreduce");
+	if (o->compress.how && o->numbers != &numbers_f32)
+		return why_set(
+			why, TUTTI_ERR_UNSUPPORTED,
+			"found --compress %s and --dtype %s, expected --dtype f32, whose gradients "
+			"are compressed",
+			o->compress.name, o->numbers->name);
+	const char *unsharded = on_gpu		  ? "--device cuda"
+				: is_cut(o)	  ? "--parallel"
+				: has_servers(o)  ? "--sync ps or async"
+				: o->replicas > 1 ? "--simulate-ranks"
+				: o->predict	  ? "--predict"
+						  : NULL;
+	if (o->shard && unsharded)
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "found --shard and %s, which needs all samples; leave one out",
+			       unsharded);
 	if (o->replicas > 1 && (o->shares.count || o->shares.by_themselves))
 		return why_set(
 			why, TUTTI_ERR_UNSUPPORTED,
@@ -155,14 +232,49 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 	return TUTTI_OK;
 }
 
+/* What a model that is cut in pieces cannot do. */
+static tutti_result_t check_cut(const struct options *o, struct why *why)
+{
+	const char *which = NULL;
+
+	if (!is_cut(o))
+		return TUTTI_OK;
+	if (o->device == DEVICE_CUDA)
+		which = "--device cuda";
+	else if (has_servers(o))
+		which = "--sync ps or async";
+	else if (o->parallel.tensor && o->numbers == &numbers_bf16)
+		which = "tensor and --dtype bf16";
+	else if (o->replicas > 1)
+		which = "--simulate-ranks";
+	else if (o->accumulate > 1)
+		which = "--accumulate, for which --micro stands";
+	else if (o->shares.by_themselves)
+		which = "--shares auto";
+	else if (o->clip > 0 && steps_alone(o))
+		which = "--clip with --sync local or gossip";
+	else if (o->predict)
+		which = "--predict (give it with --save and --resume, without --parallel)";
+	return which ? why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "found --parallel and %s, which cannot be had together; leave one out",
+			       which)
+		     : TUTTI_OK;
+}
+
 static void fill_in(struct options *o)
 {
 	if (has_servers(o) && o->servers == 0)
 		o->servers = 1;
 	if (o->fetch_every == 0)
 		o->fetch_every = o->push_every;
+	if (o->every == 0)
+		o->every = is_local(o) ? 10 : 1;
+	if (o->rate < 0)
+		o->rate = o->optimizer->rate;
 	if (o->momentum < 0)
-		o->momentum = o->optimizer == &optimizer_sgd ? 0.9 : 0;
+		o->momentum = o->optimizer->momentum < 0 ? 0 : o->optimizer->momentum;
+	if (o->scaling < 0)
+		o->scaling = (int)o->optimizer->scaling;
 	if (!o->numbers)
 		o->numbers = o->device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
 }
@@ -180,6 +292,10 @@ tutti_result_t options_check(struct options *o, const char *const *given, size_t
 		return result;
 	fill_in(o);
 	result = check_together(o, why);
+	if (result == TUTTI_OK)
+		result = check_cut(o, why);
+	if (result == TUTTI_OK && o->compress.how)
+		o->sync = &sync_compressed;
 	if (result == TUTTI_OK && o->replay) {
 		o->sync = &sync_replay;
 		o->shares.slow_count = 0; /* its ranks are played */

@@ -26,14 +26,23 @@ uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 	hash = hash_word(hash_word(hash, o->epochs), batch);
 	hash = hash_real(hash_real(hash, o->rate), o->momentum);
 	hash = hash_real(hash_real(hash, o->weight_decay), o->warmup);
-	if (o->optimizer != &optimizer_sgd)
-		hash = hash_bytes(hash, o->optimizer->name, strlen(o->optimizer->name));
-	hash = hash_word(hash_word(hash, (uint64_t)o->schedule), (uint64_t)o->scaling);
+	hash = hash_bytes(hash, o->optimizer->name, strlen(o->optimizer->name));
+	hash = hash_real(hash_real(hash_real(hash, o->beta2), o->epsilon), o->trust);
+	hash = hash_word(hash_word(hash, (uint64_t)o->schedule.course), o->schedule.every);
+	hash = hash_word(hash_real(hash, o->schedule.factor), (uint64_t)o->scaling);
 	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
 	hash = hash_word(hash_word(hash, o->numbers->gradients->dtype), o->source.context);
+	if (o->compress.how) { /* by what ranks there are, too */
+		hash = hash_word(hash_real(hash, o->compress.fraction), o->compress.rank + 1);
+		return hash_word(hash_word(hash, (uint64_t)o->compress.wire), (uint64_t)ranks);
+	}
 	if (o->sync == &sync_async || o->sync == &sync_replay)
 		return hash_async(o, hash, ranks);
-	if (o->sync != &sync_local || (o->every == 1 && o->outer.rate == 0 && o->clip == 0))
+	if (o->sync == &sync_gossip)
+		return hash_word(hash_word(hash_word(hash, o->every), (uint64_t)o->peers + 1),
+				 (uint64_t)ranks * o->replicas);
+	if (o->sync != &sync_local ||
+	    (o->every == 1 && o->outer.rate == 0 && o->clip == 0 && o->optimizer->linear))
 		return hash; /* an average of each step is that of gradients */
 	hash = hash_word(hash_word(hash, o->every), (uint64_t)ranks * o->replicas);
 	hash = hash_real(hash_real(hash, o->outer.rate), o->outer.momentum);
@@ -48,9 +57,14 @@ uint64_t options_hash(const struct options *o)
 	hash = hash_bytes(hash_word(hash, o->bucket_bytes), o->sync->name, strlen(o->sync->name));
 	hash = hash_word(hash_word(hash_word(hash, o->save != NULL), o->every_epochs), o->servers);
 	hash = hash_word(hash_word(hash, o->resume), o->predict != NULL);
+	hash = hash_word(hash_word(hash, o->parallel.pipeline), o->parallel.stages);
+	hash = hash_word(hash_word(hash, o->parallel.tensor), o->parallel.ways);
+	hash = hash_word(hash_word(hash_word(hash, o->parallel.data), o->micro),
+			 (uint64_t)o->order);
 	hash = hash_word(hash_word(hash, (uint64_t)o->shares.count),
 			 (uint64_t)o->shares.by_themselves);
 	hash = hash_bytes(hash, o->shares.of, (size_t)o->shares.count * sizeof(o->shares.of[0]));
+	hash = hash_word(hash, o->shard);
 	return hash_word(hash_word(hash_word(hash, o->verify), (uint64_t)o->device),
 			 o->source.classes);
 }

@@ -25,8 +25,13 @@ double rate_at(const struct rate_plan *plan, size_t step)
 
 	if (step < plan->warmup_steps)
 		return peak * (double)(step + 1) / (double)plan->warmup_steps;
-	if (plan->schedule == RATE_CONSTANT)
-		return peak;
+	switch (plan->schedule.course) {
+	case RATE_CONSTANT: return peak;
+	case RATE_STEP:
+		return peak * pow(plan->schedule.factor,
+				  (double)(step / plan->epoch_steps / plan->schedule.every));
+	case RATE_COSINE: break;
+	}
 	done = (double)(step - plan->warmup_steps) / (double)(plan->steps - plan->warmup_steps);
 	return 0.5 * peak * (1 + cos(M_PI * done));
 }

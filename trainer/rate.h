@@ -7,15 +7,23 @@
 
 #define RATE_BASE_BATCH 64 /* the global batch for which a learning rate is meant */
 
-enum rate_schedule { RATE_CONSTANT, RATE_COSINE };
+enum rate_course { RATE_CONSTANT, RATE_COSINE, RATE_STEP };
 enum rate_scaling { SCALE_LINEAR, SCALE_SQRT, SCALE_NONE };
+
+/* After the warm-up. */
+struct rate_schedule {
+	enum rate_course course;
+	unsigned every; /* RATE_STEP: epochs, counted from the first, after which the rate … */
+	double factor;	/* … is multiplied by this */
+};
 
 struct rate_plan {
 	double base; /* at a global batch of RATE_BASE_BATCH */
 	enum rate_scaling scaling;
-	enum rate_schedule schedule;
-	size_t batch;	     /* global */
-	size_t steps;	     /* of the whole training */
+	struct rate_schedule schedule;
+	size_t batch; /* global */
+	size_t steps; /* of the whole training */
+	size_t epoch_steps;
 	size_t warmup_steps; /* linear rise to the scaled rate; at most `steps` */
 };
 

@@ -4,6 +4,8 @@
  * whether a rank showed it from the start or takes over. */
 #include "report.h"
 
+#include "pipeline.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -144,6 +146,11 @@ static tutti_result_t print_start(struct report *report, struct why *why)
 	       "together\n",
 	       s->parameters, s->buckets, s->buckets == 1 ? "" : "s", s->ranks_at_start,
 	       s->ranks_at_start == 1 ? "" : "s", s->batch);
+	if (s->ways > 1)
+		printf("%d parts of each layer\n", s->ways);
+	if (s->stages > 1)
+		printf("%d stages of the model, %u micro-batches of a batch, %s\n", s->stages,
+		       s->micro, report->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
 	fflush(stdout);
 	return TUTTI_OK;
 }
@@ -334,6 +341,33 @@ static void print_staleness(const struct staleness *s)
 		       (double)sum / (double)all, most, most == STALENESS_MOST ? " or more" : "");
 }
 
+/* What ranks read side by side. */
+static void print_reading(const struct summary *s)
+{
+	double all = 0, most = 0, longest = 0, sent = 0;
+
+	for (int r = 0; r < s->ranks; r++) {
+		const struct rank_account *a = &s->accounts[r];
+
+		all += (double)a->read;
+		most = fmax(most, (double)a->read);
+		longest = fmax(longest, a->read_s);
+		sent += (double)a->rows_sent;
+	}
+	printf("samples         %.2f MB read, at most %.2f by a rank, in %.3f s (%.1f MB/s together); "
+	       "%.2f MB sent to where they were trained on\n",
+	       all * 1e-6, most * 1e-6, longest, longest > 0 ? all * 1e-6 / longest : 0,
+	       sent * 1e-6);
+}
+
+static const char *what_goes(const struct report *report)
+{
+	if (report->summary->ways > 1)
+		return "sums over parts of layers";
+	return report->summary->stages > 1 ? "activations between stages"
+					   : report->options->sync->what;
+}
+
 static void print_end(struct report *report)
 {
 	const struct history *h = &report->history;
@@ -350,9 +384,10 @@ static void print_end(struct report *report)
 	       s->ranks == 1 ? "" : "s");
 	if (*s->algorithm)
 		printf("exchange        %s: %s over %s, %.1f MB by the rank that sent most\n",
-		       report->options->sync->what, s->algorithm, s->transports,
-		       s->sent_bytes * 1e-6);
+		       what_goes(report), s->algorithm, s->transports, s->sent_bytes * 1e-6);
 	print_staleness(&s->staleness);
+	if (report->options->shard)
+		print_reading(s);
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "
 	       "calls, "
 	       "waiting for slower ranks included\n",

@@ -16,6 +16,8 @@ struct epoch {
 	double test_loss, test_accuracy; /* NaN without validation */
 	double rate;			 /* at the last step */
 	double seconds;			 /* since the training began */
+	double distance; /* between ranks that gossip; 0: they are alike, or it was before --resume */
+	double least_share, most_share; /* of a batch, of a worker; 0: it was before --resume */
 };
 
 enum { LOSS_NAMES = 16, LOSS_CAUSE = 768 };
@@ -44,12 +46,15 @@ struct history {
 
 /* What each rank tells of itself when all is done. */
 struct rank_account {
-	uint64_t weights;  /* checksum */
-	uint64_t bytes;	   /* that it had to send at least … */
-	uint64_t received; /* … and to receive */
-	uint64_t memory;   /* bytes that it had at most */
-	double blocked;	   /* share of its time inside tutti's calls */
-	double share;	   /* of the batch, in the last step */
+	uint64_t weights;   /* checksum */
+	uint64_t bytes;	    /* that it had to send at least … */
+	uint64_t received;  /* … and to receive */
+	uint64_t memory;    /* bytes that it had at most */
+	double blocked;	    /* share of its time inside tutti's calls */
+	double share;	    /* of the batch, in the last step */
+	uint64_t read;	    /* bytes of samples that it has read, or made, … */
+	double read_s;	    /* … in so long */
+	uint64_t rows_sent; /* bytes of samples, to ranks that trained on them */
 };
 
 enum { STALENESS_MOST = 63 };
@@ -63,6 +68,8 @@ struct summary {
 	int ranks, ranks_at_start;
 	size_t train_rows, test_rows, features, parameters, steps, batch;
 	unsigned classes, buckets;
+	int stages, ways;		    /* that the model and its layers are cut in */
+	unsigned micro;			    /* micro-batches of a batch */
 	double seconds;			    /* of the training */
 	double blocked_mean, blocked_worst; /* share of them inside tutti's calls, over the ranks */
 	double sent_bytes;		    /* that the rank which sent most had to send at least */

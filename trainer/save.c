@@ -27,12 +27,14 @@ static tutti_result_t check_fits(const struct training *t, const struct checkpoi
 				 struct why *why)
 {
 	const char *path = t->options->save, *differs = NULL;
-	bool fits = c->layers == t->model.layers && c->width[0] == t->data.features;
+	const bool fits =
+		c->layers == t->model.cut.of &&
+		memcmp(c->width, t->model.width, (c->layers + 1) * sizeof(c->width[0])) == 0;
 
-	for (unsigned l = 0; l < t->model.layers && fits; l++)
-		fits = c->width[l + 1] == t->model.layer[l].shape.out;
 	if (!fits)
 		differs = "widths of layers";
+	else if (c->velocities != t->options->optimizer->velocities)
+		differs = "--optimizer";
 	else if (c->numbers != t->model.numbers)
 		differs = "--dtype";
 	else if (c->data != t->data_hash)
@@ -40,7 +42,7 @@ static tutti_result_t check_fits(const struct training *t, const struct checkpoi
 	else if (c->options != options_curve_hash(t->options, t->batch, ranks_at_start(t)))
 		differs =
 			"options that shape the curve (such as --lr, --batch, --epochs; with --sync "
-			"local the number of ranks, too)";
+			"local, gossip and --compress the number of ranks, too)";
 	else if (c->epoch_count > t->options->epochs ||
 		 c->step != c->epoch_count * t->steps_per_epoch)
 		differs = "steps";
@@ -52,24 +54,36 @@ static tutti_result_t check_fits(const struct training *t, const struct checkpoi
 		path, differs);
 }
 
-/* The file has all velocity; a state that has none leaves it to be shared out. */
-static void take_state(struct training *t, const struct checkpoint *c)
+/* All weights, however they are cut. */
+static size_t whole_parameters(const struct training *t)
+{
+	return model_parameter_count(t->model.width, t->model.cut.of);
+}
+
+/* The file has all velocity; a state that has none leaves it to be shared out, and of a model that is
+ * cut everything. */
+static void take_state(struct training *t, struct checkpoint *c)
 {
 	const struct state *state = &t->state;
 	const size_t weights = state->parameters * state->numbers->size;
 	struct sums sums;
 
-	if (state->kept > 0) {
+	if (grid_is_cut(&t->grid)) {
+		t->whole = (void *)c->state;
+		c->state = NULL;
+		return;
+	}
+	if (!t->sync->shares_velocity) {
 		memcpy(state->now, c->state, state_bytes(state));
 		return;
 	}
 	memcpy(state->now, c->state, weights);
-	memcpy(t->velocity, (const char *)c->state + weights, weights);
+	memcpy(t->velocity, (const char *)c->state + weights, c->velocities * weights);
 	memcpy(&sums, (const char *)c->state + c->state_bytes - sizeof(sums), sizeof(sums));
 	state_set_sums(&t->state, &sums);
 }
 
-static tutti_result_t take(struct training *t, const struct checkpoint *c, struct why *why)
+static tutti_result_t take(struct training *t, struct checkpoint *c, struct why *why)
 {
 	struct history *history = &t->report->history;
 	tutti_result_t result = check_fits(t, c, why);
@@ -108,8 +122,9 @@ tutti_result_t save_open(struct training *t, struct why *why)
 
 	if (t->team->rank > 0)
 		return TUTTI_OK;
-	if (o->save && o->resume && t->state.kept == 0) {
-		t->velocity = calloc(t->model.parameters, t->model.numbers->size);
+	if (o->save && o->resume && t->sync->shares_velocity && !grid_is_cut(&t->grid)) {
+		t->velocity = calloc(o->optimizer->velocities * t->model.parameters + 1,
+				     t->model.numbers->size);
 		if (!t->velocity)
 			return why_no_memory(why, "the velocity of all ranks");
 	}
@@ -122,6 +137,42 @@ tutti_result_t save_open(struct training *t, struct why *why)
 
 /* ---- a checkpoint */
 
+/* Of a model that is cut: this stage's velocity `k`, as the first line has it. With shares `shared` is
+ * where it is collected; NULL on other lines. */
+static tutti_result_t collect_cut(struct training *t, char *bytes, void *shared, struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	const size_t all = whole_parameters(t);
+	const void *own = t->sync->shares_velocity ? shared : state_now(&t->state, 0).velocity[0];
+	tutti_result_t result = TUTTI_OK;
+
+	if (t->sync->shares_velocity)
+		result = t->sync->collect(t, shared, why);
+	if (result == TUTTI_OK)
+		result = grid_collect(t, state_now(&t->state, 0).weights, bytes, why);
+	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
+		result = grid_collect(
+			t, own ? numbers_from(numbers, own, k * t->model.parameters) : NULL,
+			bytes ? numbers_at(numbers, bytes, (k + 1) * all) : NULL, why);
+	return result;
+}
+
+static tutti_result_t collect_stages(struct training *t, char *bytes, struct why *why)
+{
+	const bool shared = t->sync->shares_velocity && t->grid.line == 0;
+	void *velocity =
+		shared ? calloc(t->options->optimizer->velocities * t->model.parameters + 1,
+				t->model.numbers->size)
+		       : NULL;
+	tutti_result_t result;
+
+	if (shared && !velocity)
+		return why_no_memory(why, "a checkpoint");
+	result = collect_cut(t, bytes, velocity, why);
+	free(velocity);
+	return result;
+}
+
 /* `bytes` is of a state that keeps all velocity. */
 static tutti_result_t collect(struct training *t, char *bytes, size_t length, struct why *why)
 {
@@ -131,13 +182,17 @@ static tutti_result_t collect(struct training *t, char *bytes, size_t length, st
 
 	if (bytes) {
 		memset(bytes, 0, length);
-		memcpy(bytes, state->now, weights);
 		memcpy(bytes + length - sizeof(sums), &sums, sizeof(sums));
 	}
-	if (state->kept == 0)
+	if (grid_is_cut(&t->grid))
+		return collect_stages(t, bytes, why);
+	if (bytes)
+		memcpy(bytes, state->now, weights);
+	if (t->sync->shares_velocity)
 		return t->sync->collect(t, bytes ? bytes + weights : NULL, why);
 	if (bytes)
-		memcpy(bytes + weights, state_now(state, 0).velocity, weights);
+		memcpy(bytes + weights, (const char *)state->now + weights,
+		       t->options->optimizer->velocities * weights);
 	return TUTTI_OK;
 }
 
@@ -145,10 +200,11 @@ static tutti_result_t write_checkpoint(const struct training *t, const void *sta
 				       struct why *why)
 {
 	const struct history *history = &t->report->history;
+	const struct data *samples = t->sharded ? &t->sharded->own : &t->data;
 	struct checkpoint c = {
 		.numbers = t->model.numbers,
-		.layers = t->model.layers,
-		.width = { t->data.features },
+		.layers = t->model.cut.of,
+		.velocities = t->options->optimizer->velocities,
 		.options = options_curve_hash(t->options, t->batch, ranks_at_start(t)),
 		.data = t->data_hash,
 		.step = t->state.step,
@@ -158,12 +214,11 @@ static tutti_result_t write_checkpoint(const struct training *t, const void *sta
 		.epochs = history->epochs,
 		.state = state,
 		.state_bytes = length,
-		.mean = t->data.mean,
-		.inverse = t->data.inverse,
+		.mean = samples->mean,
+		.inverse = samples->inverse,
 	};
 
-	for (unsigned l = 0; l < t->model.layers; l++)
-		c.width[l + 1] = t->model.layer[l].shape.out;
+	memcpy(c.width, t->model.width, sizeof(t->model.width));
 	return checkpoint_write(t->options->save, &c, why);
 }
 
@@ -178,11 +233,12 @@ static bool is_due(const struct training *t)
 tutti_result_t save_epoch(struct training *t, struct why *why)
 {
 	const bool writes = t->team->rank == 0;
-	const size_t length = state_bytes_of(t->model.numbers, 2 * t->model.parameters);
+	const size_t length = state_bytes_of(
+		t->model.numbers, (1 + t->options->optimizer->velocities) * whole_parameters(t));
 	tutti_result_t result;
 	char *bytes = NULL;
 
-	if (!is_due(t) || (!writes && t->state.kept > 0))
+	if (!is_due(t) || (!writes && !t->sync->shares_velocity && !grid_is_cut(&t->grid)))
 		return TUTTI_OK;
 	if (writes)
 		bytes = malloc(length);

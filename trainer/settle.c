@@ -123,7 +123,8 @@ static tutti_result_t take_over(struct training *t, const struct stand *from, in
 		return result;
 	state_adopt(state, from->step);
 	t->survival.lacks_state = false;
-	t->start_s = now_s() - from->elapsed_s;
+	if (!t->settled) /* else this rank knows it: from another it would be later by the message */
+		t->start_s = now_s() - from->elapsed_s;
 	t->report->history.epoch_count = (unsigned)from->epochs;
 	t->report->history.loss_count = (unsigned)from->losses;
 	return TUTTI_OK;
@@ -187,12 +188,74 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 	return all[0].losing ? survive_record(t, why) : TUTTI_OK;
 }
 
+/* What rank 0 tells of the checkpoint of a model that is cut. */
+struct resumed {
+	int64_t there, step, epochs;
+	double elapsed_s;
+};
+
+/* Its history, which rank 0 has. */
+static tutti_result_t take_history(struct training *t, const struct resumed *from, struct why *why)
+{
+	const struct stand stand = { .epochs = from->epochs };
+	const tutti_result_t result = receive_history(t, &stand, 0, why);
+
+	t->report->history.epoch_count = (unsigned)from->epochs;
+	t->start_s = now_s() - from->elapsed_s;
+	return result;
+}
+
+/* Weights, and velocity to where it is kept. */
+static tutti_result_t take_stage(struct training *t, struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
+	const unsigned velocities = t->options->optimizer->velocities;
+	tutti_result_t result = grid_share_out(t, t->whole, state_now(&t->state, 0).weights, why);
+	void *velocity = state_now(&t->state, 0).velocity[0];
+
+	if (t->sync->shares_velocity)
+		velocity = t->velocity =
+			calloc(velocities * t->model.parameters + 1, numbers->size);
+	if (!velocity)
+		return why_no_memory(why, "the velocity of all ranks");
+	for (unsigned k = 0; k < velocities && result == TUTTI_OK; k++)
+		result = grid_share_out(
+			t, t->whole ? numbers_at(numbers, t->whole, (k + 1) * all) : NULL,
+			numbers_at(numbers, velocity, k * t->model.parameters), why);
+	return result;
+}
+
+/* Ranks have the weights of the beginning, or what rank 0 read from a checkpoint. */
+static tutti_result_t settle_stages(struct training *t, struct why *why)
+{
+	struct resumed from = { t->whole != NULL, (int64_t)t->state.step,
+				t->report->history.epoch_count, now_s() - t->start_s };
+	tutti_result_t result = grid_begin(&t->grid, t->team, why);
+
+	if (result == TUTTI_OK)
+		result = team_broadcast(t->team, &from, &from, sizeof(from), 0, why);
+	if (result == TUTTI_OK && from.there)
+		result = take_history(t, &from, why);
+	if (result == TUTTI_OK && from.there)
+		result = take_stage(t, why);
+	free(t->whole);
+	t->whole = NULL;
+	t->state.step = (size_t)from.step;
+	t->resumes = from.there && t->sync->shares_velocity;
+	t->settled = true;
+	return result;
+}
+
 tutti_result_t settle(struct training *t, struct why *why)
 {
-	const struct stand own = own_stand(t);
-	struct stand *all = calloc((size_t)t->team->size, sizeof(*all));
+	struct stand own, *all;
 	tutti_result_t result;
 
+	if (grid_is_cut(&t->grid))
+		return settle_stages(t, why);
+	own = own_stand(t);
+	all = calloc((size_t)t->team->size, sizeof(*all));
 	if (!all)
 		return why_no_memory(why, "where the ranks stand");
 	result = team_gather(t->team, &own, all, sizeof(own), why);

@@ -24,7 +24,11 @@ tutti_result_t shares_check(const struct training *t, struct why *why)
 	const struct share_options *o = &t->options->shares;
 	const int started = t->team->started;
 
-	if (o->count > 0 && o->count != started)
+	if (grid_is_cut(&t->grid) && o->count > 0 && o->count != t->grid.stages)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "--shares: found %d number%s for %d stages, expected one for each",
+			       o->count, o->count == 1 ? "" : "s", t->grid.stages);
+	if (!grid_is_cut(&t->grid) && o->count > 0 && o->count != started)
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"--shares: found %d number%s for %d rank%s, expected one for each; give as "
@@ -51,7 +55,7 @@ tutti_result_t shares_begin(struct training *t, struct why *why)
 	double *of;
 
 	shares_finish(&t->shares);
-	if (o->count == 0 && !o->by_themselves)
+	if ((o->count == 0 && !o->by_themselves) || grid_is_cut(&t->grid))
 		return TUTTI_OK;
 	of = calloc((size_t)t->team->size, sizeof(*of));
 	if (!of)
@@ -88,6 +92,21 @@ struct slice shares_slice(const struct training *t, size_t total, int index, int
 	return (struct slice){ first, end - first };
 }
 
+void shares_range(const struct training *t, double *least, double *most)
+{
+	const int count = sync_worker(t).count;
+
+	*least = count > 0 ? 1 : 0; /* a server of async has no workers in its grid */
+	*most = 0;
+	for (int i = 0; i < count; i++) {
+		const double part =
+			(double)shares_slice(t, t->batch, i, count).count / (double)t->batch;
+
+		*least = fmin(*least, part);
+		*most = fmax(*most, part);
+	}
+}
+
 /* The last that has begun counts; of those of one epoch the last that was said. */
 static double slowness_of(const struct share_options *o, int origin, unsigned epoch)
 {
@@ -117,8 +136,28 @@ void shares_note(struct training *t, size_t samples, double busy_s)
 
 	if (factor > 1)
 		sleep_s(busy_s * (factor - 1));
-	t->shares.busy_s += busy_s * factor;
-	t->shares.samples += samples;
+	if (samples > 0)
+		t->shares.pace[t->shares.paced++ % PACES] = busy_s * factor / (double)samples;
+}
+
+static int compare_paces(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The median of the steps: a step may take many times as long where the system gives the core to
+ * another process, and says nothing of the next epoch. Samples a second; 0: none were measured. */
+static double take_speed(struct shares *s)
+{
+	const size_t count = s->paced < PACES ? s->paced : PACES;
+
+	s->paced = 0;
+	if (count == 0)
+		return 0;
+	qsort(s->pace, count, sizeof(s->pace[0]), compare_paces);
+	return s->pace[count / 2] > 0 ? 1 / s->pace[count / 2] : 0;
 }
 
 /* Samples a second; a rank that had none is as fast as its share says. Each gets a sample of a batch
@@ -137,14 +176,10 @@ static void take_speeds(struct training *t, const double *all)
 
 tutti_result_t shares_adapt(struct training *t, struct why *why)
 {
-	struct shares *s = &t->shares;
-	const bool measured = s->samples > 0 && s->busy_s > 0;
-	const double mine = measured ? (double)s->samples / s->busy_s : 0;
+	const double mine = take_speed(&t->shares);
 	double *all;
 	tutti_result_t result;
 
-	s->samples = 0;
-	s->busy_s = 0;
 	if (!t->options->shares.by_themselves)
 		return TUTTI_OK;
 	all = calloc((size_t)t->team->size, sizeof(*all));

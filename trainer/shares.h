@@ -9,7 +9,7 @@
 
 struct training;
 
-enum { SHARES_MAX = 64, SLOW_MAX = 16 };
+enum { SHARES_MAX = 64, SLOW_MAX = 16, PACES = 128 };
 
 /* What the user says. */
 struct share_options {
@@ -26,9 +26,11 @@ struct share_options {
 
 /* Zeroed: all alike, nothing measured. */
 struct shares {
-	double *of;	/* owned: [ranks]; NULL: all alike */
-	double busy_s;	/* of this rank in this epoch, without what it waited for others */
-	size_t samples; /* that it has had meanwhile */
+	double *of; /* owned: [ranks]; NULL: all alike */
+	/* what this rank took for a sample in the last steps of this epoch, in seconds, without what it
+	 * waited for others: step n in [n % PACES] */
+	double pace[PACES];
+	size_t paced; /* steps of this epoch that had samples */
 };
 
 /* Are the ranks there that the user speaks of? */
@@ -40,6 +42,9 @@ void shares_finish(struct shares *shares);
 
 /* The part of `total` that is this rank's as worker `index` of `count`. */
 struct slice shares_slice(const struct training *training, size_t total, int index, int count);
+
+/* The least and the most of a batch that a worker has. */
+void shares_range(const struct training *training, double *least, double *most);
 
 /* This rank has had `samples` in `busy_s` seconds: waits, if it is to be slower. */
 void shares_note(struct training *training, size_t samples, double busy_s);

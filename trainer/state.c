@@ -60,10 +60,8 @@ uint64_t state_hash(const struct state *state)
 
 static struct trained numbers_of(const struct state *state, void *copy, size_t first)
 {
-	return (struct trained){
-		numbers_at(state->numbers, copy, first),
-		numbers_at(state->numbers, copy, state->parameters + first),
-	};
+	return trained_at(state->numbers, copy, numbers_at(state->numbers, copy, state->parameters),
+			  state->parameters, first);
 }
 
 struct trained state_now(const struct state *state, size_t first)

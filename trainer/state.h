@@ -11,7 +11,7 @@ struct state {
 	const struct numbers *numbers;
 	size_t step;	   /* steps that are done */
 	size_t parameters; /* of the model */
-	size_t kept; /* of their velocity: all, or none where each rank has a share elsewhere */
+	size_t kept; /* of their velocities: all, or none where each rank has a share elsewhere */
 	void *now;   /* after `step` steps: weights, velocity, the epoch's sums so far */
 	void *next;  /* the same of the step under way, as far as it has come */
 };
@@ -26,7 +26,7 @@ size_t state_bytes(const struct state *state);
 size_t state_bytes_of(const struct numbers *numbers, size_t count);
 uint64_t state_hash(const struct state *state);
 
-/* Where the numbers from `first` on are, of the weights and, if it is kept, of their velocity. */
+/* Where the numbers from `first` on are, of the weights and of the velocities that are kept. */
 struct trained state_now(const struct state *state, size_t first);
 struct trained state_next(const struct state *state, size_t first);
 /* Over all ranks and the steps of this epoch. */

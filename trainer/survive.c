@@ -64,7 +64,7 @@ bool survival_possible(const struct training *t, tutti_result_t fault)
 {
 	const struct survival *s = &t->survival;
 
-	if (t->sync->alone || s->left_out ||
+	if (t->sync->alone || s->left_out || grid_is_cut(&t->grid) ||
 	    (fault != TUTTI_ERR_PEER_LOST && fault != TUTTI_ERR_TIMEOUT))
 		return false;
 	return t->team->size > s->min_ranks || s->restarts > 0;

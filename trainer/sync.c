@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "train.h"
 
@@ -29,15 +28,139 @@ struct sums sync_load_sums(const struct training *t)
 	return (struct sums){ numbers[0], numbers[1], numbers[2] };
 }
 
-void sync_update(const struct training *t, struct trained from, const void *gradients, size_t count,
-		 struct trained to)
+static struct rule next_rule(const struct training *t)
 {
-	const struct rule rule = { .rate = rate_at(&t->plan, t->state.step),
-				   .momentum = t->options->momentum,
-				   .decay = t->options->weight_decay,
-				   .part = 1 };
+	return (struct rule){ .rate = rate_at(&t->plan, t->state.step),
+			      .momentum = t->options->momentum,
+			      .decay = t->options->weight_decay,
+			      .momentum2 = t->options->beta2,
+			      .epsilon = t->options->epsilon,
+			      .part = 1,
+			      .step = t->state.step + 1 - t->velocity_since,
+			      .trust = 1 };
+}
 
-	t->options->optimizer->update(t->model.numbers, &rule, from, gradients, count, to);
+/* What of a range is of one layer; `place`: where that is in the range. */
+struct piece {
+	size_t place, count;
+};
+
+static struct piece piece_of(const struct layer *layer, struct slice range)
+{
+	const size_t end = range.first + range.count, layer_end = layer->offset + layer->count;
+	const size_t from = layer->offset > range.first ? layer->offset : range.first;
+	const size_t to = layer_end < end ? layer_end : end;
+
+	return from < to ? (struct piece){ from - range.first, to - from } : (struct piece){ 0 };
+}
+
+static struct trained trained_from(const struct training *t, struct trained trained, size_t place)
+{
+	trained.weights = numbers_at(t->model.numbers, trained.weights, place);
+	for (unsigned k = 0; k < t->options->optimizer->velocities; k++)
+		trained.velocity[k] = numbers_at(t->model.numbers, trained.velocity[k], place);
+	return trained;
+}
+
+void sync_measure(const struct training *t, struct slice range, struct trained from,
+		  const void *gradients, struct layer_squares *sum)
+{
+	const struct numbers *numbers = t->model.numbers;
+	const struct rule rule = next_rule(t);
+
+	if (!t->options->optimizer->measure)
+		return;
+	for (unsigned l = 0; l < t->model.layers; l++) {
+		const struct piece piece = piece_of(&t->model.layer[l], range);
+
+		if (piece.count > 0)
+			t->options->optimizer->measure(
+				numbers, &rule, trained_from(t, from, piece.place),
+				numbers_from(numbers->gradients, gradients, piece.place),
+				piece.count, &sum->of[l]);
+	}
+}
+
+static void update_layers(const struct training *t, struct slice range, struct trained from,
+			  const void *gradients, struct trained to,
+			  const struct layer_squares *squares)
+{
+	const struct optimizer *optimizer = t->options->optimizer;
+	const struct numbers *numbers = t->model.numbers;
+	struct rule rule = next_rule(t);
+
+	for (unsigned l = 0; l < t->model.layers; l++) {
+		const struct piece piece = piece_of(&t->model.layer[l], range);
+
+		rule.trust = optimizer->trust(&rule, &squares->of[l], t->options->trust);
+		if (piece.count > 0)
+			optimizer->update(numbers, &rule, trained_from(t, from, piece.place),
+					  numbers_from(numbers->gradients, gradients, piece.place),
+					  piece.count, trained_from(t, to, piece.place));
+	}
+}
+
+void sync_update_measured(const struct training *t, struct slice range, struct trained from,
+			  const void *gradients, struct trained to,
+			  const struct layer_squares *squares)
+{
+	const struct rule rule = next_rule(t);
+
+	if (t->options->optimizer->measure)
+		update_layers(t, range, from, gradients, to, squares);
+	else
+		t->options->optimizer->update(t->model.numbers, &rule, from, gradients, range.count,
+					      to);
+}
+
+tutti_result_t sync_sum_squares(struct training *t, struct layer_squares *squares, struct why *why)
+{
+	return grid_sum_parts(&t->grid, &numbers_f64, squares, sizeof(*squares) / sizeof(double),
+			      why);
+}
+
+tutti_result_t sync_update(struct training *t, struct slice range, struct trained from,
+			   const void *gradients, struct trained to, struct why *why)
+{
+	struct layer_squares squares = { 0 };
+	tutti_result_t result = TUTTI_OK;
+
+	sync_measure(t, range, from, gradients, &squares);
+	if (t->options->optimizer->measure)
+		result = sync_sum_squares(t, &squares, why);
+	if (result == TUTTI_OK)
+		sync_update_measured(t, range, from, gradients, to, &squares);
+	return result;
+}
+
+tutti_result_t sync_clip(struct training *t, struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers->gradients;
+	double sum = numbers->square_sum(t->gradients, t->model.parameters);
+	const tutti_result_t result = grid_sum(&t->grid, &sum, 1, why);
+
+	if (result == TUTTI_OK)
+		numbers->scale(t->gradients, t->model.parameters, sync_clip_factor(t, sum));
+	return result;
+}
+
+tutti_result_t sync_update_all(struct training *t, struct why *why)
+{
+	return sync_update(t, (struct slice){ 0, t->model.parameters }, state_now(&t->state, 0),
+			   t->gradients, state_next(&t->state, 0), why);
+}
+
+void sync_advance(struct training *t, const struct step *step)
+{
+	const struct sums sums = sync_load_sums(t);
+
+	state_advance(&t->state, &sums, step->first);
+	t->model.weights = state_now(&t->state, 0).weights;
+}
+
+void *sync_velocity(const struct training *t, void *velocity, unsigned k)
+{
+	return velocity ? numbers_at(t->model.numbers, velocity, k * t->model.parameters) : NULL;
 }
 
 bool sync_keeps(const struct training *t)
@@ -69,9 +192,9 @@ double sync_clip_factor(const struct training *t, double square_sum)
 
 struct worker sync_worker(const struct training *t)
 {
-	const int servers = (int)t->options->servers, index = t->team->rank - servers;
+	const int servers = (int)t->options->servers, index = t->grid.column->rank - servers;
 
-	return (struct worker){ index < 0 ? -1 : index, t->team->size - servers };
+	return (struct worker){ index < 0 ? -1 : index, t->grid.column->size - servers };
 }
 
 tutti_result_t sync_nothing(struct training *t, struct why *why)

@@ -9,11 +9,16 @@
 
 #include <stdbool.h>
 
+#include "batches.h"
+#include "model.h"
 #include "optimizer.h"
 #include "why.h"
 
 struct training;
 struct rank_account;
+
+/* Of --peers: with whom ranks that gossip average their weights. */
+enum sync_peers { PEERS_RING, PEERS_RANDOM };
 
 /* Which samples a step of this rank had, of how many of all ranks; `first` of an epoch. A rank that
  * plays several calls all but fetch() for each in turn, as training->replica. */
@@ -54,7 +59,7 @@ struct sync {
 	 * counts, and the same on all ranks. */
 	tutti_result_t (*fetch)(struct training *training, struct why *why);
 	/* Collective, after fetch(), where velocity is kept in shares (else NULL): all of it to rank 0, at
-	 * `velocity`, which is NULL elsewhere. */
+	 * `velocity`, one vector of all weights' behind the other; NULL elsewhere. */
 	tutti_result_t (*collect)(struct training *training, void *velocity, struct why *why);
 	/* Collective, after the last epoch. */
 	tutti_result_t (*end)(struct training *training, struct why *why);
@@ -70,7 +75,8 @@ struct sync {
 	void (*finish)(struct training *training);
 };
 
-extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_async,
+extern const struct sync sync_compressed; /* of allreduce, with --compress */
+extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_gossip, sync_ps, sync_async,
 	sync_replay; /* the proof of sync_async */
 
 /* ---- sync.c: what ways have in common */
@@ -81,9 +87,32 @@ void *sync_sums(const struct training *training);
 void sync_store_sums(struct training *training, const struct sums *sums);
 struct sums sync_load_sums(const struct training *training);
 
-/* The update of the next step, as the user said, from gradients of a whole batch. */
-void sync_update(const struct training *training, struct trained from, const void *gradients,
-		 size_t count, struct trained to);
+/* Squares of each layer, for optimisers that go by layers. */
+struct layer_squares {
+	struct squares of[MODEL_LAYERS_MAX];
+};
+
+/* The update of the next step, as the user said, from gradients of a whole batch: of the weights of
+ * `range`, of which these are the first numbers. The range is of whole layers … */
+tutti_result_t sync_update(struct training *training, struct slice range, struct trained from,
+			   const void *gradients, struct trained to, struct why *why);
+/* … or the squares of its layers are known already: those of all ranges, added up. */
+void sync_measure(const struct training *training, struct slice range, struct trained from,
+		  const void *gradients, struct layer_squares *sum);
+void sync_update_measured(const struct training *training, struct slice range, struct trained from,
+			  const void *gradients, struct trained to,
+			  const struct layer_squares *squares);
+/* Of all weights, where all gradients are there; before that no longer than --clip, if that is said. */
+tutti_result_t sync_clip(struct training *training, struct why *why);
+tutti_result_t sync_update_all(struct training *training, struct why *why);
+/* The step is done: its sums are complete, and the next one reads the new weights. */
+void sync_advance(struct training *training, const struct step *step);
+
+/* Where layers are in parts, their squares are added up over these. */
+tutti_result_t sync_sum_squares(struct training *training, struct layer_squares *squares,
+				struct why *why);
+/* Vector `k` of velocities of all weights, of training->velocity or its like; NULL stays NULL. */
+void *sync_velocity(const struct training *training, void *velocity, unsigned k);
 /* Does that depend on the velocity before? */
 bool sync_keeps(const struct training *training);
 

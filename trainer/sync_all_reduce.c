@@ -13,47 +13,48 @@ static tutti_result_t begin(struct training *t, struct why *why)
 
 static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 {
-	return buckets_layer_ready(&t->buckets, &t->model, l, t->team, why);
+	return buckets_layer_ready(&t->buckets, &t->model, l, t->grid.column, why);
 }
 
-static void update_bucket(struct training *t, const struct bucket *b)
+static tutti_result_t update_bucket(struct training *t, const struct bucket *b, struct why *why)
 {
-	sync_update(t, state_now(&t->state, b->first),
-		    numbers_from(t->model.numbers->gradients, t->gradients, b->first), b->count,
-		    state_next(&t->state, b->first));
+	return sync_update(t, (struct slice){ b->first, b->count }, state_now(&t->state, b->first),
+			   numbers_from(t->model.numbers->gradients, t->gradients, b->first),
+			   state_next(&t->state, b->first), why);
 }
 
-/* All buckets have to be there for that. */
-static tutti_result_t clip(struct training *t, struct why *why)
+/* All buckets have to be there to be clipped, or measured: layers may have their parts in other buckets on
+ * other ranks. */
+static tutti_result_t update_at_once(struct training *t, struct why *why)
 {
-	const struct numbers *numbers = t->model.numbers->gradients;
-	tutti_result_t result = TUTTI_OK;
+	tutti_result_t result = buckets_wait_all(&t->buckets, t->grid.column, why);
 
-	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
-		result = buckets_wait(&t->buckets, i, t->team, why);
-	if (result == TUTTI_OK)
-		numbers->scale(t->gradients, t->model.parameters,
-			       sync_clip_factor(
-				       t, numbers->square_sum(t->gradients, t->model.parameters)));
-	return result;
+	if (result == TUTTI_OK && t->options->clip > 0)
+		result = sync_clip(t, why);
+	return result == TUTTI_OK ? sync_update_all(t, why) : result;
 }
 
 /* Each bucket as it arrives, while the next are under way. */
-static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
+static tutti_result_t update_buckets(struct training *t, struct why *why)
 {
-	tutti_result_t result = t->options->clip > 0 ? clip(t, why) : TUTTI_OK;
+	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
-		result = buckets_wait(&t->buckets, i, t->team, why);
+		result = buckets_wait(&t->buckets, i, t->grid.column, why);
 		if (result == TUTTI_OK)
-			update_bucket(t, &t->buckets.bucket[i]);
+			result = update_bucket(t, &t->buckets.bucket[i], why);
 	}
-	if (result != TUTTI_OK)
-		return result;
-	const struct sums sums = sync_load_sums(t);
+	return result;
+}
 
-	state_advance(&t->state, &sums, step->first);
-	return begin(t, why);
+static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
+{
+	const bool at_once = t->options->clip > 0 || t->options->optimizer->measure;
+	const tutti_result_t result = at_once ? update_at_once(t, why) : update_buckets(t, why);
+
+	if (result == TUTTI_OK)
+		sync_advance(t, step);
+	return result;
 }
 
 static void drain(struct training *t)

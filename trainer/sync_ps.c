@@ -13,7 +13,7 @@
 #include "sync.h"
 #include "train.h"
 
-/* Of a server, after so many steps. */
+/* Of a server, after so many steps: one vector behind the other. */
 struct velocity {
 	void *numbers;
 	size_t step;
@@ -102,6 +102,14 @@ static bool keeps_velocity(struct training *t, struct slice shard)
 	return true;
 }
 
+/* Vector `k` of this rank's, NULL where it is no server. */
+static void *velocity_of(const struct training *t, unsigned k)
+{
+	void *velocity = ps_of(t)->velocity[0].numbers;
+
+	return velocity ? numbers_at(t->model.numbers, velocity, k * ps_of(t)->shard.count) : NULL;
+}
+
 static tutti_result_t begin_server(struct training *t, struct why *why)
 {
 	const struct slice shard = shard_of(t, (unsigned)t->team->rank);
@@ -118,23 +126,26 @@ static tutti_result_t begin_server(struct training *t, struct why *why)
 	if (!t->resumes)
 		sync_tell_velocity_lost(t, "a parameter server's weights");
 	for (int i = 0; i < 2; i++) {
-		ps->velocity[i].numbers = calloc(shard.count + 1, size);
+		ps->velocity[i].numbers =
+			calloc(t->options->optimizer->velocities * shard.count + 1, size);
 		if (!ps->velocity[i].numbers)
 			return why_no_memory(why, "the velocity of a shard");
 	}
 	ps->velocity[0].step = t->state.step;
 	ps->velocity[1].step = SIZE_MAX;
 	ps->shard = shard;
+	t->velocity_since = t->resumes ? 0 : t->state.step;
 	return TUTTI_OK;
 }
 
 /* What rank 0 has read from a checkpoint. */
 static tutti_result_t share_out(struct training *t, struct why *why)
 {
-	const tutti_result_t result =
-		team_share_out(t->team, t->model.numbers, t->velocity, ps_of(t)->counts,
-			       ps_of(t)->velocity[0].numbers, why);
+	tutti_result_t result = TUTTI_OK;
 
+	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
+		result = team_share_out(t->team, t->model.numbers, sync_velocity(t, t->velocity, k),
+					ps_of(t)->counts, velocity_of(t, k), why);
 	if (result != TUTTI_OK)
 		return result; /* once more, when ranks have settled again */
 	sync_velocity_shared(t);
@@ -287,17 +298,23 @@ static void add_up(struct training *t)
 	}
 }
 
-static void update_shard(struct training *t)
+static tutti_result_t update_shard(struct training *t, struct why *why)
 {
 	const struct slice shard = ps_of(t)->shard;
 	struct velocity *now = &ps_of(t)->velocity[0], *next = &ps_of(t)->velocity[1], was = *now;
-
-	sync_update(t, (struct trained){ state_now(&t->state, shard.first).weights, now->numbers },
-		    incoming(t, 0), shard.count,
-		    (struct trained){ state_next(&t->state, shard.first).weights, next->numbers });
+	const struct numbers *numbers = t->model.numbers;
+	const tutti_result_t result =
+		sync_update(t, shard,
+			    trained_at(numbers, state_now(&t->state, shard.first).weights,
+				       now->numbers, shard.count, 0),
+			    incoming(t, 0),
+			    trained_at(numbers, state_next(&t->state, shard.first).weights,
+				       next->numbers, shard.count, 0),
+			    why);
 	next->step = t->state.step + 1;
 	*now = *next;
 	*next = was;
+	return result;
 }
 
 static tutti_result_t send_weights(struct training *t, struct why *why)
@@ -328,8 +345,8 @@ static tutti_result_t update_server(struct training *t, struct why *why)
 	if (t->team->rank == 0)
 		memcpy(sync_sums(t), incoming_sums(t, 0),
 		       SUMS_NUMBERS * t->model.numbers->sums->size);
-	update_shard(t);
-	return send_weights(t, why);
+	result = update_shard(t, why);
+	return result == TUTTI_OK ? send_weights(t, why) : result;
 }
 
 /* ---- both */
@@ -367,8 +384,12 @@ static tutti_result_t fetch(struct training *t, struct why *why)
 
 static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
 {
-	return team_collect(t->team, t->model.numbers, ps_of(t)->velocity[0].numbers,
-			    ps_of(t)->counts, velocity, why);
+	tutti_result_t result = TUTTI_OK;
+
+	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
+		result = team_collect(t->team, t->model.numbers, velocity_of(t, k),
+				      ps_of(t)->counts, sync_velocity(t, velocity, k), why);
+	return result;
 }
 
 static void drain(struct training *t)

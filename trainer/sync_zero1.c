@@ -23,10 +23,11 @@ struct share {
 struct zero1 {
 	struct share share[MODEL_LAYERS_MAX]; /* of each bucket */
 	size_t *counts;			      /* owned: of all shares */
-	void *velocity[2];		      /* owned: after the state's steps, and of the next */
-	size_t kept;			      /* numbers of this rank's velocity */
-	tutti_request_t sums;		      /* of a step's loss and hits */
-	bool arriving;			      /* the weights of the state may be on their way */
+	void *velocity[2];    /* owned: after the state's steps, and of the next; one
+					       * vector behind the other */
+	size_t kept;	      /* numbers of each: of this rank's weights */
+	tutti_request_t sums; /* of a step's loss and hits */
+	bool arriving;	      /* the weights of the state may be on their way */
 };
 
 static struct zero1 *zero1_of(const struct training *t)
@@ -47,12 +48,12 @@ static void free_shares(struct zero1 *z)
 static void cut(struct training *t)
 {
 	struct zero1 *z = t->way;
-	const int ranks = t->team->size;
+	const int ranks = t->grid.column->size;
 
 	z->kept = 0;
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		const struct bucket *b = &t->buckets.bucket[i];
-		const struct slice mine = slice_of(b->count, t->team->rank, ranks);
+		const struct slice mine = slice_of(b->count, t->grid.column->rank, ranks);
 		struct share *share = &z->share[i];
 
 		*share = (struct share){ .counts = z->counts + i * (size_t)ranks,
@@ -71,22 +72,33 @@ static tutti_result_t create(struct training *t, struct why *why)
 	return t->way ? TUTTI_OK : why_no_memory(why, "the shares of ranks");
 }
 
+/* Vector `k` of velocities, of bucket `i`: where that is in those of all weights, or NULL … */
+static void *velocity_of_bucket(const struct training *t, void *all, unsigned k, unsigned i)
+{
+	void *velocity = sync_velocity(t, all, k);
+
+	return velocity ? numbers_at(t->model.numbers, velocity, t->buckets.bucket[i].first) : NULL;
+}
+
+/* … and this rank's share. */
+static void *velocity_of_share(const struct training *t, unsigned k, unsigned i)
+{
+	const struct zero1 *z = t->way;
+
+	return numbers_at(t->model.numbers, z->velocity[0], k * z->kept + z->share[i].velocity);
+}
+
 /* What rank 0 has read from a checkpoint, to those whose it is now. */
 static tutti_result_t share_out(struct training *t, struct why *why)
 {
 	const struct numbers *numbers = t->model.numbers;
 	tutti_result_t result = TUTTI_OK;
 
-	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
-		const struct share *share = &zero1_of(t)->share[i];
-		const void *all =
-			t->velocity ? numbers_at(numbers, t->velocity, t->buckets.bucket[i].first)
-				    : NULL;
-
-		result = team_share_out(
-			t->team, numbers, all, share->counts,
-			numbers_at(numbers, zero1_of(t)->velocity[0], share->velocity), why);
-	}
+	for (unsigned k = 0; k < t->options->optimizer->velocities; k++)
+		for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
+			result = team_share_out(
+				t->grid.column, numbers, velocity_of_bucket(t, t->velocity, k, i),
+				zero1_of(t)->share[i].counts, velocity_of_share(t, k, i), why);
 	if (result != TUTTI_OK)
 		return result; /* once more, when ranks have settled again */
 	sync_velocity_shared(t);
@@ -98,17 +110,19 @@ static tutti_result_t begin(struct training *t, struct why *why)
 	struct zero1 *z = t->way;
 
 	free_shares(z);
-	z->counts = calloc(t->buckets.count * (size_t)t->team->size, sizeof(*z->counts));
+	z->counts = calloc(t->buckets.count * (size_t)t->grid.column->size, sizeof(*z->counts));
 	if (!z->counts)
 		return why_no_memory(why, "the shares of ranks");
 	cut(t);
 	for (int copy = 0; copy < 2; copy++) {
-		z->velocity[copy] = calloc(z->kept + 1, t->model.numbers->size);
+		z->velocity[copy] = calloc(t->options->optimizer->velocities * z->kept + 1,
+					   t->model.numbers->size);
 		if (!z->velocity[copy])
 			return why_no_memory(why, "the velocity of a share");
 	}
 	t->model.weights = state_now(&t->state, 0).weights;
-	if (t->team->rank == 0 && !t->resumes)
+	t->velocity_since = t->resumes ? 0 : t->state.step;
+	if (t->grid.column->rank == 0 && !t->resumes)
 		sync_tell_velocity_lost(t, "all weights");
 	return t->resumes ? share_out(t, why) : TUTTI_OK;
 }
@@ -124,7 +138,7 @@ static unsigned bucket_of(const struct training *t, unsigned l)
 
 static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
 {
-	return team_wait(t->team, &zero1_of(t)->share[bucket_of(t, l)].weights, why);
+	return team_wait(t->grid.column, &zero1_of(t)->share[bucket_of(t, l)].weights, why);
 }
 
 static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
@@ -138,12 +152,12 @@ static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 	zero1_of(t)->arriving = false; /* the forward pass has waited for all weights */
 	if (b->last_layer != l)
 		return TUTTI_OK;
-	result = team_start_scatter_sum(t->team, numbers,
+	result = team_start_scatter_sum(t->grid.column, numbers,
 					numbers_at(numbers, t->gradients, b->first), share->counts,
 					&share->sum, why);
 	if (result != TUTTI_OK || l > 0)
 		return result;
-	return team_start_sum(t->team, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS,
+	return team_start_sum(t->grid.column, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS,
 			      &zero1_of(t)->sums, why);
 }
 
@@ -159,7 +173,10 @@ static tutti_result_t clip(struct training *t, struct why *why)
 		sum += numbers->square_sum(numbers_at(numbers, t->gradients, share->first),
 					   share->count);
 	}
-	const tutti_result_t result = team_sum(t->team, &sum, 1, why);
+	tutti_result_t result = team_sum(t->grid.column, &sum, 1, why);
+
+	if (result == TUTTI_OK)
+		result = grid_sum(&t->grid, &sum, 1, why);
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
 		const struct share *share = &zero1_of(t)->share[i];
@@ -170,17 +187,53 @@ static tutti_result_t clip(struct training *t, struct why *why)
 	return result;
 }
 
-static void update_share(struct training *t, const struct share *share)
+static const void *gradients_of(const struct training *t, const struct share *share)
 {
-	const struct numbers *numbers = t->model.numbers;
-	const struct zero1 *z = t->way;
-	const struct trained from = { state_now(&t->state, share->first).weights,
-				      numbers_at(numbers, z->velocity[0], share->velocity) },
-			     to = { state_next(&t->state, share->first).weights,
-				    numbers_at(numbers, z->velocity[1], share->velocity) };
+	return numbers_from(t->model.numbers->gradients, t->gradients, share->first);
+}
 
-	sync_update(t, from, numbers_at(numbers->gradients, t->gradients, share->first),
-		    share->count, to);
+/* In copy `copy` of the velocities. */
+static struct trained trained_of(const struct training *t, const struct share *share, void *weights,
+				 int copy)
+{
+	const struct zero1 *z = t->way;
+	struct trained trained =
+		trained_at(t->model.numbers, weights, z->velocity[copy], z->kept, share->velocity);
+
+	trained.weights = weights;
+	return trained;
+}
+
+static struct trained share_now(const struct training *t, const struct share *share)
+{
+	return trained_of(t, share, state_now(&t->state, share->first).weights, 0);
+}
+
+/* Ranks know pieces of layers: their squares are added up by all. */
+static tutti_result_t measure(struct training *t, struct layer_squares *squares, struct why *why)
+{
+	*squares = (struct layer_squares){ 0 };
+	if (!t->options->optimizer->measure)
+		return TUTTI_OK;
+	for (unsigned i = 0; i < t->buckets.count; i++) {
+		const struct share *share = &zero1_of(t)->share[i];
+
+		sync_measure(t, (struct slice){ share->first, share->count }, share_now(t, share),
+			     gradients_of(t, share), squares);
+	}
+	const tutti_result_t result =
+		team_sum(t->grid.column, (double *)squares, sizeof(*squares) / sizeof(double), why);
+
+	return result == TUTTI_OK ? sync_sum_squares(t, squares, why) : result;
+}
+
+static void update_share(struct training *t, const struct share *share,
+			 const struct layer_squares *squares)
+{
+	sync_update_measured(t, (struct slice){ share->first, share->count }, share_now(t, share),
+			     gradients_of(t, share),
+			     trained_of(t, share, state_next(&t->state, share->first).weights, 1),
+			     squares);
 }
 
 static void change_velocity(struct zero1 *z)
@@ -194,14 +247,17 @@ static void change_velocity(struct zero1 *z)
 static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
 {
 	struct zero1 *z = t->way;
+	struct layer_squares squares;
 	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
-		result = team_wait(t->team, &z->share[i].sum, why);
+		result = team_wait(t->grid.column, &z->share[i].sum, why);
 	if (result == TUTTI_OK)
-		result = team_wait(t->team, &z->sums, why);
+		result = team_wait(t->grid.column, &z->sums, why);
 	if (result == TUTTI_OK && t->options->clip > 0)
 		result = clip(t, why);
+	if (result == TUTTI_OK)
+		result = measure(t, &squares, why);
 	if (result != TUTTI_OK)
 		return result;
 	const struct sums sums = sync_load_sums(t);
@@ -210,8 +266,8 @@ static tutti_result_t update(struct training *t, const struct step *step, struct
 	for (unsigned i = t->buckets.count; i-- > 0 && result == TUTTI_OK;) {
 		const struct bucket *b = &t->buckets.bucket[i];
 
-		update_share(t, &z->share[i]);
-		result = team_start_gather(t->team, t->model.numbers,
+		update_share(t, &z->share[i], &squares);
+		result = team_start_gather(t->grid.column, t->model.numbers,
 					   state_next(&t->state, b->first).weights,
 					   z->share[i].counts, &z->share[i].weights, why);
 	}
@@ -229,26 +285,21 @@ static tutti_result_t fetch(struct training *t, struct why *why)
 	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned i = t->buckets.count; i-- > 0 && result == TUTTI_OK;)
-		result = team_wait(t->team, &zero1_of(t)->share[i].weights, why);
+		result = team_wait(t->grid.column, &zero1_of(t)->share[i].weights, why);
 	zero1_of(t)->arriving &= result != TUTTI_OK;
 	return result;
 }
 
 static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
 {
-	const struct numbers *numbers = t->model.numbers;
 	tutti_result_t result = TUTTI_OK;
 
-	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
-		const struct share *share = &zero1_of(t)->share[i];
-		void *all =
-			velocity ? numbers_at(numbers, velocity, t->buckets.bucket[i].first) : NULL;
-
-		result =
-			team_collect(t->team, numbers,
-				     numbers_at(numbers, zero1_of(t)->velocity[0], share->velocity),
-				     share->counts, all, why);
-	}
+	for (unsigned k = 0; k < t->options->optimizer->velocities; k++)
+		for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
+			result = team_collect(t->grid.column, t->model.numbers,
+					      velocity_of_share(t, k, i),
+					      zero1_of(t)->share[i].counts,
+					      velocity_of_bucket(t, velocity, k, i), why);
 	return result;
 }
 

@@ -3,7 +3,7 @@
  * the teacher, says of them. All of it follows from the name alone, and the rows of a shorter set
  * begin a longer one. Sums are in plain C and in one order, so that ranks agree whatever their
  * BLAS. */
-#include "data.h"
+#include "batches.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,6 +84,20 @@ static void draw(float *to, size_t count, float deviation, uint64_t *state)
 		if (i + 1 < count)
 			to[i + 1] = radius * sinf(angle);
 	}
+}
+
+/* Numbers from `first` on of those that draw() makes of the state. */
+static void draw_from(float *to, size_t first, size_t count, uint64_t state)
+{
+	float pair[2];
+
+	random_skip(&state, first / 2 * 2);
+	if (first % 2 && count > 0) {
+		draw(pair, 2, 1, &state);
+		*to++ = pair[1];
+		count--;
+	}
+	draw(to, count, 1, &state);
 }
 
 /* A network with one hidden layer. `first` owns the memory of all. */
@@ -168,52 +182,64 @@ static uint32_t teacher_answer(struct teacher *t, const float *x)
 	return best;
 }
 
-static void make(const struct synthetic *s, struct teacher *teacher, struct data *data)
+/* The rows from `first` on. `measured` is for the teacher's. */
+static void make(const struct synthetic *s, struct teacher *teacher, size_t first, float *measured,
+		 struct data *data)
 {
-	uint64_t state = random_stream(s->seed, FEATURES);
+	const uint64_t state = random_stream(s->seed, FEATURES);
+	const size_t balance = s->rows < MEASURED ? s->rows : MEASURED;
 
-	draw(data->x, data->rows * data->features, 1, &state);
-	teacher_balance(teacher, data->x, data->rows < MEASURED ? data->rows : MEASURED);
+	draw_from(measured, 0, balance * s->features, state);
+	teacher_balance(teacher, measured, balance);
+	draw_from(data->x, first * s->features, data->rows * data->features, state);
 	for (size_t row = 0; row < data->rows; row++)
 		data->y[row] = teacher_answer(teacher, data->x + row * data->features);
 }
 
-static tutti_result_t check_size(const char *path, const struct synthetic *s, size_t most,
-				 struct why *why)
+static tutti_result_t check_size(const char *path, const struct synthetic *s, size_t rows,
+				 size_t most, struct why *why)
 {
 	const size_t row = s->features * sizeof(float);
 
-	if (s->rows <= most / row)
+	if (rows <= most / row)
 		return TUTTI_OK;
 	return why_set(why, TUTTI_ERR_INVALID,
 		       "%s: found %zu rows of %zu bytes, expected at most %zu bytes in all, which "
 		       "are %zu rows; ask for fewer, or raise --data-limit if memory allows",
-		       path, s->rows, row, most, most / row);
+		       path, rows, row, most, most / row);
 }
 
-tutti_result_t synthetic_make(const char *path, size_t most, struct data *out, struct why *why)
+tutti_result_t synthetic_make(const char *path, struct data_part part, size_t most,
+			      struct data *out, struct why *why)
 {
 	struct synthetic s;
 	struct teacher teacher = { 0 };
+	struct slice mine = { 0 };
 	struct data data = { 0 };
 	tutti_result_t result = synthetic_parse(path, &s, why);
 
-	if (result == TUTTI_OK)
-		result = check_size(path, &s, most, why);
+	if (result == TUTTI_OK) {
+		mine = slice_of(s.rows, part.index, part.count);
+		result = check_size(path, &s, mine.count, most, why);
+	}
 	if (result == TUTTI_OK)
 		result = teacher_create(&s, &teacher, why);
 	if (result != TUTTI_OK)
 		return result;
-	data = (struct data){ .rows = s.rows, .features = s.features, .classes = s.classes };
+	data = (struct data){ .rows = mine.count, .features = s.features, .classes = s.classes };
 	data.x = malloc(data.rows * data.features * sizeof(*data.x));
 	data.y = malloc(data.rows * sizeof(*data.y));
-	if (data.x && data.y) {
-		make(&s, &teacher, &data);
+	data.read = data.rows * data.features * sizeof(*data.x);
+	data.origin = hash_word(hash_word(hash_word(s.rows, s.features), s.classes), s.seed);
+	float *measured = malloc(MEASURED * data.features * sizeof(*measured));
+	if (data.x && data.y && measured) {
+		make(&s, &teacher, mine.first, measured, &data);
 		*out = data;
 	} else {
 		data_finish(&data);
 		result = why_no_memory(why, path);
 	}
+	free(measured);
 	free(teacher.first);
 	return result;
 }

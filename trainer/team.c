@@ -28,11 +28,16 @@ static tutti_result_t communication_failed(const struct team *team, tutti_result
 	return why_set(why, result, "%s failed: %s", what, *text ? text : tutti_strerror(result));
 }
 
+static struct team *account_of(struct team *team)
+{
+	return team->whole ? team->whole : team;
+}
+
 /* Account for a call that began at `start`. */
 static tutti_result_t called(struct team *team, double start, tutti_result_t result,
 			     const char *what, struct why *why)
 {
-	team->blocked_s += now_s() - start;
+	account_of(team)->blocked_s += now_s() - start;
 	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
 }
 
@@ -42,8 +47,8 @@ static void count_blocks(struct team *team, size_t bytes)
 {
 	const uint64_t others = bytes / (size_t)team->size * ((size_t)team->size - 1);
 
-	team->bytes += others;
-	team->received += others;
+	account_of(team)->bytes += others;
+	account_of(team)->received += others;
 }
 
 static void count_sum(struct team *team, size_t bytes)
@@ -125,9 +130,28 @@ tutti_result_t team_part(struct team *team, bool in, tutti_comm_t *out, struct w
 		      "parting the ranks", why);
 }
 
+tutti_result_t team_divide(struct team *team, int color, int key, struct team *out, struct why *why)
+{
+	const double start = now_s();
+	struct team part = { .whole = account_of(team), .origin = team->origin };
+	tutti_comm_t comm = NULL;
+	const tutti_result_t result =
+		called(team, start, tutti_comm_split(team->comm, color, key, &comm),
+		       "parting the ranks", why);
+
+	if (result != TUTTI_OK)
+		return result;
+	team_become(&part, comm);
+	part.started = part.size;
+	*out = part;
+	return TUTTI_OK;
+}
+
 tutti_result_t team_admit(struct team *team, double wait_s, tutti_comm_t *out, struct why *why)
 {
-	const tutti_call_t call = { sizeof(call), wait_s };
+	tutti_call_t call = TUTTI_CALL_INIT;
+
+	call.timeout_s = wait_s;
 	tutti_result_t result = tutti_next_call(team->comm, &call);
 
 	if (result == TUTTI_OK)
@@ -152,6 +176,21 @@ tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, 
 		      tutti_all_reduce(team->comm, values, values, count, numbers->dtype, TUTTI_SUM,
 				       request),
 		      "the all-reduce", why);
+}
+
+tutti_result_t team_start_narrow_sum(struct team *team, tutti_wire_t wire, void *values,
+				     size_t count, tutti_request_t *request, struct why *why)
+{
+	const double start = now_s();
+	tutti_call_t call = TUTTI_CALL_INIT;
+
+	call.wire = wire;
+	count_sum(team, tutti_wire_bytes(wire, count));
+	tutti_result_t result = tutti_next_call(team->comm, &call);
+	if (result == TUTTI_OK)
+		result = tutti_all_reduce(team->comm, values, values, count, TUTTI_FLOAT32,
+					  TUTTI_SUM, request);
+	return called(team, start, result, "the all-reduce", why);
 }
 
 /* Where the caller's block is. */
@@ -200,6 +239,18 @@ tutti_result_t team_start_gather(struct team *team, const struct numbers *number
 		      "the all-gather", why);
 }
 
+tutti_result_t team_start_gather_blocks(struct team *team, void *all, size_t bytes,
+					tutti_request_t *request, struct why *why)
+{
+	const double start = now_s();
+	const void *own = (const char *)all + bytes * (size_t)team->rank;
+
+	count_blocks(team, bytes * (size_t)team->size);
+	return called(team, start,
+		      tutti_all_gather(team->comm, own, all, bytes, TUTTI_UINT8, request),
+		      "the all-gather", why);
+}
+
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why)
 {
 	const double start = now_s();
@@ -217,7 +268,7 @@ tutti_result_t team_start_send(struct team *team, tutti_dtype_t dtype, const voi
 {
 	const double start = now_s();
 
-	team->bytes += count * tutti_dtype_size(dtype);
+	account_of(team)->bytes += count * tutti_dtype_size(dtype);
 	return called(team, start, tutti_send(team->comm, values, count, dtype, peer, request),
 		      "a message to a rank", why);
 }
@@ -227,7 +278,7 @@ tutti_result_t team_start_receive(struct team *team, tutti_dtype_t dtype, void *
 {
 	const double start = now_s();
 
-	team->received += count * tutti_dtype_size(dtype);
+	account_of(team)->received += count * tutti_dtype_size(dtype);
 	return called(team, start, tutti_recv(team->comm, values, count, dtype, peer, request),
 		      "a message from a rank", why);
 }
@@ -276,6 +327,17 @@ tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, s
 	return called(team, start,
 		      tutti_broadcast(team->comm, send, recv, bytes, TUTTI_UINT8, root, NULL),
 		      "the broadcast", why);
+}
+
+tutti_result_t team_exchange(struct team *team, const float *send, const size_t *to, float *recv,
+			     const size_t *from, struct why *why)
+{
+	const double start = now_s();
+
+	return called(team, start,
+		      tutti_all_to_all_v(team->comm, send, to, NULL, recv, from, NULL,
+					 TUTTI_FLOAT32, NULL),
+		      "the exchange of samples", why);
 }
 
 tutti_result_t team_gather(struct team *team, const void *mine, void *all, size_t bytes,

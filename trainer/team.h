@@ -23,6 +23,9 @@ struct team {
 			     hides */
 	uint64_t bytes;	   /* that this rank has had to send at least, likewise … */
 	uint64_t received; /* … and to receive */
+	struct team
+		*whole; /* of a part of another team: that, to whose account all of this goes; else
+			     * NULL */
 };
 
 /* Seconds on a clock that only goes forward. */
@@ -41,6 +44,9 @@ tutti_result_t team_shrink(struct team *team, struct why *why);
 tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct why *why);
 /* Another communicator is the team's from now on, and the one before is gone. */
 void team_become(struct team *team, tutti_comm_t comm);
+/* Collective: those who say the same `color` are a team of its own, in order of `key`. */
+tutti_result_t team_divide(struct team *team, int color, int key, struct team *out,
+			   struct why *why);
 /* Collective: a communicator of those who are `in`; NULL on others. The team stays. */
 tutti_result_t team_part(struct team *team, bool in, tutti_comm_t *out, struct why *why);
 /* Collective: one of the team and one newcomer, behind it in rank, if it comes within `wait_s`
@@ -54,6 +60,9 @@ tutti_result_t team_sum(struct team *team, double *values, size_t count, struct 
 /* The same of such numbers, begun; team_wait() ends it. */
 tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, void *values,
 			      size_t count, tutti_request_t *request, struct why *why);
+/* Of float32, which travels as `wire`. */
+tutti_result_t team_start_narrow_sum(struct team *team, tutti_wire_t wire, void *values,
+				     size_t count, tutti_request_t *request, struct why *why);
 /* Each rank's block of the sum, begun: `counts` [size] of the numbers at `values` are each rank's,
  * in rank order. The caller's is where it was. */
 tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *numbers,
@@ -62,6 +71,9 @@ tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *n
 /* Everybody's block to all, begun: the caller's is where it is to be in `values`. */
 tutti_result_t team_start_gather(struct team *team, const struct numbers *numbers, void *values,
 				 const size_t *counts, tutti_request_t *request, struct why *why);
+/* Everybody's `bytes` to all, begun, in rank order at `all`, where the caller's are already. */
+tutti_result_t team_start_gather_blocks(struct team *team, void *all, size_t bytes,
+					tutti_request_t *request, struct why *why);
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why);
 
 /* A message, begun. */
@@ -86,6 +98,11 @@ tutti_result_t team_collect(struct team *team, const struct numbers *numbers, co
 /* What the rank `root` has at `send` to all others, at `recv`. */
 tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, size_t bytes,
 			      int root, struct why *why);
+
+/* Blocks of float32 to all and from all, packed in rank order: `to` [size] numbers of `send`, `from` [size] of
+ * `recv`. Of the account only the time is kept. */
+tutti_result_t team_exchange(struct team *team, const float *send, const size_t *to, float *recv,
+			     const size_t *from, struct why *why);
 
 /* Everybody's `bytes` at `mine` to all, in rank order at `all`. */
 tutti_result_t team_gather(struct team *team, const void *mine, void *all, size_t bytes,

@@ -64,6 +64,10 @@ static tutti_result_t count_workers(struct training *t, struct why *why)
 
 	if (o->replay)
 		return journal_workers(o->replay, o->servers, &t->workers, why);
+	if (grid_is_cut(&t->grid)) {
+		t->workers = (size_t)t->grid.lines;
+		return TUTTI_OK;
+	}
 	result = check_servers(t, why);
 	t->workers = (size_t)t->team->started - o->servers;
 	return result;
@@ -72,7 +76,7 @@ static tutti_result_t count_workers(struct training *t, struct why *why)
 static tutti_result_t check_sizes(const struct training *t, struct why *why)
 {
 	const struct options *o = t->options;
-	const int workers = t->team->size - (int)o->servers;
+	const int workers = grid_is_cut(&t->grid) ? t->grid.lines : t->team->size - (int)o->servers;
 	const size_t ranks = (size_t)(workers > 0 ? workers : 1) * o->replicas;
 
 	if (t->split.train_rows < ranks || t->split.train_rows < t->batch)
@@ -110,10 +114,15 @@ static size_t most_rows(const struct training *t)
 	/* more memory for those who are left is not what --accumulate asks for */
 	const int size = t->team->size, min_ranks = t->survival.min_ranks;
 	const int least = o->accumulate == 1 && min_ranks < size ? min_ranks : size;
-	const int workers = t->sync->alone || o->replay ? (int)t->workers : least - (int)o->servers;
+	const bool cut = grid_is_cut(&t->grid);
+	const int workers =
+		t->sync->alone || o->replay || cut ? (int)t->workers : least - (int)o->servers;
 	const size_t share = slice_of(t->batch, 0, workers * (int)o->replicas).count;
-	const size_t part = (share + o->accumulate - 1) / o->accumulate;
+	const size_t parts = cut ? t->grid.micro : o->accumulate,
+		     part = (share + parts - 1) / parts;
 
+	if (cut) /* a micro-batch is one pass */
+		return part > ROWS_MIN ? part : ROWS_MIN;
 	if (o->device == DEVICE_HOST && part > ROWS_MOST)
 		return ROWS_MOST;
 	return part > ROWS_MIN || o->accumulate > 1 ? part : ROWS_MIN;
@@ -123,6 +132,7 @@ static tutti_result_t create_model(struct training *t, struct why *why)
 {
 	const struct options *o = t->options;
 	size_t width[MODEL_LAYERS_MAX + 1];
+	struct cut cut = { 0 };
 	const unsigned layers = o->hidden_layers + 1;
 	tutti_result_t result;
 
@@ -130,11 +140,15 @@ static tutti_result_t create_model(struct training *t, struct why *why)
 	for (unsigned l = 0; l < o->hidden_layers; l++)
 		width[l + 1] = o->hidden[l];
 	width[layers] = t->data.classes;
-	result = model_create(o->numbers, width, layers, most_rows(t), &t->model, why);
+	result = grid_cut(&t->grid, o, width, layers, &cut, why);
+	if (result == TUTTI_OK)
+		result = model_create(o->numbers, width, cut, most_rows(t), &t->model, why);
 	if (result == TUTTI_OK)
 		result = state_create(o->numbers, t->model.parameters,
-				      o->sync->shares_velocity ? 0 : t->model.parameters, &t->state,
-				      why);
+				      o->sync->shares_velocity
+					      ? 0
+					      : o->optimizer->velocities * t->model.parameters,
+				      &t->state, why);
 	return result;
 }
 
@@ -151,6 +165,7 @@ static void make_plan(struct training *t)
 		.schedule = o->schedule,
 		.batch = t->batch,
 		.steps = steps * o->epochs,
+		.epoch_steps = steps,
 		.warmup_steps = (size_t)(warmup < all ? warmup : all),
 	};
 }
@@ -163,11 +178,72 @@ static void describe(struct training *t)
 		.test_rows = t->split.test_rows,
 		.features = t->data.features,
 		.classes = t->data.classes,
-		.parameters = t->model.parameters,
+		.parameters = model_parameter_count(t->model.width, t->model.cut.of),
+		.stages = t->grid.stages,
+		.ways = t->grid.ways,
+		.micro = t->grid.micro,
 		.buckets = t->buckets.count,
 		.steps = t->plan.steps,
 		.batch = t->batch,
 	};
+}
+
+/* What a lost rank holds, no other has; where there are several lines one could go on, but none does. */
+static tutti_result_t check_survival(const struct training *t, struct why *why)
+{
+	const bool cut = grid_is_cut(&t->grid);
+
+	if ((!cut && !t->options->shard) ||
+	    (t->survival.min_ranks >= t->team->started && t->survival.restarts == 0))
+		return TUTTI_OK;
+	return why_set(why, TUTTI_ERR_UNSUPPORTED,
+		       "found --%s with tutti-run's --min-ranks or --restart, expected neither: a "
+		       "rank that is lost is missed; use --save, and start again with --resume",
+		       cut ? "parallel" : "shard");
+}
+
+/* Once it is known what the samples are. */
+static tutti_result_t complete(struct training *t, struct why *why)
+{
+	const struct options *o = t->options;
+	tutti_result_t result =
+		split_create(&t->data, o->source.test_fraction, o->seed, &t->split, why);
+
+	if (result == TUTTI_OK) {
+		t->batch = choose_batch(t);
+		result = check_sizes(t, why);
+	}
+	if (result == TUTTI_OK)
+		result = o->shard ? sharded_standardise(t, why)
+				  : standardise(&t->data, &t->split, why);
+	if (result == TUTTI_OK)
+		result = create_model(t, why);
+	if (result != TUTTI_OK)
+		return result;
+	t->order = malloc(t->split.train_rows * sizeof(*t->order));
+	if (!t->order)
+		return why_no_memory(why, "the training");
+	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS,
+		     o->compress.how != NULL);
+	t->buckets.wire = o->compress.wire;
+	make_plan(t);
+	describe(t);
+	t->model.weights = state_now(&t->state, 0).weights;
+	result = model_init_weights(&t->model, o->seed, why);
+	if (result == TUTTI_OK)
+		result = t->engine->create(t, why);
+	return result == TUTTI_OK && !t->team->newcomer ? save_open(t, why) : result;
+}
+
+static tutti_result_t read_samples(struct training *t, struct why *why)
+{
+	const double start = now_s();
+	const tutti_result_t result = t->options->shard
+					      ? sharded_read(t, why)
+					      : data_read(&t->options->source, &t->data, why);
+
+	t->reading_s = now_s() - start;
+	return result;
 }
 
 static tutti_result_t prepare(struct training *t, struct why *why)
@@ -176,35 +252,26 @@ static tutti_result_t prepare(struct training *t, struct why *why)
 	tutti_result_t result = survival_init(&t->survival, t->team, why);
 
 	if (result == TUTTI_OK)
+		result = grid_place(o, t->team, &t->grid, why);
+	if (result == TUTTI_OK)
+		result = check_survival(t, why);
+	if (result == TUTTI_OK)
 		result = count_workers(t, why);
 	if (result == TUTTI_OK)
 		result = shares_check(t, why);
 	if (result == TUTTI_OK)
-		result = data_read(&o->source, &t->data, why);
-	if (result == TUTTI_OK)
-		result = split_create(&t->data, o->source.test_fraction, o->seed, &t->split, why);
-	if (result == TUTTI_OK) {
-		t->batch = choose_batch(t);
-		result = check_sizes(t, why);
-	}
-	if (result == TUTTI_OK)
-		result = standardise(&t->data, &t->split, why);
-	if (result == TUTTI_OK)
-		t->data_hash = data_hash(&t->data);
-	if (result == TUTTI_OK)
-		result = create_model(t, why);
-	if (result != TUTTI_OK)
+		result = read_samples(t, why);
+	if (result != TUTTI_OK || o->shard)
 		return result;
-	t->order = malloc(t->split.train_rows * sizeof(*t->order));
-	if (!t->order)
-		return why_no_memory(why, "the training");
-	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
-	make_plan(t);
-	describe(t);
-	t->model.weights = state_now(&t->state, 0).weights;
-	model_init_weights(&t->model, o->seed);
-	result = t->engine->create(t, why);
-	return result == TUTTI_OK && !t->team->newcomer ? save_open(t, why) : result;
+	t->data_hash = data_hash(&t->data);
+	return complete(t, why);
+}
+
+tutti_result_t training_share(struct training *t, struct why *why)
+{
+	const tutti_result_t result = sharded_join(t, why);
+
+	return result == TUTTI_OK ? complete(t, why) : result;
 }
 
 tutti_result_t training_create(const struct options *options, struct team *team,
@@ -233,9 +300,11 @@ void training_finish(struct training *t)
 		t->engine->finish(t);
 	free(t->order);
 	shares_finish(&t->shares);
+	sharded_finish(t);
 	free(t->velocity);
 	state_finish(&t->state);
 	survival_finish(&t->survival);
+	free(t->whole);
 	free(t->summary.accounts);
 	model_finish(&t->model);
 	split_finish(&t->split);
@@ -246,7 +315,7 @@ static tutti_result_t verify(struct training *t, struct why *why)
 {
 	const tutti_result_t result = t->engine->fetch(t, why);
 
-	return result == TUTTI_OK ? team_verify(t->team, state_now(&t->state, 0).weights,
+	return result == TUTTI_OK ? team_verify(t->grid.column, state_now(&t->state, 0).weights,
 						t->model.parameters * t->model.numbers->size,
 						t->state.step, why)
 				  : result;
@@ -259,6 +328,18 @@ void training_order(struct training *t, unsigned epoch)
 	t->ordered = epoch + 1;
 }
 
+/* What its ranks exchange in each step. */
+static void note_plan_of_line(struct training *t)
+{
+	const struct team *stages = &t->grid.own_stages;
+	struct summary *s = &t->summary;
+
+	if (t->grid.ways > 1)
+		team_last_plan(&t->grid.mates, s->algorithm, s->transports);
+	else
+		team_message_plan(stages, stages->rank == 0 ? 1 : 0, s->algorithm, s->transports);
+}
+
 /* The steps of `epoch` that are still to be done. */
 static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why *why)
 {
@@ -268,8 +349,10 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 	while (t->state.step < (epoch + 1) * t->steps_per_epoch) {
 		const size_t s = t->state.step - epoch * t->steps_per_epoch;
 		const size_t first = s * batch, left = rows - first;
-		tutti_result_t result;
+		tutti_result_t result = t->sharded ? sharded_deliver(t, s, why) : TUTTI_OK;
 
+		if (result != TUTTI_OK)
+			return result;
 		t->steps_begun++;
 		result = t->engine->step(t, first, left < batch ? left : batch, s == 0, why);
 		if (result == TUTTI_OK && t->options->verify && t->sync->each_step)
@@ -278,8 +361,14 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 			return result;
 		report_step(t->report, epoch, s, t->steps_per_epoch);
 	}
-	if (t->options->servers > 0 && !t->sync->alone && t->team->size > 1)
-		team_message_plan(t->team, t->team->rank > 0 ? 0 : (int)t->options->servers,
+	if (grid_is_cut(&t->grid))
+		note_plan_of_line(t);
+	else if ((t->options->servers > 0 || t->sync == &sync_gossip) && !t->sync->alone &&
+		 t->team->size > 1)
+		team_message_plan(t->team,
+				  t->team->rank > 0	    ? 0
+				  : t->options->servers > 0 ? (int)t->options->servers
+							    : 1,
 				  t->summary.algorithm, t->summary.transports);
 	else
 		team_last_plan(t->team, t->summary.algorithm, t->summary.transports);
@@ -322,7 +411,10 @@ static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch
 	result = team_sum(t->team, (double *)&validated, SUMS_NUMBERS, why);
 	if (result != TUTTI_OK)
 		return result;
-	trained = state_sums(&t->state);
+	trained = state_sums(&t->state); /* the last stage's; those of others are 0 */
+	result = grid_sum(&t->grid, (double *)&trained, SUMS_NUMBERS, why);
+	if (result != TUTTI_OK)
+		return result;
 	out->number = epoch + 1;
 	out->train_loss = trained.loss / trained.samples;
 	out->train_accuracy = trained.correct / trained.samples;
@@ -330,6 +422,8 @@ static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch
 	out->test_accuracy = validated.correct / validated.samples;
 	out->rate = rate_at(&t->plan, t->state.step - 1);
 	out->seconds = now_s() - t->start_s;
+	out->distance = t->distance;
+	shares_range(t, &out->least_share, &out->most_share);
 	return check_loss(t, out, why);
 }
 
@@ -396,6 +490,9 @@ struct rank_account training_account(const struct training *t)
 		.memory = most_memory(),
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
 		.share = own_share(t),
+		.read = t->sharded ? t->sharded->own.read : t->data.read,
+		.read_s = t->reading_s,
+		.rows_sent = t->sharded ? t->sharded->sent : 0,
 	};
 }
 

@@ -6,8 +6,10 @@
 #include "batches.h"
 #include "buckets.h"
 #include "engine.h"
+#include "grid.h"
 #include "options.h"
 #include "report.h"
+#include "sharded.h"
 #include "shares.h"
 #include "state.h"
 #include "survive.h"
@@ -35,12 +37,15 @@ struct training {
 	struct summary summary;
 	struct survival survival;
 	uint64_t data_hash;
-	void *velocity;		/* rank 0's, from a checkpoint, until it is shared out; or NULL */
-	double resumed_s;	/* how long the training had taken then */
-	bool resumes;		/* rank 0 has such velocity: the same on all ranks */
-	bool settled;		/* this rank has settled with others (settle.h) */
-	size_t steps_begun;	/* by this rank */
-	bool failed_alike;	/* as all ranks have: one says why */
+	void *velocity;	       /* rank 0's, from a checkpoint, until it is shared out; or NULL */
+	size_t velocity_since; /* the step with which this rank's velocity began */
+	double resumed_s;      /* how long the training had taken then */
+	void *whole;	    /* rank 0's, of a model that is cut: all of a checkpoint's state, until
+				 * it is shared out; or NULL */
+	bool resumes;	    /* rank 0 has such velocity: the same on all ranks */
+	bool settled;	    /* this rank has settled with others (settle.h) */
+	size_t steps_begun; /* by this rank */
+	bool failed_alike;  /* as all ranks have: one says why */
 	double start_s, here_s; /* now_s() when the training began, and when this rank came */
 
 	/* engine_host's */
@@ -51,13 +56,20 @@ struct training {
 
 	struct cuda *cuda; /* engine_cuda's */
 	void *way;	   /* sync's own */
+	struct grid grid;
+	struct pipeline *pipeline; /* owned: pipeline.c's; NULL: the model is in one piece */
 	struct shares shares;
+	struct sharded *sharded; /* owned; NULL: each rank has all samples */
+	double reading_s;	 /* that the samples took to be read */
+	double distance;  /* between ranks that gossip, after the last epoch; 0: they are alike */
 	unsigned replica; /* of those that this rank plays (--simulate-ranks): which it is now */
 };
 
-/* Read the data, make the model. Touches no other rank. */
+/* Read the data, make the model; with --shard, read this rank's part alone. Touches no other rank. */
 tutti_result_t training_create(const struct options *options, struct team *team,
 			       struct report *report, struct training *out, struct why *why);
+/* Collective, with --shard: make all else. */
+tutti_result_t training_share(struct training *training, struct why *why);
 /* Train. All ranks return alike; on success `training->summary` is complete. No call of tutti is
  * under way on return. */
 tutti_result_t training_run(struct training *training, struct why *why);

@@ -18,6 +18,15 @@ struct mpi {
 	const struct bench_options *options;
 	MPI_Request window[WINDOW];
 	MPI_Status statuses[WINDOW]; /* unread, but MPICH's prototype asks for them */
+	/* one-sided: what rank 0 accesses of rank 1, and what it has added there */
+	MPI_Win in, out;
+	char *in_at, *out_at;
+	long long sum;
+	/* memory that came with a window of its own, by MPI_Win_allocate() */
+	struct {
+		void *memory;
+		MPI_Win window;
+	} allocated[2];
 };
 
 static const MPI_Datatype no_type = MPI_DATATYPE_NULL;
@@ -73,6 +82,8 @@ static bool supports(struct bench_backend *backend, const struct bench_call *cal
 		return false;
 	if (call->kind == BENCH_BROADCAST && !call->inplace)
 		return false; /* the root has one buffer only */
+	if (call->kind == BENCH_PUT_SIGNAL)
+		return false; /* who is put to cannot wait for it */
 	return type_of(call->dtype) != no_type && call->count <= INT32_MAX &&
 	       (call->op == BENCH_NO_OP || op_of(call->op) != MPI_OP_NULL);
 }
@@ -122,6 +133,34 @@ static int run_window(struct bench_backend *b, const struct bench_call *c)
 	return MPI_Send(&answer, 1, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
 }
 
+/* Targets lie alike on both ranks. Epochs are those of MPI_Win_lock_all() in expose(). */
+static int run_one_sided(struct bench_backend *b, const struct bench_call *c)
+{
+	struct mpi *mpi = b->context;
+	const MPI_Datatype type = type_of(c->dtype);
+	const int count = (int)c->count;
+	const MPI_Aint out = (char *)c->recv - mpi->out_at, in = (char *)c->send - mpi->in_at;
+	const long long one = 1;
+	long long before;
+	int rc;
+
+	if (b->rank != 0)
+		return MPI_SUCCESS;
+	switch (c->kind) {
+	case BENCH_GET: rc = MPI_Get(c->recv, count, type, 1, in, count, type, mpi->in); break;
+	case BENCH_FETCH_ADD:
+		rc = MPI_Fetch_and_op(&one, &before, MPI_LONG_LONG, 1, 0, MPI_SUM, mpi->out);
+		break;
+	default: rc = MPI_Put(c->send, count, type, 1, out, count, type, mpi->out);
+	}
+	if (rc || (c->kind == BENCH_PUT_BANDWIDTH && !c->last))
+		return rc;
+	rc = MPI_Win_flush(1, c->kind == BENCH_GET ? mpi->in : mpi->out);
+	if (!rc && c->kind == BENCH_FETCH_ADD && before != mpi->sum++)
+		return MPI_ERR_OTHER;
+	return rc;
+}
+
 static int run_rooted(struct bench_backend *b, const struct bench_call *c)
 {
 	const int count = (int)c->count;
@@ -163,6 +202,10 @@ static int run_call(struct bench_backend *b, const struct bench_call *c)
 	case BENCH_BARRIER: return MPI_Barrier(world);
 	case BENCH_LATENCY: return run_pair(b, c);
 	case BENCH_BANDWIDTH: return run_window(b, c);
+	case BENCH_PUT:
+	case BENCH_GET:
+	case BENCH_PUT_BANDWIDTH:
+	case BENCH_FETCH_ADD: return run_one_sided(b, c);
 	default: return run_rooted(b, c);
 	}
 }
@@ -184,16 +227,79 @@ static int combine(struct bench_backend *backend, double *values, size_t count,
 				  how == BENCH_MAX ? MPI_MAX : MPI_SUM, MPI_COMM_WORLD));
 }
 
+static int window_of(const struct mpi *mpi, const void *memory)
+{
+	int i = 0;
+
+	while (i < 2 && mpi->allocated[i].memory != memory)
+		i++;
+	return i;
+}
+
+/* `mappable`: by MPI_Win_allocate(), which may share it between ranks. */
 static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
 {
+	struct mpi *mpi = backend->context;
+	const int i = window_of(mpi, NULL);
 	void *memory;
 
-	return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
+	if (!mappable || i == 2)
+		return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
+	if (said(MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+				  &mpi->allocated[i].memory, &mpi->allocated[i].window)) < 0)
+		return NULL;
+	return mpi->allocated[i].memory;
 }
 
 static void release(struct bench_backend *backend, void *memory, bool mappable)
 {
-	free(memory);
+	struct mpi *mpi = backend->context;
+	const int i = window_of(mpi, memory);
+
+	if (i == 2) {
+		free(memory);
+		return;
+	}
+	MPI_Win_free(&mpi->allocated[i].window);
+	mpi->allocated[i].memory = NULL;
+}
+
+static int open_window(struct mpi *mpi, void *memory, size_t bytes, MPI_Win *window)
+{
+	const int i = window_of(mpi, memory);
+	int rc = MPI_SUCCESS;
+
+	if (i < 2)
+		*window = mpi->allocated[i].window;
+	else
+		rc = MPI_Win_create(memory, (MPI_Aint)bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+				    window);
+	return rc ? rc : MPI_Win_lock_all(0, *window);
+}
+
+static int expose(struct bench_backend *backend, void *in, void *out, size_t bytes)
+{
+	struct mpi *mpi = backend->context;
+	const int rc = open_window(mpi, in, bytes, &mpi->in);
+
+	mpi->in_at = in;
+	mpi->out_at = out;
+	return said(rc ? rc : open_window(mpi, out, bytes, &mpi->out));
+}
+
+static int close_window(struct mpi *mpi, const void *memory, MPI_Win *window)
+{
+	const int rc = MPI_Win_unlock_all(*window);
+
+	return rc || window_of(mpi, memory) < 2 ? rc : MPI_Win_free(window);
+}
+
+static int conceal(struct bench_backend *backend)
+{
+	struct mpi *mpi = backend->context;
+	const int rc = close_window(mpi, mpi->in_at, &mpi->in);
+
+	return said(rc ? rc : close_window(mpi, mpi->out_at, &mpi->out));
 }
 
 static void describe(struct bench_backend *backend, const struct bench_call *call,
@@ -215,6 +321,8 @@ static int measure(const struct bench_options *options, const struct bench_start
 		.run = run,
 		.barrier = barrier,
 		.combine = combine,
+		.expose = expose,
+		.conceal = conceal,
 		.alloc = allocate,
 		.release = release,
 		.describe = describe,

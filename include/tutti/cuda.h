@@ -59,7 +59,7 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * Bind the communicator to GPU `device` of this process, numbered as cudaSetDevice() does it,
  * -1: the one that is current. All ranks call, each with a device of its own or with one that
  * others have, too; a communicator is bound once. After that the functions below can be called
- * on it, and the plain ones as before. Blocks, as the ranks exchange handles of 32 MiB of memory
+ * on it, and the plain ones as before. Blocks, as the ranks exchange handles of 36 MiB of memory
  * on the GPU each, and 1 MiB more for each peer; that may wait for all that runs on the GPU, so
  * nothing there should wait for another rank meanwhile.
  *
@@ -213,12 +213,13 @@ TUTTI_API void tutti_cuda_mem_free(void *memory);
  * Make `bytes` at `memory` of each rank's GPU a window: collectives whose buffers all lie in
  * windows, at the same place of the same window on every rank, are done without copies in
  * between. All ranks call, in the same order, with the same size. The memory is of cudaMalloc()
- * or tutti_cuda_mem_alloc(), and stays until tutti_cuda_deregister(), which all ranks call, too,
- * when no operation uses the window any more; tutti_comm_destroy() does it for what is left. If
- * ranks differ in whether their buffers are in windows, or where, they get TUTTI_ERR_MISMATCH.
- * Both are refused with TUTTI_ERR_INVALID while this thread has a group open on the
- * communicator. Errors as of tutti_cuda_bind(); also TUTTI_ERR_INVALID: sizes differ, the memory
- * is no allocation of the GPU's that can be shared.
+ * or tutti_cuda_mem_alloc(), or mapped by cuMemMap() from allocations that have POSIX file
+ * descriptors. It stays until tutti_cuda_deregister(), which all ranks call, too, when no operation
+ * uses the window any more; tutti_comm_destroy() does it for what is left. If ranks differ in
+ * whether their buffers are in windows, or where, they get TUTTI_ERR_MISMATCH. Both are refused
+ * with TUTTI_ERR_INVALID while this thread has a group open on the communicator. Errors as of
+ * tutti_cuda_bind(); also TUTTI_ERR_INVALID: sizes differ, or the memory ends before; and
+ * TUTTI_ERR_SYSTEM: the memory cannot be shared. After either nothing has changed.
  */
 TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, size_t bytes,
 					     tutti_cuda_window_t *window);

@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 #define TUTTI_VERSION_MAJOR 0 /**< of this header: the ABI */
-#define TUTTI_VERSION_MINOR 1 /**< of this header: additions */
+#define TUTTI_VERSION_MINOR 2 /**< of this header: additions */
 #define TUTTI_VERSION_PATCH 0 /**< of this header: corrections */
 
 /** What every fallible function returns. */
@@ -129,6 +129,37 @@ enum {
 	TUTTI_OP_COUNT = 8 /**< operations made by the user follow */
 };
 
+/**
+ * What elements of an all-reduce travel as: fewer bytes than they have in memory, where the network
+ * is what it waits for. It counts for tutti_all_reduce() of float32 by #TUTTI_SUM and #TUTTI_AVG
+ * between two ranks or more, and for no other call; nor for short ones of a group that travel
+ * together. All ranks give the same.
+ *
+ * Each rank rounds its input to this format. The rounded inputs are added in float32, and the
+ * result is rounded once more, whatever the number of ranks; between hosts of equally many ranks
+ * the sum of each host may be rounded, too. Every rank gets the same bits. docs/algorithms.md
+ * bounds the error ("Narrow elements").
+ *
+ * float8 and int8 are codes of a byte. Each block of 128 elements of the vector has a scale, by
+ * which its largest magnitude has the largest code; so small numbers beside large ones lose their
+ * digits. A block with a NaN or an infinity becomes NaNs.
+ *
+ * Or-ed with #TUTTI_WIRE_IF_FASTER: only where the cost model expects it to be faster than
+ * elements as they are; tutti_comm_last_plan() tells. In the reproducible mode never.
+ */
+typedef int32_t tutti_wire_t;
+/** The formats. */
+enum {
+	TUTTI_WIRE_DEFAULT = 0,	   /**< of a call: its communicator's; of a config: TUTTI_WIRE */
+	TUTTI_WIRE_FLOAT32 = 1,	   /**< as in memory */
+	TUTTI_WIRE_BFLOAT16 = 2,   /**< half the bytes; about the range of float32 */
+	TUTTI_WIRE_FLOAT16 = 3,	   /**< half the bytes; from 65520 on it overflows */
+	TUTTI_WIRE_FLOAT8 = 4,	   /**< E4M3 with scales: 132 bytes of 128 elements */
+	TUTTI_WIRE_INT8 = 5,	   /**< integers with scales: 132 bytes of 128 elements */
+	TUTTI_WIRE_COUNT = 6,	   /**< no format */
+	TUTTI_WIRE_IF_FASTER = 256 /**< with one of the narrow formats */
+};
+
 typedef struct tutti_comm *tutti_comm_t;       /**< a communicator */
 typedef struct tutti_request *tutti_request_t; /**< an operation in flight */
 typedef struct tutti_store *tutti_store_t;     /**< where ranks meet */
@@ -158,12 +189,13 @@ typedef struct tutti_config {
 			  *   TUTTI_KEY_FILE, else none (docs/reference/security.md); copied */
 	int encrypt; /**< 1: TLS on all TCP connections, needs a key; -1: not even if TUTTI_ENCRYPT
 		      *   says so; 0: as it says */
+	tutti_wire_t wire; /**< what float32 travels as in all-reduces; 0: as TUTTI_WIRE says */
 } tutti_config_t;
 
 /** The usual start of a config: `tutti_config_t config = TUTTI_CONFIG_INIT;` */
 #define TUTTI_CONFIG_INIT                                                                          \
 	{                                                                                          \
-		sizeof(tutti_config_t), 0.0, NULL, NULL, NULL, 0, NULL, 0                          \
+		sizeof(tutti_config_t), 0.0, NULL, NULL, NULL, 0, NULL, 0, TUTTI_WIRE_DEFAULT      \
 	}
 
 /**
@@ -653,20 +685,24 @@ typedef struct tutti_call {
 	const char *caller; /**< where in the program it stands, such as "train.py:42 in step", for
 			     *   the flight recorder: reports and tutti-trace say it. Copied, the
 			     *   first 247 bytes; NULL: not said. Of the last 256 calls with one */
+	tutti_wire_t wire; /**< what its elements travel as; 0: as the communicator has it. A narrow
+			    *   format with a call that cannot have one: that is
+			    *   #TUTTI_ERR_INVALID. Of a group it counts for those calls that can */
 } tutti_call_t;
 
 /** The usual start of a call: `tutti_call_t call = TUTTI_CALL_INIT;` */
 #define TUTTI_CALL_INIT                                                                            \
 	{                                                                                          \
-		sizeof(tutti_call_t), 0.0, NULL                                                    \
+		sizeof(tutti_call_t), 0.0, NULL, TUTTI_WIRE_DEFAULT                                \
 	}
 
 /**
  * Say how the next operation that this thread calls on `comm` differs: a collective, a send, a
  * receive, or, said before tutti_group_begin(), all of a group. That call takes it, also if it
  * turns out to be invalid; of several the last counts. Other threads are not affected. Ranks may
- * say different things: where one's deadline passes first, every rank gets its error. Calls on
- * streams take it, too, for each time that their stream waits for other ranks (tutti/cuda.h).
+ * say different deadlines: where one's passes first, every rank gets its error. They say the same
+ * `wire`, else the calls do not match. Calls on streams take the deadline, too, for each time that
+ * their stream waits for other ranks (tutti/cuda.h); their elements travel as they are.
  * tutti_comm_split(), tutti_cuda_bind() and those of windows make several operations, of which
  * the first takes it; tutti_comm_grow() takes it as the time that newcomers have.
  * TUTTI_ERR_INVALID inside a group. After TUTTI_ERR_NO_MEMORY the next call is as usual; `comm`
@@ -808,7 +844,29 @@ TUTTI_API const char *tutti_op_name(tutti_op_t op);
 /** The names that TUTTI_ALGORITHM takes, by `number` from 0 on; NULL behind the last. Static. */
 TUTTI_API const char *tutti_algorithm_name(int number);
 
-/** "0.1.0": the version of the library, which may be newer than the header. */
+/** "none" for #TUTTI_WIRE_FLOAT32, "bf16", "fp16", "fp8", "int8"; of #TUTTI_WIRE_IF_FASTER nothing
+ * is said; NULL for #TUTTI_WIRE_DEFAULT and what is no format. Static. */
+TUTTI_API const char *tutti_wire_name(tutti_wire_t wire);
+
+/** Bytes of `count` elements of float32 in the format; 0 for none, SIZE_MAX for too many. */
+TUTTI_API size_t tutti_wire_bytes(tutti_wire_t wire, size_t count);
+
+/**
+ * What an all-reduce of the `count` elements at `in` reads of this rank's input if they travel in
+ * the format: out[i] = in[i], rounded to it. `out` may be `in`. For programs that add the
+ * difference to their next input (error feedback). Any thread; needs no communicator.
+ * TUTTI_ERR_INVALID: `wire` is no format, or a buffer is NULL.
+ */
+TUTTI_API tutti_result_t tutti_wire_round(tutti_wire_t wire, const float *in, float *out,
+					  size_t count);
+
+/**
+ * The format of a name, as in TUTTI_WIRE: those of tutti_wire_name(), and the narrow ones behind
+ * "auto:" with #TUTTI_WIRE_IF_FASTER. TUTTI_ERR_INVALID, and `*wire` is as before: it is none.
+ */
+TUTTI_API tutti_result_t tutti_wire_parse(const char *text, tutti_wire_t *wire);
+
+/** "0.2.0": the version of the library, which may be newer than the header. */
 TUTTI_API const char *tutti_version(void);
 
 /**
@@ -843,6 +901,8 @@ typedef struct tutti_plan_info {
 				 * nothing; valid while `comm` is */
 	size_t segment_bytes;	/**< of each block that moves at a time; 0: not cut */
 	unsigned rounds;	/**< of the schedule on this rank */
+	tutti_wire_t wire; /**< what its elements travel as; #TUTTI_WIRE_FLOAT32 for elements of
+				 * any type that travel as in memory */
 } tutti_plan_info_t;
 
 /**

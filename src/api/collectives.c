@@ -2,20 +2,12 @@
 /* The public collectives, sends and receives: each names its arguments, the rest is common. */
 #include "call.h"
 
-#define NO_OP	(-1)
-#define NO_ROOT (-1)
-
 TUTTI_API tutti_result_t tutti_broadcast(tutti_comm_t comm, const void *send, void *recv,
 					 size_t count, tutti_dtype_t dtype, int root,
 					 tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_BROADCAST,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_BROADCAST, send, recv, count, dtype, TT_NO_OP, root);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -24,13 +16,7 @@ TUTTI_API tutti_result_t tutti_reduce(tutti_comm_t comm, const void *send, void 
 				      tutti_dtype_t dtype, tutti_op_t op, int root,
 				      tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_REDUCE,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call = tt_call_of(TT_REDUCE, send, recv, count, dtype, op, root);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -39,13 +25,8 @@ TUTTI_API tutti_result_t tutti_all_reduce(tutti_comm_t comm, const void *send, v
 					  size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					  tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_ALL_REDUCE,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_ALL_REDUCE, send, recv, count, dtype, op, TT_NO_ROOT);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -54,13 +35,8 @@ TUTTI_API tutti_result_t tutti_reduce_scatter(tutti_comm_t comm, const void *sen
 					      size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					      tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_REDUCE_SCATTER,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_REDUCE_SCATTER, send, recv, count, dtype, op, TT_NO_ROOT);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -69,13 +45,8 @@ TUTTI_API tutti_result_t tutti_all_gather(tutti_comm_t comm, const void *send, v
 					  size_t count, tutti_dtype_t dtype,
 					  tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_ALL_GATHER,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_ALL_GATHER, send, recv, count, dtype, TT_NO_OP, TT_NO_ROOT);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -83,13 +54,7 @@ TUTTI_API tutti_result_t tutti_all_gather(tutti_comm_t comm, const void *send, v
 TUTTI_API tutti_result_t tutti_gather(tutti_comm_t comm, const void *send, void *recv, size_t count,
 				      tutti_dtype_t dtype, int root, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_GATHER,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call = tt_call_of(TT_GATHER, send, recv, count, dtype, TT_NO_OP, root);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -98,13 +63,8 @@ TUTTI_API tutti_result_t tutti_scatter(tutti_comm_t comm, const void *send, void
 				       size_t count, tutti_dtype_t dtype, int root,
 				       tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_SCATTER,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_SCATTER, send, recv, count, dtype, TT_NO_OP, root);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -113,13 +73,8 @@ TUTTI_API tutti_result_t tutti_all_to_all(tutti_comm_t comm, const void *send, v
 					  size_t count, tutti_dtype_t dtype,
 					  tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_ALL_TO_ALL,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_ALL_TO_ALL, send, recv, count, dtype, TT_NO_OP, TT_NO_ROOT);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -128,14 +83,9 @@ TUTTI_API tutti_result_t tutti_reduce_scatter_v(tutti_comm_t comm, const void *s
 						const size_t *counts, tutti_dtype_t dtype,
 						tutti_op_t op, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_REDUCE_SCATTER_V,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .send_counts = counts };
+	struct tt_call call = tt_call_of(TT_REDUCE_SCATTER_V, send, recv, 0, dtype, op, TT_NO_ROOT);
 
+	call.send_counts = counts;
 	return tt_call_submit(comm, &call, request);
 }
 
@@ -143,38 +93,23 @@ TUTTI_API tutti_result_t tutti_all_gather_v(tutti_comm_t comm, const void *send,
 					    const size_t *counts, const size_t *displs,
 					    tutti_dtype_t dtype, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_ALL_GATHER_V,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .recv_counts = counts,
-				      .recv_displs = displs };
+	struct tt_call call =
+		tt_call_of(TT_ALL_GATHER_V, send, recv, 0, dtype, TT_NO_OP, TT_NO_ROOT);
 
+	call.recv_counts = counts;
+	call.recv_displs = displs;
 	return tt_call_submit(comm, &call, request);
-}
-
-/* Tables that matter at the root only are not looked at elsewhere. */
-static const size_t *at_root(tutti_comm_t comm, int root, const size_t *table)
-{
-	return tutti_comm_rank(comm) == root ? table : NULL;
 }
 
 TUTTI_API tutti_result_t tutti_gather_v(tutti_comm_t comm, const void *send, size_t send_count,
 					void *recv, const size_t *counts, const size_t *displs,
 					tutti_dtype_t dtype, int root, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_GATHER_V,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = send_count,
-				      .recv_counts = at_root(comm, root, counts),
-				      .recv_displs = at_root(comm, root, displs) };
+	struct tt_call call =
+		tt_call_of(TT_GATHER_V, send, recv, send_count, dtype, TT_NO_OP, root);
 
+	call.recv_counts = tt_call_at_root(comm, root, counts);
+	call.recv_displs = tt_call_at_root(comm, root, displs);
 	return tt_call_submit(comm, &call, request);
 }
 
@@ -182,16 +117,11 @@ TUTTI_API tutti_result_t tutti_scatter_v(tutti_comm_t comm, const void *send, co
 					 const size_t *displs, void *recv, size_t recv_count,
 					 tutti_dtype_t dtype, int root, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_SCATTER_V,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = recv_count,
-				      .send_counts = at_root(comm, root, counts),
-				      .send_displs = at_root(comm, root, displs) };
+	struct tt_call call =
+		tt_call_of(TT_SCATTER_V, send, recv, recv_count, dtype, TT_NO_OP, root);
 
+	call.send_counts = tt_call_at_root(comm, root, counts);
+	call.send_displs = tt_call_at_root(comm, root, displs);
 	return tt_call_submit(comm, &call, request);
 }
 
@@ -201,30 +131,20 @@ TUTTI_API tutti_result_t tutti_all_to_all_v(tutti_comm_t comm, const void *send,
 					    const size_t *recv_displs, tutti_dtype_t dtype,
 					    tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_ALL_TO_ALL_V,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .send_counts = send_counts,
-				      .send_displs = send_displs,
-				      .recv_counts = recv_counts,
-				      .recv_displs = recv_displs };
+	struct tt_call call =
+		tt_call_of(TT_ALL_TO_ALL_V, send, recv, 0, dtype, TT_NO_OP, TT_NO_ROOT);
 
+	call.send_counts = send_counts;
+	call.send_displs = send_displs;
+	call.recv_counts = recv_counts;
+	call.recv_displs = recv_displs;
 	return tt_call_submit(comm, &call, request);
 }
 
 TUTTI_API tutti_result_t tutti_scan(tutti_comm_t comm, const void *send, void *recv, size_t count,
 				    tutti_dtype_t dtype, tutti_op_t op, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_SCAN,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call = tt_call_of(TT_SCAN, send, recv, count, dtype, op, TT_NO_ROOT);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -232,22 +152,15 @@ TUTTI_API tutti_result_t tutti_scan(tutti_comm_t comm, const void *send, void *r
 TUTTI_API tutti_result_t tutti_exscan(tutti_comm_t comm, const void *send, void *recv, size_t count,
 				      tutti_dtype_t dtype, tutti_op_t op, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_EXSCAN,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call = tt_call_of(TT_EXSCAN, send, recv, count, dtype, op, TT_NO_ROOT);
 
 	return tt_call_submit(comm, &call, request);
 }
 
 TUTTI_API tutti_result_t tutti_barrier(tutti_comm_t comm, tutti_request_t *request)
 {
-	const struct tt_call call = {
-		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = NO_OP, .root = NO_ROOT
-	};
+	const struct tt_call call =
+		tt_call_of(TT_BARRIER, NULL, NULL, 0, TUTTI_UINT8, TT_NO_OP, TT_NO_ROOT);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -255,26 +168,17 @@ TUTTI_API tutti_result_t tutti_barrier(tutti_comm_t comm, tutti_request_t *reque
 TUTTI_API tutti_result_t tutti_send(tutti_comm_t comm, const void *send, size_t count,
 				    tutti_dtype_t dtype, int peer, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_SEND_RECV,
-				      .sending = true,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = peer,
-				      .send = send,
-				      .count = count };
+	struct tt_call call = tt_call_of(TT_SEND_RECV, send, NULL, count, dtype, TT_NO_OP, peer);
 
+	call.sending = true;
 	return tt_call_submit(comm, &call, request);
 }
 
 TUTTI_API tutti_result_t tutti_recv(tutti_comm_t comm, void *recv, size_t count,
 				    tutti_dtype_t dtype, int peer, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_SEND_RECV,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = peer,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_SEND_RECV, NULL, recv, count, dtype, TT_NO_OP, peer);
 
 	return tt_call_submit(comm, &call, request);
 }
@@ -283,16 +187,11 @@ TUTTI_API tutti_result_t tutti_send_tagged(tutti_comm_t comm, const void *send, 
 					   tutti_dtype_t dtype, int peer, int tag,
 					   tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_SEND_RECV,
-				      .sending = true,
-				      .tagged = true,
-				      .tag = tag,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = peer,
-				      .send = send,
-				      .count = count };
+	struct tt_call call = tt_call_of(TT_SEND_RECV, send, NULL, count, dtype, TT_NO_OP, peer);
 
+	call.sending = true;
+	call.tagged = true;
+	call.tag = tag;
 	return tt_call_submit(comm, &call, request);
 }
 
@@ -300,15 +199,10 @@ TUTTI_API tutti_result_t tutti_recv_tagged(tutti_comm_t comm, void *recv, size_t
 					   tutti_dtype_t dtype, int peer, int tag,
 					   tutti_message_t *message, tutti_request_t *request)
 {
-	const struct tt_call call = { .collective = TT_SEND_RECV,
-				      .tagged = true,
-				      .tag = tag,
-				      .message = message,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = peer,
-				      .recv = recv,
-				      .count = count };
+	struct tt_call call = tt_call_of(TT_SEND_RECV, NULL, recv, count, dtype, TT_NO_OP, peer);
 
+	call.tagged = true;
+	call.tag = tag;
+	call.message = message;
 	return tt_call_submit(comm, &call, request);
 }

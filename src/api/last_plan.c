@@ -22,6 +22,12 @@ TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info
 		info->transports = tt_carriers(comm, plan);
 		info->segment_bytes = plan->segments > 1 ? plan->slot_bytes : 0;
 		info->rounds = plan->sched.nrounds;
+		info->wire = plan->wire ? plan->wire : TUTTI_WIRE_FLOAT32;
+		if (plan == comm->exchanged_plan) {
+			info->algorithm = "direct";
+			info->segment_bytes = 0;
+			info->rounds = 1;
+		}
 	}
 	pthread_mutex_unlock(&comm->lock);
 	if (!plan)

@@ -4,6 +4,7 @@
 
 #include "group.h"
 #include "log.h"
+#include "narrow.h"
 
 #define LONGEST_TIMEOUT_S 1e9
 
@@ -27,7 +28,7 @@ static tutti_result_t check(const struct tutti_comm *comm, const tutti_call_t *c
 			"tutti_next_call: timeout_s is %g: expected seconds, more than 0 and at most 1e9, or 0 for "
 			"the communicator's",
 			call->timeout_s);
-	return TUTTI_OK;
+	return tt_narrow_check("tutti_next_call: wire", call->wire);
 }
 
 TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *call)
@@ -37,9 +38,9 @@ TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *
 	if (result)
 		return result;
 	pthread_mutex_lock(&comm->lock);
-	const bool said = tt_next_call_set(comm, (uint64_t)(call->timeout_s * 1e9), call->caller);
+	const bool said = tt_next_call_set(comm, call);
 	pthread_mutex_unlock(&comm->lock);
 	return said ? TUTTI_OK
 		    : tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
-			      "tutti_next_call: no memory; the next call has the communicator's deadline");
+			      "tutti_next_call: no memory; the next call is as all of the communicator's");
 }

@@ -43,23 +43,37 @@ tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call)
 	return tt_fail(TUTTI_ERR_INVALID, COMM, "%s: comm is NULL", call);
 }
 
+static void close_connections(struct tutti_comm *comm)
+{
+	struct tt_connection **connections = comm->routes.connections;
+
+	for (int peer = 0; connections && peer < comm->size; peer++) {
+		for (int channel = 0; connections[peer] && channel < TT_CHANNELS; channel++) {
+			struct tt_link *link = connections[peer][channel].link;
+
+			if (link)
+				link->ops->close(link);
+		}
+		free(connections[peer]);
+	}
+	free(connections);
+}
+
 void tt_comm_free(struct tutti_comm *comm)
 {
-	for (int i = 0; comm->routes.connections && i < comm->size * TT_CHANNELS; i++)
-		if (comm->routes.connections[i].link)
-			comm->routes.connections[i].link->ops->close(
-				comm->routes.connections[i].link);
+	close_connections(comm);
 	for (int i = 0; i < comm->nendpoints; i++) {
 		comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
+		free(comm->routes.addresses[i]);
 		free(comm->routes.peers[i]);
 	}
 	tt_device->free(comm); /* links may have had its memory registered */
-	free(comm->routes.connections);
 	free(comm->routes.via);
 	free(comm->topology.host);
 	free(comm->p2p_seq[0]);
 	free(comm->p2p_seq[1]);
 	free(comm->joining.records);
+	free(comm->joining.places);
 	free(comm->user_ops);
 	tt_key_wipe(&comm->settings.key);
 	free(comm);
@@ -68,8 +82,17 @@ void tt_comm_free(struct tutti_comm *comm)
 tutti_result_t tt_comm_connection(struct tutti_comm *comm, int peer, enum tt_channel channel,
 				  struct tt_connection **out)
 {
-	struct tt_connection *connection = &comm->routes.connections[peer * TT_CHANNELS + channel];
+	struct tt_connection **with = &comm->routes.connections[peer];
 
+	if (!*with) {
+		*with = calloc(TT_CHANNELS, sizeof(**with));
+		if (!*with) {
+			comm->routes.failed_peer = peer;
+			return tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+				       "no memory for a connection with rank %d", peer);
+		}
+	}
+	struct tt_connection *connection = &(*with)[channel];
 	if (!connection->link) {
 		struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[peer]];
 		const tutti_result_t result =

@@ -36,6 +36,8 @@ struct tt_next_call;
 struct tt_aside;
 struct tt_cursor;
 struct tt_cuda;
+struct tt_one_sided;
+struct tt_windows;
 
 /* A user's operation, numbered TUTTI_OP_COUNT + its place. */
 struct tt_user_op {
@@ -91,16 +93,17 @@ struct tt_topology {
 
 /* How each rank is reached. */
 struct tt_routes {
-	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint */
+	struct tt_peer *peers[TT_MAX_TRANSPORTS]; /* [size] for each endpoint … */
+	uint8_t *addresses[TT_MAX_TRANSPORTS];	  /* … and what they point to */
 	int8_t *via;				  /* [size]: which endpoint reaches the peer */
-	struct tt_connection *connections;	  /* [size * TT_CHANNELS] */
+	struct tt_connection **connections;	  /* [size]: TT_CHANNELS each, once one is needed */
 	char transport_names[64];
 	int failed_peer; /* whose link failed last, -1: nobody's */
 };
 
 /* What is needed until all have joined. */
 struct tt_joining {
-	void *records;			   /* bootstrap.c's */
+	void *records, *places;		   /* bootstrap.c's */
 	const struct tt_join_hooks *hooks; /* NULL: none */
 };
 
@@ -120,6 +123,11 @@ struct tutti_comm {
 	struct tt_cuda *cuda; /* its GPU; NULL: it is bound to none. Read with the fault */
 	int nendpoints;
 	bool oversubscribed; /* this host has more ranks than cores they may use */
+	_Atomic bool serves; /* peers' one-sided calls come as frames. Set with the lock held; read
+			      * without it, too, as are the next two. Relaxed: nothing else hangs
+			      * on them */
+	_Atomic bool failed; /* there is a fault */
+	_Atomic bool said;   /* some thread has said something of its next call: next_calls */
 	struct tt_endpoint *endpoints[TT_MAX_TRANSPORTS];
 	int rank, size;
 	struct tt_recording recording;
@@ -148,9 +156,17 @@ struct tutti_comm {
 	/* operations */
 	struct tt_user_op *user_ops;
 	int nuser_ops;
-	uint64_t *p2p_seq[2];		   /* [sending][size] */
-	struct tutti_request *requests;	   /* that callers hold */
+	uint64_t *p2p_seq[2];		/* [sending][size] */
+	struct tutti_request *requests; /* that callers hold */
+	double device_sync_s,
+		device_byte_s; /* seconds on its GPU: until all have met, and of a byte
+					      * from another rank; 0: not known */
+	const struct tt_plan *exchanged_plan; /* whose ranks on GPUs exchange what they have, each
+					       * with each, and need nothing of the schedule */
 	const struct tt_plan *device_plan; /* of the operation that a device is being given: kept */
+
+	const struct tt_one_sided *one_sided; /* what exec asks of the room of windows; NULL until
+					       * one is made */
 
 	/* what rooms keep, each private to its own */
 	struct tt_planning *planning;	/* plan's; NULL until something needs it */
@@ -160,6 +176,7 @@ struct tutti_comm {
 	struct tt_consensus
 		*consensus;	      /* control's; NULL until the ranks first agree on something */
 	struct tt_recorder *recorder; /* trace's, beside what is above */
+	struct tt_windows *windows;   /* window's; NULL until one is made */
 	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on
 					     * a GPU */
 };

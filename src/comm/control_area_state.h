@@ -6,6 +6,7 @@
 #define TT_CONTROL_AREA_STATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define TT_AREA_SLOTS 32u /* operations that a root may be ahead of its readers */
@@ -24,10 +25,13 @@
 #define TT_STEP_BITS 24
 
 struct tt_area_rank;
+struct tt_area_slot;
 struct tt_endpoint;
 
 struct tt_area {
-	struct tt_area_rank *base; /* [size]; NULL where not all ranks share memory */
+	struct tt_area_rank *base;  /* [size]; NULL where not all ranks share memory */
+	struct tt_area_slot *slots; /* [TT_AREA_SLOTS][size] */
+	size_t size;
 	uint8_t (*eager)[TT_EAGER_SLOTS][TT_EAGER_BYTES]; /* [size] */
 	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN];	  /* [size] */
 	struct tt_endpoint *endpoint;

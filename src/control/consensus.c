@@ -165,7 +165,9 @@ static void keep_to_send(void *context, int to, const struct tt_agree_head *head
 
 static struct tt_link *link_with(const struct tutti_comm *comm, int rank)
 {
-	return comm->routes.connections[rank * TT_CHANNELS + TT_CHANNEL_CONTROL].link;
+	const struct tt_connection *with = comm->routes.connections[rank];
+
+	return with ? with[TT_CHANNEL_CONTROL].link : NULL;
 }
 
 /* True if something was sent. */

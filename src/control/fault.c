@@ -48,6 +48,7 @@ uint64_t tt_comm_settles_at(const struct tutti_comm *comm)
 static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	comm->fault = *fault;
+	atomic_store_explicit(&comm->failed, true, memory_order_relaxed);
 	if (tt_fault_check(&comm->fault, comm->size))
 		return;
 	comm->fault.rank = -1; /* as of a header that came with a rank that there is not */

@@ -4,14 +4,11 @@
 
 #include <time.h>
 
+#include "thread.h"
+
 void tt_bell_init(struct tt_bell *bell)
 {
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&bell->rung, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	tt_thread_condition(&bell->rung);
 	pthread_mutex_init(&bell->lock, NULL);
 	bell->rings = false;
 }

@@ -8,11 +8,25 @@
 #include "device_table.h"
 #include "group.h"
 #include "log.h"
+#include "narrow.h"
 #include "next_call.h"
 #include "notes.h"
 #include "op.h"
 #include "plan_cache.h"
 #include "op_record.h"
+
+static tutti_result_t reserve_input(struct tt_op *op, const struct tt_call *call, size_t bytes)
+{
+	if (bytes <= op->input_capacity)
+		return TUTTI_OK;
+	free(op->input);
+	op->input = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	op->input_capacity = op->input ? bytes : 0;
+	return op->input ? TUTTI_OK
+			 : tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+				   "%s: no memory for a copy of %zu bytes of input",
+				   tt_call_name(call), bytes);
+}
 
 /* The operation reads a copy of the input where the schedule cannot read the input itself:
  * scaled by this rank's scalar, or about to be overwritten (all_to_all in place). */
@@ -23,21 +37,29 @@ static tutti_result_t copy_input(struct tt_op *op, const struct tt_call *call, s
 
 	if (bytes == 0)
 		return TUTTI_OK;
-	if (bytes > op->input_capacity) {
-		free(op->input);
-		op->input = aligned_alloc(64, (bytes + 63) / 64 * 64);
-		op->input_capacity = op->input ? bytes : 0;
-		if (!op->input)
-			return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
-				       "%s: no memory for a copy of %zu bytes of input",
-				       tt_call_name(call), bytes);
-	}
+	const tutti_result_t result = reserve_input(op, call, bytes);
+	if (result)
+		return result;
 	if (user)
 		op->comm->kernels->scale[call->dtype](op->input, call->send, elements,
 						      user->scalar);
 	else
 		memcpy(op->input, call->send, bytes);
 	op->send = op->input;
+	return TUTTI_OK;
+}
+
+/* In place in the narrow copy; tt_op_retire() widens what comes of it. */
+static tutti_result_t narrow_input(struct tt_op *op, const struct tt_call *call)
+{
+	const tutti_wire_t wire = op->plan->wire;
+	const tutti_result_t result = reserve_input(op, call, tutti_wire_bytes(wire, call->count));
+
+	if (result)
+		return result;
+	op->comm->kernels->narrow[wire].pack(op->input, call->send, call->count);
+	op->send = op->recv = op->input;
+	op->wide = call->recv;
 	return TUTTI_OK;
 }
 
@@ -55,6 +77,8 @@ static tutti_result_t prepare_input(struct tt_op *op, const struct tt_call *call
 	const struct tt_user_op *user = op->plan->user_op;
 	const size_t size = (size_t)op->comm->size;
 
+	if (op->plan->wire)
+		return narrow_input(op, call);
 	if (user && !user->function) {
 		if (call->collective == TT_REDUCE_SCATTER_V) {
 			struct tt_call packed = *call;
@@ -131,6 +155,55 @@ static tutti_result_t start_collective(struct tutti_comm *comm, const struct tt_
 	return TUTTI_OK;
 }
 
+static bool can_be_narrow(const struct tt_call *call)
+{
+	return call->collective == TT_ALL_REDUCE && call->dtype == TUTTI_FLOAT32 &&
+	       (call->op == TUTTI_SUM || call->op == TUTTI_AVG) && call->part == TT_PART_NONE &&
+	       !call->told;
+}
+
+/* What its elements shall travel as; 0: themselves. `said` is of this call alone. */
+static tutti_result_t wire_of(const struct tutti_comm *comm, const struct tt_call *call,
+			      const struct tt_next_call *said, tutti_wire_t *wire)
+{
+	const tutti_wire_t own = said ? said->wire : call->wire;
+
+	*wire = own ? own : comm->settings.wire;
+	if (said && tt_narrow_is(said->wire) && !can_be_narrow(call))
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"%s: tutti_next_call() said that its elements travel as %s: expected "
+			"tutti_all_reduce() of float32, by TUTTI_SUM or TUTTI_AVG",
+			tt_call_name(call), tutti_wire_name(said->wire));
+	/* what the cost model decides is not the same everywhere */
+	const bool varies = comm->settings.reproducible && *wire & TUTTI_WIRE_IF_FASTER;
+	if (varies || !tt_narrow_is(*wire) || !can_be_narrow(call) || comm->size == 1 ||
+	    call->count == 0)
+		*wire = 0;
+	return TUTTI_OK;
+}
+
+static tutti_result_t start_any(struct tutti_comm *comm, const struct tt_call *call,
+				const struct tt_next_call *said, struct tt_op *op)
+{
+	struct tt_call narrow;
+	tutti_wire_t wire;
+
+	if (__builtin_expect(said || call->wire || tt_narrow_is(comm->settings.wire), 0)) {
+		const tutti_result_t result = wire_of(comm, call, said, &wire);
+
+		if (result)
+			return result;
+		narrow = *call;
+		narrow.wire = wire;
+		call = &narrow;
+	}
+	if (__builtin_expect(call->one_sided != NULL, 0))
+		return comm->one_sided->start(op, call->one_sided);
+	return call->collective == TT_SEND_RECV ? start_message(comm, call, op)
+						: start_collective(comm, call, op);
+}
+
 static void tell_caller(struct tt_op *op, const char *caller)
 {
 	if (caller)
@@ -152,9 +225,7 @@ tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call
 		said = tt_next_call_take(comm);
 	if (said)
 		op->timeout_ns = said->timeout_ns;
-	const tutti_result_t result = call->collective == TT_SEND_RECV
-					      ? start_message(comm, call, op)
-					      : start_collective(comm, call, op);
+	const tutti_result_t result = start_any(comm, call, said, op);
 	if (result) {
 		tt_next_call_free(said);
 		tt_op_put(comm, op);

@@ -20,16 +20,23 @@
 
 /* ---- where its parts are */
 
-static size_t slots_bytes(int size)
+static size_t before_slots(int size)
 {
-	return ((size_t)size * sizeof(struct tt_area_rank) + PAGE - 1) / PAGE * PAGE;
+	return (size_t)size * sizeof(struct tt_area_rank);
+}
+
+static size_t before_payloads(int size)
+{
+	const size_t slots = TT_AREA_SLOTS * (size_t)size * sizeof(struct tt_area_slot);
+
+	return (before_slots(size) + slots + PAGE - 1) / PAGE * PAGE;
 }
 
 size_t tt_area_bytes(int size)
 {
 	const struct tt_area *control_area = NULL;
 
-	return slots_bytes(size) +
+	return before_payloads(size) +
 	       (size_t)size * (sizeof(*control_area->eager) + sizeof(*control_area->stage));
 }
 
@@ -44,7 +51,9 @@ void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *en
 	struct tt_area *control_area = &comm->control_area;
 
 	control_area->base = memory;
-	control_area->eager = (void *)((uint8_t *)memory + slots_bytes(comm->size));
+	control_area->slots = (void *)((uint8_t *)memory + before_slots(comm->size));
+	control_area->size = (size_t)comm->size;
+	control_area->eager = (void *)((uint8_t *)memory + before_payloads(comm->size));
 	control_area->stage = (void *)(control_area->eager + comm->size);
 	control_area->endpoint = endpoint;
 	control_area->wake = endpoint->ops->memory->wake;

@@ -2,12 +2,13 @@
 /* The control area: memory that all ranks of a communicator map, on which each posts the header of
  * every collective, small payloads inside, and from which the others read exposed blocks.
  *
- * Per rank: TT_AREA_SLOTS slots used in turn by collectives 0, 1, 2 …: a hot line (progress,
- * signature, the smallest payloads) that peers poll, lines next to it for payloads that are a
- * little longer, the whole header behind it for when signatures differ, and TT_EAGER_BYTES for
- * small payloads, used in turn by the operations that have one; and TT_STAGES staging areas for
- * long ones. All ranks' slots lie together, then all small payloads, then all staging areas: what
- * each rank reads of every other fills its pages and the kernel's tables of them.
+ * Per rank: a line of what it says of itself; TT_AREA_SLOTS slots used in turn by collectives 0, 1,
+ * 2 …: a hot line (progress, signature, the smallest payloads) that peers poll, lines next to it
+ * for payloads that are a little longer, the whole header behind it for when signatures differ;
+ * TT_EAGER_BYTES for small payloads, used in turn by the operations that have one; and TT_STAGES
+ * staging areas for long ones. First come all ranks' lines, then of each collective in turn all
+ * ranks' slots, then all small payloads, then all staging areas: each rank reads the slots of every
+ * other, and hundreds of them are some pages for a collective, not a page of each rank.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has
  * come to step k of operation n" is one comparison, whatever the slot was used for before or
@@ -46,7 +47,6 @@ static_assert(offsetof(struct tt_area_slot, lines) == 64 &&
 	      "the hot lines are neighbours");
 
 struct tt_area_rank {
-	struct tt_area_slot slot[TT_AREA_SLOTS];
 	_Alignas(64) _Atomic uint32_t left; /* release, after all its posts: pairs with the
 					     * acquire in left_before() */
 	_Atomic uint64_t called; /* the last operation called when this rank began to wait for
@@ -98,7 +98,7 @@ void tt_area_leave(struct tutti_comm *comm);
 static inline struct tt_area_slot *tt_area_slot(const struct tt_area *control_area, int rank,
 						uint64_t op)
 {
-	return &control_area->base[rank].slot[op % TT_AREA_SLOTS];
+	return &control_area->slots[op % TT_AREA_SLOTS * control_area->size + (size_t)rank];
 }
 
 static inline uint64_t tt_area_mark(uint64_t op, uint64_t steps)

@@ -340,6 +340,25 @@ static void append_operation(struct tt_text *text, const struct tt_op *op, int p
 	tt_text_append(text, ", missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
 }
 
+/* Of a one-sided call: the peer that it waits for, or, where that may be any, the first that is
+ * stopped. -1: none. */
+static int append_one_sided(struct tt_text *text, const struct tt_op *op)
+{
+	const struct tutti_comm *comm = op->comm;
+	int peer;
+
+	comm->one_sided->describe(text, op);
+	tt_text_append(text, " missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
+	peer = comm->one_sided->explain(text, op);
+	for (int rank = 0; rank < comm->size && peer < 0; rank++)
+		if (rank != comm->rank && is_stopped(comm, rank))
+			peer = rank;
+	if (peer >= 0 && peer != comm->rank)
+		tt_text_append(text, "; rank %d is %s", peer,
+			       is_stopped(comm, peer) ? "stopped (state T)" : "alive");
+	return peer;
+}
+
 static void miss(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
@@ -349,10 +368,13 @@ static void miss(struct tt_op *op)
 	const int peer = message ? tt_message_peer(op) : -1;
 	enum group *of = malloc((size_t)comm->size * sizeof(*of));
 
-	fault.seq = message ? 0 : op->header.seq;
-	append_operation(&text, op, peer);
+	fault.seq = tt_op_is_collective(op) ? op->header.seq : 0;
 	fault.rank = peer;
-	if (peer >= 0) {
+	if (op->kind != TT_OP_ONE_SIDED)
+		append_operation(&text, op, peer);
+	if (op->kind == TT_OP_ONE_SIDED) {
+		fault.rank = append_one_sided(&text, op);
+	} else if (peer >= 0) {
 		append_message(&text, op, peer);
 	} else if (message) {
 		append_any(&text, op);

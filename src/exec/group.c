@@ -44,6 +44,7 @@ struct tt_fused {
 };
 
 static _Thread_local struct group *open_groups;
+_Atomic unsigned tt_groups_open;
 
 static bool is_of(const struct group *group, const struct tutti_comm *comm)
 {
@@ -97,6 +98,7 @@ static void group_free(struct group *group)
 	free(group->calls);
 	tt_next_call_free(group->said);
 	free(group);
+	atomic_fetch_sub_explicit(&tt_groups_open, 1, memory_order_relaxed);
 }
 
 static tutti_result_t append(struct group *group, const struct tt_call *call)
@@ -116,6 +118,7 @@ static tutti_result_t append(struct group *group, const struct tt_call *call)
 	if (group->said) {
 		group->calls[group->n].timeout_ns = group->said->timeout_ns;
 		group->calls[group->n].caller = group->said->caller;
+		group->calls[group->n].wire = call->on_gpu ? 0 : group->said->wire;
 	}
 	if (!copy_tables(&group->calls[group->n], group->comm->size)) {
 		free_tables(&group->calls[group->n]);
@@ -469,6 +472,7 @@ TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm)
 		return tt_comm_fail(comm, tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
 						  "tutti_group_begin: no memory for a group"));
 	end_with_thread();
+	atomic_fetch_add_explicit(&tt_groups_open, 1, memory_order_relaxed);
 	group->comm = comm;
 	group->serial = comm->serial;
 	pthread_mutex_lock(&comm->lock);

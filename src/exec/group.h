@@ -3,12 +3,17 @@
 #ifndef TT_GROUP_H
 #define TT_GROUP_H
 
+#include <stdatomic.h>
+
 #include "call.h"
 
 /* Keep `call` if the thread has a group open on `comm`; false: it has none. `*result` is the
  * call's. */
 bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request,
 		   tutti_result_t *result);
+/* Groups that are open in this process. A thread that has opened none finds out so by one load;
+ * relaxed, since it sees what it did itself. */
+extern _Atomic unsigned tt_groups_open;
 /* What every public function begins with that is more than one operation, or none that a group
  * could keep: TUTTI_OK, or the error where `comm` is not usable, or the thread has a group open
  * on it. Inside the group the operations that the function is made of would be kept, with

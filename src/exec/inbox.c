@@ -267,14 +267,14 @@ ssize_t tt_inbox_find(struct tt_cursor *cursor, bool *moved)
 
 void tt_inboxes_free(struct tutti_comm *comm)
 {
-	for (int i = 0; comm->routes.connections && i < comm->size * TT_CHANNELS; i++) {
-		struct tt_aside **aside = &comm->routes.connections[i].aside;
+	for (int peer = 0; comm->routes.connections && peer < comm->size; peer++) {
+		struct tt_connection *with = comm->routes.connections[peer];
 
-		while (*aside) {
-			struct tt_aside *next = (*aside)->next;
+		while (with && with[TT_CHANNEL_P2P].aside) {
+			struct tt_aside *first = with[TT_CHANNEL_P2P].aside;
 
-			free(*aside);
-			*aside = next;
+			with[TT_CHANNEL_P2P].aside = first->next;
+			free(first);
 		}
 	}
 }

@@ -33,6 +33,7 @@ struct tt_next_call *tt_next_call_take(struct tutti_comm *comm)
 
 	if (taken)
 		*at = taken->next;
+	atomic_store_explicit(&comm->said, comm->next_calls != NULL, memory_order_relaxed);
 	return taken;
 }
 
@@ -53,20 +54,22 @@ void tt_next_calls_free(struct tutti_comm *comm)
 	}
 }
 
-bool tt_next_call_set(struct tutti_comm *comm, uint64_t timeout_ns, const char *caller)
+bool tt_next_call_set(struct tutti_comm *comm, const tutti_call_t *call)
 {
 	struct tt_next_call **at = find(comm);
-	char *copy = caller ? strdup(caller) : NULL;
+	char *copy = call->caller ? strdup(call->caller) : NULL;
 
-	if (!*at && (copy || !caller))
+	if (!*at && (copy || !call->caller))
 		*at = calloc(1, sizeof(**at));
-	if (!*at || (caller && !copy)) {
+	if (!*at || (call->caller && !copy)) {
 		free(copy);
 		return false;
 	}
 	free((*at)->caller);
 	(*at)->thread = this_thread();
-	(*at)->timeout_ns = timeout_ns;
+	(*at)->timeout_ns = (uint64_t)(call->timeout_s * 1e9);
 	(*at)->caller = copy;
+	(*at)->wire = call->wire;
+	atomic_store_explicit(&comm->said, true, memory_order_relaxed);
 	return true;
 }

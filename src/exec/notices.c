@@ -43,6 +43,8 @@ void tt_notices_due(struct tutti_request *request)
 		if (notice->function) {
 			tt_notice_append(&progress->due, notice);
 			pthread_cond_signal(&progress->wanted);
+			if (progress->asleep)
+				tt_comm_interrupt(request->comm);
 		} else {
 			tt_notice_write(notice->fd);
 			free(notice);

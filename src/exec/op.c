@@ -29,6 +29,7 @@ struct tt_op *tt_op_get(struct tutti_comm *comm)
 	op->started = 0;
 	op->ncursors = 0;
 	op->granted = false;
+	op->wide = NULL;
 	return op;
 }
 
@@ -58,6 +59,9 @@ void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t resu
 	if (result && op->granted) /* a peer that does not know of the failure yet may still be
 				 * writing */
 		tt_heap_revoke(op->recv, tt_layout_extent(&op->plan->recv, op->element));
+	if (op->wide && !result)
+		comm->kernels->narrow[op->plan->wire].unpack(op->wide, op->recv,
+							     op->plan->call.count);
 	tt_recorder_done(op, result);
 	tt_request_op_done(op->request, result);
 	tt_op_put(comm, op);
@@ -82,6 +86,7 @@ bool tt_ops_use(const struct tutti_comm *comm, const struct tt_plan *plan)
 
 static void op_free(struct tt_op *op)
 {
+	free(op->window_call);
 	free(op->cursors);
 	free(op->seg_round);
 	free(op->seg_left);

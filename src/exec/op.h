@@ -4,10 +4,11 @@
 #ifndef TT_OP_H
 #define TT_OP_H
 
+#include "one_sided.h"
 #include "plan.h"
 #include "progress.h"
 
-enum tt_op_kind { TT_OP_LINKS, TT_OP_SHARED, TT_OP_MESSAGE };
+enum tt_op_kind { TT_OP_LINKS, TT_OP_SHARED, TT_OP_MESSAGE, TT_OP_ONE_SIDED };
 enum tt_op_state { TT_OP_WAITING, TT_OP_RUNNING, TT_OP_DONE };
 /* What the flight recorder has noted: nothing yet; the call alone; that a pass could move
  * nothing; that data have moved. */
@@ -39,11 +40,13 @@ struct tt_op {
 	uint64_t signature;
 	const uint8_t *send;
 	uint8_t *recv;
+	void *wide;	     /* where a result goes that is narrow in `recv`; NULL: it is not */
 	uint64_t timeout_ns; /* of this call; 0: the communicator's */
 	uint64_t started;    /* for the deadline; looked at only once a wait gets long */
 	size_t length;	     /* TT_OP_MESSAGE: bytes; of a receive without a message, the most */
-	tutti_message_t *message; /* where a receive tells what it took; NULL: nowhere */
-	bool from_any;		  /* a receive from any peer */
+	tutti_message_t *message;	    /* where a receive tells what it took; NULL: nowhere */
+	bool from_any;			    /* a receive from any peer */
+	struct tt_window_call *window_call; /* TT_OP_ONE_SIDED; kept from use to use */
 	size_t element;
 	struct tt_flight_op *record; /* where the flight recorder keeps it, while that has its
 				      * number */
@@ -74,6 +77,11 @@ struct tt_op {
 	uint8_t *input; /* a copy of the input, where one is needed */
 	size_t input_capacity;
 };
+
+static inline bool tt_op_is_collective(const struct tt_op *op)
+{
+	return op->kind == TT_OP_LINKS || op->kind == TT_OP_SHARED;
+}
 
 /* op.c */
 struct tt_op *tt_op_get(struct tutti_comm *comm); /* NULL: no memory */

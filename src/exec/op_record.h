@@ -34,6 +34,13 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 				      op->cursors[0].sending ? TT_FLIGHT_SEND : TT_FLIGHT_RECV,
 				      memory_order_relaxed);
 		atomic_store_explicit(&record->dtype, op->header.dtype, memory_order_relaxed);
+	} else if (op->kind == TT_OP_ONE_SIDED) {
+		atomic_store_explicit(&record->what, op->header.count, memory_order_relaxed);
+		atomic_store_explicit(&record->peer, op->window_call->peer, memory_order_relaxed);
+		atomic_store_explicit(&record->kind,
+				      (uint8_t)(TT_FLIGHT_PUT + op->window_call->kind),
+				      memory_order_relaxed);
+		atomic_store_explicit(&record->dtype, op->header.dtype, memory_order_relaxed);
 	} else {
 		atomic_store_explicit(&record->what, op->plan->record, memory_order_relaxed);
 		atomic_store_explicit(&record->kind, TT_FLIGHT_COLLECTIVE, memory_order_relaxed);

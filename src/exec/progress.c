@@ -38,9 +38,10 @@
 		 * each core */
 #define COMPARE_NS  10000000 /* a wait this long may be a mismatch; more where ranks share cores */
 #define WORK_NS	    1000000  /* of the progress thread without a sleep, before it yields */
-#define TURN_NS	    100000   /* of the progress thread, the least that the kernel grants */
-#define SLEEP_MS    100	     /* look at peers at least so often */
-#define RUNNING_MAX 32	     /* operations over links that run at once */
+#define SERVE_NS    500000 /* while waits end one after the other: until the progress thread looks */
+#define TURN_NS	    100000 /* of the progress thread, the least that the kernel grants */
+#define SLEEP_MS    100	   /* look at peers at least so often */
+#define RUNNING_MAX 32	   /* operations over links that run at once */
 
 static inline void relax(void)
 {
@@ -56,15 +57,11 @@ static inline void relax(void)
 bool tt_progress_open(struct tutti_comm *comm)
 {
 	const size_t cpus = (size_t)comm->size * sizeof(comm->progress->cpus[0]);
-	pthread_condattr_t monotonic;
 
 	comm->progress = calloc(1, sizeof(*comm->progress) + cpus);
 	if (!comm->progress)
 		return false;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&comm->progress->wanted, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	tt_thread_condition(&comm->progress->wanted);
 	return true;
 }
 
@@ -99,6 +96,7 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 	switch (op->kind) {
 	case TT_OP_SHARED: return tt_shared_advance(op, moved);
 	case TT_OP_LINKS: return tt_links_advance(op, moved);
+	case TT_OP_ONE_SIDED: return op->comm->one_sided->advance(op, moved);
 	default: return tt_message_advance(op, moved);
 	}
 }
@@ -109,6 +107,12 @@ static void end_all(struct tutti_comm *comm)
 		tt_op_retire(comm, comm->first, (tutti_result_t)comm->fault.result);
 }
 
+/* Do peers' one-sided calls come as frames? */
+static bool serves(const struct tutti_comm *comm)
+{
+	return atomic_load_explicit(&comm->serves, memory_order_relaxed) && !comm->fault.result;
+}
+
 bool tt_comm_progress(struct tutti_comm *comm)
 {
 	bool moved = false, shared_before = false;
@@ -116,6 +120,8 @@ bool tt_comm_progress(struct tutti_comm *comm)
 	struct tt_op *next;
 
 	tt_comm_check(comm, false);
+	if (__builtin_expect(serves(comm), 0))
+		moved = comm->one_sided->serve(comm, comm->progress->armed);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = next) {
 		tutti_result_t result = TUTTI_OK;
 		bool own = false;
@@ -139,7 +145,7 @@ bool tt_comm_progress(struct tutti_comm *comm)
 			tt_comm_revoke_for(comm, result);
 		} else {
 			tt_recorder_pass(op, own);
-			running += op->kind != TT_OP_MESSAGE;
+			running += tt_op_is_collective(op);
 			shared_before |= op->kind == TT_OP_SHARED || op->state == TT_OP_WAITING;
 		}
 	}
@@ -163,7 +169,7 @@ static uint64_t patience(const struct tutti_comm *comm)
 	return crowded < most ? crowded : most > COMPARE_NS ? most : COMPARE_NS;
 }
 
-static void check_health(struct tutti_comm *comm, uint64_t now)
+void tt_comm_look(struct tutti_comm *comm, uint64_t now)
 {
 	const struct tt_op *stalled = NULL;
 
@@ -171,9 +177,13 @@ static void check_health(struct tutti_comm *comm, uint64_t now)
 	tt_comm_check(comm, true);
 	tt_deadlines_check(comm, now);
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
-		if (op->kind != TT_OP_MESSAGE && now - op->started > patience(comm)) {
+		if (now - op->started <= patience(comm))
+			continue;
+		if (tt_op_is_collective(op)) {
 			stalled = stalled ? stalled : op;
 			tt_area_compare(op);
+		} else if (op->kind == TT_OP_ONE_SIDED) {
+			comm->one_sided->look(op);
 		}
 	}
 	if (stalled)
@@ -184,13 +194,23 @@ static void check_health(struct tutti_comm *comm, uint64_t now)
 
 /* ---- waiting */
 
-/* Sleep unless one more pass, made after announcing it, moves something or `done` holds. Lock
- * held. */
+/* Sleep unless one more pass, made after announcing it, moves something, or `*pending` (NULL: of the
+ * progress thread) is 0. Lock held. */
 static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
 {
+	bool moved;
+
 	tt_comm_arm(comm);
-	if (!tt_comm_progress(comm) && comm->first && (!pending || *pending))
+	comm->progress->armed = true;
+	moved = tt_comm_progress(comm);
+	comm->progress->armed = false;
+	if (!moved && (comm->first || serves(comm)) && (!pending || *pending)) {
+		if (!pending)
+			comm->progress->asleep = true;
 		tt_comm_sleep(comm, tt_deadlines_sleep_ms(comm, tt_now(), SLEEP_MS));
+		if (!pending)
+			comm->progress->asleep = false;
+	}
 	tt_comm_disarm(comm);
 }
 
@@ -211,7 +231,7 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 	if (!waiter->since)
 		waiter->since = now;
 	if (now >= comm->next_check)
-		check_health(comm, now);
+		tt_comm_look(comm, now);
 	if (now - waiter->since > YIELD_NS + comm->progress->yield_more) {
 		tt_interrupt_ask(comm, waiter, now);
 		sleep_unless(comm, pending);
@@ -247,7 +267,9 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 			tt_comm_pause(comm, &waiter, pending);
 	}
 	comm->waiters--;
-	if (comm->first && comm->progress->started)
+	comm->progress->waits++;
+	if (comm->progress->started &&
+	    (comm->first || (comm->progress->dozes && comm->waiters == 0 && serves(comm))))
 		pthread_cond_signal(&comm->progress->wanted);
 }
 
@@ -273,6 +295,32 @@ static void ask_for_short_turns(void)
 	syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+/* Have waits ended since the progress thread looked last? Who makes one call after the other serves
+ * peers in them. If this thread came between, it would be woken by what the others wait for, and
+ * take the lock from them. */
+static bool others_serve(const struct tutti_comm *comm)
+{
+	return comm->progress->waits != comm->progress->looked;
+}
+
+/* Until something is to be done that no wait does; the end of a long wait tells. */
+static void await_work(struct tutti_comm *comm)
+{
+	struct tt_progress *p = comm->progress;
+
+	if (!serves(comm) || (comm->waiters > 0 && !others_serve(comm))) {
+		p->dozes = true;
+		pthread_cond_wait(&p->wanted, &comm->lock);
+		p->dozes = false;
+		return;
+	}
+	const uint64_t end = tt_now() + SERVE_NS;
+	const struct timespec at = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
+
+	p->looked = p->waits;
+	pthread_cond_timedwait(&p->wanted, &comm->lock, &at);
+}
+
 static void *progress_main(void *argument)
 {
 	struct tutti_comm *comm = argument;
@@ -283,12 +331,12 @@ static void *progress_main(void *argument)
 	while (!comm->progress->stop) {
 		if (tt_notices_call(comm))
 			continue;
-		if (!comm->first || comm->waiters > 0) {
-			pthread_cond_wait(&comm->progress->wanted, &comm->lock);
+		if (comm->waiters > 0 || (!comm->first && (!serves(comm) || others_serve(comm)))) {
+			await_work(comm);
 			continue;
 		}
 		if (tt_now() >= comm->next_check)
-			check_health(comm, tt_now());
+			tt_comm_look(comm, tt_now());
 		if (tt_comm_progress(comm)) {
 			pthread_mutex_unlock(&comm->lock); /* the caller may be waiting to call */
 			/* to one that computes a yield gives the core for milliseconds, while
@@ -305,6 +353,14 @@ static void *progress_main(void *argument)
 	}
 	pthread_mutex_unlock(&comm->lock);
 	return NULL;
+}
+
+void tt_progress_wake_waiters(struct tutti_comm *comm)
+{
+	/* the progress thread waits for no end: where it sleeps alone, a wake-up would cost each
+	 * call some microseconds */
+	if (comm->sleepers > (comm->progress->asleep ? 1 : 0))
+		tt_comm_interrupt(comm);
 }
 
 void tt_progress_thread_want(struct tutti_comm *comm)

@@ -20,12 +20,17 @@ struct tt_waiter {
 	uint64_t asked; /* tt_interrupt_ask(), at last */
 };
 void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending);
+/* Look at everything that is looked at now and then: peers, deadlines, calls that may not match.
+ * Lock held. */
+void tt_comm_look(struct tutti_comm *comm, uint64_t now);
 /* A call that failed for another reason than its arguments was not made: nobody must wait for
  * this rank's part of it. Gives `result` back, or what all ranks have agreed on; lock held, but
  * not all the time. */
 tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result);
 /* The same without the lock. */
 tutti_result_t tt_comm_fail(struct tutti_comm *comm, tutti_result_t result);
+/* What threads of this rank wait for may have ended: wake those that sleep for it. Lock held. */
+void tt_progress_wake_waiters(struct tutti_comm *comm);
 /* Make sure that what is pending goes on while nobody waits. Lock held. */
 void tt_progress_thread_want(struct tutti_comm *comm);
 void tt_progress_thread_stop(struct tutti_comm *comm);

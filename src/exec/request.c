@@ -19,7 +19,7 @@ void tt_request_op_done(struct tutti_request *request, tutti_result_t result)
 	request->pending--;
 	if (request->pending > 0)
 		return;
-	tt_comm_interrupt(request->comm); /* another thread of this rank may sleep for it */
+	tt_progress_wake_waiters(request->comm);
 	if (request->bell)
 		tt_bell_ring(request->bell);
 	if (request->notices)

@@ -143,8 +143,12 @@ static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uin
 static void reduce_and_copy(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
 			    const uint8_t **src, size_t length, uint32_t n)
 {
-	for (size_t done = 0; done < length; done += CHUNK_BYTES) {
-		const size_t bytes = length - done < CHUNK_BYTES ? length - done : CHUNK_BYTES;
+	/* whole elements; the short path of short operations has no division */
+	const size_t chunk =
+		length <= CHUNK_BYTES ? CHUNK_BYTES : CHUNK_BYTES / op->element * op->element;
+
+	for (size_t done = 0; done < length; done += chunk) {
+		const size_t bytes = length - done < chunk ? length - done : chunk;
 
 		reduce_bytes(op, step, dst + done, src, bytes);
 		for (uint32_t i = 0; i < n; i++)

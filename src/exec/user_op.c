@@ -74,7 +74,7 @@ TUTTI_API tutti_result_t tutti_op_create_premul_sum(tutti_comm_t comm, const voi
 static bool is_pending(const struct tutti_comm *comm, tutti_op_t op)
 {
 	for (const struct tt_op *at = comm->first; at; at = at->next)
-		if (at->kind != TT_OP_MESSAGE && at->plan->call.op == op)
+		if (tt_op_is_collective(at) && at->plan->call.op == op)
 			return true;
 	return false;
 }

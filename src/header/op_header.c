@@ -8,6 +8,7 @@
 
 #include "op_header.h"
 #include "names.h"
+#include "narrow.h"
 #include "registry.h"
 #include "text_append.h"
 
@@ -52,6 +53,8 @@ const char *tt_part_name(enum tt_part part)
 	case TT_PART_CUDA_REGISTER: return "tutti_cuda_register";
 	case TT_PART_CUDA_DEREGISTER: return "tutti_cuda_deregister";
 	case TT_PART_DUP: return "tutti_comm_dup";
+	case TT_PART_WINDOW_CREATE: return "tutti_window_create";
+	case TT_PART_WINDOW_DESTROY: return "tutti_window_destroy";
 	default: return NULL;
 	}
 }
@@ -101,7 +104,7 @@ static void append_op(struct tt_text *text, const struct tt_op_header *header)
 static void append_collective(struct tt_text *text, const struct tt_op_header *header,
 			      uint64_t count, const char *of)
 {
-	const char *dtype = tutti_dtype_name((tutti_dtype_t)header->dtype);
+	const char *dtype = tt_narrow_dtype_name(header->dtype);
 
 	tt_text_append(text, "%s(%s × %" PRIu64 "%s",
 		       tt_collective_name((enum tt_collective)header->collective),

@@ -23,6 +23,8 @@ enum tt_part {
 	TT_PART_CUDA_REGISTER,
 	TT_PART_CUDA_DEREGISTER,
 	TT_PART_DUP,
+	TT_PART_WINDOW_CREATE,
+	TT_PART_WINDOW_DESTROY,
 	TT_PART_COUNT
 };
 
@@ -48,7 +50,7 @@ struct tt_op_header {
 	uint8_t part;	  /* enum tt_part */
 	uint8_t declared; /* enum tt_declared */
 	uint8_t collective;
-	uint8_t dtype;
+	uint8_t dtype;	   /* tt_narrow_dtype() */
 	uint8_t algorithm; /* its number in the registry */
 	/* From here on for the error message alone, not compared, but for segments. Of windows on
 	 * GPUs: which, folded into a byte, and into `detail`; 0: none. */

@@ -29,6 +29,7 @@ REDUCE(max, bf16, f32)
 AVERAGE(bf16, f32)
 MEAN(bf16)
 SCALE(bf16, f32)
+CONVERT(bf16)
 
 void tt_kernels_init_avx512_bf16(struct tt_kernels *kernels)
 {
@@ -42,4 +43,6 @@ void tt_kernels_init_avx512_bf16(struct tt_kernels *kernels)
 	kernels->average[TUTTI_BFLOAT16] = average_bf16;
 	kernels->mean[TUTTI_BFLOAT16] = mean_bf16;
 	kernels->scale[TUTTI_BFLOAT16] = scale_bf16;
+	kernels->narrow[TUTTI_WIRE_BFLOAT16] =
+		(struct tt_narrow_kernels){ pack_bf16, unpack_bf16, sum_bf16, average_bf16 };
 }

@@ -136,6 +136,18 @@ COMBINE_FLOAT(f64)
 			store_##type(dst, i, prod_of_##acc(load_##type(src, i), factor));          \
 	}
 
+#define CONVERT(type)                                                                              \
+	static void pack_##type(void *dst, const void *src, size_t n)                              \
+	{                                                                                          \
+		for (size_t i = 0; i < n; i++)                                                     \
+			store_##type(dst, i, load_f32(src, i));                                    \
+	}                                                                                          \
+	static void unpack_##type(void *dst, const void *src, size_t n)                            \
+	{                                                                                          \
+		for (size_t i = 0; i < n; i++)                                                     \
+			store_f32(dst, i, load_##type(src, i));                                    \
+	}
+
 static void copy_stream(void *dst, const void *src, size_t bytes)
 {
 	if (bytes > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Template: the loops over vectors, and REDUCE, AVERAGE, MEAN and SCALE for table_tmpl.h, each
+/* Template: the loops over vectors, and REDUCE, AVERAGE, MEAN, SCALE and CONVERT for table_tmpl.h, each
  * of which is one of the loops with a format and an operation folded into it by the compiler.
  *
  * All vectors but the first and the last are stored aligned: a store that crosses cache lines
@@ -171,6 +171,19 @@ INLINE void apply(char *dst, const char *a, vec b, size_t n, const struct format
 	f->store(dst + end - step, last);
 }
 
+/* Numbers of one format in another with as many lanes. */
+INLINE void convert(char *dst, const struct format *to, const char *src, const struct format *from,
+		    size_t n)
+{
+	size_t i = 0;
+
+	for (; i + to->lanes <= n; i += to->lanes)
+		to->store(dst + i * to->width, from->load(src + i * from->width));
+	if (i < n)
+		to->store_part(dst + i * to->width, from->load_part(src + i * from->width, n - i),
+			       n - i);
+}
+
 /* dst = a * of_a + b * of_b, in f32 */
 INLINE vec weighted(vec a, vec of_a, vec b, vec of_b)
 {
@@ -259,4 +272,14 @@ INLINE void mean(char *dst, const char *a, vec of_a, const char *b, vec of_b, si
 		const acc##v factor = (acc##v)load_part_##type(scalar, 1);                         \
                                                                                                    \
 		apply(dst, src, SPLAT(acc, factor[0]), n, &type##_format, prod_of_##acc);          \
+	}
+
+#define CONVERT(type)                                                                              \
+	static void pack_##type(void *dst, const void *src, size_t n)                              \
+	{                                                                                          \
+		convert(dst, &type##_format, src, &f32_format, n);                                 \
+	}                                                                                          \
+	static void unpack_##type(void *dst, const void *src, size_t n)                            \
+	{                                                                                          \
+		convert(dst, &f32_format, src, &type##_format, n);                                 \
 	}

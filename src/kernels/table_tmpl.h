@@ -2,7 +2,7 @@
 /* Template: every function of one instruction set, and its table. The including file has defined
  *   REDUCE(op, type, acc)  static void op_type(): combine numbers stored as `type` in `acc`
  *   AVERAGE(type, acc), MEAN(type), SCALE(type, acc)  likewise average_type(), mean_type(),
- *   scale_type() copy_stream(), TABLE (the table's symbol) and ISA (its name).
+ *   scale_type(); CONVERT(type) (narrow_tmpl.h); copy_stream(), TABLE (the table's symbol) and ISA (its name).
  * Sums, products and scaling of signed integers are those of unsigned ones: they wrap. */
 
 #define REDUCE_INTEGER(width)                                                                      \
@@ -40,6 +40,8 @@ MEAN(bf16)
 MEAN(e4m3)
 MEAN(e5m2)
 
+#include "narrow_tmpl.h"
+
 #define ROW_WRAPPING(op)                                                                           \
 	[TUTTI_INT8] = op##_u8, [TUTTI_UINT8] = op##_u8, [TUTTI_INT16] = op##_u16,                 \
 	[TUTTI_UINT16] = op##_u16, [TUTTI_INT32] = op##_u32, [TUTTI_UINT32] = op##_u32,            \
@@ -71,5 +73,6 @@ const struct tt_kernels TABLE = {
 	.mean = { [TUTTI_FLOAT16] = mean_f16, [TUTTI_BFLOAT16] = mean_bf16,
 		  [TUTTI_FLOAT8_E4M3] = mean_e4m3, [TUTTI_FLOAT8_E5M2] = mean_e5m2 },
 	.scale = { ROW_WRAPPING(scale), ROW_FLOAT(scale) },
+	.narrow = { NARROW_ROW },
 	.copy_stream = copy_stream,
 };

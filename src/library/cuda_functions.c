@@ -13,7 +13,7 @@ const struct tt_library tt_cuda_library = {
 	.names = { "libcuda.so.1" },
 	.before = "CUDA's driver cannot be opened: ",
 	.after = ": NVIDIA's driver brings it, and into containers docker run --gpus all",
-	.expected = "the driver of CUDA 12 or newer",
+	.expected = "the driver of CUDA 12.1 or newer",
 	.functions = functions,
 	.count = sizeof(functions) / sizeof(functions[0]),
 };

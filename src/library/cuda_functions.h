@@ -13,16 +13,17 @@
 
 typedef unsigned cuda_result; /* CUresult, an enum, and as such compatible with this; 0: success */
 typedef int cuda_device;      /* CUdevice */
-typedef unsigned long long cuda_address; /* CUdeviceptr: with unified addressing a pointer like
+typedef unsigned long long cuda_allocation; /* CUmemGenericAllocationHandle */
+typedef unsigned long long cuda_address;    /* CUdeviceptr: with unified addressing a pointer like
 					  * any other */
-struct CUuuid_st;			 /* of 16 bytes */
-struct CUctx_st;			 /* CUcontext points to one … */
-struct CUstream_st;			 /* … CUstream, which cudaStream_t is … */
-struct CUevent_st;			 /* … CUevent … */
-struct CUmod_st;			 /* … CUmodule … */
-struct CUfunc_st;			 /* … CUfunction … */
-struct CUgraph_st;			 /* … CUgraph … */
-struct CUgraphExec_st;			 /* … and CUgraphExec */
+struct CUuuid_st;			    /* of 16 bytes */
+struct CUctx_st;			    /* CUcontext points to one … */
+struct CUstream_st;			    /* … CUstream, which cudaStream_t is … */
+struct CUevent_st;			    /* … CUevent … */
+struct CUmod_st;			    /* … CUmodule … */
+struct CUfunc_st;			    /* … CUfunction … */
+struct CUgraph_st;			    /* … CUgraph … */
+struct CUgraphExec_st;			    /* … and CUgraphExec */
 #define CUDA_UUID_BYTES 16
 
 #ifndef CUDA_VERSION /* <cuda.h> is not included */
@@ -46,6 +47,26 @@ union CUstreamBatchMemOpParams_union {
 		cuda_address alias;
 	} writeValue;
 	unsigned long long pad[6];
+};
+struct CUmemLocation_st {
+	int type; /* CUDA_LOCATION_DEVICE */
+	int id;
+};
+struct CUmemAllocationProp_st {
+	int type;		       /* CUDA_ALLOCATION_PINNED */
+	unsigned requestedHandleTypes; /* CUDA_HANDLE_DESCRIPTOR, … */
+	struct CUmemLocation_st location;
+	void *win32HandleMetaData;
+	unsigned char allocFlags[8];
+};
+struct CUmulticastObjectProp_st {
+	unsigned numDevices;
+	size_t size;
+	unsigned long long handleTypes, flags;
+};
+struct CUmemAccessDesc_st {
+	struct CUmemLocation_st location;
+	int flags; /* CUDA_ACCESS_READ_WRITE */
 };
 #endif
 
@@ -76,8 +97,8 @@ enum {
 	CUDA_CAPABILITY_MAJOR = 75,
 	CUDA_CAPABILITY_MINOR = 76,
 	CUDA_STREAM_OPS_64_BIT = 122, /* stream memory operations on 64 bits */
-	CUDA_STREAM_OPS_FLUSH = 98,   /* waits may flush what other devices wrote */
 	CUDA_DMA_BUF = 124,	      /* CUDA 11.7 */
+	CUDA_MULTICAST = 132,	      /* by the switch between GPUs */
 };
 enum { CUDA_MODE_DEFAULT = 0 }; /* CUcomputemode: any number of processes */
 enum {
@@ -90,19 +111,23 @@ enum {
 	CUDA_MEMORY_DEVICE = 2
 }; /* CUmemorytype; 0: CUDA does not know the pointer */
 enum {
+	CUDA_MEM_OP_WAIT_32 = 1,
 	CUDA_MEM_OP_WRITE_32 = 2,
 	CUDA_MEM_OP_WAIT_64 = 4,
 	CUDA_MEM_OP_WRITE_64 = 5
-}; /* CUstreamBatchMemOpType */
-enum {
-	CUDA_WAIT_AT_LEAST = 0,
-	CUDA_WAIT_EQUAL = 1,
-	CUDA_WAIT_FLUSH = 1 << 30
-}; /* CUstreamWaitValue_flags */
+};						      /* CUstreamBatchMemOpType */
+enum { CUDA_WAIT_AT_LEAST = 0, CUDA_WAIT_EQUAL = 1 }; /* CUstreamWaitValue_flags */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 }; /* of mem_host_alloc() */
 enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
+/* of the virtual memory API: CUmemLocationType, CUmemAllocationType, CUmemAllocationHandleType,
+ * CUmemAccess_flags, CUmemAllocationGranularity_flags */
+enum { CUDA_LOCATION_DEVICE = 1 };
+enum { CUDA_ALLOCATION_PINNED = 1 };
+enum { CUDA_HANDLE_DESCRIPTOR = 1 };
+enum { CUDA_ACCESS_READ_WRITE = 3 };
+enum { CUDA_GRANULARITY_MINIMUM = 0 };
 enum {
 	CUDA_CAPTURE_NONE = 0,
 	CUDA_CAPTURE_ACTIVE = 1,
@@ -112,7 +137,7 @@ enum { CUDA_CAPTURE_THREAD_LOCAL = 1, CUDA_CAPTURE_RELAXED = 2 };  /* CUstreamCa
 enum { CUDA_MANAGED_GLOBAL = 1 };				   /* CUmemAttach_flags */
 enum { CUDA_FUNCTION_THREADS = 0, CUDA_FUNCTION_LOCAL_BYTES = 3 }; /* CUfunction_attribute */
 
-/* F(member, symbol, parameters) for each function, all of which the driver of CUDA 12 has.
+/* F(member, symbol, parameters) for each function, all of which the driver of CUDA 12.1 has.
  * clang-format would take the pointers for products. */
 /* clang-format off */
 #define TT_CUDA_FUNCTIONS(F) \
@@ -147,6 +172,8 @@ enum { CUDA_FUNCTION_THREADS = 0, CUDA_FUNCTION_LOCAL_BYTES = 3 }; /* CUfunction
 	  (cuda_address *base, size_t *bytes, cuda_address inside)) \
 	F(mem_host_alloc, cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags)) \
 	F(mem_host_free, cuMemFreeHost, (void *memory)) \
+	F(mem_host_register, cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags)) \
+	F(mem_host_unregister, cuMemHostUnregister, (void *memory)) \
 	F(mem_copy, cuMemcpyAsync, \
 	  (cuda_address dst, cuda_address src, size_t bytes, struct CUstream_st *stream)) \
 	F(mem_set, cuMemsetD8Async, \
@@ -157,6 +184,40 @@ enum { CUDA_FUNCTION_THREADS = 0, CUDA_FUNCTION_LOCAL_BYTES = 3 }; /* CUfunction
 	F(ipc_open, cuIpcOpenMemHandle_v2, \
 	  (cuda_address *memory, struct CUipcMemHandle_st handle, unsigned flags)) \
 	F(ipc_close, cuIpcCloseMemHandle, (cuda_address memory)) \
+	F(segment_create, cuMemCreate, \
+	  (cuda_allocation *allocation, size_t bytes, const struct CUmemAllocationProp_st *wanted, \
+	   unsigned long long flags)) \
+	F(segment_retain, cuMemRetainAllocationHandle, (cuda_allocation *allocation, void *inside)) \
+	F(segment_release, cuMemRelease, (cuda_allocation allocation)) \
+	F(segment_properties, cuMemGetAllocationPropertiesFromHandle, \
+	  (struct CUmemAllocationProp_st *out, cuda_allocation allocation)) \
+	F(segment_granularity, cuMemGetAllocationGranularity, \
+	  (size_t *bytes, const struct CUmemAllocationProp_st *wanted, unsigned option)) \
+	F(segment_export, cuMemExportToShareableHandle, \
+	  (void *handle, cuda_allocation allocation, unsigned type, unsigned long long flags)) \
+	F(segment_import, cuMemImportFromShareableHandle, \
+	  (cuda_allocation *allocation, void *handle, unsigned type)) \
+	F(range_reserve, cuMemAddressReserve, \
+	  (cuda_address *range, size_t bytes, size_t alignment, cuda_address wanted, \
+	   unsigned long long flags)) \
+	F(range_free, cuMemAddressFree, (cuda_address range, size_t bytes)) \
+	F(range_map, cuMemMap, \
+	  (cuda_address at, size_t bytes, size_t offset, cuda_allocation allocation, \
+	   unsigned long long flags)) \
+	F(range_unmap, cuMemUnmap, (cuda_address at, size_t bytes)) \
+	F(range_set_access, cuMemSetAccess, \
+	  (cuda_address range, size_t bytes, const struct CUmemAccessDesc_st *access, size_t n)) \
+	F(multicast_create, cuMulticastCreate, \
+	  (cuda_allocation *multicast, const struct CUmulticastObjectProp_st *wanted)) \
+	F(multicast_granularity, cuMulticastGetGranularity, \
+	  (size_t *bytes, const struct CUmulticastObjectProp_st *wanted, unsigned option)) \
+	F(multicast_add_device, cuMulticastAddDevice, \
+	  (cuda_allocation multicast, cuda_device device)) \
+	F(multicast_bind, cuMulticastBindAddr, \
+	  (cuda_allocation multicast, size_t offset, cuda_address memory, size_t bytes, \
+	   unsigned long long flags)) \
+	F(multicast_unbind, cuMulticastUnbind, \
+	  (cuda_allocation multicast, cuda_device device, size_t offset, size_t bytes)) \
 	F(stream_create, cuStreamCreate, (struct CUstream_st **stream, unsigned flags)) \
 	F(stream_create_urgent, cuStreamCreateWithPriority, \
 	  (struct CUstream_st **stream, unsigned flags, int priority)) \

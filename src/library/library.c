@@ -52,7 +52,8 @@ static const char *take_functions(void *opened, const struct tt_library *library
 static void *open_with(const struct tt_library *library, int flags, void *into, char *why)
 {
 	const char *name;
-	void *const opened = open_any(library, flags | RTLD_NOW | RTLD_LOCAL, &name);
+	const int scope = library->global ? RTLD_GLOBAL : RTLD_LOCAL;
+	void *const opened = open_any(library, flags | RTLD_NOW | scope, &name);
 
 	if (!opened) {
 		const char *said = dlerror();

@@ -24,6 +24,7 @@ struct tt_library {
 					      * first that it does; the second may be NULL */
 	const char *before, *after; /* NULL or words around the dynamic linker's own where none
 				     * can be opened: what it is, and what brings it */
+	bool global;		    /* what it opens in turn finds functions of it by name */
 	const char *expected; /* NULL or what stands behind "LIBRARY has no FUNCTION: expected " */
 	const struct tt_function *functions;
 	size_t count;

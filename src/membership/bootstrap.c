@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how a communicator comes to be out of the records of its ranks: hosts, transports, the
- * shared control area. */
+/* Owns how a communicator comes to be out of the records of its ranks: transports, and the shared
+ * control area. */
 #include "bootstrap.h"
 
 #include <sched.h>
@@ -11,6 +11,7 @@
 
 #include "control_area.h"
 #include "fault.h"
+#include "hosts.h"
 #include "log.h"
 #include "notes.h"
 #include "machine.h"
@@ -84,14 +85,15 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 
 	comm->topology.host = calloc(size, sizeof(*comm->topology.host));
 	comm->routes.via = calloc(size, sizeof(*comm->routes.via));
-	comm->routes.connections = calloc(size * TT_CHANNELS, sizeof(*comm->routes.connections));
+	comm->routes.connections = calloc(size, sizeof(*comm->routes.connections));
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
 	comm->joining.records = calloc(size, sizeof(struct tt_record));
+	comm->joining.places = calloc(size, sizeof(struct tt_place));
 	good = comm->topology.host && comm->routes.via && comm->routes.connections &&
 	       comm->p2p_seq[0] && comm->p2p_seq[1] && comm->joining.records &&
-	       tt_area_reserve(comm) && tt_notes_open(comm) && tt_comm_fault_open(comm) &&
-	       tt_progress_open(comm);
+	       comm->joining.places && tt_area_reserve(comm) && tt_notes_open(comm) &&
+	       tt_comm_fault_open(comm) && tt_progress_open(comm);
 	for (int i = 0; i < comm->nendpoints && good; i++) {
 		comm->routes.peers[i] = calloc(size, sizeof(*comm->routes.peers[i]));
 		good = comm->routes.peers[i] != NULL;
@@ -179,7 +181,11 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 	comm->note_plan = tt_recorder_plan;
 	if (known)
 		return known;
-	memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
+	tt_machine_name(&self.machine, self.host_id);
+	if (strcmp(self.host_id, comm->settings.host_id) == 0)
+		memset(self.host_id, 0, sizeof(self.host_id)); /* needs no saying */
+	else
+		memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
 	fill_cpus(self.cpus);
 	if (comm->rank == 0 && comm->size > 1) {
 		const tutti_result_t result = tt_model_get(&self.model, NULL);
@@ -226,7 +232,7 @@ tutti_result_t tt_bootstrap_await(struct tutti_comm *comm, uint64_t deadline,
 
 bool tt_bootstrap_awaits(const struct tt_records *records, int size)
 {
-	char first[64], other[64];
+	char first[TT_MACHINE_NAME], other[TT_MACHINE_NAME];
 	bool coming = false, hosts = false;
 
 	tt_record_host(records->bytes + records->offset[0], records->length[0], first);
@@ -248,74 +254,10 @@ static tutti_result_t read_record(const struct tutti_comm *comm, const struct tt
 	const struct tt_record_from from = { &comm->settings.key, comm->id, rank };
 
 	return tt_record_read(&from, records->bytes + records->offset[place],
-			      records->length[place], comm->rank, out);
-}
-
-static void number_hosts(struct tutti_comm *comm, const struct tt_record *records)
-{
-	for (int rank = 0; rank < comm->size; rank++) {
-		int same = 0;
-
-		while (strcmp(records[same].host_id, records[rank].host_id) != 0)
-			same++;
-		comm->topology.host[rank] =
-			same < rank ? comm->topology.host[same] : comm->topology.hosts++;
-	}
-	for (int rank = 0; rank < comm->size; rank++) {
-		if (comm->topology.host[rank] != comm->topology.host[comm->rank])
-			continue;
-		if (rank < comm->rank)
-			comm->topology.local_rank++;
-		comm->topology.local_size++;
-	}
-}
-
-/* How many ranks of a host share each of the cores that they, together, may use. */
-static double ranks_per_core(const struct tutti_comm *comm, const struct tt_record *records,
-			     int host)
-{
-	uint64_t cpus[TT_RECORD_CPU_WORDS] = { 0 };
-	uint32_t cores = 0, quota = 0, ranks = 0;
-
-	for (int rank = 0; rank < comm->size; rank++) {
-		if (comm->topology.host[rank] != host)
-			continue;
-		ranks++;
-		for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
-			cpus[i] |= records[rank].cpus[i];
-		if (records[rank].quota && (!quota || records[rank].quota < quota))
-			quota = records[rank].quota;
-	}
-	for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
-		cores += (uint32_t)__builtin_popcountll(cpus[i]);
-	if (quota && quota < cores)
-		cores = quota;
-	return (double)ranks / (cores ? cores : 1);
-}
-
-static void find_oversubscription(struct tutti_comm *comm, const struct tt_record *records)
-{
-	for (int host = 0; host < comm->topology.hosts; host++) {
-		const double oversubscription = ranks_per_core(comm, records, host);
-
-		if (oversubscription > comm->topology.oversubscription)
-			comm->topology.oversubscription = oversubscription;
-		if (host == comm->topology.host[comm->rank])
-			comm->oversubscribed = oversubscription > 1;
-	}
+			      records->length[place], records->proven, comm->rank, out);
 }
 
 /* ---- choosing transports */
-
-/* The peers before it know theirs. */
-static int local_rank_of(const struct tutti_comm *comm, const struct tt_peer *peers, int rank)
-{
-	int before = rank - 1;
-
-	while (before >= 0 && comm->topology.host[before] != comm->topology.host[rank])
-		before--;
-	return before < 0 ? 0 : peers[before].local_rank + 1;
-}
 
 /* Do process numbers of the one mean the same to the other? */
 static bool sees_process(const struct tt_machine *a, const struct tt_machine *b)
@@ -323,26 +265,58 @@ static bool sees_process(const struct tt_machine *a, const struct tt_machine *b)
 	return a->boot == b->boot && a->processes == b->processes && a->processes != 0;
 }
 
-static void fill_peers(struct tutti_comm *comm, const struct tt_records *records,
-		       const int *members, const struct tt_record *read)
+static struct tt_peer peer_of(const struct tutti_comm *comm, const struct tt_record *read,
+			      const struct tt_place *places, int rank)
 {
-	for (int rank = 0; rank < comm->size; rank++) {
-		for (int i = 0; i < comm->nendpoints; i++) {
+	return (struct tt_peer){
+		.rank = rank,
+		.host = comm->topology.host[rank],
+		.local_rank = places[rank].local_rank,
+		.process = read[rank].process,
+		.pid = sees_process(&read[comm->rank].machine, &read[rank].machine) ? read[rank].pid
+										    : 0,
+	};
+}
+
+/* The peers' addresses of endpoint i are in the records, which go: keep them, one behind the
+ * other. */
+static bool keep_addresses(struct tutti_comm *comm, int i)
+{
+	struct tt_peer *peers = comm->routes.peers[i];
+	size_t bytes = 0;
+
+	for (int rank = 0; rank < comm->size; rank++)
+		bytes += peers[rank].address_length;
+	uint8_t *at = comm->routes.addresses[i] = malloc(bytes + 1);
+	for (int rank = 0; rank < comm->size && at; rank++) {
+		if (peers[rank].address_length)
+			memcpy(at, peers[rank].address, peers[rank].address_length);
+		peers[rank].address = at;
+		at += peers[rank].address_length;
+	}
+	return at != NULL;
+}
+
+static tutti_result_t fill_peers(struct tutti_comm *comm, const struct tt_records *records,
+				 const int *members, const struct tt_record *read,
+				 const struct tt_place *places)
+{
+	bool good = true;
+
+	for (int i = 0; i < comm->nendpoints && good; i++) {
+		for (int rank = 0; rank < comm->size; rank++) {
 			struct tt_peer *peer = &comm->routes.peers[i][rank];
 
-			peer->rank = rank;
-			peer->host = comm->topology.host[rank];
-			peer->local_rank = local_rank_of(comm, comm->routes.peers[i], rank);
-			peer->process = read[rank].process;
-			peer->pid = sees_process(&read[comm->rank].machine, &read[rank].machine)
-					    ? read[rank].pid
-					    : 0;
+			*peer = peer_of(comm, read, places, rank);
 			tt_record_find_address(&read[rank],
 					       records->bytes + records->offset[members[rank]],
 					       records->length[members[rank]],
 					       comm->endpoints[i]->ops->name, peer);
 		}
+		good = keep_addresses(comm, i);
 	}
+	return good ? TUTTI_OK
+		    : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
 }
 
 /* The best transport with which two ranks reach each other, -1 for none. Symmetric, as reach()
@@ -384,13 +358,11 @@ static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt
 
 /* Is no pair of ranks at all joined by shared memory? The tuner asks, and must be answered alike
  * on all ranks. */
-static bool nobody_shares(const struct tutti_comm *comm)
+static bool nobody_shares(const struct tutti_comm *comm, const struct tt_place *places)
 {
 	for (int a = 0; a < comm->size; a++) {
-		for (int b = 0; b < a; b++) {
-			const int best = comm->topology.host[a] == comm->topology.host[b]
-						 ? best_between(comm, a, b)
-						 : -1;
+		for (int b = places[a].before; b >= 0; b = places[b].before) {
+			const int best = best_between(comm, a, b);
 
 			if (best >= 0 && comm->endpoints[best]->ops->shares_memory)
 				return false;
@@ -405,13 +377,16 @@ static void drop_endpoint(struct tutti_comm *comm, int i)
 {
 	comm->endpoints[i]->ops->destroy(comm->endpoints[i]);
 	free(comm->routes.peers[i]);
+	free(comm->routes.addresses[i]);
 	for (int k = i; k + 1 < comm->nendpoints; k++) {
 		comm->endpoints[k] = comm->endpoints[k + 1];
 		comm->routes.peers[k] = comm->routes.peers[k + 1];
+		comm->routes.addresses[k] = comm->routes.addresses[k + 1];
 	}
 	comm->nendpoints--;
 	comm->endpoints[comm->nendpoints] = NULL;
 	comm->routes.peers[comm->nendpoints] = NULL;
+	comm->routes.addresses[comm->nendpoints] = NULL;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (comm->routes.via[rank] > i)
 			comm->routes.via[rank]--;
@@ -509,6 +484,7 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 				 const int *members, uint64_t deadline)
 {
 	struct tt_record *read = comm->joining.records;
+	struct tt_place *places = comm->joining.places;
 	tutti_result_t result = TUTTI_OK;
 	int joined = 0;
 
@@ -516,17 +492,18 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		result = read_record(comm, records, members[rank], rank, &read[rank]);
 	if (!result) {
 		comm->topology.model = read[0].model;
-		number_hosts(comm, read);
-		find_oversubscription(comm, read);
-		fill_peers(comm, records, members, read);
-		result = choose_transports(comm, records, members);
+		result = tt_hosts_find(comm, read, places);
 	}
+	if (!result)
+		result = fill_peers(comm, records, members, read, places);
+	if (!result)
+		result = choose_transports(comm, records, members);
 	const bool fits = !result;
 	if (!fits && comm->joining.hooks &&
 	    comm->joining.hooks->agree) /* told before anybody waits for this rank to decline */
 		result = comm->joining.hooks->agree(comm->joining.hooks->context, result, true);
 	if (!result) {
-		comm->topology.by_network = nobody_shares(comm);
+		comm->topology.by_network = nobody_shares(comm, places);
 		result = join_endpoints(comm, deadline, &joined);
 	}
 	if (comm->joining.hooks && comm->joining.hooks->agree && fits && is_about_others(result))
@@ -539,7 +516,8 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 		tt_comm_choose_settling(comm);
 		tt_monitor_enter(comm);
 	}
-	free(comm->joining.records);
-	comm->joining.records = NULL;
+	free(read);
+	free(places);
+	comm->joining.records = comm->joining.places = NULL;
 	return result;
 }

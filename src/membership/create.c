@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 #include "bootstrap.h"
+#include "key_read.h"
 #include "launch.h"
 #include "log.h"
-#include "records.h"
+#include "gather.h"
 #include "rendezvous.h"
 #include "store.h"
 
@@ -45,7 +46,10 @@ static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed,
 		return result;
 	tt_records_free(records);
 	again.id = ~again.id;
-	return tt_exchange_by_store(joining->store, &again, record, *length, deadline, records);
+	const tutti_result_t met = tt_gather(joining->store, &again, &comm->settings.key, record,
+					     *length, deadline, records);
+	joining->rendezvous->unfit |= again.unfit;
+	return met;
 }
 
 static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
@@ -70,8 +74,8 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	if (result)
 		tt_bootstrap_fail(comm, record, &length);
-	tutti_result_t met =
-		tt_exchange_by_store(store, rendezvous, record, length, deadline, &records);
+	tutti_result_t met = tt_gather(store, rendezvous, &comm->settings.key, record, length,
+				       deadline, &records);
 	if (!met)
 		met = tt_rendezvous_met(store, rendezvous);
 	if (!met && tt_bootstrap_awaits(&records, comm->size))
@@ -148,6 +152,8 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	if (store && !tt_owned_here(&store->owner))
 		return tt_fail_inherited(&store->owner, "tutti_comm_create", "store");
 	tutti_result_t result = tt_settings_read(config, &settings);
+	if (!result)
+		result = tt_key_check(&settings.key);
 	if (result)
 		return result;
 	tt_settings_warn(rank);
@@ -182,12 +188,17 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 		result = tt_settings_read(config, &settings);
 	if (result)
 		return result;
-	result = tt_launch_read(&launch);
+	result = tt_launch_read(settings.key.set, &launch);
+	if (!result && !launch.kvs)
+		result = tt_key_check(&settings.key);
 	if (result)
 		goto wipe;
 	tt_settings_warn(launch.rank);
 	tt_log(INFO, COMM, "started by %s as rank %d of %d, rendezvous in %s", launch.launcher,
-	       launch.rank, launch.size, launch.size > 1 ? launch.store : "nothing");
+	       launch.rank, launch.size,
+	       launch.kvs	 ? launch.kvs->name
+	       : launch.size > 1 ? launch.store
+				 : "nothing");
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	if (launch.size > 1)
 		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store,

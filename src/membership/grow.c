@@ -19,10 +19,12 @@
 #include "group.h"
 #include "launch.h"
 #include "log.h"
+#include "narrow.h"
 #include "next_call.h"
 #include "parts.h"
 #include "report.h"
 #include "join_slots.h"
+#include "key_read.h"
 
 #define TURN_NS 250000000 /* of the coordinator, between words to the members */
 #define PATIENCE_NS                                                                                \
@@ -168,6 +170,7 @@ tutti_result_t tt_grow_read_decision(const struct tt_grow_decision *word, size_t
 
 static tutti_result_t receive_from_coordinator(struct growing *g)
 {
+	const struct tt_record_from maker = { &g->old->settings.key, g->id, 0 };
 	struct tt_grow_decision word;
 	uint8_t *bytes;
 	tutti_result_t result;
@@ -176,7 +179,7 @@ static tutti_result_t receive_from_coordinator(struct growing *g)
 		result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, &word, sizeof(word), 0);
 		if (result)
 			return result;
-		result = tt_grow_read_decision(&word, tt_records_capacity(g->new->size));
+		result = tt_grow_read_decision(&word, tt_bundle_capacity(g->new->size));
 	} while (result == TUTTI_IN_PROGRESS);
 	if (result) /* records that were announced are not read: the others are not to wait for
 		     * this rank */
@@ -188,7 +191,8 @@ static tutti_result_t receive_from_coordinator(struct growing *g)
 						    (unsigned)word.length));
 	result = tt_part_broadcast(g->old, TT_PART_GROW, NULL, bytes, word.length, 0);
 	if (!result) {
-		result = tt_records_unpack(bytes, word.length, g->new->size, &g->records);
+		result = tt_bundle_unpack(&maker, g->new->size, bytes, word.length, g->old->rank,
+					  &g->records);
 		if (result) /* the others are not to wait for it */
 			tt_comm_fail(g->old, result);
 	}
@@ -277,13 +281,24 @@ static tutti_result_t hear(struct coordinator *coordinator, int come,
 	return result ? result : TUTTI_IN_PROGRESS;
 }
 
+/* The bundle is to prove it to all. */
+static tutti_result_t check_record(const struct growing *g, int rank, const uint8_t *record,
+				   size_t length)
+{
+	const struct tt_record_from from = { &g->old->settings.key, g->id, rank };
+
+	return tt_record_read(&from, record, length, false, 0, &(struct tt_record){ 0 });
+}
+
 static tutti_result_t take_in(struct coordinator *coordinator, int come,
 			      const struct tt_report *report)
 {
 	const int rank = coordinator->g->old->size + come;
-	const tutti_result_t result =
+	tutti_result_t result =
 		tt_report_judge(report, tt_report_size(report), rank, "tutti_comm_grow");
 
+	if (!result)
+		result = check_record(coordinator->g, rank, report->bytes, report->length);
 	if (result)
 		return result;
 	memcpy(coordinator->records.bytes + coordinator->used, report->bytes, report->length);
@@ -322,38 +337,38 @@ static tutti_result_t begin_records(struct coordinator *coordinator,
 	const size_t size = (size_t)coordinator->g->new->size;
 	struct tt_records *records = &coordinator->records;
 
-	records->bytes = malloc(size * TT_RECORD_MAX);
-	records->offset = calloc(size, sizeof(*records->offset));
-	records->length = calloc(size, sizeof(*records->length));
-	if (!records->bytes || !records->offset || !records->length)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %zu ranks",
-			       size);
-	for (int rank = 0; rank < coordinator->g->old->size; rank++) {
-		memcpy(records->bytes + coordinator->used, members->bytes + members->offset[rank],
-		       members->length[rank]);
+	tutti_result_t result =
+		tt_records_make(coordinator->g->new->size, size * TT_RECORD_MAX, records);
+
+	for (int rank = 0; rank < coordinator->g->old->size && !result; rank++) {
+		const uint8_t *record = members->bytes + members->offset[rank];
+
+		result = check_record(coordinator->g, rank, record, members->length[rank]);
+		memcpy(records->bytes + coordinator->used, record, members->length[rank]);
 		records->offset[rank] = coordinator->used;
 		records->length[rank] = members->length[rank];
 		coordinator->used += members->length[rank];
 	}
-	return TUTTI_OK;
+	records->proven = true;
+	return result;
 }
 
 /* Newcomers first: members hear of nothing that they do not. */
 static tutti_result_t settle(struct coordinator *coordinator)
 {
 	struct growing *g = coordinator->g;
-	uint8_t *packed = malloc(tt_records_capacity(g->new->size));
+	const struct tt_record_from maker = { &g->old->settings.key, g->id, 0 };
+	struct tt_bundle bundle;
+	tutti_result_t result =
+		tt_bundle_pack(&maker, g->new->size, &coordinator->records, &bundle);
 
-	if (!packed)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks",
-			       g->new->size);
-	const size_t length = tt_records_pack(&coordinator->records, g->new->size, packed);
-	tutti_result_t result = tt_join_slots_settle(&coordinator->slots, g->id, packed, length);
+	if (!result)
+		result = tt_join_slots_settle(&coordinator->slots, g->id, &bundle);
 	if (!result) {
-		result = say(g, TUTTI_OK, packed, length);
+		result = say(g, TUTTI_OK, bundle.bytes, bundle.length);
 		coordinator->parted = true;
 	}
-	free(packed);
+	free(bundle.bytes);
 	return result;
 }
 
@@ -481,17 +496,25 @@ static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
 	return state ? state : result;
 }
 
-static uint64_t timeout_of(struct tutti_comm *comm)
+/* What was said of this call. */
+static tutti_result_t take_said(struct tutti_comm *comm, uint64_t *timeout_ns)
 {
 	struct tt_next_call *said = NULL;
+	tutti_result_t result = TUTTI_OK;
 
 	pthread_mutex_lock(&comm->lock);
 	if (comm->next_calls)
 		said = tt_next_call_take(comm);
 	pthread_mutex_unlock(&comm->lock);
-	const uint64_t own = said ? said->timeout_ns : 0;
+	*timeout_ns = said && said->timeout_ns ? said->timeout_ns : comm->settings.timeout_ns;
+	if (said && tt_narrow_is(said->wire))
+		result = tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"tutti_comm_grow: tutti_next_call() said that its elements travel as %s: "
+			"expected TUTTI_WIRE_DEFAULT, as nothing is added up",
+			tutti_wire_name(said->wire));
 	tt_next_call_free(said);
-	return own ? own : comm->settings.timeout_ns;
+	return result;
 }
 
 TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers,
@@ -502,7 +525,10 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 	const tutti_result_t refused = tt_group_refuse(comm, "tutti_comm_grow");
 	if (refused)
 		return refused;
-	const uint64_t timeout_ns = timeout_of(comm);
+	uint64_t timeout_ns;
+	const tutti_result_t said = take_said(comm, &timeout_ns);
+	if (said)
+		return said;
 	if (!out)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: out is NULL");
 	if (newcomers < 1 || newcomers > INT32_MAX - comm->size)
@@ -543,7 +569,8 @@ static tutti_result_t follow(struct tt_join_slots *slots, const struct tt_invita
 	tt_report_fill(&mine, opened);
 	tutti_result_t result = tt_join_slots_answer(slots, invitation, &mine);
 	if (!result)
-		result = opened ? opened : tt_join_slots_await(slots, invitation, &records);
+		result = opened ? opened
+				: tt_join_slots_await(slots, invitation, &settings->key, &records);
 	/* what follows is for whoever is there in its place */
 	if ((opened || !result) && tt_join_slots_is_passed_over(slots, invitation)) {
 		tt_log(INFO, COMM, "not taken in this time: the answer came too late");
@@ -596,6 +623,8 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_join: comm is NULL");
 	*comm = NULL;
 	tutti_result_t result = tt_settings_read(config, &settings);
+	if (!result)
+		result = tt_key_check(&settings.key);
 	if (result)
 		return result;
 	const uint64_t deadline = tt_now() + settings.timeout_ns;

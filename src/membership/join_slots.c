@@ -204,8 +204,10 @@ static tutti_result_t get_parts(struct tt_join_slots *slots, uint64_t id, uint8_
 }
 
 tutti_result_t tt_join_slots_await(struct tt_join_slots *slots,
-				   const struct tt_invitation *invitation, struct tt_records *out)
+				   const struct tt_invitation *invitation, const struct tt_key *key,
+				   struct tt_records *out)
 {
+	const struct tt_record_from maker = { key, invitation->id, 0 };
 	struct news news;
 	tutti_result_t result = await_news(slots, invitation->id, &news);
 
@@ -225,7 +227,8 @@ tutti_result_t tt_join_slots_await(struct tt_join_slots *slots,
 			       (unsigned)news.length);
 	result = get_parts(slots, invitation->id, bytes, news.length);
 	if (!result)
-		result = tt_records_unpack(bytes, news.length, invitation->size, out);
+		result = tt_bundle_unpack(&maker, invitation->size, bytes, news.length,
+					  invitation->rank, out);
 	free(bytes);
 	return result;
 }
@@ -284,18 +287,19 @@ tutti_result_t tt_join_slots_beat(struct tt_join_slots *slots, uint64_t id, uint
 }
 
 tutti_result_t tt_join_slots_settle(struct tt_join_slots *slots, uint64_t id,
-				    const uint8_t *records, size_t length)
+				    const struct tt_bundle *bundle)
 {
-	const struct news news = { .length = (uint32_t)length };
+	const struct news news = { .length = (uint32_t)bundle->length };
 	tutti_result_t result = TUTTI_OK;
 	char key[KEY_MAX], name[32];
 
-	for (size_t at = 0; at < length && !result; at += PART_BYTES) {
-		const size_t bytes = length - at < PART_BYTES ? length - at : PART_BYTES;
+	for (size_t at = 0; at < bundle->length && !result; at += PART_BYTES) {
+		const size_t left = bundle->length - at,
+			     bytes = left < PART_BYTES ? left : PART_BYTES;
 
 		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
 		result = tutti_store_set(slots->store, rendezvous_key(slots, id, name, key),
-					 records + at, bytes);
+					 bundle->bytes + at, bytes);
 	}
 	return result ? result
 		      : tutti_store_set(slots->store, rendezvous_key(slots, id, "news", key), &news,

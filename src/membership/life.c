@@ -18,6 +18,7 @@
 #include "progress.h"
 #include "recorder.h"
 #include "request.h"
+#include "window.h"
 
 /* Others may wait for what is unfinished here; for what this rank has not called, they find out
  * themselves. */
@@ -68,6 +69,7 @@ static void free_all(struct tutti_comm *comm)
 {
 	tt_group_drop(comm);
 	tt_ops_free(comm);
+	tt_windows_free(comm);
 	tt_inboxes_free(comm);
 	tt_requests_free(comm);
 	tt_plans_free(comm);

@@ -123,15 +123,11 @@ static tutti_result_t gather(struct shrinking *s)
 static tutti_result_t take_records(const struct shrinking *s, const struct tt_agree *agreed,
 				   struct tt_records *out)
 {
+	const tutti_result_t result =
+		tt_records_make(s->count, (size_t)s->count * TT_RECORD_MAX, out);
 	size_t at = 0;
 
-	out->bytes = malloc((size_t)s->count * TT_RECORD_MAX);
-	out->offset = calloc((size_t)s->count, sizeof(*out->offset));
-	out->length = calloc((size_t)s->count, sizeof(*out->length));
-	if (!out->bytes || !out->offset || !out->length)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the records of %d ranks",
-			       s->count);
-	for (int i = 0; i < s->count; i++) {
+	for (int i = 0; i < s->count && !result; i++) {
 		const struct tt_agreed member = tt_agree_member(agreed, i);
 
 		out->offset[i] = at;
@@ -139,7 +135,7 @@ static tutti_result_t take_records(const struct shrinking *s, const struct tt_ag
 		memcpy(out->bytes + at, member.said + TT_REPORT_HEAD, out->length[i]);
 		at += out->length[i];
 	}
-	return TUTTI_OK;
+	return result;
 }
 
 static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)

@@ -21,7 +21,6 @@ struct pair {
 	int rank[2];
 	const uint8_t *bytes[2];
 	size_t length[2];
-	struct tt_peer *peer; /* [2] */
 };
 
 /* What the pair says of one transport. */
@@ -29,6 +28,7 @@ struct way {
 	const struct tt_transport *transport;
 	struct tt_record_entry entry[2];
 	const uint8_t *at[2]; /* NULL: nothing is said */
+	struct tt_peer peer[2];
 };
 
 static bool has_address(const struct way *way, int i)
@@ -40,7 +40,7 @@ static void read_way(const struct pair *pair, const struct tt_transport *transpo
 {
 	way->transport = transport;
 	for (int i = 0; i < 2; i++) {
-		struct tt_peer *peer = &pair->peer[i];
+		struct tt_peer *peer = &way->peer[i];
 		const struct tt_record *record = &pair->records[pair->rank[i]];
 
 		way->at[i] = tt_record_find(record, pair->bytes[i], pair->length[i],
@@ -50,7 +50,7 @@ static void read_way(const struct pair *pair, const struct tt_transport *transpo
 					  .process = record->process };
 		if (has_address(way, i)) {
 			peer->address_length = (uint16_t)way->entry[i].length;
-			memcpy(peer->address, way->at[i], way->entry[i].length);
+			peer->address = way->at[i];
 		}
 	}
 }
@@ -81,7 +81,7 @@ static void describe_way(const struct pair *pair, const struct way *way, char ou
 
 	out[0] = 0;
 	if (has_address(way, 0) && has_address(way, 1)) {
-		way->transport->paths->explain(&pair->peer[0], &pair->peer[1], out, REASON_MAX);
+		way->transport->paths->explain(&way->peer[0], &way->peer[1], out, REASON_MAX);
 		used = strlen(out);
 	}
 	for (int i = 0; i < 2 && used < REASON_MAX; i++)
@@ -153,14 +153,8 @@ static tutti_result_t fail(const struct pair *pair, int rank)
 tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_records *records,
 				 const int *members, int rank)
 {
-	struct pair pair = { .comm = comm,
-			     .records = comm->joining.records,
-			     .peer = calloc(2, sizeof(*pair.peer)) };
+	struct pair pair = { .comm = comm, .records = comm->joining.records };
 
-	if (!pair.peer)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
-			       "no memory to say why no transport reaches rank %d from rank %d",
-			       rank, comm->rank);
 	for (int i = 0; i < 2; i++) {
 		const int place =
 			members[pair.rank[i] = (rank < comm->rank) == (i == 0) ? rank : comm->rank];
@@ -168,7 +162,5 @@ tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_
 		pair.bytes[i] = records->bytes + records->offset[place];
 		pair.length[i] = records->length[place];
 	}
-	const tutti_result_t result = fail(&pair, rank);
-	free(pair.peer);
-	return result;
+	return fail(&pair, rank);
 }

@@ -136,7 +136,12 @@ static tutti_result_t read_encrypt(int configured, struct tt_key *out)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_ENCRYPT is \"%s\": expected 0 or 1",
 			       text);
 	out->encrypt = configured ? configured > 0 : text && *text == '1';
-	if (out->encrypt && !out->set)
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_key_check(const struct tt_key *key)
+{
+	if (key->encrypt && !key->set)
 		return tt_fail(
 			TUTTI_ERR_INVALID, COMM,
 			"TUTTI_ENCRYPT (or encrypt) asks for encryption, which needs a key, and there is none: give all ranks "

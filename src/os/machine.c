@@ -73,6 +73,12 @@ static uint64_t namespace(const char *path)
 	return stat(path, &info) == 0 ? (uint64_t)info.st_ino : 0;
 }
 
+void tt_machine_name(const struct tt_machine *machine, char out[TT_MACHINE_NAME])
+{
+	snprintf(out, TT_MACHINE_NAME, "%llx-%llx-%llx", (unsigned long long)machine->boot,
+		 (unsigned long long)machine->network, (unsigned long long)machine->processes);
+}
+
 tutti_result_t tt_machine_here(struct tt_machine *out)
 {
 	const uint64_t boot = tt_machine_boot();

@@ -379,7 +379,7 @@ void tt_heap_revoke(const void *pointer, size_t bytes)
 		report_gone(pointer, bytes);
 	else
 		tt_log(ERROR, MEM,
-		       "the result buffer of a failed operation, %zu bytes at %p, could not be taken away from the peers for want of "
+		       "memory that peers could write to, %zu bytes at %p, could not be taken away from the peers for want of "
 		       "memory: one that is late may still write there, so do not use it again",
 		       bytes, pointer);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what all threads of the library have in common: their signals and their stack. */
+/* Owns what all threads of the library have in common: signals, stack and clock. */
 #include "thread.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 #define STACK (1 << 20) /* CUDA's driver runs on some */
 
@@ -35,4 +36,14 @@ int tt_thread_begin(pthread_t *thread, void *(*body)(void *), void *argument)
 		error = create(thread, 0, body, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error;
+}
+
+void tt_thread_condition(pthread_cond_t *out)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(out, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 }

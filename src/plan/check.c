@@ -17,6 +17,8 @@ const char *tt_call_name(const struct tt_call *call)
 
 	if (part)
 		return part;
+	if (call->name)
+		return call->name;
 	snprintf(name, sizeof(name), "tutti_%s%s%s", call->on_gpu ? "cuda_" : "", what,
 		 call->tagged ? "_tagged" : "");
 	return name;

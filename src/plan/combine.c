@@ -12,7 +12,15 @@ void tt_combine_choose(const struct tt_kernels *kernels, struct tt_plan *plan)
 {
 	const tutti_op_t op = plan->call.op;
 	const tutti_dtype_t dtype = plan->call.dtype;
+	const struct tt_narrow_kernels *narrow = &kernels->narrow[plan->wire];
 
+	plan->partial_averages = op == TUTTI_AVG && !plan->algorithm->one_fold &&
+				 (plan->wire || kernels->mean[dtype]);
+	if (plan->wire) {
+		plan->reduce = narrow->sum;
+		plan->average = op == TUTTI_AVG ? narrow->average : NULL;
+		return;
+	}
 	if (plan->user_op && !plan->user_op->function)
 		plan->reduce = kernels->reduce[TUTTI_SUM][dtype];
 	else if (op >= 0 && op < TUTTI_OP_COUNT)
@@ -20,7 +28,7 @@ void tt_combine_choose(const struct tt_kernels *kernels, struct tt_plan *plan)
 	if (op != TUTTI_AVG)
 		return;
 	plan->average = kernels->average[dtype];
-	if (!plan->algorithm->one_fold)
+	if (plan->partial_averages)
 		plan->mean = kernels->mean[dtype];
 }
 
@@ -69,6 +77,8 @@ static void combine_average(const struct tt_plan *plan, int ranks, const struct 
 {
 	if (plan->mean && step->kind == TT_STEP_RECV_REDUCE)
 		combine_means(plan, step, dst, src, elements);
+	else if (plan->partial_averages && nsrc > 1) /* each is of as many ranks */
+		plan->average(dst, src, nsrc, elements, nsrc);
 	else if (step->final)
 		plan->average(dst, src, nsrc, elements, (unsigned)ranks);
 	else

@@ -15,7 +15,7 @@ static void split(size_t n, uint32_t parts, uint32_t i, size_t element, size_t *
 		*length = n;
 		return;
 	}
-	const size_t line = TT_LINE / element;
+	const size_t line = element < TT_LINE ? TT_LINE / element : 1;
 	const size_t unit = n / parts >= 16 * line ? line : 1;
 	const size_t units = (n + unit - 1) / unit;
 	const size_t each = units / parts, more = units % parts;

@@ -10,6 +10,7 @@
 #include "check.h"
 #include "log.h"
 #include "names.h"
+#include "narrow.h"
 #include "registry.h"
 
 /* ---- routes */
@@ -218,6 +219,8 @@ static void fill_header(const struct tutti_comm *comm, const struct tt_call *cal
 	plan->header = call->part != TT_PART_GROUP && call->told ? *call->told
 								 : tt_op_header_of_call(comm, call);
 	plan->header.rank = comm->rank;
+	if (plan->wire)
+		plan->header.dtype = tt_narrow_dtype(call->dtype, plan->wire);
 	plan->header.algorithm = (uint8_t)tt_algorithm_number(plan->algorithm);
 	plan->header.segments = plan->segments;
 }
@@ -228,14 +231,17 @@ static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *
 					comm->topology.host, comm->topology.hosts };
 
 	const double bytes = call_bytes(comm, &plan->call);
+	struct tt_choice choice = { 0 };
 	tutti_result_t result = TUTTI_OK;
 
 	if (plan->call.on_gpu)
-		tt_tuner_choose_on_gpu(comm, &group, &plan->call, bytes, &plan->algorithm);
+		tt_tuner_choose_on_gpu(comm, &group, &plan->call, bytes, &choice.algorithm);
 	else
-		result = tt_tuner_choose(comm, &group, &plan->call, bytes, &plan->algorithm);
+		result = tt_tuner_choose(comm, &group, &plan->call, bytes, &choice);
 	if (result)
 		return result;
+	plan->algorithm = choice.algorithm;
+	plan->wire = choice.wire;
 	if (!plan->algorithm)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, PLAN,
 			       "no algorithm can do %s with this operation and these ranks",
@@ -246,6 +252,20 @@ static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *
 			       plan->algorithm->name, tt_collective_name(plan->call.collective),
 			       comm->rank, comm->size);
 	return TUTTI_OK;
+}
+
+/* The layouts are those of what travels. */
+static void lay_out(const struct tutti_comm *comm, struct tt_plan *plan)
+{
+	struct tt_call travels = plan->call;
+
+	plan->element = tutti_dtype_size(plan->call.dtype);
+	if (plan->wire) {
+		plan->element = tt_narrow_element(plan->wire);
+		travels.count = tt_narrow_elements(plan->wire, plan->call.count);
+	}
+	plan->send = tt_layout_of(comm, &travels, plan->sched.blocks, true);
+	plan->recv = tt_layout_of(comm, &travels, plan->sched.blocks, false);
 }
 
 /* How many rounds the rank with most has: on a GPU all ranks meet after each. */
@@ -291,14 +311,12 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 	plan->call.send = plan->call.recv = NULL;
 	if (call->part != TT_PART_GROUP) /* whose members copy_tables() copies */
 		plan->call.told = NULL;
-	plan->element = tutti_dtype_size(call->dtype);
 	tutti_result_t result = copy_tables(plan, comm->size);
 	if (!result)
 		result = choose_and_build(comm, plan);
 	if (result)
 		goto free_plan;
-	plan->send = tt_layout_of(comm, &plan->call, plan->sched.blocks, true);
-	plan->recv = tt_layout_of(comm, &plan->call, plan->sched.blocks, false);
+	lay_out(comm, plan);
 	result = cut(comm, plan);
 	if (!result)
 		result = build_routes(plan, comm->size);
@@ -313,8 +331,9 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 	assert(!plan->algorithm->shared || plan->sched.nrounds <= TT_ROUNDS);
 	assert(!plan->algorithm->shared || plan->sched.scratch_slots <= (uint32_t)comm->size);
 	tt_log(DEBUG, PLAN, "rank %d: %s of %zu %s by %s, %u rounds, %u segments", comm->rank,
-	       tt_collective_name(call->collective), call->count, tutti_dtype_name(call->dtype),
-	       plan->algorithm->name, plan->sched.nrounds, plan->segments);
+	       tt_collective_name(call->collective), call->count,
+	       tt_narrow_dtype_name(plan->header.dtype), plan->algorithm->name, plan->sched.nrounds,
+	       plan->segments);
 	*out = plan;
 	return TUTTI_OK;
 free_plan:

@@ -39,13 +39,17 @@ struct tt_call {
 			*told; /* otherwise: NULL, or what peers are told and compare
 					       instead: the call of which this one is a part */
 	};
-	uint64_t timeout_ns;	    /* 0: the communicator's; no part of the key of plans */
-	bool of_group;		    /* what a thread says of its next call was said of the group */
-	const char *caller;	    /* where the program says that it calls; NULL: it does not */
-	bool host_buffers;	    /* its buffers are known to be memory of the host: CUDA is
+	uint64_t timeout_ns; /* 0: the communicator's; no part of the key of plans */
+	bool of_group;	     /* what a thread says of its next call was said of the group */
+	const char *caller;  /* where the program says that it calls; NULL: it does not */
+	bool host_buffers;   /* its buffers are known to be memory of the host: CUDA is
 				     * not asked; no part of the key */
-	bool on_gpu;		    /* ordered on `stream`, of CUDA */
-	struct CUstream_st *stream; /* no part of the key */
+	tutti_wire_t wire;   /* what its elements shall travel as */
+	const char *name;    /* of a one-sided call, for messages; NULL: that of its collective */
+	const struct tt_window_call *one_sided; /* NULL: it is none. Otherwise TT_SEND_RECV by its
+						 * buffers: what is put, or what a get fills */
+	bool on_gpu;				/* ordered on `stream`, of CUDA */
+	struct CUstream_st *stream;		/* no part of the key */
 };
 
 /* The steps that use one direction of one link, in order of rounds. */
@@ -67,6 +71,7 @@ struct tt_plan {
 	const struct tt_algorithm *algorithm;
 	struct tt_sched sched;
 	struct tt_layout send, recv;
+	tutti_wire_t wire;	     /* what its elements travel as; 0: themselves */
 	size_t element;		     /* bytes */
 	size_t send_span, recv_span; /* bytes that this rank's buffers have */
 	uint64_t signature;	     /* of the header, seq 0 */
@@ -95,6 +100,7 @@ struct tt_plan {
 	tt_reduce_fn *reduce;	  /* NULL for a user's operation */
 	tt_average_fn *average;	  /* the last step of an average; NULL for other operations */
 	tt_mean_fn *mean; /* … whose partial results are averages, too; NULL if they are sums */
+	bool partial_averages; /* … or, combined by `average`, those of as many ranks each */
 	const struct tt_user_op *user_op;
 	uint64_t record; /* its place in the flight recorder; 0: none yet */
 };
@@ -141,17 +147,21 @@ static inline size_t tt_plan_link_segment(const struct tutti_comm *comm)
 	return comm->settings.segment_bytes ? comm->settings.segment_bytes : TT_LINK_SEGMENT_BYTES;
 }
 
-/* combine.c: the kernels that the plan's operation takes. Its call, algorithm and user_op are
+/* combine.c: the kernels that the plan's operation takes. Its call, wire, algorithm and user_op are
  * there. */
 void tt_combine_choose(const struct tt_kernels *kernels, struct tt_plan *plan);
 /* dst = src[0] op src[1] op …, as the step says, which is a REDUCE or a RECV_REDUCE. */
 void tt_combine(const struct tt_plan *plan, int ranks, const struct tt_step *step, void *dst,
 		const void *const *src, unsigned nsrc, size_t elements);
 
-/* tuner.c: the algorithm for a call of `bytes`. NULL: none can. */
+/* tuner.c: the algorithm for a call of `bytes`, and what its elements travel as (0: themselves).
+ * NULL: none can. */
+struct tt_choice {
+	const struct tt_algorithm *algorithm;
+	tutti_wire_t wire;
+};
 tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
-			       const struct tt_call *call, double bytes,
-			       const struct tt_algorithm **out);
+			       const struct tt_call *call, double bytes, struct tt_choice *out);
 
 /* The same on a GPU, of those that read shared memory. */
 void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group,

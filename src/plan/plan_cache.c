@@ -29,8 +29,8 @@ static uint64_t hash_counts(uint64_t hash, const size_t *counts, int n)
 
 static uint64_t call_hash(const struct tt_call *call, int size)
 {
-	uint64_t hash = (uint64_t)call->collective << 40 | (uint64_t)call->dtype << 32 |
-			(uint64_t)(uint32_t)call->op;
+	uint64_t hash = (uint64_t)call->collective << 40 | (uint64_t)call->wire << 48 |
+			(uint64_t)call->dtype << 32 | (uint64_t)(uint32_t)call->op;
 
 	hash = (hash ^ call->count) * 0x9e3779b97f4a7c15ull;
 	hash = (hash ^ (hash >> 31) ^ (uint64_t)(uint32_t)call->root) * 0x9e3779b97f4a7c15ull;
@@ -62,7 +62,8 @@ static bool same_call(const struct tt_call *kept, const struct tt_call *call, in
 {
 	if (kept->collective != call->collective || kept->count != call->count ||
 	    kept->dtype != call->dtype || kept->op != call->op || kept->root != call->root ||
-	    kept->detail != call->detail || kept->on_gpu != call->on_gpu)
+	    kept->detail != call->detail || kept->wire != call->wire ||
+	    kept->on_gpu != call->on_gpu)
 		return false;
 	if (!call->send_counts && !call->recv_counts)
 		return !kept->send_counts && !kept->recv_counts;
@@ -95,6 +96,8 @@ static void make_space(struct tutti_comm *comm)
 				continue;
 			}
 			*link = plan->next;
+			if (comm->exchanged_plan == plan)
+				comm->exchanged_plan = NULL;
 			tt_plan_free(plan);
 			cache->kept--;
 		}

@@ -161,12 +161,13 @@ static tutti_result_t cut_for_links(const struct tutti_comm *comm, struct tt_pla
 	return TUTTI_OK;
 }
 
-/* Segments of which a rank exposes about `target` bytes each, and `span` at most: a line per
- * block at least, and no more segments than progress words can count. */
+/* Segments of which a rank exposes about `target` bytes each, and `span` at most: a line (or an
+ * element, if that is longer) per block at least, and no more segments than progress words can count. */
 static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t target, size_t span)
 {
+	const size_t least = plan->element > TT_LINE ? stride_of(plan->element) : TT_LINE;
 	const size_t bytes = tt_plan_exposed_bytes(plan, size),
-		     lines = bytes / plan->stride * TT_LINE;
+		     lines = bytes / plan->stride * least;
 	uint32_t segments;
 
 	static_assert(4ull * TT_ROUNDS * SEGMENTS_MAX < 1ull << TT_STEP_BITS,

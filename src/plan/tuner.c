@@ -7,6 +7,7 @@
 
 #include "log.h"
 #include "names.h"
+#include "narrow.h"
 #include "plan.h"
 #include "planning.h"
 #include "price.h"
@@ -38,6 +39,11 @@ struct work_prices { /* of everybody's work, sender's and receiver's together */
 /* Of the work of a byte that comes through shared memory and is combined where it lies: it is
  * not copied once more. */
 #define IN_PLACE_SHARE 0.4
+
+/* What a byte of float32 takes to be narrowed, combined and widened again, in sums of two bytes of
+ * float32: avx2, test_kernels_narrow --time. */
+#define NARROW_HALVES 4
+#define NARROW_BLOCKS 10
 
 /* Networks between hosts are not measured. Most are no faster than this one, of 10 Gbit/s, and
  * what is cheap on it is so on faster ones as well; loopback is faster than any. One rank is
@@ -176,6 +182,7 @@ static bool can(const struct tutti_comm *comm, const struct tt_group *group,
 	return tt_algorithm_can(algorithm, call->collective) && (!algorithm->shared || shares) &&
 	       (algorithm->ordered || !needs_order(comm, call)) &&
 	       (algorithm->one_fold || !needs_one_fold(comm, call)) &&
+	       (algorithm->one_fold || algorithm->two_folds || !call->wire) &&
 	       algorithm->fits(group, call->collective);
 }
 
@@ -189,39 +196,48 @@ static void warn_of_other(struct tutti_comm *comm, const struct tt_algorithm *fo
 		return;
 	planning->warned |= TT_BIT(call->collective);
 	tt_log(WARN, PLAN,
-	       "algorithm %s, which TUTTI_ALGORITHM (or config) asks for, cannot do %s with these ranks and this "
-	       "operation: %s is used instead",
-	       forced->name, tt_collective_name(call->collective), chosen->name);
+	       "algorithm %s, which TUTTI_ALGORITHM (or config) asks for, cannot do %s%s%s with these ranks and "
+	       "this operation: %s is used instead",
+	       forced->name, tt_collective_name(call->collective), call->wire ? " as " : "",
+	       call->wire ? tutti_wire_name(call->wire) : "", chosen->name);
 }
 
-tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
-			       const struct tt_call *call, double bytes,
-			       const struct tt_algorithm **out)
+/* NULL: the choice is free. */
+static const struct tt_algorithm *forced_of(const struct tutti_comm *comm)
 {
-	const struct tt_algorithm *forced =
-		*comm->settings.algorithm ? tt_algorithm_by_name(comm->settings.algorithm) : NULL;
-	double time, best_time = HUGE_VAL;
+	return *comm->settings.algorithm ? tt_algorithm_by_name(comm->settings.algorithm) : NULL;
+}
+
+/* The cheapest algorithm, and its seconds where it was not asked for by name. */
+static tutti_result_t cheapest(struct tutti_comm *comm, const struct tt_group *group,
+			       const struct tt_call *call, double bytes,
+			       const struct tt_algorithm **out, double *best_time)
+{
+	const struct tt_algorithm *forced = forced_of(comm);
+	double time;
 	const bool control_area = comm->control_area.base != NULL;
 
 	*out = NULL;
+	*best_time = HUGE_VAL;
 	if (forced && can(comm, group, call, forced, control_area)) {
 		*out = forced;
-		return TUTTI_OK;
+		return seconds(comm, group, (int)tt_algorithm_number(forced), call->collective,
+			       bytes, HUGE_VAL, best_time);
 	}
 	for (int i = 0; tt_algorithms[i]; i++) {
 		if (!can(comm, group, call, tt_algorithms[i], control_area))
 			continue;
 		const tutti_result_t result =
-			seconds(comm, group, i, call->collective, bytes, best_time, &time);
+			seconds(comm, group, i, call->collective, bytes, *best_time, &time);
 		if (result)
 			return result;
 		if (comm->rank == 0)
 			tt_log(DEBUG, PLAN, "%s of %.0f bytes by %s would take %.2f µs",
 			       tt_collective_name(call->collective), bytes, tt_algorithms[i]->name,
 			       time * 1e6);
-		if (!*out || time < best_time) {
+		if (!*out || time < *best_time) {
 			*out = tt_algorithms[i];
-			best_time = time;
+			*best_time = time;
 		}
 	}
 	if (forced && *out)
@@ -229,19 +245,65 @@ tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *g
 	return TUTTI_OK;
 }
 
-/* Seconds on a GPU that ranks share or reach by NVLink: two kernels and a wait for all others,
- * and a byte through its memory. Not fitted to measurements yet. */
-#define GPU_SYNC 6e-6
-#define GPU_BYTE 0.5e-12
+/* What it takes a rank to narrow its input and to widen the result, and to combine narrow elements
+ * rather than float32. */
+static double narrowing_seconds(const struct tutti_comm *comm, tutti_wire_t wire, double bytes)
+{
+	const struct tt_model *m = &comm->topology.model;
+	const double shared =
+		comm->topology.oversubscription > 1 ? comm->topology.oversubscription : 1;
 
-static double seconds_on_gpu(const struct tt_group *group, const struct tt_algorithm *algorithm,
-			     enum tt_collective collective, double bytes)
+	return (tt_narrow_values(wire) > 1 ? NARROW_BLOCKS : NARROW_HALVES) * m->reduce * shared *
+	       bytes;
+}
+
+/* Where it is free not to narrow, that is better than another algorithm than the one asked for. */
+static bool forced_cannot(const struct tutti_comm *comm, const struct tt_group *group,
+			  const struct tt_call *call, const struct tt_choice *plain)
+{
+	const struct tt_algorithm *forced = forced_of(comm);
+
+	return forced && plain->algorithm == forced &&
+	       !can(comm, group, call, forced, comm->control_area.base != NULL);
+}
+
+tutti_result_t tt_tuner_choose(struct tutti_comm *comm, const struct tt_group *group,
+			       const struct tt_call *call, double bytes, struct tt_choice *out)
+{
+	struct tt_call plain = *call;
+	const struct tt_algorithm *narrow;
+	double plain_s = HUGE_VAL, narrow_s;
+
+	*out = (struct tt_choice){ 0 };
+	plain.wire = 0;
+	tutti_result_t result = TUTTI_OK;
+	if (!call->wire || call->wire & TUTTI_WIRE_IF_FASTER)
+		result = cheapest(comm, group, &plain, bytes, &out->algorithm, &plain_s);
+	if (result || !call->wire || (out->algorithm && forced_cannot(comm, group, call, out)))
+		return result;
+	const double travel = (double)tutti_wire_bytes(call->wire, call->count);
+	result = cheapest(comm, group, call, travel, &narrow, &narrow_s);
+	if (result)
+		return result;
+	narrow_s += narrowing_seconds(comm, call->wire, bytes);
+	if (comm->rank == 0)
+		tt_log(DEBUG, PLAN, "%s of %.0f bytes as %s would take %.2f µs by %s",
+		       tt_collective_name(call->collective), bytes, tutti_wire_name(call->wire),
+		       narrow_s * 1e6, narrow ? narrow->name : "none");
+	if (narrow && narrow_s < plain_s)
+		*out = (struct tt_choice){ narrow, tt_narrow_format(call->wire) };
+	return TUTTI_OK;
+}
+
+static double seconds_on_gpu(const struct tutti_comm *comm, const struct tt_group *group,
+			     const struct tt_algorithm *algorithm, enum tt_collective collective,
+			     double bytes)
 {
 	if (group->size == 1)
 		return 0;
 	const struct tt_cost cost = algorithm->cost(group, collective, bytes);
 
-	return cost.syncs * GPU_SYNC + cost.bytes[0] * GPU_BYTE;
+	return cost.syncs * comm->device_sync_s + cost.bytes[0] * comm->device_byte_s;
 }
 
 void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group,
@@ -258,7 +320,8 @@ void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *grou
 			continue;
 		const bool forced = strcmp(algorithm->name, comm->settings.algorithm) == 0;
 		const double time =
-			forced ? -1 : seconds_on_gpu(group, algorithm, call->collective, bytes);
+			forced ? -1
+			       : seconds_on_gpu(comm, group, algorithm, call->collective, bytes);
 		if (time < best_time) {
 			*out = algorithm;
 			best_time = time;

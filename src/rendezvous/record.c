@@ -3,6 +3,7 @@
 #include "record.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
@@ -22,19 +23,18 @@ void tt_record_prove(const struct tt_record_from *from, const uint8_t *bytes, si
 	tt_key_prove(from->key, "tutti record", parts, 4, proof);
 }
 
-static tutti_result_t check_proof(const struct tt_record_from *from, const uint8_t *bytes,
-				  size_t length, int reader, const struct tt_record *record)
+tutti_result_t tt_record_judge_proof(const struct tt_record_from *from, bool keyed_there,
+				     const uint8_t expected[TT_PROOF_BYTES],
+				     const uint8_t given[TT_PROOF_BYTES], int reader)
 {
 	const bool keyed = tt_key_is_set(from->key);
-	uint8_t expected[TT_PROOF_BYTES];
 
-	if (keyed != (record->keyed != 0))
+	if (keyed != keyed_there)
 		return tt_fail(
 			TUTTI_ERR_INVALID, COMM,
 			"rank %d has no key, and rank %d has one: give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
 			keyed ? from->rank : reader, keyed ? reader : from->rank);
-	tt_record_prove(from, bytes, length, expected);
-	if (tt_proof_equal(expected, record->proof))
+	if (tt_proof_equal(expected, given))
 		return TUTTI_OK;
 	return tt_fail(
 		TUTTI_ERR_INVALID, COMM,
@@ -43,8 +43,30 @@ static tutti_result_t check_proof(const struct tt_record_from *from, const uint8
 		from->rank < reader ? reader : from->rank);
 }
 
+static tutti_result_t check_proof(const struct tt_record_from *from, const uint8_t *bytes,
+				  size_t length, int reader, const struct tt_record *record)
+{
+	uint8_t expected[TT_PROOF_BYTES];
+
+	tt_record_prove(from, bytes, length, expected);
+	return tt_record_judge_proof(from, record->keyed != 0, expected, record->proof, reader);
+}
+
+void tt_record_forget_proof(uint8_t *bytes, size_t length)
+{
+	if (length >= sizeof(struct tt_record))
+		memset(bytes + offsetof(struct tt_record, proof), 0, TT_PROOF_BYTES);
+}
+
+static void complete_host_id(struct tt_record *record)
+{
+	record->host_id[sizeof(record->host_id) - 1] = '\0';
+	if (!*record->host_id)
+		tt_machine_name(&record->machine, record->host_id);
+}
+
 tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes,
-			      size_t length, int reader, struct tt_record *out)
+			      size_t length, bool proven, int reader, struct tt_record *out)
 {
 	if (length == 0)
 		return tt_fail(TUTTI_ERR_PEER_LOST, COMM,
@@ -56,8 +78,8 @@ tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *
 			TUTTI_ERR_UNSUPPORTED, COMM,
 			"rank %d runs another version of tutti: all ranks must use the same one",
 			from->rank);
-	out->host_id[sizeof(out->host_id) - 1] = '\0';
-	const tutti_result_t result = check_proof(from, bytes, length, reader, out);
+	const tutti_result_t result =
+		proven ? TUTTI_OK : check_proof(from, bytes, length, reader, out);
 	if (result == TUTTI_OK && out->failure)
 		return tt_fail(TUTTI_ERR_PEER_LOST, COMM, "rank %d could not join: %.*s",
 			       from->rank, (int)(length - sizeof(*out)),
@@ -66,6 +88,8 @@ tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *
 		return tt_fail(
 			TUTTI_ERR_INVALID, COMM,
 			"rank 0 sent figures of its machine that no machine has: TUTTI_MODEL=builtin there does without them");
+	if (result == TUTTI_OK)
+		complete_host_id(out);
 	return result;
 }
 
@@ -116,24 +140,39 @@ bool tt_record_is_coming(const uint8_t *bytes, size_t length)
 	return coming;
 }
 
-void tt_record_host(const uint8_t *bytes, size_t length, char host_id[64])
+void tt_record_host(const uint8_t *bytes, size_t length, char host_id[TT_MACHINE_NAME])
 {
 	struct tt_record record;
 
 	host_id[0] = 0;
 	if (!is_record(bytes, length, &record))
 		return;
+	complete_host_id(&record);
 	memcpy(host_id, record.host_id, sizeof(record.host_id));
-	host_id[sizeof(record.host_id) - 1] = 0;
+}
+
+struct tt_host_table tt_host_table_make(int ranks)
+{
+	struct tt_host_table table = { .mask = 15 };
+
+	while (table.mask < 2 * (size_t)ranks)
+		table.mask = 2 * table.mask + 1;
+	table.number = malloc((table.mask + 1) * sizeof(int));
+	if (table.number)
+		memset(table.number, -1, (table.mask + 1) * sizeof(int));
+	return table;
+}
+
+size_t tt_host_table_place(const struct tt_host_table *table, const char *host_id)
+{
+	return tt_hash_text(host_id) & table->mask;
 }
 
 void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length,
 			    const char *transport, struct tt_peer *peer)
 {
-	struct tt_record_entry entry;
-	const uint8_t *address = tt_record_find(record, bytes, length, transport, &entry);
+	struct tt_record_entry entry = { .length = 0 };
 
-	peer->address_length = address ? (uint16_t)entry.length : 0;
-	if (address)
-		memcpy(peer->address, address, entry.length);
+	peer->address = tt_record_find(record, bytes, length, transport, &entry);
+	peer->address_length = peer->address ? (uint16_t)entry.length : 0;
 }

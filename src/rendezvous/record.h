@@ -9,7 +9,7 @@
 #include "model.h"
 #include "transport.h"
 
-#define TT_RECORD_VERSION   5
+#define TT_RECORD_VERSION   6
 #define TT_RECORD_NOTE_MAX  160
 #define TT_RECORD_CPU_WORDS 16 /* up to 1024 cores */
 
@@ -17,8 +17,8 @@ struct tt_record {
 	uint32_t version;
 	int32_t pid;
 	uint64_t process; /* the same for threads of one process, and for nobody else on the host */
-	struct tt_machine machine; /* where `pid` names it */
-	char host_id[64];
+	struct tt_machine machine;	    /* where `pid` names it */
+	char host_id[TT_MACHINE_NAME];	    /* "": the machine's name */
 	uint64_t cpus[TT_RECORD_CPU_WORDS]; /* where the rank may run */
 	uint32_t quota;	       /* cores' worth of time that its control group allows; 0: no limit */
 	struct tt_model model; /* of rank 0: all must choose by the same figures */
@@ -48,10 +48,17 @@ struct tt_record_from {
 /* Only those that have the key can have written it, for this rank of this communicator. */
 void tt_record_prove(const struct tt_record_from *from, const uint8_t *bytes, size_t length,
 		     uint8_t proof[TT_PROOF_BYTES]);
-/* What came from another rank; `reader` is this one, for error messages. On success the proof is
- * good, the text ends, and rank 0's figures are such as can be computed with. */
+/* Does the proof show that? `keyed`: does the maker say that it has a key? For error messages,
+ * `reader` is this rank. */
+tutti_result_t tt_record_judge_proof(const struct tt_record_from *from, bool keyed,
+				     const uint8_t expected[TT_PROOF_BYTES],
+				     const uint8_t given[TT_PROOF_BYTES], int reader);
+/* The proof stands elsewhere from now on. Bytes that are none of a record stay. */
+void tt_record_forget_proof(uint8_t *bytes, size_t length);
+/* What came from another rank. On success the proof is good, unless the record is `proven`
+ * already, the host id is there, and rank 0's figures are such as can be computed with. */
 tutti_result_t tt_record_read(const struct tt_record_from *from, const uint8_t *bytes,
-			      size_t length, int reader, struct tt_record *out);
+			      size_t length, bool proven, int reader, struct tt_record *out);
 /* What the rank gave for a transport; NULL: nothing. The address is behind the entry, then the
  * note. */
 const uint8_t *tt_record_find(const struct tt_record *record, const uint8_t *bytes, size_t length,
@@ -59,8 +66,16 @@ const uint8_t *tt_record_find(const struct tt_record *record, const uint8_t *byt
 /* Does the rank wait for a way by which other machines can reach it? Believes the bytes. */
 bool tt_record_is_coming(const uint8_t *bytes, size_t length);
 /* A rank's host id, of bytes that are not checked yet; "" if they are none. */
-void tt_record_host(const uint8_t *bytes, size_t length, char host_id[64]);
-/* Fills in the address that the rank gave for a transport; length 0 if it has none. */
+void tt_record_host(const uint8_t *bytes, size_t length, char host_id[TT_MACHINE_NAME]);
+/* A number for each place of a hash of host ids, -1 at first. Two ids may share a place. */
+struct tt_host_table {
+	int *number; /* NULL: no memory; of malloc() */
+	size_t mask;
+};
+struct tt_host_table tt_host_table_make(int ranks);
+size_t tt_host_table_place(const struct tt_host_table *table, const char *host_id);
+/* Where in the bytes the address is that the rank gave for a transport; length 0 if it has
+ * none. */
 void tt_record_find_address(const struct tt_record *record, const uint8_t *bytes, size_t length,
 			    const char *transport, struct tt_peer *peer);
 

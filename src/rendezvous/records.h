@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every rank tells of itself before links exist, and how all get everyone's through a
- * store. */
+/* What the ranks of a communicator tell of themselves before links exist: the records of several
+ * of them, and the bundle that they travel in.
+ *
+ * Ranks of one host say nearly the same, so a bundle has of a record the bytes by which it differs
+ * from an earlier one. One proof, of the rank that made the bundle, is for all of it: that rank has
+ * checked what it packs. */
 #ifndef TT_RECORDS_H
 #define TT_RECORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rendezvous.h"
+#include "record.h"
 #include "tutti/tutti.h"
 
 #define TT_RECORD_MAX 4088 /* bytes that a rank tells of itself */
@@ -18,25 +23,31 @@
 struct tt_records {
 	uint8_t *bytes;
 	size_t *offset, *length; /* [size]: where in them each rank's record is */
+	bool proven;		 /* by a bundle; otherwise each is to be, by its own proof */
 };
 
-/* Bruck's all-gather (IEEE TPDS 8(11), 1997) through a store's set and get: log2(size) steps for
- * every rank of the rendezvous. */
-tutti_result_t tt_exchange_by_store(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-				    const void *mine, size_t length, uint64_t deadline,
-				    struct tt_records *out);
 /* Where records lie one after another, of which each of `size` ranks has told the length
  * (records->length); `mine` is the length that this one, `rank`, told itself. Gives their
  * offsets, and how many bytes they have in all. */
 tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine,
 				  size_t *bytes);
-/* Records of `count` ranks one after another, each with its length in front; at most
- * tt_records_room() bytes, of which it gives how many. */
-size_t tt_records_capacity(int count);
-size_t tt_records_pack(const struct tt_records *records, int count, void *out);
-/* The reverse; `bytes` come from another rank. */
-tutti_result_t tt_records_unpack(const void *bytes, size_t length, int count,
-				 struct tt_records *out);
+/* Room for records of `count` ranks, `bytes` in all, which are the caller's to fill in. */
+tutti_result_t tt_records_make(int count, size_t bytes, struct tt_records *out);
 void tt_records_free(struct tt_records *records); /* zeroed is fine */
+
+/* A bundle of the records of `count` ranks from `maker->rank` on, which makes it; `records` has
+ * them from place 0 on, and what of them it has not made itself is checked. */
+struct tt_bundle {
+	uint8_t *bytes; /* of malloc() */
+	size_t length;
+};
+tutti_result_t tt_bundle_pack(const struct tt_record_from *maker, int count,
+			      const struct tt_records *records, struct tt_bundle *out);
+/* The reverse; `bytes` come from another rank, `maker->rank`, and `reader` is this one, for error
+ * messages. On success the proof is good; what the records say is still to be read. */
+tutti_result_t tt_bundle_unpack(const struct tt_record_from *maker, int count, const uint8_t *bytes,
+				size_t length, int reader, struct tt_records *out);
+/* The most that a bundle of `count` records has. */
+size_t tt_bundle_capacity(int count);
 
 #endif

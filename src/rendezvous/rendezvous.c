@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "meeting.h"
 #include "store.h"
 #include "rendezvous.h"
 #include "transport.h"
@@ -102,27 +103,52 @@ static tutti_result_t count_rendezvous(tutti_store_t store, struct tt_rendezvous
 	return tutti_store_set(store, key, &rendezvous->number, sizeof(rendezvous->number));
 }
 
-void tt_rendezvous_step_key(const struct tt_rendezvous *rendezvous, int step, int rank, char *key,
-			    size_t size)
+/* Of the tree: 0 for ranks that wait for nobody; rank 0 is alone at the top. `*span` gets
+ * TT_TREE to the power of it. */
+static int find_level(const struct tt_rendezvous *rendezvous, int rank, int64_t *span)
 {
-	snprintf(key, size, "%s/%016llx/%d/%d", rendezvous->prefix,
-		 (unsigned long long)rendezvous->id, step, rank);
+	int level = 0;
+
+	for (*span = 1; rank ? rank % (*span * TT_TREE) == 0 : *span < rendezvous->size;
+	     *span *= TT_TREE)
+		level++;
+	return level;
 }
 
-/* Step 0: has the rank come? What cannot be known is not claimed. */
-static bool has_made(tutti_store_t store, const struct tt_rendezvous *rendezvous, int step,
-		     int rank)
+int tt_rendezvous_span(const struct tt_rendezvous *rendezvous, int rank)
 {
-	char key[TT_STEP_KEY_MAX], byte;
-	size_t length = sizeof(byte);
+	const int left = rendezvous->size - rank;
+	int64_t span;
+
+	find_level(rendezvous, rank, &span);
+	return span < left ? (int)span : left;
+}
+
+void tt_rendezvous_rank_key(const struct tt_rendezvous *rendezvous, int rank,
+			    char key[TT_RANK_KEY_MAX])
+{
+	snprintf(key, TT_RANK_KEY_MAX, "%s/%016llx/%d", rendezvous->prefix,
+		 (unsigned long long)rendezvous->id, rank);
+}
+
+/* What cannot be known is not claimed. */
+static bool has_come(tutti_store_t store, const struct tt_rendezvous *rendezvous, int rank)
+{
 	uint32_t number;
+
+	return rank == rendezvous->rank ||
+	       rendezvous_of(store, rendezvous->group, rank, &number) != TUTTI_OK ||
+	       number >= rendezvous->number;
+}
+
+static bool has_told(tutti_store_t store, const struct tt_rendezvous *rendezvous, int rank)
+{
+	char key[TT_RANK_KEY_MAX], byte;
+	size_t length = sizeof(byte);
 
 	if (rank == rendezvous->rank)
 		return true;
-	if (step == 0)
-		return rendezvous_of(store, rendezvous->group, rank, &number) != TUTTI_OK ||
-		       number >= rendezvous->number;
-	tt_rendezvous_step_key(rendezvous, step, rank, key, sizeof(key));
+	tt_rendezvous_rank_key(rendezvous, rank, key);
 	return store->ops->get(store, key, &byte, &length, 0) != TUTTI_IN_PROGRESS;
 }
 
@@ -134,34 +160,58 @@ struct named {
 	bool all; /* there are no others */
 };
 
-static void find_missing(tutti_store_t store, const struct tt_rendezvous *rendezvous, int step,
-			 uint64_t enough, struct named *out)
+static void name_rank(struct named *named, int rank)
+{
+	named->used +=
+		(size_t)snprintf(named->text + named->used, sizeof(named->text) - named->used,
+				 "%s%d", named->count++ ? ", " : "", rank);
+}
+
+static void find_absent(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+			uint64_t enough, struct named *out)
 {
 	int rank;
 
 	*out = (struct named){ .count = 0 };
 	for (rank = 0; rank < rendezvous->size && out->count < NAMED_MAX && tt_now() < enough;
 	     rank++)
-		if (!has_made(store, rendezvous, step, rank))
-			out->used += (size_t)snprintf(out->text + out->used,
-						      sizeof(out->text) - out->used, "%s%d",
-						      out->count++ ? ", " : "", rank);
+		if (!has_come(store, rendezvous, rank))
+			name_rank(out, rank);
 	out->all = rank == rendezvous->size;
 }
 
-/* Which ranks hold all others up: those that have not made the first step that anybody has not,
- * for which they have had all they need. Gives that step; `out` is empty if all have made all that
- * can be seen. */
-static int find_late(tutti_store_t store, const struct tt_rendezvous *rendezvous, struct named *out)
+/* Of the ranks at a level of the tree. */
+static void find_silent(tutti_store_t store, const struct tt_rendezvous *rendezvous, int level,
+			uint64_t enough, struct named *out)
+{
+	int64_t span;
+	int rank;
+
+	*out = (struct named){ .count = 0 };
+	for (rank = 0; rank < rendezvous->size && out->count < NAMED_MAX && tt_now() < enough;
+	     rank++)
+		if (find_level(rendezvous, rank, &span) == level &&
+		    !has_told(store, rendezvous, rank))
+			name_rank(out, rank);
+	out->all = rank == rendezvous->size;
+}
+
+/* Which ranks hold all others up: those that have not come; or else those that have not told what
+ * others wait for, and have had all they need for it. `out` is empty if none of that can be seen.
+ * False: all have come. */
+static bool find_late(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+		      struct named *out)
 {
 	const uint64_t enough = tt_now() + POLL_NS;
-	int step = 0;
+	int64_t span;
+	const int top = find_level(rendezvous, 0, &span);
 
-	find_missing(store, rendezvous, 0, enough, out);
-	/* without an id there are no steps yet */
-	for (int next = 1; !out->count && rendezvous->id && next < rendezvous->size; next *= 2)
-		find_missing(store, rendezvous, step = next, enough, out);
-	return step;
+	find_absent(store, rendezvous, enough, out);
+	if (out->count || !rendezvous->id) /* without an id nobody can tell anything yet */
+		return true;
+	for (int level = 0; !out->count && level <= top; level++)
+		find_silent(store, rendezvous, level, enough, out);
+	return false;
 }
 
 /* Why one of those that did not come may not have; "" where nobody knows. */
@@ -182,7 +232,7 @@ static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous 
 				int from)
 {
 	struct named late;
-	const int step = find_late(store, rendezvous, &late);
+	const bool absent = find_late(store, rendezvous, &late);
 	const char *s = late.count > 1 ? "s" : "", *have = late.count > 1 ? "have" : "has";
 	const char *least = late.all ? "" : " (at least)";
 	char why[320];
@@ -193,7 +243,7 @@ static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous 
 			"the rendezvous of %d ranks was not over at rank %d's deadline: rank %d, "
 			"or one that it waits for itself, has not got as far",
 			rendezvous->size, rendezvous->rank, from);
-	if (step == 0) {
+	if (absent) {
 		find_turned_away(store, why, sizeof(why));
 		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
 			       "rank%s %s%s %s not come to the rendezvous of %d ranks by rank %d's "
@@ -347,8 +397,8 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 static bool may_come_again(const struct tt_launch *launch, tutti_store_t store,
 			   tutti_result_t result)
 {
-	return !launch->serve && result == TUTTI_ERR_PEER_LOST &&
-	       (store->closed || !store->answered);
+	return !launch->serve && (!launch->kvs || launch->kvs->may_be_old) &&
+	       result == TUTTI_ERR_PEER_LOST && (store->closed || !store->answered);
 }
 
 /* The store's address is taken. If it is another process's that is rank 0 of this job, too, its
@@ -384,10 +434,12 @@ static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct
 	return result;
 }
 
-tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const struct tt_key *key,
-				      uint64_t deadline, tutti_store_t *store,
-				      struct tt_rendezvous *out)
+/* `given`: the user's key, or none. */
+static tutti_result_t meet_launched(const struct tt_launch *launch, const struct tt_key *given,
+				    struct tt_key *key, uint64_t deadline, tutti_store_t *store,
+				    struct tt_rendezvous *out)
 {
+	const unsigned number = launch->kvs ? tt_kvs_number() : 0;
 	char group[sizeof(launch->job) + 8];
 	tutti_result_t result;
 	bool again;
@@ -396,8 +448,13 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 	do {
 		const uint64_t now = tt_now();
 
-		result = tt_store_open(launch->store, key, launch->rank, launch->serve,
-				       now < deadline ? deadline - now : 1000000, store);
+		*key = *given;
+		result = launch->kvs
+				 ? tt_meeting_open(launch, number, key, deadline, store)
+				 : tt_store_open(launch->store, key, launch->rank, launch->serve,
+						 now < deadline ? deadline - now : 1000000, store);
+		if (launch->kvs && result)
+			return result;
 		if (result == TUTTI_ERR_SYSTEM && launch->serve)
 			return fail_to_serve(launch, key, group, result);
 		if (result != TUTTI_OK)
@@ -414,5 +471,16 @@ tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const stru
 		tt_rendezvous_close(*store, out, result);
 		*store = NULL;
 	} while (again && tt_now() < deadline);
+	return result;
+}
+
+tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, struct tt_key *key,
+				      uint64_t deadline, tutti_store_t *store,
+				      struct tt_rendezvous *out)
+{
+	struct tt_key given = *key;
+	const tutti_result_t result = meet_launched(launch, &given, key, deadline, store, out);
+
+	tt_key_wipe(&given);
 	return result;
 }

@@ -26,17 +26,20 @@ struct tt_rendezvous {
 tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
 			     uint64_t deadline, struct tt_rendezvous *out);
 
-/* The same for the ranks that a launcher started, more than one; opens their store. */
-tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, const struct tt_key *key,
+/* The same for the ranks that a launcher started, more than one; opens their store. Fills `key` where
+ * the launcher brings one. */
+tutti_result_t tt_rendezvous_launched(const struct tt_launch *launch, struct tt_key *key,
 				      uint64_t deadline, tutti_store_t *store,
 				      struct tt_rendezvous *out);
 
-/* What `rank` sets in the rendezvous's step `step`, which is 1, 2, 4 … below the number of ranks:
- * every rank sets its key of a step before it waits for another's, and needs the steps before
- * for it. */
-#define TT_STEP_KEY_MAX 192
-void tt_rendezvous_step_key(const struct tt_rendezvous *rendezvous, int step, int rank, char *key,
-			    size_t size);
+/* How many ranks from `rank` on it speaks for: the largest power of TT_TREE that divides its
+ * number, as far as there are ranks; rank 0 for all. */
+#define TT_TREE 16
+int tt_rendezvous_span(const struct tt_rendezvous *rendezvous, int rank);
+/* What the rank sets in the rendezvous, once it has what those set for which it speaks. */
+#define TT_RANK_KEY_MAX 192
+void tt_rendezvous_rank_key(const struct tt_rendezvous *rendezvous, int rank,
+			    char key[TT_RANK_KEY_MAX]);
 
 /* All have come, as this rank knows: who has one of their numbers from now on comes to the next
  * rendezvous. */

@@ -13,6 +13,7 @@
 #include "key_read.h"
 #include "log.h"
 #include "machine.h"
+#include "narrow.h"
 #include "nearest.h"
 #include "registry.h"
 #include "variables.h"
@@ -22,6 +23,8 @@
 #define DEFAULT_SILENCE_S    5.0
 #define LONGEST_SILENCE_S    3600.0
 #define DEFAULT_ENGINE_BYTES ((size_t)1 << 20) /* a guess, not measured yet */
+#define MOST_EXCHANGE_BYTES  ((size_t)1 << 20) /* a quarter of TT_CUDA_LINES_BYTES */
+#define DEFAULT_CUDA_BLOCKS  32		       /* as many as NCCL takes at most */
 
 static const char *environment(const char *name)
 {
@@ -195,21 +198,39 @@ static tutti_result_t read_reproducible(int configured, bool *out)
 	return TUTTI_OK;
 }
 
-static tutti_result_t read_bytes(const char *name, size_t least, size_t otherwise, size_t *bytes)
+static tutti_result_t read_wire(tutti_wire_t configured, tutti_wire_t *out)
+{
+	const char *text = environment("TUTTI_WIRE");
+	const tutti_result_t result = tt_narrow_check("wire of the config", configured);
+
+	*out = configured ? configured : TUTTI_WIRE_FLOAT32;
+	if (result || configured || !text)
+		return result;
+	return tt_narrow_parse("TUTTI_WIRE", text, out);
+}
+
+/* `of`: what is counted. */
+static tutti_result_t read_count(const char *name, const char *of, size_t least, size_t most,
+				 size_t otherwise, size_t *count)
 {
 	const char *text = environment(name);
 	char *end;
 
-	*bytes = otherwise;
+	*count = otherwise;
 	if (!text)
 		return TUTTI_OK;
 	errno = 0;
 	const unsigned long long value = strtoull(text, &end, 10);
-	if (errno || *end || *text == '-' || value < least || value > 1u << 30)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected bytes, %zu to %u",
-			       name, text, least, 1u << 30);
-	*bytes = (size_t)value;
+	if (errno || *end || *text == '-' || value < least || value > most)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "%s is \"%s\": expected %s, %zu to %zu",
+			       name, text, of, least, most);
+	*count = (size_t)value;
 	return TUTTI_OK;
+}
+
+static tutti_result_t read_bytes(const char *name, size_t least, size_t otherwise, size_t *bytes)
+{
+	return read_count(name, "bytes", least, (size_t)1 << 30, otherwise, bytes);
 }
 
 /* Ranks of one boot and one set of namespaces share a host. */
@@ -217,11 +238,12 @@ static tutti_result_t make_host_id(char *out, size_t size)
 {
 	struct tt_machine here;
 	const tutti_result_t result = tt_machine_here(&here);
+	char name[TT_MACHINE_NAME];
 
-	if (!result)
-		snprintf(out, size, "%llx-%llx-%llx", (unsigned long long)here.boot,
-			 (unsigned long long)here.network, (unsigned long long)here.processes);
-	return result;
+	if (result)
+		return result;
+	tt_machine_name(&here, name);
+	return copy("the name of this machine", name, out, size);
 }
 
 tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings *out)
@@ -253,7 +275,18 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 		result = read_bytes("TUTTI_CUDA_ENGINES", 0, DEFAULT_ENGINE_BYTES,
 				    &out->engine_bytes);
 	if (!result)
+		result = read_count("TUTTI_CUDA_EXCHANGE", "bytes", 0, MOST_EXCHANGE_BYTES,
+				    MOST_EXCHANGE_BYTES, &out->exchange_bytes);
+	if (!result)
+		result = read_count("TUTTI_CUDA_BLOCKS", "blocks", 1, 1024, DEFAULT_CUDA_BLOCKS,
+				    &out->cuda_blocks);
+	if (!result)
+		result = read_count("TUTTI_CUDA_MULTICAST", "0 for no or 1 for yes", 0, 1, 1,
+				    &out->cuda_multicast);
+	if (!result)
 		result = read_reproducible(config->reproducible, &out->reproducible);
+	if (!result)
+		result = read_wire(config->wire, &out->wire);
 	if (!result)
 		result = tt_key_read(config->key, config->encrypt, &out->key);
 	if (!result)
@@ -262,7 +295,7 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (environment("TUTTI_JOB")) /* a longer one is still a name */
 		snprintf(out->job, sizeof(out->job), "%s", environment("TUTTI_JOB"));
 	host_id = config->host_id ? config->host_id : environment("TUTTI_HOST_ID");
-	if (!result && host_id)
+	if (!result && host_id && *host_id)
 		result = copy("TUTTI_HOST_ID", host_id, out->host_id, sizeof(out->host_id));
 	else if (!result)
 		result = make_host_id(out->host_id, sizeof(out->host_id));

@@ -22,9 +22,13 @@ struct tt_settings {
 	char job[64];	 /* what all communicators of a job have in common, for reports; "": the
 			  * first one's id */
 	bool reproducible;
-	size_t segment_bytes; /* 0: chosen */
-	size_t engine_bytes;  /* from which on a copy between two GPUs goes by a copy engine; 0:
+	tutti_wire_t wire;     /* what float32 travels as in all-reduces; not the default */
+	size_t segment_bytes;  /* 0: chosen */
+	size_t engine_bytes;   /* from which on a copy between two GPUs goes by a copy engine; 0:
 			       * none does */
+	size_t exchange_bytes; /* on GPUs: of calls that are exchanged, times the ranks */
+	size_t cuda_multicast; /* 1: windows go by the switch between GPUs where there is one */
+	size_t cuda_blocks;    /* that a kernel on a GPU has at most */
 	struct tt_key key;
 };
 

@@ -11,7 +11,7 @@
 
 struct tutti_comm;
 struct tt_call;
-struct tt_staged; /* what a call has of a communicator's pinned memory, or the calls of a group */
+struct tt_staged; /* what stands for a call's buffers on GPUs, or for those of the calls of a group */
 
 struct tt_device {
 	/* Take notice of a driver that the program has loaded; says nothing if there is none.
@@ -37,6 +37,8 @@ struct tt_device {
 	/* What is left of calls that a parent of fork() made, or whose communicator goes:
 	 * touches neither it nor the device. NULL is fine. */
 	void (*stage_forget)(struct tt_staged *staged);
+	/* Is this memory of a device, or managed? False where that cannot be asked. */
+	bool (*holds)(const void *pointer);
 	/* The communicator is about to go; it was not bound is fine. Lock not held. */
 	void (*unbind)(struct tutti_comm *comm);
 	/* It is gone but for its memory: free what is left, in a child of fork(), too. No

@@ -28,6 +28,18 @@ typedef void tt_mean_fn(void *dst, const void *const src[2], const float share[2
 /* dst[i] = src[i] * *scalar, integers wrap; dst may equal src */
 typedef void tt_scale_fn(void *dst, const void *src, size_t n, const void *scalar);
 
+/* Vectors of float32 in fewer bytes, as elements of tt_narrow_values() numbers each (names.h). The
+ * last element is filled up with zeros. float8 and int8 are blocks: a scale, a float32, and codes
+ * of a byte that it multiplies. */
+#define TT_NARROW_BLOCK 128
+
+struct tt_narrow_kernels {
+	void (*pack)(void *dst, const void *src, size_t n); /* n numbers; buffers are apart */
+	void (*unpack)(void *dst, const void *src, size_t n);
+	tt_reduce_fn *sum; /* of n elements, in f32; rounded once */
+	tt_average_fn *average;
+};
+
 struct tt_kernels {
 	const char *isa; /* "c", "avx2", "avx512", "avx512_bf16", "avx512_fp16", "neon" */
 	/* [TUTTI_AVG] is the sum: an average before its division. NULL where an operation is not
@@ -36,6 +48,7 @@ struct tt_kernels {
 	tt_average_fn *average[TUTTI_DTYPE_COUNT];
 	tt_mean_fn *mean[TUTTI_DTYPE_COUNT]; /* of 16- and 8-bit floats, NULL for others */
 	tt_scale_fn *scale[TUTTI_DTYPE_COUNT];
+	struct tt_narrow_kernels narrow[TUTTI_WIRE_COUNT]; /* zero for those that are none */
 	/* memcpy whose stores bypass the cache, for results nobody reads soon */
 	void (*copy_stream)(void *dst, const void *src, size_t bytes);
 };

@@ -16,8 +16,13 @@ struct tt_machine {
 	uint64_t processes; /* namespace of process numbers; 0: unknown */
 };
 
+#define TT_MACHINE_NAME 64 /* bytes of a machine's name, its end included */
+
 /* The calling thread's. Fails if it cannot be read now, for lack of descriptors or memory. */
 tutti_result_t tt_machine_here(struct tt_machine *out);
+
+/* The same for those who are equal in all of it, and for nobody else. */
+void tt_machine_name(const struct tt_machine *machine, char out[TT_MACHINE_NAME]);
 
 /* The first of these alone; known for good once it could be read. 0 with errno: it cannot be
  * now. */

@@ -28,10 +28,10 @@
 #include "tutti/tutti.h"
 
 #define TT_ADDRESS_MAX 960 /* bytes a transport may tell its peers */
-#define TT_CHANNELS    3
+#define TT_CHANNELS    4
 /* The control channel is for what ranks say when the communicator has ended: a fault keeps none of
  * its links from moving bytes, or from being connected. */
-enum tt_channel { TT_CHANNEL_COLLECTIVE, TT_CHANNEL_P2P, TT_CHANNEL_CONTROL };
+enum tt_channel { TT_CHANNEL_COLLECTIVE, TT_CHANNEL_P2P, TT_CHANNEL_CONTROL, TT_CHANNEL_ONE_SIDED };
 
 #define TT_NOTE_BYTES 64
 #define TT_NOTES_KEPT                                                                              \
@@ -61,9 +61,10 @@ struct tt_peer {
 	int local_rank;	  /* among the ranks of its host */
 	uint64_t process; /* equal for ranks that are threads of one process */
 	int32_t pid;	  /* 0: its number means nothing here */
+	bool use;	  /* this transport was chosen for the pair (this rank, that one) */
 	uint16_t address_length;
-	uint8_t address[TT_ADDRESS_MAX]; /* what its endpoint of this transport gave */
-	bool use; /* this transport was chosen for the pair (this rank, that one) */
+	const uint8_t *address; /* what its endpoint of this transport gave; valid as long as the
+				 * peer is */
 };
 
 struct tt_endpoint_config {
@@ -138,7 +139,7 @@ struct tt_transport_control {
 struct tt_transport_doorbell {
 	void (*arm)(struct tt_endpoint *endpoint);
 	void (*disarm)(struct tt_endpoint *endpoint);
-	int (*fd)(const struct tt_endpoint *endpoint);
+	int (*fd)(struct tt_endpoint *endpoint);
 	void (*sleep)(struct tt_endpoint *endpoint, int timeout_ms);
 	/* Wake the threads of this rank that sleep; callable without the lock. */
 	void (*interrupt)(struct tt_endpoint *endpoint);
@@ -152,7 +153,7 @@ struct tt_transport_memory {
 	void *(*share)(struct tt_endpoint *endpoint, size_t bytes, uint64_t deadline);
 	/* Tell a host's ranks that wait in sleep() or on fd() to poll again. Cheap when nobody
 	 * sleeps. Full barrier: what the caller wrote to shared memory before is seen by whoever
-	 * goes on sleeping. */
+	 * goes on sleeping. Callable without the lock. */
 	void (*wake)(struct tt_endpoint *endpoint);
 	/* Name `pointer` … + bytes, memory of tutti_mem_alloc(), by a token; false: it is none. */
 	bool (*export)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
@@ -160,6 +161,9 @@ struct tt_transport_memory {
 	/* Where a token's memory is in this process: to be read, and to be written where its
 	 * owner grants that. NULL where it cannot be mapped. */
 	void *(*import)(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
+	/* Has a peer that shares memory said good-bye? What it wrote there before is seen then.
+	 * Unlike control->lost(), takes no note of deaths, which others report. */
+	bool (*left)(struct tt_endpoint *endpoint, int peer);
 	/* May all peers on this host write to exported memory? A rank that is late would write
 	 * to what its owner uses again: only where tt_heap_revoke() keeps it out of that. */
 	bool (*grants_writes)(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
@@ -178,6 +182,7 @@ struct tt_transport_paths {
 	void (*await)(struct tt_endpoint *endpoint, uint64_t deadline);
 };
 
+#define TT_HOSTS_MAX 8 /* fewer than a store's address may have */
 struct tt_transport {
 	const char *name;
 	int preference;	    /* where several reach a peer, the highest is used */
@@ -194,6 +199,11 @@ struct tt_transport {
 	tutti_result_t (*open)(const struct tt_endpoint_config *config, struct tt_endpoint **out);
 	/* Write what peers need to know into `out` (TT_ADDRESS_MAX bytes); returns the length. */
 	size_t (*address)(const struct tt_endpoint *endpoint, void *out);
+	/* Addresses at which other machines reach this one, TT_HOSTS_MAX at most that fit into `size`
+	 * bytes, numeric, with commas between them; of
+	 * the loopback interface only where there are no others. Waits until `deadline` at most
+	 * for an interface that comes up. NULL: it knows none. */
+	tutti_result_t (*hosts)(char *out, size_t size, uint64_t deadline);
 	/* Can these two use it? Pure, and the same answer whichever way round. */
 	bool (*reach)(const struct tt_peer *a, const struct tt_peer *b);
 	/* All addresses are known: map what is shared, connect control links. Collective over

@@ -98,6 +98,8 @@ TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
 			       address, config->timeout_s, TT_STORE_TIMEOUT_S);
 	result = tt_key_read(config->key, config->encrypt, &key);
 	if (result == TUTTI_OK)
+		result = tt_key_check(&key);
+	if (result == TUTTI_OK)
 		result = tt_store_open(
 			address, &key, -1, config->serve != 0,
 			tt_store_ns(config->timeout_s > 0 ? config->timeout_s : TT_STORE_TIMEOUT_S),

@@ -31,16 +31,16 @@ static tutti_result_t parse_unix(const char *text, struct tt_store_address *out)
 	return TUTTI_OK;
 }
 
-/* The end of HOST in HOST:PORT or [HOST]:PORT, NULL if there is no port. */
-static const char *host_end(const char *rest)
+/* One HOST of HOST[,HOST…]:PORT, or [HOST], and what stands behind it; NULL: there is none. */
+static const char *host_end(const char *at, struct tt_store_span *host)
 {
-	if (*rest == '[') {
-		const char *bracket = strchr(rest, ']');
+	const bool bracket = *at == '[';
+	const char *first = at + bracket, *end = first + strcspn(first, bracket ? "]" : ",:");
 
-		return bracket && bracket[1] == ':' ? bracket : NULL;
-	}
-	const char *colon = strchr(rest, ':');
-	return colon && !strchr(colon + 1, ':') ? colon : NULL;
+	*host = (struct tt_store_span){ first, (size_t)(end - first) };
+	if (end == first || (bracket && *end != ']'))
+		return NULL;
+	return end + bracket;
 }
 
 static bool port_good(const char *port)
@@ -51,32 +51,51 @@ static bool port_good(const char *port)
 	       atoi(port) <= 65535;
 }
 
+static tutti_result_t fail_form(const char *text)
+{
+	return tt_fail(TUTTI_ERR_INVALID, STORE,
+		       "the store address is \"%s\": expected tcp://HOST:PORT, an IPv6 address in "
+		       "brackets, such as tcp://[fd00::1]:29500, or several hosts with commas",
+		       text);
+}
+
 static tutti_result_t parse_tcp(const char *text, struct tt_store_address *out)
 {
-	const char *rest = text + strlen("tcp://");
-	const char *end = host_end(rest);
-	const char *host = *rest == '[' ? rest + 1 : rest;
+	const char *at = text + strlen("tcp://");
+	size_t used = 0;
 
-	if (!end || end == host)
-		return tt_fail(
-			TUTTI_ERR_INVALID, STORE,
-			"the store address is \"%s\": expected tcp://HOST:PORT, an IPv6 address in "
-			"brackets, such as tcp://[fd00::1]:29500",
-			text);
-	const char *port = *end == ']' ? end + 2 : end + 1;
-	if (!port_good(port))
+	for (bool more = true; more;) {
+		struct tt_store_span host;
+		const char *end = host_end(at, &host);
+
+		if (!end || (*end != ',' && *end != ':'))
+			return fail_form(text);
+		if (used + host.length + 2 > sizeof(out->host))
+			return tt_fail(
+				TUTTI_ERR_INVALID, STORE,
+				"the store address \"%s\" has %s of %zu bytes: expected at most %zu",
+				text, used ? "host names" : "a host name", used + host.length,
+				sizeof(out->host) - 2);
+		memcpy(out->host + used, host.first, host.length);
+		used += host.length + 1;
+		more = *end == ',';
+		at = end + 1;
+	}
+	if (strchr(at, ':'))
+		return fail_form(text);
+	if (!port_good(at))
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "the store address \"%s\" has port \"%s\": expected 0 to 65535",
-			       text, port);
-	if ((size_t)(end - host) >= sizeof(out->host))
-		return tt_fail(
-			TUTTI_ERR_INVALID, STORE,
-			"the store address \"%s\" has a host name of %zu bytes: expected at most "
-			"%zu",
-			text, (size_t)(end - host), sizeof(out->host) - 1);
-	memcpy(out->host, host, (size_t)(end - host));
-	memcpy(out->port, port, strlen(port) + 1);
+			       text, at);
+	memcpy(out->port, at, strlen(at) + 1);
 	return TUTTI_OK;
+}
+
+const char *tt_store_next_host(const struct tt_store_address *address, const char *host)
+{
+	const char *next = host ? host + strlen(host) + 1 : address->host;
+
+	return *next ? next : NULL;
 }
 
 tutti_result_t tt_store_address_parse(const char *text, struct tt_store_address *out)
@@ -93,7 +112,7 @@ const char *tt_store_address_resolve(const struct tt_store_address *address, boo
 		.ai_socktype = SOCK_STREAM,
 		.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0),
 	};
-	struct addrinfo *list;
+	const char *why = NULL;
 
 	out->count = 0;
 	if (address->local) {
@@ -102,16 +121,22 @@ const char *tt_store_address_resolve(const struct tt_store_address *address, boo
 		out->count = 1;
 		return NULL;
 	}
-	const int error = getaddrinfo(address->host, address->port, &hints, &list);
-	if (error != 0)
-		return error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
-	for (const struct addrinfo *a = list; a && out->count < TT_STORE_SOCKADDRS;
-	     a = a->ai_next) {
-		memcpy(&out->at[out->count], a->ai_addr, a->ai_addrlen);
-		out->length[out->count++] = a->ai_addrlen;
+	for (const char *host = NULL; (host = tt_store_next_host(address, host)) != NULL;) {
+		struct addrinfo *list;
+		const int error = getaddrinfo(host, address->port, &hints, &list);
+
+		if (error != 0) {
+			why = error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
+			continue;
+		}
+		for (const struct addrinfo *a = list; a && out->count < TT_STORE_SOCKADDRS;
+		     a = a->ai_next) {
+			memcpy(&out->at[out->count], a->ai_addr, a->ai_addrlen);
+			out->length[out->count++] = a->ai_addrlen;
+		}
+		freeaddrinfo(list);
 	}
-	freeaddrinfo(list);
-	return NULL;
+	return out->count > 0 ? NULL : why;
 }
 
 bool tt_store_is_loopback(const struct sockaddr_storage *at)

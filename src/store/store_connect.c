@@ -18,10 +18,11 @@
 #include "transport.h"
 #include "unix_peer.h"
 
-#define MILLISECOND 1000000ull
-#define TRY_MS	    3000 /* for one address to answer, before the next is tried */
-#define LEAVE_MS    500	 /* for a host to close a connection that it turns away */
-#define NOTICE_MS   5000 /* of waiting in silence */
+#define MILLISECOND  1000000ull
+#define TRY_MS	     3000 /* for one address to answer, before the next is tried */
+#define FIRST_TRY_MS 250  /* of several, at first */
+#define LEAVE_MS     500  /* for a host to close a connection that it turns away */
+#define NOTICE_MS    5000 /* of waiting in silence */
 
 /* 0 once `events` are there, ETIMEDOUT, or another errno value. */
 static int wait_for(int fd, short events, uint64_t deadline)
@@ -182,6 +183,8 @@ struct attempt {
 	uint64_t start, deadline;
 	bool noticed;
 	char why[TT_ERROR_MAX]; /* what the last attempt met; "": there was none */
+	tutti_result_t refused; /* by what listens at one of several hosts; 0: none did */
+	char refusal[TT_ERROR_MAX];
 };
 
 static void note(struct attempt *a, const char *why)
@@ -199,7 +202,7 @@ static void note_error(struct attempt *a, int error)
 
 /* An errno value if the socket failed, or the time is up. */
 static int shake_hands(struct attempt *a, struct tt_connection *socket, struct tt_dialing *dialing,
-		       enum tt_handshake_state *state)
+		       uint64_t limit, enum tt_handshake_state *state)
 {
 	const struct tt_handshake_terms terms = { &tt_store_protocol, a->key,
 						  a->parsed.local ? NULL : a->tls };
@@ -209,7 +212,7 @@ static int shake_hands(struct attempt *a, struct tt_connection *socket, struct t
 	*state = tt_dialing_begin(&terms, dialing, socket, &hello);
 	while (error == 0 && (*state == TT_HANDSHAKE_READS || *state == TT_HANDSHAKE_WRITES)) {
 		error = wait_for(socket->fd, *state == TT_HANDSHAKE_READS ? POLLIN : POLLOUT,
-				 a->deadline);
+				 limit);
 		if (error == 0)
 			*state = tt_dialing_step(&terms, dialing, socket);
 	}
@@ -237,7 +240,7 @@ static tutti_result_t refused(struct attempt *a, const struct tt_connection *soc
 }
 
 /* A connection is up: is a store at its other end? TUTTI_IN_PROGRESS: it went away again. */
-static tutti_result_t greet(struct attempt *a, struct tt_connection *socket)
+static tutti_result_t greet(struct attempt *a, struct tt_connection *socket, uint64_t limit)
 {
 	enum tt_handshake_state state;
 	struct tt_dialing dialing;
@@ -249,7 +252,7 @@ static tutti_result_t greet(struct attempt *a, struct tt_connection *socket)
 			"the store %s is served by %s: expected user %ld or root; choose another name (TUTTI_STORE) or end that "
 			"process",
 			a->address, tt_unix_peer_text(socket->fd, who), (long)geteuid());
-	const int error = shake_hands(a, socket, &dialing, &state);
+	const int error = shake_hands(a, socket, &dialing, limit, &state);
 	if (error == ETIMEDOUT)
 		return tt_fail(
 			TUTTI_ERR_TIMEOUT, STORE,
@@ -262,10 +265,53 @@ static tutti_result_t greet(struct attempt *a, struct tt_connection *socket)
 	return state == TT_HANDSHAKE_DONE ? TUTTI_OK : refused(a, socket, &dialing);
 }
 
+static bool has_several(const struct attempt *a)
+{
+	return !a->parsed.local &&
+	       tt_store_next_host(&a->parsed, tt_store_next_host(&a->parsed, NULL));
+}
+
+/* For one address to answer: of several, some may be on networks that this machine is not on. */
+static uint64_t patience_ms(struct attempt *a, int addresses)
+{
+	const uint64_t some = FIRST_TRY_MS + (tt_now() - a->start) / MILLISECOND / 4;
+
+	return addresses > 1 && some < TRY_MS ? some : TRY_MS;
+}
+
+/* One address. TUTTI_IN_PROGRESS: nobody is there. */
+static tutti_result_t attempt_at(struct attempt *a, const struct sockaddr_storage *at,
+				 socklen_t length, uint64_t limit, struct tt_connection *out)
+{
+	struct tt_connection socket = { .fd = -1 };
+	const int error = connect_at(at, length, limit, &socket.fd);
+
+	if (error != 0) {
+		note_error(a, error);
+		errno = error;
+		return passing(error) ? TUTTI_IN_PROGRESS
+				      : tt_fail_errno(STORE, "connect to the store %s", a->address);
+	}
+	const tutti_result_t result = greet(a, &socket, has_several(a) ? limit : a->deadline);
+	if (result == TUTTI_OK)
+		*out = socket;
+	else
+		tt_store_disconnect(&socket);
+	return result;
+}
+
+/* Of several hosts some are other machines by that address: what is there counts if no store is found. */
+static void keep_refusal(struct attempt *a, tutti_result_t result)
+{
+	a->refused = result;
+	snprintf(a->refusal, sizeof(a->refusal), "%s", tt_thread_error());
+}
+
 /* Try every address once. TUTTI_IN_PROGRESS: none answered, try again. */
 static tutti_result_t attempt_all(struct attempt *a, struct tt_connection *out)
 {
 	struct tt_store_targets targets;
+	const bool several = has_several(a);
 
 	const char *fault = tt_store_address_resolve(&a->parsed, false, &targets);
 	if (fault)
@@ -277,28 +323,30 @@ static tutti_result_t attempt_all(struct attempt *a, struct tt_connection *out)
 			"same TUTTI_KEY or TUTTI_KEY_FILE",
 			a->address);
 	for (int i = 0; i < targets.count; i++) {
-		const uint64_t limit = tt_now() + TRY_MS * MILLISECOND;
-		struct tt_connection socket = { .fd = -1 };
-		const int error = connect_at(&targets.at[i], targets.length[i],
-					     limit < a->deadline ? limit : a->deadline, &socket.fd);
+		const uint64_t limit = tt_now() + patience_ms(a, targets.count) * MILLISECOND;
+		const tutti_result_t result =
+			attempt_at(a, &targets.at[i], targets.length[i],
+				   limit < a->deadline ? limit : a->deadline, out);
 
-		if (error != 0) {
-			note_error(a, error);
-			errno = error;
-			if (!passing(error))
-				return tt_fail_errno(STORE, "connect to the store %s", a->address);
-			continue;
-		}
-		const tutti_result_t result = greet(a, &socket);
-		if (result == TUTTI_OK) {
-			*out = socket;
-			return TUTTI_OK;
-		}
-		tt_store_disconnect(&socket);
-		if (result < 0)
+		if (result == TUTTI_OK || (result < 0 && !several))
 			return result;
+		if (result < 0)
+			keep_refusal(a, result);
 	}
 	return TUTTI_IN_PROGRESS;
+}
+
+/* The time is up. */
+static tutti_result_t fail_nobody(struct attempt *a)
+{
+	if (a->refused)
+		tt_thread_error_set(a->refusal);
+	return a->refused
+		       ? a->refused
+		       : tt_fail(TUTTI_ERR_TIMEOUT, STORE,
+				 "nobody serves the store %s; tried for %.1f s, last: %s. Is rank 0 "
+				 "running, and the address that of its machine?",
+				 a->address, (double)(tt_now() - a->start) * 1e-9, a->why);
 }
 
 /* An eighth of the time waited so far: ranks started together meet at once, and a long wait costs
@@ -356,11 +404,7 @@ tutti_result_t tt_store_connect(const char *address, const struct tt_key *key, i
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
 		if (tt_now() >= deadline)
-			return tt_fail(
-				TUTTI_ERR_TIMEOUT, STORE,
-				"nobody serves the store %s; tried for %.1f s, last: %s. Is rank 0 "
-				"running, and the address that of its machine?",
-				address, (double)(tt_now() - a.start) * 1e-9, a.why);
+			return fail_nobody(&a);
 		notice(&a);
 		back_off(&a);
 	}

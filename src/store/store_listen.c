@@ -3,22 +3,25 @@
  * it fails. */
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fork.h"
 #include "log.h"
+#include "port_range.h"
 #include "store_address.h"
 #include "store_server.h"
 #include "transport.h"
 #include "unix_peer.h"
 
-#define IN_USE_NS 1000000000ull /* for an address to become free */
+#define IN_USE_NS 1000000000ull	 /* for an address to become free */
+#define NAMED_NS  60000000000ull /* for a pod's name to have one */
 
 /* Bound and listening, or -1 with errno. */
 static int listen_at(const struct sockaddr_storage *at, socklen_t length)
 {
-	const int one = 1;
+	const int one = 1, zero = 0;
 	const int fd = TT_FD(socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
@@ -27,9 +30,34 @@ static int listen_at(const struct sockaddr_storage *at, socklen_t length)
 	 * out */
 	if (at->ss_family != AF_UNIX)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (at->ss_family == AF_INET6) /* [::] is for IPv4 as well, whatever the machine's custom */
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (bind(fd, (const struct sockaddr *)at, length) < 0 || listen(fd, 4096) < 0) {
 		tt_fd_close(fd);
 		return -1;
+	}
+	return fd;
+}
+
+static void set_port(struct sockaddr_storage *at, int port)
+{
+	if (at->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)at)->sin6_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in *)at)->sin_port = htons((uint16_t)port);
+}
+
+/* At any port of the range. */
+static int listen_in_range(struct sockaddr_storage at, socklen_t length,
+			   const struct tt_port_range *range)
+{
+	int fd = -1;
+
+	for (int port = range->first; port <= range->last && fd < 0; port++) {
+		set_port(&at, port);
+		fd = listen_at(&at, length);
+		if (fd < 0 && errno != EADDRINUSE && errno != EACCES)
+			break;
 	}
 	return fd;
 }
@@ -96,25 +124,63 @@ static void warn_if_unreachable(const struct tt_store_address *parsed,
 		       parsed->host);
 }
 
+/* All hosts as they were given, and the port that it has. */
 static void write_bound(const struct tt_store_address *parsed, const char *address, int fd,
 			char *bound, size_t size)
 {
-	if (parsed->local)
+	size_t used = 0;
+
+	if (parsed->local) {
 		snprintf(bound, size, "%s", address);
-	else
-		snprintf(bound, size, strchr(parsed->host, ':') ? "tcp://[%s]:%d" : "tcp://%s:%d",
-			 parsed->host, bound_port(fd));
+		return;
+	}
+	for (const char *host = NULL; (host = tt_store_next_host(parsed, host)) && used < size;)
+		used += (size_t)snprintf(bound + used, size - used,
+					 strchr(host, ':') ? "%s[%s]" : "%s%s",
+					 used ? "," : "tcp://", host);
+	if (used < size)
+		snprintf(bound + used, size - used, ":%d", bound_port(fd));
+}
+
+static tutti_result_t fail_range(const struct tt_port_range *range)
+{
+	return tt_fail_errno(
+		STORE,
+		"serve the store: no port of TUTTI_PORT_RANGE %d-%d can be listened on; give a range with a free "
+		"port for every rank of this machine, and one more on the machine of rank 0",
+		range->first, range->last);
+}
+
+/* In Kubernetes a pod may begin before its name is known. */
+static const char *resolve(const struct tt_store_address *parsed, struct tt_store_targets *out)
+{
+	const uint64_t enough = tt_now() + (getenv("KUBERNETES_SERVICE_HOST") ? NAMED_NS : 0);
+	const char *fault;
+	bool told = false;
+
+	while ((fault = tt_store_address_resolve(parsed, true, out)) && tt_now() < enough) {
+		if (!told)
+			tt_log(INFO, STORE, "waits for the name %s, which has no address yet: %s",
+			       parsed->host, fault);
+		told = true;
+		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+	}
+	return fault;
 }
 
 tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, size_t size, int *fd)
 {
 	struct tt_store_address parsed;
 	struct tt_store_targets targets;
-	const tutti_result_t result = tt_store_address_parse(address, &parsed);
+	struct tt_port_range range = { 0, 0 };
+	tutti_result_t result = tt_store_address_parse(address, &parsed);
+	const bool any_port = !parsed.local && atoi(parsed.port) == 0;
 
+	if (result == TUTTI_OK && any_port)
+		result = tt_port_range_parse(getenv("TUTTI_PORT_RANGE"), &range);
 	if (result != TUTTI_OK)
 		return result;
-	const char *fault = tt_store_address_resolve(&parsed, true, &targets);
+	const char *fault = resolve(&parsed, &targets);
 	if (fault)
 		return tt_fail(TUTTI_ERR_SYSTEM, STORE,
 			       "serve the store at %s: the host \"%s\" has no address: %s", address,
@@ -126,7 +192,9 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 			"nothing else is served; give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
 			address);
 	for (int i = 0; i < targets.count; i++) {
-		const int listening = listen_in_time(&targets.at[i], targets.length[i]);
+		const int listening =
+			any_port ? listen_in_range(targets.at[i], targets.length[i], &range)
+				 : listen_in_time(&targets.at[i], targets.length[i]);
 
 		if (listening < 0)
 			continue;
@@ -138,5 +206,5 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 		*fd = listening;
 		return TUTTI_OK;
 	}
-	return fail_listen(address, &targets);
+	return any_port && range.last > 0 ? fail_range(&range) : fail_listen(address, &targets);
 }

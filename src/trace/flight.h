@@ -18,7 +18,7 @@
 
 #include "op_header.h"
 
-#define TT_FLIGHT_MAGIC 0x3554484749544c46ull /* bytes and meaning of all below */
+#define TT_FLIGHT_MAGIC 0x3654484749544c46ull /* bytes and meaning of all below */
 #define TT_FLIGHT_OPS	4096u		      /* operations kept */
 #define TT_FLIGHT_PLANS (128u * 1024)	      /* bytes for plans */
 #define TT_FLIGHT_OPS_FIRST                                                                        \
@@ -31,7 +31,18 @@
 #define TT_FLIGHT_CALLERS     256u /* operations of which it is kept where they were called … */
 #define TT_FLIGHT_CALLER      248u /* … and bytes of that, with a 0 at the end */
 
-enum tt_flight_kind { TT_FLIGHT_COLLECTIVE, TT_FLIGHT_SEND, TT_FLIGHT_RECV };
+enum tt_flight_kind {
+	TT_FLIGHT_COLLECTIVE,
+	TT_FLIGHT_SEND,
+	TT_FLIGHT_RECV,
+	/* in the order of enum tt_one_sided_kind */
+	TT_FLIGHT_PUT,
+	TT_FLIGHT_GET,
+	TT_FLIGHT_FETCH_ADD,
+	TT_FLIGHT_FLUSH,
+	TT_FLIGHT_WAIT_SIGNAL,
+	TT_FLIGHT_KINDS
+};
 
 /* One operation, on one line. Times are ticks (tt_ticks()); 0: not yet. */
 struct tt_flight_op {
@@ -44,7 +55,7 @@ struct tt_flight_op {
 				* `result` */
 	_Atomic uint64_t what; /* a collective: place of its plan's record, 0 for none; a
 				* message: elements */
-	_Atomic int32_t peer;  /* of a message */
+	_Atomic int32_t peer;  /* of a message, or a one-sided call; -1: all, or any */
 	_Atomic int16_t result;
 	_Atomic uint8_t kind;  /* enum tt_flight_kind */
 	_Atomic uint8_t dtype; /* of a message */
@@ -57,6 +68,7 @@ enum tt_flight_way {
 	TT_FLIGHT_ROOMS,
 	TT_FLIGHT_BY_HOST,
 	TT_FLIGHT_CLIQUES,
+	TT_FLIGHT_LINES,
 	TT_FLIGHT_WAYS
 };
 

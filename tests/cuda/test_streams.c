@@ -5,7 +5,8 @@
  *   test_streams processes|threads RANKS [NAME=VALUE …]
  *
  * TEST_SHARE=N (1): only every N-th combination. TEST_LONGER=N (1): N times as many elements,
- * and in any order, of numbers that come to the same in every order. */
+ * and in any order, of numbers that come to the same in every order. TEST_SEGMENTS, set: memory is
+ * mapped in segments (cuMemMap). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,15 +254,26 @@ static int take(struct setting *s, struct memory *memory, size_t bytes)
 	memory->bytes = bytes;
 	memory->host = gpu_alloc_pinned(bytes);
 	CLAIM(memory->host, "%s", gpu_error());
-	SUCCEEDS(tutti_cuda_mem_alloc(bytes, &gpu));
+	if (getenv("TEST_SEGMENTS")) {
+		gpu = gpu_alloc_segments(bytes);
+		CLAIM(gpu, "%s", gpu_error());
+	} else {
+		SUCCEEDS(tutti_cuda_mem_alloc(bytes, &gpu));
+	}
 	memory->gpu = gpu;
 	return 0;
 }
 
-static void give(struct memory *memory)
+static int give(struct setting *s, struct memory *memory)
 {
+	tutti_comm_t comm = s->comm;
+
 	gpu_free_pinned(memory->host);
-	tutti_cuda_mem_free(memory->gpu);
+	if (getenv("TEST_SEGMENTS"))
+		CLAIM(gpu_free_segments(memory->gpu, memory->bytes), "%s", gpu_error());
+	else
+		tutti_cuda_mem_free(memory->gpu);
+	return 0;
 }
 
 static int body(struct gpu_rank *r, void *argument)
@@ -287,9 +299,7 @@ static int body(struct gpu_rank *r, void *argument)
 	SUCCEEDS(tutti_cuda_deregister(windows[0]));
 	SUCCEEDS(tutti_cuda_deregister(windows[1]));
 	free(s.expected);
-	give(&s.send);
-	give(&s.recv);
-	return 0;
+	return give(&s, &s.send) || give(&s, &s.recv);
 }
 
 int main(int argc, char **argv)

@@ -6,6 +6,7 @@
 #   exports.sh LIBRARY MAP HEADERS
 set -euo pipefail
 library=$1 map=$2 headers=$3
+. "$(dirname "$(readlink -f "$0")")/declared.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -13,10 +14,7 @@ failed=0
 # the version node itself is an absolute symbol
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$work/exported"
 sed -n '/^global:/,/^local:/p' "$map" | grep -o 'tutti_[a-z0-9_]*' | sort >"$work/listed"
-# what the preprocessor leaves of TUTTI_API, up to the name before the first parenthesis
-cat "$headers"/*.h | cc -E -P -x c -I "$headers" -DTUTTI_API=TUTTI_API - 2>/dev/null | tr '\n' ' ' | tr ';' '\n' |
-	grep 'visibility("default")' | sed 's/.*visibility("default")))//' |
-	grep -o 'tutti_[a-z0-9_]* *(' | tr -d ' (' | sort >"$work/declared"
+declared "$headers" >"$work/declared"
 
 compare() {
 	if ! diff -u "$work/$1" "$work/$2" >"$work/difference"; then

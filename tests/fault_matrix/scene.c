@@ -17,7 +17,8 @@
 #include "rank.h"
 #include "stage.h"
 
-#define STOP_DEADLINE_S	 2.0 /* what a stop costs at least */
+#define STOP_DEADLINE_S	 2.0 /* what a stop costs at least … */
+#define STOP_REGROUP_S	 4.0 /* … where others are told apart by it that only wait for a core */
 #define SHORT_DEADLINE_S 5.0 /* where a deadline may be what tells, and mostly is not */
 #define INIT_DEADLINE_S	 4.0
 #define LONG_DEADLINE_S	 20.0
@@ -53,7 +54,7 @@ static double deadline_of(const struct fault_case *c)
 	if (phase_stretch(c->phase) == STRETCH_INIT)
 		return INIT_DEADLINE_S;
 	if (c->fault == FAULT_STOP)
-		return STOP_DEADLINE_S;
+		return regroups(c) ? STOP_REGROUP_S : STOP_DEADLINE_S;
 	if (case_goes_on(c) || regroups(c))
 		return SHORT_DEADLINE_S;
 	return LONG_DEADLINE_S;

@@ -15,7 +15,7 @@ if [ "$found" != $version ]; then
 fi
 status=0
 find algorithms bench bindings examples include src tests tools trainer transports \
-	\( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cpp' \) -print0 |
+	\( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' \) -print0 |
 	xargs -0 -P2 -n 50 clang-format --dry-run -Werror || status=1
 [ $status -eq 0 ] || printf 'format: run clang-format -i on the files above\n'
 for header in include/tutti/*.h; do

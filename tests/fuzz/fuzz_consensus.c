@@ -108,7 +108,7 @@ static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
 	comm->endpoints[0] = endpoint;
 	comm->nendpoints = 1;
 	comm->routes.via = calloc(RANKS, sizeof(*comm->routes.via));
-	comm->routes.connections = calloc(RANKS * TT_CHANNELS, sizeof(*comm->routes.connections));
+	comm->routes.connections = calloc(RANKS, sizeof(*comm->routes.connections));
 	FUZZ_PROMISE(comm->routes.via && comm->routes.connections);
 	return comm;
 }
@@ -119,6 +119,8 @@ static void free_comm(struct tutti_comm *comm)
 	tt_comm_fault_free(comm);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm->routes.via);
+	for (int rank = 0; rank < RANKS; rank++)
+		free(comm->routes.connections[rank]);
 	free(comm->routes.connections);
 	free(comm);
 }

@@ -42,13 +42,19 @@ static const char *const names[] = {
 	"SLURM_LOCALID",
 	"SLURM_STEP_NUM_NODES",
 	"SLURM_JOB_ID",
+	"SLURM_STEP_NODELIST",
+	"PMI_FD",
+	"JOB_COMPLETION_INDEX",
 	"TUTTI_TIMEOUT",
 	"TUTTI_TRANSPORT",
 	"TUTTI_ALGORITHM",
 	"TUTTI_SEGMENT",
 	"TUTTI_REPRODUCIBLE",
 	"TUTTI_HOST_ID",
+	"TUTTI_CUDA_BLOCKS",
+	"TUTTI_CUDA_MULTICAST",
 	"TUTTI_CUDA_ENGINES",
+	"TUTTI_CUDA_EXCHANGE",
 };
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
@@ -72,10 +78,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		set(line);
-	if (tt_launch_read(&launch) == TUTTI_OK)
-		FUZZ_PROMISE(launch.rank >= 0 && launch.rank < launch.size);
-	else
-		FUZZ_PROMISE(tt_thread_error()[0]);
+	for (int keyed = 0; keyed < 2; keyed++)
+		if (tt_launch_read(keyed, &launch) == TUTTI_OK)
+			FUZZ_PROMISE(launch.rank >= 0 && launch.rank < launch.size &&
+				     (launch.size == 1 || launch.kvs || launch.store[0]));
+		else
+			FUZZ_PROMISE(tt_thread_error()[0]);
 	if (tt_settings_read(NULL, &settings) == TUTTI_OK)
 		FUZZ_PROMISE(settings.timeout_ns > 0);
 	for (int i = 0; i < NAMES; i++)

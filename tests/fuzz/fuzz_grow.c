@@ -46,10 +46,10 @@ static void hear_members(void)
 		for (int rank = 0; rank < RANKS; rank++)
 			FUZZ_PROMISE(all[rank].newcomers == 2);
 	take(word, sizeof(*word));
-	const tutti_result_t result = tt_grow_read_decision(word, tt_records_capacity(RANKS));
+	const tutti_result_t result = tt_grow_read_decision(word, tt_bundle_capacity(RANKS));
 	check_result(result);
 	FUZZ_PROMISE(result != TUTTI_OK ||
-		     (word->length > 0 && word->length <= tt_records_capacity(RANKS)));
+		     (word->length > 0 && word->length <= tt_bundle_capacity(RANKS)));
 	free(word);
 }
 
@@ -118,7 +118,7 @@ static void be_newcomer(struct tt_join_slots *slots)
 	check_result(result);
 	if (!result) {
 		FUZZ_PROMISE(invitation.rank >= 0 && invitation.rank < invitation.size);
-		result = tt_join_slots_await(slots, &invitation, &records);
+		result = tt_join_slots_await(slots, &invitation, NULL, &records);
 		check_result(result);
 		for (int rank = 0; rank < invitation.size && !result; rank++)
 			FUZZ_PROMISE(records.length[rank] <= TT_RECORD_MAX);

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const size_t length = size > 2 ? size - 2 : 0;
 	uint8_t *bytes = malloc(length); /* exactly, and aligned */
 	struct tt_record record;
-	char host[64];
+	char host[TT_MACHINE_NAME];
 
 	FUZZ_PROMISE(bytes || length == 0);
 	if (length)
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tt_record_is_coming(bytes, length);
 	tt_record_host(bytes, length, host);
 	FUZZ_PROMISE(memchr(host, 0, sizeof(host)));
-	if (tt_record_read(&from, bytes, length, 1, &record) == TUTTI_OK) {
+	if (tt_record_read(&from, bytes, length, false, 1, &record) == TUTTI_OK) {
 		FUZZ_PROMISE(!key.set && memchr(record.host_id, '\0', sizeof(record.host_id)));
 		FUZZ_PROMISE(from.rank != 0 || tt_model_is_sane(&record.model));
 		look_for(&record, bytes, length, &tt_transport_shm);

@@ -20,5 +20,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < n; i++)
 		tt_tcp_text(&candidates[i].to, text);
 	FUZZ_PROMISE(tt_tcp_connectable(&own, &theirs) == (n > 0));
+	const int ways = tt_tcp_ways(&own, &theirs, candidates),
+		  rails = tt_tcp_rail_count(&own, &theirs);
+	FUZZ_PROMISE(ways >= 0 && ways <= TCP_RAILS_MAX && ways <= n);
+	FUZZ_PROMISE(rails >= 1 && rails <= TCP_RAILS_MAX);
+	for (int i = 0; i < ways; i++)
+		FUZZ_PROMISE(candidates[i].from_length > 0);
 	return 0;
 }

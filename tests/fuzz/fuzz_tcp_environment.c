@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What users write into TUTTI_PORT_RANGE and TUTTI_TCP_BUFFER. What is taken is in its bounds, and
- * was written in digits. */
+/* What users write into TUTTI_PORT_RANGE, TUTTI_TCP_BUFFER and TUTTI_TCP_RAILS. What is taken is
+ * in its bounds, and was written in digits. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
 #include "log.h"
 #include "environment.h"
+#include "port_range.h"
 
 static void check_ports(const char *text)
 {
-	struct tcp_port_range range = { -1, -1 };
+	struct tt_port_range range = { -1, -1 };
 	char again[16];
 
-	if (tt_tcp_port_range(text, &range) != TUTTI_OK) {
+	if (tt_port_range_parse(text, &range) != TUTTI_OK) {
 		FUZZ_PROMISE(tt_thread_error()[0] && range.first == -1 && range.last == -1);
 		return;
 	}
@@ -48,6 +50,16 @@ static void check_buffer(const char *text)
 										: 0));
 }
 
+static void check_rails(const char *text)
+{
+	uint8_t rails;
+
+	if (tt_tcp_rails(text, &rails) == TUTTI_OK)
+		FUZZ_PROMISE(*text ? rails == atoi(text) && rails >= 1 && rails <= 8 : rails == 0);
+	else
+		FUZZ_PROMISE(tt_thread_error()[0]);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	fuzz_be_quiet();
@@ -62,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	check_ports(text);
 	check_buffer(text);
+	check_rails(text);
 	free(text);
 	return 0;
 }

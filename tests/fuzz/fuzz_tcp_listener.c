@@ -124,12 +124,14 @@ static void check(struct tt_endpoint *base, struct tcp_link *link, bool keyed)
 
 static struct tt_peer listening_peer(const struct tcp_endpoint *e)
 {
-	struct tt_peer peer = { .rank = 1, .use = true };
+	static uint8_t address[TT_ADDRESS_MAX];
 	struct tcp_card card = e->card;
 
 	card.port = listener.port;
-	peer.address_length = tt_tcp_card_write(&card, peer.address);
-	return peer;
+	return (struct tt_peer){ .rank = 1,
+				 .use = true,
+				 .address_length = (uint16_t)tt_tcp_card_write(&card, address),
+				 .address = address };
 }
 
 static void answer(struct tt_endpoint *base, struct tt_link *link, bool keyed, const uint8_t *data,

@@ -13,7 +13,7 @@
 #include "tcp.h"
 
 #define COMM 7
-enum { KEYED = 1, ENCRYPTED = 2 };
+enum { KEYED = 1, ENCRYPTED = 2, RAILS = 4 };
 enum { CLIENTS = 3, RANK = 2, RANKS = 4 };
 
 static int connect_to(const struct tcp_endpoint *e)
@@ -35,7 +35,7 @@ static void read_links(struct tt_endpoint *base)
 
 	for (int peer = 0; peer < RANK; peer++) {
 		for (int channel = 0; channel < TT_CHANNELS; channel++) {
-			if (e->peers[peer].kept[channel].fd >= 0) {
+			if (*tt_tcp_find_kept(e, peer, channel)) {
 				struct tt_link *link;
 
 				FUZZ_PROMISE(base->ops->connect(base, peer,
@@ -60,9 +60,9 @@ static void check(struct tt_endpoint *base, bool keyed)
 	for (int peer = 0; keyed && peer < RANKS; peer++) {
 		FUZZ_PROMISE(!e->peers[peer].control);
 		for (int channel = 0; channel < TT_CHANNELS; channel++)
-			FUZZ_PROMISE(e->peers[peer].kept[channel].fd < 0 &&
-				     !e->peers[peer].link[channel]);
+			FUZZ_PROMISE(!e->peers[peer].link[channel]);
 	}
+	FUZZ_PROMISE(!keyed || !e->kept);
 	FUZZ_PROMISE(!keyed || !base->fault.result);
 	for (int i = 0; base->ops->control->receive(base, note); i++)
 		FUZZ_PROMISE(!keyed && i < TT_NOTES_KEPT);
@@ -78,6 +78,22 @@ static void close_links(struct tt_endpoint *base)
 				base->ops->close(&e->peers[peer].link[channel]->base);
 }
 
+/* The others' addresses are this rank's own. With `rails` a link may have two connections. */
+static void know_peers(struct tt_endpoint *base, bool rails)
+{
+	static struct tt_peer peers[RANKS];
+	static uint8_t address[TT_ADDRESS_MAX];
+	struct tcp_endpoint *e = tcp_endpoint_of(base);
+
+	e->card.rails = rails ? 2 : 0;
+	const size_t length = tt_tcp_card_write(&e->card, address);
+	for (int rank = 0; rank < RANKS; rank++)
+		peers[rank] = (struct tt_peer){ .rank = rank,
+						.address_length = (uint16_t)length,
+						.address = address };
+	e->known = peers;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const bool keyed = size > 0 && (data[0] & KEYED),
@@ -89,9 +105,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 						   .timeout_s = 10,
 						   .silence_s = 5,
 						   .key = &key };
-	static struct tt_peer peers[RANKS] = {
-		{ .rank = 0 }, { .rank = 1 }, { .rank = 2 }, { .rank = 3 }
-	};
 	const int before = fuzz_descriptors();
 	struct tt_endpoint *base;
 	int clients[CLIENTS];
@@ -99,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	FUZZ_PROMISE(tt_transport_tcp.open(&config, &base) == TUTTI_OK);
-	tcp_endpoint_of(base)->known = peers;
+	know_peers(base, data[0] & RAILS);
 	for (int i = 0; i < CLIENTS; i++)
 		clients[i] = connect_to(tcp_endpoint_of(base));
 	data++;

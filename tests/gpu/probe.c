@@ -85,7 +85,8 @@ static bool await_end(int pidfd, double until, bool or_begun)
 
 static void answer_in(pid_t pid, const struct question *question)
 {
-	const double limit = question->limit_s > 0 ? question->limit_s : 2;
+	const double patient = question->limit_s > 0 ? question->limit_s : 2,
+		     limit = probe_short ? patient / 4 : patient;
 	const int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	bool ended = await_end(pidfd, seconds_now() + BEGIN_S, true);
 

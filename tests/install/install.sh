@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # What is installed is enough, wherever it is moved to: the programs run and find their library, and a program compiled
-# with what pkg-config says, shared and static, runs with two ranks. Nothing is installed into the checkout.
+# with what pkg-config, CMake's package and a wrap of Meson say runs with two ranks, shared and static. Nothing is installed into the checkout.
 #
 #   install.sh SOURCE BUILD EXAMPLE EXPECTED
 set -euo pipefail
@@ -88,8 +88,46 @@ cc -std=c11 "$prefix/share/doc/tutti/examples/$example.c" -o "$work/static" -sta
 	exit 1
 }
 
+# ---- as a subproject of Meson, by a wrap
+
+mkdir -p "$work/meson/subprojects"
+ln -s "$source" "$work/meson/subprojects/tutti"
+printf '[wrap-file]\ndirectory = tutti\n\n[provide]\ndependency_names = tutti\n' >"$work/meson/subprojects/tutti.wrap"
+cat >"$work/meson/meson.build" <<-END
+	project('hello', 'c')
+	executable('hello', 'hello.c', dependencies: dependency('tutti', version: '>=0.2'))
+END
+cp "$source/examples/$example.c" "$work/meson/hello.c"
+{ meson setup "$work/meson/build" "$work/meson" --force-fallback-for tutti -Doptimization=0 -Dtutti:cuda=disabled &&
+	ninja -C "$work/meson/build" hello; } >"$work/log" 2>&1 || fail "tutti does not build as a subproject of Meson: $(cat "$work/log")"
+
+# ---- by CMake
+
+mkdir "$work/cmake"
+cat >"$work/cmake/CMakeLists.txt" <<-END
+	cmake_minimum_required(VERSION 3.18)
+	project(hello C)
+	find_package(tutti 0.2 REQUIRED)
+	add_executable(by_cmake "$prefix/share/doc/tutti/examples/$example.c")
+	target_link_libraries(by_cmake tutti::tutti)
+	add_executable(by_cmake_static "$prefix/share/doc/tutti/examples/$example.c")
+	target_link_libraries(by_cmake_static tutti::static)
+	find_package(tutti 0.1 QUIET)
+	if(tutti_FOUND)
+	  message(FATAL_ERROR "0.1 was found")
+	endif()
+	find_package(tutti 1.0 QUIET)
+	if(tutti_FOUND)
+	  message(FATAL_ERROR "1.0 was found")
+	endif()
+END
+if command -v cmake >/dev/null; then
+	{ cmake -G Ninja -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$work/cmake/build"; } \
+		>"$work/log" 2>&1 || fail "CMake does not build with what is installed: $(cat "$work/log")"
+fi
+
 ldd "$work/shared" >"$work/needed"
-grep -q "libtutti.so.0 => $libraries" "$work/needed" || fail "the program does not need libtutti.so.0 of $libraries: $(cat "$work/needed")"
+grep -q "libtutti.so.0.2 => $libraries" "$work/needed" || fail "the program does not need libtutti.so.0.2 of $libraries: $(cat "$work/needed")"
 if ldd "$work/static" >/dev/null 2>&1; then
 	fail "the static program needs shared libraries"
 fi
@@ -112,6 +150,9 @@ run() {
 }
 run "$work/shared"
 run "$work/static"
+for program in "$work/meson/build/hello" "$work"/cmake/build/by_cmake{,_static}; do
+	[ ! -x "$program" ] || run "$program"
+done
 
 # the installed launcher, trainer and data
 if [ -x "$prefix/bin/tutti-run" ] && [ -x "$prefix/bin/tutti-train" ]; then

@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Starts the program `launched` by the launchers people have and checks that its ranks found each other.
 #
-#   launchers.sh CASE LAUNCHED [TUTTI_RUN]
+#   launchers.sh CASE LAUNCHED [TUTTI_RUN|BESIDE_MPI]
 #
 # Ends with 0, with 1 and a sentence, or with 77 and the reason where the case cannot be run here. "Hosts"
 # are network namespaces on a bridge in one more namespace; two ranks live in each. Everything made is gone in the end.
+# Also in place of ssh (`launchers.sh agent HOST COMMAND…`), and of a program that goes to its host (`launchers.sh enter`).
 set -u
 
 case=$1
 launched=$2
-tutti_run=${3:-}
+tutti_run=${3:-} beside_mpi=${3:-}
 self=$(readlink -f "$0")
 prefix=tutti-$$
 work=
 namespaces=()
+daemons=()
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 skip() {
@@ -29,10 +31,26 @@ fail() {
 }
 
 clean() {
+	[ ${#daemons[@]} -eq 0 ] || { kill "${daemons[@]}" && wait "${daemons[@]}"; } 2>/dev/null
+	[ ! -e "$work/munge.pid" ] || { kill "$(cat "$work/munge.pid")" && await_no "$work/munge.pid"; }
 	for namespace in "${namespaces[@]}"; do
 		ip netns del "$namespace"
 	done
 	[ -z "$work" ] || rm -r "$work"
+}
+
+# await COMMAND...: until it succeeds, 20 s at most
+await() {
+	local try
+	for ((try = 0; try < 200; try++)); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
+}
+
+await_no() {
+	await test ! -e "$1"
 }
 
 # ---------------------------------------------------------------- launchers
@@ -54,10 +72,11 @@ need_tutti_run() {
 
 # as torchrun does it: torch LOCAL_RANKS RANK ADDRESS PORT COMMAND...
 torch() {
-	local locals=$1 rank=$2 address=$3 port=$4
+	local locals=$1 rank=$2 address=$3 port=$4 agent=True
 	shift 4
+	[ "$locals" = 4 ] || agent=False # there is none here
 	RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$((rank % locals)) LOCAL_WORLD_SIZE=$locals \
-		MASTER_ADDR=$address MASTER_PORT=$port TORCHELASTIC_USE_AGENT_STORE=True \
+		MASTER_ADDR=$address MASTER_PORT=$port TORCHELASTIC_USE_AGENT_STORE=$agent \
 		TORCHELASTIC_RUN_ID=$prefix TORCHELASTIC_RESTART_COUNT=0 exec "$@"
 }
 
@@ -81,7 +100,7 @@ run() {
 	local name=$1
 	shift
 	mkdir "$work/$name.tmp"
-	TMPDIR=$work/$name.tmp TUTTI_LOG=warn,comm:info timeout 60 "$@" >"$work/$name.txt" 2>&1
+	TMPDIR=$work/$name.tmp TUTTI_LOG=warn,comm:info,store:info timeout 60 "$@" >"$work/$name.txt" 2>&1
 }
 
 # check NAME SIZE LOCALS LAUNCHER [TIMES]: every rank of SIZE has the sum, as often as said; a host has LOCALS of
@@ -95,6 +114,11 @@ check() {
 		grep -q "started by $launcher as rank $rank of $size" "$text" ||
 			fail "\"started by $launcher as rank $rank of $size\" is not in the output of $1"
 	done
+}
+
+# MPI and tutti have found each other's ranks, each by itself.
+check_beside() {
+	[ "$(grep -c "MPI has 4 ranks, tutti 4 and 4" "$work/$1.txt")" = 4 ] || fail "MPI and tutti do not have four ranks each in $1"
 }
 
 # ---------------------------------------------------------------- hosts
@@ -119,6 +143,77 @@ make_hosts() {
 			ip -n "$prefix-$host" link set eth0 up && continue
 		fail "connect host $host"
 	done
+	printf '127.0.0.1 localhost\n198.18.0.1 node0 job-0.job\n198.18.0.2 node1 job-1.job\n' >"$work/hosts"
+	export HOSTS=$prefix HOSTS_FILE=$work/hosts
+}
+
+# on_host NODE COMMAND...: there, with the host's name and those of all
+on_host() {
+	exec ip netns exec "$HOSTS-${1#node}" unshare --uts --mount sh -c \
+		'hostname "$0" && mount --bind "$HOSTS_FILE" /etc/hosts && exec "$@"' "$@"
+}
+
+# What Open MPI calls instead of ssh: the host, then words for a shell.
+agent() {
+	local host=$1
+	shift
+	on_host "$host" sh -c "$*"
+}
+
+# Slurm's daemons for two nodes of two processors each. Their kernel's control groups are not theirs.
+make_slurm() {
+	local program node
+	for program in slurmctld slurmd srun munged; do
+		command -v $program >/dev/null || skip "$program is not installed (slurmctld, slurmd, slurm-client, munge)"
+	done
+	make_hosts
+	chmod 711 "$work"
+	(umask 077 && head -c 1024 /dev/urandom >"$work/munge.key")
+	munged --force --socket="$work/munge.sock" --key-file="$work/munge.key" --log-file="$work/munge.txt" \
+		--pid-file="$work/munge.pid" --seed-file="$work/munge.seed" || skip "munged does not run here"
+	printf 'CgroupPlugin=cgroup/v1\nIgnoreSystemd=yes\nCgroupMountpoint=%s\nCgroupAutomount=no\n' "$work/groups" >"$work/cgroup.conf"
+	cat >"$work/slurm.conf" <<-END
+		ClusterName=tutti
+		SlurmctldHost=node0(198.18.0.1)
+		SlurmUser=root
+		SlurmdUser=root
+		AuthType=auth/munge
+		AuthInfo=socket=$work/munge.sock
+		CredType=cred/munge
+		StateSaveLocation=$work/state
+		SlurmdSpoolDir=$work/spool.%n
+		TmpFS=$work/tmp.%n
+		SlurmctldPidFile=$work/slurmctld.pid
+		SlurmdPidFile=$work/slurmd.%n.pid
+		ProctrackType=proctrack/linuxproc
+		TaskPlugin=task/none
+		SelectType=select/cons_tres
+		SelectTypeParameters=CR_Core
+		ReturnToService=2
+		NodeName=node0 NodeAddr=198.18.0.1 NodeHostname=node0 CPUs=2 State=UNKNOWN
+		NodeName=node1 NodeAddr=198.18.0.2 NodeHostname=node1 CPUs=2 State=UNKNOWN
+		PartitionName=all Nodes=node0,node1 Default=YES State=UP
+	END
+	mkdir "$work/state" "$work"/{spool,tmp}.node{0,1}
+	export SLURM_CONF=$work/slurm.conf
+	on_host node0 slurmctld -D -f "$SLURM_CONF" >"$work/slurmctld.txt" 2>&1 &
+	daemons+=($!)
+	for node in node0 node1; do
+		on_host $node slurmd -D -f "$SLURM_CONF" -N $node >"$work/$node.txt" 2>&1 &
+		daemons+=($!)
+	done
+	await nodes_idle || fail "Slurm's nodes are not idle"
+}
+
+nodes_idle() {
+	(on_host node0 sinfo -h -o '%T %D') 2>/dev/null | grep -q '^idle 2$'
+}
+
+# slurm NAME OPTIONS... -- COMMAND...: four tasks on two nodes
+slurm() {
+	local name=$1
+	shift
+	run "$name" "$self" agent node0 "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' timeout 30 srun -N2 -n4 $*"
 }
 
 # What ranks of several hosts need: a key in a file that nobody else can read.
@@ -130,7 +225,7 @@ make_key() {
 # Runs in place of a launched program: goes to the host of its rank.
 enter() {
 	local rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}}
-	exec ip netns exec "$HOSTS-$((rank / 2))" "$launched"
+	exec ip netns exec "$HOSTS-$((rank / 2))" "$launched" "$@"
 }
 
 # ---------------------------------------------------------------- cases
@@ -165,17 +260,27 @@ case_mpirun_two_jobs() {
 	check second 4 4 "Open MPI"
 }
 
+# Where the user names a place, the key is the user's, too; otherwise PMIx brings both.
 case_mpirun_hosts() {
+	local there time
 	need_open_mpi
 	make_hosts
-	HOSTS=$prefix TUTTI_STORE=tcp://198.18.0.1:29500 \
-		run keyless "${mpirun[@]}" -n 4 "$self" enter "$launched" && fail "the hosts met without a key"
+	printf '#!/bin/sh\nexec "%s" agent "$@"\n' "$self" >"$work/agent"
+	chmod +x "$work/agent"
+	there="'${mpirun[0]}' --mca plm_rsh_agent '$work/agent' --host node0:2,node1:2 -x LD_LIBRARY_PATH -x TUTTI_LOG -n 4"
+	run mpirun "$self" agent node0 "$there '$launched' 2" || fail "mpirun ended with $?"
+	check mpirun 4 2 "Open MPI" 2
+	grep -q "rendezvous in PMIx" "$work/mpirun.txt" || fail "PMIx is not named"
+	for time in before after; do
+		[ -n "$beside_mpi" ] || break
+		run beside_$time "$self" agent node0 "$there --mca btl_tcp_if_include eth0 '$beside_mpi' $time" ||
+			fail "mpirun ended with $?"
+		check_beside beside_$time
+	done
+	run keyless "$self" agent node0 "$there -x TUTTI_STORE=tcp://198.18.0.1:29500 '$launched'" &&
+		fail "the hosts met without a key"
 	grep -q "give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE" "$work/keyless.txt" ||
 		fail "TUTTI_KEY was not named"
-	make_key
-	HOSTS=$prefix TUTTI_STORE=tcp://198.18.0.1:29500 \
-		run mpirun "${mpirun[@]}" -n 4 "$self" enter "$launched" || fail "mpirun ended with $?"
-	check mpirun 4 2 "Open MPI"
 }
 
 case_hydra() {
@@ -192,21 +297,84 @@ case_hydra_shell() {
 	check hydra 3 3 Hydra 3
 }
 
+# Two proxies, as on two hosts: their socket brings a place and a key, unless the user names both.
 case_hydra_hosts() {
+	local time
 	need_hydra
 	make_hosts
+	hydra+=" -launcher fork -hosts 127.0.0.1:2,localhost:2 -n 4"
+	# shellcheck disable=SC2086 # a list of words
+	run hydra $hydra "$self" enter "$launched" 2 || fail "mpiexec.hydra ended with $?"
+	check hydra 4 2 Hydra 2
+	for time in before after; do
+		[ -n "$beside_mpi" ] || break
+		# shellcheck disable=SC2086
+		run beside_$time $hydra "$self" enter "$beside_mpi" $time || fail "mpiexec.hydra ended with $?"
+		check_beside beside_$time
+	done
+	# shellcheck disable=SC2086
+	TUTTI_ENCRYPT=1 run encrypted $hydra "$self" enter "$launched" || fail "mpiexec.hydra ended with $?"
+	grep -q "are encrypted" "$work/encrypted.txt" || fail "the hosts do not encrypt"
+	# shellcheck disable=SC2086
+	TUTTI_PORT_RANGE=20000-20003 run ports $hydra "$self" enter "$launched" || fail "mpiexec.hydra ended with $?"
+	grep -q "serves the store at .*:2000[0-3]," "$work/ports.txt" || fail "the store has another port"
 	make_key
-	HOSTS=$prefix TUTTI_STORE="tcp://[fd7a:7474::1]:29500" \
-		run hydra "$hydra" -n 4 "$self" enter "$launched" || fail "mpiexec.hydra ended with $?"
-	check hydra 4 2 Hydra
+	# shellcheck disable=SC2086
+	TUTTI_STORE="tcp://[fd7a:7474::1]:29500" run given $hydra "$self" enter "$launched" ||
+		fail "mpiexec.hydra ended with $?"
+	check given 4 2 Hydra
 }
 
-# Two proxies, as on two hosts: nothing says where to meet, so the ranks must say what to do.
-case_hydra_without_store() {
-	need_hydra
-	run hydra "$hydra" -launcher fork -hosts 127.0.0.1:1,localhost:1 -n 2 "$launched" &&
-		fail "the ranks met without a place to meet"
-	grep -q "such as TUTTI_STORE=tcp://" "$work/hydra.txt" || fail "TUTTI_STORE was not named"
+# What brings the place and the key is the launcher's, and nobody says which. With a key of the user's own
+# the place follows from the step.
+case_slurm_hosts() {
+	local way
+	make_slurm
+	for way in none:libpmi pmi2:PMI pmix:PMIx; do
+		slurm "${way#*:}" --mpi="${way%:*}" "'$launched'" 2 || fail "srun --mpi=${way%:*} ended with $?"
+		check "${way#*:}" 4 2 Slurm 2
+		grep -q "rendezvous in ${way#*:}\$" "$work/${way#*:}.txt" || fail "${way#*:} is not named"
+	done
+	TUTTI_TIMEOUT=2 slurm missing --mpi=pmi2 "sh -c '[ \$SLURM_PROCID = 3 ] || exec \"$launched\"'" &&
+		fail "three ranks of four met"
+	[ "$(grep -c "not all ranks have asked the launcher (PMI)" "$work/missing.txt")" -ge 3 ] || fail "the deadline is not told"
+	export FLUX_PMI_LIBRARY_PATH=/none
+	slurm keyless --mpi=none "'$launched'" && fail "the hosts met without a key"
+	grep -q "start it by srun --mpi=pmi2, or set TUTTI_KEY_FILE" "$work/keyless.txt" || fail "TUTTI_KEY_FILE was not named"
+	make_key
+	slurm keyed --mpi=none "'$launched'" || fail "srun with a key ended with $?"
+	check keyed 4 2 Slurm
+	grep -q "rendezvous in tcp://node0:2" "$work/keyed.txt" || fail "the first node is not named"
+}
+
+# What the manifest says of a variable.
+said() {
+	sed -n "/name: $1\$\|name: $1 /{n;s/^ *value: *\"\?\([^\"]*\)\"\?\$/\1/p}" "$manifests/job.yaml"
+}
+
+# The pods of an Indexed Job, two of those that the manifest starts.
+case_kubernetes() {
+	local index pids=() TUTTI_KEY manifests
+	manifests=$(dirname "$self")/../../examples/kubernetes
+	[ "$(said TUTTI_SIZE)" = "$(sed -n 's/^ *completions: //p' "$manifests/job.yaml")" ] || fail "the manifest has two sizes"
+	make_hosts
+	TUTTI_KEY=$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \n')
+	export TUTTI_KEY
+	sed -i 's/ job-[01].job//' "$HOSTS_FILE" # as long as nobody knows them
+	for index in 1 0; do
+		(JOB_COMPLETION_INDEX=$index KUBERNETES_SERVICE_HOST=10.0.0.1 TUTTI_SIZE=2 TUTTI_STORE=$(said TUTTI_STORE) \
+			run "pod$index" "$self" agent node$index "'$launched'") &
+		pids+=($!)
+	done
+	await grep -qs "waits for the name job-0.job" "$work/pod0.txt" || fail "rank 0 does not wait for its name"
+	echo '198.18.0.1 job-0.job' >>"$HOSTS_FILE"
+	for index in 0 1; do
+		wait "${pids[$index]}" || fail "pod $((1 - index)) ended with $?"
+	done
+	cat "$work"/pod?.txt >"$work/all.txt"
+	check all 2 1 tutti-run
+	JOB_COMPLETION_INDEX=1 run alone "$launched" || fail "a pod alone ended with $?"
+	grep -q "the only rank of its job: set TUTTI_SIZE" "$work/alone.txt" || fail "TUTTI_SIZE was not named"
 }
 
 case_torchrun() {
@@ -239,6 +407,32 @@ case_torchrun_hosts() {
 	done
 	cat "$work"/torch?.txt >"$work/all.txt"
 	check all 4 2 torchrun
+}
+
+# The real one: its agents' store brings the place and the key. TORCHRUN names it. A rank fails once, after which
+# one agent counts a restart and the other does not; then two programs meet, one after the other.
+case_torchrun_agents() {
+	local node pids=()
+	[ -x "${TORCHRUN:-}" ] || skip "TORCHRUN names no torchrun"
+	make_hosts
+	cat >"$work/program" <<-END
+		#!/bin/sh
+		[ \$RANK != 3 ] || mkdir "$work/failed" 2>/dev/null && [ \$RANK = 3 ] && exit 7
+		"$launched" 2 && "$launched"
+	END
+	chmod +x "$work/program"
+	for node in 1 0; do
+		run "agent$node" "$self" agent node$node "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' '$TORCHRUN' --nnodes 2 --node-rank $node --nproc-per-node 2 \
+			--max-restarts 1 --rdzv-id tutti --rdzv-backend c10d --rdzv-endpoint node0:29400 --no-python '$work/program'" &
+		pids+=($!)
+	done
+	for node in 1 0; do
+		wait "${pids[$((1 - node))]}" || fail "torchrun on node$node ended with $?"
+	done
+	cat "$work"/agent?.txt >"$work/all.txt"
+	[ -d "$work/failed" ] || fail "no rank failed"
+	check all 4 2 torchrun 3
+	grep -q "rendezvous in torchrun's store" "$work/all.txt" || fail "torchrun's store is not named"
 }
 
 case_tutti_run() {
@@ -281,10 +475,14 @@ case_by_hand() {
 	check all 3 3 tutti-run 4
 }
 
-[ "$case" != enter ] || enter
+[ "$case" != enter ] || enter "${@:3}"
+if [ "$case" = agent ]; then
+	shift
+	agent "$@"
+fi
 trap clean EXIT
 trap 'exit 1' HUP INT TERM
-for name in $(compgen -e | grep -E '^(TUTTI|OMPI_COMM|PMI|PMIX|MPI|SLURM|TORCHELASTIC)_|^MASTER_|^(LOCAL_)?(RANK|WORLD_SIZE)$'); do
+for name in $(compgen -e | grep -E '^(TUTTI|FLUX|JOB|OMPI_COMM|PMI|PMIX|MPI|SLURM|TORCHELASTIC)_|^MASTER_|^(LOCAL_)?(RANK|WORLD_SIZE)$'); do
 	unset "$name"
 done
 work=$(mktemp -d)

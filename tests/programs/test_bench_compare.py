@@ -52,7 +52,8 @@ class Compare(unittest.TestCase):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def row(self, run, size):
-        return [line for line in run.stdout.splitlines() if line.split()[:1] == [str(size)]][0]
+        text = run if isinstance(run, str) else run.stdout
+        return [line for line in text.splitlines() if line.split()[:1] == [str(size)]][0]
 
     def test_slower_points_are_named_and_others_are_not(self):
         self.program('tutti-bench', {8: 10.0, 64: 10.0, 512: 10.0})
@@ -65,6 +66,27 @@ class Compare(unittest.TestCase):
         self.assertNotIn(' 512 B', summary)
         self.assertIn(' 2.00 gloo', self.row(run, 512))
 
+    def test_nccl_takes_part_over_gpus_alone(self):
+        self.program('tutti-bench', {8: 1.0})
+        run = self.compare('-p', 'nccl', '-t', 'cuda', '--json', self.path('raw'))
+        self.assertEqual((run.returncode, run.stderr), (0, ''))
+        with open(self.path('raw')) as file:
+            found = {(r['library'], r['variant']) for r in map(json.loads, file)}
+        self.assertEqual(found, {('tutti', 'plain'), ('tutti', 'graph'), ('tutti', 'windows'),
+                                 ('tutti', 'windows,graph'), ('nccl', 'plain'), ('nccl', 'graph')})
+
+    @unittest.skipUnless(os.environ.get('TEST_BUILD'), 'the stand-in for GPUs has no kernels')
+    def test_nccl_alone_is_compared_on_gpus_and_refuses_to_share_one(self):
+        run = subprocess.run([sys.executable, COMPARE, '--build', os.environ['TEST_BUILD'],
+                              '-p', 'nccl', '-b', '64', '-e', '64', '-n', '1', '--seconds', '0.01'],
+                             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(run.returncode, 0)
+        one, two = run.stdout.split('cuda, 1 ranks')[1].split('cuda, 2 ranks')
+        self.assertIn(' nccl/', self.row(one, 64))
+        self.assertIn(' fails', self.row(two, 64))
+        self.assertIn('# nccl (plain), 2 ranks: fails\nrank 0: NCCL: invalid usage: Duplicate GPU detected',
+                      run.stderr)
+
     def test_a_picture_that_cannot_be_made_is_refused_before_anything_runs(self):
         for name in 'picture', 'picture.pdf', '.svg':
             run = self.compare('--plot', self.path(name))
@@ -75,7 +97,7 @@ class Compare(unittest.TestCase):
     def test_a_peer_that_hangs_is_ended_and_keeps_what_it_measured(self):
         self.program('tutti-bench', {8: 1.0, 64: 1.0})
         self.program('peers/tutti-peer-gloo', {8: 2.0}, end=HANG)
-        run = self.compare('--limit', '2')
+        run = self.compare('--limit', '5')
         self.assertEqual(run.returncode, 0)
         self.assertIn('2.00 (2.00–2.00)', self.row(run, 8))
         self.assertIn('hangs', self.row(run, 64))
@@ -160,7 +182,10 @@ class Compare(unittest.TestCase):
             self.assertEqual(set(file.read().splitlines()), {'init -n 1'})
 
     def test_an_unknown_peer_is_refused(self):
-        self.assertEqual(self.compare('-p', 'nccl').returncode, 2)
+        self.assertEqual(self.compare('-p', 'ucc').returncode, 2)
+        run = self.compare('-p', 'nccl')
+        self.assertEqual(run.returncode, 2)
+        self.assertIn('takes part over cuda alone', run.stderr)
 
 
     def test_the_shortest_message_is_held_against_a_line_or_a_switch(self):

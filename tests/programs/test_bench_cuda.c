@@ -47,6 +47,7 @@ struct expected {
 	bool shared, windows, graph, threads, on_host;
 	int calls;	       /* of a sample; 0: two or more */
 	const char *transport; /* NULL: cuda */
+	const char *library;   /* NULL: tutti */
 };
 
 static double number(const json_t *object, const char *key)
@@ -68,6 +69,8 @@ static void expect_object(const json_t *object, const struct expected *e)
 	assert_true(number(json_object_get(object, "time_us"), "min") > 0);
 	assert_string_equal(json_string_value(json_object_get(object, "transport")),
 			    e->transport ? e->transport : "cuda");
+	assert_string_equal(json_string_value(json_object_get(object, "library")),
+			    e->library ? e->library : "tutti");
 	assert_int_equal(json_integer_value(json_object_get(object, "wrong")), 0);
 	assert_int_equal(json_is_null(json_object_get(object, "wrong")), !moves);
 	assert_string_equal(json_string_value(json_object_get(cuda, "gpu")), "Stand-in 0");
@@ -294,6 +297,35 @@ static void each_rank_has_a_gpu_where_there_are_enough(void **state)
 	setenv("STANDIN_DEVICES", "1", 1);
 }
 
+/* By the same loop, with the same checks; of what NCCL has not, nothing is shown. */
+static void nccl_is_measured_in_place_of_tutti(void **state)
+{
+	const struct expected e = { 1, .shared = true, .transport = "unknown", .library = "nccl" };
+	char *nccl = strdup(getenv("TUTTI_NCCL_LIBRARY"));
+
+	/* 5 collectives in and out of place, all_to_all out of place, of 2 sizes; and the barrier */
+	expect_objects("all -r 1 -m cuda --library nccl -b 64 -e 4K -f 64 -n 33 -w 1 --json -", &e,
+		       (5 * 2 + 1) * 2 + 1);
+	expect_objects(
+		"all_reduce -r 1 -m cuda --library nccl --graph --threads -d bf16 -o avg -b 64 -e 64 -n 33 -w 1 --json -",
+		&(struct expected){ 1, .shared = true, .transport = "unknown", .library = "nccl",
+				    .graph = true, .threads = true },
+		2);
+	refuse("all_reduce -r 2 -m cuda --library nccl -b 8 -e 8", 1,
+	       "NCCL: invalid usage: Duplicate GPU detected");
+	setenv("STANDIN_NCCL_WAITS", "1", 1);
+	refuse("all_reduce -r 3 -m cuda --threads --library nccl -b 8 -e 8", 1,
+	       "a rank has failed, and others have not ended 2 s later");
+	unsetenv("STANDIN_NCCL_WAITS");
+	refuse("scan -r 1 -m cuda --library nccl --json -", 0,
+	       "nccl has no scan with these options");
+	setenv("TUTTI_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
+	refuse("all_reduce -r 1 -m cuda --library nccl", 1,
+	       "NCCL cannot be opened: /nowhere/libnccl.so.2");
+	setenv("TUTTI_NCCL_LIBRARY", nccl, 1);
+	free(nccl);
+}
+
 static void the_table_has_two_more_columns(void **state)
 {
 	struct launched l = bench("all_reduce -m cuda --windows --graph -b 8 -e 8 -n 1 -w 0", 0);
@@ -317,6 +349,10 @@ static void wrong_use_is_refused(void **state)
 	refuse("all_reduce --chain 4", 2, "--chain was found without -m cuda");
 	refuse("all_reduce -m cuda --chain 1", 2,
 	       "--chain \"1\" is not a whole number from 2 to 65536");
+	refuse("all_reduce --library nccl", 2, "--library nccl was found without -m cuda");
+	refuse("all_reduce -m cuda --library ncl", 2, "did you mean nccl?");
+	refuse("all_reduce -m cuda --library nccl --windows", 2,
+	       "--windows was found beside --library nccl");
 	setenv("TUTTI_RANK", "0", 1);
 	refuse("all_reduce -m cuda --threads", 2, "a launcher has started this process as a rank");
 	unsetenv("TUTTI_RANK");
@@ -366,6 +402,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wrong_elements_are_counted_and_the_first_is_named),
 		cmocka_unit_test(without_kernels_the_host_verifies_and_says_why),
 		cmocka_unit_test(each_rank_has_a_gpu_where_there_are_enough),
+		cmocka_unit_test(nccl_is_measured_in_place_of_tutti),
 		cmocka_unit_test(the_table_has_two_more_columns),
 		cmocka_unit_test(wrong_use_is_refused),
 		cmocka_unit_test(a_missing_gpu_is_said_once),

@@ -183,7 +183,8 @@ static void sizes_are_those_of_measurements(void **state)
 	launched_free(&l);
 	l = simulate("barrier --most-ranks 8");
 	expect_cell(&l, "board", "0", "8", "1.00*");
-	assert_int_equal(count_of(launched_out(&l), "\n"), 3 + 3);
+	assert_int_equal(count_of(launched_out(&l), "\n"), 5 + 3);
+	assert_contains(launched_out(&l), "formulas: ");
 	launched_free(&l);
 }
 

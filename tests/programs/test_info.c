@@ -458,7 +458,7 @@ static void a_driver_of_cuda_that_fails_says_why(void **state)
 		{ "/nonexistent/libcuda.so.1", "2", "", "",
 		  "CUDA's driver cannot be opened: /nonexistent/libcuda.so.1: " },
 		{ "libjansson.so.4", "2", "", "",
-		  "libjansson.so.4 has no cuInit: expected the driver of CUDA 12 or newer" },
+		  "libjansson.so.4 has no cuInit: expected the driver of CUDA 12.1 or newer" },
 		{ cuda_standin, "0", "", "",
 		  "CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES" },
 		{ cuda_standin, "2", "cuInit", "999",

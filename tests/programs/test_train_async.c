@@ -485,7 +485,8 @@ static void expect_nothing_stopped(int servers, const struct outcome *o)
 	assert_int_equal(o->epochs, 150);
 	assert_int_equal(o->losses, 1);
 	assert_true(o->accuracy > 0.9);
-	assert_true(longest_pause(servers == 1 ? "journal" : "journal.0") < 1);
+	/* who waits for a dead one waits for the deadline, 300 s */
+	assert_true(longest_pause(servers == 1 ? "journal" : "journal.0") < 30);
 	snprintf(options, sizeof(options), LOSING, servers);
 	expect_the_same_bits(options, o);
 }
@@ -564,7 +565,7 @@ static void stop_a_worker(const char *timeout, bool until_lost)
 	assert_int_equal(o.losses, until_lost);
 	assert_int_equal(o.by_deadline, until_lost);
 	assert_true(o.accuracy > 0.9);
-	assert_true(longest_pause("journal") < 1);
+	assert_true(longest_pause("journal") < 2.5); /* lost after three deadlines, 3 s */
 	expect_the_same_bits("--epochs 200", &o);
 	launched_free(&l);
 }
@@ -604,7 +605,7 @@ static void who_waits_for_a_task_knows_that_the_server_is_there(void **state)
 	struct launched l;
 	pid_t pids[3];
 
-	setenv("TUTTI_TIMEOUT", "1", 1);
+	setenv("TUTTI_TIMEOUT", "2", 1);
 	start(&l, 4, "--min-ranks 2",
 	      "--sync async --batch 720 --lr-scaling none --hidden 256,256 --epochs 30 "
 	      "--slow 1:60 --slow 2:60 --slow 3:60");
@@ -612,18 +613,19 @@ static void who_waits_for_a_task_knows_that_the_server_is_there(void **state)
 	for (int r = 1; r < 3; r++)
 		pids[r] = pid_of(&l, r, 1);
 	let_train(&l, 1);
-	for (int i = 0; i < 5; i++) {
-		const double begun = now_s();
-		double epoch_s;
+	for (int i = 0; i < 3; i++) { /* half of the epochs, also on a busy machine */
+		double begun, epoch_s;
 
+		let_train(&l, 2); /* those that were stopped are heard of in a whole epoch */
+		begun = now_s();
 		let_train(&l, 1);
 		epoch_s = now_s() - begun;
 		kill(pids[1], SIGSTOP);
-		if (epoch_s > 0.7) /* a busy machine: less than three deadlines in all */
+		if (epoch_s > 0.7) /* a busy machine: half of three deadlines in all */
 			epoch_s = 0.7;
 		sleep_s(epoch_s * (0.5 + 0.01 * (double)draw(80)));
 		kill(pids[2], SIGSTOP);
-		sleep_s(1.4);
+		sleep_s(2.3);
 		kill(pids[1], SIGCONT);
 		kill(pids[2], SIGCONT);
 	}

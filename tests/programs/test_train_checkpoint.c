@@ -49,6 +49,7 @@ static void sample_make(struct sample *s, const struct numbers *numbers)
 	s->c = (struct checkpoint){
 		.numbers = numbers,
 		.layers = 2,
+		.velocities = 1,
 		.width = { 3, 2, 2 },
 		.options = 0x0123456789abcdef,
 		.data = UINT64_MAX,
@@ -100,6 +101,7 @@ static void same_checkpoint(const struct checkpoint *a, const struct checkpoint 
 {
 	assert_ptr_equal(a->numbers, b->numbers);
 	assert_int_equal(a->layers, b->layers);
+	assert_int_equal(a->velocities, b->velocities);
 	assert_memory_equal(a->width, b->width, sizeof(a->width));
 	assert_true(a->options == b->options && a->data == b->data && a->step == b->step);
 	assert_true(a->seconds == b->seconds && a->ranks == b->ranks);
@@ -171,10 +173,10 @@ static void checkpoint_cut_anywhere_is_refused(void **state)
 		refuses_checkpoint(bytes, cut, "is not a checkpoint of tutti-train");
 	for (size_t cut = 8; cut < length; cut++) {
 		snprintf(expected, sizeof(expected), "truncated: found %zu bytes, expected %s", cut,
-			 cut < 84 ? "at least" : "380");
+			 cut < 88 ? "at least" : "384");
 		refuses_checkpoint(bytes, cut, expected);
 	}
-	assert_int_equal(length, 380);
+	assert_int_equal(length, 384);
 }
 
 static void checkpoint_with_any_byte_changed_is_refused(void **state)
@@ -203,12 +205,14 @@ static void checkpoint_that_is_none_is_told_apart(void **state)
 
 	refuses_checkpoint(csv, strlen(csv), "is not a checkpoint of tutti-train");
 	refuses_checkpoint(bytes, length + 3, "3 bytes longer than its header says");
-	bytes[8] = 2;
+	bytes[8] = 3;
 	refuses_checkpoint(
 		bytes, length,
-		"was written by a newer tutti-train (format 2), expected at most 1; use that one");
-	bytes[8] = 0;
-	refuses_checkpoint(bytes, length, "format: found 0, expected 1 to 1");
+		"was written by a newer tutti-train (format 3), expected at most 2; use that one");
+	bytes[8] = 1;
+	refuses_checkpoint(bytes, length,
+			   "was written by an older tutti-train (format 1), "
+			   "expected format 2; use that one, or begin anew");
 }
 
 /* The checksum is right: it is the fields that nobody trusts. */
@@ -220,26 +224,29 @@ static void checkpoint_header_that_lies_is_refused(void **state)
 		const char *error_text;
 	} cases[] = {
 		{ 12, 4, 3, "type: found 3, expected 4 (f32), 8 (f64) or 2 (bf16)" },
-		{ 12, 4, 8, "truncated: found 380 bytes, expected 492" },
+		{ 12, 4, 8, "truncated: found 384 bytes, expected 496" },
 		{ 16, 4, 0, "layers: found 0, expected 1 to 16" },
 		{ 16, 4, 17, "layers: found 17, expected 1 to 16" },
 		{ 16, 4, UINT32_MAX, "layers: found 4294967295, expected 1 to 16" },
-		{ 20, 4, 1, "52 bytes longer than its header says" },
-		{ 20, 4, UINT32_MAX, "steps: found 42, expected 4294967295" },
-		{ 24, 4, 0, "ranks: found 0, expected 1 to 2147483647" },
-		{ 24, 4, (uint64_t)1 << 31, "ranks: found 2147483648" },
-		{ 44, 8, 1, "steps: found 1, expected 2" },
-		{ 52, 8, 0x7ff0000000000000, "seconds: found inf, expected a finite number" },
-		{ 60, 8, 0, "features: found 0, expected 1 to 4294967296" },
-		{ 60, 8, ((uint64_t)1 << 32) + 1, "features: found 4294967297" },
-		{ 60, 8, (uint64_t)1 << 32, "truncated: found 380 bytes, expected 137438953756" },
-		{ 68, 8, 0, "width of hidden layer 1: found 0, expected 1 to 65536" },
-		{ 68, 8, 65537, "width of hidden layer 1: found 65537" },
-		{ 68, 8, UINT64_MAX, "width of hidden layer 1: found 18446744073709551615" },
-		{ 76, 8, 1, "classes: found 1, expected 2 to 65536" },
-		{ 76, 8, 65537, "classes: found 65537" },
-		{ 84, 4, 2, "epochs: found number 2, expected 1" },
-		{ 136, 4, 3, "epochs: found number 3, expected 2" },
+		{ 20, 4, 3, "numbers kept for each weight: found 3, expected 0 to 2" },
+		{ 20, 4, 0, "56 bytes longer than its header says" },
+		{ 20, 4, 2, "truncated: found 384 bytes, expected 440" },
+		{ 24, 4, 1, "52 bytes longer than its header says" },
+		{ 24, 4, UINT32_MAX, "steps: found 42, expected 4294967295" },
+		{ 28, 4, 0, "ranks: found 0, expected 1 to 2147483647" },
+		{ 28, 4, (uint64_t)1 << 31, "ranks: found 2147483648" },
+		{ 48, 8, 1, "steps: found 1, expected 2" },
+		{ 56, 8, 0x7ff0000000000000, "seconds: found inf, expected a finite number" },
+		{ 64, 8, 0, "features: found 0, expected 1 to 4294967296" },
+		{ 64, 8, ((uint64_t)1 << 32) + 1, "features: found 4294967297" },
+		{ 64, 8, (uint64_t)1 << 32, "truncated: found 384 bytes, expected 137438953760" },
+		{ 72, 8, 0, "width of hidden layer 1: found 0, expected 1 to 65536" },
+		{ 72, 8, 65537, "width of hidden layer 1: found 65537" },
+		{ 72, 8, UINT64_MAX, "width of hidden layer 1: found 18446744073709551615" },
+		{ 80, 8, 1, "classes: found 1, expected 2 to 65536" },
+		{ 80, 8, 65537, "classes: found 65537" },
+		{ 88, 4, 2, "epochs: found number 2, expected 1" },
+		{ 140, 4, 3, "epochs: found number 3, expected 2" },
 	};
 	unsigned char bytes[FILE_ROOM];
 
@@ -260,33 +267,33 @@ static void checkpoint_of_the_largest_model_overflows_nothing(void **state)
 	sample_file(&numbers_f64, bytes);
 	memcpy(bytes + 12, &eight, 4);
 	memcpy(bytes + 16, &layers, 4);
-	memcpy(bytes + 60, &features, 8);
+	memcpy(bytes + 64, &features, 8);
 	for (int i = 1; i <= 16; i++)
-		memcpy(bytes + 60 + 8 * i, &most, 8);
+		memcpy(bytes + 64 + 8 * i, &most, 8);
 	refuses_checkpoint(bytes, sizeof(bytes),
-			   "truncated: found 1024 bytes, expected 4504699155775820");
+			   "truncated: found 1024 bytes, expected 4504699155775824");
 }
 
-/* 188: the epochs end; 236: the means and factors; then 14 weights, 14 of their velocity, 3 sums */
+/* 192: the epochs end; 240: the means and factors; then 14 weights, 14 of their velocity, 3 sums */
 static void checkpoint_numbers_that_are_not_finite_are_refused(void **state)
 {
 	static const struct {
 		size_t offset;
 		const char *error_text;
 	} reals[] = {
-		{ 88, "epoch 1, training loss: found nan" },
-		{ 96, "epoch 1, training accuracy: found nan" },
-		{ 120, "epoch 1, rate: found nan" },
-		{ 180, "epoch 2, seconds: found nan" },
-		{ 188, "mean of feature 0: found nan" },
-		{ 228, "factor of feature 2: found nan" },
-		{ 348, "sum of the epoch 0: found nan" },
-		{ 364, "sum of the epoch 2: found nan" },
+		{ 92, "epoch 1, training loss: found nan" },
+		{ 100, "epoch 1, training accuracy: found nan" },
+		{ 124, "epoch 1, rate: found nan" },
+		{ 184, "epoch 2, seconds: found nan" },
+		{ 192, "mean of feature 0: found nan" },
+		{ 232, "factor of feature 2: found nan" },
+		{ 352, "sum of the epoch 0: found nan" },
+		{ 368, "sum of the epoch 2: found nan" },
 	}, numbers[] = {
-		{ 236, "weight 0: found nan" },
-		{ 236 + 13 * 4, "weight 13: found nan" },
-		{ 236 + 14 * 4, "velocity 0: found nan" },
-		{ 236 + 27 * 4, "velocity 13: found nan" },
+		{ 240, "weight 0: found nan" },
+		{ 240 + 13 * 4, "weight 13: found nan" },
+		{ 240 + 14 * 4, "velocity 0: found nan" },
+		{ 240 + 27 * 4, "velocity 13: found nan" },
 	};
 	static const double not_a_number = NAN;
 	static const float neither = NAN;
@@ -318,7 +325,7 @@ static void checkpoint_file_that_is_damaged_is_refused(void **state)
 
 	write_file(path, bytes, length - 1);
 	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, "ck: truncated: found 491 bytes, expected 492"));
+	assert_non_null(strstr(why.text, "ck: truncated: found 495 bytes, expected 496"));
 	write_file(path, bytes, length + 1);
 	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
 	assert_non_null(strstr(why.text, "ck: 1 bytes longer than its header says"));
@@ -459,7 +466,7 @@ static tutti_result_t write_limited(const char *path, const struct checkpoint *c
 
 static void checkpoint_stays_where_a_later_one_cannot_be_written(void **state)
 {
-	static const rlim_t limits[] = { 0, 1, 100, 379 };
+	static const rlim_t limits[] = { 0, 1, 100, 383 };
 	const char *path = path_of("ck");
 	char expected[64];
 	struct sample old, new;
@@ -471,7 +478,7 @@ static void checkpoint_stays_where_a_later_one_cannot_be_written(void **state)
 	assert_int_equal(checkpoint_write(path, &old.c, &why), TUTTI_OK);
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		assert_int_equal(write_limited(path, &new.c, limits[i], &why), TUTTI_ERR_SYSTEM);
-		snprintf(expected, sizeof(expected), "failed after %d of 380 bytes: %s",
+		snprintf(expected, sizeof(expected), "failed after %d of 384 bytes: %s",
 			 (int)limits[i], strerror(EFBIG));
 		assert_non_null(strstr(why.text, expected));
 		assert_non_null(strstr(why.text, path));
@@ -480,7 +487,7 @@ static void checkpoint_stays_where_a_later_one_cannot_be_written(void **state)
 		same_checkpoint(&c, &old.c);
 		checkpoint_finish(&c);
 	}
-	assert_int_equal(write_limited(path, &new.c, 380, &why), TUTTI_OK);
+	assert_int_equal(write_limited(path, &new.c, 384, &why), TUTTI_OK);
 	unlink(path);
 }
 

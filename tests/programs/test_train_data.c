@@ -381,6 +381,143 @@ static void content_beyond_the_limit_is_refused(void **state)
 	}
 }
 
+/* ---- parts */
+
+static void append_part(const struct data_source *source, struct data_part part, struct data *all)
+{
+	struct data data = { 0 };
+	struct why why;
+
+	if (data_read_part(source, part, &data, &why) != TUTTI_OK)
+		fail_msg("part %d of %d: %s", part.index, part.count, why.text);
+	const size_t features = data.features, test = data.test_rows, rows = data.rows - test;
+
+	if (data.rows > 0)
+		all->features = features;
+	/* rows of both files, each in its own place: those for validation are kept behind the others */
+	all->x = realloc(all->x, (all->rows + data.rows + 1) * all->features * sizeof(float) + 1);
+	all->y = realloc(all->y, (all->rows + data.rows + 1) * sizeof(*all->y));
+	const size_t kept = all->rows - all->test_rows;
+	memmove(all->x + (kept + rows) * all->features, all->x + kept * all->features,
+		all->test_rows * all->features * sizeof(float));
+	memmove(all->y + kept + rows, all->y + kept, all->test_rows * sizeof(*all->y));
+	if (data.rows > 0) {
+		memcpy(all->x + kept * features, data.x, rows * features * sizeof(float));
+		memcpy(all->y + kept, data.y, rows * sizeof(*all->y));
+		memcpy(all->x + (all->rows + rows) * features, data.x + rows * features,
+		       test * features * sizeof(float));
+		memcpy(all->y + all->rows + rows, data.y + rows, test * sizeof(*all->y));
+	}
+	all->rows += data.rows;
+	all->test_rows += test;
+	data_finish(&data);
+}
+
+static void expect_same(const struct data *found, const struct data *expected, int parts)
+{
+	if (found->rows != expected->rows || found->test_rows != expected->test_rows)
+		fail_msg("%d parts have %zu rows, expected %zu", parts, found->rows,
+			 expected->rows);
+	assert_memory_equal(found->x, expected->x,
+			    expected->rows * expected->features * sizeof(float));
+	assert_memory_equal(found->y, expected->y, expected->rows * sizeof(*expected->y));
+}
+
+static void parts_are_all_of_it(const struct data_source *source, int most)
+{
+	struct data whole = { 0 };
+	struct why why;
+
+	assert_int_equal(data_read(source, &whole, &why), TUTTI_OK);
+	for (int parts = 1; parts <= most; parts++) {
+		struct data all = { 0 };
+
+		for (int i = 0; i < parts; i++)
+			append_part(source, (struct data_part){ i, parts }, &all);
+		expect_same(&all, &whole, parts);
+		data_finish(&all);
+	}
+	data_finish(&whole);
+}
+
+/* Up to more parts than bytes: cuts fall everywhere. */
+static void parts_of_lines_are_all_of_them(void **state)
+{
+	static const char *const texts[] = {
+		"1,2,0\n3,4,1\n5,6,1\n",
+		"1,2,0\n3,4,1\n5,6,1",
+		"x,y,label\r\n1.25,2,0\r\n-3,4e2,1\r\n5,6,1\r\n1000000,2,0\r\n",
+		"a long name,and another,l\n1,2,0\n3,4,1\n\n\n\n",
+		"1,0\n222222222222222222222222222222222222,1\n3,0\n",
+	};
+	char path[64], test[64];
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		const size_t length = strlen(texts[i]);
+		const struct data_source source = { .path = file_with(path, 1, texts[i], length),
+						    .most = MOST };
+
+		parts_are_all_of_it(&source, (int)length + 3);
+	}
+	const struct data_source both = { .path = file_with(path, 1, texts[0], strlen(texts[0])),
+					  .test_path =
+						  file_with(test, 2, texts[1], strlen(texts[1])),
+					  .most = MOST };
+	parts_are_all_of_it(&both, 20);
+	unlink(path);
+	unlink(test);
+}
+
+static void parts_of_idx_and_of_what_is_made_are_all_of_it(void **state)
+{
+	char images[64], labels[64];
+	const struct data_source idx = {
+		.path = file_with(images, 1, two_images, sizeof(two_images)),
+		.labels = file_with(labels, 2, two_labels, sizeof(two_labels)),
+		.most = MOST
+	};
+	const struct data_source made[] = { { .path = "synthetic:50x3x4", .most = MOST },
+					    { .path = "synthetic:41x8x2:7", .most = MOST } };
+
+	parts_are_all_of_it(&idx, 4);
+	unlink(images);
+	unlink(labels);
+	parts_are_all_of_it(&made[0], 60);
+	parts_are_all_of_it(&made[1], 9);
+}
+
+static void refuses_part(const char *bytes, size_t length, struct data_part part,
+			 const char *error_text)
+{
+	char path[64];
+	const struct data_source source = { .path = file_with(path, 1, bytes, length),
+					    .most = MOST };
+	struct data data = { 0 };
+	struct why why = { "" };
+
+	assert_int_not_equal(data_read_part(&source, part, &data, &why), TUTTI_OK);
+	if (!strstr(why.text, error_text))
+		fail_msg("\"%s\", expected \"%s\"", why.text, error_text);
+	unlink(path);
+}
+
+static void parts_that_are_wrong_are_named(void **state)
+{
+	static char bytes[1 << 17];
+	const char *path = path_of("data");
+	const size_t length = make_gzip(path, bytes, sizeof(bytes));
+
+	unlink(path);
+	refuses_part(bytes, length, (struct data_part){ 1, 2 }, "found a gzip stream with --shard");
+	refuses_part("1,0\n2,1\n3,x\n", 12, (struct data_part){ 1, 2 },
+		     "line 1 of those from byte 8 on, field 2: found 'x', expected a number");
+	refuses_part("1,0\n2,1\n3\n4,1\n5,1\n6,0\n", 22, (struct data_part){ 0, 2 },
+		     "line 3: found 1 field, expected 2 as in line 1");
+	/* a header is the first line alone */
+	refuses_part("1,0\n2,0\nname,1\n", 15, (struct data_part){ 1, 2 },
+		     "line 1 of those from byte 8 on, field 1: found 'name', expected a number");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +540,9 @@ int main(void)
 		cmocka_unit_test(a_file_of_any_length_is_read_whole),
 		cmocka_unit_test(gzip_is_read_and_a_broken_one_refused),
 		cmocka_unit_test(content_beyond_the_limit_is_refused),
+		cmocka_unit_test(parts_of_lines_are_all_of_them),
+		cmocka_unit_test(parts_of_idx_and_of_what_is_made_are_all_of_it),
+		cmocka_unit_test(parts_that_are_wrong_are_named),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);

@@ -143,7 +143,8 @@ static void sum_buckets(struct rank *rank)
 	static const size_t width[] = { 4, 5, 3 };
 	struct buckets buckets;
 	struct model model;
-	tutti_result_t result = model_create(&numbers_f64, width, 2, 1, &model, &rank->why);
+	tutti_result_t result =
+		model_create(&numbers_f64, width, (struct cut){ 0, 2, 2 }, 1, &model, &rank->why);
 
 	if (result != TUTTI_OK) {
 		rank->result = result;
@@ -152,7 +153,7 @@ static void sum_buckets(struct rank *rank)
 	model.gradients = rank->values;
 	for (int i = 0; i < TAIL; i++)
 		rank->values[PARAMETERS + i] = i + 1;
-	buckets_init(&buckets, &model, 1, TAIL);
+	buckets_init(&buckets, &model, 1, TAIL, false);
 	for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;) {
 		for (size_t i = 0; i < model.layer[l].count; i++)
 			rank->values[model.layer[l].offset + i] =
@@ -197,7 +198,8 @@ static void sum_buckets_of_halves(struct rank *rank)
 		     sums[TAIL] = { 1e9 + rank->team.rank, 0.5 };
 	struct buckets buckets;
 	struct model model;
-	tutti_result_t result = model_create(&numbers_bf16, width, 2, 1, &model, &rank->why);
+	tutti_result_t result =
+		model_create(&numbers_bf16, width, (struct cut){ 0, 2, 2 }, 1, &model, &rank->why);
 
 	if (result != TUTTI_OK) {
 		rank->result = result;
@@ -206,7 +208,7 @@ static void sum_buckets_of_halves(struct rank *rank)
 	model.gradients = rank->values;
 	numbers_bf16.gradients->store(rank->values, gradients, PARAMETERS);
 	numbers_f64.store(sums_of_halves(rank), sums, TAIL);
-	buckets_init(&buckets, &model, 1, TAIL);
+	buckets_init(&buckets, &model, 1, TAIL, false);
 	for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;)
 		result = buckets_layer_ready(&buckets, &model, l, &rank->team, &rank->why);
 	for (unsigned i = 0; i < buckets.count && result == TUTTI_OK; i++)

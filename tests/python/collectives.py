@@ -34,6 +34,15 @@ class Reductions(unittest.TestCase):
         self.assertEqual(comm.all_reduce(np.array([6]), "band")[0], 6)
         self.assertEqual(comm.all_reduce(np.array([1 << rank]), "bor")[0], (1 << size) - 1)
 
+    def test_elements_may_travel_in_fewer_bytes(self) -> None:
+        x = np.full(1000, 1 + 2**-20, "f4")
+        with tutti.init(wire="bf16") as narrow:
+            expected = size if size > 1 else x[0]
+            np.testing.assert_array_equal(narrow.all_reduce(x), np.full(1000, expected, "f4"))
+            self.assertEqual(narrow.all_reduce(x, "max")[0], x[0])
+        with self.assertRaisesRegex(tutti.Invalid, "did you mean int8"):
+            tutti.init(wire="int9")
+
     def test_bool_is_logical(self) -> None:
         x = np.array([rank == 0, True, False])
         self.assertEqual(comm.all_reduce(x).tolist(), [True, True, False])

@@ -12,7 +12,7 @@ import sys
 import types
 import unittest
 import unittest.mock
-from typing import Any, Callable
+from typing import Any, Callable, List
 
 import gpu_arrays
 import numpy as np
@@ -31,7 +31,16 @@ from tutti import _communicator  # noqa: E402
 from ranks import before, comm, nxt, rank, size  # noqa: E402
 
 SUM = size * (size - 1) // 2
-put, get = gpu.put, gpu.get
+get = gpu.get
+kept: List[Any] = []
+
+
+def put(x: Any, **options: Any) -> Any:
+    """Stays until the end of the test: another stream may come to it when a call has returned."""
+    kept.append(gpu.put(x, **options))
+    return kept[-1]
+
+
 other = comm.dup()  # not bound
 comm.bind_cuda()
 drivers_only = unittest.skipIf(LIBRARY != "driver", "arrays of the driver alone")
@@ -47,6 +56,8 @@ def doomed() -> tutti.Communicator:
 
 class OnStreams(unittest.TestCase):
     def tearDown(self) -> None:
+        get(put(np.zeros(1)))  # all streams are at their end
+        kept.clear()
         self.assertEqual(gpu_arrays.exported, {})  # no view is left
         comm.check()
 

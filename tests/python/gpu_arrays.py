@@ -261,7 +261,9 @@ class CuPy:
         return int(x.data.ptr)
 
     def put(self, x: Any) -> Any:
-        return self.cupy.asarray(x)
+        made = self.cupy.asarray(x)
+        self.cupy.cuda.get_current_stream().synchronize()  # other streams do not wait for the copy
+        return made
 
     def get(self, x: Any) -> Any:
         self.cupy.cuda.Device().synchronize()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages, groups, requests, asyncio and threads."""
+"""Messages, one-sided calls, groups, requests, asyncio and threads."""
 
 from __future__ import annotations
 
@@ -59,6 +59,82 @@ class Messages(unittest.TestCase):
                 comm.all_reduce(np.ones(2))
                 raise KeyError
         self.assertEqual(comm.all_reduce(np.array(1)), size)
+
+
+class Windows(unittest.TestCase):
+    def test_what_is_put_is_there_when_its_signal_is(self) -> None:
+        for make in (np.zeros, tutti.empty):
+            x = make(3 * size)
+            x[:] = 0
+            with comm.window(x, 2) as window:
+                for turn in range(1, 20):
+                    sent = np.array([rank, turn, rank * turn], float)
+                    for r in range(size):
+                        window.put(sent, r, offset=24 * rank, signal=0)
+                    self.assertGreaterEqual(window.wait_signal(turn * size), turn * size)
+                    for r in range(size):
+                        self.assertEqual(list(x[3 * r : 3 * r + 3]), [r, turn, r * turn])
+                    for r in range(size):
+                        window.signal(r, 1)
+                    window.wait_signal(turn * size, signal=1, timeout=30)
+
+    def test_gets_and_sums(self) -> None:
+        x = np.arange(4, dtype=np.uint64) + rank * 10
+        with comm.window(x) as window:
+            out = np.empty(2, np.uint64)
+            self.assertIs(window.get(out, nxt, 16), out)
+            self.assertEqual(list(out), [nxt * 10 + 2, nxt * 10 + 3])
+            comm.barrier()
+            found = window.fetch_add(0, 8, 5)
+            self.assertEqual((found - 1) % 5, 0)
+            window.flush()
+            comm.barrier()
+            if rank == 0:
+                self.assertEqual(x[1], 1 + 5 * size)
+            self.assertEqual((window.nbytes(nxt), window.direct(rank)), (32, True))
+
+    def test_ranks_may_have_other_arrays_or_none(self) -> None:
+        with comm.window(np.zeros(rank + 1) if rank else None, rank) as window:
+            self.assertEqual([window.nbytes(r) for r in range(size)],
+                             [8 * (r + 1) if r else 0 for r in range(size)])
+
+    def test_wrong_arguments_are_refused(self) -> None:
+        window = comm.window(np.zeros(2), 1)
+        for text, call in (
+            ("found rank", lambda: window.put(np.ones(1), size)),
+            ("found 8 bytes at 16", lambda: window.put(np.ones(1), 0, 16)),
+            ("found 24 bytes", lambda: window.get(np.ones(3), 0)),
+            ("offset is -1, expected an integer from 0", lambda: window.put(np.ones(1), 0, -1)),
+            ("least is 'x', expected an integer", lambda: window.wait_signal("x")),
+            ("found signal 1", lambda: window.signal(0, 1)),
+            ("x is read-only", lambda: comm.window(b"1234")),
+        ):
+            with self.assertRaisesRegex(tutti.Invalid, text):
+                call()
+        window.close()
+        window.close()
+        with self.assertRaisesRegex(tutti.Invalid, "the window is closed"):
+            window.flush()
+
+    def test_a_window_ends_with_its_communicator(self) -> None:
+        other = comm.dup()
+        window = other.window(np.zeros(2), 1)
+        del window
+        gc.collect()
+        window = other.window(np.zeros(2), 1)
+        comm.barrier()
+        other.close()
+        with self.assertRaisesRegex(tutti.Invalid, "the window is closed"):
+            window.signal(0)
+
+    def test_nobody_signals(self) -> None:
+        other = comm.dup()
+        window = other.window(signals=1)
+        with self.assertRaisesRegex(tutti.Timeout, "it is 0, and not yet 1"):
+            window.wait_signal(1, timeout=0.2)
+        with self.assertRaises(tutti.Timeout):
+            window.close()
+        other.close()
 
 
 class Requests(unittest.TestCase):

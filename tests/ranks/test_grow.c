@@ -289,6 +289,11 @@ static int grow_in_vain(int rank, void *argument)
 	      tutti_last_error(NULL));
 	CLAIM(strstr(tutti_last_error(NULL), "the deadline of 0.5 s"), "\"%s\"",
 	      tutti_last_error(NULL));
+	SUCCEEDS(tutti_next_call(
+		comm, &(tutti_call_t){ sizeof(tutti_call_t), 0.0, NULL, TUTTI_WIRE_INT8 }));
+	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_INVALID && !more, "%s",
+	      tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "travel as int8"), "\"%s\"", tutti_last_error(NULL));
 	if (computes(comm))
 		return 1;
 	CLAIM(tutti_comm_grow(comm, store, rank == 0 ? 1 : 2, &more) == TUTTI_ERR_INVALID, "%s",

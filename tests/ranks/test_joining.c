@@ -446,7 +446,8 @@ static void who_was_turned_away_is_told_at_the_deadline(void **state)
 
 struct cable {
 	char directory[64];
-	bool comes_up;
+	bool comes_up; /* later */
+	bool ipv6;     /* alone, and at once: the hosts have no other address, nor the store */
 	pid_t pid[2];
 	atomic_int apart, laid, done;
 	struct outcome outcome[2];
@@ -471,12 +472,13 @@ static bool has_told(const char *directory, int rank)
 	char end[16];
 	bool told = false;
 
-	snprintf(end, sizeof(end), "%%2F1%%2F%d", rank);
+	snprintf(end, sizeof(end), "%%2F%d", rank);
 	for (struct dirent *file; files && !told && (file = readdir(files));) {
-		const size_t length = strlen(file->d_name);
+		const size_t length = strlen(file->d_name), behind = strlen(end);
+		const char *id = file->d_name + length - behind - 16;
 
-		told = length > strlen(end) &&
-		       strcmp(file->d_name + length - strlen(end), end) == 0;
+		told = length > behind + 16 && strspn(id, "0123456789abcdef") >= 16 &&
+		       strcmp(id + 16, end) == 0;
 	}
 	if (files)
 		closedir(files);
@@ -506,14 +508,10 @@ static int sum_over_cable(tutti_comm_t comm)
 	return 0;
 }
 
-static int be_host(int rank, void *argument)
+/* The host's part of the cable, with an address. */
+static int lay(struct cable *cable, int rank)
 {
-	struct cable *cable = argument;
-	struct outcome *out = &cable->outcome[rank];
-	tutti_comm_t comm = NULL;
-	pid_t hand = -1;
-	char store[80];
-	int status = 0;
+	const tutti_comm_t comm = NULL; /* yet */
 
 	CLAIM(unshare(CLONE_NEWNET) == 0, "no network namespace");
 	cable->pid[rank] = getpid();
@@ -524,13 +522,36 @@ static int be_host(int rank, void *argument)
 			    (int)cable->pid[1]),
 		      "no cable");
 	meet_at(&cable->laid, 2);
-	CLAIM(shell("ip addr add 10.79.0.%d/24 dev cable", rank + 1), "no address");
-	if (rank == 1)
+	if (cable->ipv6)
+		CLAIM(shell("ip addr del 127.0.0.1/8 dev lo && "
+			    "ip addr add fd79::%d/64 dev cable nodad",
+			    rank + 1),
+		      "no address, or one too many");
+	else
+		CLAIM(shell("ip addr add 10.79.0.%d/24 dev cable", rank + 1), "no address");
+	return 0;
+}
+
+static int be_host(int rank, void *argument)
+{
+	struct cable *cable = argument;
+	struct outcome *out = &cable->outcome[rank];
+	tutti_comm_t comm = NULL;
+	pid_t hand = -1;
+	char store[80];
+	int status = 0;
+
+	if (lay(cable, rank))
+		return 1;
+	if (rank == 1 || cable->ipv6)
 		CLAIM(shell("ip link set cable up"), "the cable does not come up");
 	else if (cable->comes_up && (hand = fork()) == 0)
 		_exit(plug_in(cable));
 	setenv("TUTTI_KEY", KEY, 1);
-	snprintf(store, sizeof(store), "file:%s", cable->directory);
+	if (cable->ipv6)
+		snprintf(store, sizeof(store), "tcp://[fd79::1]:29500");
+	else
+		snprintf(store, sizeof(store), "file:%s", cable->directory);
 	setenv("TUTTI_STORE", store, 1);
 	unsetenv("TUTTI_LOCAL_SIZE");
 	set_number("TUTTI_SIZE", 2);
@@ -550,7 +571,7 @@ static int be_host(int rank, void *argument)
 	return failed;
 }
 
-static struct cable *play_cable(bool comes_up)
+static struct cable *play_cable(bool comes_up, bool ipv6)
 {
 	static const char *const env[] = { DEADLINE, NULL };
 	struct cable *cable = shared_memory(sizeof(*cable));
@@ -560,26 +581,40 @@ static struct cable *play_cable(bool comes_up)
 		print_message("skipped: no network namespaces, or no ip(8)\n");
 		skip();
 	}
+	if (ipv6 &&
+	    !shell("unshare -n sh -c 'ip link set lo up && ip addr add fd79::9/128 dev lo'")) {
+		print_message("skipped: this kernel has no IPv6\n");
+		skip();
+	}
 	cable->comes_up = comes_up;
+	cable->ipv6 = ipv6;
 	make_directory(cable->directory);
 	assert_int_equal(run_job(&job), 0);
 	assert_true(shell("rm -r '%s'", cable->directory));
 	return cable;
 }
 
-static void a_cable_that_comes_up_is_waited_for(void **state)
+static void both_hosts_have_joined(const struct cable *cable)
 {
-	const struct cable *cable = play_cable(true);
-
 	for (int rank = 0; rank < 2; rank++)
 		if (cable->outcome[rank].result)
 			fail_msg("rank %d: %s", rank, cable->outcome[rank].error_text);
 }
 
+static void a_cable_that_comes_up_is_waited_for(void **state)
+{
+	both_hosts_have_joined(play_cable(true, false));
+}
+
+static void a_cable_with_ipv6_alone_suffices(void **state)
+{
+	both_hosts_have_joined(play_cable(false, true));
+}
+
 /* For 5 s of the 60. */
 static void a_cable_that_does_not_come_up_is_named(void **state)
 {
-	const struct cable *cable = play_cable(false);
+	const struct cable *cable = play_cable(false, false);
 
 	for (int rank = 0; rank < 2; rank++) {
 		const struct outcome *o = &cable->outcome[rank];
@@ -603,6 +638,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_rank_with_another_key_is_told_to_all),
 		cmocka_unit_test(who_was_turned_away_is_told_at_the_deadline),
 		cmocka_unit_test(a_cable_that_comes_up_is_waited_for),
+		cmocka_unit_test(a_cable_with_ipv6_alone_suffices),
 		cmocka_unit_test(a_cable_that_does_not_come_up_is_named),
 	};
 

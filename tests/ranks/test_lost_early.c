@@ -24,29 +24,31 @@
 #define RANKS	 4
 #define SOON_S	 8.0 /* a loaded machine's; the deadline is 40 s away */
 #define DEADLINE "TUTTI_TIMEOUT=40"
-#define REQUESTS 8 /* of every rank to the store: see steps */
 
 enum call { SENDMSG, SOCKET, SEND };
 
-/* The victim's end comes before its n-th call of the kind, of those after `from` requests to the
- * store. */
+/* Requests to the store, of rank 0, which gathers all records, and of the others: see steps. */
+static const int requests[2] = { 8, 6 };
+
+/* The victim's end comes before its n-th call of the kind, rank 0's and the others'; 0: it makes
+ * none. Calls that are no requests are counted from the last request on. */
 struct step {
 	const char *name;
 	enum call call;
-	int from, n;
+	int n[2];
 };
 
 static const struct step steps[] = {
-	{ "it has come", SENDMSG, 0, 3 },
-	{ "it knows the meeting", SENDMSG, 0, 4 },
-	{ "its record is stored", SENDMSG, 0, 5 },
-	{ "it has half of the records", SENDMSG, 0, 6 },
-	{ "it has stored those", SENDMSG, 0, 7 },
-	{ "it knows that all have come", SENDMSG, 0, 8 },
-	{ "it begins to join", SOCKET, REQUESTS, 1 },
-	{ "it says the first word to another", SEND, REQUESTS, 1 },
-	{ "it says the second word to another", SEND, REQUESTS, 2 },
-	{ "it has joined, or is about to", SENDMSG, 0, 9 },
+	{ "it has come", SENDMSG, { 3, 3 } },
+	{ "it knows the meeting", SENDMSG, { 4, 4 } },
+	{ "its record is stored", SENDMSG, { 0, 5 } },
+	{ "it has some of the records", SENDMSG, { 5, 0 } },
+	{ "it has all records", SENDMSG, { 7, 6 } },
+	{ "it has told all of them", SENDMSG, { 8, 0 } },
+	{ "it begins to join", SOCKET, { 1, 1 } },
+	{ "it says the first word to another", SEND, { 1, 1 } },
+	{ "it says the second word to another", SEND, { 2, 2 } },
+	{ "it has joined, or is about to", SENDMSG, { 9, 7 } },
 };
 #define STEPS		   (sizeof(steps) / sizeof(steps[0]))
 #define STEPS_WITHOUT_LAST 3 /* those that any rank takes while the last one is not there */
@@ -96,11 +98,12 @@ static void call_is_made(enum call call)
 		return;
 	const struct step *step = self.play->step;
 
-	self.calls += call == step->call && self.requests >= step->from;
+	self.calls += call == step->call &&
+		      (call == SENDMSG || self.requests >= requests[!self.is_first]);
 	self.requests += call == SENDMSG;
 	if (call == SENDMSG && self.requests == 3) /* the hello, and a question that was answered */
 		atomic_fetch_add(&self.play->come, 1);
-	if (self.is_victim && self.calls >= step->n)
+	if (self.is_victim && self.calls >= step->n[!self.is_first])
 		die(self.play);
 }
 
@@ -297,6 +300,8 @@ static void dies(struct play *play, const struct step *step, int rank, bool serv
 /* Nothing is sent in shared memory, and over TCP the last rank calls nobody. */
 static bool happens(const struct step *step, int rank)
 {
+	if (!step->n[rank > 0])
+		return false;
 	if (strcmp(transport_chosen, "shm") == 0)
 		return step->call != SEND;
 	return step->call != SOCKET || rank < RANKS - 1;

@@ -17,7 +17,6 @@
 #include "harness.h"
 
 #define RANKS  4
-#define STEPS  2 /* of the exchange of addresses */
 #define SOON_S 8.0
 
 struct play {
@@ -28,27 +27,26 @@ struct play {
 /* A store in which the victim notices that the exchange is over. */
 struct noticing {
 	tutti_store_t store;
-	int left; /* gets until then; negative: not the victim */
+	bool victim;
 	void (*end)(void);
 };
 
 static int noticing_set(void *context, const char *key, const void *value, size_t length)
 {
 	struct noticing *n = context;
+	const tutti_result_t result = tutti_store_set(n->store, key, value, length);
 
-	return store_error(tutti_store_set(n->store, key, value, length));
+	if (result == TUTTI_OK && n->victim && strstr(key, "/met"))
+		n->end();
+	return store_error(result);
 }
 
 static int noticing_get(void *context, const char *key, void *value, size_t *length,
 			double timeout_s)
 {
 	struct noticing *n = context;
-	const tutti_result_t result = tutti_store_get(n->store, key, value, length, timeout_s);
 
-	if (result == TUTTI_OK && strstr(key, "/begun/") == NULL && strstr(key, "/here/") == NULL &&
-	    --n->left == 0)
-		n->end();
-	return store_error(result);
+	return store_error(tutti_store_get(n->store, key, value, length, timeout_s));
 }
 
 static void no_more_descriptors(void)
@@ -110,7 +108,7 @@ static int meet(int rank, void *argument)
 {
 	const tutti_store_ops_t ops = { sizeof(ops), noticing_set, noticing_get, NULL };
 	const struct play *play = argument;
-	struct noticing noticing = { .left = -1, .end = play->end };
+	struct noticing noticing = { .victim = rank == play->victim, .end = play->end };
 	tutti_store_t store;
 	tutti_comm_t comm = NULL;
 	char key[32];
@@ -119,8 +117,6 @@ static int meet(int rank, void *argument)
 		return host_store(play);
 	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), 0, 0, &noticing.store));
 	SUCCEEDS(tutti_store_create(&ops, &noticing, &store));
-	if (rank == play->victim)
-		noticing.left = STEPS + (rank != 0); /* and the rendezvous's id */
 	const double start = seconds_now();
 	tutti_result_t result = tutti_comm_create(store, rank, RANKS, NULL, &comm);
 	if (!result)

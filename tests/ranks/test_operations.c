@@ -19,8 +19,8 @@
 static const char *const algorithms[] = {
 	"board",       "direct", "flat",	 "pairwise",	       "two_shot",
 	"doubling",    "bruck",	 "tree",	 "halving_doubling",   "ring",
-	"double_tree", "chain",	 "hierarchical", "hierarchical_split", "star",
-	NULL
+	"double_tree", "chain",	 "hierarchical", "hierarchical_split", "hierarchical_shots",
+	"star",	       NULL
 };
 #define NALGORITHMS ((int)(sizeof(algorithms) / sizeof(algorithms[0])))
 

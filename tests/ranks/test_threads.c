@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <tutti/window.h>
+
 #include "harness.h"
 #include "notices.h"
 
@@ -479,6 +481,112 @@ static int abort_among_threads(tutti_comm_t comm)
 	return failed;
 }
 
+/* ---- one-sided calls */
+
+#define PUT 1500 /* elements: more than are copied */
+
+/* What a rank's threads share with those of others: a sum, then a block for each thread of each
+ * rank. */
+struct board {
+	uint64_t sum;
+	int32_t block[RANKS_MAX][HELPERS][PUT];
+};
+
+struct putter {
+	pthread_t thread;
+	tutti_comm_t comm;
+	tutti_window_t window;
+	struct board *board;
+	int number, failed;
+};
+
+static size_t block_at(int rank, int thread)
+{
+	return offsetof(struct board, block) +
+	       ((size_t)rank * HELPERS + (size_t)thread) * PUT * sizeof(int32_t);
+}
+
+/* Each thread has a block and two signals with every rank: of puts, and of blocks that may be put
+ * anew. */
+static int put_in_turns(struct putter *p)
+{
+	const tutti_comm_t comm = p->comm;
+	const int me = tutti_comm_rank(comm), next = (me + 1) % ranks;
+	const uint32_t here = (uint32_t)p->number, seen = here + HELPERS;
+	int32_t out[PUT], in[PUT];
+
+	for (uint64_t turn = 1; turn <= TURNS; turn++) {
+		const uint64_t all = turn * (uint64_t)ranks;
+		const size_t n = turn % 2 ? PUT : 7;
+
+		fill(out, me, turn, n);
+		for (int to = 0; to < ranks; to++)
+			SUCCEEDS(tutti_put_signal(p->window, out, n * sizeof(*out), to,
+						  block_at(me, p->number), here, 1, NULL));
+		SUCCEEDS(tutti_fetch_add(p->window, (int)turn % ranks, 0, 1, NULL, NULL));
+		SUCCEEDS(tutti_wait_signal(p->window, here, all, NULL, NULL));
+		for (int from = 0; from < ranks; from++)
+			if (check_sum(comm, "put", p->board->block[from][p->number], from, from,
+				      turn, n))
+				return 1;
+		SUCCEEDS(tutti_get(p->window, in, n * sizeof(*in), next, block_at(me, p->number),
+				   NULL));
+		if (check_sum(comm, "get", in, me, me, turn, n))
+			return 1;
+		for (int to = 0; to < ranks; to++)
+			SUCCEEDS(tutti_signal(p->window, to, seen, 1));
+		SUCCEEDS(tutti_wait_signal(p->window, seen, all, NULL, NULL));
+	}
+	return 0;
+}
+
+static void *be_putter(void *argument)
+{
+	struct putter *putter = argument;
+
+	putter->failed = put_in_turns(putter);
+	return NULL;
+}
+
+static int check_sums(tutti_comm_t comm, const struct board *board)
+{
+	uint64_t sum = board->sum;
+
+	SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_UINT64, TUTTI_SUM, NULL));
+	CLAIM(sum == (uint64_t)(ranks * HELPERS * TURNS), "%llu were added",
+	      (unsigned long long)sum);
+	return 0;
+}
+
+static int threads_put(tutti_comm_t comm, const struct buffers *capacity)
+{
+	const struct buffers b = { capacity->send, capacity->recv, 300 };
+	struct board *board = calloc(1, sizeof(*board));
+	struct putter putter[HELPERS];
+	tutti_window_t window;
+	int failed = 0;
+
+	SUCCEEDS(tutti_window_create(comm, board, sizeof(*board), 2 * HELPERS, &window));
+	for (int i = 0; i < HELPERS; i++) {
+		putter[i] = (struct putter){
+			.comm = comm, .window = window, .board = board, .number = i
+		};
+		CLAIM(pthread_create(&putter[i].thread, NULL, be_putter, &putter[i]) == 0,
+		      "cannot start a thread");
+	}
+	for (int round = 0; round < 5 && !failed; round++)
+		failed = reductions(comm, &b);
+	for (int i = 0; i < HELPERS; i++) {
+		pthread_join(putter[i].thread, NULL);
+		failed |= putter[i].failed;
+	}
+	SUCCEEDS(tutti_flush(window, TUTTI_ANY_PEER, NULL));
+	failed = failed || check_sums(comm, board);
+	SUCCEEDS(tutti_window_destroy(window));
+	free(board);
+	return failed;
+}
+
 /* ---- groups and splits */
 
 static int group_mixes(tutti_comm_t comm, const struct buffers *b)
@@ -534,7 +642,7 @@ static int body(tutti_comm_t comm, const struct buffers *b)
 	const int failed = collectives(comm, b) || requests_end(comm, data) ||
 			   (ranks > 1 && threads_share(comm, b)) || group_mixes(comm, b) ||
 			   (ranks > 1 && (threads_mix(comm, b) || abort_among_threads(comm))) ||
-			   split_reduces(comm) || notices_come(comm);
+			   threads_put(comm, b) || split_reduces(comm) || notices_come(comm);
 
 	free(data);
 	return failed;

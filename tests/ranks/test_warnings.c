@@ -138,7 +138,7 @@ static void one_rank_warns_once_of_a_variable_that_nobody_reads(void **state)
 
 /* ---- no control area */
 
-#define FILE_MAX (16u << 20) /* the arena of RANKS ranks fits, their control area does not */
+#define FILE_MAX (17u << 20) /* the arena of RANKS ranks fits, their control area does not */
 
 /* Files of at most FILE_MAX bytes, also those in memory: every rank fails alike. */
 static int do_without_control_area(int rank, void *argument)

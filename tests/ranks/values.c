@@ -289,7 +289,7 @@ int value_height(const struct value_way *way)
 	if (strcmp(name, "hierarchical") == 0)
 		return log2_up(most) +
 		       (way->reduction == VALUE_REDUCE_SCATTER ? hosts - 1 : log2_up(hosts));
-	if (strcmp(name, "hierarchical_split") == 0)
+	if (strcmp(name, "hierarchical_split") == 0 || strcmp(name, "hierarchical_shots") == 0)
 		return most - 1 + hosts - 1;
 	return ranks - 1; /* each combination on the way adds a rank at least */
 }

@@ -9,13 +9,21 @@
 #define AGREEMENT_BYTES 1000 /* that survivors who agree tell each other, or so */
 #define SEVERAL		3    /* operations that may be under way at once */
 
-static const char *const algorithms[] = { "board",	  "bruck",
-					  "chain",	  "direct",
-					  "double_tree",  "doubling",
-					  "flat",	  "halving_doubling",
-					  "hierarchical", "hierarchical_split",
-					  "pairwise",	  "ring",
-					  "star",	  "tree",
+static const char *const algorithms[] = { "board",
+					  "bruck",
+					  "chain",
+					  "direct",
+					  "double_tree",
+					  "doubling",
+					  "flat",
+					  "halving_doubling",
+					  "hierarchical",
+					  "hierarchical_split",
+					  "hierarchical_shots",
+					  "pairwise",
+					  "ring",
+					  "star",
+					  "tree",
 					  "two_shot" };
 static const char *const what_names[WHATS] = { "broadcast",	 "reduce",     "all_reduce",
 					       "reduce_scatter", "all_gather", "gather",

@@ -142,12 +142,15 @@ class Gpus(unittest.TestCase):
 
     @on_ranks(3, killed=[1])
     def test_a_rank_dies_while_others_wait(self):
+        store = dist.distributed_c10d._get_default_store()
         dist.all_reduce(mine())
         dist.barrier()
         if dist.get_rank() == 1:
+            store.wait(['waits0', 'waits2'])
             os.kill(os.getpid(), signal.SIGKILL)
         begun = time.monotonic()
         work = dist.all_reduce(mine(), async_op=True)
+        store.set(f'waits{dist.get_rank()}', '')
         until_ended(work)
         self.assertFalse(work.is_success())
         for call in (work.wait, lambda: dist.all_reduce(mine())):

@@ -19,18 +19,23 @@
 #include "op.h"
 
 #define PAGE  4096
-#define BYTES ((2 * sizeof(struct tt_area_rank) + PAGE - 1) / PAGE * PAGE)
+#define RANKS 2
 
 /* Two ranks and their control area, without transport: rank 0 waits in operation `seq`, over
  * links. */
 struct scene {
 	uint64_t seq;
-	struct tt_area_rank *ranks;
-	uint64_t seen[2][2];
-	struct tutti_comm comms[2];
+	void *memory; /* of tt_area_bytes(RANKS) */
+	uint64_t seen[RANKS][RANKS];
+	struct tutti_comm comms[RANKS];
 	struct tt_plan plan;
 	struct tt_op waiting;
 };
+
+/* Of a transport that wakes nobody. */
+static const struct tt_transport_memory shared = { NULL };
+static const struct tt_transport transport = { .memory = &shared };
+static struct tt_endpoint alone = { .ops = &transport };
 
 static uintptr_t page_of(const void *place)
 {
@@ -55,17 +60,18 @@ static int set_up(void **state)
 	struct scene *s = calloc(1, sizeof(*s));
 
 	assert_non_null(s);
-	s->ranks = aligned_alloc(PAGE, BYTES);
-	assert_non_null(s->ranks);
-	memset(s->ranks, 0, BYTES);
+	s->memory = mmap(NULL, tt_area_bytes(RANKS), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(s->memory != MAP_FAILED);
 	s->plan.eager = true; /* what is posted wakes later */
-	for (int rank = 0; rank < 2; rank++) {
+	for (int rank = 0; rank < RANKS; rank++) {
 		struct tutti_comm *comm = &s->comms[rank];
 
 		comm->rank = rank;
-		comm->size = 2;
+		comm->size = RANKS;
 		assert_true(tt_comm_fault_open(comm));
-		comm->control_area = (struct tt_area){ .base = s->ranks, .seen = s->seen[rank] };
+		comm->control_area.seen = s->seen[rank];
+		tt_area_place(comm, s->memory, &alone);
 		s->seen[rank][1 - rank] = UINT64_MAX; /* slots are free */
 	}
 	s->seq = across_pages(&s->comms[1].control_area);
@@ -82,9 +88,9 @@ static int tear_down(void **state)
 {
 	struct scene *s = *state;
 
-	for (int rank = 0; rank < 2; rank++)
+	for (int rank = 0; rank < RANKS; rank++)
 		tt_comm_fault_free(&s->comms[rank]);
-	free(s->ranks);
+	munmap(s->memory, tt_area_bytes(RANKS));
 	free(s);
 	return 0;
 }

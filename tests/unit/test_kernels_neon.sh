@@ -17,11 +17,11 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 flags="-std=c11 -O2 -D_GNU_SOURCE -DTT_KERNELS_NEON -ffp-contract=off -Wall -Wextra
-	-Wno-unused-parameter -Wno-missing-field-initializers -Werror -I$root/include -I$root/src/spi -I$root/src/spelling -I$root/src/text"
-for file in kernels/c kernels/neon kernels/dispatch os/log os/file spelling/nearest text/printable; do
+	-Wno-unused-parameter -Wno-missing-field-initializers -Werror -I$root/include -I$root/src/spi -I$root/src/header -I$root/src/spelling -I$root/src/text -DTUTTI_VERSION=\"0\""
+for file in kernels/c kernels/neon kernels/dispatch os/log os/file header/narrow header/names spelling/nearest text/printable; do
 	$cc $flags -c "$root/src/$file.c" -o "$dir/$(basename "$file").o"
 done
-for name in test_kernels test_kernels_reference test_kernels_choice; do
+for name in test_kernels test_kernels_narrow test_kernels_reference test_kernels_choice; do
 	$cc $flags -I"$root/src" -I"$root/tests/unit/cross" "$root/tests/unit/$name.c" \
 		"$dir"/*.o -static -pthread -lm -o "$dir/$name"
 	echo "$name:"

@@ -14,6 +14,8 @@
 
 #include "launch.h"
 #include "log.h"
+#include "meeting.h"
+#include "pmi_wire.h"
 
 /* "A=1 B=2" and nothing else. */
 static void environment(const char *text)
@@ -21,6 +23,7 @@ static void environment(const char *text)
 	char copy[512], *rest = copy;
 
 	clearenv();
+	setenv("FLUX_PMI_LIBRARY_PATH", "/none", 1); /* whatever this machine has */
 	snprintf(copy, sizeof(copy), "%s", text);
 	for (char *word; (word = strsep(&rest, " "));) {
 		char *value = strchr(word, '=');
@@ -32,12 +35,14 @@ static void environment(const char *text)
 	}
 }
 
+static bool keyed; /* the jobs below have a key */
+
 static struct tt_launch read_good(const char *text)
 {
 	struct tt_launch launch;
 
 	environment(text);
-	const tutti_result_t result = tt_launch_read(&launch);
+	const tutti_result_t result = tt_launch_read(keyed, &launch);
 	if (result != TUTTI_OK)
 		fail_msg("\"%s\": %s", text, tt_thread_error());
 	return launch;
@@ -69,7 +74,7 @@ static void check_refused(const char *text, const char *says)
 	struct tt_launch launch;
 
 	environment(text);
-	assert_int_equal(tt_launch_read(&launch), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_launch_read(false, &launch), TUTTI_ERR_INVALID);
 	if (!strstr(tt_thread_error(), says))
 		fail_msg("\"%s\": \"%s\" is not in \"%s\"", text, says, tt_thread_error());
 }
@@ -112,8 +117,15 @@ static void reads_torchrun(void **state)
 	(void)state;
 	check(TORCH "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500", "torchrun", 1, 4,
 	      "tcp://10.0.0.1:29500", false);
-	check(TORCH "MASTER_ADDR=fd00::1 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True",
-	      "torchrun", 1, 4, "tcp://[fd00::1]:29501", false);
+	check("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500 "
+	      "TORCHELASTIC_USE_AGENT_STORE=True",
+	      "torchrun", 1, 2, "tcp://127.0.0.1:29501", false);
+	check(TORCH "MASTER_ADDR=fd00::1 MASTER_PORT=29500", "torchrun", 1, 4,
+	      "tcp://[fd00::1]:29500", false);
+	assert_ptr_equal(read_good(TORCH "MASTER_ADDR=h MASTER_PORT=1 "
+					 "TORCHELASTIC_USE_AGENT_STORE=True")
+				 .kvs,
+			 &tt_kvs_torchrun);
 	/* all on one host: it need not be known by its name */
 	check("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500",
 	      "torchrun", 1, 2, "tcp://127.0.0.1:29500", false);
@@ -121,13 +133,14 @@ static void reads_torchrun(void **state)
 	      "torchrun", 0, 2, "tcp://h:1", true);
 	check(TORCH "TUTTI_STORE=file:/d", "torchrun", 1, 4, "file:/d", false);
 	check_local(TORCH "TUTTI_STORE=file:/d TORCHELASTIC_RUN_ID=ab TORCHELASTIC_RESTART_COUNT=2",
-		    1, 2, "ab.2");
+		    1, 2, "ab");
 	check_local(TORCH "TUTTI_STORE=file:/d TORCHELASTIC_RUN_ID=none", 1, 2, "");
 	check("RANK=0 WORLD_SIZE=1", "torchrun", 0, 1, "", false);
 	check_refused(TORCH "MASTER_PORT=1", "MASTER_ADDR is not");
 	check_refused(TORCH "MASTER_ADDR=h", "MASTER_PORT is not");
 	check_refused(TORCH "MASTER_ADDR=h MASTER_PORT=x1", "MASTER_PORT to \"x1\"");
-	check_refused(TORCH "MASTER_ADDR=h MASTER_PORT=65535 TORCHELASTIC_USE_AGENT_STORE=True",
+	check_refused("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h "
+		      "MASTER_PORT=65535 TORCHELASTIC_USE_AGENT_STORE=True",
 		      "65536");
 	check_refused("RANK=0", "WORLD_SIZE is not set");
 }
@@ -147,7 +160,7 @@ static void reads_open_mpi(void **state)
 	check_refused(OMPI, "gives no job id");
 	check_refused("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 "
 		      "PMIX_NAMESPACE=7",
-		      "on several hosts): set TUTTI_STORE");
+		      "on several hosts; PMIx: ");
 	check("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 TUTTI_STORE=tcp://h:5", "Open MPI", 1,
 	      2, "tcp://h:5", false);
 }
@@ -181,6 +194,7 @@ static void reads_hydra(void **state)
 static void reads_slurm(void **state)
 {
 #define SLURM "SLURM_STEP_ID=3 SLURM_JOB_ID=9 SLURM_PROCID=1 SLURM_LOCALID=1 "
+	static const char *const lists[] = { "n[", "n[]", "n[x-y]", "n[1-2", "n;m", ",n" };
 	char store[64];
 
 	(void)state;
@@ -189,7 +203,19 @@ static void reads_slurm(void **state)
 	check(SLURM "SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=8 SLURM_NNODES=4 SLURM_STEP_NUM_NODES=1",
 	      "Slurm", 1, 2, store, false);
 	check_local(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", 1, 2, "9.3");
-	check_refused(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2", "TUTTI_STORE=tcp://");
+	check_refused(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2", "start it by srun --mpi=pmi2");
+	keyed = true;
+	check(SLURM "SLURM_NTASKS=2 SLURM_STEP_NODELIST=n", "Slurm", 1, 2, "tcp://n:20147", false);
+	check(SLURM "SLURM_NTASKS=2 SLURM_STEP_NODELIST=rack[2-3]n[07-16,20]-x,login1", "Slurm", 1,
+	      2, "tcp://rack2n07-x:20147", false);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		char text[512];
+
+		snprintf(text, sizeof(text), SLURM "SLURM_NTASKS=2 SLURM_STEP_NODELIST=%s",
+			 lists[i]);
+		check_refused(text, "start it by srun --mpi=pmi2");
+	}
+	keyed = false;
 	check_refused("SLURM_STEP_ID=1 SLURM_NTASKS=2", "SLURM_PROCID is not set");
 	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2 TUTTI_STORE=tcp://h:1", "Slurm", 1, 2,
 	      "tcp://h:1", false);
@@ -201,6 +227,88 @@ static void reads_plain_pmi(void **state)
 	check("PMI_RANK=1 PMI_SIZE=2 TUTTI_STORE=tcp://h:1", "PMI", 1, 2, "tcp://h:1", false);
 	check_refused("PMI_RANK=1 PMI_SIZE=2", "nor whether they share a host");
 	check_local(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1 PMI_RANK=1 PMI_SIZE=2", 1, 2, "9.3");
+}
+
+/* Its ranks are those of the launcher's key-value store; those of other launchers are not. */
+static void a_store_that_is_no_store_is_passed_over(void **state)
+{
+	int pair[2];
+	char text[256];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	snprintf(text, sizeof(text), "PMI_RANK=1 PMI_SIZE=2 PMI_FD=%d", pair[0]);
+	assert_string_equal(read_good(text).kvs->name, "PMI");
+	snprintf(text, sizeof(text), "PMI_RANK=1 PMI_SIZE=2 PMI_FD=%d TUTTI_STORE=file:/d",
+		 pair[0]);
+	assert_null(read_good(text).kvs);
+	snprintf(text, sizeof(text), "TUTTI_RANK=1 TUTTI_SIZE=2 PMI_FD=%d", pair[0]);
+	check_refused(text,
+		      "does not say where the ranks meet (nor whether they share a host): set");
+	close(pair[0]);
+	close(pair[1]);
+	snprintf(text, sizeof(text), "PMI_RANK=1 PMI_SIZE=2 PMI_FD=%d", pair[0]);
+	check_refused(text, "PMI_FD is no open socket");
+	check_refused("PMI_RANK=1 PMI_SIZE=2 PMI_FD=1x", "PMI_FD is no open socket");
+}
+
+static void reads_kubernetes(void **state)
+{
+	check("JOB_COMPLETION_INDEX=2 TUTTI_SIZE=4 TUTTI_STORE=tcp://job-0.job:29500", "tutti-run",
+	      2, 4, "tcp://job-0.job:29500", false);
+	check("JOB_COMPLETION_INDEX=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5", "torchrun",
+	      1, 2, "tcp://h:5", false);
+	check("JOB_COMPLETION_INDEX=2", "none", 0, 1, "", false);
+	check_refused("JOB_COMPLETION_INDEX=4 TUTTI_SIZE=4", "rank 4 of 4");
+}
+
+static void places_to_meet_are_checked(void **state)
+{
+#define DIGITS "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff"
+	static const char *const wrong[] = {
+		"",
+		"1",
+		"1,-",
+		"1,-,",
+		"1,-,80",
+		"1,-,80,",
+		"1,-,0,10.0.0.1",
+		"1,-,65536,10.0.0.1",
+		"1,-,99999999,10.0.0.1",
+		"1,-,80,host",
+		"1,-,80,10.0.0.1,,10.0.0.2",
+		"1,-,80,[::1]",
+		"1," DIGITS "0,80,10.0.0.1",
+		"1,0" DIGITS ",80,10.0.0.1",
+		"1,,80,10.0.0.1",
+		"1,x" DIGITS ",80,10.0.0.1",
+		"2,-,80,10.0.0.1",
+		"0",
+	};
+	struct tt_meeting meeting;
+
+	assert_true(tt_meeting_parse("1,-,80,10.0.0.1", &meeting));
+	assert_false(meeting.keyed);
+	assert_string_equal(meeting.store, "tcp://10.0.0.1:80");
+	assert_true(tt_meeting_parse("1," DIGITS ",65535,fd00::1,10.0.0.1", &meeting));
+	assert_true(meeting.keyed && meeting.key[1] == 1 && meeting.key[31] == 0xff);
+	assert_string_equal(meeting.store, "tcp://[fd00::1],10.0.0.1:65535");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		if (tt_meeting_parse(wrong[i], &meeting))
+			fail_msg("\"%s\" is a place to meet: %s", wrong[i], meeting.store);
+}
+
+static void fields_of_pmi_are_found_whole(void **state)
+{
+	char value[8];
+
+	assert_true(tt_pmi_field("cmd=get_result rc=0 value=a=b", "value", value, sizeof(value)));
+	assert_string_equal(value, "a=b");
+	assert_true(tt_pmi_field("cmd=x  rc=-1", "rc", value, sizeof(value)));
+	assert_string_equal(value, "-1");
+	assert_false(tt_pmi_field("cmd=x xrc=0", "rc", value, sizeof(value)));
+	assert_false(tt_pmi_field("cmd=x rc", "rc", value, sizeof(value)));
+	assert_false(tt_pmi_field("cmd=x rc=12345678", "rc", value, sizeof(value)));
+	assert_false(tt_pmi_field("", "rc", value, sizeof(value)));
 }
 
 static void the_innermost_launcher_wins(void **state)
@@ -253,6 +361,10 @@ int main(void)
 		cmocka_unit_test(reads_hydra),
 		cmocka_unit_test(reads_slurm),
 		cmocka_unit_test(reads_plain_pmi),
+		cmocka_unit_test(a_store_that_is_no_store_is_passed_over),
+		cmocka_unit_test(reads_kubernetes),
+		cmocka_unit_test(places_to_meet_are_checked),
+		cmocka_unit_test(fields_of_pmi_are_found_whole),
 		cmocka_unit_test(the_innermost_launcher_wins),
 		cmocka_unit_test(numbers_that_are_none_are_named),
 		cmocka_unit_test(addresses_and_jobs_that_are_too_long_are_refused_or_cut),

@@ -24,6 +24,7 @@ struct rank {
 	bool there; /* it could be made */
 	struct tt_machine machine;
 	struct tt_peer peer;
+	uint8_t address[TT_ADDRESS_MAX];
 };
 
 static void *be_rank(void *argument)
@@ -38,8 +39,8 @@ static void *be_rank(void *argument)
 		return NULL;
 	if (tt_transport_shm.open(&config, &endpoint) != TUTTI_OK)
 		return NULL;
-	rank->peer.address_length =
-		(uint16_t)tt_transport_shm.address(endpoint, rank->peer.address);
+	rank->peer.address = rank->address;
+	rank->peer.address_length = (uint16_t)tt_transport_shm.address(endpoint, rank->address);
 	tt_transport_shm.destroy(endpoint);
 	rank->there = true;
 	return NULL;

@@ -34,7 +34,7 @@ static tutti_result_t tcp_join(struct tt_endpoint *endpoint, const struct tt_pee
 	return TUTTI_OK;
 }
 
-static int tcp_fd(const struct tt_endpoint *endpoint)
+static int tcp_fd(struct tt_endpoint *endpoint)
 {
 	return TCP_FD;
 }
@@ -69,12 +69,19 @@ static struct rdma_endpoint endpoint_of(int n, const char *const gids[])
 	return e;
 }
 
+/* Two at a time. */
 static struct tt_peer peer_of(int host, int n, const char *const gids[])
 {
+	static uint8_t addresses[2][TT_ADDRESS_MAX];
+	static int next;
 	const struct rdma_endpoint e = endpoint_of(n, gids);
-	struct tt_peer peer = { .host = host };
+	uint8_t *address = addresses[next++ % 2];
+	const struct tt_peer peer = {
+		.host = host,
+		.address_length = (uint16_t)tt_transport_rdma.address(&e.base, address),
+		.address = address,
+	};
 
-	peer.address_length = (uint16_t)tt_transport_rdma.address(&e.base, peer.address);
 	assert_true(peer.address_length > tcp_bytes);
 	return peer;
 }
@@ -111,9 +118,12 @@ static void what_is_cut_off_or_lies_about_its_length_is_not_read(void **state)
 		assert_false(tt_rdma_address_read(&part, NULL, ports, &n));
 	}
 	for (int byte = 0; byte < 2; byte++) {
+		uint8_t address[TT_ADDRESS_MAX];
 		struct tt_peer lies = whole;
 
-		lies.address[byte] ^= 0x80;
+		memcpy(address, whole.address, whole.address_length);
+		address[byte] ^= 0x80;
+		lies.address = address;
 		assert_false(tt_rdma_address_read(&lies, NULL, ports, &n));
 	}
 }

@@ -44,9 +44,10 @@ static void *meet_in_store(void *argument)
 static void *meet_as_launched(void *argument)
 {
 	struct rank *r = argument;
+	struct tt_key none = { 0 };
 
 	r->result =
-		tt_rendezvous_launched(&r->launch, NULL, patience(), &r->store, &r->rendezvous[0]);
+		tt_rendezvous_launched(&r->launch, &none, patience(), &r->store, &r->rendezvous[0]);
 	return NULL;
 }
 
@@ -147,16 +148,17 @@ static void a_rank_waits_no_longer_than_its_deadline(void **state)
 {
 	struct rank rank = { .launch = { .rank = 1, .size = 2 } };
 	struct tt_rendezvous rendezvous;
+	struct tt_key none = { 0 };
 	tutti_store_t store;
 
 	(void)state;
 	name_store(rank.launch.store, sizeof(rank.launch.store));
-	assert_int_equal(tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u, &store,
+	assert_int_equal(tt_rendezvous_launched(&rank.launch, &none, tt_now() + 20000000u, &store,
 						&rendezvous),
 			 TUTTI_ERR_TIMEOUT);
 	assert_null(store);
 	assert_int_equal(tutti_store_open(rank.launch.store, 1, PATIENCE_S, &store), TUTTI_OK);
-	assert_int_equal(tt_rendezvous_launched(&rank.launch, NULL, tt_now() + 20000000u,
+	assert_int_equal(tt_rendezvous_launched(&rank.launch, &none, tt_now() + 20000000u,
 						&rank.store, &rendezvous),
 			 TUTTI_ERR_TIMEOUT);
 	assert_null(rank.store);
@@ -206,7 +208,7 @@ static void a_rendezvous_given_up_is_over_for_all(void **state)
 static void who_came_but_went_no_further_is_named(void **state)
 {
 	struct tt_rendezvous rendezvous[4];
-	char address[64], key[TT_STEP_KEY_MAX];
+	char address[64], key[TT_RANK_KEY_MAX];
 	size_t none = 0;
 	tutti_store_t store;
 
@@ -217,16 +219,12 @@ static void who_came_but_went_no_further_is_named(void **state)
 		assert_int_equal(
 			tt_rendezvous(store, "group", rank, 4, patience(), &rendezvous[rank]),
 			TUTTI_OK);
-	for (int rank = 0; rank < 4; rank++) {
-		for (int step = 1; step < 4; step *= 2) {
-			/* rank 0 needs rank 1's first step for its own second one */
-			if (rank == 1 || (rank == 0 && step == 2))
-				continue;
-			tt_rendezvous_step_key(&rendezvous[rank], step, rank, key, sizeof(key));
-			assert_int_equal(tutti_store_set(store, key, "records", 7), TUTTI_OK);
-		}
+	/* rank 0 needs what rank 1 tells for its own */
+	for (int rank = 2; rank < 4; rank++) {
+		tt_rendezvous_rank_key(&rendezvous[rank], rank, key);
+		assert_int_equal(tutti_store_set(store, key, "records", 7), TUTTI_OK);
 	}
-	tt_rendezvous_step_key(&rendezvous[2], 2, 0, key, sizeof(key));
+	tt_rendezvous_rank_key(&rendezvous[2], 0, key);
 	assert_int_equal(
 		tt_rendezvous_get(store, &rendezvous[2], 0, key, NULL, &none, tt_now() + 20000000u),
 		TUTTI_ERR_TIMEOUT);

@@ -150,12 +150,13 @@ static void damaged_cards_are_refused(void **state)
 		size_t at;
 		uint8_t value;
 	} damage[] = {
-		{ 0, 2 },   /* version */
+		{ 0, 1 },   /* version */
 		{ 1, 1 },   /* count too small for the length */
 		{ 1, 3 },   /* too large */
 		{ 1, 255 }, /* larger than any card */
-		{ 20, 5 },  /* family */
-		{ 21, 33 }, /* prefix longer than the address */
+		{ 2, TCP_RAILS_MAX + 1 },
+		{ 21, 5 },  /* family */
+		{ 22, 33 }, /* prefix longer than the address */
 	};
 
 	for (size_t n = 0; n < length; n++)
@@ -194,19 +195,96 @@ static void damage_never_makes_a_card_out_of_range(void **state)
 static void reach_is_the_same_whichever_way_round(void **state)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
-	struct tt_peer first = { .rank = 0 }, second = { .rank = 1 };
+	uint8_t addresses[2][TT_ADDRESS_MAX];
+	struct tt_peer first = { .rank = 0, .address = addresses[0] },
+		       second = { .rank = 1, .address = addresses[1] };
 
 	add(&a, "10.0.0.1", 24, 0, 2);
-	first.address_length = (uint16_t)tt_tcp_card_write(&a, first.address);
-	second.address_length = (uint16_t)tt_tcp_card_write(&b, second.address);
+	first.address_length = (uint16_t)tt_tcp_card_write(&a, addresses[0]);
+	second.address_length = (uint16_t)tt_tcp_card_write(&b, addresses[1]);
 	assert_false(tt_transport_tcp.reach(&first, &second));
 	assert_false(tt_transport_tcp.reach(&second, &first));
 	add(&b, "10.1.0.1", 24, 0, 2);
-	second.address_length = (uint16_t)tt_tcp_card_write(&b, second.address);
+	second.address_length = (uint16_t)tt_tcp_card_write(&b, addresses[1]);
 	assert_true(tt_transport_tcp.reach(&first, &second));
 	assert_true(tt_transport_tcp.reach(&second, &first));
 	second.address_length = 3;
 	assert_false(tt_transport_tcp.reach(&first, &second));
+}
+
+/* "10.0.0.1-10.0.0.2 ": the ways between them, and that the other end finds as many. */
+static const char *ways(const struct tcp_card *from, const struct tcp_card *to)
+{
+	static char out[TCP_RAILS_MAX * 2 * TCP_ADDRESS_TEXT];
+	struct tcp_candidate found[TCP_RAILS_MAX];
+	char here[TCP_ADDRESS_TEXT], there[TCP_ADDRESS_TEXT];
+	const int n = tt_tcp_ways(from, to, found);
+
+	out[0] = 0;
+	for (int i = 0; i < n; i++) {
+		assert_true(found[i].from_length > 0);
+		snprintf(out + strlen(out), sizeof(out) - strlen(out), "%s-%s/%u ",
+			 tt_tcp_text(&found[i].from, here), tt_tcp_text(&found[i].to, there),
+			 (unsigned)found[i].speed);
+	}
+	assert_int_equal(tt_tcp_rail_count(from, to), n > 1 ? n : 1);
+	return out;
+}
+
+static void each_pair_of_interfaces_is_a_way(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+
+	add(&a, "10.0.0.1", 24, 10000, 2);
+	add(&b, "10.0.0.2", 24, 1000, 7);
+	assert_string_equal(ways(&a, &b), "10.0.0.1:0-10.0.0.2:4000/1000 ");
+	add(&a, "10.1.0.1", 24, 25000, 3);
+	add(&b, "10.1.0.2", 24, 25000, 8);
+	add(&a, "fd00::1", 64, 25000, 3); /* of the same interfaces */
+	add(&b, "fd00::2", 64, 25000, 8);
+	assert_string_equal(ways(&a, &b), "10.0.0.1:0-10.0.0.2:4000/1000 "
+					  "10.1.0.1:0-10.1.0.2:4000/25000 ");
+	add(&a, "172.17.0.1", 16, 0, 4); /* private bridges of two machines */
+	add(&b, "172.17.0.1", 16, 0, 9);
+	assert_string_equal(ways(&a, &b), "10.0.0.1:0-10.0.0.2:4000/1000 "
+					  "10.1.0.1:0-10.1.0.2:4000/25000 ");
+	b.machine = 1;
+	b.network = 2;
+	assert_string_equal(ways(&a, &b), "");
+}
+
+static void interfaces_of_one_subnet_are_ways_of_their_own(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+
+	for (uint32_t i = 0; i < 3; i++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "10.0.0.1%u", (unsigned)i);
+		add(&a, text, 24, 0, 2 + i);
+		text[7] = '2';
+		if (i < 2)
+			add(&b, text, 24, 0, 7 + i);
+	}
+	assert_string_equal(ways(&a, &b), ""); /* tunnels, perhaps */
+	a.rails = b.rails = 2;
+	assert_string_equal(ways(&a, &b), "10.0.0.10:0-10.0.0.20:4000/0 "
+					  "10.0.0.11:0-10.0.0.21:4000/0 ");
+	assert_string_equal(ways(&b, &a), "10.0.0.20:0-10.0.0.10:4000/0 "
+					  "10.0.0.21:0-10.0.0.11:4000/0 ");
+}
+
+static void both_ends_say_how_many_rails_there_are(void **state)
+{
+	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
+
+	assert_int_equal(tt_tcp_rail_count(&a, &b), 1);
+	a.rails = 3;
+	assert_int_equal(tt_tcp_rail_count(&a, &b), 3);
+	assert_int_equal(tt_tcp_rail_count(&b, &a), 3);
+	b.rails = 2;
+	assert_int_equal(tt_tcp_rail_count(&a, &b), 2);
+	assert_int_equal(tt_tcp_rail_count(&b, &a), 2);
 }
 
 int main(void)
@@ -223,6 +301,9 @@ int main(void)
 		cmocka_unit_test(damaged_cards_are_refused),
 		cmocka_unit_test(damage_never_makes_a_card_out_of_range),
 		cmocka_unit_test(reach_is_the_same_whichever_way_round),
+		cmocka_unit_test(each_pair_of_interfaces_is_a_way),
+		cmocka_unit_test(interfaces_of_one_subnet_are_ways_of_their_own),
+		cmocka_unit_test(both_ends_say_how_many_rails_there_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,17 +13,17 @@
 
 static const struct tt_transport *const tcp = &tt_transport_tcp;
 
-static void keep_family(struct tt_peer *peer, int family)
+static size_t keep_family(uint8_t address[TT_ADDRESS_MAX], size_t length, int family)
 {
 	struct tcp_card card;
 	int kept = 0;
 
-	assert_true(tt_tcp_card_read(peer->address, peer->address_length, &card));
+	assert_true(tt_tcp_card_read(address, length, &card));
 	for (int i = 0; i < card.count; i++)
 		if (card.at[i].family == family)
 			card.at[kept++] = card.at[i];
 	card.count = kept;
-	peer->address_length = (uint16_t)tt_tcp_card_write(&card, peer->address);
+	return tt_tcp_card_write(&card, address);
 }
 
 const struct tt_key fabric_key = { true, { 'f', 'a', 'b', 'r', 'i', 'c' } };
@@ -39,7 +39,8 @@ void fabric_open(struct fabric *f, int size, int family)
 
 void fabric_open_with(struct fabric *f, int size, int family, const struct tt_key *const keys[])
 {
-	struct tt_peer all[RANKS_MAX] = { 0 };
+	uint8_t addresses[RANKS_MAX][TT_ADDRESS_MAX] = { 0 };
+	size_t lengths[RANKS_MAX];
 
 	memset(f, 0, sizeof(*f));
 	f->size = size;
@@ -54,15 +55,17 @@ void fabric_open_with(struct fabric *f, int size, int family, const struct tt_ke
 							   .key = keys[i] };
 
 		assert_int_equal(tcp->open(&config, &f->endpoint[i]), TUTTI_OK);
-		all[i].rank = i;
-		all[i].address_length = (uint16_t)tcp->address(f->endpoint[i], all[i].address);
+		lengths[i] = tcp->address(f->endpoint[i], addresses[i]);
 		if (family)
-			keep_family(&all[i], family);
+			lengths[i] = keep_family(addresses[i], lengths[i], family);
 	}
 	for (int i = 0; i < size; i++) {
-		memcpy(f->peers[i], all, sizeof(all));
+		memcpy(f->addresses[i], addresses, sizeof(addresses));
 		for (int k = 0; k < size; k++)
-			f->peers[i][k].use = k != i;
+			f->peers[i][k] = (struct tt_peer){ .rank = k,
+							   .use = k != i,
+							   .address_length = (uint16_t)lengths[k],
+							   .address = f->addresses[i][k] };
 	}
 }
 

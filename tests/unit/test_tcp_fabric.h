@@ -23,7 +23,8 @@ struct fabric {
 	uint64_t comm_id;
 	int family; /* of the addresses that ranks tell each other: 4, 6 or 0 for all */
 	struct tt_endpoint *endpoint[RANKS_MAX];
-	struct tt_peer peers[RANKS_MAX][RANKS_MAX]; /* as each rank sees them */
+	struct tt_peer peers[RANKS_MAX][RANKS_MAX];		 /* as each rank sees them … */
+	uint8_t addresses[RANKS_MAX][RANKS_MAX][TT_ADDRESS_MAX]; /* … and their addresses */
 	tutti_result_t joined[RANKS_MAX];
 };
 

@@ -376,6 +376,7 @@ struct call {
 	pid_t caller;
 	int status;
 	struct tt_peer peers[2];
+	uint8_t addresses[2][TT_ADDRESS_MAX];
 };
 
 static tutti_result_t caller_waits(void *context)
@@ -416,8 +417,8 @@ static struct tt_endpoint *open_for(struct call *call, int rank,
 
 	if (tcp->open(&config, &endpoint) < 0)
 		return NULL;
-	call->peers[rank].address_length =
-		(uint16_t)tcp->address(endpoint, call->peers[rank].address);
+	call->peers[rank].address = call->addresses[rank];
+	call->peers[rank].address_length = (uint16_t)tcp->address(endpoint, call->addresses[rank]);
 	call->peers[1 - rank].use = true;
 	return endpoint;
 }

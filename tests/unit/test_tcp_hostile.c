@@ -318,7 +318,7 @@ static void a_port_of_somebody_else_is_not_taken_for_the_rank(void **state)
 	assert_int_equal(getsockname(p.listener, (struct sockaddr *)&name, &length), 0);
 	assert_true(tt_tcp_card_read(f.peers[0][1].address, f.peers[0][1].address_length, &card));
 	card.port = ntohs(name.sin_port);
-	tt_tcp_card_write(&card, f.peers[0][1].address);
+	tt_tcp_card_write(&card, f.addresses[0][1]);
 	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &p.link), TUTTI_OK);
 	fabric_until(&f, pretended, &p);
 	assert_int_equal(p.n, TUTTI_ERR_PEER_LOST);

@@ -160,7 +160,7 @@ static void lead(struct fabric *f, int who, int of, int port)
 
 	assert_true(tt_tcp_card_read(peer->address, peer->address_length, &card));
 	card.port = (uint16_t)port;
-	peer->address_length = (uint16_t)tt_tcp_card_write(&card, peer->address);
+	peer->address_length = (uint16_t)tt_tcp_card_write(&card, f->addresses[who][of]);
 }
 
 struct scene {
@@ -280,10 +280,10 @@ static void without_a_key_a_rank_is_reached_over_loopback_only(void **state)
 	assert_true(tcp->reach(&f.peers[0][0], &f.peers[0][1]));
 	/* another machine, or another network namespace of this one */
 	card.network++;
-	tt_tcp_card_write(&card, f.peers[0][1].address);
+	tt_tcp_card_write(&card, f.addresses[0][1]);
 	assert_false(tcp->reach(&f.peers[0][0], &f.peers[0][1]));
 	card.network--;
-	tt_tcp_card_write(&card, f.peers[0][1].address);
+	tt_tcp_card_write(&card, f.addresses[0][1]);
 	fabric_join(&f, tt_now() + 20 * SECOND);
 	assert_int_equal(f.joined[0], TUTTI_OK);
 	fabric_goes_on(&f);
@@ -338,7 +338,7 @@ static int repeat_hello(struct fabric *f, const struct proxy *p, uint8_t answer[
 static void is_turned_away(struct fabric *f, int fd)
 {
 	hangs_up(f, fd);
-	assert_int_equal(tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_CHANNEL_P2P].fd, -1);
+	assert_null(*tt_tcp_find_kept(tcp_endpoint_of(f->endpoint[1]), 0, TT_CHANNEL_P2P));
 }
 
 static void a_handshake_that_was_recorded_opens_nothing(void **state)
@@ -412,11 +412,7 @@ static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struc
 	tcp->close(s.links[0]);
 	proxy_close(&p);
 	fabric_until(target, none_waits, target);
-	for (int peer = 0; peer < target->size; peer++)
-		for (int channel = 0; channel < TT_CHANNELS; channel++)
-			assert_int_equal(
-				tcp_endpoint_of(target->endpoint[to])->peers[peer].kept[channel].fd,
-				-1);
+	assert_null(tcp_endpoint_of(target->endpoint[to])->kept);
 	lead(f, 0, 1, port);
 }
 
@@ -485,7 +481,7 @@ static bool keeps_the_link(void *arg)
 {
 	const struct fabric *f = arg;
 
-	return tcp_endpoint_of(f->endpoint[1])->peers[0].kept[TT_CHANNEL_P2P].fd >= 0;
+	return *tt_tcp_find_kept(tcp_endpoint_of(f->endpoint[1]), 0, TT_CHANNEL_P2P) != NULL;
 }
 
 /* Who says a good hello but proves nothing is not driven out by those who say nothing, and has a

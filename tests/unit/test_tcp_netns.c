@@ -27,6 +27,8 @@ struct scenario {
 	const char *setup;
 	const char *address; /* of rank 1, as rank 0 must name it */
 	bool cut;	     /* rank 1 lives on, but nothing of its host gets through any more */
+	bool silent;	     /* nothing of rank 0 reaches rank 1, which nobody says */
+	bool two;	     /* there is a second cable, which is the one that is cut */
 };
 
 static int shell(const char *command)
@@ -37,11 +39,12 @@ static int shell(const char *command)
 }
 
 /* Both ends are up: the kernel says so a moment later. */
-static void wait_for_carrier(void)
+static void wait_for_carrier(const char *cable)
 {
-	struct ifreq request = { .ifr_name = "cable" };
+	struct ifreq request = { 0 };
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", cable);
 	while (!(request.ifr_flags & IFF_RUNNING)) {
 		if (ioctl(fd, SIOCGIFFLAGS, &request) < 0)
 			break;
@@ -59,7 +62,25 @@ static void must(bool held, const char *what)
 	_exit(1);
 }
 
-static struct tt_endpoint *meet(int rank, int channel, struct tt_peer *peers)
+/* Rank 0 is told in time who does not reach whom; rank 1 waits to be killed. */
+static void find_silence(struct tt_endpoint *e, int rank, const struct tt_peer *peers, int channel)
+{
+	const uint64_t start = tt_now();
+
+	while (rank == 1)
+		pause();
+	must(tcp->join(e, peers, 2, start + 60 * SECOND) == TUTTI_ERR_PEER_LOST, "join in vain");
+	must(tt_now() - start < 20 * SECOND, "be told within seconds");
+	must(strstr(tt_thread_error(), "rank 1 cannot be reached from rank 0: 10.77.0.2:") &&
+		     strstr(tt_thread_error(), "no reaction to the connection attempt"),
+	     "say who does not reach whom");
+	tcp->destroy(e);
+	must(write(channel, "e", 1) == 1, "say that it has ended");
+	_exit(0);
+}
+
+static struct tt_endpoint *meet(int rank, int channel, struct tt_peer *peers,
+				const struct scenario *s)
 {
 	const struct tt_endpoint_config config = { .comm_id = 77,
 						   .rank = rank,
@@ -67,20 +88,62 @@ static struct tt_endpoint *meet(int rank, int channel, struct tt_peer *peers)
 						   .timeout_s = 20,
 						   .silence_s = SILENCE_S,
 						   .key = &fabric_key };
+	static uint8_t addresses[2][TT_ADDRESS_MAX];
 	struct tt_peer *own = &peers[rank], *other = &peers[!rank];
 	struct tt_endpoint *e = NULL;
 
 	must(tcp->open(&config, &e) == TUTTI_OK, "open");
 	own->rank = rank;
-	own->address_length = (uint16_t)tcp->address(e, own->address);
-	must(write(channel, own, sizeof(*own)) == (ssize_t)sizeof(*own), "tell the address");
-	must(recv(channel, other, sizeof(*other), MSG_WAITALL) == (ssize_t)sizeof(*other),
+	own->address_length = (uint16_t)tcp->address(e, addresses[rank]);
+	must(write(channel, own, sizeof(*own)) == (ssize_t)sizeof(*own) &&
+		     write(channel, addresses[rank], TT_ADDRESS_MAX) == TT_ADDRESS_MAX,
+	     "tell the address");
+	must(recv(channel, other, sizeof(*other), MSG_WAITALL) == (ssize_t)sizeof(*other) &&
+		     recv(channel, addresses[!rank], TT_ADDRESS_MAX, MSG_WAITALL) == TT_ADDRESS_MAX,
 	     "hear the address");
+	own->address = addresses[rank];
+	other->address = addresses[!rank];
 	other->use = true;
 	own->use = false;
 	must(tcp->reach(own, other) && tcp->reach(other, own), "reach");
+	if (s->silent)
+		find_silence(e, rank, peers, channel);
 	must(tcp->join(e, peers, 2, tt_now() + 20 * SECOND) == TUTTI_OK, "join");
 	return e;
+}
+
+/* Bytes that this host has sent over an interface. */
+static unsigned long long sent_over(const char *interface)
+{
+	FILE *file = fopen("/proc/thread-self/net/dev", "re");
+	char line[512], name[32];
+	unsigned long long bytes = 0, sent;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, " %31[^:]: %*u %*u %*u %*u %*u %*u %*u %*u %llu", name, &sent) ==
+			    2 &&
+		    strcmp(name, interface) == 0)
+			bytes = sent;
+	if (file)
+		fclose(file);
+	return bytes;
+}
+
+/* Half of the stream over each cable. The kernel may still be sending. */
+static void check_cables(const struct scenario *s)
+{
+	const uint64_t deadline = tt_now() + 20 * SECOND;
+	unsigned long long first, second;
+
+	do {
+		first = sent_over("cable");
+		second = sent_over("cable2");
+		must(tt_now() < deadline, "the bytes go over the cables");
+	} while (s->two && first + second < STREAM_BYTES);
+	if (s->two && (first < STREAM_BYTES / 3 || second < STREAM_BYTES / 3))
+		tt_fail(TUTTI_ERR_SYSTEM, TCP, "%llu and %llu bytes", first, second);
+	must(!s->two || (first > STREAM_BYTES / 3 && second > STREAM_BYTES / 3),
+	     "both cables are used");
 }
 
 /* Sleeps until something happens; the pass between is that of the caller's loop. */
@@ -127,7 +190,16 @@ static void stream(struct tt_endpoint *e, struct tt_link *link, int rank)
 	free(in);
 }
 
-static void see_the_fault(struct tt_endpoint *e, const struct scenario *s)
+/* Both cables have something to carry. */
+static void send_more(struct tt_link *link)
+{
+	static uint8_t bytes[256 << 10];
+	const struct iovec more = { bytes, sizeof(bytes) };
+
+	tcp->write(link, &more, 1);
+}
+
+static void see_the_fault(struct tt_endpoint *e, struct tt_link *link, const struct scenario *s)
 {
 	/* the kernel's probes come by the second, and the machine may be busy */
 	const uint64_t deadline = tt_now() + (s->cut ? ((uint64_t)SILENCE_S + 5) * SECOND : SECOND);
@@ -135,16 +207,20 @@ static void see_the_fault(struct tt_endpoint *e, const struct scenario *s)
 	bool armed = false;
 
 	while (!e->fault.result) {
+		if (s->two)
+			send_more(link);
 		tcp->progress(e, true);
 		must(tt_now() < deadline, "know of the loss in time");
 		wait_for_more(e, &armed);
 	}
 	if (armed)
 		tcp->doorbell->disarm(e);
-	snprintf(words, sizeof(words), "rank 1 at %s:", s->address);
+	snprintf(words, sizeof(words), "%srank 1 at %s:", s->two ? "the way from rank 0 to " : "",
+		 s->address);
 	must(e->fault.result == TUTTI_ERR_PEER_LOST && e->fault.rank == 1, "blame rank 1");
 	must(strncmp(e->fault.text, words, strlen(words)) == 0, e->fault.text);
-	must(!s->cut || strstr(e->fault.text, "has answered rank 0 nothing for 2 s"),
+	must(!s->two || strstr(e->fault.text, "is cut: nothing came back for "), e->fault.text);
+	must(!s->cut || s->two || strstr(e->fault.text, "has answered rank 0 nothing for 2 s"),
 	     e->fault.text);
 }
 
@@ -165,20 +241,29 @@ static void live(int rank, int channel, const struct scenario *s)
 	must(write(channel, "u", 1) == 1, "say that the interfaces are up");
 	must(read(channel, &byte, 1) == 1 && byte == 'g', "hear that both are up");
 	if (s->setup)
-		wait_for_carrier();
-	e = meet(rank, channel, peers);
+		wait_for_carrier("cable");
+	if (s->two)
+		wait_for_carrier("cable2");
+	e = meet(rank, channel, peers, s);
 	must(tcp->connect(e, !rank, TT_CHANNEL_COLLECTIVE, &link) == TUTTI_OK, "connect");
 	stream(e, link, rank);
+	check_cables(s);
+	if (s->two) { /* silence for want of bytes is none */
+		usleep((useconds_t)(SILENCE_S * 1.25e6));
+		stream(e, link, rank);
+	}
 	if (rank == 1) {
 		must(write(channel, "d", 1) == 1, "say that all is done");
 		must(!s->cut || read(channel, &byte, 1) == 1, "hear that the cable is to be cut");
-		must(!s->cut || shell("ip link set cable down") == 0, "cut the cable");
+		must(!s->cut || shell(s->two ? "ip link set cable2 down"
+					     : "ip link set cable down") == 0,
+		     "cut the cable");
 		must(!s->cut || write(channel, "s", 1) == 1, "say that it is cut");
 		for (;;)
 			pause(); /* until killed */
 	}
 	must(read(channel, &byte, 1) == 1 && byte == 'k', "hear of the kill");
-	see_the_fault(e, s);
+	see_the_fault(e, link, s);
 	tcp->close(link);
 	tcp->destroy(e);
 	_exit(0);
@@ -221,27 +306,37 @@ static bool say(const struct host *h, char what)
 
 static bool pass_address(const struct host *from, const struct host *to)
 {
-	struct tt_peer peer;
+	uint8_t bytes[sizeof(struct tt_peer) + TT_ADDRESS_MAX];
 
-	return recv(from->channel, &peer, sizeof(peer), MSG_WAITALL) == (ssize_t)sizeof(peer) &&
-	       send(to->channel, &peer, sizeof(peer), MSG_NOSIGNAL) == (ssize_t)sizeof(peer);
+	return recv(from->channel, bytes, sizeof(bytes), MSG_WAITALL) == (ssize_t)sizeof(bytes) &&
+	       send(to->channel, bytes, sizeof(bytes), MSG_NOSIGNAL) == (ssize_t)sizeof(bytes);
+}
+
+static bool lay(const struct host *h, const char *cable)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command),
+		 "ip link add %s netns %d type veth peer name %s netns %d", cable, (int)h[0].pid,
+		 cable, (int)h[1].pid);
+	return shell(command) == 0;
 }
 
 /* The whole story; false as soon as a host does not keep to it. */
 static bool told(const struct host *h, const struct scenario *s)
 {
-	char command[128];
-
-	snprintf(command, sizeof(command),
-		 "ip link add cable netns %d type veth peer name cable netns %d", (int)h[0].pid,
-		 (int)h[1].pid);
-	if (!hear(&h[0], 'n') || !hear(&h[1], 'n') || (s->setup && shell(command) != 0))
+	if (!hear(&h[0], 'n') || !hear(&h[1], 'n') || (s->setup && !lay(h, "cable")) ||
+	    (s->two && !lay(h, "cable2")))
 		return false;
 	if (!say(&h[0], 'c') || !say(&h[1], 'c') || !hear(&h[0], 'u') || !hear(&h[1], 'u'))
 		return false;
 	if (!say(&h[0], 'g') || !say(&h[1], 'g'))
 		return false;
-	if (!pass_address(&h[0], &h[1]) || !pass_address(&h[1], &h[0]) || !hear(&h[1], 'd'))
+	if (!pass_address(&h[0], &h[1]) || !pass_address(&h[1], &h[0]))
+		return false;
+	if (s->silent)
+		return hear(&h[0], 'e');
+	if (!hear(&h[1], 'd'))
 		return false;
 	if (s->cut ? !say(&h[1], 'x') || !hear(&h[1], 's') : kill(h[1].pid, SIGKILL) != 0)
 		return false;
@@ -355,6 +450,47 @@ static void a_cut_cable_is_noticed_by_silence(void **state)
 	play(&s);
 }
 
+#define TWO_CABLES                                                                                 \
+	"ip addr add 10.77.0.$me/24 dev cable && ip link set cable up && "                         \
+	"ip addr add 10.79.0.$me/24 dev cable2 && ip link set cable2 up"
+
+static void two_cables_share_the_stream(void **state)
+{
+	static const struct scenario s = { TWO_CABLES, "10.79.0.2", .cut = true, .two = true };
+
+	play(&s);
+}
+
+static void one_of_two_subnets_may_lead_nowhere(void **state)
+{
+	static const struct scenario s = {
+		"ip link add nowhere type veth peer name end && ip link set end up && "
+		"ip addr add 10.78.0.$me/24 dev nowhere && ip link set nowhere up && "
+		"ip addr add 10.77.0.$me/24 dev cable && ip link set cable up",
+		"10.77.0.2",
+	};
+
+	play(&s);
+}
+
+/* As by a firewall that drops what comes, where another address refuses at once. */
+static void a_host_that_drops_packets_is_named(void **state)
+{
+	static const struct scenario s = {
+		"ip link set cable addrgenmode none && "
+		"ip link add nowhere type veth peer name end && "
+		"ip link set nowhere addrgenmode none && ip link set end addrgenmode none up && "
+		"ip addr add 10.78.0.$me/24 dev nowhere && ip link set nowhere up && "
+		"ip route add local 10.78.0.$you/32 dev lo table local && "
+		"ip addr add 10.77.0.$me/24 dev cable && ip link set cable up && "
+		"{ [ $me = 1 ] || ip route add blackhole 10.77.0.$you/32; }",
+		"10.77.0.2",
+		.silent = true,
+	};
+
+	play(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +500,9 @@ int main(void)
 		cmocka_unit_test(a_subnet_that_leads_nowhere_is_passed_over),
 		cmocka_unit_test(an_address_that_both_hosts_have_is_passed_over),
 		cmocka_unit_test(a_cut_cable_is_noticed_by_silence),
+		cmocka_unit_test(two_cables_share_the_stream),
+		cmocka_unit_test(one_of_two_subnets_may_lead_nowhere),
+		cmocka_unit_test(a_host_that_drops_packets_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

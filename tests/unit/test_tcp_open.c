@@ -121,6 +121,17 @@ static void buffer_sizes_that_are_none_are_refused(void **state)
 	unsetenv("TUTTI_TCP_BUFFER");
 }
 
+static void numbers_of_rails_that_are_none_are_refused(void **state)
+{
+	static const char *const values[] = { "0", "9", "-1", "two", "2x", " 2" };
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		refused("TUTTI_TCP_RAILS", values[i], "expected the connections between two ranks");
+	setenv("TUTTI_TCP_RAILS", "8", 1);
+	assert_int_equal(opened_card().rails, 8);
+	unsetenv("TUTTI_TCP_RAILS");
+}
+
 static void ranks_that_use_no_tcp_do_not_listen(void **state)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
@@ -148,6 +159,7 @@ int main(void)
 		cmocka_unit_test(interfaces_are_chosen_and_left_out_by_name),
 		cmocka_unit_test(an_interface_that_is_not_there_is_refused),
 		cmocka_unit_test(buffer_sizes_that_are_none_are_refused),
+		cmocka_unit_test(numbers_of_rails_that_are_none_are_refused),
 		cmocka_unit_test(ranks_that_use_no_tcp_do_not_listen),
 	};
 

@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -124,6 +126,114 @@ static void a_bell_is_silent_once_all_it_rang_for_are_up(struct suite_rank *rank
 	suite_barrier(rank);
 }
 
+/* ---- many ranks */
+
+#define MANY	    40
+#define DESCRIPTORS 24 /* of a rank, whatever the number of ranks */
+#define VICTIM	    (MANY - 2)
+#define APART	    1 /* too far from the victim to watch it all the time */
+
+/* Beside the one of its heap; and the memory of all can be mapped. */
+static void a_rank_of_many_holds_few_descriptors(struct suite_rank *rank)
+{
+	const int next = (rank->rank + 1) % rank->size;
+	void *mine = allocate(4096);
+	const int before = suite_count_descriptors();
+	uint64_t token = 0;
+
+	suite_open(rank);
+	suite_join(rank);
+	const int after = suite_count_descriptors();
+	suite_require(rank, after - before <= DESCRIPTORS, "%d ranks: %d descriptors", rank->size,
+		      after - before);
+	memset(mine, 1 + rank->rank, 4096);
+	suite_require(rank, rank->ops->memory->export(rank->endpoint, mine, 4096, &token),
+		      "export(): false");
+	suite_set(rank, SUITE_FIRST_FREE + rank->rank, token);
+	suite_barrier(rank);
+	const uint8_t *theirs = rank->ops->memory->import(
+		rank->endpoint, next, suite_value(rank, SUITE_FIRST_FREE + next), 4096);
+	suite_require(rank, theirs && theirs[4095] == 1 + next, "import() of rank %d: %s", next,
+		      theirs ? "other bytes" : tt_thread_error());
+	suite_require(rank, suite_count_descriptors() == after, "import() keeps a descriptor");
+	suite_barrier(rank);
+	tutti_mem_free(mine);
+}
+
+/* All that watch the victim are in no call. */
+static void who_waits_sees_the_death_of_any(struct suite_rank *rank)
+{
+	char expected[32];
+
+	if (rank->rank == VICTIM) {
+		suite_await(rank, SUITE_ARMED, 1);
+		suite_die(rank);
+	}
+	while (rank->rank != APART && suite_value(rank, SUITE_EVENT) == 0)
+		usleep(1000);
+	if (rank->rank != APART)
+		return;
+	suite_post(rank, SUITE_ARMED);
+	while (!rank->endpoint->fault.result && tt_now() < suite_deadline(rank))
+		rank->ops->progress(rank->endpoint, true);
+	suite_post(rank, SUITE_EVENT);
+	snprintf(expected, sizeof(expected), "rank %d (pid ", VICTIM);
+	suite_require(rank,
+		      rank->endpoint->fault.result == TUTTI_ERR_PEER_LOST &&
+			      strstr(rank->endpoint->fault.text, expected),
+		      "told of %d (%s), expected \"%s\"", (int)rank->endpoint->fault.result,
+		      rank->endpoint->fault.text, expected);
+}
+
+/* It dies between the call in which it names its memory and the first look at that. */
+static void memory_of_the_dead_is_their_death(struct suite_rank *rank)
+{
+	void *mine = allocate(4096);
+	uint64_t token = 0;
+
+	rank->ops->memory->export(rank->endpoint, mine, 4096, &token);
+	suite_set(rank, SUITE_FIRST_FREE + rank->rank, token);
+	suite_barrier(rank);
+	if (rank->rank == 1) {
+		suite_await(rank, SUITE_ARMED, 1);
+		suite_die(rank);
+	}
+	struct pollfd end = { pidfd_open(rank->peers[1].pid, 0), POLLIN, 0 };
+
+	suite_post(rank, SUITE_ARMED);
+	suite_require(rank, poll(&end, 1, 20000) == 1, "rank 1 does not die");
+	close(end.fd);
+	suite_require(rank,
+		      !rank->ops->memory->import(rank->endpoint, 1,
+						 suite_value(rank, SUITE_FIRST_FREE + 1), 4096),
+		      "import() of a dead rank's memory gives some");
+	suite_require(rank,
+		      rank->endpoint->fault.result == TUTTI_ERR_PEER_LOST &&
+			      strstr(rank->endpoint->fault.text, "rank 1 (pid ") &&
+			      strstr(rank->endpoint->fault.text, "died"),
+		      "told of %d (%s)", (int)rank->endpoint->fault.result,
+		      rank->endpoint->fault.text);
+	tutti_mem_free(mine);
+}
+
+/* As a program with rights of its own, or one that keeps others from looking at it. */
+static void where_heaps_cannot_be_opened_none_is_exported(struct suite_rank *rank)
+{
+	void *mine = allocate(4096);
+	uint64_t token;
+
+	suite_require(rank,
+		      (geteuid() != 0 || setresuid(65534, 65534, 65534) == 0) &&
+			      prctl(PR_SET_DUMPABLE, 0) == 0,
+		      "keep others from looking: %s", strerror(errno));
+	suite_open(rank);
+	suite_join(rank);
+	suite_require(rank, !rank->ops->memory->export(rank->endpoint, mine, 4096, &token),
+		      "export(): true");
+	suite_barrier(rank);
+	tutti_mem_free(mine);
+}
+
 /* ---- ranks that do not join */
 
 #define SOON_MS 2000
@@ -209,7 +319,7 @@ static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	suite_open(rank);
 	if (rank->rank != 1) {
-		require_told(rank, "rank 1 could not join: no space for the descriptors");
+		require_told(rank, "rank 1 could not join: no space for the 2 descriptors");
 		return;
 	}
 	allow_five_descriptors(rank);
@@ -222,17 +332,17 @@ static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 }
 
 /* All that a rank's address says beside the machine. */
-static void falsify_name(struct tt_peer *peer)
+static void falsify_name(struct suite_rank *rank, int of)
 {
-	memset(peer->address + sizeof(struct tt_machine), 0xff,
-	       peer->address_length - sizeof(struct tt_machine));
+	memset(rank->addresses[of] + sizeof(struct tt_machine), 0xff,
+	       rank->peers[of].address_length - sizeof(struct tt_machine));
 }
 
 /* The leader looks there for the rank, and the rank for the leader. */
 static void a_false_name_is_one_that_nobody_has(struct suite_rank *rank)
 {
 	suite_open(rank);
-	falsify_name(&rank->peers[1 - rank->rank]);
+	falsify_name(rank, 1 - rank->rank);
 	require_told(rank, "died while joining");
 }
 
@@ -262,10 +372,7 @@ static socklen_t socket_of(const struct suite_rank *rank, int of, struct sockadd
 static void come_as_stranger(struct suite_rank *rank, bool other_user)
 {
 	const struct shm_endpoint *own = (const struct shm_endpoint *)rank->endpoint;
-	struct shm_local_peer local_peers[] = { { .event_fd = 0, .heap_fd = -1, .alarm_fd = -1 } };
-	struct shm_endpoint leader = { .config = own->config,
-				       .arena = { .members = 1 },
-				       .local_peers = local_peers };
+	struct shm_endpoint leader = { .config = own->config };
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un name;
 	const socklen_t length = socket_of(rank, 0, &name);
@@ -277,7 +384,7 @@ static void come_as_stranger(struct suite_rank *rank, bool other_user)
 		      "connect: %s", strerror(errno));
 	if (other_user)
 		suite_require(rank, seteuid(0) == 0, "become root again: %s", strerror(errno));
-	suite_require_ok(rank, shm_send_own(&leader, fd, 0, suite_deadline(rank)), "claim a place");
+	suite_require_ok(rank, shm_send_word(&leader, fd, 0, 0), "claim a place");
 	close(fd);
 }
 
@@ -316,7 +423,7 @@ static void who_took_a_name_is_named(struct suite_rank *rank)
 	}
 	memcpy(&address, rank->peers[0].address, sizeof(address));
 	address.socket = ~address.socket;
-	memcpy(rank->peers[0].address, &address, sizeof(address));
+	memcpy(rank->addresses[0], &address, sizeof(address));
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	const socklen_t length = socket_of(rank, 0, &name);
 
@@ -355,6 +462,14 @@ static const struct suite_claim own_claims[] = {
 	  last_dies_instead_of_joining },
 	{ "the_cause_of_one_is_told_to_all", 3, SUITE_UNMET | SUITE_PROCESSES,
 	  the_cause_of_one_is_told_to_all },
+	{ "a_rank_of_many_holds_few_descriptors", MANY, SUITE_UNMET | SUITE_PROCESSES,
+	  a_rank_of_many_holds_few_descriptors },
+	{ "who_waits_sees_the_death_of_any", MANY, SUITE_PROCESSES,
+	  who_waits_sees_the_death_of_any },
+	{ "memory_of_the_dead_is_their_death", 2, SUITE_PROCESSES,
+	  memory_of_the_dead_is_their_death },
+	{ "where_heaps_cannot_be_opened_none_is_exported", 3, SUITE_UNMET | SUITE_PROCESSES,
+	  where_heaps_cannot_be_opened_none_is_exported },
 	{ "a_wake_up_keeps_awake_only_who_was_armed", 2, SUITE_NOTHING,
 	  a_wake_up_keeps_awake_only_who_was_armed },
 	{ "a_bell_is_silent_once_all_it_rang_for_are_up", 2, SUITE_NOTHING,

@@ -14,7 +14,8 @@
 #define PIECES	    7
 #define IDLE_PASSES 30 /* without a byte moved before it sleeps */
 
-static void describe_self(struct suite_rank *rank, struct tt_peer *peer)
+static void describe_self(struct suite_rank *rank, struct tt_peer *peer,
+			  uint8_t address[TT_ADDRESS_MAX])
 {
 	*peer = (struct tt_peer){
 		.rank = rank->rank,
@@ -22,7 +23,7 @@ static void describe_self(struct suite_rank *rank, struct tt_peer *peer)
 		.process = rank->stage->comm_id + (rank->process ? (uint64_t)rank->rank << 56 : 0),
 		.pid = (int32_t)getpid(),
 	};
-	peer->address_length = (uint16_t)rank->ops->address(rank->endpoint, peer->address);
+	peer->address_length = (uint16_t)rank->ops->address(rank->endpoint, address);
 }
 
 void suite_open(struct suite_rank *rank)
@@ -35,25 +36,30 @@ void suite_open(struct suite_rank *rank)
 		.silence_s = 10,
 		.key = rank->options->key,
 	};
+	uint8_t address[TT_ADDRESS_MAX];
 	struct tt_peer self;
 
 	suite_at(rank, "in open()");
 	suite_require_ok(rank, rank->ops->open(&config, &rank->endpoint), "open()");
 	suite_require(rank, rank->endpoint->ops == rank->ops,
 		      "the endpoint does not begin with its own table");
-	describe_self(rank, &self);
+	describe_self(rank, &self, address);
 	suite_require(rank, self.address_length <= TT_ADDRESS_MAX,
 		      "address() wrote %d bytes, %d are allowed", self.address_length,
 		      TT_ADDRESS_MAX);
 	suite_lock(rank->stage);
 	rank->stage->peers[rank->rank] = self;
+	memcpy(rank->stage->addresses[rank->rank], address, sizeof(address));
 	suite_unlock(rank->stage);
 	suite_barrier(rank);
 	suite_lock(rank->stage);
 	memcpy(rank->peers, rank->stage->peers, sizeof(rank->peers));
+	memcpy(rank->addresses, rank->stage->addresses, sizeof(rank->addresses));
 	suite_unlock(rank->stage);
-	for (int i = 0; i < rank->size; i++)
+	for (int i = 0; i < rank->size; i++) {
 		rank->peers[i].use = i != rank->rank;
+		rank->peers[i].address = rank->addresses[i];
+	}
 }
 
 void suite_join(struct suite_rank *rank)

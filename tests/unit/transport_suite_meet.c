@@ -261,7 +261,5 @@ const struct suite_claim suite_meet_claims[] = {
 	  an_odd_number_of_bytes_is_shared_zeroed },
 	{ "two_mebibytes_are_shared_zeroed", 2, SUITE_SHARES, two_mebibytes_are_shared_zeroed },
 	{ "exported_memory_is_the_peers_own", 3, SUITE_EXPORTS, exported_memory_is_the_peers_own },
-	{ "exported_memory_of_90_ranks_is_the_peers_own", 90, SUITE_EXPORTS | SUITE_PROCESSES,
-	  exported_memory_is_the_peers_own },
 	{ 0 },
 };

@@ -8,7 +8,7 @@
 
 #include "transport_suite.h"
 
-#define SUITE_RANKS_MAX 90    /* more than have their descriptors in one message of shared memory */
+#define SUITE_RANKS_MAX 40
 #define SUITE_LIMIT_S	60    /* of a claim */
 #define SUITE_SLEEP_MS	5000  /* a sleep as long as this was not ended by an event */
 #define SUITE_WANT_MAX	4096u /* what the seam allows peek() to want */
@@ -33,6 +33,7 @@ struct suite_rank {
 	int rank, size;
 	bool process; /* ranks are processes */
 	struct tt_peer peers[SUITE_RANKS_MAX];
+	uint8_t addresses[SUITE_RANKS_MAX][TT_ADDRESS_MAX];
 	struct tt_endpoint *endpoint;
 	struct tt_link *links[SUITE_RANKS_MAX][TT_CHANNELS];
 	uint64_t random;

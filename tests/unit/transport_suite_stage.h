@@ -19,6 +19,7 @@ struct suite_stage {
 	pthread_cond_t changed;
 	uint64_t counters[SUITE_COUNTERS];
 	struct tt_peer peers[SUITE_RANKS_MAX];
+	uint8_t addresses[SUITE_RANKS_MAX][TT_ADDRESS_MAX];
 	bool failed; /* some rank has: the others need not go on */
 	bool killed[SUITE_RANKS_MAX];
 	char failure[SUITE_RANKS_MAX][SUITE_TEXT];

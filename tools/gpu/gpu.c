@@ -125,6 +125,74 @@ void *gpu_alloc_pinned(size_t bytes)
 	return succeeded("cuMemHostAlloc", cu.mem_host_alloc(&memory, bytes, 0)) ? memory : NULL;
 }
 
+/* ---- memory in segments */
+
+#define BEFORE_END 4096 /* of the first, where the memory begins */
+
+struct segments {
+	cuda_address base;
+	size_t first, second; /* bytes of each */
+};
+
+static bool plan_segments(size_t bytes, struct CUmemAllocationProp_st *wanted, struct segments *out)
+{
+	size_t unit;
+	int device;
+
+	if (!succeeded("cuCtxGetDevice", cu.context_get_device(&device)))
+		return false;
+	*wanted = (struct CUmemAllocationProp_st){ .type = CUDA_ALLOCATION_PINNED,
+						   .requestedHandleTypes = CUDA_HANDLE_DESCRIPTOR,
+						   .location = { CUDA_LOCATION_DEVICE, device } };
+	if (!succeeded("cuMemGetAllocationGranularity",
+		       cu.segment_granularity(&unit, wanted, CUDA_GRANULARITY_MINIMUM)))
+		return false;
+	*out = (struct segments){ 0, unit, (bytes + unit - 1) / unit * unit };
+	return true;
+}
+
+static bool map_segment(cuda_address at, size_t bytes, const struct CUmemAllocationProp_st *wanted)
+{
+	cuda_allocation allocation;
+
+	if (!succeeded("cuMemCreate", cu.segment_create(&allocation, bytes, wanted, 0)))
+		return false;
+	const bool mapped = succeeded("cuMemMap", cu.range_map(at, bytes, 0, allocation, 0));
+
+	return succeeded("cuMemRelease", cu.segment_release(allocation)) && mapped;
+}
+
+void *gpu_alloc_segments(size_t bytes)
+{
+	struct CUmemAllocationProp_st wanted;
+	struct segments s;
+
+	if (!plan_segments(bytes, &wanted, &s) ||
+	    !succeeded("cuMemAddressReserve",
+		       cu.range_reserve(&s.base, s.first + s.second, 0, 0, 0)))
+		return NULL;
+	const struct CUmemAccessDesc_st access = { wanted.location, CUDA_ACCESS_READ_WRITE };
+	if (!map_segment(s.base, s.first, &wanted) ||
+	    !map_segment(s.base + s.first, s.second, &wanted) ||
+	    !succeeded("cuMemSetAccess",
+		       cu.range_set_access(s.base, s.first + s.second, &access, 1)))
+		return NULL;
+	return (void *)(size_t)(s.base + s.first - BEFORE_END);
+}
+
+bool gpu_free_segments(void *memory, size_t bytes)
+{
+	struct CUmemAllocationProp_st wanted;
+	struct segments s;
+
+	if (!plan_segments(bytes, &wanted, &s))
+		return false;
+	s.base = (cuda_address)(size_t)memory + BEFORE_END - s.first;
+	return succeeded("cuMemUnmap", cu.range_unmap(s.base, s.first)) &&
+	       succeeded("cuMemUnmap", cu.range_unmap(s.base + s.first, s.second)) &&
+	       succeeded("cuMemAddressFree", cu.range_free(s.base, s.first + s.second));
+}
+
 bool gpu_free(void *memory)
 {
 	return succeeded("cuMemFree", cu.mem_free((cuda_address)(size_t)memory));

@@ -34,6 +34,10 @@ void *gpu_alloc(size_t bytes);
 void *gpu_alloc_managed(size_t bytes);
 void *gpu_alloc_pinned(size_t bytes); /* of the host */
 bool gpu_free(void *memory);
+/* Mapped in two segments, of which other processes may have descriptors, as PyTorch's expandable
+ * segments are; the memory begins shortly before the end of the first. */
+void *gpu_alloc_segments(size_t bytes);
+bool gpu_free_segments(void *memory, size_t bytes);
 bool gpu_free_pinned(void *memory);
 
 gpu_stream_t gpu_stream(void); /* NULL: it could not be made */

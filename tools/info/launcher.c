@@ -20,7 +20,7 @@ static const struct launcher {
 	  { "TUTTI_RANK", "TUTTI_SIZE" },
 	  "TUTTI_RANK",
 	  "TUTTI_SIZE",
-	  "TUTTI_LOCAL_SIZE" },
+	  "TUTTI_LOCAL_SIZE" }, /* or an Indexed Job of Kubernetes: rank_of() */
 	{ "torchrun", { "RANK", "WORLD_SIZE" }, "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE" },
 	{ "Open MPI",
 	  { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
@@ -95,6 +95,13 @@ static void hint_at_unknown(json_t *section)
 			names);
 }
 
+static const char *rank_of(const struct launcher *launcher)
+{
+	const char *rank = variable(launcher->rank);
+
+	return rank || launcher != launchers ? rank : variable("JOB_COMPLETION_INDEX");
+}
+
 static bool on_one_host(const struct launcher *launcher)
 {
 	const char *local = variable(launcher->local_size), *size = variable(launcher->size);
@@ -107,7 +114,7 @@ static void check(json_t *section, const struct launcher *launcher)
 	const char *name = launcher->name;
 	const bool torchrun = strcmp(name, "torchrun") == 0;
 
-	if (!variable(launcher->rank) || !variable(launcher->size))
+	if (!rank_of(launcher) || !variable(launcher->size))
 		value_hint(section, "name",
 			   "the environment of %s is incomplete: %s and %s are both needed to join "
 			   "a job",
@@ -117,11 +124,15 @@ static void check(json_t *section, const struct launcher *launcher)
 	else if (torchrun && !(variable("MASTER_ADDR") && variable("MASTER_PORT")))
 		value_hint(section, "store",
 			   "ranks cannot meet: set MASTER_ADDR and MASTER_PORT, or TUTTI_STORE");
-	else if (!torchrun && !on_one_host(launcher))
-		value_hint(section, "store",
-			   "ranks on several hosts cannot meet: set TUTTI_STORE to the same "
-			   "address for all of "
-			   "them, such as tcp://HOST:PORT");
+	else if (!torchrun && !on_one_host(launcher) && !variable("PMIX_NAMESPACE") &&
+		 !variable("PMI_FD"))
+		value_hint(
+			section, "store",
+			strcmp(name, "Slurm") == 0
+				? "ranks on several hosts meet by libpmi, if it is installed: otherwise start "
+				  "them by srun --mpi=pmi2"
+				: "ranks on several hosts cannot meet: set TUTTI_STORE to the same address for "
+				  "all of them, such as tcp://HOST:PORT");
 }
 
 json_t *section_launcher(void)
@@ -130,7 +141,7 @@ json_t *section_launcher(void)
 	const struct launcher *launcher = find();
 
 	value_text(section, "name", launcher ? launcher->name : "none");
-	value_text(section, "rank", launcher ? variable(launcher->rank) : NULL);
+	value_text(section, "rank", launcher ? rank_of(launcher) : NULL);
 	value_text(section, "size", launcher ? variable(launcher->size) : NULL);
 	value_text(section, "store", variable("TUTTI_STORE"));
 	put_settings(section);

@@ -15,10 +15,10 @@ _tutti_policies() {
 	sed '1,/^The policies of --bind/d' <<<"$1" | grep -oE '^  [a-z]+ ' | tr -d ' '
 }
 
-# "COLLECTIVE|all|init" of the first line, with the list of collectives in place of the first word.
+# "COLLECTIVE|ONE-SIDED|all|init" of the first line, with the lists below it in place of the first two words.
 _tutti_measurements() {
-	sed -n '1s/.* COLLECTIVE|\([^ ]*\) .*/\1/p' <<<"$1" | tr '|' '\n'
-	sed -n '/^  COLLECTIVE /,/^  all /p' <<<"$1" | sed '$d; s/COLLECTIVE//' | tr -s ' ' '\n'
+	sed -n '1s/.* COLLECTIVE|ONE-SIDED|\([^ ]*\) .*/\1/p' <<<"$1" | tr '|' '\n'
+	sed -n '/^  COLLECTIVE /,/^  ONE-SIDED /p' <<<"$1" | sed 's/COLLECTIVE//; s/ONE-SIDED//; s/:.*//' | tr -s ' ' '\n'
 }
 
 # Where in COMP_WORDS the program of tutti-run comes; fails where no -- is before the cursor.

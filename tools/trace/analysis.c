@@ -189,6 +189,14 @@ static bool has_counterpart(const struct flight *flight, int rank, const struct 
 	return false;
 }
 
+/* Nobody calls another side of it. */
+static void print_one_sided(FILE *out, const struct flight *flight, const struct op *op)
+{
+	fprintf(out, "  unfinished: rank %d: %s", flight->rank, op_call(op));
+	op_print_caller(out, op);
+	fprintf(out, "\n");
+}
+
 static void print_message(FILE *out, const struct group *group, const struct flight *flight,
 			  const struct op *op)
 {
@@ -220,7 +228,11 @@ static void print_messages(FILE *out, const struct group *group)
 		for (size_t k = 0; k < group->at[i].nops; k++) {
 			const struct op *op = &group->at[i].ops[k];
 
-			if (op->kind != COLLECTIVE && op_unfinished(op) && found++ < SHOWN)
+			if (op->kind == COLLECTIVE || !op_unfinished(op) || found++ >= SHOWN)
+				continue;
+			if (op->kind == ONE_SIDED)
+				print_one_sided(out, &group->at[i], op);
+			else
 				print_message(out, group, &group->at[i], op);
 		}
 	}

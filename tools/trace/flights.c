@@ -163,6 +163,23 @@ static bool read_time(json_t *object, const char *key, int64_t *out)
 	return json_is_null(time) || (*out >= 0 && *out <= MONOTONIC_MAX);
 }
 
+/* "put to rank 2 (4096 bytes)", "flush to all ranks" */
+static void describe_one_sided(const char *kind, int peer, json_int_t bytes, char *out, size_t size)
+{
+	const bool reads = strcmp(kind, "get") == 0, waits = strcmp(kind, "wait_signal") == 0;
+	char whom[24] = "all ranks";
+
+	if (peer >= 0)
+		snprintf(whom, sizeof(whom), "rank %d", peer);
+	if (waits)
+		snprintf(out, size, "%.16s", kind);
+	else if (bytes > 0)
+		snprintf(out, size, "%.16s %s %s (%lld bytes)", kind, reads ? "from" : "to", whom,
+			 (long long)bytes);
+	else
+		snprintf(out, size, "%.16s to %s", kind, whom);
+}
+
 static void describe_message(enum kind kind, int peer, const char *dtype, json_int_t count,
 			     char *out, size_t size)
 {
@@ -176,10 +193,13 @@ static void describe_message(enum kind kind, int peer, const char *dtype, json_i
 
 static enum kind kind_named(const char *name)
 {
-	return strcmp(name, "send") == 0 ? SEND : strcmp(name, "recv") == 0 ? RECV : COLLECTIVE;
+	return strcmp(name, "send") == 0	 ? SEND
+	       : strcmp(name, "recv") == 0	 ? RECV
+	       : strcmp(name, "collective") == 0 ? COLLECTIVE
+						 : ONE_SIDED;
 }
 
-static bool read_message(json_t *object, struct op *op, json_error_t *error)
+static bool read_message(json_t *object, const char *kind, struct op *op, json_error_t *error)
 {
 	const char *dtype;
 	json_int_t count, bytes;
@@ -187,7 +207,10 @@ static bool read_message(json_t *object, struct op *op, json_error_t *error)
 	if (json_unpack_ex(object, error, 0, "{s:i,s:I,s:s,s:I}", "peer", &op->peer, "count",
 			   &count, "dtype", &dtype, "bytes", &bytes))
 		return false;
-	describe_message(op->kind, op->peer, dtype, count, op->call, sizeof(op->call));
+	if (op->kind == ONE_SIDED)
+		describe_one_sided(kind, op->peer, bytes, op->call, sizeof(op->call));
+	else
+		describe_message(op->kind, op->peer, dtype, count, op->call, sizeof(op->call));
 	op->bytes = bytes;
 	return true;
 }
@@ -212,7 +235,7 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 	if (op->posted == NEVER || sequence < 0 || sequence > SEQUENCE_MAX)
 		return false;
 	if (op->kind != COLLECTIVE)
-		return read_message(object, op, error);
+		return read_message(object, kind, op, error);
 	const struct header wanted = { .number = header };
 	op->header = bsearch(&wanted, flight->headers, flight->nheaders, sizeof(wanted), by_number);
 	op->bytes = op->header ? op->header->sent + op->header->received : 0;

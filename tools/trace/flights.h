@@ -21,7 +21,7 @@ struct header {
 	int64_t sent, received;
 };
 
-enum kind { COLLECTIVE, SEND, RECV };
+enum kind { COLLECTIVE, SEND, RECV, ONE_SIDED };
 
 struct op {
 	enum kind kind;

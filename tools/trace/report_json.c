@@ -70,10 +70,14 @@ static json_t *name_in(const char names[][TT_FLIGHT_NAME], size_t n, size_t i)
 
 #define NAME(names, i) name_in(names, sizeof(names) / TT_FLIGHT_NAME, i)
 
+/* Behind the types are those of float32 that travels as something else (tt_narrow_dtype()). */
 static json_t *dtype_of(int dtype)
 {
-	const char *name = tutti_dtype_name((tutti_dtype_t)dtype);
+	const char *name = tutti_dtype_name((tutti_dtype_t)dtype),
+		   *wire = tutti_wire_name(dtype - TUTTI_DTYPE_COUNT);
 
+	if (!name && wire && dtype > TUTTI_DTYPE_COUNT + TUTTI_WIRE_FLOAT32)
+		return json_sprintf("float32 as %s", wire);
 	return json_string(name ? name : "unknown");
 }
 
@@ -127,11 +131,13 @@ static json_t *header_of(const struct report *r, uint64_t place, const struct tt
 	return object;
 }
 
-static const char *const kinds[] = { "collective", "send", "recv" };
+static const char *const kinds[] = { "collective", "send",	"recv",	 "put",
+				     "get",	   "fetch_add", "flush", "wait_signal" };
+static_assert(sizeof(kinds) / sizeof(kinds[0]) == TT_FLIGHT_KINDS, "every kind has a name");
 
 static uint8_t kind_of(uint8_t kind)
 {
-	return kind <= TT_FLIGHT_RECV ? kind : TT_FLIGHT_COLLECTIVE;
+	return kind < TT_FLIGHT_KINDS ? kind : TT_FLIGHT_COLLECTIVE;
 }
 
 static json_t *operation_of(const struct report *r, const struct tt_flight_op *op)
@@ -214,8 +220,8 @@ static json_t *has_ended(const struct tt_flight *flight, const struct tt_flight_
 
 static json_t *stream_of(const struct report *r, const struct tt_flight_stream *call)
 {
-	static const char *const ways[TT_FLIGHT_WAYS] = { "stages", "windows", "rooms", "host",
-							  "cliques" };
+	static const char *const ways[TT_FLIGHT_WAYS] = { "stages", "windows", "rooms",
+							  "host",   "cliques", "lines" };
 	const uint8_t kind = kind_of(call->kind);
 	json_t *object = json_pack(
 		"{s:o,s:s,s:i,s:o,s:o,s:i,s:s,s:b,s:o,s:o}", "number", number(call->number), "kind",

@@ -83,7 +83,7 @@ static void step_alone(struct training *t, struct workplace *place, const struct
 						   epoch * t->steps_per_epoch + piece->step),
 				   .decay = t->options->weight_decay,
 				   .part = (double)piece->count / (double)piece->batch };
-	const struct trained own = { place->weights, place->scratch };
+	const struct trained own = { .weights = place->weights };
 
 	if (piece->count > 0)
 		optimizer_sgd.update(t->model.numbers, &rule, own, t->gradients,

@@ -25,7 +25,6 @@ size_t compute_samples(const struct training *training, uint64_t number);
 struct workplace {
 	void *weights;
 	void *gradients; /* of a task; may be the training's */
-	void *scratch;	 /* NULL: it makes no steps of its own */
 };
 
 /* The gradients of a task, each slice's divided by the samples of its batch; and the sums of its

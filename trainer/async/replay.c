@@ -124,9 +124,8 @@ static tutti_result_t create_worker(struct training *t, size_t number, struct wh
 			r->servers[s].all[number] > longest->all[number] ? &r->servers[s] : longest;
 	w->pushes = calloc(longest->all[number] + 1, sizeof(struct journal_entry *));
 	w->place = (struct workplace){ .weights = calloc(parameters, size),
-				       .gradients = calloc(parameters, size),
-				       .scratch = calloc(parameters, size) };
-	if (!w->pushes || !w->place.weights || !w->place.gradients || !w->place.scratch)
+				       .gradients = calloc(parameters, size) };
+	if (!w->pushes || !w->place.weights || !w->place.gradients)
 		return why_no_memory(why, "the workers of a journal");
 	for (size_t i = 0; i < longest->journal.count; i++)
 		if (longest->journal.entries[i].worker == number)
@@ -196,7 +195,6 @@ static void finish(struct training *t)
 		free(r->workers[w].pushes);
 		free(r->workers[w].place.weights);
 		free(r->workers[w].place.gradients);
-		free(r->workers[w].place.scratch);
 	}
 	free(r->servers);
 	free(r->workers);
@@ -374,6 +372,7 @@ static tutti_result_t play(struct training *t, size_t epoch, struct why *why)
 /* What a checkpoint brought has to be what the training went on from. */
 static tutti_result_t begin(struct training *t, struct why *why)
 {
+	const bool keeps = t->options->optimizer->velocities > 0;
 	struct replay *r = replay_of(t);
 
 	t->model.weights = state_now(&t->state, 0).weights;
@@ -388,7 +387,7 @@ static tutti_result_t begin(struct training *t, struct why *why)
 				"then, and all journals of one training",
 				t->options->replay, s, (size_t)h->step, t->state.step);
 	}
-	for (unsigned s = 0; s < r->server_count && t->velocity; s++) {
+	for (unsigned s = 0; s < r->server_count && t->velocity && keeps; s++) {
 		struct shard *shard = &r->servers[s].shard;
 
 		memcpy(shard->velocity,
@@ -425,7 +424,7 @@ static tutti_result_t collect(struct training *t, void *velocity, struct why *wh
 {
 	const struct replay *r = replay_of(t);
 
-	for (unsigned s = 0; s < r->server_count; s++) {
+	for (unsigned s = 0; s < r->server_count && t->options->optimizer->velocities > 0; s++) {
 		const struct shard *shard = &r->servers[s].shard;
 
 		memcpy(numbers_at(t->model.numbers, velocity, shard->slice.first), shard->velocity,

@@ -17,6 +17,7 @@ tutti_result_t shard_create(struct training *t, unsigned server, struct shard *o
 	struct shard shard = { .slice = shard_slice(t, server) };
 
 	shard.weights = state_now(&t->state, shard.slice.first).weights;
+	/* optimisers that take parts of a batch keep one number at most */
 	shard.velocity = calloc(shard.slice.count + 1, t->model.numbers->size);
 	if (!shard.velocity)
 		return why_no_memory(why, "the velocity of a shard");
@@ -33,7 +34,7 @@ void shard_finish(struct shard *shard)
 void shard_update(struct training *t, struct shard *shard, void *const *gradients,
 		  const uint64_t *tasks, size_t count)
 {
-	const struct trained own = { shard->weights, shard->velocity };
+	const struct trained own = { shard->weights, { shard->velocity } };
 	struct rule rule = { .rate = rate_at(&t->plan, compute_step(t, tasks[0])),
 			     .momentum = t->options->momentum,
 			     .decay = t->options->weight_decay };

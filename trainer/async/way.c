@@ -73,9 +73,11 @@ static tutti_result_t part_workers(struct training *t, int servers, tutti_comm_t
 static tutti_result_t share_out(struct training *t, struct why *why)
 {
 	const struct async *a = async_of(t);
-	const tutti_result_t result = team_share_out(t->team, t->model.numbers, t->velocity,
-						     a->counts, server_velocity(a->server), why);
+	tutti_result_t result = TUTTI_OK;
 
+	if (t->options->optimizer->velocities > 0)
+		result = team_share_out(t->team, t->model.numbers, t->velocity, a->counts,
+					server_velocity(a->server), why);
 	if (result == TUTTI_OK)
 		sync_velocity_shared(t);
 	return result;
@@ -154,6 +156,8 @@ static tutti_result_t collect(struct training *t, void *velocity, struct why *wh
 {
 	const struct async *a = async_of(t);
 
+	if (t->options->optimizer->velocities == 0)
+		return TUTTI_OK;
 	return team_collect(t->team, t->model.numbers, server_velocity(a->server), a->counts,
 			    velocity, why);
 }

@@ -15,8 +15,7 @@
 struct labour {
 	struct training *training;
 	struct workplace place;
-	void *accrued,
-		*scratch; /* owned: NULL where each task is one step from weights that come */
+	void *accrued; /* owned: NULL where each task is one step from weights that come */
 	tutti_request_t *requests; /* owned: [2 × servers] */
 	size_t pending;
 	struct ask ask;
@@ -38,15 +37,12 @@ static tutti_result_t create(struct training *t, struct labour *w, struct why *w
 
 	*w = (struct labour){ .training = t, .done = TASK_NONE, .ask.task = TASK_NONE };
 	w->requests = calloc(2 * (size_t)o->servers, sizeof(*w->requests));
-	if (steps) {
+	if (steps)
 		w->accrued = malloc(bytes);
-		w->scratch = calloc(1, bytes);
-	}
-	if (!w->requests || (steps && (!w->accrued || !w->scratch)))
+	if (!w->requests || (steps && !w->accrued))
 		return why_no_memory(why, "a worker");
 	w->place = (struct workplace){ .weights = state_now(&t->state, 0).weights,
-				       .gradients = steps ? w->accrued : t->gradients,
-				       .scratch = w->scratch };
+				       .gradients = steps ? w->accrued : t->gradients };
 	return TUTTI_OK;
 }
 
@@ -56,7 +52,6 @@ static void finish(struct labour *w)
 		tutti_wait(&w->requests[i]);
 	free(w->requests);
 	free(w->accrued);
-	free(w->scratch);
 }
 
 /* ---- messages */

@@ -12,6 +12,7 @@
 #include "log.h"
 #include "loop.h"
 #include "news.h"
+#include "thread.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -50,12 +51,7 @@ static void free_fabric(struct loop_fabric *fabric)
 
 static void init_locks(struct loop_fabric *fabric)
 {
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&fabric->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	tt_thread_condition(&fabric->changed);
 	pthread_mutex_init(&fabric->lock, NULL);
 }
 

@@ -372,7 +372,7 @@ static void loop_disarm(struct tt_endpoint *endpoint)
 	tt_loop_fabric_unlock(self->fabric);
 }
 
-static int loop_fd(const struct tt_endpoint *endpoint)
+static int loop_fd(struct tt_endpoint *endpoint)
 {
 	return ((const struct loop_endpoint *)endpoint)->entry.bell_fd;
 }
@@ -438,6 +438,7 @@ static const struct tt_transport_memory memory = {
 	.wake = loop_wake,
 	.export = loop_export_memory,
 	.import = loop_import_memory,
+	.left = loop_lost,
 	.grants_writes = loop_grants_writes,
 };
 

@@ -41,12 +41,11 @@ struct rdma_registration *tt_rdma_cache_first(void)
 }
 
 struct rdma_registration *tt_rdma_cache_find(const struct rdma_adapter *adapter, uintptr_t begin,
-					     uintptr_t end, bool device)
+					     uintptr_t end)
 {
 	struct rdma_registration *r = kept.first;
 
-	while (r && (!r->mr || (r->of == RDMA_OF_DEVICE) != device ||
-		     !tt_rdma_covers(r, adapter, begin, end)))
+	while (r && (!r->mr || !tt_rdma_covers(r, adapter, begin, end)))
 		r = r->next;
 	return r;
 }

@@ -17,10 +17,9 @@ static inline bool tt_rdma_covers(const struct rdma_registration *r,
 /* The first of the list, for who goes by its `next`; one of them may be dropped meanwhile, if
  * its `next` was taken before. */
 struct rdma_registration *tt_rdma_cache_first(void);
-/* One that is made and covers all of it, or NULL. `device`: of a device's memory, otherwise of
- * any other. */
+/* One that is made and covers all of it, or NULL. */
 struct rdma_registration *tt_rdma_cache_find(const struct rdma_adapter *adapter, uintptr_t begin,
-					     uintptr_t end, bool device);
+					     uintptr_t end);
 
 /* In use once. Nobody finds it before it has an `mr`. */
 void tt_rdma_cache_add(struct rdma_registration *r);

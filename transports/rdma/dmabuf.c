@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the registration of dma-bufs, and what is said where there is none.
- *
- * Whether it works is asked by registering descriptor -1. Who answers, and what:
+/* Owns the question whether an adapter can register dma-bufs, as which drivers of GPUs export their
+ * memory. It is asked by registering descriptor -1. Who answers, and what:
  *   EOPNOTSUPP       libibverbs, for a provider without the function (libibverbs/dummy_ops.c; rxe and siw are such); the kernel, for a driver without
  *                    it (UVERBS_METHOD_REG_DMABUF_MR in
  *                    drivers/infiniband/core/uverbs_std_types_mr.c) or built without on-demand
@@ -14,15 +13,11 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "deferred.h"
-#include "cache.h"
 #include "log.h"
-
-/* ---- does it work? */
+#include "registration.h"
 
 static bool is_lacking(int error)
 {
@@ -82,100 +77,4 @@ TUTTI_API tutti_result_t tutti_rdma_dmabuf(const char *device)
 				 device, why);
 	tt_rdma_adapter_put(adapter);
 	return result;
-}
-
-/* ---- registrations */
-
-static tutti_result_t refuse(const struct rdma_adapter *adapter, const struct rdma_dmabuf *range,
-			     int error)
-{
-	const unsigned long long offset = range->offset;
-	const int fd = range->fd;
-	char why[RDMA_WHY_MAX];
-
-	if (is_lacking(error) && !tt_rdma_dmabuf_works(adapter, why))
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, RDMA, "%s registers no dma-bufs: %s",
-			       adapter->name, why);
-	if (error == EBADF)
-		return tt_fail(TUTTI_ERR_INVALID, RDMA,
-			       "descriptor %d is not open: expected a dma-buf", fd);
-	if (error == EINVAL)
-		return tt_fail(
-			TUTTI_ERR_INVALID, RDMA,
-			"%s does not register %zu bytes at offset %llu of descriptor %d (%s): expected a dma-buf that has them",
-			adapter->name, range->bytes, offset, fd, strerror(error));
-	errno = error;
-	return tt_fail_errno(RDMA, "register with %s %zu bytes at offset %llu of dma-buf %d",
-			     adapter->name, range->bytes, offset, fd);
-}
-
-static tutti_result_t check(const struct rdma_dmabuf *range)
-{
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
-			address = (uintptr_t)range->pointer;
-
-	if (range->bytes == 0)
-		return tt_fail(TUTTI_ERR_INVALID, RDMA, "a range of dma-buf %d has no bytes",
-			       range->fd);
-	if ((address ^ range->offset) % page)
-		return tt_fail(
-			TUTTI_ERR_INVALID, RDMA,
-			"offset %llu of dma-buf %d is said to be at address %#zx: expected both as far from the start of a page",
-			(unsigned long long)range->offset, range->fd, (size_t)address);
-	return TUTTI_OK;
-}
-
-tutti_result_t tt_rdma_dmabuf_register(struct rdma_adapter *adapter,
-				       const struct rdma_dmabuf *range,
-				       struct rdma_registration **out)
-{
-	const struct rdma_verbs *const verbs = adapter->verbs;
-	const tutti_result_t result = check(range);
-	struct rdma_registration *r;
-
-	if (result)
-		return result;
-	if (!verbs->reg_dmabuf_mr)
-		return refuse(adapter, range, ENOSYS);
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, RDMA, "no memory to register a dma-buf");
-	*r = (struct rdma_registration){ .adapter = adapter,
-					 .begin = (uintptr_t)range->pointer,
-					 .bytes = range->bytes,
-					 .of = RDMA_OF_DEVICE };
-	r->mr = verbs->reg_dmabuf_mr(adapter->pd, range->offset, range->bytes, r->begin, range->fd,
-				     RDMA_ACCESS);
-	if (!r->mr) {
-		const int error = errno;
-
-		free(r);
-		return refuse(adapter, range, error);
-	}
-	tt_rdma_monitor_lock();
-	tt_rdma_deferred_expect();
-	tt_rdma_cache_add(r);
-	tt_rdma_monitor_unlock();
-	*out = r;
-	return TUTTI_OK;
-}
-
-struct rdma_registration *tt_rdma_dmabuf_find(struct rdma_adapter *adapter, const void *pointer,
-					      size_t bytes)
-{
-	struct rdma_registration *r;
-
-	tt_rdma_monitor_lock();
-	r = tt_rdma_cache_find(adapter, (uintptr_t)pointer, (uintptr_t)pointer + bytes, true);
-	if (r)
-		tt_rdma_cache_use(r);
-	tt_rdma_monitor_unlock();
-	return r;
-}
-
-void tt_rdma_dmabuf_gone(const void *pointer, size_t bytes)
-{
-	tt_rdma_monitor_lock();
-	tt_rdma_cache_drop_all(RDMA_OF_DEVICE, pointer, bytes);
-	tt_rdma_deferred_finish();
 }

@@ -43,7 +43,7 @@ bool tt_rdma_address_read(const struct tt_peer *peer, struct tt_peer *tcp, struc
 		return false;
 	if (tcp) {
 		*tcp = *peer;
-		memcpy(tcp->address, at, length);
+		tcp->address = at;
 		tcp->address_length = (uint16_t)length;
 	}
 	return tt_rdma_card_read(at + length, peer->address_length - 2 - length, ports, n);

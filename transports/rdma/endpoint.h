@@ -341,7 +341,7 @@ tutti_result_t tt_rdma_wait_open(struct rdma_endpoint *e);
 void tt_rdma_wait_close(struct rdma_endpoint *e);
 void tt_rdma_arm(struct tt_endpoint *base);
 void tt_rdma_disarm(struct tt_endpoint *base);
-int tt_rdma_fd(const struct tt_endpoint *base);
+int tt_rdma_fd(struct tt_endpoint *base);
 void tt_rdma_sleep(struct tt_endpoint *base, int timeout_ms);
 void tt_rdma_interrupt(struct tt_endpoint *base);
 

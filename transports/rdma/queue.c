@@ -16,10 +16,11 @@
 
 #include "endpoint.h"
 
-#define POLLED		 16  /* completions taken at once */
-#define LINKS_OF_A_QUEUE 256 /* that one completion queue has room for at most */
-#define INLINE_BYTES	 128 /* a card and some more */
-#define PACKET_BITS	 24
+#define POLLED		  16		    /* completions taken at once */
+#define LINKS_OF_A_QUEUE  256		    /* that one completion queue has room for at most */
+#define LINKS_WITH_A_PEER (TT_CHANNELS - 1) /* but TT_CHANNEL_CONTROL, which goes by TCP */
+#define INLINE_BYTES	  128		    /* a card and some more */
+#define PACKET_BITS	  24
 
 /* ---- rails */
 
@@ -33,7 +34,9 @@ static tutti_result_t open_queue(struct rdma_endpoint *e, struct rdma_rail *rail
 	if (error)
 		return tt_fail(TUTTI_ERR_SYSTEM, RDMA, "ask for the limits of %s: %s",
 			       rail->adapter->name, strerror(error));
-	rail->links_max = e->size * 2 < LINKS_OF_A_QUEUE ? e->size * 2 : LINKS_OF_A_QUEUE;
+	rail->links_max = LINKS_OF_A_QUEUE;
+	if (rail->links_max > e->size * LINKS_WITH_A_PEER)
+		rail->links_max = e->size * LINKS_WITH_A_PEER;
 	if (rail->links_max > limits.max_cqe / each)
 		rail->links_max = limits.max_cqe / each;
 	rail->channel = verbs->create_comp_channel(rail->adapter->context);

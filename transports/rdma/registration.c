@@ -253,7 +253,7 @@ struct rdma_registration *tt_rdma_registration_get(struct rdma_adapter *adapter,
 		return NULL;
 	settled = take_lock(wanted.of);
 	if (settled) {
-		r = tt_rdma_cache_find(adapter, first, end, false);
+		r = tt_rdma_cache_find(adapter, first, end);
 		refused = !r && tt_rdma_is_refused(adapter, first, end);
 	}
 	if (r)

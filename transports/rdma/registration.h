@@ -15,14 +15,13 @@
 
 enum rdma_origin {
 	RDMA_OF_PROGRAM,
-	RDMA_OF_HEAP,  /* of tutti_mem_alloc() */
-	RDMA_OF_DEVICE /* see dmabuf.h */
+	RDMA_OF_HEAP /* of tutti_mem_alloc() */
 };
 
 struct rdma_registration {
 	struct ibv_mr *mr; /* lkey, rkey */
 	uintptr_t begin;
-	size_t bytes; /* of whole pages, but of a device's memory */
+	size_t bytes; /* of whole pages */
 	/* The rest is the cache's. */
 	int uses;
 	bool valid; /* not: its memory has changed since, nobody gets it any more, and it ends

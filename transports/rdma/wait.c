@@ -61,9 +61,9 @@ void tt_rdma_disarm(struct tt_endpoint *base)
 		take_events(&e->rails[i]);
 }
 
-int tt_rdma_fd(const struct tt_endpoint *base)
+int tt_rdma_fd(struct tt_endpoint *base)
 {
-	const struct rdma_endpoint *e = (const struct rdma_endpoint *)base;
+	struct rdma_endpoint *e = rdma_endpoint_of(base);
 
 	return e->waiter < 0 ? e->tcp->ops->doorbell->fd(e->tcp) : e->waiter;
 }

@@ -16,9 +16,14 @@ static size_t round_up(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-static size_t rings_offset(int members)
+size_t shm_told_offset(int members)
 {
 	return SHM_PAGE + round_up((size_t)members * sizeof(struct shm_member), SHM_PAGE);
+}
+
+static size_t rings_offset(int members)
+{
+	return shm_told_offset(members) + (size_t)members * sizeof(struct shm_told);
 }
 
 size_t shm_arena_bytes(int members)
@@ -57,7 +62,20 @@ static int have_pages(void *base, size_t bytes)
 	return 0;
 }
 
-tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
+/* What all ranks look at, and what this one may tell. */
+static tutti_result_t reserve(const struct shm_arena *arena, int me)
+{
+	const size_t first = shm_told_offset(arena->members);
+	int error = have_pages(arena->base, first);
+
+	if (!error)
+		error = have_pages(shm_told(arena, me), sizeof(struct shm_told));
+	errno = error;
+	return error ? tt_fail_errno(SHM, "reserve the first %zu bytes of the arena", first)
+		     : TUTTI_OK;
+}
+
+tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members, int me)
 {
 	const size_t bytes = shm_arena_bytes(members);
 
@@ -78,17 +96,14 @@ tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members)
 		tt_fd_close(fd);
 		return result;
 	}
-	const int error = have_pages(base, rings_offset(members));
-	if (error) {
-		errno = error;
-		const tutti_result_t result = tt_fail_errno(
-			SHM, "reserve the first %zu bytes of the arena", rings_offset(members));
-		munmap(base, bytes);
-		tt_fd_close(fd);
+	struct shm_arena opened = { .fd = fd, .members = members, .bytes = bytes, .base = base };
+	const tutti_result_t result = reserve(&opened, me);
+	if (result) {
+		shm_arena_close(&opened);
 		return result;
 	}
 	shm_keep_from_children(base, bytes);
-	*arena = (struct shm_arena){ .fd = fd, .members = members, .bytes = bytes, .base = base };
+	*arena = opened;
 	return TUTTI_OK;
 }
 

@@ -3,7 +3,8 @@
  * its ranks.
  *
  *   header          whether there are faults, sleepers, futex word
- *   member[n]       per rank of the host: its state, the notes and faults it told
+ *   member[n]       per rank of the host, a line: its state, how much it told, where its heap is
+ *   told[n]         per rank, in pages of its own: the notes and faults that it told
  *   rings           per ordered pair of ranks and channel: a control page, then SHM_RING_BYTES of data
  *   shared region   what the runtime asked for with share()
  *
@@ -28,31 +29,45 @@
 enum shm_state { SHM_ABSENT, SHM_PRESENT, SHM_LEFT };
 enum shm_shares { SHM_UNDECIDED, SHM_SHARES, SHM_SHARES_NOT };
 
+/* Where a rank's heap is to be opened, and what is found there if it is that. */
+struct shm_heap {
+	int32_t fd; /* its number in the rank's process … */
+	uint32_t exists;
+	uint64_t device, inode; /* … of this file */
+};
+
 struct shm_header {
 	_Alignas(SHM_LINE) _Atomic uint32_t
 		faults; /* told by all members; release, pairs with the acquire in shm_progress() */
 	_Atomic uint32_t decided; /* where the members are the whole communicator: 1 + the one
 				   * whose fault counts for all */
+	_Atomic uint32_t apart;	  /* a member cannot open another one's heap: nobody does. Set
+				   * before all have joined, read after */
 	/* Read by every sender after its fence, written only by who goes to sleep: stays in
 	 * every cache. */
 	_Alignas(SHM_LINE) _Atomic uint32_t sleepers;
-	_Atomic uint32_t bells; /* members that sleep on their eventfd: only a waker with some
-				 * looks which */
+	_Atomic uint32_t bells; /* members that sleep on descriptors: only a waker with some
+				 * rings */
 	_Alignas(SHM_LINE) _Atomic uint32_t wake; /* futex word: counts wake-ups */
 };
 
+/* What all the others look at again and again: one line, so that these of hundreds of ranks are a
+ * few pages. */
 struct shm_member {
 	_Alignas(SHM_LINE) _Atomic uint32_t state; /* enum shm_state */
-	_Atomic uint32_t fd_sleeper;		   /* sleeps on its eventfd, not the futex */
 	_Atomic uint32_t cpu;	 /* 1 + the processor of its thread that waited last; relaxed: a
 				  * number alone */
 	_Atomic uint32_t shares; /* enum shm_shares: does it map the shared region? see decide() */
-	/* Notes told, each in its turn; release, pairs with the acquires in shm_receive_note(). */
-	_Alignas(SHM_LINE) _Atomic uint64_t told;
-	_Alignas(SHM_LINE) _Atomic uint64_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES / 8];
-	/* Faults told, none of them ever changed; release, pairs with the acquire in
-	 * take_faults(). */
-	_Alignas(SHM_LINE) _Atomic uint32_t faults_told;
+	_Atomic uint32_t faults; /* told, none of them ever changed; release, pairs with the
+				  * acquire in take_best() */
+	_Atomic uint64_t notes;	 /* told, each in its turn; release, pairs with the acquires in
+				  * shm_receive_note() */
+	struct shm_heap heap;	 /* written before all have joined, read after */
+};
+static_assert(sizeof(struct shm_member) == SHM_LINE, "a line");
+
+struct shm_told {
+	_Alignas(SHM_PAGE) _Atomic uint64_t notes[TT_NOTES_KEPT][TT_NOTE_BYTES / 8];
 	struct tt_fault faults[SHM_FAULTS];
 };
 
@@ -75,8 +90,11 @@ struct shm_arena {
 
 /* Bytes of an arena without its shared region. */
 size_t shm_arena_bytes(int members);
-/* Make a new one of `members` ranks (fd < 0), or map the one behind `fd`, which is then owned. */
-tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members);
+/* Where in it the members' notes and faults begin. */
+size_t shm_told_offset(int members);
+/* Make a new one of `members` ranks (fd < 0), or map the one behind `fd`, which is then owned.
+ * `me` is this rank's place. */
+tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members, int me);
 void shm_arena_close(struct shm_arena *arena); /* a zeroed or closed one is fine */
 
 static inline struct shm_header *shm_header(const struct shm_arena *arena)
@@ -87,6 +105,11 @@ static inline struct shm_header *shm_header(const struct shm_arena *arena)
 static inline struct shm_member *shm_member(const struct shm_arena *arena, int member)
 {
 	return (struct shm_member *)(arena->base + SHM_PAGE) + member;
+}
+
+static inline struct shm_told *shm_told(const struct shm_arena *arena, int member)
+{
+	return (struct shm_told *)(arena->base + shm_told_offset(arena->members)) + member;
 }
 
 /* Offset of the ring from `from` to `to`; its data follow SHM_PAGE later. */

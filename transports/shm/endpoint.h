@@ -9,8 +9,8 @@
 
 /* What a rank sends its peers, who do not trust it: any bytes of this size are an address. */
 struct shm_address {
-	struct tt_machine machine; /* who may pass descriptors: abstract sockets and pidfds need
-				    * the namespaces */
+	struct tt_machine machine; /* who may pass descriptors: abstract sockets and process
+				    * numbers need the namespaces */
 	uint64_t socket; /* names the abstract unix socket where the arena is handed out; random */
 };
 static_assert(sizeof(struct shm_address) <= TT_ADDRESS_MAX, "an address fits");
@@ -18,11 +18,8 @@ static_assert(sizeof(struct shm_address) <= TT_ADDRESS_MAX, "an address fits");
 /* What a rank knows of another one on its host (and of itself). */
 struct shm_local_peer {
 	int rank;
-	int event_fd; /* its doorbell when it sleeps on descriptors */
-	int heap_fd;  /* its tutti_mem_alloc() heap, -1 if it has none */
-	int pid_fd;   /* -1 for threads of this process, and the dead */
+	int pid_fd; /* -1 for those that are not watched, see deaths.c */
 	bool died;
-	int alarm_fd;	   /* rung for faults; -1 where the host's ranks are all there are */
 	uint8_t *heap;	   /* mapped on first use … */
 	size_t heap_bytes; /* … whole */
 	uint64_t heard;	   /* of its notes */
@@ -43,12 +40,16 @@ struct shm_endpoint {
 	int armed;	   /* threads of this rank that sleep or are about to … */
 	int called;	   /* … of these, those that armed before … */
 	uint32_t armed_at; /* … the header's `wake` had come to this: the bell rings for them */
-	bool whole; /* the host's ranks are the whole communicator: the first fault is that of
+	_Atomic bool sleeps_on_fd; /* it has been asked for one; threads ask without the lock */
+	int bell;    /* all ranks' of the host: rung for those that sleep on descriptors */
+	int waiting; /* this rank's epoll of it */
+	bool whole;  /* the host's ranks are the whole communicator: the first fault is that of
 		     * all */
 	uint32_t faults_seen; /* of the header's */
+	int alarm;	      /* all ranks' of the host: rung for faults; -1 if whole */
 	int deaths;	      /* epoll of the pidfds: one call looks at all of them */
-	int watch; /* epoll of what control_fd() is for: this rank's alarm, and deaths; -1 if
-		    * whole */
+	unsigned looks;	      /* at those without */
+	int watch;	      /* epoll of what control_fd() is for: alarm and deaths; -1 if whole */
 };
 
 static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)
@@ -56,7 +57,13 @@ static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)
 	return (struct shm_endpoint *)endpoint;
 }
 
-/* join.c: swap descriptors with the ranks of this host. */
+/* Ranks may be threads of one process. */
+static inline bool shm_is_here(const struct shm_endpoint *ep, int place)
+{
+	return ep->peers[ep->local_peers[place].rank].process == ep->peers[ep->config.rank].process;
+}
+
+/* join.c: meet the ranks of this host. */
 tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peers, int size,
 			uint64_t deadline);
 tutti_result_t shm_listen(struct shm_endpoint *ep);
@@ -71,12 +78,30 @@ void shm_release(struct tt_link *link, size_t bytes);
 bool shm_ready(const struct tt_link *link);
 void shm_close(struct tt_link *link);
 
+/* deaths.c */
+tutti_result_t shm_deaths_watch(struct shm_endpoint *ep);
+/* Dead processes: sets the endpoint's fault. */
+void shm_check_deaths(struct shm_endpoint *ep);
+/* Of a rank whose process has ended: tells all, unless it had left, which is no fault. True: there
+ * is a fault now. */
+bool shm_report_death(struct shm_endpoint *ep, int place);
+/* Has the rank's process ended, as far as can be known now? Has the rank left, in order? */
+bool shm_died(struct shm_endpoint *ep, int place);
+bool shm_left(const struct shm_endpoint *ep, int place);
+/* False with errno. */
+bool shm_epoll_add(int epoll, int fd, uint32_t events, int place);
+
+/* heaps.c */
+/* Once the arena is mapped: where the own one is; can that of another, who has told, be opened? */
+void shm_heap_tell(struct shm_endpoint *ep);
+void shm_heap_try(struct shm_endpoint *ep, int place);
+bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
+		       uint64_t *token);
+void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
+bool shm_grants_writes(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
+
 /* faults.c */
-tutti_result_t shm_watch(struct shm_endpoint *ep);
-/* Mates whose processes have ended and are not unwatched yet; gives how many of them it found. */
-#define SHM_DEATHS 16
-int shm_deaths(const struct shm_endpoint *ep, int places[SHM_DEATHS]);
-void shm_unwatch(struct shm_endpoint *ep, struct shm_local_peer *local_peer);
+tutti_result_t shm_alarm_watch(struct shm_endpoint *ep);
 void shm_take_faults(struct shm_endpoint *ep);
 void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault);
 int shm_control_fd(const struct tt_endpoint *endpoint);
@@ -86,10 +111,12 @@ void shm_send_note(struct tt_endpoint *endpoint, const void *note);
 bool shm_receive_note(struct tt_endpoint *endpoint, void *note);
 
 /* sleep.c */
+tutti_result_t shm_bell_open(struct shm_endpoint *ep);
+void shm_ring(int event_fd); /* -1 is fine */
 void shm_wake(struct tt_endpoint *endpoint);
 void shm_arm(struct tt_endpoint *endpoint);
 void shm_disarm(struct tt_endpoint *endpoint);
-int shm_fd(const struct tt_endpoint *endpoint);
+int shm_fd(struct tt_endpoint *endpoint);
 void shm_sleep(struct tt_endpoint *endpoint, int timeout_ms);
 void shm_interrupt(struct tt_endpoint *endpoint);
 

@@ -18,29 +18,22 @@
 
 #define MAGIC 0x747474696a6f696eull
 
-#define KINDS	    3				/* of descriptors that a rank may have */
-#define DESCRIPTORS (KINDS * SHM_PEERS_AT_ONCE) /* at most, of one message */
-static_assert(DESCRIPTORS <= 253, "the kernel passes as many");
 #define FULL_NS 100000 /* before descriptors are sent again of which too many are on their way */
 
-/* More may follow the header. */
+/* Without an error message it is the header alone. */
 struct message {
 	struct header {
 		uint64_t magic;
 		uint64_t comm_id;
 		int32_t place;
-		int32_t count;	/* of ranks */
 		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the error message */
 	} header;
-	union {
-		char error_text[sizeof(((struct tt_fault *)0)->text)];
-		uint8_t has[SHM_PEERS_AT_ONCE]; /* of each rank: a bit for each kind that it has */
-	};
+	char error_text[sizeof(((struct tt_fault *)0)->text)];
 };
 
 union control {
 	struct cmsghdr align;
-	char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+	char bytes[CMSG_SPACE(SHM_DESCRIPTORS * sizeof(int))];
 };
 
 tutti_result_t shm_check_elsewhere(const struct shm_endpoint *ep)
@@ -93,6 +86,12 @@ tutti_result_t shm_fail_gone(int rank)
 }
 
 /* ---- sending */
+
+/* Beside the arena, that included. */
+static int descriptors_of(const struct shm_endpoint *ep)
+{
+	return ep->whole ? SHM_ALARM : SHM_DESCRIPTORS;
+}
 
 static struct message message_about(const struct shm_endpoint *ep, int place)
 {
@@ -154,51 +153,9 @@ tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int ran
 			      uint64_t deadline)
 {
 	struct message message = message_about(ep, SHM_ARENA);
+	const int fds[SHM_DESCRIPTORS] = { ep->arena.fd, ep->bell, ep->alarm };
 
-	return send_message(ep, socket, &message, 0, &ep->arena.fd, 1, rank, deadline);
-}
-
-/* The descriptors of `count` ranks from `place` on. */
-static tutti_result_t send_local_peers(const struct shm_endpoint *ep, int socket, int place,
-				       int count, int rank, uint64_t deadline)
-{
-	struct message message = message_about(ep, place);
-	int fds[DESCRIPTORS], n = 0;
-
-	message.header.count = count;
-	for (int i = 0; i < count; i++) {
-		const struct shm_local_peer *local_peer = &ep->local_peers[place + i];
-		const int all[KINDS] = { local_peer->event_fd, local_peer->heap_fd,
-					 local_peer->alarm_fd };
-
-		for (int kind = 0; kind < KINDS; kind++) {
-			if (all[kind] < 0)
-				continue;
-			message.has[i] |= (uint8_t)(1 << kind);
-			fds[n++] = all[kind];
-		}
-	}
-	return send_message(ep, socket, &message, (size_t)count, fds, n, rank, deadline);
-}
-
-tutti_result_t shm_send_own(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline)
-{
-	return send_local_peers(ep, socket, ep->me, 1, rank, deadline);
-}
-
-tutti_result_t shm_send_local_peers(const struct shm_endpoint *ep, int socket, int rank,
-				    uint64_t deadline)
-{
-	tutti_result_t result = TUTTI_OK;
-
-	for (int place = 0; !result && place < ep->arena.members; place += SHM_PEERS_AT_ONCE) {
-		const int left = ep->arena.members - place;
-
-		result = send_local_peers(ep, socket, place,
-					  left < SHM_PEERS_AT_ONCE ? left : SHM_PEERS_AT_ONCE, rank,
-					  deadline);
-	}
-	return result;
+	return send_message(ep, socket, &message, 0, fds, descriptors_of(ep), rank, deadline);
 }
 
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank)
@@ -245,42 +202,30 @@ static ssize_t receive_bytes(int socket, struct msghdr *in)
 	}
 }
 
-/* Of how many ranks a message has the descriptors: as its header says and its length allows. */
-static int ranks_in(const struct message *message, ssize_t bytes)
-{
-	const int count = message->header.count;
-
-	return message->header.place >= 0 && count >= 1 && count <= SHM_PEERS_AT_ONCE &&
-			       bytes == (ssize_t)sizeof(message->header) + count
-		       ? count
-		       : 0;
-}
-
-/* Those that the message does not speak of are closed. For the sake of alignment there is room
- * for more than a message of ours has, which the kernel fills if they are sent. */
-static void take_descriptors(struct msghdr *in, const struct message *message,
-			     struct shm_fd_message *out)
+/* For the sake of alignment there is room for more than a message of ours has, which the kernel
+ * fills if they are sent. Gives how many came. */
+static int take_descriptors(struct msghdr *in, struct shm_fd_message *out)
 {
 	int came[(sizeof(union control) - CMSG_LEN(0)) / sizeof(int)];
 	const struct cmsghdr *rights = CMSG_FIRSTHDR(in);
-	size_t n = 0, next = 0;
+	int n = 0;
 
 	if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
-		n = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		n = (int)((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 	if (n > 0)
-		memcpy(came, CMSG_DATA(rights), n * sizeof(int));
-	for (int i = 0; i < KINDS * out->count; i++)
-		if (message->has[i / KINDS] & 1 << i % KINDS && next < n)
-			out->fds[i] = tt_fd_add(came[next++]);
-	if (out->count == 0 && n > 0)
-		out->fds[0] = tt_fd_add(came[next++]);
-	while (next < n)
-		close(came[next++]);
+		memcpy(came, CMSG_DATA(rights), (size_t)n * sizeof(int));
+	for (int i = 0; i < n; i++) {
+		if (i < SHM_DESCRIPTORS)
+			out->fds[i] = tt_fd_add(came[i]);
+		else
+			close(came[i]);
+	}
+	return n;
 }
 
 void shm_fd_message_drop(const struct shm_fd_message *fd_message)
 {
-	for (int i = 0; i < DESCRIPTORS; i++)
+	for (int i = 0; i < SHM_DESCRIPTORS; i++)
 		tt_fd_close(fd_message->fds[i]);
 }
 
@@ -293,27 +238,16 @@ static bool gives_reason(const struct message *message)
 	       message->error_text[0];
 }
 
-/* Every rank has a doorbell. */
-static bool all_have_bells(const struct shm_fd_message *fd_message)
-{
-	for (int i = 0; i < fd_message->count; i++)
-		if (fd_message->fds[KINDS * i] < 0)
-			return false;
-	return fd_message->count > 0;
-}
-
-/* A part of setting up this communicator? Descriptors come with all but words. */
+/* A part of setting up this communicator? Descriptors come with the arena. */
 static bool is_ours(const struct shm_endpoint *ep, const struct message *message, ssize_t bytes,
-		    const struct shm_fd_message *fd_message)
+		    int descriptors)
 {
 	const struct header *header = &message->header;
 
 	return bytes >= (ssize_t)sizeof(*header) && header->magic == MAGIC &&
 	       header->comm_id == ep->config.comm_id && header->place >= SHM_GIVEN_UP &&
-	       (header->place < 0
-			? (fd_message->fds[0] >= 0) == (header->place == SHM_ARENA)
-			: all_have_bells(fd_message) &&
-				  header->place <= ep->arena.members - fd_message->count) &&
+	       header->place < ep->arena.members &&
+	       descriptors == (header->place == SHM_ARENA ? descriptors_of(ep) : 0) &&
 	       (header->place != SHM_GIVEN_UP || gives_reason(message));
 }
 
@@ -339,9 +273,7 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
 	tt_fd_hold();
 	const ssize_t bytes = receive_bytes(socket, &in);
 	memset(out->fds, -1, sizeof(out->fds)); /* all of them none */
-	out->count = ranks_in(&message, bytes);
-	if (bytes >= 0)
-		take_descriptors(&in, &message, out);
+	const int descriptors = bytes >= 0 ? take_descriptors(&in, out) : 0;
 	tt_fd_let_go();
 	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno))) {
 		shm_fd_message_drop(out); /* an empty message may have brought some */
@@ -353,11 +285,10 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
 	if (in.msg_flags & MSG_CTRUNC) {
 		shm_fd_message_drop(out);
 		errno = EMFILE;
-		return tt_fail_errno(
-			SHM, "no space for the descriptors of %d ranks, up to four for each",
-			ep->arena.members);
+		return tt_fail_errno(SHM, "no space for the %d descriptors of the shared memory",
+				     descriptors_of(ep));
 	}
-	if (!is_ours(ep, &message, bytes, out)) {
+	if (!is_ours(ep, &message, bytes, descriptors)) {
 		shm_fd_message_drop(out);
 		return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
 			       "a rank of this host sent %zd bytes that are no part of setting up "

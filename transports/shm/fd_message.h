@@ -14,11 +14,11 @@
  * of theirs is to be checked. */
 socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out);
 
-/* What a message is about: the ranks from a place of the host on, or one of these. */
+/* What a message is about: the sender, by its place on the host, or one of these. */
 enum { SHM_ARENA = -1, SHM_MAPPED = -2, SHM_ALL_JOINED = -3, SHM_GIVEN_UP = -4 };
 
-/* The kernel passes 253 descriptors at once. */
-#define SHM_PEERS_AT_ONCE 84
+/* The descriptors beside SHM_ARENA; the last only where there are ranks elsewhere, too. */
+enum { SHM_MEMORY, SHM_BELL, SHM_ALARM, SHM_DESCRIPTORS };
 
 /* Ranks that wait look this often whether there is hope. */
 #define SHM_HOPE_MS 50
@@ -33,11 +33,8 @@ tutti_result_t shm_fail_gone(int rank);
 
 tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int rank,
 			      uint64_t deadline);
-/* The descriptors of this rank; those of all, in as few messages as the kernel allows. */
-tutti_result_t shm_send_own(const struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
-tutti_result_t shm_send_local_peers(const struct shm_endpoint *ep, int socket, int rank,
-				    uint64_t deadline);
-/* A word fits the socket's buffer; who does not read is not waited for. */
+/* A word, or this rank's place. It fits the socket's buffer; who does not read is not waited
+ * for. */
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank);
 /* Tell why this rank gives up: for what it met with itself, or for what it was told. Leaves the
  * thread's error message. */
@@ -47,9 +44,7 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
  * (-1: none). One that gives up is a failure, with its result and error message. */
 struct shm_fd_message {
 	int place;
-	int count; /* of ranks, each with three descriptors: its doorbell, its heap, its alarm;
-		    * otherwise at most one */
-	int fds[3 * SHM_PEERS_AT_ONCE];
+	int fds[SHM_DESCRIPTORS];
 };
 tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
 			   struct shm_fd_message *out, uint64_t deadline);

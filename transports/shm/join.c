@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the rendezvous of a host's ranks: the lowest leads; it makes the arena, the others connect
- * to its unix socket, hand over their doorbell and heap, and receive the arena and everyone's
- * doorbells and heaps. When all say that they have mapped it, the leader says that all have
- * joined.
+ * to its unix socket, say which they are, and receive the arena and what all of them ring. When
+ * all say that they have mapped it, the leader says that all have joined.
  *
  * Nobody waits for a rank that fails or dies meanwhile: its sockets close. The others watch the
  * leader by their connection; the leader watches each of them by a connection to the socket
@@ -17,13 +16,11 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "fork.h"
 #include "log.h"
-#include "memory.h"
 #include "fd_message.h"
 #include "unix_peer.h"
 
@@ -56,24 +53,6 @@ tutti_result_t shm_listen(struct shm_endpoint *ep)
 	    listen(ep->listen_fd, JOIN_BACKLOG) < 0)
 		return tt_fail_errno(SHM, "listen on unix socket @%s", name.sun_path + 1);
 	return TUTTI_OK;
-}
-
-/* But for this rank's own, which it has. */
-static void keep_local_peers(struct shm_endpoint *ep, const struct shm_fd_message *fd_message)
-{
-	for (int i = 0; i < fd_message->count; i++) {
-		struct shm_local_peer *local_peer = &ep->local_peers[fd_message->place + i];
-		const int *fds = &fd_message->fds[3 * i];
-
-		if (fd_message->place + i == ep->me) {
-			for (int kind = 0; kind < 3; kind++)
-				tt_fd_close(fds[kind]);
-			continue;
-		}
-		local_peer->event_fd = fds[0];
-		local_peer->heap_fd = fds[1];
-		local_peer->alarm_fd = fds[2];
-	}
 }
 
 /* ---- the leader */
@@ -160,13 +139,10 @@ static tutti_result_t accept_local_peer(struct shm_endpoint *ep, struct host *ho
 		tt_fd_close(socket);
 		return result == TUTTI_ERR_PEER_LOST ? TUTTI_IN_PROGRESS : result;
 	}
-	if (fd_message.place <= 0 || fd_message.count != 1 ||
-	    host->stage[fd_message.place] != AWAITED) {
-		shm_fd_message_drop(&fd_message);
+	shm_fd_message_drop(&fd_message);
+	if (fd_message.place <= 0 || host->stage[fd_message.place] != AWAITED)
 		return turn_away(host, socket,
 				 "claims the place of a rank that has joined, or that no rank has");
-	}
-	keep_local_peers(ep, &fd_message);
 	tt_fd_close(host->at[fd_message.place].fd);
 	host->at[fd_message.place] = (struct pollfd){ socket, POLLIN, 0 };
 	host->stage[fd_message.place] = CAME;
@@ -231,16 +207,37 @@ static tutti_result_t hand_out(struct shm_endpoint *ep, const struct host *host,
 {
 	for (int to = 1; to < ep->arena.members; to++) {
 		const int socket = host->at[to].fd, rank = rank_at(ep, to);
-		tutti_result_t result = shm_send_arena(ep, socket, rank, deadline);
+		const tutti_result_t result = shm_send_arena(ep, socket, rank, deadline);
 
-		if (!result)
-			result = shm_send_local_peers(ep, socket, rank, deadline);
 		if (result)
 			return result == TUTTI_ERR_PEER_LOST
 				       ? shm_last_word(ep, socket, rank, deadline)
 				       : result;
 	}
 	return TUTTI_OK;
+}
+
+/* What the others are handed. */
+static tutti_result_t open_all(struct shm_endpoint *ep, int members)
+{
+	ep->bell = TT_FD(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (!ep->whole)
+		ep->alarm = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (ep->bell < 0 || (!ep->whole && ep->alarm < 0))
+		return tt_fail_errno(SHM, "make an eventfd");
+	return shm_arena_open(&ep->arena, -1, members, 0);
+}
+
+/* The rank has the arena: before the others learn that. */
+static tutti_result_t prepare(struct shm_endpoint *ep)
+{
+	tutti_result_t result = shm_bell_open(ep);
+
+	if (!result)
+		result = shm_alarm_watch(ep);
+	if (!result)
+		shm_heap_tell(ep);
+	return result;
 }
 
 static tutti_result_t lead_local_peers(struct shm_endpoint *ep, struct host *host,
@@ -252,7 +249,11 @@ static tutti_result_t lead_local_peers(struct shm_endpoint *ep, struct host *hos
 		return result;
 	host->at[0].fd = -1;
 	result = hand_out(ep, host, deadline);
-	return result ? result : await_local_peers(ep, host, READY, deadline);
+	if (!result)
+		result = await_local_peers(ep, host, READY, deadline);
+	for (int place = 1; place < ep->arena.members && !result; place++)
+		shm_heap_try(ep, place);
+	return result;
 }
 
 static void hang_up(struct host *host, int place)
@@ -323,7 +324,9 @@ static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadli
 	if (host.at && host.stage) {
 		result = watch_local_peers(ep, &host);
 		if (!result)
-			result = shm_arena_open(&ep->arena, -1, members);
+			result = open_all(ep, members);
+		if (!result)
+			result = prepare(ep);
 		if (!result)
 			result = lead_local_peers(ep, &host, deadline);
 		inform_all(ep, &host, result);
@@ -372,31 +375,31 @@ static tutti_result_t dial(uint64_t number, int leader, uint64_t deadline, int *
 	return TUTTI_OK;
 }
 
-/* The arena and everyone's descriptors. */
 static tutti_result_t take_all(struct shm_endpoint *ep, int socket, int members, uint64_t deadline)
 {
 	struct shm_fd_message fd_message;
-	int next = SHM_ARENA; /* the place that is to come */
+	tutti_result_t result = shm_receive(ep, socket, rank_at(ep, 0), &fd_message, deadline);
 
-	while (next < members) {
-		tutti_result_t result =
-			shm_receive(ep, socket, rank_at(ep, 0), &fd_message, deadline);
-
-		if (result)
-			return result;
-		if (fd_message.place != next) {
-			shm_fd_message_drop(&fd_message);
-			return shm_fail_gone(rank_at(ep, 0));
-		}
-		if (next == SHM_ARENA)
-			result = shm_arena_open(&ep->arena, fd_message.fds[0], members);
-		else
-			keep_local_peers(ep, &fd_message);
-		if (result)
-			return result;
-		next += next == SHM_ARENA ? 1 : fd_message.count;
+	if (result)
+		return result;
+	if (fd_message.place != SHM_ARENA) {
+		shm_fd_message_drop(&fd_message);
+		return shm_fail_gone(rank_at(ep, 0));
 	}
-	return TUTTI_OK;
+	if (fd_message.fds[SHM_MEMORY] < 0 || fd_message.fds[SHM_BELL] < 0 ||
+	    (!ep->whole && fd_message.fds[SHM_ALARM] < 0)) {
+		shm_fd_message_drop(&fd_message);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM,
+			       "no memory to note the descriptors of the shared memory");
+	}
+	ep->bell = fd_message.fds[SHM_BELL];
+	ep->alarm = fd_message.fds[SHM_ALARM];
+	result = shm_arena_open(&ep->arena, fd_message.fds[SHM_MEMORY], members, ep->me);
+	if (!result)
+		result = prepare(ep);
+	if (!result)
+		shm_heap_try(ep, 0);
+	return result;
 }
 
 static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *leader, int members,
@@ -411,7 +414,7 @@ static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *
 	if (result)
 		return result;
 	ep->arena.members = members; /* bounds the places that a message may name */
-	result = shm_send_own(ep, socket, rank, deadline);
+	result = shm_send_word(ep, socket, ep->me, rank);
 	if (!result)
 		result = take_all(ep, socket, members, deadline);
 	if (!result) {
@@ -442,33 +445,10 @@ static tutti_result_t prepare_local_peers(struct shm_endpoint *ep, int size)
 		if (rank == ep->config.rank)
 			ep->me = members;
 		ep->local_peer_of[rank] = members;
-		ep->local_peers[members++] = (struct shm_local_peer){
-			.rank = rank, .event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1
-		};
+		ep->local_peers[members++] = (struct shm_local_peer){ rank, .pid_fd = -1 };
 	}
 	ep->arena.members = members;
 	ep->whole = members == size;
-	return TUTTI_OK;
-}
-
-static tutti_result_t watch_processes(struct shm_endpoint *ep)
-{
-	const struct tt_peer *self = &ep->peers[ep->config.rank];
-
-	for (int i = 0; i < ep->arena.members; i++) {
-		const struct tt_peer *peer = &ep->peers[ep->local_peers[i].rank];
-
-		if (peer->process == self->process)
-			continue;
-		ep->local_peers[i].pid_fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
-		if (ep->local_peers[i].pid_fd < 0 && errno == ESRCH)
-			return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
-				       "rank %d (pid %d) died while joining", peer->rank,
-				       peer->pid);
-		if (ep->local_peers[i].pid_fd < 0)
-			return tt_fail_errno(SHM, "open a pidfd of rank %d (pid %d)", peer->rank,
-					     peer->pid);
-	}
 	return TUTTI_OK;
 }
 
@@ -484,19 +464,10 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 
 	if (result || members == 1)
 		return result;
-	ep->local_peers[ep->me].event_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (!ep->whole)
-		ep->local_peers[ep->me].alarm_fd = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (ep->local_peers[ep->me].event_fd < 0 ||
-	    (!ep->whole && ep->local_peers[ep->me].alarm_fd < 0))
-		return tt_fail_errno(SHM, "make an eventfd");
-	ep->local_peers[ep->me].heap_fd = tt_heap_fd();
 	memcpy(&leader, peers[ep->local_peers[0].rank].address, sizeof(leader));
 	/* before meeting them: nobody has joined, and may be gone in order, while this rank has
 	 * not */
-	result = watch_processes(ep);
-	if (!result)
-		result = shm_watch(ep);
+	result = shm_deaths_watch(ep);
 	if (!result)
 		result = ep->me == 0 ? lead(ep, members, deadline)
 				     : follow(ep, &leader, members, deadline);
@@ -504,9 +475,8 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 		return result;
 	tt_fd_close(ep->listen_fd);
 	ep->listen_fd = -1;
-	atomic_store_explicit(
-		&shm_member(&ep->arena, ep->me)->state, SHM_PRESENT,
-		memory_order_release); /* pairs with the acquire in check_local_peers() */
+	atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_PRESENT,
+			      memory_order_release); /* pairs with the acquire in shm_left() */
 	tt_log(DEBUG, SHM, "rank %d shares %zu bytes of address space with %d ranks of this host",
 	       ep->config.rank, ep->arena.bytes, members - 1);
 	return TUTTI_OK;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared memory between the ranks of a host: the transport's table, and the life and health of
  * an endpoint. */
-#include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +13,14 @@
 #include "file.h"
 #include "fork.h"
 #include "log.h"
-#include "memory.h"
 #include "shm.h"
 
 #define POLL_TURNS 256 /* yields between looks at who died */
+
+static void forget_descriptors(struct shm_endpoint *ep)
+{
+	ep->listen_fd = ep->bell = ep->waiting = ep->alarm = ep->deaths = ep->watch = -1;
+}
 
 static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 					struct tt_endpoint **out)
@@ -29,7 +31,7 @@ static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
 		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM, "no memory for an endpoint");
 	ep->base.ops = &tt_transport_shm;
 	ep->config = *config;
-	ep->listen_fd = ep->deaths = ep->watch = -1;
+	forget_descriptors(ep);
 	tutti_result_t result = tt_machine_here(&ep->address.machine);
 	if (!result)
 		result = shm_listen(ep);
@@ -58,7 +60,8 @@ static bool shm_reach(const struct tt_peer *a, const struct tt_peer *b)
 		return false;
 	memcpy(&one, a->address, sizeof(one));
 	memcpy(&other, b->address, sizeof(other));
-	return memcmp(&one.machine, &other.machine, sizeof(one.machine)) == 0;
+	return one.machine.processes && one.machine.network &&
+	       memcmp(&one.machine, &other.machine, sizeof(one.machine)) == 0;
 }
 
 static void shm_explain(const struct tt_peer *a, const struct tt_peer *b, char *text, size_t size)
@@ -73,6 +76,8 @@ static void shm_explain(const struct tt_peer *a, const struct tt_peer *b, char *
 		why = "another host id (TUTTI_HOST_ID)";
 	else if (one.machine.boot != other.machine.boot)
 		why = "one host id (TUTTI_HOST_ID), but two machines";
+	else if (!one.machine.processes || !other.machine.processes)
+		why = "/proc, which tells the namespaces of processes, cannot be read";
 	else if (one.machine.network != other.machine.network)
 		why = "another container: their network namespaces differ";
 	snprintf(text, size, "%s", why);
@@ -89,120 +94,19 @@ static void shm_reject(struct tt_endpoint *endpoint, const struct tt_peer *peers
 	ep->listen_fd = -1;
 }
 
-static bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
-			      uint64_t *token)
-{
-	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-
-	return ep->arena.base && ep->local_peers[ep->me].heap_fd >= 0 &&
-	       tt_heap_offset(pointer, bytes, token);
-}
-
-/* As large as its process made it. */
-static bool map_heap(struct shm_local_peer *local_peer)
-{
-	struct stat info;
-
-	if (local_peer->heap)
-		return true;
-	if (fstat(local_peer->heap_fd, &info) < 0 || info.st_size <= 0) {
-		tt_fail_errno(SHM, "find out how large the heap of rank %d is", local_peer->rank);
-		return false;
-	}
-	void *heap = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_NORESERVE, local_peer->heap_fd, 0);
-	if (heap == MAP_FAILED) {
-		tt_fail_errno(SHM, "map the heap of rank %d", local_peer->rank);
-		return false;
-	}
-	local_peer->heap = heap;
-	local_peer->heap_bytes = (size_t)info.st_size;
-	shm_keep_from_children(heap, local_peer->heap_bytes);
-	return true;
-}
-
-static void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
-{
-	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-	struct shm_local_peer *local_peer = &ep->local_peers[ep->local_peer_of[peer]];
-	const bool own = ep->peers[peer].process == ep->peers[ep->config.rank].process;
-
-	if (!own && !map_heap(local_peer))
-		return NULL;
-	const size_t whole = own ? tt_heap_size() : local_peer->heap_bytes;
-	if (token > whole || bytes > whole - token) {
-		tt_fail(TUTTI_ERR_SYSTEM, SHM,
-			"rank %d named %zu bytes at %llu of its heap, expected them within %zu",
-			peer, bytes, (unsigned long long)token, whole);
-		return NULL;
-	}
-	return own ? tt_heap_at(token) : local_peer->heap + token;
-}
-
-/* What is revoked leaves this process's own addresses, so a peer that is a thread of it must
- * not be late. */
-static bool shm_grants_writes(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
-{
-	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
-
-	for (int i = 0; i < ep->arena.members; i++)
-		if (i != ep->me && ep->peers[ep->local_peers[i].rank].process ==
-					   ep->peers[ep->config.rank].process)
-			return false;
-	return tt_heap_is_grantable(pointer, bytes);
-}
-
-static void note_death(struct shm_endpoint *ep, struct shm_local_peer *local_peer)
-{
-	shm_unwatch(ep, local_peer);
-	local_peer->died = true;
-}
-
-/* Has the process ended since the last poll? */
-static bool just_died(struct shm_endpoint *ep, struct shm_local_peer *local_peer)
-{
-	struct pollfd poller = { local_peer->pid_fd, POLLIN, 0 };
-
-	if (local_peer->pid_fd < 0 || poll(&poller, 1, 0) <= 0)
-		return false;
-	note_death(ep, local_peer);
-	return true;
-}
-
-/* acquire: pairs with the release in destroy() */
-static bool has_left(const struct shm_endpoint *ep, int local_peer)
-{
-	return atomic_load_explicit(&shm_member(&ep->arena, local_peer)->state,
-				    memory_order_acquire) == SHM_LEFT;
-}
-
 static bool shm_lost(struct tt_endpoint *endpoint, int peer)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	const int i = ep->local_peer_of[peer];
 
-	return has_left(ep, i) || ep->local_peers[i].died || just_died(ep, &ep->local_peers[i]);
+	return shm_left(ep, i) || shm_died(ep, i);
 }
 
-/* Dead processes and ranks that left; leaving in order is no fault. */
-static void check_local_peers(struct shm_endpoint *ep)
+static bool shm_said_good_bye(struct tt_endpoint *endpoint, int peer)
 {
-	int places[SHM_DEATHS];
-	const int n = shm_deaths(ep, places);
+	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
-	for (int i = 0; i < n; i++) {
-		struct shm_local_peer *local_peer = &ep->local_peers[places[i]];
-
-		note_death(ep, local_peer);
-		if (has_left(ep, places[i]))
-			continue;
-		struct tt_fault fault = { .result = TUTTI_ERR_PEER_LOST, .rank = local_peer->rank };
-		snprintf(fault.text, sizeof(fault.text),
-			 "rank %d (pid %d) died; see its own output for the cause",
-			 local_peer->rank, ep->peers[local_peer->rank].pid);
-		shm_revoke(&ep->base, &fault);
-		return;
-	}
+	return shm_left(ep, ep->local_peer_of[peer]);
 }
 
 static void *map_shared(const struct shm_arena *arena, size_t bytes)
@@ -250,7 +154,7 @@ static uint32_t await_decision(struct shm_endpoint *ep, int member, uint64_t dea
 		if (shares != SHM_UNDECIDED)
 			return shares;
 		if (turn % POLL_TURNS == 0)
-			check_local_peers(ep);
+			shm_check_deaths(ep);
 		if (ep->base.fault.result || tt_now() > deadline)
 			return decide(ep, member, SHM_SHARES_NOT);
 		sched_yield();
@@ -292,20 +196,7 @@ static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
 		shm_take_faults(ep);
 	/* who goes once there is a fault goes because of it */
 	if (thorough && !ep->base.fault.result)
-		check_local_peers(ep);
-}
-
-static void forget_local_peer(struct shm_endpoint *ep, int i)
-{
-	struct shm_local_peer *local_peer = &ep->local_peers[i];
-
-	tt_fd_close(local_peer->event_fd);
-	tt_fd_close(local_peer->pid_fd);
-	tt_fd_close(local_peer->alarm_fd);
-	if (i != ep->me) /* the own heap is the process's */
-		tt_fd_close(local_peer->heap_fd);
-	if (local_peer->heap)
-		munmap(local_peer->heap, local_peer->heap_bytes);
+		shm_check_deaths(ep);
 }
 
 static void shm_destroy(struct tt_endpoint *endpoint)
@@ -315,18 +206,24 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	if (ep->arena.base) {
-		/* release: pairs with the acquires in peer_left() and check_local_peers() */
+		/* release: pairs with the acquire in shm_left() */
 		atomic_store_explicit(&shm_member(&ep->arena, ep->me)->state, SHM_LEFT,
 				      memory_order_release);
 		shm_interrupt(endpoint); /* who waits for this rank looks at its state */
 	}
-	for (int i = 0; ep->local_peers && i < ep->arena.members; i++)
-		forget_local_peer(ep, i);
+	for (int i = 0; ep->local_peers && i < ep->arena.members; i++) {
+		tt_fd_close(ep->local_peers[i].pid_fd);
+		if (ep->local_peers[i].heap)
+			munmap(ep->local_peers[i].heap, ep->local_peers[i].heap_bytes);
+	}
 	if (ep->shared)
 		munmap(ep->shared, ep->shared_bytes);
 	shm_arena_close(&ep->arena);
 	tt_fd_close(ep->watch);
 	tt_fd_close(ep->deaths);
+	tt_fd_close(ep->alarm);
+	tt_fd_close(ep->waiting);
+	tt_fd_close(ep->bell);
 	tt_fd_close(ep->listen_fd);
 	free(ep->local_peers);
 	free(ep->local_peer_of);
@@ -338,11 +235,9 @@ static void shm_forget(struct tt_endpoint *endpoint)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	for (int i = 0; ep->local_peers && i < ep->arena.members; i++)
-		ep->local_peers[i] = (struct shm_local_peer){
-			.event_fd = -1, .heap_fd = -1, .pid_fd = -1, .alarm_fd = -1
-		};
+		ep->local_peers[i] = (struct shm_local_peer){ .pid_fd = -1 };
 	ep->arena.base = ep->shared = NULL;
-	ep->listen_fd = ep->deaths = ep->watch = -1;
+	forget_descriptors(ep);
 }
 
 static void shm_locate(struct tt_endpoint *endpoint, int cpu, int *of)
@@ -386,6 +281,7 @@ static const struct tt_transport_memory memory = {
 	.wake = shm_wake,
 	.export = shm_export_memory,
 	.import = shm_import_memory,
+	.left = shm_said_good_bye,
 	.grants_writes = shm_grants_writes,
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns sleeping and waking: a futex in the arena where shared memory is all a rank waits for, an
- * eventfd where it also waits for sockets.
+/* Owns sleeping and waking: a futex in the arena where shared memory is all a rank waits for, a
+ * bell where it also waits for sockets. All ranks of a host ring the same eventfd, which nobody
+ * ever reads: each has it in an epoll of its own, which is readable once it has rung since this
+ * rank looked last, as an edge (epoll(7)). So there is one descriptor for all, not one for each.
  *
  * No wake-up is lost: the sleeper adds itself to `sleepers`, then looks at the memory once more;
  * the waker writes the memory, then looks at `sleepers`; a full fence stands between the two
@@ -8,11 +10,14 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "endpoint.h"
+#include "fork.h"
+#include "log.h"
 #include "shm.h"
 
 /* The futex word when this thread last armed: each compares with its own, as a newer value would
@@ -24,12 +29,22 @@ static void futex_wake_all(_Atomic uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
 }
 
-static void ring_bell(int event_fd)
+void shm_ring(int event_fd)
 {
 	const uint64_t one = 1;
-	ssize_t ignored = write(event_fd, &one, sizeof(one)); /* full: it is ringing already */
+	/* of 2^64: it is never full */
+	ssize_t ignored = event_fd < 0 ? 0 : write(event_fd, &one, sizeof(one));
 
 	(void)ignored;
+}
+
+/* For this rank alone. */
+static void ring_here(struct shm_endpoint *ep)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+
+	/* what is readable is an edge to an epoll that is asked to look again */
+	epoll_ctl(ep->waiting, EPOLL_CTL_MOD, ep->bell, &event);
 }
 
 static void wake_sleepers(struct shm_endpoint *ep)
@@ -38,12 +53,16 @@ static void wake_sleepers(struct shm_endpoint *ep)
 
 	atomic_fetch_add_explicit(&header->wake, 1, memory_order_release);
 	futex_wake_all(&header->wake);
-	if (!atomic_load_explicit(&header->bells, memory_order_relaxed))
-		return;
-	for (int i = 0; i < ep->arena.members; i++)
-		if (atomic_load_explicit(&shm_member(&ep->arena, i)->fd_sleeper,
-					 memory_order_relaxed))
-			ring_bell(ep->local_peers[i].event_fd);
+	if (atomic_load_explicit(&header->bells, memory_order_relaxed))
+		shm_ring(ep->bell);
+}
+
+tutti_result_t shm_bell_open(struct shm_endpoint *ep)
+{
+	ep->waiting = TT_FD(epoll_create1(EPOLL_CLOEXEC));
+	return ep->waiting >= 0 && shm_epoll_add(ep->waiting, ep->bell, EPOLLIN | EPOLLET, 0)
+		       ? TUTTI_OK
+		       : tt_fail_errno(SHM, "wait for the bell of this host");
 }
 
 void shm_wake(struct tt_endpoint *endpoint)
@@ -80,17 +99,14 @@ void shm_arm(struct tt_endpoint *endpoint)
  * silenced too soon shows in the count. */
 static void silence_bell(struct shm_endpoint *ep)
 {
-	const int event_fd = ep->local_peers[ep->me].event_fd;
 	const _Atomic uint32_t *wake = &shm_header(&ep->arena)->wake;
-	uint64_t rings;
+	struct epoll_event event;
 
 	if (ep->armed && atomic_load_explicit(wake, memory_order_acquire) != ep->armed_at)
 		return;
-	ssize_t ignored = read(event_fd, &rings, sizeof(rings)); /* empty is fine */
-
-	(void)ignored;
+	epoll_wait(ep->waiting, &event, 1, 0);
 	if (ep->armed && atomic_load_explicit(wake, memory_order_acquire) != ep->armed_at)
-		ring_bell(event_fd);
+		ring_here(ep);
 }
 
 void shm_disarm(struct tt_endpoint *endpoint)
@@ -102,26 +118,23 @@ void shm_disarm(struct tt_endpoint *endpoint)
 	atomic_fetch_sub_explicit(&shm_header(&ep->arena)->sleepers, 1, memory_order_relaxed);
 	ep->armed--;
 	ep->called -= wake_seen != ep->armed_at;
-	if (ep->called == 0)
+	if (ep->called == 0 && ep->sleeps_on_fd)
 		silence_bell(ep);
 }
 
-int shm_fd(const struct tt_endpoint *endpoint)
+int shm_fd(struct tt_endpoint *endpoint)
 {
-	const struct shm_endpoint *ep = (const struct shm_endpoint *)endpoint;
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	if (!ep->arena.base)
 		return -1;
-	struct shm_member *me = shm_member(&ep->arena, ep->me);
-
-	if (!atomic_load_explicit(&me->fd_sleeper, memory_order_relaxed)) {
-		/* a waker that came before these did not ring: ring here, once in a
+	if (!atomic_exchange_explicit(&ep->sleeps_on_fd, true, memory_order_relaxed)) {
+		/* a waker that came before this did not ring: ring here, once in a
 		 * communicator's life */
-		atomic_store_explicit(&me->fd_sleeper, 1, memory_order_relaxed);
 		atomic_fetch_add_explicit(&shm_header(&ep->arena)->bells, 1, memory_order_seq_cst);
-		ring_bell(ep->local_peers[ep->me].event_fd);
+		ring_here(ep);
 	}
-	return ep->local_peers[ep->me].event_fd;
+	return ep->waiting;
 }
 
 void shm_sleep(struct tt_endpoint *endpoint, int timeout_ms)

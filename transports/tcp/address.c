@@ -15,8 +15,8 @@
 #include "transport.h"
 #include "wire.h"
 
-#define CARD_VERSION 1
-#define CARD_HEAD    (1 + 1 + 2 + 8 + 8)
+#define CARD_VERSION 2
+#define CARD_HEAD    (1 + 1 + 1 + 2 + 8 + 8)
 #define CARD_ENTRY   (1 + 1 + 4 + 4 + 16)
 static_assert(CARD_HEAD + TCP_ADDRESSES_MAX * CARD_ENTRY <= TT_ADDRESS_MAX, "a full card fits");
 
@@ -26,6 +26,7 @@ size_t tt_tcp_card_write(const struct tcp_card *card, void *out)
 
 	at = wire_put(at, CARD_VERSION, 1);
 	at = wire_put(at, (uint64_t)card->count, 1);
+	at = wire_put(at, card->rails, 1);
 	at = wire_put(at, card->port, 2);
 	at = wire_put(at, card->machine, 8);
 	at = wire_put(at, card->network, 8);
@@ -60,10 +61,11 @@ bool tt_tcp_card_read(const void *bytes, size_t length, struct tcp_card *card)
 	if (length < CARD_HEAD || wire_get(&at, 1) != CARD_VERSION)
 		return false;
 	card->count = (int)wire_get(&at, 1);
+	card->rails = (uint8_t)wire_get(&at, 1);
 	card->port = (uint16_t)wire_get(&at, 2);
 	card->machine = wire_get(&at, 8);
 	card->network = wire_get(&at, 8);
-	if (card->count > TCP_ADDRESSES_MAX ||
+	if (card->count > TCP_ADDRESSES_MAX || card->rails > TCP_RAILS_MAX ||
 	    length != CARD_HEAD + (size_t)card->count * CARD_ENTRY)
 		return false;
 	for (int i = 0; i < card->count; i++)
@@ -248,6 +250,80 @@ int tt_tcp_candidates(const struct tcp_card *from, const struct tcp_card *to,
 	for (int i = 0; i < n; i++)
 		out[i].local = local;
 	return n;
+}
+
+/* The sockets' addresses of a way. */
+static struct tcp_candidate way_of(const struct tcp_address *own, const struct tcp_address *other,
+				   uint16_t port)
+{
+	struct tcp_candidate way = candidate(other, port, TCP_PATH_SUBNET, 0);
+	const struct tcp_candidate here = candidate(own, 0, TCP_PATH_SUBNET, 0);
+
+	way.from = here.to;
+	way.from_length = here.length;
+	if (own->speed < way.speed)
+		way.speed = own->speed;
+	return way;
+}
+
+static bool is_among(const uint32_t *scopes, int n, uint32_t scope)
+{
+	for (int i = 0; i < n; i++)
+		if (scopes[i] == scope)
+			return true;
+	return false;
+}
+
+int tt_tcp_ways(const struct tcp_card *from, const struct tcp_card *to,
+		struct tcp_candidate out[TCP_RAILS_MAX])
+{
+	const bool any_speed = from->rails || to->rails;
+	uint32_t used[2][TCP_RAILS_MAX];
+	enum tcp_path path;
+	int n = 0;
+
+	for (int i = 0; i < to->count && !same_network(from, to); i++) {
+		const struct tcp_address *other = &to->at[i];
+
+		if (judge(from, to, other, &path) || path != TCP_PATH_SUBNET)
+			continue;
+		for (int k = 0; k < from->count && n < TCP_RAILS_MAX; k++) {
+			const struct tcp_address *own = &from->at[k];
+
+			if (tt_tcp_is_loopback(own) || !same_subnet(own, other) ||
+			    (!any_speed && (!own->speed || !other->speed)) ||
+			    is_among(used[0], n, own->scope) || is_among(used[1], n, other->scope))
+				continue;
+			used[0][n] = own->scope;
+			used[1][n] = other->scope;
+			out[n++] = way_of(own, other, to->port);
+		}
+	}
+	return n;
+}
+
+uint32_t tt_tcp_scope_of(const struct tcp_card *card, const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+	const uint8_t family = address->ss_family == AF_INET ? 4 : 6;
+	const void *bytes = family == 4 ? (const void *)&in->sin_addr : &in6->sin6_addr;
+
+	for (int i = 0; i < card->count; i++)
+		if (card->at[i].family == family &&
+		    memcmp(card->at[i].bytes, bytes, width(&card->at[i])) == 0)
+			return card->at[i].scope;
+	return 0;
+}
+
+int tt_tcp_rail_count(const struct tcp_card *from, const struct tcp_card *to)
+{
+	struct tcp_candidate ways[TCP_RAILS_MAX];
+	const int less = from->rails < to->rails ? from->rails : to->rails,
+		  more = from->rails + to->rails - less;
+	const int n = less ? less : more ? more : tt_tcp_ways(from, to, ways);
+
+	return n > 1 ? n : 1;
 }
 
 const char *tt_tcp_path_name(enum tcp_path path)

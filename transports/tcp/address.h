@@ -27,6 +27,7 @@ struct tcp_card {
 	uint64_t machine; /* equal for ranks under one kernel */
 	uint64_t network; /* equal, with `machine`, for ranks that share their loopback interface */
 	uint16_t port;
+	uint8_t rails; /* connections that it wants in a link; 0: one for each way */
 	int count;
 	struct tcp_address at[TCP_ADDRESSES_MAX];
 };
@@ -41,7 +42,9 @@ struct tcp_candidate {
 	socklen_t length;
 	enum tcp_path path;
 	uint32_t speed;
-	bool local; /* never leaves this machine's network stack */
+	bool local;		      /* never leaves this machine's network stack */
+	struct sockaddr_storage from; /* the own address to connect from … */
+	socklen_t from_length;	      /* … 0: any */
 };
 
 /* Room for every address of a peer, and for a link-local one through every interface. */
@@ -61,6 +64,9 @@ void tt_tcp_await_interface(struct tcp_card *card, struct tcp_lack *lack, uint64
 /* The same with one address, of a loopback interface. */
 tutti_result_t tt_tcp_only(const struct sockaddr_storage *address, struct tcp_card *card);
 
+/* Those at which other machines reach this one (transport.h). */
+tutti_result_t tt_tcp_hosts(char *out, size_t size, uint64_t deadline);
+
 size_t tt_tcp_card_write(const struct tcp_card *card, void *out);
 /* False, and `card` unspecified, if the bytes are no card. */
 bool tt_tcp_card_read(const void *bytes, size_t length, struct tcp_card *card);
@@ -74,6 +80,18 @@ int tt_tcp_candidates(const struct tcp_card *from, const struct tcp_card *to,
 void tt_tcp_explain(const struct tcp_card *from, const struct tcp_card *to, int rank, char *text,
 		    size_t size);
 bool tt_tcp_connectable(const struct tcp_card *from, const struct tcp_card *to);
+
+/* Ways of their own: each over an interface of either end that no other has, by addresses of one
+ * subnet. An interface whose speed is not known may be a tunnel through another one: it counts
+ * only where one of the two says how many rails it wants. Gives how many, which is the same whichever end asks with the lower rank's card first.
+ * Two in one network namespace have none. */
+#define TCP_RAILS_MAX 8
+int tt_tcp_ways(const struct tcp_card *from, const struct tcp_card *to,
+		struct tcp_candidate out[TCP_RAILS_MAX]);
+/* The number of the interface that has an address of the card; 0: none. */
+uint32_t tt_tcp_scope_of(const struct tcp_card *card, const struct sockaddr_storage *address);
+/* How many connections a link of the two may have. */
+int tt_tcp_rail_count(const struct tcp_card *from, const struct tcp_card *to);
 
 const char *tt_tcp_path_name(enum tcp_path path);
 /* "192.0.2.1:4000" or "[2001:db8::1]:4000"; an IPv4 address inside an IPv6 one is written as IPv4.

@@ -6,6 +6,7 @@
  * several times over, and at once when this rank has no descriptor left; one that waits for its
  * answer does so until it is dropped: the deadline is the operation's. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -18,7 +19,10 @@
 #define STAGGER_MS  300	 /* from one candidate to the next, while it does not react */
 #define PATIENCE_MS 2000 /* the same, when it reacted and its handshake is to come */
 #define ROUNDS	    7 /* of failing attempts; after the k-th we wait 2^k × BACKOFF_MS: 3 s in all */
-#define BACKOFF_MS  25
+#define SILENT_ROUNDS                                                                              \
+	2 /* after which addresses of which one does not react at all are given up, where the      \
+	   * others refuse: 10 s, in which the kernel asks six times */
+#define BACKOFF_MS 25
 
 static int find_candidates(struct tcp_endpoint *e, int to, struct tcp_candidate *out)
 {
@@ -37,23 +41,16 @@ static int find_candidates(struct tcp_endpoint *e, int to, struct tcp_candidate 
 	return n;
 }
 
-tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tt_hello *hello)
+static tutti_result_t dial_at(struct tcp_endpoint *e, const struct tt_hello *hello,
+			      const struct tcp_candidate *candidates, int n, int rounds)
 {
-	struct tcp_candidate candidates[TCP_CANDIDATES_MAX];
-	const int n = find_candidates(e, hello->to, candidates);
-	struct tcp_dial *dial;
+	struct tcp_dial *dial = calloc(1, sizeof(*dial) + (size_t)n * sizeof(dial->attempts[0]));
 
-	if (n == 0)
-		return tt_fail(
-			TUTTI_ERR_UNSUPPORTED, TCP,
-			"rank %d has no address that rank %d can connect to; TUTTI_LOG=tcp:debug "
-			"shows the addresses and why each is passed over",
-			hello->to, e->rank);
-	dial = calloc(1, sizeof(*dial) + (size_t)n * sizeof(dial->attempts[0]));
 	if (!dial)
 		return tt_fail_errno(TCP, "connect to rank %d", hello->to);
 	dial->endpoint = e;
 	dial->hello = *hello;
+	dial->round = ROUNDS - rounds;
 	dial->count = n;
 	for (int i = 0; i < n; i++) {
 		dial->attempts[i].source = (struct tcp_source){ TCP_ATTEMPT, { .fd = -1 } };
@@ -65,6 +62,26 @@ tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tt_hello *hello)
 	e->dial_count++;
 	tt_tcp_dial_step(dial, tt_now());
 	return TUTTI_OK;
+}
+
+tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tt_hello *hello)
+{
+	struct tcp_candidate candidates[TCP_CANDIDATES_MAX];
+	const int n = find_candidates(e, hello->to, candidates);
+
+	if (n == 0)
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, TCP,
+			"rank %d has no address that rank %d can connect to; TUTTI_LOG=tcp:debug "
+			"shows the addresses and why each is passed over",
+			hello->to, e->rank);
+	return dial_at(e, hello, candidates, n, ROUNDS);
+}
+
+tutti_result_t tt_tcp_dial_way(struct tcp_endpoint *e, const struct tt_hello *hello,
+			       const struct tcp_candidate *way)
+{
+	return dial_at(e, hello, way, 1, 1);
 }
 
 static void hang_up(struct tcp_attempt *attempt)
@@ -108,7 +125,10 @@ static void give_up(struct tcp_dial *dial)
 		return;
 	}
 	finish(dial);
-	if (hello.purpose == TCP_FOR_DATA)
+	if (hello.purpose == TCP_FOR_DATA && hello.channel >= TT_CHANNELS)
+		tt_tcp_rail_failed(e->peers[hello.to].link[hello.channel % TT_CHANNELS],
+				   hello.channel / TT_CHANNELS);
+	else if (hello.purpose == TCP_FOR_DATA)
 		tt_tcp_link_fail(e->peers[hello.to].link[hello.channel], &fault);
 	else if (fault.rank == e->rank)
 		tt_tcp_own_fault(e, &fault);
@@ -134,8 +154,12 @@ static void fail_attempt(struct tcp_attempt *attempt, const char *why, uint64_t 
 		return;
 	dial->begun = 0;
 	dial->next_at = now + ((uint64_t)BACKOFF_MS << dial->round) * TCP_MS;
-	if (++dial->round < ROUNDS)
-		dial->refused = 0;
+	dial->round++;
+	if (dial->silent > 0 && dial->silent + dial->refused == dial->count &&
+	    dial->round >= SILENT_ROUNDS)
+		dial->round = ROUNDS;
+	if (dial->round < ROUNDS)
+		dial->refused = dial->silent = 0;
 }
 
 static void fail_connect(struct tcp_attempt *attempt, int error, uint64_t now)
@@ -204,6 +228,15 @@ static void introduce(struct tcp_attempt *attempt, uint64_t now)
 	       now);
 }
 
+/* The port is chosen when it connects, so that it may be one that is used to other hosts. */
+static bool bind_to(int fd, const struct tcp_candidate *way)
+{
+	const int on = 1;
+
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+	return bind(fd, (const struct sockaddr *)&way->from, way->from_length) == 0;
+}
+
 static void start(struct tcp_dial *dial, uint64_t now)
 {
 	struct tcp_attempt *attempt = &dial->attempts[dial->begun++];
@@ -225,6 +258,10 @@ static void start(struct tcp_dial *dial, uint64_t now)
 		run_short(attempt, now);
 		return;
 	}
+	if (to->from_length && !bind_to(fd, to)) {
+		fail_connect(attempt, errno, now);
+		return;
+	}
 	if (connect(fd, (const struct sockaddr *)&to->to, to->length) == 0)
 		introduce(attempt, now);
 	else if (errno != EINPROGRESS && errno != EINTR)
@@ -237,7 +274,12 @@ void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now)
 		struct tcp_attempt *attempt = &dial->attempts[i];
 
 		if (attempt->state == TCP_CONNECTING && now >= attempt->deadline) {
-			fail_attempt(attempt, "no reaction to the connection attempt", now);
+			dial->silent++;
+			fail_attempt(
+				attempt,
+				"no reaction to the connection attempt: does a firewall drop it, or is its way cut? "
+				"(TUTTI_PORT_RANGE names ports, TUTTI_INTERFACE interfaces)",
+				now);
 			break; /* the round may be over, and i with it */
 		}
 	}
@@ -293,6 +335,15 @@ bool tt_tcp_dialling(const struct tcp_endpoint *e, int peer)
 	for (const struct tcp_dial *dial = e->dials; dial; dial = dial->next)
 		if (dial->hello.to == peer)
 			return true;
+	return false;
+}
+
+bool tt_tcp_dial_is_silent(const struct tcp_endpoint *e, int peer, int slot)
+{
+	for (const struct tcp_dial *dial = e->dials; dial; dial = dial->next)
+		if (dial->hello.to == peer && dial->hello.purpose == TCP_FOR_DATA &&
+		    dial->hello.channel == slot)
+			return dial->attempts[0].state == TCP_CONNECTING;
 	return false;
 }
 

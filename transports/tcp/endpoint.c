@@ -16,16 +16,6 @@ const struct tt_protocol tt_tcp_protocol = {
 	.dialer = "tutti tcp dialer",
 };
 
-static struct tcp_peer *make_peers(int size)
-{
-	struct tcp_peer *peers = calloc((size_t)size, sizeof(*peers));
-
-	for (int i = 0; peers && i < size; i++)
-		for (int channel = 0; channel < TT_CHANNELS; channel++)
-			peers[i].kept[channel].fd = -1;
-	return peers;
-}
-
 static void tcp_destroy(struct tt_endpoint *base)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
@@ -35,9 +25,13 @@ static void tcp_destroy(struct tt_endpoint *base)
 	tt_tcp_dials_drop(e);
 	tt_tcp_stop_listening(e);
 	tt_tcp_control_leave(e);
-	for (int i = 0; e->peers && i < e->size; i++)
-		for (int channel = 0; channel < TT_CHANNELS; channel++)
-			tt_tcp_close_orderly(e->peers[i].kept[channel]);
+	while (e->kept) {
+		struct tcp_kept *kept = e->kept;
+
+		e->kept = kept->next;
+		tt_tcp_close_orderly(kept->connection);
+		free(kept);
+	}
 	while (e->released) {
 		struct tcp_released *object = e->released;
 
@@ -71,10 +65,12 @@ static tutti_result_t tcp_open(const struct tt_endpoint_config *config, struct t
 	e->should_abort = config->should_abort;
 	e->context = config->context;
 	e->listener.connection.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
-	e->peers = make_peers(config->size);
+	e->peers = calloc((size_t)config->size, sizeof(*e->peers));
 	result = e->peers ? tt_tcp_buffer_size(getenv("TUTTI_TCP_BUFFER"), &e->buffer)
 			  : tt_fail(TUTTI_ERR_NO_MEMORY, TCP,
 				    "no memory for an endpoint of %d ranks", config->size);
+	if (result == TUTTI_OK)
+		result = tt_tcp_rails(getenv("TUTTI_TCP_RAILS"), &e->card.rails);
 	if (result == TUTTI_OK && e->admission.terms.key && e->admission.terms.key->encrypt)
 		result = tt_tls_open(e->admission.terms.key, "connections to other ranks",
 				     &e->admission.terms.tls);
@@ -163,11 +159,39 @@ void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object)
 	e->released = object;
 }
 
+struct tcp_kept **tt_tcp_find_kept(struct tcp_endpoint *e, int peer, int slot)
+{
+	struct tcp_kept **at = &e->kept;
+
+	while (*at && ((*at)->peer != peer || (*at)->slot != slot))
+		at = &(*at)->next;
+	return at;
+}
+
+static void keep(struct tcp_endpoint *e, int peer, int slot, struct tt_connection connection)
+{
+	struct tcp_kept *kept = malloc(sizeof(*kept));
+
+	if (!kept) { /* the peer takes it for made, and would wait */
+		struct tt_fault fault = { .result = TUTTI_ERR_NO_MEMORY, .rank = e->rank };
+
+		snprintf(fault.text, sizeof(fault.text),
+			 "rank %d: no memory for a connection with rank %d", e->rank, peer);
+		tt_tcp_close_orderly(connection);
+		tt_tcp_own_fault(e, &fault);
+		return;
+	}
+	*kept = (struct tcp_kept){ e->kept, connection, peer, slot };
+	e->kept = kept;
+}
+
 void tt_tcp_connected(struct tcp_endpoint *e, const struct tt_hello *hello, int peer,
 		      struct tt_connection connection)
 {
-	struct tcp_peer *with = &e->peers[peer];
+	struct tcp_link *link = e->peers[peer].link[hello->channel % TT_CHANNELS];
 
+	if (hello->purpose == TCP_FOR_DATA)
+		tt_tcp_rail_answer(e, hello, connection);
 	if (hello->purpose == TCP_FOR_CONTROL) {
 		struct tt_fault fault = { .rank = e->rank };
 
@@ -177,23 +201,27 @@ void tt_tcp_connected(struct tcp_endpoint *e, const struct tt_hello *hello, int 
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %.350s", e->rank,
 			 tt_thread_error());
 		tt_tcp_fault(e, &fault, NULL);
-	} else if (with->link[hello->channel]) {
-		/* of the two, only the higher rank counts what it waits for: the lower one has a
-		 * dial */
-		e->waiting -= e->rank > peer;
-		tt_tcp_link_attach(with->link[hello->channel], connection);
+	} else if (link && link->state <= TCP_LINK_NEGOTIATING &&
+		   hello->channel / TT_CHANNELS < link->count) {
+		tt_tcp_link_attach(link, hello->channel / TT_CHANNELS, connection);
+	} else if (link) { /* a rail that comes too late */
+		tt_tcp_close_orderly(connection);
 	} else {
-		with->kept[hello->channel] = connection;
+		keep(e, peer, hello->channel, connection);
 	}
 }
 
 static void tcp_progress(struct tt_endpoint *base, bool thorough)
 {
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
-	const bool unfinished = e->waiting || e->dial_count || e->pending_count;
+	const bool unfinished = e->waiting || e->dial_count || e->pending_count || e->negotiating;
 
+	if (thorough && e->rails_check_at && tt_now() >= e->rails_check_at)
+		tt_tcp_rails_check(e, tt_now());
 	if (unfinished || (thorough && (e->listener.connection.fd >= 0 || e->controls)))
 		tt_tcp_poll(e, 0);
+	if (e->negotiating)
+		tt_tcp_negotiate_all(e);
 }
 
 /* A rank closes no connection before it leaves. (One that never was, for want of descriptors
@@ -237,6 +265,8 @@ static void tcp_forget(struct tt_endpoint *base)
 	struct tcp_endpoint *e = tcp_endpoint_of(base);
 
 	e->listener.connection.fd = e->watch = e->sleep_on = e->doorbell = e->timer = -1;
+	for (struct tcp_kept *kept = e->kept; kept; kept = kept->next)
+		kept->connection.fd = -1;
 	for (int i = 0; i < e->pending_count; i++)
 		e->pending[i]->source.connection.fd = -1;
 	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next)
@@ -246,10 +276,11 @@ static void tcp_forget(struct tt_endpoint *base)
 		control->source.connection.fd = -1;
 	for (int i = 0; i < e->size; i++) {
 		for (int channel = 0; channel < TT_CHANNELS; channel++) {
-			e->peers[i].kept[channel].fd = -1;
-			if (e->peers[i].link[channel]) {
-				e->peers[i].link[channel]->fd = -1;
-				e->peers[i].link[channel]->watched = 0;
+			struct tcp_link *link = e->peers[i].link[channel];
+
+			for (int rail = 0; link && rail < link->count; rail++) {
+				link->rail[rail].connection.fd = -1;
+				link->rail[rail].watched = 0;
 			}
 		}
 	}
@@ -269,7 +300,8 @@ static void tcp_locate(struct tt_endpoint *base, int cpu, int *of)
 		if (!link || link->state != TCP_LINK_UP ||
 		    e->known[rank].host != e->known[e->rank].host)
 			continue;
-		if (getsockopt(link->fd, SOL_SOCKET, SO_INCOMING_CPU, &theirs, &length) == 0 &&
+		if (getsockopt(link->rail[0].connection.fd, SOL_SOCKET, SO_INCOMING_CPU, &theirs,
+			       &length) == 0 &&
 		    theirs >= 0)
 			of[rank] = theirs;
 	}
@@ -307,6 +339,7 @@ const struct tt_transport tt_transport_tcp = {
 	.paths = &paths,
 	.open = tcp_open,
 	.address = tcp_address,
+	.hosts = tt_tcp_hosts,
 	.reach = tcp_reach,
 	.join = tcp_join,
 	.connect = tt_tcp_link_connect,

@@ -68,7 +68,8 @@ struct tcp_dial {
 	int round;
 	bool over;
 	bool shortage; /* it ends for want of descriptors or memory here */
-	int refused;   /* attempts of this round: nobody listens there */
+	int refused;   /* attempts of this round: nobody listens there … */
+	int silent;    /* … nothing came back */
 	uint64_t next_at;
 	char last[320]; /* why the last attempt failed */
 	struct tcp_attempt attempts[];
@@ -84,8 +85,17 @@ struct tcp_control {
 	char where[TCP_ADDRESS_TEXT];
 };
 
+/* One of a link's connections. */
+struct tcp_rail {
+	struct tt_connection connection; /* fd -1: not there */
+	uint32_t watched;		 /* events the outer epoll looks for on its socket */
+	bool counted, failed;		 /* by the dialer: the peer has it; it will not come */
+	uint64_t acked, silent_since;	 /* bytes acknowledged, while others are not; or 0 */
+};
+
 enum tcp_link_state {
 	TCP_LINK_WAITING,
+	TCP_LINK_NEGOTIATING, /* the first connection is there: see rails.c */
 	TCP_LINK_UP,
 	TCP_LINK_ENDED,
 	TCP_LINK_FAILED
@@ -94,18 +104,27 @@ struct tcp_link {
 	struct tt_link base;
 	enum tt_channel channel;
 	enum tcp_link_state state;
-	int fd;
-	struct tt_tls_stream *tls;
 	/* The last read wanted more than there was; the last write had more than there was room
 	 * for. Only then is the socket watched while threads sleep, so that bytes nobody asks for
 	 * yet wake nobody. */
 	bool starved, blocked;
-	uint32_t watched;      /* events the outer epoll looks for on fd */
-	uint64_t believed_at;  /* ended: when to report it */
+	uint64_t believed_at;  /* ended: when to report it … */
+	int error;	       /* … and the errno value of it, or 0 */
 	tutti_result_t result; /* failed: why, and the error message */
 	char why[384];
 	uint8_t *scratch; /* bytes begin … end - 1 have arrived and are not released */
 	size_t begin, end;
+	uint64_t sent, received;   /* bytes of the stream */
+	struct tcp_spread *spread; /* NULL: the first rail has all of it */
+	int count;		   /* of rails that there may be */
+	struct tcp_rail rail[];
+};
+
+/* A connection that was accepted before its link was asked for. */
+struct tcp_kept {
+	struct tcp_kept *next;
+	struct tt_connection connection;
+	int peer, slot; /* see tcp_slot() */
 };
 
 struct tcp_sleeper {
@@ -116,13 +135,13 @@ struct tcp_sleeper {
 /* What this rank knows of another. */
 struct tcp_peer {
 	struct tcp_link *link[TT_CHANNELS];
-	struct tt_connection kept[TT_CHANNELS]; /* accepted before its link was asked for; or its
-					       * fd is -1 */
 	struct tcp_control *control;
-	uint8_t proven;	  /* place, from 1, of the candidate that worked before */
-	bool left;	  /* said good-bye */
-	bool gone;	  /* nobody listens any more where it did */
-	uint64_t lost_at; /* when to believe that it is gone, although its last words may be on
+	uint8_t proven;	   /* place, from 1, of the candidate that worked before */
+	uint8_t dead_ways; /* by their numbers: rails of which nothing came back */
+	bool reported;	   /* that there are fewer rails than there may be */
+	bool left;	   /* said good-bye */
+	bool gone;	   /* nobody listens any more where it did */
+	uint64_t lost_at;  /* when to believe that it is gone, although its last words may be on
 			   * their way; or 0 */
 };
 
@@ -137,6 +156,7 @@ struct tcp_endpoint {
 	struct tcp_lack lack;
 	const struct tt_peer *known; /* from join() on */
 	struct tcp_peer *peers;
+	struct tcp_kept *kept;
 	double silence_s;
 	int buffer; /* TUTTI_TCP_BUFFER in bytes, 0: the kernel's autotuning */
 
@@ -152,7 +172,10 @@ struct tcp_endpoint {
 	uint64_t notes_in, notes_out;
 	bool hearing; /* what control links say, before one that ended is blamed */
 	int pending_count, dial_count, waiting; /* waiting: links that the peer is to dial */
-	uint64_t doubt_until; /* when the last end of a stream is to be believed */
+	int negotiating;			/* links that do, about several rails … */
+	int rails_dialled;			/* … and what they dial */
+	uint64_t doubt_until;	 /* when the last end of a stream is to be believed */
+	uint64_t rails_check_at; /* whether their ways still answer; 0: no link has several */
 	bool joined;
 	struct tt_fault trouble; /* this rank's own, while it joins: decline() tells the others */
 
@@ -171,6 +194,12 @@ struct tcp_endpoint {
 
 	struct tcp_released *released; /* freed after the batch */
 };
+
+/* What a hello says in place of a channel: which rail of it. */
+static inline int tcp_slot(int channel, int rail)
+{
+	return channel + TT_CHANNELS * rail;
+}
 
 static inline struct tcp_endpoint *tcp_endpoint_of(struct tt_endpoint *base)
 {
@@ -196,12 +225,17 @@ void tt_tcp_pending_expire(struct tcp_endpoint *e, uint64_t now);
 
 /* dial.c */
 tutti_result_t tt_tcp_dial(struct tcp_endpoint *e, const struct tt_hello *hello);
+/* The same at one address, once. */
+tutti_result_t tt_tcp_dial_way(struct tcp_endpoint *e, const struct tt_hello *hello,
+			       const struct tcp_candidate *way);
 /* Why the last attempt to reach `peer` failed; "" if none did. */
 const char *tt_tcp_dial_trouble(const struct tcp_endpoint *e, int peer);
 /* Is `peer` being dialled? */
 bool tt_tcp_dialling(const struct tcp_endpoint *e, int peer);
 void tt_tcp_dial_step(struct tcp_dial *dial, uint64_t now);
 void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now);
+/* Has nothing come back yet of the dial for that slot? */
+bool tt_tcp_dial_is_silent(const struct tcp_endpoint *e, int peer, int slot);
 uint64_t tt_tcp_dial_due(const struct tcp_dial *dial);
 void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int channel);
 void tt_tcp_dials_drop(struct tcp_endpoint *e);
@@ -215,8 +249,38 @@ ssize_t tt_tcp_link_peek(struct tt_link *base, size_t want, size_t limit, const 
 void tt_tcp_link_release(struct tt_link *base, size_t bytes);
 bool tt_tcp_link_ready(const struct tt_link *base);
 void tt_tcp_link_close(struct tt_link *base);
-void tt_tcp_link_attach(struct tcp_link *link, struct tt_connection connection);
+void tt_tcp_link_attach(struct tcp_link *link, int rail, struct tt_connection connection);
+/* It moves bytes from now on. */
+void tt_tcp_link_up(struct tcp_link *link);
+/* It has ended before that. */
+void tt_tcp_link_ended(struct tcp_link *link, int error);
+/* As sendmsg() and recvmsg(). */
+ssize_t tt_tcp_rail_send(const struct tcp_rail *rail, const struct iovec *iov, int n, size_t bytes);
+ssize_t tt_tcp_rail_receive(const struct tcp_rail *rail, const struct iovec *iov, int n);
 void tt_tcp_link_fail(struct tcp_link *link, const struct tt_fault *fault);
+
+/* rails.c */
+/* The most that a link with the peer may have. */
+int tt_tcp_rails_of(const struct tcp_endpoint *e, int peer, enum tt_channel channel);
+/* The first of several is there; false: no memory. tt_tcp_negotiate_all() does the rest, in the
+ * passes that follow, and tt_tcp_negotiation_end() ends what is under way, whenever. */
+bool tt_tcp_negotiation_begin(struct tcp_link *link);
+void tt_tcp_negotiation_end(struct tcp_link *link);
+void tt_tcp_negotiate_all(struct tcp_endpoint *e);
+/* When to look although nothing happened. */
+uint64_t tt_tcp_negotiation_due(const struct tcp_link *link);
+/* Is the next byte on the first rail about the rails? On another one? */
+bool tt_tcp_awaits_weights(const struct tcp_link *link);
+bool tt_tcp_awaits_answer(const struct tcp_link *link, int rail);
+/* A further rail will not come; NULL is fine. */
+void tt_tcp_rail_failed(struct tcp_link *link, int rail);
+/* A connection has come by that hello: if it is a further rail, tell its dialer. */
+void tt_tcp_rail_answer(const struct tcp_endpoint *e, const struct tt_hello *hello,
+			struct tt_connection connection);
+/* The rail that has the stream's bytes from `position` on, and of how many. */
+struct tcp_rail *tt_tcp_rail_at(struct tcp_link *link, uint64_t position, size_t *bytes);
+/* The end of the communicator, if a rail has brought no answer for too long. */
+void tt_tcp_rails_check(struct tcp_endpoint *e, uint64_t now);
 
 /* control.c */
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline);
@@ -262,12 +326,14 @@ uint64_t tt_tcp_due(const struct tcp_endpoint *e);
 void tt_tcp_timer_set(struct tcp_endpoint *e);
 void tt_tcp_arm(struct tt_endpoint *base);
 void tt_tcp_disarm(struct tt_endpoint *base);
-int tt_tcp_fd(const struct tt_endpoint *base);
+int tt_tcp_fd(struct tt_endpoint *base);
 void tt_tcp_sleep(struct tt_endpoint *base, int timeout_ms);
 void tt_tcp_interrupt(struct tt_endpoint *base);
 
 /* endpoint.c */
 void tt_tcp_release(struct tcp_endpoint *e, struct tcp_released *object);
+/* Where that connection is among those that are kept; what it points to is NULL: it is not. */
+struct tcp_kept **tt_tcp_find_kept(struct tcp_endpoint *e, int peer, int slot);
 /* Takes over the connection that `hello` asked for. */
 void tt_tcp_connected(struct tcp_endpoint *e, const struct tt_hello *hello, int peer,
 		      struct tt_connection connection);

@@ -1,45 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the grammar of ports and sizes. Numbers are digits alone: the C library's functions would
- * take blanks and signs as well, and ports that are too large for an int for others. */
+/* Owns the grammar of sizes and numbers. */
 #include "environment.h"
 
 #include <stddef.h>
 
+#include "address.h"
 #include "log.h"
+#include "port_range.h"
 
 #define BUFFER_MIN 4096
 #define BUFFER_MAX (1 << 30)
-
-/* A number of 1 to `most`, and what stands behind it; NULL: there is none. */
-static const char *read_number(const char *at, int most, int *number)
-{
-	long long value = 0;
-
-	for (; *at >= '0' && *at <= '9' && value <= most; at++)
-		value = 10 * value + (*at - '0');
-	if (value < 1 || value > most)
-		return NULL;
-	*number = (int)value;
-	return at;
-}
-
-tutti_result_t tt_tcp_port_range(const char *text, struct tcp_port_range *range)
-{
-	struct tcp_port_range read = { 0, 0 };
-	const char *end;
-
-	if (text && *text) {
-		end = read_number(text, 65535, &read.first);
-		end = end && *end == '-' ? read_number(end + 1, 65535, &read.last) : NULL;
-		if (!end || *end || read.first > read.last)
-			return tt_fail(TUTTI_ERR_INVALID, TCP,
-				       "TUTTI_PORT_RANGE is \"%s\": expected FIRST-LAST, ports "
-				       "from 1 to 65535, such as 40000-40063",
-				       text);
-	}
-	*range = read;
-	return TUTTI_OK;
-}
 
 tutti_result_t tt_tcp_buffer_size(const char *text, int *bytes)
 {
@@ -47,7 +17,7 @@ tutti_result_t tt_tcp_buffer_size(const char *text, int *bytes)
 	const char *end;
 
 	if (text && *text) {
-		end = read_number(text, BUFFER_MAX, &number);
+		end = tt_number_read(text, BUFFER_MAX, &number);
 		if (end && (*end == 'K' || *end == 'M'))
 			unit = *end++ == 'K' ? 1 << 10 : 1 << 20;
 		if (!end || *end || number > BUFFER_MAX / unit || number * unit < BUFFER_MIN)
@@ -58,5 +28,23 @@ tutti_result_t tt_tcp_buffer_size(const char *text, int *bytes)
 				       text);
 	}
 	*bytes = number * unit;
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_tcp_rails(const char *text, uint8_t *rails)
+{
+	int number = 0;
+
+	if (text && *text) {
+		const char *end = tt_number_read(text, TCP_RAILS_MAX, &number);
+
+		if (!end || *end || number < 1 || number > TCP_RAILS_MAX)
+			return tt_fail(
+				TUTTI_ERR_INVALID, TCP,
+				"TUTTI_TCP_RAILS is \"%s\": expected the connections between two ranks, 1 to %d; leave it "
+				"unset for one over each pair of interfaces",
+				text, TCP_RAILS_MAX);
+	}
+	*rails = (uint8_t)number;
 	return TUTTI_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the look at this machine: its interfaces and their addresses, which of them are offered to
  * peers. Names are never resolved. */
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -292,4 +293,46 @@ void tt_tcp_await_interface(struct tcp_card *card, struct tcp_lack *lack, uint64
 	card->port = port;
 	lack->coming = false;
 	note_wait(lack, start);
+}
+
+static bool is_for_others(const struct tcp_address *address)
+{
+	return !tt_tcp_is_loopback(address) && !tt_tcp_is_link_local(address);
+}
+
+/* What fits. */
+static void write_hosts(const struct tcp_card *card, bool (*fit)(const struct tcp_address *),
+			char *out, size_t size)
+{
+	size_t used = 0;
+	int written = 0;
+
+	for (int i = 0; i < card->count && written < TT_HOSTS_MAX; i++) {
+		const int family = card->at[i].family == 4 ? AF_INET : AF_INET6;
+		char text[INET6_ADDRSTRLEN];
+
+		if (!fit(&card->at[i]) || !inet_ntop(family, card->at[i].bytes, text, sizeof(text)))
+			continue;
+		if (used + strlen(text) + 2 > size)
+			break;
+		used += (size_t)sprintf(out + used, "%s%s", used ? "," : "", text);
+		written++;
+	}
+}
+
+tutti_result_t tt_tcp_hosts(char *out, size_t size, uint64_t deadline)
+{
+	struct tcp_lack lack;
+	struct tcp_card card;
+	const tutti_result_t result = tt_tcp_interfaces(&card, &lack);
+
+	*out = 0;
+	if (result)
+		return result;
+	if (lack.coming)
+		tt_tcp_await_interface(&card, &lack, deadline);
+	write_hosts(&card, is_for_others, out, size);
+	if (!*out)
+		write_hosts(&card, tt_tcp_is_loopback, out, size);
+	return TUTTI_OK;
 }

@@ -2,7 +2,7 @@
 /* Owns the listening socket and the pending connections: connections accepted whose handshake is
  * not complete. Anyone may connect, so pending connections are few, have a deadline, and the
  * oldest makes room for the next, one that has not said a hello of this communicator first; a
- * rank that lost its place that way dials again. */
+ * rank that lost its place that way dials again, unless it was for a further rail of a link. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include "accept.h"
 #include "endpoint.h"
-#include "environment.h"
+#include "port_range.h"
 
 #define PENDING_MS                                                                                 \
 	5000 /* for a complete hello, sent right after connecting; and as long for the rest */
@@ -108,8 +108,8 @@ static tutti_result_t fill_card(struct tcp_endpoint *e)
 
 tutti_result_t tt_tcp_listen(struct tcp_endpoint *e)
 {
-	struct tcp_port_range range;
-	const tutti_result_t result = tt_tcp_port_range(getenv("TUTTI_PORT_RANGE"), &range);
+	struct tt_port_range range;
+	const tutti_result_t result = tt_port_range_parse(getenv("TUTTI_PORT_RANGE"), &range);
 
 	if (result < 0)
 		return result;
@@ -275,9 +275,10 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 enum tt_verdict tt_tcp_judge(const void *endpoint, const struct tt_hello *hello)
 {
 	const struct tcp_endpoint *e = endpoint;
-	const struct tcp_peer *peer;
+	const int rail = hello->channel / TT_CHANNELS;
+	const struct tcp_link *link;
 
-	if (hello->purpose > TCP_FOR_CONTROL || hello->channel >= TT_CHANNELS)
+	if (hello->purpose > TCP_FOR_CONTROL || rail >= TCP_RAILS_MAX)
 		return TT_VERDICT_NOT_UNDERSTOOD;
 	if (hello->comm_id != e->comm_id)
 		return TT_VERDICT_OTHER_JOB;
@@ -285,12 +286,16 @@ enum tt_verdict tt_tcp_judge(const void *endpoint, const struct tt_hello *hello)
 	if (hello->to != e->rank || hello->from < 0 || hello->from == e->rank ||
 	    hello->from >= e->size || (hello->from > e->rank && hello->purpose != TCP_FOR_CONTROL))
 		return TT_VERDICT_OTHER_RANK;
-	peer = &e->peers[hello->from];
 	if (hello->purpose == TCP_FOR_CONTROL)
-		return peer->control ? TT_VERDICT_DUPLICATE : TT_VERDICT_ACCEPTED;
-	if (peer->kept[hello->channel].fd >= 0)
+		return e->peers[hello->from].control ? TT_VERDICT_DUPLICATE : TT_VERDICT_ACCEPTED;
+	if (*tt_tcp_find_kept((struct tcp_endpoint *)e, hello->from, hello->channel))
 		return TT_VERDICT_DUPLICATE;
-	if (peer->link[hello->channel] && peer->link[hello->channel]->state != TCP_LINK_WAITING)
+	if (rail > 0 && e->known &&
+	    rail >= tt_tcp_rails_of(e, hello->from, hello->channel % TT_CHANNELS))
+		return TT_VERDICT_NOT_UNDERSTOOD;
+	link = e->peers[hello->from].link[hello->channel % TT_CHANNELS];
+	if (link && (link->state > TCP_LINK_NEGOTIATING || rail >= link->count ||
+		     link->rail[rail].connection.fd >= 0))
 		return TT_VERDICT_DUPLICATE;
 	return TT_VERDICT_ACCEPTED;
 }

@@ -76,27 +76,39 @@ void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source)
 		epoll_ctl(e->watch, EPOLL_CTL_DEL, source->connection.fd, NULL);
 }
 
-/* Bring the outer epoll up to date with what the link waits for. */
-void tt_tcp_link_watch(struct tcp_link *link)
+static void watch_rail(const struct tcp_link *link, struct tcp_rail *rail, uint32_t events)
 {
 	const struct tcp_endpoint *e = tcp_endpoint_of(link->base.endpoint);
-	struct epoll_event event = { .data.ptr = link };
-	int how = EPOLL_CTL_MOD;
+	struct epoll_event event = { .events = events, .data.ptr = rail };
+	const int how = !rail->watched ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
 
-	if (link->fd >= 0 && link->state == TCP_LINK_UP)
-		event.events = (link->starved ? (uint32_t)EPOLLIN : 0) |
-			       (link->blocked ? (uint32_t)EPOLLOUT : 0);
-	if (event.events == link->watched)
+	if (rail->connection.fd < 0 || events == rail->watched)
 		return;
-	if (!link->watched)
-		how = EPOLL_CTL_ADD;
-	else if (!event.events)
-		how = EPOLL_CTL_DEL;
-	if (epoll_ctl(e->sleep_on, how, link->fd, &event) < 0)
+	if (epoll_ctl(e->sleep_on, how, rail->connection.fd, &event) < 0)
 		tt_log(WARN, TCP, "watch the link with rank %d: %s", link->base.peer,
 		       strerror(errno));
 	else
-		link->watched = event.events;
+		rail->watched = events;
+}
+
+/* Bring the outer epoll up to date with what the link waits for. */
+void tt_tcp_link_watch(struct tcp_link *link)
+{
+	const bool up = link->state == TCP_LINK_UP;
+	size_t bytes;
+
+	for (int i = 0; i < link->count; i++) {
+		struct tcp_rail *rail = &link->rail[i];
+		const bool in = (up && link->starved &&
+				 rail == tt_tcp_rail_at(link, link->received, &bytes)) ||
+				(i == 0 && tt_tcp_awaits_weights(link)) ||
+				tt_tcp_awaits_answer(link, i),
+			   out = up && link->blocked &&
+				 rail == tt_tcp_rail_at(link, link->sent, &bytes);
+
+		watch_rail(link, rail,
+			   (in ? (uint32_t)EPOLLIN : 0) | (out ? (uint32_t)EPOLLOUT : 0));
+	}
 }
 
 static struct tcp_pending *pending_of(struct tcp_source *source)
@@ -163,6 +175,14 @@ uint64_t tt_tcp_due(const struct tcp_endpoint *e)
 		due = sooner(due, e->listen_again_at);
 	if (e->doubt_until > tt_now())
 		due = sooner(due, e->doubt_until);
+	if (e->rails_check_at)
+		due = sooner(due, e->rails_check_at);
+	for (int peer = 0; peer < e->size && e->negotiating; peer++)
+		for (int channel = 0; channel < TT_CHANNELS; channel++)
+			if (e->peers[peer].link[channel] &&
+			    e->peers[peer].link[channel]->state == TCP_LINK_NEGOTIATING)
+				due = sooner(due,
+					     tt_tcp_negotiation_due(e->peers[peer].link[channel]));
 	return due;
 }
 
@@ -249,9 +269,9 @@ void tt_tcp_disarm(struct tt_endpoint *base)
 	hush(e);
 }
 
-int tt_tcp_fd(const struct tt_endpoint *base)
+int tt_tcp_fd(struct tt_endpoint *base)
 {
-	return ((const struct tcp_endpoint *)base)->sleep_on;
+	return tcp_endpoint_of(base)->sleep_on;
 }
 
 void tt_tcp_sleep(struct tt_endpoint *base, int timeout_ms)

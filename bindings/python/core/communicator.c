@@ -17,6 +17,7 @@
 #include "messages.h"
 #include "operations.h"
 #include "store.h"
+#include "windows.h"
 
 tutti_comm_t tp_comm_open(struct tp_comm *self, const char *function)
 {
@@ -174,17 +175,21 @@ static PyObject *run_job(PyTypeObject *type, struct make_job *job, tutti_comm_t 
 }
 
 /* the settings, as a tuple: timeout, transports, algorithm, host_id, reproducible, key, encrypt,
- * callers */
+ * wire, callers */
 static bool read_config(struct make_job *job, const char *function, PyObject *settings)
 {
-	const char *transports, *algorithm, *host_id, *key;
+	const char *transports, *algorithm, *host_id, *key, *wire;
 	PyObject *timeout;
 
-	if (!PyArg_ParseTuple(settings, "Ozzzizii", &timeout, &transports, &algorithm, &host_id,
-			      &job->config.reproducible, &key, &job->config.encrypt,
+	if (!PyArg_ParseTuple(settings, "Ozzzizizi", &timeout, &transports, &algorithm, &host_id,
+			      &job->config.reproducible, &key, &job->config.encrypt, &wire,
 			      &job->callers) ||
 	    !tp_seconds(function, "timeout", timeout, &job->config.timeout_s))
 		return false;
+	if (wire && tutti_wire_parse(wire, &job->config.wire)) {
+		tp_raise(NULL, TUTTI_ERR_INVALID);
+		return false;
+	}
 	job->config.transports = job->transports = tp_job_copy(transports);
 	job->config.algorithm = job->algorithm = tp_job_copy(algorithm);
 	job->config.host_id = job->host_id = tp_job_copy(host_id);
@@ -396,6 +401,7 @@ static bool close_comm(struct tp_comm *self)
 	self->comm = NULL;
 	Py_BEGIN_ALLOW_THREADS tutti_comm_destroy(comm);
 	Py_END_ALLOW_THREADS tp_flight_end_all(self);
+	tp_windows_end_all(self);
 	tp_group_drop_all(self);
 	return true;
 }
@@ -558,6 +564,13 @@ static PyMethodDef own_methods[] = {
 	TP_METHOD("_group_begin", tp_comm_group_begin, NULL),
 	TP_METHOD("_group_end", tp_comm_group_end, NULL),
 	TP_METHOD("_group_drop", tp_comm_group_drop, NULL),
+	TP_METHOD(
+		"window", tp_comm_window,
+		"window($self, x=None, signals=0, *, timeout=None)\n--\n\n"
+		"Let the other ranks access the array `x`, of the host and contiguous, by one-sided "
+		"calls; with `signals` counters beside it. Returns a tutti.Window. Each rank may "
+		"have another array, or none. Arrays of tutti.empty() are accessed by loads and "
+		"stores where ranks share a host. Collective."),
 	TP_METHOD("premul_sum", tp_comm_premul_sum,
 		  "premul_sum($self, scalar)\n--\n\n"
 		  "Make the sum in which this rank's array is first multiplied by `scalar`.\n\n"

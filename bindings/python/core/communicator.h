@@ -11,6 +11,7 @@
 
 struct tp_flight;
 struct tp_group;
+struct tp_exposed;
 
 struct tp_comm {
 	PyObject_HEAD
@@ -19,12 +20,13 @@ struct tp_comm {
 	/* clang-format on */
 	int rank;
 	int size;
-	int gpu;		   /* to which it is bound; -1: to none */
-	bool callers;		   /* the flight recorder is told who calls */
-	int users;		   /* threads that are inside the library with it */
-	int orphans;		   /* flights whose request nobody holds any more */
-	struct tp_flight *flights; /* that have not ended */
-	struct tp_group *groups;   /* that are open, of several threads */
+	int gpu;		    /* to which it is bound; -1: to none */
+	bool callers;		    /* the flight recorder is told who calls */
+	int users;		    /* threads that are inside the library with it */
+	int orphans;		    /* flights whose request nobody holds any more */
+	struct tp_flight *flights;  /* that have not ended */
+	struct tp_group *groups;    /* that are open, of several threads */
+	struct tp_exposed *exposed; /* arrays of windows that have not ended */
 };
 
 /* Make the type. */

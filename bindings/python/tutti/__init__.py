@@ -24,6 +24,7 @@ which comm.bind_cuda() binds, methods put the operation on a stream and return. 
     send recv recv_message                                    between two ranks
     start_...                                                 the same, with a Request: wait, await
     broadcast_object all_gather_object gather_object scatter_objects send_object recv_object
+    window                                                    one-sided: put, get, fetch_add, signals
     group split dup shrink grow premul_sum bind_cuda abort close      communicators and more
 
 No call waits for ever. Where a rank dies, calls differ, or a deadline passes, all ranks get the
@@ -51,7 +52,16 @@ from ._communicator import (  # noqa: E402
     init,
     join,
 )
-from ._core import ANY_RANK, Memory, Op, Request, Store, key_make, version  # noqa: E402
+from ._core import (  # noqa: E402
+    ANY_RANK,
+    Memory,
+    Op,
+    Request,
+    Store,
+    Window,
+    key_make,
+    version,
+)
 from ._errors import (  # noqa: E402
     Aborted,
     Error,
@@ -86,6 +96,7 @@ __all__ = [
     "System",
     "Timeout",
     "Unsupported",
+    "Window",
     "empty",
     "get_include",
     "get_library",

@@ -39,6 +39,7 @@ def _settings(
     reproducible: Optional[bool],
     key: Optional[str],
     encrypt: Optional[bool],
+    wire: Optional[str],
 ) -> Tuple[Any, ...]:
     """As the C part takes them; True and False overrule the environment, None asks it."""
 
@@ -53,6 +54,7 @@ def _settings(
         three(reproducible),
         key,
         three(encrypt),
+        wire,
         callers_wanted(),
     )
 
@@ -112,9 +114,12 @@ class Communicator(_core.Communicator):
         reproducible: Optional[bool] = None,
         key: Optional[str] = None,
         encrypt: Optional[bool] = None,
+        wire: Optional[str] = None,
     ) -> Communicator:
         """Settings are those of tutti.init()."""
-        settings = _settings(timeout, transports, algorithm, host_id, reproducible, key, encrypt)
+        settings = _settings(
+            timeout, transports, algorithm, host_id, reproducible, key, encrypt, wire
+        )
         return cls._create(settings, store, rank, size)
 
     def __enter__(self: T) -> T:
@@ -363,6 +368,7 @@ def init(
     reproducible: Optional[bool] = None,
     key: Optional[str] = None,
     encrypt: Optional[bool] = None,
+    wire: Optional[str] = None,
 ) -> Communicator:
     """Make the communicator of all processes that a launcher has started, from the environment.
 
@@ -376,8 +382,12 @@ def init(
     reproducible: reductions give the same bits whatever the algorithm (TUTTI_REPRODUCIBLE).
     key: the job's key, 64 hexadecimal digits (TUTTI_KEY, TUTTI_KEY_FILE).
     encrypt: TLS on all TCP connections (TUTTI_ENCRYPT).
+    wire: what float32 travels as in all_reduce by "sum" and "avg": "bf16", "fp16", "fp8" or "int8",
+        fewer bytes with a bounded error; "auto:int8" where that is faster; "none" (TUTTI_WIRE).
     """
-    settings = _settings(timeout, transports, algorithm, host_id, reproducible, key, encrypt)
+    settings = _settings(
+        timeout, transports, algorithm, host_id, reproducible, key, encrypt, wire
+    )
     return Communicator._init(settings)
 
 
@@ -391,12 +401,15 @@ def join(
     reproducible: Optional[bool] = None,
     key: Optional[str] = None,
     encrypt: Optional[bool] = None,
+    wire: Optional[str] = None,
 ) -> Communicator:
     """Become a rank of a communicator that grows: see Communicator.grow().
 
     store: where they meet; None: that of TUTTI_STORE. Settings are those of init().
     """
-    settings = _settings(timeout, transports, algorithm, host_id, reproducible, key, encrypt)
+    settings = _settings(
+        timeout, transports, algorithm, host_id, reproducible, key, encrypt, wire
+    )
     return Communicator._join(settings, store)
 
 
@@ -425,10 +438,12 @@ def get_include() -> str:
 
 
 def get_library_dir() -> str:
-    """The directory of the library, libtutti.so.0: link it by -l:libtutti.so.0."""
+    """The directory of the library: link it by -l: and the last part of get_library()."""
     return _directory("lib")
 
 
 def get_library() -> str:
     """The file of the library."""
-    return os.path.join(get_library_dir(), "libtutti.so.0")
+    first, second = _core.version().split(".")[:2]
+    number = f"0.{second}" if first == "0" else first
+    return os.path.join(get_library_dir(), f"libtutti.so.{number}")

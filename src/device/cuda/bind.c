@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "deadline.h"
 #include "group.h"
@@ -15,11 +16,15 @@
 #include "parts.h"
 #include "peer_access.h"
 #include "proxy.h"
+#include "staged.h"
+#include "words.h"
 
 #define LINE	 4096 /* where parts of a rank's memory begin */
 #define DRAIN_MS 1
 #define CONNECTIONS                                                                                \
 	8 /* between a process and a GPU, where CUDA_DEVICE_MAX_CONNECTIONS does not say */
+#define MEETING_S   5e-6       /* of ranks inside a kernel (H100) */
+#define SWITCH_S    170e-6     /* from a process's kernel to another one's, on one GPU (H100) */
 #define RELEASED_NS 2000000000 /* enough for streams that were let go on to end */
 
 static size_t whole_lines(size_t bytes)
@@ -32,7 +37,8 @@ static struct tt_cuda_parts parts_for(int size)
 	struct tt_cuda_parts parts;
 
 	parts.place = whole_lines(sizeof(struct tt_cuda_control));
-	parts.stage = parts.place + whole_lines(sizeof(struct tt_cuda_place));
+	parts.lines = parts.place + whole_lines(sizeof(struct tt_cuda_place));
+	parts.stage = parts.lines + TT_CUDA_LINES_BYTES;
 	parts.rooms = parts.stage + TT_CUDA_STAGE_BYTES;
 	parts.bytes = cuda_whole_blocks(parts.rooms + (size_t)size * TT_CUDA_ROOM_BYTES);
 	return parts;
@@ -62,7 +68,7 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 
 static tutti_result_t probe_device(struct tt_cuda *cuda)
 {
-	int wide = 0, unified = 0, flushes = 0;
+	int wide = 0, unified = 0;
 	cuda_result error =
 		cuda->driver->device_get_attribute(&wide, CUDA_STREAM_OPS_64_BIT, cuda->device);
 
@@ -74,9 +80,6 @@ static tutti_result_t probe_device(struct tt_cuda *cuda)
 							   CUDA_MULTIPROCESSORS, cuda->device);
 	if (error)
 		return tt_cuda_fail(cuda->driver, "ask about the GPU", error);
-	cuda->flushes = cuda->driver->device_get_attribute(&flushes, CUDA_STREAM_OPS_FLUSH,
-							   cuda->device) == 0 &&
-			flushes;
 	if (!wide || !unified)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
 			       "GPU %d has no %s, which collectives on streams need", cuda->number,
@@ -95,20 +98,23 @@ static tutti_result_t take_context(struct tt_cuda *cuda)
 
 static tutti_result_t take_memory(struct tt_cuda *cuda)
 {
-	void *report;
-	const cuda_result error = cuda->driver->mem_host_alloc(
-		&report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+	/* the process's own: at its end the driver may go before the watchdog's thread does; shared, so
+	 * that after fork() it is still what the GPU looks at */
+	void *report = mmap(NULL, sizeof(*cuda->report), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+	if (report == MAP_FAILED)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for reports of kernels");
+	const cuda_result error = cuda->driver->mem_host_register(
+		report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 	if (error) {
-		tt_cuda_fail(cuda->driver, "take a page of pinned memory", error);
-		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
+		munmap(report, sizeof(*cuda->report));
+		return tt_cuda_fail(cuda->driver, "register a page of the host's memory", error);
 	}
 	cuda->report = report;
-	memset(report, 0, sizeof(*cuda->report));
 	return tt_cuda_take_held(cuda, cuda->parts.bytes, &cuda->peer[cuda->comm->rank].memory);
 }
 
-/* Everybody has ended the operation before the first, and taken the message before the first. */
 static tutti_result_t write_control(struct tt_cuda *cuda)
 {
 	struct tt_cuda_control *control = calloc(1, sizeof(*control));
@@ -116,12 +122,13 @@ static tutti_result_t write_control(struct tt_cuda *cuda)
 
 	if (!control)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a rank's control");
-	memset(control->posted[TT_CUDA_LAST], 1, (size_t)cuda->comm->size);
-	for (int rank = 0; rank < cuda->comm->size; rank++)
-		control->taken[rank] = 1;
 	error = cuda->driver->mem_copy(cuda->peer[cuda->comm->rank].memory,
 				       (cuda_address)(uintptr_t)control, sizeof(*control),
 				       cuda->setup);
+	if (!error) /* numbers of operations of an earlier communicator may lie there */
+		error = cuda->driver->mem_set(cuda->peer[cuda->comm->rank].memory +
+						      cuda->parts.lines,
+					      0, TT_CUDA_LINES_BYTES, cuda->setup);
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
 	free(control);
@@ -147,19 +154,26 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 	if (!result && tt_cuda_enter(cuda, entered))
 		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered",
 				 cuda->number);
-	return result ? result : make_streams(cuda);
+	if (!result)
+		result = make_streams(cuda);
+	return result || cuda->owner != cuda->comm
+		       ? result /* a clique makes no plain calls on memory of GPUs */
+		       : tt_staging_bind(cuda->comm, cuda->driver, cuda->number);
 }
 
 static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer *offer)
 {
 	tutti_result_t result = tt_cuda_module_load(cuda->driver, &cuda->module);
 
+	offer->exchange = (uint32_t)cuda->comm->settings.exchange_bytes;
 	if (!result)
 		result = take_memory(cuda);
 	if (!result)
 		result = tt_cuda_try_report(cuda);
 	if (!result)
 		result = write_control(cuda);
+	if (!result)
+		result = tt_cuda_words_make(cuda, offer);
 	return result ? result
 		      : tt_cuda_offer(cuda, cuda->peer[cuda->comm->rank].memory, cuda->parts.bytes,
 				      offer);
@@ -171,13 +185,15 @@ static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer 
 static tutti_result_t write_place(struct tt_cuda *cuda)
 {
 	const struct tutti_comm *comm = cuda->comm;
-	struct tt_cuda_place place = { .rank = (uint32_t)comm->rank,
-				       .ranks = (uint32_t)comm->size,
-				       .own = tt_cuda_control_of(cuda, comm->rank),
-				       .report = cuda->report };
+	struct tt_cuda_place place = { { NULL }, { NULL }, { NULL } };
 
-	for (int rank = 0; rank < comm->size; rank++)
+	for (int rank = 0; rank < comm->size; rank++) {
 		place.control[rank] = tt_cuda_control_of(cuda, rank);
+		place.lines[rank] = (struct tt_cuda_line *)(uintptr_t)(cuda->peer[rank].memory +
+								       cuda->parts.lines);
+		place.rooms[rank] =
+			(char *)(uintptr_t)(cuda->peer[rank].memory + cuda->parts.rooms);
+	}
 	cuda_result error =
 		cuda->driver->mem_copy(cuda->peer[comm->rank].memory + cuda->parts.place,
 				       (cuda_address)(uintptr_t)&place, sizeof(place), cuda->setup);
@@ -195,10 +211,65 @@ static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uin
 		rank, (unsigned long long)bytes, cuda->parts.bytes);
 }
 
+static bool same_gpu(const struct tt_cuda_offer *a, const struct tt_cuda_offer *b)
+{
+	return memcmp(a->gpu, b->gpu, sizeof(a->gpu)) == 0;
+}
+
+/* Processes that share a GPU take turns on it, each for some time: one whose kernels waited would
+ * wait until the end of its own. The same on all ranks. */
+static bool may_meet(const struct tutti_comm *comm, const struct tt_cuda_offer *all)
+{
+	for (int rank = 0; rank < comm->size; rank++)
+		for (int other = 0; other < rank; other++)
+			if (same_gpu(&all[rank], &all[other]) &&
+			    all[rank].process != all[other].process)
+				return false;
+	return true;
+}
+
+static bool have_own_gpus(const struct tutti_comm *comm, const struct tt_cuda_offer *all)
+{
+	for (int rank = 0; rank < comm->size; rank++)
+		for (int other = 0; other < rank; other++)
+			if (same_gpu(&all[rank], &all[other]))
+				return false;
+	return true;
+}
+
+/* All blocks of kernels that wait for each other have to run at once, one on each multiprocessor. */
+static unsigned most_blocks(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+{
+	const unsigned wanted = (unsigned)cuda->comm->settings.cuda_blocks;
+	unsigned sharing = 0;
+
+	if (!cuda->meets)
+		return wanted;
+	for (int rank = 0; rank < cuda->comm->size; rank++)
+		sharing += same_gpu(&all[rank], &all[cuda->comm->rank]);
+	const unsigned room = (unsigned)cuda->multiprocessors / sharing;
+	return wanted < room ? wanted : room ? room : 1;
+}
+
+/* With one peer, in whole lines: the same on all ranks. */
+static uint32_t most_exchanged(const struct tutti_comm *comm, const struct tt_cuda_offer *all)
+{
+	size_t least = TT_CUDA_LINES_BYTES / sizeof(struct tt_cuda_line) / 2 * TT_LINE_DATA;
+
+	for (int rank = 0; rank < comm->size; rank++)
+		least = all[rank].exchange < least ? all[rank].exchange : least;
+	return (uint32_t)(least / (size_t)comm->size / TT_LINE_DATA * TT_LINE_DATA);
+}
+
 static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
 	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
+
+	cuda->own_gpus = have_own_gpus(cuda->comm, all);
+	cuda->meets = may_meet(cuda->comm, all);
+	cuda->blocks = most_blocks(cuda, all);
+	cuda->line_bytes = most_exchanged(cuda->comm, all);
 
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
 		if (rank == own)
@@ -206,9 +277,10 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_of
 		result = all[rank].bytes == cuda->parts.bytes
 				 ? tt_cuda_peer_access(cuda, rank, &all[rank], &cuda->peer[rank])
 				 : fail_other_parts(cuda, rank, all[rank].bytes);
-		cuda->peer[rank].elsewhere =
-			memcmp(all[rank].gpu, all[own].gpu, sizeof(all[own].gpu)) != 0;
+		cuda->peer[rank].elsewhere = !same_gpu(&all[rank], &all[own]);
 	}
+	if (!result && !cuda->meets)
+		result = tt_cuda_words_map(cuda, all);
 	return result ? result : write_place(cuda);
 }
 
@@ -225,12 +297,15 @@ static void free_memory(struct tt_cuda *cuda)
 
 	if (*own)
 		tt_cuda_let_go(cuda->driver, *own);
-	if (cuda->report)
-		cuda->driver->mem_host_free(cuda->report);
+	if (cuda->report) {
+		cuda->driver->mem_host_unregister(cuda->report);
+		munmap(cuda->report, sizeof(*cuda->report));
+	}
 	*own = 0;
 	cuda->report = NULL;
 	tt_cuda_module_free(cuda->driver, cuda->module);
 	cuda->module = NULL;
+	tt_cuda_words_free(cuda, true);
 }
 
 /* The communicator's context is current. Nothing of it is in use. */
@@ -245,21 +320,23 @@ static void free_all(struct tt_cuda *cuda)
 		cuda->driver->stream_destroy(cuda->setup);
 }
 
-/* `unused`: nobody is at what it has. Otherwise, or where the context is gone, all that CUDA
- * knows of is kept: streams may still need it. */
-static void cuda_free(struct tt_cuda *cuda, bool unused)
+void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 {
 	struct tt_cuda_entered entered = { false };
+
+	if (!cuda)
+		return;
 	const bool frees = unused && cuda->retained && tt_cuda_enter(cuda, &entered) == 0;
 
 	tt_cuda_proxy_stop(cuda);
-	tt_cuda_watchdog_end(cuda, frees);
+	tt_cuda_watchdog_end(cuda);
 	tt_cuda_proxy_end(cuda, frees);
 	tt_cuda_hierarchy_end(cuda, frees);
 	if (frees) {
 		free_all(cuda);
 	} else {
 		tt_cuda_windows_free(cuda, false);
+		tt_cuda_words_free(cuda, false);
 		free(cuda->module);
 	}
 	tt_cuda_leave(cuda, &entered);
@@ -269,16 +346,44 @@ static void cuda_free(struct tt_cuda *cuda, bool unused)
 	free(cuda);
 }
 
+static tutti_result_t access_and_measure(struct tt_cuda *cuda, const struct tt_cuda_offer *all,
+					 struct tt_cuda_offer *mine)
+{
+	const tutti_result_t result = access_peers(cuda, all);
+
+	if (result)
+		return result;
+	const cuda_result error = tt_cuda_measure_link(cuda, &mine->byte_seconds);
+	return error ? tt_cuda_fail(cuda->driver, "copy from another rank's GPU", error) : TUTTI_OK;
+}
+
+/* What all ranks go by when they choose how to do something. */
+static void note_costs(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+{
+	struct tutti_comm *comm = cuda->comm;
+
+	comm->device_sync_s = cuda->meets ? MEETING_S : SWITCH_S;
+	comm->device_byte_s = 0;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (all[rank].byte_seconds > comm->device_byte_s)
+			comm->device_byte_s = all[rank].byte_seconds;
+}
+
 /* The ranks' GPUs reach each other. All ranks take all exchanges, whatever fails. */
 static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
 					  struct tt_cuda_offer *all)
 {
-	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-						       prepare_memory(cuda, mine), mine, all);
+	tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
+						 prepare_memory(cuda, mine), mine, all);
 
-	return result ? result
-		      : tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, access_peers(cuda, all),
-					 mine, all);
+	if (!result)
+		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
+					  access_and_measure(cuda, all, mine), mine, all);
+	if (result)
+		return result;
+	note_costs(cuda, all);
+	tt_cuda_words_settle(cuda);
+	return TUTTI_OK;
 }
 
 /* `why`: something else than cliques is in the way; or NULL. */
@@ -352,11 +457,11 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
 	return result;
 }
 
-/* That a rank uses at least: the program's, the library's for the setup and for looks, and where
- * it reaches others, one for releases; the same again on a clique. */
+/* That a rank has at least: the program's, the library's, which has another one for a clique, and that
+ * of its bounce buffer. */
 static int count_streams(const struct tt_cuda *cuda)
 {
-	return 1 + (cuda->proxy ? 2 : 3) + (cuda->hierarchy ? 3 : 0);
+	return cuda->hierarchy ? 4 : 3;
 }
 
 /* Threads that share a GPU: what waits on one's stream may stand in front of what another one is
@@ -401,7 +506,7 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 	if (!result)
 		result = clique ? bind_by_peer_access(cuda, mine, all)
 				: bind_together(cuda, mine, all);
-	if (!result)
+	if (!result && !clique)
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 					  tt_cuda_watchdog_begin(cuda), mine, all);
 	if (!result && !clique)
@@ -421,28 +526,13 @@ static struct tt_cuda *cuda_new(struct tutti_comm *comm)
 	for (int rank = 0; rank < TT_CUDA_RANKS; rank++)
 		cuda->named[rank] = rank;
 	pthread_mutex_init(&cuda->order, NULL);
+	cuda->words_fd = -1;
 	cuda->parts = parts_for(comm->size);
 	return cuda;
 }
 
-/* `result`: what failed before. From here on the communicator has it, or it is gone. */
-static tutti_result_t bind(struct tt_cuda *cuda, tutti_result_t result, bool clique)
-{
-	struct tutti_comm *comm = cuda->comm;
-
-	result = bind_all(cuda, result, clique);
-	if (result) {
-		cuda_free(cuda, true);
-		return result;
-	}
-	pthread_mutex_lock(&comm->lock);
-	comm->cuda = cuda;
-	pthread_mutex_unlock(&comm->lock);
-	return TUTTI_OK;
-}
-
 tutti_result_t tt_cuda_bind_clique(struct tutti_comm *comm, const struct tt_cuda *whole,
-				   const int *named)
+				   const int *named, struct tt_cuda **out)
 {
 	struct tt_cuda *cuda = cuda_new(comm);
 
@@ -454,7 +544,12 @@ tutti_result_t tt_cuda_bind_clique(struct tutti_comm *comm, const struct tt_cuda
 	cuda->driver = whole->driver;
 	cuda->device = whole->device;
 	cuda->number = whole->number;
-	return bind(cuda, TUTTI_OK, true);
+	const tutti_result_t result = bind_all(cuda, TUTTI_OK, true);
+	if (result)
+		tt_cuda_free(cuda, true);
+	else
+		*out = cuda;
+	return result;
 }
 
 TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
@@ -475,13 +570,19 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 	if (!result)
 		result = choose_device(cuda, device);
 	if (result == TUTTI_ERR_INVALID) {
-		cuda_free(cuda, true);
+		tt_cuda_free(cuda, true);
 		return result;
 	}
-	result = bind(cuda, result, false);
-	if (!result)
-		tt_log(INFO, CUDA, "rank %d: bound to GPU %d", comm->rank, comm->cuda->number);
-	return result;
+	result = bind_all(cuda, result, false);
+	if (result) {
+		tt_cuda_free(cuda, true);
+		return result;
+	}
+	tt_log(INFO, CUDA, "rank %d: bound to GPU %d", comm->rank, cuda->number);
+	pthread_mutex_lock(&comm->lock);
+	comm->cuda = cuda;
+	pthread_mutex_unlock(&comm->lock);
+	return TUTTI_OK;
 }
 
 TUTTI_API int tutti_cuda_bound(tutti_comm_t comm)
@@ -512,19 +613,16 @@ static bool finish_setup(const struct tt_cuda *cuda, uint64_t patience_ns)
  * failed, and somebody may still be at the memory. */
 static bool drain(struct tt_cuda *cuda)
 {
-	struct tutti_comm *comm = cuda->owner;
-	struct tt_cuda_op op = { .cuda = cuda, .stream = cuda->setup };
+	struct tutti_comm *comm = cuda->comm;
+	struct tt_cuda_op op = { .cuda = cuda->proxy ? tt_cuda_clique_of(cuda) : cuda,
+				 .stream = cuda->setup };
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = comm->rank };
 	cuda_result error =
 		cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
 
 	tt_cuda_watchdog_busy(cuda, true); /* who is lost now is noticed */
-	if (!error && !cuda->proxy)
-		error = tt_cuda_await_sync(&op, TT_CUDA_LAST);
-	for (size_t rank = 0; rank < (size_t)cuda->comm->size && !cuda->proxy && !error; rank++)
-		error = tt_cuda_await_flag(
-			&op, offsetof(struct tt_cuda_control, taken) + rank * sizeof(uint64_t),
-			TT_CUDA_AWAITS_NOBODY);
+	if (!error && op.cuda)
+		error = tt_cuda_drain(&op);
 	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns
 					  ? cuda->longest_ns
 					  : comm->settings.timeout_ns;
@@ -555,7 +653,7 @@ void tt_cuda_unbind(struct tutti_comm *comm)
 	if (!drained)
 		tt_log(INFO, CUDA,
 		       "rank %d: %zu bytes on GPU %d are kept until the process ends, because other ranks may still use them",
-		       cuda->owner->rank, cuda->parts.bytes, cuda->number);
+		       comm->rank, cuda->parts.bytes, cuda->number);
 	comm->cuda = NULL;
-	cuda_free(cuda, drained);
+	tt_cuda_free(cuda, drained);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a communicator has on a GPU: memory that the ranks of its host map of each other, flags
- * by which their streams wait for each other, and the thread that releases these waits when the
- * communicator ends. */
+/* What a communicator has on a GPU: memory that the ranks of its host map of each other, and the
+ * thread that releases kernels and streams which wait for each other when the communicator ends. */
 #ifndef TT_CUDA_BOUND_H
 #define TT_CUDA_BOUND_H
 
@@ -16,18 +15,22 @@
 
 #define TT_CUDA_STAGE_BYTES TT_DEVICE_STAGE_BYTES /* what a rank exposes at once */
 #define TT_CUDA_ROOM_BYTES  ((size_t)1 << 20)	  /* of a chunk of a message to one peer */
-#define TT_CUDA_LAST	    (TT_CUDA_SYNCS - 1)	  /* the sync at the end of every operation */
+#define TT_CUDA_LINES_BYTES ((size_t)4 << 20)	  /* of what peers exchange with a rank */
+#define TT_LINE_DATA	    8			  /* bytes of a line; there are two sets of lines */
 
 struct tt_cuda_module;
 struct tt_cuda_watchdog;
 struct tt_cuda_proxy;
 struct tt_cuda_hierarchy;
+struct tt_cuda_words;
+struct tt_cuda_offer;
 
 /* The memory of one rank, as this one addresses it. */
 struct tt_cuda_peer {
 	cuda_address memory; /* 0: not there */
 	uint64_t offset;     /* in the allocation … */
 	bool opened;	     /* … which was opened by an IPC handle, and is to be closed */
+	struct tt_cuda_mapping *mapping; /* of segments (segments.h); NULL: none */
 	bool held; /* of the same process: it stays until this rank lets it go (peer_access.h) */
 	bool elsewhere; /* on another GPU than this rank's. Of what communicators have; not of
 			 * windows */
@@ -35,7 +38,12 @@ struct tt_cuda_peer {
 
 /* Where parts are in a rank's memory: the same on all. */
 struct tt_cuda_parts {
-	size_t place, stage, rooms, bytes; /* the control is at 0 */
+	size_t place, lines, stage, rooms, bytes; /* the control is at 0 */
+};
+
+/* What a stream waited for when it was last looked at, since when, and how many waits had ended. */
+struct tt_cuda_wait {
+	uint64_t waiting, since, ended, progress;
 };
 
 struct tt_cuda {
@@ -50,12 +58,20 @@ struct tt_cuda {
 	bool retained;
 	struct tt_cuda_module *module;
 	int multiprocessors;
+	bool own_gpus;	     /* no two ranks share one */
+	bool meets;	     /* ranks meet inside kernels: no two processes share a GPU */
+	uint32_t line_bytes; /* that two ranks exchange at most */
+	unsigned blocks;     /* that its kernels have at most, which run at once with those of other
+			  * threads on the same GPU */
 	struct tt_cuda_parts parts;
 	struct tt_cuda_peer peer[TT_CUDA_RANKS]; /* this rank too */
 	struct tt_cuda_report *report;
 	struct tutti_cuda_window *windows; /* that are registered; behind `order` */
 	uint64_t windows_made;
-	bool flushes; /* waits can make sure that what other devices wrote before is there, too */
+	/* Of ranks that meet between kernels (words.h); otherwise not there but for this one's. */
+	struct tt_cuda_words *words[TT_CUDA_RANKS];
+	int words_fd, words_registered; /* -1: none; how many of them */
+	uint64_t word_waits;		/* numbered, for the watchdog; behind `order` */
 	/* Order: whatever the streams, operations of one communicator come one after the other.
 	 * `order` is held while one is put on its stream, and the communicator's lock is not:
 	 * CUDA may keep a thread waiting there, for what only a look at the communicator can
@@ -76,18 +92,22 @@ struct tt_cuda {
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and
 				    * awaited at the end */
 	struct tt_cuda_watchdog *watchdog;
+	struct tt_cuda_wait wait;    /* the watchdog's */
 	struct tt_cuda_proxy *proxy; /* the way by the host, where the GPUs cannot all reach
 					* each other; then there is no memory above */
 	struct tt_cuda_hierarchy
-		*hierarchy; /* where some can: operations in two the hierarchy; otherwise
-					* NULL */
+		*hierarchy; /* where some can: operations on two levels; otherwise NULL */
 };
 
 /* bind.c */
-/* `comm` has the ranks of a clique of `whole`, whose numbers there are `named`. All of them
- * call; the same result on all. */
+/* What this rank has on its GPU with those of `comm`, a clique of `whole`, whose numbers there are
+ * `named`: it has no watchdog, as that of `whole` looks after it, too. All of them call; the same
+ * result on all. */
 tutti_result_t tt_cuda_bind_clique(struct tutti_comm *comm, const struct tt_cuda *whole,
-				   const int *named);
+				   const int *named, struct tt_cuda **out);
+/* `unused`: nobody is at what it has. Otherwise, or where the context is gone, all that CUDA knows of
+ * is kept: streams may still need it. NULL is fine. */
+void tt_cuda_free(struct tt_cuda *cuda, bool unused);
 void tt_cuda_unbind(struct tutti_comm *comm); /* it was not bound is fine; lock not held */
 
 /* enqueue.c: put the calls of a group, or one, on their streams. Lock held, but not all the
@@ -110,14 +130,21 @@ struct tt_cuda_op {
 	const struct tt_call *call;
 	struct tt_op_header header;
 	uint64_t signature;
-	bool in_windows; /* it goes between them, without stages */
-	bool checks;	 /* peers have given their signatures: kernels compare them before they
-			  * move anything */
-	bool pending; /* a kernel is not launched yet, as the last one of a round gives a signal */
-	struct CUfunc_st *function; /* … this one */
-	uint64_t work;		    /* … for so many bytes, of the longest job */
-	struct tt_cuda_part part;
+	bool in_windows;	 /* it goes between them, without stages */
+	bool checks;		 /* peers have been told what this rank called … */
+	bool calls;		 /* … or are by the program that is being filled */
+	uint32_t *words, nwords; /* that the next kernel clears (words.h) */
+	bool pending; /* the program's last phase has something to move, and is not launched yet */
+	struct CUfunc_st *function; /* … by this one; NULL: by one that copies */
+	uint64_t work;		    /* … so many bytes, in the longest phase */
+	struct tt_cuda_program program;
 };
+
+/* The phase that is being filled. */
+static inline struct tt_cuda_part *tt_cuda_phase(struct tt_cuda_op *op)
+{
+	return &op->program.part[op->program.phases];
+}
 
 /* Operations of streams on flags: in memory of a GPU, or pinned, whose addresses are the same
  * there. `flags` as of CUstreamWaitValue_flags. */
@@ -144,13 +171,9 @@ static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_flag(cuda_addres
 	return op;
 }
 
-/* flags.c: what streams wait for, kernels that give a signal, and copies by engines */
+/* programs.c: kernels, copies by engines, and what the watchdog is told */
 /* Does the host see what a stream writes to pinned memory? Blocks. */
 tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda);
-cuda_result tt_cuda_await_sync(struct tt_cuda_op *op, int sync);
-/* The last one, after which nothing more comes that would report that it has ended. */
-cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
-cuda_result tt_cuda_await_flag(struct tt_cuda_op *op, size_t offset, uint64_t waiting);
 /* From here on what the stream waits for follows something that crosses between cliques, or no
  * more. */
 cuda_result tt_cuda_report_crossed(struct tt_cuda_op *op, bool crossed);
@@ -160,23 +183,41 @@ cuda_result tt_cuda_report_timeout(struct tt_cuda_op *op, uint64_t timeout_ns);
 cuda_result tt_cuda_report_passed(struct tt_cuda_op *op, uint64_t works);
 /* Add to the round's work. A copy joins those before it where they do not touch. */
 cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
-/* The same, from the stage or a room of rank `from`, perhaps by an engine. */
+/* The same, from the stage of rank `from`, perhaps by an engine. */
 cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src,
 			      size_t bytes);
-/* Another kernel on its own. */
-cuda_result tt_cuda_combine(struct tt_cuda_op *op, struct CUfunc_st *function,
-			    const struct tt_cuda_part *part);
-/* What is pending, if only a flag, with this sync: the end of a round. place, signature and header
- * are filled in. */
-cuda_result tt_cuda_signal(struct tt_cuda_op *op, struct tt_cuda_sync sync);
-/* The same of a collective; then the wait for the others, unless the round was the last. */
+/* A round's work on its own, by `function`; NULL: by any that copies. */
+cuda_result tt_cuda_add_part(struct tt_cuda_op *op, struct CUfunc_st *function,
+			     const struct tt_cuda_part *part);
+/* Put there what is pending. */
+cuda_result tt_cuda_flush(struct tt_cuda_op *op);
+/* What is exchanged with the peers: the whole operation, as `part` says. */
+cuda_result tt_cuda_exchange_lines(struct tt_cuda_op *op, struct CUfunc_st *function,
+				   const struct tt_cuda_part *part, uint64_t bytes);
+/* Its letters, by one kernel. */
+cuda_result tt_cuda_launch_post(struct tt_cuda_op *op, struct tt_cuda_post *post);
+
+/* An operation in rounds begins when all ranks have ended the one before. */
+cuda_result tt_cuda_begin_rounds(struct tt_cuda_op *op);
+/* Everybody learns that this rank has ended the round; then the wait for all, unless it was the
+ * last. */
 cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds);
+/* The wait for all after the last one. */
+cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
+/* The wait until nobody is at this rank's memory, for what is on the stream. */
+cuda_result tt_cuda_drain(struct tt_cuda_op *op);
+
+/* link_speed.c: seconds that a byte takes from another rank's memory to this one's. Blocks. */
+cuda_result tt_cuda_measure_link(const struct tt_cuda *cuda, double *byte_seconds);
 
 /* ahead.c: `works` are about to be put on the stream. Waits where too much is there that has not
  * been done. */
 cuda_result tt_cuda_make_room(struct tt_cuda_op *op, unsigned works);
 
-/* stages.c, windows.c, messages.c: put an operation on its stream */
+/* exchanges.c, stages.c, windows.c, messages.c: put an operation on its stream */
+/* Is it short enough, on all ranks alike? */
+bool tt_cuda_fits_lines(const struct tt_cuda_op *op);
+cuda_result tt_cuda_by_lines(struct tt_cuda_op *op);
 cuda_result tt_cuda_by_stages(struct tt_cuda_op *op);
 cuda_result tt_cuda_by_windows(struct tt_cuda_op *op);
 struct tt_cuda_message {
@@ -207,8 +248,8 @@ void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees);
 void tt_cuda_learn(struct tt_cuda *cuda);
 /* Its thread keeps the communicator's context current. */
 tutti_result_t tt_cuda_watchdog_begin(struct tt_cuda *cuda);
-/* NULL watch is fine. `frees`: the context is there. */
-void tt_cuda_watchdog_end(struct tt_cuda *cuda, bool frees);
+/* No watchdog is fine. */
+void tt_cuda_watchdog_end(struct tt_cuda *cuda);
 /* From here on, and until it is called again with false, something is being put on a stream,
  * where CUDA may keep the thread waiting. */
 void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting);
@@ -241,12 +282,6 @@ static inline struct tt_cuda_control *tt_cuda_control_of(const struct tt_cuda *c
 static inline cuda_address tt_cuda_stage_of(const struct tt_cuda *cuda, int rank)
 {
 	return cuda->peer[rank].memory + cuda->parts.stage;
-}
-
-/* Where rank `from` leaves chunks of messages for rank `to`. */
-static inline cuda_address tt_cuda_room_of(const struct tt_cuda *cuda, int from, int to)
-{
-	return cuda->peer[from].memory + cuda->parts.rooms + (size_t)to * TT_CUDA_ROOM_BYTES;
 }
 
 #endif

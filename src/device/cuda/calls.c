@@ -6,9 +6,6 @@
 #include "group.h"
 #include "next_call.h"
 
-#define NO_OP	(-1)
-#define NO_ROOT (-1)
-
 static tutti_result_t submit(struct tutti_comm *comm, struct tt_call call,
 			     struct CUstream_st *stream)
 {
@@ -31,23 +28,12 @@ static tutti_result_t submit(struct tutti_comm *comm, struct tt_call call,
 	return result;
 }
 
-/* Tables that matter at the root only are not looked at elsewhere. */
-static const size_t *at_root(tutti_comm_t comm, int root, const size_t *table)
-{
-	return tutti_comm_rank(comm) == root ? table : NULL;
-}
-
 TUTTI_API tutti_result_t tutti_cuda_broadcast(tutti_comm_t comm, const void *send, void *recv,
 					      size_t count, tutti_dtype_t dtype, int root,
 					      tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_BROADCAST,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_BROADCAST, send, recv, count, dtype, TT_NO_OP, root);
 
 	return submit(comm, call, stream);
 }
@@ -56,13 +42,7 @@ TUTTI_API tutti_result_t tutti_cuda_reduce(tutti_comm_t comm, const void *send, 
 					   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					   int root, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_REDUCE,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call = tt_call_of(TT_REDUCE, send, recv, count, dtype, op, root);
 
 	return submit(comm, call, stream);
 }
@@ -71,13 +51,8 @@ TUTTI_API tutti_result_t tutti_cuda_all_reduce(tutti_comm_t comm, const void *se
 					       size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					       tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_ALL_REDUCE,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_ALL_REDUCE, send, recv, count, dtype, op, TT_NO_ROOT);
 
 	return submit(comm, call, stream);
 }
@@ -86,13 +61,8 @@ TUTTI_API tutti_result_t tutti_cuda_reduce_scatter(tutti_comm_t comm, const void
 						   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 						   tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_REDUCE_SCATTER,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_REDUCE_SCATTER, send, recv, count, dtype, op, TT_NO_ROOT);
 
 	return submit(comm, call, stream);
 }
@@ -101,13 +71,8 @@ TUTTI_API tutti_result_t tutti_cuda_all_gather(tutti_comm_t comm, const void *se
 					       size_t count, tutti_dtype_t dtype,
 					       tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_ALL_GATHER,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_ALL_GATHER, send, recv, count, dtype, TT_NO_OP, TT_NO_ROOT);
 
 	return submit(comm, call, stream);
 }
@@ -116,13 +81,7 @@ TUTTI_API tutti_result_t tutti_cuda_gather(tutti_comm_t comm, const void *send, 
 					   size_t count, tutti_dtype_t dtype, int root,
 					   tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_GATHER,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call = tt_call_of(TT_GATHER, send, recv, count, dtype, TT_NO_OP, root);
 
 	return submit(comm, call, stream);
 }
@@ -131,13 +90,8 @@ TUTTI_API tutti_result_t tutti_cuda_scatter(tutti_comm_t comm, const void *send,
 					    size_t count, tutti_dtype_t dtype, int root,
 					    tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_SCATTER,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_SCATTER, send, recv, count, dtype, TT_NO_OP, root);
 
 	return submit(comm, call, stream);
 }
@@ -146,13 +100,8 @@ TUTTI_API tutti_result_t tutti_cuda_all_to_all(tutti_comm_t comm, const void *se
 					       size_t count, tutti_dtype_t dtype,
 					       tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_ALL_TO_ALL,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_ALL_TO_ALL, send, recv, count, dtype, TT_NO_OP, TT_NO_ROOT);
 
 	return submit(comm, call, stream);
 }
@@ -162,14 +111,9 @@ TUTTI_API tutti_result_t tutti_cuda_reduce_scatter_v(tutti_comm_t comm, const vo
 						     tutti_dtype_t dtype, tutti_op_t op,
 						     tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_REDUCE_SCATTER_V,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .send_counts = counts };
+	struct tt_call call = tt_call_of(TT_REDUCE_SCATTER_V, send, recv, 0, dtype, op, TT_NO_ROOT);
 
+	call.send_counts = counts;
 	return submit(comm, call, stream);
 }
 
@@ -177,15 +121,11 @@ TUTTI_API tutti_result_t tutti_cuda_all_gather_v(tutti_comm_t comm, const void *
 						 const size_t *counts, const size_t *displs,
 						 tutti_dtype_t dtype, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_ALL_GATHER_V,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .recv_counts = counts,
-				      .recv_displs = displs };
+	struct tt_call call =
+		tt_call_of(TT_ALL_GATHER_V, send, recv, 0, dtype, TT_NO_OP, TT_NO_ROOT);
 
+	call.recv_counts = counts;
+	call.recv_displs = displs;
 	return submit(comm, call, stream);
 }
 
@@ -194,16 +134,11 @@ TUTTI_API tutti_result_t tutti_cuda_gather_v(tutti_comm_t comm, const void *send
 					     tutti_dtype_t dtype, int root,
 					     tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_GATHER_V,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = send_count,
-				      .recv_counts = at_root(comm, root, counts),
-				      .recv_displs = at_root(comm, root, displs) };
+	struct tt_call call =
+		tt_call_of(TT_GATHER_V, send, recv, send_count, dtype, TT_NO_OP, root);
 
+	call.recv_counts = tt_call_at_root(comm, root, counts);
+	call.recv_displs = tt_call_at_root(comm, root, displs);
 	return submit(comm, call, stream);
 }
 
@@ -212,16 +147,11 @@ TUTTI_API tutti_result_t tutti_cuda_scatter_v(tutti_comm_t comm, const void *sen
 					      void *recv, size_t recv_count, tutti_dtype_t dtype,
 					      int root, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_SCATTER_V,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = root,
-				      .send = send,
-				      .recv = recv,
-				      .count = recv_count,
-				      .send_counts = at_root(comm, root, counts),
-				      .send_displs = at_root(comm, root, displs) };
+	struct tt_call call =
+		tt_call_of(TT_SCATTER_V, send, recv, recv_count, dtype, TT_NO_OP, root);
 
+	call.send_counts = tt_call_at_root(comm, root, counts);
+	call.send_displs = tt_call_at_root(comm, root, displs);
 	return submit(comm, call, stream);
 }
 
@@ -232,17 +162,13 @@ TUTTI_API tutti_result_t tutti_cuda_all_to_all_v(tutti_comm_t comm, const void *
 						 const size_t *recv_displs, tutti_dtype_t dtype,
 						 tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_ALL_TO_ALL_V,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .send_counts = send_counts,
-				      .send_displs = send_displs,
-				      .recv_counts = recv_counts,
-				      .recv_displs = recv_displs };
+	struct tt_call call =
+		tt_call_of(TT_ALL_TO_ALL_V, send, recv, 0, dtype, TT_NO_OP, TT_NO_ROOT);
 
+	call.send_counts = send_counts;
+	call.send_displs = send_displs;
+	call.recv_counts = recv_counts;
+	call.recv_displs = recv_displs;
 	return submit(comm, call, stream);
 }
 
@@ -250,13 +176,7 @@ TUTTI_API tutti_result_t tutti_cuda_scan(tutti_comm_t comm, const void *send, vo
 					 size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					 tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_SCAN,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call = tt_call_of(TT_SCAN, send, recv, count, dtype, op, TT_NO_ROOT);
 
 	return submit(comm, call, stream);
 }
@@ -265,22 +185,15 @@ TUTTI_API tutti_result_t tutti_cuda_exscan(tutti_comm_t comm, const void *send, 
 					   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					   tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_EXSCAN,
-				      .dtype = dtype,
-				      .op = op,
-				      .root = NO_ROOT,
-				      .send = send,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call = tt_call_of(TT_EXSCAN, send, recv, count, dtype, op, TT_NO_ROOT);
 
 	return submit(comm, call, stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_barrier(tutti_comm_t comm, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = {
-		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = NO_OP, .root = NO_ROOT
-	};
+	const struct tt_call call =
+		tt_call_of(TT_BARRIER, NULL, NULL, 0, TUTTI_UINT8, TT_NO_OP, TT_NO_ROOT);
 
 	return submit(comm, call, stream);
 }
@@ -288,26 +201,17 @@ TUTTI_API tutti_result_t tutti_cuda_barrier(tutti_comm_t comm, tutti_cuda_stream
 TUTTI_API tutti_result_t tutti_cuda_send(tutti_comm_t comm, const void *send, size_t count,
 					 tutti_dtype_t dtype, int peer, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_SEND_RECV,
-				      .sending = true,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = peer,
-				      .send = send,
-				      .count = count };
+	struct tt_call call = tt_call_of(TT_SEND_RECV, send, NULL, count, dtype, TT_NO_OP, peer);
 
+	call.sending = true;
 	return submit(comm, call, stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_recv(tutti_comm_t comm, void *recv, size_t count,
 					 tutti_dtype_t dtype, int peer, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = { .collective = TT_SEND_RECV,
-				      .dtype = dtype,
-				      .op = NO_OP,
-				      .root = peer,
-				      .recv = recv,
-				      .count = count };
+	const struct tt_call call =
+		tt_call_of(TT_SEND_RECV, NULL, recv, count, dtype, TT_NO_OP, peer);
 
 	return submit(comm, call, stream);
 }

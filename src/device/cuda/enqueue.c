@@ -249,10 +249,12 @@ tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *cal
 }
 
 /* For tutti_comm_last_plan(); NULL: the operation went another way than a plan's. */
-static void describe_plan(struct tutti_comm *comm, const struct tt_plan *plan)
+static void describe_plan(struct tutti_comm *comm, const struct tt_plan *plan, bool exchanged)
 {
 	pthread_mutex_lock(&comm->lock);
 	comm->last_plan = plan;
+	if (exchanged)
+		comm->exchanged_plan = plan;
 	pthread_mutex_unlock(&comm->lock);
 }
 
@@ -288,7 +290,7 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	if (op->cuda->proxy) {
 		const bool hierarchy = tt_cuda_fits_hierarchy(op->cuda, call);
 
-		describe_plan(op->cuda->comm, NULL);
+		describe_plan(op->cuda->comm, NULL, false);
 		note(op, &call, 1, hierarchy ? TT_FLIGHT_CLIQUES : TT_FLIGHT_BY_HOST);
 		return hierarchy ? tt_cuda_hierarchical(op) : tt_cuda_collective_host_staged(op);
 	}
@@ -297,11 +299,17 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	if (result)
 		return result;
 	op->header = op->plan->header;
-	op->in_windows = tt_cuda_in_windows(op);
-	describe_plan(op->cuda->comm, op->in_windows ? NULL : op->plan);
-	note(op, &call, 1, op->in_windows ? TT_FLIGHT_WINDOWS : TT_FLIGHT_STAGES);
+	const bool short_one = tt_cuda_fits_lines(op);
+	op->in_windows = !short_one && tt_cuda_in_windows(op);
+	describe_plan(op->cuda->comm, op->in_windows ? NULL : op->plan, short_one);
+	note(op, &call, 1,
+	     short_one	      ? TT_FLIGHT_LINES
+	     : op->in_windows ? TT_FLIGHT_WINDOWS
+			      : TT_FLIGHT_STAGES);
 	sign(op);
-	const cuda_result error = op->in_windows ? tt_cuda_by_windows(op) : tt_cuda_by_stages(op);
+	const cuda_result error = short_one	   ? tt_cuda_by_lines(op)
+				  : op->in_windows ? tt_cuda_by_windows(op)
+						   : tt_cuda_by_stages(op);
 	return error ? tt_cuda_fail(op->cuda->driver, tt_call_name(call), error) : TUTTI_OK;
 }
 
@@ -321,10 +329,6 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 		error = collect(op, calls[i], messages, &count);
 	if (!error && !op->cuda->proxy)
 		error = tt_cuda_messages(op, messages, count);
-	if (!error && op->pending) /* copies to itself alone */
-		error = tt_cuda_signal(
-			op,
-			(struct tt_cuda_sync){ .kind = TT_CUDA_SILENT, .clear = -1, .post = -1 });
 	tutti_result_t result =
 		error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
 	if (!result && op->cuda->proxy)

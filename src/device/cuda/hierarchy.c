@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the operations in two the hierarchy. The GPUs of a clique combine what they have, or hand on
+/* Owns the operations on two levels. The GPUs of a clique combine what they have, or hand on
  * what came, by stages; what crosses to other cliques goes by the host, where each rank meets
  * those that have its own place on the other cliques. So each byte crosses once for a clique
  * and not for each rank, and the ranks of a clique share the work. The all_reduce is that of
  * Cho et al., "BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous Network
- * Hierarchy", MLSys 2019, for two the hierarchy; the others are cut likewise.
+ * Hierarchy", MLSys 2019, for two levels; the others are cut likewise.
  *
  * Long vectors go in chunks: while the hosts work on one, the GPUs combine the next, and copies
  * run between them. */
@@ -26,8 +26,8 @@
 #define ALIGNMENT 16
 
 struct tt_cuda_hierarchy {
-	struct tutti_comm *local; /* the ranks of the clique, in order; bound like any
-				   * communicator whose GPUs reach each other */
+	struct tutti_comm *local; /* the ranks of the clique, in order … */
+	struct tt_cuda *here;	  /* … and what this one has with them on its GPU */
 	int cliques, clique;
 	int places, place;    /* ranks of each clique */
 	int *rank;	      /* [cliques × places] */
@@ -59,7 +59,7 @@ int tt_cuda_rank_across(const struct tt_cuda *cuda, int clique)
 
 struct tt_cuda *tt_cuda_clique_of(const struct tt_cuda *cuda)
 {
-	return cuda->hierarchy ? cuda->hierarchy->local->cuda : NULL;
+	return cuda->hierarchy ? cuda->hierarchy->here : NULL;
 }
 
 /* ---- on the clique */
@@ -79,9 +79,7 @@ static struct tt_op_header header_of_part(const struct tt_cuda_hierarchy *hierar
 static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *call)
 {
 	struct tt_cuda_hierarchy *hierarchy = whole->cuda->hierarchy;
-	struct tt_cuda_op op = { .cuda = hierarchy->local->cuda,
-				 .stream = whole->stream,
-				 .call = call };
+	struct tt_cuda_op op = { .cuda = hierarchy->here, .stream = whole->stream, .call = call };
 	const tutti_result_t result = tt_cuda_get_plan(&op, call);
 
 	if (result)
@@ -437,7 +435,7 @@ static size_t elements_at_once(const struct tt_cuda_hierarchy *hierarchy,
 
 static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const struct part *part)
 {
-	struct tt_cuda_op here = { .cuda = op->cuda->hierarchy->local->cuda, .stream = op->stream };
+	struct tt_cuda_op here = { .cuda = op->cuda->hierarchy->here, .stream = op->stream };
 	tutti_result_t result = tt_cuda_fetch_chunks(op, &(uint64_t){ part->number }, part->number);
 	cuda_result error = result ? 0 : tt_cuda_report_crossed(&here, true);
 
@@ -492,17 +490,9 @@ static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
 
 tutti_result_t tt_cuda_hierarchical(struct tt_cuda_op *op)
 {
-	struct tt_cuda *local = op->cuda->hierarchy->local->cuda;
-
 	op->cuda->calls++;
 	op->cuda->hierarchy->header = tt_op_header_of_call(op->cuda->comm, op->call);
-	tt_cuda_watchdog_putting(local, true);
-	const tutti_result_t result = put_parts(op, way_of(op->call->collective));
-	const cuda_result error = op->captured ? 0 : tt_cuda_be_last(local, op->stream);
-	tt_cuda_watchdog_putting(local, false);
-	tt_cuda_watchdog_busy(local, op->captured);
-	return result || !error ? result
-				: tt_cuda_fail(local->driver, tt_call_name(op->call), error);
+	return put_parts(op, way_of(op->call->collective));
 }
 
 /* ---- their life */
@@ -551,6 +541,7 @@ static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *c
 
 static void hierarchy_free(struct tt_cuda *cuda, struct tt_cuda_hierarchy *hierarchy, bool frees)
 {
+	tt_cuda_free(hierarchy->here, frees);
 	tutti_comm_destroy(hierarchy->local);
 	if (hierarchy->scratch && frees)
 		cuda->driver->mem_free(hierarchy->scratch);
@@ -578,9 +569,9 @@ tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cud
 	if (!result)
 		result = tt_cuda_exchange(
 			cuda->comm, TT_PART_CUDA_BIND,
-			tt_cuda_bind_clique(
-				hierarchy->local, cuda,
-				&hierarchy->rank[hierarchy->clique * hierarchy->places]),
+			tt_cuda_bind_clique(hierarchy->local, cuda,
+					    &hierarchy->rank[hierarchy->clique * hierarchy->places],
+					    &hierarchy->here),
 			mine, all);
 	if (!result)
 		result = tt_cuda_proxy_across(cuda, hierarchy->place, hierarchy->clique);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations on streams in two the hierarchy, where GPUs reach each other on several cliques: on
+/* Operations on streams on two levels, where GPUs reach each other on several cliques: on
  * each clique by its GPUs, between cliques by the host. */
 #ifndef TT_CUDA_HIERARCHY_H
 #define TT_CUDA_HIERARCHY_H
@@ -8,14 +8,14 @@
 #include "peer_access.h"
 
 /* All ranks call, with a proxy; the same result on all. Without an error there may still be no
- * the hierarchy: cliques are not alike, or have one rank each. `mine` and `all`: room for an
+ * hierarchy: cliques are not alike, or have one rank each. `mine` and `all`: room for an
  * exchange. The communicator's context is current. */
 tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 				       struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
-/* No the hierarchy is fine. `frees`: nobody is at its memory, and the context is there. */
+/* No hierarchy is fine. `frees`: nobody is at its memory, and the context is there. */
 void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees);
 
-/* What this rank has for its clique alone, where there are the hierarchy; otherwise NULL. */
+/* What this rank has for its clique alone, where there is a hierarchy; otherwise NULL. */
 struct tt_cuda *tt_cuda_clique_of(const struct tt_cuda *cuda);
 
 /* Is the call one that is worth it? The same on all ranks. */

@@ -1,119 +1,202 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What host and GPU have in common: the memory in which ranks of one host find each other's flag,
+/* What host and GPU have in common: the memory in which ranks of one host find each other's flags,
  * and the parameters of kernels. Read by C, C++ and CUDA compilers.
  *
- * Every kernel moves bytes (struct tt_cuda_part) and, once all of its threads have done so, waits
- * for flags and sets them (struct tt_cuda_sync): it clears what its stream had waited for, and says
- * to each peer that this rank has come so far. The wait itself is not the kernel's: a stream memory
- * operation stands before it in the stream, so that nothing holds a multiprocessor while it waits.
+ * A kernel executes a program: up to TT_CUDA_PHASES phases, each of which moves bytes (struct
+ * tt_cuda_part).
  *
- * Collectives. A rank has a byte for each of its peers, itself included, for each of TT_CUDA_SYNCS
- * syncs. A sync is: everybody stores 1 into its own byte of everybody's, each waits for all of its
- * bytes, and clears them. Clearing needs no atomics, as between two uses of a sync's bytes all
- * ranks pass another sync: who stores the byte again has seen this rank store one after it had
- * cleared. The values are the same every time, so a captured graph can be replayed.
+ * Meetings. Before a phase a kernel may wait until all ranks have come as far as this one, and behind
+ * it say that this rank has. `arrived` has a count for each rank: how often it has said so. Counts
+ * only grow, and a kernel finds its own in memory of the GPU (`met`): a captured graph can be launched
+ * any number of times, and nothing is cleared. Waits look at report.abort now and then: when the
+ * communicator has ended, the host stores 1 there. Processes that share a GPU do not meet inside
+ * kernels, as one that waits would use up the time that the GPU gives its process: there each phase
+ * is a kernel, and streams wait between them (words.h).
  *
- * Messages. `sent` of a pair is stored by the sender, cleared by the receiver, `taken` the other
- * way round; it is 1 at first.
+ * Exchanges (TT_CUDA_EXCHANGE) need no meetings: each 8 bytes that are stored into a peer's memory
+ * hold 4 bytes of data and the number of the operation, and whoever waits looks for that number
+ * (the protocol that NCCL calls LL). There are two sets of such memory, for even and odd numbers. A
+ * rank writes into a peer's again after the operation in between, in which it has heard from every
+ * peer, and so of the end of the one before.
  *
- * When the communicator has ended, the host stores `dead` and then every flag that a stream may
- * wait for. Kernels that see it do nothing: they clear no flag, so that all waits that are still
- * to come pass as well. */
+ * Every collective begins with a line to each peer that has its signature and its number (`called`),
+ * by which ranks that called something else find out, also where one waits for a meeting and the
+ * other one for an exchange. Of these, too, there are two, as a peer may begin the next operation
+ * while this rank still compares.
+ *
+ * Messages are another kind of program (struct tt_cuda_letter). From each rank to each other one there
+ * is a channel: slots in the sender's memory, which its chunks use in turn. A line in the receiver's
+ * control says which chunk lies in a slot (`full`), a word in the sender's which one has been taken
+ * (`freed`). Chunks of a channel are numbered from 1, by counts in memory of the GPU (`sent` and
+ * `taken`). */
 #ifndef TT_CUDA_KERNELS_H
 #define TT_CUDA_KERNELS_H
 
+#include <assert.h>
 #include <stdint.h>
 
-#define TT_CUDA_RANKS	32  /* of one host, at most */
-#define TT_CUDA_SYNCS	3   /* after the first round, after the second, at the end */
-#define TT_CUDA_FLAG	8   /* bytes that one stream memory operation waits for */
-#define TT_CUDA_HEADER	64  /* bytes of struct tt_op_header */
-#define TT_CUDA_THREADS 512 /* of a block, at most */
+#define TT_CUDA_RANKS	     32			 /* of one host, at most */
+#define TT_CUDA_HEADER	     64			 /* bytes of struct tt_op_header … */
+#define TT_CUDA_HEADER_COUNT 16			 /* … and where its count is */
+#define TT_CUDA_THREADS	     512		 /* of a block, at most */
+#define TT_CUDA_PHASES	     4			 /* of a kernel */
+#define TT_CUDA_SLOTS	     8			 /* of a channel, at most */
+#define TT_CUDA_LETTERS	     (2 * TT_CUDA_RANKS) /* messages of a kernel */
+#define TT_CUDA_HEADERS	     16			 /* of these, that differ in more than the count */
 
-enum { /* tt_cuda_report.waiting; a peer's rank << 8 is added where there is one */
-       TT_CUDA_AWAITS_NOBODY,
-       TT_CUDA_AWAITS_ALL,  /* after a round that is not the last */
-       TT_CUDA_AWAITS_LAST, /* after the last round */
-       TT_CUDA_AWAITS_SENT,
-       TT_CUDA_AWAITS_TAKEN
-};
+#define TT_CUDA_AWAITS_NAMED 1 /* in the low byte of report.waiting: report.missing says for whom */
 
 /* In pinned memory of the host, where it is looked at now and then. Written by the rank's own
- * kernels, and the four flags behind `ended` by its streams. */
+ * kernels and streams. */
 struct tt_cuda_report {
-	uint64_t ended;	   /* how often what was waited for has come and was used */
-	uint64_t waiting;  /* whom the stream that came last to a wait waits for */
+	uint64_t ended;	   /* operations that have */
+	uint64_t waiting;  /* 0: for nobody; another number for each wait */
+	uint64_t progress; /* changes when a part of a wait has ended */
 	uint64_t crossed;  /* 1: that one comes only when something has crossed from another
 			    * clique */
 	uint64_t timeout;  /* nanoseconds that the stream's operation may wait, 0: as all;
 			    * written before `waiting` */
 	uint64_t passed;   /* the number of the last mark that streams came to (ahead.c) */
 	uint32_t mismatch; /* 1 + the peer that called something else; 0: none. Written last */
+	uint32_t abort;	   /* by the host, 1: the communicator has ended */
 	uint8_t mine[TT_CUDA_HEADER], theirs[TT_CUDA_HEADER]; /* what both called */
-	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS];	      /* of the control, copied here by the
-							   * host to be looked at */
+	uint32_t missing[TT_CUDA_RANKS]; /* by kernels that wait for long: 1, this rank has not
+					 * come */
+};
+
+/* 16 bytes of what is exchanged, of which every 8 are stored and loaded as one. */
+struct tt_cuda_line {
+	uint32_t low, number, high, again; /* the number twice, once for each half */
 };
 
 /* In memory of the GPU that all ranks of the host map. */
 struct tt_cuda_control {
-	uint8_t posted[TT_CUDA_SYNCS][TT_CUDA_RANKS]; /* by each peer: it has come so far */
-	uint64_t sent[TT_CUDA_RANKS];	   /* by each peer: its next chunk lies in its memory */
-	uint64_t taken[TT_CUDA_RANKS];	   /* by each peer: it has read the chunk before */
-	uint64_t signature[TT_CUDA_RANKS]; /* by each peer: of the collective that it called … */
-	uint64_t sent_signature[TT_CUDA_RANKS];		    /* … and of the chunk that it sent */
-	uint8_t header[TT_CUDA_HEADER];			    /* what this rank called … */
-	uint8_t sent_header[TT_CUDA_RANKS][TT_CUDA_HEADER]; /* … and sent to each */
-	uint64_t ended;					    /* as in the report */
-	uint32_t blocks; /* of the kernel that runs, those that have moved their bytes */
 	uint32_t dead;
+	uint32_t blocks;   /* of the kernel that runs, those that have come so far */
+	uint32_t met;	   /* how often this rank has arrived … */
+	uint32_t number;   /* … and of the last collective that it has called */
+	uint32_t progress; /* as in the report, … */
+	uint32_t letters;  /* … kernels of messages … */
+	uint64_t ended;	   /* … and all operations */
+	uint32_t looked; /* what the first block of the kernel that runs has found in report.abort;
+			    * 0: it has not looked yet */
+	uint32_t unused[3];				/* lines are aligned to 16 bytes */
+	struct tt_cuda_line called[2][TT_CUDA_RANKS];	/* by each peer: the signatures of its last
+						       * operations, of an even and an odd number */
+	struct tt_cuda_line header[TT_CUDA_HEADER / 8]; /* of this rank's */
+	uint32_t arrived[TT_CUDA_RANKS];		/* by each peer: how often it has */
+	/* Of the channels from and to each peer. */
+	struct tt_cuda_line full[TT_CUDA_RANKS][TT_CUDA_SLOTS]; /* by the peer: signature and number
+								 * of the chunk there */
+	uint32_t freed[TT_CUDA_RANKS][TT_CUDA_SLOTS]; /* by the peer: of the last one that it took
+						       * from there */
+	/* of this rank's message to it that begins with the chunk there */
+	struct tt_cuda_line sent_header[TT_CUDA_RANKS][TT_CUDA_SLOTS][TT_CUDA_HEADER / 8];
+	uint32_t sent[TT_CUDA_RANKS], taken[TT_CUDA_RANKS]; /* chunks, by this rank */
+	uint32_t done[2][TT_CUDA_RANKS][TT_CUDA_SLOTS]; /* blocks that have taken, or written, the
+							 * chunk there */
 };
 
-/* Who a rank is and where its peers' memory is in its own address space. In memory of the GPU,
- * never changed. */
+/* Where its peers' memory is in a rank's own address space. In memory of the GPU, never changed. */
 struct tt_cuda_place {
-	uint32_t rank, ranks;
-	struct tt_cuda_control *own;
-	struct tt_cuda_report *report;
 	struct tt_cuda_control *control[TT_CUDA_RANKS];
+	struct tt_cuda_line *lines[TT_CUDA_RANKS]; /* for exchanges: of even numbers those of each
+						    * peer in order, then of odd ones */
+	char *rooms[TT_CUDA_RANKS];		   /* its channels' slots, for each peer in order */
 };
 
-/* dst[0][i] = dst[1][i] = … = src[0][i] op src[1][i] op …, divided by `divisor` before it is
- * rounded, if that is not 0: of a sum or an average alone. Scaling has one source, whose
- * elements it multiplies with the scalar. A copy instead has `nsrc` jobs of its own: dst[j] =
- * src[j], of `bytes[j]` each, block row j of the grid doing job j. dst may be equal to any of
- * the sources. Pointers are aligned to elements, those of a copy to nothing. */
+enum { /* tt_cuda_part.kind */
+       TT_CUDA_NOTHING,
+
+       /* dst[j] = src[j], of `bytes[j]` each, for each of `nsrc` jobs. Pointers are aligned to
+	* nothing. */
+       TT_CUDA_COPY,
+
+       /* src[0], bytes[0] of it, to each of `ndst` places: read once. Aligned to nothing. */
+       TT_CUDA_SPREAD,
+
+       /* dst[0][i] = dst[1][i] = … = src[0][i] op src[1][i] op …, divided by `divisor` before it
+	* is rounded, if that is not 0: of a sum or an average alone. Scaling has one source, whose
+	* elements it multiplies with the scalar. bytes[0] is for all. dst may be equal to any of the
+	* sources. Pointers are aligned to elements. */
+       TT_CUDA_COMBINE,
+
+       /* An exchange: bytes[r] at src[r] go to rank r. What comes from the others is, by
+	* tt_cuda_copy, copied to dst[r], `in[r]` bytes; by other kernels that of ranks [from, nsrc)
+	* is combined into dst[0], in[0] bytes. This rank's own is at src[rank]. dst[r] may be equal
+	* to src[r]. The phase is the only one. */
+       TT_CUDA_EXCHANGE,
+
+       /* Until the peers have taken all messages. */
+       TT_CUDA_DRAIN
+};
+
 struct tt_cuda_part {
 	const void *src[TT_CUDA_RANKS];
 	void *dst[TT_CUDA_RANKS];
-	uint64_t bytes[TT_CUDA_RANKS]; /* a reduction: bytes[0] for all */
-	uint8_t scalar[8];	       /* of the elements' type, in the first bytes */
-	uint32_t nsrc, ndst;	       /* nsrc 0: nothing to move */
-	uint32_t divisor;
-};
-
-enum {			   /* tt_cuda_sync.kind */
-       TT_CUDA_SILENT,	   /* sets no flag: another kernel follows that does */
-       TT_CUDA_COLLECTIVE, /* clears `clear`, if not -1, and gives a signal of `post` to all, if not
-			    * -1 */
-       TT_CUDA_SEND,	   /* clears taken[peer], and gives a signal of `sent` to the peer */
-       TT_CUDA_RECV	   /* clears sent[peer], and gives a signal of `taken` to the peer */
-};
-
-/* What the last thread of the last block does, in this order: the flag is cleared (then
- * report.waiting is 0, and `ended` one more, there and in the report; not for the last sync,
- * TT_CUDA_SYNCS - 1, which belongs to the operation before), signature and header are written,
- * all threads' stores are made visible to the system, a signal is given. A collective's signal
- * of another sync than the last makes report.waiting TT_CUDA_AWAITS_ALL before. */
-struct tt_cuda_sync {
-	const struct tt_cuda_place *place;
+	uint64_t bytes[TT_CUDA_RANKS];
+	uint32_t in[TT_CUDA_RANKS];
+	uint8_t scalar[8]; /* of the elements' type, in the first bytes */
 	uint32_t kind;
-	int32_t clear, post; /* numbers of syncs */
-	uint32_t peer;
-	uint32_t check;	     /* 1: before anything is moved, what the peers called is compared
-			      * with what this rank did */
-	uint32_t introduces; /* 1: the signature and the header are given with the flag */
+	uint32_t from, nsrc, ndst;
+	uint32_t divisor;
+	uint32_t awaits;     /* 1: first all ranks are to have arrived as often as this one */
+	uint32_t checks;     /* 1: and what they called is compared with what this rank did */
+	uint32_t introduces; /* 1: behind it, peers are told what this rank has called */
+	uint32_t arrives;    /* 1: and then this rank arrives */
+};
+
+/* Who executes the program. */
+struct tt_cuda_sync {
+	struct tt_cuda_control *own;
+	struct tt_cuda_report *report;
+	const struct tt_cuda_place *place;
+	uint32_t rank, ranks;
+	uint32_t line_bytes;	    /* that are exchanged at most with one peer */
+	uint32_t slots, slot_bytes; /* of each channel */
+	uint32_t calls;		    /* 1: the operation is introduced by this program … */
+	uint32_t check; /* … or has been: its number is that of the last one that was */
+	uint32_t ends;	/* 1: with the program an operation ends */
+	uint32_t looks; /* 1: report.abort is looked at before anything is done */
+	uint32_t unused;
+	uint32_t *
+		words; /* of the host's memory, that are made 0 before anything is done (words.h) */
+	uint64_t nwords;
 	uint64_t signature;
 	uint8_t header[TT_CUDA_HEADER];
 };
+
+/* What a kernel is given. */
+struct tt_cuda_program {
+	struct tt_cuda_sync sync;
+	uint32_t phases, unused;
+	struct tt_cuda_part part[TT_CUDA_PHASES];
+};
+
+/* A message to or from a peer, in chunks of a slot's bytes; without bytes one chunk of nothing. */
+struct tt_cuda_letter {
+	void *buffer;
+	uint64_t bytes;
+	uint64_t signature; /* of the first chunk, of the next ones more by 1 each */
+	uint64_t count;	    /* elements, for the header */
+	uint16_t peer;
+	uint8_t sending;
+	uint8_t header; /* which of the post's this one has, but for the count */
+	uint32_t unused;
+};
+
+/* What the kernel of messages is given: of each channel one at most. Their signatures and headers are
+ * their own. */
+struct tt_cuda_post {
+	struct tt_cuda_sync sync;
+	uint32_t letters, unused;
+	uint8_t header[TT_CUDA_HEADERS][TT_CUDA_HEADER];
+	struct tt_cuda_letter letter[TT_CUDA_LETTERS];
+};
+
+#define TT_CUDA_PARAMETERS 4096 /* bytes that a kernel may be given */
+static_assert(sizeof(struct tt_cuda_program) <= TT_CUDA_PARAMETERS &&
+		      sizeof(struct tt_cuda_post) <= TT_CUDA_PARAMETERS,
+	      "a kernel can be given it");
 
 #endif

@@ -7,6 +7,73 @@
 #include "log.h"
 #include "tutti/cuda.h"
 
+static bool has_switch(const struct cuda_driver *driver, cuda_device device)
+{
+	int able = 0;
+
+	return driver->device_get_attribute(&able, CUDA_MULTICAST, device) == 0 && able;
+}
+
+/* One segment, which others may have a descriptor of. */
+static cuda_result take_segment(const struct cuda_driver *driver, cuda_device device, size_t bytes,
+				cuda_address *out)
+{
+	const struct CUmemAllocationProp_st wanted = {
+		.type = CUDA_ALLOCATION_PINNED,
+		.requestedHandleTypes = CUDA_HANDLE_DESCRIPTOR,
+		.location = { CUDA_LOCATION_DEVICE, device },
+	};
+	const struct CUmemAccessDesc_st access = { wanted.location, CUDA_ACCESS_READ_WRITE };
+	cuda_allocation segment;
+	cuda_address range;
+	cuda_result error = driver->segment_create(&segment, bytes, &wanted, 0);
+
+	if (error)
+		return error;
+	error = driver->range_reserve(&range, bytes, 0, 0, 0);
+	if (!error) {
+		error = driver->range_map(range, bytes, 0, segment, 0);
+		if (!error) {
+			error = driver->range_set_access(range, bytes, &access, 1);
+			if (error)
+				driver->range_unmap(range, bytes);
+		}
+		if (error)
+			driver->range_free(range, bytes);
+	}
+	driver->segment_release(segment); /* the mapping keeps it */
+	*out = range;
+	return error;
+}
+
+/* Where a switch joins GPUs a segment, as its windows go by the switch then. */
+static cuda_result take(const struct cuda_driver *driver, size_t bytes, cuda_address *out)
+{
+	cuda_device device;
+	const cuda_result error = driver->context_get_device(&device);
+
+	if (error)
+		return error;
+	return has_switch(driver, device) && take_segment(driver, device, bytes, out) == 0
+		       ? 0
+		       : driver->mem_alloc(out, bytes);
+}
+
+static cuda_result give(const struct cuda_driver *driver, cuda_address memory)
+{
+	cuda_allocation segment;
+	cuda_address base;
+	size_t bytes;
+
+	if (driver->segment_retain(&segment, (void *)(uintptr_t)memory) != 0)
+		return driver->mem_free(memory);
+	driver->segment_release(segment);
+	cuda_result error = driver->mem_get_range(&base, &bytes, memory);
+	if (!error)
+		error = base == memory ? driver->range_unmap(base, bytes) : CUDA_INVALID_VALUE;
+	return error ? error : driver->range_free(base, bytes);
+}
+
 TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 {
 	const struct cuda_driver *driver;
@@ -24,7 +91,7 @@ TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 		return result;
 	const cuda_result error = bytes > SIZE_MAX - CUDA_BLOCK
 					  ? CUDA_OUT_OF_MEMORY
-					  : driver->mem_alloc(&address, cuda_whole_blocks(bytes));
+					  : take(driver, cuda_whole_blocks(bytes), &address);
 	if (error == CUDA_INVALID_CONTEXT)
 		return tt_fail(
 			TUTTI_ERR_INVALID, CUDA,
@@ -44,7 +111,7 @@ TUTTI_API void tutti_cuda_mem_free(void *memory)
 
 	if (!memory || tt_cuda_driver(&driver))
 		return;
-	const cuda_result error = driver->mem_free((cuda_address)(uintptr_t)memory);
+	const cuda_result error = give(driver, (cuda_address)(uintptr_t)memory);
 	if (error) {
 		tt_cuda_fail(driver, "tutti_cuda_mem_free", error);
 		tt_log(ERROR, CUDA,

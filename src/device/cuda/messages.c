@@ -1,13 +1,99 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts messages on a stream: chunks go through the sender's room for that peer. Of several
- * messages the chunks take turns, first all sends' and then all receives', one chunk with each
- * peer: it waits for the peer to have taken the one before, which the peer does before it sends
- * its next. So none waits for another peer's message, as long as the peers' turns are made
- * alike: one whose calls are in no group may stand between two chunks of a long message until a
- * third rank comes, and with it all that is behind on this rank's stream. */
+/* Puts messages on a stream. Where ranks meet inside kernels, one kernel has the next message of every
+ * channel that has one, and brings all of them to their end at once. As channels keep the order of
+ * their messages, the one that is in a rank's first, second, … kernel is in its peer's, too: no
+ * message waits for one of a later kernel.
+ *
+ * Where processes share a GPU, a kernel has one chunk, and streams wait before it. Chunks take turns,
+ * first all sends' and then all receives', one with each peer: it waits for the peer to have taken the
+ * one before, which the peer does before it sends its next. So none waits for another peer's
+ * message, as long as the peers' turns are made alike: one whose calls are in no group may stand
+ * between two chunks of a long message until a third rank comes, and with it all that is behind on
+ * this rank's stream. */
 #include <stddef.h>
+#include <string.h>
 
 #include "bound.h"
+#include "module.h"
+#include "words.h"
+
+static_assert(offsetof(struct tt_op_header, count) == TT_CUDA_HEADER_COUNT &&
+		      sizeof(struct tt_op_header) == TT_CUDA_HEADER,
+	      "kernels know headers");
+
+/* What both ends of a message have to call alike. */
+static struct tt_op_header header_of(const struct tt_cuda_op *op,
+				     const struct tt_cuda_message *message)
+{
+	struct tt_op_header header = tt_op_header_of_call(op->cuda->comm, message->call);
+
+	header.count = message->bytes / tutti_dtype_size(message->call->dtype);
+	if (message->call->collective == TT_SEND_RECV) /* there it is the peer */
+		header.root = -1;
+	return header;
+}
+
+/* The number of the header among the post's; of too many different ones the last stands for others,
+ * in error messages alone. */
+static uint8_t add_header(struct tt_cuda_post *post, uint32_t *headers, struct tt_op_header header)
+{
+	uint32_t i = 0;
+
+	header.count = 0;
+	while (i < *headers && memcmp(post->header[i], &header, sizeof(header)) != 0)
+		i++;
+	if (i == TT_CUDA_HEADERS)
+		return TT_CUDA_HEADERS - 1;
+	if (i == *headers)
+		memcpy(post->header[(*headers)++], &header, sizeof(header));
+	return (uint8_t)i;
+}
+
+/* `bytes` of the message from what has been done on. */
+static void add_letter(const struct tt_cuda_op *op, struct tt_cuda_post *post, uint32_t *headers,
+		       const struct tt_cuda_message *message, size_t bytes)
+{
+	struct tt_op_header header = header_of(op, message);
+	const uint64_t signature = tt_op_header_signature(&header);
+
+	header.seq = op->cuda->calls;
+	post->letter[post->letters++] = (struct tt_cuda_letter){
+		.buffer = (void *)(uintptr_t)(message->buffer + message->done),
+		.bytes = bytes,
+		.signature = signature + message->chunks,
+		.count = header.count,
+		.peer = (uint16_t)message->peer,
+		.sending = message->sending,
+		.header = add_header(post, headers, header),
+	};
+}
+
+/* ---- inside kernels */
+
+/* The first message of each channel that is still to come. */
+static bool put_next(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n,
+		     cuda_result *error)
+{
+	bool had[2][TT_CUDA_RANKS] = { { false } };
+	struct tt_cuda_post post = { .letters = 0 };
+	uint32_t headers = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct tt_cuda_message *message = &messages[i];
+		bool *channel = &had[message->sending][message->peer];
+
+		if (message->chunks > 0 || *channel)
+			continue;
+		add_letter(op, &post, &headers, message, message->bytes);
+		*channel = true;
+		message->chunks = 1;
+	}
+	if (post.letters > 0)
+		*error = tt_cuda_launch_post(op, &post);
+	return post.letters > 0;
+}
+
+/* ---- between kernels */
 
 static size_t chunk_of(const struct tt_cuda_message *message)
 {
@@ -24,34 +110,16 @@ static bool ended(const struct tt_cuda_message *message)
 
 static cuda_result put_chunk(struct tt_cuda_op *op, struct tt_cuda_message *message)
 {
-	const int rank = op->cuda->comm->rank, peer = message->peer;
 	const size_t bytes = chunk_of(message);
-	const cuda_address buffer = message->buffer + message->done;
-	const size_t flag = (message->sending ? offsetof(struct tt_cuda_control, taken)
-					      : offsetof(struct tt_cuda_control, sent)) +
-			    (size_t)peer * sizeof(uint64_t);
-	const uint64_t waiting = (message->sending ? TT_CUDA_AWAITS_TAKEN : TT_CUDA_AWAITS_SENT) |
-				 (uint64_t)peer << 8;
-	const struct tt_cuda_sync sync = { .kind = message->sending ? TT_CUDA_SEND : TT_CUDA_RECV,
-					   .clear = -1,
-					   .post = -1,
-					   .peer = (uint32_t)peer,
-					   .check = !message->sending,
-					   .introduces = message->sending };
+	struct tt_cuda_post post = { .letters = 0 };
+	uint32_t headers = 0;
 
-	op->header = tt_op_header_of_call(op->cuda->comm, message->call);
-	op->header.count = message->bytes / tutti_dtype_size(message->call->dtype);
-	if (message->call->collective == TT_SEND_RECV) /* there it is the peer */
-		op->header.root = -1;
-	op->signature = tt_op_header_signature(&op->header) + message->chunks;
-	cuda_result error = tt_cuda_await_flag(op, flag, waiting);
-	if (!error && message->sending)
-		error = tt_cuda_copy(op, tt_cuda_room_of(op->cuda, rank, peer), buffer, bytes);
-	else if (!error)
-		error = tt_cuda_copy_from(op, peer, buffer, tt_cuda_room_of(op->cuda, peer, rank),
-					  bytes);
+	add_letter(op, &post, &headers, message, bytes);
+	cuda_result error = tt_cuda_words_await_chunk(op, message->peer, message->sending);
 	if (!error)
-		error = tt_cuda_signal(op, sync);
+		error = tt_cuda_launch_post(op, &post);
+	if (!error)
+		error = tt_cuda_words_post_chunk(op, message->peer, message->sending);
 	message->done += bytes;
 	message->chunks++;
 	return error;
@@ -77,8 +145,13 @@ static cuda_result put_turn(struct tt_cuda_op *op, struct tt_cuda_message *messa
 
 cuda_result tt_cuda_messages(struct tt_cuda_op *op, struct tt_cuda_message *messages, size_t n)
 {
-	cuda_result error = 0;
+	cuda_result error = tt_cuda_flush(op); /* what the rank hands to itself */
 
+	if (op->cuda->meets) {
+		while (!error && put_next(op, messages, n, &error))
+			;
+		return error;
+	}
 	for (bool more = n > 0; more && !error;) {
 		more = false;
 		error = put_turn(op, messages, n, true, &more);

@@ -149,8 +149,17 @@ static tutti_dtype_t type_of_kernel(int op, tutti_dtype_t dtype)
 static tutti_result_t find_all(const struct cuda_driver *driver, const struct image *image,
 			       struct tt_cuda_module *module)
 {
+	static const tutti_dtype_t summed[] = { TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT32 };
 	tutti_result_t result = find(driver, image, module->module, "tt_cuda_copy", &module->copy);
+	if (!result)
+		result = find(driver, image, module->module, "tt_cuda_messages", &module->messages);
 
+	if (!result)
+		result = find(driver, image, module->module, "tt_cuda_multicast_copy",
+			      &module->multicast_copy);
+	for (int i = 0; i < 3 && !result; i++)
+		result = find_named(driver, image, module->module, "multicast", summed[i],
+				    &module->multicast[summed[i]]);
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT && !result; dtype++) {
 		result = find_named(driver, image, module->module, "scale",
 				    without_sign((tutti_dtype_t)dtype), &module->scale[dtype]);

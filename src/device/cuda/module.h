@@ -7,10 +7,13 @@
 
 struct tt_cuda_module {
 	struct CUmod_st *module;
-	struct CUfunc_st *copy; /* also flag alone: without jobs */
+	struct CUfunc_st *copy, *messages;
 	/* an average is a sum with a divisor; NULL where an operation is not defined */
 	struct CUfunc_st *reduce[TUTTI_OP_COUNT][TUTTI_DTYPE_COUNT];
 	struct CUfunc_st *scale[TUTTI_DTYPE_COUNT];
+	/* from one address to those of all ranks, as it is; and of those the sum, NULL where the switch
+	 * has none of the type */
+	struct CUfunc_st *multicast_copy, *multicast[TUTTI_DTYPE_COUNT];
 };
 
 /* Into the current context, of which whoever calls keeps the module: one is enough. Nothing is

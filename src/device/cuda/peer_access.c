@@ -10,6 +10,7 @@
 
 #include "failure.h"
 #include "parts.h"
+#include "segments.h"
 
 /* The same in all threads of a process, and nowhere else. */
 static struct {
@@ -144,18 +145,23 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 	if (error)
 		return tt_cuda_fail(cuda->driver,
 				    "find the allocation that memory of the GPU is in", error);
-	if (bytes > length - (memory - base))
-		return tt_fail(TUTTI_ERR_INVALID, CUDA,
-			       "%zu bytes at %#llx of GPU %d, but its allocation ends after %zu",
-			       bytes, memory, cuda->number, (size_t)(length - (memory - base)));
+	offer->memory = memory;
+	offer->bytes = bytes;
+	offer->offset = memory - base;
 	error = cuda->driver->device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
 	if (error)
 		return tt_cuda_fail(cuda->driver, "ask which GPU this is", error);
 	/* whoever needs it says so */
 	offer->no_handle = cuda->driver->ipc_get(&offer->handle, base);
-	offer->memory = memory;
-	offer->bytes = bytes;
-	offer->offset = memory - base;
+	const tutti_result_t mapped = offer->no_handle
+					      ? tt_cuda_offer_segments(cuda, memory, bytes, offer)
+					      : TUTTI_ERR_UNSUPPORTED;
+	if (mapped != TUTTI_ERR_UNSUPPORTED)
+		return mapped;
+	if (bytes > length - (memory - base))
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "%zu bytes at %#llx of GPU %d, but its allocation ends after %zu",
+			       bytes, memory, cuda->number, (size_t)(length - (memory - base)));
 	return TUTTI_OK;
 }
 
@@ -177,6 +183,10 @@ tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutt
 	const tutti_result_t met = tt_part_all_gather(comm, part, mine, all, sizeof(*mine));
 	if (met)
 		return met;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (all[rank].result && all[rank].result != TUTTI_ERR_PEER_LOST)
+			return fail_there(&all[rank], rank);
+	/* it comes of another one's failure, if any has come so far as to tell its own */
 	for (int rank = 0; rank < comm->size; rank++)
 		if (all[rank].result)
 			return fail_there(&all[rank], rank);
@@ -228,8 +238,8 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 	if (offer->no_handle) {
 		snprintf(
 			what, sizeof(what),
-			"make a handle by which other processes reach GPU memory of rank %d (CUDA IPC; memory of cudaMalloc() has one, that of "
-			"cudaMallocAsync() and cuMemMap() has none)",
+			"make a handle by which other processes reach GPU memory of rank %d (CUDA IPC; memory of cudaMalloc() has one; that of cuMemMap() needs none "
+			"if it was made with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; that of cudaMallocAsync() has none)",
 			rank);
 		return tt_cuda_fail(cuda->driver, what, offer->no_handle);
 	}
@@ -252,6 +262,7 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 
 void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer)
 {
+	tt_cuda_mapping_free(cuda, peer->mapping);
 	if (peer->opened)
 		cuda->driver->ipc_close(peer->memory - peer->offset);
 	if (peer->held)

@@ -13,9 +13,17 @@ struct tt_cuda_offer {
 					     * it */
 	uint64_t process;	/* the same for ranks that are threads of one, and random */
 	uint64_t memory, bytes; /* its address there */
-	uint64_t offset;	/* in the allocation that the handle stands for */
-	uint32_t no_handle;	/* CUDA's error: there is none, and only threads of the same
-				 * process reach it; 0: there is */
+	uint64_t offset;	/* in the allocation that the handle stands for, or the first
+				 * segment */
+	double byte_seconds;	/* link_speed.c, once others are reached */
+	int32_t pid, words_fd;	/* of its words (words.h), in its process */
+	uint32_t segments;	/* that it lies in (segments.h); 0: it is one allocation … */
+	uint32_t no_handle;	/* … for which there is no handle, by this error of CUDA's: only
+				 * threads of the same process reach it; 0: there is one */
+	uint32_t multicast;	/* how far it has come (multicast.h) */
+	uint32_t exchange;	/* that it is set to exchange: settings.exchange_bytes */
+	uint64_t span, socket;	/* bytes from the first segment's to the last one's end, and where
+				* ranks ask for them */
 	struct CUipcMemHandle_st handle;
 	char text[256];
 };
@@ -30,8 +38,8 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_address *memory);
 void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory);
 /* All ranks' offers, in order of rank; `result` and the thread's error message are told with
- * this rank's. The result of the lowest rank that failed, with its error message, or TUTTI_OK:
- * the same on all. Blocks; lock not held. */
+ * this rank's. The result of the lowest rank that failed, with its error message (one that has failed
+ * by itself before those that lost it), or TUTTI_OK: the same on all. Blocks; lock not held. */
 tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutti_result_t result,
 				struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
 /* Reach what `rank` offers. The communicator's context is current. */

@@ -323,6 +323,14 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 		      : TUTTI_OK;
 }
 
+/* The context is there. */
+static void free_flags(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
+{
+	if (proxy->flags)
+		cuda->driver->mem_host_free(proxy->flags);
+	cuda->report = NULL;
+}
+
 tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda)
 {
 	struct tt_cuda_proxy *proxy = calloc(1, sizeof(*proxy));
@@ -341,6 +349,7 @@ tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda)
 		cuda->proxy = proxy;
 		return TUTTI_OK;
 	}
+	free_flags(cuda, proxy);
 	tt_cuda_chunks_free(cuda, proxy->chunks, true);
 	tutti_comm_destroy(proxy->comm);
 	pthread_cond_destroy(&proxy->wanted);
@@ -393,6 +402,8 @@ void tt_cuda_proxy_end(struct tt_cuda *cuda, bool frees)
 		tt_cuda_job_free(proxy->recorded[i]);
 	free(proxy->recorded);
 	tt_cuda_chunks_free(cuda, proxy->chunks, frees);
+	if (frees)
+		free_flags(cuda, proxy);
 	pthread_cond_destroy(&proxy->wanted);
 	pthread_mutex_destroy(&proxy->lock);
 	free(proxy);

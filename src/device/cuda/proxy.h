@@ -7,7 +7,7 @@
 
 /* In pinned memory, one line each. */
 struct tt_cuda_proxy_flags {
-	struct tt_cuda_report report; /* first: it is freed by its own address */
+	struct tt_cuda_report report;
 	struct {
 		_Alignas(64) uint64_t gone; /* written by streams: the chunk that lies in the
 					     * slot; the thread makes it 0 when it has seen it */

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns pinned memory between buffers on GPUs and calls, a pool of it for each communicator, and
- * the copies.
+/* Owns host memory that stands for buffers on GPUs in calls, and what is copied when.
  *
  * What a call does not write of its output stays as it is: the copy to the GPU takes exactly the
  * blocks that were received. To copy the output in first, and all of it back, would bring twice
  * the bytes over the bus, and undo what the program writes between the blocks meanwhile.
  *
- * Buffers that overlap, as they do in place, get one chunk of pinned memory in which they lie to
- * each other as on the GPU, so what is found out by comparing addresses comes out the same.
+ * Buffers that overlap, as they do in place, get one chunk of memory in which they lie to each
+ * other as on the GPU, so what is found out by comparing addresses comes out the same.
  *
- * Copies run on a stream of the communicator that waits for no other, and are waited for by the
- * thread that makes the call or ends its request. CUDA's current context is, after all this,
- * what it was. */
+ * Copies are waited for by the thread that makes the call or ends its request. */
 #include "staged.h"
 
 #include <stdatomic.h>
@@ -19,28 +16,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bounce.h"
 #include "bound.h"
 #include "call.h"
 #include "log.h"
 #include "pointers.h"
 
-#define SHORTEST ((size_t)64 << 10) /* chunk of pinned memory; longer ones are powers of two … */
+#define SHORTEST ((size_t)64 << 10) /* chunk; longer ones are powers of two … */
 #define LONG	 ((size_t)4 << 20)  /* … and from here on multiples of this */
+#define PAGE	 ((size_t)4096)
 
-/* A GPU that buffers were on. */
+/* A GPU that buffers were on, or that the communicator is bound to. */
 struct gpu {
 	struct gpu *next;
 	int number;
-	cuda_device device;
-	struct CUctx_st *context; /* its primary one, retained */
-	struct CUstream_st *stream;
+	bool bound;
+	struct tt_bounces *bounces;
 };
 
+/* Kept for other calls: memory that is new costs more than the copy into it. */
 struct chunk {
 	struct chunk *next;
 	uint8_t *memory;
 	size_t room;
-	const struct gpu *gpu; /* in whose context it was made, for all */
 	bool used;
 };
 
@@ -68,98 +66,76 @@ struct side {
 	size_t bytes; /* that it spans */
 	enum tt_cuda_memory kind;
 	int number;
-	const struct gpu *gpu;
+	struct gpu *gpu;
 	uint8_t *host; /* what stands for it */
 };
 
-/* ---- GPUs and their contexts */
+/* ---- GPUs */
 
-static cuda_result open_stream(const struct tt_staging *staging, struct gpu *gpu)
-{
-	struct tt_cuda_entered entered;
-	cuda_result error = tt_cuda_enter_context(staging->driver, gpu->context, &entered);
-
-	if (error)
-		return error;
-	error = staging->driver->stream_create(&gpu->stream, CUDA_STREAM_NON_BLOCKING);
-	tt_cuda_leave_context(staging->driver, &entered);
-	return error;
-}
-
-static cuda_result open_gpu(const struct tt_staging *staging, struct gpu *gpu)
-{
-	const struct cuda_driver *driver = staging->driver;
-	cuda_result error = driver->device_get(&gpu->device, gpu->number);
-
-	if (!error)
-		error = driver->primary_retain(&gpu->context, gpu->device);
-	if (error)
-		return error;
-	error = open_stream(staging, gpu);
-	if (error)
-		driver->primary_release(gpu->device);
-	return error;
-}
-
-/* The GPU of that number. The staging's lock is held. */
-static tutti_result_t find_gpu(struct tt_staging *staging, int number, const struct gpu **out)
+/* NULL: it is not there. The staging's lock is held. */
+static struct gpu *look_up(const struct tt_staging *staging, int number)
 {
 	struct gpu *gpu = staging->gpus;
-	char what[64];
 
 	while (gpu && gpu->number != number)
 		gpu = gpu->next;
-	*out = gpu;
-	if (gpu)
+	return gpu;
+}
+
+/* Another thread may have been faster. */
+static struct gpu *add(struct tt_staging *staging, struct gpu *gpu)
+{
+	pthread_mutex_lock(&staging->lock);
+	struct gpu *there = look_up(staging, gpu->number);
+	if (!there) {
+		gpu->next = staging->gpus;
+		staging->gpus = gpu;
+	}
+	pthread_mutex_unlock(&staging->lock);
+	if (!there)
+		return gpu;
+	tt_bounces_end(gpu->bounces, gpu->bound);
+	free(gpu);
+	return there;
+}
+
+/* The GPU of that number. The staging's lock is not held: CUDA may keep this thread, and others have
+ * calls on other GPUs. */
+static tutti_result_t find_gpu(struct tt_staging *staging, int number, bool bound, struct gpu **out)
+{
+	pthread_mutex_lock(&staging->lock);
+	*out = look_up(staging, number);
+	pthread_mutex_unlock(&staging->lock);
+	if (*out)
 		return TUTTI_OK;
-	gpu = calloc(1, sizeof(*gpu));
+	struct gpu *gpu = calloc(1, sizeof(*gpu));
 	if (!gpu)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
 			       number);
-	gpu->number = number;
-	const cuda_result error = open_gpu(staging, gpu);
-	if (error) {
+	*gpu = (struct gpu){ .number = number, .bound = bound };
+	const tutti_result_t result =
+		tt_bounces_begin(staging->driver, number, bound, &gpu->bounces);
+	if (result) {
 		free(gpu);
-		snprintf(what, sizeof(what), "make a stream for copies from and to GPU %d", number);
-		return tt_cuda_fail(staging->driver, what, error);
+		return result;
 	}
-	gpu->next = staging->gpus;
-	*out = staging->gpus = gpu;
+	*out = add(staging, gpu);
 	return TUTTI_OK;
 }
 
-static void close_gpu(const struct tt_staging *staging, struct gpu *gpu)
-{
-	struct tt_cuda_entered entered;
-
-	if (tt_cuda_enter_context(staging->driver, gpu->context, &entered) == 0) {
-		staging->driver->stream_destroy(gpu->stream);
-		tt_cuda_leave_context(staging->driver, &entered);
-	}
-	staging->driver->primary_release(gpu->device);
-}
-
-/* ---- pinned memory */
+/* ---- memory of the host */
 
 static size_t rounded(size_t bytes)
 {
 	size_t room = SHORTEST;
 
+	if (bytes > SIZE_MAX - LONG)
+		return bytes; /* there is no such memory */
 	if (bytes > LONG)
-		return bytes > SIZE_MAX - LONG ? bytes : (bytes + LONG - 1) / LONG * LONG;
+		return (bytes + LONG - 1) / LONG * LONG;
 	while (room < bytes)
 		room *= 2;
 	return room;
-}
-
-static void free_pinned(const struct tt_staging *staging, const struct chunk *chunk)
-{
-	struct tt_cuda_entered entered;
-
-	if (tt_cuda_enter_context(staging->driver, chunk->gpu->context, &entered) != 0)
-		return; /* the context is gone, and its memory with it */
-	staging->driver->mem_host_free(chunk->memory);
-	tt_cuda_leave_context(staging->driver, &entered);
 }
 
 /* The shortest that will do of those that nobody uses; NULL: none. */
@@ -173,8 +149,7 @@ static struct chunk *find_chunk(const struct tt_staging *staging, size_t bytes)
 	return best;
 }
 
-/* Free those that nobody uses. CUDA may keep whoever frees pinned memory until streams have
- * ended, which may wait for ranks that wait for this one: only where there is no other memory. */
+/* All that nobody uses are too short for the call: they are not kept beside the longer one. */
 static void drop_unused(struct tt_staging *staging)
 {
 	for (struct chunk **link = &staging->chunks; *link;) {
@@ -185,84 +160,43 @@ static void drop_unused(struct tt_staging *staging)
 			continue;
 		}
 		*link = chunk->next;
-		free_pinned(staging, chunk);
+		free(chunk->memory);
 		free(chunk);
 	}
 }
 
-/* As those that have become too short are kept, longer ones are half as long again at least: all
- * of them together are less than three times the longest. */
-static size_t room_for(const struct tt_staging *staging, size_t bytes)
-{
-	size_t longest = 0;
-
-	for (const struct chunk *chunk = staging->chunks; chunk; chunk = chunk->next)
-		if (!chunk->used && chunk->room > longest)
-			longest = chunk->room;
-	return rounded(bytes > longest + longest / 2 ? bytes : longest + longest / 2);
-}
-
-static cuda_result pin(const struct tt_staging *staging, struct chunk *chunk)
-{
-	struct tt_cuda_entered entered;
-	void *memory = NULL;
-	cuda_result error = tt_cuda_enter_context(staging->driver, chunk->gpu->context, &entered);
-
-	if (error)
-		return error;
-	error = staging->driver->mem_host_alloc(&memory, chunk->room, CUDA_HOST_PORTABLE);
-	tt_cuda_leave_context(staging->driver, &entered);
-	chunk->memory = memory;
-	return error;
-}
-
-/* The staging's lock is held. */
-static tutti_result_t new_chunk(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
-				struct chunk **out)
+/* NULL: no memory. The staging's lock is held. */
+static struct chunk *new_chunk(struct tt_staging *staging, size_t bytes)
 {
 	struct chunk *chunk = calloc(1, sizeof(*chunk));
-	char what[96];
 
+	drop_unused(staging);
 	if (!chunk)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
-			       gpu->number);
-	*chunk = (struct chunk){ .room = room_for(staging, bytes), .gpu = gpu };
-	cuda_result error = pin(staging, chunk);
-	if (error == CUDA_OUT_OF_MEMORY) {
-		drop_unused(staging);
-		chunk->room = bytes;
-		error = pin(staging, chunk);
-	}
-	if (error) {
+		return NULL;
+	*chunk = (struct chunk){ .room = rounded(bytes), .next = staging->chunks };
+	chunk->memory = aligned_alloc(PAGE, chunk->room);
+	if (!chunk->memory) {
 		free(chunk);
-		if (error == CUDA_OUT_OF_MEMORY)
-			return tt_fail(
-				TUTTI_ERR_NO_MEMORY, CUDA,
-				"no pinned memory of the host for the %zu bytes of a buffer on GPU %d: CUDA could not have it from the system",
-				bytes, gpu->number);
-		snprintf(what, sizeof(what),
-			 "take pinned memory of the host for the %zu bytes of a buffer on GPU %d",
-			 bytes, gpu->number);
-		return tt_cuda_fail(staging->driver, what, error);
+		return NULL;
 	}
-	chunk->next = staging->chunks;
-	*out = staging->chunks = chunk;
-	return TUTTI_OK;
+	staging->chunks = chunk;
+	return chunk;
 }
 
 static tutti_result_t take_chunk(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
 				 struct chunk **out)
 {
-	tutti_result_t result = TUTTI_OK;
-
 	pthread_mutex_lock(&staging->lock);
 	*out = find_chunk(staging, bytes);
 	if (!*out)
-		result = new_chunk(staging, gpu, bytes, out);
-	if (!result)
+		*out = new_chunk(staging, bytes);
+	if (*out)
 		(*out)->used = true;
 	pthread_mutex_unlock(&staging->lock);
-	return result;
+	return *out ? TUTTI_OK
+		    : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+			      "no memory of the host for the %zu bytes of a buffer on GPU %d",
+			      bytes, gpu->number);
 }
 
 static void give_chunks_back(struct tt_staged *staged)
@@ -300,6 +234,25 @@ static tutti_result_t staging_of(struct tutti_comm *comm, const struct cuda_driv
 	return TUTTI_OK;
 }
 
+tutti_result_t tt_staging_bind(struct tutti_comm *comm, const struct cuda_driver *driver,
+			       int number)
+{
+	struct tt_staging *staging;
+	struct gpu *gpu;
+	tutti_result_t result = staging_of(comm, driver, &staging);
+
+	if (result)
+		return result;
+	result = find_gpu(staging, number, true, &gpu);
+	pthread_mutex_lock(&staging->lock);
+	if (!result && !gpu->bound) {
+		gpu->bound = true;
+		tt_bounces_bind(gpu->bounces);
+	}
+	pthread_mutex_unlock(&staging->lock);
+	return result;
+}
+
 void tt_staging_free(struct tutti_comm *comm)
 {
 	struct tt_staging *staging = comm->staging;
@@ -307,21 +260,20 @@ void tt_staging_free(struct tutti_comm *comm)
 
 	if (!staging)
 		return;
-	while (staging->chunks) {
-		struct chunk *chunk = staging->chunks;
-
-		staging->chunks = chunk->next;
-		if (ours)
-			free_pinned(staging, chunk);
-		free(chunk);
-	}
 	while (staging->gpus) {
 		struct gpu *gpu = staging->gpus;
 
 		staging->gpus = gpu->next;
 		if (ours)
-			close_gpu(staging, gpu);
+			tt_bounces_end(gpu->bounces, gpu->bound);
 		free(gpu);
+	}
+	while (staging->chunks) {
+		struct chunk *chunk = staging->chunks;
+
+		staging->chunks = chunk->next;
+		free(chunk->memory);
+		free(chunk);
 	}
 	if (ours)
 		pthread_mutex_destroy(&staging->lock);
@@ -332,35 +284,23 @@ void tt_staging_free(struct tutti_comm *comm)
 /* ---- copies */
 
 static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *gpu, bool input,
-			   uint8_t *to, const uint8_t *from, const struct tt_bytes *run,
+			   uint8_t *on_gpu, uint8_t *on_host, const struct tt_bytes *run,
 			   size_t nruns)
 {
-	const struct cuda_driver *driver = staging->driver;
-	struct tt_cuda_entered entered;
 	size_t bytes = 0;
 	char what[96];
 
 	if (nruns == 0)
 		return TUTTI_OK;
-	cuda_result error = tt_cuda_enter_context(staging->driver, gpu->context, &entered);
-	if (!error) {
-		for (size_t i = 0; i < nruns && !error; i++)
-			error = driver->mem_copy((cuda_address)(uintptr_t)(to + run[i].offset),
-						 (cuda_address)(uintptr_t)(from + run[i].offset),
-						 run[i].length, gpu->stream);
-		const cuda_result ended = driver->stream_synchronize(
-			gpu->stream); /* also of those that began before one failed */
-		if (!error)
-			error = ended;
-		tt_cuda_leave_context(staging->driver, &entered);
-	}
+	const cuda_result error =
+		tt_bounces_copy(gpu->bounces, !input, on_gpu, on_host, run, nruns);
 	if (!error)
 		return TUTTI_OK;
 	for (size_t i = 0; i < nruns; i++)
 		bytes += run[i].length;
 	snprintf(what, sizeof(what), "copy %zu bytes of %s GPU %d", bytes,
 		 input ? "input from" : "output to", gpu->number);
-	return tt_cuda_fail(driver, what, error);
+	return tt_cuda_fail(staging->driver, what, error);
 }
 
 /* What a call reads or writes of a buffer, in `run`, which has room for one, or for one of each
@@ -413,6 +353,13 @@ static tutti_result_t ask(const struct cuda_driver *driver, struct side *side)
 	return tt_cuda_pointer(driver, side->at, &side->kind, &side->number);
 }
 
+bool tt_staged_holds(const void *pointer)
+{
+	struct side side = { .at = (uint8_t *)pointer };
+
+	return ask(tt_cuda_opened(), &side) == TUTTI_OK && side.kind != TT_CUDA_HOST;
+}
+
 static bool overlap(const struct side *a, const struct side *b)
 {
 	const uintptr_t at = (uintptr_t)a->at, other = (uintptr_t)b->at;
@@ -424,15 +371,13 @@ static tutti_result_t find_gpus(struct tt_staging *staging, struct side *sides)
 {
 	tutti_result_t result = TUTTI_OK;
 
-	pthread_mutex_lock(&staging->lock);
 	for (int i = 0; i < 2 && !result; i++)
 		if (on_gpu(&sides[i]))
-			result = find_gpu(staging, sides[i].number, &sides[i].gpu);
-	pthread_mutex_unlock(&staging->lock);
+			result = find_gpu(staging, sides[i].number, false, &sides[i].gpu);
 	return result;
 }
 
-/* Give each buffer on a GPU its place in pinned memory. */
+/* Give each buffer on a GPU its place in memory of the host. */
 static tutti_result_t place(struct tt_staged *staged, struct side *sides)
 {
 	struct side *send = &sides[0], *recv = &sides[1];
@@ -472,8 +417,8 @@ static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call 
 	if (send->host) {
 		const size_t n = runs_of(comm, call, send,
 					 staged->run); /* there for as long as nothing else is */
-		const tutti_result_t result = copy(staged->staging, send->gpu, true, send->host,
-						   send->at, staged->run, n);
+		const tutti_result_t result = copy(staged->staging, send->gpu, true, send->at,
+						   send->host, staged->run, n);
 
 		if (result)
 			return result;

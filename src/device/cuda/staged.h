@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls whose buffers are on GPUs. No rank knows what its peers pass, so each brings its own
- * buffers to where the calls work: input is copied to pinned memory of the host before the call
+ * buffers to where the calls work: input is copied to memory of the host before the call
  * starts, output to the GPU when it is done. Plan, wire and peers see no difference. */
 #ifndef TT_CUDA_STAGED_H
 #define TT_CUDA_STAGED_H
@@ -8,7 +8,7 @@
 #include "driver.h"
 #include "plan.h"
 
-struct tt_staging; /* a communicator's pinned memory, and its streams */
+struct tt_staging; /* a communicator's memory of the host, and the GPUs that it copies from and to */
 struct tt_staged;  /* what a call has of it, or the calls of a group */
 
 /* If a buffer of `call` is on a GPU, let it take host memory with the same input, and add what
@@ -25,6 +25,11 @@ tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
 /* What is left of calls that a parent of fork() made, or whose communicator goes: touches
  * neither it nor CUDA. NULL is fine. */
 void tt_staged_forget(struct tt_staged *staged);
+bool tt_staged_holds(const void *pointer);
+/* The communicator is being bound to that GPU: plain calls on its memory take nothing of CUDA's any
+ * more, which would wait for streams. */
+tutti_result_t tt_staging_bind(struct tutti_comm *comm, const struct cuda_driver *driver,
+			       int number);
 /* Free what a communicator that goes has for this, if anything. No operation of it is in flight. */
 void tt_staging_free(struct tutti_comm *comm);
 

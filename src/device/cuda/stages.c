@@ -2,8 +2,8 @@
 /* Puts shared schedules on a stream: what a rank exposes is copied into its stage, from which
  * the others read.
  *
- * Segments come one after the other. A round's steps become kernels; when the last of them has
- * ended, a signal is given to all, and the next round waits for everybody's. The stage is written
+ * Segments come one after the other. A round's steps become a phase of a kernel; when it has ended,
+ * all are told, and the next round waits for everybody. The stage is written
  * again when all have ended the last round of the segment before: the first wait of each. */
 #include <assert.h>
 #include <stddef.h>
@@ -12,8 +12,9 @@
 #include "control_area_state.h"
 #include "bound.h"
 #include "module.h"
+#include "words.h"
 
-static_assert(TT_ROUNDS == TT_CUDA_SYNCS, "a word after each round");
+static_assert(TT_ROUNDS == TT_CUDA_SYNCS, "a sync after each round");
 
 /* What a rank that scales its input reads instead of it: the second half of its stage
  * (tt_plan_build() cuts accordingly). */
@@ -83,7 +84,7 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 {
 	const struct tt_plan *plan = op->plan;
 	const bool divides = step->final && plan->call.op == TUTTI_AVG;
-	struct tt_cuda_part part = { .nsrc = step->sources, .ndst = 1 };
+	struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = step->sources, .ndst = 1 };
 	size_t length, unused;
 
 	part.dst[0] = (void *)(uintptr_t)own_place(op, &step->a, k, segment, &length);
@@ -102,7 +103,7 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 	if (step->sources > 1 || divides) {
 		part.bytes[0] = length;
 		part.divisor = divides ? (uint32_t)op->cuda->comm->size : 0;
-		return tt_cuda_combine(
+		return tt_cuda_add_part(
 			op,
 			op->cuda->module
 				->reduce[scales(op) ? TUTTI_SUM : plan->call.op][plan->call.dtype],
@@ -154,13 +155,13 @@ static cuda_result scale_input(struct tt_cuda_op *op, uint32_t segment)
 		const struct tt_ref ref = { TT_BUF_SEND, block, block };
 		const struct tt_bytes at =
 			tt_layout_at(&plan->send, plan->element, plan->segments, segment, block);
-		struct tt_cuda_part part = { .nsrc = 1, .ndst = 1 };
+		struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = 1, .ndst = 1 };
 
 		part.src[0] = (const uint8_t *)op->call->send + at.offset;
 		part.dst[0] = (void *)(uintptr_t)scaled_place(op, &ref, 0);
 		part.bytes[0] = at.length;
 		memcpy(part.scalar, plan->user_op->scalar, sizeof(part.scalar));
-		error = tt_cuda_combine(op, op->cuda->module->scale[plan->call.dtype], &part);
+		error = tt_cuda_add_part(op, op->cuda->module->scale[plan->call.dtype], &part);
 	}
 	return error;
 }
@@ -171,8 +172,7 @@ cuda_result tt_cuda_by_stages(struct tt_cuda_op *op)
 	cuda_result error = 0;
 
 	for (uint32_t segment = 0; segment < op->plan->segments && !error; segment++) {
-		op->checks = false;
-		error = tt_cuda_await_sync(op, TT_CUDA_LAST);
+		error = tt_cuda_begin_rounds(op);
 		if (!error && scales(op))
 			error = scale_input(op, segment);
 		for (uint32_t round = 0; round < rounds && !error; round++) {

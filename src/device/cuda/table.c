@@ -25,6 +25,7 @@ const struct tt_device tt_device_cuda = {
 	.stage = tt_staged_add,
 	.stage_end = tt_staged_end,
 	.stage_forget = tt_staged_forget,
+	.holds = tt_staged_holds,
 	.unbind = tt_cuda_unbind,
 	.free = free_all,
 };

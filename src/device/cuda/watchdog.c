@@ -6,7 +6,6 @@
  * milliseconds at what the kernels reported and at the communicator. Otherwise it sleeps until
  * the next call. */
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,15 +22,12 @@
 #include "mismatch.h"
 #include "proxy.h"
 #include "thread.h"
+#include "words.h"
 
-#define POLL_MS	  5
-#define FINISH_NS 200000000
-#define ANSWER_NS 2000000000 /* beyond a deadline, for CUDA to tell who is missing */
-#define RELEASE_CHUNK_MS                                                                           \
-	1 /* by the host, where each chunk of a graph waits for a release of its own */
-#define RELEASE_MS                                                                                 \
-	50 /* from one release to the next: a kernel that ran during the first one may have
-	    * cleared a flag after it */
+#define POLL_MS	   5
+#define ANSWER_NS  2000000000 /* beyond a deadline, for it to become known who is missing */
+#define RELEASE_MS 1 /* from one release to the next: each wait of a graph needs one of its own … */
+#define REST_MS	   100 /* … but where ranks meet inside kernels, which find that all is over */
 
 struct tt_cuda_watchdog {
 	pthread_t thread;
@@ -40,14 +36,10 @@ struct tt_cuda_watchdog {
 	bool busy, putting, replayed, stop; /* behind the lock */
 	uint64_t puts;			    /* likewise: how often something was put */
 	bool released;			    /* likewise: the streams were let go on */
-	/* the thread's: what it looks for may stand behind others' copies, and streams are let
-	 * go on nevertheless */
-	struct CUstream_st *polls, *releases;
-	bool missed; /* likewise: the communicator was another thread's when it was to be looked
+	bool missed; /* the thread's: the communicator was another thread's when it was to be looked
 		      * at */
-	/* likewise: a wait, since when, and at how many that had ended; when it was last looked at,
-	 * and how long CUDA has kept the thread since then */
-	uint64_t waiting, since, ended, looked, in_cuda;
+	/* likewise: when waits were last looked at, and how long CUDA has kept the thread since then */
+	uint64_t looked, in_cuda;
 };
 
 /* Kernels and streams write the report, also while it is read. */
@@ -58,90 +50,28 @@ static uint64_t read_flag(const uint64_t *flag)
 					  * their last store */
 }
 
+/* Whose kernels and streams wait for ranks that this one reaches; NULL: nobody's. */
+static struct tt_cuda *who_waits(struct tt_cuda *cuda)
+{
+	return cuda->proxy ? tt_cuda_clique_of(cuda) : cuda;
+}
+
 /* ---- letting streams go on */
 
-/* Every flag that a stream may wait for. */
-static unsigned all_flags(const struct tt_cuda *cuda, union CUstreamBatchMemOpParams_union *ops)
+/* Whatever peers do, kernels that wait end and do nothing from now on, and streams go on. It needs
+ * nothing of CUDA's, whose calls may wait for those very streams. */
+static void release(struct tt_cuda *cuda)
 {
-	const cuda_address control = cuda->peer[cuda->comm->rank].memory;
-	const int size = cuda->comm->size;
-	unsigned n = 0;
+	struct tt_cuda *reached = who_waits(cuda);
 
-	for (int rank = 0; rank < size; rank += TT_CUDA_FLAG) {
-		uint64_t all = 0;
-
-		for (int i = 0; i < TT_CUDA_FLAG && rank + i < size; i++)
-			all |= 1ull << 8 * i;
-		for (size_t sync = 0; sync < TT_CUDA_SYNCS; sync++)
-			ops[n++] = tt_cuda_write_flag(
-				control + offsetof(struct tt_cuda_control, posted) +
-					sync * TT_CUDA_RANKS + (size_t)rank,
-				all);
+	if (reached) {
+		__atomic_store_n(&reached->report->abort, 1,
+				 __ATOMIC_RELEASE); /* pairs with kernels' looks */
+		if (!reached->meets)
+			tt_cuda_words_release(reached);
 	}
-	for (size_t rank = 0; rank < (size_t)size; rank++) {
-		ops[n++] = tt_cuda_write_flag(control + offsetof(struct tt_cuda_control, sent) +
-						      rank * sizeof(uint64_t),
-					      1);
-		ops[n++] = tt_cuda_write_flag(control + offsetof(struct tt_cuda_control, taken) +
-						      rank * sizeof(uint64_t),
-					      1);
-	}
-	return n;
-}
-
-/* Wait for one of the thread's own streams, which wait for nothing; but where CUDA has more
- * streams than connections to the GPU (CUDA_DEVICE_MAX_CONNECTIONS), it may stand behind one
- * that does. */
-static cuda_result finish(const struct tt_cuda *cuda, struct CUstream_st *stream)
-{
-	const uint64_t enough = tt_now() + FINISH_NS;
-	cuda_result error;
-
-	while ((error = cuda->driver->stream_query(stream)) == CUDA_NOT_READY && tt_now() < enough)
-		poll(NULL, 0, 1);
-	return error;
-}
-
-/* What ranks wait for comes from now on, whatever peers do, and kernels do nothing. False: the driver
- * has gone. */
-static bool release(struct tt_cuda *cuda)
-{
-	union CUstreamBatchMemOpParams_union
-		ops[1 + TT_CUDA_SYNCS * TT_CUDA_RANKS / TT_CUDA_FLAG + 2 * TT_CUDA_RANKS];
-	const struct cuda_driver *driver = cuda->driver;
-	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
-
-	const cuda_result before = driver->stream_query(watchdog->releases);
-
-	if (before == CUDA_DEINITIALIZED)
-		return false;
-	if (before == CUDA_NOT_READY) /* the last release is on its way still */
-		return true;
-	ops[0] = tt_cuda_write_flag(
-		cuda->peer[cuda->comm->rank].memory + offsetof(struct tt_cuda_control, dead), 1);
-	ops[0].writeValue.operation =
-		CUDA_MEM_OP_WRITE_32; /* a memset may be a kernel, and one that is launched for
-				       * the first time may wait for those that wait */
-	cuda_result error =
-		driver->stream_mem_ops(watchdog->releases, 1 + all_flags(cuda, ops + 1), ops, 0);
-
-	if (!error)
-		error = finish(cuda, watchdog->releases);
-	pthread_mutex_lock(&watchdog->lock);
-	if (error && !watchdog->released) {
-		tt_cuda_fail(driver,
-			     "let streams go on that wait for a communicator that has ended",
-			     error);
-		tt_log(ERROR, CUDA, "rank %d: %s", cuda->owner->rank, tt_thread_error());
-	}
-	watchdog->released = true;
-	pthread_mutex_unlock(&watchdog->lock);
-	return true;
-}
-
-static void release_proxy(struct tt_cuda *cuda)
-{
-	tt_cuda_proxy_release(cuda);
+	if (cuda->proxy)
+		tt_cuda_proxy_release(cuda);
 	pthread_mutex_lock(&cuda->watchdog->lock);
 	cuda->watchdog->released = true;
 	pthread_mutex_unlock(&cuda->watchdog->lock);
@@ -152,30 +82,19 @@ static void release_proxy(struct tt_cuda *cuda)
 /* Who has not come to what this rank waits for: a bit for each rank. */
 static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
 {
-	const struct cuda_driver *driver = cuda->driver;
-	const int size = cuda->comm->size, own = cuda->comm->rank;
-	struct CUstream_st *stream = cuda->watchdog->polls;
-	uint8_t(*const posted)[TT_CUDA_RANKS] =
-		cuda->report->posted; /* pinned: the copy may end later than this */
 	uint64_t missing = 0;
 
-	const bool at_end = waiting == TT_CUDA_AWAITS_LAST;
-
-	if (waiting != TT_CUDA_AWAITS_ALL && !at_end)
-		return 1ull << (waiting >> 8);
-	if (driver->mem_copy((cuda_address)(uintptr_t)posted,
-			     cuda->peer[own].memory + offsetof(struct tt_cuda_control, posted),
-			     sizeof(cuda->report->posted), stream) ||
-	    finish(cuda, stream))
-		return 0;
-	for (int sync = at_end ? TT_CUDA_LAST : 0; sync < (at_end ? TT_CUDA_SYNCS : TT_CUDA_LAST);
-	     sync++)
-		for (int rank = 0; rank < size && posted[sync][own]; rank++)
-			missing |= posted[sync][rank] ? 0 : 1ull << rank;
+	if ((waiting & 0xff) != TT_CUDA_AWAITS_NAMED)
+		return tt_cuda_words_missing(cuda, waiting);
+	for (int rank = 0; rank < cuda->comm->size; rank++)
+		/* relaxed: kernels change it while they wait */
+		missing |= __atomic_load_n(&cuda->report->missing[rank], __ATOMIC_RELAXED)
+				   ? 1ull << rank
+				   : 0;
 	return missing;
 }
 
-/* `missing`: 0 where CUDA does not tell. `own`: the operation's own deadline, 0: it has none. */
+/* `missing`: 0 where it is not known. `own`: the operation's own deadline, 0: it has none. */
 static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t missing, uint64_t own)
 {
 	struct tutti_comm *comm = cuda->owner;
@@ -225,40 +144,43 @@ static uint64_t take_uncounted(struct tt_cuda_watchdog *watchdog, uint64_t now)
 	return uncounted;
 }
 
-/* Lock not held: CUDA is asked. */
-static bool is_overdue(struct tt_cuda *cuda, uint64_t now, struct overdue *out)
+/* It waits for the same as when it was last looked at: since when? */
+static uint64_t waits_since(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted)
 {
-	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
+	const struct tt_cuda_wait seen = { .waiting = read_flag(&cuda->report->waiting),
+					   .since = now,
+					   .ended = read_flag(&cuda->report->ended),
+					   .progress = read_flag(&cuda->report->progress) };
+	struct tt_cuda_wait *wait = &cuda->wait;
+
+	if (seen.waiting == 0 || seen.waiting != wait->waiting || seen.ended != wait->ended ||
+	    seen.progress != wait->progress)
+		*wait = seen;
+	else
+		wait->since += uncounted;
+	return wait->since;
+}
+
+static bool is_overdue(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted, struct overdue *out)
+{
 	const uint64_t own = read_flag(
 		&cuda->report->timeout); /* first: what is read then is no older wait, which may
 					  * have had longer */
-	const uint64_t ended = read_flag(&cuda->report->ended),
-		       waiting = read_flag(&cuda->report->waiting);
-	/* of two the hierarchy: that all have come is seen to by who announces it (the
-	 * hierarchy.c), which is told better; who stops later is told by those who wait for it,
+	/* of operations on two levels: that all have come is seen to by who announces it
+	 * (hierarchy.c), which is told better; who stops later is told by those who wait for it,
 	 * and not by those who wait for them behind a crossing */
 	const uint64_t timeout = own ? own : cuda->owner->settings.timeout_ns,
 		       quarters = cuda->owner == cuda->comm	      ? 0
 				  : read_flag(&cuda->report->crossed) ? 3
 								      : 1;
 	const uint64_t patience = timeout + quarters * (timeout / 4),
-		       uncounted = take_uncounted(watchdog, now);
+		       since = waits_since(cuda, now, uncounted);
 
-	if (cuda->comm->size == 1) /* it waits for nobody, whatever the report says */
+	/* one rank alone waits for nobody, whatever the report says */
+	if (cuda->comm->size == 1 || now - since <= patience)
 		return false;
-	if (waiting == 0 || waiting != watchdog->waiting || ended != watchdog->ended) {
-		watchdog->waiting = waiting;
-		watchdog->ended = ended;
-		watchdog->since = now;
-	} else {
-		watchdog->since += uncounted;
-	}
-	if (now - watchdog->since <= patience)
-		return false;
-	*out = (struct overdue){ missing_ranks(cuda, waiting), own };
-	count_cuda(watchdog, now);
-	return out->missing ||
-	       now - watchdog->since > patience + ANSWER_NS; /* or somebody came just now */
+	*out = (struct overdue){ missing_ranks(cuda, cuda->wait.waiting), own };
+	return out->missing || now - since > patience + ANSWER_NS; /* or somebody came just now */
 }
 
 /* Lock held. */
@@ -283,11 +205,10 @@ static void compare_headers(struct tt_cuda *cuda)
  * operations agreed. */
 void tt_cuda_learn(struct tt_cuda *cuda)
 {
-	struct tt_cuda *clique = tt_cuda_clique_of(cuda);
+	struct tt_cuda *waits = who_waits(cuda);
 
-	compare_headers(cuda);
-	if (clique)
-		compare_headers(clique);
+	if (waits)
+		compare_headers(waits);
 }
 
 /* A kernel's fault ends the context, and with it all that the communicator could do. `error`:
@@ -303,14 +224,13 @@ static void check_context(struct tt_cuda *cuda, cuda_result error)
 		cuda->driver,
 		"the GPU's context has failed, and cannot be used again in this process (compute-sanitizer finds the kernel)",
 		error);
-	tt_comm_revoke_for(cuda->owner, result);
+	tt_comm_revoke_for(cuda->comm, result);
 }
 
-/* For the flight recorder: of a clique's operations each is a part of a call, and graphs are
- * launched unseen. Lock held. */
+/* For the flight recorder: graphs are launched unseen. Lock held. */
 static void note_waits(const struct tt_cuda *cuda)
 {
-	if (cuda->owner == cuda->comm && !cuda->proxy && !cuda->captures)
+	if (!cuda->proxy && !cuda->captures)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_waits,
 				      read_flag(&cuda->report->ended), memory_order_relaxed);
 }
@@ -326,10 +246,13 @@ struct answer {
 static struct answer ask(struct tt_cuda *cuda)
 {
 	const uint64_t begun = tt_now();
-	struct answer answer = { .context = cuda->driver->stream_query(cuda->watchdog->polls) };
+	struct answer answer = { .context = cuda->driver->stream_query(cuda->setup) };
+	struct tt_cuda *waits = who_waits(cuda);
 
 	count_cuda(cuda->watchdog, begun);
-	answer.is_late = !cuda->watchdog->released && is_overdue(cuda, tt_now(), &answer.overdue);
+	const uint64_t now = tt_now(), uncounted = take_uncounted(cuda->watchdog, now);
+	answer.is_late = waits && !cuda->watchdog->released &&
+			 is_overdue(waits, now, uncounted, &answer.overdue);
 	return answer;
 }
 
@@ -337,7 +260,7 @@ static struct answer ask(struct tt_cuda *cuda)
  * asked. */
 static bool look(struct tt_cuda *cuda, const struct answer *answer)
 {
-	struct tutti_comm *comm = cuda->owner;
+	struct tutti_comm *comm = cuda->comm;
 
 	cuda->watchdog->missed = pthread_mutex_trylock(&comm->lock) != 0;
 	if (cuda->watchdog->missed) { /* whoever has it is in a call that soon ends: again, then */
@@ -347,11 +270,11 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 	tt_comm_check(comm, true);
 	note_waits(cuda);
 	if (!comm->fault.result)
-		compare_headers(cuda);
+		tt_cuda_learn(cuda);
 	if (!comm->fault.result && answer)
 		check_context(cuda, answer->context);
 	if (!comm->fault.result && answer && answer->is_late)
-		revoke_for_deadline(cuda, answer->overdue.missing, answer->overdue.own);
+		revoke_for_deadline(who_waits(cuda), answer->overdue.missing, answer->overdue.own);
 	/* whoever finds a stream at its end learns of the fault from tutti_comm_error() */
 	const bool ended = tt_comm_is_settled(comm);
 	pthread_mutex_unlock(&comm->lock);
@@ -397,14 +320,14 @@ static bool await(struct tt_cuda *cuda, bool idle, uint64_t puts)
 
 	pthread_mutex_lock(&watchdog->lock);
 	const struct timespec at = in_ms(!watchdog->released ? POLL_MS
-					 : cuda->proxy	     ? RELEASE_CHUNK_MS
+					 : cuda->meets	     ? REST_MS
 							     : RELEASE_MS);
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has
 	 * reported is looked at once more */
 	idle &= puts == watchdog->puts;
 	const bool ended = idle && !watchdog->replayed && !watchdog->missed;
 
-	if (idle && cuda->owner == cuda->comm)
+	if (idle)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_ended, cuda->noted,
 				      memory_order_relaxed);
 	watchdog->busy &= !ended;
@@ -415,15 +338,6 @@ static bool await(struct tt_cuda *cuda, bool idle, uint64_t puts)
 	const bool go_on = !watchdog->stop;
 	pthread_mutex_unlock(&watchdog->lock);
 	return go_on;
-}
-
-/* False as of release(). */
-static bool let_go_on(struct tt_cuda *cuda)
-{
-	if (!cuda->proxy)
-		return release(cuda);
-	release_proxy(cuda);
-	return true;
 }
 
 /* What the communicator knows comes before what CUDA is asked, which may keep the thread waiting. */
@@ -440,7 +354,7 @@ static void *watchdog_main(void *argument)
 	for (bool there = true; there && await(cuda, idle, puts);) {
 		idle = false;
 		if (!look(cuda, NULL)) {
-			there = let_go_on(cuda);
+			release(cuda);
 			continue;
 		}
 		const struct answer answer = ask(cuda);
@@ -449,7 +363,7 @@ static void *watchdog_main(void *argument)
 		if (there && look(cuda, &answer))
 			idle = is_idle(cuda, &puts);
 		else if (there)
-			there = let_go_on(cuda);
+			release(cuda);
 	}
 	tt_cuda_leave(cuda, &entered);
 	return NULL;
@@ -457,59 +371,25 @@ static void *watchdog_main(void *argument)
 
 /* ---- its life */
 
-static void free_streams(const struct tt_cuda *cuda, struct tt_cuda_watchdog *watchdog)
-{
-	if (watchdog->polls)
-		cuda->driver->stream_destroy(watchdog->polls);
-	if (watchdog->releases)
-		cuda->driver->stream_destroy(watchdog->releases);
-}
-
-/* They must get through to the GPU when others wait there. */
-static cuda_result make_streams(const struct tt_cuda *cuda, struct tt_cuda_watchdog *watchdog)
-{
-	int least = 0, greatest = 0;
-	cuda_result error = cuda->driver->context_get_priorities(&least, &greatest);
-
-	if (!error)
-		error = cuda->driver->stream_create_urgent(&watchdog->polls,
-							   CUDA_STREAM_NON_BLOCKING, greatest);
-	if (!error && !cuda->proxy)
-		error = cuda->driver->stream_create_urgent(&watchdog->releases,
-							   CUDA_STREAM_NON_BLOCKING, greatest);
-	return error;
-}
-
 tutti_result_t tt_cuda_watchdog_begin(struct tt_cuda *cuda)
 {
 	struct tt_cuda_watchdog *watchdog = calloc(1, sizeof(*watchdog));
-	pthread_condattr_t monotonic;
 
 	if (!watchdog)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the watchdog of streams");
-	const cuda_result failed = make_streams(cuda, watchdog);
-	if (failed) {
-		free_streams(cuda, watchdog);
-		free(watchdog);
-		return tt_cuda_fail(cuda->driver, "make a stream", failed);
-	}
 	pthread_mutex_init(&watchdog->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&watchdog->wanted, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	tt_thread_condition(&watchdog->wanted);
 	cuda->watchdog = watchdog;
 	const int error = tt_thread_begin(&watchdog->thread, watchdog_main, cuda);
 	if (!error)
 		return TUTTI_OK;
-	free_streams(cuda, watchdog);
 	cuda->watchdog = NULL;
 	free(watchdog);
 	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "start the watchdog of streams: %s",
 		       strerror(error));
 }
 
-void tt_cuda_watchdog_end(struct tt_cuda *cuda, bool frees)
+void tt_cuda_watchdog_end(struct tt_cuda *cuda)
 {
 	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
@@ -520,8 +400,6 @@ void tt_cuda_watchdog_end(struct tt_cuda *cuda, bool frees)
 	pthread_cond_signal(&watchdog->wanted);
 	pthread_mutex_unlock(&watchdog->lock);
 	pthread_join(watchdog->thread, NULL);
-	if (frees)
-		free_streams(cuda, watchdog);
 	pthread_cond_destroy(&watchdog->wanted);
 	pthread_mutex_destroy(&watchdog->lock);
 	free(watchdog);

@@ -11,7 +11,8 @@
 #include "module.h"
 #include "pointers.h"
 #include "parts.h"
-#include "peer_access.h"
+#include "multicast.h"
+#include "segments.h"
 
 struct tutti_cuda_window {
 	struct tutti_cuda_window *next;
@@ -19,6 +20,7 @@ struct tutti_cuda_window {
 	uint64_t number; /* the same on all ranks */
 	size_t bytes;
 	struct tt_cuda_peer peer[TT_CUDA_RANKS];
+	struct tt_cuda_multicast *multicast; /* NULL: none */
 };
 
 /* A place in a window: at the same offset on all ranks. */
@@ -98,6 +100,54 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op)
 	return true;
 }
 
+/* ---- by multicast: what all ranks have at one place has one address */
+
+#define UNIT 16 /* bytes that kernels load and store there at once */
+
+static cuda_address multicast_at(const struct place *place, size_t offset)
+{
+	return tt_cuda_multicast_at(place->window->multicast) + place->offset + offset;
+}
+
+static bool has_multicast(const struct place *place)
+{
+	return place->window && place->window->multicast && multicast_at(place, 0) % UNIT == 0;
+}
+
+/* The switch adds in an order of its own. */
+static struct CUfunc_st *multicast_sum(const struct tt_cuda_op *op, const struct place *send,
+				       const struct place *recv)
+{
+	const struct tutti_comm *comm = op->cuda->comm;
+	const bool fits = op->call->op == TUTTI_SUM && !comm->settings.reproducible &&
+			  has_multicast(send) && has_multicast(recv) &&
+			  op->plan->recv_span % UNIT == 0;
+
+	return fits ? op->cuda->module->multicast[op->call->dtype] : NULL;
+}
+
+/* This rank's part of `bytes`, in whole units. */
+static struct tt_bytes units_of(const struct tt_cuda_op *op, size_t bytes)
+{
+	const size_t units = bytes / UNIT, size = (size_t)op->cuda->comm->size,
+		     rank = (size_t)op->cuda->comm->rank;
+	const size_t begin = units * rank / size, end = units * (rank + 1) / size;
+
+	return (struct tt_bytes){ begin * UNIT, (end - begin) * UNIT };
+}
+
+/* From `from` to all ranks at once; `function` NULL: as it is. */
+static cuda_result move_by_multicast(struct tt_cuda_op *op, struct CUfunc_st *function,
+				     cuda_address from, cuda_address to, size_t bytes)
+{
+	struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = 1, .ndst = 1 };
+
+	part.src[0] = (const void *)(uintptr_t)from;
+	part.dst[0] = (void *)(uintptr_t)to;
+	part.bytes[0] = bytes;
+	return tt_cuda_add_part(op, function ? function : op->cuda->module->multicast_copy, &part);
+}
+
 /* ---- what one rank does of a collective */
 
 /* Block `block` of a vector that is cut into one for each rank, or of the call's blocks. */
@@ -111,17 +161,15 @@ static struct tt_bytes block_at(const struct tt_cuda_op *op, const struct tt_lay
 	return tt_layout_at(&cut, op->plan->element, 1, 0, (uint32_t)block);
 }
 
-/* dst = the sources combined. One source: it is read once, and written to all. */
+/* dst = the sources combined. */
 static cuda_result combine(struct tt_cuda_op *op, struct tt_cuda_part *part, size_t bytes)
 {
-	const struct tt_cuda_module *module = op->cuda->module;
 	const struct tt_call *call = op->call;
 
+	part->kind = TT_CUDA_COMBINE;
 	part->bytes[0] = bytes;
-	if (call->op < 0)
-		return tt_cuda_combine(op, module->reduce[TUTTI_BOR][TUTTI_UINT8], part);
 	part->divisor = call->op == TUTTI_AVG ? (uint32_t)op->cuda->comm->size : 0;
-	return tt_cuda_combine(op, module->reduce[call->op][call->dtype], part);
+	return tt_cuda_add_part(op, op->cuda->module->reduce[call->op][call->dtype], part);
 }
 
 static void add_source(struct tt_cuda_part *part, cuda_address at)
@@ -140,8 +188,15 @@ static cuda_result all_reduce(struct tt_cuda_op *op, const struct place *send,
 {
 	const int size = op->cuda->comm->size;
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
+	struct CUfunc_st *sum = multicast_sum(op, send, recv);
 	struct tt_cuda_part part = { 0 };
 
+	if (sum) {
+		const struct tt_bytes own = units_of(op, op->plan->recv_span);
+
+		return move_by_multicast(op, sum, multicast_at(send, own.offset),
+					 multicast_at(recv, own.offset), own.length);
+	}
 	for (int rank = 0; rank < size; rank++) {
 		add_source(&part, place_at(send, rank, at.offset));
 		add_target(&part, place_at(recv, rank, at.offset));
@@ -161,31 +216,82 @@ static cuda_result reduce_scatter(struct tt_cuda_op *op, const struct place *sen
 	return combine(op, &part, at.length);
 }
 
+/* From `source` to that place of everybody's result, but for what lies there already. */
+static cuda_result spread_to_all(struct tt_cuda_op *op, const struct place *recv,
+				 cuda_address source, const struct tt_bytes *at)
+{
+	struct tt_cuda_part part = { .kind = TT_CUDA_SPREAD };
+
+	add_source(&part, source);
+	for (int rank = 0; rank < op->cuda->comm->size; rank++)
+		if (place_at(recv, rank, at->offset) != source)
+			add_target(&part, place_at(recv, rank, at->offset));
+	part.bytes[0] = at->length;
+	return part.ndst ? tt_cuda_add_part(op, NULL, &part) : 0;
+}
+
 static cuda_result all_gather(struct tt_cuda_op *op, const struct place *send,
 			      const struct place *recv)
 {
+	const cuda_address own = (cuda_address)(uintptr_t)op->call->send;
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
-	struct tt_cuda_part part = { 0 };
 
-	add_source(&part, (cuda_address)(uintptr_t)op->call->send);
-	for (int rank = 0; rank < op->cuda->comm->size; rank++)
-		add_target(&part, place_at(recv, rank, at.offset));
-	return combine(op, &part, at.length);
+	if (has_multicast(recv) && own % UNIT == 0 && at.offset % UNIT == 0 &&
+	    at.length % UNIT == 0)
+		return move_by_multicast(op, NULL, own, multicast_at(recv, at.offset), at.length);
+	return spread_to_all(op, recv, own, &at);
 }
 
-/* Each rank hands on its part of the vector, from the root's result, where the root had copied
- * it if it was elsewhere. */
+static bool is_root(const struct tt_cuda_op *op)
+{
+	return op->call->root == op->cuda->comm->rank;
+}
+
+static bool broadcasts_by_multicast(const struct tt_cuda_op *op, const struct place *recv)
+{
+	return has_multicast(recv) && op->plan->recv_span % UNIT == 0;
+}
+
+/* Does the root hand on its own part from where it is? Where input and result lie differently, kernels
+ * would move single bytes. */
+static bool hands_on_input(const struct tt_cuda_op *op, const struct place *recv)
+{
+	const uintptr_t from = (uintptr_t)op->call->send, to = (uintptr_t)op->call->recv;
+
+	return is_root(op) && !broadcasts_by_multicast(op, recv) && from % UNIT == to % UNIT;
+}
+
+/* Where the others read their parts of a broadcast: in the root's result. */
+static cuda_result show_to_others(struct tt_cuda_op *op, const struct place *recv)
+{
+	const cuda_address to = (cuda_address)(uintptr_t)op->call->recv,
+			   from = (cuda_address)(uintptr_t)op->call->send;
+	const struct tt_bytes own = hands_on_input(op, recv)
+					    ? block_at(op, &op->plan->recv, op->cuda->comm->rank)
+					    : (struct tt_bytes){ 0 };
+	const size_t end = own.offset + own.length;
+	const cuda_result error = tt_cuda_copy(op, to, from, own.offset);
+
+	return error ? error : tt_cuda_copy(op, to + end, from + end, op->plan->send_span - end);
+}
+
+/* Each rank hands on its part of the vector. */
 static cuda_result broadcast(struct tt_cuda_op *op, const struct place *send,
 			     const struct place *recv)
 {
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
-	struct tt_cuda_part part = { 0 };
 
-	add_source(&part, place_at(recv, op->call->root, at.offset));
-	for (int rank = 0; rank < op->cuda->comm->size; rank++)
-		if (rank != op->call->root)
-			add_target(&part, place_at(recv, rank, at.offset));
-	return part.ndst ? combine(op, &part, at.length) : 0;
+	if (broadcasts_by_multicast(op, recv)) {
+		const struct tt_bytes own = units_of(op, op->plan->recv_span);
+
+		return move_by_multicast(op, NULL, place_at(recv, op->call->root, own.offset),
+					 multicast_at(recv, own.offset), own.length);
+	}
+	return spread_to_all(op, recv,
+			     hands_on_input(op, recv)
+				     ? (cuda_address)(uintptr_t)op->call->send + at.offset
+				     : place_at(recv, op->call->root, at.offset),
+			     &at);
 }
 
 static cuda_result all_to_all(struct tt_cuda_op *op, const struct place *send,
@@ -221,20 +327,18 @@ cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 {
 	const struct tt_call *call = op->call;
 	struct place send = { 0 }, recv = { 0 };
-	cuda_result error = tt_cuda_await_sync(op, TT_CUDA_LAST);
+	cuda_result error = tt_cuda_begin_rounds(op);
 
 	find_place(op->cuda, call->send, op->plan->send_span, &send);
 	find_place(op->cuda, call->recv, op->plan->recv_span, &recv);
-	op->checks = false;
-	if (!error && call->collective == TT_BROADCAST && call->root == op->cuda->comm->rank)
-		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)call->recv,
-				     (cuda_address)(uintptr_t)call->send, op->plan->send_span);
+	if (!error && call->collective == TT_BROADCAST && is_root(op))
+		error = show_to_others(op, &recv);
 	if (!error)
 		error = tt_cuda_end_round(op, 0, 2);
 	if (!error)
 		error = move(op, &send, &recv);
-	if (!error)
-		error = tt_cuda_end_round(op, 1, 2);
+	if (!error) /* inside a kernel the wait for all is one more */
+		error = tt_cuda_end_round(op, 1, op->cuda->meets ? 3 : 2);
 	/* what comes next on the stream finds the results written, and may write the inputs */
 	return error ? error : tt_cuda_await_end(op);
 }
@@ -243,48 +347,141 @@ cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 
 static void unreach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window)
 {
+	tt_cuda_multicast_free(cuda, window->multicast, true);
+	window->multicast = NULL;
 	/* ranks that go by the host may be more, of which none is reached */
 	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++)
 		tt_cuda_unreach(cuda, &window->peer[rank]);
 }
 
-static tutti_result_t access_all(struct tt_cuda *cuda, struct tutti_cuda_window *window,
-				 const struct tt_cuda_offer *all)
+/* The same on all ranks. */
+static tutti_result_t check_lengths(const struct tutti_comm *comm, size_t bytes,
+				    const struct tt_cuda_offer *all)
 {
-	tutti_result_t result = TUTTI_OK;
-
-	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
-		if (all[rank].bytes != window->bytes)
-			result = tt_fail(
+	for (int rank = 0; rank < comm->size; rank++)
+		if (all[rank].bytes != bytes)
+			return tt_fail(
 				TUTTI_ERR_INVALID, CUDA,
 				"tutti_cuda_register: %zu bytes, but rank %d registers %zu; expected the same on all ranks",
-				window->bytes, rank, (size_t)all[rank].bytes);
-		else
-			result = tt_cuda_peer_access(cuda, rank, &all[rank], &window->peer[rank]);
+				bytes, rank, (size_t)all[rank].bytes);
+	return TUTTI_OK;
+}
+
+/* The driver says that there is a switch, but it cannot be used. Whoever lost another one by that says
+ * nothing. */
+static void warn_without_multicast(const struct tutti_comm *comm, tutti_result_t result)
+{
+	if (result && result != TUTTI_ERR_PEER_LOST)
+		tt_log(WARN, CUDA,
+		       "rank %d: a window goes without the switch between the GPUs (TUTTI_CUDA_MULTICAST=0 does not try): %s",
+		       comm->rank, tt_thread_error());
+}
+
+/* Who waits for this rank is to learn of its failure before it tells by an exchange: so the sockets are
+ * closed here. */
+static tutti_result_t access_all(struct tt_cuda *cuda, struct tutti_cuda_window *window,
+				 struct tt_cuda_sockets *sockets, struct tt_cuda_offer *mine,
+				 const struct tt_cuda_offer *all)
+{
+	tutti_result_t result = tt_cuda_share_segments(cuda, sockets, all, window->peer);
+
+	if (!result && tt_cuda_may_multicast(cuda, all)) {
+		const tutti_result_t begun =
+			tt_cuda_multicast_begin(cuda, sockets, all, &window->multicast);
+
+		warn_without_multicast(cuda->comm, begun);
+		mine->multicast = begun ? TT_CUDA_MULTICAST_NOT : TT_CUDA_MULTICAST_BEGUN;
 	}
+	tt_cuda_sockets_close(sockets);
+	for (int rank = 0; rank < cuda->comm->size && !result; rank++)
+		if (!tt_cuda_needs_mapping(&all[cuda->comm->rank], &all[rank]))
+			result = tt_cuda_peer_access(cuda, rank, &all[rank], &window->peer[rank]);
 	return result;
 }
 
-/* All ranks take both exchanges, whatever fails. */
+static tutti_result_t offer(struct tt_cuda *cuda, cuda_address memory, size_t bytes,
+			    struct tt_cuda_sockets *sockets, struct tt_cuda_offer *mine)
+{
+	const tutti_result_t result = tt_cuda_offer(cuda, memory, bytes, mine);
+	int able = 0;
+
+	if (cuda->driver->device_get_attribute(&able, CUDA_MULTICAST, cuda->device) == 0 && able &&
+	    cuda->comm->settings.cuda_multicast)
+		mine->multicast = TT_CUDA_MULTICAST_ABLE;
+	return result || !mine->segments ? result : tt_cuda_sockets_listen(sockets, &mine->socket);
+}
+
+/* The same on all ranks. */
+static bool has_segments(const struct tutti_comm *comm, const struct tt_cuda_offer *all)
+{
+	bool found = false;
+
+	for (int rank = 0; rank < comm->size; rank++)
+		found |= all[rank].segments > 0;
+	return found;
+}
+
+/* All ranks have the window's memory of each other. Where multicast fails on one, all go without. */
+static tutti_result_t add_multicast(struct tt_cuda *cuda, struct tutti_cuda_window *window,
+				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+{
+	const bool begun = tt_cuda_all_multicast(cuda->comm, all, TT_CUDA_MULTICAST_BEGUN);
+	tutti_result_t result = TUTTI_OK;
+
+	if (begun) {
+		const tutti_result_t bound = tt_cuda_multicast_bind(cuda, mine, window->multicast);
+
+		warn_without_multicast(cuda->comm, bound);
+		mine->multicast = bound ? TT_CUDA_MULTICAST_NOT : TT_CUDA_MULTICAST_BOUND;
+		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER, TUTTI_OK, mine, all);
+	}
+	if (!result && tt_cuda_all_multicast(cuda->comm, all, TT_CUDA_MULTICAST_BOUND))
+		return TUTTI_OK;
+	tt_cuda_multicast_free(cuda, window->multicast, true);
+	window->multicast = NULL;
+	return result;
+}
+
+/* All ranks take all exchanges, whatever fails. */
+static tutti_result_t exchange_all(struct tt_cuda *cuda, tutti_result_t result,
+				   struct tutti_cuda_window *window,
+				   struct tt_cuda_sockets *sockets, struct tt_cuda_offer *mine,
+				   struct tt_cuda_offer *all)
+{
+	struct tutti_comm *comm = cuda->comm;
+
+	result = tt_cuda_exchange(comm, TT_PART_CUDA_REGISTER, result, mine, all);
+	const bool multicast = !result && tt_cuda_may_multicast(cuda, all);
+	if (!result)
+		result = check_lengths(comm, window->bytes, all);
+	if (!result && has_segments(comm, all))
+		result = tt_cuda_exchange(comm, TT_PART_CUDA_REGISTER,
+					  tt_cuda_ask_for_segments(cuda, sockets, all), mine, all);
+	if (!result)
+		result = tt_cuda_exchange(comm, TT_PART_CUDA_REGISTER,
+					  access_all(cuda, window, sockets, mine, all), mine, all);
+	return result || !multicast ? result : add_multicast(cuda, window, mine, all);
+}
+
 static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 				  struct tutti_cuda_window *window)
 {
 	const size_t size = (size_t)cuda->comm->size;
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
 	struct tt_cuda_entered entered = { false };
+	struct tt_cuda_sockets sockets;
 
 	if (!all)
 		return tt_comm_fail(cuda->comm,
 				    tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
 					    "no memory for the windows of %zu ranks", size));
+	tt_cuda_sockets_begin(&sockets, cuda->comm);
 	cuda_result error = tt_cuda_enter(cuda, &entered);
 	tutti_result_t result =
 		error ? tt_cuda_fail(cuda->driver, "enter the context of the GPU", error)
-		      : tt_cuda_offer(cuda, memory, window->bytes, mine);
-	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER, result, mine, all);
-	if (!result)
-		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER,
-					  access_all(cuda, window, all), mine, all);
+		      : offer(cuda, memory, window->bytes, &sockets, mine);
+	result = exchange_all(cuda, result, window, &sockets, mine, all);
+	tt_cuda_sockets_close(&sockets);
 	if (result)
 		unreach_all(cuda, window);
 	tt_cuda_leave(cuda, &entered);
@@ -382,9 +579,13 @@ void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees)
 		struct tutti_cuda_window *window = cuda->windows;
 
 		cuda->windows = window->next;
-		if (frees)
+		if (frees) {
 			window_free(cuda, window);
-		else
-			free(window);
+			continue;
+		}
+		tt_cuda_multicast_free(cuda, window->multicast, false);
+		for (int rank = 0; rank < TT_CUDA_RANKS; rank++)
+			free(window->peer[rank].mapping);
+		free(window);
 	}
 }

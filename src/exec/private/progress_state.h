@@ -10,7 +10,13 @@
 struct tt_progress {
 	pthread_t thread;
 	bool started, stop;
-	pthread_cond_t wanted;	/* by the thread: something is in flight, or due */
+	pthread_cond_t wanted; /* by the thread: something is in flight, or due */
+	/* where peers' one-sided calls are to be served: waits that have ended, how many there were
+	 * when the thread looked last, and whether it has to be told of the end of one */
+	uint64_t waits, looked;
+	bool dozes;
+	bool asleep;		/* the thread sleeps until something comes */
+	bool armed;		/* this pass is the last before a sleep */
 	struct tt_notice *due;	/* calls for requests that have ended (notices.c), in that order */
 	uint64_t yield_more;	/* nanoseconds that waits yield longer before they sleep, as
 				 * sleeps have been short */

@@ -50,7 +50,8 @@ bool tt_join_slots_is_passed_over(struct tt_join_slots *slots,
 				  const struct tt_invitation *invitation);
 /* TUTTI_IN_PROGRESS: nothing came of it, apply again. */
 tutti_result_t tt_join_slots_await(struct tt_join_slots *slots,
-				   const struct tt_invitation *invitation, struct tt_records *out);
+				   const struct tt_invitation *invitation, const struct tt_key *key,
+				   struct tt_records *out);
 
 /* The coordinator's part. TUTTI_IN_PROGRESS: nobody has come to the next slot within `wait_ns`;
  * else whoever did is invited as `invitation` says, which gets its token, and the slot is taken. */
@@ -64,9 +65,9 @@ tutti_result_t tt_join_slots_receive(struct tt_join_slots *slots,
 tutti_result_t tt_join_slots_pass_over(struct tt_join_slots *slots,
 				       const struct tt_invitation *invitation);
 tutti_result_t tt_join_slots_beat(struct tt_join_slots *slots, uint64_t id, uint64_t count);
-/* It is complete: what tt_records_pack() made for everybody. */
+/* It is complete: everybody's records, made by rank 0. */
 tutti_result_t tt_join_slots_settle(struct tt_join_slots *slots, uint64_t id,
-				    const uint8_t *records, size_t length);
+				    const struct tt_bundle *bundle);
 /* It will not be, as the thread's error message says. */
 void tt_join_slots_dissolve(struct tt_join_slots *slots, uint64_t id);
 

@@ -9,15 +9,20 @@
 
 #include "tutti/tutti.h"
 
-#define TT_STORE_SOCKADDRS 8 /* addresses that a name may have; more are not tried */
+#define TT_STORE_SOCKADDRS 16 /* addresses that names may have; more are not tried */
 
 /* An address taken apart. */
 struct tt_store_address {
 	bool local;	/* unix: rather than tcp:// */
-	char host[256]; /* of tcp://, without brackets */
+	char host[256]; /* of tcp://, without brackets, each with a NUL behind it, and one more */
 	char port[8];
 	struct sockaddr_storage name; /* of unix: */
 	socklen_t name_length;
+};
+
+struct tt_store_span {
+	const char *first;
+	size_t length;
 };
 
 /* The sockets behind it. */
@@ -30,7 +35,10 @@ struct tt_store_targets {
 /* TUTTI_ERR_INVALID: it is neither tcp://HOST:PORT nor unix:NAME; the error message says why. */
 tutti_result_t tt_store_address_parse(const char *text, struct tt_store_address *out);
 
-/* Ask for the addresses of the host; NULL or why there are none (now). `passive`: to listen at. */
+/* The host behind that one, or with NULL the first; NULL: there is none. */
+const char *tt_store_next_host(const struct tt_store_address *address, const char *host);
+
+/* Ask for the addresses of all hosts; NULL or why there are none (now). `passive`: to listen at. */
 const char *tt_store_address_resolve(const struct tt_store_address *address, bool passive,
 				     struct tt_store_targets *out);
 

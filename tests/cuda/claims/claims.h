@@ -3,6 +3,8 @@
 #ifndef TT_CLAIMS_H
 #define TT_CLAIMS_H
 
+#include <string.h>
+
 #include <tutti/cuda.h>
 
 #include "gpu_job.h"
@@ -27,6 +29,15 @@ extern const struct claim graph_claims[], order_claims[], chunk_claims[], scaled
 #define LONG ((size_t)10 << 20) /* floats: two segments and a bit of a stage */
 
 #define WORKS(call) CLAIM((call), "%s: %s", #call, gpu_error())
+/* It gives that result, with the words in its error message. */
+#define REFUSED(call, wanted, words)                                                               \
+	do {                                                                                       \
+		const tutti_result_t refused = (call);                                             \
+		CLAIM(refused == (wanted), "%s: %s, expected %s", #call, tutti_strerror(refused),  \
+		      tutti_strerror(wanted));                                                     \
+		CLAIM(strstr(tutti_last_error(NULL), words), "%s: \"%s\", expected \"%s\" in it",  \
+		      #call, tutti_last_error(NULL), words);                                       \
+	} while (0)
 
 extern size_t few; /* elements of most calls */
 
@@ -47,6 +58,8 @@ int put(struct gpu_rank *r, struct vector *vector, float value);
 /* Waits for the stream. All elements are `value`, and `of_place` times that bit. */
 int expect(struct gpu_rank *r, struct vector *vector, float value, float of_place);
 float sum_of_ranks(const struct gpu_rank *r);
+/* A function of the stand-in's that counts; NULL: CUDA's driver is there. */
+void *find_in_standin(const char *name);
 /* The ranks' GPUs do not all reach each other … */
 bool by_host(void);
 /* … and those of a clique work together first. */

@@ -31,15 +31,20 @@ static void let_pass(double seconds)
 		sched_yield();
 }
 
-#define CHAIN 1000 /* operations: CUDA takes fewer, and then keeps the thread that brings more */
+/* Operations: CUDA takes fewer, and then keeps the thread that brings more. One by cliques is many
+ * works on a stream. */
+static int chain(void)
+{
+	return by_cliques() ? 250 : 1000;
+}
 
 /* How many are taken before one is refused. */
 static int put_chain(struct gpu_rank *r, const struct vector *x, atomic_int *taken)
 {
 	int n = 0;
 
-	while (n < CHAIN && tutti_cuda_all_reduce(r->comm, x->gpu, x->gpu, few, TUTTI_FLOAT32,
-						  TUTTI_MAX, r->stream) == TUTTI_OK) {
+	while (n < chain() && tutti_cuda_all_reduce(r->comm, x->gpu, x->gpu, few, TUTTI_FLOAT32,
+						    TUTTI_MAX, r->stream) == TUTTI_OK) {
 		atomic_fetch_add(taken, 1);
 		n++;
 	}
@@ -59,7 +64,7 @@ static int late_rank_finds_a_chain(struct gpu_rank *r, void *argument)
 		let_pass(0.2); /* for the others to bring all that they can */
 	}
 	const int taken = put_chain(r, &x, argument);
-	CLAIM(taken == CHAIN, "%d operations of %d were taken, then: %s", taken, CHAIN,
+	CLAIM(taken == chain(), "%d operations of %d were taken, then: %s", taken, chain(),
 	      tutti_last_error(comm));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 				       r->stream));
@@ -81,7 +86,7 @@ static int absent_rank_is_told_to_who_brings_a_chain(struct gpu_rank *r, void *a
 	if (r->rank != r->size - 1) {
 		const int taken = put_chain(r, &x, argument);
 
-		CLAIM(taken < CHAIN, "all of %d operations were taken", CHAIN);
+		CLAIM(taken < chain(), "all of %d operations were taken", chain());
 	}
 	return told(r, &x, TUTTI_ERR_TIMEOUT, "");
 }

@@ -17,7 +17,10 @@ static int half_an_operation_is_let_go(struct gpu_rank *r, void *argument)
 				       r->stream));
 	WORKS(gpu_finish(r->stream));
 	if (r->rank == 0) {
-		setenv("STANDIN_FAILS", "cuLaunchKernel:2", 1);
+		/* where ranks meet inside kernels there is one */
+		const bool one = gpu_job_threads || getenv("TEST_GPUS");
+
+		setenv("STANDIN_FAILS", one ? "cuLaunchKernel" : "cuLaunchKernel:2", 1);
 		const tutti_result_t result = tutti_cuda_all_reduce(
 			comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM, r->stream);
 		unsetenv("STANDIN_FAILS");

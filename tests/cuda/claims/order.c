@@ -58,17 +58,18 @@ static int destroyed_with_work_ahead(struct gpu_rank *r, void *argument)
 	return 0;
 }
 
-/* Rank 0's comes later; the stream waits for the others, who make the plain call first. There was one
- * as long before: CUDA may keep whoever takes pinned memory until streams have ended. */
+/* Rank 0's comes later; the stream waits for the others, who make the plain call first. It is the first
+ * one, and takes no pinned memory: CUDA may keep whoever does until streams have ended. */
 static int a_plain_call_may_come_before_what_a_stream_waits_for(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
+	const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	struct vector x, plain;
 
+	if (connections && atoi(connections) == 1) /* a plain call's copies stand behind the wait */
+		return 0;
 	if (take(comm, &plain, LONG) || begin(r, &x, argument) || put(r, &plain, 1))
 		return 1;
-	SUCCEEDS(
-		tutti_all_reduce(comm, plain.gpu, plain.gpu, LONG, TUTTI_FLOAT32, TUTTI_MAX, NULL));
 	if (r->rank == 0)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 					       r->stream));
@@ -127,17 +128,18 @@ static double seconds_of(clockid_t clock)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Seconds of cores that a long sum by the host takes, on this thread and on all others; the
+/* Seconds that a long sum by the host takes, and those of cores on other threads than this one; the
  * communicator is this thread's meanwhile. */
-static int sum_by_host(tutti_comm_t comm, float *numbers, double *own, double *others)
+static int sum_by_host(tutti_comm_t comm, float *numbers, double *all, double *others)
 {
-	const double thread = seconds_of(CLOCK_THREAD_CPUTIME_ID),
+	const double begun = seconds_of(CLOCK_MONOTONIC),
+		     thread = seconds_of(CLOCK_THREAD_CPUTIME_ID),
 		     process = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 
 	SUCCEEDS(tutti_all_reduce(comm, numbers, numbers, LONG, TUTTI_FLOAT32, TUTTI_MAX, NULL));
-	const double more = seconds_of(CLOCK_THREAD_CPUTIME_ID) - thread;
-	*own += more;
-	*others += seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process - more;
+	*others += seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process -
+		   (seconds_of(CLOCK_THREAD_CPUTIME_ID) - thread);
+	*all += seconds_of(CLOCK_MONOTONIC) - begun;
 	return 0;
 }
 
@@ -145,7 +147,7 @@ static int sum_by_host(tutti_comm_t comm, float *numbers, double *own, double *o
 static int a_long_call_of_the_host_has_the_core(struct gpu_rank *r, void *argument)
 {
 	tutti_comm_t comm = r->comm;
-	double own = 0, others = 0;
+	double all = 0, others = 0;
 	struct vector x;
 
 	if (r->size == 1) /* it is no long call */
@@ -158,12 +160,12 @@ static int a_long_call_of_the_host_has_the_core(struct gpu_rank *r, void *argume
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX,
 					       r->stream));
 		WORKS(gpu_finish(r->stream));
-		if (sum_by_host(comm, numbers, &own, &others))
+		if (sum_by_host(comm, numbers, &all, &others))
 			return 1;
 	}
-	CLAIM(others < own / 20,
-	      "calls of the host took %.3f s on the thread that called, and %.3f s on others", own,
-	      others);
+	/* they look now and then, however long it takes */
+	CLAIM(others < all / 20,
+	      "calls of the host took %.3f s, and %.3f s of cores on other threads", all, others);
 	free(numbers);
 	give(&x);
 	return 0;

@@ -61,7 +61,9 @@ static bool is_so(const struct tt_flight *flight, const struct tt_flight_stream 
 	case ENDED: return !call->captured && ended;
 	case NOT_ENDED: return !call->captured && !ended;
 	case CAPTURED: return call->captured;
-	case BY_STAGES: return !call->captured && call->way == TT_FLIGHT_STAGES;
+	case BY_STAGES:
+		return !call->captured &&
+		       (call->way == TT_FLIGHT_STAGES || call->way == TT_FLIGHT_LINES);
 	case BY_HOST: return !call->captured && call->way == TT_FLIGHT_BY_HOST;
 	case BY_CLIQUES: return !call->captured && call->way == TT_FLIGHT_CLIQUES;
 	}

@@ -2,20 +2,9 @@
 /* Claims about wrong calls, after which the communicator is as before. */
 #include "claims.h"
 
-#include <string.h>
-
 static void add(void *acc, const void *in, size_t n, tutti_dtype_t dtype, void *context)
 {
 }
-
-#define REFUSED(call, wanted, words)                                                               \
-	do {                                                                                       \
-		const tutti_result_t refused = (call);                                             \
-		CLAIM(refused == (wanted), "%s: %s, expected %s", #call, tutti_strerror(refused),  \
-		      tutti_strerror(wanted));                                                     \
-		CLAIM(strstr(tutti_last_error(NULL), words), "%s: \"%s\", expected \"%s\" in it",  \
-		      #call, tutti_last_error(NULL), words);                                       \
-	} while (0)
 
 static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 {

@@ -3,6 +3,7 @@
 #include "claims.h"
 
 #include <signal.h>
+#include <stdlib.h>
 
 /* Each rank has places of its own for the blocks, in a window. */
 static int places_of_blocks_are_a_ranks_own(struct gpu_rank *r, void *argument)
@@ -56,14 +57,16 @@ static int window_of_one_rank_is_told(struct gpu_rank *r, void *argument)
 	tutti_comm_t comm = r->comm;
 	tutti_cuda_window_t window;
 	struct vector x, y;
+	const size_t n = 60000; /* short vectors have no use for windows */
 
 	if (r->size == 1)
 		return 0;
-	if (take(comm, &y, few) || begin(r, &x, argument))
+	if (take(comm, &y, n) || take(comm, &x, n) || ready(comm) || put(r, &x, 1))
 		return 1;
-	SUCCEEDS(tutti_cuda_register(comm, x.gpu, few * sizeof(float), &window));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank == 1 ? y.gpu : x.gpu, x.gpu, few,
-				       TUTTI_FLOAT32, TUTTI_SUM, r->stream));
+	meet_at(argument, r->size);
+	SUCCEEDS(tutti_cuda_register(comm, x.gpu, n * sizeof(float), &window));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank == 1 ? y.gpu : x.gpu, x.gpu, n, TUTTI_FLOAT32,
+				       TUTTI_SUM, r->stream));
 	give(&y);
 	return told(r, &x, TUTTI_ERR_MISMATCH, "all_reduce(float32 × ");
 }
@@ -93,7 +96,102 @@ static int killed_rank_with_windows_is_told(struct gpu_rank *r, void *argument)
 	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
 }
 
+/* On rank `victim` a function of CUDA's fails while ranks map each other's segments: all learn of it at
+ * once, and why. */
+static int fail_to_map(struct gpu_rank *r, void *memory, size_t bytes, int victim,
+		       const char *function, const char *words)
+{
+	tutti_comm_t comm = r->comm;
+	tutti_cuda_window_t window;
+
+	if (r->rank == victim)
+		setenv("STANDIN_FAILS", function, 1);
+	REFUSED(tutti_cuda_register(comm, memory, bytes, &window), TUTTI_ERR_SYSTEM, words);
+	unsetenv("STANDIN_FAILS");
+	return 0;
+}
+
+/* All must be mapped; and where one rank cannot map another one's, nothing is lost. */
+static int segments_are_registered_whole(struct gpu_rank *r, void *argument)
+{
+	const size_t bytes = (size_t)2 << 20;
+	tutti_comm_t comm = r->comm;
+	tutti_cuda_window_t window;
+	char *x = gpu_alloc_segments(bytes);
+
+	CLAIM(x, "%s", gpu_error());
+	REFUSED(tutti_cuda_register(comm, x, 3 * bytes, &window), TUTTI_ERR_INVALID, "are mapped");
+	for (int victim = 0; victim < r->size; victim++)
+		if (fail_to_map(r, x, bytes, victim, "cuMemMap", "map a segment of another") ||
+		    fail_to_map(r, x, bytes, victim, "cuMemSetAccess", "get access to another") ||
+		    fail_to_map(r, x, bytes, victim, "cuMemExportToShareableHandle",
+				"make a descriptor of a segment"))
+			return 1;
+	SUCCEEDS(tutti_cuda_register(comm, x, bytes, &window));
+	SUCCEEDS(tutti_cuda_deregister(window));
+	WORKS(gpu_free_segments(x, bytes));
+	return 0;
+}
+
+static unsigned long multimems(void)
+{
+	void *const found = find_in_standin("standin_multimems");
+	unsigned long (*count)(void);
+
+	memcpy(&count, &found, sizeof(count));
+	return found ? count() : 0;
+}
+
+/* On rank 0 one step fails where that is wanted: all go without the switch. */
+static int go_by_the_switch(struct gpu_rank *r, struct vector *x, const char *failing, bool there)
+{
+	const size_t bytes = x->n * sizeof(float);
+	const unsigned long before = multimems();
+	tutti_comm_t comm = r->comm;
+	tutti_cuda_window_t window;
+
+	if (failing && r->rank == 0)
+		setenv("STANDIN_FAILS", failing, 1);
+	SUCCEEDS(tutti_cuda_register(comm, x->gpu, bytes, &window));
+	unsetenv("STANDIN_FAILS");
+	if (put(r, x, (float)r->rank))
+		return 1;
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x->gpu, x->gpu, x->n, TUTTI_FLOAT32, TUTTI_SUM,
+				       r->stream));
+	if (expect(r, x, sum_of_ranks(r), (float)r->size))
+		return 1;
+	CLAIM((multimems() > before) == there, "%lu loads and stores by a switch, %s failing",
+	      multimems() - before, failing ? failing : "nothing");
+	SUCCEEDS(tutti_cuda_deregister(window));
+	return 0;
+}
+
+/* Where a switch joins the ranks' GPUs, it adds up what they have in segments, and hands on the sum. */
+static int windows_go_by_the_switch(struct gpu_rank *r, void *argument)
+{
+	static const char *const steps[] = { "cuMulticastCreate", "cuMulticastAddDevice",
+					     "cuMulticastBindAddr" };
+	const size_t n = 60000, bytes = n * sizeof(float);
+	struct vector x = { gpu_alloc_pinned(bytes), gpu_alloc_segments(bytes), n };
+	tutti_comm_t comm = r->comm;
+
+	if (r->size == 1)
+		return 0;
+	WORKS(x.host && x.gpu);
+	if (go_by_the_switch(r, &x, NULL, getenv("STANDIN_MULTICAST") && getenv("TEST_GPUS")))
+		return 1;
+	for (int i = 0; i < 3; i++)
+		if (go_by_the_switch(r, &x, steps[i], false))
+			return 1;
+	WORKS(gpu_free_segments(x.gpu, bytes) && gpu_free_pinned(x.host));
+	return 0;
+}
+
 const struct claim window_claims[] = {
+	{ "windows_go_by_the_switch", windows_go_by_the_switch, .reaches = true,
+	  .stands_in = true },
+	{ "segments_are_registered_whole", segments_are_registered_whole, .reaches = true,
+	  .stands_in = true },
 	{ "places_of_blocks_are_a_ranks_own", places_of_blocks_are_a_ranks_own },
 	{ "windows_of_nothing_do_not_matter", windows_of_nothing_do_not_matter },
 	{ "window_of_one_rank_is_told", window_of_one_rank_is_told, .reaches = true },

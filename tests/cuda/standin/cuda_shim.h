@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of CUDA C++ the kernels use, for a host's C++ compiler: one thread runs a grid's threads
- * one after the other, in order of block and then thread. Kernels that share word across
- * __syncthreads() other than that way it does not fit. */
+/* What of CUDA C++ the kernels use, for a host's C++ compiler. kernels.cpp says how threads run. */
 #ifndef STANDIN_CUDA_SHIM_H
 #define STANDIN_CUDA_SHIM_H
 
@@ -32,19 +30,39 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 	return uint4{ x, y, z, w };
 }
 
+/* Until all threads of the block have come so far. kernels.cpp */
+void standin_barrier(void);
+/* A thread has looked `looks` times for what others bring about. */
+void standin_pause(unsigned looks);
+
 static inline void __syncthreads()
 {
+	standin_barrier();
 }
 
-static inline void __threadfence()
+/* Is it so for all threads of the block? */
+static inline int __syncthreads_and(int own)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	static thread_local int all = 1;
+
+	all &= own != 0;
+	standin_barrier();
+	const int result = all;
+
+	standin_barrier();
+	all = 1;
+	standin_barrier();
+	return result;
 }
 
-static inline void __threadfence_system()
-{
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
+/* What a block stores is seen by nobody before its next fence. kernels.cpp */
+void standin_store(void *to, const void *value, unsigned bytes);
+void standin_fence(const char *function);
+/* What a multicast address stands for: so many places. multicast.c */
+extern "C" unsigned standin_multicast(const void *address, void **out);
+
+#define __threadfence()	       standin_fence(__func__)
+#define __threadfence_system() standin_fence(__func__)
 
 static inline unsigned atomicAdd(unsigned *to, unsigned more)
 {
@@ -60,6 +78,11 @@ static inline unsigned long atomicAdd(unsigned long *to,
 				      unsigned long more) /* uint64_t, of many hosts */
 {
 	return __atomic_fetch_add(to, more, __ATOMIC_SEQ_CST);
+}
+
+static inline unsigned atomicExch(unsigned *to, unsigned value)
+{
+	return __atomic_exchange_n(to, value, __ATOMIC_SEQ_CST);
 }
 
 static inline unsigned long long atomicMin(unsigned long long *to, unsigned long long other)

@@ -297,6 +297,7 @@ static cuda_result attribute_of(cuda_device device, unsigned attribute, int *val
 	case CUDA_CAPABILITY_MINOR: *value = 0; return 0;
 	case CUDA_STREAM_OPS_64_BIT: *value = 1; return 0;
 	case CUDA_DMA_BUF: *value = device == 0; return 0;
+	case CUDA_MULTICAST: *value = getenv("STANDIN_MULTICAST") != NULL; return 0;
 	default: return CUDA_INVALID_VALUE;
 	}
 }

@@ -16,8 +16,11 @@ struct standin_kernel {
 	unsigned count;				    /* of arguments */
 	size_t bytes[ARGUMENTS_MAX];		    /* of each */
 	bool pointer[ARGUMENTS_MAX];		    /* is it one? */
-	bool of_library; /* its arguments are struct tt_cuda_part and struct tt_cuda_sync, with
-			  * pointers inside */
+	enum {
+		STANDIN_NO_LIBRARY,
+		STANDIN_PROGRAM, /* the library's: its argument is a struct tt_cuda_program … */
+		STANDIN_POST	 /* … or a struct tt_cuda_post, with pointers inside */
+	} library;
 };
 
 #ifdef __cplusplus
@@ -71,7 +74,7 @@ template <class... A> struct standin_call<void(A...)> {
 			 sizeof...(A),
 			 { sizeof(A)... },
 			 { std::is_pointer<A>::value... },
-			 false };
+			 standin_kernel::STANDIN_NO_LIBRARY };
 	}
 };
 #endif

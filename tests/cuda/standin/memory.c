@@ -34,8 +34,15 @@ bool memory_holds(const struct memory *memory, cuda_address address, size_t byte
 {
 	const cuda_address base = ADDRESS_OF(memory->base);
 
-	return address >= base && address - base <= memory->bytes &&
-	       bytes <= memory->bytes - (address - base);
+	if (address < base || address - base > memory->bytes)
+		return false;
+	const size_t here = memory->bytes - (address - base);
+	if (bytes <= here || here == 0 || memory->kind != MEMORY_MAPPED)
+		return bytes <= here;
+	/* what is mapped behind it is one with it to whoever uses it */
+	const struct memory *const next = memory_at(base + memory->bytes);
+	return next && next->kind == MEMORY_MAPPED &&
+	       memory_holds(next, base + memory->bytes, bytes - here);
 }
 
 struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle)
@@ -97,7 +104,10 @@ void *memory_real(const void *address)
 {
 	const struct memory *const memory = memory_at(ADDRESS_OF(address));
 
-	return memory ? memory->real + ((const char *)address - memory->base) : (void *)address;
+	/* a multicast address has no place of its own */
+	return memory && !segments_table(memory)
+		       ? memory->real + ((const char *)address - memory->base)
+		       : (void *)address;
 }
 
 /* For cublas.c, which does the work of streams, too. */
@@ -117,8 +127,9 @@ void memory_forget(struct memory *memory)
 	while (*at != memory)
 		at = &(*at)->next;
 	*at = memory->next;
-	munmap(memory->base, memory->bytes);
-	if (memory->real != memory->base)
+	if (memory->kind != MEMORY_REGISTERED && memory->kind != MEMORY_MAPPED)
+		munmap(memory->base, memory->bytes);
+	if (memory->real != memory->base && memory->kind != MEMORY_MAPPED)
 		munmap(memory->real, memory->bytes);
 	if (memory->fd >= 0)
 		close(memory->fd);
@@ -134,9 +145,9 @@ void memory_end_context(const struct CUctx_st *context)
 	}
 }
 
-static size_t used_of(cuda_device device)
+size_t memory_used(cuda_device device)
 {
-	size_t bytes = 0;
+	size_t bytes = segments_used(device);
 
 	for (const struct memory *memory = memories; memory; memory = memory->next) {
 		if (memory->device == device &&
@@ -185,8 +196,9 @@ static cuda_result make(enum memory_kind kind, size_t bytes, char **out)
 		error = capture_forbids();
 	if (error)
 		return error;
-	if (kind != MEMORY_PINNED && (bytes > standin_memory_bytes() ||
-				      used_of(context->device) > standin_memory_bytes() - bytes))
+	if (kind != MEMORY_PINNED &&
+	    (bytes > standin_memory_bytes() ||
+	     memory_used(context->device) > standin_memory_bytes() - bytes))
 		return CUDA_OUT_OF_MEMORY;
 	if (kind == MEMORY_PINNED) /* as the driver may */
 		stream_drain(context, NULL);
@@ -232,6 +244,71 @@ API cuda_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 	return standin_leave(error);
 }
 
+/* What is mapped already. */
+static cuda_result add(struct memory entry)
+{
+	struct memory *const memory = calloc(1, sizeof(*memory));
+
+	if (!memory)
+		return CUDA_OUT_OF_MEMORY;
+	entry.next = memories;
+	entry.fd = -1;
+	*memory = entry;
+	memories = memory;
+	return 0;
+}
+
+cuda_result memory_map(cuda_device device, char *base, char *real, size_t bytes,
+		       struct allocation *allocation)
+{
+	return add((struct memory){ .kind = MEMORY_MAPPED,
+				    .device = device,
+				    .base = base,
+				    .real = real,
+				    .bytes = bytes,
+				    .allocation = allocation });
+}
+
+/* Memory of the program's own, which stays where it is. */
+API cuda_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
+{
+	struct CUctx_st *context;
+	cuda_result error = standin_enter(__func__);
+
+	if (!error)
+		error = context_current(&context);
+	if (!error)
+		error = memory && bytes && flags < 8 ? capture_forbids() : CUDA_INVALID_VALUE;
+	if (!error && memory_at(ADDRESS_OF(memory)))
+		error = ALREADY_REGISTERED;
+	if (!error)
+		stream_drain(context, NULL); /* as the driver may */
+	if (!error)
+		error = add((struct memory){ .kind = MEMORY_REGISTERED,
+					     .context = context,
+					     .device = context->device,
+					     .base = memory,
+					     .real = memory,
+					     .bytes = bytes });
+	return standin_leave(error);
+}
+
+API cuda_result cuMemHostUnregister(void *memory)
+{
+	cuda_result error = standin_enter(__func__);
+	struct memory *const found = error ? NULL : memory_at(ADDRESS_OF(memory));
+
+	if (!error)
+		error = !found || found->kind != MEMORY_REGISTERED || found->base != memory
+				? NOT_REGISTERED
+				: capture_forbids();
+	if (!error)
+		stream_drain(found->context, NULL);
+	if (!error)
+		memory_forget(found);
+	return standin_leave(error);
+}
+
 /* As with the driver, all that the GPU was given before is done first: it may use the memory. */
 static cuda_result give_back(cuda_address address, bool pinned)
 {
@@ -244,6 +321,7 @@ static cuda_result give_back(cuda_address address, bool pinned)
 	if (error)
 		return error;
 	if (!memory || address != ADDRESS_OF(memory->base) || memory->kind == MEMORY_OPENED ||
+	    memory->kind == MEMORY_REGISTERED || memory->kind == MEMORY_MAPPED ||
 	    (memory->kind == MEMORY_PINNED) != pinned)
 		return CUDA_INVALID_VALUE;
 	stream_drain(memory->context, NULL);
@@ -296,9 +374,14 @@ API cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 		error = CUDA_INVALID_VALUE;
 	if (!error) {
 		*total = standin_memory_bytes();
-		*free_bytes = *total - used_of(context->device);
+		*free_bytes = *total - memory_used(context->device);
 	}
 	return standin_leave(error);
+}
+
+bool memory_is_of_host(const struct memory *memory)
+{
+	return memory->kind == MEMORY_PINNED || memory->kind == MEMORY_REGISTERED;
 }
 
 /* `memory` NULL: it is of nobody, which is no error where several attributes are asked for at
@@ -311,14 +394,14 @@ static cuda_result attribute_of(const struct memory *memory, cuda_address addres
 		*(struct CUctx_st **)value = memory ? memory->context : NULL;
 		return 0;
 	case CUDA_POINTER_MEMORY_TYPE:
-		*(unsigned *)value = !memory			     ? 0
-				     : memory->kind == MEMORY_PINNED ? CUDA_MEMORY_HOST
-								     : CUDA_MEMORY_DEVICE;
+		*(unsigned *)value = !memory			 ? 0
+				     : memory_is_of_host(memory) ? CUDA_MEMORY_HOST
+								 : CUDA_MEMORY_DEVICE;
 		return 0;
 	case POINTER_ON_DEVICE: *(cuda_address *)value = memory ? address : 0; return 0;
 	case POINTER_ON_HOST: {
 		const bool on_host =
-			memory && (memory->kind == MEMORY_PINNED || memory->kind == MEMORY_MANAGED);
+			memory && (memory_is_of_host(memory) || memory->kind == MEMORY_MANAGED);
 
 		*(void **)value = on_host ? (void *)(uintptr_t)address : NULL;
 		return 0;

@@ -176,7 +176,8 @@ static struct work *work_of(const struct CUfunc_st *function, const unsigned gri
 	if (!work)
 		return NULL;
 	work->launch.kernel = function->kernel;
-	work->launch.spoils = function->kernel.of_library && getenv("STANDIN_SPOILS");
+	work->launch.spoils =
+		function->kernel.library == STANDIN_PROGRAM && getenv("STANDIN_SPOILS");
 	for (int i = 0; i < 3; i++) {
 		work->launch.grid[i] = grid[i];
 		work->launch.block[i] = block[i];

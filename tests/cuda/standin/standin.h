@@ -33,14 +33,18 @@
  *
  * STANDIN_ERROR: with which error they fail (999).
  *
+ * STANDIN_MULTICAST, set: GPUs are joined by a switch that adds up and hands on.
+ *
  * STANDIN_GARBLES, set: a copy brings wrong bytes from the memory of another GPU, as where something
  * between the two redirects them.
+ *
+ * STANDIN_WITHOUT_FENCE: functions of the library's kernels whose fences do nothing.
  *
  * STANDIN_SPOILS, set: kernels of the library add 1 to the first byte that they write, and so leave
  * it wrong.
  *
  * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the
- * start, errors, what is said of GPUs; context.c; memory.c; ipc.c; stream.c; work.c what streams
+ * start, errors, what is said of GPUs; context.c; memory.c; ipc.c; segments.c the virtual memory API; multicast.c; stream.c; work.c what streams
  * do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp the
  * kernels of the library, train_kernels.cpp and bench_kernels.cpp those of the programs, which
  * no_kernels.c replaces where no C++ compiler is. cublas.c and nvml.c are libraries of their
@@ -62,7 +66,7 @@
 
 #define API		    __attribute__((visibility("default")))
 #define DEVICES_MAX	    64
-#define ARGUMENTS_BYTES_MAX 1024 /* of all of a kernel's, each at a multiple of 16 */
+#define ARGUMENTS_BYTES_MAX 4096 /* of all of a kernel's, each at a multiple of 16 */
 #define ADDRESS_OF(pointer) ((cuda_address)(uintptr_t)(pointer))
 
 /* CUresult; src/library/cuda_functions.h has the others */
@@ -74,6 +78,8 @@ enum {
 	ILLEGAL_STATE = 401,
 	NOT_FOUND = 500,
 	PEER_NOT_ENABLED = 705,
+	ALREADY_REGISTERED = 712,
+	NOT_REGISTERED = 713,
 	CONTEXT_IS_DESTROYED = 709,
 	LAUNCH_FAILED = 719,
 	CAPTURE_UNSUPPORTED = 900,
@@ -88,8 +94,8 @@ enum {
 	UNKNOWN = 999
 };
 
-/* CUstreamBatchMemOpType and its flags; src/library/cuda_functions.h has the others */
-enum { WAIT_32 = 1, WRITE_32 = 2, WAIT_GEQ = 0, WAIT_AND = 2, WAIT_NOR = 3 };
+/* CUstreamWaitValue_flags; src/library/cuda_functions.h has the others */
+enum { WAIT_GEQ = 0, WAIT_AND = 2, WAIT_NOR = 3 };
 
 struct CUctx_st {
 	cuda_device device;
@@ -100,12 +106,20 @@ struct CUctx_st {
 	unsigned streams;			 /* that were ever made */
 };
 
-enum memory_kind { MEMORY_DEVICE, MEMORY_OPENED, MEMORY_PINNED, MEMORY_MANAGED };
+enum memory_kind {
+	MEMORY_DEVICE,
+	MEMORY_OPENED,
+	MEMORY_MAPPED, /* by the virtual memory API */
+	MEMORY_PINNED,
+	MEMORY_REGISTERED,
+	MEMORY_MANAGED
+};
+struct allocation; /* segments.c */
 
 struct memory {
 	struct memory *next;
 	enum memory_kind kind;
-	struct CUctx_st *context; /* that made or opened it */
+	struct CUctx_st *context; /* that made or opened it; NULL: of MEMORY_MAPPED */
 	cuda_device device; /* whose it is: an opened one's that of its owner, perhaps none that
 			     * is seen here */
 	char *base;	    /* its address */
@@ -114,6 +128,7 @@ struct memory {
 	int fd;		 /* of MEMORY_DEVICE, -1 of others */
 	unsigned opened; /* MEMORY_OPENED: how often, by this handle */
 	struct CUipcMemHandle_st handle;
+	struct allocation *allocation; /* MEMORY_MAPPED: of which it is a mapping */
 };
 
 /* Of one cuEventRecord(): whoever waits for it waits for this, and not for what is recorded
@@ -139,7 +154,7 @@ enum work_kind { WORK_COPY, WORK_SET, WORK_MEM_OP, WORK_KERNEL, WORK_HOST, WORK_
 struct work {
 	struct work *next;
 	uint64_t number; /* of all that was ever given to streams */
-	bool follows;	 /* of a graph, not the first: it takes no room in a queue */
+	bool follows;	 /* of a graph, or of a call, not the first: it takes no room in a queue */
 	enum work_kind kind;
 	union {
 		struct {
@@ -224,11 +239,30 @@ bool context_is_one(const struct CUctx_st *context);
 struct memory *memory_at(cuda_address address);
 bool memory_holds(const struct memory *memory, cuda_address address, size_t bytes);
 struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd);
+/* memory[bytes] of a range of the virtual memory API is `allocation` from here on. */
+cuda_result memory_map(cuda_device device, char *base, char *real, size_t bytes,
+		       struct allocation *allocation);
+size_t memory_used(cuda_device device);
 void *memory_real(const void *address);
+bool memory_is_of_host(const struct memory *memory);
 void memory_forget(struct memory *memory);
 struct memory *memory_opened(const struct CUctx_st *context,
 			     const struct CUipcMemHandle_st *handle);
 void memory_end_context(const struct CUctx_st *context);
+
+/* segments.c. The descriptor is the allocation's from here on, or closed; `table`: of a multicast object. */
+struct multicast;
+size_t segments_used(cuda_device device);
+cuda_result segments_add(int fd, size_t bytes, cuda_device device, bool exports,
+			 struct multicast *table, cuda_allocation *handle);
+struct multicast *segments_multicast(cuda_allocation handle); /* NULL: it is none */
+struct multicast *segments_table(const struct memory *memory);
+int segments_descriptor(const struct memory *memory);
+
+/* multicast.c */
+struct multicast *multicast_map(int fd);
+void multicast_unmap(struct multicast *table);
+size_t multicast_bytes(const struct multicast *table);
 
 /* stream.c. stream_use() finds the stream that a handle names, stream_look() also where a
  * capture forbids its use. stream_append() takes `work` in any case, NULL for what could not be

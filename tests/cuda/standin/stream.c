@@ -43,7 +43,8 @@ static bool is_wait(const struct work *work)
 	const unsigned op = work->kind == WORK_MEM_OP ? work->op.operation : 0;
 
 	return work->kind == WORK_WAIT ||
-	       (work->kind == WORK_MEM_OP && (op == CUDA_MEM_OP_WAIT_64 || op == WAIT_32));
+	       (work->kind == WORK_MEM_OP &&
+		(op == CUDA_MEM_OP_WAIT_64 || op == CUDA_MEM_OP_WAIT_32));
 }
 
 /* A connection brings works in the order in which they were given, and each to its end that is a

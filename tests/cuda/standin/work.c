@@ -107,7 +107,7 @@ static void do_mem_op(const union CUstreamBatchMemOpParams_union *op,
 
 	if (op->operation == CUDA_MEM_OP_WRITE_64) {
 		__atomic_store_n((uint64_t *)word, value, __ATOMIC_SEQ_CST);
-	} else if (op->operation == WRITE_32) {
+	} else if (op->operation == CUDA_MEM_OP_WRITE_32) {
 		__atomic_store_n((uint32_t *)word, (uint32_t)value, __ATOMIC_SEQ_CST);
 	} else {
 		for (unsigned tries = 0;; tries++) {
@@ -123,21 +123,46 @@ static void do_mem_op(const union CUstreamBatchMemOpParams_union *op,
 	}
 }
 
-static void find_of_library(struct tt_cuda_part *part, struct tt_cuda_sync *sync,
+static void find_program(struct tt_cuda_program *program)
+{
+	for (uint32_t phase = 0; phase < program->phases; phase++) {
+		struct tt_cuda_part *const part = &program->part[phase];
+
+		for (int i = 0; i < TT_CUDA_RANKS; i++) {
+			part->src[i] = memory_real(part->src[i]);
+			part->dst[i] = memory_real(part->dst[i]);
+		}
+	}
+}
+
+static void find_post(struct tt_cuda_post *post)
+{
+	for (uint32_t i = 0; i < post->letters; i++)
+		post->letter[i].buffer = memory_real(post->letter[i].buffer);
+}
+
+/* Both begin with who executes them. */
+static void find_of_library(const struct standin_kernel *kernel, void *arguments,
 			    struct tt_cuda_place *place)
 {
-	for (int i = 0; i < TT_CUDA_RANKS; i++) {
-		part->src[i] = memory_real(part->src[i]);
-		part->dst[i] = memory_real(part->dst[i]);
-	}
+	struct tt_cuda_sync *const sync = arguments;
+
+	if (kernel->library == STANDIN_POST)
+		find_post(arguments);
+	else
+		find_program(arguments);
+	sync->own = memory_real(sync->own);
+	sync->report = memory_real(sync->report);
+	sync->words = memory_real(sync->words);
 	if (!sync->place)
 		return;
 	*place = *(const struct tt_cuda_place *)memory_real(sync->place);
 	sync->place = place;
-	place->own = memory_real(place->own);
-	place->report = memory_real(place->report);
-	for (int i = 0; i < TT_CUDA_RANKS; i++)
+	for (int i = 0; i < TT_CUDA_RANKS; i++) {
 		place->control[i] = memory_real(place->control[i]);
+		place->lines[i] = memory_real(place->lines[i]);
+		place->rooms[i] = memory_real(place->rooms[i]);
+	}
 }
 
 static void find_kernel(struct work *work)
@@ -146,11 +171,8 @@ static void find_kernel(struct work *work)
 	char *const arguments = work->launch.arguments;
 	size_t at = 0;
 
-	if (kernel->of_library) {
-		struct tt_cuda_part *const part = (void *)arguments;
-
-		find_of_library(part, (void *)(arguments + standin_argument_end(0, sizeof(*part))),
-				&work->launch.place);
+	if (kernel->library != STANDIN_NO_LIBRARY) {
+		find_of_library(kernel, arguments, &work->launch.place);
 		return;
 	}
 	for (unsigned i = 0; i < kernel->count; i++) {
@@ -169,7 +191,7 @@ static void count_copy(const void *dst, const void *src)
 									    ADDRESS_OF(src));
 	const int first = standin_first();
 
-	if (to && from && to->kind != MEMORY_PINNED && from->kind != MEMORY_PINNED)
+	if (to && from && !memory_is_of_host(to) && !memory_is_of_host(from))
 		copies[first + to->device][first + from->device]++;
 }
 
@@ -204,40 +226,34 @@ void work_find(struct work *work)
 	}
 }
 
-static void run_kernel(const struct work *work, const char *arguments)
+/* The first byte that the last phase writes which writes any; of what is longer than one byte the
+ * second, which of a short float is more than its rounding. */
+static unsigned char *written(const struct tt_cuda_program *program)
 {
-	standin_kernel_run(&work->launch.kernel, work->launch.grid, work->launch.block, arguments);
+	for (uint32_t phase = program->phases; phase > 0; phase--) {
+		const struct tt_cuda_part *const part = &program->part[phase - 1];
+		const bool exchanged = part->kind == TT_CUDA_EXCHANGE;
+
+		for (int r = 0; r < (exchanged ? TT_CUDA_RANKS : 1); r++) {
+			const uint64_t bytes = exchanged ? part->in[r] : part->bytes[r];
+
+			if (part->kind != TT_CUDA_NOTHING && bytes > 0)
+				return (unsigned char *)part->dst[r] + (bytes > 1);
+		}
+	}
+	return NULL;
 }
 
-/* First all bytes, then the spoiling, then the word, after which peers look. An addition, as
- * what a second kernel spoils must not be right again; to the second byte, where there is one,
- * which of a short float is more than its rounding. */
-static void spoil_kernel(const struct work *work)
-{
-	_Alignas(16) char arguments[ARGUMENTS_BYTES_MAX];
-	struct tt_cuda_part *const part = (void *)arguments;
-	struct tt_cuda_sync *const sync =
-		(void *)(arguments + standin_argument_end(0, sizeof(*part)));
-
-	memcpy(arguments, work->launch.arguments, sizeof(arguments));
-	const struct tt_cuda_sync given = *sync;
-	sync->kind = TT_CUDA_SILENT;
-	sync->check = 0;
-	run_kernel(work, arguments);
-	++((unsigned char *)part->dst[0])[part->bytes[0] > 1];
-	*sync = given;
-	part->nsrc = 0;
-	run_kernel(work, arguments);
-}
-
+/* An addition, as what a second kernel spoils must not be right again. */
 static void do_kernel(const struct work *work)
 {
-	const struct tt_cuda_part *const part = (const void *)work->launch.arguments;
+	const struct tt_cuda_program *const program = (const void *)work->launch.arguments;
+	unsigned char *const spoilt = work->launch.spoils ? written(program) : NULL;
 
-	if (work->launch.spoils && part->nsrc > 0 && part->bytes[0] > 0)
-		spoil_kernel(work);
-	else
-		run_kernel(work, work->launch.arguments);
+	standin_kernel_run(&work->launch.kernel, work->launch.grid, work->launch.block,
+			   work->launch.arguments);
+	if (spoilt)
+		++*spoilt;
 }
 
 void work_do(struct work *work, const struct CUctx_st *context)
@@ -376,10 +392,11 @@ static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
 {
 	const bool wide =
 		op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
-	const bool wait = op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == WAIT_32;
+	const bool wait =
+		op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WAIT_32;
 	const size_t bytes = wide ? 8 : 4;
 
-	if (!wide && !wait && op->operation != WRITE_32)
+	if (!wide && !wait && op->operation != CUDA_MEM_OP_WRITE_32)
 		return false;
 	if (op->waitValue.address % bytes || !memory_at(op->waitValue.address) ||
 	    !in_one(op->waitValue.address, bytes))
@@ -405,8 +422,10 @@ API cuda_result cuStreamBatchMemOp_v2(struct CUstream_st *handle, unsigned n,
 	for (unsigned i = 0; i < n && !error; i++) {
 		struct work *const work = work_new(WORK_MEM_OP);
 
-		if (work)
+		if (work) {
 			work->op = ops[i];
+			work->follows = i > 0;
+		}
 		error = stream_append(stream, work);
 	}
 	return standin_leave(error);

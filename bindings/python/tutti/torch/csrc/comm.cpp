@@ -128,6 +128,8 @@ Comm::Comm(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
 	config.key = or_null(key);
 	config.reproducible = options.reproducible;
 	config.encrypt = options.encrypt;
+	if (!options.wire.empty())
+		check(nullptr, tutti_wire_parse(options.wire.c_str(), &config.wire));
 	check(nullptr, tutti_store_create(&ops, &context, &meeting));
 	const tutti_result_t result = tutti_comm_create(meeting, rank, size, &config, &comm_);
 	std::string text = result < 0 ? failure_text(nullptr, result) : "";

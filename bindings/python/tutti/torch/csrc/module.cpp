@@ -50,6 +50,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 		.def_readwrite("key", &TuttiOptions::key)
 		.def_readwrite("reproducible", &TuttiOptions::reproducible)
 		.def_readwrite("encrypt", &TuttiOptions::encrypt)
+		.def_readwrite("wire", &TuttiOptions::wire)
 		.def_readwrite("callers", &TuttiOptions::callers);
 
 	py::class_<TuttiBackend, c10d::Backend, c10::intrusive_ptr<TuttiBackend>>(module,

@@ -26,6 +26,7 @@ struct TuttiOptions : c10d::Backend::Options {
 	std::string key;
 	int reproducible = 0;
 	int encrypt = 0;
+	std::string wire;     // a name, as of TUTTI_WIRE
 	bool callers = false; // tell the flight recorder where the program calls
 };
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The type _core.Window: one-sided calls of host memory. */
+#ifndef TP_WINDOWS_H
+#define TP_WINDOWS_H
+
+#include "communicator.h"
+
+/* Make the type. */
+PyObject *tp_window_type(void);
+/* Communicator.window(…) */
+PyObject *tp_comm_window(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+/* `comm` was destroyed, and its windows with it: let go of their arrays. */
+void tp_windows_end_all(struct tp_comm *comm);
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the sockets by which ranks of a host hand each other descriptors, as the kernel does not let
+ * every process take another one's by itself. */
+#include "descriptors.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "deadline.h"
+#include "fork.h"
+#include "log.h"
+#include "machine.h"
+#include "unix_peer.h"
+
+#define BUSY_NS 100000 /* before descriptors are sent again of which too many are on their way */
+
+/* What a rank sends that has connected. */
+struct ask {
+	uint64_t process; /* the other one's, which ranks of the communicator know alone */
+	int32_t rank;
+};
+
+union rights {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(TT_CUDA_DESCRIPTORS * sizeof(int))];
+};
+
+/* Of a message's bytes: what comes before its descriptors. */
+#define MESSAGE_BYTES offsetof(struct tt_cuda_descriptors, fd)
+
+static socklen_t name_of(uint64_t number, struct sockaddr_un *out)
+{
+	*out = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	const int length = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1,
+				    "tutti-descriptors-%016llx", (unsigned long long)number);
+
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int new_socket(void)
+{
+	return TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+void tt_cuda_sockets_begin(struct tt_cuda_sockets *sockets, const struct tutti_comm *comm)
+{
+	*sockets = (struct tt_cuda_sockets){ .comm = comm,
+					     .deadline = tt_now() + comm->settings.timeout_ns,
+					     .listener = -1 };
+	for (int rank = 0; rank < TT_CUDA_RANKS; rank++)
+		sockets->to[rank] = sockets->from[rank] = -1;
+}
+
+tutti_result_t tt_cuda_sockets_listen(struct tt_cuda_sockets *sockets, uint64_t *number)
+{
+	const int fd = sockets->listener = new_socket();
+	struct sockaddr_un name;
+
+	if (fd >= 0 && getrandom(number, sizeof(*number), 0) == sizeof(*number)) {
+		const socklen_t length = name_of(*number, &name);
+
+		if (bind(fd, (struct sockaddr *)&name, length) == 0 &&
+		    listen(fd, TT_CUDA_RANKS) == 0)
+			return TUTTI_OK;
+	}
+	return tt_fail_errno(CUDA, "listen for ranks that map this one's memory");
+}
+
+void tt_cuda_sockets_close(struct tt_cuda_sockets *sockets)
+{
+	tt_fd_close(sockets->listener);
+	sockets->listener = -1;
+	for (int rank = 0; rank < TT_CUDA_RANKS; rank++) {
+		tt_fd_close(sockets->to[rank]);
+		tt_fd_close(sockets->from[rank]);
+		sockets->to[rank] = sockets->from[rank] = -1;
+	}
+}
+
+static tutti_result_t fail_late(const struct tt_cuda_sockets *sockets, int rank, const char *what)
+{
+	return tt_fail(TUTTI_ERR_TIMEOUT, CUDA, "rank %d does not %s within %.3g s (TUTTI_TIMEOUT)",
+		       rank, what, (double)sockets->comm->settings.timeout_ns * 1e-9);
+}
+
+static tutti_result_t await(struct tt_cuda_sockets *sockets, int fd, int rank, const char *what)
+{
+	for (;;) {
+		struct pollfd poller = { fd, POLLIN, 0 };
+		const uint64_t now = tt_now();
+
+		if (now >= sockets->deadline)
+			return fail_late(sockets, rank, what);
+		const uint64_t ms = (sockets->deadline - now) / 1000000 + 1;
+		const int ready = poll(&poller, 1, ms < INT_MAX ? (int)ms : INT_MAX);
+		if (ready > 0)
+			return TUTTI_OK;
+		if (ready < 0 && errno != EINTR)
+			return tt_fail_errno(CUDA, "wait for rank %d", rank);
+		sockets->deadline += tt_deadlines_uncounted(now, tt_now());
+	}
+}
+
+static tutti_result_t fail_gone(int rank)
+{
+	return tt_fail(TUTTI_ERR_PEER_LOST, CUDA,
+		       "rank %d has failed or died while ranks mapped each other's memory", rank);
+}
+
+tutti_result_t tt_cuda_sockets_connect(struct tt_cuda_sockets *sockets, int rank, uint64_t number,
+				       uint64_t process)
+{
+	const struct ask ask = { process, sockets->comm->rank };
+	struct sockaddr_un name;
+	const socklen_t length = name_of(number, &name);
+	const int fd = sockets->from[rank] = new_socket();
+
+	if (fd < 0)
+		return tt_fail_errno(CUDA, "make a socket");
+	if (connect(fd, (struct sockaddr *)&name, length))
+		return errno == ECONNREFUSED
+			       ? tt_fail(TUTTI_ERR_SYSTEM, CUDA,
+					 "nobody listens where rank %d hands on its memory: it has failed, or is in another network namespace (containers need one: docker run --network=host)",
+					 rank)
+			       : tt_fail_errno(CUDA, "connect to rank %d", rank);
+	if (!tt_unix_peer_trusted(fd)) {
+		char who[TT_UNIX_PEER_TEXT];
+
+		return tt_fail(
+			TUTTI_ERR_SYSTEM, CUDA,
+			"%s is at the socket of rank %d, expected a process of the same user",
+			tt_unix_peer_text(fd, who), rank);
+	}
+	return send(fd, &ask, sizeof(ask), MSG_NOSIGNAL) == (ssize_t)sizeof(ask) ? TUTTI_OK
+										 : fail_gone(rank);
+}
+
+/* Is it one of the communicator's ranks, which has not come before? */
+static bool is_expected(const struct tt_cuda_sockets *sockets, const struct ask *ask)
+{
+	return ask->process == sockets->process && ask->rank >= 0 &&
+	       ask->rank < sockets->comm->size && sockets->to[ask->rank] < 0;
+}
+
+/* One more has connected; who is none of them is turned away. */
+static tutti_result_t accept_one(struct tt_cuda_sockets *sockets, int missing)
+{
+	const char *const what = "ask for this rank's memory";
+	struct ask ask = { 0 };
+	tutti_result_t result = await(sockets, sockets->listener, missing, what);
+	const int fd = result ? -1
+			      : TT_FD(accept4(sockets->listener, NULL, NULL,
+					      SOCK_CLOEXEC | SOCK_NONBLOCK));
+
+	if (fd < 0)
+		return result || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED
+			       ? result
+			       : tt_fail_errno(CUDA, "accept a connection of rank %d", missing);
+	const bool trusted = tt_unix_peer_trusted(fd);
+	if (trusted)
+		result = await(sockets, fd, missing, what);
+	if (trusted && !result && recv(fd, &ask, sizeof(ask), 0) == (ssize_t)sizeof(ask) &&
+	    is_expected(sockets, &ask))
+		sockets->to[ask.rank] = fd;
+	else
+		tt_fd_close(fd);
+	return result;
+}
+
+tutti_result_t tt_cuda_sockets_accept(struct tt_cuda_sockets *sockets, int rank)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	while (!result && sockets->to[rank] < 0)
+		result = accept_one(sockets, rank);
+	return result;
+}
+
+void tt_cuda_descriptors_add(struct tt_cuda_descriptors *message, int fd, uint64_t bytes)
+{
+	message->bytes[message->n] = bytes;
+	message->fd[message->n++] = fd;
+}
+
+/* The kernel bounds how many descriptors a user has on their way: those sent before are taken soon. */
+static bool may_send_again(struct tt_cuda_sockets *sockets)
+{
+	if ((errno != ETOOMANYREFS && errno != EAGAIN && errno != EINTR) ||
+	    tt_now() >= sockets->deadline)
+		return false;
+	nanosleep(&(struct timespec){ .tv_nsec = BUSY_NS }, NULL);
+	return true;
+}
+
+static tutti_result_t send_one(struct tt_cuda_sockets *sockets, int rank,
+			       const struct tt_cuda_descriptors *message)
+{
+	union rights rights = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)message, MESSAGE_BYTES };
+	struct msghdr out = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = rights.bytes,
+			      .msg_controllen = CMSG_SPACE(message->n * sizeof(int)) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&out);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(message->n * sizeof(int));
+	memcpy(CMSG_DATA(header), message->fd, message->n * sizeof(int));
+	do
+		if (sendmsg(sockets->to[rank], &out, MSG_NOSIGNAL) == (ssize_t)MESSAGE_BYTES)
+			return TUTTI_OK;
+	while (may_send_again(sockets));
+	return errno == EPIPE || errno == ECONNRESET
+		       ? fail_gone(rank)
+		       : tt_fail_errno(CUDA, "hand descriptors to rank %d", rank);
+}
+
+tutti_result_t tt_cuda_descriptors_send(struct tt_cuda_sockets *sockets,
+					const struct tt_cuda_descriptors *message)
+{
+	tutti_result_t result = TUTTI_OK;
+	char taken;
+
+	for (int rank = 0; rank < sockets->comm->size && !result; rank++)
+		if (sockets->to[rank] >= 0)
+			result = send_one(sockets, rank, message);
+	for (int rank = 0; rank < sockets->comm->size && !result; rank++) {
+		if (sockets->to[rank] < 0)
+			continue;
+		result = await(sockets, sockets->to[rank], rank, "map this rank's memory");
+		if (!result && recv(sockets->to[rank], &taken, 1, 0) != 1)
+			result = fail_gone(rank);
+	}
+	return result;
+}
+
+/* How many descriptors came; they are the library's from here on. Held (fork.h). */
+static uint64_t take_rights(struct msghdr *in, int *fds)
+{
+	const struct cmsghdr *header = CMSG_FIRSTHDR(in);
+	uint64_t came = 0;
+
+	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+		return 0;
+	came = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(fds, CMSG_DATA(header), came * sizeof(int));
+	for (uint64_t i = 0; i < came; i++)
+		fds[i] = tt_fd_add(fds[i]);
+	return came;
+}
+
+tutti_result_t tt_cuda_descriptors_receive(struct tt_cuda_sockets *sockets, int rank,
+					   struct tt_cuda_descriptors *message)
+{
+	union rights rights;
+	struct iovec iov = { message, MESSAGE_BYTES };
+	struct msghdr in = { .msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = rights.bytes,
+			     .msg_controllen = sizeof(rights.bytes) };
+	const tutti_result_t result =
+		await(sockets, sockets->from[rank], rank, "hand on its memory");
+
+	message->n = 0;
+	if (result)
+		return result;
+	tt_fd_hold();
+	const ssize_t bytes = recvmsg(sockets->from[rank], &in, MSG_CMSG_CLOEXEC);
+	const uint64_t told = bytes == (ssize_t)MESSAGE_BYTES ? message->n : 0,
+		       came = bytes > 0 ? take_rights(&in, message->fd) : 0;
+	tt_fd_let_go();
+	message->n = came;
+	if (bytes > 0 && in.msg_flags & MSG_CTRUNC)
+		return tt_fail(
+			TUTTI_ERR_SYSTEM, CUDA,
+			"rank %d hands on descriptors of its memory, but this process may not have so many more: raise the limit of open files (ulimit -n)",
+			rank);
+	return told > 0 && told == came ? TUTTI_OK : fail_gone(rank);
+}
+
+tutti_result_t tt_cuda_descriptors_taken(const struct tt_cuda_sockets *sockets, int rank)
+{
+	return send(sockets->from[rank], "", 1, MSG_NOSIGNAL) == 1 ? TUTTI_OK : fail_gone(rank);
+}
+
+void tt_cuda_descriptors_close(struct tt_cuda_descriptors *message)
+{
+	while (message->n > 0)
+		tt_fd_close(message->fd[--message->n]);
+}

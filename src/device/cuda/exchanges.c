@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Puts short collectives on a stream, as one kernel each: every rank stores what it has for a peer
+ * into that peer's memory, in lines that say themselves whether they have come (kernels.h), and
+ * makes its result of the lines that it has got. A byte takes two on its way, but nobody waits for
+ * a signal behind the data. */
+#include <string.h>
+
+#include "bound.h"
+#include "module.h"
+
+static bool is_scan(enum tt_collective collective)
+{
+	return collective == TT_SCAN || collective == TT_EXSCAN;
+}
+
+/* One block for all, or the whole vector. */
+static struct tt_bytes whole_of(const struct tt_cuda_op *op, const struct tt_layout *layout)
+{
+	struct tt_layout whole = *layout;
+
+	whole.blocks = 1;
+	return tt_layout_at(&whole, op->plan->element, 1, 0,
+			    layout->kind == TT_LAYOUT_OWN ? (uint32_t)op->cuda->comm->rank : 0);
+}
+
+/* What of this rank's buffer belongs to rank `peer`. */
+static struct tt_bytes share_of(const struct tt_cuda_op *op, const struct tt_layout *layout,
+				int peer)
+{
+	if (layout->kind == TT_LAYOUT_NONE)
+		return (struct tt_bytes){ 0, 0 };
+	if (layout->kind == TT_LAYOUT_VECTOR || layout->kind == TT_LAYOUT_OWN)
+		return whole_of(op, layout);
+	return tt_layout_at(layout, op->plan->element, 1, 0, (uint32_t)peer);
+}
+
+/* Does what `from` has get to `to`? */
+static bool goes(const struct tt_call *call, int from, int to)
+{
+	switch (call->collective) {
+	case TT_BROADCAST:
+	case TT_SCATTER: return from == call->root;
+	case TT_REDUCE:
+	case TT_GATHER: return to == call->root;
+	case TT_SCAN: return from <= to;
+	case TT_EXSCAN: return from < to;
+	default: return true;
+	}
+}
+
+static void give(const struct tt_cuda_op *op, struct tt_cuda_part *part)
+{
+	const int size = op->cuda->comm->size, own = op->cuda->comm->rank;
+
+	for (int rank = 0; rank < size; rank++) {
+		const struct tt_bytes share = share_of(op, &op->plan->send, rank);
+
+		/* this rank's own, too: it is read where it is */
+		if (share.length == 0 || (rank != own && !goes(op->call, own, rank)))
+			continue;
+		part->src[rank] = (const uint8_t *)op->call->send + share.offset;
+		part->bytes[rank] = share.length;
+		if (rank != own && (share.length + 7) / 8 > part->ndst)
+			part->ndst = (uint32_t)((share.length + 7) / 8);
+	}
+}
+
+static void take(const struct tt_cuda_op *op, struct tt_cuda_part *part)
+{
+	const int size = op->cuda->comm->size, own = op->cuda->comm->rank;
+
+	for (int rank = 0; rank < size; rank++) {
+		const struct tt_bytes share = share_of(op, &op->plan->recv, rank);
+
+		if (share.length == 0 || !goes(op->call, rank, own))
+			continue;
+		part->dst[rank] = (uint8_t *)op->call->recv + share.offset;
+		part->in[rank] = (uint32_t)share.length;
+	}
+}
+
+static void combine(const struct tt_cuda_op *op, struct tt_cuda_part *part)
+{
+	const int size = op->cuda->comm->size, own = op->cuda->comm->rank;
+	const enum tt_collective collective = op->call->collective;
+	const bool nothing =
+		op->plan->recv.kind == TT_LAYOUT_NONE || (collective == TT_EXSCAN && own == 0);
+
+	part->divisor = op->call->op == TUTTI_AVG ? (uint32_t)size : 0;
+	part->nsrc = (uint32_t)(!is_scan(collective)	? size
+				: collective == TT_SCAN ? own + 1
+							: own);
+	part->dst[0] = op->call->recv;
+	part->in[0] = nothing ? 0 : (uint32_t)whole_of(op, &op->plan->recv).length;
+}
+
+/* The same on all ranks: of those that one alone has, no length is looked at. */
+static size_t longest_share(const struct tt_cuda_op *op)
+{
+	const struct tt_plan *plan = op->plan;
+	const size_t *counts = plan->send.counts ? plan->send.counts : plan->recv.counts;
+	size_t longest = counts ? 0 : op->call->count;
+
+	for (int rank = 0; counts && rank < op->cuda->comm->size; rank++)
+		longest = counts[rank] > longest ? counts[rank] : longest;
+	return longest > SIZE_MAX / plan->element ? SIZE_MAX : longest * plan->element;
+}
+
+bool tt_cuda_fits_lines(const struct tt_cuda_op *op)
+{
+	return op->cuda->meets && op->call->op < TUTTI_OP_COUNT &&
+	       longest_share(op) <= op->cuda->line_bytes;
+}
+
+cuda_result tt_cuda_by_lines(struct tt_cuda_op *op)
+{
+	const struct tt_call *call = op->call;
+	struct tt_cuda_part part = { .kind = TT_CUDA_EXCHANGE };
+
+	give(op, &part);
+	if (call->op < 0) {
+		take(op, &part);
+		return tt_cuda_exchange_lines(op, NULL, &part, longest_share(op));
+	}
+	combine(op, &part);
+	return tt_cuda_exchange_lines(op, op->cuda->module->reduce[call->op][call->dtype], &part,
+				      longest_share(op));
+}

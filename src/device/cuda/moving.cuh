@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns how the threads of a grid copy bytes. */
+#ifndef TT_CUDA_MOVING_CUH
+#define TT_CUDA_MOVING_CUH
+
+#include "compiler.cuh"
+#include "numbers.cuh"
+
+/* This thread's number among those of the grid, and how many these are. */
+DEVICE uint64_t thread_number(void)
+{
+	return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+DEVICE uint64_t thread_count(void)
+{
+	return (uint64_t)gridDim.x * blockDim.x;
+}
+
+/* Vectors that a thread has under way at once. */
+#define COPIES 8
+
+/* The vector that begins `shift` bytes behind the beginning of `low`, and ends in `high`. */
+DEVICE unit<16> shifted(const unit<16> &low, const unit<16> &high, unsigned shift)
+{
+	uint32_t words[8];
+	unit<16> result;
+
+	UNROLL
+	for (int i = 0; i < 4; i++) {
+		words[i] = low.word[i];
+		words[i + 4] = high.word[i];
+	}
+	UNROLL
+	for (int i = 0; i < 6; i++)
+		words[i] = shift & 8 ? words[i + 2] : words[i];
+	UNROLL
+	for (int i = 0; i < 5; i++)
+		words[i] = shift & 4 ? words[i + 1] : words[i];
+	UNROLL
+	for (int i = 0; i < 4; i++)
+		result.word[i] =
+			(uint32_t)(((uint64_t)words[i + 1] << 32 | words[i]) >> 8 * (shift & 3));
+	return result;
+}
+
+/* `count` vectors to where they are aligned. From where they are not, two aligned ones make one:
+ * the second is the first of the next thread, and comes from the cache. Nothing outside the
+ * source is touched: the caller keeps away from its ends. */
+DEVICE void copy_vectors(char *dst, const char *src, uint64_t count, uint64_t thread,
+			 uint64_t threads)
+{
+	const unsigned shift = (unsigned)((uintptr_t)src % 16);
+	const unit<16> *from = (const unit<16> *)(src - shift);
+	unit<16> *to = (unit<16> *)dst;
+
+	NO_UNROLL
+	for (uint64_t i = thread; i < count; i += COPIES * threads) {
+		unit<16> low[COPIES];
+
+		UNROLL
+		for (int row = 0; row < COPIES; row++)
+			if (i + row * threads < count)
+				low[row] = from[i + row * threads];
+		if (shift) {
+			unit<16> high[COPIES];
+
+			UNROLL
+			for (int row = 0; row < COPIES; row++)
+				if (i + row * threads < count)
+					high[row] = from[i + row * threads + 1];
+			UNROLL
+			for (int row = 0; row < COPIES; row++)
+				low[row] = shifted(low[row], high[row], shift);
+		}
+		UNROLL
+		for (int row = 0; row < COPIES; row++)
+			if (i + row * threads < count)
+				store(&to[i + row * threads], low[row]);
+	}
+}
+
+DEVICE void copy(char *dst, const char *src, uint64_t bytes, uint64_t thread, uint64_t threads)
+{
+	uint64_t head = (16 - (uintptr_t)dst % 16) % 16, vectors = 0;
+	const bool shifts = (uintptr_t)(src + head) % 16 != 0;
+
+	if (shifts) /* the vectors begin and end a vector's length inside the source */
+		head += 16;
+	if (head + 16 * (uint64_t)shifts <= bytes)
+		vectors = (bytes - head) / 16 - shifts;
+	else
+		head = 0;
+	copy_vectors(dst + head, src + head, vectors, thread, threads);
+	NO_UNROLL
+	for (uint64_t i = threads - 1 - thread; i < bytes - 16 * vectors; i += threads) {
+		const uint64_t at = i < head ? i : i + 16 * vectors;
+
+		store(&dst[at], src[at]);
+	}
+}
+
+/* How far all pointers are behind a multiple of 16, or -1 if they differ in that. */
+DEVICE int alignment_of(const struct tt_cuda_part &part)
+{
+	const uintptr_t first = (uintptr_t)part.dst[0] % 16;
+
+	NO_UNROLL
+	for (uint32_t s = 0; s < part.nsrc; s++)
+		if ((uintptr_t)part.src[s] % 16 != first)
+			return -1;
+	NO_UNROLL
+	for (uint32_t d = 1; d < part.ndst; d++)
+		if ((uintptr_t)part.dst[d] % 16 != first)
+			return -1;
+	return (int)first;
+}
+
+/* Vectors where all pointers are equally aligned, bytes before and behind them and elsewhere. */
+SHARED void spread(const struct tt_cuda_part &part)
+{
+	const uint64_t bytes = part.bytes[0], thread = thread_number(), threads = thread_count();
+	const int alignment = alignment_of(part);
+	uint64_t head = (16 - (uint64_t)alignment) % 16, vectors = 0;
+
+	if (alignment < 0 || head > bytes)
+		head = 0;
+	else
+		vectors = (bytes - head) / 16;
+	NO_UNROLL
+	for (uint64_t i = thread; i < vectors; i += COPIES * threads) {
+		unit<16> some[COPIES];
+
+		UNROLL
+		for (int row = 0; row < COPIES; row++)
+			if (i + row * threads < vectors)
+				some[row] = ((const unit<16> *)((const char *)part.src[0] +
+								head))[i + row * threads];
+		NO_UNROLL
+		for (uint32_t d = 0; d < part.ndst; d++)
+			UNROLL
+		for (int row = 0; row < COPIES; row++)
+			if (i + row * threads < vectors)
+				store(&((unit<16> *)((char *)part.dst[d] +
+						     head))[i + row * threads],
+				      some[row]);
+	}
+	NO_UNROLL
+	for (uint64_t i = threads - 1 - thread; i < bytes - 16 * vectors; i += threads) {
+		const uint64_t at = i < head ? i : i + 16 * vectors;
+		const char byte = ((const char *)part.src[0])[at];
+
+		NO_UNROLL
+		for (uint32_t d = 0; d < part.ndst; d++)
+			store(&((char *)part.dst[d])[at], byte);
+	}
+}
+
+/* Blocks that divide jobs among themselves: as many groups as there are jobs, if there are so many
+ * blocks. */
+struct share {
+	uint32_t first, step;	  /* jobs first, first + step, … */
+	uint32_t member, members; /* of those who have the same */
+};
+
+DEVICE struct share share_of(uint32_t jobs)
+{
+	const uint32_t groups = jobs < gridDim.x ? jobs : gridDim.x,
+		       group = groups ? blockIdx.x % groups : 0;
+
+	if (groups == 0)
+		return { 0, 1, 0, 1 };
+	return { group, groups, blockIdx.x / groups, (gridDim.x - group + groups - 1) / groups };
+}
+
+SHARED void copy_all(const struct tt_cuda_part &part)
+{
+	const struct share share = share_of(part.nsrc);
+
+	NO_UNROLL
+	for (uint32_t job = share.first; job < part.nsrc; job += share.step)
+		copy((char *)part.dst[job], (const char *)part.src[job], part.bytes[job],
+		     (uint64_t)share.member * blockDim.x + threadIdx.x,
+		     (uint64_t)share.members * blockDim.x);
+}
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the multicast objects of windows: who makes them, what is bound to them, where they are mapped. */
+#include "multicast.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "segments.h"
+
+struct tt_cuda_multicast {
+	cuda_allocation handle;
+	cuda_address base;     /* 0: not mapped */
+	uint64_t span, offset; /* of all segments, and of the window in them */
+	uint64_t bound;	       /* bytes of this rank's */
+};
+
+/* ---- may it be */
+
+bool tt_cuda_all_multicast(const struct tutti_comm *comm, const struct tt_cuda_offer *all,
+			   uint32_t so_far)
+{
+	for (int rank = 0; rank < comm->size; rank++)
+		if (all[rank].multicast < so_far)
+			return false;
+	return true;
+}
+
+bool tt_cuda_may_multicast(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+{
+	const struct tutti_comm *comm = cuda->comm;
+
+	if (!cuda->own_gpus || comm->size < 2 ||
+	    !tt_cuda_all_multicast(comm, all, TT_CUDA_MULTICAST_ABLE))
+		return false;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (all[rank].segments == 0 || all[rank].span != all[0].span ||
+		    all[rank].offset != all[0].offset)
+			return false;
+	return true;
+}
+
+/* ---- making it */
+
+static struct CUmulticastObjectProp_st wanted_for(const struct tt_cuda *cuda, uint64_t span)
+{
+	return (struct CUmulticastObjectProp_st){ .numDevices = (unsigned)cuda->comm->size,
+						  .size = span,
+						  .handleTypes = CUDA_HANDLE_DESCRIPTOR };
+}
+
+/* Rank 0. */
+static tutti_result_t make(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
+			   struct tt_cuda_multicast *multicast)
+{
+	const struct CUmulticastObjectProp_st wanted = wanted_for(cuda, multicast->span);
+	struct tt_cuda_descriptors message = { 0 };
+	cuda_result error = cuda->driver->multicast_create(&multicast->handle, &wanted);
+
+	if (!error)
+		error = tt_cuda_export(cuda->driver, multicast->handle, multicast->span, &message);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "make a multicast object", error);
+	const tutti_result_t result = tt_cuda_descriptors_send(sockets, &message);
+	tt_cuda_descriptors_close(&message);
+	return result;
+}
+
+/* The other ranks. */
+static tutti_result_t take(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
+			   struct tt_cuda_multicast *multicast)
+{
+	struct tt_cuda_descriptors message;
+	tutti_result_t result = tt_cuda_descriptors_receive(sockets, 0, &message);
+
+	if (!result && (message.n != 1 || message.bytes[0] != multicast->span))
+		result = tt_fail(TUTTI_ERR_INVALID, CUDA,
+				 "rank 0 hands on a multicast object of another size");
+	if (!result) {
+		const cuda_result error = cuda->driver->segment_import(
+			&multicast->handle, (void *)(intptr_t)message.fd[0],
+			CUDA_HANDLE_DESCRIPTOR);
+
+		if (error)
+			result = tt_cuda_fail(cuda->driver, "open a multicast object", error);
+	}
+	tt_cuda_descriptors_close(&message);
+	return result ? result : tt_cuda_descriptors_taken(sockets, 0);
+}
+
+tutti_result_t tt_cuda_multicast_begin(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
+				       const struct tt_cuda_offer *all,
+				       struct tt_cuda_multicast **out)
+{
+	const struct tt_cuda_offer *mine = &all[cuda->comm->rank];
+	struct tt_cuda_multicast *multicast = calloc(1, sizeof(*multicast));
+
+	if (!multicast)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a multicast object");
+	multicast->span = mine->span;
+	multicast->offset = mine->offset;
+	tutti_result_t result = cuda->comm->rank == 0 ? make(cuda, sockets, multicast)
+						      : take(cuda, sockets, multicast);
+	if (!result) {
+		const cuda_result error =
+			cuda->driver->multicast_add_device(multicast->handle, cuda->device);
+
+		if (error)
+			result = tt_cuda_fail(cuda->driver, "add the GPU to a multicast object",
+					      error);
+	}
+	if (result) {
+		tt_cuda_multicast_free(cuda, multicast, true);
+		return result;
+	}
+	*out = multicast;
+	return TUTTI_OK;
+}
+
+/* ---- what is bound */
+
+static tutti_result_t bind_segments(const struct tt_cuda *cuda, cuda_address first,
+				    struct tt_cuda_multicast *multicast)
+{
+	const struct cuda_driver *driver = cuda->driver;
+
+	while (multicast->bound < multicast->span) {
+		cuda_address base;
+		size_t bytes;
+		cuda_result error = driver->mem_get_range(&base, &bytes, first + multicast->bound);
+
+		if (!error)
+			error = driver->multicast_bind(multicast->handle, multicast->bound, base,
+						       bytes, 0);
+		if (error)
+			return tt_cuda_fail(driver, "bind memory to a multicast object", error);
+		multicast->bound += bytes;
+	}
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_cuda_multicast_bind(const struct tt_cuda *cuda, const struct tt_cuda_offer *mine,
+				      struct tt_cuda_multicast *multicast)
+{
+	const struct CUmulticastObjectProp_st wanted = wanted_for(cuda, multicast->span);
+	const struct CUmemAccessDesc_st access = { { CUDA_LOCATION_DEVICE, cuda->device },
+						   CUDA_ACCESS_READ_WRITE };
+	const struct cuda_driver *driver = cuda->driver;
+	const tutti_result_t result = bind_segments(cuda, mine->memory - mine->offset, multicast);
+	cuda_address base = 0;
+	size_t unit;
+
+	if (result)
+		return result;
+	cuda_result error = driver->multicast_granularity(&unit, &wanted, CUDA_GRANULARITY_MINIMUM);
+	if (!error)
+		error = driver->range_reserve(&base, multicast->span, unit, 0, 0);
+	if (!error) {
+		error = driver->range_map(base, multicast->span, 0, multicast->handle, 0);
+		if (error)
+			driver->range_free(base, multicast->span);
+		else
+			multicast->base = base;
+	}
+	if (!error)
+		error = driver->range_set_access(base, multicast->span, &access, 1);
+	return error ? tt_cuda_fail(driver, "map a multicast object", error) : TUTTI_OK;
+}
+
+cuda_address tt_cuda_multicast_at(const struct tt_cuda_multicast *multicast)
+{
+	return multicast->base + multicast->offset;
+}
+
+void tt_cuda_multicast_free(const struct tt_cuda *cuda, struct tt_cuda_multicast *multicast,
+			    bool frees)
+{
+	if (multicast && frees) {
+		if (multicast->base) {
+			cuda->driver->range_unmap(multicast->base, multicast->span);
+			cuda->driver->range_free(multicast->base, multicast->span);
+		}
+		if (multicast->bound)
+			cuda->driver->multicast_unbind(multicast->handle, cuda->device, 0,
+						       multicast->bound);
+		if (multicast->handle)
+			cuda->driver->segment_release(multicast->handle);
+	}
+	free(multicast);
+}

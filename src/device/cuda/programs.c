@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what goes onto streams: kernels with their programs (kernels.h), copies by engines between two
+ * GPUs, and what the watchdog is told. A round of a schedule is a phase: of one program where ranks
+ * meet inside kernels, of one of its own where they meet between them (words.h). */
+#include <stddef.h>
+#include <string.h>
+
+#include "bound.h"
+#include "log.h"
+#include "module.h"
+#include "words.h"
+
+#define THREADS_FEW  128 /* of a block where there is little to do: fewer start sooner */
+#define FEW_BYTES    2048
+#define BLOCK_BYTES  (32u * 1024) /* that one block moves before more of them are worth it */
+#define WORKS_LAUNCH 4u		  /* a kernel and what comes with it: waits, events */
+
+/* ---- what the watchdog is told */
+
+static union CUstreamBatchMemOpParams_union say(uint64_t *flag, uint64_t value)
+{
+	return tt_cuda_write_flag((cuda_address)(uintptr_t)flag, value);
+}
+
+tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda)
+{
+	union CUstreamBatchMemOpParams_union flag = say(&cuda->report->ended, 1);
+	cuda_result error = cuda->driver->stream_mem_ops(cuda->setup, 1, &flag, 0);
+
+	if (!error)
+		error = cuda->driver->stream_synchronize(cuda->setup);
+	if (error)
+		return tt_cuda_fail(cuda->driver, "write to pinned memory by a stream", error);
+	if (!__atomic_exchange_n(&cuda->report->ended, 0, __ATOMIC_ACQUIRE))
+		return tt_fail(
+			TUTTI_ERR_UNSUPPORTED, CUDA,
+			"the host does not see what streams of GPU %d write to pinned memory (confidential computing?)",
+			cuda->number);
+	return TUTTI_OK;
+}
+
+static cuda_result say_one(struct tt_cuda_op *op, uint64_t *flag, uint64_t value)
+{
+	union CUstreamBatchMemOpParams_union one = say(flag, value);
+
+	return op->cuda->driver->stream_mem_ops(op->stream, 1, &one, 0);
+}
+
+cuda_result tt_cuda_report_crossed(struct tt_cuda_op *op, bool crossed)
+{
+	return say_one(op, &op->cuda->report->crossed, crossed);
+}
+
+cuda_result tt_cuda_report_timeout(struct tt_cuda_op *op, uint64_t timeout_ns)
+{
+	return say_one(op, &op->cuda->report->timeout, timeout_ns);
+}
+
+cuda_result tt_cuda_report_passed(struct tt_cuda_op *op, uint64_t works)
+{
+	return say_one(op, &op->cuda->report->passed, works);
+}
+
+/* ---- kernels */
+
+static unsigned blocks_for(const struct tt_cuda *cuda, uint64_t bytes)
+{
+	const uint64_t wanted = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+
+	return wanted <= 1 ? 1 : wanted < cuda->blocks ? (unsigned)wanted : cuda->blocks;
+}
+
+static void empty(struct tt_cuda_part *part)
+{
+	part->kind = TT_CUDA_NOTHING;
+	part->from = part->nsrc = part->ndst = part->divisor = 0;
+	part->awaits = part->checks = part->introduces = part->arrives = 0;
+}
+
+/* The next one is to be filled. */
+static void end_phase(struct tt_cuda_op *op)
+{
+	op->pending = false;
+	if (++op->program.phases < TT_CUDA_PHASES)
+		empty(tt_cuda_phase(op));
+}
+
+/* Who executes it; `ends`: an operation. */
+static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
+{
+	const struct tt_cuda *cuda = op->cuda;
+	struct tt_cuda_sync sync = {
+		.own = tt_cuda_control_of(cuda, cuda->comm->rank),
+		.report = cuda->report,
+		.place = (const struct tt_cuda_place *)(uintptr_t)(cuda->peer[cuda->comm->rank]
+									   .memory +
+								   cuda->parts.place),
+		.rank = (uint32_t)cuda->comm->rank,
+		.ranks = (uint32_t)cuda->comm->size,
+		.line_bytes = cuda->line_bytes,
+		.slots = cuda->meets ? TT_CUDA_SLOTS : 1,
+		.slot_bytes = TT_CUDA_ROOM_BYTES / (cuda->meets ? TT_CUDA_SLOTS : 1),
+		.calls = op->calls,
+		.check = op->checks,
+		.ends = ends,
+		.looks = !cuda->meets || op->in_windows, /* which the program may free then */
+		.words = op->words,
+		.nwords = op->nwords,
+		.signature = op->signature,
+	};
+
+	memcpy(sync.header, &op->header, sizeof(op->header));
+	return sync;
+}
+
+static cuda_result launch_kernel(struct tt_cuda_op *op, struct CUfunc_st *function, uint64_t work,
+				 void *parameter, bool ends)
+{
+	const struct tt_cuda *cuda = op->cuda;
+	const unsigned threads = work <= FEW_BYTES ? THREADS_FEW : TT_CUDA_THREADS;
+	void *parameters[] = { parameter };
+	const cuda_result error = tt_cuda_make_room(op, WORKS_LAUNCH);
+
+	op->cuda->waits += ends;
+	op->nwords = 0;
+	return error ? error
+		     : cuda->driver->launch(function, blocks_for(cuda, work), 1, 1, threads, 1, 1,
+					    0, op->stream, parameters, NULL);
+}
+
+/* All phases that are there. */
+static cuda_result launch(struct tt_cuda_op *op, bool ends)
+{
+	struct CUfunc_st *function = op->function ? op->function : op->cuda->module->copy;
+
+	op->program.sync = sync_of(op, ends);
+	const cuda_result error = launch_kernel(op, function, op->work, &op->program, ends);
+
+	op->calls = false;
+	op->function = NULL;
+	op->work = 0;
+	op->program.phases = 0;
+	empty(tt_cuda_phase(op));
+	return error;
+}
+
+cuda_result tt_cuda_flush(struct tt_cuda_op *op)
+{
+	if (op->pending || tt_cuda_phase(op)->awaits || tt_cuda_phase(op)->checks)
+		end_phase(op);
+	return op->program.phases ? launch(op, false) : 0;
+}
+
+cuda_result tt_cuda_launch_post(struct tt_cuda_op *op, struct tt_cuda_post *post)
+{
+	uint64_t work = 0;
+
+	for (uint32_t i = 0; i < post->letters; i++) /* at least a block for each */
+		work += post->letter[i].bytes < BLOCK_BYTES ? BLOCK_BYTES : post->letter[i].bytes;
+	post->sync = sync_of(op, true);
+	return launch_kernel(op, op->cuda->module->messages, work, post, true);
+}
+
+static bool overlap(cuda_address a, size_t a_bytes, const void *b, uint64_t b_bytes)
+{
+	const cuda_address other = (cuda_address)(uintptr_t)b;
+
+	return a < other + b_bytes && other < a + a_bytes;
+}
+
+/* Can the copy be a job beside those that are pending? */
+static bool joins(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes)
+{
+	const struct tt_cuda_part *part = tt_cuda_phase(op);
+
+	if (part->kind != TT_CUDA_COPY || part->nsrc == TT_CUDA_RANKS)
+		return false;
+	for (uint32_t i = 0; i < part->nsrc; i++)
+		if (overlap(dst, bytes, part->dst[i], part->bytes[i]) ||
+		    overlap(dst, bytes, part->src[i], part->bytes[i]) ||
+		    overlap(src, bytes, part->dst[i], part->bytes[i]))
+			return false;
+	return true;
+}
+
+static void add_work(struct tt_cuda_op *op, uint64_t bytes)
+{
+	op->pending = true;
+	op->work = bytes > op->work ? bytes : op->work;
+}
+
+cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes)
+{
+	if (bytes == 0 || dst == src)
+		return 0;
+	if (op->cuda->proxy) /* there are no kernels */
+		return op->cuda->driver->mem_copy(dst, src, bytes, op->stream);
+	const cuda_result error =
+		op->pending && !joins(op, dst, src, bytes) ? tt_cuda_flush(op) : 0;
+	if (error)
+		return error;
+	struct tt_cuda_part *part = tt_cuda_phase(op);
+	part->kind = TT_CUDA_COPY;
+	part->dst[part->nsrc] = (void *)(uintptr_t)dst;
+	part->src[part->nsrc] = (const void *)(uintptr_t)src;
+	part->bytes[part->nsrc++] = bytes;
+	uint64_t all = 0;
+	for (uint32_t i = 0; i < part->nsrc; i++)
+		all += part->bytes[i];
+	add_work(op, all);
+	return 0;
+}
+
+/* On this one a copy between two GPUs waits for all that the process gave to either before, as
+ * CUDA's programming guide says: for other ranks' waits, too. */
+static bool is_legacy(const struct CUstream_st *stream)
+{
+	return (uintptr_t)stream <= 1; /* NULL and CU_STREAM_LEGACY */
+}
+
+/* Between two GPUs many bytes go by a copy engine, and the multiprocessors are the program's. The
+ * copies of a round come one after the other, behind a kernel that waits for the ranks, if such a
+ * wait is due, and before the kernel that gives a signal: it begins when they have ended, so its
+ * fence comes after all that they have read and written. What is pending and touches none of it may
+ * be done by that kernel.
+ *
+ * Kernels move nothing where peers called something else, or after the communicator has ended if they
+ * wait; an engine does. That harms nobody. It reads of the peer's stage or room what this rank's own call
+ * has there, and these are as long on all ranks; it writes this rank's result, which is
+ * undefined then. And the memory is there: a rank frees it after the last signal of all
+ * operations that it took part in, and so after what was read for them, and keeps it after a
+ * fault; what a killed process had is mapped here still, on which kernels that are running at
+ * that moment count as well. (Whose peer has left in good order without the operation finds its
+ * control gone, too.) Windows are the program's to free after a fault: between them all goes by
+ * kernels. */
+cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src,
+			      size_t bytes)
+{
+	const struct tt_cuda *cuda = op->cuda;
+	const size_t least = cuda->comm->settings.engine_bytes;
+
+	if (!cuda->peer[from].elsewhere || least == 0 || bytes < least || is_legacy(op->stream))
+		return tt_cuda_copy(op, dst, src, bytes);
+	const bool waits = op->program.phases > 0 || tt_cuda_phase(op)->awaits;
+	cuda_result error =
+		waits || (op->pending && !joins(op, dst, src, bytes)) ? tt_cuda_flush(op) : 0;
+
+	if (!error)
+		error = tt_cuda_make_room(op, 1);
+	return error ? error : cuda->driver->mem_copy(dst, src, bytes, op->stream);
+}
+
+cuda_result tt_cuda_add_part(struct tt_cuda_op *op, struct CUfunc_st *function,
+			     const struct tt_cuda_part *part)
+{
+	if (part->bytes[0] == 0)
+		return 0;
+	const bool differs = function && op->function && op->function != function;
+	const cuda_result error = op->pending || differs ? tt_cuda_flush(op) : 0;
+	if (error)
+		return error;
+	struct tt_cuda_part *phase = tt_cuda_phase(op);
+	const uint32_t awaits = phase->awaits, checks = phase->checks;
+
+	*phase = *part;
+	phase->awaits = awaits;
+	phase->checks = checks;
+	op->function = function ? function : op->function;
+	add_work(op, part->bytes[0]);
+	return 0;
+}
+
+cuda_result tt_cuda_exchange_lines(struct tt_cuda_op *op, struct CUfunc_st *function,
+				   const struct tt_cuda_part *part, uint64_t bytes)
+{
+	*tt_cuda_phase(op) = *part;
+	op->function = function;
+	op->work = 8 * bytes; /* as many threads as can be, up to one for each line: they wait */
+	op->calls = true;
+	end_phase(op);
+	return launch(op, true);
+}
+
+/* ---- meetings */
+
+static cuda_result await_sync(struct tt_cuda_op *op, int sync, bool clears)
+{
+	if (!op->cuda->meets)
+		return tt_cuda_words_await(op, sync, clears);
+	tt_cuda_phase(op)->awaits = 1;
+	return 0;
+}
+
+cuda_result tt_cuda_begin_rounds(struct tt_cuda_op *op)
+{
+	op->checks = false;
+	return await_sync(op, TT_CUDA_LAST, true);
+}
+
+cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
+{
+	const bool first = round == 0, last = round == rounds - 1, meets = op->cuda->meets;
+
+	tt_cuda_phase(op)->introduces = first;
+	tt_cuda_phase(op)->arrives = meets;
+	op->calls |= first;
+	end_phase(op);
+	cuda_result error =
+		meets && !last && op->program.phases < TT_CUDA_PHASES ? 0 : launch(op, last);
+	if (!error && !meets)
+		error = tt_cuda_words_post(op, last ? TT_CUDA_LAST : round);
+	op->checks = true; /* what peers told with the first round */
+	if (error || last)
+		return error;
+	tt_cuda_phase(op)->checks = first;
+	return await_sync(op, round, true);
+}
+
+cuda_result tt_cuda_await_end(struct tt_cuda_op *op)
+{
+	const cuda_result error = await_sync(op, TT_CUDA_LAST, false);
+
+	if (error || !op->cuda->meets)
+		return error;
+	end_phase(op);
+	return launch(op, true);
+}
+
+cuda_result tt_cuda_drain(struct tt_cuda_op *op)
+{
+	const cuda_result error = await_sync(op, TT_CUDA_LAST, false);
+
+	if (error)
+		return error;
+	if (!op->cuda->meets)
+		return tt_cuda_words_drain(op);
+	tt_cuda_phase(op)->kind = TT_CUDA_DRAIN;
+	end_phase(op);
+	return launch(op, false);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns how ranks of a host map each other's segments. They hand them on one rank after the other, in
+ * order of rank, and some segments at a time: the next come when all have mapped these, as the
+ * kernel bounds how many descriptors are on their way. Whoever fails closes its sockets, by which
+ * the others learn of it. */
+#include "segments.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "fork.h"
+#include "log.h"
+
+#define SEGMENTS_MOST (1u << 20)
+
+/* ---- this rank's own */
+
+/* The segment at `at`: whose handle is to be released. */
+static cuda_result find_segment(const struct cuda_driver *driver, cuda_address at,
+				cuda_allocation *handle, cuda_address *base, size_t *bytes)
+{
+	cuda_result error = driver->segment_retain(handle, (void *)(uintptr_t)at);
+
+	if (error)
+		return error;
+	error = driver->mem_get_range(base, bytes, at);
+	if (error)
+		driver->segment_release(*handle);
+	return error;
+}
+
+static bool can_be_shared(const struct cuda_driver *driver, cuda_allocation handle)
+{
+	struct CUmemAllocationProp_st properties = { 0 };
+
+	return driver->segment_properties(&properties, handle) == 0 &&
+	       properties.requestedHandleTypes & CUDA_HANDLE_DESCRIPTOR;
+}
+
+tutti_result_t tt_cuda_offer_segments(const struct tt_cuda *cuda, cuda_address memory, size_t bytes,
+				      struct tt_cuda_offer *offer)
+{
+	cuda_address at = memory, base, first = 0;
+	uint32_t segments = 0;
+	bool shared = true;
+	size_t length;
+
+	while (at < memory + bytes && segments < SEGMENTS_MOST) {
+		cuda_allocation handle;
+
+		if (find_segment(cuda->driver, at, &handle, &base, &length))
+			break;
+		shared &= can_be_shared(cuda->driver, handle);
+		cuda->driver->segment_release(handle);
+		first = segments++ == 0 ? base : first;
+		at = base + length;
+	}
+	if (segments == 0)
+		return TUTTI_ERR_UNSUPPORTED;
+	if (at < memory + bytes)
+		return tt_fail(TUTTI_ERR_INVALID, CUDA,
+			       "%zu bytes at %#llx of GPU %d, of which %zu are mapped", bytes,
+			       memory, cuda->number, (size_t)(at - memory));
+	offer->segments = shared ? segments : 0;
+	offer->offset = memory - first;
+	offer->span = at - first;
+	return TUTTI_OK;
+}
+
+bool tt_cuda_needs_mapping(const struct tt_cuda_offer *mine, const struct tt_cuda_offer *offer)
+{
+	return offer->segments &&
+	       (offer->process != mine->process || offer->number != mine->number);
+}
+
+/* ---- handing on */
+
+cuda_result tt_cuda_export(const struct cuda_driver *driver, cuda_allocation handle, uint64_t bytes,
+			   struct tt_cuda_descriptors *message)
+{
+	int fd = -1;
+
+	tt_fd_hold();
+	const cuda_result error = driver->segment_export(&fd, handle, CUDA_HANDLE_DESCRIPTOR, 0);
+	if (!error && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+		fd = tt_fd_add(fd);
+	tt_fd_let_go();
+	if (!error)
+		tt_cuda_descriptors_add(message, fd, bytes);
+	return error;
+}
+
+/* The segment at `*at`, behind those of the message; `*at` moves to its end. */
+static tutti_result_t export_next(const struct tt_cuda *cuda, cuda_address *at,
+				  struct tt_cuda_descriptors *message)
+{
+	const struct cuda_driver *driver = cuda->driver;
+	cuda_allocation handle;
+	cuda_address base;
+	size_t bytes;
+	cuda_result error = find_segment(driver, *at, &handle, &base, &bytes);
+
+	if (error)
+		return tt_cuda_fail(driver, "find a segment of memory", error);
+	error = tt_cuda_export(driver, handle, bytes, message);
+	driver->segment_release(handle);
+	if (error)
+		return tt_cuda_fail(driver, "make a descriptor of a segment of memory", error);
+	*at = base + bytes;
+	return TUTTI_OK;
+}
+
+/* This rank's turn. */
+static tutti_result_t hand_on(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
+			      const struct tt_cuda_offer *mine, const struct tt_cuda_offer *all)
+{
+	const cuda_address end = mine->memory - mine->offset + mine->span;
+	cuda_address at = mine->memory;
+	tutti_result_t result = TUTTI_OK;
+	bool wanted = false;
+
+	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
+		if (!tt_cuda_needs_mapping(&all[rank], mine))
+			continue;
+		wanted = true;
+		result = tt_cuda_sockets_accept(sockets, rank);
+	}
+	while (wanted && at < end && !result) {
+		struct tt_cuda_descriptors message = { 0 };
+
+		while (at < end && message.n < TT_CUDA_DESCRIPTORS && !result)
+			result = export_next(cuda, &at, &message);
+		if (!result)
+			result = tt_cuda_descriptors_send(sockets, &message);
+		tt_cuda_descriptors_close(&message);
+	}
+	return result;
+}
+
+/* ---- taking */
+
+static tutti_result_t mapping_new(const struct tt_cuda *cuda, const struct tt_cuda_offer *offer,
+				  int rank, struct tt_cuda_mapping **out)
+{
+	if (offer->segments > SEGMENTS_MOST || offer->offset > offer->span ||
+	    offer->bytes > offer->span - offer->offset)
+		return tt_fail(
+			TUTTI_ERR_INVALID, CUDA,
+			"rank %d offers %llu bytes at %llu of %llu in %u segments, which cannot be",
+			rank, (unsigned long long)offer->bytes, (unsigned long long)offer->offset,
+			(unsigned long long)offer->span, offer->segments);
+	struct tt_cuda_mapping *mapping =
+		calloc(1, sizeof(*mapping) + offer->segments * sizeof(mapping->segment[0]));
+	if (!mapping)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for %u segments",
+			       offer->segments);
+	mapping->span = offer->span;
+	const cuda_result error =
+		cuda->driver->range_reserve(&mapping->base, mapping->span, 0, 0, 0);
+	if (error) {
+		free(mapping);
+		return tt_cuda_fail(cuda->driver, "reserve addresses for another rank's memory",
+				    error);
+	}
+	*out = mapping;
+	return TUTTI_OK;
+}
+
+static tutti_result_t map_one(const struct tt_cuda *cuda, struct tt_cuda_mapping *mapping, int fd,
+			      uint64_t bytes)
+{
+	const struct cuda_driver *driver = cuda->driver;
+	cuda_allocation handle;
+	cuda_result error =
+		driver->segment_import(&handle, (void *)(intptr_t)fd, CUDA_HANDLE_DESCRIPTOR);
+
+	if (!error) {
+		error = driver->range_map(mapping->base + mapping->mapped, bytes, 0, handle, 0);
+		driver->segment_release(handle); /* the mapping keeps it */
+	}
+	if (error)
+		return tt_cuda_fail(driver, "map a segment of another rank's memory", error);
+	mapping->segment[mapping->n++] = bytes;
+	mapping->mapped += bytes;
+	return TUTTI_OK;
+}
+
+static tutti_result_t map_some(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
+			       const struct tt_cuda_offer *offer, int rank,
+			       struct tt_cuda_mapping *mapping)
+{
+	struct tt_cuda_descriptors message;
+	tutti_result_t result = tt_cuda_descriptors_receive(sockets, rank, &message);
+
+	for (uint64_t i = 0; i < message.n && !result; i++)
+		result =
+			i < TT_CUDA_DESCRIPTORS && mapping->n < offer->segments &&
+					message.bytes[i] <= mapping->span - mapping->mapped
+				? map_one(cuda, mapping, message.fd[i], message.bytes[i])
+				: tt_fail(TUTTI_ERR_INVALID, CUDA,
+					  "rank %d hands on more memory than it has offered", rank);
+	tt_cuda_descriptors_close(&message);
+	return result ? result : tt_cuda_descriptors_taken(sockets, rank);
+}
+
+/* The turn of a rank whose segments this one needs. */
+static tutti_result_t map_all(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
+			      const struct tt_cuda_offer *offer, int rank,
+			      struct tt_cuda_peer *peer)
+{
+	const struct CUmemAccessDesc_st access = { { CUDA_LOCATION_DEVICE, cuda->device },
+						   CUDA_ACCESS_READ_WRITE };
+	struct tt_cuda_mapping *mapping = NULL;
+	tutti_result_t result = mapping_new(cuda, offer, rank, &mapping);
+
+	if (result)
+		return result;
+	peer->mapping = mapping;
+	peer->memory = mapping->base + offer->offset;
+	while (!result && mapping->mapped < mapping->span)
+		result = map_some(cuda, sockets, offer, rank, mapping);
+	if (result)
+		return result;
+	const cuda_result error =
+		cuda->driver->range_set_access(mapping->base, mapping->span, &access, 1);
+	return error ? tt_cuda_fail(cuda->driver, "get access to another rank's memory", error)
+		     : TUTTI_OK;
+}
+
+void tt_cuda_mapping_free(const struct tt_cuda *cuda, struct tt_cuda_mapping *mapping)
+{
+	if (!mapping)
+		return;
+	cuda_address at = mapping->base;
+	for (uint32_t i = 0; i < mapping->n; i++) {
+		cuda->driver->range_unmap(at, mapping->segment[i]);
+		at += mapping->segment[i];
+	}
+	cuda->driver->range_free(mapping->base, mapping->span);
+	free(mapping);
+}
+
+/* ---- all of it */
+
+tutti_result_t tt_cuda_ask_for_segments(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
+					const struct tt_cuda_offer *all)
+{
+	const struct tt_cuda_offer *mine = &all[cuda->comm->rank];
+	tutti_result_t result = TUTTI_OK;
+
+	sockets->process = mine->process;
+	for (int rank = 0; rank < cuda->comm->size && !result; rank++)
+		if (tt_cuda_needs_mapping(mine, &all[rank]))
+			result = tt_cuda_sockets_connect(sockets, rank, all[rank].socket,
+							 all[rank].process);
+	return result;
+}
+
+tutti_result_t tt_cuda_share_segments(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
+				      const struct tt_cuda_offer *all, struct tt_cuda_peer *peers)
+{
+	const int own = cuda->comm->rank;
+	tutti_result_t result = TUTTI_OK;
+
+	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
+		if (rank == own && all[own].segments)
+			result = hand_on(cuda, sockets, &all[own], all);
+		else if (sockets->from[rank] >= 0)
+			result = map_all(cuda, sockets, &all[rank], rank, &peers[rank]);
+	}
+	return result;
+}

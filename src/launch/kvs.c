@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the choice of a launcher's key-value store, and the wait for it: launchers' libraries know no
+ * deadline, so a thread calls them, which is left behind where it does not come back in time. */
+#include "kvs.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "log.h"
+#include "thread.h"
+#include "transport.h"
+
+/* What the two threads share; whoever is last frees it. */
+struct errand {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool ended, left; /* by the thread; by the caller */
+	const struct tt_kvs *kvs;
+	int rank, size;
+	char key[TT_KVS_KEY_MAX], text[TT_KVS_TEXT_MAX];
+	tutti_result_t result;
+	char error_text[TT_ERROR_MAX];
+};
+
+static atomic_uint next_number;
+/* An errand is under way to a store that takes one at a time. Taken by a caller, given back by the
+ * errand's thread: what that one did is seen by the next (acquire, release). */
+static atomic_bool occupied;
+
+bool tt_kvs_is_occupied(void)
+{
+	return atomic_load_explicit(&occupied, memory_order_acquire);
+}
+
+unsigned tt_kvs_number(void)
+{
+	return atomic_fetch_add_explicit(&next_number, 1, memory_order_relaxed);
+}
+
+/* ---- MPI */
+
+static bool says_began(void *library)
+{
+	int (*initialized)(int *) = NULL;
+	void *const symbol = dlsym(library, "MPI_Initialized");
+	int began = 0;
+
+	memcpy(&initialized, &symbol, sizeof(symbol));
+	return initialized && initialized(&began) == 0 && began;
+}
+
+/* One that was opened for itself, as by a module of Python. */
+static int look_at(struct dl_phdr_info *info, size_t size, void *began)
+{
+	void *library;
+
+	if (!info->dlpi_name || !strstr(info->dlpi_name, "libmpi"))
+		return 0;
+	library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+	if (!library)
+		return 0;
+	*(bool *)began |= says_began(library);
+	dlclose(library);
+	return 0;
+}
+
+bool tt_kvs_mpi_began(void)
+{
+	bool began = says_began(RTLD_DEFAULT);
+
+	if (!began)
+		dl_iterate_phdr(look_at, &began);
+	return began;
+}
+
+/* ---- which */
+
+const struct tt_kvs *tt_kvs_find(const struct tt_kvs *const kinds[TT_KVS_KINDS], char *why,
+				 size_t size)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* libraries are opened here */
+	const struct tt_kvs *found = NULL;
+	size_t used = 0;
+
+	*why = 0;
+	pthread_mutex_lock(&one);
+	for (int i = 0; i < TT_KVS_KINDS && kinds[i] && !found; i++) {
+		const char *const lacks = kinds[i]->lacks();
+
+		if (!lacks)
+			found = kinds[i];
+		else if (used < size)
+			used += (size_t)snprintf(why + used, size - used, "%s%s: %s",
+						 used ? "; " : "", kinds[i]->name, lacks);
+	}
+	pthread_mutex_unlock(&one);
+	return found;
+}
+
+/* ---- the errand */
+
+static void free_errand(struct errand *e)
+{
+	pthread_cond_destroy(&e->changed);
+	pthread_mutex_destroy(&e->lock);
+	OPENSSL_cleanse(e, sizeof(*e)); /* there is a key in it */
+	free(e);
+}
+
+static void *run(void *argument)
+{
+	struct errand *e = argument;
+
+	e->result = e->kvs->bring(e->rank, e->size, e->key, e->text);
+	if (e->result)
+		snprintf(e->error_text, sizeof(e->error_text), "%s", tt_thread_error());
+	if (!e->kvs->may_be_old)
+		atomic_store_explicit(&occupied, false, memory_order_release);
+	pthread_mutex_lock(&e->lock);
+	e->ended = true;
+	pthread_cond_signal(&e->changed);
+	const bool left = e->left;
+	pthread_mutex_unlock(&e->lock);
+	if (left)
+		free_errand(e);
+	return NULL;
+}
+
+static struct errand *new_errand(const struct tt_kvs *kvs, int rank, int size, unsigned number,
+				 const char *text)
+{
+	struct errand *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	tt_thread_condition(&e->changed);
+	pthread_mutex_init(&e->lock, NULL);
+	e->kvs = kvs;
+	e->rank = rank;
+	e->size = size;
+	snprintf(e->key, sizeof(e->key), "tutti-%u", number);
+	memcpy(e->text, text, sizeof(e->text));
+	return e;
+}
+
+/* Is it back in time? Otherwise it is left, and no longer the caller's. */
+static bool await(struct errand *e, uint64_t deadline)
+{
+	const struct timespec until = { .tv_sec = (time_t)(deadline / 1000000000),
+					.tv_nsec = (long)(deadline % 1000000000) };
+	int error = 0;
+
+	pthread_mutex_lock(&e->lock);
+	while (!e->ended && error != ETIMEDOUT)
+		error = pthread_cond_timedwait(&e->changed, &e->lock, &until);
+	e->left = !e->ended;
+	const bool ended = e->ended;
+	pthread_mutex_unlock(&e->lock);
+	return ended;
+}
+
+static tutti_result_t fail_late(const struct tt_kvs *kvs)
+{
+	return tt_fail(
+		TUTTI_ERR_TIMEOUT, COMM,
+		"not all ranks have asked the launcher (%s) where to meet by this rank's deadline: has a rank ended, "
+		"does it not call tutti_init() as often as the others, or have some ranks alone TUTTI_STORE?",
+		kvs->name);
+}
+
+static tutti_result_t send(struct errand *e, char *text, uint64_t deadline)
+{
+	const struct tt_kvs *const kvs = e->kvs;
+	pthread_t thread;
+	const int error = tt_thread_begin(&thread, run, e);
+
+	if (error) {
+		free_errand(e);
+		if (!kvs->may_be_old)
+			atomic_store_explicit(&occupied, false, memory_order_release);
+		errno = error;
+		return tt_fail_errno(COMM, "begin a thread that asks the launcher");
+	}
+	if (!await(e, deadline)) {
+		pthread_detach(thread);
+		return fail_late(kvs);
+	}
+	pthread_join(thread, NULL);
+	const tutti_result_t result = e->result;
+	memcpy(text, e->text, sizeof(e->text));
+	if (result)
+		tt_thread_error_set(e->error_text);
+	free_errand(e);
+	return result;
+}
+
+/* Until no other thread's errand is under way. */
+static bool take_turn(uint64_t deadline)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	while (atomic_exchange_explicit(&occupied, true, memory_order_acquire)) {
+		if (tt_now() >= deadline)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
+tutti_result_t tt_kvs_bring(const struct tt_kvs *kvs, int rank, int size, unsigned number,
+			    char text[TT_KVS_TEXT_MAX], uint64_t deadline)
+{
+	if (!kvs->may_be_old && !take_turn(deadline))
+		return fail_late(kvs);
+	struct errand *e = new_errand(kvs, rank, size, number, text);
+	if (e)
+		return send(e, text, deadline);
+	if (!kvs->may_be_old)
+		atomic_store_explicit(&occupied, false, memory_order_release);
+	return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to ask the launcher");
+}

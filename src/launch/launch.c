@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the reading of launchers' environment variables: one row per launcher, the first that shows
+ * wins.
+ *
+ * Where the ranks meet: TUTTI_STORE if set; else the address the launcher gives; else, if the
+ * launcher says that all ranks are on one host, a unix socket named after the user and the job; else
+ * where rank 0 says by the launcher's key-value store (kvs.h); else at an address that follows from what
+ * the launcher says. Rank 0 hosts the store unless TUTTI_STORE_SERVED=1 says that the launcher does. */
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "log.h"
+#include "store.h"
+
+#define REPORT_NS 1000000000 /* for the launcher to answer, should it be stopped */
+
+/* Of stores whose address is derived: below those that kernels give out. */
+#define FIRST_PORT	 20000
+#define PORTS		 10000
+#define ALLOWED_IN_NAMES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_"
+
+/* Variables that mean the same, in order of preference; ends with NULL. */
+#define NAMES 3
+
+struct row {
+	const char *launcher;
+	const char *signs[NAMES]; /* any of these is set: this launcher started us */
+	const char *rank[NAMES], *size[NAMES], *local_rank[NAMES], *local_size[NAMES];
+	/* Fills out->job, "" if there is nothing to make it of. */
+	void (*job)(struct tt_launch *out);
+	/* Fills out->store where the launcher gives an address, or out->kvs where it brings one; "" where
+	 * it does neither. */
+	tutti_result_t (*store)(struct tt_launch *out);
+	/* Perhaps one of these, whose ranks are the row's. */
+	const struct tt_kvs *kvs[TT_KVS_KINDS];
+	/* Fills out->store with what follows from what else there is; "" if nothing does. */
+	void (*derived)(struct tt_launch *out);
+};
+
+/* An empty variable is as good as none. */
+static const char *variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+/* Does the launcher serve the store? */
+static bool is_served(void)
+{
+	const char *text = variable("TUTTI_STORE_SERVED");
+
+	return text && strcmp(text, "1") == 0;
+}
+
+/* The first of `names` that is set; its value in *value. NULL: none is. */
+static const char *first_set(const char *const names[NAMES], const char **value)
+{
+	for (int i = 0; i < NAMES && names[i]; i++) {
+		*value = variable(names[i]);
+		if (*value)
+			return names[i];
+	}
+	return NULL;
+}
+
+/* A job's id becomes part of a socket's name and of keys. */
+static void set_job(struct tt_launch *out, const char *text)
+{
+	size_t i = 0;
+
+	for (; text[i] && i < sizeof(out->job) - 1; i++)
+		out->job[i] =
+			isalnum((unsigned char)text[i]) || strchr(".-_", text[i]) ? text[i] : '_';
+	out->job[i] = 0;
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+static tutti_result_t parse_number(const char *launcher, const char *name, const char *value,
+				   long least, int *out)
+{
+	char *end;
+
+	errno = 0;
+	const long number = strtol(value, &end, 10);
+	if (*end || isspace((unsigned char)*value) || errno != 0 || number < least ||
+	    number > INT_MAX)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "%s set %s to \"%s\": expected a number of %ld or more", launcher,
+			       name, value, least);
+	*out = (int)number;
+	return TUTTI_OK;
+}
+
+/* *out stays as it is if none of the names is set. */
+static tutti_result_t read_optional(const struct row *row, const char *const names[NAMES],
+				    long least, int *out)
+{
+	const char *value, *name = first_set(names, &value);
+
+	return name ? parse_number(row->launcher, name, value, least, out) : TUTTI_OK;
+}
+
+static tutti_result_t read_needed(const struct row *row, const char *const names[NAMES], long least,
+				  int *out)
+{
+	const char *value, *name = first_set(names, &value);
+
+	if (name)
+		return parse_number(row->launcher, name, value, least, out);
+	const char *sign = first_set(row->signs, &value);
+	return tt_fail(
+		TUTTI_ERR_INVALID, COMM,
+		"%s is set to \"%s\", so %s started this process, but %s is not set: set both, or "
+		"unset %s to run alone",
+		sign, value, row->launcher, names[0], sign);
+}
+
+static tutti_result_t read_numbers(const struct row *row, struct tt_launch *out)
+{
+	tutti_result_t result = read_needed(row, row->rank, 0, &out->rank);
+
+	if (result == TUTTI_OK)
+		result = read_needed(row, row->size, 1, &out->size);
+	if (result == TUTTI_OK)
+		result = read_optional(row, row->local_rank, 0, &out->local_rank);
+	if (result == TUTTI_OK)
+		result = read_optional(row, row->local_size, 1, &out->local_size);
+	if (result != TUTTI_OK)
+		return result;
+	if (out->rank >= out->size)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "%s says rank %d of %d ranks: expected a rank below %d",
+			       row->launcher, out->rank, out->size, out->size);
+	if (out->local_size > out->size ||
+	    (out->local_size > 0 && out->local_rank >= out->local_size))
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "%s says local rank %d of %d on this host, with %d ranks in all: "
+			       "expected a "
+			       "local rank below the number on the host, and that at most %d",
+			       row->launcher, out->local_rank, out->local_size, out->size,
+			       out->size);
+	return TUTTI_OK;
+}
+
+/* ---------------------------------------------------------------- what launchers do differently */
+
+static tutti_result_t no_store(struct tt_launch *out)
+{
+	(void)out;
+	return TUTTI_OK;
+}
+
+static void nothing_derived(struct tt_launch *out)
+{
+	(void)out;
+}
+
+static void no_job(struct tt_launch *out)
+{
+	(void)out;
+}
+
+static void tutti_job(struct tt_launch *out)
+{
+	const char *job = variable("TUTTI_JOB");
+
+	set_job(out, job ? job : "");
+}
+
+/* With an agent's store (TORCHELASTIC_USE_AGENT_STORE=True) PyTorch itself listens at MASTER_PORT:
+ * the next port is ours. */
+static tutti_result_t torchrun_store(struct tt_launch *out)
+{
+	const char *host = variable("MASTER_ADDR"), *text = variable("MASTER_PORT");
+	const char *agent = variable("TORCHELASTIC_USE_AGENT_STORE");
+	const bool here = out->local_size ==
+			  out->size; /* then a name that others know it by need not be known */
+	const bool taken = agent && (strcasecmp(agent, "true") == 0 || strcmp(agent, "1") == 0);
+	int port;
+
+	if (!host || !text)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "RANK and WORLD_SIZE are set, but %s is not: set it to %s, or set "
+			       "TUTTI_STORE",
+			       host ? "MASTER_PORT" : "MASTER_ADDR",
+			       host ? "a free port on the machine of rank 0, such as 29500"
+				    : "the address of the machine of rank 0");
+	const tutti_result_t result = parse_number("torchrun", "MASTER_PORT", text, 1, &port);
+	if (result != TUTTI_OK)
+		return result;
+	port += taken;
+	if (port > 65535)
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "MASTER_PORT is \"%s\", which makes port %d for the store: expected "
+			       "at most "
+			       "65535; choose a smaller one or set TUTTI_STORE",
+			       text, port);
+	if (!here && !tt_kvs_torchrun.lacks()) {
+		out->kvs = &tt_kvs_torchrun;
+		return TUTTI_OK;
+	}
+	if (here)
+		host = "127.0.0.1";
+	if ((size_t)snprintf(out->store, sizeof(out->store),
+			     strchr(host, ':') ? "tcp://[%s]:%d" : "tcp://%s:%d", host,
+			     port) >= sizeof(out->store))
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"MASTER_ADDR has %zu bytes: expected the address of the machine of rank 0",
+			strlen(host));
+	return TUTTI_OK;
+}
+
+/* The run's id, and of one agent how often it has restarted its ranks, which several do not count alike;
+ * ids are often left at "none". */
+static void torchrun_job(struct tt_launch *out)
+{
+	const char *id = variable("TORCHELASTIC_RUN_ID");
+	const char *restart = variable("TORCHELASTIC_RESTART_COUNT");
+	char text[128];
+
+	if (!id || strcmp(id, "none") == 0)
+		return;
+	if (out->local_size == out->size)
+		snprintf(text, sizeof(text), "%.40s.%.16s", id, restart ? restart : "0");
+	else
+		snprintf(text, sizeof(text), "%.40s", id);
+	set_job(out, text);
+}
+
+static void open_mpi_job(struct tt_launch *out)
+{
+	const char *id = variable("PMIX_NAMESPACE");
+
+	if (!id)
+		id = variable("OMPI_MCA_ess_base_jobid");
+	set_job(out, id ? id : "");
+}
+
+/* When a process started, in clock ticks since boot: names it for ever, together with its pid. */
+static bool start_time(long pid, unsigned long long *ticks)
+{
+	char path[64], text[1024];
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	const size_t n = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[n] = 0;
+	/* the command's name, in parentheses, may hold anything: count fields from its end */
+	const char *rest = strrchr(text, ')');
+	return rest && sscanf(rest + 1,
+			      " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+			      "%*d %*d %*d "
+			      "%llu",
+			      ticks) == 1;
+}
+
+/* Hydra gives no id that all ranks share, but each a socket to the proxy that started it: one proxy
+ * per host, known by the socket's credentials even where a shell stands between it and us. Ranks on
+ * several hosts have different proxies, hence no id. */
+static void hydra_job(struct tt_launch *out)
+{
+	const char *text = variable("PMI_FD");
+	struct ucred proxy;
+	socklen_t length = sizeof(proxy);
+	unsigned long long ticks;
+	char job[64];
+
+	if (!text || out->local_size != out->size ||
+	    getsockopt(atoi(text), SOL_SOCKET, SO_PEERCRED, &proxy, &length) < 0 ||
+	    !start_time(proxy.pid, &ticks))
+		return;
+	snprintf(job, sizeof(job), "%ld-%llu", (long)proxy.pid, ticks);
+	set_job(out, job);
+}
+
+static void slurm_job(struct tt_launch *out)
+{
+	const char *job = variable("SLURM_JOB_ID"), *step = variable("SLURM_STEP_ID");
+	const char *nodes = variable("SLURM_STEP_NUM_NODES");
+	char text[128];
+
+	if (!nodes)
+		nodes = variable("SLURM_NNODES");
+	if (nodes && strcmp(nodes, "1") == 0)
+		out->local_size = out->size;
+	if (!job || !step)
+		return;
+	snprintf(text, sizeof(text), "%.40s.%.20s", job, step);
+	set_job(out, text);
+}
+
+/* The first name of a list such as "rack[1-2]n[01-16,20],login1": rack1n01. False: it does not fit, or
+ * is none. */
+static bool first_of_nodes(const char *list, char *out, size_t size)
+{
+	size_t used = 0;
+
+	for (; *list && *list != ','; list++) {
+		if (*list == '[') {
+			const size_t digits = strspn(list + 1, "0123456789"),
+				     end = strcspn(list, "]");
+
+			if (digits == 0 || list[end] != ']' || used + digits >= size)
+				return false;
+			memcpy(out + used, list + 1, digits);
+			used += digits;
+			list += end;
+		} else if (used + 1 < size) {
+			out[used++] = *list;
+		} else {
+			return false;
+		}
+	}
+	out[used] = 0;
+	return used > 0 && strspn(out, ALLOWED_IN_NAMES) == used;
+}
+
+/* Rank 0 is on the step's first node, which others know by its name. The port is the step's, as far as
+ * there are ports. */
+static void slurm_derived(struct tt_launch *out)
+{
+	const char *nodes = variable("SLURM_STEP_NODELIST"), *job = variable("SLURM_JOB_ID"),
+		   *step = variable("SLURM_STEP_ID");
+	char name[200];
+
+	if (!nodes || !job || !step || !first_of_nodes(nodes, name, sizeof(name)))
+		return;
+	const unsigned long number = strtoul(job, NULL, 10) * 16 + strtoul(step, NULL, 10);
+	/* its own name is often a loopback address there, which the others do not mean */
+	snprintf(out->store, sizeof(out->store), "tcp://%s:%lu",
+		 out->rank == 0 ? "[::],0.0.0.0" : name, FIRST_PORT + number % PORTS);
+}
+
+/* Tried from the first to the last. Slurm also sets its rank in batch scripts, where nobody else
+ * runs: only a step (srun) is a launch. The last row is for launchers that speak PMI and say no more. An
+ * Indexed Job of Kubernetes is in the first. */
+static const struct row rows[] = {
+	{
+		.launcher = "tutti-run",
+		.signs = { "TUTTI_RANK", "TUTTI_SIZE" },
+		.rank = { "TUTTI_RANK", "JOB_COMPLETION_INDEX" },
+		.size = { "TUTTI_SIZE" },
+		.local_rank = { "TUTTI_LOCAL_RANK" },
+		.local_size = { "TUTTI_LOCAL_SIZE" },
+		.job = tutti_job,
+		.store = no_store,
+		.derived = nothing_derived,
+	},
+	{
+		.launcher = "torchrun",
+		.signs = { "RANK", "WORLD_SIZE" },
+		.rank = { "RANK" },
+		.size = { "WORLD_SIZE" },
+		.local_rank = { "LOCAL_RANK" },
+		.local_size = { "LOCAL_WORLD_SIZE" },
+		.job = torchrun_job,
+		.store = torchrun_store,
+		.derived = nothing_derived,
+	},
+	{
+		.launcher = "Open MPI",
+		.signs = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+		.rank = { "OMPI_COMM_WORLD_RANK" },
+		.size = { "OMPI_COMM_WORLD_SIZE" },
+		.local_rank = { "OMPI_COMM_WORLD_LOCAL_RANK" },
+		.local_size = { "OMPI_COMM_WORLD_LOCAL_SIZE" },
+		.job = open_mpi_job,
+		.store = no_store,
+		.kvs = { &tt_kvs_pmix },
+		.derived = nothing_derived,
+	},
+	{
+		.launcher = "Hydra",
+		.signs = { "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+		.rank = { "PMI_RANK" },
+		.size = { "PMI_SIZE" },
+		.local_rank = { "MPI_LOCALRANKID" },
+		.local_size = { "MPI_LOCALNRANKS" },
+		.job = hydra_job,
+		.store = no_store,
+		.kvs = { &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
+		.derived = nothing_derived,
+	},
+	{
+		.launcher = "Slurm",
+		.signs = { "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS" },
+		.rank = { "SLURM_PROCID" },
+		.size = { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" },
+		.local_rank = { "SLURM_LOCALID" },
+		.job = slurm_job,
+		.store = no_store,
+		.kvs = { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
+		.derived = slurm_derived,
+	},
+	{
+		.launcher = "PMI",
+		.signs = { "PMI_RANK", "PMI_SIZE" },
+		.rank = { "PMI_RANK" },
+		.size = { "PMI_SIZE" },
+		.job = no_job,
+		.store = no_store,
+		.kvs = { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
+		.derived = nothing_derived,
+	},
+};
+
+static const struct row *find_row(void)
+{
+	const char *value;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (first_set(rows[i].signs, &value))
+			return &rows[i];
+	return NULL;
+}
+
+/* ---------------------------------------------------------------- where to meet */
+
+static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch *out,
+				   const char *why)
+{
+	return tt_fail(
+		TUTTI_ERR_INVALID, COMM,
+		"%s started rank %d of %d, but does not say where the ranks meet (%s%s%s): %s"
+		"set TUTTI_STORE on every rank to an address of the machine of rank 0 and a free "
+		"port, such as TUTTI_STORE=tcp://192.0.2.1:29500, and TUTTI_KEY_FILE to a file with "
+		"the job's key; or TUTTI_STORE to a directory that all see, such as "
+		"TUTTI_STORE=file:/shared/job1",
+		row->launcher, out->rank, out->size,
+		out->local_size == out->size ? "and gives no job id"
+		: out->local_size < 0	     ? "nor whether they share a host"
+					     : "and they are on several hosts",
+		*why ? "; " : "", why,
+		row->derived == slurm_derived
+			? "start it by srun --mpi=pmi2, or set TUTTI_KEY_FILE to a file with the job's key, or "
+			: "");
+}
+
+static tutti_result_t find_store(const struct row *row, bool keyed, struct tt_launch *out)
+{
+	const char *given = variable("TUTTI_STORE");
+	const bool served = is_served();
+	char why[512] = "";
+
+	out->serve = out->rank == 0 && !served;
+	out->host = served ? "the launcher" : "rank 0";
+	if (given && strlen(given) >= sizeof(out->store))
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(given),
+			       sizeof(out->store) - 1);
+	if (given) {
+		memcpy(out->store, given, strlen(given) + 1);
+		return TUTTI_OK;
+	}
+	const tutti_result_t result = row->store(out);
+	if (result != TUTTI_OK || out->store[0] || out->kvs)
+		return result;
+	if (out->local_size == out->size && out->job[0]) {
+		snprintf(out->store, sizeof(out->store), "unix:tutti-%ld-%s", (long)geteuid(),
+			 out->job);
+		return TUTTI_OK;
+	}
+	out->kvs = tt_kvs_find(row->kvs, why, sizeof(why));
+	if (!out->kvs && keyed) /* without a key nothing is served to other hosts */
+		row->derived(out);
+	return out->kvs || out->store[0] ? TUTTI_OK : fail_nowhere(row, out, why);
+}
+
+tutti_result_t tt_launch_read(bool keyed, struct tt_launch *out)
+{
+	struct tt_launch launch = {
+		.launcher = "none", .size = 1, .local_rank = -1, .local_size = -1
+	};
+	const struct row *row = find_row();
+	tutti_result_t result = TUTTI_OK;
+
+	if (!row && variable("JOB_COMPLETION_INDEX"))
+		tt_log(WARN, COMM,
+		       "this pod of an Indexed Job (JOB_COMPLETION_INDEX) is the only rank of its job: set TUTTI_SIZE to the number "
+		       "of pods, and TUTTI_STORE, if they belong together");
+	if (!row) {
+		launch.local_rank = 0;
+		launch.local_size = 1;
+		*out = launch;
+		return TUTTI_OK;
+	}
+	launch.launcher = row->launcher;
+	result = read_numbers(row, &launch);
+	if (result != TUTTI_OK)
+		return result;
+	row->job(&launch);
+	if (launch.size > 1)
+		result = find_store(row, keyed, &launch);
+	if (result != TUTTI_OK)
+		return result;
+	*out = launch;
+	return TUTTI_OK;
+}
+
+/* ---------------------------------------------------------------- a job that runs already */
+
+tutti_result_t tt_launch_joins(bool *out)
+{
+	const char *text = variable("TUTTI_JOIN");
+
+	*out = text && strcmp(text, "1") == 0;
+	if (text && !*out && strcmp(text, "0") != 0)
+		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_JOIN is \"%s\": expected 0 or 1",
+			       text);
+	return TUTTI_OK;
+}
+
+/* Its TUTTI_RESTART is that of no other process of the job. That nobody hears it does no harm
+ * here. */
+void tt_launch_report(tutti_store_t store, const char *state)
+{
+	const char *number = variable("TUTTI_RESTART");
+	char key[64];
+
+	if (!number || strlen(number) > 20)
+		return;
+	snprintf(key, sizeof(key), "tutti-run/%s/%s", state, number);
+	if (tutti_store_set(store, key, "1", 1))
+		tt_log(DEBUG, COMM, "the launcher does not learn that this rank %s: %s", state,
+		       tt_thread_error());
+}
+
+void tt_launch_report_left_out(const int *pids, int count, const struct tt_key *key)
+{
+	const char *address = variable("TUTTI_STORE");
+	tutti_result_t result = TUTTI_OK;
+	tutti_store_t store;
+	char name[64];
+
+	if (count == 0 || !address || !is_served())
+		return;
+	if (tt_store_open(address, key, -1, false, REPORT_NS, &store)) {
+		tt_log(DEBUG, COMM, "the launcher does not learn who is left out: %s",
+		       tt_thread_error());
+		return;
+	}
+	for (int i = 0; i < count && !result; i++) {
+		snprintf(name, sizeof(name), "tutti-run/left out/%d", pids[i]);
+		result = tutti_store_set(store, name, "1", 1);
+	}
+	tutti_store_close(store);
+}
+
+/* Only a store that somebody else serves: that of the launched ranks' first rendezvous may be
+ * gone. */
+tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out)
+{
+	const char *store = variable("TUTTI_STORE");
+
+	*out = (struct tt_launch){ .launcher = "none" };
+	if (!store)
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"%s: store is NULL and TUTTI_STORE is not set: set it to the address of a store that stays, as "
+			"tutti-run does, or give one",
+			call);
+	if (strlen(store) >= sizeof(out->store))
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(store),
+			       sizeof(out->store) - 1);
+	memcpy(out->store, store, strlen(store) + 1);
+	tutti_job(out);
+	return TUTTI_OK;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams that are captured, and graphs. */
+#include <fcntl.h>
+
+#include "claims.h"
+#include "scene.h"
+
+static void a_graph_is_replayed(void **state)
+{
+	struct CUstream_st *const second = new_stream();
+	struct CUevent_st *const fork = new_event(CUDA_EVENT_NO_TIMING),
+				 *const join = new_event(CUDA_EVENT_NO_TIMING);
+	unsigned status = 77;
+	void *graph, *executable;
+
+	assert_success(more.begin_capture(stream, MODE_GLOBAL));
+	assert_success(cu->stream_is_capturing(stream, &status));
+	assert_int_equal(status, CUDA_CAPTURE_ACTIVE);
+	wait_for(stream, words, 1);
+	store(stream, words, 0);
+	assert_success(cu->event_record(fork, stream));
+	assert_success(cu->stream_wait_event(second, fork, 0));
+	assert_success(cu->stream_is_capturing(second, &status));
+	assert_int_equal(status, CUDA_CAPTURE_ACTIVE);
+	assert_success(cu->mem_set(address_of(words + 1), 4, 1, second));
+	assert_success(cu->event_record(join, second));
+	assert_success(cu->stream_wait_event(stream, join, 0));
+	assert_success(more.end_capture(stream, &graph));
+	assert_success(cu->stream_is_capturing(second, &status));
+	assert_int_equal(status, CUDA_CAPTURE_NONE);
+	assert_int_equal(read_word(words + 1), 0);
+	assert_success(more.instantiate(&executable, graph, 0));
+	assert_success(more.destroy_graph(graph));
+	for (int i = 0; i < 3; i++) {
+		assert_success(more.launch(executable, stream));
+		store(stream, words + 2, (uint64_t)i);
+		assert_int_equal(cu->stream_query(stream), CUDA_NOT_READY);
+		write_word(words, 1);
+		synchronize();
+		assert_int_equal(read_word(words), 0);
+		assert_int_equal(read_word(words + 1), 4);
+		write_word(words + 1, 0);
+	}
+	assert_success(more.destroy_executable(executable));
+	assert_success(cu->event_destroy(fork));
+	assert_success(cu->event_destroy(join));
+	assert_success(cu->stream_destroy(second));
+}
+
+/* Calls that a capture does not allow fail, and so does its end. */
+static void capture_forbids_what_it_cannot_keep(void **state)
+{
+	struct CUevent_st *const event = new_event(0), *const captured = new_event(0);
+	cuda_address memory;
+	unsigned status;
+	void *graph;
+
+	assert_success(cu->event_record(event, stream));
+	synchronize();
+	for (int i = 0; i < 6; i++) {
+		assert_success(more.begin_capture(stream, MODE_GLOBAL));
+		switch (i) {
+		case 0: assert_int_equal(cu->mem_alloc(&memory, 8), CAPTURE_UNSUPPORTED); break;
+		case 1:
+			assert_int_equal(cu->mem_free(address_of(words)), CAPTURE_UNSUPPORTED);
+			break;
+		case 2:
+			assert_int_equal(cu->stream_synchronize(stream), CAPTURE_UNSUPPORTED);
+			break;
+		case 3: assert_int_equal(cu->event_query(event), CAPTURE_UNSUPPORTED); break;
+		case 4:
+			assert_int_equal(cu->stream_wait_event(stream, event, 0),
+					 CAPTURE_ISOLATION);
+			break;
+		case 5:
+			assert_success(cu->event_record(captured, stream));
+			assert_int_equal(cu->event_query(captured), CAPTURED_EVENT);
+			break;
+		}
+		assert_success(cu->stream_is_capturing(stream, &status));
+		assert_int_equal(status, 2);
+		assert_int_equal(cu->mem_set(address_of(words), 0, 1, stream), CAPTURE_INVALIDATED);
+		assert_int_equal(more.end_capture(stream, &graph), CAPTURE_INVALIDATED);
+		assert_null(graph);
+	}
+	assert_int_equal(more.end_capture(stream, &graph), ILLEGAL_STATE);
+	assert_int_equal(more.begin_capture(NULL, MODE_GLOBAL), CAPTURE_UNSUPPORTED);
+	assert_success(cu->event_destroy(event));
+	assert_success(cu->event_destroy(captured));
+}
+
+static void capture_asks_for_all_branches_and_spares_the_relaxed(void **state)
+{
+	struct CUstream_st *const second = new_stream();
+	struct CUevent_st *const event = new_event(0);
+	unsigned mode = MODE_RELAXED;
+	cuda_address memory;
+	void *graph;
+
+	assert_success(more.begin_capture(stream, MODE_GLOBAL));
+	assert_success(more.exchange_mode(&mode));
+	assert_int_equal(mode, MODE_GLOBAL);
+	assert_success(cu->mem_alloc(&memory, 8));
+	assert_success(cu->mem_free(memory));
+	assert_success(cu->stream_synchronize(second));
+	assert_success(more.exchange_mode(&mode));
+	assert_success(cu->event_record(event, stream));
+	assert_success(cu->stream_wait_event(second, event, 0));
+	assert_int_equal(more.end_capture(stream, &graph), CAPTURE_UNJOINED);
+	assert_success(more.begin_capture((struct CUstream_st *)2,
+					  MODE_THREAD_LOCAL)); /* a blocking one */
+	assert_int_equal(cu->stream_is_capturing(NULL, &mode), CAPTURE_IMPLICIT);
+	assert_success(more.end_capture((struct CUstream_st *)2, &graph));
+	assert_success(more.destroy_graph(graph));
+	assert_success(cu->event_destroy(event));
+	assert_success(cu->stream_destroy(second));
+}
+
+int claims_on_capture(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_graph_is_replayed),
+		TEST(capture_forbids_what_it_cannot_keep),
+		TEST(capture_asks_for_all_branches_and_spares_the_relaxed),
+	};
+
+	return cmocka_run_group_tests_name("capture", tests, open_it, NULL);
+}

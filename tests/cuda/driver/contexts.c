@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts: stacks of threads, and access to peers. */
+#include <pthread.h>
+
+#include "claims.h"
+#include "scene.h"
+
+static void contexts_are_a_stack_of_the_thread(void **state)
+{
+	struct CUctx_st *second, *current;
+	cuda_device device;
+
+	assert_success(cu->primary_retain(&second, 1));
+	assert_success(cu->context_push(second));
+	assert_success(cu->context_get_device(&device));
+	assert_int_equal(device, 1);
+	assert_success(cu->context_pop(&current));
+	assert_ptr_equal(current, second);
+	assert_success(cu->context_get_current(&current));
+	assert_ptr_equal(current, context);
+	assert_success(cu->context_push(second));
+	assert_success(cu->primary_release(1));
+	assert_int_equal(cu->context_get_device(&device), DESTROYED);
+	assert_success(cu->context_pop(NULL));
+	assert_int_equal(cu->context_push(second), DESTROYED);
+	assert_int_equal(cu->primary_release(1), CUDA_INVALID_CONTEXT);
+}
+
+static void *without_context(void *unused)
+{
+	struct CUctx_st *current = context;
+	struct CUstream_st *some_stream;
+	struct CUevent_st *event;
+	cuda_address memory;
+	cuda_device device;
+
+	assert_success(cu->context_get_current(&current));
+	assert_null(current);
+	assert_int_equal(cu->context_pop(NULL), CUDA_INVALID_CONTEXT);
+	assert_int_equal(cu->context_get_device(&device), CUDA_INVALID_CONTEXT);
+	assert_int_equal(cu->mem_alloc(&memory, 8), CUDA_INVALID_CONTEXT);
+	assert_int_equal(cu->stream_create(&some_stream, 0), CUDA_INVALID_CONTEXT);
+	assert_int_equal(cu->event_create(&event, 0), CUDA_INVALID_CONTEXT);
+	assert_int_equal(cu->mem_set(address_of(words), 1, 8, stream), CUDA_INVALID_CONTEXT);
+	assert_success(cu->stream_synchronize(stream));
+	return NULL;
+}
+
+static void threads_begin_without_a_context(void **state)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, without_context, NULL), 0);
+	pthread_join(thread, NULL);
+}
+
+static void a_peer_is_enabled_once(void **state)
+{
+	struct CUctx_st *second;
+
+	assert_success(cu->primary_retain(&second, 1));
+	assert_int_equal(cu->context_enable_peer(second, 0), 217); /* 0 does not reach 1 */
+	assert_success(cu->context_push(second));
+	assert_success(cu->context_enable_peer(context, 0));
+	assert_int_equal(cu->context_enable_peer(context, 0), CUDA_PEER_ACCESS_ALREADY_ENABLED);
+	assert_int_equal(cu->context_enable_peer(second, 0), CUDA_INVALID_CONTEXT);
+	assert_success(cu->context_pop(NULL));
+	assert_success(cu->primary_release(1));
+}
+
+int claims_on_contexts(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(contexts_are_a_stack_of_the_thread),
+		TEST(threads_begin_without_a_context),
+		TEST(a_peer_is_enabled_once),
+	};
+
+	return cmocka_run_group_tests_name("contexts", tests, open_it, NULL);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory: its limit, what pointers say, when it is freed. */
+#include "claims.h"
+#include "scene.h"
+
+static void memory_has_a_limit_and_is_found_by_its_addresses(void **state)
+{
+	cuda_address memory, base;
+	size_t bytes;
+
+	assert_int_equal(cu->mem_alloc(&memory, ((size_t)1 << 30) - WORDS * sizeof(uint64_t) + 1),
+			 CUDA_OUT_OF_MEMORY);
+	assert_int_equal(cu->mem_alloc(&memory, 0), CUDA_INVALID_VALUE);
+	assert_success(cu->mem_alloc(&memory, 5000));
+	assert_success(cu->mem_get_range(&base, &bytes, memory + 4999));
+	assert_true(base == memory && bytes == 5000);
+	assert_int_equal(cu->mem_get_range(&base, &bytes, memory + 5000), NOT_FOUND);
+	assert_int_equal(cu->mem_free(memory + 8), CUDA_INVALID_VALUE);
+	assert_int_equal(cu->mem_host_free((void *)(uintptr_t)memory), CUDA_INVALID_VALUE);
+	assert_success(cu->mem_free(memory));
+	assert_int_equal(cu->mem_free(memory), CUDA_INVALID_VALUE);
+}
+
+static void pointers_say_whose_they_are(void **state)
+{
+	const struct seen device = look_at(words + 5), unknown = look_at(&device);
+	unsigned attribute = 999;
+	void *pinned, *value = &attribute;
+	cuda_address managed;
+
+	assert_true(device.type == CUDA_MEMORY_DEVICE && !device.managed && device.device == 0);
+	assert_true(unknown.type == 0 && !unknown.managed && unknown.device == -2);
+	assert_success(cu->mem_host_alloc(&pinned, 100, CUDA_HOST_PORTABLE));
+	assert_int_equal(look_at(pinned).type, CUDA_MEMORY_HOST);
+	assert_int_equal(look_at(pinned).device, 0);
+	assert_success(cu->mem_host_free(pinned));
+	assert_int_equal(look_at(pinned).type, 0);
+	assert_success(more.alloc_managed(&managed, 100, 1));
+	assert_int_equal(look_at((void *)(uintptr_t)managed).managed, 1);
+	assert_success(cu->mem_free(managed));
+	assert_int_equal(cu->pointer_get_attributes(1, &attribute, &value, address_of(words)),
+			 CUDA_INVALID_VALUE);
+	assert_int_equal(cu->pointer_get_attributes(0, &attribute, &value, address_of(words)),
+			 CUDA_INVALID_VALUE);
+}
+
+static void freeing_waits_for_what_the_gpu_was_given(void **state)
+{
+	uint64_t *const other = new_words();
+	struct CUstream_st *const second = new_stream();
+
+	wait_for(stream, words, 1);
+	store(stream, other, 5);
+	store(stream, words + 1, 6);
+	store(second, words, 1);
+	assert_success(cu->mem_free(address_of(other)));
+	assert_int_equal(read_word(words + 1), 6);
+	assert_success(cu->stream_destroy(second));
+}
+
+int claims_on_memory(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(memory_has_a_limit_and_is_found_by_its_addresses),
+		TEST(pointers_say_whose_they_are),
+		TEST(freeing_waits_for_what_the_gpu_was_given),
+	};
+
+	return cmocka_run_group_tests_name("memory", tests, open_it, NULL);
+}

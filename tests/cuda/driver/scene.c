@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the driver's functions, and what each claim begins with. */
+#include "scene.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const struct cuda_driver *cu;
+struct more more;
+struct CUctx_st *context;
+struct CUstream_st *stream;
+uint64_t *words;
+
+void find(void *function, const char *name)
+{
+	void *const library = dlopen(getenv("TUTTI_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+	void *const found = dlsym(library, name);
+
+	if (!found)
+		printf("no %s\n", name);
+	memcpy(function, &found, sizeof(found));
+	dlclose(library);
+}
+
+void open_driver(void)
+{
+	if (tt_cuda_driver(&cu)) {
+		puts(tutti_last_error(NULL));
+		exit(1);
+	}
+	find(&more.alloc_managed, "cuMemAllocManaged");
+	find(&more.event_synchronize, "cuEventSynchronize");
+	find(&more.elapsed, "cuEventElapsedTime_v2");
+	find(&more.exchange_mode, "cuThreadExchangeStreamCaptureMode");
+	find(&more.begin_capture, "cuStreamBeginCapture_v2");
+	find(&more.end_capture, "cuStreamEndCapture");
+	find(&more.instantiate, "cuGraphInstantiateWithFlags");
+	find(&more.launch, "cuGraphLaunch");
+	find(&more.destroy_executable, "cuGraphExecDestroy");
+	find(&more.destroy_graph, "cuGraphDestroy");
+}
+
+cuda_address address_of(const void *pointer)
+{
+	return (cuda_address)(uintptr_t)pointer;
+}
+
+uint64_t read_word(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_SEQ_CST);
+}
+
+void write_word(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+}
+
+uint64_t *new_words(void)
+{
+	cuda_address memory;
+
+	assert_success(cu->mem_alloc(&memory, WORDS * sizeof(uint64_t)));
+	return (uint64_t *)(uintptr_t)memory;
+}
+
+struct CUstream_st *new_stream(void)
+{
+	struct CUstream_st *made;
+
+	assert_success(cu->stream_create(&made, CUDA_STREAM_NON_BLOCKING));
+	return made;
+}
+
+int begin_scene(void **state)
+{
+	assert_success(cu->primary_retain(&context, 0));
+	assert_success(cu->context_push(context));
+	stream = new_stream();
+	words = new_words();
+	assert_true(words[0] && words[WORDS - 1]); /* nobody may count on zeros */
+	memset(words, 0, WORDS * sizeof(*words));
+	return 0;
+}
+
+int end_scene(void **state)
+{
+	assert_success(cu->stream_synchronize(stream));
+	assert_success(cu->mem_free(address_of(words)));
+	assert_success(cu->stream_destroy(stream));
+	assert_success(cu->context_pop(NULL));
+	assert_success(cu->primary_release(0));
+	return 0;
+}
+
+cuda_result mem_op(struct CUstream_st *on, unsigned operation, const uint64_t *word, uint64_t value,
+		   unsigned flags)
+{
+	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = operation,
+								   .address = address_of(word),
+								   .value64 = value,
+								   .flags = flags } };
+
+	return cu->stream_mem_ops(on, 1, &op, 0);
+}
+
+void wait_for(struct CUstream_st *on, const uint64_t *word, uint64_t value)
+{
+	assert_success(mem_op(on, CUDA_MEM_OP_WAIT_64, word, value, CUDA_WAIT_EQUAL));
+}
+
+void store(struct CUstream_st *on, const uint64_t *word, uint64_t value)
+{
+	assert_success(mem_op(on, CUDA_MEM_OP_WRITE_64, word, value, 0));
+}
+
+void synchronize(void)
+{
+	assert_success(cu->stream_synchronize(stream));
+}
+
+struct seen look_at(const void *pointer)
+{
+	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED,
+				  CUDA_POINTER_DEVICE };
+	struct seen seen = { 77, 77, 77 };
+	void *values[] = { &seen.type, &seen.managed, &seen.device };
+
+	assert_success(cu->pointer_get_attributes(3, attributes, values, address_of(pointer)));
+	return seen;
+}
+
+struct CUevent_st *new_event(unsigned flags)
+{
+	struct CUevent_st *event;
+
+	assert_success(cu->event_create(&event, flags));
+	return event;
+}
+
+struct tt_cuda_program copies(void *dst, const void *src, size_t bytes)
+{
+	return (struct tt_cuda_program){ .phases = 1,
+					 .part = { { .kind = TT_CUDA_COPY,
+						     .src = { src },
+						     .dst = { dst },
+						     .bytes = { bytes },
+						     .nsrc = 1 } } };
+}
+
+int open_it(void **state)
+{
+	open_driver();
+	return 0;
+}

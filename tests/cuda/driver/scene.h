@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The driver, and what each claim begins with: GPU 0 with its context current, a stream, and words of
+ * the GPU's memory. */
+#ifndef DRIVER_SCENE_H
+#define DRIVER_SCENE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* include before cmocka.h what it needs */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cuda/driver.h"
+#include "cuda/kernels.h"
+
+#define WORDS 8192
+
+enum {
+	INVALID_HANDLE = 400,
+	ILLEGAL_STATE = 401,
+	NOT_FOUND = 500,
+	DESTROYED = 709,
+	CAPTURE_UNSUPPORTED = 900,
+	CAPTURE_INVALIDATED = 901,
+	CAPTURE_UNJOINED = 904,
+	CAPTURE_ISOLATION = 905,
+	CAPTURE_IMPLICIT = 906,
+	CAPTURED_EVENT = 907
+};
+enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
+enum { WAIT_GEQ = 0 };
+
+/* The functions that tutti asks for, and others. */
+extern const struct cuda_driver *cu;
+extern struct more {
+	cuda_result (*alloc_managed)(cuda_address *memory, size_t bytes, unsigned flags);
+	cuda_result (*event_synchronize)(struct CUevent_st *event);
+	cuda_result (*elapsed)(float *milliseconds, struct CUevent_st *start,
+			       struct CUevent_st *end);
+	cuda_result (*exchange_mode)(unsigned *mode);
+	cuda_result (*begin_capture)(struct CUstream_st *stream, unsigned mode);
+	cuda_result (*end_capture)(struct CUstream_st *stream, void **graph);
+	cuda_result (*instantiate)(void **executable, void *graph, unsigned long long flags);
+	cuda_result (*launch)(void *executable, struct CUstream_st *stream);
+	cuda_result (*destroy_executable)(void *executable);
+	cuda_result (*destroy_graph)(void *graph);
+} more;
+
+/* Of every claim; the words are 0. */
+extern struct CUctx_st *context;
+extern struct CUstream_st *stream;
+extern uint64_t *words;
+
+#define assert_success(call) assert_int_equal(call, 0)
+#define TEST(name)	     cmocka_unit_test_setup_teardown(name, begin_scene, end_scene)
+
+void open_driver(void);
+/* Another of its functions. */
+void find(void *function, const char *name);
+int open_it(void **state);
+int begin_scene(void **state);
+int end_scene(void **state);
+
+cuda_address address_of(const void *pointer);
+uint64_t read_word(const uint64_t *word);
+void write_word(uint64_t *word, uint64_t value);
+uint64_t *new_words(void);
+struct CUstream_st *new_stream(void);
+struct CUevent_st *new_event(unsigned flags);
+
+/* Work of a stream. */
+cuda_result mem_op(struct CUstream_st *on, unsigned operation, const uint64_t *word, uint64_t value,
+		   unsigned flags);
+void wait_for(struct CUstream_st *on, const uint64_t *word, uint64_t value);
+void store(struct CUstream_st *on, const uint64_t *word, uint64_t value);
+void synchronize(void);
+struct tt_cuda_program copies(void *dst, const void *src, size_t bytes);
+
+struct seen {
+	unsigned type, managed;
+	int device;
+};
+/* What the driver says of a pointer. */
+struct seen look_at(const void *pointer);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "world.h"
+
+const struct cuda_driver *cu;
+struct tt_cuda_module *module;
+struct CUstream_st *stream;
+cuda_device device;
+struct world world;
+struct world *gpu_world;
+struct tt_cuda_report *report;
+char *gpu_arena;
+char before[ARENA], after[ARENA], expected[ARENA];
+
+cuda_address address(const void *pointer)
+{
+	return (cuda_address)(uintptr_t)pointer;
+}
+
+void move(void *dst, const void *src, size_t bytes)
+{
+	if (bytes > 0)
+		assert_success(cu->mem_copy(address(dst), address(src), bytes, stream));
+}
+
+void *gpu_alloc(size_t bytes)
+{
+	cuda_address memory;
+
+	assert_success(cu->mem_alloc(&memory, bytes));
+	return (void *)(uintptr_t)memory;
+}
+
+struct tt_cuda_sync this_rank(void)
+{
+	return (struct tt_cuda_sync){ .own = &gpu_world->control[0],
+				      .report = report,
+				      .place = &gpu_world->place,
+				      .rank = 0,
+				      .ranks = RANKS,
+				      .line_bytes = 8 * LINES,
+				      .slots = SLOTS,
+				      .slot_bytes = SLOT_BYTES };
+}
+
+void launch(struct CUfunc_st *kernel, unsigned blocks, unsigned threads, void *program)
+{
+	void *parameters[] = { program };
+
+	assert_success(
+		cu->launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, NULL));
+}
+
+/* ---- a kernel in the world */
+
+void new_world(void)
+{
+	memset(&world, 0, sizeof(world));
+	memset(report, 0, sizeof(*report));
+	for (int r = 0; r < RANKS; r++) {
+		world.place.control[r] = &gpu_world->control[r];
+		world.place.lines[r] = gpu_world->lines[r][0][0];
+		world.place.rooms[r] = gpu_world->rooms[r][0][0];
+	}
+}
+
+void run_in_world(struct CUfunc_st *kernel, void *program, unsigned blocks)
+{
+	move(gpu_world, &world, sizeof(world));
+	move(gpu_arena, before, 1 << 16);
+	launch(kernel, blocks, 64, program);
+	move(&world, gpu_world, sizeof(world));
+	move(after, gpu_arena, 1 << 16);
+	assert_success(cu->stream_synchronize(stream));
+}
+
+struct tt_cuda_part copy_of_512(void)
+{
+	return (struct tt_cuda_part){ .kind = TT_CUDA_COPY,
+				      .nsrc = 1,
+				      .src = { gpu_arena },
+				      .dst = { gpu_arena + 512 },
+				      .bytes = { 512 } };
+}
+
+void fill_1024(void)
+{
+	for (int i = 0; i < 1024; i++)
+		before[i] = (char)(i < 512 ? i : 0x5a);
+}
+
+bool has_moved_512(void)
+{
+	assert_true(memcmp(after + 512, before, 512) == 0 || memcmp(after, before, 1024) == 0);
+	return memcmp(after + 512, before, 512) == 0;
+}
+
+struct tt_cuda_sync header_of(struct tt_cuda_sync sync, char byte)
+{
+	sync.signature = UINT64_C(0x1122334455667788) + (unsigned char)byte;
+	memset(sync.header, byte, sizeof(sync.header));
+	return sync;
+}
+
+bool is_filled(const uint8_t *bytes, char with)
+{
+	for (int i = 0; i < TT_CUDA_HEADER; i++)
+		if (bytes[i] != (uint8_t)with)
+			return false;
+	return true;
+}
+
+/* ---- its life */
+
+tutti_result_t begin(void)
+{
+	struct CUctx_st *context;
+	tutti_result_t result = tt_cuda_driver(&cu);
+
+	if (result)
+		return result;
+	assert_success(cu->device_get(&device, 0));
+	assert_success(cu->primary_retain(&context, device));
+	assert_success(cu->context_push(context));
+	result = tt_cuda_module_load(cu, &module);
+	if (result)
+		return result;
+	assert_success(cu->stream_create(&stream, CUDA_STREAM_NON_BLOCKING));
+	gpu_arena = gpu_alloc(ARENA);
+	gpu_world = gpu_alloc(sizeof(*gpu_world));
+	assert_success(cu->mem_host_alloc((void **)&report, sizeof(*report),
+					  CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED));
+	new_world();
+	move(gpu_world, &world, sizeof(world));
+	return TUTTI_OK;
+}
+
+void end(void)
+{
+	struct CUctx_st *context;
+
+	assert_success(cu->stream_destroy(stream));
+	assert_success(cu->mem_free(address(gpu_arena)));
+	assert_success(cu->mem_free(address(gpu_world)));
+	assert_success(cu->mem_host_free(report));
+	tt_cuda_module_free(cu, module);
+	assert_success(cu->context_pop(&context));
+	assert_success(cu->primary_release(device));
+}

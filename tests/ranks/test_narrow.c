@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All-reduces whose float32 travels in fewer bytes: their error, their bits, and who may have them.
+ *
+ *   test_narrow shm|tcp|mixed */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+
+#define MAX_RANKS 5
+#define BLOCK	  128
+#define LONGEST	  40000
+#define F32_UNIT  0x1p-24
+
+static const tutti_wire_t narrow[] = { TUTTI_WIRE_BFLOAT16, TUTTI_WIRE_FLOAT16, TUTTI_WIRE_FLOAT8,
+				       TUTTI_WIRE_INT8 };
+#define NARROW ((int)(sizeof(narrow) / sizeof(narrow[0])))
+
+/* Of many magnitudes; every rank knows what the others have. */
+static float input(int rank, size_t i)
+{
+	const uint32_t word = (uint32_t)(i * 2654435761u + (size_t)rank * 40503u) * 747796405u;
+	const float unit = (float)(int32_t)(word ^ word >> 15) * 0x1p-31f;
+
+	return unit * (float)(1u << (i / BLOCK + (size_t)rank) % 12) * 0x1p-6f;
+}
+
+/* How far one rounding moves a number of that magnitude, where its block has that largest one. */
+static double rounding(tutti_wire_t wire, double magnitude, double largest)
+{
+	switch (wire) {
+	case TUTTI_WIRE_BFLOAT16: return magnitude * 0x1p-8;
+	case TUTTI_WIRE_FLOAT16: return fmax(magnitude * 0x1p-11, 0x1p-25);
+	case TUTTI_WIRE_FLOAT8: return fmax(magnitude * 0x1p-4, largest * 0x1p-10 / 448);
+	default: return largest / 254;
+	}
+}
+
+static double largest_of_block(int rank, size_t n, size_t i)
+{
+	double largest = 0;
+
+	for (size_t k = i / BLOCK * BLOCK; k < n && k / BLOCK == i / BLOCK; k++)
+		largest = fmax(largest, fabs((double)input(rank, k)));
+	return largest;
+}
+
+/* docs/algorithms.md, "Narrow elements". */
+static double bound_of(tutti_wire_t wire, int ranks, size_t n, size_t i)
+{
+	double inputs = 0, magnitude = 0, largest = 0;
+
+	for (int r = 0; r < ranks; r++) {
+		const double x = fabs((double)input(r, i)), block = largest_of_block(r, n, i);
+		const double error = rounding(wire, x, block);
+
+		inputs += error;
+		magnitude += x + error;
+		largest += block + rounding(wire, block, block);
+	}
+	return inputs + rounding(wire, magnitude, largest) +
+	       magnitude * (ranks + 8) * F32_UNIT * (wire == TUTTI_WIRE_INT8 ? 127 : 1);
+}
+
+static double exact(int ranks, size_t i)
+{
+	double sum = 0;
+
+	for (int r = 0; r < ranks; r++)
+		sum += (double)input(r, i);
+	return sum;
+}
+
+/* ---- error and bits */
+
+static tutti_result_t say(tutti_comm_t comm, tutti_wire_t wire)
+{
+	tutti_call_t next = TUTTI_CALL_INIT;
+
+	next.wire = wire;
+	return tutti_next_call(comm, &next);
+}
+
+static uint64_t hash_of(const float *x, size_t n)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, &x[i], sizeof(bits));
+		hash = (hash ^ bits) * 0x100000001b3ull;
+	}
+	return hash;
+}
+
+static int within(tutti_comm_t comm, tutti_wire_t wire, tutti_op_t op, const float *x, size_t n)
+{
+	const int size = tutti_comm_size(comm);
+	const double divisor = op == TUTTI_AVG ? size : 1;
+	const size_t step = n > 2000 ? 37 : 1; /* bounds take long to find */
+
+	for (size_t i = 0; i < n; i += step) {
+		const double wanted = exact(size, i) / divisor,
+			     bound = bound_of(wire, size, n, i) / divisor;
+
+		CLAIM(fabs((double)x[i] - wanted) <= bound,
+		      "as %s, element %zu of %zu is %.9g, expected %.9g +- %.3g",
+		      tutti_wire_name(wire), i, n, (double)x[i], wanted, bound);
+	}
+	return 0;
+}
+
+static int same_everywhere(tutti_comm_t comm, uint64_t *known, uint64_t mine)
+{
+	uint64_t all[MAX_RANKS];
+
+	SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_UINT64, NULL));
+	for (int r = 0; r < tutti_comm_size(comm); r++)
+		CLAIM(all[r] == mine, "rank %d has other bits", r);
+	SUCCEEDS(tutti_barrier(comm, NULL)); /* before one notes them for the next job */
+	if (*known == 0 && tutti_comm_rank(comm) == 0)
+		*known = mine;
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	CLAIM(*known == mine, "an algorithm before had other bits");
+	return 0;
+}
+
+static int reduce(tutti_comm_t comm, tutti_wire_t wire, tutti_op_t op, size_t n, bool in_place,
+		  float *x, float *y)
+{
+	const int rank = tutti_comm_rank(comm);
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = input(rank, i);
+	SUCCEEDS(say(comm, wire));
+	if (!in_place) {
+		SUCCEEDS(tutti_all_reduce(comm, x, y, n, TUTTI_FLOAT32, op, NULL));
+		for (size_t i = 0; i < n; i++)
+			CLAIM(x[i] == input(rank, i), "the input is changed");
+		return 0;
+	}
+	SUCCEEDS(tutti_all_reduce(comm, x, x, n, TUTTI_FLOAT32, op, NULL));
+	memcpy(y, x, n * sizeof(float));
+	return 0;
+}
+
+static const size_t counts[] = { 1, 127, 128, 129, 1000, LONGEST };
+#define COUNTS ((int)(sizeof(counts) / sizeof(counts[0])))
+
+/* [format × count × operation], of the jobs before with as many ranks. */
+static int all_sums(tutti_comm_t comm, void *argument)
+{
+	uint64_t *known = argument;
+	float *x = malloc(LONGEST * sizeof(float)), *y = malloc(LONGEST * sizeof(float));
+	int failed = 0;
+
+	for (int w = 0; w < NARROW; w++)
+		for (int c = 0; c < COUNTS && !failed; c++)
+			for (int avg = 0; avg < 2 && !failed; avg++, known++) {
+				const tutti_op_t op = avg ? TUTTI_AVG : TUTTI_SUM;
+
+				failed = reduce(comm, narrow[w], op, counts[c], (c + avg) % 2, x,
+						y) ||
+					 within(comm, narrow[w], op, y, counts[c]) ||
+					 same_everywhere(comm, known, hash_of(y, counts[c]));
+			}
+	free(x);
+	free(y);
+	return failed;
+}
+
+static void sums_are_within_their_bounds_and_have_the_same_bits_by_any_algorithm(void **state)
+{
+	static const char *const algorithms[] = {
+		"TUTTI_ALGORITHM=",	    "TUTTI_ALGORITHM=flat",	"TUTTI_ALGORITHM=star",
+		"TUTTI_ALGORITHM=two_shot", "TUTTI_ALGORITHM=pairwise", "TUTTI_ALGORITHM=board",
+		"TUTTI_ALGORITHM=direct"
+	};
+	int failed = 0;
+
+	/* 4 ranks may be two hosts of two, where what is chosen rounds the sums of hosts, too */
+	for (int ranks = 2; ranks <= MAX_RANKS; ranks++) {
+		uint64_t *known = shared_memory(NARROW * COUNTS * 2 * sizeof(*known));
+
+		for (int a = ranks == 4; a < (ranks == 4 ? 5 : 7); a++) {
+			const char *const env[] = { algorithms[a],
+						    a == 2 ? "TUTTI_SEGMENT=64" : NULL, NULL };
+			const struct job job = {
+				.ranks = ranks, .env = env, .body = all_sums, .argument = known
+			};
+
+			failed += run_job(&job);
+		}
+	}
+	assert_int_equal(failed, 0);
+}
+
+/* The sums of hosts are rounded as well: three roundings of about the same numbers, not two. */
+static int sums_of_hosts(tutti_comm_t comm, void *argument)
+{
+	float *x = malloc(LONGEST * sizeof(float)), *y = malloc(LONGEST * sizeof(float));
+	tutti_plan_info_t info = { .size = sizeof(info) };
+	int failed = 0;
+
+	for (int w = 0; w < NARROW; w++)
+		for (int avg = 0; avg < 2 && !failed; avg++) {
+			failed = reduce(comm, narrow[w], avg ? TUTTI_AVG : TUTTI_SUM, LONGEST, avg,
+					x, y);
+			SUCCEEDS(tutti_comm_last_plan(comm, &info));
+			CLAIM(strcmp(info.algorithm, "hierarchical_shots") == 0, "by %s",
+			      info.algorithm);
+			for (size_t i = 0; i < LONGEST && !failed; i += 37) {
+				const double divisor = avg ? 4 : 1, wanted = exact(4, i) / divisor,
+					     bound = 1.6 * bound_of(narrow[w], 4, LONGEST, i) /
+						     divisor;
+
+				CLAIM(fabs((double)y[i] - wanted) <= bound,
+				      "as %s, element %zu is %.9g, expected %.9g +- %.3g",
+				      tutti_wire_name(narrow[w]), i, (double)y[i], wanted, bound);
+			}
+			uint64_t all[4], mine = hash_of(y, LONGEST);
+			SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_UINT64, NULL));
+			for (int r = 0; r < 4; r++)
+				CLAIM(all[r] == mine, "rank %d has other bits", r);
+		}
+	free(x);
+	free(y);
+	return failed;
+}
+
+static void between_hosts_of_several_ranks_sums_are_rounded_once_more(void **state)
+{
+	const char *const env[] = { "TUTTI_ALGORITHM=hierarchical_shots", NULL };
+	const struct job job = { .ranks = 4, .env = env, .body = sums_of_hosts };
+
+	if (strcmp(transport_chosen, "mixed") != 0)
+		skip();
+	assert_int_equal(run_job(&job), 0);
+}
+
+/* ---- which calls */
+
+static int has_exact(tutti_comm_t comm, const char *what, const float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		CLAIM(x[i] == (float)(tutti_comm_size(comm) * (1 + 0x1p-20)),
+		      "%s: element %zu is %.9g: it was rounded", what, i, (double)x[i]);
+	return 0;
+}
+
+static int has_rounded(tutti_comm_t comm, const char *what, const float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		CLAIM(x[i] == (float)tutti_comm_size(comm), "%s: element %zu is %.9g, expected %d",
+		      what, i, (double)x[i], tutti_comm_size(comm));
+	return 0;
+}
+
+static tutti_wire_t wire_used(tutti_comm_t comm)
+{
+	tutti_plan_info_t info = { .size = sizeof(info) };
+
+	return tutti_comm_last_plan(comm, &info) ? TUTTI_WIRE_DEFAULT : info.wire;
+}
+
+#define N	     2000 /* of these, whose input no narrow format has, but its neighbour */
+#define SUM(x, y, n) tutti_all_reduce(comm, x, y, n, TUTTI_FLOAT32, TUTTI_SUM, NULL)
+
+static int rounded_inputs(tutti_comm_t comm, void *argument)
+{
+	static float x[LONGEST], own[LONGEST], sum[LONGEST], found[LONGEST];
+
+	/* of ranks that have the same, so that each may compute the sum: it is rounded once more */
+	for (int w = 0; w < NARROW; w++) {
+		for (size_t i = 0; i < LONGEST; i++)
+			x[i] = input(1, i);
+		SUCCEEDS(tutti_wire_round(narrow[w], x, own, LONGEST));
+		for (size_t i = 0; i < LONGEST; i++)
+			sum[i] = own[i] + own[i];
+		SUCCEEDS(tutti_wire_round(narrow[w], sum, sum, LONGEST));
+		SUCCEEDS(say(comm, narrow[w]));
+		SUCCEEDS(SUM(x, found, LONGEST));
+		CLAIM(memcmp(found, sum, sizeof(sum)) == 0, "as %s: other bits",
+		      tutti_wire_name(narrow[w]));
+	}
+	CLAIM(tutti_wire_round(TUTTI_WIRE_DEFAULT, x, x, 1) == TUTTI_ERR_INVALID, "no format");
+	CLAIM(tutti_wire_round(TUTTI_WIRE_INT8, NULL, x, 1) == TUTTI_ERR_INVALID, "no input");
+	SUCCEEDS(tutti_wire_round(TUTTI_WIRE_FLOAT32, x, own, LONGEST));
+	CLAIM(memcmp(x, own, sizeof(x)) == 0, "float32 is rounded");
+	return 0;
+}
+
+static void rounding_tells_what_others_receive(void **state)
+{
+	const struct job job = { .ranks = 2, .body = rounded_inputs };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static int next_calls(tutti_comm_t comm, void *argument)
+{
+	float x[N], y[N], z[N];
+	tutti_request_t requests[2];
+
+	for (int i = 0; i < N; i++)
+		x[i] = 1 + 0x1p-20f;
+	SUCCEEDS(say(comm, TUTTI_WIRE_BFLOAT16));
+	SUCCEEDS(SUM(x, y, N));
+	CLAIM(wire_used(comm) == TUTTI_WIRE_BFLOAT16, "the plan does not tell");
+	if (has_rounded(comm, "the next call", y, N))
+		return 1;
+	SUCCEEDS(SUM(x, y, N));
+	CLAIM(wire_used(comm) == TUTTI_WIRE_FLOAT32, "the plan of the call after it tells else");
+	if (has_exact(comm, "the call after it", y, N))
+		return 1;
+	/* two in flight, of which one is narrow */
+	SUCCEEDS(say(comm, TUTTI_WIRE_INT8));
+	SUCCEEDS(tutti_all_reduce(comm, x, y, N, TUTTI_FLOAT32, TUTTI_SUM, &requests[0]));
+	SUCCEEDS(tutti_all_reduce(comm, x, z, N, TUTTI_FLOAT32, TUTTI_SUM, &requests[1]));
+	SUCCEEDS(tutti_wait_all(requests, 2));
+	if (has_exact(comm, "a request", z, N))
+		return 1;
+	CLAIM(fabsf(y[7] - (float)tutti_comm_size(comm)) < 0.01f, "a narrow request gives %g",
+	      (double)y[7]);
+	/* all of a group but what travels together, or cannot */
+	SUCCEEDS(say(comm, TUTTI_WIRE_BFLOAT16));
+	SUCCEEDS(tutti_group_begin(comm));
+	SUCCEEDS(SUM(x, y, N));
+	SUCCEEDS(tutti_all_reduce(comm, x, z, N, TUTTI_FLOAT32, TUTTI_MAX, NULL));
+	SUCCEEDS(tutti_group_end(comm, NULL));
+	CLAIM(z[0] == 1 + 0x1p-20f, "a maximum in a group was rounded");
+	return has_rounded(comm, "a group", y, N);
+}
+
+static void the_next_call_alone_is_narrow(void **state)
+{
+	const struct job job = { .ranks = 3, .body = next_calls };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static int by_default(tutti_comm_t comm, void *argument)
+{
+	float x[N], y[N];
+	tutti_comm_t twin = NULL;
+
+	for (int i = 0; i < N; i++)
+		x[i] = 1 + 0x1p-20f;
+	SUCCEEDS(SUM(x, y, N));
+	if (tutti_comm_size(comm) == 1)
+		return has_exact(comm, "one rank", y, N);
+	if (has_rounded(comm, "the communicator's", y, N))
+		return 1;
+	SUCCEEDS(say(comm, TUTTI_WIRE_FLOAT32));
+	SUCCEEDS(SUM(x, y, N));
+	if (has_exact(comm, "a call that wants its bits", y, N))
+		return 1;
+	SUCCEEDS(tutti_all_reduce(comm, x, y, N, TUTTI_FLOAT32, TUTTI_MAX, NULL));
+	CLAIM(y[0] == x[0], "a maximum was rounded");
+	SUCCEEDS(tutti_comm_dup(comm, &twin));
+	SUCCEEDS(tutti_all_reduce(twin, x, y, N, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	tutti_comm_destroy(twin);
+	return has_rounded(comm, "the copy of a communicator", y, N);
+}
+
+static void a_communicator_may_have_a_format(void **state)
+{
+	const char *const env[] = { "TUTTI_WIRE=bf16", NULL };
+
+	for (int ranks = 1; ranks <= 3; ranks++) {
+		const struct job job = { .ranks = ranks, .env = env, .body = by_default };
+
+		assert_int_equal(run_job(&job), 0);
+	}
+}
+
+static int where_faster(tutti_comm_t comm, void *argument)
+{
+	static float x[1 << 20];
+
+	for (int i = 0; i < 2; i++) {
+		const size_t n = i ? sizeof(x) / sizeof(x[0]) : 2;
+
+		SUCCEEDS(SUM(x, x, n));
+		const bool narrowed = wire_used(comm) == TUTTI_WIRE_INT8;
+		CLAIM(narrowed == (i == 1 && strcmp(transport_chosen, "shm") != 0),
+		      "%zu elements travel as %s", n, tutti_wire_name(wire_used(comm)));
+	}
+	return 0;
+}
+
+/* Between hosts of several ranks either may be faster. */
+static void the_cost_model_may_decide(void **state)
+{
+	if (strcmp(transport_chosen, "mixed") == 0)
+		skip();
+	const char *const env[] = { "TUTTI_WIRE=auto:int8", NULL };
+	const struct job job = { .ranks = 4, .env = env, .body = where_faster };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+/* ---- what is refused */
+
+static int refused(tutti_comm_t comm, void *argument)
+{
+	float x[4] = { 1, 2, 3, 4 };
+	double d[4] = { 0 };
+	tutti_op_t premul;
+
+	SUCCEEDS(tutti_op_create_premul_sum(comm, x, TUTTI_FLOAT32, &premul));
+	for (int i = 0; i < 5; i++) {
+		SUCCEEDS(say(comm, TUTTI_WIRE_INT8));
+		const tutti_result_t result =
+			i == 0	 ? tutti_all_reduce(comm, d, d, 4, TUTTI_FLOAT64, TUTTI_SUM, NULL)
+			: i == 1 ? tutti_all_reduce(comm, x, x, 4, TUTTI_FLOAT32, TUTTI_MAX, NULL)
+			: i == 2 ? tutti_all_reduce(comm, x, x, 4, TUTTI_FLOAT32, premul, NULL)
+			: i == 3 ? tutti_broadcast(comm, x, x, 4, TUTTI_FLOAT32, 0, NULL)
+				 : tutti_barrier(comm, NULL);
+
+		CLAIM(result == TUTTI_ERR_INVALID, "call %d gives %s", i, tutti_strerror(result));
+		CLAIM(strstr(tutti_last_error(NULL), "travel as int8: expected tutti_all_reduce()"),
+		      "\"%s\"", tutti_last_error(NULL));
+	}
+	const tutti_wire_t none[] = { -1, TUTTI_WIRE_COUNT, TUTTI_WIRE_IF_FASTER,
+				      TUTTI_WIRE_FLOAT32 | TUTTI_WIRE_IF_FASTER };
+	for (int i = 0; i < 4; i++) {
+		CLAIM(say(comm, none[i]) == TUTTI_ERR_INVALID, "format %d is taken", none[i]);
+		CLAIM(!tutti_wire_name(none[i]) && tutti_wire_bytes(none[i], 1) == 0,
+		      "format %d has a name", none[i]);
+	}
+	SUCCEEDS(SUM(x, x, 4));
+	return 0;
+}
+
+static void other_calls_cannot_be_narrow(void **state)
+{
+	const struct job job = { .ranks = 2, .body = refused };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static int differ(tutti_comm_t comm, void *argument)
+{
+	float x[N] = { 0 };
+
+	if (tutti_comm_rank(comm) == 1)
+		SUCCEEDS(say(comm, TUTTI_WIRE_INT8));
+	const tutti_result_t result = SUM(x, x, N);
+	CLAIM(result == TUTTI_ERR_MISMATCH, "%s", tutti_strerror(result));
+	CLAIM(strstr(tutti_last_error(comm), "all_reduce(float32 as int8 × 2000, sum)"), "\"%s\"",
+	      tutti_last_error(comm));
+	return 0;
+}
+
+static void ranks_that_differ_are_told(void **state)
+{
+	const struct job job = { .ranks = 3, .body = differ };
+
+	assert_int_equal(run_job(&job), 0);
+}
+
+static void names_are_read(void **state)
+{
+	static const char *const wrong[] = { "", "int9", "auto:", "auto:none", "INT8", "bf16 " };
+	tutti_wire_t wire = 77;
+
+	assert_int_equal(tutti_wire_parse("none", &wire), TUTTI_OK);
+	assert_int_equal(wire, TUTTI_WIRE_FLOAT32);
+	for (int i = 0; i < NARROW; i++) {
+		char name[32];
+
+		assert_int_equal(tutti_wire_parse(tutti_wire_name(narrow[i]), &wire), TUTTI_OK);
+		assert_int_equal(wire, narrow[i]);
+		snprintf(name, sizeof(name), "auto:%s", tutti_wire_name(narrow[i]));
+		assert_int_equal(tutti_wire_parse(name, &wire), TUTTI_OK);
+		assert_int_equal(wire, narrow[i] | TUTTI_WIRE_IF_FASTER);
+	}
+	wire = 77;
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(tutti_wire_parse(wrong[i], &wire), TUTTI_ERR_INVALID);
+		assert_int_equal(wire, 77);
+	}
+	tutti_wire_parse("int9", &wire);
+	assert_non_null(strstr(tutti_last_error(NULL), "(did you mean int8?)"));
+	assert_int_equal(tutti_wire_parse(NULL, &wire), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_wire_bytes(TUTTI_WIRE_FLOAT32, 1000), 4000);
+	assert_int_equal(tutti_wire_bytes(TUTTI_WIRE_FLOAT16, 1001), 2002);
+	assert_int_equal(tutti_wire_bytes(TUTTI_WIRE_INT8, 1025), 9 * 132);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			sums_are_within_their_bounds_and_have_the_same_bits_by_any_algorithm),
+		cmocka_unit_test(between_hosts_of_several_ranks_sums_are_rounded_once_more),
+		cmocka_unit_test(rounding_tells_what_others_receive),
+		cmocka_unit_test(the_next_call_alone_is_narrow),
+		cmocka_unit_test(a_communicator_may_have_a_format),
+		cmocka_unit_test(the_cost_model_may_decide),
+		cmocka_unit_test(other_calls_cannot_be_narrow),
+		cmocka_unit_test(ranks_that_differ_are_told),
+		cmocka_unit_test(names_are_read),
+	};
+
+	if (choose_transport(argc, argv))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

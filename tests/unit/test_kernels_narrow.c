@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Vectors of float32 in fewer bytes: the plain C kernels against the bounds of docs/algorithms.md,
+ * and every variant against the plain C one, bit for bit. With --time it prints the speed of each
+ * instead. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "kernels_check.h"
+#include "narrow.h"
+
+#define SOURCES	   4
+#define LONGEST	   1200
+#define WIRES(w)   (tutti_wire_t w = TUTTI_WIRE_BFLOAT16; w < TUTTI_WIRE_COUNT; w++)
+#define IN_BLOCK   TT_NARROW_BLOCK
+#define GUARD	   0x5a
+#define TIMED	   ((size_t)1 << 16)
+#define TIMED_RUNS 200
+
+static float numbers[SOURCES][LONGEST + IN_BLOCK];
+static char packed[SOURCES][sizeof(float) * (LONGEST + IN_BLOCK)];
+
+/* Each block has a magnitude of its own, and numbers of which a few are much smaller. */
+static void fill(float *out, size_t n)
+{
+	float magnitude = 1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (i % IN_BLOCK == 0)
+			magnitude = ldexpf(1, (int)(next_random() % 21) - 12);
+		const float unit = (float)(int64_t)next_random() * 0x1p-63f;
+
+		out[i] = magnitude * unit * (next_random() % 16 ? 1 : 0x1p-10f);
+	}
+}
+
+/* All floats there are, but for every other block, which has no infinity and no NaN. */
+static void fill_with_edges(float *out, size_t n)
+{
+	fill(out, n);
+	for (size_t i = 0; i < n; i++)
+		if (i / IN_BLOCK % 2 == 0)
+			set_bits(TUTTI_FLOAT32, out, i, edgy_number(TUTTI_FLOAT32));
+}
+
+static double largest_of_block(const float *x, size_t n, size_t i)
+{
+	const size_t begin = i / IN_BLOCK * IN_BLOCK,
+		     end = begin + IN_BLOCK < n ? begin + IN_BLOCK : n;
+	double largest = 0;
+
+	for (size_t k = begin; k < end; k++)
+		largest = fmax(largest, fabs((double)x[k]));
+	return largest;
+}
+
+/* How far one rounding moves `x`, in a block whose largest magnitude is `largest`. */
+static double bound(tutti_wire_t wire, double x, double largest)
+{
+	const double in_f32 = 1 + 0x1p-20;
+
+	switch (wire) {
+	case TUTTI_WIRE_BFLOAT16: return fabs(x) * 0x1p-8;
+	case TUTTI_WIRE_FLOAT16: return fmax(fabs(x) * 0x1p-11, 0x1p-25);
+	case TUTTI_WIRE_FLOAT8: return fmax(fabs(x) * 0x1p-4, largest * 0x1p-10 / 448) * in_f32;
+	default: return largest / 254 * in_f32;
+	}
+}
+
+static void one_rounding_is_within_its_bound(void **state)
+{
+	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	float back[LONGEST];
+
+	for
+		WIRES(wire)
+	for (size_t n = 1; n <= LONGEST; n += n < 300 ? 1 : 97) {
+		fill(numbers[0], n);
+		c->narrow[wire].pack(packed[0], numbers[0], n);
+		c->narrow[wire].unpack(back, packed[0], n);
+		for (size_t i = 0; i < n; i++) {
+			const double x = numbers[0][i], error = fabs(back[i] - x);
+
+			if (error > bound(wire, x, largest_of_block(numbers[0], n, i)))
+				fail_msg("%s: %.9g became %.9g", tutti_wire_name(wire), x,
+					 (double)back[i]);
+		}
+	}
+}
+
+/* Its scale is one that rounding could make overflow. */
+static void the_largest_number_stays_finite(void **state)
+{
+	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	float x[IN_BLOCK] = { 3.40282347e38f, -3.40282347e38f, 1e38f }, back[IN_BLOCK];
+
+	for (tutti_wire_t wire = TUTTI_WIRE_FLOAT8; wire <= TUTTI_WIRE_INT8; wire++) {
+		c->narrow[wire].pack(packed[0], x, IN_BLOCK);
+		c->narrow[wire].unpack(back, packed[0], IN_BLOCK);
+		for (int i = 0; i < IN_BLOCK; i++)
+			assert_true(isfinite(back[i]));
+		assert_true(back[0] > 3.3e38f && back[1] < -3.3e38f);
+	}
+}
+
+/* The sum is that of what was packed, in float32 from the left, and is rounded once. */
+static void sums_are_rounded_once(void **state)
+{
+	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	const void *src[SOURCES];
+	float part[LONGEST], sum[LONGEST], average[LONGEST];
+	char expected[sizeof(packed[0])];
+
+	for
+		WIRES(wire)
+		{
+			for (int s = 0; s < SOURCES; s++) {
+				fill(numbers[s], LONGEST);
+				c->narrow[wire].pack(packed[s], numbers[s], LONGEST);
+				c->narrow[wire].unpack(part, packed[s], LONGEST);
+				for (size_t i = 0; i < LONGEST; i++)
+					sum[i] = s ? sum[i] + part[i] : part[i];
+				src[s] = packed[s];
+			}
+			for (size_t i = 0; i < LONGEST; i++)
+				average[i] = sum[i] / 7;
+			const size_t elements = tt_narrow_elements(wire, LONGEST),
+				     bytes = tutti_wire_bytes(wire, LONGEST);
+			char found[sizeof(expected)];
+
+			c->narrow[wire].pack(expected, sum, LONGEST);
+			c->narrow[wire].sum(found, src, SOURCES, elements);
+			assert_memory_equal(found, expected, bytes);
+			c->narrow[wire].pack(expected, average, LONGEST);
+			c->narrow[wire].average(packed[1], src, SOURCES, elements,
+						7); /* in place */
+			assert_memory_equal(packed[1], expected, bytes);
+		}
+}
+
+static void what_is_not_finite_is_not_lost(void **state)
+{
+	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	static const float lost[] = { NAN, INFINITY, -INFINITY };
+	float back[2 * IN_BLOCK];
+
+	for
+		WIRES(wire)
+	for (int i = 0; i < 3; i++) {
+		fill(numbers[0], sizeof(back) / sizeof(back[0]));
+		numbers[0][IN_BLOCK + 3] = lost[i];
+		c->narrow[wire].pack(packed[0], numbers[0], 2 * IN_BLOCK);
+		c->narrow[wire].unpack(back, packed[0], 2 * IN_BLOCK);
+		assert_false(isfinite(back[IN_BLOCK + 3]));
+		assert_true(isfinite(back[0])); /* of another block */
+	}
+}
+
+/* ---- the others like the plain C one */
+
+/* But for the payload of NaNs. */
+static void expect_numbers(tutti_wire_t wire, const char *found, const char *expected, size_t n)
+{
+	const struct tt_narrow_kernels *c = &tt_kernels_by_isa("c")->narrow[wire];
+	float have[LONGEST], want[LONGEST];
+
+	c->unpack(have, found, n);
+	c->unpack(want, expected, n);
+	for (size_t i = 0; i < n; i++)
+		assert_true(bits_equal(TUTTI_FLOAT32, get_bits(TUTTI_FLOAT32, have, i),
+				       get_bits(TUTTI_FLOAT32, want, i)));
+}
+
+static void narrow_like_c(const struct tt_kernels *table, tutti_wire_t wire, size_t n)
+{
+	const struct tt_narrow_kernels *own = &table->narrow[wire],
+				       *c = &tt_kernels_by_isa("c")->narrow[wire];
+	const size_t bytes = tutti_wire_bytes(wire, n), elements = tt_narrow_elements(wire, n);
+	char expected[sizeof(packed[0])], found[sizeof(packed[0])];
+	const void *src[SOURCES] = { packed[0], packed[1], packed[2], packed[3] };
+	float back[2][LONGEST + 1];
+
+	for (int s = 0; s < SOURCES; s++) {
+		packed[s][bytes] = GUARD;
+		c->pack(expected, numbers[s], n);
+		own->pack(packed[s], numbers[s], n);
+		assert_int_equal(packed[s][bytes], GUARD);
+		expect_numbers(wire, packed[s], expected, n);
+	}
+	memset(&back[1][n], GUARD, sizeof(float));
+	c->unpack(back[0], packed[0], n);
+	own->unpack(back[1], packed[0], n);
+	for (size_t i = 0; i < n; i++)
+		assert_true(bits_equal(TUTTI_FLOAT32, get_bits(TUTTI_FLOAT32, back[0], i),
+				       get_bits(TUTTI_FLOAT32, back[1], i)));
+	assert_int_equal(get_bits(TUTTI_UINT8, &back[1][n], 0), GUARD);
+	for (unsigned nsrc = 1; nsrc <= SOURCES; nsrc++) {
+		found[bytes] = GUARD;
+		c->average(expected, src, nsrc, elements, 3 * nsrc);
+		own->average(found, src, nsrc, elements, 3 * nsrc);
+		expect_numbers(wire, found, expected, n);
+		c->sum(expected, src, nsrc, elements);
+		own->sum(found, src, nsrc, elements);
+		expect_numbers(wire, found, expected, n);
+		assert_int_equal(found[bytes], GUARD);
+	}
+}
+
+static void narrows_like_c(void **state)
+{
+	const struct tt_kernels *table = tt_kernels_by_isa(*state);
+
+	if (!table) {
+		printf("%s: not built, or this processor lacks it\n", (const char *)*state);
+		skip();
+	}
+	for
+		WIRES(wire)
+	for (size_t n = 0; n < LONGEST; n += n < 300 ? 1 : 53) {
+		for (int s = 0; s < SOURCES; s++)
+			fill(numbers[s], n);
+		narrow_like_c(table, wire, n);
+		for (int s = 0; s < SOURCES; s++)
+			fill_with_edges(numbers[s], n);
+		narrow_like_c(table, wire, n);
+	}
+}
+
+/* ---------------------------------------------------------------- --time */
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+struct timed {
+	const struct tt_kernels *table;
+	tutti_wire_t wire;
+	float *wide;
+	char *narrow[2];
+};
+
+static void sum_two(const struct timed *t)
+{
+	const void *src[2] = { t->narrow[0], t->narrow[1] };
+
+	t->table->narrow[t->wire].sum(t->narrow[0], src, 2, tt_narrow_elements(t->wire, TIMED));
+}
+
+static void pack(const struct timed *t)
+{
+	t->table->narrow[t->wire].pack(t->narrow[0], t->wide, TIMED);
+}
+
+static void unpack(const struct timed *t)
+{
+	t->table->narrow[t->wire].unpack(t->wide, t->narrow[0], TIMED);
+}
+
+static void sum_wide(const struct timed *t)
+{
+	const void *src[2] = { t->wide, t->wide };
+
+	t->table->reduce[TUTTI_SUM][TUTTI_FLOAT32](t->narrow[1], src, 2, TIMED);
+}
+
+/* Nanoseconds of a number, the best of many runs. */
+static double time_of(void (*run)(const struct timed *), const struct timed *t)
+{
+	double best = 1;
+
+	for (int i = 0; i < TIMED_RUNS; i++) {
+		const double start = seconds();
+
+		run(t);
+		best = fmin(best, seconds() - start);
+	}
+	return best * 1e9 / (double)TIMED;
+}
+
+static void print_times(const char *isa)
+{
+	struct timed t = { .table = tt_kernels_by_isa(isa),
+			   .wide = malloc(TIMED * sizeof(float)),
+			   .narrow = { malloc(TIMED * sizeof(float)),
+				       malloc(TIMED * sizeof(float)) } };
+
+	if (!t.table)
+		return;
+	fill(t.wide, TIMED);
+	printf("%-12s ns a number: sum of two as float32 %.3f\n", isa, time_of(sum_wide, &t));
+	for
+		WIRES(wire)
+		{
+			t.wire = wire;
+			const double narrow = time_of(pack, &t);
+
+			memcpy(t.narrow[1], t.narrow[0], TIMED * sizeof(float));
+			printf("%-12s %-5s pack %.3f  unpack %.3f  sum of two %.3f\n", isa,
+			       tutti_wire_name(wire), narrow, time_of(unpack, &t),
+			       time_of(sum_two, &t));
+		}
+	free(t.wide);
+	free(t.narrow[0]);
+	free(t.narrow[1]);
+}
+
+int main(int argc, char **argv)
+{
+	static char *isas[] = { "c", "avx2", "avx512", "avx512_bf16", "avx512_fp16", "neon" };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_rounding_is_within_its_bound),
+		cmocka_unit_test(the_largest_number_stays_finite),
+		cmocka_unit_test(sums_are_rounded_once),
+		cmocka_unit_test(what_is_not_finite_is_not_lost),
+		cmocka_unit_test_prestate(narrows_like_c, isas[1]),
+		cmocka_unit_test_prestate(narrows_like_c, isas[2]),
+		cmocka_unit_test_prestate(narrows_like_c, isas[3]),
+		cmocka_unit_test_prestate(narrows_like_c, isas[4]),
+		cmocka_unit_test_prestate(narrows_like_c, isas[5]),
+	};
+
+	if (argc == 2 && strcmp(argv[1], "--time") == 0) {
+		for (size_t i = 0; i < sizeof(isas) / sizeof(isas[0]); i++)
+			print_times(isas[i]);
+		return 0;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

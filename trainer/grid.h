@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where each rank stands, if the model is cut in pieces: ranks are a grid of lines and columns. Those of
+ * a line hold the model together: a stage of consecutive layers (pipeline.h), or a part of each of these
+ * layers (model.h), which those with the other parts, its mates, complete. Those of a column hold the same
+ * piece, and share out each batch: sync.h's ways are theirs. Of a whole model there is one column, of all
+ * ranks.
+ *
+ * Within a line the last stage comes first, as the last layer does in memory (model.h): so the stages of
+ * a line, in order of rank, are the model. Mates are neighbours. Rank 0 has the loss. */
+#ifndef TRAIN_GRID_H
+#define TRAIN_GRID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "batches.h"
+#include "model.h"
+#include "team.h"
+
+struct training;
+struct options;
+
+/* What the user says; zeroed: all ranks are one column. */
+struct parallel {
+	unsigned data, stages, ways; /* 0: as many as ranks are left for */
+	bool pipeline, tensor;
+};
+
+/* Zeroed is none. */
+struct grid {
+	int stages, lines, ways;
+	int stage, line, way; /* this rank's; stage 0 has the first layer */
+	unsigned micro;	      /* micro-batches of a batch */
+	struct team *column;
+	/* Of a model that is cut; otherwise the column is the training's team. Stages: those of the line
+	 * that have the same parts of their layers. */
+	struct team own_column, own_stages, mates;
+};
+
+/* Find this rank's place. Touches no other rank. */
+tutti_result_t grid_place(const struct options *options, struct team *team, struct grid *out,
+			  struct why *why);
+bool grid_is_cut(const struct grid *grid);
+/* The layers of this rank, of a model of these widths: computed evenly, or by --shares. */
+tutti_result_t grid_cut(const struct grid *grid, const struct options *options, const size_t *width,
+			unsigned layers, struct cut *out, struct why *why);
+/* Collective, before the first step: lines and columns meet. */
+tutti_result_t grid_begin(struct grid *grid, struct team *team, struct why *why);
+void grid_finish(struct grid *grid);
+
+/* Sum over this rank's line. */
+tutti_result_t grid_sum(struct grid *grid, double *values, size_t count, struct why *why);
+
+/* Over its mates: nothing, where layers are whole. */
+tutti_result_t grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values,
+			      size_t count, struct why *why);
+
+/* Collective: a number for each weight, of which each rank of the first line has its own at `mine`, to
+ * rank 0, at `all`. Other lines do nothing. */
+tutti_result_t grid_collect(struct training *training, const void *mine, void *all,
+			    struct why *why);
+/* Collective: the way back, to all lines. */
+tutti_result_t grid_share_out(struct training *training, const void *all, void *mine,
+			      struct why *why);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pipeline parallelism: each stage of a line computes its layers of the model, on one part of a batch
+ * (a micro-batch) after the other. What a stage has computed travels to the next one, and the derivative
+ * of the loss by it comes back; meanwhile the stage is at another micro-batch. */
+#ifndef TRAIN_PIPELINE_H
+#define TRAIN_PIPELINE_H
+
+#include "batches.h"
+#include "numbers.h"
+#include "why.h"
+
+struct training;
+
+/* GPipe (Huang et al. 2019): all forward passes, then all backward passes. 1F1B (Narayanan et al. 2019,
+ * section 3.2): a stage alternates between the two as soon as it can, and so keeps the outputs of as many
+ * micro-batches as there are stages from it on, and not of all. */
+enum pipeline_order { ORDER_1F1B, ORDER_GPIPE };
+
+tutti_result_t pipeline_create(struct training *training, struct why *why);
+/* Nothing is under way on return. */
+void pipeline_drain(struct training *training);
+void pipeline_finish(struct training *training);
+
+/* As host_gradients(). The sums are the last stage's alone. */
+tutti_result_t pipeline_gradients(struct training *training, struct slice samples, double scale,
+				  struct sums *sums, struct why *why);
+/* Loss and hits of `count` samples, on the last stage; others add nothing. */
+tutti_result_t pipeline_validate(struct training *training, const uint32_t *rows, size_t count,
+				 struct sums *sums, struct why *why);
+
+#endif

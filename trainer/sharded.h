@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Samples of which each rank reads and keeps a part (--shard). Row numbers are those of the whole: rows of
+ * the file for training, then of the file for validation, if there is one. Ranks keep them in the order of
+ * ranks.
+ *
+ * The order of an epoch is that of a training without --shard. Before the steps of an eighth of an epoch
+ * each rank gets the rows that are its own in these steps from those who keep them. */
+#ifndef TRAIN_SHARDED_H
+#define TRAIN_SHARDED_H
+
+#include "data.h"
+
+struct training;
+
+/* Rows of so many numbers, and their labels: or NULL, and each stands behind its row's features. */
+struct samples {
+	const float *x;
+	size_t stride;
+	const uint32_t *y;
+};
+
+struct sharded {
+	struct data own; /* what this rank keeps */
+	size_t *begins
+		[2];	/* owned: [ranks + 1] row numbers at which ranks' rows of each file begin */
+	uint32_t *test; /* owned: of `own`, those for validation */
+	size_t test_count;
+
+	/* the steps at hand */
+	size_t first_step, steps; /* 0: none yet */
+	size_t first_place;	  /* in the order of the epoch */
+	uint32_t *at;  /* owned: of each place of theirs that is this rank's, the row … */
+	float *rows;   /* owned: … here, with its label behind it */
+	uint64_t sent; /* bytes of rows, to other ranks, in all */
+};
+
+/* Read this rank's part. Touches no other rank. */
+tutti_result_t sharded_read(struct training *training, struct why *why);
+/* Collective, and all return alike: training->data is about the whole from now on, but for the samples. */
+tutti_result_t sharded_join(struct training *training, struct why *why);
+/* Collective: like standardise(), once training->split is there. */
+tutti_result_t sharded_standardise(struct training *training, struct why *why);
+/* Collective, before each step of training->order: `step` of the epoch, from 0. */
+tutti_result_t sharded_deliver(struct training *training, size_t step, struct why *why);
+void sharded_finish(struct training *training);
+
+/* Of this rank, the samples of the epoch's places from `place` on: numbers of rows in `out`. */
+const uint32_t *sharded_places(const struct sharded *sharded, size_t place, size_t features,
+			       struct samples *out);
+
+#endif

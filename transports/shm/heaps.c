@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what ranks map of each other's tutti_mem_alloc(). A rank tells in the arena under which
+ * number its process has its heap open, and the others open it there, by /proc/PID/fd, when they
+ * first need it: nobody holds a descriptor for each rank. They make sure that it is the file that
+ * the rank told of.
+ *
+ * The kernel allows that as it allows to trace a process (ptrace(2), PTRACE_MODE_READ). Whether it
+ * does is tried while the ranks join; where one may not, no rank exports any memory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+#include "fork.h"
+#include "log.h"
+#include "memory.h"
+#include "shm.h"
+
+static bool is_that(const struct shm_heap *heap, const struct stat *info)
+{
+	return S_ISREG(info->st_mode) && (uint64_t)info->st_dev == heap->device &&
+	       (uint64_t)info->st_ino == heap->inode;
+}
+
+/* -1 with errno: it cannot be opened. */
+static int open_heap(const struct shm_endpoint *ep, int place, struct stat *info)
+{
+	const struct shm_heap *heap = &shm_member(&ep->arena, place)->heap;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d",
+		 (int)ep->peers[ep->local_peers[place].rank].pid, (int)heap->fd);
+	/* looked at before it is opened: it may be anything, such as a pipe, if the number is
+	 * another process's */
+	if (stat(path, info) < 0)
+		return -1;
+	errno = ESTALE;
+	if (!is_that(heap, info))
+		return -1;
+	const int fd = TT_FD(open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+	if (fd < 0 || (fstat(fd, info) == 0 && is_that(heap, info)))
+		return fd;
+	tt_fd_close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+void shm_heap_tell(struct shm_endpoint *ep)
+{
+	struct shm_member *me = shm_member(&ep->arena, ep->me);
+	const int fd = ep->whole ? tt_heap_fd() : -1;
+	struct stat info;
+
+	if (fd >= 0 && fstat(fd, &info) == 0)
+		me->heap = (struct shm_heap){ fd, 1, (uint64_t)info.st_dev, (uint64_t)info.st_ino };
+}
+
+static const char *advice_on(int error)
+{
+	if (error == EACCES || error == EPERM)
+		return "ranks of one host need the same user and the right to read each other (ptrace(2))";
+	return "a /proc of the ranks' own process namespace is needed there (proc(5))";
+}
+
+void shm_heap_try(struct shm_endpoint *ep, int place)
+{
+	struct stat info;
+
+	if (shm_is_here(ep, place) || !shm_member(&ep->arena, place)->heap.exists)
+		return;
+	const int fd = open_heap(ep, place, &info);
+	if (fd < 0) {
+		tt_log(WARN, SHM,
+		       "rank %d cannot open /proc/%d/fd/%d, the memory of rank %d (%s): long collectives of memory of tutti_mem_alloc() "
+		       "are copied through a buffer; %s",
+		       ep->config.rank, (int)ep->peers[ep->local_peers[place].rank].pid,
+		       (int)shm_member(&ep->arena, place)->heap.fd, ep->local_peers[place].rank,
+		       tt_errno_text(errno, (char[TT_ERRNO_MAX]){ 0 }), advice_on(errno));
+		atomic_store_explicit(&shm_header(&ep->arena)->apart, 1, memory_order_relaxed);
+	}
+	tt_fd_close(fd);
+}
+
+bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
+		       uint64_t *token)
+{
+	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	return ep->arena.base && shm_member(&ep->arena, ep->me)->heap.exists &&
+	       !atomic_load_explicit(&shm_header(&ep->arena)->apart, memory_order_relaxed) &&
+	       tt_heap_offset(pointer, bytes, token);
+}
+
+/* As large as its process made it. */
+static bool map_heap(struct shm_endpoint *ep, int place)
+{
+	struct shm_local_peer *local_peer = &ep->local_peers[place];
+	struct stat info = { 0 };
+
+	if (local_peer->heap)
+		return true;
+	const int fd = open_heap(ep, place, &info);
+	if (fd < 0) {
+		tt_fail_errno(SHM, "open the heap of rank %d", local_peer->rank);
+		if (shm_died(ep, place)) /* which is why, and what all are told */
+			shm_report_death(ep, place);
+		return false;
+	}
+	void *heap = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (heap == MAP_FAILED) {
+		tt_fail_errno(SHM, "map the heap of rank %d", local_peer->rank);
+		tt_fd_close(fd);
+		return false;
+	}
+	tt_fd_close(fd);
+	local_peer->heap = heap;
+	local_peer->heap_bytes = (size_t)info.st_size;
+	shm_keep_from_children(heap, local_peer->heap_bytes);
+	return true;
+}
+
+void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
+{
+	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+	const int place = ep->local_peer_of[peer];
+	const bool own = shm_is_here(ep, place);
+
+	if (!own && !map_heap(ep, place))
+		return NULL;
+	const size_t whole = own ? tt_heap_size() : ep->local_peers[place].heap_bytes;
+	if (token > whole || bytes > whole - token) {
+		tt_fail(TUTTI_ERR_SYSTEM, SHM,
+			"rank %d named %zu bytes at %llu of its heap, expected them within %zu",
+			peer, bytes, (unsigned long long)token, whole);
+		return NULL;
+	}
+	return own ? tt_heap_at(token) : ep->local_peers[place].heap + token;
+}
+
+/* What is revoked leaves this process's own addresses, so a peer that is a thread of it must
+ * not be late. */
+bool shm_grants_writes(struct tt_endpoint *endpoint, const void *pointer, size_t bytes)
+{
+	const struct shm_endpoint *ep = shm_endpoint_of(endpoint);
+
+	for (int i = 0; i < ep->arena.members; i++)
+		if (i != ep->me && shm_is_here(ep, i))
+			return false;
+	return tt_heap_is_grantable(pointer, bytes);
+}
