@@ -28,6 +28,8 @@ static bool applies(const struct claim *claim)
 
 	if (only && strcmp(only, claim->name) != 0)
 		return false;
+	if ((claim->hurries || claim->quiet) && machine_may_be_busy())
+		return false;
 	return !(claim->kills && (gpu_job_threads || gpu_job_ranks == 1)) &&
 	       !(claim->reaches && by_host()) &&
 	       !(claim->stands_in && (gpu_job_threads || !getenv("TUTTI_CUDA_LIBRARY")));

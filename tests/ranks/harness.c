@@ -248,7 +248,8 @@ static void set_environment(const struct job *job, int rank, const char *store)
 	set_number("TUTTI_LOCAL_SIZE", job->ranks);
 	setenv("TUTTI_STORE", store, 1);
 	setenv("TUTTI_JOB", store, 1);
-	setenv("TUTTI_TIMEOUT", "40", 0);
+	if (!getenv("TUTTI_TIMEOUT"))
+		set_number("TUTTI_TIMEOUT", (int)(40 * patience()));
 	for (int i = 0; job->env && job->env[i]; i++)
 		putenv((char *)job->env[i]);
 	/* TEST_HOSTS=2: the ranks believe to be on two hosts, in turn */
@@ -324,7 +325,7 @@ int run_job(const struct job *job)
 		if (pids[rank] == 0)
 			exit(be_rank(job, rank, store));
 	}
-	const double deadline = seconds_now() + (job->limit_s > 0 ? job->limit_s : 60);
+	const double deadline = seconds_now() + (job->limit_s > 0 ? job->limit_s : 60) * patience();
 	for (int rank = 0; rank < job->ranks; rank++)
 		failed += !await_rank(job, rank, pids[rank], deadline);
 	return failed;

@@ -15,6 +15,8 @@
 
 #include <tutti/tutti.h>
 
+#include "../patience.h"
+
 typedef int rank_body(tutti_comm_t comm, void *argument);
 /* A rank from its first instruction on, its environment being set: for claims about tutti_init
  * itself. */
@@ -26,7 +28,7 @@ struct job {
 	rank_body *body;
 	rank_whole *whole; /* instead of `body` */
 	void *argument;
-	double limit_s;	   /* 0: 60 */
+	double limit_s;	   /* 0: 60; times patience() */
 	int expect_signal; /* 0, or the signal that may end ranks of `victims` */
 	uint32_t victims;  /* bit mask of ranks that may end so */
 };

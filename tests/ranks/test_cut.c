@@ -21,7 +21,7 @@
 #define SOCKETS_MAX 32
 #define FDS_MAX	    256
 #define COUNT	    20000
-#define SOON_S	    15.0
+#define SOON_S	    (15.0 * patience())
 
 /* A connection as its owner sees it. */
 struct end {

@@ -21,7 +21,7 @@
 #include "harness.h"
 
 #define RANKS  4
-#define SOON_S 5.0
+#define SOON_S (5.0 * patience())
 #define FORKS  20
 #define COUNT  50000
 

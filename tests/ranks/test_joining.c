@@ -22,7 +22,7 @@
 
 #define RANKS_MAX 4
 #define DEADLINE  "TUTTI_TIMEOUT=60"
-#define SOON_S	  15.0 /* a loaded machine's */
+#define SOON_S	  (15.0 * patience()) /* a loaded machine's */
 #define KEY	  "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define OTHER	  "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
@@ -429,6 +429,8 @@ static void a_rank_with_another_key_is_told_to_all(void **state)
  * deadline whom the host turned away. */
 static void who_was_turned_away_is_told_at_the_deadline(void **state)
 {
+	if (machine_may_be_busy())
+		skip(); /* the deadline is short, and the start counts */
 	struct play *play = shared_memory(sizeof(*play));
 
 	*play = (struct play){ .fault = ANOTHER_KEY, .way = CREATE_TCP, .size = 3, .odd = 1 };

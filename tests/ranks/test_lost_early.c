@@ -21,9 +21,8 @@
 
 #include "harness.h"
 
-#define RANKS	 4
-#define SOON_S	 8.0 /* a loaded machine's; the deadline is 40 s away */
-#define DEADLINE "TUTTI_TIMEOUT=40"
+#define RANKS  4
+#define SOON_S (8.0 * patience()) /* of a deadline of 40 */
 
 enum call { SENDMSG, SOCKET, SEND };
 
@@ -277,15 +276,12 @@ static double judge(const struct play *play)
 
 static void dies(struct play *play, const struct step *step, int rank, bool served, bool late)
 {
-	const char *const env[] = { DEADLINE, NULL };
-
 	memset(play, 0, sizeof(*play));
 	play->step = step;
 	play->victim = rank;
 	play->served = served;
 	play->late = late;
 	const struct job job = { .ranks = RANKS + served,
-				 .env = env,
 				 .whole = be,
 				 .argument = play,
 				 .expect_signal = SIGKILL,

@@ -17,7 +17,7 @@
 #include "harness.h"
 
 #define RANKS  4
-#define SOON_S 8.0
+#define SOON_S (8.0 * patience())
 
 struct play {
 	int victim;

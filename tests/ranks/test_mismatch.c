@@ -14,7 +14,7 @@
 #include "harness.h"
 
 #define MAX_RANKS 4
-#define SOON_S	  2.0
+#define SOON_S	  (2.0 * patience())
 
 /* What a rank saw. */
 struct outcome {
@@ -460,8 +460,7 @@ static int run_play(const struct mismatch *mismatch, int ranks, size_t count, st
 	const bool last = mismatch->last || strncmp(mismatch->name, "message", 7) == 0;
 	struct play play = { mismatch, count, ranks, last ? ranks - 1 : turn++ % ranks, stage };
 	/* who has a setting of its own differs from all others, whatever the tuner would choose */
-	const char *const env[] = { "TUTTI_TIMEOUT=3",
-				    mismatch->odd_setting ? "TUTTI_ALGORITHM=flat" : NULL, NULL };
+	const char *const env[] = { mismatch->odd_setting ? "TUTTI_ALGORITHM=flat" : NULL, NULL };
 	const struct job job = {
 		.ranks = ranks, .env = env, .whole = play_rank, .argument = &play, .limit_s = 20
 	};

@@ -19,8 +19,8 @@
 #include "harness.h"
 
 #define MOST   12
-#define SOON_S 10.0   /* without anybody who is waited for until the deadline */
-#define LONG   300000 /* elements: more than any buffer on the way holds */
+#define SOON_S (10.0 * patience()) /* without anybody who is waited for until the deadline */
+#define LONG   300000		   /* elements: more than any buffer on the way holds */
 
 /* Shared by all ranks of a job. */
 struct stage {
@@ -203,7 +203,7 @@ static void survivors_go_on(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct play play = { .ranks = cases[i].ranks, .victims = cases[i].victims };
 
-		assert_int_equal(run_play(&play, die_or_shrink, SIGKILL, "TUTTI_TIMEOUT=40"), 0);
+		assert_int_equal(run_play(&play, die_or_shrink, SIGKILL, NULL), 0);
 	}
 }
 
@@ -253,7 +253,7 @@ static void a_shrunk_one_shrinks_again(void **state)
 {
 	struct play play = { .ranks = 5, .victims = 0x17 };
 
-	assert_int_equal(run_play(&play, be_decimated, SIGKILL, "TUTTI_TIMEOUT=40"), 0);
+	assert_int_equal(run_play(&play, be_decimated, SIGKILL, NULL), 0);
 }
 
 /* ---- nobody is gone */
@@ -288,7 +288,7 @@ static void a_healthy_one_has_a_twin(void **state)
 {
 	struct play play = { .ranks = 4 };
 
-	assert_int_equal(run_play(&play, be_healthy, 0, "TUTTI_TIMEOUT=40"), 0);
+	assert_int_equal(run_play(&play, be_healthy, 0, NULL), 0);
 }
 
 static int shrink_a_few_times(tutti_comm_t *comm, int rank, const struct play *play)
@@ -321,7 +321,7 @@ static void one_may_be_shrunk_several_times(void **state)
 {
 	struct play play = { .ranks = 3 };
 
-	assert_int_equal(run_play(&play, be_healthy_longer, 0, "TUTTI_TIMEOUT=40"), 0);
+	assert_int_equal(run_play(&play, be_healthy_longer, 0, NULL), 0);
 }
 
 /* ---- one dies in the middle */
@@ -368,7 +368,7 @@ static void deaths_in_the_middle_are_no_matter(void **state)
 				     .victims = victims[i % 4],
 				     .after_us = 100 + i * i * 25 };
 
-		assert_int_equal(run_play(&play, be_in_the_middle, SIGALRM, "TUTTI_TIMEOUT=40"), 0);
+		assert_int_equal(run_play(&play, be_in_the_middle, SIGALRM, NULL), 0);
 	}
 }
 
@@ -401,7 +401,7 @@ static void those_who_left_are_not_waited_for(void **state)
 	for (int victim = 0; victim < 4; victim++) {
 		struct play play = { .ranks = 4, .victims = 1u << victim };
 
-		assert_int_equal(run_play(&play, be_the_rest, 0, "TUTTI_TIMEOUT=40"), 0);
+		assert_int_equal(run_play(&play, be_the_rest, 0, NULL), 0);
 	}
 }
 
@@ -422,7 +422,7 @@ static int be_late(tutti_comm_t comm, const struct play *play)
 		CLAIM(tutti_comm_shrink(comm, &rest) == TUTTI_ERR_TIMEOUT && !rest, "size %d",
 		      tutti_comm_size(rest));
 		CLAIM(strstr(tutti_last_error(NULL), "without"), "\"%s\"", tutti_last_error(NULL));
-		CLAIM(seconds_now() - start < 1, "told after %g s", seconds_now() - start);
+		CLAIM(seconds_now() - start < patience(), "told after %g s", seconds_now() - start);
 	}
 	return 0;
 }
@@ -457,6 +457,8 @@ static int be_stopped(int rank, void *argument)
 
 static void the_late_are_left_out_and_told(void **state)
 {
+	if (machine_may_be_busy())
+		skip(); /* the deadline is short, and the start counts */
 	static const uint32_t victims[] = { 1 << 0, 1 << 3, 1 << 1 | 1 << 2 };
 
 	for (int i = 0; i < 4; i++) {
@@ -549,6 +551,8 @@ static int be_stopped_in_the_middle(int rank, void *argument)
 
 static void who_stops_in_the_middle_holds_up_for_the_deadline_only(void **state)
 {
+	if (machine_may_be_busy())
+		skip(); /* the deadline is short, and the start counts */
 	static const uint32_t victims[] = { 1 << 0, 1 << 2, 1 << 1 | 1 << 3 };
 
 	for (int i = 0; i < 9; i++) {
@@ -596,7 +600,7 @@ static int end_at_once(tutti_comm_t *comm_at, int rank, const struct play *play)
 	CLAIM(tutti_wait(&request) == TUTTI_ERR_ABORTED, "%s", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
 	*comm_at = NULL;
-	CLAIM(seconds_now() - start < 2, "it took %g s", seconds_now() - start);
+	CLAIM(seconds_now() - start < 2 * patience(), "it took %g s", seconds_now() - start);
 	free(bytes);
 	return 0;
 }
@@ -608,6 +612,8 @@ static int end_or_wait(int rank, void *argument)
 
 static void who_ends_waits_for_nobody(void **state)
 {
+	if (machine_may_be_busy())
+		skip(); /* the deadline is short, and the start counts */
 	struct play play = { .ranks = 3 };
 
 	assert_int_equal(run_play(&play, end_or_wait, 0, "TUTTI_TIMEOUT=4"), 0);

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "../patience.h"
 #include "store.h"
 #include "store_wire.h"
 #include "test_shortage.h"
@@ -91,7 +92,7 @@ static int close_host(void **state)
 	const uint64_t start = tt_now();
 
 	tutti_store_close(*state);
-	assert_true(tt_now() - start < 5000000000u);
+	assert_true(tt_now() - start < 5000000000u * patience());
 	return 0;
 }
 
@@ -452,7 +453,7 @@ static void a_child_that_holds_a_dropped_connection_disturbs_nobody(void **state
 	check_serves(*state);
 	const double before = cpu_seconds();
 	poll(NULL, 0, 500);
-	assert_true(cpu_seconds() - before < 0.02);
+	assert_true(machine_may_be_busy() || cpu_seconds() - before < 0.02);
 	close(ends[1]);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 }

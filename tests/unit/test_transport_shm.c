@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../patience.h"
 #include "log.h"
 #include "machine.h"
 #include "fd_message.h"
@@ -236,7 +237,7 @@ static void where_heaps_cannot_be_opened_none_is_exported(struct suite_rank *ran
 
 /* ---- ranks that do not join */
 
-#define SOON_MS 2000
+#define SOON_MS (2000 * patience())
 
 /* What the others get: at once, and with the word. */
 static void require_told(struct suite_rank *rank, const char *word)

@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../patience.h"
 #include "log.h"
 #include "transport_suite_rank.h"
 
 #define DEATH_SLEEP_MS 100 /* between thorough looks, as a runtime would */
-#define DEATH_BOUND_NS 1000000000u
+#define DEATH_BOUND_NS (1000000000u * patience())
 
 static bool has_fault(struct suite_rank *rank, void *context)
 {
