@@ -192,7 +192,7 @@ class Check:
         listed = subprocess.run(['meson', 'test', '-C', directory, '--no-rebuild', '--list',
                                  *(f'--suite={suite}' for suite in suites)],
                                 cwd=CHECKOUT, capture_output=True, text=True).stdout
-        return re.findall(r'^tutti:\w+ / (\S+)$', listed, re.MULTILINE)
+        return re.findall(r'^(?:\S+ / )?(\S+)$', listed, re.MULTILINE)
 
     def meson_test(self, directory, names, at_once, rebuild):
         """The records that meson leaves of these tests, by name, and whether they were over in time."""
@@ -342,7 +342,8 @@ class Check:
             self.stage(suite, self.script if suite in SCRIPTS else self.sanitized, suite)
 
     def install(self):
-        if self.command('.ci/install', 'build', 'tools', 'test'):
+        more = ['all'] if self.everything or set(self.suites) & set(SCRIPTS) else []
+        if self.command('.ci/install', 'build', 'tools', 'test', *more):
             raise Over('packages could not be installed: the reason is above')
 
     def report(self, over):

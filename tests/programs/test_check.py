@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What ./check makes of tests that fail: test_check.py CHECK.PY LISTS
+
+Each case is a project of its own whose tests do what their names say, run by the real check.py and by Meson."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CHECK, LISTS = sys.argv[1:3]
+
+# `once` fails on its first run, `crash` in each; how often each has run stands in a file of its name
+TEST = '''#!/usr/bin/env bash
+name=${1%%-*}
+echo >>"$RUNS/$1"
+case $name in
+passes) ;;
+skips) echo 'skipped: there is no such device'; exit 77 ;;
+once) [ "$(wc -l <"$RUNS/$1")" -gt 1 ] || { echo 'once.c:7: told after 3.2 s, expected 1'; exit 1; } ;;
+never | format) echo 'never.c:9: told after 9 s, expected 1'; exit 1 ;;
+crash) kill -SEGV $$ ;;
+wrong) echo 'element 3 is 1, expected 2'; exit 1 ;;
+report) echo '==7==ERROR: AddressSanitizer: heap-use-after-free'; exit 1 ;;
+hangs) exec tail -f /dev/null ;;
+esac
+'''
+MESON = '''project('tutti', meson_version: '>=1.0.0')
+does = find_program('does')
+foreach name : [{names}]
+  test(name, does, args: name, suite: 'unit', env: {{'RUNS': '{runs}'}}, timeout: 180)
+endforeach
+'''
+OPTIONS = '\n'.join(f"option('{name}', type: 'feature')"
+                    for name in ('tests', 'tools', 'bench', 'trainer', 'peers', 'cuda'))
+
+
+class Project:
+    def __init__(self, root, names):
+        self.root = pathlib.Path(root)
+        for path in ('.ci', 'runs', 'tests'):
+            (self.root / path).mkdir()
+        shutil.copy(CHECK, self.root / 'tests')
+        shutil.copytree(LISTS, self.root / 'tests/lists')
+        for path, text in (('.ci/install', '#!/bin/sh\n'), ('does', TEST), ('meson_options.txt', OPTIONS), (
+                'meson.build', MESON.format(names=', '.join(map(repr, names)), runs=self.root / 'runs'))):
+            (self.root / path).write_text(text)
+            (self.root / path).chmod(0o755)
+
+    def check(self, *args, limit_s=3600):
+        """The exit status and the output of a run, of which the last line counts."""
+        program = f'import check, sys; check.LIMIT_S = {limit_s}; sys.exit(check.main())'
+        done = subprocess.run([sys.executable, '-c', program, *args], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True,
+                              env=dict(os.environ, PYTHONPATH=str(self.root / 'tests'), PYTHONDONTWRITEBYTECODE='1'))
+        self.status, self.output = done.returncode, done.stdout
+        self.last = done.stdout.splitlines()[-1]
+
+    def runs(self, name):
+        file = self.root / 'runs' / name
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+class Check(unittest.TestCase):
+    def project(self, *names):
+        root = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, root)
+        return Project(root, names)
+
+    def has(self, project, text):
+        self.assertIn(text, project.output)
+
+    def test_what_passes_on_a_second_try_is_named_and_counted(self):
+        p = self.project('passes', 'skips', 'once')
+        p.check('unit')
+        self.assertEqual((p.status, p.last), (0, '2 passed, 0 failed, 1 skipped'), p.output)
+        self.has(p, '\npassed on try 2, alone: once (try 1: FAIL: once.c:7: told after 3.2 s, expected 1)\n')
+        self.has(p, '\n1 on a second try\n')
+        self.has(p, '\nskipped: skips: skipped: there is no such device\n')
+        self.assertEqual((p.runs('passes'), p.runs('once')), (1, 2))
+
+    def test_what_fails_three_times_has_failed(self):
+        p = self.project('passes', 'never')
+        p.check('unit')
+        self.assertEqual((p.status, p.last, p.runs('never')), (1, '1 passed, 1 failed, 0 skipped', 3), p.output)
+        self.has(p, '\nfailed: never: FAIL: never.c:9: told after 9 s, expected 1; 3 tries\n')
+
+    def test_some_failures_are_final(self):
+        for name, why in (('crash', 'a crash'), ('wrong', 'a wrong result'), ('report', 'a report of a sanitizer'),
+                          ('format', 'an exact test')):
+            p = self.project(name)
+            p.check('unit')
+            self.assertEqual((p.status, p.last, p.runs(name)), (1, '0 passed, 1 failed, 0 skipped', 1), p.output)
+            self.has(p, f'{why}: not run again')
+
+    def test_three_failures_end_a_run(self):
+        p = self.project(*(f'crash-{i}' for i in range(5)))
+        p.check('unit')
+        self.assertEqual(p.status, 1)
+        self.has(p, '\nfailed: the run ended early: 3 tests failed\n')
+
+    def test_a_seventh_test_to_repeat_ends_a_run(self):
+        p = self.project(*(f'once-{i}' for i in range(12)))
+        p.check('unit')
+        self.assertEqual(p.status, 1)
+        self.has(p, 'more than 6 tests failed and would have to be run again')
+
+    def test_what_is_not_over_in_time_has_failed_by_name(self):
+        p = self.project('passes', 'hangs')
+        p.check('unit', limit_s=6)
+        self.assertEqual((p.status, p.last), (1, '1 passed, 2 failed, 0 skipped'), p.output)
+        self.has(p, '\nfailed: hangs: not over when')
+
+    def test_shards_are_all_tests_once_and_go_on_after_failures(self):
+        names = [f'passes-{i}' for i in range(7)] + [f'crash-{i}' for i in range(4)] + ['once']
+        p = self.project(*names)
+        for shard in ('1/3', '2/3', '3/3'):
+            p.check('--all', shard, 'unit')
+        rows = [line.split('\t') for line in (p.root / 'check-results.tsv').read_text().splitlines()]
+        self.assertEqual(rows[0], ['date', 'commit', 'name', 'result', 'seconds', 'tries'])
+        self.assertEqual(sorted(row[2] for row in rows[1:]), sorted(names))
+        self.assertEqual({row[2]: (row[3], row[5]) for row in rows[1:] if row[2] in ('once', 'crash-1')},
+                         {'once': ('passed', '2'), 'crash-1': ('failed', '1')})
+
+    def test_arguments_that_nobody_knows_are_refused(self):
+        for args in (['units'], ['--all', '4/3'], ['1/3']):
+            p = self.project()
+            p.check(*args)
+            self.assertEqual(p.status, 2)
+            self.assertTrue(re.match(f'check: found "{args[-1]}", expected --all', p.output), p.output)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
