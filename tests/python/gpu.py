@@ -44,6 +44,7 @@ def put(x: Any, **options: Any) -> Any:
 other = comm.dup()  # not bound
 comm.bind_cuda()
 drivers_only = unittest.skipIf(LIBRARY != "driver", "arrays of the driver alone")
+several_gpus = unittest.skipIf(gpu_arrays.devices() < 2, "there is one GPU")
 
 
 def doomed() -> tutti.Communicator:
@@ -81,6 +82,7 @@ class Binding(OnStreams):
             self.same(part.all_reduce(put(np.ones(3, "f4"))), np.full(3, size, "f4"))
 
     @drivers_only
+    @several_gpus
     def test_the_current_device_is_taken(self) -> None:
         gpu_arrays.enter(1)
         with comm.dup() as there:
@@ -448,6 +450,7 @@ class Refusals(OnStreams):
         self.refused("overlaps", comm.all_reduce, both[:4], out=both[1:5])
 
     @drivers_only
+    @several_gpus
     def test_another_gpu(self) -> None:
         gpu_arrays.enter(1)
         there = put(np.ones(4, "f4"), device=1)

@@ -30,6 +30,14 @@ def call(name: str, *args: Any) -> None:
         raise RuntimeError(f"{name} gave {result}")
 
 
+def devices() -> int:
+    """How many GPUs there are."""
+    count = ctypes.c_int()
+    call("cuInit", 0)
+    call("cuDeviceGetCount", ctypes.byref(count))
+    return count.value
+
+
 def enter(device: int) -> None:
     """Make the primary context of the GPU that of this thread, as CUDA's runtime does."""
     context = ctypes.c_void_p()
