@@ -9,6 +9,7 @@
 tests/lists says which tests are left to --all, and how tests are run. A test that failed is run again, alone, up to
 twice, and every such try is reported. Reports of sanitizers, crashes, wrong results and exact tests are final.
 """
+import contextlib
 import fnmatch
 import json
 import os
@@ -68,6 +69,31 @@ def names_of(name):
         return [line.strip() for line in file if line.strip() and not line.startswith('#')]
 
 
+def commit():
+    """The short name of the commit that is checked, where git and the history are there."""
+    try:
+        return subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], cwd=CHECKOUT, capture_output=True,
+                              text=True).stdout.strip() or '-'
+    except OSError:
+        return '-'
+
+
+@contextlib.contextmanager
+def started(*args, **options):
+    """A process that is over when this is, with all that it started; meson first ends its tests by itself."""
+    process = subprocess.Popen(args, cwd=CHECKOUT, start_new_session=True, **options)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
 def is_of(name, patterns):
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -120,8 +146,7 @@ class Check:
         self.took = []
         self.results = os.path.join(CHECKOUT, 'check-results.tsv')
         self.exact = names_of('exact')
-        self.commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True,
-                                     cwd=CHECKOUT).stdout.strip() or '-'
+        self.commit = commit()
 
     # ---- time
 
@@ -129,32 +154,23 @@ class Check:
         """Seconds until the run must be over; None: there is no limit."""
         return None if self.everything else LIMIT_S - (time.monotonic() - self.begun)
 
-    def await_end(self, process):
-        """False: time is over, and the process was ended with all that it started."""
+    def ends_in_time(self, process):
         try:
             process.wait(self.left())
             return True
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGTERM)     # meson then ends its tests
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        return False
+            return False
 
     def command(self, *args, log=None):
         """The exit status of a command, whose output goes to `log` too, if there is one."""
-        process = subprocess.Popen(args, cwd=CHECKOUT, start_new_session=True,
-                                   stdout=subprocess.PIPE if log else None,
-                                   stderr=subprocess.STDOUT if log else None)
-        if log:
-            for line in process.stdout:
+        piped = {'stdout': subprocess.PIPE, 'stderr': subprocess.STDOUT} if log is not None else {}
+        with started(*args, **piped) as process:
+            for line in process.stdout or ():
                 sys.stdout.buffer.write(line)
                 sys.stdout.flush()
                 log.append(line.decode(errors='replace').rstrip('\n'))
-        if not self.await_end(process):
-            raise Over(f'{" ".join(args[:4])} was not over when the {LIMIT_S // 60} minutes of a run were')
+            if not self.ends_in_time(process):
+                raise Over(f'{" ".join(args[:4])} was not over when the {LIMIT_S // 60} minutes of a run were')
         return process.returncode
 
     # ---- results
@@ -200,11 +216,10 @@ class Check:
         if os.path.exists(log):
             os.unlink(log)
         failures = [] if self.everything else ['--maxfail', str(MOST_REPEATED + 1)]
-        process = subprocess.Popen(
-            ['meson', 'test', '-C', directory, '--num-processes', str(at_once), '--print-errorlogs',
-             *([] if rebuild else ['--no-rebuild']), *failures, *(['-t', '2'] if self.everything else []), *names],
-            cwd=CHECKOUT, start_new_session=True)
-        in_time = self.await_end(process)
+        with started('meson', 'test', '-C', directory, '--num-processes', str(at_once), '--print-errorlogs',
+                     *([] if rebuild else ['--no-rebuild']), *failures, *(['-t', '2'] if self.everything else []),
+                     *names) as process:
+            in_time = self.ends_in_time(process)
         if not os.path.exists(log):
             raise Over(f'no test of {directory} was run: what meson said is above')
         with open(log) as file:
@@ -354,8 +369,8 @@ class Check:
         for line in self.skipped + self.failed + self.repeated:
             print(line)
         if over:
-            self.failed.append(over)
-            print(f'failed: the run ended early: {over}')
+            print(f'check: the run ended early: {over}')
+            self.failed = self.failed or [over]
         if self.repeated:
             print(f'{len(self.repeated)} on a second try')
         print(f'{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped', flush=True)
@@ -391,10 +406,13 @@ def arguments(args):
 
 def main():
     check, over = Check(*arguments(sys.argv[1:])), ''
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         check.stages()
     except Over as reason:
         over = str(reason)
+    except KeyboardInterrupt:
+        over = 'it was interrupted'
     return check.report(over)
 
 

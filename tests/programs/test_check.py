@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ never | format) echo 'never.c:9: told after 9 s, expected 1'; exit 1 ;;
 crash) kill -SEGV $$ ;;
 wrong) echo 'element 3 is 1, expected 2'; exit 1 ;;
 report) echo '==7==ERROR: AddressSanitizer: heap-use-after-free'; exit 1 ;;
-hangs) exec tail -f /dev/null ;;
+hangs) echo $$ >"$RUNS/pid"; exec tail -f /dev/null ;;
 esac
 '''
 MESON = '''project('tutti', meson_version: '>=1.0.0')
@@ -51,14 +52,19 @@ class Project:
             (self.root / path).write_text(text)
             (self.root / path).chmod(0o755)
 
-    def check(self, *args, limit_s=3600):
-        """The exit status and the output of a run, of which the last line counts."""
+    def start(self, *args, limit_s=3600):
         program = f'import check, sys; check.LIMIT_S = {limit_s}; sys.exit(check.main())'
-        done = subprocess.run([sys.executable, '-c', program, *args], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True,
-                              env=dict(os.environ, PYTHONPATH=str(self.root / 'tests'), PYTHONDONTWRITEBYTECODE='1'))
-        self.status, self.output = done.returncode, done.stdout
-        self.last = done.stdout.splitlines()[-1]
+        return subprocess.Popen([sys.executable, '-c', program, *args], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True,
+                                env=dict(os.environ, PYTHONPATH=str(self.root / 'tests'), PYTHONDONTWRITEBYTECODE='1'))
+
+    def finish(self, process):
+        """The exit status and the output of a run, of which the last line counts."""
+        self.output = process.communicate()[0]
+        self.status, self.last = process.returncode, self.output.splitlines()[-1]
+
+    def check(self, *args, limit_s=3600):
+        self.finish(self.start(*args, limit_s=limit_s))
 
     def runs(self, name):
         file = self.root / 'runs' / name
@@ -101,7 +107,7 @@ class Check(unittest.TestCase):
         p = self.project(*(f'crash-{i}' for i in range(5)))
         p.check('unit')
         self.assertEqual(p.status, 1)
-        self.has(p, '\nfailed: the run ended early: 3 tests failed\n')
+        self.has(p, '\ncheck: the run ended early: 3 tests failed\n')
 
     def test_a_seventh_test_to_repeat_ends_a_run(self):
         p = self.project(*(f'once-{i}' for i in range(12)))
@@ -112,8 +118,23 @@ class Check(unittest.TestCase):
     def test_what_is_not_over_in_time_has_failed_by_name(self):
         p = self.project('passes', 'hangs')
         p.check('unit', limit_s=6)
-        self.assertEqual((p.status, p.last), (1, '1 passed, 2 failed, 0 skipped'), p.output)
+        self.assertEqual((p.status, p.last), (1, '1 passed, 1 failed, 0 skipped'), p.output)
         self.has(p, '\nfailed: hangs: not over when')
+
+    def test_who_interrupts_a_run_leaves_nothing_behind(self):
+        p = self.project('hangs')
+        process = p.start('unit')
+        for line in process.stdout:
+            if (p.root / 'runs/pid').exists() or 'check: tests' in line:
+                break
+        while not p.runs('pid'):
+            os.sched_yield()
+        pid = (p.root / 'runs/pid').read_text().strip()
+        process.send_signal(signal.SIGINT)
+        p.finish(process)
+        self.assertEqual((p.status, p.last), (1, '0 passed, 1 failed, 0 skipped'), p.output)
+        self.has(p, 'check: the run ended early: it was interrupted\n')
+        self.assertFalse(pathlib.Path('/proc', pid).exists())
 
     def test_shards_are_all_tests_once_and_go_on_after_failures(self):
         names = [f'passes-{i}' for i in range(7)] + [f'crash-{i}' for i in range(4)] + ['once']
