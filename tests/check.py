@@ -18,12 +18,14 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIMIT_S = 3600                      # of a run without --all: what is not over by then has failed
 TRIES = 3
-MOST_FAILED, MOST_REPEATED = 3, 6   # more end a run without --all at once
+ENOUGH_FAILED, MOST_REPEATED = 3, 6  # so many failures, or more to be tried again, end a run without --all at once
+PATIENCE = '10'                     # tests/patience.h
 
 BUILT = ('unit', 'ranks', 'programs', 'launchers', 'faults', 'python')
 SANITIZED = ('-Dbuildtype=debugoptimized', '-Db_lundef=false', '-Dtools=enabled', '-Dbench=disabled',
@@ -49,8 +51,10 @@ MINUTES = {'address': 8, 'thread': 4}   # of suites that shards do not divide
 REPORT = re.compile(r'ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:')
 CRASH = re.compile(r'signal (4|6|7|8|11)\b|SIG(ILL|ABRT|BUS|FPE|SEGV)\b|Segmentation fault|core dumped|'
                    r'stack smashing|double free|corrupted|Assertion .* failed')
-WRONG = re.compile(r'element \d+ .*expected|(is|are|were) wrong\b|wrong (value|results)|written behind|'
-                   r'byte \d+ behind')
+WRONG = re.compile(r'\b(element|byte|number) \d+\b.*(expected|left fold)|the sum is |with memory of the host|'
+                   r'Mismatched elements|\b[1-9]\d*\)? wrong\b|(is|are|were) wrong\b|wrong (value|results)|'
+                   r'was written\b')
+BAD = re.compile(r'^ *\d+/\d+ .* (FAIL|TIMEOUT|ERROR|UNEXPECTEDPASS) ')   # of what meson says of a test
 PLACE = re.compile(r'\.(c|cpp|h|py):\d+|expected|error|Error|FAIL ')
 NOISE = re.compile(r'^\s*$|^\[ *(RUN|OK|PASSED|FAILED|=+|-+) *\]|^Test suite')
 
@@ -80,18 +84,26 @@ def commit():
 
 @contextlib.contextmanager
 def started(*args, **options):
-    """A process that is over when this is, with all that it started; meson first ends its tests by itself."""
+    """A process that is over when this is, with all of its group; meson ends its tests by itself."""
     process = subprocess.Popen(args, cwd=CHECKOUT, start_new_session=True, **options)
     try:
         yield process
     finally:
         if process.poll() is None:
-            process.terminate()
-            try:
+            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def copy(source, log):
+    """Lines that somebody writes, to our output and to a list."""
+    for line in source:
+        sys.stdout.buffer.write(line)
+        sys.stdout.flush()
+        log.append(line.decode(errors='replace').rstrip('\n'))
 
 
 def is_of(name, patterns):
@@ -124,7 +136,7 @@ def what_failed(record):
 
 
 def why_final(record, exact):
-    """Why no second try can excuse this failure; '' where one may."""
+    """Why no second try can excuse this failure; '' where one may. A test that has not ended may have had no core."""
     output = output_of(record)
     if REPORT.search(output) or record.get('returncode') == 99:
         return 'a report of a sanitizer'
@@ -132,9 +144,28 @@ def why_final(record, exact):
         return 'a crash'
     if WRONG.search(output):
         return 'a wrong result'
-    if is_of(record['name'], exact):
+    if record['result'] == 'UNEXPECTEDPASS':
+        return 'it passed and was to fail'
+    if record['result'] != 'TIMEOUT' and is_of(record['name'], exact):
         return 'an exact test'
     return ''
+
+
+def has_passed(record):
+    return record['result'] in ('OK', 'EXPECTEDFAIL') and not REPORT.search(output_of(record))
+
+
+def records_of(log):
+    """What meson has written of its tests until now, by name; a line may not be whole yet."""
+    records = {}
+    if os.path.exists(log):
+        with open(log, errors='replace') as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    record = json.loads(line)
+                    record['name'] = record['name'].split(' / ')[-1]
+                    records[record['name']] = record
+    return records
 
 
 class Check:
@@ -142,7 +173,7 @@ class Check:
         self.everything, self.shard, self.suites = everything, shard, suites
         self.begun = time.monotonic()
         self.passed, self.failed, self.skipped, self.repeated = [], [], [], []  # lines, but for `passed`
-        self.tries_made = 0
+        self.tried_again = 0
         self.took = []
         self.results = os.path.join(CHECKOUT, 'check-results.tsv')
         self.exact = names_of('exact')
@@ -154,24 +185,26 @@ class Check:
         """Seconds until the run must be over; None: there is no limit."""
         return None if self.everything else LIMIT_S - (time.monotonic() - self.begun)
 
-    def ends_in_time(self, process):
-        try:
-            process.wait(self.left())
-            return True
-        except subprocess.TimeoutExpired:
-            return False
+    def follow(self, *args, enough=lambda lines: False):
+        """The exit status of a command, the lines of its output, which is ours, too, and whether it ended by itself."""
+        lines, in_time = [], True
+        with started(*args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                     env=dict(os.environ, PYTHONUNBUFFERED='1')) as process:
+            reader = threading.Thread(target=copy, args=(process.stdout, lines), daemon=True)
+            reader.start()
+            while process.poll() is None and in_time:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1)
+                in_time = not enough(lines) and (self.left() is None or self.left() > 0)
+        reader.join(10)     # who left the group may still have the pipe
+        return process.returncode, lines, in_time
 
-    def command(self, *args, log=None):
-        """The exit status of a command, whose output goes to `log` too, if there is one."""
-        piped = {'stdout': subprocess.PIPE, 'stderr': subprocess.STDOUT} if log is not None else {}
-        with started(*args, **piped) as process:
-            for line in process.stdout or ():
-                sys.stdout.buffer.write(line)
-                sys.stdout.flush()
-                log.append(line.decode(errors='replace').rstrip('\n'))
-            if not self.ends_in_time(process):
-                raise Over(f'{" ".join(args[:4])} was not over when the {LIMIT_S // 60} minutes of a run were')
-        return process.returncode
+    def command(self, *args):
+        """The exit status of a command, and its output."""
+        status, lines, in_time = self.follow(*args)
+        if not in_time:
+            raise Over(f'{" ".join(args[:4])} was not over when the {LIMIT_S // 60} minutes of a run were')
+        return status, lines
 
     # ---- results
 
@@ -185,102 +218,118 @@ class Check:
                 file.write('date\tcommit\tname\tresult\tseconds\ttries\n')
             file.write(f'{time.strftime("%Y-%m-%dT%H:%M:%S")}\t{self.commit}\t{name}\t{result}\t{seconds:.1f}\t{tries}\n')
 
-    def fail(self, name, text, lines=()):
+    def succeed(self, name, seconds, tries):
+        self.passed.append(name)
+        self.note(name, 'passed', seconds, tries)
+
+    def skip(self, name, reason, seconds):
+        self.skipped.append(f'skipped: {name}: {reason}')
+        self.note(name, 'skipped', seconds, 1)
+
+    def fail(self, name, text, lines=(), seconds=0, tries=1):
         self.failed.append(f'failed: {name}: {text}' + ''.join(f'\n  {line}' for line in lines))
-        if not self.everything and len(self.failed) >= MOST_FAILED:
-            raise Over(f'{MOST_FAILED} tests failed')
+        self.note(name, 'failed', seconds, tries)
+
+    def fail_test(self, label, record, why, tries=1):
+        self.fail(label, f'{what_failed(record)}; {why}', lines_of(record)[-30:], record['duration'], tries)
 
     # ---- tests of a build
 
     def build(self, suite):
         directory, options = BUILDS[suite]
-        if not suite and not self.everything:
-            options += ('-Dcuda=disabled',)     # CUDA's compiler takes as long as all others
-        elif not suite:
-            options += ('-Dcuda=auto',)
+        if not suite:   # CUDA's compiler takes as long as all others
+            options += ('-Dcuda=auto' if self.everything else '-Dcuda=disabled',)
         again = ['--reconfigure'] if os.path.exists(os.path.join(CHECKOUT, directory, 'build.ninja')) else []
-        if self.command('meson', 'setup', *again, directory, '-Dtests=enabled', *options):
+        if self.command('meson', 'setup', *again, directory, '-Dtests=enabled', *options)[0]:
             raise Over(f'meson setup {directory} failed: what it said is above')
-        if not suite and self.command('ninja', '-C', directory, '--quiet'):
+        if not suite and self.command('ninja', '-C', directory, '--quiet')[0]:
             raise Over(f'{directory} could not be built: what the compiler said is above')
 
-    def tests_of(self, directory, suites):
-        listed = subprocess.run(['meson', 'test', '-C', directory, '--no-rebuild', '--list',
-                                 *(f'--suite={suite}' for suite in suites)],
-                                cwd=CHECKOUT, capture_output=True, text=True).stdout
-        return re.findall(r'^(?:\S+ / )?(\S+)$', listed, re.MULTILINE)
+    def tests_of(self, directory, suite):
+        listed = subprocess.run(['meson', 'test', '-C', directory, '--no-rebuild', '--list', f'--suite={suite}'],
+                                cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        tests = re.findall(r'^(?:\S+ / )?(\S+)$', listed.stdout, re.MULTILINE)
+        if listed.returncode or not tests:
+            raise Over(f'{directory} has no tests of the suite {suite}: what they need may not be installed')
+        return tests
 
-    def meson_test(self, directory, names, at_once, rebuild):
-        """The records that meson leaves of these tests, by name, and whether they were over in time."""
+    def is_enough(self, final, bad):
+        """Whether so many tests have failed, or would have to be tried again, that the run ends."""
+        return not self.everything and (len(self.failed) + final >= ENOUGH_FAILED or
+                                        self.tried_again + bad - final > MOST_REPEATED)
+
+    def meson_test(self, directory, names, at_once, rebuild=False, alone=False):
+        """The records of these tests, by name, as far as they were run, and whether the run may go on."""
         log = os.path.join(CHECKOUT, directory, 'meson-logs', 'testlog.json')
         if os.path.exists(log):
             os.unlink(log)
-        failures = [] if self.everything else ['--maxfail', str(MOST_REPEATED + 1)]
-        with started('meson', 'test', '-C', directory, '--num-processes', str(at_once), '--print-errorlogs',
-                     *([] if rebuild else ['--no-rebuild']), *failures, *(['-t', '2'] if self.everything else []),
-                     *names) as process:
-            in_time = self.ends_in_time(process)
-        if not os.path.exists(log):
-            raise Over(f'no test of {directory} was run: what meson said is above')
-        with open(log) as file:
-            records = [json.loads(line) for line in file]
-        for record in records:
-            record['name'] = record['name'].split(' / ')[-1]
-        return {record['name']: record for record in records}, in_time
+
+        def enough(lines):
+            bad = sum(bool(BAD.match(line)) for line in lines)
+            if not bad:
+                return False
+            final = sum(bool(why_final(record, self.exact)) for record in records_of(log).values()
+                        if record['result'] in ('FAIL', 'ERROR', 'UNEXPECTEDPASS'))
+            return self.is_enough(final, bad)
+
+        patience = ['-t', '4' if rebuild else '2'] if self.everything else []
+        _, _, in_time = self.follow('meson', 'test', '-C', directory, '--num-processes', str(at_once),
+                                    '--print-errorlogs', *([] if rebuild else ['--no-rebuild']), *patience, *names,
+                                    enough=(lambda lines: False) if alone else enough)
+        return records_of(log), in_time
 
     def repeat(self, directory, label, record):
         """Runs a test again that failed, alone, until it passes or all tries are made."""
-        name, first = record['name'], what_failed(record)
-        self.tries_made += 1
-        if not self.everything and self.tries_made > MOST_REPEATED:
-            self.fail(label, first, lines_of(record)[-20:])
-            raise Over(f'more than {MOST_REPEATED} tests failed and would have to be run again')
-        for number in range(2, TRIES + 1):
+        first, number = what_failed(record), 1
+        self.tried_again += 1
+        while number < TRIES and not why_final(record, self.exact):
+            number += 1
             say(f'try {number} of {label}, alone')
-            records, in_time = self.meson_test(directory, [name], 1, False)
-            record = records.get(name, record)
-            if record['result'] in ('OK', 'EXPECTEDFAIL'):
+            records, in_time = self.meson_test(directory, [record['name']], 1, alone=True)
+            record = records.get(record['name'], record)
+            if has_passed(record):
                 self.repeated.append(f'passed on try {number}, alone: {label} (try 1: {first})')
-                self.passed.append(label)
-                return self.note(label, 'passed', record['duration'], number)
-            if not in_time or why_final(record, self.exact):
+                return self.succeed(label, record['duration'], number)
+            if not in_time:
                 break
-        self.note(label, 'failed', record['duration'], number)
-        self.fail(label, f'{what_failed(record)}; {number} tries', lines_of(record)[-30:])
-
-    def judge(self, directory, label, record):
-        result, seconds = record['result'], record['duration']
-        if result in ('OK', 'EXPECTEDFAIL'):
-            self.passed.append(label)
-            self.note(label, 'passed', seconds, 1)
-        elif result == 'SKIP':
-            reason = lines_of(record)[-1:] or ['it does not say why']
-            self.skipped.append(f'skipped: {label}: {reason[0]}')
-            self.note(label, 'skipped', seconds, 1)
-        elif why_final(record, self.exact):
-            self.note(label, 'failed', seconds, 1)
-            self.fail(label, f'{what_failed(record)}; {why_final(record, self.exact)}: not run again',
-                      lines_of(record)[-30:])
-        else:
-            self.repeat(directory, label, record)
+        self.fail_test(label, record, f'{number} tries', number)
 
     def run(self, directory, names, at_once, prefix='', rebuild=False):
         if not names:
             return
         records, in_time = self.meson_test(directory, names, at_once, rebuild)
-        not_run = []
+        if not records:
+            raise Over(f'no test of {directory} was run: what meson said is above')
+        again, not_run = [], []
         for name in names:
-            record = records.get(name)
-            if record and record['result'] != 'INTERRUPT':
-                self.judge(directory, prefix + name, record)
+            record, label = records.get(name), prefix + name
+            if not record or record['result'] == 'INTERRUPT':
+                not_run.append(label)
+            elif has_passed(record):
+                self.succeed(label, record['duration'], 1)
+            elif record['result'] == 'SKIP' and not REPORT.search(output_of(record)):
+                self.skip(label, (lines_of(record)[-1:] or ['it does not say why'])[0], record['duration'])
+            elif why_final(record, self.exact):
+                self.fail_test(label, record, f'{why_final(record, self.exact)}: not tried again')
             else:
-                not_run.append(prefix + name)
-        if not_run and not in_time:
-            self.failed += [f'failed: {name}: not over when the {LIMIT_S // 60} minutes of a run were'
-                            for name in not_run]
+                again.append((label, record))
+        goes_on = in_time and not self.is_enough(0, len(again))
+        while again and goes_on:
+            self.repeat(directory, *again.pop(0))
+            goes_on = self.everything or len(self.failed) < ENOUGH_FAILED
+        for label, record in again:
+            self.fail_test(label, record, 'not tried again, as the run ends')
+        self.end_early(not_run, goes_on)
+
+    def end_early(self, not_run, goes_on):
+        """Ends the run where tests were not run, or enough has failed."""
+        if self.left() is not None and self.left() <= 0:
+            for label in not_run:
+                self.fail(label, f'not over when the {LIMIT_S // 60} minutes of a run were')
             raise Over(f'the {LIMIT_S // 60} minutes of a run are over')
-        if not_run:
-            raise Over(f'{len(not_run)} tests were not run, as too many had failed or the build had')
+        if not_run or not goes_on:
+            raise Over(f'{ENOUGH_FAILED} failures, or more than {MOST_REPEATED} tests to be tried again, are enough; '
+                       f'{len(not_run)} tests of this stage were not run')
 
     # ---- stages
 
@@ -297,11 +346,9 @@ class Check:
                 mine.append(name)
         return mine
 
-    def plan(self):
+    def plan(self, directory):
         """Tests of the main build, then suites, of those that this run has."""
-        directory = BUILDS[''][0]
-        built = [suite for suite in BUILT if suite in self.suites]
-        tests = self.tests_of(directory, built) if built else []
+        tests = [name for suite in BUILT if suite in self.suites for name in self.tests_of(directory, suite)]
         long = names_of('long')
         if set(BUILT) <= set(self.suites):
             for name in ('long', 'waiting'):
@@ -313,14 +360,19 @@ class Check:
         units = [(1 if is_of(name, long) else 0.1, name) for name in tests]
         units += [(SCRIPTS[suite][0] if suite in SCRIPTS else MINUTES[suite], f'suite {suite}')
                   for suite in self.suites if suite not in BUILT]
-        mine = self.of_shard(units)
-        return [name for name in tests if name in set(mine)], [name[6:] for name in mine if name.startswith('suite ')]
+        mine = set(self.of_shard(units))
+        return [name for name in tests if name in mine], [name[6:] for _, name in units if name[:6] == 'suite ' and name in mine]
 
     def stage(self, name, function, *args):
-        say(f'{name}')
+        """With --all what ends one stage does not end the others."""
+        say(name)
         begun = time.monotonic()
         try:
             function(*args)
+        except Over as reason:
+            if not self.everything or function in (self.install, self.build):
+                raise
+            self.fail(name, str(reason))
         finally:
             self.took.append(f'{time.monotonic() - begun:.0f} s {name}')
 
@@ -333,23 +385,23 @@ class Check:
 
     def script(self, suite):
         """A script that is a test: it ends with 0, with 77 and a reason in its last line, or it failed."""
-        begun, log = time.monotonic(), []
-        status = self.command(*SCRIPTS[suite][1], log=log)
+        begun = time.monotonic()
+        status, log = self.command(*SCRIPTS[suite][1])
         seconds = time.monotonic() - begun
         if status == 0:
-            self.passed.append(suite)
+            self.succeed(suite, seconds, 1)
         elif status == 77:
-            self.skipped.append(f'skipped: {suite}: {log[-1] if log else ""}')
+            self.skip(suite, log[-1] if log else 'it does not say why', seconds)
         else:
             named = [line for line in log[:-40] if 'FAILED' in line]
-            self.fail(suite, f'status {status}', named + log[-40:])
-        self.note(suite, {0: 'passed', 77: 'skipped'}.get(status, 'failed'), seconds, 1)
+            self.fail(suite, f'status {status}', named + log[-40:], seconds)
 
     def stages(self):
         directory = BUILDS[''][0]
         self.stage('install', self.install)
-        self.stage('build', self.build, '')
-        tests, suites = self.plan()
+        if any(suite in BUILT or '--build' in SCRIPTS.get(suite, (0, ()))[1] for suite in self.suites):
+            self.stage('build', self.build, '')
+        tests, suites = self.plan(directory)
         waiting = names_of('waiting')
         self.stage('tests that wait', self.run, directory, [name for name in tests if is_of(name, waiting)], 4)
         self.stage('tests', self.run, directory, [name for name in tests if not is_of(name, waiting)], 2)
@@ -357,8 +409,13 @@ class Check:
             self.stage(suite, self.script if suite in SCRIPTS else self.sanitized, suite)
 
     def install(self):
+        """Not in a session of its own: sudo may ask for a password."""
         more = ['all'] if self.everything or set(self.suites) & set(SCRIPTS) else []
-        if self.command('.ci/install', 'build', 'tools', 'test', *more):
+        try:
+            done = subprocess.run(['.ci/install', 'build', 'tools', 'test', *more], cwd=CHECKOUT, timeout=self.left())
+        except subprocess.TimeoutExpired:
+            raise Over('packages were not installed in time') from None
+        if done.returncode:
             raise Over('packages could not be installed: the reason is above')
 
     def report(self, over):
@@ -400,13 +457,21 @@ def arguments(args):
         suites = known if everything else [*BUILT, 'address']
     if not everything:
         # the same input each time, and bounds of time for a machine on which much else runs
-        os.environ.update(TEST_SEEDS='fixed', MALLOC_PERTURB_='165', TEST_PATIENCE='10')
+        os.environ.update(TEST_SEEDS='fixed', MALLOC_PERTURB_='165', TEST_PATIENCE=PATIENCE)
     return everything, shard, suites
+
+
+def interrupt(*_):
+    """Once: what was started then has a minute to end."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def main():
     check, over = Check(*arguments(sys.argv[1:])), ''
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
     try:
         check.stages()
     except Over as reason:

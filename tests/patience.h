@@ -2,9 +2,9 @@
 /* Owns how much time tests give what is to happen at once.
  *
  * On a machine that does nothing else a second is long. On one that is busy any process may stand
- * still for seconds: TEST_PATIENCE=N, which `./check` sets, makes bounds N times as long. Deadlines
- * that a rank must not wait for are made longer, too, so that what is told at its deadline only is
- * still found. */
+ * still for seconds: TEST_PATIENCE=N, which `./check` sets, makes bounds N times as long, up to
+ * 100 s. The usual deadline of ranks is longer then, too (USUAL_DEADLINE_S), so that what is told at its
+ * deadline only is still found, and a test of which `meson test` loses patience comes after it. */
 #ifndef TT_TESTS_PATIENCE_H
 #define TT_TESTS_PATIENCE_H
 
@@ -19,6 +19,17 @@ static inline double patience(void)
 
 	return times > 1 ? times : 1;
 }
+
+/* So long may take what takes `seconds` at most where nothing else runs. */
+static inline double bound_s(double seconds)
+{
+	const double busy = seconds * patience();
+
+	return busy < 100 ? busy : seconds > 100 ? seconds : 100;
+}
+
+/* Of ranks that are to be told of something before it. */
+#define USUAL_DEADLINE_S (machine_may_be_busy() ? 140 : 40)
 
 /* Claims about shares of the processors' time, and about what must not happen within a short one,
  * hold where nothing else runs: they are left to `./check --all`. */

@@ -16,7 +16,7 @@
 #include "../patience.h"
 #include "launched.h"
 
-#define PATIENCE_S ((int)(60 * patience()))
+#define PATIENCE_S ((int)bound_s(60))
 
 static void become(const char *const argv[], int in, const int *outs)
 {

@@ -26,7 +26,10 @@ once) [ "$(wc -l <"$RUNS/$1")" -gt 1 ] || { echo 'once.c:7: told after 3.2 s, ex
 never | format) echo 'never.c:9: told after 9 s, expected 1'; exit 1 ;;
 crash) kill -SEGV $$ ;;
 wrong) echo 'element 3 is 1, expected 2'; exit 1 ;;
+fold) echo 'values.c:3: byte 3 is 1f, expected 20'; exit 1 ;;
+sum) echo 'grow.c:9: rank 1 of 2: the sum is 7, expected 10'; exit 1 ;;
 report) echo '==7==ERROR: AddressSanitizer: heap-use-after-free'; exit 1 ;;
+hidden) echo 'a.c:7: runtime error: signed integer overflow' ;;
 hangs) echo $$ >"$RUNS/pid"; exec tail -f /dev/null ;;
 esac
 '''
@@ -52,8 +55,12 @@ class Project:
             (self.root / path).write_text(text)
             (self.root / path).chmod(0o755)
 
-    def start(self, *args, limit_s=3600):
-        program = f'import check, sys; check.LIMIT_S = {limit_s}; sys.exit(check.main())'
+    def start(self, *args, until=None):
+        """`until`: the name of a file; the run has no more time when it is there."""
+        program = 'import check, os, sys\n'
+        if until:
+            program += f'check.Check.left = lambda self: 0 if os.path.exists({str(self.root / until)!r}) else 60\n'
+        program += 'sys.exit(check.main())'
         return subprocess.Popen([sys.executable, '-c', program, *args], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True,
                                 env=dict(os.environ, PYTHONPATH=str(self.root / 'tests'), PYTHONDONTWRITEBYTECODE='1'))
@@ -63,8 +70,8 @@ class Project:
         self.output = process.communicate()[0]
         self.status, self.last = process.returncode, self.output.splitlines()[-1]
 
-    def check(self, *args, limit_s=3600):
-        self.finish(self.start(*args, limit_s=limit_s))
+    def check(self, *args, until=None):
+        self.finish(self.start(*args, until=until))
 
     def runs(self, name):
         file = self.root / 'runs' / name
@@ -96,38 +103,40 @@ class Check(unittest.TestCase):
         self.has(p, '\nfailed: never: FAIL: never.c:9: told after 9 s, expected 1; 3 tries\n')
 
     def test_some_failures_are_final(self):
-        for name, why in (('crash', 'a crash'), ('wrong', 'a wrong result'), ('report', 'a report of a sanitizer'),
-                          ('format', 'an exact test')):
-            p = self.project(name)
+        for names, why in ((['crash', 'format'], ['a crash', 'an exact test']),
+                           (['wrong', 'fold'], ['a wrong result'] * 2),
+                           (['sum', 'report'], ['a wrong result', 'a report of a sanitizer']),
+                           (['hidden'], ['a report of a sanitizer'])):  # also of a test that ends with 0
+            p = self.project(*names)
             p.check('unit')
-            self.assertEqual((p.status, p.last, p.runs(name)), (1, '0 passed, 1 failed, 0 skipped', 1), p.output)
-            self.has(p, f'{why}: not run again')
+            self.assertEqual((p.status, p.last), (1, f'0 passed, {len(names)} failed, 0 skipped'), p.output)
+            self.assertEqual([p.runs(name) for name in names], [1] * len(names), p.output)
+            for text in why:
+                self.has(p, f'{text}: not tried again')
 
     def test_three_failures_end_a_run(self):
-        p = self.project(*(f'crash-{i}' for i in range(5)))
+        p = self.project(*(f'crash-{i}' for i in range(5)), 'hangs')
         p.check('unit')
         self.assertEqual(p.status, 1)
-        self.has(p, '\ncheck: the run ended early: 3 tests failed\n')
+        self.has(p, '\ncheck: the run ended early: 3 failures, or more than 6')
 
     def test_a_seventh_test_to_repeat_ends_a_run(self):
-        p = self.project(*(f'once-{i}' for i in range(12)))
+        p = self.project(*(f'once-{i}' for i in range(8)), 'hangs')
         p.check('unit')
-        self.assertEqual(p.status, 1)
-        self.has(p, 'more than 6 tests failed and would have to be run again')
+        self.assertEqual((p.status, p.runs('once-0')), (1, 1), p.output)
+        self.has(p, '\nfailed: once-0: FAIL: once.c:7: told after 3.2 s, expected 1; not tried again, as the run ends')
 
     def test_what_is_not_over_in_time_has_failed_by_name(self):
-        p = self.project('passes', 'hangs')
-        p.check('unit', limit_s=6)
-        self.assertEqual((p.status, p.last), (1, '1 passed, 1 failed, 0 skipped'), p.output)
+        p = self.project('passes', 'once', 'hangs')
+        p.check('unit', until='runs/pid')
+        self.assertEqual((p.status, p.last), (1, '1 passed, 2 failed, 0 skipped'), p.output)
         self.has(p, '\nfailed: hangs: not over when')
+        self.has(p, '\nfailed: once: FAIL: once.c:7')
 
     def test_who_interrupts_a_run_leaves_nothing_behind(self):
         p = self.project('hangs')
         process = p.start('unit')
-        for line in process.stdout:
-            if (p.root / 'runs/pid').exists() or 'check: tests' in line:
-                break
-        while not p.runs('pid'):
+        while not p.runs('pid') and process.poll() is None:
             os.sched_yield()
         pid = (p.root / 'runs/pid').read_text().strip()
         process.send_signal(signal.SIGINT)

@@ -28,7 +28,7 @@ struct job {
 	rank_body *body;
 	rank_whole *whole; /* instead of `body` */
 	void *argument;
-	double limit_s;	   /* 0: 60; times patience() */
+	double limit_s;	   /* 0: 60; at least 160 where the machine may be busy */
 	int expect_signal; /* 0, or the signal that may end ranks of `victims` */
 	uint32_t victims;  /* bit mask of ranks that may end so */
 };

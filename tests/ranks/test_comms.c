@@ -515,7 +515,7 @@ static int split_with_nonsense(tutti_comm_t comm, void *argument)
 	for (const char *c = tutti_last_error(comm); *c; c++)
 		CLAIM((unsigned char)*c >= ' ', "nonsense %d: byte %d in the message", (int)which,
 		      *c);
-	CLAIM(seconds_now() - began < 20 * patience(), "it took %g s", seconds_now() - began);
+	CLAIM(seconds_now() - began < bound_s(20), "it took %g s", seconds_now() - began);
 	return 0;
 }
 

@@ -21,7 +21,7 @@
 #define SOCKETS_MAX 32
 #define FDS_MAX	    256
 #define COUNT	    20000
-#define SOON_S	    (15.0 * patience())
+#define SOON_S	    bound_s(15.0)
 
 /* A connection as its owner sees it. */
 struct end {
@@ -187,8 +187,7 @@ static void judge(const struct play *play)
 /* False: the pair has not so many connections. */
 static bool plays(struct play *play, int from, int to, int which, bool moving)
 {
-	static const char *const env[] = { "TUTTI_TIMEOUT=60", NULL };
-	const struct job job = { .ranks = RANKS, .env = env, .body = be, .argument = play };
+	const struct job job = { .ranks = RANKS, .body = be, .argument = play };
 
 	memset(play, 0, sizeof(*play));
 	play->from = from;

@@ -19,8 +19,8 @@
 #include "harness.h"
 
 #define RANKS	  4
-#define SOON_S	  (1.0 * patience())
-#define AT_ONCE_S (0.2 * patience())
+#define SOON_S	  bound_s(1.0)
+#define AT_ONCE_S bound_s(0.2)
 #define LARGE	  (64u << 20)
 
 /* Shared by all ranks of a job. */

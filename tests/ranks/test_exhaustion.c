@@ -20,12 +20,11 @@
 
 #include "harness.h"
 
-#define RANKS  4
-#define VICTIM 1
-#define SOON_S                                                                                     \
-	(15.0 * patience()) /* of those a second or so is tutti's, where there are cores enough */
-#define MOST	    64	    /* descriptors that a part may need */
-#define BATCH	    8	    /* jobs at once: most of what they do is wait */
+#define RANKS	    4
+#define VICTIM	    1
+#define SOON_S	    bound_s(15.0) /* of those a second or so is tutti's, where there are cores enough */
+#define MOST	    64		  /* descriptors that a part may need */
+#define BATCH	    8		  /* jobs at once: most of what they do is wait */
 #define COUNT	    40000
 #define MEMORY_STEP (1u << 20)
 

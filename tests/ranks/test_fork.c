@@ -21,7 +21,7 @@
 #include "harness.h"
 
 #define RANKS  4
-#define SOON_S (5.0 * patience())
+#define SOON_S bound_s(5.0)
 #define FORKS  20
 #define COUNT  50000
 

@@ -283,7 +283,7 @@ static int grow_in_vain(int rank, void *argument)
 	      tutti_last_error(NULL));
 	CLAIM(strstr(tutti_last_error(NULL), "0 of 1 newcomers came"), "\"%s\"",
 	      tutti_last_error(NULL));
-	CLAIM(seconds_now() - start < 6 * patience(), "it took %g s", seconds_now() - start);
+	CLAIM(seconds_now() - start < bound_s(6), "it took %g s", seconds_now() - start);
 	SUCCEEDS(tutti_next_call(comm, &(tutti_call_t){ sizeof(tutti_call_t), 0.5 }));
 	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s",
 	      tutti_last_error(NULL));

@@ -21,8 +21,7 @@
 #include "harness.h"
 
 #define RANKS_MAX 4
-#define DEADLINE  "TUTTI_TIMEOUT=60"
-#define SOON_S	  (15.0 * patience()) /* a loaded machine's */
+#define SOON_S	  bound_s(15.0) /* a loaded machine's */
 #define KEY	  "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define OTHER	  "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
@@ -389,7 +388,7 @@ static void each_way(enum fault fault)
 				play->odd = odd;
 				if (!is_possible(play))
 					continue;
-				play_case(play, DEADLINE);
+				play_case(play, NULL);
 				judge(play);
 			}
 		}
@@ -575,9 +574,8 @@ static int be_host(int rank, void *argument)
 
 static struct cable *play_cable(bool comes_up, bool ipv6)
 {
-	static const char *const env[] = { DEADLINE, NULL };
 	struct cable *cable = shared_memory(sizeof(*cable));
-	const struct job job = { .ranks = 2, .env = env, .whole = be_host, .argument = cable };
+	const struct job job = { .ranks = 2, .whole = be_host, .argument = cable };
 
 	if (geteuid() != 0 || !shell("ip -V >/dev/null 2>&1 && unshare -n true 2>/dev/null")) {
 		print_message("skipped: no network namespaces, or no ip(8)\n");
@@ -613,7 +611,7 @@ static void a_cable_with_ipv6_alone_suffices(void **state)
 	both_hosts_have_joined(play_cable(false, true));
 }
 
-/* For 5 s of the 60. */
+/* For 5 s, of many more to the deadline. */
 static void a_cable_that_does_not_come_up_is_named(void **state)
 {
 	const struct cable *cable = play_cable(false, false);

@@ -17,7 +17,7 @@
 #define RANKS 4
 #define KEY   "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define OTHER "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
-#define SOON  (10.0 * patience()) /* seconds, of a deadline of 40 */
+#define SOON  bound_s(10.0) /* seconds, of a deadline of 40 */
 
 struct play {
 	char store[64];

@@ -22,7 +22,7 @@
 #include "harness.h"
 
 #define RANKS  4
-#define SOON_S (8.0 * patience()) /* of a deadline of 40 */
+#define SOON_S bound_s(8.0) /* of a deadline of 40 */
 
 enum call { SENDMSG, SOCKET, SEND };
 

@@ -17,7 +17,7 @@
 #include "harness.h"
 
 #define RANKS  4
-#define SOON_S (8.0 * patience())
+#define SOON_S bound_s(8.0)
 
 struct play {
 	int victim;

@@ -14,7 +14,7 @@
 #include "harness.h"
 
 #define MAX_RANKS 4
-#define SOON_S	  (2.0 * patience())
+#define SOON_S	  bound_s(2.0)
 
 /* What a rank saw. */
 struct outcome {

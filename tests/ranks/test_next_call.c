@@ -16,7 +16,7 @@
 
 #define RANKS	6
 #define SHORT_S 0.5
-#define SOON_S	(5.0 * patience()) /* the communicator's own deadline is 40 s */
+#define SOON_S	bound_s(5.0) /* the communicator's own deadline is 40 s */
 
 /* Shared by all ranks of a job. */
 struct stage {

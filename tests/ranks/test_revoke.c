@@ -19,8 +19,8 @@
 #include "harness.h"
 
 #define RANKS  8
-#define SOON_S (1.0 * patience())
-#define LONG_S (20.0 * patience()) /* after which those outside the library give up */
+#define SOON_S bound_s(1.0)
+#define LONG_S bound_s(20.0) /* after which those outside the library give up */
 
 /* Shared by all ranks of a job. */
 struct stage {

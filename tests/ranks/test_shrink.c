@@ -19,8 +19,8 @@
 #include "harness.h"
 
 #define MOST   12
-#define SOON_S (10.0 * patience()) /* without anybody who is waited for until the deadline */
-#define LONG   300000		   /* elements: more than any buffer on the way holds */
+#define SOON_S bound_s(10.0) /* without anybody who is waited for until the deadline */
+#define LONG   300000	     /* elements: more than any buffer on the way holds */
 
 /* Shared by all ranks of a job. */
 struct stage {
@@ -422,7 +422,7 @@ static int be_late(tutti_comm_t comm, const struct play *play)
 		CLAIM(tutti_comm_shrink(comm, &rest) == TUTTI_ERR_TIMEOUT && !rest, "size %d",
 		      tutti_comm_size(rest));
 		CLAIM(strstr(tutti_last_error(NULL), "without"), "\"%s\"", tutti_last_error(NULL));
-		CLAIM(seconds_now() - start < patience(), "told after %g s", seconds_now() - start);
+		CLAIM(seconds_now() - start < bound_s(1), "told after %g s", seconds_now() - start);
 	}
 	return 0;
 }
@@ -600,7 +600,7 @@ static int end_at_once(tutti_comm_t *comm_at, int rank, const struct play *play)
 	CLAIM(tutti_wait(&request) == TUTTI_ERR_ABORTED, "%s", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
 	*comm_at = NULL;
-	CLAIM(seconds_now() - start < 2 * patience(), "it took %g s", seconds_now() - start);
+	CLAIM(seconds_now() - start < bound_s(2), "it took %g s", seconds_now() - start);
 	free(bytes);
 	return 0;
 }

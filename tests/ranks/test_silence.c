@@ -23,7 +23,7 @@
 #define GONE	  3 /* the rank that is alone on the host that vanishes */
 #define SILENCE_S 2.0
 /* The kernel's probes come by the second, and the machine may be busy. */
-#define SOON_S (SILENCE_S + 4 * patience())
+#define SOON_S (SILENCE_S + bound_s(4))
 
 /* Shared by all ranks. */
 struct stage {

@@ -28,8 +28,8 @@
 #define ATTACKS	 4000 /* connections in all, at least */
 #define PORTS	 8    /* of a rank */
 #define LARGE	 (1 << 18)
-#define GROWTH	 (8 << 10)	     /* KiB of memory, beyond what the job itself takes */
-#define PATIENCE (60.0 * patience()) /* seconds */
+#define GROWTH	 (8 << 10)     /* KiB of memory, beyond what the job itself takes */
+#define PATIENCE bound_s(60.0) /* seconds */
 
 struct scene {
 	const char *key;

@@ -237,7 +237,7 @@ static void where_heaps_cannot_be_opened_none_is_exported(struct suite_rank *ran
 
 /* ---- ranks that do not join */
 
-#define SOON_MS (2000 * patience())
+#define SOON_MS (1000 * bound_s(2))
 
 /* What the others get: at once, and with the word. */
 static void require_told(struct suite_rank *rank, const char *word)

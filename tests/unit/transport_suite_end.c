@@ -9,7 +9,7 @@
 #include "transport_suite_rank.h"
 
 #define DEATH_SLEEP_MS 100 /* between thorough looks, as a runtime would */
-#define DEATH_BOUND_NS (1000000000u * patience())
+#define DEATH_BOUND_NS (1e9 * bound_s(1))
 
 static bool has_fault(struct suite_rank *rank, void *context)
 {

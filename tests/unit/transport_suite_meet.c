@@ -106,7 +106,7 @@ static void join_ends_at_its_deadline(struct suite_rank *rank)
 		rank->ops->join(rank->endpoint, rank->peers, rank->size, began + 300000000u);
 	const unsigned ms = (unsigned)((tt_now() - began) / 1000000);
 
-	suite_require(rank, ms < 3000 * patience(), "join() with 300 ms to its deadline took %u ms",
+	suite_require(rank, ms < 1000 * bound_s(3), "join() with 300 ms to its deadline took %u ms",
 		      ms);
 	suite_require(rank, result == TUTTI_OK || tt_thread_error()[0] != '\0',
 		      "join() failed with %d and without a sentence", (int)result);
@@ -138,7 +138,8 @@ static void decline(struct suite_rank *rank, int who)
 		      result == TUTTI_ERR_PEER_LOST ||
 			      rank->endpoint->fault.result == TUTTI_ERR_PEER_LOST,
 		      "join() with a rank that declines: %d (%s)", (int)result, tt_thread_error());
-	suite_require(rank, ms < DECLINE_MS, "told of a rank that declines after %u ms", ms);
+	suite_require(rank, ms < DECLINE_MS * patience(),
+		      "told of a rank that declines after %u ms", ms);
 	if (result == TUTTI_OK)
 		return;
 	/* as the runtime does */
