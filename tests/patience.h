@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns how much time tests give what is to happen at once.
  *
- * On a machine that does nothing else a second is long. On one that is busy any process may stand
- * still for seconds: TEST_PATIENCE=N, which `./check` sets, makes bounds N times as long, up to
- * 100 s. The usual deadline of ranks is longer then, too (USUAL_DEADLINE_S), so that what is told at its
- * deadline only is still found, and a test of which `meson test` loses patience comes after it. */
+ * On a machine that does nothing else a second is long. On a busy one any process may stand still
+ * for seconds. TEST_PATIENCE=N, which `./check` sets, makes bounds N times as long, up to 100 s.
+ * The usual deadline of ranks grows as well, to USUAL_DEADLINE_S: an error that is reported only at
+ * the deadline still fails its test. `meson test` ends a test after 180 s, later than all these. */
 #ifndef TT_TESTS_PATIENCE_H
 #define TT_TESTS_PATIENCE_H
 
@@ -20,7 +20,7 @@ static inline double patience(void)
 	return times > 1 ? times : 1;
 }
 
-/* So long may take what takes `seconds` at most where nothing else runs. */
+/* The bound for what takes `seconds` at most where nothing else runs. */
 static inline double bound_s(double seconds)
 {
 	const double busy = seconds * patience();

@@ -66,6 +66,14 @@ void meet_at(atomic_int *count, int ranks)
 	await_count(count, ranks);
 }
 
+tutti_result_t next_call_takes(tutti_comm_t comm, double seconds)
+{
+	tutti_call_t next = TUTTI_CALL_INIT;
+
+	next.timeout_s = seconds;
+	return tutti_next_call(comm, &next);
+}
+
 void set_number(const char *name, int value)
 {
 	char text[16];

@@ -63,6 +63,8 @@ void *shared_memory(size_t bytes);
 void meet_at(atomic_int *count, int ranks);
 /* Wait until `*count` is that high. */
 void await_count(const atomic_int *count, int least);
+/* This thread's next call on the communicator has a deadline of its own. */
+tutti_result_t next_call_takes(tutti_comm_t comm, double seconds);
 /* In this process's environment. */
 void set_number(const char *name, int value);
 /* What the functions of a user's own store give where they hand on to one of the library's. */

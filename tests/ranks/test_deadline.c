@@ -41,14 +41,6 @@ struct play {
 	bool patient; /* all but rank 0 would wait longer */
 };
 
-static tutti_result_t next_call_takes(tutti_comm_t comm, double seconds)
-{
-	tutti_call_t next = TUTTI_CALL_INIT;
-
-	next.timeout_s = seconds;
-	return tutti_next_call(comm, &next);
-}
-
 static tutti_result_t barrier(tutti_comm_t comm, int absent, float *send, float *recv)
 {
 	return tutti_barrier(comm, NULL);

@@ -35,10 +35,7 @@ struct play {
 
 static tutti_result_t shorten(tutti_comm_t comm)
 {
-	tutti_call_t next = TUTTI_CALL_INIT;
-
-	next.timeout_s = SHORT_S;
-	return tutti_comm_rank(comm) == 0 ? tutti_next_call(comm, &next) : TUTTI_OK;
+	return tutti_comm_rank(comm) == 0 ? next_call_takes(comm, SHORT_S) : TUTTI_OK;
 }
 
 static bool is_absent(const struct play *play, tutti_comm_t comm)

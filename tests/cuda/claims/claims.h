@@ -18,8 +18,8 @@ struct claim {
 	bool kills;
 	bool stands_in; /* a stand-in makes CUDA fail, or counts, of one process alone */
 	bool hurries;	/* TUTTI_TIMEOUT is HURRY_S */
-	bool quiet;    /* a machine that may be busy does not do for it, nor for one that hurries */
-	bool recorded; /* TUTTI_TRACE is a directory */
+	bool quiet;	/* needs a machine that is not busy, as one that hurries does */
+	bool recorded;	/* TUTTI_TRACE is a directory */
 };
 
 /* The last one of each has no name. */

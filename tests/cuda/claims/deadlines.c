@@ -118,14 +118,6 @@ static int a_rank_alone_may_rest(struct gpu_rank *r, void *argument)
 #define SHORT_S 0.3
 #define SHORT	"0.3 s"
 
-static tutti_result_t next_call_takes(tutti_comm_t comm, double seconds)
-{
-	tutti_call_t next = TUTTI_CALL_INIT;
-
-	next.timeout_s = seconds;
-	return tutti_next_call(comm, &next);
-}
-
 /* The call before it has a deadline of its own, too, and the one between has not: the last rank
  * comes later than that. */
 static int a_call_has_its_own_deadline(struct gpu_rank *r, void *argument)
