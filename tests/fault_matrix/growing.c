@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator takes the last rank in, and the fault comes meanwhile: to a member, or to the
  * newcomer. Afterwards the members have one communicator, with the newcomer or without. */
-#include <sched.h>
 #include <stdio.h>
 
 #include "harness.h"
@@ -16,8 +15,7 @@ static tutti_store_t open_store(struct player *p)
 	tutti_store_t store = NULL;
 
 	if (p->rank != SERVER)
-		while (!atomic_load(&p->stage->served))
-			sched_yield();
+		await_count(&p->stage->served, 1);
 	if (tutti_store_open(p->scene->again, p->rank == SERVER, 10, &store))
 		player_complain(p, "the store of newcomers: %s", tutti_last_error(NULL));
 	if (p->rank == SERVER)

@@ -58,10 +58,10 @@ struct holdings holdings_now(void)
 /* The system lists a thread for a moment after it has been joined. */
 static void await_threads(int count)
 {
-	const double enough = seconds_now() + 1;
+	const double enough = seconds_now() + bound_s(1);
 
 	while (threads_now() > count && seconds_now() < enough)
-		sched_yield();
+		look_again();
 }
 
 bool holdings_equal(const struct holdings *before, char *out, size_t size)

@@ -124,7 +124,7 @@ static bool await_carrier(void)
 
 	while (good && !(request.ifr_flags & IFF_RUNNING)) {
 		good = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
-		sched_yield();
+		look_again();
 	}
 	if (fd >= 0)
 		close(fd);

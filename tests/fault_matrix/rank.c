@@ -4,7 +4,6 @@
  * the error stays, go on without the lost, and leave nothing. */
 #include "rank.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -182,7 +181,7 @@ static tutti_result_t idle(struct player *p)
 	if (victim_is_one())
 		victim_fault();
 	while (!all_have_fault(p))
-		sched_yield();
+		look_again();
 	return call_on(p);
 }
 
@@ -327,7 +326,7 @@ static void release(struct player *p, int victim)
 
 	while (!atomic_load(&r->continued) && !atomic_load(&r->finished)) {
 		kill(atomic_load(&p->stage->pid[victim]), SIGCONT);
-		sched_yield();
+		look_again();
 	}
 }
 

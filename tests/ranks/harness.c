@@ -3,8 +3,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <math.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,15 +56,40 @@ void *shared_memory(size_t bytes)
 	return memory;
 }
 
+/* For a millisecond, or until somebody wakes who waits at `count`. */
+static void sleep_at(const atomic_int *count, int seen)
+{
+	const struct timespec most = { 0, 1000000 };
+
+	syscall(SYS_futex, count, FUTEX_WAIT, seen, &most, NULL, 0);
+}
+
+void look_again(void)
+{
+	static const atomic_int nobody_wakes;
+
+	sleep_at(&nobody_wakes, 0);
+}
+
+bool await_count_for(const atomic_int *count, int least, double seconds)
+{
+	const double end = seconds_now() + seconds;
+	int seen;
+
+	while ((seen = atomic_load(count)) < least && seconds_now() < end)
+		sleep_at(count, seen);
+	return seen >= least;
+}
+
 void await_count(const atomic_int *count, int least)
 {
-	while (atomic_load(count) < least)
-		sched_yield();
+	await_count_for(count, least, INFINITY);
 }
 
 void meet_at(atomic_int *count, int ranks)
 {
 	atomic_fetch_add(count, 1);
+	syscall(SYS_futex, count, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	await_count(count, ranks);
 }
 
@@ -121,9 +148,9 @@ bool all_stand_still(const pid_t *pids, int n, double seconds)
 
 		for (int i = 0; i < n && !failed; i++)
 			while (!is_stopped(pids[i]))
-				sched_yield();
+				look_again();
 		for (const double end = seconds_now() + seconds; !failed && seconds_now() < end;)
-			sched_yield();
+			look_again();
 		_exit(send_to_all(pids, n, SIGCONT) | failed ? 1 : 0);
 	}
 	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&

@@ -61,8 +61,12 @@ void *shared_memory(size_t bytes);
 /* Wait until `*count`, which each of `ranks` ranks adds one to, has all: a barrier that owes
  * nothing to the library. */
 void meet_at(atomic_int *count, int ranks);
-/* Wait until `*count` is that high. */
+/* Wait until `*count` is that high. Who counts need not wake anybody. */
 void await_count(const atomic_int *count, int least);
+/* The same for so many seconds at most: is it that high? */
+bool await_count_for(const atomic_int *count, int least, double seconds);
+/* Between two looks at what somebody else is to do: who waits takes no processor's time. */
+void look_again(void);
 /* This thread's next call on the communicator has a deadline of its own. */
 tutti_result_t next_call_takes(tutti_comm_t comm, double seconds);
 /* In this process's environment. */

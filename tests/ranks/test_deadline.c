@@ -3,7 +3,6 @@
  * for whom.
  *
  *   test_deadline shm|tcp|mixed */
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -86,7 +85,7 @@ static int wait_for_absent(const struct play *play, tutti_comm_t comm)
 	float *send = calloc(1u << 18, sizeof(float)), *recv = calloc(1u << 18, sizeof(float));
 
 	while (play->absence->stopped && !is_stopped(atomic_load(&play->stage->pid)))
-		sched_yield();
+		look_again();
 	SUCCEEDS(next_call_takes(comm, DEADLINE_S));
 	const double start = seconds_now();
 	const tutti_result_t result = play->absence->call(comm, play->absent, send, recv);
@@ -204,7 +203,7 @@ static tutti_result_t call_once(struct blame *blame, tutti_comm_t comm)
 static tutti_result_t call_late(struct blame *blame, tutti_comm_t comm)
 {
 	while (!atomic_load(&blame->told))
-		sched_yield();
+		look_again();
 	return tutti_barrier(comm, NULL);
 }
 
@@ -215,7 +214,7 @@ static tutti_result_t miss_it(struct blame *blame, tutti_comm_t comm)
 	tutti_result_t result = call_within(comm, 20, &earlier);
 
 	while (blame->stops && !is_stopped(atomic_load(&blame->stopped)))
-		sched_yield();
+		look_again();
 	if (!result)
 		result = call_within(comm, 1, NULL);
 	atomic_store(&blame->told, 1);
@@ -339,7 +338,7 @@ static void a_send_that_has_ended_does_not_wait(void **state)
 static void wait_a_moment(tutti_request_t *request)
 {
 	for (const double end = seconds_now() + 0.1; *request && seconds_now() < end;)
-		sched_yield();
+		look_again();
 }
 
 static int play_all_stopped(tutti_comm_t comm, void *argument)

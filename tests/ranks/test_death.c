@@ -4,7 +4,6 @@
  *
  *   test_death shm|tcp|mixed */
 #include <dirent.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -68,7 +67,7 @@ static void be_ready(struct scene *s)
 static void await_end(struct scene *s)
 {
 	while (atomic_load(&s->play->stage->ended_at) == 0)
-		sched_yield();
+		look_again();
 }
 
 static void ends_now(struct scene *s)

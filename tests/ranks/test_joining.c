@@ -495,7 +495,7 @@ static int plug_in(const struct cable *cable)
 	while (!has_told(cable->directory, 0) || !has_told(cable->directory, 1)) {
 		if (getppid() != parent)
 			return 1;
-		sched_yield();
+		look_again();
 	}
 	return shell("ip link set cable up") ? 0 : 1;
 }

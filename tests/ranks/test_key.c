@@ -102,8 +102,8 @@ static int meet_beside_a_stranger(int rank, void *argument)
 		return 0;
 	}
 	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), rank == 0, 0, &store));
-	while (rank == 0 && !atomic_load(&play->turned_away))
-		sched_yield();
+	if (rank == 0)
+		await_count(&play->turned_away, 1);
 	SUCCEEDS(tutti_comm_create(store, rank, RANKS, NULL, &comm));
 	const int failed = sum_is_right(comm);
 	tutti_comm_destroy(comm);

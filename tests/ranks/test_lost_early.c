@@ -85,8 +85,8 @@ static _Thread_local struct {
 /* Who does not know the host of the store before it ends cannot know that there was one. */
 static void die(struct play *play)
 {
-	while (!play->served && atomic_load(&play->come) < RANKS - play->late)
-		sched_yield();
+	if (!play->served)
+		await_count(&play->come, RANKS - play->late);
 	atomic_store(&play->died_at, seconds_now());
 	raise(SIGKILL);
 }
@@ -167,8 +167,8 @@ static int meet(int rank, struct play *play)
 	struct outcome *out = &play->outcome[rank];
 	tutti_comm_t comm = NULL;
 
-	while (play->late && rank == LAST && !atomic_load(&play->over))
-		sched_yield();
+	if (play->late && rank == LAST)
+		await_count(&play->over, 1);
 	out->result = tutti_init(NULL, &comm);
 	if (rank == 0)
 		atomic_store(&play->over, 1);

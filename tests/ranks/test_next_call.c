@@ -3,7 +3,6 @@
  *
  *   test_next_call shm|tcp|mixed */
 #include <math.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,8 +62,8 @@ static int play_rank(tutti_comm_t comm, void *argument)
 		      tutti_comm_timeout(NULL) == -1,
 	      "the communicator's own deadline is %g s", tutti_comm_timeout(comm));
 	meet_at(&play->stage->joined, RANKS);
-	while (is_absent(play, comm) && atomic_load(&play->stage->told) < present(play))
-		sched_yield();
+	if (is_absent(play, comm))
+		await_count(&play->stage->told, present(play));
 	const double start = seconds_now();
 	const tutti_result_t result =
 		is_absent(play, comm) ? tutti_barrier(comm, NULL) : play->call(comm);
@@ -204,7 +203,7 @@ static int outlive_it(tutti_comm_t comm, void *argument)
 		const double start = seconds_now();
 
 		while (seconds_now() - start < 3 * SHORT_S)
-			sched_yield();
+			look_again();
 		atomic_store(released, 1);
 	}
 	SUCCEEDS(tutti_barrier(comm, NULL));

@@ -162,8 +162,8 @@ static int call_with_one_late(tutti_comm_t comm, void *argument)
 	tutti_request_t request;
 
 	SUCCEEDS(tutti_barrier(comm, NULL));
-	while (rank == RANKS - 1 && atomic_load(&stage->ready) < RANKS - 1)
-		sched_yield();
+	if (rank == RANKS - 1)
+		await_count(&stage->ready, RANKS - 1);
 	for (const double since = seconds_now();
 	     rank == RANKS - 1 && seconds_now() - since < LATE_S;)
 		sched_yield();

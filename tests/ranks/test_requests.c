@@ -199,8 +199,7 @@ static int root_ahead(tutti_comm_t comm, void *argument)
 	}
 	if (rank == 0)
 		atomic_store(posted, 1);
-	while (!atomic_load(posted))
-		sched_yield();
+	await_count(posted, 1);
 	for (int i = 0; i < MANY && !failed && rank != 0; i++) {
 		SUCCEEDS(tutti_broadcast(comm, data[i], data[i], lengths[i % 8], F32, 0, NULL));
 		failed = check(comm, data[i], lengths[i % 8], 2, i);
@@ -224,11 +223,7 @@ static int without_calls(tutti_comm_t comm, void *argument)
 		SUCCEEDS(tutti_wait(&request));
 		atomic_fetch_add(ended, 1);
 	} else {
-		const double start = seconds_now();
-
-		while (atomic_load(ended) < size - 1 && seconds_now() - start < 10)
-			sched_yield();
-		CLAIM(atomic_load(ended) == size - 1,
+		CLAIM(await_count_for(ended, size - 1, bound_s(10)),
 		      "the others do not end while rank 0 computes");
 		SUCCEEDS(tutti_wait(&request));
 	}
@@ -254,7 +249,7 @@ static uint64_t blocked_by(const char *thread)
 		}
 		if (file)
 			fclose(file);
-		sched_yield();
+		look_again();
 	}
 	return mask;
 }
@@ -297,8 +292,7 @@ static int with_signals(tutti_comm_t comm, void *argument)
 		atomic_store(checked, 1);
 		SUCCEEDS(tutti_wait(&request));
 	} else if (rank == last) {
-		while (!atomic_load(checked))
-			sched_yield();
+		await_count(checked, 1);
 		SUCCEEDS(tutti_send(comm, &byte, 1, TUTTI_UINT8, 0, NULL));
 	}
 	return failed;

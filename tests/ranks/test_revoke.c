@@ -5,7 +5,6 @@
  *
  *   test_revoke shm|tcp|mixed */
 #include <dirent.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -42,14 +41,6 @@ struct play {
 static bool in(uint32_t mask, int rank)
 {
 	return mask >> rank & 1;
-}
-
-static void await(atomic_int *count, int n)
-{
-	const double start = seconds_now();
-
-	while (atomic_load(count) < n && seconds_now() - start < LONG_S)
-		sched_yield();
 }
 
 /* Ranks that are told while they wait or poll. */
@@ -106,7 +97,7 @@ static int stay_outside(const struct play *play, tutti_comm_t comm)
 	atomic_fetch_add(&stage->ready, 1);
 	if (in(play->stopped, tutti_comm_rank(comm)))
 		raise(SIGSTOP);
-	await(&stage->told, told_first(play));
+	await_count_for(&stage->told, told_first(play), LONG_S);
 	const double start = seconds_now();
 	const tutti_result_t result = tutti_barrier(comm, NULL);
 	return claim_told(play, comm, result, start);
@@ -116,15 +107,16 @@ static int be_victim(const struct play *play, tutti_comm_t comm)
 {
 	struct stage *stage = play->stage;
 
-	await(&stage->ready, survivors(play));
+	await_count_for(&stage->ready, survivors(play), LONG_S);
 	for (int rank = 0; rank < RANKS; rank++)
 		while (in(play->stopped, rank) && !is_stopped(atomic_load(&stage->pid[rank])))
-			sched_yield();
+			look_again();
 	atomic_fetch_add(&stage->over, 1);
-	await(&stage->over, __builtin_popcount(play->victims));
+	await_count_for(&stage->over, __builtin_popcount(play->victims), LONG_S);
 	atomic_store(&stage->at, seconds_now());
 	play->end(comm);
-	await(&stage->told, told_first(play)); /* its own end would be news as well */
+	/* its own end would be news as well */
+	await_count_for(&stage->told, told_first(play), LONG_S);
 	return 0;
 }
 
@@ -301,7 +293,7 @@ static int look_for_monitor(tutti_comm_t comm, void *argument)
 
 	/* a thread takes its name once it runs */
 	while (wanted && !has_monitor() && seconds_now() - start < LONG_S)
-		sched_yield();
+		look_again();
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	CLAIM(has_monitor() == wanted, "there is %s monitor", wanted ? "no" : "a");
 	return 0;

@@ -3,7 +3,6 @@
  * and compute right results.
  *
  *   test_shrink shm|tcp|rdma|mixed [CLAIMS]      CLAIMS: a pattern of their names, such as "the_*" */
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -489,7 +488,7 @@ static void continue_victims(const struct play *play)
 		     rank < play->ranks && atomic_load(&play->stage->stopped) == victims; rank++)
 			if (is_victim(play, rank))
 				kill(atomic_load(&play->stage->pid[rank]), SIGCONT);
-		sched_yield();
+		look_again();
 	}
 }
 
@@ -580,8 +579,7 @@ static int end_at_once(tutti_comm_t *comm_at, int rank, const struct play *play)
 		raise(SIGSTOP);
 		return 0;
 	}
-	while (atomic_load(&play->stage->stopped) == 0)
-		sched_yield();
+	await_count(&play->stage->stopped, 1);
 	if (rank == 1) { /* waits for the stopped one until the deadline */
 		atomic_fetch_add(&play->stage->round[0], 1);
 		SUCCEEDS(tutti_comm_shrink(comm, &rest));

@@ -6,7 +6,6 @@
  *   test_signals shm|tcp|mixed */
 #include <errno.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -186,8 +185,7 @@ static int send_to_the_dying(tutti_comm_t comm, void *argument)
 		raise(SIGKILL);
 	}
 	SUCCEEDS(tutti_send(comm, values, 1, TUTTI_FLOAT32, 1, NULL));
-	while (!atomic_load(ended))
-		sched_yield();
+	await_count(ended, 1);
 	while (!result)
 		result = tutti_send(comm, values, LARGE, TUTTI_FLOAT32, 1, NULL);
 	end_storm();

@@ -72,8 +72,7 @@ static int be_rank(tutti_comm_t comm, struct stage *stage)
 		atomic_store(&stage->cut_at, seconds_now());
 		atomic_store(&stage->cut, 1);
 	}
-	while (!atomic_load(&stage->cut))
-		sched_yield();
+	await_count(&stage->cut, 1);
 	const tutti_result_t result = notice(comm);
 	const double took = seconds_now() - atomic_load(&stage->cut_at);
 
@@ -95,7 +94,7 @@ static void wait_for_carrier(void)
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	while (!(request.ifr_flags & IFF_RUNNING) && ioctl(fd, SIOCGIFFLAGS, &request) == 0)
-		sched_yield();
+		look_again();
 	close(fd);
 }
 

@@ -62,15 +62,14 @@ static int watch(tutti_comm_t comm, void *argument)
 		CLAIM(threads_with_short_turns() == 0, "some thread has short turns already");
 		SUCCEEDS(tutti_recv(comm, &value, 1, TUTTI_INT32, 1, &request));
 		while (threads_with_short_turns() == 0)
-			sched_yield();
+			look_again();
 		atomic_store(seen, 1);
 		SUCCEEDS(tutti_wait(&request));
 		CLAIM(turn_of(0) == before, "the caller's turns were %llu ns and are %llu",
 		      (unsigned long long)before, (unsigned long long)turn_of(0));
 		return 0;
 	}
-	while (atomic_load(seen) == 0)
-		sched_yield();
+	await_count(seen, 1);
 	SUCCEEDS(tutti_send(comm, &value, 1, TUTTI_INT32, 0, NULL));
 	return 0;
 }

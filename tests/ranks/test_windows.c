@@ -3,7 +3,6 @@
  * and what becomes of them when a rank is stopped, killed, or gives wrong arguments.
  *
  *   test_windows shm|tcp|tls|rdma|mixed [CLAIMS] */
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -562,7 +561,7 @@ static int target_is_stopped(tutti_comm_t comm, void *argument)
 		return 0;
 	}
 	while (!atomic_load(&scene->pid) || !is_stopped(atomic_load(&scene->pid)))
-		sched_yield();
+		look_again();
 	do {
 		SUCCEEDS(tutti_put(window, memory, sizeof(memory), 1, 0, NULL));
 		SUCCEEDS(tutti_next_call(comm, &hasty));
