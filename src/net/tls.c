@@ -287,8 +287,9 @@ tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for TLS");
 	tls->what = what;
 	tt_key_prove(key, "tls pre-shared key", NULL, 0, tls->psk);
-	/* no configuration file of the machine's is to weaken this */
-	OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	/* No configuration file of the machine's is to weaken this. A program may exit() while our
+	 * threads still read: OpenSSL is not to free before them what they use. */
+	OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL);
 	tls->method = make_method();
 	tls->context = SSL_CTX_new(TLS_method());
 	if (!tls->method || !tls->context || !set_up(tls)) {

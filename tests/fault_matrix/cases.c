@@ -7,9 +7,9 @@
 const int axis_length[CASE_AXES] = { FAULT_COUNT, PHASE_COUNT, TRANSPORT_COUNT, VICTIM_COUNT };
 
 static const char *const fault_names[] = {
-	"kill", "stop", "exit", "closed", "unplugged", "memory", "descriptors",
+	"kill", "stop", "exit", "closed", "unplugged", "memory", "descriptors", "leave", "abort",
 };
-static const char *const transport_names[] = { "shm", "tcp", "mixed" };
+static const char *const transport_names[] = { "shm", "tcp", "mixed", "tls" };
 static const char *const victim_names[] = { "first", "middle", "last", "two" };
 
 struct phase_row {
@@ -68,10 +68,26 @@ static bool meets(enum phase phase)
 	return stretch == STRETCH_INIT || stretch == STRETCH_SHRINK || stretch == STRETCH_GROW;
 }
 
+/* Is the victim in no call when it happens? One that leaves waits for none of its own either. */
+static bool may_call(enum fault fault, enum phase phase)
+{
+	const struct phase_row *row = &phases[phase];
+
+	if (row->stretch == STRETCH_COLLECTIVE)
+		return row->place != PLACE_INSIDE &&
+		       (fault != FAULT_LEAVE || row->place != PLACE_POSTED);
+	return row->stretch == STRETCH_IDLE;
+}
+
 bool case_applies(const struct fault_case *c)
 {
+	if (c->fault == FAULT_LEAVE || c->fault == FAULT_ABORT)
+		return may_call(c->fault, c->phase);
 	if (c->fault == FAULT_UNPLUGGED)
 		return c->transport != TRANSPORT_SHM;
+	/* OpenSSL needs memory to read, and a connection ends that has none: who is blamed is chance */
+	if (c->fault == FAULT_MEMORY && c->transport == TRANSPORT_TLS)
+		return false;
 	/* ranks that have met in shared memory have no connections but while they meet */
 	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_SHM)
 		return meets(c->phase);
@@ -199,6 +215,11 @@ uint32_t case_gone(const struct fault_case *c)
 }
 
 bool case_goes_on(const struct fault_case *c)
+{
+	return c->fault == FAULT_ABORT || case_may_succeed(c);
+}
+
+bool case_may_succeed(const struct fault_case *c)
 {
 	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_SHM)
 		return phases[c->phase].stretch != STRETCH_INIT; /* it can try again */

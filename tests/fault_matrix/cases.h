@@ -15,6 +15,8 @@ enum fault {
 	FAULT_UNPLUGGED,   /* the cable of its host */
 	FAULT_MEMORY,	   /* no byte more can be had */
 	FAULT_DESCRIPTORS, /* no descriptor more can be had */
+	FAULT_LEAVE,	   /* it destroys its communicator before the others are done */
+	FAULT_ABORT,	   /* it aborts the communicator */
 	FAULT_COUNT
 };
 
@@ -60,7 +62,7 @@ enum stretch {
 };
 enum place { PLACE_ABSENT, PLACE_POSTED, PLACE_INSIDE, PLACE_AFTER };
 
-enum transport { TRANSPORT_SHM, TRANSPORT_TCP, TRANSPORT_MIXED, TRANSPORT_COUNT };
+enum transport { TRANSPORT_SHM, TRANSPORT_TCP, TRANSPORT_MIXED, TRANSPORT_TLS, TRANSPORT_COUNT };
 enum victim { VICTIM_FIRST, VICTIM_MIDDLE, VICTIM_LAST, VICTIM_TWO, VICTIM_COUNT };
 
 #define CASE_AXES 4
@@ -104,6 +106,8 @@ uint32_t case_blamable(const struct fault_case *c);
 uint32_t case_gone(const struct fault_case *c);
 /* After the fault, does the victim run on and call like the others? */
 bool case_goes_on(const struct fault_case *c);
+/* May all calls succeed in spite of the fault? */
+bool case_may_succeed(const struct fault_case *c);
 /* Those that go on in the end. */
 uint32_t case_survivors(const struct fault_case *c);
 /* Those that may be left out by the others as they shrink, or go on with them: a rank that lacks

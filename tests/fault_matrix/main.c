@@ -4,7 +4,7 @@
  * and it is the right one, later calls return the same error, the survivors go on, and nothing
  * is left behind.
  *
- *   fault_matrix [--all] [--only TEXT] [--seed N] [--jobs N] [--slack S] [--list] [--help]
+ *   fault_matrix [--all] [--faults LIST] [--only TEXT] [--seed N] [--jobs N] [--slack S] [--list] [--help]
  *
  * Without --all or --only: a selection in which every two values of two axes meet. */
 #include <getopt.h>
@@ -28,7 +28,7 @@
 
 struct options {
 	bool all, list, help;
-	const char *only;
+	const char *faults, *only;
 	uint64_t seed;
 	int jobs;
 	double slack_s;
@@ -45,10 +45,11 @@ static void print_usage(FILE *to)
 	fprintf(to,
 		"usage: fault_matrix [options]\n"
 		"  --all        every case, instead of a selection that covers all pairs\n"
+		"  --faults A,B these faults alone, such as kill,abort\n"
 		"  --only TEXT  of all cases those whose names contain TEXT, such as kill/large\n"
 		"  --seed N     of the selection, and of what is random in a case (1)\n"
 		"  --jobs N     cases at a time, 1 to %d (4)\n"
-		"  --slack S    seconds by which a loaded machine may be late (2)\n"
+		"  --slack S    seconds by which a loaded machine may be late (2, times TEST_PATIENCE)\n"
 		"  --list       print the names of the cases, run none\n"
 		"  -h, --help   print this\n",
 		JOBS_MAX);
@@ -57,10 +58,15 @@ static void print_usage(FILE *to)
 static bool read_options(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {
-		{ "all", no_argument, NULL, 'a' },	  { "list", no_argument, NULL, 'l' },
-		{ "only", required_argument, NULL, 'o' }, { "seed", required_argument, NULL, 's' },
-		{ "jobs", required_argument, NULL, 'j' }, { "slack", required_argument, NULL, 'S' },
-		{ "help", no_argument, NULL, 'h' },	  { NULL, 0, NULL, 0 },
+		{ "all", no_argument, NULL, 'a' },
+		{ "list", no_argument, NULL, 'l' },
+		{ "faults", required_argument, NULL, 'f' },
+		{ "only", required_argument, NULL, 'o' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "jobs", required_argument, NULL, 'j' },
+		{ "slack", required_argument, NULL, 'S' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	int option;
 
@@ -68,6 +74,7 @@ static bool read_options(int argc, char **argv, struct options *o)
 		switch (option) {
 		case 'a': o->all = true; break;
 		case 'l': o->list = true; break;
+		case 'f': o->faults = optarg; break;
 		case 'o': o->only = optarg; break;
 		case 's': o->seed = strtoull(optarg, NULL, 0); break;
 		case 'j': o->jobs = atoi(optarg); break;
@@ -81,27 +88,50 @@ static bool read_options(int argc, char **argv, struct options *o)
 
 /* ---- choosing */
 
+/* Is the word in the list, with commas between? */
+static bool lists(const char *list, const char *word)
+{
+	const size_t length = strlen(word);
+
+	for (const char *at = list; at; at = strchr(at, ','), at = at ? at + 1 : NULL)
+		if (strncmp(at, word, length) == 0 && (at[length] == ',' || !at[length]))
+			return true;
+	return false;
+}
+
+/* Keeps those of the `count` cases that are asked for; returns how many. */
+static size_t filter(const struct options *o, struct fault_case *cases, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		char name[64];
+
+		case_name(&cases[i], name, sizeof(name));
+		if ((!o->faults || lists(o->faults, axis_name(0, cases[i].fault))) &&
+		    (!o->only || strstr(name, o->only)))
+			cases[n++] = cases[i];
+	}
+	return n;
+}
+
 static size_t choose(const struct options *o, struct fault_case **out)
 {
 	const size_t count = case_all(NULL);
 	struct fault_case *all = calloc(count, sizeof(*all)),
 			  *chosen = calloc(count, sizeof(*chosen));
-	size_t n = 0;
 
 	if (!all || !chosen)
 		abort();
-	case_all(all);
-	for (size_t i = 0; i < count && (o->all || o->only); i++) {
-		char name[64];
-
-		case_name(&all[i], name, sizeof(name));
-		if (!o->only || strstr(name, o->only))
-			chosen[n++] = all[i];
+	const size_t asked = filter(o, all, case_all(all));
+	if (o->all || o->only) {
+		*out = all;
+		free(chosen);
+		return asked;
 	}
-	if (!o->all && !o->only)
-		n = select_pairs(all, count, o->seed, chosen);
-	free(all);
 	*out = chosen;
+	const size_t n = select_pairs(all, asked, o->seed, chosen);
+	free(all);
 	return n;
 }
 
@@ -243,7 +273,7 @@ static int report(const struct options *o, const struct fault_case *cases,
 
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .jobs = 4, .slack_s = 2 };
+	struct options o = { .seed = 1, .jobs = 4, .slack_s = bound_s(2) };
 	const double start = seconds_now();
 	struct fault_case *cases;
 
@@ -267,8 +297,8 @@ int main(int argc, char **argv)
 	}
 	if (!count) {
 		fprintf(stderr,
-			"fault_matrix: no case has \"%s\" in its name; --all --list shows them\n",
-			o.only);
+			"fault_matrix: no case of these faults has \"%s\" in its name; --all --list shows them\n",
+			o.only ? o.only : "");
 		return 2;
 	}
 	struct verdict *verdicts = shared_memory(count * sizeof(*verdicts));

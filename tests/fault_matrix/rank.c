@@ -106,21 +106,6 @@ static tutti_result_t call_once(struct player *p, const struct work_call *call)
 	return player_note(p, result);
 }
 
-static tutti_result_t exchange(struct player *p)
-{
-	const int next = (p->rank + 1) % p->ranks, before = (p->rank + p->ranks - 1) % p->ranks;
-	const size_t n = MEDIUM_BYTES / sizeof(float);
-	tutti_result_t result = tutti_group_begin(p->comm);
-
-	if (result)
-		return player_note(p, result);
-	result = tutti_send(p->comm, p->buffers.send, n, TUTTI_FLOAT32, next, NULL);
-	if (!result)
-		result = tutti_recv(p->comm, p->buffers.recv, n, TUTTI_FLOAT32, before, NULL);
-	const tutti_result_t ended = tutti_group_end(p->comm, NULL);
-	return player_note(p, result ? result : ended);
-}
-
 static tutti_result_t split(struct player *p)
 {
 	tutti_comm_t half = NULL;
@@ -128,7 +113,7 @@ static tutti_result_t split(struct player *p)
 
 	tutti_comm_destroy(half);
 	/* who cannot make a part of the new one keeps the old one */
-	return result && !tutti_comm_error(p->comm, NULL) && case_goes_on(&p->scene->c)
+	return result && !tutti_comm_error(p->comm, NULL) && case_may_succeed(&p->scene->c)
 		       ? TUTTI_OK
 		       : player_note(p, result);
 }
@@ -136,11 +121,12 @@ static tutti_result_t split(struct player *p)
 /* Everything that may want memory, connections or peers, until there is an error. */
 static tutti_result_t call_the_rest(struct player *p)
 {
+	const struct work_call messages = { WORK_EXCHANGE, MEDIUM_BYTES, TUTTI_SUM, 0 };
 	const struct work_call medium = { WORK_ALL_TO_ALL, MEDIUM_BYTES, TUTTI_SUM, 0 };
 	const struct work_call large = { WORK_ALL_REDUCE, BUFFER_BYTES, TUTTI_SUM, 0 };
-	/* a message that does not come is blamed on its sender, which may itself wait for one
-	 * that is stopped */
-	tutti_result_t result = p->scene->c.fault == FAULT_STOP ? TUTTI_OK : exchange(p);
+	/* as in choose_call() */
+	tutti_result_t result =
+		p->scene->c.fault == FAULT_STOP ? TUTTI_OK : call_once(p, &messages);
 
 	if (!result)
 		result = call_once(p, &medium);
@@ -151,14 +137,29 @@ static tutti_result_t call_the_rest(struct player *p)
 	return result;
 }
 
+/* One that has left is done. */
 static tutti_result_t call_on(struct player *p)
 {
+	if (!p->comm)
+		return TUTTI_OK;
 	const tutti_result_t result = call_once(p, &p->call);
 
 	return result ? result : call_the_rest(p);
 }
 
 /* ---- the phases */
+
+/* Where the victim is in no call: it may be one. */
+static void have_fault(struct player *p)
+{
+	victim_fault();
+	if (p->scene->c.fault == FAULT_ABORT)
+		tutti_comm_abort(p->comm, ABORT_REASON);
+	if (p->scene->c.fault == FAULT_LEAVE) {
+		tutti_comm_destroy(p->comm);
+		p->comm = NULL;
+	}
+}
 
 static void add(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
 {
@@ -179,7 +180,7 @@ static tutti_result_t idle(struct player *p)
 				       p->report->error_text);
 	meet_at(&p->stage->idle, p->ranks);
 	if (victim_is_one())
-		victim_fault();
+		have_fault(p);
 	while (!all_have_fault(p))
 		look_again();
 	return call_on(p);
@@ -195,7 +196,7 @@ static tutti_result_t absent(struct player *p)
 		return call_on(p);
 	}
 	await_count(&p->stage->ready, p->ranks - victims);
-	victim_fault();
+	have_fault(p);
 	return call_on(p);
 }
 
@@ -210,7 +211,7 @@ static tutti_result_t posted(struct player *p)
 	result = work_start(p->comm, &p->call, &p->buffers, &request);
 	for (uint64_t i = 0; i < tries && result >= 0 && request; i++)
 		result = tutti_test(&request);
-	victim_fault();
+	have_fault(p);
 	if (result >= 0 && request)
 		result = tutti_wait(&request);
 	return player_note(p, result) ? result : call_the_rest(p);
@@ -237,7 +238,7 @@ static tutti_result_t after(struct player *p)
 	if (call_once(p, &p->call))
 		return p->report->result;
 	if (victim_is_one())
-		victim_fault();
+		have_fault(p);
 	return call_on(p);
 }
 
@@ -260,12 +261,14 @@ static void choose_call(struct player *p)
 	const struct fault_case *c = &p->scene->c;
 	const uint64_t random = case_random(c, p->scene->seed, 4);
 	const bool collective = phase_stretch(c->phase) == STRETCH_COLLECTIVE;
+	/* a message is blamed on its sender, which may itself wait for one that is stopped */
+	const uint64_t kinds = c->fault == FAULT_STOP ? WORK_EXCHANGE : WORK_COUNT;
 
 	p->call = (struct work_call){
-		.work = collective ? (enum work)(random % WORK_COUNT) : WORK_ALL_REDUCE,
+		.work = collective ? (enum work)(random % kinds) : WORK_ALL_REDUCE,
 		.bytes = collective ? phase_bytes(c->phase) : 64,
 		.op = TUTTI_SUM,
-		.root = (int)(random / WORK_COUNT % (uint64_t)p->ranks),
+		.root = (int)(random / kinds % (uint64_t)p->ranks),
 	};
 	if (!collective || phase_place(c->phase) != PLACE_INSIDE)
 		return;

@@ -17,11 +17,12 @@
 #include "rank.h"
 #include "stage.h"
 
-#define STOP_DEADLINE_S	 2.0 /* what a stop costs at least … */
-#define STOP_REGROUP_S	 4.0 /* … where others are told apart by it that only wait for a core */
-#define SHORT_DEADLINE_S 5.0 /* where a deadline may be what tells, and mostly is not */
-#define INIT_DEADLINE_S	 4.0
-#define LONG_DEADLINE_S	 20.0
+#define STOP_DEADLINE_S 2.0 /* what a stop costs at least … */
+#define STOP_REGROUP_S	4.0 /* … where others are told apart by it that only wait for a core */
+/* Where a deadline may be what tells, and mostly is not. */
+#define SHORT_DEADLINE_S (machine_may_be_busy() ? 15.0 : 5.0)
+#define INIT_DEADLINE_S	 (machine_may_be_busy() ? 15.0 : 4.0)
+#define LONG_DEADLINE_S	 (double)USUAL_DEADLINE_S
 #define SILENCE_S	 1.0
 #define STORE_GRACE_S	 3.0
 #define DECLINE_S	 3.0
@@ -55,7 +56,7 @@ static double deadline_of(const struct fault_case *c)
 		return INIT_DEADLINE_S;
 	if (c->fault == FAULT_STOP)
 		return regroups(c) ? STOP_REGROUP_S : STOP_DEADLINE_S;
-	if (case_goes_on(c) || regroups(c))
+	if (case_may_succeed(c) || regroups(c))
 		return SHORT_DEADLINE_S;
 	return LONG_DEADLINE_S;
 }
@@ -76,7 +77,7 @@ static double bound_of(const struct fault_case *c)
 	 * that (shrink.c). Less where that decision is the last, and an operation fails */
 	if (regroups(c))
 		return 3.75 * deadline_of(c) + DECLINE_S + second;
-	if (c->fault == FAULT_STOP || case_goes_on(c))
+	if (c->fault == FAULT_STOP || case_may_succeed(c))
 		return deadline_of(c) + second;
 	return c->fault == FAULT_UNPLUGGED ? SILENCE_S + second : second;
 }
@@ -105,11 +106,12 @@ static void set(struct surroundings *s, const char *format, ...)
 
 static void surround(struct surroundings *e, const struct scene *s)
 {
+	static const char *const transports[] = { "shm", "tcp", "shm,tcp", "tcp" };
 	const struct fault_case *c = &s->c;
 
 	memset(e, 0, sizeof(*e));
-	set(e, "TUTTI_TRANSPORT=%s",
-	    c->transport == TRANSPORT_MIXED ? "shm,tcp" : axis_name(2, c->transport));
+	set(e, "TUTTI_TRANSPORT=%s", transports[c->transport]);
+	set(e, "TUTTI_ENCRYPT=%d", c->transport == TRANSPORT_TLS);
 	set(e, "TUTTI_TIMEOUT=%g", s->deadline_s);
 	set(e, "TUTTI_SILENCE=%g", SILENCE_S);
 	set(e, "TUTTI_TRACE=off");
@@ -240,6 +242,33 @@ static void judge_culprit(const struct scene *s, const struct report *r, int ran
 		fail(v, "rank %d blames another: %.300s", rank, r->error_text);
 }
 
+/* What all are told of faults that leave no doubt, in one sentence for all. */
+static const struct {
+	tutti_result_t result; /* 0: there may be doubt */
+	const char *words;
+} told_of[FAULT_COUNT] = {
+	[FAULT_KILL] = { TUTTI_ERR_PEER_LOST, "died" },
+	[FAULT_EXIT] = { TUTTI_ERR_PEER_LOST, "died" },
+	[FAULT_LEAVE] = { TUTTI_ERR_PEER_LOST, "left" },
+	[FAULT_ABORT] = { TUTTI_ERR_ABORTED, "aborted the communicator: " ABORT_REASON },
+};
+
+static void judge_words(const struct scene *s, int rank, const struct report *first,
+			struct verdict *v)
+{
+	const struct report *r = &s->stage->report[rank];
+
+	if (!told_of[s->c.fault].result)
+		return;
+	if (r->result != told_of[s->c.fault].result ||
+	    !strstr(r->error_text, told_of[s->c.fault].words))
+		fail(v, "rank %d got %d (%.200s), expected %d (%s)", rank, r->result, r->error_text,
+		     told_of[s->c.fault].result, told_of[s->c.fault].words);
+	if (strcmp(r->error_text, first->error_text) != 0)
+		fail(v, "rank %d was told \"%.200s\", another \"%.200s\"", rank, r->error_text,
+		     first->error_text);
+}
+
 /* One of the witnesses, and the first of them. */
 static void judge_witness(const struct scene *s, int rank, const struct report *first,
 			  struct verdict *v)
@@ -256,6 +285,8 @@ static void judge_witness(const struct scene *s, int rank, const struct report *
 	if (!joining && (r->result != first->result || r->culprit != first->culprit))
 		fail(v, "rank %d got %d (%.150s), another %d (%.150s)", rank, r->result,
 		     r->error_text, first->result, first->error_text);
+	if (!joining && phase_stretch(s->c.phase) != STRETCH_DESTROY)
+		judge_words(s, rank, first, v);
 }
 
 static void judge_times(const struct scene *s, struct verdict *v)
@@ -329,8 +360,8 @@ static void judge_places(const struct scene *s, struct verdict *v)
 static void judge(const struct scene *s, struct verdict *v)
 {
 	const enum stretch stretch = phase_stretch(s->c.phase);
-	const bool must_fail =
-		(stretch == STRETCH_IDLE || stretch == STRETCH_COLLECTIVE) && !case_goes_on(&s->c);
+	const bool must_fail = (stretch == STRETCH_IDLE || stretch == STRETCH_COLLECTIVE) &&
+			       !case_may_succeed(&s->c);
 	const struct report *first = NULL;
 
 	for (int rank = 0; rank < case_ranks(&s->c); rank++) {

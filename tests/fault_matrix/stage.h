@@ -14,6 +14,7 @@
 #define COMPLAINT_MAX  512
 #define TRIALS_MAX     64 /* more than RANKS_MAX ranks begin */
 #define TRIAL_FAILED   (-1)
+#define ABORT_REASON   "the disk is full"
 
 struct report {
 	_Atomic double fault_at; /* a victim's; 0: not yet */

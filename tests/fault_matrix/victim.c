@@ -202,6 +202,8 @@ void victim_fault(void)
 	case FAULT_UNPLUGGED: network_unplug(); break;
 	case FAULT_MEMORY: fill_memory(); break;
 	case FAULT_DESCRIPTORS: fill_descriptors(); break;
+	case FAULT_LEAVE:
+	case FAULT_ABORT: /* the player's, who has the communicator */
 	case FAULT_COUNT: break;
 	}
 }

@@ -22,9 +22,30 @@ static float sum(int size, size_t i)
 static size_t block(const struct work_call *call, int size)
 {
 	const size_t all = call->bytes / sizeof(float);
-	const bool whole = call->work == WORK_ALL_REDUCE || call->work == WORK_BROADCAST;
+	const bool whole = call->work == WORK_ALL_REDUCE || call->work == WORK_BROADCAST ||
+			   call->work == WORK_EXCHANGE;
 
 	return whole ? all : all / (size_t)size;
+}
+
+static int before(int rank, int size)
+{
+	return (rank + size - 1) % size;
+}
+
+static tutti_result_t exchange(tutti_comm_t comm, const struct work_buffers *b, size_t n,
+			       tutti_request_t *request)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	tutti_result_t result = tutti_group_begin(comm);
+
+	if (result)
+		return result;
+	result = tutti_send(comm, b->send, n, TUTTI_FLOAT32, (rank + 1) % size, NULL);
+	if (!result)
+		result = tutti_recv(comm, b->recv, n, TUTTI_FLOAT32, before(rank, size), NULL);
+	const tutti_result_t ended = tutti_group_end(comm, request);
+	return result ? result : ended;
 }
 
 tutti_result_t work_start(tutti_comm_t comm, const struct work_call *call,
@@ -47,9 +68,10 @@ tutti_result_t work_start(tutti_comm_t comm, const struct work_call *call,
 		return tutti_all_gather(comm, b->send, b->recv, n, TUTTI_FLOAT32, request);
 	case WORK_ALL_TO_ALL:
 		return tutti_all_to_all(comm, b->send, b->recv, n, TUTTI_FLOAT32, request);
-	default:
+	case WORK_BROADCAST:
 		return tutti_broadcast(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->root,
 				       request);
+	default: return exchange(comm, b, n, request);
 	}
 }
 
@@ -60,7 +82,8 @@ static float expected(const struct work_call *call, int rank, int size, size_t n
 	case WORK_REDUCE_SCATTER: return sum(size, (size_t)rank * n + i);
 	case WORK_ALL_GATHER: return input((int)(i / n), i % n);
 	case WORK_ALL_TO_ALL: return input((int)(i / n), (size_t)rank * n + i % n);
-	default: return input(call->root, i);
+	case WORK_BROADCAST: return input(call->root, i);
+	default: return input(before(rank, size), i);
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on float32 whose results are known and exact. */
+/* Collectives and messages of float32 whose results are known and exact. */
 #ifndef TT_WORK_H
 #define TT_WORK_H
 
@@ -14,6 +14,7 @@ enum work {
 	WORK_ALL_GATHER,
 	WORK_ALL_TO_ALL,
 	WORK_BROADCAST,
+	WORK_EXCHANGE, /* messages: to the next rank, from the one before */
 	WORK_COUNT
 };
 

@@ -37,7 +37,6 @@ struct play {
 	const char *store;
 	struct stage *stage;
 	bool early; /* newcomers come first */
-	long after_us;
 	int victim;
 	int capacity; /* descriptors more that the victim may open */
 };
@@ -459,63 +458,6 @@ static void the_late_are_passed_over_and_come_in_later(void **state)
 	assert_int_equal(run_play(&play, 3, grow_past_the_late, "TUTTI_TIMEOUT=20", 0, 0), 0);
 }
 
-/* Rank 2 dies at some moment of its joining, or after; rank 3 joins until it is in. */
-static int grow_despite_death(int rank, void *argument)
-{
-	const struct play *play = argument;
-	const struct itimerval soon = { .it_value = { 0, play->after_us } };
-	tutti_comm_t comm = NULL, more = NULL;
-	tutti_store_t store = NULL;
-	tutti_result_t result;
-
-	if (open_store(play, &store))
-		return 1;
-	if (rank == 2) {
-		await_count(&play->stage->asked, 2);
-		setitimer(ITIMER_REAL, &soon, NULL);
-		SUCCEEDS(tutti_comm_join(store, NULL, &comm));
-		while (1)
-			pause();
-	}
-	if (rank == 3) {
-		tutti_store_close(store);
-		await_count(&play->stage->done, 2);
-		return be_newcomer(play, 3);
-	}
-	if (init_members(play, &comm))
-		return 1;
-	atomic_fetch_add(&play->stage->asked, 1);
-	result = tutti_comm_grow(comm, store, 1, &more);
-	if (result == TUTTI_OK) {
-		while (tutti_barrier(more, NULL) == TUTTI_OK)
-			;
-		tutti_comm_destroy(more);
-	} else {
-		CLAIM(result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT, "%s",
-		      tutti_last_error(NULL));
-		CLAIM(!more, "a communicator in spite of an error");
-	}
-	/* all members returned the same */
-	int32_t results[2], mine = result;
-	SUCCEEDS(tutti_all_gather(comm, &mine, results, 1, TUTTI_INT32, NULL));
-	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0],
-	      (int)results[1]);
-	atomic_fetch_add(&play->stage->done, 1);
-	SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
-	return use_both(comm, more, store);
-}
-
-static void a_death_while_joining_is_no_matter(void **state)
-{
-	for (int i = 0; i < 8; i++) {
-		struct play play = { .members = 2, .newcomers = 2, .after_us = 200 + i * i * 150 };
-
-		assert_int_equal(
-			run_play(&play, 4, grow_despite_death, "TUTTI_TIMEOUT=8", 1 << 2, SIGALRM),
-			0);
-	}
-}
-
 /* The victim has no descriptors for what it has grown to; later it has. */
 static int grow_without_descriptors(int rank, void *argument)
 {
@@ -733,7 +675,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nobody_takes_a_newcomer_in),
 		cmocka_unit_test(the_dead_are_passed_over),
 		cmocka_unit_test(the_late_are_passed_over_and_come_in_later),
-		cmocka_unit_test(a_death_while_joining_is_no_matter),
 		cmocka_unit_test(a_member_without_descriptors_is_told_to_all),
 		cmocka_unit_test(the_lost_are_replaced),
 		cmocka_unit_test(the_coordinator_may_die),

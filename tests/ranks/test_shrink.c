@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,9 +22,8 @@
 
 /* Shared by all ranks of a job. */
 struct stage {
-	atomic_int joined, stopped, continued, done;
+	atomic_int joined, stopped;
 	atomic_int round[MOST]; /* ranks that have come so far */
-	atomic_int size;	/* of what those who first returned got */
 	_Atomic pid_t pid[MOST];
 };
 
@@ -33,18 +31,11 @@ struct play {
 	int ranks;
 	uint32_t victims; /* bit mask */
 	struct stage *stage;
-	long after_us; /* when a victim dies in the middle of it */
-	const char *words;
 };
 
 static bool is_victim(const struct play *play, int rank)
 {
 	return play->victims >> rank & 1;
-}
-
-static int survivors(const struct play *play)
-{
-	return play->ranks - __builtin_popcount(play->victims);
 }
 
 /* Every kind of way that bytes take, with contributions that tell who made them. */
@@ -185,10 +176,6 @@ static void survivors_go_on(void **state)
 		int ranks;
 		uint32_t victims;
 	} cases[] = {
-		{ 4, 1 << 0 },
-		{ 4, 1 << 2 },
-		{ 4, 1 << 3 },
-		{ 4, 1 << 0 | 1 << 3 },
 		{ 4, 1 << 0 | 1 << 1 },
 		{ 5, 1 << 1 | 1 << 2 },
 		{ 4, 0x7 },
@@ -323,54 +310,6 @@ static void one_may_be_shrunk_several_times(void **state)
 	assert_int_equal(run_play(&play, be_healthy_longer, 0, NULL), 0);
 }
 
-/* ---- one dies in the middle */
-
-static int die_in_the_middle(tutti_comm_t *comm_at, int rank, const struct play *play)
-{
-	tutti_comm_t comm = *comm_at, rest = NULL;
-	const struct itimerval soon = { .it_value = { 0, play->after_us } };
-
-	if (is_victim(play, rank))
-		setitimer(ITIMER_REAL, &soon, NULL); /* its signal ends the process */
-	const double start = seconds_now();
-	SUCCEEDS(tutti_comm_shrink(comm, &rest));
-	CLAIM(seconds_now() - start < 2 * SOON_S, "shrinking took %g s", seconds_now() - start);
-	if (is_victim(play, rank))
-		while (1)
-			pause();
-	/* those who die after it has ended are missed by the first collective */
-	while (tutti_comm_size(rest) > survivors(play)) {
-		tutti_comm_t left = NULL;
-
-		while (tutti_barrier(rest, NULL) == TUTTI_OK)
-			;
-		SUCCEEDS(tutti_comm_shrink(rest, &left));
-		tutti_comm_destroy(rest);
-		rest = left;
-	}
-	tutti_comm_destroy(comm);
-	*comm_at = rest;
-	return is_of_the_rest(rest, rank, play->ranks, play->victims);
-}
-
-static int be_in_the_middle(int rank, void *argument)
-{
-	return play_with(rank, argument, die_in_the_middle);
-}
-
-static void deaths_in_the_middle_are_no_matter(void **state)
-{
-	static const uint32_t victims[] = { 1 << 0, 1 << 1, 1 << 3, 1 << 0 | 1 << 1 };
-
-	for (int i = 0; i < 24; i++) {
-		struct play play = { .ranks = 4,
-				     .victims = victims[i % 4],
-				     .after_us = 100 + i * i * 25 };
-
-		assert_int_equal(run_play(&play, be_in_the_middle, SIGALRM, NULL), 0);
-	}
-}
-
 /* ---- one leaves */
 
 static int leave_or_shrink(tutti_comm_t *comm_at, int rank, const struct play *play)
@@ -401,166 +340,6 @@ static void those_who_left_are_not_waited_for(void **state)
 		struct play play = { .ranks = 4, .victims = 1u << victim };
 
 		assert_int_equal(run_play(&play, be_the_rest, 0, NULL), 0);
-	}
-}
-
-/* ---- one is stopped */
-
-static int be_late(tutti_comm_t comm, const struct play *play)
-{
-	tutti_comm_t rest = NULL;
-
-	atomic_fetch_add(&play->stage->stopped, 1);
-	raise(SIGSTOP);
-	/* the others continued it when all had ended */
-	const tutti_result_t result = tutti_barrier(comm, NULL);
-	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
-	for (int i = 0; i < 2; i++) {
-		const double start = seconds_now();
-
-		CLAIM(tutti_comm_shrink(comm, &rest) == TUTTI_ERR_TIMEOUT && !rest, "size %d",
-		      tutti_comm_size(rest));
-		CLAIM(strstr(tutti_last_error(NULL), "without"), "\"%s\"", tutti_last_error(NULL));
-		CLAIM(seconds_now() - start < bound_s(1), "told after %g s", seconds_now() - start);
-	}
-	return 0;
-}
-
-static int stop_or_shrink(tutti_comm_t *comm_at, int rank, const struct play *play)
-{
-	tutti_comm_t comm = *comm_at, rest = NULL;
-
-	if (is_victim(play, rank))
-		return be_late(comm, play);
-	await_count(&play->stage->stopped, __builtin_popcount(play->victims));
-	if (play->after_us) /* find out by an operation */
-		CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(comm));
-	const double start = seconds_now();
-	SUCCEEDS(tutti_comm_shrink(comm, &rest));
-	CLAIM(seconds_now() - start > 1, "it did not wait: %g s", seconds_now() - start);
-	CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_TIMEOUT, "%s", tutti_last_error(comm));
-	const int failed = is_of_the_rest(rest, rank, play->ranks, play->victims);
-	tutti_comm_destroy(comm);
-	*comm_at = rest;
-	if (atomic_fetch_add(&play->stage->done, 1) + 1 == survivors(play))
-		for (int other = 0; other < play->ranks; other++)
-			if (is_victim(play, other))
-				kill(atomic_load(&play->stage->pid[other]), SIGCONT);
-	return failed;
-}
-
-static int be_stopped(int rank, void *argument)
-{
-	return play_with(rank, argument, stop_or_shrink);
-}
-
-static void the_late_are_left_out_and_told(void **state)
-{
-	if (machine_may_be_busy())
-		skip(); /* the deadline is short, and the start counts */
-	static const uint32_t victims[] = { 1 << 0, 1 << 3, 1 << 1 | 1 << 2 };
-
-	for (int i = 0; i < 4; i++) {
-		struct play play = { .ranks = 4, .victims = victims[i % 3], .after_us = i < 3 };
-
-		assert_int_equal(run_play(&play, be_stopped, 0, "TUTTI_TIMEOUT=2"), 0);
-	}
-}
-
-/* ---- one stops in the middle */
-
-static struct stage *stage_to_stop;
-
-static void stop_here(int signal)
-{
-	atomic_fetch_add(&stage_to_stop->stopped, 1);
-	raise(SIGSTOP);
-	atomic_fetch_add(&stage_to_stop->continued, 1);
-}
-
-/* Until they have stopped and go on. */
-static void continue_victims(const struct play *play)
-{
-	const int victims = __builtin_popcount(play->victims);
-
-	while (atomic_load(&play->stage->continued) < victims) {
-		for (int rank = 0;
-		     rank < play->ranks && atomic_load(&play->stage->stopped) == victims; rank++)
-			if (is_victim(play, rank))
-				kill(atomic_load(&play->stage->pid[rank]), SIGCONT);
-		look_again();
-	}
-}
-
-/* All who did not stop are in it, and any of the others. */
-static int is_of_some(tutti_comm_t comm, int rank, const struct play *play)
-{
-	int old[MOST];
-	uint32_t members = 0;
-
-	SUCCEEDS(tutti_all_gather(comm, &rank, old, 1, TUTTI_INT32, NULL));
-	for (int i = 0; i < tutti_comm_size(comm); i++) {
-		CLAIM(i == 0 || old[i - 1] < old[i], "rank %d was rank %d, the one before rank %d",
-		      i, old[i], old[i - 1]);
-		members |= 1u << old[i];
-	}
-	CLAIM((members | play->victims) == (1u << play->ranks) - 1, "members %x", members);
-	return is_of_the_rest(comm, rank, play->ranks, ~members);
-}
-
-/* Whoever goes on, goes on with the same others. */
-static int stop_in_the_middle(tutti_comm_t *comm_at, int rank, const struct play *play)
-{
-	tutti_comm_t comm = *comm_at, rest = NULL;
-	const struct itimerval soon = { .it_value = { 0, play->after_us } };
-	const struct sigaction stop = { .sa_handler = stop_here, .sa_flags = SA_RESTART };
-	int failed = 0, none = 0;
-
-	if (is_victim(play, rank)) {
-		stage_to_stop = play->stage;
-		sigaction(SIGALRM, &stop, NULL);
-		setitimer(ITIMER_REAL, &soon, NULL);
-		const tutti_result_t result = tutti_comm_shrink(comm, &rest);
-		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_TIMEOUT, "%d: %s", result,
-		      tutti_last_error(NULL));
-		await_count(&play->stage->done,
-			    survivors(play) + 1); /* the timer may have come after the end */
-	} else {
-		SUCCEEDS(tutti_comm_shrink(comm, &rest));
-		if (atomic_fetch_add(&play->stage->done, 1) + 1 == survivors(play)) {
-			continue_victims(play);
-			atomic_fetch_add(&play->stage->done, 1);
-		}
-		await_count(&play->stage->done, survivors(play) + 1);
-	}
-	const int size = rest ? tutti_comm_size(rest) : 0;
-	if (size && !atomic_compare_exchange_strong(&play->stage->size, &none, size))
-		CLAIM(size == none, "%d ranks here, %d elsewhere", size, none);
-	if (size)
-		failed = is_of_some(rest, rank, play);
-	tutti_comm_destroy(comm);
-	*comm_at = rest;
-	return failed;
-}
-
-static int be_stopped_in_the_middle(int rank, void *argument)
-{
-	return play_with(rank, argument, stop_in_the_middle);
-}
-
-static void who_stops_in_the_middle_holds_up_for_the_deadline_only(void **state)
-{
-	if (machine_may_be_busy())
-		skip(); /* the deadline is short, and the start counts */
-	static const uint32_t victims[] = { 1 << 0, 1 << 2, 1 << 1 | 1 << 3 };
-
-	for (int i = 0; i < 9; i++) {
-		struct play play = { .ranks = 4,
-				     .victims = victims[i % 3],
-				     .after_us = 200 + i * 400 };
-
-		assert_int_equal(run_play(&play, be_stopped_in_the_middle, 0, "TUTTI_TIMEOUT=2"),
-				 0);
 	}
 }
 
@@ -625,9 +404,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(survivors_go_on),
 		cmocka_unit_test(a_shrunk_one_shrinks_again),
 		cmocka_unit_test(those_who_left_are_not_waited_for),
-		cmocka_unit_test(deaths_in_the_middle_are_no_matter),
-		cmocka_unit_test(the_late_are_left_out_and_told),
-		cmocka_unit_test(who_stops_in_the_middle_holds_up_for_the_deadline_only),
 		cmocka_unit_test(who_ends_waits_for_nobody),
 	};
 
