@@ -14,7 +14,7 @@
 #include <tutti/cuda.h>
 
 #include "gpu_job.h"
-#include "values.h"
+#include "calls/values.h"
 
 #define GUARD	256 /* bytes behind each buffer that nobody may touch */
 #define FILL	0x5a

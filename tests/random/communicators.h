@@ -8,8 +8,8 @@
 
 #include <tutti/tutti.h>
 
-#include "contents.h"
-#include "random.h"
+#include "calls/random.h"
+#include "setting.h"
 
 #define COMMUNICATORS 4
 

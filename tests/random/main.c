@@ -116,9 +116,9 @@ static bool run_seed(const struct options *o, struct tally *tally, uint64_t seed
 static void print_tally(const struct options *o, const struct tally *tally, long jobs, bool failed)
 {
 	if (o->verbose)
-		for (int kind = 0; kind < KINDS; kind++)
-			printf("  %-16s %llu\n", kind_name((enum kind)kind),
-			       (unsigned long long)atomic_load(&tally->calls[kind]));
+		for (int what = 0; what < WHATS; what++)
+			printf("  %-16s %llu\n", call_name((enum what)what),
+			       (unsigned long long)atomic_load(&tally->calls[what]));
 	printf("random: seeds %llu to %llu%s%s: %llu calls of ranks, %llu elements compared, %s\n",
 	       (unsigned long long)o->seed,
 	       (unsigned long long)o->seed + (unsigned long long)jobs - 1,

@@ -4,10 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include <tutti/tutti.h>
-
-#include "contents.h"
-#include "random.h"
+#include "calls/random.h"
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 

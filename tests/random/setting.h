@@ -9,6 +9,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "calls/call.h"
+
+#define RANKS_MAX	CALL_RANKS
 #define ENVIRONMENT_MAX 16
 #define WATCHED		2500
 

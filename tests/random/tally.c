@@ -5,7 +5,7 @@
 
 void tally_call(struct tally *tally, const struct call *call)
 {
-	atomic_fetch_add(&tally->calls[call->kind], 1);
+	atomic_fetch_add(&tally->calls[call->what], 1);
 	atomic_fetch_add(&tally->elements, call_elements(call));
 }
 
@@ -13,8 +13,8 @@ unsigned long long tally_calls(const struct tally *tally)
 {
 	unsigned long long all = 0;
 
-	for (int kind = 0; kind < KINDS; kind++)
-		all += atomic_load(&tally->calls[kind]);
+	for (int what = 0; what < WHATS; what++)
+		all += atomic_load(&tally->calls[what]);
 	return all;
 }
 

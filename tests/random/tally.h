@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "call.h"
+#include "calls/call.h"
 
 #define AGREED_MAX 4096
 
 struct tally {
 	atomic_int failed;	    /* something was wrong: who finds it so first reports it */
-	atomic_ullong calls[KINDS]; /* of ranks */
+	atomic_ullong calls[WHATS]; /* of ranks */
 	atomic_ullong elements;	    /* compared */
 	atomic_ullong agreed[AGREED_MAX]; /* results that ranks have alike: which one it is, and a
 					     hash of its bits */

@@ -58,47 +58,19 @@ bool walk_fail(struct walker *w, const char *format, ...)
 	return false;
 }
 
-/* As an element has its digits, the highest first. */
-static void print_element(const unsigned char *bytes, size_t size, FILE *out)
-{
-	fputs("0x", out);
-	for (size_t i = size; i-- > 0;)
-		fprintf(out, "%02x", bytes[i]);
-}
-
-static void print_wrong(const struct call *c, const struct wrong *wrong, bool in_recv, FILE *out)
-{
-	fputs("    found ", out);
-	print_element(wrong->found, wrong->size, out);
-	fputs(", expected ", out);
-	print_element(wrong->expected, wrong->size, out);
-	if (wrong->within > 0)
-		fprintf(out, " or another that is not further than %g from %.20Lg: found %.17g",
-			wrong->within, wrong->near, value_get(wrong->found, 0, c->dtype));
-	if (!wrong->piece) {
-		fprintf(out,
-			": a byte that nobody may write, at offset %td from the first of %s; %zu "
-			"such bytes are wrong\n",
-			wrong->offset, in_recv ? "recv" : "send", wrong->all);
-		return;
-	}
-	fprintf(out, " at element %zu of %zu elements ", wrong->at, wrong->piece->n);
-	if (wrong->piece->rank >= 0)
-		fprintf(out, "from rank %d ", wrong->piece->rank);
-	fprintf(out, "at element %zu of %s; %zu of them are wrong\n", wrong->piece->at,
-		in_recv ? "recv" : "send", wrong->all);
-}
-
 static void print_call(const struct item *item, const struct call *c, FILE *out)
 {
+	char words[CALL_TEXT];
+
 	print_members(item->on, out);
 	if (item->grouped)
 		fprintf(out, "  in a group, call %d of %d\n", (int)(c - item->calls) + 1, item->n);
-	call_describe(c, out);
+	call_describe(c, words);
+	fputs(words, out);
 }
 
 static bool fail_at(struct walker *w, const struct item *item, const struct call *c,
-		    const struct wrong *wrong, const char *why)
+		    const char *why)
 {
 	char *text = NULL;
 	size_t length;
@@ -107,10 +79,7 @@ static bool fail_at(struct walker *w, const struct item *item, const struct call
 	if (out) {
 		print_place(w, out);
 		print_call(item, c, out);
-		if (wrong)
-			print_wrong(c, wrong, why != NULL, out);
-		else
-			fprintf(out, "    %s\n", why);
+		fputs(why, out);
 		fclose(out);
 		print_report(text);
 		free(text);
@@ -119,14 +88,23 @@ static bool fail_at(struct walker *w, const struct item *item, const struct call
 	return false;
 }
 
+static bool fail_wrong(struct walker *w, const struct item *item, const struct call *c,
+		       const struct wrong *wrong)
+{
+	char why[CALL_TEXT];
+
+	call_describe_wrong(c, wrong, why);
+	return fail_at(w, item, c, why);
+}
+
 static bool fail_call(struct walker *w, const struct item *item, const struct call *c,
 		      tutti_result_t result)
 {
 	char why[1200];
 
-	snprintf(why, sizeof(why), "%s: %s", tutti_strerror(result),
+	snprintf(why, sizeof(why), "    %s: %s\n", tutti_strerror(result),
 		 tutti_last_error(item->on->comm));
-	return fail_at(w, item, c, NULL, why);
+	return fail_at(w, item, c, why);
 }
 
 /* ---- a flight: drawn */
@@ -156,11 +134,11 @@ static void draw_group(struct item *item, const struct situation *in, struct ran
 	struct call like;
 
 	do
-		call_draw(&like, in, all, NULL);
-	while (!kind_combines(like.kind));
+		draw_call(&like, in, all, NULL);
+	while (!call_combines(like.what));
 	item->n = (int)random_below(all, GROUPED + 1);
 	for (int i = 0; i < item->n; i++)
-		call_draw(&item->calls[i], in, all, alike ? &like : NULL);
+		draw_call(&item->calls[i], in, all, alike ? &like : NULL);
 }
 
 static void draw_item(struct walker *w, struct item *item, struct random *all, size_t bytes)
@@ -179,7 +157,7 @@ static void draw_item(struct walker *w, struct item *item, struct random *all, s
 	if (item->grouped)
 		draw_group(item, &in, all);
 	else
-		call_draw(&item->calls[0], &in, all, NULL);
+		draw_call(&item->calls[0], &in, all, NULL);
 }
 
 static void draw_flight(struct walker *w, uint64_t seed)
@@ -200,16 +178,10 @@ static void draw_flight(struct walker *w, uint64_t seed)
 /* The operation of a call. Pre-multiplied sums are made here, by all ranks in the same order. */
 static tutti_result_t set_operation(const struct communicator *on, struct call *c)
 {
-	unsigned char element[8];
-
 	switch (c->combine) {
-	case COMBINE_NONE: return TUTTI_OK;
 	case COMBINE_ADD: c->op = on->add; return TUTTI_OK;
 	case COMBINE_COMPOSE: c->op = on->compose; return TUTTI_OK;
-	case COMBINE_PREMUL:
-		contents_factor(&c->contents, c->rank, element);
-		return tutti_op_create_premul_sum(on->comm, element, c->dtype, &c->op);
-	default: c->op = c->combine; return TUTTI_OK;
+	default: return call_make_op(on->comm, c);
 	}
 }
 
@@ -217,12 +189,11 @@ static bool prepare_item(struct walker *w, struct item *item, struct random *own
 {
 	for (int i = 0; i < item->n; i++) {
 		struct call *c = &item->calls[i];
+		if (!draw_buffers(c, own))
+			return walk_fail(w, "no memory for buffers");
 		const tutti_result_t result = set_operation(item->on, c);
-
 		if (result)
 			return fail_call(w, item, c, result);
-		if (!call_prepare(c, own))
-			return walk_fail(w, "no memory for buffers");
 	}
 	return true;
 }
@@ -232,7 +203,7 @@ static bool post_some(struct walker *w, struct item *item, bool messages, bool c
 {
 	for (int i = 0; i < item->n; i++) {
 		struct call *c = &item->calls[i];
-		const bool is_message = c->kind == MESSAGE;
+		const bool is_message = c->what == MESSAGE;
 
 		if (!call_concerns(c) || !(is_message ? messages : collectives))
 			continue;
@@ -265,11 +236,11 @@ static bool post_group(struct walker *w, struct item *item, bool blocking, struc
 static void settle_item(struct item *item)
 {
 	tutti_plan_info_t plan = { .size = sizeof(plan) };
-	const bool known = !item->grouped && item->calls[0].kind != MESSAGE &&
+	const bool known = !item->grouped && item->calls[0].what != MESSAGE &&
 			   tutti_comm_last_plan(item->on->comm, &plan) == TUTTI_OK;
 
 	for (int i = 0; i < item->n; i++)
-		call_settle(&item->calls[i], known ? plan.algorithm : NULL);
+		item->calls[i].way.algorithm = known ? plan.algorithm : NULL;
 }
 
 static bool check_item(struct walker *w, int place);
@@ -312,11 +283,11 @@ static bool check_agreement(struct walker *w, const struct item *item, const str
 		(uint64_t)(item - w->items) * 128 + (uint64_t)(c - item->calls) * 16 +
 		(uint64_t)item->on->members[0];
 
-	if (c->kind != ALL_REDUCE || c->counts[0][0] == 0)
+	if (c->what != ALL_REDUCE || c->counts[0][0] == 0)
 		return true;
 	if (tally_agrees(w->tally, which, c->recv_at, c->count * tutti_dtype_size(c->dtype)))
 		return true;
-	return fail_at(w, item, c, NULL, "the result has other bits than that of another rank");
+	return fail_at(w, item, c, "    the result has other bits than that of another rank\n");
 }
 
 /* What the library might do wrong: any byte of a buffer or its guards. Numbers that may be rounded
@@ -331,14 +302,13 @@ static void flip_byte(struct walker *w, const struct call *c)
 	w->flip = -1;
 }
 
-static bool check_call(struct walker *w, const struct item *item, const struct call *c)
+static bool check_call(struct walker *w, const struct item *item, struct call *c)
 {
-	const struct buffer *where;
 	struct wrong wrong;
 
 	flip_byte(w, c);
-	if (!call_check(c, &wrong, &where))
-		return fail_at(w, item, c, &wrong, where == &c->recv ? "recv" : NULL);
+	if (!call_check(c, &wrong))
+		return fail_wrong(w, item, c, &wrong);
 	return check_agreement(w, item, c);
 }
 
@@ -450,7 +420,7 @@ static bool end_flight(struct walker *w)
 
 			if (w->n > 1 && c->recv.memory && call_concerns(c) &&
 			    !buffer_check(&c->recv, &c->received, &wrong))
-				return fail_at(w, item, c, &wrong, "later");
+				return fail_wrong(w, item, c, &wrong);
 			if (c->combine == COMBINE_PREMUL && tutti_op_destroy(item->on->comm, c->op))
 				return walk_fail(w, "tutti_op_destroy: %s",
 						 tutti_last_error(item->on->comm));

@@ -5,8 +5,8 @@
 #ifndef TT_RANDOM_WALK_H
 #define TT_RANDOM_WALK_H
 
-#include "call.h"
 #include "communicators.h"
+#include "draw.h"
 #include "setting.h"
 #include "tally.h"
 

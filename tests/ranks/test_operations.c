@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "harness.h"
-#include "values.h"
+#include "calls/values.h"
 
 #define MAX_RANKS 8
 

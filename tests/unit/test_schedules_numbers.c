@@ -18,7 +18,8 @@
 #include "kernels/isa.h"
 #include "op.h"
 #include "test_schedules_all.h"
-#include "values.h"
+#include "calls/bounds.h"
+#include "calls/values.h"
 
 enum { RANKS = 64, NUMBERS = 3, WIDEST = 8, LAYOUTS = 3, POOL = 1024, PREMUL_SUM = TUTTI_OP_COUNT };
 
@@ -368,16 +369,16 @@ static int contributors(const struct world *w, int rank, int block)
 
 static struct value_way way_of(const struct world *w)
 {
-	static const enum value_reduction names[] = {
-		[TT_REDUCE] = VALUE_REDUCE,
-		[TT_ALL_REDUCE] = VALUE_ALL_REDUCE,
-		[TT_REDUCE_SCATTER] = VALUE_REDUCE_SCATTER,
-		[TT_SCAN] = VALUE_SCAN,
-		[TT_EXSCAN] = VALUE_EXSCAN,
+	static const enum what names[] = {
+		[TT_REDUCE] = REDUCE,
+		[TT_ALL_REDUCE] = ALL_REDUCE,
+		[TT_REDUCE_SCATTER] = REDUCE_SCATTER,
+		[TT_SCAN] = SCAN,
+		[TT_EXSCAN] = EXSCAN,
 	};
 
 	return (struct value_way){ .algorithm = w->algorithm->name,
-				   .reduction = names[w->collective],
+				   .what = names[w->collective],
 				   .dtype = w->dtype,
 				   .op = w->op,
 				   .ranks = w->size,
@@ -483,9 +484,7 @@ static void check_heights(const struct world *w)
 /* May the reproducible mode choose it? (src/plan/tuner.c) */
 static bool is_reproducible(const struct world *w)
 {
-	const bool narrow = value_is_float(w->dtype) && tutti_dtype_size(w->dtype) < sizeof(float);
-
-	return w->algorithm->ordered && (w->algorithm->one_fold || !narrow);
+	return w->algorithm->ordered && (w->algorithm->one_fold || !value_is_narrow(w->dtype));
 }
 
 static bool is_exact(tutti_dtype_t dtype, tutti_op_t op)

@@ -5,12 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "random.h"
 #include "values.h"
 
 bool combine_is_defined(int combine, tutti_dtype_t dtype)
 {
 	return combine >= TUTTI_OP_COUNT || op_is_defined(combine, dtype);
+}
+
+bool combine_may_round(int combine, tutti_dtype_t dtype)
+{
+	const bool adds = combine == TUTTI_SUM || combine == TUTTI_PROD || combine == TUTTI_AVG ||
+			  combine == COMBINE_PREMUL;
+
+	return value_is_float(dtype) && adds;
+}
+
+/* Averages of 16- and 8-bit floats may be rounded on the way. */
+bool combine_must_round(int combine, tutti_dtype_t dtype)
+{
+	return combine == TUTTI_AVG && value_is_narrow(dtype);
 }
 
 const char *combine_name(int combine)
@@ -25,7 +40,7 @@ const char *combine_name(int combine)
 
 static void *allocate(size_t bytes)
 {
-	void *memory = malloc(bytes ? bytes : 1);
+	void *memory = call_memory.take(bytes ? bytes : 1);
 
 	if (!memory)
 		abort();
@@ -41,10 +56,10 @@ static struct table table_make(const struct contents *c)
 
 void table_finish(struct table *table)
 {
-	free(table->bytes);
-	free(table->near);
-	free(table->magnitude);
-	free(table->within);
+	call_memory.give(table->bytes);
+	call_memory.give(table->near);
+	call_memory.give(table->magnitude);
+	call_memory.give(table->within);
 	*table = (struct table){ .bytes = NULL };
 }
 
@@ -92,16 +107,10 @@ void combine_compose(void *inout, const void *in, size_t count, tutti_dtype_t dt
 
 /* ---- what ranks contribute */
 
-/* The largest integer up to which the type has all. */
+/* The largest integer up to which the type has all, or enough. */
 static double all_integers_to(tutti_dtype_t dtype)
 {
-	switch (dtype) {
-	case TUTTI_FLOAT16: return 2048;
-	case TUTTI_BFLOAT16: return 256;
-	case TUTTI_FLOAT8_E4M3: return 16;
-	case TUTTI_FLOAT8_E5M2: return 8;
-	default: return 1e6;
-	}
+	return value_is_narrow(dtype) ? ldexp(2, value_digits(dtype)) : 1e6;
 }
 
 /* How far from 0 an integer may be of which `size` are added. */
@@ -136,7 +145,7 @@ static double exact_number(const struct contents *c, int rank, uint64_t bits)
 }
 
 /* From 0.25 to 2, so that sums have no digits which the smallest numbers of a type lack; factors
- * near 1, so that no product of RANKS_MAX of them does. */
+ * near 1, so that no product of CALL_RANKS of them does. */
 static double rounded_number(const struct contents *c, uint64_t bits)
 {
 	const double fraction = (double)(bits >> 12) * 0x1p-52;
@@ -223,7 +232,7 @@ static void combine_element(const struct contents *c, const struct table *inputs
 			    size_t i, unsigned char *out)
 {
 	const size_t size = tutti_dtype_size(c->dtype);
-	const void *elements[RANKS_MAX];
+	const void *elements[CALL_RANKS];
 
 	for (int rank = 0; rank < ranks; rank++)
 		elements[rank] = inputs[rank].bytes + i * size;
@@ -272,7 +281,7 @@ void contents_allow(const struct value_way *way, struct table *table)
 
 struct table contents_combined(const struct contents *c, int last)
 {
-	struct table inputs[RANKS_MAX], out = table_make(c);
+	struct table inputs[CALL_RANKS], out = table_make(c);
 
 	contribute(c, last + 1, inputs);
 	for (size_t i = 0; i < c->n; i++)

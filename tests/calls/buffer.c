@@ -2,53 +2,46 @@
 #include "buffer.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <tutti/tutti.h>
+#include "memory.h"
+#include "values.h"
 
-#define PAGE	     4096u
 #define GUARD_PERIOD 251
 
 /* ---- memory */
 
-/* Half of them begin anywhere, also at odd addresses; of memory that peers can map some fill whole
- * pages, or all of an allocation: they may be written to by peers. */
-static void draw_place(struct buffer *b, struct random *own)
+size_t buffer_size(const struct buffer *b)
 {
-	b->mapped = random_one_in(own, 2);
-	b->before = 64 + (random_one_in(own, 2) ? random_below(own, 64) : 0);
-	b->after = 64 + random_below(own, 64);
-	b->salt = (unsigned)random_below(own, 256);
-	if (b->mapped && random_one_in(own, 2)) {
-		b->before = random_one_in(own, 2) ? 0 : PAGE;
-		b->after = random_one_in(own, 2) ? 0 : PAGE;
-	}
-	if (b->before + b->bytes + b->after == 0)
-		b->after = PAGE;
+	return b->before + b->bytes + b->after;
 }
 
-bool buffer_make(struct buffer *b, size_t bytes, size_t element, struct random *own)
+void buffer_lie_at(struct buffer *b, void *memory)
+{
+	b->memory = memory;
+	b->data = b->memory + b->before;
+}
+
+bool buffer_take(struct buffer *b)
 {
 	void *memory = NULL;
 
-	*b = (struct buffer){ .bytes = bytes, .element = element };
-	draw_place(b, own);
-	if (b->mapped) {
-		if (tutti_mem_alloc(b->before + bytes + b->after, &memory))
-			return false;
-	} else {
-		memory = malloc(b->before + bytes + b->after);
-	}
-	b->memory = memory;
-	b->data = b->memory + b->before;
-	return memory != NULL;
+	if (!b->mapped)
+		memory = call_memory.take(buffer_size(b));
+	else if (tutti_mem_alloc(buffer_size(b), &memory))
+		return false;
+	b->taken = memory;
+	if (memory)
+		buffer_lie_at(b, memory);
+	return memory;
 }
 
 void buffer_finish(struct buffer *b)
 {
-	(b->mapped ? tutti_mem_free : free)(b->memory);
+	if (b->taken)
+		(b->mapped ? tutti_mem_free : call_memory.give)(b->memory);
 	b->memory = NULL;
+	b->taken = false;
 }
 
 /* ---- repeated patterns */
@@ -121,11 +114,6 @@ static void guard(struct buffer *b, size_t from, size_t to)
 	repeat(b->memory + from, to - from, guards(b, from));
 }
 
-static size_t end_of(const struct buffer *b)
-{
-	return b->before + b->bytes + b->after;
-}
-
 void buffer_fill(struct buffer *b, const struct pieces *pieces)
 {
 	size_t at = 0;
@@ -141,7 +129,7 @@ void buffer_fill(struct buffer *b, const struct pieces *pieces)
 		repeat(b->memory + begin, bytes, pattern_of(piece, b->element));
 		at = begin + bytes;
 	}
-	guard(b, at, end_of(b));
+	guard(b, at, buffer_size(b));
 }
 
 static void set_wrong(struct wrong *wrong, const unsigned char *found,
@@ -214,7 +202,7 @@ bool buffer_check(const struct buffer *b, const struct pieces *pieces, struct wr
 {
 	size_t at = 0;
 
-	*wrong = (struct wrong){ .piece = NULL };
+	*wrong = (struct wrong){ .where = b };
 	for (int i = 0; i < pieces->n; i++) {
 		const struct piece *piece = &pieces->piece[i];
 		const size_t begin = b->before + piece->at * b->element;
@@ -225,7 +213,7 @@ bool buffer_check(const struct buffer *b, const struct pieces *pieces, struct wr
 			return false;
 		at = begin + piece->n * b->element;
 	}
-	return check_guard(b, at, end_of(b), wrong);
+	return check_guard(b, at, buffer_size(b), wrong);
 }
 
 void buffer_spoil(struct buffer *b)

@@ -10,6 +10,11 @@
 #include <tutti/tutti.h>
 
 bool value_is_float(tutti_dtype_t dtype);
+/* Of 16 or 8 bits. */
+bool value_is_narrow(tutti_dtype_t dtype);
+/* Of a float: bits behind the first one; the smallest number. */
+int value_digits(tutti_dtype_t dtype);
+double value_least(tutti_dtype_t dtype);
 bool op_is_defined(tutti_op_t op, tutti_dtype_t dtype);
 /* Element i of a buffer, as a double (64-bit integers used by the tests stay below 2^53). */
 double value_get(const void *buffer, size_t i, tutti_dtype_t dtype);
@@ -32,34 +37,5 @@ void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t 
 /* A contribution to a pre-multiplied sum: the product, rounded to the type. The operation is the
  * sum of these. */
 void value_scale(void *result, const void *element, const void *scalar, tutti_dtype_t dtype);
-
-/* The error bounds of docs/algorithms.md. */
-enum value_reduction {
-	VALUE_REDUCE,
-	VALUE_ALL_REDUCE,
-	VALUE_REDUCE_SCATTER,
-	VALUE_SCAN,
-	VALUE_EXSCAN
-};
-
-/* How a reduction is done. */
-struct value_way {
-	const char *algorithm; /* NULL: any */
-	enum value_reduction reduction;
-	tutti_dtype_t dtype;
-	tutti_op_t op; /* TUTTI_OP_COUNT and above: a pre-multiplied sum */
-	int ranks;
-	int hosts, most; /* of the hierarchical algorithms: hosts, and ranks of the fullest one */
-};
-
-/* Does the algorithm combine all contributions to an element in one step? */
-bool value_is_one_fold(const char *algorithm);
-/* How often a contribution is combined with others on its way, at most. */
-int value_height(const struct value_way *way);
-/* How far a result may be from the exact one if nothing overflows. `magnitude` is the sum of the
- * absolute values of the contributions (an average: divided by the number of ranks; a
- * pre-multiplied sum: of the products), or the absolute value of the exact product, which must
- * not underflow on the way either. 0 where the result is exact: integers, minimum, maximum. */
-double value_bound(const struct value_way *way, double magnitude);
 
 #endif

@@ -4,13 +4,12 @@
  * What a buffer holds is a list of pieces, in the order of their offsets; everywhere else in it are
  * guard bytes. One is filled by such a list before a call, and compared with one after it: so what
  * the library may not write is compared, too. */
-#ifndef TT_RANDOM_BUFFER_H
-#define TT_RANDOM_BUFFER_H
+#ifndef TT_BUFFER_H
+#define TT_BUFFER_H
 
 #include "contents.h"
-#include "random.h"
 
-#define PIECES_MAX RANKS_MAX
+#define PIECES_MAX CALL_RANKS
 
 /* `n` elements at offset `at`, in elements: those of `table` from `start` on. */
 struct piece {
@@ -26,16 +25,18 @@ struct pieces {
 };
 
 struct buffer {
-	unsigned char *memory;	     /* as it was allocated; NULL: there is no buffer */
+	unsigned char *memory;	     /* where guard bytes begin; NULL: there is no buffer */
 	unsigned char *data;	     /* what is passed to the library */
 	size_t bytes, before, after; /* of the data, and of guard bytes around it */
 	size_t element;
 	bool mapped;   /* memory that peers can map */
+	bool taken;    /* by buffer_take() */
 	unsigned salt; /* of the guard bytes */
 };
 
 /* What was found wrong first. */
 struct wrong {
+	const struct buffer *where;
 	const struct piece *piece; /* NULL: a guard byte */
 	size_t at, all; /* element of the piece; how many are wrong in this piece or between two */
 	ptrdiff_t offset; /* of a guard byte, from the start of the data */
@@ -45,11 +46,16 @@ struct wrong {
 	double within; /* if > 0: as close to `near` is right, too */
 };
 
-/* What memory it is, where it begins and how much is around it is drawn. False: there is no memory.
- */
-bool buffer_make(struct buffer *buffer, size_t bytes, size_t element, struct random *own);
+/* Takes memory; how much goes before and behind, and whether it is mapped, has been set. False: there
+ * is none. */
+bool buffer_take(struct buffer *buffer);
+/* The caller's memory, from the guard bytes before the data on. */
+void buffer_lie_at(struct buffer *buffer, void *memory);
 void buffer_finish(struct buffer *buffer);
+/* With the guard bytes. */
+size_t buffer_size(const struct buffer *buffer);
 void buffer_fill(struct buffer *buffer, const struct pieces *pieces);
+/* False: `*wrong` says what is. */
 bool buffer_check(const struct buffer *buffer, const struct pieces *pieces, struct wrong *wrong);
 /* The data is the caller's again: it changes at once. */
 void buffer_spoil(struct buffer *buffer);

@@ -6,29 +6,18 @@
  * table of one period stands for a vector of any length, and a result is compared at the speed of
  * memcmp(). A part of the data at a wrong offset shows unless it is off by a multiple of PERIOD
  * elements. */
-#ifndef TT_RANDOM_CONTENTS_H
-#define TT_RANDOM_CONTENTS_H
+#ifndef TT_CONTENTS_H
+#define TT_CONTENTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <tutti/tutti.h>
+#include "bounds.h"
+#include "what.h"
 
-#include "values.h"
-
-#define PERIOD	  509
-#define RANKS_MAX 16
-
-/* The operations of a reduction: those of the library, and after them */
-enum {
-	COMBINE_ADD = TUTTI_OP_COUNT, /* the user's, commutative: bits are added, modulo the size of
-					 the element */
-	COMBINE_COMPOSE, /* the user's, not commutative: x -> a x + b, both in one element */
-	COMBINE_PREMUL,	 /* a pre-multiplied sum */
-	COMBINE_KINDS,
-	COMBINE_NONE = -1 /* the data is moved only */
-};
+#define PERIOD	   509
+#define CALL_RANKS 16 /* at most */
 
 struct table {
 	tutti_dtype_t dtype;
@@ -53,6 +42,9 @@ struct contents {
 };
 
 bool combine_is_defined(int combine, tutti_dtype_t dtype);
+/* Results of floats of all digits are rounded, or whatever the numbers are. */
+bool combine_may_round(int combine, tutti_dtype_t dtype);
+bool combine_must_round(int combine, tutti_dtype_t dtype);
 const char *combine_name(int combine);
 
 /* What rank `rank` contributes. */
