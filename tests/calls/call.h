@@ -80,8 +80,8 @@ void call_fill(struct call *call);
 void call_move(struct call *call, void *send, void *recv);
 /* Makes `op`, after call_lay_out(); for tutti_op_destroy(). */
 tutti_result_t call_make_op(tutti_comm_t comm, struct call *call);
-tutti_result_t call_post(tutti_comm_t comm, struct call *call, tutti_request_t *request);
-tutti_result_t call_post_on(tutti_comm_t comm, struct call *call, void *stream);
+tutti_result_t call_post(tutti_comm_t comm, const struct call *call, tutti_request_t *request);
+tutti_result_t call_post_on(tutti_comm_t comm, const struct call *call, void *stream);
 /* Are the result, the input and what is around them as they must be? */
 bool call_check(struct call *call, struct wrong *wrong);
 /* Elements of the result; bytes that are compared are some more. */

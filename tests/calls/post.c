@@ -114,14 +114,14 @@ static tutti_result_t post(const struct way *way, const struct call *c)
 	return result;
 }
 
-tutti_result_t call_post(tutti_comm_t comm, struct call *c, tutti_request_t *request)
+tutti_result_t call_post(tutti_comm_t comm, const struct call *c, tutti_request_t *request)
 {
 	const struct way way = { .comm = comm, .request = request };
 
 	return post(&way, c);
 }
 
-tutti_result_t call_post_on(tutti_comm_t comm, struct call *c, void *stream)
+tutti_result_t call_post_on(tutti_comm_t comm, const struct call *c, void *stream)
 {
 	const struct way way = { .comm = comm, .stream = stream };
 

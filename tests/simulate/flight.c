@@ -26,13 +26,11 @@ static void land(struct flight *flight, bool well)
 		struct operation *op = &flight->ops[i];
 		const bool unknown =
 			op->part.what == MESSAGE ? run.shifted : may_be_another(&op->part);
-		const char *wrong =
-			well && flight->checked && !unknown ? operation_check(op) : NULL;
+		char why[CALL_TEXT];
 
-		if (wrong)
-			blame("rank %d: %s of %zu %s, salt %u, returned success with %s",
-			      machine_process(), what_name(op->part.what), op->part.count,
-			      tutti_dtype_name(op->part.dtype), op->part.salt, wrong);
+		if (well && flight->checked && !unknown && !operation_check(op, why))
+			blame("rank %d returned success, salt %u:\n%s", machine_process(),
+			      op->part.salt, why);
 		operation_finish(op);
 	}
 	calls_release(flight->ops);
@@ -46,7 +44,7 @@ static void take_off(struct flight *flight, const struct use *use, const struct 
 	flight->ops = calls_allocate((size_t)nparts * sizeof(*flight->ops));
 	for (int i = 0; i < nparts; i++)
 		operation_prepare(&flight->ops[i], &parts[i], tutti_comm_rank(use->comm),
-				  tutti_comm_size(use->comm), grouped, run.plan->mapped);
+				  tutti_comm_size(use->comm), grouped, run.plan);
 }
 
 bool flights_call(const struct use *use, const struct part *parts, int nparts, bool checked)

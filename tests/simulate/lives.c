@@ -43,7 +43,7 @@ static tutti_result_t join(struct told *told, int rank, tutti_comm_t *comm)
 static void live(struct use *use, struct random *random)
 {
 	struct flights flights = { .count = 0 };
-	bool good = tutti_op_create(use->comm, operation_last, 0, NULL, &use->op_last) == TUTTI_OK;
+	bool good = tutti_op_create(use->comm, combine_compose, 0, NULL, &use->op_last) == TUTTI_OK;
 
 	use->told->left = !good;
 	for (int i = 0; i < run.plan->nsteps && good; i++)
@@ -88,7 +88,7 @@ static bool go_on(struct participant *self, struct use *use)
 /* After a loss: some of the steps' parts, one after another. */
 static void live_on(struct use *use, int life)
 {
-	bool good = tutti_op_create(use->comm, operation_last, 0, NULL, &use->op_last) == TUTTI_OK;
+	bool good = tutti_op_create(use->comm, combine_compose, 0, NULL, &use->op_last) == TUTTI_OK;
 
 	for (int i = 0; i < run.plan->nsteps && good; i++)
 		if (i % LIVES_MAX == life)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "calls.h"
+#include "calls/memory.h"
 #include "fork.h"
 #include "machine.h"
 #include "world.h"
@@ -207,6 +208,7 @@ static void prepare(void)
 	tutti_model_t model = { .size = sizeof(model) };
 	void *memory = NULL;
 
+	call_memory = (struct call_memory){ calls_allocate, calls_release };
 	setenv("TUTTI_MODEL", "builtin", 1);
 	setenv("TUTTI_TRACE", "off", 1);
 	if (tutti_model(&model) != TUTTI_OK || tutti_mem_alloc(1, &memory) != TUTTI_OK) {

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <tutti/tutti.h>
 
+#include "calls/what.h"
 #include "machine.h"
 
 #define RANKS_MAX  9
@@ -17,29 +17,8 @@
 #define PARTS_MAX  6
 #define FAULTS_MAX 6
 
-enum what {
-	BROADCAST,
-	REDUCE,
-	ALL_REDUCE,
-	REDUCE_SCATTER,
-	ALL_GATHER,
-	GATHER,
-	SCATTER,
-	ALL_TO_ALL,
-	REDUCE_SCATTER_V,
-	ALL_GATHER_V,
-	GATHER_V,
-	SCATTER_V,
-	ALL_TO_ALL_V,
-	SCAN,
-	EXSCAN,
-	BARRIER,
-	MESSAGE, /* of `root` to `peer` */
-	WHATS
-};
-
-/* An operation of the user's that is made first on every communicator, and keeps the last rank's
- * contribution: right only in the order of the ranks. */
+/* An operation of the user's that is made first on every communicator: right only in the order of the
+ * ranks. */
 #define OP_LAST TUTTI_OP_COUNT
 
 /* One operation, as all ranks of a communicator call it; roots are taken modulo its size. */

@@ -29,7 +29,7 @@ static bool split(const struct use *use, const struct step *step, int number)
 	if (result || color < 0)
 		return !parent_failed;
 	told_made(inner.told, inner.comm);
-	if (tutti_op_create(inner.comm, operation_last, 0, NULL, &inner.op_last) == TUTTI_OK)
+	if (tutti_op_create(inner.comm, combine_compose, 0, NULL, &inner.op_last) == TUTTI_OK)
 		flights_call(&inner, step->parts, step->nparts, true);
 	machine_trace("destroys what it split off");
 	tutti_comm_destroy(inner.comm);
