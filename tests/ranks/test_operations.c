@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "calls/call.h"
 #include "harness.h"
-#include "calls/values.h"
 
 #define MAX_RANKS 8
 
@@ -24,153 +24,55 @@ static const char *const algorithms[] = {
 };
 #define NALGORITHMS ((int)(sizeof(algorithms) / sizeof(algorithms[0])))
 
-/* ---- an operation that minds its order: x -> a x + b, composed; a and b are the halves of a
- * uint64 */
-
-static uint64_t affine(uint32_t a, uint32_t b)
+static const char *forced(void)
 {
-	return (uint64_t)a << 32 | b;
+	const char *algorithm = getenv("TUTTI_ALGORITHM");
+
+	return algorithm && *algorithm ? algorithm : "choice";
 }
 
-static uint64_t compose(uint64_t f, uint64_t g)
+/* ---- an operation that minds its order, and one that does not */
+
+static void compose(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
 {
-	const uint32_t fa = (uint32_t)(f >> 32), fb = (uint32_t)f, ga = (uint32_t)(g >> 32),
-		       gb = (uint32_t)g;
-
-	return affine(fa * ga, fa * gb + fb);
-}
-
-static void compose_all(void *inout, const void *in, size_t count, tutti_dtype_t dtype,
-			void *context)
-{
-	uint64_t *f = inout;
-	const uint64_t *g = in;
-
-	for (size_t i = 0; i < count; i++)
-		f[i] = compose(f[i], g[i]);
+	combine_compose(inout, in, count, dtype, NULL);
 	atomic_fetch_add((atomic_int *)context, dtype == TUTTI_UINT64 ? 1 : -1000000);
 }
 
-static void add_all(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
+static int user_operation(tutti_comm_t comm, int combine, tutti_op_t op, size_t n)
 {
-	uint64_t *sum = inout;
-	const uint64_t *more = in;
+	for (int what = 0; what < MESSAGE; what++)
+		for (int in_place = 0; in_place <= (what == ALL_REDUCE); in_place++) {
+			char why[CALL_TEXT];
+			struct call c;
 
-	for (size_t i = 0; i < count; i++)
-		sum[i] += more[i];
-}
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-	return a + b;
-}
-
-struct scene {
-	tutti_comm_t comm;
-	int rank, size;
-	size_t n;
-	tutti_op_t op;
-	uint64_t (*combine)(uint64_t a, uint64_t b);
-	uint64_t *send, *recv; /* size * n each */
-};
-
-static uint64_t input(int rank, size_t i)
-{
-	return affine(3 + 2 * (uint32_t)(i % 1000) + 10 * (uint32_t)rank,
-		      7 * (uint32_t)rank + (uint32_t)i);
-}
-
-static uint64_t reduced(const struct scene *s, int last, size_t i)
-{
-	uint64_t f = input(0, i);
-
-	for (int rank = 1; rank <= last; rank++)
-		f = s->combine(f, input(rank, i));
-	return f;
-}
-
-static int agree(const struct scene *s, const char *what, size_t n, size_t first, int last)
-{
-	const tutti_comm_t comm = s->comm;
-
-	for (size_t i = 0; i < n; i++) {
-		const uint64_t expected = reduced(s, last, first + i);
-
-		CLAIM(s->recv[i] == expected,
-		      "%s of %zu, op %d, algorithm %s: element %zu is %llx, expected %llx", what,
-		      s->n, s->op, getenv("TUTTI_ALGORITHM") ? getenv("TUTTI_ALGORITHM") : "chosen",
-		      i, (unsigned long long)s->recv[i], (unsigned long long)expected);
-	}
+			if (!call_combines((enum what)what))
+				continue;
+			call_init(&c, (enum what)what, tutti_comm_rank(comm), tutti_comm_size(comm),
+				  TUTTI_UINT64, combine, n);
+			call_set_uneven(&c);
+			c.root = (int)(n % (size_t)c.size);
+			c.in_place = in_place;
+			c.op = op;
+			CLAIM(call_try(comm, &c, why), "by %s: %s", forced(), why);
+		}
 	return 0;
-}
-
-static int to_all(struct scene *s)
-{
-	const tutti_comm_t comm = s->comm;
-	const int root = (int)(s->n % (size_t)s->size);
-
-	SUCCEEDS(tutti_all_reduce(comm, s->send, s->recv, s->n, TUTTI_UINT64, s->op, NULL));
-	if (agree(s, "all_reduce", s->n, 0, s->size - 1))
-		return 1;
-	memcpy(s->recv, s->send, s->n * sizeof(*s->send));
-	SUCCEEDS(tutti_all_reduce(comm, s->recv, s->recv, s->n, TUTTI_UINT64, s->op, NULL));
-	if (agree(s, "all_reduce in place", s->n, 0, s->size - 1))
-		return 1;
-	SUCCEEDS(tutti_reduce(comm, s->send, s->recv, s->n, TUTTI_UINT64, s->op, root, NULL));
-	return s->rank == root && agree(s, "reduce", s->n, 0, s->size - 1);
-}
-
-static int to_each(struct scene *s)
-{
-	const tutti_comm_t comm = s->comm;
-	size_t counts[MAX_RANKS], first = 0;
-
-	SUCCEEDS(tutti_reduce_scatter(comm, s->send, s->recv, s->n, TUTTI_UINT64, s->op, NULL));
-	if (agree(s, "reduce_scatter", s->n, s->n * (size_t)s->rank, s->size - 1))
-		return 1;
-	for (int rank = 0; rank < s->size; rank++) {
-		counts[rank] = rank % 3 == 1 ? 0 : s->n / (size_t)(rank + 1);
-		first += rank < s->rank ? counts[rank] : 0;
-	}
-	SUCCEEDS(tutti_reduce_scatter_v(comm, s->send, s->recv, counts, TUTTI_UINT64, s->op, NULL));
-	if (agree(s, "reduce_scatter_v", counts[s->rank], first, s->size - 1))
-		return 1;
-	SUCCEEDS(tutti_scan(comm, s->send, s->recv, s->n, TUTTI_UINT64, s->op, NULL));
-	if (agree(s, "scan", s->n, 0, s->rank))
-		return 1;
-	SUCCEEDS(tutti_exscan(comm, s->send, s->recv, s->n, TUTTI_UINT64, s->op, NULL));
-	return s->rank > 0 && agree(s, "exscan", s->n, 0, s->rank - 1);
 }
 
 static int user_operations(tutti_comm_t comm, void *argument)
 {
 	static const size_t sizes[] = { 1, 17, 1001, 30011 };
-	struct scene s = { .comm = comm,
-			   .rank = tutti_comm_rank(comm),
-			   .size = tutti_comm_size(comm) };
-	const size_t most = sizes[3] * (size_t)s.size;
 	atomic_int calls = 0;
 	tutti_op_t composing, adding;
 	int failed = 0;
 
-	SUCCEEDS(tutti_op_create(comm, compose_all, 0, &calls, &composing));
-	SUCCEEDS(tutti_op_create(comm, add_all, 1, NULL, &adding));
-	s.send = malloc(most * sizeof(*s.send));
-	s.recv = malloc(most * sizeof(*s.recv));
-	for (size_t i = 0; i < most; i++)
-		s.send[i] = input(s.rank, i);
-	for (int i = 0; i < 4 && !failed; i++) {
-		s.n = sizes[i];
-		s.op = composing;
-		s.combine = compose;
-		failed = to_all(&s) || to_each(&s);
-		s.op = adding;
-		s.combine = add;
-		failed = failed || to_all(&s) || to_each(&s);
-	}
-	CLAIM(failed || s.size == 1 || calls >= 0, "the function was told another type");
-	free(s.send);
-	free(s.recv);
+	SUCCEEDS(tutti_op_create(comm, compose, 0, &calls, &composing));
+	SUCCEEDS(tutti_op_create(comm, combine_add, 1, NULL, &adding));
+	for (int i = 0; i < 4 && !failed; i++)
+		failed = user_operation(comm, COMBINE_COMPOSE, composing, sizes[i]) ||
+			 user_operation(comm, COMBINE_ADD, adding, sizes[i]);
+	CLAIM(failed || tutti_comm_size(comm) == 1 || calls >= 0,
+	      "the function was told another type");
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	SUCCEEDS(tutti_op_destroy(comm, composing));
 	SUCCEEDS(tutti_op_destroy(comm, adding));
@@ -179,52 +81,21 @@ static int user_operations(tutti_comm_t comm, void *argument)
 
 /* ---- pre-multiplied sums */
 
-static double scalar_of(int rank)
-{
-	return rank % 2 ? 1 : 2;
-}
-
-static int premul_of(tutti_comm_t comm, tutti_dtype_t dtype, uint8_t *send, uint8_t *recv, size_t n)
-{
-	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
-	uint8_t scalar[8];
-	tutti_op_t op;
-
-	value_set(scalar, 0, dtype, scalar_of(rank));
-	SUCCEEDS(tutti_op_create_premul_sum(comm, scalar, dtype, &op));
-	memset(scalar, 0xff, sizeof(scalar)); /* was copied */
-	for (size_t i = 0; i < n; i++)
-		value_set(send, i, dtype, value_input(rank, i, dtype, TUTTI_SUM));
-	for (int in_place = 0; in_place < 2; in_place++) {
-		if (in_place)
-			memcpy(recv, send, n * tutti_dtype_size(dtype));
-		SUCCEEDS(tutti_all_reduce(comm, in_place ? recv : send, recv, n, dtype, op, NULL));
-		for (size_t i = 0; i < n; i++) {
-			double expected = 0;
-
-			for (int r = 0; r < size; r++)
-				expected += scalar_of(r) * value_input(r, i, dtype, TUTTI_SUM);
-			CLAIM(value_close(value_get(recv, i, dtype), expected, dtype, size + 1),
-			      "%s: element %zu of %zu is %g, expected %g", tutti_dtype_name(dtype),
-			      i, n, value_get(recv, i, dtype), expected);
-		}
-	}
-	SUCCEEDS(tutti_op_destroy(comm, op));
-	return 0;
-}
-
 static int premul_sums(tutti_comm_t comm, void *argument)
 {
 	static const size_t sizes[] = { 1, 100, 20011 };
-	uint8_t *send = malloc(sizes[2] * 8), *recv = malloc(sizes[2] * 8);
-	int failed = 0;
 
-	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT && !failed; dtype++)
-		for (int i = 0; i < 3 && !failed; i++)
-			failed = premul_of(comm, (tutti_dtype_t)dtype, send, recv, sizes[i]);
-	free(send);
-	free(recv);
-	return failed;
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+		for (unsigned i = 0; i < 6; i++) {
+			char why[CALL_TEXT];
+			struct call c;
+
+			call_init(&c, ALL_REDUCE, tutti_comm_rank(comm), tutti_comm_size(comm),
+				  (tutti_dtype_t)dtype, COMBINE_PREMUL, sizes[i / 2]);
+			c.in_place = i % 2;
+			CLAIM(call_try(comm, &c, why), "by %s: %s", forced(), why);
+		}
+	return 0;
 }
 
 /* ---- bits */
@@ -262,8 +133,7 @@ static int same_as_before(tutti_comm_t comm, uint64_t *known, uint64_t hash, con
 {
 	if (*known == 0)
 		*known = hash;
-	CLAIM(*known == hash, "%s by %s, segments %s, %s: other bits than before", what,
-	      getenv("TUTTI_ALGORITHM") ? getenv("TUTTI_ALGORITHM") : "choice",
+	CLAIM(*known == hash, "%s by %s, segments %s, %s: other bits than before", what, forced(),
 	      getenv("TUTTI_SEGMENT") ? getenv("TUTTI_SEGMENT") : "chosen",
 	      getenv("TUTTI_TRANSPORT"));
 	return 0;
@@ -284,8 +154,8 @@ static int same_bits(tutti_comm_t comm, void *argument)
 	const uint64_t mine = hash_of(recv, BITS_N * sizeof(float));
 	SUCCEEDS(tutti_all_gather(comm, &mine, hashes, 1, TUTTI_UINT64, NULL));
 	for (int other = 0; other < size; other++)
-		CLAIM(hashes[other] == mine, "all_reduce by %s: rank %d has other bits",
-		      getenv("TUTTI_ALGORITHM") ? getenv("TUTTI_ALGORITHM") : "choice", other);
+		CLAIM(hashes[other] == mine, "all_reduce by %s: rank %d has other bits", forced(),
+		      other);
 	if (bits->across_jobs) {
 		if (rank == 0)
 			failed = same_as_before(comm, &bits->all, mine, "all_reduce");
@@ -314,17 +184,18 @@ static int same_bits(tutti_comm_t comm, void *argument)
 static int run_by(rank_body *body, void *argument, int ranks, const char *algorithm,
 		  const char *more)
 {
-	char forced[48];
+	char algorithm_set[48];
 	const char *env[3] = { NULL, NULL, NULL };
 	const struct job job = { .ranks = ranks, .env = env, .body = body, .argument = argument };
 	int n = 0;
 
-	snprintf(forced, sizeof(forced), "TUTTI_ALGORITHM=%s", algorithm ? algorithm : "");
-	env[n++] = forced;
+	snprintf(algorithm_set, sizeof(algorithm_set), "TUTTI_ALGORITHM=%s",
+		 algorithm ? algorithm : "");
+	env[n++] = algorithm_set;
 	env[n] = more;
 	const int failed = run_job(&job);
 	if (failed)
-		fprintf(stderr, "  %d ranks, %s%s%s\n", ranks, forced, more ? ", " : "",
+		fprintf(stderr, "  %d ranks, %s%s%s\n", ranks, algorithm_set, more ? ", " : "",
 			more ? more : "");
 	return failed;
 }

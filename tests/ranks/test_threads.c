@@ -14,10 +14,11 @@
 
 #include <tutti/window.h>
 
+#include "calls/call.h"
 #include "harness.h"
 #include "notices.h"
 
-#define RANKS_MAX 16
+#define RANKS_MAX CALL_RANKS
 #define HELPERS	  3
 #define REQUESTS  6
 
@@ -53,11 +54,6 @@ static void fill(int32_t *out, int rank, size_t first, size_t n)
 
 /* ---- collectives */
 
-struct buffers {
-	int32_t *send, *recv;
-	size_t n; /* of a block */
-};
-
 static int check_sum(tutti_comm_t comm, const char *what, const int32_t *found, int first, int last,
 		     size_t from, size_t n)
 {
@@ -68,78 +64,31 @@ static int check_sum(tutti_comm_t comm, const char *what, const int32_t *found, 
 	return 0;
 }
 
-static int reductions(tutti_comm_t comm, const struct buffers *b)
+static int collective(tutti_comm_t comm, enum what what, size_t n)
 {
-	const int me = tutti_comm_rank(comm), last = ranks - 1;
+	char why[CALL_TEXT];
+	struct call c;
 
-	fill(b->send, me, 0, b->n * (size_t)ranks);
-	SUCCEEDS(tutti_all_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
-	int failed = check_sum(comm, "all_reduce", b->recv, 0, last, 0, b->n);
-	SUCCEEDS(tutti_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, last, NULL));
-	if (me == last)
-		failed |= check_sum(comm, "reduce", b->recv, 0, last, 0, b->n);
-	SUCCEEDS(tutti_scan(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
-	failed |= check_sum(comm, "scan", b->recv, 0, me, 0, b->n);
-	SUCCEEDS(tutti_exscan(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
-	if (me > 0)
-		failed |= check_sum(comm, "exscan", b->recv, 0, me - 1, 0, b->n);
-	SUCCEEDS(tutti_reduce_scatter(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
-	return failed |
-	       check_sum(comm, "reduce_scatter", b->recv, 0, last, (size_t)me * b->n, b->n);
+	call_init(&c, what, tutti_comm_rank(comm), ranks, TUTTI_INT32, TUTTI_SUM, n);
+	c.root = what == SCATTER ? 0 : ranks - 1;
+	CLAIM(call_try(comm, &c, why), "%s", why);
+	return 0;
 }
 
-static int check_blocks(tutti_comm_t comm, const char *what, const struct buffers *b, size_t first)
+static int reductions(tutti_comm_t comm, size_t n)
 {
-	int failed = 0;
-
-	for (int from = 0; from < ranks; from++)
-		failed |= check_sum(comm, what, b->recv + (size_t)from * b->n, from, from, first,
-				    b->n);
-	return failed;
-}
-
-static int movements(tutti_comm_t comm, const struct buffers *b)
-{
-	const int me = tutti_comm_rank(comm), last = ranks - 1;
-	size_t even[RANKS_MAX];
-	int failed = 0;
-
-	for (int i = 0; i < ranks; i++)
-		even[i] = b->n;
-	fill(b->send, me, 0, b->n * (size_t)ranks);
-	SUCCEEDS(tutti_broadcast(comm, b->send, b->recv, b->n, TUTTI_INT32, last, NULL));
-	failed |= check_sum(comm, "broadcast", b->recv, last, last, 0, b->n);
-	SUCCEEDS(tutti_all_gather(comm, b->send, b->recv, b->n, TUTTI_INT32, NULL));
-	failed |= check_blocks(comm, "all_gather", b, 0);
-	SUCCEEDS(tutti_gather(comm, b->send, b->recv, b->n, TUTTI_INT32, last, NULL));
-	if (me == last)
-		failed |= check_blocks(comm, "gather", b, 0);
-	SUCCEEDS(tutti_scatter(comm, b->send, b->recv, b->n, TUTTI_INT32, 0, NULL));
-	failed |= check_sum(comm, "scatter", b->recv, 0, 0, (size_t)me * b->n, b->n);
-	SUCCEEDS(tutti_all_to_all(comm, b->send, b->recv, b->n, TUTTI_INT32, NULL));
-	failed |= check_blocks(comm, "all_to_all", b, (size_t)me * b->n);
-	SUCCEEDS(tutti_all_gather_v(comm, b->send, b->recv, even, NULL, TUTTI_INT32, NULL));
-	failed |= check_blocks(comm, "all_gather_v", b, 0);
-	SUCCEEDS(tutti_gather_v(comm, b->send, b->n, b->recv, even, NULL, TUTTI_INT32, last, NULL));
-	SUCCEEDS(tutti_scatter_v(comm, b->send, even, NULL, b->recv, b->n, TUTTI_INT32, 0, NULL));
-	SUCCEEDS(tutti_all_to_all_v(comm, b->send, even, NULL, b->recv, even, NULL, TUTTI_INT32,
-				    NULL));
-	failed |= check_blocks(comm, "all_to_all_v", b, (size_t)me * b->n);
-	SUCCEEDS(
-		tutti_reduce_scatter_v(comm, b->send, b->recv, even, TUTTI_INT32, TUTTI_SUM, NULL));
-	failed |= check_sum(comm, "reduce_scatter_v", b->recv, 0, last, (size_t)me * b->n, b->n);
-	SUCCEEDS(tutti_barrier(comm, NULL));
-	return failed;
-}
-
-static int collectives(tutti_comm_t comm, const struct buffers *capacity)
-{
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		const struct buffers b = { capacity->send, capacity->recv, counts[i] };
-
-		if (reductions(comm, &b) || movements(comm, &b))
+	for (int what = 0; what < MESSAGE; what++)
+		if (call_combines((enum what)what) && collective(comm, (enum what)what, n))
 			return 1;
-	}
+	return 0;
+}
+
+static int collectives(tutti_comm_t comm)
+{
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		for (int what = 0; what < MESSAGE; what++)
+			if (collective(comm, (enum what)what, counts[i]))
+				return 1;
 	return 0;
 }
 
@@ -222,9 +171,8 @@ static void *help(void *argument)
 	return NULL;
 }
 
-static int threads_share(tutti_comm_t comm, const struct buffers *capacity)
+static int threads_share(tutti_comm_t comm)
 {
-	const struct buffers b = { capacity->send, capacity->recv, 2000 };
 	const int helpers = ranks - 1 < HELPERS ? ranks - 1 : HELPERS;
 	struct helper helper[HELPERS];
 	int failed = 0;
@@ -235,7 +183,7 @@ static int threads_share(tutti_comm_t comm, const struct buffers *capacity)
 		      "cannot start a thread");
 	}
 	for (int round = 0; round < 5 && !failed; round++)
-		failed = reductions(comm, &b);
+		failed = reductions(comm, 2000);
 	for (int i = 0; i < helpers; i++) {
 		pthread_join(helper[i].thread, NULL);
 		failed |= helper[i].failed;
@@ -340,7 +288,7 @@ static int wait_for_others(struct company *company)
 	return 0;
 }
 
-static int call_collectives(struct company *company, const struct buffers *b)
+static int call_collectives(struct company *company)
 {
 	const tutti_comm_t comm = company->comm;
 
@@ -358,10 +306,7 @@ static int call_collectives(struct company *company, const struct buffers *b)
 		pthread_mutex_unlock(&company->lock);
 		SUCCEEDS(result);
 		SUCCEEDS(tutti_next_call(comm, &call));
-		fill(b->send, tutti_comm_rank(comm), 0, b->n);
-		SUCCEEDS(tutti_all_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM,
-					  NULL));
-		if (check_sum(comm, "all_reduce among threads", b->recv, 0, ranks - 1, 0, b->n))
+		if (collective(comm, ALL_REDUCE, 3000))
 			return 1;
 	}
 	return 0;
@@ -375,7 +320,7 @@ static void *be_member(void *argument)
 	return NULL;
 }
 
-static int threads_mix(tutti_comm_t comm, const struct buffers *capacity)
+static int threads_mix(tutti_comm_t comm)
 {
 	struct company company = { .comm = comm };
 	struct member members[] = { { .work = swap_in_turns },
@@ -384,7 +329,6 @@ static int threads_mix(tutti_comm_t comm, const struct buffers *capacity)
 				    { .work = look_on },
 				    { .work = exchange_in_groups } };
 	const int n = ranks > 2 ? 5 : 4; /* with two ranks, two places on is oneself */
-	const struct buffers b = { capacity->send, capacity->recv, 3000 };
 
 	SUCCEEDS(tutti_barrier(comm, NULL)); /* there is a last plan */
 	pthread_mutex_init(&company.lock, NULL);
@@ -394,7 +338,7 @@ static int threads_mix(tutti_comm_t comm, const struct buffers *capacity)
 		CLAIM(pthread_create(&members[i].thread, NULL, be_member, &members[i]) == 0,
 		      "cannot start a thread");
 	}
-	int failed = call_collectives(&company, &b);
+	int failed = call_collectives(&company);
 	if (failed) /* wakes who waits for what will not come */
 		tutti_comm_abort(comm, "a claim of the test failed");
 	atomic_store(&company.over, 1);
@@ -558,9 +502,8 @@ static int check_sums(tutti_comm_t comm, const struct board *board)
 	return 0;
 }
 
-static int threads_put(tutti_comm_t comm, const struct buffers *capacity)
+static int threads_put(tutti_comm_t comm)
 {
-	const struct buffers b = { capacity->send, capacity->recv, 300 };
 	struct board *board = calloc(1, sizeof(*board));
 	struct putter putter[HELPERS];
 	tutti_window_t window;
@@ -575,7 +518,7 @@ static int threads_put(tutti_comm_t comm, const struct buffers *capacity)
 		      "cannot start a thread");
 	}
 	for (int round = 0; round < 5 && !failed; round++)
-		failed = reductions(comm, &b);
+		failed = reductions(comm, 300);
 	for (int i = 0; i < HELPERS; i++) {
 		pthread_join(putter[i].thread, NULL);
 		failed |= putter[i].failed;
@@ -589,13 +532,12 @@ static int threads_put(tutti_comm_t comm, const struct buffers *capacity)
 
 /* ---- groups and splits */
 
-static int group_mixes(tutti_comm_t comm, const struct buffers *b)
+static int group_mixes(tutti_comm_t comm)
 {
 	const int me = tutti_comm_rank(comm);
-	const size_t n = 500;
-	int32_t small[3][8];
+	int32_t small[3][8], sent[500], came[RANKS_MAX][500];
 
-	fill(b->send, me, 0, n * (size_t)ranks);
+	fill(sent, me, 0, 500);
 	SUCCEEDS(tutti_group_begin(comm));
 	for (int i = 0; i < 3; i++) {
 		fill(small[i], me, (size_t)i, 8);
@@ -603,16 +545,17 @@ static int group_mixes(tutti_comm_t comm, const struct buffers *b)
 					  NULL));
 	}
 	for (int peer = 0; peer < ranks; peer++) {
-		SUCCEEDS(tutti_send(comm, b->send + (size_t)peer * n, n, TUTTI_INT32, peer, NULL));
-		SUCCEEDS(tutti_recv(comm, b->recv + (size_t)peer * n, n, TUTTI_INT32, peer, NULL));
+		SUCCEEDS(tutti_send(comm, sent + peer, (size_t)(500 - peer), TUTTI_INT32, peer,
+				    NULL));
+		SUCCEEDS(tutti_recv(comm, came[peer], (size_t)(500 - me), TUTTI_INT32, peer, NULL));
 	}
 	SUCCEEDS(tutti_group_end(comm, NULL));
 	for (int i = 0; i < 3; i++)
 		if (check_sum(comm, "fused", small[i], 0, ranks - 1, (size_t)i, 8))
 			return 1;
 	for (int from = 0; from < ranks; from++)
-		if (check_sum(comm, "group", b->recv + (size_t)from * n, from, from, (size_t)me * n,
-			      n))
+		if (check_sum(comm, "group", came[from], from, from, (size_t)me,
+			      (size_t)(500 - me)))
 			return 1;
 	return 0;
 }
@@ -636,13 +579,13 @@ static int split_reduces(tutti_comm_t comm)
 
 /* ---- driving */
 
-static int body(tutti_comm_t comm, const struct buffers *b)
+static int body(tutti_comm_t comm)
 {
 	int32_t(*data)[4096] = malloc(REQUESTS * sizeof(*data));
-	const int failed = collectives(comm, b) || requests_end(comm, data) ||
-			   (ranks > 1 && threads_share(comm, b)) || group_mixes(comm, b) ||
-			   (ranks > 1 && (threads_mix(comm, b) || abort_among_threads(comm))) ||
-			   threads_put(comm, b) || split_reduces(comm) || notices_come(comm);
+	const int failed = collectives(comm) || requests_end(comm, data) ||
+			   (ranks > 1 && threads_share(comm)) || group_mixes(comm) ||
+			   (ranks > 1 && (threads_mix(comm) || abort_among_threads(comm))) ||
+			   threads_put(comm) || split_reduces(comm) || notices_come(comm);
 
 	free(data);
 	return failed;
@@ -651,21 +594,16 @@ static int body(tutti_comm_t comm, const struct buffers *b)
 static void *run(void *argument)
 {
 	struct rank *rank = argument;
-	const size_t most = counts[sizeof(counts) / sizeof(counts[0]) - 1] * (size_t)ranks;
-	const struct buffers b = { malloc(most * sizeof(int32_t)), malloc(most * sizeof(int32_t)),
-				   0 };
 	tutti_comm_t comm;
 
 	rank->failed = 1;
 	if (tutti_comm_create(store, rank->number, ranks, NULL, &comm) == TUTTI_OK)
-		rank->failed = body(comm, &b);
+		rank->failed = body(comm);
 	else
 		fprintf(stderr, "rank %d: %s\n", rank->number, tutti_last_error(NULL));
 	if (rank->failed)
 		tutti_comm_abort(comm, "a claim of the test failed");
 	tutti_comm_destroy(comm);
-	free(b.send);
-	free(b.recv);
 	return NULL;
 }
 
