@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives, sends and receives with buffers on GPUs, in managed memory and on the host, in
- * any mixture: what each does with memory of the host it does with every other, to the last byte
- * of the buffers, gaps between blocks included. And what comes of CUDA's errors.
+ * any mixture: each gives what tests/calls expects of it, to the last byte of the buffers, gaps
+ * between blocks included. And what comes of CUDA's errors.
  *
  *   test_plain RANKS processes|threads [NAME=VALUE …]
  *
@@ -18,223 +18,118 @@
 #include <tutti/cuda.h>
 #include <tutti/window.h>
 
+#include "calls/call.h"
 #include "harness.h"
 #include "kinds.h"
 
-#define RANKS_MAX 8
-#define GAP	  3 /* elements between the blocks of tables */
-#define FRINGE	  7 /* elements before and behind all that a call may touch */
-#define SMALL	  8 /* elements of a short all-reduce */
-#define CHUNK	  5 /* of a message in a group */
+#define RANKS_MAX  8
+#define GAP	   3 /* elements between the blocks of tables */
+#define FRINGE	   7 /* elements before and behind all that a call may touch */
+#define SMALL	   8 /* elements of a short all-reduce */
+#define CHUNK	   5 /* of a message in a group, or one more */
+#define ALL_SMALL  3
+#define CALLS_MAX  (ALL_SMALL + 1 + 2 * RANKS_MAX)
+#define LARGEST	   8 /* bytes of an element */
+#define OF_LENGTHS 4 /* bytes of an element of which there are so many: of larger ones, fewer */
 
 static const size_t lengths[] = { 0, 1, 37, 5000, 100000 };
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-enum which {
-	ALL_REDUCE,
-	REDUCE,
-	SCAN,
-	EXSCAN,
-	REDUCE_SCATTER,
-	REDUCE_SCATTER_V,
-	BROADCAST,
-	ALL_GATHER,
-	ALL_GATHER_V,
-	GATHER,
-	GATHER_V,
-	SCATTER,
-	SCATTER_V,
-	ALL_TO_ALL,
-	ALL_TO_ALL_V,
-	OWN_OPERATION,
-	SCALED,
-	MESSAGES,
-	MIXTURE,
-	CALLS
-};
+/* What is tried beside the collectives. */
+enum { OWN_OPERATION = MESSAGE, SCALED, RING, MIXTURE, TRIALS };
 
-/* What a call is made of. */
-struct shape {
+/* Calls that are made as one: a call, or several in a group. */
+struct trial {
 	tutti_comm_t comm;
-	int rank, size, root, turn;
-	enum which which;
-	bool in_place;
-	size_t n; /* elements of a block */
-	size_t counts[RANKS_MAX], displs[RANKS_MAX], back[RANKS_MAX];
-	tutti_op_t own, scaled;
+	int rank, size;
+	unsigned turn;
+	bool grouped;
+	struct call calls[CALLS_MAX];
+	int n;
 };
 
-/* Two buffers of one kind each, `room` elements, or the same one twice. */
-struct area {
-	enum kind kind[2];
-	int32_t *at[2];
-};
-
-static size_t room_of(size_t n, int size)
+static struct call *add_call(struct trial *t, enum what what, tutti_dtype_t dtype, int combine,
+			     size_t n)
 {
-	return 2 * FRINGE + (n + GAP + (size_t)size) * (size_t)size + 3 * SMALL + n +
-	       CHUNK * (size_t)size;
+	struct call *c = &t->calls[t->n++];
+
+	call_init(c, what, t->rank, t->size, dtype, combine, n);
+	c->root = (int)(t->turn % (unsigned)t->size);
+	c->salt = t->turn * CALLS_MAX;
+	return c;
 }
 
-static size_t packed(const size_t *counts, int before)
+/* Between two ranks, or of one with itself. */
+static void add_message(struct trial *t, tutti_dtype_t dtype, size_t n, int from, int to)
 {
-	size_t sum = 0;
+	struct call *c = add_call(t, MESSAGE, dtype, COMBINE_NONE, n);
 
-	for (int i = 0; i < before; i++)
-		sum += counts[i];
-	return sum;
+	c->root = from;
+	c->to = to;
+	c->salt += (uint64_t)(from * RANKS_MAX + to);
 }
 
-static void make_tables(struct shape *s)
+static void add_swap(struct trial *t, tutti_dtype_t dtype, size_t n, int to, int from)
 {
-	size_t at = GAP;
+	add_message(t, dtype, n, t->rank, to);
+	if (to != t->rank || from != t->rank)
+		add_message(t, dtype, n, from, t->rank);
+	t->grouped = true;
+}
 
-	for (int r = s->size - 1; r >= 0; r--) { /* the last rank's comes first */
-		s->counts[r] = r % 3 == 1 && s->size > 2 ? 0 : s->n / (size_t)(r + 1) + (size_t)r;
-		s->displs[r] = at;
-		at += s->counts[r] + (r % 2 ? GAP : 0);
+static void add_mixture(struct trial *t, tutti_dtype_t dtype, size_t n)
+{
+	for (int i = 0; i < ALL_SMALL; i++)
+		add_call(t, ALL_REDUCE, dtype, TUTTI_SUM, SMALL);
+	add_call(t, ALL_REDUCE, dtype, TUTTI_MAX, n);
+	for (int peer = 0; peer < t->size; peer++)
+		add_swap(t, dtype, CHUNK, peer, peer);
+}
+
+static void describe(struct trial *t, int what, tutti_dtype_t dtype, size_t n, bool in_place)
+{
+	t->n = 0;
+	t->grouped = false;
+	switch (what) {
+	case OWN_OPERATION: add_call(t, ALL_REDUCE, dtype, COMBINE_COMPOSE, n); break;
+	case SCALED: add_call(t, ALL_REDUCE, dtype, COMBINE_PREMUL, n); break;
+	case RING:
+		add_swap(t, dtype, n, (t->rank + 1) % t->size, (t->rank + t->size - 1) % t->size);
+		break;
+	case MIXTURE: add_mixture(t, dtype, n); break;
+	default:
+		call_set_uneven(add_call(t, (enum what)what, dtype, TUTTI_SUM, n));
+		call_spread(&t->calls[0], GAP, true);
 	}
-	for (int r = 0; r < s->size; r++)
-		s->back[r] =
-			/* both directions of a pair are alike */
-			s->counts[(s->rank + r) % s->size];
+	for (int i = 0; i < t->n; i++)
+		t->calls[i].in_place = in_place;
 }
 
-/* Uneven blocks as rank a sends them to rank b, with gaps, and in the order of the ranks. */
-static void spread(const struct shape *s, size_t *displs)
-{
-	size_t at = 0;
-
-	for (int r = 0; r < s->size; r++) {
-		displs[r] = at;
-		at += s->back[r] + 1;
-	}
-}
-
-/* ---- calls */
-
-static tutti_result_t mix(const struct shape *s, int32_t *send, int32_t *recv,
-			  tutti_request_t *request)
-{
-	const tutti_comm_t comm = s->comm;
-	tutti_result_t result = tutti_group_begin(comm);
-
-	for (int i = 0; i < 3 && !result; i++, send += SMALL, recv += SMALL)
-		result = tutti_all_reduce(comm, send, recv, SMALL, TUTTI_INT32, TUTTI_SUM, NULL);
-	if (!result)
-		result = tutti_all_reduce(comm, send, recv, s->n, TUTTI_INT32, TUTTI_MAX, NULL);
-	send += s->n;
-	recv += s->n;
-	for (int peer = 0; peer < s->size && !result; peer++) {
-		result = tutti_send(comm, send + peer * CHUNK, CHUNK, TUTTI_INT32, peer, NULL);
-		if (!result)
-			result = tutti_recv(comm, recv + peer * CHUNK, CHUNK, TUTTI_INT32, peer,
-					    NULL);
-	}
-	return result ? result : tutti_group_end(comm, request);
-}
-
-static tutti_result_t pass_on(const struct shape *s, int32_t *send, int32_t *recv,
-			      tutti_request_t *request)
-{
-	tutti_result_t result = tutti_group_begin(s->comm);
-
-	if (!result)
-		result =
-			tutti_send(s->comm, send, s->n, TUTTI_INT32, (s->rank + 1) % s->size, NULL);
-	if (!result)
-		result = tutti_recv(s->comm, recv, s->n, TUTTI_INT32,
-				    (s->rank + s->size - 1) % s->size, NULL);
-	return result ? result : tutti_group_end(s->comm, request);
-}
-
-static tutti_result_t all_to_all_v(const struct shape *s, int32_t *send, int32_t *recv,
-				   tutti_request_t *request)
-{
-	size_t displs[RANKS_MAX];
-
-	spread(s, displs);
-	return tutti_all_to_all_v(s->comm, send, s->back, displs, recv, s->back, displs,
-				  TUTTI_INT32, request);
-}
-
-/* In place, `send` and `recv` are equal; own blocks are found here. */
-static tutti_result_t call(const struct shape *s, int32_t *send, int32_t *recv,
-			   tutti_request_t *request)
-{
-	const tutti_comm_t comm = s->comm;
-	const bool at_root = s->rank == s->root, gathers = s->in_place && at_root;
-	const tutti_dtype_t type = TUTTI_INT32;
-	const size_t n = s->n, me = (size_t)s->rank;
-	const size_t *counts = s->counts, *displs = s->displs;
-
-	switch (s->which) {
-	case ALL_REDUCE: return tutti_all_reduce(comm, send, recv, n, type, TUTTI_SUM, request);
-	case REDUCE: return tutti_reduce(comm, send, recv, n, type, TUTTI_SUM, s->root, request);
-	case SCAN: return tutti_scan(comm, send, recv, n, type, TUTTI_SUM, request);
-	case EXSCAN: return tutti_exscan(comm, send, recv, n, type, TUTTI_SUM, request);
-	case REDUCE_SCATTER:
-		return tutti_reduce_scatter(comm, send, s->in_place ? send + me * n : recv, n, type,
-					    TUTTI_SUM, request);
-	case REDUCE_SCATTER_V:
-		return tutti_reduce_scatter_v(comm, send,
-					      s->in_place ? send + packed(counts, s->rank) : recv,
-					      counts, type, TUTTI_SUM, request);
-	case BROADCAST:
-		return tutti_broadcast(comm, at_root ? send : NULL, recv, n, type, s->root,
-				       request);
-	case ALL_GATHER:
-		return tutti_all_gather(comm, s->in_place ? recv + me * n : send, recv, n, type,
-					request);
-	case ALL_GATHER_V:
-		return tutti_all_gather_v(comm, s->in_place ? recv + displs[me] : send, recv,
-					  counts, displs, type, request);
-	case GATHER:
-		return tutti_gather(comm, gathers ? recv + me * n : send, recv, n, type, s->root,
-				    request);
-	case GATHER_V:
-		return tutti_gather_v(comm, gathers ? recv + displs[me] : send, counts[me], recv,
-				      counts, displs, type, s->root, request);
-	case SCATTER:
-		return tutti_scatter(comm, send, gathers ? send + me * n : recv, n, type, s->root,
-				     request);
-	case SCATTER_V:
-		return tutti_scatter_v(comm, send, counts, displs,
-				       gathers ? send + displs[me] : recv, counts[me], type,
-				       s->root, request);
-	case ALL_TO_ALL: return tutti_all_to_all(comm, send, recv, n, type, request);
-	case ALL_TO_ALL_V: return all_to_all_v(s, send, recv, request);
-	case OWN_OPERATION: return tutti_all_reduce(comm, send, recv, n, type, s->own, request);
-	case SCALED: return tutti_all_reduce(comm, send, recv, n, type, s->scaled, request);
-	case MESSAGES: return pass_on(s, send, recv, request);
-	default: return mix(s, send, recv, request);
-	}
-}
+/* ---- made in all ways */
 
 enum way { BLOCKING, WAITED, TESTED, ANY, ALL, GROUPED, GROUP_WAITED, WAYS };
 
-static tutti_result_t grouped(const struct shape *s, int32_t *send, int32_t *recv,
-			      tutti_request_t *request)
+static tutti_result_t post(struct trial *t, bool grouped, tutti_request_t *request)
 {
-	tutti_result_t result = tutti_group_begin(s->comm);
+	tutti_result_t result;
 
-	if (!result)
-		result = call(s, send, recv, NULL);
-	return result ? result : tutti_group_end(s->comm, request);
+	if (!grouped && !t->grouped)
+		return call_post(t->comm, &t->calls[0], request);
+	result = tutti_group_begin(t->comm);
+	for (int i = 0; i < t->n && !result; i++)
+		result = call_post(t->comm, &t->calls[i], NULL);
+	return result ? result : tutti_group_end(t->comm, request);
 }
 
-static tutti_result_t make(const struct shape *s, enum way way, int32_t *send, int32_t *recv)
+static tutti_result_t make(struct trial *t, enum way way)
 {
-	const bool is_group = s->which == MESSAGES || s->which == MIXTURE;
 	tutti_request_t requests[2] = { NULL };
 	size_t index;
 	tutti_result_t result;
 
-	if (way == BLOCKING || (way == GROUPED && is_group))
-		return call(s, send, recv, NULL);
-	if (way == GROUPED)
-		return grouped(s, send, recv, NULL);
-	result = (way == GROUP_WAITED && !is_group ? grouped : call)(s, send, recv, &requests[1]);
+	if (way == BLOCKING || way == GROUPED)
+		return post(t, way == GROUPED, NULL);
+	result = post(t, way == GROUP_WAITED, &requests[1]);
 	if (result)
 		return result;
 	if (way == ANY)
@@ -249,27 +144,148 @@ static tutti_result_t make(const struct shape *s, enum way way, int32_t *send, i
 	return result;
 }
 
-/* ---- the same with all kinds of memory */
+/* ---- with all kinds of memory */
 
-static const char *const names[] = { "all_reduce",
-				     "reduce",
-				     "scan",
-				     "exscan",
-				     "reduce_scatter",
-				     "reduce_scatter_v",
-				     "broadcast",
-				     "all_gather",
-				     "all_gather_v",
-				     "gather",
-				     "gather_v",
-				     "scatter",
-				     "scatter_v",
-				     "all_to_all",
-				     "all_to_all_v",
-				     "all_reduce by an operation of the program",
-				     "all_reduce of scaled input",
-				     "messages",
-				     "mixture" };
+/* A rank's buffers: one of each kind for each side, and what goes to them and comes back. */
+struct memory {
+	unsigned char *at[KINDS][2], *host[2];
+};
+
+/* What is sent is in memory of one kind, what comes in that of another. */
+struct area {
+	enum kind kind[2];
+	unsigned char *at[2], *host[2];
+	size_t used[2];
+};
+
+static size_t room_of(size_t n, size_t size)
+{
+	const size_t all = CALLS_MAX * (2 * FRINGE + SMALL + size) + (2 * GAP + size) * size;
+
+	return LARGEST * all + OF_LENGTHS * (n + 1) * (size + 1);
+}
+
+static void place(struct area *area, int side, struct buffer *b)
+{
+	b->before = b->after = FRINGE * b->element;
+	buffer_lie_at(b, area->host[side] + area->used[side]);
+	area->used[side] += buffer_size(b);
+}
+
+static int prepare(struct trial *t, struct area *area)
+{
+	const tutti_comm_t comm = t->comm;
+
+	for (int i = 0; i < t->n; i++) {
+		struct call *c = &t->calls[i];
+		const size_t send = area->used[0], recv = area->used[1];
+
+		call_lay_out(c);
+		if (c->in_place || call_sends(c))
+			place(area, 0, &c->send);
+		if (!c->in_place && call_receives(c))
+			place(area, 1, &c->recv);
+		call_fill(c);
+		call_move(c, area->at[0] + send, area->at[1] + recv);
+		if (call_combines(c->what) && c->op < 0)
+			SUCCEEDS(call_make_op(comm, c));
+	}
+	for (int side = 0; side < 2; side++)
+		kind_put(area->kind[side], area->at[side], area->host[side], area->used[side]);
+	return 0;
+}
+
+static int check(struct trial *t, struct area *area)
+{
+	const tutti_comm_t comm = t->comm;
+	char why[CALL_TEXT];
+
+	for (int side = 0; side < 2; side++)
+		kind_get(area->kind[side], area->host[side], area->at[side], area->used[side]);
+	for (int i = 0; i < t->n; i++) {
+		struct call *c = &t->calls[i];
+
+		CLAIM(call_is_right(c, why), "memory %d to %d: %s", area->kind[0], area->kind[1],
+		      why);
+		call_finish(c);
+		if (c->combine >= TUTTI_OP_COUNT)
+			SUCCEEDS(tutti_op_destroy(comm, c->op));
+	}
+	return 0;
+}
+
+static int agrees(struct trial *t, struct area *area)
+{
+	const tutti_comm_t comm = t->comm;
+	const enum way way = (enum way)((t->turn + (unsigned)t->rank) % WAYS);
+	const bool has_context = t->turn % 3 != 0;
+
+	if (prepare(t, area))
+		return 1;
+	const gpu_context_t before =
+		has_context ? kind_enter(t->turn % 3 == 2 ? ON_GPU_1 : ON_GPU_0) : NULL;
+	const void *context = gpu_current();
+	const tutti_result_t result = make(t, way);
+	CLAIM(result == TUTTI_OK, "%s of %zu, way %d, memory %d to %d: %s",
+	      call_name(t->calls[0].what), t->calls[0].count, way, area->kind[0], area->kind[1],
+	      tutti_last_error(comm));
+	CLAIM(gpu_current() == context, "%s: the thread has another context",
+	      call_name(t->calls[0].what));
+	if (has_context)
+		kind_leave(before);
+	return check(t, area);
+}
+
+static int every_call(struct trial *t, const struct memory *memory, size_t n)
+{
+	for (int what = 0; what < TRIALS; what++)
+		for (int in_place = 0; in_place < 2; in_place++, t->turn++) {
+			/* every kind on every rank in the course of time, and all mixtures */
+			const unsigned rank = (unsigned)t->rank;
+			const enum kind first = (enum kind)((t->turn + rank) % KINDS);
+			const enum kind second = (enum kind)((t->turn / KINDS + 2 * rank) % KINDS);
+			struct area area = { { first, second },
+					     { memory->at[first][0], memory->at[second][1] },
+					     { memory->host[0], memory->host[1] },
+					     { 0 } };
+			const tutti_dtype_t dtype = (tutti_dtype_t)(t->turn % TUTTI_DTYPE_COUNT);
+			const size_t fewer = n * OF_LENGTHS / tutti_dtype_size(dtype);
+
+			describe(t, what, dtype, fewer < n ? fewer : n, in_place);
+			if (agrees(t, &area))
+				return 1;
+		}
+	return 0;
+}
+
+static int every_length(tutti_comm_t comm)
+{
+	struct trial *t = calloc(1, sizeof(*t));
+	struct memory memory;
+	int failed = 0;
+
+	t->comm = comm;
+	t->rank = tutti_comm_rank(comm);
+	t->size = tutti_comm_size(comm);
+	const size_t bytes = room_of(lengths[LENGTHS - 1], (size_t)t->size);
+	for (int i = 0; i < 2; i++) {
+		for (int kind = 0; kind < KINDS; kind++)
+			memory.at[kind][i] = kind_alloc((enum kind)kind, bytes);
+		memory.host[i] = malloc(bytes);
+	}
+	for (size_t i = 0; i < LENGTHS && !failed; i++)
+		for (int round = 0; round < (lengths[i] < 5000 ? 8 : 2) && !failed; round++)
+			failed = every_call(t, &memory, lengths[i]);
+	for (int i = 0; i < 2; i++) {
+		for (int kind = 0; kind < KINDS; kind++)
+			kind_free((enum kind)kind, memory.at[kind][i]);
+		free(memory.host[i]);
+	}
+	free(t);
+	return failed;
+}
+
+/* ---- numbers, and sums of them in memory of the caller */
 
 static void fill(int32_t *to, int rank, int buffer, size_t n)
 {
@@ -277,123 +293,19 @@ static void fill(int32_t *to, int rank, int buffer, size_t n)
 		to[i] = (int32_t)((i * 31 + (size_t)rank * 1009 + (size_t)buffer * 77777) % 100003);
 }
 
-static int same(const struct shape *s, const struct area *area, const char *buffer,
-		const int32_t *found, const int32_t *expected, size_t n)
+static tutti_result_t make_sum(tutti_comm_t comm, enum way way, size_t n, int32_t *send,
+			       int32_t *recv)
 {
-	const tutti_comm_t comm = s->comm;
+	struct trial *t = calloc(1, sizeof(*t));
 
-	for (size_t i = 0; i < n; i++)
-		CLAIM(found[i] == expected[i],
-		      "%s of %zu%s, memory %d to %d: %s[%zu] is %d, with memory of the host %d",
-		      names[s->which], s->n, s->in_place ? " in place" : "", area->kind[0],
-		      area->kind[1], buffer, i - FRINGE, found[i], expected[i]);
-	return 0;
-}
-
-/* First with buffers of the host, then with the area's, from the same contents; all of both is
- * compared. */
-static int agrees(const struct shape *s, const struct area *area, int32_t *host[2], int32_t *found)
-{
-	const tutti_comm_t comm = s->comm;
-	const size_t n = room_of(s->n, s->size), bytes = n * sizeof(int32_t);
-	const int buffers = s->in_place ? 1 : 2, last = buffers - 1;
-	const enum way way = (enum way)((s->turn + s->rank) % WAYS);
-	const bool has_context = s->turn % 3 != 0;
-
-	for (int i = 0; i < buffers; i++) {
-		fill(host[i], s->rank, i, n);
-		kind_put(area->kind[i], area->at[i], host[i], bytes);
-	}
-	SUCCEEDS(call(s, host[0] + FRINGE, host[last] + FRINGE, NULL));
-	const gpu_context_t before =
-		has_context ? kind_enter(s->turn % 3 == 2 ? ON_GPU_1 : ON_GPU_0) : NULL;
-	const void *context = gpu_current();
-	const tutti_result_t result = make(s, way, area->at[0] + FRINGE, area->at[last] + FRINGE);
-	CLAIM(result == TUTTI_OK, "%s of %zu, way %d, memory %d to %d: %s", names[s->which], s->n,
-	      way, area->kind[0], area->kind[1], tutti_last_error(comm));
-	CLAIM(gpu_current() == context, "%s: the thread has another context", names[s->which]);
-	if (has_context)
-		kind_leave(before);
-	for (int i = 0; i < buffers; i++) {
-		kind_get(area->kind[i], found, area->at[i], bytes);
-		if (same(s, area, i ? "recv" : "send", found, host[i], n))
-			return 1;
-	}
-	return 0;
-}
-
-static void add(void *inout, const void *in, size_t n, tutti_dtype_t dtype, void *context)
-{
-	int32_t *sum = inout;
-	const int32_t *more = in;
-
-	for (size_t i = 0; i < n; i++)
-		sum[i] = 3 * sum[i] ^ more[i];
-}
-
-/* A rank's buffers: one of each kind for each side, and what is compared. */
-struct memory {
-	int32_t *at[KINDS][2], *host[2], *found;
-};
-
-static int every_call(struct shape *s, const struct memory *memory)
-{
-	for (int which = 0; which < CALLS; which++) {
-		for (int in_place = 0; in_place < 2; in_place++, s->turn++) {
-			/* every kind on every rank in the course of time, and all mixtures */
-			const enum kind first = (enum kind)((s->turn + s->rank) % KINDS);
-			const enum kind second =
-				(enum kind)((s->turn / KINDS + 2 * s->rank) % KINDS);
-			const struct area area = {
-				{ first, in_place ? first : second },
-				{ memory->at[first][0],
-				  memory->at[in_place ? first : second][!in_place] }
-			};
-
-			s->which = (enum which)which;
-			s->in_place = in_place;
-			s->root = s->turn % s->size;
-			if (in_place &&
-			    (which == ALL_TO_ALL_V || which == MESSAGES || (which == MIXTURE)))
-				continue;
-			if (agrees(s, &area, (int32_t **)memory->host, memory->found))
-				return 1;
-		}
-	}
-	return 0;
-}
-
-static int every_length(tutti_comm_t comm)
-{
-	struct shape s = { .comm = comm,
-			   .rank = tutti_comm_rank(comm),
-			   .size = tutti_comm_size(comm) };
-	const size_t bytes = room_of(lengths[LENGTHS - 1], s.size) * sizeof(int32_t);
-	const int32_t factor = 3;
-	struct memory memory;
-	int failed = 0;
-
-	SUCCEEDS(tutti_op_create(comm, add, 0, NULL, &s.own));
-	SUCCEEDS(tutti_op_create_premul_sum(comm, &factor, TUTTI_INT32, &s.scaled));
-	for (int i = 0; i < 2; i++) {
-		for (int kind = 0; kind < KINDS; kind++)
-			memory.at[kind][i] = kind_alloc((enum kind)kind, bytes);
-		memory.host[i] = malloc(bytes);
-	}
-	memory.found = malloc(bytes);
-	for (size_t i = 0; i < LENGTHS && !failed; i++) {
-		s.n = lengths[i];
-		make_tables(&s);
-		for (int round = 0; round < (s.n < 5000 ? 8 : 2) && !failed; round++)
-			failed = every_call(&s, &memory);
-	}
-	for (int i = 0; i < 2; i++) {
-		for (int kind = 0; kind < KINDS; kind++)
-			kind_free((enum kind)kind, memory.at[kind][i]);
-		free(memory.host[i]);
-	}
-	free(memory.found);
-	return failed;
+	t->comm = comm;
+	t->size = tutti_comm_size(comm);
+	add_call(t, ALL_REDUCE, TUTTI_INT32, TUTTI_SUM, n);
+	t->calls[0].send_at = send;
+	t->calls[0].recv_at = recv;
+	const tutti_result_t result = make(t, way);
+	free(t);
+	return result;
 }
 
 /* ---- several threads of a rank */
@@ -666,39 +578,35 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 {
 	const struct failing *failing = argument;
 	const struct failure *failure = failing->failure;
-	struct shape s = { .comm = comm,
-			   .rank = tutti_comm_rank(comm),
-			   .size = tutti_comm_size(comm),
-			   .n = N,
-			   .which = ALL_REDUCE };
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
 	const bool copies_out = strchr(failure->fails, ':') != NULL;
 	int32_t *send = kind_alloc(ON_GPU_0, N * 4), *recv = kind_alloc(ON_GPU_0, N * 4), host[N];
 
-	fill(host, s.rank, 0, N);
+	fill(host, rank, 0, N);
 	kind_put(ON_GPU_0, send, host, sizeof(host));
 	kind_put(ON_GPU_0, recv, host, sizeof(host));
-	meet_at(failing->joined, s.size);
-	if (s.rank == 1) {
+	meet_at(failing->joined, size);
+	if (rank == 1) {
 		setenv("STANDIN_ERROR", failure->error, 1);
 		setenv("STANDIN_FAILS", failure->fails, 1);
 	}
 	const void *context = gpu_current();
-	tutti_result_t result = make(&s, failing->way, send, recv);
+	tutti_result_t result = make_sum(comm, failing->way, N, send, recv);
 	unsetenv("STANDIN_FAILS");
-	while (!result && s.rank != 1) /* the others' part may have been done */
-		result = make(&s, failing->way, send, recv);
+	while (!result && rank != 1) /* the others' part may have been done */
+		result = make_sum(comm, failing->way, N, send, recv);
 	CLAIM(result == failure->result && strstr(tutti_last_error(comm), failure->says),
 	      "%s: %d (%s), expected %d (%s)", failure->fails, result, tutti_last_error(comm),
 	      failure->result, failure->says);
 	CLAIM(gpu_current() == context, "%s: the thread has another context", failure->fails);
-	if (s.rank == 1 && strcmp(failure->fails, "cuStreamSynchronize:2") != 0) {
+	if (rank == 1 && strcmp(failure->fails, "cuStreamSynchronize:2") != 0) {
 		int32_t found[N];
 
 		kind_get(ON_GPU_0, found, recv, sizeof(found));
 		CLAIM(memcmp(found, host, sizeof(host)) == 0, "%s: something was copied out",
 		      failure->fails);
 	}
-	CLAIM(copies_out || make(&s, BLOCKING, send, recv) == failure->result,
+	CLAIM(copies_out || make_sum(comm, BLOCKING, N, send, recv) == failure->result,
 	      "%s: the communicator goes on", failure->fails);
 	kind_free(ON_GPU_0, send);
 	kind_free(ON_GPU_0, recv);
@@ -708,22 +616,19 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 /* A fault of another rank ends a call: nothing is copied out. */
 static int faults_copy_nothing(tutti_comm_t comm, void *argument)
 {
-	struct shape s = { .comm = comm,
-			   .rank = tutti_comm_rank(comm),
-			   .size = tutti_comm_size(comm),
-			   .n = N,
-			   .which = ALL_REDUCE };
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
 	int32_t *send = kind_alloc(ON_GPU_1, N * 4), *recv = kind_alloc(ON_GPU_1, N * 4), host[N],
 		found[N];
 
-	fill(host, s.rank, 0, N);
+	fill(host, rank, 0, N);
 	kind_put(ON_GPU_1, recv, host, sizeof(host));
-	meet_at(argument, s.size);
-	if (s.rank == s.size - 1) {
+	meet_at(argument, size);
+	if (rank == size - 1) {
 		SUCCEEDS(tutti_comm_abort(comm, "enough of it"));
 		return 0;
 	}
-	CLAIM(make(&s, (enum way)(s.rank % WAYS), send, recv) == TUTTI_ERR_ABORTED, "not aborted");
+	CLAIM(make_sum(comm, (enum way)(rank % WAYS), N, send, recv) == TUTTI_ERR_ABORTED,
+	      "not aborted");
 	kind_get(ON_GPU_1, found, recv, sizeof(found));
 	CLAIM(memcmp(found, host, sizeof(host)) == 0, "something was copied out");
 	return 0;
