@@ -143,41 +143,6 @@ void value_set(void *buffer, size_t i, tutti_dtype_t dtype, double number)
 	}
 }
 
-double value_input(int rank, size_t i, tutti_dtype_t dtype, tutti_op_t op)
-{
-	const unsigned mixed = (unsigned)(i * 7 + (size_t)rank * 13 + i / 5);
-
-	if (op == TUTTI_PROD)
-		return mixed % 3 == 0 && rank % 4 == 0 ? 2 : 1;
-	if (op >= TUTTI_BAND && op < TUTTI_OP_COUNT)
-		return mixed % 128;
-	if (dtype == TUTTI_FLOAT8_E4M3 || dtype == TUTTI_FLOAT8_E5M2)
-		return mixed % 4;
-	return mixed % 15; /* 8 ranks: 112, which an int8 holds */
-}
-
-double value_combine(double a, double b, tutti_op_t op)
-{
-	switch (op) {
-	case TUTTI_PROD: return a * b;
-	case TUTTI_MIN: return a < b ? a : b;
-	case TUTTI_MAX: return a > b ? a : b;
-	case TUTTI_BAND: return (double)((uint64_t)a & (uint64_t)b);
-	case TUTTI_BOR: return (double)((uint64_t)a | (uint64_t)b);
-	case TUTTI_BXOR: return (double)((uint64_t)a ^ (uint64_t)b);
-	default: return a + b;
-	}
-}
-
-bool value_close(double found, double expected, tutti_dtype_t dtype, int steps)
-{
-	const int mantissa = value_digits(dtype);
-
-	if (!value_is_float(dtype))
-		return found == trunc(expected);
-	return fabs(found - expected) <= ldexp(fabs(expected), -mantissa - 1) * (steps + 1);
-}
-
 /* ---- the promise of the reproducible mode */
 
 static uint64_t integer_get(const void *element, tutti_dtype_t dtype)

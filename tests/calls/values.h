@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Elements of every type as doubles, written apart from the library's kernels: inputs, expected
- * results, tolerances. */
+/* Elements of every type as doubles, written apart from the library's kernels. */
 #ifndef TT_VALUES_H
 #define TT_VALUES_H
 
@@ -21,14 +20,6 @@ double value_get(const void *buffer, size_t i, tutti_dtype_t dtype);
 /* Store `value`: floats are rounded to nearest, ties to even; of integers the type must be able
  * to hold it. */
 void value_set(void *buffer, size_t i, tutti_dtype_t dtype, double value);
-/* What rank `rank` contributes at place i to a reduction by `op`: small enough that nothing
- * overflows. */
-double value_input(int rank, size_t i, tutti_dtype_t dtype, tutti_op_t op);
-/* One step of the reduction, in double precision (or exact integers). */
-double value_combine(double a, double b, tutti_op_t op);
-/* May `found` stand for `expected`, after `steps` roundings of a type? */
-bool value_close(double found, double expected, tutti_dtype_t dtype, int steps);
-
 /* One element as the reproducible mode promises it: elements[0] … elements[n - 1], those of
  * ranks 0 … n - 1, combined from the left in float32 (float64 in float64, integers in 64 bits),
  * an average divided by n there, and rounded once to the type. */

@@ -96,8 +96,10 @@ static int check(struct setting *s, struct call *calls, int n)
 	const tutti_comm_t comm = s->comm;
 	char why[CALL_TEXT];
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		prepare(s, &calls[i], n == 1);
+		SUCCEEDS(call_make_op(comm, &calls[i]));
+	}
 	CLAIM(copy(s, false), "%s", gpu_error());
 	if (make(s, calls, n))
 		return 1;
@@ -106,6 +108,8 @@ static int check(struct setting *s, struct call *calls, int n)
 		CLAIM(call_is_right(&calls[i], why), "%s%s", s->in_windows ? "in windows: " : "",
 		      why);
 		call_finish(&calls[i]);
+		if (calls[i].combine == COMBINE_PREMUL)
+			SUCCEEDS(tutti_op_destroy(comm, calls[i].op));
 	}
 	SUCCEEDS(tutti_comm_error(comm, NULL));
 	return 0;
@@ -148,15 +152,21 @@ static int check_one(struct setting *s, enum what what, tutti_dtype_t dtype, int
 	return check(s, &c, 1);
 }
 
+/* Operations of the program are not for streams. */
+static bool is_tried(enum what what, tutti_dtype_t dtype, int op)
+{
+	return call_is_defined(what, dtype, op) && op != COMBINE_ADD && op != COMBINE_COMPOSE;
+}
+
 static int check_all(struct setting *s, unsigned share)
 {
 	s->turn = 0;
 	for (int what = 0; what < WHATS; what++)
 		for (size_t size = 0; size < NSIZES; size++)
 			for (tutti_dtype_t dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
-				for (int op = COMBINE_NONE; op < TUTTI_OP_COUNT; op++)
+				for (int op = COMBINE_NONE; op < COMBINE_KINDS; op++)
 					for (int in = 0; in < 2; in++) {
-						if (!call_is_defined((enum what)what, dtype, op) ||
+						if (!is_tried((enum what)what, dtype, op) ||
 						    s->turn++ % share)
 							continue;
 						if (what == MESSAGE

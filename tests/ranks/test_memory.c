@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "calls/call.h"
 #include "harness.h"
 
 #define MIB		 (1u << 20)
@@ -110,108 +111,38 @@ struct place {
 	size_t skip; /* bytes: the buffers begin in the middle of a page, and are not lent */
 };
 
-struct buffers {
-	tutti_comm_t comm;
-	int rank, size;
-	size_t n;
-	int32_t *send, *recv;
-	const char *where;
-};
-
-static int32_t input(int rank, size_t i)
+static bool take(struct buffer *buffer, bool mapped, size_t skip)
 {
-	return (int32_t)(i % 1009) * (rank + 1) + rank;
+	buffer->mapped = mapped;
+	buffer->before = skip;
+	return buffer_take(buffer);
 }
 
-static int32_t input_sum(int ranks, size_t i)
+static int collective(tutti_comm_t comm, enum what what, size_t n, const struct place *place,
+		      bool in_place)
 {
-	int32_t sum = 0;
+	const int size = tutti_comm_size(comm);
+	char why[CALL_TEXT];
+	struct call c;
 
-	for (int rank = 0; rank < ranks; rank++)
-		sum += input(rank, i);
-	return sum;
-}
-
-#define EXPECT(what, place, value)                                                                 \
-	do {                                                                                       \
-		const int32_t expected = (value), found = b->recv[place];                          \
-		CLAIM(found == expected, "%s of %zu with %s: element %zu is %d, expected %d",      \
-		      what, b->n, b->where, (size_t)(place), (int)found, (int)expected);           \
-	} while (0)
-
-static int reductions(struct buffers *b)
-{
-	const tutti_comm_t comm = b->comm;
-	const size_t size = (size_t)b->size, mine = b->n / size * (size_t)b->rank;
-	const int root = (int)(b->n % size);
-
-	SUCCEEDS(tutti_all_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
-	for (size_t i = 0; i < b->n; i++)
-		EXPECT("all_reduce", i, input_sum(b->size, i));
-	memcpy(b->recv, b->send, b->n * sizeof(*b->send));
-	SUCCEEDS(tutti_all_reduce(comm, b->recv, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
-	for (size_t i = 0; i < b->n; i++)
-		EXPECT("all_reduce in place", i, input_sum(b->size, i));
-	SUCCEEDS(tutti_reduce(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, root, NULL));
-	for (size_t i = 0; i < b->n && b->rank == root; i++)
-		EXPECT("reduce", i, input_sum(b->size, i));
-	SUCCEEDS(tutti_reduce_scatter(comm, b->send, b->recv, b->n / size, TUTTI_INT32, TUTTI_SUM,
-				      NULL));
-	for (size_t i = 0; i < b->n / size; i++)
-		EXPECT("reduce_scatter", i, input_sum(b->size, mine + i));
-	SUCCEEDS(tutti_scan(comm, b->send, b->recv, b->n, TUTTI_INT32, TUTTI_SUM, NULL));
-	for (size_t i = 0; i < b->n; i++)
-		EXPECT("scan", i, input_sum(b->rank + 1, i));
+	call_init(&c, what, tutti_comm_rank(comm), size, TUTTI_INT32, TUTTI_SUM, n);
+	c.root = size - 1;
+	c.in_place = in_place;
+	call_lay_out(&c);
+	/* there is nothing in the buffers that do not matter */
+	CLAIM(c.send.bytes == 0 || take(&c.send, place->send_mapped, place->skip), "no memory");
+	CLAIM(c.recv.bytes == 0 || take(&c.recv, place->recv_mapped, place->skip), "no memory");
+	call_fill(&c);
+	SUCCEEDS(call_post(comm, &c, NULL));
+	CLAIM(call_is_right(&c, why), "with %s: %s", place->name, why);
+	call_finish(&c);
 	return 0;
-}
-
-static int movements(struct buffers *b)
-{
-	const tutti_comm_t comm = b->comm;
-	const size_t block = b->n / (size_t)b->size, whole = block * (size_t)b->size;
-	const int root = b->size - 1;
-
-	SUCCEEDS(tutti_broadcast(comm, b->send, b->recv, b->n, TUTTI_INT32, root, NULL));
-	for (size_t i = 0; i < b->n; i++)
-		EXPECT("broadcast", i, input(root, i));
-	SUCCEEDS(tutti_all_gather(comm, b->send, b->recv, block, TUTTI_INT32, NULL));
-	for (size_t i = 0; i < whole; i++)
-		EXPECT("all_gather", i, input((int)(i / block), i % block));
-	SUCCEEDS(tutti_all_to_all(comm, b->send, b->recv, block, TUTTI_INT32, NULL));
-	for (size_t i = 0; i < whole; i++)
-		EXPECT("all_to_all", i,
-		       input((int)(i / block), block * (size_t)b->rank + i % block));
-	SUCCEEDS(tutti_gather(comm, b->send, b->recv, block, TUTTI_INT32, root, NULL));
-	for (size_t i = 0; i < whole && b->rank == root; i++)
-		EXPECT("gather", i, input((int)(i / block), i % block));
-	SUCCEEDS(tutti_scatter(comm, b->send, b->recv, block, TUTTI_INT32, root, NULL));
-	for (size_t i = 0; i < block; i++)
-		EXPECT("scatter", i, input(root, block * (size_t)b->rank + i));
-	return 0;
-}
-
-static int32_t *get(bool mapped, size_t n, size_t skip)
-{
-	void *memory = NULL;
-
-	if (!mapped)
-		memory = malloc(n * sizeof(int32_t) + skip);
-	else if (tutti_mem_alloc(n * sizeof(int32_t) + skip, &memory))
-		return NULL;
-	return memory ? (int32_t *)((uint8_t *)memory + skip) : NULL;
-}
-
-static void put(bool mapped, int32_t *memory, size_t skip)
-{
-	if (mapped)
-		tutti_mem_free((uint8_t *)memory - skip);
-	else
-		free((uint8_t *)memory - skip);
 }
 
 static int collectives(tutti_comm_t comm, void *argument)
 {
-	/* divisible by 2, 3 and 4; whole pages and not; the last, too long for caches */
+	/* of a block, or of all of them: divisible by 2, 3 and 4; whole pages and not; the last, too
+	 * long for caches */
 	static const size_t sizes[] = { 24, 5016, 49152, 4300008 };
 	const int rank = tutti_comm_rank(comm);
 	const struct place places[] = {
@@ -223,23 +154,22 @@ static int collectives(tutti_comm_t comm, void *argument)
 		{ "rank 0 alone plain", rank != 0, rank != 0 },
 		{ "rank 0's in the middle of pages", true, true, rank == 0 ? 64 : 0 },
 	};
-	int failed = 0;
+
+	static const enum what whats[] = { ALL_REDUCE, REDUCE,	       SCAN,
+					   BROADCAST,  REDUCE_SCATTER, ALL_GATHER,
+					   ALL_TO_ALL, GATHER,	       SCATTER };
+	const size_t size = (size_t)tutti_comm_size(comm);
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
-		for (size_t p = 0; p < sizeof(places) / sizeof(places[0]) && !failed; p++) {
-			struct buffers b = { comm, rank, tutti_comm_size(comm), sizes[s] };
+		for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
+			for (int w = 0; w < 9; w++) {
+				const size_t n = w < 4 ? sizes[s] : sizes[s] / size; /* blocks */
 
-			b.where = places[p].name;
-			b.send = get(places[p].send_mapped, b.n, places[p].skip);
-			b.recv = get(places[p].recv_mapped, b.n, places[p].skip);
-			CLAIM(b.send && b.recv, "no memory");
-			for (size_t i = 0; i < b.n; i++)
-				b.send[i] = input(rank, i);
-			failed = reductions(&b) || movements(&b);
-			put(places[p].send_mapped, b.send, places[p].skip);
-			put(places[p].recv_mapped, b.recv, places[p].skip);
-		}
-	return failed;
+				for (int in_place = 0; in_place <= (w == 0); in_place++)
+					if (collective(comm, whats[w], n, &places[p], in_place))
+						return 1;
+			}
+	return 0;
 }
 
 /* ---- memory that others read and write where it lies */
