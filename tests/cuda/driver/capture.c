@@ -1,51 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams that are captured, and graphs. */
-#include <fcntl.h>
-
+/* Streams that are captured. */
 #include "claims.h"
 #include "scene.h"
-
-static void a_graph_is_replayed(void **state)
-{
-	struct CUstream_st *const second = new_stream();
-	struct CUevent_st *const fork = new_event(CUDA_EVENT_NO_TIMING),
-				 *const join = new_event(CUDA_EVENT_NO_TIMING);
-	unsigned status = 77;
-	void *graph, *executable;
-
-	assert_success(more.begin_capture(stream, MODE_GLOBAL));
-	assert_success(cu->stream_is_capturing(stream, &status));
-	assert_int_equal(status, CUDA_CAPTURE_ACTIVE);
-	wait_for(stream, words, 1);
-	store(stream, words, 0);
-	assert_success(cu->event_record(fork, stream));
-	assert_success(cu->stream_wait_event(second, fork, 0));
-	assert_success(cu->stream_is_capturing(second, &status));
-	assert_int_equal(status, CUDA_CAPTURE_ACTIVE);
-	assert_success(cu->mem_set(address_of(words + 1), 4, 1, second));
-	assert_success(cu->event_record(join, second));
-	assert_success(cu->stream_wait_event(stream, join, 0));
-	assert_success(more.end_capture(stream, &graph));
-	assert_success(cu->stream_is_capturing(second, &status));
-	assert_int_equal(status, CUDA_CAPTURE_NONE);
-	assert_int_equal(read_word(words + 1), 0);
-	assert_success(more.instantiate(&executable, graph, 0));
-	assert_success(more.destroy_graph(graph));
-	for (int i = 0; i < 3; i++) {
-		assert_success(more.launch(executable, stream));
-		store(stream, words + 2, (uint64_t)i);
-		assert_int_equal(cu->stream_query(stream), CUDA_NOT_READY);
-		write_word(words, 1);
-		synchronize();
-		assert_int_equal(read_word(words), 0);
-		assert_int_equal(read_word(words + 1), 4);
-		write_word(words + 1, 0);
-	}
-	assert_success(more.destroy_executable(executable));
-	assert_success(cu->event_destroy(fork));
-	assert_success(cu->event_destroy(join));
-	assert_success(cu->stream_destroy(second));
-}
 
 /* Calls that a capture does not allow fail, and so does its end. */
 static void capture_forbids_what_it_cannot_keep(void **state)
@@ -119,7 +75,6 @@ static void capture_asks_for_all_branches_and_spares_the_relaxed(void **state)
 int claims_on_capture(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_graph_is_replayed),
 		TEST(capture_forbids_what_it_cannot_keep),
 		TEST(capture_asks_for_all_branches_and_spares_the_relaxed),
 	};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts: stacks of threads, and access to peers. */
+/* Contexts: stacks of threads, access to peers, and none after a fork. */
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "claims.h"
 #include "scene.h"
@@ -68,12 +70,24 @@ static void a_peer_is_enabled_once(void **state)
 	assert_success(cu->primary_release(1));
 }
 
+static void a_child_of_fork_has_no_driver(void **state)
+{
+	const pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(cu->init(0) == 3 && cu->stream_query(stream) == 3 ? 0 : 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int claims_on_contexts(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(contexts_are_a_stack_of_the_thread),
 		TEST(threads_begin_without_a_context),
 		TEST(a_peer_is_enabled_once),
+		TEST(a_child_of_fork_has_no_driver),
 	};
 
 	return cmocka_run_group_tests_name("contexts", tests, open_it, NULL);

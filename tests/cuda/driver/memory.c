@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory: its limit, what pointers say, when it is freed. */
+/* Memory: its limit, when it is freed, and who has handles of it. */
 #include "claims.h"
 #include "scene.h"
 
@@ -21,29 +21,6 @@ static void memory_has_a_limit_and_is_found_by_its_addresses(void **state)
 	assert_int_equal(cu->mem_free(memory), CUDA_INVALID_VALUE);
 }
 
-static void pointers_say_whose_they_are(void **state)
-{
-	const struct seen device = look_at(words + 5), unknown = look_at(&device);
-	unsigned attribute = 999;
-	void *pinned, *value = &attribute;
-	cuda_address managed;
-
-	assert_true(device.type == CUDA_MEMORY_DEVICE && !device.managed && device.device == 0);
-	assert_true(unknown.type == 0 && !unknown.managed && unknown.device == -2);
-	assert_success(cu->mem_host_alloc(&pinned, 100, CUDA_HOST_PORTABLE));
-	assert_int_equal(look_at(pinned).type, CUDA_MEMORY_HOST);
-	assert_int_equal(look_at(pinned).device, 0);
-	assert_success(cu->mem_host_free(pinned));
-	assert_int_equal(look_at(pinned).type, 0);
-	assert_success(more.alloc_managed(&managed, 100, 1));
-	assert_int_equal(look_at((void *)(uintptr_t)managed).managed, 1);
-	assert_success(cu->mem_free(managed));
-	assert_int_equal(cu->pointer_get_attributes(1, &attribute, &value, address_of(words)),
-			 CUDA_INVALID_VALUE);
-	assert_int_equal(cu->pointer_get_attributes(0, &attribute, &value, address_of(words)),
-			 CUDA_INVALID_VALUE);
-}
-
 static void freeing_waits_for_what_the_gpu_was_given(void **state)
 {
 	uint64_t *const other = new_words();
@@ -58,12 +35,27 @@ static void freeing_waits_for_what_the_gpu_was_given(void **state)
 	assert_success(cu->stream_destroy(second));
 }
 
+static void only_memory_of_gpus_has_handles(void **state)
+{
+	struct CUipcMemHandle_st handle;
+	cuda_address managed;
+	void *pinned;
+
+	assert_success(cu->mem_host_alloc(&pinned, 100, 0));
+	assert_success(more.alloc_managed(&managed, 100, 1));
+	assert_int_equal(cu->ipc_get(&handle, address_of(pinned)), CUDA_INVALID_VALUE);
+	assert_int_equal(cu->ipc_get(&handle, managed), CUDA_INVALID_VALUE);
+	assert_int_equal(cu->ipc_get(&handle, address_of(&handle)), CUDA_INVALID_VALUE);
+	assert_success(cu->mem_host_free(pinned));
+	assert_success(cu->mem_free(managed));
+}
+
 int claims_on_memory(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(memory_has_a_limit_and_is_found_by_its_addresses),
-		TEST(pointers_say_whose_they_are),
 		TEST(freeing_waits_for_what_the_gpu_was_given),
+		TEST(only_memory_of_gpus_has_handles),
 	};
 
 	return cmocka_run_group_tests_name("memory", tests, open_it, NULL);

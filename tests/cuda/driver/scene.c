@@ -12,7 +12,7 @@ struct CUctx_st *context;
 struct CUstream_st *stream;
 uint64_t *words;
 
-void find(void *function, const char *name)
+static void find(void *function, const char *name)
 {
 	void *const library = dlopen(getenv("TUTTI_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
 	void *const found = dlsym(library, name);
@@ -30,14 +30,9 @@ void open_driver(void)
 		exit(1);
 	}
 	find(&more.alloc_managed, "cuMemAllocManaged");
-	find(&more.event_synchronize, "cuEventSynchronize");
-	find(&more.elapsed, "cuEventElapsedTime_v2");
 	find(&more.exchange_mode, "cuThreadExchangeStreamCaptureMode");
 	find(&more.begin_capture, "cuStreamBeginCapture_v2");
 	find(&more.end_capture, "cuStreamEndCapture");
-	find(&more.instantiate, "cuGraphInstantiateWithFlags");
-	find(&more.launch, "cuGraphLaunch");
-	find(&more.destroy_executable, "cuGraphExecDestroy");
 	find(&more.destroy_graph, "cuGraphDestroy");
 }
 
@@ -119,33 +114,12 @@ void synchronize(void)
 	assert_success(cu->stream_synchronize(stream));
 }
 
-struct seen look_at(const void *pointer)
-{
-	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED,
-				  CUDA_POINTER_DEVICE };
-	struct seen seen = { 77, 77, 77 };
-	void *values[] = { &seen.type, &seen.managed, &seen.device };
-
-	assert_success(cu->pointer_get_attributes(3, attributes, values, address_of(pointer)));
-	return seen;
-}
-
 struct CUevent_st *new_event(unsigned flags)
 {
 	struct CUevent_st *event;
 
 	assert_success(cu->event_create(&event, flags));
 	return event;
-}
-
-struct tt_cuda_program copies(void *dst, const void *src, size_t bytes)
-{
-	return (struct tt_cuda_program){ .phases = 1,
-					 .part = { { .kind = TT_CUDA_COPY,
-						     .src = { src },
-						     .dst = { dst },
-						     .bytes = { bytes },
-						     .nsrc = 1 } } };
 }
 
 int open_it(void **state)

@@ -33,21 +33,14 @@ enum {
 	CAPTURED_EVENT = 907
 };
 enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
-enum { WAIT_GEQ = 0 };
 
 /* The functions that tutti asks for, and others. */
 extern const struct cuda_driver *cu;
 extern struct more {
 	cuda_result (*alloc_managed)(cuda_address *memory, size_t bytes, unsigned flags);
-	cuda_result (*event_synchronize)(struct CUevent_st *event);
-	cuda_result (*elapsed)(float *milliseconds, struct CUevent_st *start,
-			       struct CUevent_st *end);
 	cuda_result (*exchange_mode)(unsigned *mode);
 	cuda_result (*begin_capture)(struct CUstream_st *stream, unsigned mode);
 	cuda_result (*end_capture)(struct CUstream_st *stream, void **graph);
-	cuda_result (*instantiate)(void **executable, void *graph, unsigned long long flags);
-	cuda_result (*launch)(void *executable, struct CUstream_st *stream);
-	cuda_result (*destroy_executable)(void *executable);
 	cuda_result (*destroy_graph)(void *graph);
 } more;
 
@@ -60,8 +53,6 @@ extern uint64_t *words;
 #define TEST(name)	     cmocka_unit_test_setup_teardown(name, begin_scene, end_scene)
 
 void open_driver(void);
-/* Another of its functions. */
-void find(void *function, const char *name);
 int open_it(void **state);
 int begin_scene(void **state);
 int end_scene(void **state);
@@ -79,13 +70,5 @@ cuda_result mem_op(struct CUstream_st *on, unsigned operation, const uint64_t *w
 void wait_for(struct CUstream_st *on, const uint64_t *word, uint64_t value);
 void store(struct CUstream_st *on, const uint64_t *word, uint64_t value);
 void synchronize(void);
-struct tt_cuda_program copies(void *dst, const void *src, size_t bytes);
-
-struct seen {
-	unsigned type, managed;
-	int device;
-};
-/* What the driver says of a pointer. */
-struct seen look_at(const void *pointer);
 
 #endif

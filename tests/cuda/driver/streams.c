@@ -1,60 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams: order, waits, and what they refuse. */
+/* Streams: what they wait for, what they refuse, and what breaks their context. */
+#include <stdlib.h>
+
 #include "claims.h"
 #include "scene.h"
-
-static void a_stream_does_its_work_in_order(void **state)
-{
-	uint64_t here[WORDS];
-
-	for (int i = 0; i < WORDS; i++)
-		here[i] = (uint64_t)i * 3;
-	assert_success(cu->mem_copy(address_of(words), address_of(here), sizeof(here), stream));
-	memset(here, 0, sizeof(here)); /* the call has taken it */
-	assert_success(cu->mem_set(address_of(words), 1, 8, stream));
-	assert_success(cu->mem_copy(address_of(here), address_of(words), sizeof(here), stream));
-	assert_int_equal(here[0], 0x0101010101010101); /* complete, too */
-	assert_int_equal(here[7], 21);
-	assert_success(cu->stream_query(stream));
-}
-
-static void note_first_word(void *noted)
-{
-	*(uint64_t *)noted = read_word(words);
-}
-
-static void functions_of_the_host_are_called_in_order(void **state)
-{
-	cuda_result (*launch)(struct CUstream_st * stream, void (*function)(void *), void *data);
-	uint64_t first = 0, second = 0;
-
-	find(&launch, "cuLaunchHostFunc");
-	store(stream, words, 3);
-	assert_success(launch(stream, note_first_word, &first));
-	store(stream, words, 4);
-	assert_success(launch(stream, note_first_word, &second));
-	assert_success(cu->stream_synchronize(stream));
-	assert_int_equal(first, 3);
-	assert_int_equal(second, 4);
-	assert_int_equal(launch(stream, NULL, NULL), CUDA_INVALID_VALUE);
-}
-
-static void streams_run_beside_each_other(void **state)
-{
-	struct CUstream_st *const second = new_stream();
-
-	wait_for(stream, words, 1);
-	store(stream, words + 1, 1);
-	assert_int_equal(cu->stream_query(stream), CUDA_NOT_READY);
-	wait_for(second, words + 1, 1);
-	store(second, words + 2, 7);
-	assert_int_equal(read_word(words + 2), 0);
-	write_word(words, 1);
-	assert_success(cu->stream_synchronize(second));
-	assert_int_equal(read_word(words + 2), 7);
-	assert_success(cu->stream_destroy(second));
-	assert_int_equal(cu->stream_query(second), INVALID_HANDLE);
-}
 
 static void a_stream_that_is_destroyed_ends_its_work(void **state)
 {
@@ -65,23 +14,6 @@ static void a_stream_that_is_destroyed_ends_its_work(void **state)
 	assert_success(cu->stream_destroy(second));
 	wait_for(stream, words + 1, 4);
 	write_word(words, 1);
-	synchronize();
-}
-
-static void waits_compare_as_they_are_told(void **state)
-{
-	uint32_t *const half = (uint32_t *)(words + 3);
-
-	write_word(words, 5);
-	assert_success(mem_op(stream, CUDA_MEM_OP_WAIT_64, words, 5, WAIT_GEQ));
-	assert_success(mem_op(stream, CUDA_MEM_OP_WAIT_64, words, (uint64_t)-5, WAIT_GEQ));
-	assert_success(mem_op(stream, 2, (uint64_t *)(half + 1), 9, 0));
-	assert_success(mem_op(stream, 1, (uint64_t *)(half + 1), 9, CUDA_WAIT_EQUAL));
-	synchronize();
-	assert_int_equal(read_word(words + 3), 9ull << 32);
-	assert_success(mem_op(stream, CUDA_MEM_OP_WAIT_64, words, 6, WAIT_GEQ));
-	assert_int_equal(cu->stream_query(stream), CUDA_NOT_READY);
-	write_word(words, 7);
 	synchronize();
 }
 
@@ -113,30 +45,93 @@ static void wrong_work_is_refused(void **state)
 	assert_int_equal(cu->stream_destroy(NULL), INVALID_HANDLE);
 }
 
-static void the_streams_without_a_name_are_streams(void **state)
+static void a_stream_waits_for_the_record_that_there_was(void **state)
 {
-	struct CUctx_st *of;
+	struct CUstream_st *const second = new_stream();
+	struct CUevent_st *const event = new_event(CUDA_EVENT_NO_TIMING);
 
-	assert_success(cu->mem_set(address_of(words), 2, 1, NULL));
-	assert_success(cu->stream_synchronize((struct CUstream_st *)1));
-	assert_int_equal(read_word(words), 2);
-	assert_success(cu->mem_set(address_of(words), 3, 1, (struct CUstream_st *)2));
-	assert_success(cu->stream_synchronize((struct CUstream_st *)2));
-	assert_int_equal(read_word(words), 3);
-	assert_success(cu->stream_get_context(NULL, &of));
-	assert_ptr_equal(of, context);
+	assert_success(cu->stream_wait_event(second, event, 0)); /* never recorded: passes */
+	assert_success(cu->stream_synchronize(second));
+	wait_for(stream, words, 1);
+	assert_success(cu->event_record(event, stream));
+	assert_success(cu->stream_wait_event(second, event, 0));
+	store(second, words + 2, 3);
+	wait_for(stream, words + 1, 1);
+	assert_success(cu->event_record(event, stream)); /* no longer what `second` waits for */
+	assert_int_equal(cu->stream_query(second), CUDA_NOT_READY);
+	assert_int_equal(read_word(words + 2), 0);
+	write_word(words, 1);
+	assert_success(cu->stream_synchronize(second));
+	assert_int_equal(read_word(words + 2), 3);
+	assert_int_equal(cu->event_query(event), CUDA_NOT_READY);
+	assert_success(cu->event_destroy(event)); /* its record goes on */
+	write_word(words + 1, 1);
+	assert_success(cu->stream_destroy(second));
+}
+
+static void kernels_have_threads(void **state)
+{
+	struct tt_cuda_program program = { .phases = 1 };
+	void *parameters[] = { &program };
+	struct CUmod_st *module;
+	struct CUfunc_st *copy;
+
+	assert_int_equal(cu->module_load(&module, NULL), CUDA_INVALID_VALUE);
+	assert_success(cu->module_load(&module, "any"));
+	assert_int_equal(cu->module_get_function(&copy, module, "cuInit"), NOT_FOUND);
+	const cuda_result found = cu->module_get_function(&copy, module, "tt_cuda_copy");
+	assert_int_equal(cu->launch(NULL, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL),
+			 INVALID_HANDLE);
+	if (!found) {
+		assert_int_equal(cu->launch(copy, 0, 1, 1, 256, 1, 1, 0, stream, parameters, NULL),
+				 CUDA_INVALID_VALUE);
+		assert_int_equal(cu->launch(copy, 1, 1, 1, 1025, 1, 1, 0, stream, parameters, NULL),
+				 CUDA_INVALID_VALUE);
+	}
+	assert_success(cu->module_unload(module));
+	assert_int_equal(cu->module_unload(module), INVALID_HANDLE);
+	if (found == NOT_FOUND)
+		skip(); /* no C++ compiler */
+	assert_success(found);
+}
+
+static void work_that_fails_breaks_the_context(void **state)
+{
+	struct CUctx_st *second, *of;
+	struct CUstream_st *broken, *waits;
+	cuda_address memory;
+
+	assert_success(cu->primary_retain(&second, 1));
+	assert_success(cu->context_push(second));
+	broken = new_stream();
+	waits = new_stream();
+	assert_success(cu->mem_alloc(&memory, 16));
+	assert_success(cu->mem_set(memory, 1, 16, broken));
+	assert_success(cu->stream_synchronize(broken));
+	assert_success(mem_op(waits, CUDA_MEM_OP_WAIT_64, (uint64_t *)(uintptr_t)memory, 77,
+			      CUDA_WAIT_EQUAL));
+	setenv("STANDIN_FAILS", "work", 1);
+	setenv("STANDIN_ERROR", "719", 1);
+	assert_success(cu->mem_set(memory + 8, 2, 1, broken));
+	assert_int_equal(cu->stream_synchronize(broken), 719);
+	unsetenv("STANDIN_FAILS");
+	unsetenv("STANDIN_ERROR");
+	assert_int_equal(*(unsigned char *)(uintptr_t)(memory + 8), 1);
+	assert_int_equal(cu->stream_query(broken), 719);
+	assert_int_equal(cu->stream_synchronize(waits), 719); /* for what does not come any more */
+	assert_int_equal(cu->mem_alloc(&memory, 8), 719);
+	assert_int_equal(cu->stream_get_context(broken, &of), 719);
+	assert_success(cu->context_pop(NULL));
+	assert_success(cu->primary_release(1));
+	assert_int_equal(cu->stream_query(broken), INVALID_HANDLE); /* went with the context */
 }
 
 int claims_on_streams(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_stream_does_its_work_in_order),
-		TEST(functions_of_the_host_are_called_in_order),
-		TEST(streams_run_beside_each_other),
-		TEST(a_stream_that_is_destroyed_ends_its_work),
-		TEST(waits_compare_as_they_are_told),
-		TEST(wrong_work_is_refused),
-		TEST(the_streams_without_a_name_are_streams),
+		TEST(a_stream_that_is_destroyed_ends_its_work),	    TEST(wrong_work_is_refused),
+		TEST(a_stream_waits_for_the_record_that_there_was), TEST(kernels_have_threads),
+		TEST(work_that_fails_breaks_the_context),
 	};
 
 	return cmocka_run_group_tests_name("streams", tests, open_it, NULL);
