@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deadlines of operations in flight, looked at when the test says: what counts towards them, when
+ * one has passed, how long a thread may sleep. No clock is read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agreement.h"
+#include "deadline.h"
+#include "fault.h"
+#include "notes.h"
+#include "progress_state.h"
+
+#define MS    1000000ull
+#define BEGIN (1000000 * MS) /* of a test; any moment */
+#define RANKS 4
+#define OPS   2
+
+static struct tt_peer peers[RANKS];
+static int hosts[RANKS];
+static struct tt_progress progress;
+static struct tutti_comm comm;
+static struct tt_op ops[OPS];
+
+/* Rank 1 of four, with a deadline of 10 s and collectives 1 and 2 in flight. */
+static int setup(void **state)
+{
+	memset(ops, 0, sizeof(ops));
+	memset(&progress, 0, sizeof(progress));
+	comm = (struct tutti_comm){ .rank = 1,
+				    .size = RANKS,
+				    .next_seq = 1 + OPS,
+				    .progress = &progress,
+				    .settings.timeout_ns = 10000 * MS,
+				    .topology.host = hosts,
+				    .routes.peers = { peers },
+				    .first = &ops[0],
+				    .last = &ops[OPS - 1] };
+	for (int i = 0; i < OPS; i++)
+		ops[i] = (struct tt_op){ .comm = &comm,
+					 .next = i + 1 < OPS ? &ops[i + 1] : NULL,
+					 .header = { .seq = (uint64_t)i + 1 } };
+	return tt_comm_fault_open(&comm) && tt_notes_open(&comm) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	tt_comm_fault_free(&comm);
+	tt_notes_free(&comm);
+	return 0;
+}
+
+/* Look every 100 ms, as waits do, up to `end`; gives the first look that found a deadline missed,
+ * 0 if none did. */
+static uint64_t look_until(uint64_t now, uint64_t end)
+{
+	for (; now <= end; now += 100 * MS) {
+		tt_deadlines_check(&comm, now);
+		if (comm.fault.result)
+			return now;
+	}
+	return 0;
+}
+
+static void a_quarter_of_a_second_counts_between_two_looks(void **state)
+{
+	assert_int_equal(tt_deadlines_uncounted(BEGIN, BEGIN), 0);
+	assert_int_equal(tt_deadlines_uncounted(BEGIN, BEGIN + 250 * MS), 0);
+	assert_int_equal(tt_deadlines_uncounted(BEGIN, BEGIN + 250 * MS + 1), 1);
+	assert_int_equal(tt_deadlines_uncounted(BEGIN, BEGIN + 5000 * MS), 4750 * MS);
+}
+
+static void the_first_look_starts_the_clock(void **state)
+{
+	/* however long the last look is ago, and the operation in flight */
+	progress.checked_at = BEGIN - 3600000 * MS;
+	tt_deadlines_check(&comm, BEGIN);
+	for (int i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].started, BEGIN);
+	assert_int_equal(progress.next_deadline, BEGIN + 10000 * MS);
+	assert_int_equal(comm.fault.result, TUTTI_OK);
+}
+
+static void a_later_operation_has_a_clock_of_its_own(void **state)
+{
+	ops[0].next = NULL;
+	look_until(BEGIN, BEGIN + 3000 * MS);
+	ops[0].next = &ops[1];
+	look_until(BEGIN + 3100 * MS, BEGIN + 3100 * MS);
+	assert_int_equal(ops[0].started, BEGIN);
+	assert_int_equal(ops[1].started, BEGIN + 3100 * MS);
+	/* the first is done: what is left has its time */
+	comm.first = &ops[1];
+	assert_int_equal(look_until(BEGIN + 3200 * MS, BEGIN + 20000 * MS), BEGIN + 13100 * MS);
+	assert_int_equal(comm.fault.seq, 2);
+}
+
+static void it_passes_at_its_time_and_not_before(void **state)
+{
+	look_until(BEGIN, BEGIN + 9900 * MS);
+	tt_deadlines_check(&comm, BEGIN + 10000 * MS - 1);
+	assert_int_equal(comm.fault.result, TUTTI_OK);
+	tt_deadlines_check(&comm, BEGIN + 10000 * MS);
+	assert_int_equal(comm.fault.result, TUTTI_ERR_TIMEOUT);
+	assert_int_equal(comm.fault.seq, 1);
+}
+
+static void time_in_which_the_process_did_not_run_does_not_count(void **state)
+{
+	look_until(BEGIN, BEGIN + 2000 * MS);
+	/* stopped for an hour, which counts as 250 ms; then for five times two seconds */
+	uint64_t now = BEGIN + 3602000 * MS;
+
+	for (int i = 0; i < 6; i++, now += 2000 * MS) {
+		tt_deadlines_check(&comm, now);
+		assert_int_equal(comm.fault.result, TUTTI_OK);
+	}
+	assert_int_equal(now - 2000 * MS - ops[0].started, 2000 * MS + 6 * 250 * MS);
+	/* and each time next_deadline has gone with it */
+	assert_int_equal(progress.next_deadline, ops[0].started + 10000 * MS);
+	/* 3.5 s have counted, and 0.25 s do in what follows */
+	now -= 50 * MS;
+	assert_int_equal(look_until(now, now + 10000 * MS), now + 6300 * MS);
+}
+
+static void a_call_has_a_deadline_of_its_own(void **state)
+{
+	ops[1].timeout_ns = 500 * MS;
+	look_until(BEGIN, BEGIN);
+	assert_int_equal(progress.next_deadline, BEGIN + 500 * MS);
+	assert_int_equal(look_until(BEGIN + 100 * MS, BEGIN + 1000 * MS), BEGIN + 500 * MS);
+	assert_int_equal(comm.fault.seq, 2);
+	/* TUTTI_TIMEOUT has nothing to do with it */
+	assert_non_null(strstr(comm.fault.text, "missed its deadline of 0.5 s"));
+	assert_null(strstr(comm.fault.text, "TUTTI_TIMEOUT"));
+}
+
+static void a_call_may_wait_longer_than_others(void **state)
+{
+	ops[0].timeout_ns = 60000 * MS;
+	comm.first = &ops[0];
+	ops[0].next = NULL;
+	assert_int_equal(look_until(BEGIN, BEGIN + 70000 * MS), BEGIN + 60000 * MS);
+}
+
+static void who_has_not_called_is_told_the_one_furthest_behind_first(void **state)
+{
+	comm.first = &ops[1];
+	for (int rank = 0; rank < RANKS; rank++)
+		tt_notes_heard(&comm, rank, rank == 3 ? 0 : rank == 0 ? 2 : 1);
+	look_until(BEGIN, BEGIN + 10000 * MS);
+	assert_int_equal(comm.fault.rank, 3);
+	assert_non_null(strstr(comm.fault.text,
+			       "ranks 0, 1 have called it, "
+			       "ranks 2, 3 are alive but have not called operation 2"));
+	assert_non_null(strstr(comm.fault.text, "; TUTTI_TIMEOUT sets the deadline"));
+}
+
+static void a_sleep_ends_when_the_next_deadline_passes(void **state)
+{
+	ops[1].timeout_ns = 500 * MS;
+	look_until(BEGIN, BEGIN);
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN, 100), 100);
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN, 1000), 501);
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN + 433 * MS, 100), 68);
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN + 433 * MS + 1, 100), 67);
+	/* it has passed: the shortest sleep, not none that spins */
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN + 500 * MS, 100), 1);
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN + 600 * MS, 100), 1);
+}
+
+static void a_sleep_is_as_long_as_it_may_be_where_nothing_has_a_deadline(void **state)
+{
+	comm.first = NULL;
+	look_until(BEGIN, BEGIN);
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN, 100), 100);
+	/* the deadline of what has ended is nobody's */
+	comm.first = &ops[0];
+	look_until(BEGIN + 100 * MS, BEGIN + 100 * MS);
+	comm.first = NULL;
+	look_until(BEGIN + 200 * MS, BEGIN + 200 * MS);
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN + 10090 * MS, 100), 100);
+}
+
+static void a_revoked_communicator_has_no_deadlines(void **state)
+{
+	look_until(BEGIN, BEGIN);
+	comm.fault = (struct tt_fault){ .result = TUTTI_ERR_ABORTED, .rank = 2 };
+	assert_int_equal(look_until(BEGIN + 100 * MS, BEGIN + 20000 * MS), BEGIN + 100 * MS);
+	tt_deadlines_check(&comm, BEGIN + 20000 * MS);
+	assert_int_equal(comm.fault.result, TUTTI_ERR_ABORTED);
+	assert_int_equal(comm.fault.rank, 2);
+	/* who sleeps is to be up when the ranks have agreed on the fault */
+	comm.agreement->at = BEGIN + 140 * MS;
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN + 100 * MS, 100), 41);
+	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN, 100), 100);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_quarter_of_a_second_counts_between_two_looks),
+		TEST(the_first_look_starts_the_clock),
+		TEST(a_later_operation_has_a_clock_of_its_own),
+		TEST(it_passes_at_its_time_and_not_before),
+		TEST(time_in_which_the_process_did_not_run_does_not_count),
+		TEST(a_call_has_a_deadline_of_its_own),
+		TEST(a_call_may_wait_longer_than_others),
+		TEST(who_has_not_called_is_told_the_one_furthest_behind_first),
+		TEST(a_sleep_ends_when_the_next_deadline_passes),
+		TEST(a_sleep_is_as_long_as_it_may_be_where_nothing_has_a_deadline),
+		TEST(a_revoked_communicator_has_no_deadlines),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
