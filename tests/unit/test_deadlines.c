@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deadlines of operations in flight, looked at when the test says: what counts towards them, when
- * one has passed, how long a thread may sleep. No clock is read. */
+ * one has passed, how long a thread may sleep. No clock is read, but where ranks hand each other
+ * descriptors: there clock and sleep are the test's, too. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +13,9 @@
 
 #include "agreement.h"
 #include "deadline.h"
+#include "cuda/descriptors.h"
 #include "fault.h"
+#include "log.h"
 #include "notes.h"
 #include "progress_state.h"
 
@@ -200,6 +204,64 @@ static void a_revoked_communicator_has_no_deadlines(void **state)
 	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN, 100), 100);
 }
 
+/* ---- a wait that sleeps by itself */
+
+static uint64_t clock_now; /* 0: the real one */
+static uint64_t stop_ns;   /* of the next sleep */
+
+uint64_t __real_tt_now(void);
+uint64_t __wrap_tt_now(void);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t size);
+
+uint64_t __wrap_tt_now(void)
+{
+	return clock_now ? clock_now : __real_tt_now();
+}
+
+/* Nothing comes. */
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	clock_now += (uint64_t)timeout_ms * MS + stop_ns;
+	stop_ns = 0;
+	return 0;
+}
+
+int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t size)
+{
+	return __wrap_poll(fds, n, timeout_ms);
+}
+
+/* How long it waits for a rank that never connects. */
+static uint64_t wait_for_descriptors(void)
+{
+	struct tt_cuda_sockets sockets;
+	uint64_t number;
+
+	clock_now = BEGIN;
+	tt_cuda_sockets_begin(&sockets, &comm);
+	assert_int_equal(tt_cuda_sockets_listen(&sockets, &number), TUTTI_OK);
+	assert_int_equal(tt_cuda_sockets_accept(&sockets, 2), TUTTI_ERR_TIMEOUT);
+	assert_non_null(strstr(tutti_last_error(NULL), "rank 2 does not ask"));
+	tt_cuda_sockets_close(&sockets);
+
+	const uint64_t waited = clock_now - BEGIN;
+	clock_now = 0;
+	return waited;
+}
+
+static void a_rank_waits_for_descriptors_until_its_deadline(void **state)
+{
+	assert_in_range(wait_for_descriptors(), 10000 * MS, 10001 * MS);
+}
+
+static void a_stop_while_a_rank_waits_for_descriptors_does_not_count(void **state)
+{
+	stop_ns = 3600000 * MS;
+	assert_in_range(wait_for_descriptors(), 3600000 * MS + 9750 * MS,
+			3600000 * MS + 10001 * MS);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -216,6 +278,8 @@ int main(void)
 		TEST(a_sleep_ends_when_the_next_deadline_passes),
 		TEST(a_sleep_is_as_long_as_it_may_be_where_nothing_has_a_deadline),
 		TEST(a_revoked_communicator_has_no_deadlines),
+		TEST(a_rank_waits_for_descriptors_until_its_deadline),
+		TEST(a_stop_while_a_rank_waits_for_descriptors_does_not_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,6 @@
 #include "descriptors.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include "unix_peer.h"
 
 #define BUSY_NS 100000 /* before descriptors are sent again of which too many are on their way */
+#define LOOK_MS 100    /* longer sleeps would be taken for times in which the process was stopped */
 
 /* What a rank sends that has connected. */
 struct ask {
@@ -101,7 +101,7 @@ static tutti_result_t await(struct tt_cuda_sockets *sockets, int fd, int rank, c
 		if (now >= sockets->deadline)
 			return fail_late(sockets, rank, what);
 		const uint64_t ms = (sockets->deadline - now) / 1000000 + 1;
-		const int ready = poll(&poller, 1, ms < INT_MAX ? (int)ms : INT_MAX);
+		const int ready = poll(&poller, 1, ms < LOOK_MS ? (int)ms : LOOK_MS);
 		if (ready > 0)
 			return TUTTI_OK;
 		if (ready < 0 && errno != EINTR)
