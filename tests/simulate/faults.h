@@ -4,6 +4,8 @@
 #define TT_SIMULATE_FAULTS_H
 
 void faults_begin(void);
+/* `rank` begins its step. */
+void faults_in_step(int rank, int step);
 /* The first survivor begins to go on: those that follow this are planned, once. */
 void faults_later(void);
 

@@ -109,9 +109,12 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 	case FAULT_REFUSE:
 		return told->result == TUTTI_ERR_PEER_LOST &&
 		       (names(told, fault->rank) || names(told, fault->other));
-	case FAULT_HURRY:
-	case FAULT_STOP:
-	case FAULT_JUMP: return told->result == TUTTI_ERR_TIMEOUT;
+	case FAULT_HURRY: return told->result == TUTTI_ERR_TIMEOUT;
+	case FAULT_STOP: /* only a long one is told; what else goes on meanwhile takes time, too */
+		return told->result == TUTTI_ERR_TIMEOUT && told->culprit == fault->rank &&
+		       (double)fault->ns / 1e9 + plan->needs_s >= plan_shortest_s(plan);
+	case FAULT_JUMP: /* time in which no rank runs does not count */
+	case FAULT_PAUSE: return told->result == TUTTI_ERR_TIMEOUT && out->while_joining;
 	case FAULT_MEMORY: /* or a rank has left as it had none for what it needed to call */
 		return told->result == TUTTI_ERR_NO_MEMORY ||
 		       (told->result == TUTTI_ERR_PEER_LOST && told->culprit >= 0 &&
@@ -152,6 +155,16 @@ static bool fell_out(const struct told *told)
 {
 	return told->shrink_result == TUTTI_ERR_TIMEOUT ||
 	       told->shrink_result == TUTTI_ERR_NO_MEMORY;
+}
+
+/* Those who wait for one that is stopped go on without it when their deadlines have passed. */
+static void judge_stop(const struct plan *plan, struct outcome *out, int one,
+		       const struct told *told)
+{
+	if (plan->nfaults == 1 && plan->faults[0].kind == FAULT_STOP && told->shrunk &&
+	    told->shrink_result && one != plan->faults[0].rank)
+		blame(out, "rank %d does not go on without rank %d, which was stopped: %s", one,
+		      plan->faults[0].rank, tutti_strerror(told->shrink_result));
 }
 
 static const struct told *life_of(const struct participant *rank, uint64_t id)
@@ -241,6 +254,7 @@ static void judge_told(const struct plan *plan, struct outcome *out, int rank,
 {
 	if (told->made && told->result)
 		judge_agreement(plan, out, rank, told);
+	judge_stop(plan, out, rank, told);
 	if (told->shrunk && !fell_out(told))
 		judge_survivors(plan, out, rank, told);
 	if (told->shrunk && told->shrink_result == TUTTI_OK)

@@ -24,6 +24,7 @@ static tutti_result_t join(struct told *told, int rank, tutti_comm_t *comm)
 	char host[16];
 
 	snprintf(host, sizeof(host), "host %d", run.plan->host[rank]);
+	run.joining++;
 	config.timeout_s = run.plan->timeout_s;
 	config.transports = "loop";
 	config.algorithm = run.plan->algorithm;
@@ -35,6 +36,7 @@ static tutti_result_t join(struct told *told, int rank, tutti_comm_t *comm)
 				  : tutti_comm_create(store, rank, run.plan->ranks, &config, comm);
 	told_hear(told, NULL, result, newcomer ? "comm_join" : "comm_create");
 	tutti_store_close(store);
+	run.joining--;
 	told_check_time(started, newcomer ? 2 : 1, newcomer ? "comm_join" : "comm_create");
 	return result;
 }
@@ -66,7 +68,9 @@ static bool go_on(struct participant *self, struct use *use)
 
 	faults_later();
 	machine_trace("goes on with the survivors");
+	run.joining++;
 	const tutti_result_t result = tutti_comm_shrink(use->comm, &next.comm);
+	run.joining--;
 	machine_trace("shrink: %s%s%s", tutti_strerror(result), result ? ": " : "",
 		      result ? tutti_last_error(NULL) : "");
 	machine_note((uint64_t)result + 77);
@@ -103,14 +107,16 @@ static bool grow(struct participant *self, struct use *use)
 	struct use next = { 0 };
 	const uint64_t started = machine_now();
 	tutti_store_t store = NULL;
-	tutti_result_t result = store_open(&store);
 
+	run.joining++;
+	tutti_result_t result = store_open(&store);
 	use->told->left |= result != TUTTI_OK; /* no memory: it calls nothing more */
 	machine_trace("takes %d newcomers in", run.plan->newcomers);
 	if (result == TUTTI_OK)
 		result = tutti_comm_grow(use->comm, store, run.plan->newcomers, &next.comm);
 	const bool known = use->comm->fault.result;
 	tutti_store_close(store);
+	run.joining--;
 	told_check_time(started, 6, "comm_grow");
 	use->told->grown = true;
 	use->told->grow_result = result;

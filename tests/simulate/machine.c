@@ -128,8 +128,8 @@ static int draw(uint64_t *next)
 
 		if (task->state != ALIVE || (process->dead && !process->revived))
 			continue;
-		const bool stopped = process->stopped_until > machine.now;
-		const uint64_t when = stopped ? process->stopped_until : can_go_on(task);
+		const uint64_t when = machine_is_stopped(task->process) ? process->stopped_until
+									: can_go_on(task);
 
 		if (when <= machine.now) {
 			able[count++] = i;
@@ -311,7 +311,13 @@ void machine_kill(int process, void *(*told)(void *), void *argument)
 void machine_stop(int process, uint64_t ns)
 {
 	machine_trace("process %d is stopped for %g s", process, (double)ns / 1e9);
-	machine.processes[process].stopped_until = machine.now + ns;
+	if (machine.processes[process].stopped_until < machine.now + ns)
+		machine.processes[process].stopped_until = machine.now + ns;
+}
+
+bool machine_is_stopped(int process)
+{
+	return machine.processes[process].stopped_until > machine.now;
 }
 
 void machine_jump(uint64_t ns)
@@ -339,7 +345,7 @@ bool machine_runs(int process)
 {
 	const struct process *at = &machine.processes[process];
 
-	return (!at->dead || at->revived) && at->stopped_until <= machine.now;
+	return (!at->dead || at->revived) && !machine_is_stopped(process);
 }
 
 /* ---- for tasks */

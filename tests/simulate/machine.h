@@ -52,8 +52,9 @@ void machine_at(uint64_t at, void (*event)(void *), void *argument);
 /* A process dies: its tasks never go on, once each of them is where it holds nothing of others.
  * Some time later a task of nobody's is `told`. */
 void machine_kill(int process, void *(*told)(void *), void *argument);
-/* A process does not run for a while. */
+/* A process does not run for a while, or until an earlier stop of it ends. */
 void machine_stop(int process, uint64_t ns);
+bool machine_is_stopped(int process);
 /* The clock jumps. */
 void machine_jump(uint64_t ns);
 /* After machine_run(): the tasks of dead processes go on, so that they free what they hold. */

@@ -31,10 +31,10 @@ static const char *const what_names[WHATS] = { "broadcast",	 "reduce",     "all_
 					       "all_gather_v",	 "gather_v",   "scatter_v",
 					       "all_to_all_v",	 "scan",       "exscan",
 					       "barrier",	 "message" };
-static const char *const fault_names[FAULT_KINDS] = { "death", "survivor", "stop",  "jump",
-						      "store", "memory",   "cut",   "refuse",
-						      "skip",  "other",	   "hurry", "leave",
-						      "abort", "absent" };
+static const char *const fault_names[FAULT_KINDS] = { "death",	"survivor", "stop",   "jump",
+						      "pause",	"store",    "memory", "cut",
+						      "refuse", "skip",	    "other",  "hurry",
+						      "leave",	"abort",    "absent" };
 
 const char *fault_name(enum fault_kind kind)
 {
@@ -62,6 +62,29 @@ const struct fault *plan_deviation(const struct plan *plan, int rank, int step)
 			return fault;
 	}
 	return NULL;
+}
+
+uint64_t plan_lost_ns(const struct plan *plan, int process)
+{
+	uint64_t lost = 0;
+
+	for (int i = 0; i < plan->nfaults; i++) {
+		const struct fault *fault = &plan->faults[i];
+
+		if (fault->kind != FAULT_STOP || fault->rank == process)
+			lost += fault->ns;
+	}
+	return lost;
+}
+
+double plan_shortest_s(const struct plan *plan)
+{
+	double shortest = plan->timeout_s;
+
+	for (int i = 0; i < plan->nsteps; i++)
+		if (plan->steps[i].timeout_s > 0 && plan->steps[i].timeout_s < shortest)
+			shortest = plan->steps[i].timeout_s;
+	return shortest;
 }
 
 /* ---- the machine */
@@ -236,14 +259,12 @@ static double most_bytes(const struct plan *plan)
  * longer ones. */
 static void allow_for_slowness(struct plan *plan)
 {
-	const double needs_s =
-		SEVERAL * most_bytes(plan) * plan->calls_a_byte * slowest_call_s(plan);
-
-	if (needs_s <= plan->timeout_s)
+	plan->needs_s = SEVERAL * most_bytes(plan) * plan->calls_a_byte * slowest_call_s(plan);
+	if (plan->needs_s <= plan->timeout_s)
 		return;
 	for (int i = 0; i < plan->nsteps; i++)
-		plan->steps[i].timeout_s *= needs_s / plan->timeout_s;
-	plan->timeout_s = needs_s;
+		plan->steps[i].timeout_s *= plan->needs_s / plan->timeout_s;
+	plan->timeout_s = plan->needs_s;
 }
 
 /* ---- what goes wrong */
@@ -255,6 +276,13 @@ static uint64_t some_switch(struct random *random, const struct plan *plan)
 	const uint64_t all = 200 * (uint64_t)(plan->ranks * (plan->nsteps + 4));
 
 	return random_one_in(random, 2) ? random_below(random, all) : random_any_size(random, all);
+}
+
+/* As likely near the deadlines as far below them. */
+static uint64_t some_time(struct random *random, uint64_t most)
+{
+	return random_one_in(random, 2) ? random_below(random, most)
+					: random_any_size(random, most);
 }
 
 static void make_fault(struct random *random, struct plan *plan, enum fault_kind kind, bool gentle)
@@ -271,10 +299,13 @@ static void make_fault(struct random *random, struct plan *plan, enum fault_kind
 		fault->rank = (int)random_below(random, (uint64_t)plan_processes(plan));
 	if (kind == FAULT_SURVIVOR)
 		fault->at = random_any_size(random, 4000);
-	if (kind == FAULT_STOP || kind == FAULT_JUMP) {
-		fault->ns = gentle ? random_any_size(random, 1000000000)
-				   : random_any_size(random, 2 * (uint64_t)(plan->timeout_s * 1e9));
-		plan->lost_ns += fault->ns;
+	if (kind == FAULT_STOP && gentle)
+		fault->ns = random_any_size(random, 1000000000);
+	else if (kind == FAULT_STOP || kind == FAULT_JUMP || kind == FAULT_PAUSE)
+		fault->ns = some_time(random, 2 * (uint64_t)(plan->timeout_s * 1e9));
+	if (fault->ns && fault->rank < plan->ranks && !random_one_in(random, 3)) {
+		fault->in_step = true;
+		fault->at = random_any_size(random, 1000);
 	}
 	const size_t used = strlen(plan->links);
 	if (kind == FAULT_CUT)
@@ -288,11 +319,12 @@ static void make_fault(struct random *random, struct plan *plan, enum fault_kind
 
 static void make_faults(struct random *random, struct plan *plan)
 {
+	static const enum fault_kind mild[] = { FAULT_STOP, FAULT_JUMP, FAULT_PAUSE };
 	static const enum fault_kind harsh[] = {
-		FAULT_DEATH,  FAULT_DEATH, FAULT_DEATH, FAULT_DEATH, FAULT_STOP,
-		FAULT_JUMP,   FAULT_STORE, FAULT_CUT,	FAULT_CUT,   FAULT_REFUSE,
-		FAULT_MEMORY, FAULT_SKIP,  FAULT_SKIP,	FAULT_OTHER, FAULT_OTHER,
-		FAULT_HURRY,  FAULT_LEAVE, FAULT_ABORT, FAULT_ABSENT
+		FAULT_DEATH,  FAULT_DEATH, FAULT_DEATH, FAULT_DEATH, FAULT_STOP,  FAULT_STOP,
+		FAULT_JUMP,   FAULT_PAUSE, FAULT_STORE, FAULT_CUT,   FAULT_CUT,	  FAULT_REFUSE,
+		FAULT_MEMORY, FAULT_SKIP,  FAULT_SKIP,	FAULT_OTHER, FAULT_OTHER, FAULT_HURRY,
+		FAULT_LEAVE,  FAULT_ABORT, FAULT_ABSENT
 	};
 	const int n = plan->gentle		 ? (int)random_below(random, 4)
 		      : random_one_in(random, 3) ? (int)random_between(random, 2, 4)
@@ -301,7 +333,7 @@ static void make_faults(struct random *random, struct plan *plan)
 	for (int i = 0; i < n; i++)
 		make_fault(random, plan,
 			   plan->gentle
-				   ? random_one_in(random, 2) ? FAULT_STOP : FAULT_JUMP
+				   ? mild[random_below(random, sizeof(mild) / sizeof(mild[0]))]
 				   : harsh[random_below(random, sizeof(harsh) / sizeof(harsh[0]))],
 			   plan->gentle);
 	while (!plan->gentle && plan->nfaults < FAULTS_MAX && random_one_in(random, 4))
@@ -359,8 +391,9 @@ void plan_print(const struct plan *plan, FILE *out)
 	for (int i = 0; i < plan->nfaults; i++) {
 		const struct fault *fault = &plan->faults[i];
 
-		fprintf(out, "  fault %s: rank %d, step %d, switch %llu, %g s\n",
+		fprintf(out, "  fault %s: rank %d, step %d, %s %llu, %g s\n",
 			fault_names[fault->kind], fault->rank, fault->step,
+			fault->in_step ? "and then switch" : "switch",
 			(unsigned long long)fault->at, (double)fault->ns / 1e9);
 	}
 	for (int i = 0; i < plan->nsteps; i++) {

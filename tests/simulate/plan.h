@@ -57,6 +57,7 @@ enum fault_kind {
 	FAULT_SURVIVOR, /* a process is gone some time after survivors began to go on */
 	FAULT_STOP,	/* a process does not run for a while */
 	FAULT_JUMP,	/* of the clock */
+	FAULT_PAUSE,	/* no process runs for a while; then they go on one after another */
 	FAULT_STORE,	/* its host is gone */
 	FAULT_MEMORY,	/* allocations fail, on all ranks */
 	FAULT_CUT,	/* a link is lost */
@@ -74,7 +75,8 @@ struct fault {
 	enum fault_kind kind;
 	int rank, other;
 	int step;
-	uint64_t at; /* switch, bytes of a link */
+	bool in_step; /* at a switch that counts from when the rank begins this step */
+	uint64_t at;  /* switch, bytes of a link */
 	uint64_t ns;
 };
 
@@ -100,7 +102,7 @@ struct plan {
 	struct fault faults[FAULTS_MAX];
 	/* With no fault that may keep an operation from ending well: all must. */
 	bool gentle;
-	uint64_t lost_ns; /* what stops and jumps take in all */
+	double needs_s; /* at most, and more than that, for any call while nothing goes wrong */
 };
 
 void plan_make(uint64_t seed, struct plan *out);
@@ -112,6 +114,10 @@ static inline int plan_processes(const struct plan *plan)
 void plan_print(const struct plan *plan, FILE *out);
 const char *fault_name(enum fault_kind kind);
 const char *what_name(enum what what);
+/* What stops, jumps and pauses take in all of a process's time. */
+uint64_t plan_lost_ns(const struct plan *plan, int process);
+/* The shortest deadline that any call of the plan has. */
+double plan_shortest_s(const struct plan *plan);
 /* The fault that makes `rank` behave differently in a step, or NULL. */
 const struct fault *plan_deviation(const struct plan *plan, int rank, int step);
 bool reduces(enum what what);

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "faults.h"
+
 static bool split(const struct use *use, const struct step *step, int number)
 {
 	const int rank = tutti_comm_rank(use->comm);
@@ -14,8 +16,10 @@ static bool split(const struct use *use, const struct step *step, int number)
 	struct use inner = { 0 };
 
 	machine_trace("splits with color %d", color);
+	run.joining++;
 	const tutti_result_t result =
 		tutti_comm_split(use->comm, color, (int)random_below(&random, 5), &inner.comm);
+	run.joining--;
 	told_check_time(started, 4, "comm_split");
 	const bool parent_failed = result && tutti_comm_error(use->comm, NULL) == result;
 
@@ -106,6 +110,7 @@ bool take_step(const struct use *use, int number, struct flights *flights, struc
 	struct step step = run.plan->steps[number];
 	const struct fault *fault = plan_deviation(run.plan, machine_process(), number);
 
+	faults_in_step(machine_process(), number);
 	if (fault)
 		deviate(fault, &step);
 	if (fault && fault->kind == FAULT_ABORT)

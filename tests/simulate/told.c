@@ -81,8 +81,8 @@ void told_hear(struct told *told, tutti_comm_t comm, tutti_result_t result, cons
 void told_check_time(uint64_t started, int deadlines, const char *what)
 {
 	const uint64_t lasted = machine_now() - started;
-	const double limit_s =
-		run.plan->timeout_s * deadlines + (double)(SLACK_NS + run.plan->lost_ns) / 1e9;
+	const uint64_t lost = plan_lost_ns(run.plan, machine_process());
+	const double limit_s = run.plan->timeout_s * deadlines + (double)(SLACK_NS + lost) / 1e9;
 
 	if ((double)lasted / 1e9 > limit_s && !machine_is_dead(machine_process()))
 		blame("rank %d: %s lasted %g s, and its deadline is %g s", machine_process(), what,

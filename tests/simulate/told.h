@@ -14,6 +14,7 @@ struct run {
 	bool shifted;  /* a message is left out or added: those behind it are not what their
 			* receivers take them for */
 	bool deviates; /* some rank leaves out a call, or makes another one */
+	int joining;   /* processes that are about to be members of a communicator, or split one */
 	bool later;    /* the faults that follow the first going on are planned */
 };
 extern struct run run;

@@ -95,6 +95,7 @@ void world_run(const struct plan *plan, struct outcome *out)
 	run.plan = plan;
 	run.out = out;
 	run.later = false;
+	run.joining = 0;
 	run.shifted = shifts_messages(plan);
 	run.deviates = deviates(plan);
 	set_environment(plan);

@@ -42,6 +42,8 @@ struct participant {
 struct outcome {
 	struct participant ranks[RANKS_MAX];
 	unsigned operations, failed_operations, happened[FAULT_KINDS];
+	bool while_joining; /* a process stopped, or the clock jumped, while communicators were
+			     * made */
 	uint64_t hash, switches;
 	double virtual_s;
 	/* the first thing that is wrong; empty: nothing */
