@@ -144,14 +144,11 @@ static pid_t host_store(const char *address)
 	return pid;
 }
 
-static int run_play(struct play *play, int ranks, rank_whole *whole, const char *timeout,
-		    uint32_t victims, int signal)
+static int run_play(struct play *play, int ranks, rank_whole *whole, uint32_t victims, int signal)
 {
-	const char *env[] = { timeout, NULL };
 	const struct job job = { .ranks = ranks,
 				 .whole = whole,
 				 .argument = play,
-				 .env = env,
 				 .limit_s = 50,
 				 .victims = victims,
 				 .expect_signal = signal };
@@ -214,9 +211,8 @@ static void newcomers_are_taken_in(void **state)
 					     .newcomers = cases[i].newcomers,
 					     .early = early };
 
-			assert_int_equal(run_play(&play, play.members + play.newcomers, grow_once,
-						  NULL, 0, 0),
-					 0);
+			assert_int_equal(
+				run_play(&play, play.members + play.newcomers, grow_once, 0, 0), 0);
 			assert_int_equal(atomic_load(&play.stage->ranks),
 					 ((1u << play.newcomers) - 1) << play.members);
 		}
@@ -260,7 +256,7 @@ static void it_grows_on_and_on(void **state)
 {
 	struct play play = { .members = 2, .newcomers = 4 };
 
-	assert_int_equal(run_play(&play, 6, grow_on_and_on, NULL, 0, 0), 0);
+	assert_int_equal(run_play(&play, 6, grow_on_and_on, 0, 0), 0);
 }
 
 /* ---- it does not */
@@ -278,16 +274,12 @@ static int grow_in_vain(int rank, void *argument)
 	if (init_members(play, &comm) || (rank == 0 && open_store(play, &store)))
 		return 1;
 	const double start = seconds_now();
+	SUCCEEDS(next_call_takes(comm, 0.5));
 	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s",
 	      tutti_last_error(NULL));
-	CLAIM(strstr(tutti_last_error(NULL), "0 of 1 newcomers came"), "\"%s\"",
-	      tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "0 of 1 newcomers came by the deadline of 0.5 s"),
+	      "\"%s\"", tutti_last_error(NULL));
 	CLAIM(seconds_now() - start < bound_s(6), "it took %g s", seconds_now() - start);
-	SUCCEEDS(tutti_next_call(comm, &(tutti_call_t){ sizeof(tutti_call_t), 0.5 }));
-	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_TIMEOUT && !more, "%s",
-	      tutti_last_error(NULL));
-	CLAIM(strstr(tutti_last_error(NULL), "the deadline of 0.5 s"), "\"%s\"",
-	      tutti_last_error(NULL));
 	SUCCEEDS(tutti_next_call(
 		comm, &(tutti_call_t){ sizeof(tutti_call_t), 0.0, NULL, TUTTI_WIRE_INT8 }));
 	CLAIM(tutti_comm_grow(comm, store, 1, &more) == TUTTI_ERR_INVALID && !more, "%s",
@@ -304,6 +296,7 @@ static int grow_in_vain(int rank, void *argument)
 	CLAIM(strstr(tutti_last_error(NULL), "TUTTI_STORE is not set"), "\"%s\"",
 	      tutti_last_error(NULL));
 	setenv("TUTTI_STORE", "unix:tutti-grow-nobody", 1);
+	SUCCEEDS(next_call_takes(comm, 0.5));
 	CLAIM(tutti_comm_grow(comm, NULL, 1, &more) == TUTTI_ERR_TIMEOUT, "%s",
 	      tutti_last_error(NULL));
 	CLAIM(tutti_comm_grow(comm, NULL, 0, &more) == TUTTI_ERR_INVALID, "%s",
@@ -317,22 +310,22 @@ static int grow_in_vain(int rank, void *argument)
 
 static void who_does_not_come_is_waited_for_until_the_deadline(void **state)
 {
-	if (machine_may_be_busy())
-		skip(); /* the deadline is short, and the start counts */
 	struct play play = { .members = 2, .newcomers = 1 };
 
-	assert_int_equal(run_play(&play, 3, grow_in_vain, "TUTTI_TIMEOUT=3", 0, 0), 0);
+	assert_int_equal(run_play(&play, 3, grow_in_vain, 0, 0), 0);
 }
 
 static int join_in_vain(int rank, void *argument)
 {
 	const struct play *play = argument;
+	tutti_config_t config = TUTTI_CONFIG_INIT;
 	tutti_comm_t comm = NULL;
 	tutti_store_t store = NULL;
 
 	if (open_store(play, &store))
 		return 1;
-	CLAIM(tutti_comm_join(store, NULL, &comm) == TUTTI_ERR_TIMEOUT && !comm, "%s",
+	config.timeout_s = 1;
+	CLAIM(tutti_comm_join(store, &config, &comm) == TUTTI_ERR_TIMEOUT && !comm, "%s",
 	      tutti_last_error(NULL));
 	CLAIM(tutti_comm_join(store, NULL, NULL) == TUTTI_ERR_INVALID, "no communicator");
 	tutti_store_close(store);
@@ -341,11 +334,9 @@ static int join_in_vain(int rank, void *argument)
 
 static void nobody_takes_a_newcomer_in(void **state)
 {
-	if (machine_may_be_busy())
-		skip(); /* the deadline is short, and the start counts */
 	struct play play = { .members = 0, .newcomers = 2 };
 
-	assert_int_equal(run_play(&play, 2, join_in_vain, "TUTTI_TIMEOUT=1", 0, 0), 0);
+	assert_int_equal(run_play(&play, 2, join_in_vain, 0, 0), 0);
 }
 
 /* A newcomer that has come and died is found to be dead, and the next one has its place. */
@@ -387,7 +378,7 @@ static void the_dead_are_passed_over(void **state)
 {
 	struct play play = { .members = 1, .newcomers = 1 };
 
-	assert_int_equal(run_play(&play, 3, grow_past_the_dead, NULL, 1 << 1, SIGKILL), 0);
+	assert_int_equal(run_play(&play, 3, grow_past_the_dead, 1 << 1, SIGKILL), 0);
 }
 
 /* A store whose answer to an invitation is held back until another newcomer has been taken in. */
@@ -455,7 +446,7 @@ static void the_late_are_passed_over_and_come_in_later(void **state)
 {
 	struct play play = { .members = 1, .newcomers = 2 };
 
-	assert_int_equal(run_play(&play, 3, grow_past_the_late, "TUTTI_TIMEOUT=20", 0, 0), 0);
+	assert_int_equal(run_play(&play, 3, grow_past_the_late, 0, 0), 0);
 }
 
 /* The victim has no descriptors for what it has grown to; later it has. */
@@ -495,9 +486,7 @@ static void a_member_without_descriptors_is_told_to_all(void **state)
 		struct play play = { .members = 2, .newcomers = 1, .victim = victim };
 
 		do {
-			assert_int_equal(run_play(&play, 3, grow_without_descriptors,
-						  "TUTTI_TIMEOUT=20", 0, 0),
-					 0);
+			assert_int_equal(run_play(&play, 3, grow_without_descriptors, 0, 0), 0);
 			play.capacity++;
 		} while (atomic_load(&play.stage->failed));
 		assert_true(play.capacity > 1);
@@ -544,7 +533,7 @@ static void the_lost_are_replaced(void **state)
 	for (int victim = 0; victim < 3; victim += 2) {
 		struct play play = { .members = 3, .newcomers = 1, .victim = victim };
 
-		assert_int_equal(run_play(&play, 4, replace, NULL, 1u << victim, SIGKILL), 0);
+		assert_int_equal(run_play(&play, 4, replace, 1u << victim, SIGKILL), 0);
 	}
 }
 
@@ -586,7 +575,7 @@ static void the_coordinator_may_die(void **state)
 {
 	struct play play = { .members = 3, .newcomers = 1 };
 
-	assert_int_equal(run_play(&play, 4, outlive_the_coordinator, NULL, 1, SIGALRM), 0);
+	assert_int_equal(run_play(&play, 4, outlive_the_coordinator, 1, SIGALRM), 0);
 }
 
 /* ---- a coordinator that does not call tutti_comm_grow, but what it is made of, and says something
