@@ -63,6 +63,13 @@ class Launched:
         if count() < times:
             self.fail(f'the end came before {times} times "{text}"')
 
+    def await_match(self, pattern, err=False):
+        """Collect output until `pattern` matches a part of standard output, or of standard error: the match."""
+        def match():
+            return re.search(pattern, self.err if err else self.out)
+        self._collect_until(match)
+        return match() or self.fail(f'the end came before "{pattern}"')
+
     def numbers_after(self, key):
         """The numbers behind each `key` of standard output."""
         return [int(number) for number in re.findall(re.escape(key) + r'(-?\d+)', self.out)]

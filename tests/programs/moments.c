@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the moments at which a rank of tutti-train-tested dies, stops or waits. The linker leads calls between
+ * files of tutti-train to here (--wrap): the program that is installed knows nothing of it.
+ *
+ * TRAIN_MOMENTS has words, each behind a space: RANK@POINTNUMBER=ACTION. RANK.LEFT is the replacement of
+ * that rank behind which LEFT others may still be started. POINT is the name that a function below hands to
+ * reach(). NUMBER says which time, from 1 on, as this process counts; of steps, how many are complete.
+ * ACTION is KILL, STOP, or the path of a FIFO: the rank waits until no process has it open for writing. The
+ * rank prints what it does. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "async/compute.h"
+#include "async/server.h"
+#include "save.h"
+#include "settle.h"
+#include "train.h"
+
+static void hold(const char *fifo)
+{
+	const int fd = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	char byte;
+
+	/* not before this could a writer that is gone already be missed */
+	if (fd < 0 || fcntl(fd, F_SETFL, 0) < 0 || read(fd, &byte, 1) < 0) {
+		perror(fifo);
+		abort();
+	}
+	close(fd);
+}
+
+/* raise(): this thread goes no further, whatever others do. */
+static void act(const char *action)
+{
+	if (*action == '/')
+		hold(action);
+	else
+		raise(strcmp(action, "STOP") == 0 ? SIGSTOP : SIGKILL);
+}
+
+static void reach(const char *point, unsigned long number)
+{
+	const char *moments = getenv("TRAIN_MOMENTS"), *rank = getenv("TUTTI_RANK"),
+		   *left = getenv("TUTTI_RESTART"), *found;
+	const bool joins = team_is_newcomer();
+	char key[64], action[256];
+
+	snprintf(key, sizeof(key), " %s%s%s@%s%lu=", rank ? rank : "0", joins ? "." : "",
+		 joins && left ? left : "", point, number);
+	found = moments ? strstr(moments, key) : NULL;
+	if (!found || sscanf(found + strlen(key), "%255[^ ]", action) != 1)
+		return;
+	dprintf(STDOUT_FILENO, "%s at %s%lu: process %ld\n", action, point, number, (long)getpid());
+	act(action);
+}
+
+/* `call`, which is known by `name` in its own file, once this process has come to `point` again. */
+#define MOMENT(point, name, parameters, call)                                                      \
+	__typeof__(name) __real_##name, __wrap_##name;                                             \
+	tutti_result_t __wrap_##name parameters                                                    \
+	{                                                                                          \
+		static unsigned long times;                                                        \
+                                                                                                   \
+		reach(point, ++times);                                                             \
+		return __real_##name call;                                                         \
+	}
+
+/* A rank is about to join the others; to compare where it stands with the others, at the start and after
+ * each loss; to give gradients to the sum, and to wait for it; at the end of an epoch to report it, and to
+ * save it. */
+MOMENT("join", team_join, (struct team * team, double timeout_s, struct why *why),
+       (team, timeout_s, why))
+MOMENT("settle", settle, (struct training * t, struct why *why), (t, why))
+MOMENT("sum", team_start_sum,
+       (struct team * team, const struct numbers *numbers, void *values, size_t count,
+	tutti_request_t *request, struct why *why),
+       (team, numbers, values, count, request, why))
+MOMENT("wait", team_wait, (struct team * team, tutti_request_t *request, struct why *why),
+       (team, request, why))
+MOMENT("epoch", report_epoch, (struct report * report, const struct epoch *epoch, struct why *why),
+       (report, epoch, why))
+MOMENT("save", save_epoch, (struct training * t, struct why *why), (t, why))
+/* Of --sync async: a worker is about to compute, a server to let the workers go. */
+MOMENT("task", compute_task,
+       (struct training * t, struct workplace *place, uint64_t number, bool goes_on,
+	struct sums *sums, struct why *why),
+       (t, place, number, goes_on, sums, why))
+MOMENT("end", server_end, (struct server * server, struct why *why), (server, why))
+
+/* Steps are those of the training: a replacement begins in the middle. */
+__typeof__(report_step) __real_report_step, __wrap_report_step;
+void __wrap_report_step(struct report *report, unsigned epoch, size_t step, size_t steps)
+{
+	__real_report_step(report, epoch, step, steps);
+	reach("step", epoch * steps + step + 1);
+}

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""tutti-train loses ranks: it goes on with fewer of them or with replacements, and ends as if nothing had been.
+
+Names of tests may follow; without them, all that the device has."""
+import os
+import random
+import signal
+import unittest
+
+from training import DEVICE, EPOCHS, STEPS, TrainingTest
+
+ON_GPUS = DEVICE == 'cuda'
+TIMEOUT_S = 4 if ON_GPUS else 2   # of those who wait for a rank that has stopped
+UNDISTURBED = {}   # logs, by whether there is momentum
+host_only = unittest.skipIf(ON_GPUS, 'on GPUs there is one way')
+
+
+class LossTest(TrainingTest):
+    def lose_ranks(self, at, options='', least=4, restarts=0, ranks=4, log='log', **env):
+        options = f'--device {DEVICE} --dtype f64 --bucket 64K {options}'
+        return self.train(ranks, options, at, f'--min-ranks {least} --restart {restarts}', log, **env)
+
+    def undisturbed(self, momentum):
+        if momentum in UNDISTURBED:
+            return UNDISTURBED[momentum]
+        job = self.lose_ranks('', '' if momentum else '--momentum 0', log='undisturbed')
+        self.finish(job)
+        log = self.log_of(job, 4, 'undisturbed')
+        self.assertEqual(log.losses, [])
+        self.assertEqual(log.end['steps_begun'], EPOCHS * STEPS)
+        self.assertGreater(log.end['test_accuracy'], 0.9)
+        UNDISTURBED[momentum] = log
+        return log
+
+    def log_of(self, job, ranks, name='log'):
+        """Of a training that `ranks` ranks have ended, all with the same weights."""
+        log = self.log(name)
+        self.assertEqual([epoch['epoch'] for epoch in log.epochs], list(range(1, EPOCHS + 1)))
+        self.assertEqual((log.end['ranks'], log.end['steps']), (ranks, EPOCHS * STEPS))
+        self.assertEqual(log.end['weights'], log.end['weights'][:1] * ranks)
+        self.assertEqual(job.out.count('lost rank'), len(log.losses))
+        for loss in log.losses:
+            self.assertGreater(loss['recovery_s'], 0)
+            self.assertTrue(loss['cause'])
+            self.assertEqual(len(loss['lost']), loss['lost_count'])
+        return log
+
+    def expect_as_if_nothing_had_been(self, log, options=''):
+        """The loss of every epoch is that of the undisturbed training but for the order in which numbers of other
+        slices add up: a batch that counts twice or not at all changes it by more. The reporting rank was there from the
+        start: it has begun no step but those of the training, and again at each loss that in flight, or on a GPU those
+        of the epoch. Without velocity none is lost with a rank."""
+        undisturbed = self.undisturbed('--momentum 0' not in options)
+        # what is sent in shares may not have come everywhere in the step before, either
+        again = STEPS if ON_GPUS else 2 if '--sync' in options else 1
+        for is_now, was in zip(log.train_losses, undisturbed.train_losses):
+            self.assertAlmostEqual(is_now, was, delta=1e-6 * was)
+        self.assertAlmostEqual(log.end['test_accuracy'], undisturbed.end['test_accuracy'], delta=1e-3)
+        self.assertLessEqual(log.end['steps_begun'], EPOCHS * STEPS + len(log.losses) * again)
+
+    def lose(self, at, left, options='', least=2, restarts=0, lost=None):
+        """Who dies at these moments is lost, and `left` ranks are there at the end."""
+        return self.check_losses(self.lose_ranks(at, options, least, restarts), at, left, options, lost)
+
+    def lose_at_once(self, at, left, options='', least=2, restarts=0):
+        """Who comes to these moments waits for the others, and they die: in one loss, or in two."""
+        gate = self.gate()
+        job = self.lose_ranks(at.replace(' ', f'={gate} ') + f'={gate}', options, least, restarts)
+        for pid in [self.await_moment(job, int(word[0]), word[2:], gate) for word in at.split()]:
+            os.kill(pid, signal.SIGKILL)
+        self.check_losses(job, at, left, options)
+
+    def check_losses(self, job, at, left, options, lost=None):
+        lost = lost or sorted(int(word[0]) for word in at.split())
+        self.finish(job)
+        log = self.log_of(job, left)
+        self.assertEqual(sorted(rank for loss in log.losses for rank in loss['lost']), lost, job.out)
+        self.assertEqual((log.losses[0]['ranks_before'], log.losses[-1]['ranks_after']), (4, left))
+        self.assertEqual({loss['how'] for loss in log.losses}, {'died'})
+        self.expect_as_if_nothing_had_been(log, options)
+        return log
+
+    def lose_each(self, at, **more):
+        """One after the other: what each loss left."""
+        log = self.lose(at, **more)
+        self.assertEqual([loss['lost'] for loss in log.losses], [[int(word[0])] for word in at.split()])
+        return [(loss['ranks_after'], loss['replaced']) for loss in log.losses]
+
+
+class Lost(LossTest):
+    @host_only
+    def test_one_after_the_other_may_be_lost_until_one_is_left(self):
+        self.assertEqual(self.lose_each('3@step20 1@step60 0@step100', left=1, least=1), [(3, 0), (2, 0), (1, 0)])
+
+    def test_the_rank_that_reports_and_its_replacement_may_be_lost(self):
+        left = self.lose_each('0@step20 1@step60 0.0@step100', left=2, restarts=1)
+        self.assertEqual(left, [(4, 1), (3, 0), (2, 0)])
+
+    @host_only
+    def test_two_may_be_lost_at_once_and_replaced_or_one_of_them(self):
+        self.lose_at_once('0@step40 2@step40', left=2)
+        self.lose_at_once('0@step40 3@step40', left=4, restarts=2)
+        self.lose_at_once('1@step69 2@step69', left=3, restarts=1)
+
+    def test_no_rank_of_the_end_was_there_at_the_start(self):
+        left = self.lose_each('0@step20 1@step50 2@step80 3@step110', left=4, least=4, restarts=4)
+        self.assertEqual(left, [(4, 1)] * 4)
+
+    @host_only
+    def test_a_rank_may_be_lost_at_any_moment(self):
+        """While others recover, too. Two gradients are summed in each step."""
+        self.lose('1@step30 2@settle2', left=2)
+        self.lose('1@step30 1.1@settle1', left=4, restarts=2, lost=[1])
+        seed = 1 if os.environ.get('TEST_SEEDS') == 'fixed' else random.SystemRandom().randrange(10 ** 6)
+        print('seed', seed, flush=True)
+        draw = random.Random(seed)
+        for point, times in (('sum', 2 * STEPS * EPOCHS), ('wait', 2 * STEPS * EPOCHS), ('epoch', EPOCHS), ('save', EPOCHS - 1)):
+            at = f'{draw.randrange(4)}@{point}{draw.randint(1, times)}'
+            with self.subTest(at):
+                self.lose(at, left=3)
+
+    @host_only
+    def test_a_replacement_that_does_not_come_is_gone_on_without(self):
+        """And when it has come, it does not wait for those that have ended."""
+        gate = self.gate()
+        job = self.lose_ranks(f'3@step30 3.0@join1={gate}', '--wait 0.7', least=2, restarts=1, TUTTI_TIMEOUT=140)
+        self.await_moment(job, 3, 'join1', gate)
+        job.await_text('tutti-train: going on without 1 replacement: ', err=True)
+        job.await_text(f'epoch  {EPOCHS}/{EPOCHS}')
+        gate.open()
+        self.finish(job)
+        self.assertIn('nobody is left to take replacements in; ending rank 3', job.err)
+        log = self.log_of(job, 3)
+        self.assertEqual([(loss['lost'], loss['replaced']) for loss in log.losses], [([3], 0)])
+        self.expect_as_if_nothing_had_been(log)
+
+    @host_only
+    def test_a_replacement_does_not_wait_for_the_dead(self):
+        gate = self.gate()
+        job = self.lose_ranks(f'1@step30 1.0@join1={gate} 0@settle2', '--wait 0.7', 1, 1, ranks=2, TUTTI_TIMEOUT=140)
+        self.await_moment(job, 0, 'settle2', 'KILL')
+        gate.open()
+        self.finish(job, 128 + signal.SIGKILL)
+        self.assertIn('nobody is left to take replacements in; ending rank 1', job.err)
+
+    @host_only
+    def test_too_few_ranks_end_the_training(self):
+        job = self.lose_ranks('1@step30')
+        self.finish(job, 128 + signal.SIGKILL)
+        self.assertNotIn('lost rank', job.out)
+
+    def test_a_killed_training_is_resumed_on_any_number_of_ranks(self):
+        """On as many ranks it is the same bits; on others, as much as those would differ anyway."""
+        for options, ranks, at in (('', 4, '0@step110'), ('', 3, '2@sum180'), ('--sync local --every 1', 2, '1@step60'),
+                                   ('--sync zero1', 1, '3@epoch4'), ('--sync ps', 3, '0@step75')):
+            if ON_GPUS and options:
+                continue   # there is one way
+            at = at.replace('sum180', 'step90') if ON_GPUS else at
+            options += f' --save {self.path("saved")} --every-epochs 2'
+            self.finish(self.lose_ranks(at, options), 128 + signal.SIGKILL)
+            job = self.lose_ranks('', options + ' --resume', least=ranks, ranks=ranks)
+            self.finish(job)
+            self.assertIn('resumed after epoch ', job.out)
+            log = self.log_of(job, ranks)
+            self.assertLess(log.end['steps_begun'], EPOCHS * STEPS)
+            for is_now, was in zip(log.train_losses, self.undisturbed(True).train_losses):
+                self.assertAlmostEqual(is_now, was, delta=0 if ranks == 4 else 1e-9 * was)
+            os.unlink(self.path('saved'))
+
+
+@host_only
+class Ways(LossTest):
+    def test_each_way_goes_on(self):
+        for way in ('--sync zero1 --momentum 0', '--sync local --every 1'):
+            self.lose('0@step30', left=3, options=way)
+            self.lose_at_once('2@step70 3@step70', left=3, restarts=1, options=way)
+
+    def test_workers_and_servers_may_be_lost(self):
+        """Who keeps its shard keeps its velocity."""
+        self.lose('2@step30', left=3, options='--sync ps')
+        self.lose_at_once('1@step69 3@step69', left=3, restarts=1, options='--sync ps')
+        self.lose('0@step30', left=3, options='--sync ps --servers 2 --momentum 0', least=3)
+        self.lose('1@wait70', left=4, restarts=1, options='--sync ps --servers 2 --momentum 0', least=4)
+
+    def stays_alike_with_a_replacement(self, options, says=''):
+        """Of a curve of its own; the log says that all ranks have the same weights at the end."""
+        job = self.lose_ranks('2@step60', options, restarts=1)
+        self.finish(job)
+        self.assertIn(says, job.err)
+        log = self.log_of(job, 4)
+        self.assertEqual([(loss['lost'], loss['replaced']) for loss in log.losses], [([2], 1)])
+        self.assertGreater(log.end['test_accuracy'], 0.8)
+
+    def test_outer_steps_stay_alike_with_a_replacement(self):
+        self.stays_alike_with_a_replacement('--sync local --every 3 --outer nesterov,0.7,0.9 --lr 0.02 --verify')
+        self.stays_alike_with_a_replacement('--sync gossip --peers random --verify')
+
+    def test_bfloat16_stays_alike_with_a_replacement(self):
+        """The sums of a step travel by themselves there."""
+        self.stays_alike_with_a_replacement('--dtype bf16 --verify')
+        self.stays_alike_with_a_replacement('--dtype bf16 --sync zero1 --verify', 'tutti-train: the velocity of all weights '
+                                            'was lost with a rank, and begins anew')
+
+    def test_compressed_gradients_stay_alike_with_a_replacement(self):
+        """What was owed is forgotten, and factors begin anew, the same on all ranks."""
+        for how in ('int8', 'topk:0.05', 'powersgd:2'):
+            self.stays_alike_with_a_replacement(f'--dtype f32 --compress {how} --verify')
+
+    def test_a_lost_stage_or_part_of_the_samples_ends_the_training_by_name(self):
+        """Nobody else has its layers, or its rows."""
+        shard = '--data synthetic:15000x64x10 --shard'
+        for victim, options in ((0, '--parallel pipeline=2'), (3, '--parallel pipeline=2'),
+                                (2, '--parallel pipeline=2,tensor=2'), (0, shard), (3, shard)):
+            job = self.lose_ranks(f'{victim}@step30', options)
+            pid = self.await_moment(job, victim, 'step30', 'KILL')
+            self.finish(job, 128 + signal.SIGKILL)
+            self.assertIn(f'rank {victim} (pid {pid}) was killed', job.err)
+
+
+class Stuck(LossTest):
+    """Deadlines begin when all ranks are there. Several jobs wait for theirs at once."""
+
+    def stop(self, jobs):
+        """Jobs, each of which has stopped one process: (rank, options, job, pid)."""
+        gate, started = self.gate(), []
+        waiting = ' '.join(f'{rank}@join1={gate}' for rank in range(4))
+        for i, (victim, options) in enumerate(jobs):
+            least = 4 if '--shard' in options or '--parallel' in options else 2
+            started.append(self.lose_ranks(f'{victim}@step30=STOP {waiting}', options, least, log=f'log{i}',
+                                           TUTTI_TIMEOUT=TIMEOUT_S))
+        for job in started:
+            for rank in range(4):
+                self.await_moment(job, rank, 'join1', gate)
+        gate.open()
+        return [(*which, job, self.await_moment(job, which[0], 'step30')) for which, job in zip(jobs, started)]
+
+    def leave_out(self, *jobs):
+        for i, (victim, options, job, pid) in enumerate(self.stop(jobs)):
+            job.await_text(f'lost rank {victim} ')
+            self.wake(pid)
+            self.assertLessEqual(job.finish(), 1)   # 1: the others had all ended well when it failed
+            log = self.log_of(job, 3, f'log{i}')
+            self.assertEqual([(loss['lost'], loss['how']) for loss in log.losses], [([victim], 'deadline')])
+            if 'compress' not in options:
+                self.expect_as_if_nothing_had_been(log, options)
+            # it learns that the others have gone on, and is a failed rank like any other
+            self.assertIn(f'tutti-train: rank {victim}: going on without lost ranks failed', job.err)
+            self.assertIn(f'tutti-run: rank {victim} (pid {pid}) ', job.err)
+
+    def test_a_rank_that_is_stuck_is_left_out_in_each_way(self):
+        if ON_GPUS:
+            return self.leave_out((2, ''))
+        self.leave_out((2, ''), (2, '--sync zero1 --momentum 0'), (2, '--sync local --every 1'))
+        self.leave_out((3, '--sync ps'), (0, '--sync ps --momentum 0'), (2, '--dtype f32 --compress topk:0.05 --verify'))
+
+    @host_only
+    def test_a_stage_or_part_of_the_samples_that_is_stuck_ends_the_training(self):
+        """Whoever's deadline passes first names the one that it waits for, which waits itself perhaps."""
+        for _, _, job, pid in self.stop(((1, '--parallel pipeline=2'), (2, '--parallel pipeline --hidden 32,32,32 --sync zero1'),
+                                         (1, '--data synthetic:15000x64x10 --shard'))):
+            job.await_text(f'missed its deadline of {TIMEOUT_S} s: ', err=True)
+            self.wake(pid)
+            self.assertNotEqual(job.finish(), 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
