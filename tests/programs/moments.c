@@ -98,3 +98,13 @@ void __wrap_report_step(struct report *report, unsigned epoch, size_t step, size
 	__real_report_step(report, epoch, step, steps);
 	reach("step", epoch * steps + step + 1);
 }
+
+/* Whatever it had to do is done. */
+__typeof__(team_leave) __real_team_leave, __wrap_team_leave;
+void __wrap_team_leave(struct team *team)
+{
+	static unsigned long times;
+
+	reach("leave", ++times);
+	__real_team_leave(team);
+}

@@ -115,7 +115,8 @@ class Lost(LossTest):
         seed = 1 if os.environ.get('TEST_SEEDS') == 'fixed' else random.SystemRandom().randrange(10 ** 6)
         print('seed', seed, flush=True)
         draw = random.Random(seed)
-        for point, times in (('sum', 2 * STEPS * EPOCHS), ('wait', 2 * STEPS * EPOCHS), ('epoch', EPOCHS), ('save', EPOCHS - 1)):
+        sums = 2 * STEPS * EPOCHS
+        for point, times in ('sum', sums), ('wait', sums), ('epoch', EPOCHS), ('save', EPOCHS - 1):
             at = f'{draw.randrange(4)}@{point}{draw.randint(1, times)}'
             with self.subTest(at):
                 self.lose(at, left=3)
@@ -199,8 +200,8 @@ class Ways(LossTest):
     def test_bfloat16_stays_alike_with_a_replacement(self):
         """The sums of a step travel by themselves there."""
         self.stays_alike_with_a_replacement('--dtype bf16 --verify')
-        self.stays_alike_with_a_replacement('--dtype bf16 --sync zero1 --verify', 'tutti-train: the velocity of all weights '
-                                            'was lost with a rank, and begins anew')
+        self.stays_alike_with_a_replacement('--dtype bf16 --sync zero1 --verify', 'tutti-train: the velocity of all '
+                                            'weights was lost with a rank, and begins anew')
 
     def test_compressed_gradients_stay_alike_with_a_replacement(self):
         """What was owed is forgotten, and factors begin anew, the same on all ranks."""
@@ -252,12 +253,14 @@ class Stuck(LossTest):
         if ON_GPUS:
             return self.leave_out((2, ''))
         self.leave_out((2, ''), (2, '--sync zero1 --momentum 0'), (2, '--sync local --every 1'))
-        self.leave_out((3, '--sync ps'), (0, '--sync ps --momentum 0'), (2, '--dtype f32 --compress topk:0.05 --verify'))
+        self.leave_out((3, '--sync ps'), (0, '--sync ps --momentum 0'),
+                       (2, '--dtype f32 --compress topk:0.05 --verify'))
 
     @host_only
     def test_a_stage_or_part_of_the_samples_that_is_stuck_ends_the_training(self):
         """Whoever's deadline passes first names the one that it waits for, which waits itself perhaps."""
-        for _, _, job, pid in self.stop(((1, '--parallel pipeline=2'), (2, '--parallel pipeline --hidden 32,32,32 --sync zero1'),
+        for _, _, job, pid in self.stop(((1, '--parallel pipeline=2'),
+                                         (2, '--parallel pipeline --hidden 32,32,32 --sync zero1'),
                                          (1, '--data synthetic:15000x64x10 --shard'))):
             job.await_text(f'missed its deadline of {TIMEOUT_S} s: ', err=True)
             self.wake(pid)

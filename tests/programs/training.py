@@ -3,6 +3,7 @@
 
 The environment names the programs and the data: TEST_RUN, TEST_TRAIN, DIGITS; and TRAIN_DEVICE, host or cuda."""
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ RUN, TRAIN, DIGITS = (os.environ[name] for name in ('TEST_RUN', 'TEST_TRAIN', 'D
 DEVICE = os.environ.get('TRAIN_DEVICE', 'host')
 EPOCHS = 6
 STEPS = 23  # of an epoch: 1438 samples to train on, 64 at a time
+NUMBERS = itertools.count()
 
 
 class Log:
@@ -47,13 +49,14 @@ class Gate:
 
 class TrainingTest(ProgramTest):
     def train(self, ranks, options='', at='', run='', log='log', epochs=EPOCHS, **env):
-        """A job of `ranks` ranks, tutti-run with the options `run`. At the moments `at` ranks die, unless these say else."""
+        """A job of `ranks` ranks, of tutti-run with the options `run`. At each moment of `at` a rank dies, or does what
+        that says."""
         moments = ''.join(f' {word}' if '=' in word else f' {word}=KILL' for word in at.split())
         return self.start(RUN, '-n', ranks, *run.split(), '--', TRAIN, '--data', DIGITS, '--json', self.path(log),
                           '--epochs', epochs, *options.split(), TRAIN_MOMENTS=moments, **env)
 
     def gate(self):
-        return Gate(self.path(f'gate{len(os.listdir(self.dir))}'))
+        return Gate(self.path(f'gate{next(NUMBERS)}'))
 
     def log(self, name='log'):
         """That of a training that has come to its end."""
