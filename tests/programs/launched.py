@@ -12,6 +12,8 @@ import unittest
 
 PATIENCE = max(1.0, float(os.environ.get('TEST_PATIENCE', 1)))   # see tests/patience.h
 
+UNTIL_PARENT_ENDS = ['/usr/bin/setpriv', '--pdeathsig', 'KILL', '--']
+
 # shells start background jobs with SIGINT ignored, which programs would inherit
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -25,10 +27,11 @@ class Launched:
     """A process with its standard input as a pipe, and what it has written so far. It ends with this process."""
 
     def __init__(self, argv, env, cwd=None):
-        self.process = subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', '--', *map(str, argv)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **env}, cwd=cwd)
+        self.process = subprocess.Popen([*UNTIL_PARENT_ENDS, *map(str, argv)], bufsize=0, cwd=cwd,
+                                        env={**os.environ, **env}, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.pid = self.process.pid
-        self.bytes = {self.process.stdout: b'', self.process.stderr: b''}
+        self.bytes = {self.process.stdout: bytearray(), self.process.stderr: bytearray()}
         self.open = list(self.bytes)
 
     @property
@@ -57,11 +60,13 @@ class Launched:
 
     def await_text(self, text, times=1, err=False):
         """Collect output until `text` stands `times` times on standard output, or on standard error."""
-        def count():
-            return (self.err if err else self.out).count(text)
-        self._collect_until(lambda: count() >= times)
-        if count() < times:
-            self.fail(f'the end came before {times} times "{text}"')
+        written = self.bytes[self.process.stderr if err else self.process.stdout]
+        self._await(lambda: written.count(text.encode()) >= times, f'{times} times "{text}"')
+
+    def _await(self, is_there, what):
+        self._collect_until(is_there)
+        if not is_there():
+            self.fail(f'the end came before {what}')
 
     def await_match(self, pattern, err=False):
         """Collect output until `pattern` matches a part of standard output, or of standard error: the match."""
@@ -71,18 +76,26 @@ class Launched:
         return match() or self.fail(f'the end came before "{pattern}"')
 
     def numbers_after(self, key):
-        """The numbers behind each `key` of standard output."""
-        return [int(number) for number in re.findall(re.escape(key) + r'(-?\d+)', self.out)]
+        """The whole numbers behind each `key` of standard output."""
+        return [int(number) for number in re.findall(re.escape(key) + r'(-?\d+)(?=\D)', self.out)]
+
+    def await_numbers(self, key, count):
+        """The first `count` numbers behind `key`, once they have been written."""
+        self._await(lambda: len(self.numbers_after(key)) >= count, f'{count} numbers behind "{key}"')
+        return self.numbers_after(key)[:count]
 
     def send(self, number):
         os.kill(self.pid, number)
 
     def write(self, text):
         self.process.stdin.write(text.encode())
-        self.process.stdin.flush()
 
     def close_input(self):
         self.process.stdin.close()
+
+    def close_output(self):
+        self.open.remove(self.process.stdout)
+        self.process.stdout.close()
 
     def finish(self):
         """Collect all output and wait for the end: the exit status, or 128 + the signal."""
@@ -99,8 +112,27 @@ class Launched:
             stream.close()
 
 
+def state_of(pid):
+    """What a process does, by the kernel's letter: T: it is stopped; Z: it has ended. '' once it is gone."""
+    try:
+        with open(f'/proc/{pid}/stat') as file:
+            return file.read().rpartition(')')[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ''
+
+
+def await_state(pid, *states, seconds=20):
+    end = time.monotonic() + bound_s(seconds)
+    while state_of(pid) not in states:
+        if time.monotonic() > end:
+            raise AssertionError(f'process {pid} is {state_of(pid)} after {bound_s(seconds):g} s, expected {states}')
+        os.sched_yield()
+
+
 class ProgramTest(unittest.TestCase):
     """Claims about programs. Each has a directory of its own, self.dir; what it started ends with it."""
+
+    launched = Launched
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix='tutti-test-')
@@ -110,9 +142,17 @@ class ProgramTest(unittest.TestCase):
     def path(self, *names):
         return os.path.join(self.dir, *names)
 
+    def write(self, name, content='', mode=0o600):
+        """A file in self.dir with the directories above it."""
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), 'w' if isinstance(content, str) else 'wb') as file:
+            file.write(content)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
     def start(self, *argv, cwd=None, **env):
         """A program with these variables beside those of the environment."""
-        launched = Launched(argv, {name: str(value) for name, value in env.items()}, cwd)
+        launched = self.launched(argv, {name: str(value) for name, value in env.items()}, cwd)
         self.addCleanup(launched.close)
         return launched
 
@@ -127,6 +167,12 @@ class ProgramTest(unittest.TestCase):
         if found != status:
             launched.fail(f'exit status {found}, expected {status}')
 
+    def assert_all_gone(self, launched, count=None):
+        """Each process that wrote "pid N" is gone; there were `count`."""
+        pids = launched.numbers_after('pid ')
+        self.assertEqual(len(pids), len(pids) if count is None else count, launched.out)
+        self.assertEqual([pid for pid in pids if state_of(pid)], [], 'these are still there')
+
     def assert_narrow(self, text):
         """No line is wider than 100 columns, but for those of JSON."""
         for line in text.splitlines():
@@ -134,6 +180,6 @@ class ProgramTest(unittest.TestCase):
 
 
 def arguments(count):
-    """The first `count` words of the command, which are not for unittest."""
+    """The first `count` words of the command, which are not for unittest; files of any directory."""
     words, sys.argv[1:] = sys.argv[1:count + 1], sys.argv[count + 1:]
-    return words
+    return [os.path.abspath(word) if os.path.exists(word) else word for word in words]

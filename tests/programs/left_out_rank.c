@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank of a job that goes on without those that hang: the ranks that are named stop, and the
- * others leave them out.
+/* A rank of a job that goes on without those that hang: the ranks that are named close their
+ * connections and stop, and the others leave them out. Over TCP they notice at once.
  *
  *   left_out_rank RANK... */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <tutti/tutti.h>
+#include "meet.h"
 
 static int go_on_without(tutti_comm_t comm)
 {
@@ -26,6 +24,12 @@ static int go_on_without(tutti_comm_t comm)
 	return status;
 }
 
+static void hang(void)
+{
+	close_range(3, ~0U, 0);
+	raise(SIGSTOP);
+}
+
 int main(int argc, char **argv)
 {
 	tutti_comm_t comm;
@@ -33,13 +37,13 @@ int main(int argc, char **argv)
 
 	printf("pid %d\n", (int)getpid());
 	fflush(stdout);
-	if (tutti_init(NULL, &comm) != TUTTI_OK || tutti_barrier(comm, NULL) != TUTTI_OK) {
+	if (tutti_init(NULL, &comm) != TUTTI_OK || meet() != 0) {
 		fprintf(stderr, "left_out_rank: %s\n", tutti_last_error(NULL));
 		return status;
 	}
 	for (int i = 1; i < argc; i++)
 		if (tutti_comm_rank(comm) == atoi(argv[i]))
-			raise(SIGSTOP);
+			hang();
 	if (tutti_barrier(comm, NULL) != TUTTI_OK)
 		status = go_on_without(comm);
 	tutti_comm_destroy(comm);

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs that outlive failed ranks, with fewer of them or with replacements.
+
+test_run_lost.py TUTTI_RUN STORE_RANK LEFT_OUT_RANK
+
+Ranks are shells that say what they are and then wait for a signal, so that each test decides who fails and when."""
+import os
+import signal
+import unittest
+
+from launched import Launched, ProgramTest, arguments, await_state
+
+RUN, STORE_RANK, LEFT_OUT_RANK = arguments(3)
+WELL, BADLY, KILLED = signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL  # how a rank ends
+
+# "[2] pid 17 join= restart=1 min=2 size=4", and then nothing before a signal. It waits in short sleeps: of the
+# shells at hand not all take a signal while they wait for a child.
+RANK = ("trap 'exit 0' USR1; trap 'echo broken >&2; exit 7' USR2; echo pid $$ join=$TUTTI_JOIN restart=$TUTTI_RESTART "
+        'min=$TUTTI_MIN_RANKS size=$TUTTI_SIZE local=$TUTTI_LOCAL_RANK; while :; do sleep 0.02; done')
+
+
+class Job(Launched):
+    def pid_of(self, rank, time=1):
+        """The process that takes the part of the rank for the `time`-th time."""
+        return self.await_numbers(f'[{rank}] pid ', time)[time - 1]
+
+    def tell(self, number, *ranks, time=1):
+        for rank in ranks:
+            os.kill(self.pid_of(rank, time), number)
+
+    def await_report(self, words, times=1):
+        self.await_text(words, times, err=True)
+
+    def kill_at_once(self, *ranks):
+        """Stopped, tutti-run finds all dead when it goes on."""
+        pids = [self.pid_of(rank) for rank in ranks]
+        self.send(signal.SIGSTOP)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            await_state(pid, 'Z')
+        self.send(signal.SIGCONT)
+
+
+class Lost(ProgramTest):
+    launched = Job
+
+    def job(self, ranks, *options, script=RANK, **env):
+        return self.start(RUN, '-n', ranks, *options, '--', '/bin/sh', '-c', script, LEFT_OUT_RANK, **env)
+
+    def finish(self, job, status=0):
+        super().finish(job, status)
+        self.assert_all_gone(job)
+
+    def test_a_job_goes_on_while_enough_ranks_do(self):
+        job = self.job(4, '--min-ranks', 2)
+        job.tell(KILLED, 2)
+        job.await_report('; 3 ranks go on\n')
+        job.tell(BADLY, 0)
+        job.await_report('; 2 ranks go on\n')
+        job.tell(WELL, 1, 3)
+        self.finish(job)
+        for words in ('tutti-run: rank 2 (pid ', ') was killed by signal 9 (Killed) after ',
+                      ') exited with status 7 after ', 'its last words on stderr:\ntutti-run:     broken\n'):
+            self.assertIn(words, job.err)
+        self.assertNotIn('restarts left', job.err)
+        self.assertEqual(job.out.count('join= restart=0 min=2 size=4'), 4)
+
+    def test_the_failure_below_the_least_ends_the_job_and_gives_the_status(self):
+        job = self.job(4, '--min-ranks', 3)
+        job.tell(KILLED, 1)
+        job.await_report('; 3 ranks go on\n')
+        for rank in 0, 2:
+            job.pid_of(rank)
+        job.tell(BADLY, 3)
+        self.finish(job, 7)
+        self.assertIn('; 2 ranks are left where at least 3 must go on; ending ranks 0, 2\n', job.err)
+
+    def test_a_replacement_takes_the_part_of_the_failed_rank(self):
+        job = self.job(3, '--restart', 2)
+        job.tell(KILLED, 1)
+        job.await_report('; 2 ranks go on, 2 restarts left\n')
+        job.pid_of(1, time=2)
+        job.await_report('rank 1 is replaced (pid ')
+        job.await_report('), 1 restart left\n')
+        job.tell(BADLY, 1, time=2)
+        job.await_report('rank 1 is replaced (pid ', 2)
+        job.await_report('), 0 restarts left\n')
+        job.tell(WELL, 0, 2)
+        job.tell(WELL, 1, time=3)
+        self.finish(job)
+        self.assertEqual(job.out.count('join= restart=2 min=3 size=3'), 3)
+        for left in 1, 0:
+            self.assertIn(f' join=1 restart={left} min=3 size=3 local=1\n', job.out)
+
+    def test_more_failures_than_restarts_end_the_job(self):
+        job = self.job(2, '--min-ranks', 2, '--restart', 1)
+        job.pid_of(0)
+        job.tell(BADLY, 1)
+        job.pid_of(1, time=2)
+        job.tell(KILLED, 0)
+        self.finish(job, 128 + KILLED)
+        self.assertEqual(job.err.count(' is replaced '), 1)
+        self.assertIn('; 1 rank is left where at least 2 must go on, 0 restarts left; ending rank 1\n', job.err)
+
+    def test_several_failures_at_once_are_all_told_and_replaced(self):
+        job = self.job(4, '--min-ranks', 1, '--restart', 2)
+        job.kill_at_once(0, 3)
+        job.await_report('; 2 ranks go on, 2 restarts left\n', 2)
+        job.await_report('), 0 restarts left\n')
+        job.tell(WELL, 0, 3, time=2)
+        job.tell(WELL, 1, 2)
+        self.finish(job)
+
+    def test_nobody_is_replaced_when_all_fail(self):
+        """A replacement would find nobody to join."""
+        job = self.job(2, '--min-ranks', 1, '--restart', 5)
+        job.kill_at_once(0, 1)
+        self.finish(job, 128 + KILLED)
+        self.assertIn('; 0 ranks are left where at least 1 must go on, 5 restarts left\n', job.err)
+        self.assertEqual(job.err.count('was killed by signal 9'), 2)
+        self.assertNotIn(' is replaced ', job.err)
+
+    def test_a_failure_after_a_good_end_is_not_replaced_and_gives_the_status(self):
+        job = self.job(3, '--min-ranks', 1, '--restart', 2)
+        job.tell(WELL, 0)
+        await_state(job.pid_of(0), '')  # its end must be known: nothing says so but that the process is gone
+        job.pid_of(2)
+        job.tell(BADLY, 1)
+        job.await_report('; 1 rank goes on, 1 ended well before\n')
+        job.tell(WELL, 2)
+        self.finish(job, 7)
+        self.assertNotIn(' is replaced ', job.err)
+
+    def test_a_lost_rank_takes_its_process_group_along(self):
+        """What a shell has started must not go on when the shell is lost: it may be the rank itself."""
+        job = self.job(2, '--min-ranks', 1, script='sleep 1000 & echo pid $!; echo shell $$; wait')
+        job.await_numbers('shell ', 2)
+        os.kill(job.await_numbers('[1] shell ', 1)[0], signal.SIGKILL)
+        job.await_report('; 1 rank goes on\n')
+        await_state(job.pid_of(1), '')
+        job.send(signal.SIGTERM)
+        self.finish(job, 128 + signal.SIGTERM)
+
+    def test_ranks_meet_in_the_store_of_a_job_that_lost_one(self):
+        """Two wait in the store already when the third is killed."""
+        job = self.job(3, '--restart', 1,
+                       script=f'echo pid $$; [ $TUTTI_RANK$TUTTI_JOIN = 0 ] && read x; exec {STORE_RANK}')
+        for rank in 1, 2:
+            job.pid_of(rank)
+        job.tell(KILLED, 0)
+        self.finish(job)
+        self.assertEqual(job.out.count('met 3\n'), 3)
+
+    def test_a_signal_while_a_replacement_starts_ends_the_job(self):
+        """It comes from the replacement itself, as soon as that runs, or before it is started."""
+        for number in range(20):
+            job = self.job(3, '--min-ranks', 1, '--restart', 1000,
+                           script='echo pid $$; [ $TUTTI_RANK = 1 ] || exec sleep 1000; '
+                                  '[ "$TUTTI_JOIN" ] && kill -INT $PPID; kill -KILL $$')
+            if number % 2:
+                job.await_report('2 ranks go on')
+                job.send(signal.SIGINT)
+            self.finish(job, 128 + signal.SIGINT)
+
+    def test_a_replacement_that_cannot_start_counts_as_lost(self):
+        """The program is gone when a replacement is to be started."""
+        program = self.write('program', f'#!/bin/sh\n{RANK}\n', mode=0o700)
+        job = self.start(RUN, '-n', 2, '--restart', 1, '--', program)
+        for rank in 0, 1:
+            job.pid_of(rank)
+        os.unlink(program)
+        job.tell(KILLED, 1)
+        self.finish(job, 127)
+        self.assertIn('does not exist', job.err)
+        self.assertIn('rank 1 cannot be replaced; ending rank 0\n', job.err)
+
+    def hanging(self, ranks, script):
+        """A job of which left_out_rank.c, which is $0, leaves some ranks behind."""
+        return self.job(ranks, '--min-ranks', 2, script=script, TUTTI_TRANSPORT='tcp')
+
+    def test_ranks_that_were_left_out_do_not_keep_the_job(self):
+        # one hangs, and rank 1 works on by itself
+        busy = self.hanging(3, f'[ $TUTTI_RANK = 0 ] && exec $0 2; $0 2; {RANK}')
+        busy.await_text('[0] left 2 of 3\n')
+        await_state(busy.pid_of(0), '')
+        busy.pid_of(1, time=2)
+        # two hang, of which one is what a script has started
+        enough = self.hanging(4, '[ $TUTTI_RANK = 2 ] || exec $0 2 3; echo script $$; $0 2 3; exit $?')
+        # one hangs, and one fails
+        few = self.hanging(3, '$0 2 && [ $TUTTI_RANK = 0 ] || exit 7')
+        self.finish(enough)
+        script, = enough.numbers_after('[2] script ')
+        self.assertIn(f'tutti-run: rank 2 (pid {script}) has not ended 10 s after the others, which '
+                      'went on without it; ending it\n', enough.err)
+        self.assertIn('tutti-run: rank 3 (pid ', enough.err)
+        self.assertEqual(enough.err.count('; ending it\n'), 2)
+        self.finish(few, 7)
+        self.assertIn('; ending it\n', few.err)
+        # whose others have ended before those of the two above
+        busy.send(signal.SIGTERM)
+        self.finish(busy, 128 + signal.SIGTERM)
+        self.assertNotIn('; ending it\n', busy.err)
+
+
+if __name__ == '__main__':
+    unittest.main()
