@@ -166,8 +166,7 @@ static uint64_t comparable_bits(uint64_t bits, tutti_dtype_t dtype)
 	set_bits(element, 0, sizeof(uint64_t), 0);
 	set_bits(element, 0, size, bits);
 	const double value = value_get(element, 0, dtype);
-	const bool none = dtype == TUTTI_FLOAT8_E4M3 && (bits & 0x7f) == 0x7f;
-	return isfinite(value) && value != 0 && !none ? get_bits(element, 0, size) : 0;
+	return isfinite(value) && value != 0 ? get_bits(element, 0, size) : 0;
 }
 
 static bool is_bits(const struct contents *c)

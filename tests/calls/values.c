@@ -8,7 +8,7 @@
 /* Small floats by their numbers of bits. */
 struct format {
 	int exponent_bits, mantissa_bits, bias;
-	bool finite_only; /* E4M3: the highest exponent holds numbers too */
+	bool finite_only; /* E4M3: the highest exponent holds numbers too, but for one */
 };
 
 static const struct format *format_of(tutti_dtype_t dtype)
@@ -65,6 +65,8 @@ static double decode(uint32_t bits, const struct format *format)
 
 	if (exponent == (1 << format->exponent_bits) - 1 && !format->finite_only)
 		return mantissa ? NAN : sign * INFINITY;
+	if (format->finite_only && (bits & 0x7f) == 0x7f)
+		return NAN;
 	if (exponent == 0)
 		return sign * ldexp(mantissa, 1 - format->bias - format->mantissa_bits);
 	return sign * ldexp(mantissa + (1u << format->mantissa_bits),
@@ -179,7 +181,7 @@ static uint64_t integer_combine(uint64_t a, uint64_t b, tutti_op_t op, bool has_
 
 /* In 64 bits: of shorter types only the end is cut off. */
 static void fold_integers(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
-			  tutti_op_t op)
+			  tutti_op_t op, unsigned divisor)
 {
 	const bool has_sign = dtype % 2 == 0;
 	uint64_t all = integer_get(elements[0], dtype);
@@ -187,7 +189,7 @@ static void fold_integers(void *result, const void *const *elements, int n, tutt
 	for (int rank = 1; rank < n; rank++)
 		all = integer_combine(all, integer_get(elements[rank], dtype), op, has_sign);
 	if (op == TUTTI_AVG)
-		all = has_sign ? (uint64_t)((int64_t)all / n) : all / (uint64_t)n;
+		all = has_sign ? (uint64_t)((int64_t)all / (int64_t)divisor) : all / divisor;
 	memcpy(result, &all, tutti_dtype_size(dtype)); /* little-endian: the low bytes */
 }
 
@@ -208,11 +210,11 @@ static double in_wide_type(double value, tutti_dtype_t dtype)
 	return dtype == TUTTI_FLOAT64 ? value : (double)(float)value;
 }
 
-void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
-		tutti_op_t op)
+void value_fold_by(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
+		   tutti_op_t op, unsigned divisor)
 {
 	if (!value_is_float(dtype)) {
-		fold_integers(result, elements, n, dtype, op);
+		fold_integers(result, elements, n, dtype, op, divisor);
 		return;
 	}
 	double all = value_get(elements[0], 0, dtype);
@@ -221,8 +223,14 @@ void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t 
 		all = in_wide_type(float_combine(all, value_get(elements[rank], 0, dtype), op),
 				   dtype);
 	if (op == TUTTI_AVG)
-		all = in_wide_type(all / n, dtype);
+		all = in_wide_type(all / in_wide_type(divisor, dtype), dtype);
 	value_set(result, 0, dtype, all);
+}
+
+void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
+		tutti_op_t op)
+{
+	value_fold_by(result, elements, n, dtype, op, (unsigned)n);
 }
 
 void value_scale(void *result, const void *element, const void *scalar, tutti_dtype_t dtype)

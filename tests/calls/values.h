@@ -25,6 +25,9 @@ void value_set(void *buffer, size_t i, tutti_dtype_t dtype, double value);
  * an average divided by n there, and rounded once to the type. */
 void value_fold(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
 		tutti_op_t op);
+/* With another divisor of averages. */
+void value_fold_by(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
+		   tutti_op_t op, unsigned divisor);
 /* A contribution to a pre-multiplied sum: the product, rounded to the type. The operation is the
  * sum of these. */
 void value_scale(void *result, const void *element, const void *scalar, tutti_dtype_t dtype);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plain C kernels against arithmetic of the tests' own: numbers are read by their definition in
- * double precision, and written by a search for the nearest number that the format has. */
+ * double precision, and written by a search for the nearest number that the format has; operations are
+ * those of tests/calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "calls/values.h"
 #include "kernels/convert.h"
 #include "kernels_check.h"
 
@@ -177,86 +179,22 @@ static void e4m3_saturates_and_e5m2_overflows_to_infinity(void **state)
 
 /* ---------------------------------------------------------------- operations */
 
-/* A double has room for the exact sum and product of two f32, so that rounding it to f32 rounds
- * once. */
-static double combine_floats(int op, double a, double b)
-{
-	switch (op) {
-	case TUTTI_PROD: return a * b;
-	case TUTTI_MIN:
-		if (isnan(a) || isnan(b))
-			return NAN;
-		return a < b || (a == b && signbit(a)) ? a : b;
-	case TUTTI_MAX:
-		if (isnan(a) || isnan(b))
-			return NAN;
-		return a > b || (a == b && signbit(b)) ? a : b;
-	default: return a + b;
-	}
-}
-
-static uint64_t double_bits(double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
-static uint64_t expected_float(int op, int dtype, const uint64_t *operands, unsigned nsrc)
-{
-	double value = value_of(dtype, operands[0]);
-
-	for (unsigned s = 1; s < nsrc; s++) {
-		value = combine_floats(op, value, value_of(dtype, operands[s]));
-		if (dtype != TUTTI_FLOAT64)
-			value = (float)value;
-	}
-	if (dtype == TUTTI_FLOAT64)
-		return double_bits(value);
-	return dtype == TUTTI_FLOAT32 ? tt_f32_bits((float)value) : nearest_to(dtype, value);
-}
-
-static int64_t signed_value(int dtype, uint64_t bits)
-{
-	return (int64_t)(bits & sign_bit(dtype) ? bits | ~all_bits(dtype) : bits);
-}
-
-static bool less(int dtype, uint64_t a, uint64_t b)
-{
-	return formats[dtype].is_signed ? signed_value(dtype, a) < signed_value(dtype, b) : a < b;
-}
-
-static uint64_t combine_integers(int op, int dtype, uint64_t a, uint64_t b)
-{
-	switch (op) {
-	case TUTTI_PROD: return (a * b) & all_bits(dtype);
-	case TUTTI_MIN: return less(dtype, a, b) ? a : b;
-	case TUTTI_MAX: return less(dtype, a, b) ? b : a;
-	case TUTTI_BAND: return a & b;
-	case TUTTI_BOR: return a | b;
-	case TUTTI_BXOR: return a ^ b;
-	default: return (a + b) & all_bits(dtype);
-	}
-}
-
-static uint64_t expected_bits(int op, int dtype, const uint64_t *operands, unsigned nsrc)
-{
-	uint64_t value = operands[0];
-
-	if (is_float(dtype))
-		return expected_float(op, dtype, operands, nsrc);
-	for (unsigned s = 1; s < nsrc; s++)
-		value = combine_integers(op, dtype, value, operands[s]);
-	return value;
-}
-
 static uint64_t reduced_by_c(int op, int dtype, const uint64_t *operands, unsigned nsrc)
 {
 	const void *src[4] = { &operands[0], &operands[1], &operands[2], &operands[3] };
 	uint64_t result = 0;
 
 	tt_kernels_by_isa("c")->reduce[op][dtype](&result, src, nsrc, 1);
+	return result;
+}
+
+/* `divisor` counts for averages, whose sums are divided by 1 elsewhere. */
+static uint64_t folded(int op, int dtype, const uint64_t *operands, unsigned nsrc, unsigned divisor)
+{
+	const void *src[4] = { &operands[0], &operands[1], &operands[2], &operands[3] };
+	uint64_t result = 0;
+
+	value_fold_by(&result, src, (int)nsrc, (tutti_dtype_t)dtype, op, divisor);
 	return result;
 }
 
@@ -272,7 +210,7 @@ static void operations_equal_independent_arithmetic(void **state)
 					operands[s] = edgy_number(dtype);
 				expect_bits(dtype, op_names[op], (double)operands[0],
 					    reduced_by_c(op, dtype, operands, nsrc),
-					    expected_bits(op, dtype, operands, nsrc));
+					    folded(op, dtype, operands, nsrc, 1));
 			}
 }
 
@@ -304,38 +242,6 @@ static void minimum_and_maximum_do_not_depend_on_the_order(void **state)
 
 /* ---------------------------------------------------------------- divide, scale */
 
-static uint64_t average_of_floats(int dtype, const uint64_t *operands, unsigned nsrc,
-				  unsigned divisor)
-{
-	const double number = dtype == TUTTI_FLOAT64 ? divisor : (double)(float)divisor;
-	double sum = value_of(dtype, operands[0]);
-
-	for (unsigned s = 1; s < nsrc; s++) {
-		sum += value_of(dtype, operands[s]);
-		if (dtype != TUTTI_FLOAT64)
-			sum = (float)sum;
-	}
-	if (dtype == TUTTI_FLOAT64)
-		return double_bits(sum / number);
-	const float quotient = (float)(sum / number);
-
-	return dtype == TUTTI_FLOAT32 ? tt_f32_bits(quotient) : nearest_to(dtype, quotient);
-}
-
-/* 64 bits hold the sum of shorter ones; that of 64 bits wraps. */
-static uint64_t average_of_integers(int dtype, const uint64_t *operands, unsigned nsrc,
-				    unsigned divisor)
-{
-	uint64_t sum = 0;
-
-	for (unsigned s = 0; s < nsrc; s++)
-		sum += formats[dtype].is_signed ? (uint64_t)signed_value(dtype, operands[s])
-						: operands[s];
-	if (formats[dtype].is_signed)
-		return (uint64_t)((int64_t)sum / (int64_t)divisor) & all_bits(dtype);
-	return sum / divisor;
-}
-
 static void expect_average(int dtype, const uint64_t *operands, unsigned nsrc, unsigned divisor)
 {
 	const void *src[4] = { &operands[0], &operands[1], &operands[2], &operands[3] };
@@ -343,8 +249,7 @@ static void expect_average(int dtype, const uint64_t *operands, unsigned nsrc, u
 
 	tt_kernels_by_isa("c")->average[dtype](&found, src, nsrc, 1, divisor);
 	expect_bits(dtype, "average", (double)operands[0], found,
-		    is_float(dtype) ? average_of_floats(dtype, operands, nsrc, divisor)
-				    : average_of_integers(dtype, operands, nsrc, divisor));
+		    folded(TUTTI_AVG, dtype, operands, nsrc, divisor));
 }
 
 static void averages_truncate_integers_and_round_floats_once(void **state)
@@ -451,7 +356,7 @@ static void scaling_is_the_product_with_the_scalar(void **state)
 
 			tt_kernels_by_isa("c")->scale[dtype](&found, &operands[0], 1, &operands[1]);
 			expect_bits(dtype, "scaling", (double)operands[0], found,
-				    expected_bits(TUTTI_PROD, dtype, operands, 2));
+				    folded(TUTTI_PROD, dtype, operands, 2, 1));
 		}
 }
 
