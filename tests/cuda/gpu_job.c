@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpu_job.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,8 @@
 #include <unistd.h>
 
 #include <tutti/cuda.h>
+
+#include "thread_ranks.h"
 
 #define RANKS_MAX 32
 
@@ -66,9 +67,6 @@ int gpu_job_choose(int argc, char **argv)
 struct call {
 	gpu_body *body;
 	void *argument;
-	tutti_store_t store;
-	int rank, failed;
-	pthread_t thread;
 };
 
 /* TEST_GPUS=all: ranks go round all GPUs, which must reach each other; a number: round so many,
@@ -106,46 +104,11 @@ static int run_body(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-static void *run_thread(void *argument)
-{
-	struct call *call = argument;
-	tutti_comm_t comm = NULL;
-	const tutti_result_t result =
-		tutti_comm_create(call->store, call->rank, gpu_job_ranks, NULL, &comm);
-
-	if (result)
-		fprintf(stderr, "rank %d: %s\n", call->rank, tutti_last_error(NULL));
-	call->failed = result ? 1 : run_body(comm, call);
-	tutti_comm_destroy(comm);
-	return NULL;
-}
-
 /* All ranks, in a process of their own, which the harness ends at the job's limit, as it does
  * with processes that are ranks. */
 static int run_threads(int number, void *argument)
 {
-	const struct call *call = argument;
-	struct call calls[RANKS_MAX];
-	tutti_store_t store;
-	char address[64];
-	int failed = 0;
-
-	snprintf(address, sizeof(address), "unix:gpu-job-%d", (int)getpid());
-	if (tutti_store_open(address, 1, 30, &store)) {
-		fprintf(stderr, "%s\n", tutti_last_error(NULL));
-		return 1;
-	}
-	for (int i = 0; i < gpu_job_ranks; i++) {
-		calls[i] = (struct call){ call->body, call->argument, store, i, 1, 0 };
-		if (pthread_create(&calls[i].thread, NULL, run_thread, &calls[i]))
-			abort();
-	}
-	for (int i = 0; i < gpu_job_ranks; i++) {
-		pthread_join(calls[i].thread, NULL);
-		failed |= calls[i].failed;
-	}
-	tutti_store_close(store);
-	return failed;
+	return run_thread_ranks(gpu_job_ranks, 1, run_body, argument);
 }
 
 int gpu_job_run(gpu_body *body, void *argument, const struct job *job)

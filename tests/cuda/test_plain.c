@@ -21,6 +21,7 @@
 #include "calls/call.h"
 #include "harness.h"
 #include "kinds.h"
+#include "thread_ranks.h"
 
 #define RANKS_MAX  8
 #define GAP	   3 /* elements between the blocks of tables */
@@ -773,53 +774,6 @@ static int as_processes(int ranks)
 	return failed;
 }
 
-struct thread {
-	pthread_t thread;
-	int rank, ranks, failed;
-	tutti_store_t store;
-};
-
-static void *be_thread(void *argument)
-{
-	struct thread *thread = argument;
-	tutti_comm_t comm;
-
-	if (tutti_comm_create(thread->store, thread->rank, thread->ranks, NULL, &comm) !=
-	    TUTTI_OK) {
-		fprintf(stderr, "rank %d: %s\n", thread->rank, tutti_last_error(NULL));
-		return NULL;
-	}
-	thread->failed = everything(comm, NULL);
-	if (thread->failed)
-		tutti_comm_abort(comm, "a claim of the test failed");
-	tutti_comm_destroy(comm);
-	return NULL;
-}
-
-static int as_threads(int ranks)
-{
-	struct thread threads[RANKS_MAX];
-	tutti_store_t store;
-	char address[64];
-	int failed = 0;
-
-	snprintf(address, sizeof(address), "unix:tutti-test-plain-%ld", (long)getpid());
-	if (!gpu_open() || tutti_store_open(address, 1, 30, &store) != TUTTI_OK)
-		return 1;
-	for (int i = 0; i < ranks; i++) {
-		threads[i] =
-			(struct thread){ .rank = i, .ranks = ranks, .failed = 1, .store = store };
-		if (pthread_create(&threads[i].thread, NULL, be_thread, &threads[i]) != 0)
-			return 1;
-	}
-	for (int i = 0; i < ranks; i++) {
-		pthread_join(threads[i].thread, NULL);
-		failed += threads[i].failed;
-	}
-	tutti_store_close(store);
-	return failed;
-}
-
 int main(int argc, char **argv)
 {
 	const int ranks = argc > 2 ? atoi(argv[1]) : 0;
@@ -836,7 +790,8 @@ int main(int argc, char **argv)
 		puts("CUDA's driver has no GPU for this process, and TUTTI_CUDA_LIBRARY names no stand-in");
 		return 77;
 	}
-	const int failed = threads ? as_threads(ranks) : as_processes(ranks);
+	const int failed = threads ? !gpu_open() || run_thread_ranks(ranks, 1, everything, NULL)
+				   : as_processes(ranks);
 	printf("%d ranks as %s: %s\n", ranks, argv[2],
 	       failed ? "FAILED" : "buffers on GPUs give what buffers of the host give");
 	return failed != 0;

@@ -4,9 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "harness.h"
+#include "thread_ranks.h"
 #include "walk.h"
 
 #define CALLERS_MAX  4
@@ -16,14 +15,12 @@ struct play {
 	const struct setting *setting;
 	struct tally *tally;
 	long only, flip;
-	tutti_store_t store; /* where ranks that are threads meet */
 };
 
 /* One rank. */
 struct part {
 	const struct play *play;
 	int rank, failed;
-	pthread_t thread;
 	tutti_comm_t comm[CALLERS_MAX]; /* the first is that of the job */
 	struct walker *walkers;
 };
@@ -174,49 +171,11 @@ static int be_process(tutti_comm_t comm, void *argument)
 
 /* ---- ranks as threads */
 
-static void *be_thread(void *argument)
-{
-	struct part *p = argument;
-	const struct setting *s = p->play->setting;
-	tutti_config_t config = TUTTI_CONFIG_INIT;
-	char host[32];
-
-	snprintf(host, sizeof(host), "host-%d", setting_host(s, p->rank));
-	if (s->hosts > 1)
-		config.host_id = host;
-	p->failed = 1;
-	if (tutti_comm_create(p->play->store, p->rank, s->ranks, &config, &p->comm[0]) == TUTTI_OK)
-		play_rank(p);
-	else if (atomic_fetch_add(&p->play->tally->failed, 1) == 0)
-		fprintf(stderr, "random: FAILED: seed %llu, rank %d: tutti_comm_create: %s\n",
-			(unsigned long long)s->seed, p->rank, tutti_last_error(NULL));
-	tutti_comm_destroy(p->comm[0]);
-	return NULL;
-}
-
 static int be_all(int rank, void *argument)
 {
-	struct play *play = argument;
-	struct part parts[RANKS_MAX];
-	char address[64];
-	int failed = 0;
+	const struct setting *s = ((const struct play *)argument)->setting;
 
-	snprintf(address, sizeof(address), "unix:tutti-random-%ld", (long)getpid());
-	if (tutti_store_open(address, 1, 30, &play->store) != TUTTI_OK) {
-		fprintf(stderr, "random: FAILED: %s\n", tutti_last_error(NULL));
-		return 1;
-	}
-	for (int i = 0; i < play->setting->ranks; i++) {
-		parts[i] = (struct part){ .play = play, .rank = i };
-		if (pthread_create(&parts[i].thread, NULL, be_thread, &parts[i]) != 0)
-			abort();
-	}
-	for (int i = 0; i < play->setting->ranks; i++) {
-		pthread_join(parts[i].thread, NULL);
-		failed |= parts[i].failed;
-	}
-	tutti_store_close(play->store);
-	return failed;
+	return run_thread_ranks(s->ranks, s->hosts, be_process, argument);
 }
 
 bool job_run(const struct setting *setting, struct tally *tally, long only, long flip)

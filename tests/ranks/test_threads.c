@@ -10,26 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <tutti/window.h>
 
 #include "calls/call.h"
-#include "harness.h"
 #include "notices.h"
+#include "thread_ranks.h"
 
 #define RANKS_MAX CALL_RANKS
 #define HELPERS	  3
 #define REQUESTS  6
 
 static const size_t counts[] = { 0, 1, 37, 5000, 150000 };
-static tutti_store_t store;
 static int ranks;
-
-struct rank {
-	pthread_t thread;
-	int number, failed;
-};
 
 /* What rank `rank` has at place i: sums of 16 of them fit. */
 static int32_t input(int rank, size_t i)
@@ -579,7 +572,7 @@ static int split_reduces(tutti_comm_t comm)
 
 /* ---- driving */
 
-static int body(tutti_comm_t comm)
+static int body(tutti_comm_t comm, void *argument)
 {
 	int32_t(*data)[4096] = malloc(REQUESTS * sizeof(*data));
 	const int failed = collectives(comm) || requests_end(comm, data) ||
@@ -591,28 +584,8 @@ static int body(tutti_comm_t comm)
 	return failed;
 }
 
-static void *run(void *argument)
-{
-	struct rank *rank = argument;
-	tutti_comm_t comm;
-
-	rank->failed = 1;
-	if (tutti_comm_create(store, rank->number, ranks, NULL, &comm) == TUTTI_OK)
-		rank->failed = body(comm);
-	else
-		fprintf(stderr, "rank %d: %s\n", rank->number, tutti_last_error(NULL));
-	if (rank->failed)
-		tutti_comm_abort(comm, "a claim of the test failed");
-	tutti_comm_destroy(comm);
-	return NULL;
-}
-
 int main(int argc, char **argv)
 {
-	struct rank rank[RANKS_MAX];
-	char address[64];
-	int failed = 0;
-
 	ranks = argc > 1 ? atoi(argv[1]) : 0;
 	if (ranks < 1 || ranks > RANKS_MAX) {
 		fprintf(stderr, "usage: %s RANKS(1…%d) [NAME=VALUE …]\n", argv[0], RANKS_MAX);
@@ -620,21 +593,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 2; i < argc; i++)
 		putenv(argv[i]);
-	snprintf(address, sizeof(address), "unix:tutti-test-threads-%ld", (long)getpid());
-	if (tutti_store_open(address, 1, 30, &store) != TUTTI_OK) {
-		fprintf(stderr, "%s\n", tutti_last_error(NULL));
-		return 1;
-	}
-	for (int i = 0; i < ranks; i++) {
-		rank[i] = (struct rank){ .number = i };
-		if (pthread_create(&rank[i].thread, NULL, run, &rank[i]) != 0)
-			return 1;
-	}
-	for (int i = 0; i < ranks; i++) {
-		pthread_join(rank[i].thread, NULL);
-		failed |= rank[i].failed;
-	}
-	tutti_store_close(store);
+	const int failed = run_thread_ranks(ranks, 1, body, NULL);
 	printf("%d ranks as threads: %s\n", ranks, failed ? "FAILED" : "all agree");
 	return failed;
 }
