@@ -2,7 +2,7 @@
 /* A rank that does not come: the others' deadline passes, and they are told which operation waited
  * for whom.
  *
- *   test_deadline shm|tcp|mixed */
+ *   test_deadline shm|tcp|mixed [stops]      stops: the claims about what is stopped as a whole */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,7 +18,6 @@
 #define RANKS	   3
 #define DEADLINE_S (machine_may_be_busy() ? 1 : 0.5) /* from when all ranks are there */
 #define LATE_S	   (DEADLINE_S + bound_s(1.5))	     /* told by then */
-#define HOST_S	   1.0
 
 struct stage {
 	atomic_int joined, told;
@@ -37,7 +36,6 @@ struct play {
 	const struct absence *absence;
 	int absent;
 	struct stage *stage;
-	bool patient; /* all but rank 0 would wait longer */
 };
 
 static tutti_result_t barrier(tutti_comm_t comm, int absent, float *send, float *recv)
@@ -331,8 +329,9 @@ static void a_send_that_has_ended_does_not_wait(void **state)
 
 /* ---- a job that is stopped as a whole */
 
-/* So long that a deadline of 1 s passes, if all of it counts. */
-#define STOPPED_S 2
+/* So long that a deadline passes, if all of it counts. */
+#define STOPPED_S  15
+#define ALL_HAVE_S 10
 
 /* The progress thread, too, has looked at the request when this returns. */
 static void wait_a_moment(tutti_request_t *request)
@@ -354,8 +353,10 @@ static int play_all_stopped(tutti_comm_t comm, void *argument)
 	if (rank == 0) {
 		await_count(waiting, RANKS - 1);
 		CLAIM(all_stand_still(pids, RANKS, STOPPED_S), "the ranks could not be stopped");
+		SUCCEEDS(next_call_takes(comm, ALL_HAVE_S));
 		SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	} else {
+		SUCCEEDS(next_call_takes(comm, ALL_HAVE_S));
 		SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, &request));
 		wait_a_moment(&request);
 		atomic_fetch_add(waiting, 1);
@@ -367,75 +368,93 @@ static int play_all_stopped(tutti_comm_t comm, void *argument)
 
 static void a_job_that_was_stopped_as_a_whole_goes_on(void **state)
 {
-	static const char *const environment[] = { "TUTTI_TIMEOUT=1", "TUTTI_SILENCE=1", NULL };
-
-	if (machine_may_be_busy())
-		skip(); /* the deadline is short, and the start counts */
+	static const char *const environment[] = { "TUTTI_SILENCE=1", NULL };
 	const struct job job = { .ranks = RANKS,
 				 .env = environment,
 				 .body = play_all_stopped,
-				 .argument = shared_memory(sizeof(atomic_int)),
-				 .limit_s = 20 };
+				 .argument = shared_memory(sizeof(atomic_int)) };
 
 	assert_int_equal(run_job(&job), 0);
 }
 
 /* ---- rendezvous */
 
+/* Rank 0 has a short deadline, which begins when the others are there. */
 static int join_or_not(int rank, void *argument)
 {
 	const struct play *play = argument;
+	tutti_config_t config = TUTTI_CONFIG_INIT;
 	tutti_comm_t comm = NULL;
+	tutti_store_t store = NULL;
+	uint32_t number;
+	size_t length = sizeof(number);
+	char other[24], absent[64];
 
 	if (rank == play->absent) {
 		await_count(&play->stage->told, RANKS - 1);
 		return 0;
 	}
-	if (play->patient && rank != 0)
-		setenv("TUTTI_TIMEOUT", "30", 1);
+	snprintf(other, sizeof(other), "comm/begun/%d", RANKS - play->absent);
+	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), rank == 0, 0, &store));
+	if (rank == 0) {
+		SUCCEEDS(tutti_store_get(store, other, &number, &length, USUAL_DEADLINE_S));
+		config.timeout_s = DEADLINE_S;
+	}
 	const double start = seconds_now();
-	const tutti_result_t result = tutti_init(NULL, &comm);
+	const tutti_result_t result = tutti_comm_create(store, rank, RANKS, &config, &comm);
 	const double took = seconds_now() - start;
-	char absent[64];
-
-	atomic_fetch_add(&play->stage->told, 1);
-	CLAIM(result == TUTTI_ERR_TIMEOUT, "tutti_init: %d (%s)", result, tutti_last_error(NULL));
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "tutti_comm_create: %d (%s)", result,
+	      tutti_last_error(NULL));
 	CLAIM(!comm, "a communicator came of it");
-	/* rank 0 hosts the store: it waits a moment for those who come late, and without it
-	 * there is nobody to ask */
-	CLAIM(took < 2 * LATE_S + (rank == 0 ? HOST_S : 0), "told after %.3f s", took);
+	CLAIM(took < 2 * LATE_S, "told after %.3f s", took);
 	snprintf(absent, sizeof(absent), "rank %d has not come to the rendezvous of %d ranks",
 		 play->absent, RANKS);
-	CLAIM(strstr(tutti_last_error(NULL), play->absent ? absent : "nobody serves the store"),
-	      "\"%s\" does not say that rank %d has not come", tutti_last_error(NULL),
-	      play->absent);
+	CLAIM(strstr(tutti_last_error(NULL), absent), "\"%s\" does not say \"%s\"",
+	      tutti_last_error(NULL), absent);
+	meet_at(&play->stage->told, RANKS - 1); /* who hosts the store stays */
+	tutti_store_close(store);
 	return 0;
-}
-
-static void meet_without(int absent, bool patient)
-{
-	struct stage *stage = shared_memory(sizeof(*stage));
-	struct play play = { NULL, absent, stage, patient };
-	const char *const env[] = { machine_may_be_busy() ? "TUTTI_TIMEOUT=3" : "TUTTI_TIMEOUT=0.5",
-				    NULL };
-	const struct job job = {
-		.ranks = RANKS, .env = env, .whole = join_or_not, .argument = &play, .limit_s = 20
-	};
-
-	assert_int_equal(run_job(&job), 0);
-}
-
-static void rendezvous_has_a_deadline(void **state)
-{
-	for (int absent = 0; absent < RANKS; absent++)
-		meet_without(absent, false);
 }
 
 /* Rank 0 hosts the store: its deadline is everybody's. */
 static void the_hosts_deadline_ends_the_rendezvous_for_all(void **state)
 {
-	for (int absent = 1; absent < RANKS; absent++)
-		meet_without(absent, true);
+	for (int absent = 1; absent < RANKS; absent++) {
+		struct play play = { NULL, absent, shared_memory(sizeof(*play.stage)) };
+		const struct job job = {
+			.ranks = RANKS, .whole = join_or_not, .argument = &play, .limit_s = 20
+		};
+
+		assert_int_equal(run_job(&job), 0);
+	}
+}
+
+/* Without rank 0 there is nobody to ask. */
+static int join_without_a_host(int rank, void *argument)
+{
+	tutti_comm_t comm = NULL;
+
+	if (rank == 0)
+		return 0;
+	const double start = seconds_now();
+	const tutti_result_t result = tutti_init(NULL, &comm);
+	const double took = seconds_now() - start;
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "tutti_init: %d (%s)", result, tutti_last_error(NULL));
+	CLAIM(!comm, "a communicator came of it");
+	CLAIM(took < 2 * LATE_S, "told after %.3f s", took);
+	CLAIM(strstr(tutti_last_error(NULL), "nobody serves the store"), "\"%s\"",
+	      tutti_last_error(NULL));
+	return 0;
+}
+
+static void rendezvous_has_a_deadline(void **state)
+{
+	static const char *const environment[] = { "TUTTI_TIMEOUT=0.5", NULL };
+	const struct job job = {
+		.ranks = RANKS, .env = environment, .whole = join_without_a_host, .limit_s = 20
+	};
+
+	assert_int_equal(run_job(&job), 0);
 }
 
 static int lose_the_host(int rank, void *argument)
@@ -487,13 +506,17 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_send_that_has_ended_does_not_wait),
 		cmocka_unit_test(of_two_the_one_that_is_further_behind_is_blamed),
 		cmocka_unit_test(a_stopped_one_is_blamed_before_one_that_is_further_behind),
-		cmocka_unit_test(a_job_that_was_stopped_as_a_whole_goes_on),
 		cmocka_unit_test(rendezvous_has_a_deadline),
 		cmocka_unit_test(the_hosts_deadline_ends_the_rendezvous_for_all),
 		cmocka_unit_test(a_host_that_is_killed_is_lost),
 	};
+	const struct CMUnitTest of_stops[] = {
+		cmocka_unit_test(a_job_that_was_stopped_as_a_whole_goes_on),
+	};
+	const bool stops = argc == 3 && strcmp(argv[2], "stops") == 0;
 
-	if (choose_transport(argc, argv))
+	if (choose_transport(stops ? 2 : argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return stops ? cmocka_run_group_tests(of_stops, NULL, NULL)
+		     : cmocka_run_group_tests(tests, NULL, NULL);
 }
