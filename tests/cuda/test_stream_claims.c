@@ -74,9 +74,6 @@ static int run_recorded(gpu_body *body, void *argument, const struct job *job)
 	return result;
 }
 
-#define TEXT(x)	   #x
-#define AS_TEXT(x) TEXT(x)
-
 static int run(const struct claim *claim, const char *usual_timeout)
 {
 	struct job job = { .limit_s = 60 };
@@ -86,7 +83,7 @@ static int run(const struct claim *claim, const char *usual_timeout)
 		job.victims = 1u << (gpu_job_ranks - 1);
 	}
 	if (claim->hurries)
-		setenv("TUTTI_TIMEOUT", AS_TEXT(HURRY_S), 1);
+		set_number("TUTTI_TIMEOUT", HURRY_S);
 	const int failed = (claim->recorded ? run_recorded : gpu_job_run)(
 		claim->body, shared_memory(sizeof(atomic_int)), &job);
 	put_back("TUTTI_TIMEOUT", usual_timeout);

@@ -384,11 +384,24 @@ API cuda_result cuStreamSynchronize(struct CUstream_st *handle)
 	return standin_leave(error);
 }
 
+static unsigned queries;
+
+/* For tests: how often this process has asked for a stream. */
+API unsigned standin_queries(void)
+{
+	const cuda_result error = standin_enter(__func__);
+	const unsigned n = queries;
+
+	standin_leave(error);
+	return n;
+}
+
 API cuda_result cuStreamQuery(struct CUstream_st *handle)
 {
 	struct CUstream_st *stream;
 	cuda_result error = standin_enter(__func__);
 
+	queries++;
 	if (!error)
 		error = may_ask(handle, &stream);
 	return standin_leave(error ? error : busy(stream, UINT64_MAX) ? CUDA_NOT_READY : 0);
