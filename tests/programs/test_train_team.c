@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../patience.h"
 #include "settle.h"
 
 enum { RANKS = 3, PARAMETERS = (4 + 1) * 5 + (5 + 1) * 3, TAIL = 2 };
@@ -33,7 +34,7 @@ static void *run_rank(void *argument)
 	struct rank *rank = argument;
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 
-	config.timeout_s = 30;
+	config.timeout_s = bound_s(30);
 	rank->result =
 		tutti_comm_create(rank->store, rank->team.rank, RANKS, &config, &rank->team.comm);
 	if (rank->result == TUTTI_OK)
@@ -56,7 +57,8 @@ static void run_ranks(struct rank *ranks, void (*body)(struct rank *))
 		ranks[r].team.rank = r;
 		ranks[r].team.size = RANKS;
 		ranks[r].body = body;
-		assert_int_equal(tutti_store_open(address, r == 0, 30, &ranks[r].store), TUTTI_OK);
+		assert_int_equal(tutti_store_open(address, r == 0, bound_s(30), &ranks[r].store),
+				 TUTTI_OK);
 	}
 	for (int r = 0; r < RANKS; r++)
 		assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ranks[r]), 0);
@@ -233,6 +235,93 @@ static void sums_behind_gradients_of_another_type_travel_by_themselves(void **st
 		numbers_bf16.gradients->load(found, ranks[r].values, PARAMETERS);
 		assert_true(found[0] == 3 && found[1] == 6 && found[2] == 9 && found[3] == 0);
 	}
+}
+
+/* ---- shares, by the speeds that ranks say they had */
+
+enum { EPOCHS = 4, BATCH = 110 };
+
+static const struct speeds {
+	struct share_options said;
+	double pace_us[EPOCHS][RANKS]; /* of a sample; 0: the rank has none in this epoch */
+	size_t slices[EPOCHS][RANKS];  /* of a batch, after it */
+} * speeds;
+
+/* Of rank 0's steps one takes a hundred times as long: another process had the core. */
+static void note_epoch(struct training *t, double pace_us)
+{
+	t->ordered++;
+	for (int step = 0; step < 5; step++)
+		shares_note(t, pace_us > 0 ? 10 : 0,
+			    1e-5 * pace_us * (t->team->rank == 0 && step == 2 ? 100 : 1));
+}
+
+static void divide_by_speed(struct rank *rank)
+{
+	const struct options said = { .shares = speeds->said };
+	int origin[RANKS] = { 0, 1, 2 };
+	struct training t = { .options = &said,
+			      .team = &rank->team,
+			      .batch = BATCH,
+			      .survival.members.origin = origin };
+
+	rank->team.origin = rank->team.rank;
+	rank->result = shares_begin(&t, &rank->why);
+	for (int epoch = 0; epoch < EPOCHS && rank->result == TUTTI_OK; epoch++) {
+		note_epoch(&t, speeds->pace_us[epoch][rank->team.rank]);
+		rank->result = shares_adapt(&t, &rank->why);
+		for (int r = 0; r < RANKS; r++)
+			rank->values[epoch * RANKS + r] =
+				(double)shares_slice(&t, BATCH, r, RANKS).count;
+	}
+	shares_finish(&t.shares);
+}
+
+static void expect_slices(const struct speeds *of)
+{
+	struct rank ranks[RANKS];
+
+	speeds = of;
+	run_ranks(ranks, divide_by_speed);
+	expect(ranks, TUTTI_OK, "");
+	for (int r = 0; r < RANKS; r++)
+		for (int i = 0; i < EPOCHS * RANKS; i++)
+			assert_int_equal(ranks[r].values[i], of->slices[i / RANKS][i % RANKS]);
+}
+
+static void shares_follow_the_speeds_of_the_epoch_before(void **state)
+{
+	expect_slices(&(struct speeds){
+		.said.by_themselves = 1,
+		.pace_us = { { 1, 2, 3 }, { 3, 2, 1 }, { 1, 1, 1 }, { 1, 1, 20 } },
+		.slices = { { 60, 30, 20 }, { 20, 30, 60 }, { 37, 36, 37 }, { 54, 53, 3 } } });
+}
+
+static void a_rank_that_is_made_slow_has_less_from_that_epoch_on(void **state)
+{
+	expect_slices(&(struct speeds){
+		.said = { .by_themselves = 1,
+			  .slow = { { 1, 9, 2 }, { 1, 1, 4 } },
+			  .slow_count = 2 },
+		.pace_us = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } },
+		.slices = { { 37, 36, 37 }, { 52, 6, 52 }, { 52, 6, 52 }, { 37, 36, 37 } } });
+}
+
+static void each_rank_has_a_sample_however_slow_it_is(void **state)
+{
+	/* and one that had none is as fast as before */
+	expect_slices(&(struct speeds){
+		.said.by_themselves = 1,
+		.pace_us = { { 1, 1, 1000 }, { 1, 1, 0 }, { 1, 1, 1 }, { 1, 0, 0 } },
+		.slices = { { 55, 54, 1 }, { 55, 54, 1 }, { 37, 36, 37 }, { 37, 36, 37 } } });
+}
+
+static void shares_that_are_said_stay(void **state)
+{
+	expect_slices(&(struct speeds){
+		.said = { .of = { 1, 3, 7 }, .count = 3 },
+		.pace_us = { { 1, 2, 3 }, { 3, 2, 1 }, { 1, 1, 1 }, { 1, 1, 0 } },
+		.slices = { { 10, 30, 70 }, { 10, 30, 70 }, { 10, 30, 70 }, { 10, 30, 70 } } });
 }
 
 /* ---- settling */
@@ -412,6 +501,10 @@ int main(void)
 		cmocka_unit_test(disagreement_is_told_to_every_rank),
 		cmocka_unit_test(buckets_sum_gradients_of_all_ranks),
 		cmocka_unit_test(sums_behind_gradients_of_another_type_travel_by_themselves),
+		cmocka_unit_test(shares_follow_the_speeds_of_the_epoch_before),
+		cmocka_unit_test(a_rank_that_is_made_slow_has_less_from_that_epoch_on),
+		cmocka_unit_test(each_rank_has_a_sample_however_slow_it_is),
+		cmocka_unit_test(shares_that_are_said_stay),
 		cmocka_unit_test(ranks_at_the_same_place_stay_there),
 		cmocka_unit_test(the_state_of_the_furthest_is_that_of_all),
 		cmocka_unit_test(of_different_states_of_one_step_the_lowest_ranks_counts),

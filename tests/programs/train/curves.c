@@ -34,7 +34,7 @@ int shell(const char *format, ...)
 
 int train(int ranks, const char *options)
 {
-	return shell("timeout 120 \"$TEST_RUN\" -n %d -- \"$TEST_TRAIN\" --device %s %s", ranks,
+	return shell("timeout 170 \"$TEST_RUN\" -n %d -- \"$TEST_TRAIN\" --device %s %s", ranks,
 		     device, options);
 }
 
@@ -228,7 +228,7 @@ void refuses(int ranks, const char *options, const char *error_text)
 void refuses_unequal(const char *options, const char *error_text)
 {
 	const int status =
-		shell("timeout 120 \"$TEST_RUN\" -n 3 -- sh -c '%s' sh \"$TEST_TRAIN\"", options);
+		shell("timeout 170 \"$TEST_RUN\" -n 3 -- sh -c '%s' sh \"$TEST_TRAIN\"", options);
 
 	expect_output(error_text);
 	assert_true(status != 0 && status != 124);
