@@ -15,7 +15,6 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "../patience.h"
 #include "buffers.h"
 #include "lines.h"
 #include "options.h"
@@ -319,13 +318,11 @@ static void a_sample_is_inputs_then_barrier_then_a_batch(void **state)
 /* Takes time, but little of the processor's. */
 static int doze(void *context, unsigned call)
 {
-	return poll(NULL, 0, 20) == 0 ? 0 : -1;
+	return poll(NULL, 0, 100) == 0 ? 0 : -1;
 }
 
 static void time_of_the_processor_leaves_out_sleep(void **state)
 {
-	if (machine_may_be_busy())
-		skip();
 	struct diary diary = { 0 };
 	struct bench_backend backend = { .context = &diary,
 					 .barrier = diary_barrier,
@@ -338,7 +335,7 @@ static void time_of_the_processor_leaves_out_sleep(void **state)
 	work.processor = true;
 	assert_int_equal(bench_time(&work, &budget, &processor), 0);
 	for (size_t i = 0; i < 3; i++)
-		assert_true(clock.seconds[i] > 0.015 && processor.seconds[i] < 0.015);
+		assert_true(clock.seconds[i] > 0.09 && processor.seconds[i] < 0.05);
 	free(clock.seconds);
 	free(processor.seconds);
 }

@@ -362,7 +362,7 @@ void suite_sleep(struct suite_rank *rank, suite_pass_fn *pass, void *context, bo
 		slept = tt_now() - began;
 	}
 	rank->ops->doorbell->disarm(endpoint);
-	suite_require(rank, slept / 1000000 < SUITE_SLEEP_MS,
+	suite_require(rank, (int)(slept / 1000000) < SUITE_SLEEP_MS,
 		      "%s: slept %d ms %s and nothing woke it", what, SUITE_SLEEP_MS,
 		      by_poll ? "in poll() on fd()" : "in sleep()");
 }

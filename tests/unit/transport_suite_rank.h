@@ -6,12 +6,15 @@
 
 #include <setjmp.h>
 
+#include "../patience.h"
 #include "transport_suite.h"
 
 #define SUITE_RANKS_MAX 40
-#define SUITE_LIMIT_S	60    /* of a claim */
-#define SUITE_SLEEP_MS	5000  /* a sleep as long as this was not ended by an event */
-#define SUITE_WANT_MAX	4096u /* what the seam allows peek() to want */
+/* Of a claim. */
+#define SUITE_LIMIT_S (machine_may_be_busy() ? 150 : 60)
+/* A sleep as long as this was not ended by an event. */
+#define SUITE_SLEEP_MS ((int)(1000 * bound_s(5)))
+#define SUITE_WANT_MAX 4096u /* what the seam allows peek() to want */
 
 /* Counters of the stage. */
 enum suite_counter {
