@@ -13,6 +13,7 @@ case=$1
 launched=$2
 tutti_run=${3:-} beside_mpi=${3:-}
 self=$(readlink -f "$0")
+limit=$([ "${TEST_PATIENCE:-1}" = 1 ] && echo 60 || echo 150) # seconds of a job
 prefix=tutti-$$
 work=
 namespaces=()
@@ -100,7 +101,7 @@ run() {
 	local name=$1
 	shift
 	mkdir "$work/$name.tmp"
-	TMPDIR=$work/$name.tmp TUTTI_LOG=warn,comm:info,store:info timeout 60 "$@" >"$work/$name.txt" 2>&1
+	TMPDIR=$work/$name.tmp TUTTI_LOG=warn,comm:info,store:info timeout "$limit" "$@" >"$work/$name.txt" 2>&1
 }
 
 # check NAME SIZE LOCALS LAUNCHER [TIMES]: every rank of SIZE has the sum, as often as said; a host has LOCALS of
@@ -213,7 +214,7 @@ nodes_idle() {
 slurm() {
 	local name=$1
 	shift
-	run "$name" "$self" agent node0 "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' timeout 30 srun -N2 -n4 $*"
+	run "$name" "$self" agent node0 "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' timeout $limit srun -N2 -n4 $*"
 }
 
 # What ranks of several hosts need: a key in a file that nobody else can read.
@@ -382,7 +383,7 @@ case_torchrun() {
 	port=$(free_port)
 	[ -n "$port" ] || skip "no free port"
 	for rank in 0 1 2 3; do
-		(torch 4 $rank 127.0.0.1 "$port" env TUTTI_LOG=warn,comm:info timeout 60 "$launched") \
+		(torch 4 $rank 127.0.0.1 "$port" env TUTTI_LOG=warn,comm:info timeout "$limit" "$launched") \
 			>"$work/torch$rank.txt" 2>&1 &
 		pids+=($!)
 	done
@@ -399,7 +400,7 @@ case_torchrun_hosts() {
 	make_key
 	for rank in 3 2 1 0; do
 		(HOSTS=$prefix torch 2 $rank 198.18.0.1 29500 env TUTTI_LOG=warn,comm:info \
-			timeout 60 "$self" enter "$launched") >"$work/torch$rank.txt" 2>&1 &
+			timeout "$limit" "$self" enter "$launched") >"$work/torch$rank.txt" 2>&1 &
 		pids+=($!)
 	done
 	for rank in 0 1 2 3; do

@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+from launched import bound_s
+
 PROGRAM, RUN, RANK = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
 STANDIN = sys.argv[4]
 MS = 1_000_000
@@ -76,8 +78,8 @@ class Trace(unittest.TestCase):
             (self.dir / name).write_text(json.dumps(one), encoding='utf-8')
 
     def trace(self, *arguments, status=0, env=None):
-        run = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60,
-                             env={**os.environ, **(env or {})})
+        run = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False,
+                             timeout=bound_s(60), env={**os.environ, **(env or {})})
         self.assertEqual(run.returncode, status, run.stderr + run.stdout)
         return run.stdout, run.stderr
 
@@ -328,7 +330,7 @@ class Trace(unittest.TestCase):
             with subprocess.Popen([PROGRAM, self.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as trace:
                 self.assertIn('of other jobs', trace.stderr.readline())
                 self.write(*after())
-                out, err = trace.communicate(timeout=60)
+                out, err = trace.communicate(timeout=bound_s(60))
             if 'no report' not in out and 'never called' not in out:
                 break
         self.assertEqual(err, '')
@@ -505,7 +507,7 @@ class Trace(unittest.TestCase):
     def test_a_job_that_was_killed_is_told_of(self):
         """tutti-run ends those that are left, so maybe nobody has reported anything."""
         with self.start('killed') as job:
-            job.communicate(timeout=60)
+            job.communicate(timeout=bound_s(60))
         trace = self.dir / 'trace.json'
         out, _ = self.trace('-o', trace, self.dir)
         self.assertIn('3 of 3 ranks', out)
@@ -523,7 +525,7 @@ class Trace(unittest.TestCase):
 
     def test_a_rank_that_left_is_told_of(self):
         with self.start('failed') as job:
-            job.communicate(timeout=60)
+            job.communicate(timeout=bound_s(60))
         out, _ = self.trace(self.dir)
         self.assertRegex(out, r'first to fail: rank 1 \(pid \d+ on .*\), exited with status 7, ')
         self.assertNotRegex(out, r'(?m)^  died') # a survivor's error message may say so of rank 1
@@ -532,7 +534,7 @@ class Trace(unittest.TestCase):
         """An older job has reports, this one has none."""
         self.write(report(0, [], size=1, job='old', realtime_ns=START))
         with self.start('early') as job:
-            job.communicate(timeout=60)
+            job.communicate(timeout=bound_s(60))
         out, _ = self.trace('-o', self.dir / 'trace.json', self.dir)
         self.assertNotIn('job old', out)
         self.assertRegex(out, r'first to fail: rank 1 of tutti-run \(pid \d+\), of which there is no report, killed by signal 11 ')
@@ -541,11 +543,11 @@ class Trace(unittest.TestCase):
         other = self.dir / 'other'
         for directory in (other, 'off'):
             with self.start('early', options=('--env', f'TUTTI_TRACE={directory}')) as job:
-                job.communicate(timeout=60)
+                job.communicate(timeout=bound_s(60))
             self.assertEqual(len(list(self.dir.glob('*.flight.json'))), 0)
             self.assertEqual(len(list(other.glob('*.exits.flight.json'))), 1)
         with self.start('early', TUTTI_TRACE='/dev/null') as job:
-            self.assertRegex(job.communicate(timeout=60)[1], 'cannot write to /dev/null how the ranks ended .*Not a directory')
+            self.assertRegex(job.communicate(timeout=bound_s(60))[1], 'cannot write to /dev/null how the ranks ended .*Not a directory')
 
     def test_of_how_ranks_ended_the_newest_are_kept(self):
         for number in range(70):
@@ -553,19 +555,19 @@ class Trace(unittest.TestCase):
             old.touch()
             os.utime(old, (number, number))
         with self.start('early') as job:
-            job.communicate(timeout=60)
+            job.communicate(timeout=bound_s(60))
         self.assertFalse((self.dir / '0.exits.flight.json').exists())
         self.assertEqual(len(list(self.dir.glob('*.exits.flight.json'))), 70)
 
     def test_a_job_that_ended_well_leaves_nothing(self):
         with self.start('well') as job:
-            _, err = job.communicate(timeout=60)
+            _, err = job.communicate(timeout=bound_s(60))
         self.assertEqual(job.returncode, 0, err)
         self.assertEqual(list(self.dir.iterdir()), [])
 
     def test_ranks_that_differ_are_told(self):
         with self.start('differs') as job:
-            _, err = job.communicate(timeout=60)
+            _, err = job.communicate(timeout=bound_s(60))
         self.assertEqual(job.returncode, 0, err)
         self.assertIn('run tutti-trace', err)
         out, _ = self.trace(self.dir)
@@ -596,7 +598,7 @@ class Trace(unittest.TestCase):
         with self.start('stuck', go_on) as job:
             for _ in range(3):  # all are past their first operations
                 self.assertIn('there', job.stdout.readline())
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + bound_s(60)
             texts = []
             while time.monotonic() < deadline:  # until all have written, and the two have called the barrier
                 job.send_signal(signal.SIGUSR1)
@@ -605,7 +607,7 @@ class Trace(unittest.TestCase):
                     break
             out, _ = self.trace(self.dir)
             go_on.touch()
-            _, err = job.communicate(timeout=60)
+            _, err = job.communicate(timeout=bound_s(60))
         self.assertEqual(job.returncode, 0, err)
         self.assertIn('3 of 3 ranks', out)
         self.assertIn('unfinished: operation 21, barrier(), on ranks 0, 2\n'
@@ -618,7 +620,7 @@ class Trace(unittest.TestCase):
     def test_streams_that_wait_are_told_of(self):
         go_on = self.dir / 'go on'
         with self.start('stream', go_on, TUTTI_CUDA_LIBRARY=STANDIN, TUTTI_CUDA_KERNELS=__file__) as job:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + bound_s(60)
             calls = []
             for _ in range(3):
                 self.assertIn('there', job.stdout.readline())
@@ -627,7 +629,7 @@ class Trace(unittest.TestCase):
                 calls = [[one['ended'] for one in json.loads(text)['streams']] for text in self.reports()]
             out, _ = self.trace(self.dir)
             go_on.touch()
-            _, err = job.communicate(timeout=60)
+            _, err = job.communicate(timeout=bound_s(60))
         self.assertEqual(job.returncode, 0, err)
         self.assertIn('not seen to end: operation 2, all_reduce(float32 × 100, sum), by stages, on ranks 0, 2\n', out)
         self.assertIn('silent on streams: rank 1 never called operation 2\n', out)

@@ -15,11 +15,12 @@ from unittest import mock
 import numpy as np
 
 import tutti
+from patience import bound_s
 
 
 def step(comm: tutti.Communicator) -> None:
     comm.all_reduce(np.ones(3))
-    comm.all_gather_v(np.ones(2), timeout=10)
+    comm.all_gather_v(np.ones(2), timeout=bound_s(10))
     with comm.group():
         comm.broadcast(np.ones(4))
     comm.start_barrier().wait()

@@ -10,11 +10,12 @@ import tempfile
 import unittest
 
 import tutti
+from patience import bound_s
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "tutti", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=bound_s(60), check=False)
 
 
 class Commands(unittest.TestCase):

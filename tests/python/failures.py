@@ -15,6 +15,8 @@ import threading
 import unittest
 from typing import List
 
+from patience import bound_s
+
 
 def signal_in_a_wait(number: int) -> None:
     """Have this process get a signal when this thread next waits, in C.
@@ -38,7 +40,7 @@ def scene_death() -> None:
     import numpy as np
     import tutti
 
-    comm = tutti.init(timeout=20)
+    comm = tutti.init(timeout=bound_s(20))
     try:
         for i in range(1000000):
             comm.all_reduce(np.ones(2))
@@ -65,7 +67,7 @@ def scene_death_awaited() -> None:
     import numpy as np
     import tutti
 
-    comm = tutti.init(timeout=20)
+    comm = tutti.init(timeout=bound_s(20))
     if comm.rank == 1:  # who sends has started its receive
         for source in 0, 2:
             comm.recv(np.empty(1), source)
@@ -87,7 +89,7 @@ def scene_silence() -> None:
     import numpy as np
     import tutti
 
-    comm = tutti.init(timeout=60)
+    comm = tutti.init(timeout=bound_s(60))
     comm.barrier()
     if comm.rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -103,7 +105,7 @@ def scene_mismatch() -> None:
     import numpy as np
     import tutti
 
-    comm = tutti.init(timeout=20)
+    comm = tutti.init(timeout=bound_s(20))
     try:
         comm.all_reduce(np.ones(2 + comm.rank))
         raise AssertionError
@@ -119,7 +121,7 @@ def scene_mismatch() -> None:
 def scene_abort() -> None:
     import tutti
 
-    comm = tutti.init(timeout=20)
+    comm = tutti.init(timeout=bound_s(20))
     if comm.rank == 0:
         comm.abort("enough")
     try:
@@ -135,7 +137,7 @@ def scene_interrupt() -> None:
     import numpy as np
     import tutti
 
-    comm = tutti.init(timeout=60)
+    comm = tutti.init(timeout=bound_s(60))
     comm.barrier()
     if comm.rank == 0:
         before = threading.active_count()
@@ -159,7 +161,7 @@ def scene_interrupted_request() -> None:
     import numpy as np
     import tutti
 
-    comm = tutti.init(timeout=60)
+    comm = tutti.init(timeout=bound_s(60))
     if comm.rank == 0:
         request = comm.start_recv(np.empty(1), 1)
         signal_in_a_wait(signal.SIGINT)
@@ -182,7 +184,7 @@ def scene_handler_that_returns() -> None:
     import tutti
 
     seen: List[int] = []
-    comm = tutti.init(timeout=60)
+    comm = tutti.init(timeout=bound_s(60))
     if comm.rank == 0:
 
         def handle(number: int, frame: object) -> None:
@@ -209,7 +211,7 @@ def scene_interrupted_start() -> None:
     with tutti.Store("unix:test-python-%d" % os.getpid(), serve=True) as store:
         signal_in_a_wait(signal.SIGINT)
         try:
-            tutti.Communicator(store, 0, 2, timeout=60)
+            tutti.Communicator(store, 0, 2, timeout=bound_s(60))
             raise AssertionError
         except KeyboardInterrupt:
             pass
@@ -219,7 +221,7 @@ class Failures(unittest.TestCase):
     def play(self, scene: str, ranks: int, *options: str, after: int = 0) -> None:
         command = [os.environ["TEST_RUN"], "-n", str(ranks), *options, "--"]
         command += [sys.executable, __file__, scene]
-        done = subprocess.run(command, timeout=60, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, timeout=bound_s(60), capture_output=True, text=True, check=False)
         self.assertNotIn("Traceback", done.stderr + done.stdout)
         if not options:
             self.assertEqual(done.returncode, after, done.stderr)

@@ -11,6 +11,7 @@ import unittest
 import numpy as np
 import ranks
 import tutti
+from patience import bound_s
 from ranks import before, comm, nxt, rank, size
 
 
@@ -76,7 +77,7 @@ class Windows(unittest.TestCase):
                         self.assertEqual(list(x[3 * r : 3 * r + 3]), [r, turn, r * turn])
                     for r in range(size):
                         window.signal(r, 1)
-                    window.wait_signal(turn * size, signal=1, timeout=30)
+                    window.wait_signal(turn * size, signal=1, timeout=bound_s(30))
 
     def test_gets_and_sums(self) -> None:
         x = np.arange(4, dtype=np.uint64) + rank * 10
@@ -153,7 +154,7 @@ class Requests(unittest.TestCase):
             with self.assertRaises(TimeoutError):
                 request.wait(timeout=0.01)
             comm.barrier()
-            self.assertEqual(request.wait(timeout=10)[0], 1)
+            self.assertEqual(request.wait(timeout=bound_s(10))[0], 1)
         else:
             comm.barrier()
             if rank == 1:

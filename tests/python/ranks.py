@@ -7,8 +7,9 @@ import sys
 import unittest
 
 import tutti
+from patience import bound_s
 
-comm = tutti.init(timeout=30)
+comm = tutti.init(timeout=bound_s(30))
 rank, size = comm.rank, comm.size
 nxt, before = (rank + 1) % size, (rank - 1) % size
 

@@ -12,6 +12,7 @@ from typing import Optional
 
 import numpy as np
 import tutti
+from patience import bound_s
 
 
 class Directory:
@@ -41,7 +42,7 @@ def act(kind: str, place: str, rank: int, size: int) -> None:
         if rank == 0:
             store.set("the key", tutti.key_make().encode())
         key = store.get("the key").decode()
-    with tutti.Communicator(store, rank, size, timeout=20, key=key) as comm:
+    with tutti.Communicator(store, rank, size, timeout=bound_s(20), key=key) as comm:
         assert comm.all_reduce(np.array(1)) == size
         if kind == "grow":
             with comm.grow(1, store if rank == 0 else None) as larger:
@@ -51,7 +52,7 @@ def act(kind: str, place: str, rank: int, size: int) -> None:
 
 
 def newcomer(place: str) -> None:
-    with tutti.Store(place) as store, tutti.join(store, timeout=20) as comm:
+    with tutti.Store(place) as store, tutti.join(store, timeout=bound_s(20)) as comm:
         assert comm.all_reduce(np.array(1)) == comm.size
 
 
