@@ -134,25 +134,25 @@ class Async(AsyncTest):
         at += ''.join(f' {rank}@task2={gate}' for rank in range(servers, servers + 3) if f'{rank}@' not in at)
         return self.start_async(servers + 3, self.journal(f'--servers {servers} {options}'), at, run=run, **more)
 
-    def expect_nothing_stopped(self, servers, losses, ranks):
+    def expect_nothing_stopped(self, servers, losses, ranks, options=''):
         log = self.log()
         self.assertEqual([loss['lost'] for loss in log.losses], losses)
         self.assertEqual(log.end['ranks'], ranks)
         self.assertGreater(log.end['test_accuracy'], 0.9)
-        self.expect_the_same_bits(f'--servers {servers}', log)
+        self.expect_the_same_bits(f'--servers {servers} {options}', log)
         return log
 
     def test_a_killed_worker_stops_nobody(self):
         """Who waited for a dead one would wait for the deadline, longer than the test."""
-        for servers in 1, 2:
+        for servers, options in (1, ''), (2, '--staleness 1'):
             gate = self.gate()
-            job = self.start_three_workers(gate, servers, f'{servers + 1}@task2', '--min-ranks 3')
+            job = self.start_three_workers(gate, servers, f'{servers + 1}@task2', '--min-ranks 3', options)
             # else the launcher would see the others end well before it hears of that
             job.await_text(f'tutti-run: rank {servers + 1} (pid ', err=True)
             gate.open()
             self.finish(job)
             self.assertIn(f'lost rank {servers + 1} ', job.out)
-            self.expect_nothing_stopped(servers, [[servers + 1]], servers + 3)
+            self.expect_nothing_stopped(servers, [[servers + 1]], servers + 3, options)
 
     def test_a_newcomer_takes_its_place(self):
         """Also behind one that has died before it joined, or at its first task. It is a worker like the others."""
