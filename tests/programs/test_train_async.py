@@ -110,15 +110,19 @@ class Async(AsyncTest):
             self.expect_the_same_bits(options, log)
 
     def test_without_a_bound_gradients_may_be_old(self):
-        first, late, server = self.gate(), self.gate(), self.gate()
-        job = self.start_async(4, '', f'1@task2={first} 3@task2={first} 2@task2={late} 0@step10={server}')
+        """A worker waits with its second task while others do twenty, and they for it until it has the third one."""
+        first, late, others = self.gate(), self.gate(), self.gate()
+        job = self.start_async(4, '', f'1@task2={first} 1@task12={others} 2@task2={late} 2@task3={others} '
+                                      f'3@task2={first} 3@task12={others}')
         self.await_moment(job, 2, 'task2', late)
         first.open()
-        self.await_moment(job, 0, 'step10', server)
+        self.await_moment(job, 1, 'task12', others)
+        self.await_moment(job, 3, 'task12', others)
         late.open()
-        server.open()
+        self.await_moment(job, 2, 'task3', others)
+        others.open()
         self.finish(job)
-        self.assertGreater(sum(self.log().end['staleness'][10:]), 0)
+        self.assertGreater(sum(self.log().end['staleness'][20:]), 0)
 
     def test_a_checkpoint_goes_on(self):
         options = f'--servers 2 --save {self.path("saved")} --resume'
@@ -146,7 +150,7 @@ class Async(AsyncTest):
         """Who waited for a dead one would wait for the deadline, longer than the test."""
         for servers, options in (1, ''), (2, '--staleness 1'):
             gate = self.gate()
-            job = self.start_three_workers(gate, servers, f'{servers + 1}@task2', '--min-ranks 3', options)
+            job = self.start_three_workers(gate, servers, f'{servers + 1}@task1', '--min-ranks 3', options)
             # else the launcher would see the others end well before it hears of that
             job.await_text(f'tutti-run: rank {servers + 1} (pid ', err=True)
             gate.open()
