@@ -48,6 +48,10 @@ tutti_result_t survival_init(struct survival *survival, const struct team *team,
 		survival_finish(&s);
 		return why_no_memory(why, "the list of ranks");
 	}
+	/* they settle only after they have met: one may be lost between */
+	s.members.count = team->newcomer ? 0 : team->size;
+	for (int r = 0; r < s.members.count; r++)
+		s.members.origin[r] = r;
 	*survival = s;
 	return TUTTI_OK;
 }

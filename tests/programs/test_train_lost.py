@@ -63,12 +63,15 @@ class LossTest(TrainingTest):
         """Who dies at these moments is lost, and `left` ranks are there at the end."""
         return self.check_losses(self.lose_ranks(at, options, least, restarts), at, left, options, lost)
 
-    def lose_at_once(self, at, left, options='', least=2, restarts=0):
-        """Who comes to these moments waits for the others, and they die: in one loss, or in two."""
+    def lose_at_once(self, at, left, options='', least=2, restarts=0, others=''):
+        """Who comes to these moments waits for the others, and they die: in one loss, or in two. Those at the moments
+        `others` then go on."""
         gate = self.gate()
-        job = self.lose_ranks(at.replace(' ', f'={gate} ') + f'={gate}', options, least, restarts)
-        for pid in [self.await_moment(job, int(word[0]), word[2:], gate) for word in at.split()]:
+        job = self.lose_ranks(' '.join(f'{word}={gate}' for word in f'{at} {others}'.split()), options, least, restarts)
+        pids = [self.await_moment(job, int(word[0]), word[2:], gate) for word in f'{at} {others}'.split()]
+        for pid in pids[:len(at.split())]:
             os.kill(pid, signal.SIGKILL)
+        gate.open()
         self.check_losses(job, at, left, options)
 
     def check_losses(self, job, at, left, options, lost=None):
@@ -109,7 +112,8 @@ class Lost(LossTest):
 
     @host_only
     def test_a_rank_may_be_lost_at_any_moment(self):
-        """While others recover, too. Two gradients are summed in each step."""
+        """While others recover, too, or when they have met and not begun. Two gradients are summed in each step."""
+        self.lose_at_once('2@settle1', left=3, others='0@settle1 1@settle1 3@settle1')
         self.lose('1@step30 2@settle2', left=2)
         self.lose('1@step30 1.1@settle1', left=4, restarts=2, lost=[1])
         seed = 1 if os.environ.get('TEST_SEEDS') == 'fixed' else random.SystemRandom().randrange(10 ** 6)
