@@ -11,8 +11,11 @@ import sys
 import tempfile
 import unittest
 
+from launched import bound_s
+
 BUILD, COMPARE = sys.argv.pop(), sys.argv.pop()
-QUICK = ['--hosts', '2', '-b', '64', '-e', '64', '-n', '1', '--seconds', '0.001', '--delay', '50', '--rate', '1000']
+QUICK = ['--limit', str(bound_s(60)), '--hosts', '2', '-b', '64', '-e', '64', '-n', '1', '--seconds', '0.001',
+         '--delay', '50', '--rate', '1000']
 ENDLESS = QUICK[:-6] + ['-n', '1000000', '--seconds', '1']
 
 
@@ -90,9 +93,9 @@ class CompareHosts(unittest.TestCase):
                         pass
             process.send_signal(number)
             for fd in gone:
-                self.assertTrue(select.select([fd], [], [], 20)[0])
+                self.assertTrue(select.select([fd], [], [], bound_s(20))[0])
                 os.close(fd)
-            return process.wait(20)
+            return process.wait(bound_s(20))
 
     def test_nothing_is_left_of_one_that_is_interrupted_ended_or_killed(self):
         self.assertEqual(self.end_by(signal.SIGINT), 130)
