@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Owns the starting of programs under test from Python, and the collecting of what they write."""
+import json
 import os
 import re
 import select
@@ -41,6 +42,11 @@ class Launched:
     @property
     def err(self):
         return self.bytes[self.process.stderr].decode(errors='replace')
+
+    @property
+    def objects(self):
+        """One of JSON in each line of standard output."""
+        return [json.loads(line) for line in self.out.splitlines()]
 
     def fail(self, why):
         raise AssertionError(f'stdout:\n{self.out}\nstderr:\n{self.err}\n{why}')

@@ -188,7 +188,7 @@ class Bound(ProgramTest):
         """What it measured."""
         run = self.run_to_end(BOUND, *words, '--json', '-')
         self.assertEqual(run.err, '', words)
-        return [json.loads(line) for line in run.out.splitlines()]
+        return run.objects
 
     def test_a_line_and_a_switch_carry_what_is_sent(self):
         for name in ['line', 'switch'] if len(os.sched_getaffinity(0)) > 1 else ['switch']:
