@@ -44,6 +44,11 @@ class Launched:
         return self.bytes[self.process.stderr].decode(errors='replace')
 
     @property
+    def said(self):
+        """Both streams."""
+        return self.out + self.err
+
+    @property
     def objects(self):
         """One of JSON in each line of standard output."""
         return [json.loads(line) for line in self.out.splitlines()]

@@ -8,12 +8,11 @@ import random
 import signal
 import unittest
 
-from training import DEVICE, EPOCHS, STEPS, TrainingTest
+from training import DEVICE, EPOCHS, STEPS, TrainingTest, host_only
 
 ON_GPUS = DEVICE == 'cuda'
 TIMEOUT_S = 4 if ON_GPUS else 2   # of those who wait for a rank that has stopped
 UNDISTURBED = {}   # logs, by whether there is momentum
-host_only = unittest.skipIf(ON_GPUS, 'on GPUs there is one way')
 
 
 class LossTest(TrainingTest):

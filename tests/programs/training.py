@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Owns jobs of tutti-train-tested, whose ranks die, stop or wait at given moments (moments.c), and what they log.
+"""Owns jobs of tutti-train, and of tutti-train-tested, whose ranks die, stop or wait at given moments (moments.c), and
+what they log.
 
-The environment names the programs and the data: TEST_RUN, TEST_TRAIN, DIGITS; and TRAIN_DEVICE, host or cuda."""
+The environment names the programs and the data: TEST_RUN, TEST_TRAIN, DIGITS; and TRAIN_DEVICE, host or cuda, and
+TEST_TRAIN_TESTED where TEST_TRAIN is the program as users have it."""
 import contextlib
 import itertools
 import json
 import os
 import signal
+import unittest
 
 from launched import ProgramTest
 
 RUN, TRAIN, DIGITS = (os.environ[name] for name in ('TEST_RUN', 'TEST_TRAIN', 'DIGITS'))
+TESTED = os.environ.get('TEST_TRAIN_TESTED', TRAIN)
 DEVICE = os.environ.get('TRAIN_DEVICE', 'host')
 EPOCHS = 6
 STEPS = 23  # of an epoch: 1438 samples to train on, 64 at a time
 NUMBERS = itertools.count()
+host_only = unittest.skipIf(DEVICE == 'cuda', 'on GPUs there is one way')
 
 
 class Log:
@@ -23,13 +28,26 @@ class Log:
     def __init__(self, path):
         with open(path) as file:
             events = [json.loads(line) for line in file]
-        self.epochs, self.losses, ends = ([event for event in events if event['event'] == kind]
-                                          for kind in ('epoch', 'loss', 'end'))
+        self.starts, self.epochs, self.losses, ends = ([event for event in events if event['event'] == kind]
+                                                       for kind in ('start', 'epoch', 'loss', 'end'))
         self.end = ends[0] if ends else {}
 
     @property
     def train_losses(self):
         return [epoch['train_loss'] for epoch in self.epochs]
+
+    @property
+    def test_losses(self):
+        return [epoch['test_loss'] for epoch in self.epochs]
+
+    @property
+    def bits(self):
+        """Equal where two trainings have the same weights at their end, and had the same losses on the way."""
+        return self.end['weights'][0], self.train_losses
+
+    def of_ranks(self, key):
+        """A number that each rank had at the end."""
+        return [rank[key] for rank in self.end['each_rank']]
 
 
 class Gate:
@@ -72,3 +90,50 @@ class TrainingTest(ProgramTest):
         """Unless its launcher has ended it."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
+
+    # ---- with options that may say all
+
+    def ranks(self, ranks, options, status=0, device=DEVICE, program=TRAIN, **env):
+        """tutti-train on so many ranks in self.dir, after its end."""
+        return self.run_to_end(RUN, '-n', ranks, '--', program, '--device', device, *options.split(), status=status,
+                               cwd=self.dir, **env)
+
+    def log_of_ranks(self, ranks, options, **more):
+        """The log of a training that has ended well."""
+        self.last = self.ranks(ranks, f'{options} --json log', **more)
+        log = Log(self.path('log'))
+        start, = log.starts
+        self.assertEqual(start['ranks'], ranks)
+        self.assertIn('device', start)
+        self.assertEqual([epoch['epoch'] for epoch in log.epochs], list(range(1, len(log.epochs) + 1)))
+        self.assertGreater(min(log.end['seconds'], log.end['samples_per_s'], len(log.epochs)), 0)
+        return log
+
+    def digits(self, ranks, options='', **more):
+        return self.log_of_ranks(ranks, f'--data {DIGITS} {options}', **more)
+
+    def kill_when_saved(self, ranks, options, data=DIGITS):
+        """A training whose rank 1 is killed in its fifth epoch: there is a checkpoint of the third, ck."""
+        job = self.ranks(ranks, f'--data {data} {options} --save ck --every-epochs 3', status=128 + signal.SIGKILL,
+                         program=TESTED, TRAIN_MOMENTS=f' 1@step{4 * STEPS + 1}=KILL')
+        self.assertTrue(os.path.exists(self.path('ck')), job.said)
+
+    def refuses(self, ranks, options, *texts, **env):
+        """All ranks end by themselves, and these texts are said."""
+        job = self.start(RUN, '-n', ranks, '--', TRAIN, '--device', DEVICE, *options.split(), cwd=self.dir, **env)
+        self.refused(job, texts)
+
+    def refuses_unequal(self, ranks, script, *texts):
+        """`script` gives each rank options of its own; $0 is the program."""
+        self.refused(self.start(RUN, '-n', ranks, '--', 'sh', '-c', script, TRAIN, cwd=self.dir), texts)
+
+    def refused(self, job, texts):
+        self.assertNotEqual(job.finish(), 0, job.said)
+        for text in texts:
+            self.assertIn(text, job.said)
+
+    def assert_losses(self, found, expected, most):
+        """As different as numbers are that were added in another order."""
+        self.assertEqual(len(found.epochs), len(expected.epochs))
+        for a, b in zip(found.train_losses + found.test_losses, expected.train_losses + expected.test_losses):
+            self.assertLessEqual(abs(a - b), most * b, (found.train_losses, expected.train_losses))
