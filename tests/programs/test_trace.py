@@ -8,16 +8,12 @@ import os
 import pathlib
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-from launched import bound_s
+from launched import ProgramTest, arguments, bound_s
 
-PROGRAM, RUN, RANK = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
-STANDIN = sys.argv[4]
+PROGRAM, RUN, RANK, STANDIN = arguments(4)
 MS = 1_000_000
 START = 1_000_000_000_000
 
@@ -63,25 +59,19 @@ def report(rank, operations, size=3, **other):
             'operations_called': len(operations), 'headers': [header(64)], 'operations': operations, **other}
 
 
-class Trace(unittest.TestCase):
+class Trace(ProgramTest):
     def setUp(self):
-        memory = pathlib.Path('/dev/shm')
-        self.temporary = tempfile.TemporaryDirectory(prefix='tutti-test-', dir=memory if memory.is_dir() else None)
-        self.dir = pathlib.Path(self.temporary.name)
+        super().setUp()
+        self.dir = pathlib.Path(self.dir)
 
-    def tearDown(self):
-        self.temporary.cleanup()
-
-    def write(self, *reports):
+    def store(self, *reports):
         for one in reports:
             name = f'{one["job"]}.{one["communicator"]}.{one["rank"]}.flight.json'
             (self.dir / name).write_text(json.dumps(one), encoding='utf-8')
 
     def trace(self, *arguments, status=0, env=None):
-        run = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False,
-                             timeout=bound_s(60), env={**os.environ, **(env or {})})
-        self.assertEqual(run.returncode, status, run.stderr + run.stdout)
-        return run.stdout, run.stderr
+        run = self.run_to_end(PROGRAM, *arguments, status=status, **(env or {}))
+        return run.out, run.err
 
     def reports(self):
         """The reports in the directory, as JSON, once there are some."""
@@ -90,7 +80,7 @@ class Trace(unittest.TestCase):
     # ---- what it tells
 
     def test_who_was_late(self):
-        self.write(report(0, [call(1, 1, 10.5), call(2, 20, 31), call(3, 40, 41)]),
+        self.store(report(0, [call(1, 1, 10.5), call(2, 20, 31), call(3, 40, 41)]),
                    report(1, [call(1, 2, 10.5), call(2, 21, 31), call(3, 40.1, 41)]),
                    report(2, [call(1, 10, 11), call(2, 30, 31), call(3, 39, 41)]))
         out, _ = self.trace(self.dir)
@@ -105,7 +95,7 @@ class Trace(unittest.TestCase):
         self.assertNotIn('differed', out)
 
     def test_who_was_silent(self):
-        self.write(report(0, [call(1, 1, 2), call(2, 3, None), call(3, 4, None)]),
+        self.store(report(0, [call(1, 1, 2), call(2, 3, None), call(3, 4, None)]),
                    report(1, [call(1, 1, 2)]),
                    report(2, [call(1, 1, 2), call(2, 5, 90, result=-3)], why='revoked',
                           fault={'result': -3, 'error': 'e', 'rank': 1, 'text': 'rank 1 did not come'}))
@@ -118,7 +108,7 @@ class Trace(unittest.TestCase):
 
     def test_who_differed(self):
         headers = [header(64), header(128, 'all_gather', op=None, op_number=-1), header(192, algorithm='tree', segments=4)]
-        self.write(report(0, [call(1, 1, 2), call(2, 3, None)], headers=headers),
+        self.store(report(0, [call(1, 1, 2), call(2, 3, None)], headers=headers),
                    report(1, [call(1, 1, 2, header=192), call(2, 3, None)], headers=headers),
                    report(2, [call(1, 1, 2), call(2, 3, None, header=128)], headers=headers))
         out, _ = self.trace(self.dir)
@@ -135,18 +125,18 @@ class Trace(unittest.TestCase):
         calls = [call(number, number, None, header=number) for number in range(1, 5)]
         for number, name in enumerate(('gather_v(float32 × 5, root 0)', 'all_gather_v(float32 × 10 in all)', 'tutti_comm_split',
                                        'a group of all_reduce(float32 × 7 in all, sum)')):
-            self.write(*(report(rank, calls[number:], size=2, headers=headers[rank]) for rank in range(2)))
+            self.store(*(report(rank, calls[number:], size=2, headers=headers[rank]) for rank in range(2)))
             out, _ = self.trace(self.dir)
             self.assertIn(f'unfinished: operation {number + 1}, {name}, on ranks 0, 1', out)
             self.assertNotIn('differed', out)
 
     def test_numbers_of_cards_are_each_ranks_own(self):
-        self.write(report(0, [call(1, 1, 2)], size=2),
+        self.store(report(0, [call(1, 1, 2)], size=2),
                    report(1, [call(1, 1, 2, header=640)], size=2, headers=[header(640, peers=[])]))
         self.assertNotIn('differed', self.trace(self.dir)[0])
 
     def test_messages_that_nobody_took(self):
-        self.write(report(0, [message(1, 'send', 1, 0, 1, 2), message(2, 'send', 1, 1, 3, None),
+        self.store(report(0, [message(1, 'send', 1, 0, 1, 2), message(2, 'send', 1, 1, 3, None),
                               message(3, 'recv', 2, 0, 3, None)]),
                    report(1, [message(1, 'recv', 0, 0, 1, 2)]))
         out, _ = self.trace(self.dir)
@@ -157,14 +147,14 @@ class Trace(unittest.TestCase):
     def test_clocks_of_hosts_are_made_one(self):
         """Rank 1's host was started 50 ms earlier: its monotonic clock is ahead, its real one is not."""
         later = [call(1, 51, 60), call(2, 71, 80)]
-        self.write(report(0, [call(1, 2, 10), call(2, 22, 30)], size=2),
+        self.store(report(0, [call(1, 2, 10), call(2, 22, 30)], size=2),
                    report(1, later, size=2, host='other', monotonic_ns=START + 150 * MS))
         out, _ = self.trace(self.dir)
         self.assertIn('several hosts', out)
         self.assertRegex(out, r'rank 0 was last in 2 \(100%\); .* alone 2 ms')
 
     def test_communicators_are_told_apart(self):
-        self.write(report(0, [call(1, 1, 2)]), report(1, [call(1, 1, 2)]), report(2, [call(1, 1, 2)]),
+        self.store(report(0, [call(1, 1, 2)]), report(1, [call(1, 1, 2)]), report(2, [call(1, 1, 2)]),
                    report(0, [call(1, 1, None)], size=2, communicator='d' * 16),
                    report(1, [], size=2, communicator='d' * 16))
         out, _ = self.trace(self.dir)
@@ -177,26 +167,26 @@ class Trace(unittest.TestCase):
     # ---- calls on streams
 
     def test_who_was_silent_on_streams(self):
-        self.write(report(0, [], streams=[on_stream(1, 1, True), on_stream(2, 2, None), on_stream(3, 3, False),
+        self.store(report(0, [], streams=[on_stream(1, 1, True), on_stream(2, 2, None), on_stream(3, 3, False),
                                           on_stream(4, 4, False)]),
                    report(1, [], streams=[on_stream(1, 1, True), on_stream(2, 60, False)]),
                    report(2, [], streams=[on_stream(1, 1, True), on_stream(2, 2, True), on_stream(3, 3, False)]))
         out, _ = self.trace(self.dir)
         self.assertIn('  on streams, not seen to end: operation 2, all_reduce(float16 × 1000, sum), by windows, on rank 1\n', out)
         self.assertNotIn('silent', out)
-        self.write(report(1, [], streams=[on_stream(1, 1, True), on_stream(2, 60, True)]))
+        self.store(report(1, [], streams=[on_stream(1, 1, True), on_stream(2, 60, True)]))
         out, _ = self.trace(self.dir)
         self.assertIn('not seen to end: operation 3, all_reduce(float16 × 1000, sum), by windows, on ranks 0, 2\n', out)
         self.assertIn('  silent on streams: rank 1 never called operation 3\n'
                       '    rank 1: its last on a stream is operation 2, all_reduce(float16 × 1000, sum), called 40 ms before', out)
-        self.write(report(1, []))
+        self.store(report(1, []))
         self.assertIn('    rank 1 has called no collective on a stream\n', self.trace(self.dir)[0])
 
     def test_who_differed_on_streams(self):
         """Of gather_v each rank has a count of its own."""
         own = [on_stream(3, 3, True, sequence=2, collective='gather_v', count=count, op=None, op_number=-1, root=1)
                for count in (5, 6)]
-        self.write(report(0, [], size=2, streams=[on_stream(1, 1, True), message_on_stream(2, 'send', 1, 2, True), own[0],
+        self.store(report(0, [], size=2, streams=[on_stream(1, 1, True), message_on_stream(2, 'send', 1, 2, True), own[0],
                                                   on_stream(4, 4, True, sequence=3)]),
                    report(1, [], size=2, streams=[on_stream(1, 1, True), {**own[1], 'number': 2},
                                                   on_stream(3, 4, True, op='max', op_number=3)]))
@@ -206,14 +196,14 @@ class Trace(unittest.TestCase):
                       '    rank 1 called all_reduce(float16 × 1000, max)\n', out)
 
     def test_messages_on_streams(self):
-        self.write(report(0, [], streams=[message_on_stream(number, 'send', 1, number, number < 3) for number in range(1, 10)]))
+        self.store(report(0, [], streams=[message_on_stream(number, 'send', 1, number, number < 3) for number in range(1, 10)]))
         out, _ = self.trace(self.dir)
         self.assertEqual(out.count('  on a stream of rank 0, not seen to end: send to rank 1 (float16 × 1000)\n'), 5)
         self.assertIn('and 2 more messages on streams\n', out)
 
     def test_the_trace_has_calls_on_streams(self):
         trace = self.dir / 'trace.json'
-        self.write(report(0, [call(1, 5, 6)], size=1, streams=[on_stream(1, 2, True), on_stream(2, 4, None)]))
+        self.store(report(0, [call(1, 5, 6)], size=1, streams=[on_stream(1, 2, True), on_stream(2, 4, None)]))
         self.trace('-o', trace, self.dir)
         events = json.loads(trace.read_text(encoding='utf-8'))['traceEvents']
         calls = [event for event in events if event['ph'] == 'i']
@@ -225,13 +215,13 @@ class Trace(unittest.TestCase):
 
     def test_calls_on_streams_that_make_no_sense(self):
         for wrong in ({'count': -1}, {'posted': None}, {'sequence': 1}, {'way': 7}):
-            self.write(report(0, [], size=1, streams=[on_stream(1, 1, True), {**on_stream(2, 2, True), **wrong}]))
+            self.store(report(0, [], size=1, streams=[on_stream(1, 1, True), {**on_stream(2, 2, True), **wrong}]))
             self.assertIn('makes no sense', self.trace(self.dir, status=1)[1], wrong)
 
     # ---- what it makes of files
 
     def test_what_is_no_report_is_named(self):
-        self.write(report(0, [call(1, 1, 2)], size=1))
+        self.store(report(0, [call(1, 1, 2)], size=1))
         good = next(self.dir.iterdir())
         text = good.read_text(encoding='utf-8')
         bad = {'short': (text[:len(text) // 2], 'truncated'), 'text': ('hello', 'no JSON'),
@@ -253,7 +243,7 @@ class Trace(unittest.TestCase):
         self.assertEqual(self.trace(good, self.dir / 'text.flight.json', status=1)[0], out)
 
     def test_what_is_no_file_is_not_waited_for(self):
-        self.write(report(0, [call(1, 1, 2)], size=1))
+        self.store(report(0, [call(1, 1, 2)], size=1))
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(self.dir / 'socket.flight.json'))
             os.mkfifo(self.dir / 'pipe.flight.json')
@@ -272,15 +262,15 @@ class Trace(unittest.TestCase):
         many = [{'rank': 0, 'sent': 1 << 48, 'received': 1 << 48}] * 40000
         for wrong in ({'operations': [call((1 << 63) - 1, 1, 2)]}, {'headers': [header(64, peers=many)]},
                       {'streams': [on_stream((1 << 63) - 1, 1, True)]}):
-            self.write(report(0, [], size=1, **wrong) if 'operations' not in wrong else report(0, wrong['operations'], size=1))
+            self.store(report(0, [], size=1, **wrong) if 'operations' not in wrong else report(0, wrong['operations'], size=1))
             self.assertIn('makes no sense', self.trace(self.dir, status=1)[1], list(wrong))
         last = [call(1, 1, 2), call(1 << 62, 3, 4)]
-        self.write(report(0, last, size=2), report(1, last, size=2))
+        self.store(report(0, last, size=2), report(1, last, size=2))
         self.assertIn('late, in 2 operations', self.trace(self.dir)[0])
 
     def test_a_terminal_gets_nothing_to_act_on(self):
         evil = 'a\x1b[2J\x9b1m\r\nb\u202ec\x7f'
-        self.write(report(0, [call(1, 1, None)], why='died', hostname=evil, headers=[header(64, evil, algorithm=evil)],
+        self.store(report(0, [call(1, 1, None)], why='died', hostname=evil, headers=[header(64, evil, algorithm=evil)],
                           fault={'result': -3, 'error': evil, 'rank': 1, 'text': evil}),
                    report(1, [call(1, 1, 2)], headers=[header(64, algorithm=evil, segments=2)]),
                    report(2, [], streams=[on_stream(1, 1, False, way=evil, op=evil)]))
@@ -296,7 +286,7 @@ class Trace(unittest.TestCase):
             self.assertNotRegex(text, '[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e]')
 
     def test_the_last_job_is_told_of(self):
-        self.write(report(0, [], size=1, job='old', realtime_ns=START), report(0, [], size=1, job='new'))
+        self.store(report(0, [], size=1, job='old', realtime_ns=START), report(0, [], size=1, job='new'))
         out, err = self.trace(self.dir)
         self.assertIn('job new', out)
         self.assertIn('1 report of other jobs than new, the last one, is passed over; --job NAME shows one (the newest: old), '
@@ -306,7 +296,7 @@ class Trace(unittest.TestCase):
         self.assertIn('no report is of job none; expected one that --list names (the newest: new, old)\n', err)
 
     def test_jobs_are_listed(self):
-        self.write(*(report(rank, [], size=2, job=f'job{day}', realtime_ns=(day * 86400 + 3600) * 10**9) for day in range(5)
+        self.store(*(report(rank, [], size=2, job=f'job{day}', realtime_ns=(day * 86400 + 3600) * 10**9) for day in range(5)
                      for rank in range(1 + day % 2)),
                    report(0, [], size=2, job='job1', communicator='d' * 16, realtime_ns=10**9))
         self.ends((0, 100, MS, False, 1), (1, 101, MS, True, None, 15), job='only', realtime_ns=2 * 86400 * 10**9)
@@ -324,17 +314,17 @@ class Trace(unittest.TestCase):
 
     def late(self, before, after):
         """What is told where reports follow once tutti-trace has read those that were there. It may be so late that it waits no more."""
-        self.write(report(0, [], job='old', realtime_ns=START))  # of which it says that it has read it
+        self.store(report(0, [], job='old', realtime_ns=START))  # of which it says that it has read it
         for _ in range(20):
-            self.write(*before())
-            with subprocess.Popen([PROGRAM, self.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as trace:
-                self.assertIn('of other jobs', trace.stderr.readline())
-                self.write(*after())
-                out, err = trace.communicate(timeout=bound_s(60))
-            if 'no report' not in out and 'never called' not in out:
+            self.store(*before())
+            trace = self.start(PROGRAM, self.dir)
+            trace.await_text('of other jobs', err=True)
+            self.store(*after())
+            self.finish(trace)
+            if 'no report' not in trace.out and 'never called' not in trace.out:
                 break
-        self.assertEqual(err, '')
-        return out
+        self.assertEqual(trace.err.count('\n'), 1)
+        return trace.out
 
     def test_reports_that_are_still_written_are_waited_for(self):
         def new(rank):
@@ -349,7 +339,7 @@ class Trace(unittest.TestCase):
     def test_reports_of_an_earlier_signal_are_written_anew(self):
         def old(rank):
             name = self.dir / f'job.{"c" * 16}.{rank}.flight.json'
-            self.write(report(rank, [call(1, 1, 2)], realtime_ns=time.time_ns() - 10**10))
+            self.store(report(rank, [call(1, 1, 2)], realtime_ns=time.time_ns() - 10**10))
             os.utime(name, (time.time() - 10,) * 2)
             return name
 
@@ -358,18 +348,18 @@ class Trace(unittest.TestCase):
         self.assertNotIn('silent', self.late(lambda: old(2) and (new(0), new(1)), lambda: [new(2)]))
 
     def test_reports_that_do_not_come_are_said_to_be_missing(self):
-        self.write(report(0, [], realtime_ns=time.time_ns()))
+        self.store(report(0, [], realtime_ns=time.time_ns()))
         self.assertIn('no report: ranks 1, 2 (on another host, left in order before, never joined, or still writing it)\n',
                       self.trace(self.dir)[0])
 
     def test_a_job_is_as_old_as_its_last_sign_of_life(self):
         """Reports of ranks that died are written by those who find them, maybe days later."""
-        self.write(report(0, [call(1, 1, 2)], size=1, job='old', why='died', realtime_ns=7 * START, monotonic_ns=START + 3000 * MS,
+        self.store(report(0, [call(1, 1, 2)], size=1, job='old', why='died', realtime_ns=7 * START, monotonic_ns=START + 3000 * MS,
                           opened_ns=START),
                    report(0, [], size=1, job='older', why='died', realtime_ns=8 * START, monotonic_ns=START + 9000 * MS),
                    report(0, [], size=1, job='new', realtime_ns=7 * START - 2000 * MS))
         self.assertIn('job new', self.trace(self.dir)[0])
-        self.write(report(0, [call(1, 2500, None)], size=1, job='last', why='died', realtime_ns=7 * START, monotonic_ns=START + 3000 * MS,
+        self.store(report(0, [call(1, 2500, None)], size=1, job='last', why='died', realtime_ns=7 * START, monotonic_ns=START + 3000 * MS,
                           opened_ns=START + 1500 * MS))
         self.assertIn('job last', self.trace(self.dir)[0])
 
@@ -383,7 +373,7 @@ class Trace(unittest.TestCase):
         (self.dir / 'job.exits.flight.json').write_text(json.dumps(whole), encoding='utf-8')
 
     def test_how_ranks_ended(self):
-        self.write(*(report(rank, [], size=7, why='died' if rank in (1, 3, 4, 5) else 'revoked') for rank in range(6)))
+        self.store(*(report(rank, [], size=7, why='died' if rank in (1, 3, 4, 5) else 'revoked') for rank in range(6)))
         self.ends((3, 103, 2 * MS, False, None, 9), (0, 100, 3 * MS, False, 1), (2, 102, 3 * MS, True, 1), (1, 101, 4 * MS, True, None, 11),
                   (4, 104, 5 * MS, True, None, 15), (5, 105, 6 * MS, True, 143), (6, 106, 7 * MS, True, 3))
         out, _ = self.trace(self.dir)
@@ -397,7 +387,7 @@ class Trace(unittest.TestCase):
 
     def test_where_ranks_were_that_died(self):
         """It is said once, whether it is known how they ended or not."""
-        self.write(report(0, [call(1, 1, 2), call(2, 3, 4)], why='died'), report(1, [call(1, 1, 2), call(2, 3, None)], why='died'),
+        self.store(report(0, [call(1, 1, 2), call(2, 3, 4)], why='died'), report(1, [call(1, 1, 2), call(2, 3, None)], why='died'),
                    report(2, [call(1, 1, 2), call(2, 3, 4), call(3, 5, None)]))
         words = {0: 'its last is operation 2, all_reduce(float32 × 4096, sum), which it had ended',
                  1: 'its last is operation 2, all_reduce(float32 × 4096, sum), which it was in'}
@@ -412,7 +402,7 @@ class Trace(unittest.TestCase):
 
     def test_a_rank_that_left_as_it_was_told_to_is_not_the_first_to_fail(self):
         fault = {'result': -3, 'error': 'e', 'rank': 2, 'text': 'rank 2 did not come'}
-        self.write(report(0, [call(1, 1, 90, result=-3)], why='revoked', fault=fault), report(1, [call(1, 1, None)], why='died', fault=fault),
+        self.store(report(0, [call(1, 1, 90, result=-3)], why='revoked', fault=fault), report(1, [call(1, 1, None)], why='died', fault=fault),
                    report(2, []))
         self.ends((0, 100, MS, False, 1), (1, 101, 2 * MS, False, 1), (2, 102, 3 * MS, True, None, 15))
         out, _ = self.trace(self.dir)
@@ -427,7 +417,7 @@ class Trace(unittest.TestCase):
 
     def test_a_script_around_a_rank_and_a_split(self):
         """Ranks are numbered anew, and the process is not the one that tutti-run has started."""
-        self.write(report(0, [], size=2, why='died', launched_as=5), report(1, [], size=2, why='died', launched_as=4, pid=999))
+        self.store(report(0, [], size=2, why='died', launched_as=5), report(1, [], size=2, why='died', launched_as=4, pid=999))
         self.ends((4, 44, MS, False, 0), (5, 55, 2 * MS, True, None, 9), ended_for='timeout')
         out, _ = self.trace(self.dir)
         self.assertIn('  left without tutti_comm_destroy: rank 1 (exit status 0)\n'
@@ -435,7 +425,7 @@ class Trace(unittest.TestCase):
         self.assertNotIn('first to fail', out)
 
     def test_what_cannot_be_how_ranks_ended(self):
-        self.write(report(0, [], size=1, why='died'))
+        self.store(report(0, [], size=1, why='died'))
         good = (0, 100, MS, False, None, 9)
         for wrong in ((-1, *good[1:]), (0, 0, *good[2:]), (0, 100, -1, *good[3:]), (0, 100, MS, 0, None, 9), (0, 100, MS, False, 0, 9),
                       (0, 100, MS, False, None, 65), (0, 100, MS, False, 256), (0, 100, MS, False)):
@@ -448,7 +438,7 @@ class Trace(unittest.TestCase):
             self.assertIn('should say how ranks ended, but', self.trace(self.dir)[1], wrong)
 
     def test_the_newer_of_two_reports_counts(self):
-        self.write(report(0, [call(1, 1, 2)], size=1))
+        self.store(report(0, [call(1, 1, 2)], size=1))
         again = self.dir / 'again.flight.json'
         again.write_text(json.dumps(report(0, [call(1, 1, None)], size=1, realtime_ns=6 * START)), encoding='utf-8')
         out, err = self.trace(self.dir)
@@ -462,13 +452,13 @@ class Trace(unittest.TestCase):
         self.assertIn('-o needs a value', self.trace('-o', status=2)[1])
         self.assertIn('no report', self.trace(status=1, env={'TUTTI_TRACE': str(self.dir)})[1])
         self.assertIn('TUTTI_TRACE is off', self.trace(status=1, env={'TUTTI_TRACE': 'off'})[1])
-        self.write(report(0, [], size=1))
+        self.store(report(0, [], size=1))
         self.trace('-o', self.dir / 'no' / 'file', self.dir, status=1)
 
     # ---- the trace for viewers
 
     def test_the_trace_has_every_operation(self):
-        self.write(report(0, [call(1, 1, 5), call(2, 2, 6), call(3, 3, 4), call(4, 7, None, first=8)], size=2),
+        self.store(report(0, [call(1, 1, 5), call(2, 2, 6), call(3, 3, 4), call(4, 7, None, first=8)], size=2),
                    report(1, [call(1, 1.5, 5), message(2, 'send', 0, 0, 2, 3)], size=2))
         trace = self.dir / 'trace.json'
         self.trace('-o', trace, self.dir)
@@ -499,15 +489,13 @@ class Trace(unittest.TestCase):
 
     # ---- real jobs
 
-    def start(self, *arguments, options=(), **variables):
-        env = {**os.environ, 'TUTTI_TRACE': str(self.dir), 'TUTTI_TIMEOUT': '60', **variables}
-        return subprocess.Popen([RUN, '-n', '3', *options, RANK, *map(str, arguments)], env=env, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+    def job(self, *arguments, options=(), **variables):
+        return self.start(RUN, '-n', 3, *options, RANK, *arguments,
+                          **{'TUTTI_TRACE': self.dir, 'TUTTI_TIMEOUT': bound_s(60), **variables})
 
     def test_a_job_that_was_killed_is_told_of(self):
         """tutti-run ends those that are left, so maybe nobody has reported anything."""
-        with self.start('killed') as job:
-            job.communicate(timeout=bound_s(60))
+        self.job('killed').finish()
         trace = self.dir / 'trace.json'
         out, _ = self.trace('-o', trace, self.dir)
         self.assertIn('3 of 3 ranks', out)
@@ -524,17 +512,15 @@ class Trace(unittest.TestCase):
         self.no_overlap(ops)
 
     def test_a_rank_that_left_is_told_of(self):
-        with self.start('failed') as job:
-            job.communicate(timeout=bound_s(60))
+        self.job('failed').finish()
         out, _ = self.trace(self.dir)
         self.assertRegex(out, r'first to fail: rank 1 \(pid \d+ on .*\), exited with status 7, ')
         self.assertNotRegex(out, r'(?m)^  died') # a survivor's error message may say so of rank 1
 
     def test_a_rank_that_died_before_it_joined_is_told_of(self):
         """An older job has reports, this one has none."""
-        self.write(report(0, [], size=1, job='old', realtime_ns=START))
-        with self.start('early') as job:
-            job.communicate(timeout=bound_s(60))
+        self.store(report(0, [], size=1, job='old', realtime_ns=START))
+        self.job('early').finish()
         out, _ = self.trace('-o', self.dir / 'trace.json', self.dir)
         self.assertNotIn('job old', out)
         self.assertRegex(out, r'first to fail: rank 1 of tutti-run \(pid \d+\), of which there is no report, killed by signal 11 ')
@@ -542,34 +528,30 @@ class Trace(unittest.TestCase):
     def test_how_ranks_ended_goes_where_their_reports_go(self):
         other = self.dir / 'other'
         for directory in (other, 'off'):
-            with self.start('early', options=('--env', f'TUTTI_TRACE={directory}')) as job:
-                job.communicate(timeout=bound_s(60))
+            self.job('early', options=('--env', f'TUTTI_TRACE={directory}')).finish()
             self.assertEqual(len(list(self.dir.glob('*.flight.json'))), 0)
             self.assertEqual(len(list(other.glob('*.exits.flight.json'))), 1)
-        with self.start('early', TUTTI_TRACE='/dev/null') as job:
-            self.assertRegex(job.communicate(timeout=bound_s(60))[1], 'cannot write to /dev/null how the ranks ended .*Not a directory')
+        job = self.job('early', TUTTI_TRACE='/dev/null')
+        job.finish()
+        self.assertRegex(job.err, 'cannot write to /dev/null how the ranks ended .*Not a directory')
 
     def test_of_how_ranks_ended_the_newest_are_kept(self):
         for number in range(70):
             old = self.dir / f'{number}.exits.flight.json'
             old.touch()
             os.utime(old, (number, number))
-        with self.start('early') as job:
-            job.communicate(timeout=bound_s(60))
+        self.job('early').finish()
         self.assertFalse((self.dir / '0.exits.flight.json').exists())
         self.assertEqual(len(list(self.dir.glob('*.exits.flight.json'))), 70)
 
     def test_a_job_that_ended_well_leaves_nothing(self):
-        with self.start('well') as job:
-            _, err = job.communicate(timeout=bound_s(60))
-        self.assertEqual(job.returncode, 0, err)
+        self.finish(self.job('well'))
         self.assertEqual(list(self.dir.iterdir()), [])
 
     def test_ranks_that_differ_are_told(self):
-        with self.start('differs') as job:
-            _, err = job.communicate(timeout=bound_s(60))
-        self.assertEqual(job.returncode, 0, err)
-        self.assertIn('run tutti-trace', err)
+        job = self.job('differs')
+        self.finish(job)
+        self.assertIn('run tutti-trace', job.err)
         out, _ = self.trace(self.dir)
         self.assertRegex(out, r'differed: operation 21:\n +rank')
         self.assertIn('rank 1 called broadcast(float32 × 100, root 1)\n', out)
@@ -595,20 +577,16 @@ class Trace(unittest.TestCase):
 
     def test_a_signal_to_tutti_run_reports_all_ranks(self):
         go_on = self.dir / 'go on'
-        with self.start('stuck', go_on) as job:
-            for _ in range(3):  # all are past their first operations
-                self.assertIn('there', job.stdout.readline())
-            deadline = time.monotonic() + bound_s(60)
-            texts = []
-            while time.monotonic() < deadline:  # until all have written, and the two have called the barrier
-                job.send_signal(signal.SIGUSR1)
-                texts = self.reports()
-                if len(texts) == 3 and sum('"barrier"' in text for text in texts) == 2:
-                    break
-            out, _ = self.trace(self.dir)
-            go_on.touch()
-            _, err = job.communicate(timeout=bound_s(60))
-        self.assertEqual(job.returncode, 0, err)
+        job = self.job('stuck', go_on)
+        job.await_text('there', 3)      # all are past their first operations
+        texts, deadline = [], time.monotonic() + bound_s(60)
+        # until all have written, and the two have called the barrier
+        while time.monotonic() < deadline and (len(texts), sum('"barrier"' in text for text in texts)) != (3, 2):
+            job.send(signal.SIGUSR1)
+            texts = self.reports()
+        out, _ = self.trace(self.dir)
+        go_on.touch()
+        self.finish(job)
         self.assertIn('3 of 3 ranks', out)
         self.assertIn('unfinished: operation 21, barrier(), on ranks 0, 2\n'
                       '    ranks 0, 2 called it at train.py:57 in end\n', out)
@@ -619,21 +597,18 @@ class Trace(unittest.TestCase):
     @unittest.skipUnless(STANDIN, 'no C++ compiler for the kernels')
     def test_streams_that_wait_are_told_of(self):
         go_on = self.dir / 'go on'
-        with self.start('stream', go_on, TUTTI_CUDA_LIBRARY=STANDIN, TUTTI_CUDA_KERNELS=__file__) as job:
-            deadline = time.monotonic() + bound_s(60)
-            calls = []
-            for _ in range(3):
-                self.assertIn('there', job.stdout.readline())
-            while time.monotonic() < deadline and sorted(calls) != [[True], [True, False], [True, False]]:
-                job.send_signal(signal.SIGUSR1)
-                calls = [[one['ended'] for one in json.loads(text)['streams']] for text in self.reports()]
-            out, _ = self.trace(self.dir)
-            go_on.touch()
-            _, err = job.communicate(timeout=bound_s(60))
-        self.assertEqual(job.returncode, 0, err)
+        job = self.job('stream', go_on, TUTTI_CUDA_LIBRARY=STANDIN, TUTTI_CUDA_KERNELS=__file__)
+        job.await_text('there', 3)
+        calls, deadline = [], time.monotonic() + bound_s(60)
+        while time.monotonic() < deadline and sorted(calls) != [[True], [True, False], [True, False]]:
+            job.send(signal.SIGUSR1)
+            calls = [[one['ended'] for one in json.loads(text)['streams']] for text in self.reports()]
+        out, _ = self.trace(self.dir)
+        go_on.touch()
+        self.finish(job)
         self.assertIn('not seen to end: operation 2, all_reduce(float32 × 100, sum), by stages, on ranks 0, 2\n', out)
         self.assertIn('silent on streams: rank 1 never called operation 2\n', out)
         self.assertRegex(out, r'rank 1: its last on a stream is operation 1, all_reduce\(float32 × 100, sum\), called')
 
 
-unittest.main(argv=sys.argv[:1])
+unittest.main()
