@@ -239,3 +239,13 @@ void value_scale(void *result, const void *element, const void *scalar, tutti_dt
 
 	value_fold(result, factors, 2, dtype, TUTTI_PROD);
 }
+
+uint64_t bits_hash(const void *bits, size_t bytes)
+{
+	const unsigned char *at = bits;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}

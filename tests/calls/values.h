@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tutti/tutti.h>
 
@@ -31,5 +32,8 @@ void value_fold_by(void *result, const void *const *elements, int n, tutti_dtype
 /* A contribution to a pre-multiplied sum: the product, rounded to the type. The operation is the
  * sum of these. */
 void value_scale(void *result, const void *element, const void *scalar, tutti_dtype_t dtype);
+
+/* For a comparison of results that are not in one place: FNV-1a. */
+uint64_t bits_hash(const void *bits, size_t bytes);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "calls/values.h"
 #include "harness.h"
 
 #define MAX_RANKS 5
@@ -87,19 +88,6 @@ static tutti_result_t say(tutti_comm_t comm, tutti_wire_t wire)
 	return tutti_next_call(comm, &next);
 }
 
-static uint64_t hash_of(const float *x, size_t n)
-{
-	uint64_t hash = 0xcbf29ce484222325ull;
-
-	for (size_t i = 0; i < n; i++) {
-		uint32_t bits;
-
-		memcpy(&bits, &x[i], sizeof(bits));
-		hash = (hash ^ bits) * 0x100000001b3ull;
-	}
-	return hash;
-}
-
 static int within(tutti_comm_t comm, tutti_wire_t wire, tutti_op_t op, const float *x, size_t n)
 {
 	const int size = tutti_comm_size(comm);
@@ -169,7 +157,8 @@ static int all_sums(tutti_comm_t comm, void *argument)
 				failed = reduce(comm, narrow[w], op, counts[c], (c + avg) % 2, x,
 						y) ||
 					 within(comm, narrow[w], op, y, counts[c]) ||
-					 same_everywhere(comm, known, hash_of(y, counts[c]));
+					 same_everywhere(comm, known,
+							 bits_hash(y, counts[c] * sizeof(*y)));
 			}
 	free(x);
 	free(y);
@@ -225,7 +214,7 @@ static int sums_of_hosts(tutti_comm_t comm, void *argument)
 				      "as %s, element %zu is %.9g, expected %.9g +- %.3g",
 				      tutti_wire_name(narrow[w]), i, (double)y[i], wanted, bound);
 			}
-			uint64_t all[4], mine = hash_of(y, LONGEST);
+			uint64_t all[4], mine = bits_hash(y, LONGEST * sizeof(*y));
 			SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_UINT64, NULL));
 			for (int r = 0; r < 4; r++)
 				CLAIM(all[r] == mine, "rank %d has other bits", r);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "calls/call.h"
+#include "calls/values.h"
 #include "harness.h"
 
 #define MAX_RANKS 8
@@ -102,16 +103,6 @@ static int premul_sums(tutti_comm_t comm, void *argument)
 
 #define BITS_N 40000
 
-static uint64_t hash_of(const void *data, size_t bytes)
-{
-	const uint8_t *at = data;
-	uint64_t hash = 0xcbf29ce484222325ull;
-
-	for (size_t i = 0; i < bytes; i++)
-		hash = (hash ^ at[i]) * 0x100000001b3ull;
-	return hash;
-}
-
 /* Of many magnitudes, so that every order of adding gives other bits. */
 static float any_float(uint64_t *state)
 {
@@ -151,7 +142,7 @@ static int same_bits(tutti_comm_t comm, void *argument)
 	for (size_t i = 0; i < BITS_N; i++)
 		send[i] = any_float(&state);
 	SUCCEEDS(tutti_all_reduce(comm, send, recv, BITS_N, TUTTI_FLOAT32, TUTTI_SUM, NULL));
-	const uint64_t mine = hash_of(recv, BITS_N * sizeof(float));
+	const uint64_t mine = bits_hash(recv, BITS_N * sizeof(float));
 	SUCCEEDS(tutti_all_gather(comm, &mine, hashes, 1, TUTTI_UINT64, NULL));
 	for (int other = 0; other < size; other++)
 		CLAIM(hashes[other] == mine, "all_reduce by %s: rank %d has other bits", forced(),
@@ -162,15 +153,15 @@ static int same_bits(tutti_comm_t comm, void *argument)
 		SUCCEEDS(tutti_reduce_scatter(comm, send, recv, block, TUTTI_FLOAT32, TUTTI_SUM,
 					      NULL));
 		failed |= same_as_before(comm, &bits->each[rank],
-					 hash_of(recv, block * sizeof(float)), "reduce_scatter");
+					 bits_hash(recv, block * sizeof(float)), "reduce_scatter");
 		SUCCEEDS(tutti_scan(comm, send, recv, BITS_N, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 		failed |= same_as_before(comm, &bits->prefix[rank],
-					 hash_of(recv, BITS_N * sizeof(float)), "scan");
+					 bits_hash(recv, BITS_N * sizeof(float)), "scan");
 		/* the upper halves of floats: rounding at each hop would show */
 		for (size_t i = 0; i < BITS_N; i++)
 			memcpy((uint16_t *)send + i, (char *)&send[i] + 2, 2);
 		SUCCEEDS(tutti_scan(comm, send, recv, BITS_N, TUTTI_BFLOAT16, TUTTI_SUM, NULL));
-		failed |= same_as_before(comm, &bits->narrow[rank], hash_of(recv, BITS_N * 2),
+		failed |= same_as_before(comm, &bits->narrow[rank], bits_hash(recv, BITS_N * 2),
 					 "scan of bfloat16");
 	}
 	free(send);
