@@ -5,13 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* include before cmocka.h what it needs */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests.h"
 #include "tutti/cuda.h"
 
 static void count_one(const tutti_cuda_device_t *device, void *context)

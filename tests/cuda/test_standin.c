@@ -4,12 +4,11 @@
  * shown by the tests of the library that use it. The claims are in driver/. */
 #include <string.h>
 
-#include "driver/claims.h"
+#include "driver/scene.h"
 
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "apart") == 0)
 		return be_apart();
-	return claims_on_contexts() + claims_on_memory() + claims_on_streams() +
-	       claims_on_capture() + claims_on_ranges();
+	return run_claims(open_it, NULL);
 }

@@ -3,16 +3,12 @@
  * order of a sample, the comparison of choices, the command line, the JSON object. */
 #include <math.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests.h"
 #include <jansson.h>
 
 #include "buffers.h"
@@ -114,7 +110,7 @@ static void check_reduction(tutti_dtype_t dtype, int op, int ranks)
 	free(out);
 }
 
-static void reductions_of_the_pattern_are_exact_in_every_type(void **state)
+TEST(reductions_of_the_pattern_are_exact_in_every_type)
 {
 	static const int ranks[] = { 1, 2, 3, 8, 33, 300 };
 
@@ -130,7 +126,7 @@ static void reductions_of_the_pattern_are_exact_in_every_type(void **state)
 	}
 }
 
-static void an_average_may_be_off_by_a_rounding_but_not_by_more(void **state)
+TEST(an_average_may_be_off_by_a_rounding_but_not_by_more)
 {
 	const int ranks = 3;
 	struct bench_pattern p;
@@ -157,7 +153,7 @@ static void an_average_may_be_off_by_a_rounding_but_not_by_more(void **state)
 	bench_pattern_fini(&p);
 }
 
-static void a_changed_element_is_counted_in_every_type(void **state)
+TEST(a_changed_element_is_counted_in_every_type)
 {
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
 		const size_t size = bench_type_size(dtype);
@@ -181,7 +177,7 @@ static void a_changed_element_is_counted_in_every_type(void **state)
 	}
 }
 
-static void what_another_rank_or_repetition_sent_is_wrong(void **state)
+TEST(what_another_rank_or_repetition_sent_is_wrong)
 {
 	struct bench_pattern p;
 	float sent[COUNT];
@@ -220,7 +216,7 @@ static unsigned long long wrong_without_exchange(enum bench_kind kind)
 	return found.wrong;
 }
 
-static void a_collective_that_does_nothing_is_found_out(void **state)
+TEST(a_collective_that_does_nothing_is_found_out)
 {
 	for (int kind = 0; kind < BENCH_KIND_COUNT; kind++) {
 		if (bench_case(kind)->empty || kind == BENCH_INIT ||
@@ -233,7 +229,7 @@ static void a_collective_that_does_nothing_is_found_out(void **state)
 	}
 }
 
-static void statistics_are_those_of_the_sorted_durations(void **state)
+TEST(statistics_are_those_of_the_sorted_durations)
 {
 	double seconds[200], two[] = { 3e-6, 1e-6 };
 	struct bench_stats stats;
@@ -293,7 +289,7 @@ static int diary_combine(struct bench_backend *backend, double *values, size_t c
 	return 0;
 }
 
-static void a_sample_is_inputs_then_barrier_then_a_batch(void **state)
+TEST(a_sample_is_inputs_then_barrier_then_a_batch)
 {
 	struct diary diary = { 0 };
 	struct bench_backend backend = { .context = &diary,
@@ -321,7 +317,7 @@ static int doze(void *context, unsigned call)
 	return poll(NULL, 0, 100) == 0 ? 0 : -1;
 }
 
-static void time_of_the_processor_leaves_out_sleep(void **state)
+TEST(time_of_the_processor_leaves_out_sleep)
 {
 	struct diary diary = { 0 };
 	struct bench_backend backend = { .context = &diary,
@@ -364,7 +360,7 @@ static void describe_nothing(struct bench_backend *backend, const struct bench_c
 	*transport = *algorithm = "none";
 }
 
-static void what_one_backend_left_is_wrong_for_the_next(void **state)
+TEST(what_one_backend_left_is_wrong_for_the_next)
 {
 	static unsigned char in[4096], out[4096];
 	const struct bench_buffers buffers = { in, out, sizeof(in), false };
@@ -470,7 +466,7 @@ static int combine_alone(struct bench_backend *backend, double *values, size_t c
 	return 0;
 }
 
-static void what_a_device_gets_wrong_is_found(void **state)
+TEST(what_a_device_gets_wrong_is_found)
 {
 	static unsigned char in[4096], out[4096], tape[8192], host[8192];
 	const struct bench_buffers buffers = { in, out, sizeof(in), false, tape, host };
@@ -520,7 +516,7 @@ static void what_a_device_gets_wrong_is_found(void **state)
 	assert_int_equal(fake.begun, 0);
 }
 
-static void memory_delivers_and_takes_every_byte_once(void **state)
+TEST(memory_delivers_and_takes_every_byte_once)
 {
 	assert_true(fabs(bench_least_factor(BENCH_ALL_REDUCE, 4, false) - 8) < 1e-12);
 	assert_true(fabs(bench_least_factor(BENCH_ALL_REDUCE, 4, true) - 8) < 1e-12);
@@ -546,7 +542,7 @@ static void add_point(struct bench_tuning_table *tally, size_t bytes, double cho
 	bench_tuning_add(tally, results, 3);
 }
 
-static void a_tally_knows_the_worst_choice_and_the_mean(void **state)
+TEST(a_tally_knows_the_worst_choice_and_the_mean)
 {
 	struct bench_tuning_table tally = { 0 }, other = { 0 };
 
@@ -589,7 +585,7 @@ static const char *figure(int width, int decimals, double value)
 	return text;
 }
 
-static void a_figure_keeps_to_its_column(void **state)
+TEST(a_figure_keeps_to_its_column)
 {
 	assert_string_equal(figure(8, 2, 0.456), "     0.46");
 	assert_string_equal(figure(8, 2, 12345.678), " 12345.68");
@@ -619,7 +615,7 @@ static enum bench_parsed parse(struct bench_options *options, const char *line)
 	return parsed;
 }
 
-static void wrong_command_lines_are_refused(void **state)
+TEST(wrong_command_lines_are_refused)
 {
 	static const char *const lines[] = {
 		"",
@@ -670,7 +666,7 @@ static void wrong_command_lines_are_refused(void **state)
 	}
 }
 
-static void options_are_understood(void **state)
+TEST(options_are_understood)
 {
 	struct bench_options o;
 
@@ -701,7 +697,7 @@ static void options_are_understood(void **state)
 	assert_int_equal(parse(&o, "-V"), BENCH_PARSED_VERSION);
 }
 
-static void options_must_fit_the_ranks(void **state)
+TEST(options_must_fit_the_ranks)
 {
 	struct bench_options o;
 
@@ -719,7 +715,7 @@ static void options_must_fit_the_ranks(void **state)
 	assert_false(bench_options_fit(&o, 3)); /* that is for no program that measures */
 }
 
-static void sizes_are_those_of_nccl_tests(void **state)
+TEST(sizes_are_those_of_nccl_tests)
 {
 	assert_int_equal(bench_case_count(BENCH_ALL_REDUCE, 64, 4, 4), 16);
 	assert_int_equal(bench_case_count(BENCH_ALL_GATHER, 64, 4, 4), 4);
@@ -731,7 +727,7 @@ static void sizes_are_those_of_nccl_tests(void **state)
 	assert_true(fabs(bench_bus_factor(BENCH_BROADCAST, 4) - 1) < 1e-12);
 }
 
-static void a_json_object_has_the_documented_keys(void **state)
+TEST(a_json_object_has_the_documented_keys)
 {
 	static const char *const keys[] = { "library", "collective", "transport", "algorithm",
 					    "ranks",   "bytes",	     "count",	  "dtype",
@@ -759,30 +755,4 @@ static void a_json_object_has_the_documented_keys(void **state)
 			json_object_get(json_object_get(object, "time_us"), times[i])));
 	assert_true(json_is_null(json_object_get(object, "wrong")));
 	json_decref(object);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reductions_of_the_pattern_are_exact_in_every_type),
-		cmocka_unit_test(an_average_may_be_off_by_a_rounding_but_not_by_more),
-		cmocka_unit_test(a_changed_element_is_counted_in_every_type),
-		cmocka_unit_test(what_another_rank_or_repetition_sent_is_wrong),
-		cmocka_unit_test(a_collective_that_does_nothing_is_found_out),
-		cmocka_unit_test(statistics_are_those_of_the_sorted_durations),
-		cmocka_unit_test(a_sample_is_inputs_then_barrier_then_a_batch),
-		cmocka_unit_test(time_of_the_processor_leaves_out_sleep),
-		cmocka_unit_test(what_one_backend_left_is_wrong_for_the_next),
-		cmocka_unit_test(what_a_device_gets_wrong_is_found),
-		cmocka_unit_test(memory_delivers_and_takes_every_byte_once),
-		cmocka_unit_test(a_tally_knows_the_worst_choice_and_the_mean),
-		cmocka_unit_test(a_figure_keeps_to_its_column),
-		cmocka_unit_test(wrong_command_lines_are_refused),
-		cmocka_unit_test(options_are_understood),
-		cmocka_unit_test(options_must_fit_the_ranks),
-		cmocka_unit_test(sizes_are_those_of_nccl_tests),
-		cmocka_unit_test(a_json_object_has_the_documented_keys),
-	};
-
-	return cmocka_run_group_tests_name("bench_parts", tests, NULL, NULL);
 }

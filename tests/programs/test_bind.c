@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where ranks are put, on machines that hwloc makes up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "bind.h"
 
 /* two NUMA nodes with four cores of two threads each: cpus 0-1 are core 0, … 14-15 core 7 */
@@ -38,7 +33,7 @@ static void assert_place(enum bind_policy policy, int rank, int ranks, const cha
 	hwloc_bitmap_free(set);
 }
 
-static void core_takes_physical_cores_in_turn(void **state)
+TEST(core_takes_physical_cores_in_turn)
 {
 	assert_place(BIND_CORE, 0, 10, "0-1");
 	assert_place(BIND_CORE, 1, 10, "2-3");
@@ -46,7 +41,7 @@ static void core_takes_physical_cores_in_turn(void **state)
 	assert_place(BIND_CORE, 9, 10, "2-3");
 }
 
-static void numa_gives_neighbours_the_same_node(void **state)
+TEST(numa_gives_neighbours_the_same_node)
 {
 	assert_place(BIND_NUMA, 0, 2, "0-7");
 	assert_place(BIND_NUMA, 1, 2, "8-15");
@@ -54,7 +49,7 @@ static void numa_gives_neighbours_the_same_node(void **state)
 	assert_place(BIND_NUMA, 2, 4, "8-15");
 }
 
-static void share_divides_all_cores(void **state)
+TEST(share_divides_all_cores)
 {
 	assert_place(BIND_SHARE, 0, 1, "0-15");
 	assert_place(BIND_SHARE, 0, 2, "0-7");
@@ -63,17 +58,17 @@ static void share_divides_all_cores(void **state)
 	assert_place(BIND_SHARE, 7, 8, "14-15");
 }
 
-static void share_binds_nobody_when_ranks_outnumber_cores(void **state)
+TEST(share_binds_nobody_when_ranks_outnumber_cores)
 {
 	assert_null(bind_place(machine, BIND_SHARE, 0, 9));
 }
 
-static void none_binds_nobody(void **state)
+TEST(none_binds_nobody)
 {
 	assert_null(bind_place(machine, BIND_NONE, 0, 1));
 }
 
-static void names_are_those_of_the_option(void **state)
+TEST(names_are_those_of_the_option)
 {
 	enum bind_policy policy = BIND_NONE;
 
@@ -85,14 +80,5 @@ static void names_are_those_of_the_option(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(core_takes_physical_cores_in_turn),
-		cmocka_unit_test(numa_gives_neighbours_the_same_node),
-		cmocka_unit_test(share_divides_all_cores),
-		cmocka_unit_test(share_binds_nobody_when_ranks_outnumber_cores),
-		cmocka_unit_test(none_binds_nobody),
-		cmocka_unit_test(names_are_those_of_the_option),
-	};
-
-	return cmocka_run_group_tests(tests, make_machine, destroy_machine);
+	return run_claims(make_machine, destroy_machine);
 }

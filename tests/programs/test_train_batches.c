@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How samples are parted into those that train and those that validate, put in order, divided among ranks,
  * and scaled. */
-#include <setjmp.h>
 #include <stdbool.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <stdlib.h>
 
 #include "batches.h"
 #include "data.h"
 
-static void slices_cover_everything_once_and_evenly(void **state)
+TEST(slices_cover_everything_once_and_evenly)
 {
 	for (size_t total = 0; total < 70; total++)
 		for (int ranks = 1; ranks < 20; ranks++) {
@@ -41,7 +37,7 @@ static void make_split(struct split *split, uint64_t seed)
 	assert_int_equal(split->train_rows, 75);
 }
 
-static void split_and_orders_are_permutations(void **state)
+TEST(split_and_orders_are_permutations)
 {
 	struct split split;
 	uint32_t order[75];
@@ -58,7 +54,7 @@ static void split_and_orders_are_permutations(void **state)
 	split_finish(&split);
 }
 
-static void orders_follow_from_seed_and_epoch_alone(void **state)
+TEST(orders_follow_from_seed_and_epoch_alone)
 {
 	struct split a, b, c;
 	uint32_t first[75], same[75], next[75];
@@ -78,7 +74,7 @@ static void orders_follow_from_seed_and_epoch_alone(void **state)
 	split_finish(&c);
 }
 
-static void features_are_standardised_over_the_training_rows(void **state)
+TEST(features_are_standardised_over_the_training_rows)
 {
 	float x[] = { 1, 7, 1000, 3, 7, 9, 5, 7, -1 };
 	uint32_t rows[] = { 1, 0, 2 }; /* row 1 is set aside */
@@ -99,7 +95,7 @@ static void features_are_standardised_over_the_training_rows(void **state)
 	free(data.inverse);
 }
 
-static void what_is_one_hot_is_not_standardised(void **state)
+TEST(what_is_one_hot_is_not_standardised)
 {
 	float x[] = { 1, 0, 0, 1 };
 	uint32_t rows[] = { 0, 1 };
@@ -110,17 +106,4 @@ static void what_is_one_hot_is_not_standardised(void **state)
 	assert_int_equal(standardise(&data, &split, &why), TUTTI_OK);
 	assert_true(x[0] == 1 && x[1] == 0 && x[2] == 0 && x[3] == 1);
 	assert_true(!data.mean && !data.inverse);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slices_cover_everything_once_and_evenly),
-		cmocka_unit_test(split_and_orders_are_permutations),
-		cmocka_unit_test(orders_follow_from_seed_and_epoch_alone),
-		cmocka_unit_test(features_are_standardised_over_the_training_rows),
-		cmocka_unit_test(what_is_one_hot_is_not_standardised),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The trainer's checkpoints: what comes back, what is refused, and that an old one stays. */
-#include <setjmp.h>
 #include <stdbool.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -131,7 +127,7 @@ static void comes_back(const struct checkpoint *c)
 	unlink(path);
 }
 
-static void checkpoint_comes_back_bit_for_bit(void **state)
+TEST(checkpoint_comes_back_bit_for_bit)
 {
 	struct sample s;
 
@@ -146,7 +142,7 @@ static void checkpoint_comes_back_bit_for_bit(void **state)
 	comes_back(&s.c);
 }
 
-static void checkpoint_of_data_as_they_are_has_means_0_and_factors_1(void **state)
+TEST(checkpoint_of_data_as_they_are_has_means_0_and_factors_1)
 {
 	const char *path = path_of("ck");
 	struct sample s;
@@ -163,7 +159,7 @@ static void checkpoint_of_data_as_they_are_has_means_0_and_factors_1(void **stat
 	unlink(path);
 }
 
-static void checkpoint_cut_anywhere_is_refused(void **state)
+TEST(checkpoint_cut_anywhere_is_refused)
 {
 	unsigned char bytes[FILE_ROOM];
 	const size_t length = sample_file(&numbers_f32, bytes);
@@ -179,7 +175,7 @@ static void checkpoint_cut_anywhere_is_refused(void **state)
 	assert_int_equal(length, 384);
 }
 
-static void checkpoint_with_any_byte_changed_is_refused(void **state)
+TEST(checkpoint_with_any_byte_changed_is_refused)
 {
 	static const unsigned char changes[] = { 1, 0x80, 0xff };
 	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
@@ -197,7 +193,7 @@ static void checkpoint_with_any_byte_changed_is_refused(void **state)
 	}
 }
 
-static void checkpoint_that_is_none_is_told_apart(void **state)
+TEST(checkpoint_that_is_none_is_told_apart)
 {
 	unsigned char bytes[FILE_ROOM] = { 0 };
 	const size_t length = sample_file(&numbers_f32, bytes);
@@ -216,7 +212,7 @@ static void checkpoint_that_is_none_is_told_apart(void **state)
 }
 
 /* The checksum is right: it is the fields that nobody trusts. */
-static void checkpoint_header_that_lies_is_refused(void **state)
+TEST(checkpoint_header_that_lies_is_refused)
 {
 	static const struct {
 		size_t offset, length;
@@ -259,7 +255,7 @@ static void checkpoint_header_that_lies_is_refused(void **state)
 	}
 }
 
-static void checkpoint_of_the_largest_model_overflows_nothing(void **state)
+TEST(checkpoint_of_the_largest_model_overflows_nothing)
 {
 	unsigned char bytes[FILE_ROOM] = { 0 };
 	const uint64_t features = (uint64_t)1 << 32, layers = 16, eight = 8, most = 65536;
@@ -275,7 +271,7 @@ static void checkpoint_of_the_largest_model_overflows_nothing(void **state)
 }
 
 /* 192: the epochs end; 240: the means and factors; then 14 weights, 14 of their velocity, 3 sums */
-static void checkpoint_numbers_that_are_not_finite_are_refused(void **state)
+TEST(checkpoint_numbers_that_are_not_finite_are_refused)
 {
 	static const struct {
 		size_t offset;
@@ -315,7 +311,7 @@ static void checkpoint_numbers_that_are_not_finite_are_refused(void **state)
 	}
 }
 
-static void checkpoint_file_that_is_damaged_is_refused(void **state)
+TEST(checkpoint_file_that_is_damaged_is_refused)
 {
 	const char *path = path_of("ck");
 	unsigned char bytes[FILE_ROOM] = { 0 };
@@ -340,7 +336,7 @@ static void checkpoint_file_that_is_damaged_is_refused(void **state)
 	unlink(path);
 }
 
-static void checkpoint_that_is_no_file_is_not_read(void **state)
+TEST(checkpoint_that_is_no_file_is_not_read)
 {
 	const char *path = path_of("fifo");
 	struct checkpoint c;
@@ -385,7 +381,7 @@ static void refuses_target(const char *path, const char *error_text)
 	assert_int_equal(files_left(), before);
 }
 
-static void checkpoint_replaces_nothing_but_a_file(void **state)
+TEST(checkpoint_replaces_nothing_but_a_file)
 {
 	char fifo[64], link[64], name[400];
 	struct stat status;
@@ -414,7 +410,7 @@ static void checkpoint_replaces_nothing_but_a_file(void **state)
 }
 
 /* A checkpoint's name in the directory one is in needs no '/'. */
-static void checkpoint_may_be_written_beside_the_program(void **state)
+TEST(checkpoint_may_be_written_beside_the_program)
 {
 	char *was = getcwd(NULL, 0);
 	struct sample s;
@@ -431,7 +427,7 @@ static void checkpoint_may_be_written_beside_the_program(void **state)
 	free(was);
 }
 
-static void checkpoint_has_the_mode_that_the_umask_leaves(void **state)
+TEST(checkpoint_has_the_mode_that_the_umask_leaves)
 {
 	const char *path = path_of("ck");
 	const mode_t was = umask(026);
@@ -464,7 +460,7 @@ static tutti_result_t write_limited(const char *path, const struct checkpoint *c
 	return result;
 }
 
-static void checkpoint_stays_where_a_later_one_cannot_be_written(void **state)
+TEST(checkpoint_stays_where_a_later_one_cannot_be_written)
 {
 	static const rlim_t limits[] = { 0, 1, 100, 383 };
 	const char *path = path_of("ck");
@@ -491,7 +487,7 @@ static void checkpoint_stays_where_a_later_one_cannot_be_written(void **state)
 	unlink(path);
 }
 
-static void checkpoint_of_a_training_that_diverged_replaces_none(void **state)
+TEST(checkpoint_of_a_training_that_diverged_replaces_none)
 {
 	const char *path = path_of("ck");
 	struct sample s;
@@ -511,7 +507,7 @@ static void checkpoint_of_a_training_that_diverged_replaces_none(void **state)
 }
 
 /* In a container the process has the same number each time. */
-static void checkpoint_is_written_beside_what_a_killed_one_left(void **state)
+TEST(checkpoint_is_written_beside_what_a_killed_one_left)
 {
 	char path[64], left[100];
 	struct sample s;
@@ -535,24 +531,5 @@ static void checkpoint_is_written_beside_what_a_killed_one_left(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(checkpoint_comes_back_bit_for_bit),
-		cmocka_unit_test(checkpoint_of_data_as_they_are_has_means_0_and_factors_1),
-		cmocka_unit_test(checkpoint_cut_anywhere_is_refused),
-		cmocka_unit_test(checkpoint_with_any_byte_changed_is_refused),
-		cmocka_unit_test(checkpoint_that_is_none_is_told_apart),
-		cmocka_unit_test(checkpoint_header_that_lies_is_refused),
-		cmocka_unit_test(checkpoint_of_the_largest_model_overflows_nothing),
-		cmocka_unit_test(checkpoint_numbers_that_are_not_finite_are_refused),
-		cmocka_unit_test(checkpoint_file_that_is_damaged_is_refused),
-		cmocka_unit_test(checkpoint_that_is_no_file_is_not_read),
-		cmocka_unit_test(checkpoint_replaces_nothing_but_a_file),
-		cmocka_unit_test(checkpoint_may_be_written_beside_the_program),
-		cmocka_unit_test(checkpoint_has_the_mode_that_the_umask_leaves),
-		cmocka_unit_test(checkpoint_stays_where_a_later_one_cannot_be_written),
-		cmocka_unit_test(checkpoint_of_a_training_that_diverged_replaces_none),
-		cmocka_unit_test(checkpoint_is_written_beside_what_a_killed_one_left),
-	};
-
-	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+	return run_claims(make_directory, remove_directory);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What tutti-train reads from files, and what it refuses and with which words. */
-#include <setjmp.h>
 #include <stdbool.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +34,7 @@ static void refuses_csv(const char *text, const char *error_text)
 	assert_null(data.x);
 }
 
-static void csv_rows_become_features_and_labels(void **state)
+TEST(csv_rows_become_features_and_labels)
 {
 	struct data data = { 0 };
 	struct why why;
@@ -53,7 +49,7 @@ static void csv_rows_become_features_and_labels(void **state)
 	data_finish(&data);
 }
 
-static void csv_header_is_passed_over(void **state)
+TEST(csv_header_is_passed_over)
 {
 	struct data data = { 0 };
 	struct why why;
@@ -64,14 +60,14 @@ static void csv_header_is_passed_over(void **state)
 	data_finish(&data);
 }
 
-static void csv_ragged_line_is_refused_with_its_number(void **state)
+TEST(csv_ragged_line_is_refused_with_its_number)
 {
 	refuses_csv("1,2,0\n3,4,1\n5,1\n", "line 3: found 2 fields, expected 3 as in line 1");
 	refuses_csv("a,b,c\n1,2,0\n3,4,5,1\n", "line 3: found 4 fields, expected 3 as in line 2");
 	refuses_csv("1,2,0\n\n3,4,1\n", "line 2: found a blank line, expected 3 fields");
 }
 
-static void csv_field_that_is_no_number_is_refused_with_its_place(void **state)
+TEST(csv_field_that_is_no_number_is_refused_with_its_place)
 {
 	refuses_csv("1,2,0\n3,x4,1\n", "line 2, field 2: found 'x4', expected a number");
 	refuses_csv("1,2,0\n3,,1\n", "line 2, field 2: found '', expected a number");
@@ -79,14 +75,14 @@ static void csv_field_that_is_no_number_is_refused_with_its_place(void **state)
 	refuses_csv("1,2,0\n3,4 5,1\n", "line 2, field 2: found '4 5', expected a number");
 }
 
-static void csv_number_that_is_not_finite_is_refused(void **state)
+TEST(csv_number_that_is_not_finite_is_refused)
 {
 	refuses_csv("1,2,0\n3,nan,1\n", "line 2, field 2: found 'nan', expected a finite number");
 	refuses_csv("1,2,0\ninf,4,1\n", "line 2, field 1: found 'inf', expected a finite number");
 	refuses_csv("1,2,0\n1e60,4,1\n", "line 2, field 1: found '1e60', expected a finite number");
 }
 
-static void csv_label_that_is_none_is_refused(void **state)
+TEST(csv_label_that_is_none_is_refused)
 {
 	static const char *const labels[] = { "-1", "1.5", "65536", "nan", "1e30" };
 
@@ -100,7 +96,7 @@ static void csv_label_that_is_none_is_refused(void **state)
 	}
 }
 
-static void csv_without_rows_or_features_is_refused(void **state)
+TEST(csv_without_rows_or_features_is_refused)
 {
 	refuses_csv("", "found no row");
 	refuses_csv("\n\n", "found no row");
@@ -134,7 +130,7 @@ static void refuses_idx(const char *x, size_t x_length, const char *y, size_t y_
 	assert_null(data.x);
 }
 
-static void idx_pair_becomes_features_and_labels(void **state)
+TEST(idx_pair_becomes_features_and_labels)
 {
 	struct data data = { 0 };
 	struct why why;
@@ -150,7 +146,7 @@ static void idx_pair_becomes_features_and_labels(void **state)
 	data_finish(&data);
 }
 
-static void idx_elements_of_every_type_are_read(void **state)
+TEST(idx_elements_of_every_type_are_read)
 {
 	static const struct {
 		char bytes[24];
@@ -177,7 +173,7 @@ static void idx_elements_of_every_type_are_read(void **state)
 	}
 }
 
-static void idx_cut_anywhere_is_refused(void **state)
+TEST(idx_cut_anywhere_is_refused)
 {
 	for (size_t length = 0; length < sizeof(two_images); length++)
 		refuses_idx(two_images, length, two_labels, sizeof(two_labels),
@@ -186,7 +182,7 @@ static void idx_cut_anywhere_is_refused(void **state)
 		refuses_idx(two_images, sizeof(two_images), two_labels, length, "t.y: ");
 }
 
-static void idx_header_that_lies_is_refused(void **state)
+TEST(idx_header_that_lies_is_refused)
 {
 	static const char type[] = { 0, 0, 7, 1, 0, 0, 0, 1, 0 };
 	static const char dims[] = { 0, 0, 8, 0 };
@@ -207,7 +203,7 @@ static void idx_header_that_lies_is_refused(void **state)
 	refuses_idx(two_images, sizeof(two_images), real, sizeof(real), "expected labels");
 }
 
-static void idx_values_out_of_range_are_refused(void **state)
+TEST(idx_values_out_of_range_are_refused)
 {
 	static const char nan_image[] = { 0, 0, 0x0d, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0x7f, -64, 0, 0 };
 	static const char minus_label[] = { 0, 0, 9, 1, 0, 0, 0, 2, 1, -3 };
@@ -244,7 +240,7 @@ static void refuses_file(const char *text, size_t length, unsigned classes, cons
 	assert_null(data.x);
 }
 
-static void label_out_of_range_is_refused(void **state)
+TEST(label_out_of_range_is_refused)
 {
 	static const char gap[] = "1,0\n2,1\n3,7\n", all_0[] = "1,0\n2,0\n";
 
@@ -253,7 +249,7 @@ static void label_out_of_range_is_refused(void **state)
 	refuses_file(all_0, strlen(all_0), 0, "expected at least two classes");
 }
 
-static void classes_may_be_said(void **state)
+TEST(classes_may_be_said)
 {
 	static const char text[] = "1,0\n2,1\n3,7\n";
 	struct data data = { 0 };
@@ -264,12 +260,12 @@ static void classes_may_be_said(void **state)
 	data_finish(&data);
 }
 
-static void idx_without_labels_is_refused(void **state)
+TEST(idx_without_labels_is_refused)
 {
 	refuses_file(two_images, sizeof(two_images), 0, "--labels");
 }
 
-static void file_that_is_not_there_is_refused(void **state)
+TEST(file_that_is_not_there_is_refused)
 {
 	const struct data_source source = { .path = path_of("nowhere"), .most = MOST };
 	const struct data_source is_directory = { .path = directory, .most = MOST };
@@ -283,7 +279,7 @@ static void file_that_is_not_there_is_refused(void **state)
 }
 
 /* What is read into grows by doubling. */
-static void a_file_of_any_length_is_read_whole(void **state)
+TEST(a_file_of_any_length_is_read_whole)
 {
 	static char bytes[(1 << 18) + 1];
 	const char *path = path_of("data");
@@ -324,7 +320,7 @@ static size_t make_gzip(const char *path, char *bytes, size_t capacity)
 	return length;
 }
 
-static void gzip_is_read_and_a_broken_one_refused(void **state)
+TEST(gzip_is_read_and_a_broken_one_refused)
 {
 	static char bytes[1 << 17];
 	const char *path = path_of("data");
@@ -343,7 +339,7 @@ static void gzip_is_read_and_a_broken_one_refused(void **state)
 }
 
 /* A few bytes of gzip's stand for many. */
-static void content_beyond_the_limit_is_refused(void **state)
+TEST(content_beyond_the_limit_is_refused)
 {
 	static const struct {
 		size_t most;
@@ -441,7 +437,7 @@ static void parts_are_all_of_it(const struct data_source *source, int most)
 }
 
 /* Up to more parts than bytes: cuts fall everywhere. */
-static void parts_of_lines_are_all_of_them(void **state)
+TEST(parts_of_lines_are_all_of_them)
 {
 	static const char *const texts[] = {
 		"1,2,0\n3,4,1\n5,6,1\n",
@@ -468,7 +464,7 @@ static void parts_of_lines_are_all_of_them(void **state)
 	unlink(test);
 }
 
-static void parts_of_idx_and_of_what_is_made_are_all_of_it(void **state)
+TEST(parts_of_idx_and_of_what_is_made_are_all_of_it)
 {
 	char images[64], labels[64];
 	const struct data_source idx = {
@@ -501,7 +497,7 @@ static void refuses_part(const char *bytes, size_t length, struct data_part part
 	unlink(path);
 }
 
-static void parts_that_are_wrong_are_named(void **state)
+TEST(parts_that_are_wrong_are_named)
 {
 	static char bytes[1 << 17];
 	const char *path = path_of("data");
@@ -520,30 +516,5 @@ static void parts_that_are_wrong_are_named(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(csv_rows_become_features_and_labels),
-		cmocka_unit_test(csv_header_is_passed_over),
-		cmocka_unit_test(csv_ragged_line_is_refused_with_its_number),
-		cmocka_unit_test(csv_field_that_is_no_number_is_refused_with_its_place),
-		cmocka_unit_test(csv_number_that_is_not_finite_is_refused),
-		cmocka_unit_test(csv_label_that_is_none_is_refused),
-		cmocka_unit_test(csv_without_rows_or_features_is_refused),
-		cmocka_unit_test(idx_pair_becomes_features_and_labels),
-		cmocka_unit_test(idx_elements_of_every_type_are_read),
-		cmocka_unit_test(idx_cut_anywhere_is_refused),
-		cmocka_unit_test(idx_header_that_lies_is_refused),
-		cmocka_unit_test(idx_values_out_of_range_are_refused),
-		cmocka_unit_test(label_out_of_range_is_refused),
-		cmocka_unit_test(classes_may_be_said),
-		cmocka_unit_test(idx_without_labels_is_refused),
-		cmocka_unit_test(file_that_is_not_there_is_refused),
-		cmocka_unit_test(a_file_of_any_length_is_read_whole),
-		cmocka_unit_test(gzip_is_read_and_a_broken_one_refused),
-		cmocka_unit_test(content_beyond_the_limit_is_refused),
-		cmocka_unit_test(parts_of_lines_are_all_of_them),
-		cmocka_unit_test(parts_of_idx_and_of_what_is_made_are_all_of_it),
-		cmocka_unit_test(parts_that_are_wrong_are_named),
-	};
-
-	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+	return run_claims(make_directory, remove_directory);
 }

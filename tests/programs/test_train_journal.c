@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Journals of tutti-train --sync async as they are read: by a rank that makes the same bits of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "async/journal.h"
 
 static void refuses(const char *bytes, const char *because)
@@ -28,7 +23,7 @@ static void refuses(const char *bytes, const char *because)
 	"{\"update\":" #update                                                                     \
 	",\"worker\":1,\"task\":5,\"age\":0,\"seconds\":0.1,\"versions\":[0]}\n"
 
-static void journals_are_read_as_far_as_they_are_complete(void **state)
+TEST(journals_are_read_as_far_as_they_are_complete)
 {
 	static const char bytes[] =
 		HEAD ENTRY(1) ENTRY(1) ENTRY(0) ENTRY(2) "{\"epoch\":1}\n" ENTRY(3) "{\"upd";
@@ -51,13 +46,4 @@ static void journals_are_read_as_far_as_they_are_complete(void **state)
 	refuses(HEAD "{\"update\":1}\n", "line 2: found no \"worker\"");
 	refuses(HEAD "{\"update\":1,\"worker\":0,\"task\":0,\"age\":0,\"versions\":[0,0]}\n",
 		"found no \"versions\" that is a list of one number for each server");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(journals_are_read_as_far_as_they_are_complete),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The arithmetic of tutti-train: gradients, rates, buckets, options, pictures. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <float.h>
 #include <math.h>
@@ -83,7 +79,7 @@ static void backward(struct fixture *f)
 		model_backward(&f->model, l, ROWS, false);
 }
 
-static void gradients_equal_finite_differences(void **state)
+TEST_WITH(gradients_equal_finite_differences, make_model, free_model)
 {
 	struct fixture *f = *state;
 	const double h = 1e-5;
@@ -126,7 +122,7 @@ static double plain_loss(const struct fixture *f, size_t row)
 	return log(sum) - out[f->y[row]];
 }
 
-static void loss_is_the_mean_cross_entropy(void **state)
+TEST_WITH(loss_is_the_mean_cross_entropy, make_model, free_model)
 {
 	struct fixture *f = *state;
 	double expected = 0;
@@ -136,7 +132,7 @@ static void loss_is_the_mean_cross_entropy(void **state)
 	assert_float_equal(mean_loss(f), expected, 1e-12);
 }
 
-static void gradients_of_slices_add_up_to_those_of_the_batch(void **state)
+TEST_WITH(gradients_of_slices_add_up_to_those_of_the_batch, make_model, free_model)
 {
 	struct fixture *f = *state;
 	double whole[sizeof(f->gradients) / sizeof(double)],
@@ -160,7 +156,7 @@ static void gradients_of_slices_add_up_to_those_of_the_batch(void **state)
 		assert_float_equal(sum[i], whole[i], 1e-14);
 }
 
-static void huge_logits_give_a_finite_loss(void **state)
+TEST_WITH(huge_logits_give_a_finite_loss, make_model, free_model)
 {
 	struct fixture *f = *state;
 
@@ -173,7 +169,7 @@ static void huge_logits_give_a_finite_loss(void **state)
 }
 
 /* Of the same weights and samples, by the loss and gradients of float64. */
-static void float32_has_the_same_gradients_but_for_rounding(void **state)
+TEST_WITH(float32_has_the_same_gradients_but_for_rounding, make_model, free_model)
 {
 	struct fixture *f = *state;
 	float weights[PARAMETERS], gradients[PARAMETERS], x[ROWS * FEATURES];
@@ -201,7 +197,7 @@ static void float32_has_the_same_gradients_but_for_rounding(void **state)
 }
 
 /* What `add` is for: two halves of a batch, one after the other. */
-static void gradients_are_added_to_those_of_samples_before(void **state)
+TEST_WITH(gradients_are_added_to_those_of_samples_before, make_model, free_model)
 {
 	struct fixture *f = *state;
 	double whole[sizeof(f->gradients) / sizeof(double)];
@@ -233,7 +229,7 @@ static float float_of(uint32_t bits)
 }
 
 /* By hand: what lies between, ties, the ends, and what is no number. */
-static void bfloat16_is_the_nearest_and_ties_are_even(void **state)
+TEST(bfloat16_is_the_nearest_and_ties_are_even)
 {
 	static const struct {
 		uint32_t bits;
@@ -262,7 +258,7 @@ static void bfloat16_is_the_nearest_and_ties_are_even(void **state)
 }
 
 /* Each finite number with the two sides of the tie above it. */
-static void each_bfloat16_comes_back_and_ends_at_its_ties(void **state)
+TEST(each_bfloat16_comes_back_and_ends_at_its_ties)
 {
 	for (uint32_t h = 0; h <= 0xffff; h++) {
 		const uint32_t tie = h << 16 | 0x8000, even = h + (h & 1);
@@ -304,7 +300,7 @@ static void gradients_in(struct fixture *f, const struct numbers *numbers, struc
 
 /* A bfloat16 number is within 2^-9 of what it was: of layers, deltas and weights on the way there are
  * a few. */
-static void bfloat16_has_the_same_gradients_within_its_accuracy(void **state)
+TEST_WITH(bfloat16_has_the_same_gradients_within_its_accuracy, make_model, free_model)
 {
 	float weights[PARAMETERS], whole[PARAMETERS];
 	double expected[PARAMETERS], found[PARAMETERS];
@@ -334,7 +330,7 @@ static void assert_bfloat16(const void *numbers, size_t count)
 }
 
 /* What a matrix unit would read; what it would add to, biases and logits, has all of its bits. */
-static void operands_of_products_are_bfloat16(void **state)
+TEST_WITH(operands_of_products_are_bfloat16, make_model, free_model)
 {
 	static const uint32_t rows[] = { 1, 0 };
 	static const float x[4] = { 0.1f, -0.3f, 1e-40f, 7.7f };
@@ -363,7 +359,7 @@ static void operands_of_products_are_bfloat16(void **state)
 }
 
 /* The parts of a slice (--accumulate) are added up in float32. */
-static void gradients_of_parts_are_rounded_once(void **state)
+TEST_WITH(gradients_of_parts_are_rounded_once, make_model, free_model)
 {
 	const struct fixture *f = *state;
 	float weights[PARAMETERS], parts[PARAMETERS] = { 0 };
@@ -397,7 +393,7 @@ static void gradients_of_parts_are_rounded_once(void **state)
 
 /* Of gradients, and of what reads them: what float32 does with the same numbers, rounded to the
  * gradients' type where the result is one. */
-static void bfloat16_gradients_are_added_up_in_float32(void **state)
+TEST(bfloat16_gradients_are_added_up_in_float32)
 {
 	static const double values[4] = { 1, -0.3359375, 257 * 0x1p-140, 3e38 };
 	const struct numbers *numbers = numbers_bf16.gradients;
@@ -415,7 +411,7 @@ static void bfloat16_gradients_are_added_up_in_float32(void **state)
 
 /* ---- steps */
 
-static void rate_scales_with_the_batch_rises_and_falls(void **state)
+TEST(rate_scales_with_the_batch_rises_and_falls)
 {
 	struct rate_plan plan = { .base = 0.1,
 				  .scaling = SCALE_LINEAR,
@@ -443,7 +439,7 @@ static void rate_scales_with_the_batch_rises_and_falls(void **state)
 	assert_float_equal(rate_at(&plan, 99), 0.1, 1e-12);
 }
 
-static void buckets_hold_every_layer_once_from_the_last(void **state)
+TEST_WITH(buckets_hold_every_layer_once_from_the_last, make_model, free_model)
 {
 	const struct fixture *f = *state;
 
@@ -465,7 +461,7 @@ static void buckets_hold_every_layer_once_from_the_last(void **state)
 	}
 }
 
-static void small_buckets_are_layers_and_large_ones_the_model(void **state)
+TEST_WITH(small_buckets_are_layers_and_large_ones_the_model, make_model, free_model)
 {
 	const struct fixture *f = *state;
 	struct buckets b;
@@ -478,7 +474,7 @@ static void small_buckets_are_layers_and_large_ones_the_model(void **state)
 
 /* ---- state */
 
-static void a_step_that_is_not_complete_changes_nothing(void **state)
+TEST(a_step_that_is_not_complete_changes_nothing)
 {
 	const struct sums step = { 2, 1, 4 };
 	struct state s;
@@ -500,7 +496,7 @@ static void a_step_that_is_not_complete_changes_nothing(void **state)
 	state_finish(&s);
 }
 
-static void sums_begin_anew_with_each_epoch(void **state)
+TEST(sums_begin_anew_with_each_epoch)
 {
 	const struct sums step = { 2, 1, 4 };
 	struct state s;
@@ -517,7 +513,7 @@ static void sums_begin_anew_with_each_epoch(void **state)
 	state_finish(&s);
 }
 
-static void checksum_sees_every_bit(void **state)
+TEST(checksum_sees_every_bit)
 {
 	double values[3] = { 1, 2, 3 };
 	const uint64_t before = hash_bytes(0, values, sizeof(values));
@@ -546,7 +542,7 @@ static enum options_outcome parse(const char *line, struct options *o, struct wh
 	return options_parse(argc, argv, o, why);
 }
 
-static void options_are_read(void **state)
+TEST(options_are_read)
 {
 	struct options o;
 	struct why why;
@@ -590,7 +586,7 @@ static void options_are_read(void **state)
 	assert_int_equal(o.hidden_layers, 0);
 }
 
-static void wrong_options_are_refused_by_name(void **state)
+TEST(wrong_options_are_refused_by_name)
 {
 	static const char *const cases[][2] = {
 		{ "", "no --data" },
@@ -713,7 +709,7 @@ static void wrong_options_are_refused_by_name(void **state)
 	}
 }
 
-static void other_options_have_another_hash(void **state)
+TEST(other_options_have_another_hash)
 {
 	static const char *const cases[] = {
 		"--seed 2",
@@ -785,7 +781,7 @@ static void draws(const char *name, const char *magic, size_t length, const char
 			fail_msg("\"%s\" is not in %s", *labels, name);
 }
 
-static void curves_are_drawn_as_svg_and_png(void **state)
+TEST(curves_are_drawn_as_svg_and_png)
 {
 	static const char *const labels[] = {
 		"width=\"900\"",	  ">two epochs<", ">training<", ">validation<", ">epoch<",
@@ -801,53 +797,11 @@ static void curves_are_drawn_as_svg_and_png(void **state)
 	draws("one.png", "\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\003\204", 20, &labels[9]);
 }
 
-static void picture_in_no_directory_is_refused_before_the_training(void **state)
+TEST(picture_in_no_directory_is_refused_before_the_training)
 {
 	struct options o = { .plots = { "/nowhere/a.svg" }, .plot_count = 1 };
 	struct why why = { "" };
 
 	assert_int_not_equal(plot_check(&o, &why), TUTTI_OK);
 	assert_non_null(strstr(why.text, "--plot"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(gradients_equal_finite_differences, make_model,
-						free_model),
-		cmocka_unit_test_setup_teardown(loss_is_the_mean_cross_entropy, make_model,
-						free_model),
-		cmocka_unit_test_setup_teardown(gradients_of_slices_add_up_to_those_of_the_batch,
-						make_model, free_model),
-		cmocka_unit_test_setup_teardown(huge_logits_give_a_finite_loss, make_model,
-						free_model),
-		cmocka_unit_test(rate_scales_with_the_batch_rises_and_falls),
-		cmocka_unit_test_setup_teardown(float32_has_the_same_gradients_but_for_rounding,
-						make_model, free_model),
-		cmocka_unit_test_setup_teardown(gradients_are_added_to_those_of_samples_before,
-						make_model, free_model),
-		cmocka_unit_test(bfloat16_is_the_nearest_and_ties_are_even),
-		cmocka_unit_test(each_bfloat16_comes_back_and_ends_at_its_ties),
-		cmocka_unit_test_setup_teardown(bfloat16_has_the_same_gradients_within_its_accuracy,
-						make_model, free_model),
-		cmocka_unit_test_setup_teardown(operands_of_products_are_bfloat16, make_model,
-						free_model),
-		cmocka_unit_test_setup_teardown(gradients_of_parts_are_rounded_once, make_model,
-						free_model),
-		cmocka_unit_test(bfloat16_gradients_are_added_up_in_float32),
-		cmocka_unit_test_setup_teardown(buckets_hold_every_layer_once_from_the_last,
-						make_model, free_model),
-		cmocka_unit_test_setup_teardown(small_buckets_are_layers_and_large_ones_the_model,
-						make_model, free_model),
-		cmocka_unit_test(a_step_that_is_not_complete_changes_nothing),
-		cmocka_unit_test(sums_begin_anew_with_each_epoch),
-		cmocka_unit_test(checksum_sees_every_bit),
-		cmocka_unit_test(options_are_read),
-		cmocka_unit_test(wrong_options_are_refused_by_name),
-		cmocka_unit_test(other_options_have_another_hash),
-		cmocka_unit_test(curves_are_drawn_as_svg_and_png),
-		cmocka_unit_test(picture_in_no_directory_is_refused_before_the_training),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The optimisers of tutti-train: their steps are those of the reference (optimizer_steps.py), in one
  * piece and in parts of layers. Argument: optimizer_steps.json. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -101,7 +97,7 @@ static void compare(const json_t *root, const json_t *expected, size_t part)
 	}
 }
 
-static void steps_are_those_of_the_reference(void **state)
+TEST(steps_are_those_of_the_reference)
 {
 	json_error_t error;
 	json_t *root = json_load_file(reference, 0, &error);
@@ -120,7 +116,7 @@ static void steps_are_those_of_the_reference(void **state)
 }
 
 /* What was there before a step stays, so that the step can be made again. */
-static void a_step_leaves_what_it_reads(void **state)
+TEST(a_step_leaves_what_it_reads)
 {
 	const double g[COUNT] = { 0.5, -0.25, 3, 0, -1 };
 
@@ -149,7 +145,7 @@ static void a_step_leaves_what_it_reads(void **state)
 	}
 }
 
-static void bfloat16_gradients_are_reckoned_with_in_float32(void **state)
+TEST(bfloat16_gradients_are_reckoned_with_in_float32)
 {
 	static const double values[3] = { 1, -0.3359375, 257 * 0x1p-140 };
 	const struct numbers *numbers = numbers_bf16.gradients;
@@ -189,7 +185,7 @@ static void bfloat16_gradients_are_reckoned_with_in_float32(void **state)
 }
 
 /* From a constant gradient, and weights that do not decay. */
-static void parts_of_a_batch_move_weights_as_far_as_all_of_it(void **state)
+TEST(parts_of_a_batch_move_weights_as_far_as_all_of_it)
 {
 	struct rule rule = { .rate = 0.1, .momentum = 0.9 };
 	double whole[2] = { 0 }, parts[2] = { 0 };
@@ -220,7 +216,7 @@ static void parts_of_a_batch_move_weights_as_far_as_all_of_it(void **state)
 }
 
 /* No gradient yet, or no weights: nothing is divided by 0. */
-static void nothing_is_no_number(void **state)
+TEST(nothing_is_no_number)
 {
 	const double zero[COUNT] = { 0 };
 
@@ -245,16 +241,8 @@ static void nothing_is_no_number(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steps_are_those_of_the_reference),
-		cmocka_unit_test(a_step_leaves_what_it_reads),
-		cmocka_unit_test(bfloat16_gradients_are_reckoned_with_in_float32),
-		cmocka_unit_test(parts_of_a_batch_move_weights_as_far_as_all_of_it),
-		cmocka_unit_test(nothing_is_no_number),
-	};
-
 	if (argc != 2)
 		return 2;
 	reference = argv[1];
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

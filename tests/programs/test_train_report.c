@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What tutti-train says on standard output while it trains. The clock is the real one: a training of
  * some time is one that is said to have begun before. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,7 +69,7 @@ static struct report begin(const struct options *options, bool bar, double done,
 	return report;
 }
 
-static void the_line_of_an_epoch_tells_the_time_left(void **state)
+TEST(the_line_of_an_epoch_tells_the_time_left)
 {
 	static const struct {
 		unsigned epochs;
@@ -97,7 +93,7 @@ static void the_line_of_an_epoch_tells_the_time_left(void **state)
 }
 
 /* Nor those before a loss. */
-static void steps_before_a_resume_do_not_count_as_speed(void **state)
+TEST(steps_before_a_resume_do_not_count_as_speed)
 {
 	const struct options options = { .epochs = 92 };
 	struct report report = begin(&options, false, 90 / 92.0, 8.05);
@@ -108,7 +104,7 @@ static void steps_before_a_resume_do_not_count_as_speed(void **state)
 }
 
 /* As when ranks were lost behind it, before it was shown. */
-static void an_epoch_that_was_done_before_tells_no_time(void **state)
+TEST(an_epoch_that_was_done_before_tells_no_time)
 {
 	const struct options options = { .epochs = 100 };
 	struct report report = begin(&options, false, 0.9, 10);
@@ -118,7 +114,7 @@ static void an_epoch_that_was_done_before_tells_no_time(void **state)
 	report_finish(&report);
 }
 
-static void the_bar_tells_the_time_left_after_a_second(void **state)
+TEST(the_bar_tells_the_time_left_after_a_second)
 {
 	const struct options options = { .epochs = 10 };
 	struct report report = begin(&options, true, 0, 19.05);
@@ -134,7 +130,7 @@ static void the_bar_tells_the_time_left_after_a_second(void **state)
 }
 
 /* A longer one would wrap, and be drawn below itself. */
-static void the_bar_fits_into_80_columns(void **state)
+TEST(the_bar_fits_into_80_columns)
 {
 	const struct options options = { .epochs = 99 };
 	struct report report = begin(&options, true, 0, 98 * 3600 + 50);
@@ -151,13 +147,5 @@ static void the_bar_fits_into_80_columns(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_line_of_an_epoch_tells_the_time_left),
-		cmocka_unit_test(steps_before_a_resume_do_not_count_as_speed),
-		cmocka_unit_test(an_epoch_that_was_done_before_tells_no_time),
-		cmocka_unit_test(the_bar_tells_the_time_left_after_a_second),
-		cmocka_unit_test(the_bar_fits_into_80_columns),
-	};
-
-	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+	return run_claims(make_directory, remove_directory);
 }

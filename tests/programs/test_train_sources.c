@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What tutti-train makes up, reads as text, and reads to validate on. */
-#include <setjmp.h>
 #include <stdbool.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +44,7 @@ static bool same_samples(const struct data *a, const struct data *b, size_t rows
 	       memcmp(a->y, b->y, rows * sizeof(*a->y)) == 0;
 }
 
-static void synthetic_data_follow_from_their_name_alone(void **state)
+TEST(synthetic_data_follow_from_their_name_alone)
 {
 	struct data data = read_synthetic("synthetic:1100x7x3");
 	struct data same = read_synthetic("synthetic:1100x7x3:1");
@@ -69,7 +65,7 @@ static void synthetic_data_follow_from_their_name_alone(void **state)
 	data_finish(&longer);
 }
 
-static void synthetic_features_are_standard_normal(void **state)
+TEST(synthetic_features_are_standard_normal)
 {
 	struct data data = read_synthetic("synthetic:9999x11x2:5");
 	const size_t count = data.rows * data.features;
@@ -90,7 +86,7 @@ static void synthetic_features_are_standard_normal(void **state)
 	data_finish(&data);
 }
 
-static void synthetic_labels_are_shared_out_among_all_classes(void **state)
+TEST(synthetic_labels_are_shared_out_among_all_classes)
 {
 	for (int seed = 0; seed < 20; seed++) {
 		char name[64];
@@ -106,7 +102,7 @@ static void synthetic_labels_are_shared_out_among_all_classes(void **state)
 	}
 }
 
-static void synthetic_name_is_read_strictly(void **state)
+TEST(synthetic_name_is_read_strictly)
 {
 	static const char *const wrong[] = {
 		"",
@@ -153,7 +149,7 @@ static void synthetic_name_is_read_strictly(void **state)
 	assert_false(synthetic_is("synthetic") || synthetic_is("./synthetic:10x2x2"));
 }
 
-static void synthetic_data_beyond_the_limit_are_refused(void **state)
+TEST(synthetic_data_beyond_the_limit_are_refused)
 {
 	struct data_source source = { .path = "synthetic:100x25x2", .most = 10000 };
 	struct data data = read_source(&source);
@@ -168,7 +164,7 @@ static void synthetic_data_beyond_the_limit_are_refused(void **state)
 }
 
 /* Their labels and their validation are their own. */
-static void made_samples_refuse_the_options_of_files(void **state)
+TEST(made_samples_refuse_the_options_of_files)
 {
 	static const char *const paths[] = { "synthetic:10x2x2", "text:nowhere" };
 
@@ -218,7 +214,7 @@ static void refuses_two(const char *train, const char *test, const char *error_t
 	assert_null(data.x);
 }
 
-static void samples_of_a_test_file_are_exactly_those_that_validate(void **state)
+TEST(samples_of_a_test_file_are_exactly_those_that_validate)
 {
 	struct data data = { 0 };
 	struct split split;
@@ -242,7 +238,7 @@ static void samples_of_a_test_file_are_exactly_those_that_validate(void **state)
 	data_finish(&data);
 }
 
-static void hash_tells_which_samples_validate(void **state)
+TEST(hash_tells_which_samples_validate)
 {
 	struct data data = { 0 };
 	struct why why;
@@ -255,7 +251,7 @@ static void hash_tells_which_samples_validate(void **state)
 	data_finish(&data);
 }
 
-static void test_file_unlike_the_training_file_is_refused(void **state)
+TEST(test_file_unlike_the_training_file_is_refused)
 {
 	refuses_two(TRAINED, "7,1\n", "1: found 1 features, expected 2 as in /tmp");
 	refuses_two(TRAINED, "7,8,1\n9,10,3\n", "1: row 1: found label 3, expected 0 to 2 as in");
@@ -264,7 +260,7 @@ static void test_file_unlike_the_training_file_is_refused(void **state)
 	refuses_two("1,0\n2,2\n", "3,1\n", "no sample has label 1"); /* the test's do not count */
 }
 
-static void idx_files_of_both_kinds_are_read_as_they_are(void **state)
+TEST(idx_files_of_both_kinds_are_read_as_they_are)
 {
 	static const char test_image[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 7, 9 };
 	static const char test_label[] = { 0, 0, 8, 1, 0, 0, 0, 1, 1 };
@@ -305,7 +301,7 @@ static tutti_result_t parse_text(const char *bytes, size_t length, unsigned cont
 	return result;
 }
 
-static void text_becomes_contexts_and_the_characters_behind_them(void **state)
+TEST(text_becomes_contexts_and_the_characters_behind_them)
 {
 	static const float x[] = { 1, 0, 0, 0, 0, 1, /* ac */ 0, 0, 1, 1, 0, 0, /* ca */
 				   1, 0, 0, 0, 1, 0 /* ab */ };
@@ -344,7 +340,7 @@ static size_t write_blocks(char *text)
 	return length;
 }
 
-static void text_is_parted_by_blocks_that_no_sample_crosses(void **state)
+TEST(text_is_parted_by_blocks_that_no_sample_crosses)
 {
 	static char text[26 * 1024];
 	const size_t length = write_blocks(text);
@@ -378,7 +374,7 @@ static void text_is_parted_by_blocks_that_no_sample_crosses(void **state)
 	data_finish(&data);
 }
 
-static void text_validates_the_share_that_was_asked_for(void **state)
+TEST(text_validates_the_share_that_was_asked_for)
 {
 	static const struct {
 		double fraction;
@@ -412,7 +408,7 @@ static void refuses_text(const char *text, size_t length, unsigned context, doub
 	assert_null(data.x);
 }
 
-static void text_that_gives_no_samples_is_refused(void **state)
+TEST(text_that_gives_no_samples_is_refused)
 {
 	static char text[4096];
 
@@ -425,7 +421,7 @@ static void text_that_gives_no_samples_is_refused(void **state)
 	refuses_text(text, sizeof(text), 1024, 0.2, "expected 1 to 1023");
 }
 
-static void text_beyond_the_limit_is_refused_with_what_would_fit(void **state)
+TEST(text_beyond_the_limit_is_refused_with_what_would_fit)
 {
 	static char text[26 * 1024];
 	struct data data = { 0 };
@@ -443,7 +439,7 @@ static void text_beyond_the_limit_is_refused_with_what_would_fit(void **state)
 	assert_non_null(strstr(why.text, "which are 121 samples"));
 }
 
-static void text_files_are_read_one_behind_the_other(void **state)
+TEST(text_files_are_read_one_behind_the_other)
 {
 	char path[3][64], name[256];
 	struct data_source source = { .path = name, .most = MOST };
@@ -474,24 +470,5 @@ static void text_files_are_read_one_behind_the_other(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(synthetic_data_follow_from_their_name_alone),
-		cmocka_unit_test(synthetic_features_are_standard_normal),
-		cmocka_unit_test(synthetic_labels_are_shared_out_among_all_classes),
-		cmocka_unit_test(synthetic_name_is_read_strictly),
-		cmocka_unit_test(synthetic_data_beyond_the_limit_are_refused),
-		cmocka_unit_test(made_samples_refuse_the_options_of_files),
-		cmocka_unit_test(samples_of_a_test_file_are_exactly_those_that_validate),
-		cmocka_unit_test(hash_tells_which_samples_validate),
-		cmocka_unit_test(test_file_unlike_the_training_file_is_refused),
-		cmocka_unit_test(idx_files_of_both_kinds_are_read_as_they_are),
-		cmocka_unit_test(text_becomes_contexts_and_the_characters_behind_them),
-		cmocka_unit_test(text_is_parted_by_blocks_that_no_sample_crosses),
-		cmocka_unit_test(text_validates_the_share_that_was_asked_for),
-		cmocka_unit_test(text_that_gives_no_samples_is_refused),
-		cmocka_unit_test(text_beyond_the_limit_is_refused_with_what_would_fit),
-		cmocka_unit_test(text_files_are_read_one_behind_the_other),
-	};
-
-	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+	return run_claims(make_directory, remove_directory);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The list of tasks of an epoch that tutti-train --sync async has. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "async/tasks.h"
 
-static void tasks_go_to_whoever_comes(void **state)
+TEST(tasks_go_to_whoever_comes)
 {
 	struct tasks tasks = { 0 };
 	struct why why;
@@ -35,7 +30,7 @@ static void tasks_go_to_whoever_comes(void **state)
 	tasks_finish(&tasks);
 }
 
-static void lost_tasks_go_first_and_late_ones_twice(void **state)
+TEST(lost_tasks_go_first_and_late_ones_twice)
 {
 	struct tasks tasks = { 0 };
 	struct why why;
@@ -58,14 +53,4 @@ static void lost_tasks_go_first_and_late_ones_twice(void **state)
 	assert_int_equal(tasks_take(&tasks, 4, 0, 100), 1);
 	assert_int_equal(tasks_take(&tasks, 4, 0, 100), 2);
 	tasks_finish(&tasks);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tasks_go_to_whoever_comes),
-		cmocka_unit_test(lost_tasks_go_first_and_late_ones_twice),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

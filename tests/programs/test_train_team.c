@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the ranks of tutti-train say to each other, with ranks as threads of this process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -97,7 +93,7 @@ static void verify_one_bit(struct rank *rank)
 		team_verify(&rank->team, rank->values, PARAMETERS * sizeof(double), 7, &rank->why);
 }
 
-static void verify_passes_equal_weights_and_names_ranks_that_differ(void **state)
+TEST(verify_passes_equal_weights_and_names_ranks_that_differ)
 {
 	struct rank ranks[RANKS];
 
@@ -123,7 +119,7 @@ static void agree_failure(struct rank *rank)
 	rank->result = team_agree(&rank->team, mine, 1, 2, &rank->alike, &rank->why);
 }
 
-static void disagreement_is_told_to_every_rank(void **state)
+TEST(disagreement_is_told_to_every_rank)
 {
 	struct rank ranks[RANKS];
 
@@ -169,7 +165,7 @@ static void sum_buckets(struct rank *rank)
 	rank->result = result;
 }
 
-static void buckets_sum_gradients_of_all_ranks(void **state)
+TEST(buckets_sum_gradients_of_all_ranks)
 {
 	struct rank ranks[RANKS];
 	const int last = (5 + 1) * 3;
@@ -222,7 +218,7 @@ static void sum_buckets_of_halves(struct rank *rank)
 	rank->result = result;
 }
 
-static void sums_behind_gradients_of_another_type_travel_by_themselves(void **state)
+TEST(sums_behind_gradients_of_another_type_travel_by_themselves)
 {
 	struct rank ranks[RANKS];
 	double found[PARAMETERS];
@@ -289,7 +285,7 @@ static void expect_slices(const struct speeds *of)
 			assert_int_equal(ranks[r].values[i], of->slices[i / RANKS][i % RANKS]);
 }
 
-static void shares_follow_the_speeds_of_the_epoch_before(void **state)
+TEST(shares_follow_the_speeds_of_the_epoch_before)
 {
 	expect_slices(&(struct speeds){
 		.said.by_themselves = 1,
@@ -297,7 +293,7 @@ static void shares_follow_the_speeds_of_the_epoch_before(void **state)
 		.slices = { { 60, 30, 20 }, { 20, 30, 60 }, { 37, 36, 37 }, { 54, 53, 3 } } });
 }
 
-static void a_rank_that_is_made_slow_has_less_from_that_epoch_on(void **state)
+TEST(a_rank_that_is_made_slow_has_less_from_that_epoch_on)
 {
 	expect_slices(&(struct speeds){
 		.said = { .by_themselves = 1,
@@ -307,7 +303,7 @@ static void a_rank_that_is_made_slow_has_less_from_that_epoch_on(void **state)
 		.slices = { { 37, 36, 37 }, { 52, 6, 52 }, { 52, 6, 52 }, { 37, 36, 37 } } });
 }
 
-static void each_rank_has_a_sample_however_slow_it_is(void **state)
+TEST(each_rank_has_a_sample_however_slow_it_is)
 {
 	/* and one that had none is as fast as before */
 	expect_slices(&(struct speeds){
@@ -316,7 +312,7 @@ static void each_rank_has_a_sample_however_slow_it_is(void **state)
 		.slices = { { 55, 54, 1 }, { 55, 54, 1 }, { 37, 36, 37 }, { 37, 36, 37 } } });
 }
 
-static void shares_that_are_said_stay(void **state)
+TEST(shares_that_are_said_stay)
 {
 	expect_slices(&(struct speeds){
 		.said = { .of = { 1, 3, 7 }, .count = 3 },
@@ -414,14 +410,14 @@ static void expect_settled(const struct place *expected)
 	}
 }
 
-static void ranks_at_the_same_place_stay_there(void **state)
+TEST(ranks_at_the_same_place_stay_there)
 {
 	for (int r = 0; r < RANKS; r++)
 		places[r] = (struct place){ .step = 9, .number = 2, .epochs = 2, .origin = r };
 	expect_settled(&places[0]);
 }
 
-static void the_state_of_the_furthest_is_that_of_all(void **state)
+TEST(the_state_of_the_furthest_is_that_of_all)
 {
 	for (int r = 0; r < RANKS; r++)
 		places[r] = (struct place){ .step = 9 + (r == 1), .number = r, .origin = r };
@@ -432,14 +428,14 @@ static void the_state_of_the_furthest_is_that_of_all(void **state)
 	expect_settled(&places[2]);
 }
 
-static void of_different_states_of_one_step_the_lowest_ranks_counts(void **state)
+TEST(of_different_states_of_one_step_the_lowest_ranks_counts)
 {
 	for (int r = 0; r < RANKS; r++)
 		places[r] = (struct place){ .number = 4 - r, .origin = r };
 	expect_settled(&places[0]);
 }
 
-static void a_newcomer_gets_all_and_a_loss_is_told_to_all(void **state)
+TEST(a_newcomer_gets_all_and_a_loss_is_told_to_all)
 {
 	struct place expected;
 
@@ -460,7 +456,7 @@ static void a_newcomer_gets_all_and_a_loss_is_told_to_all(void **state)
 	}
 }
 
-static void newcomers_alone_have_nothing_to_go_on_from(void **state)
+TEST(newcomers_alone_have_nothing_to_go_on_from)
 {
 	struct rank ranks[RANKS];
 
@@ -472,7 +468,7 @@ static void newcomers_alone_have_nothing_to_go_on_from(void **state)
 
 /* Rank 0 alone reads the checkpoint. If it is lost before the ranks have settled, what the others hold is
  * the start of a training, of which they would make a second one. */
-static void without_the_reader_of_a_checkpoint_nothing_begins(void **state)
+TEST(without_the_reader_of_a_checkpoint_nothing_begins)
 {
 	struct rank ranks[RANKS];
 
@@ -492,26 +488,4 @@ static void without_the_reader_of_a_checkpoint_nothing_begins(void **state)
 	expect(ranks, TUTTI_OK, "");
 	assert_true(settled[2].step == 9 && settled[2].epochs == 2 && settled[2].number == 1);
 	options.resume = false;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(verify_passes_equal_weights_and_names_ranks_that_differ),
-		cmocka_unit_test(disagreement_is_told_to_every_rank),
-		cmocka_unit_test(buckets_sum_gradients_of_all_ranks),
-		cmocka_unit_test(sums_behind_gradients_of_another_type_travel_by_themselves),
-		cmocka_unit_test(shares_follow_the_speeds_of_the_epoch_before),
-		cmocka_unit_test(a_rank_that_is_made_slow_has_less_from_that_epoch_on),
-		cmocka_unit_test(each_rank_has_a_sample_however_slow_it_is),
-		cmocka_unit_test(shares_that_are_said_stay),
-		cmocka_unit_test(ranks_at_the_same_place_stay_there),
-		cmocka_unit_test(the_state_of_the_furthest_is_that_of_all),
-		cmocka_unit_test(of_different_states_of_one_step_the_lowest_ranks_counts),
-		cmocka_unit_test(a_newcomer_gets_all_and_a_loss_is_told_to_all),
-		cmocka_unit_test(newcomers_alone_have_nothing_to_go_on_from),
-		cmocka_unit_test(without_the_reader_of_a_checkpoint_nothing_begins),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,11 @@
  *   test_arguments shm|tcp|mixed */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests.h"
 
 #include <tutti/cuda.h>
 
@@ -649,104 +647,86 @@ static void alone(rank_whole *whole)
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void calls_without_a_communicator_are_refused(void **state)
+TEST(calls_without_a_communicator_are_refused)
 {
 	refused(no_communicator);
 }
 
-static void wrong_buffers_and_counts_are_refused(void **state)
+TEST(wrong_buffers_and_counts_are_refused)
 {
 	refused(buffers_and_counts);
 }
 
-static void wrong_roots_types_and_operations_are_refused(void **state)
+TEST(wrong_roots_types_and_operations_are_refused)
 {
 	refused(roots_types_and_operations);
 }
 
-static void misused_groups_and_requests_are_refused(void **state)
+TEST(misused_groups_and_requests_are_refused)
 {
 	refused(groups_and_requests);
 }
 
-static void of_nothing_no_buffer_is_needed(void **state)
+TEST(of_nothing_no_buffer_is_needed)
 {
 	refused(nothing_from_nowhere);
 }
 
-static void what_is_no_single_operation_is_refused_inside_a_group(void **state)
+TEST(what_is_no_single_operation_is_refused_inside_a_group)
 {
 	refused(refused_inside_a_group);
 }
 
-static void what_concerns_one_rank_acts_at_once_inside_a_group(void **state)
+TEST(what_concerns_one_rank_acts_at_once_inside_a_group)
 {
 	refused(at_once_inside_a_group);
 }
 
-static void an_operation_in_use_is_not_destroyed(void **state)
+TEST(an_operation_in_use_is_not_destroyed)
 {
 	refused(operation_in_use);
 }
 
-static void a_group_may_be_aborted(void **state)
+TEST(a_group_may_be_aborted)
 {
 	refused(aborted_inside_a_group);
 }
 
-static void wrong_plan_queries_and_sizes_of_memory_are_refused(void **state)
+TEST(wrong_plan_queries_and_sizes_of_memory_are_refused)
 {
 	refused(plans_and_memory);
 }
 
-static void wrong_settings_are_named(void **state)
+TEST(wrong_settings_are_named)
 {
 	alone(settings);
 }
 
-static void values_out_of_range_are_refused(void **state)
+TEST(values_out_of_range_are_refused)
 {
 	alone(values_out_of_range);
 }
 
-static void wrong_configs_and_stores_are_refused(void **state)
+TEST(wrong_configs_and_stores_are_refused)
 {
 	alone(configs_and_stores);
 }
 
-static void ranks_that_no_transport_reaches_are_named(void **state)
+TEST(ranks_that_no_transport_reaches_are_named)
 {
 	const struct job job = { .ranks = 2, .whole = nobody_is_reached };
 
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void every_name_of_an_algorithm_is_taken(void **state)
+TEST(every_name_of_an_algorithm_is_taken)
 {
 	alone(every_name_is_taken);
 }
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(calls_without_a_communicator_are_refused),
-		cmocka_unit_test(wrong_buffers_and_counts_are_refused),
-		cmocka_unit_test(wrong_roots_types_and_operations_are_refused),
-		cmocka_unit_test(misused_groups_and_requests_are_refused),
-		cmocka_unit_test(of_nothing_no_buffer_is_needed),
-		cmocka_unit_test(what_is_no_single_operation_is_refused_inside_a_group),
-		cmocka_unit_test(what_concerns_one_rank_acts_at_once_inside_a_group),
-		cmocka_unit_test(an_operation_in_use_is_not_destroyed),
-		cmocka_unit_test(a_group_may_be_aborted),
-		cmocka_unit_test(wrong_plan_queries_and_sizes_of_memory_are_refused),
-		cmocka_unit_test(wrong_settings_are_named),
-		cmocka_unit_test(wrong_configs_and_stores_are_refused),
-		cmocka_unit_test(values_out_of_range_are_refused),
-		cmocka_unit_test(ranks_that_no_transport_reaches_are_named),
-		cmocka_unit_test(every_name_of_an_algorithm_is_taken),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

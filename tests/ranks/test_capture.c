@@ -10,8 +10,6 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define SECRET "what the ranks say to each other"
@@ -117,7 +114,7 @@ static struct sight capture_job(const char *encrypt)
 	return sight;
 }
 
-static void a_plain_job_is_seen(void **state)
+TEST(a_plain_job_is_seen)
 {
 	const struct sight sight = capture_job("TUTTI_ENCRYPT=0");
 
@@ -126,7 +123,7 @@ static void a_plain_job_is_seen(void **state)
 	assert_true(sight.kept);
 }
 
-static void of_an_encrypted_job_nothing_is_seen(void **state)
+TEST(of_an_encrypted_job_nothing_is_seen)
 {
 	const struct sight sight = capture_job("TUTTI_ENCRYPT=1");
 
@@ -137,14 +134,9 @@ static void of_an_encrypted_job_nothing_is_seen(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_plain_job_is_seen),
-		cmocka_unit_test(of_an_encrypted_job_nothing_is_seen),
-	};
-
 	if (unshare(CLONE_NEWNET) < 0 || !loopback_up()) {
 		printf("no network namespace of one's own: %s\n", strerror(errno));
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -5,8 +5,6 @@
  *   test_comms shm|tcp|mixed */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 #include "parts.h"
 
@@ -395,7 +392,7 @@ static void in_one_process(rank_whole *whole)
 	}
 }
 
-static void a_split_orders_by_key_and_splits_again(void **state)
+TEST(a_split_orders_by_key_and_splits_again)
 {
 	for_ranks(split_by_parity, 2, 5);
 }
@@ -431,7 +428,7 @@ static int split_without_descriptors(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-static void a_split_succeeds_on_all_ranks_or_none(void **state)
+TEST(a_split_succeeds_on_all_ranks_or_none)
 {
 	for_ranks(split_without_descriptors, 4, 5);
 }
@@ -519,7 +516,7 @@ static int split_with_nonsense(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void a_split_believes_nothing_that_ranks_send(void **state)
+TEST(a_split_believes_nothing_that_ranks_send)
 {
 	for (enum nonsense which = 0; which < NONSENSES; which++) {
 		struct nonsensical *play = shared_memory(sizeof(*play));
@@ -533,34 +530,34 @@ static void a_split_believes_nothing_that_ranks_send(void **state)
 	}
 }
 
-static void a_split_may_leave_ranks_out(void **state)
+TEST(a_split_may_leave_ranks_out)
 {
 	for_ranks(split_without_some, 2, 4);
 }
 
-static void a_duplicate_has_operations_of_its_own(void **state)
+TEST(a_duplicate_has_operations_of_its_own)
 {
 	for_ranks(duplicate, 1, 4);
 }
 
-static void several_communicators_meet_in_one_store(void **state)
+TEST(several_communicators_meet_in_one_store)
 {
 	const struct job job = { .ranks = JOB_RANKS, .whole = several_by_one_store };
 
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void threads_of_a_process_are_ranks(void **state)
+TEST(threads_of_a_process_are_ranks)
 {
 	in_one_process(threads_are_ranks);
 }
 
-static void ranks_meet_in_a_store_of_the_users_own(void **state)
+TEST(ranks_meet_in_a_store_of_the_users_own)
 {
 	in_one_process(threads_meet_in_a_table);
 }
 
-static void a_plan_names_the_transports_that_carry_it(void **state)
+TEST(a_plan_names_the_transports_that_carry_it)
 {
 	const char *const hosts[] = { "TEST_HOSTS=2", "TUTTI_TRANSPORT=shm,tcp",
 				      "TUTTI_ALGORITHM=flat", NULL };
@@ -569,35 +566,21 @@ static void a_plan_names_the_transports_that_carry_it(void **state)
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void a_rank_alone_has_all_operations(void **state)
+TEST(a_rank_alone_has_all_operations)
 {
 	const struct job job = { .ranks = 1, .whole = alone };
 
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void a_thousand_communicators_leave_nothing(void **state)
+TEST(a_thousand_communicators_leave_nothing)
 {
 	for_ranks(a_thousand, 2, 2);
 }
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_split_orders_by_key_and_splits_again),
-		cmocka_unit_test(a_split_may_leave_ranks_out),
-		cmocka_unit_test(a_duplicate_has_operations_of_its_own),
-		cmocka_unit_test(a_split_succeeds_on_all_ranks_or_none),
-		cmocka_unit_test(a_split_believes_nothing_that_ranks_send),
-		cmocka_unit_test(several_communicators_meet_in_one_store),
-		cmocka_unit_test(threads_of_a_process_are_ranks),
-		cmocka_unit_test(ranks_meet_in_a_store_of_the_users_own),
-		cmocka_unit_test(a_plan_names_the_transports_that_carry_it),
-		cmocka_unit_test(a_rank_alone_has_all_operations),
-		cmocka_unit_test(a_thousand_communicators_leave_nothing),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -6,15 +6,12 @@
  *   test_cut tcp|mixed */
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS	    4
@@ -201,7 +198,7 @@ static bool plays(struct play *play, int from, int to, int which, bool moving)
 	return true;
 }
 
-static void all_are_told_of_one_of_the_two(void **state)
+TEST(all_are_told_of_one_of_the_two)
 {
 	struct play *play = shared_memory(sizeof(*play));
 
@@ -212,7 +209,7 @@ static void all_are_told_of_one_of_the_two(void **state)
 					which++;
 }
 
-static void all_are_told_of_the_one_that_is_cut_off(void **state)
+TEST(all_are_told_of_the_one_that_is_cut_off)
 {
 	struct play *play = shared_memory(sizeof(*play));
 
@@ -223,12 +220,7 @@ static void all_are_told_of_the_one_that_is_cut_off(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_are_told_of_one_of_the_two),
-		cmocka_unit_test(all_are_told_of_the_one_that_is_cut_off),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * for whom.
  *
  *   test_deadline shm|tcp|mixed [stops]      stops: the claims about what is stopped as a whole */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS	   3
@@ -152,8 +149,8 @@ static void all_name_the_absent(const struct absence *absence)
 	}
 }
 
-#define TEST(name, call, words, not_called, stopped)                                               \
-	static void name(void **state)                                                             \
+#define JOB(name, call, words, not_called, stopped)                                                \
+	TEST(name)                                                                                 \
 	{                                                                                          \
 		static const struct absence it = { call, words, not_called, stopped };             \
 		all_name_the_absent(&it);                                                          \
@@ -161,13 +158,13 @@ static void all_name_the_absent(const struct absence *absence)
 #define NOT_CALLED "alive but has not called operation 1"
 #define NOT_SENT   "alive but has not called the send"
 
-TEST(a_barrier_has_a_deadline, barrier, "operation 1, barrier(), missed its deadline of ",
-     NOT_CALLED, false)
-TEST(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, false)
-TEST(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", NOT_CALLED, false)
-TEST(a_receive_has_a_deadline, receive, "(float32 × 2)", NOT_SENT, false)
-TEST(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", NOT_CALLED, false)
-TEST(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, true)
+JOB(a_barrier_has_a_deadline, barrier, "operation 1, barrier(), missed its deadline of ",
+    NOT_CALLED, false)
+JOB(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, false)
+JOB(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", NOT_CALLED, false)
+JOB(a_receive_has_a_deadline, receive, "(float32 × 2)", NOT_SENT, false)
+JOB(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", NOT_CALLED, false)
+JOB(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, true)
 
 /* ---- of several that have not called */
 

@@ -7,8 +7,6 @@
  *
  *   test_exhaustion shm|tcp|mixed */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS	    4
@@ -245,12 +242,12 @@ static void for_each_room(struct play play)
 	}
 }
 
-static void joining_without_descriptors_is_told_soon(void **state)
+TEST(joining_without_descriptors_is_told_soon)
 {
 	for_each_room((struct play){ .part = use_links, .joins = true });
 }
 
-static void links_without_descriptors_are_told_soon(void **state)
+TEST(links_without_descriptors_are_told_soon)
 {
 	for_each_room((struct play){ .part = use_links });
 }
@@ -263,30 +260,30 @@ static void skip_under_sanitizers(void)
 #endif
 }
 
-static void joining_without_memory_is_told_soon(void **state)
+TEST(joining_without_memory_is_told_soon)
 {
 	skip_under_sanitizers();
 	for_each_room((struct play){ .part = use_links, .joins = true, .memory = true });
 }
 
-static void links_without_memory_are_told_soon(void **state)
+TEST(links_without_memory_are_told_soon)
 {
 	skip_under_sanitizers();
 	for_each_room((struct play){ .part = use_links, .memory = true });
 }
 
-static void a_split_without_memory_is_told_soon(void **state)
+TEST(a_split_without_memory_is_told_soon)
 {
 	skip_under_sanitizers();
 	for_each_room((struct play){ .part = split, .memory = true });
 }
 
-static void a_split_without_descriptors_is_told_soon(void **state)
+TEST(a_split_without_descriptors_is_told_soon)
 {
 	for_each_room((struct play){ .part = split });
 }
 
-static void a_shrink_without_descriptors_is_told_soon(void **state)
+TEST(a_shrink_without_descriptors_is_told_soon)
 {
 	for_each_room((struct play){ .part = shrink, .survives = true });
 }
@@ -321,7 +318,7 @@ static int open_store(const char *address, int k)
 	return result ? 1 : 0;
 }
 
-static void stores_without_descriptors_are_told_soon(void **state)
+TEST(stores_without_descriptors_are_told_soon)
 {
 	char directory[] = "/tmp/tutti-test-exhaustion-XXXXXX", addresses[3][64], command[96];
 
@@ -386,7 +383,7 @@ static int have_heaps_of_many_sizes(int rank, void *argument)
 	return failed;
 }
 
-static void heaps_are_as_large_as_files_may_be(void **state)
+TEST(heaps_are_as_large_as_files_may_be)
 {
 	const struct job job = { .ranks = RANKS, .whole = have_heaps_of_many_sizes };
 
@@ -413,7 +410,7 @@ static int join_without_files(int rank, void *argument)
 	return 0;
 }
 
-static void joining_without_files_is_told_soon(void **state)
+TEST(joining_without_files_is_told_soon)
 {
 	const struct job job = { .ranks = RANKS, .whole = join_without_files, .limit_s = SOON_S };
 
@@ -436,7 +433,7 @@ static int set_value_without_files(int rank, void *argument)
 	return 0;
 }
 
-static void values_are_no_larger_than_files_may_be(void **state)
+TEST(values_are_no_larger_than_files_may_be)
 {
 	char directory[64], address[80], command[80];
 	const struct job job = { .ranks = 1,
@@ -452,22 +449,8 @@ static void values_are_no_larger_than_files_may_be(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(joining_without_descriptors_is_told_soon),
-		cmocka_unit_test(links_without_descriptors_are_told_soon),
-		cmocka_unit_test(a_split_without_descriptors_is_told_soon),
-		cmocka_unit_test(joining_without_memory_is_told_soon),
-		cmocka_unit_test(links_without_memory_are_told_soon),
-		cmocka_unit_test(a_split_without_memory_is_told_soon),
-		cmocka_unit_test(a_shrink_without_descriptors_is_told_soon),
-		cmocka_unit_test(stores_without_descriptors_are_told_soon),
-		cmocka_unit_test(heaps_are_as_large_as_files_may_be),
-		cmocka_unit_test(joining_without_files_is_told_soon),
-		cmocka_unit_test(values_are_no_larger_than_files_may_be),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
 	getrlimit(RLIMIT_AS, &usual_memory);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

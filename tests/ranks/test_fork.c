@@ -6,18 +6,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS  4
@@ -276,7 +273,7 @@ static void skip_under_address_sanitizer(void)
 #endif
 }
 
-static void a_child_is_refused_and_makes_its_own(void **state)
+TEST(a_child_is_refused_and_makes_its_own)
 {
 	skip_under_address_sanitizer();
 	char rendezvous[64], address[64];
@@ -295,7 +292,7 @@ static void a_child_is_refused_and_makes_its_own(void **state)
 }
 
 /* The flight recorder's list of communicators is the parent's as well. */
-static void a_child_reports_nothing_of_its_parents(void **state)
+TEST(a_child_reports_nothing_of_its_parents)
 {
 	char directory[64], trace[96], command[96];
 
@@ -376,12 +373,12 @@ static void hides_no_death(bool executes)
 	close(life->pipe[1]);
 }
 
-static void a_child_does_not_hide_its_parents_death(void **state)
+TEST(a_child_does_not_hide_its_parents_death)
 {
 	hides_no_death(false);
 }
 
-static void a_program_does_not_hide_its_starters_death(void **state)
+TEST(a_program_does_not_hide_its_starters_death)
 {
 	hides_no_death(true);
 }
@@ -483,7 +480,7 @@ static int fork_while_working(int rank, void *argument)
 	return failed || work.failed;
 }
 
-static void forks_disturb_no_thread_that_works(void **state)
+TEST(forks_disturb_no_thread_that_works)
 {
 	const struct job job = { .ranks = RANKS, .whole = fork_while_working };
 
@@ -543,7 +540,7 @@ static int start_programs_all_the_time(int rank, void *argument)
 	return failed || work.failed;
 }
 
-static void no_program_inherits_a_descriptor(void **state)
+TEST(no_program_inherits_a_descriptor)
 {
 	char directory[64], address[96], command[96];
 	const struct job job = { .ranks = RANKS,
@@ -579,15 +576,6 @@ static int count_descriptors(int expected)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_child_is_refused_and_makes_its_own),
-		cmocka_unit_test(a_child_reports_nothing_of_its_parents),
-		cmocka_unit_test(a_child_does_not_hide_its_parents_death),
-		cmocka_unit_test(a_program_does_not_hide_its_starters_death),
-		cmocka_unit_test(forks_disturb_no_thread_that_works),
-		cmocka_unit_test(no_program_inherits_a_descriptor),
-	};
-
 	if (argc == 3 && strcmp(argv[1], "descriptors") == 0)
 		return count_descriptors(atoi(argv[2]));
 #if defined(__SANITIZE_THREAD__)
@@ -597,5 +585,5 @@ int main(int argc, char **argv)
 	if (choose_transport(argc, argv))
 		return 2;
 	inherited_descriptors = open_descriptors();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

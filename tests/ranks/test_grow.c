@@ -4,9 +4,7 @@
  *
  *   test_grow shm|tcp|rdma|mixed [CLAIMS]      CLAIMS: a pattern of their names, such as "the_*" */
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 #include "parts.h"
 
@@ -199,7 +196,7 @@ static int grow_once(int rank, void *argument)
 	return failed;
 }
 
-static void newcomers_are_taken_in(void **state)
+TEST(newcomers_are_taken_in)
 {
 	static const struct {
 		int members, newcomers;
@@ -252,7 +249,7 @@ static int grow_on_and_on(int rank, void *argument)
 	return 0;
 }
 
-static void it_grows_on_and_on(void **state)
+TEST(it_grows_on_and_on)
 {
 	struct play play = { .members = 2, .newcomers = 4 };
 
@@ -308,7 +305,7 @@ static int grow_in_vain(int rank, void *argument)
 	return use_both(comm, more, store);
 }
 
-static void who_does_not_come_is_waited_for_until_the_deadline(void **state)
+TEST(who_does_not_come_is_waited_for_until_the_deadline)
 {
 	struct play play = { .members = 2, .newcomers = 1 };
 
@@ -332,7 +329,7 @@ static int join_in_vain(int rank, void *argument)
 	return 0;
 }
 
-static void nobody_takes_a_newcomer_in(void **state)
+TEST(nobody_takes_a_newcomer_in)
 {
 	struct play play = { .members = 0, .newcomers = 2 };
 
@@ -374,7 +371,7 @@ static int grow_past_the_dead(int rank, void *argument)
 	return be_newcomer(play, 2);
 }
 
-static void the_dead_are_passed_over(void **state)
+TEST(the_dead_are_passed_over)
 {
 	struct play play = { .members = 1, .newcomers = 1 };
 
@@ -442,7 +439,7 @@ static int grow_past_the_late(int rank, void *argument)
 	return failed;
 }
 
-static void the_late_are_passed_over_and_come_in_later(void **state)
+TEST(the_late_are_passed_over_and_come_in_later)
 {
 	struct play play = { .members = 1, .newcomers = 2 };
 
@@ -480,7 +477,7 @@ static int grow_without_descriptors(int rank, void *argument)
 	return use_both(comm, more, store);
 }
 
-static void a_member_without_descriptors_is_told_to_all(void **state)
+TEST(a_member_without_descriptors_is_told_to_all)
 {
 	for (int victim = 0; victim < 2; victim++) {
 		struct play play = { .members = 2, .newcomers = 1, .victim = victim };
@@ -528,7 +525,7 @@ static int replace(int rank, void *argument)
 	return failed;
 }
 
-static void the_lost_are_replaced(void **state)
+TEST(the_lost_are_replaced)
 {
 	for (int victim = 0; victim < 3; victim += 2) {
 		struct play play = { .members = 3, .newcomers = 1, .victim = victim };
@@ -571,7 +568,7 @@ static int outlive_the_coordinator(int rank, void *argument)
 	return failed;
 }
 
-static void the_coordinator_may_die(void **state)
+TEST(the_coordinator_may_die)
 {
 	struct play play = { .members = 3, .newcomers = 1 };
 
@@ -641,7 +638,7 @@ static int hear_another_coordinator(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void the_coordinator_is_not_believed(void **state)
+TEST(the_coordinator_is_not_believed)
 {
 	for (size_t which = 0; which < WORDS; which++) {
 		struct speech *speech = shared_memory(sizeof(*speech));
@@ -657,22 +654,9 @@ static void the_coordinator_is_not_believed(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(newcomers_are_taken_in),
-		cmocka_unit_test(it_grows_on_and_on),
-		cmocka_unit_test(who_does_not_come_is_waited_for_until_the_deadline),
-		cmocka_unit_test(nobody_takes_a_newcomer_in),
-		cmocka_unit_test(the_dead_are_passed_over),
-		cmocka_unit_test(the_late_are_passed_over_and_come_in_later),
-		cmocka_unit_test(a_member_without_descriptors_is_told_to_all),
-		cmocka_unit_test(the_lost_are_replaced),
-		cmocka_unit_test(the_coordinator_may_die),
-		cmocka_unit_test(the_coordinator_is_not_believed),
-	};
-
 	if (argc == 3)
 		cmocka_set_test_filter(argv[2]);
 	if (choose_transport(argc == 3 ? 2 : argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

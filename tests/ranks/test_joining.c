@@ -7,8 +7,6 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS_MAX 4
@@ -395,29 +392,29 @@ static void each_way(enum fault fault)
 	}
 }
 
-static void transports_that_do_not_meet_are_told_to_all(void **state)
+TEST(transports_that_do_not_meet_are_told_to_all)
 {
 	each_way(SHM_ALONE);
 	each_way(TCP_ALONE);
 }
 
-static void an_interface_that_is_not_there_is_told_to_all(void **state)
+TEST(an_interface_that_is_not_there_is_told_to_all)
 {
 	each_way(NO_INTERFACE);
 }
 
-static void different_sizes_are_told_to_all(void **state)
+TEST(different_sizes_are_told_to_all)
 {
 	each_way(ONE_MORE);
 	each_way(ONE_LESS);
 }
 
-static void a_number_that_two_have_is_told_to_all(void **state)
+TEST(a_number_that_two_have_is_told_to_all)
 {
 	each_way(TWICE);
 }
 
-static void a_rank_with_another_key_is_told_to_all(void **state)
+TEST(a_rank_with_another_key_is_told_to_all)
 {
 	each_way(ANOTHER_KEY);
 	each_way(NO_KEY);
@@ -426,7 +423,7 @@ static void a_rank_with_another_key_is_told_to_all(void **state)
 
 /* Who opens a store for itself does not say which rank it is: those who wait for it learn at the
  * deadline whom the host turned away. */
-static void who_was_turned_away_is_told_at_the_deadline(void **state)
+TEST(who_was_turned_away_is_told_at_the_deadline)
 {
 	struct play *play = shared_memory(sizeof(*play));
 
@@ -599,18 +596,18 @@ static void both_hosts_have_joined(const struct cable *cable)
 			fail_msg("rank %d: %s", rank, cable->outcome[rank].error_text);
 }
 
-static void a_cable_that_comes_up_is_waited_for(void **state)
+TEST(a_cable_that_comes_up_is_waited_for)
 {
 	both_hosts_have_joined(play_cable(true, false));
 }
 
-static void a_cable_with_ipv6_alone_suffices(void **state)
+TEST(a_cable_with_ipv6_alone_suffices)
 {
 	both_hosts_have_joined(play_cable(false, true));
 }
 
 /* For 5 s, of many more to the deadline. */
-static void a_cable_that_does_not_come_up_is_named(void **state)
+TEST(a_cable_that_does_not_come_up_is_named)
 {
 	const struct cable *cable = play_cable(false, false);
 
@@ -628,21 +625,9 @@ static void a_cable_that_does_not_come_up_is_named(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(transports_that_do_not_meet_are_told_to_all),
-		cmocka_unit_test(an_interface_that_is_not_there_is_told_to_all),
-		cmocka_unit_test(different_sizes_are_told_to_all),
-		cmocka_unit_test(a_number_that_two_have_is_told_to_all),
-		cmocka_unit_test(a_rank_with_another_key_is_told_to_all),
-		cmocka_unit_test(who_was_turned_away_is_told_at_the_deadline),
-		cmocka_unit_test(a_cable_that_comes_up_is_waited_for),
-		cmocka_unit_test(a_cable_with_ipv6_alone_suffices),
-		cmocka_unit_test(a_cable_that_does_not_come_up_is_named),
-	};
-
 	unsetenv("TUTTI_KEY");
 	unsetenv("TUTTI_KEY_FILE");
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

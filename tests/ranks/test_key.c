@@ -2,16 +2,13 @@
 /* Jobs and their keys: ranks that have the same meet, one that has another or none is told so
  * and disturbs nobody. */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS 4
@@ -77,7 +74,7 @@ static int meet_by_any_source(int rank, void *argument)
 	return failed;
 }
 
-static void ranks_with_the_same_key_meet(void **state)
+TEST(ranks_with_the_same_key_meet)
 {
 	play_job(meet_by_any_source, RANKS, NULL);
 }
@@ -111,7 +108,7 @@ static int meet_beside_a_stranger(int rank, void *argument)
 	return failed;
 }
 
-static void who_has_another_key_is_turned_away_and_disturbs_nobody(void **state)
+TEST(who_has_another_key_is_turned_away_and_disturbs_nobody)
 {
 	play_job(meet_beside_a_stranger, RANKS + 1, NULL);
 }
@@ -149,12 +146,12 @@ static int lack(int rank, void *argument)
 				 "rank 2 has no key, and rank");
 }
 
-static void different_keys_are_found_out_in_any_store(void **state)
+TEST(different_keys_are_found_out_in_any_store)
 {
 	play_in_directory(differ, RANKS);
 }
 
-static void a_missing_key_is_found_out_in_any_store(void **state)
+TEST(a_missing_key_is_found_out_in_any_store)
 {
 	play_in_directory(lack, RANKS);
 }
@@ -181,7 +178,7 @@ static int be_apart(int rank, void *argument)
 	return 0;
 }
 
-static void hosts_without_a_key_are_told_what_to_do(void **state)
+TEST(hosts_without_a_key_are_told_what_to_do)
 {
 	if (geteuid() != 0 || system("unshare -n true 2>/dev/null") != 0) {
 		print_message("skipped: no network namespaces\n");
@@ -192,16 +189,8 @@ static void hosts_without_a_key_are_told_what_to_do(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranks_with_the_same_key_meet),
-		cmocka_unit_test(who_has_another_key_is_turned_away_and_disturbs_nobody),
-		cmocka_unit_test(different_keys_are_found_out_in_any_store),
-		cmocka_unit_test(a_missing_key_is_found_out_in_any_store),
-		cmocka_unit_test(hosts_without_a_key_are_told_what_to_do),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
 	unsetenv("TUTTI_KEY");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -5,9 +5,7 @@
  *   test_lost_early shm|tcp|mixed */
 #include <dlfcn.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,8 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS  4
@@ -303,7 +300,7 @@ static bool happens(const struct step *step, int rank)
 	return step->call != SOCKET || rank < RANKS - 1;
 }
 
-static void all_are_told_the_same_of_a_rank_that_dies_while_they_meet(void **state)
+TEST(all_are_told_the_same_of_a_rank_that_dies_while_they_meet)
 {
 	struct play *play = shared_memory(sizeof(*play));
 
@@ -313,7 +310,7 @@ static void all_are_told_the_same_of_a_rank_that_dies_while_they_meet(void **sta
 				dies(play, &steps[i], rank, true, false);
 }
 
-static void all_are_told_the_same_of_the_stores_host(void **state)
+TEST(all_are_told_the_same_of_the_stores_host)
 {
 	struct play *play = shared_memory(sizeof(*play));
 
@@ -323,7 +320,7 @@ static void all_are_told_the_same_of_the_stores_host(void **state)
 }
 
 /* Rank 0 hosts the store, and has failed before the last one begins. */
-static void who_comes_late_is_told_as_well(void **state)
+TEST(who_comes_late_is_told_as_well)
 {
 	struct play *play = shared_memory(sizeof(*play));
 
@@ -334,13 +331,7 @@ static void who_comes_late_is_told_as_well(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_are_told_the_same_of_a_rank_that_dies_while_they_meet),
-		cmocka_unit_test(all_are_told_the_same_of_the_stores_host),
-		cmocka_unit_test(who_comes_late_is_told_as_well),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -4,17 +4,14 @@
  *
  *   test_memory shm|tcp|mixed */
 #include <dirent.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "calls/call.h"
 #include "harness.h"
 
@@ -336,21 +333,21 @@ static int small_before_large(int rank, void *argument)
 
 /* ---- the parent */
 
-static void memory_is_aligned_zero_and_nobody_elses(void **state)
+TEST(memory_is_aligned_zero_and_nobody_elses)
 {
 	const struct job job = { .ranks = 1, .whole = alloc_and_free };
 
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void freed_pages_go_back(void **state)
+TEST(freed_pages_go_back)
 {
 	const struct job job = { .ranks = 1, .whole = pages_return };
 
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void collectives_work_wherever_buffers_are(void **state)
+TEST(collectives_work_wherever_buffers_are)
 {
 	for (int ranks = 2; ranks <= 4; ranks++) {
 		const struct job job = { .ranks = ranks, .body = collectives, .limit_s = 240 };
@@ -373,17 +370,17 @@ static int end_lending(rank_body *body)
 }
 
 /* What it has read since may be anything. */
-static void who_reads_what_is_no_longer_lent_fails_like_its_owner(void **state)
+TEST(who_reads_what_is_no_longer_lent_fails_like_its_owner)
 {
 	assert_int_equal(end_lending(lend_inputs), 0);
 }
 
-static void who_is_late_does_not_write_to_what_is_no_longer_lent(void **state)
+TEST(who_is_late_does_not_write_to_what_is_no_longer_lent)
 {
 	assert_int_equal(end_lending(lend_results), 0);
 }
 
-static void a_communicator_is_small_before_its_first_large_message(void **state)
+TEST(a_communicator_is_small_before_its_first_large_message)
 {
 	const struct job job = { .ranks = 4, .whole = small_before_large };
 
@@ -392,16 +389,7 @@ static void a_communicator_is_small_before_its_first_large_message(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory_is_aligned_zero_and_nobody_elses),
-		cmocka_unit_test(freed_pages_go_back),
-		cmocka_unit_test(collectives_work_wherever_buffers_are),
-		cmocka_unit_test(who_reads_what_is_no_longer_lent_fails_like_its_owner),
-		cmocka_unit_test(who_is_late_does_not_write_to_what_is_no_longer_lent),
-		cmocka_unit_test(a_communicator_is_small_before_its_first_large_message),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

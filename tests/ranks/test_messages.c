@@ -3,14 +3,11 @@
  * rank or any; buffers longer than the message.
  *
  *   test_messages shm|tcp|mixed */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define LONG  (1u << 18) /* elements: more than a link holds */
@@ -336,19 +333,19 @@ static void holds(rank_body *body, int ranks, void *argument)
 	assert_int_equal(run_job(&job), 0);
 }
 
-#define TEST(name, body, ranks)                                                                    \
-	static void name(void **state)                                                             \
+#define JOB(name, body, ranks)                                                                     \
+	TEST(name)                                                                                 \
 	{                                                                                          \
 		holds(body, ranks, NULL);                                                          \
 	}
 
-TEST(messages_that_are_in_the_way_are_put_aside, backwards, 2)
-TEST(the_first_receive_with_the_tag_takes_the_message, receives_wait_together, 3)
-TEST(a_buffer_may_be_longer_than_the_message, longer_buffers, 2)
-TEST(all_pairs_send_and_receive_in_orders_of_their_own, all_pairs, RANKS)
-TEST(tags_count_for_messages_to_oneself, to_oneself_in_a_group, 1)
+JOB(messages_that_are_in_the_way_are_put_aside, backwards, 2)
+JOB(the_first_receive_with_the_tag_takes_the_message, receives_wait_together, 3)
+JOB(a_buffer_may_be_longer_than_the_message, longer_buffers, 2)
+JOB(all_pairs_send_and_receive_in_orders_of_their_own, all_pairs, RANKS)
+JOB(tags_count_for_messages_to_oneself, to_oneself_in_a_group, 1)
 
-static void messages_of_other_lengths_are_refused(void **state)
+TEST(messages_of_other_lengths_are_refused)
 {
 	struct wrong wrong[] = {
 		{ 8, 4, true,
@@ -361,7 +358,7 @@ static void messages_of_other_lengths_are_refused(void **state)
 		holds(wrong_length, 3, &wrong[i]);
 }
 
-static void a_receive_of_what_nobody_sends_says_so(void **state)
+TEST(a_receive_of_what_nobody_sends_says_so)
 {
 	holds(nobody_sends, 3,
 	      (void *)"rank 1's receive from any rank, send/recv(uint32 × 1, tag 8), missed its "
@@ -370,17 +367,7 @@ static void a_receive_of_what_nobody_sends_says_so(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(messages_that_are_in_the_way_are_put_aside),
-		cmocka_unit_test(the_first_receive_with_the_tag_takes_the_message),
-		cmocka_unit_test(a_buffer_may_be_longer_than_the_message),
-		cmocka_unit_test(all_pairs_send_and_receive_in_orders_of_their_own),
-		cmocka_unit_test(tags_count_for_messages_to_oneself),
-		cmocka_unit_test(messages_of_other_lengths_are_refused),
-		cmocka_unit_test(a_receive_of_what_nobody_sends_says_so),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

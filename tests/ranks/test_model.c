@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The figures of rank 0's machine are those by which every rank chooses. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 enum { RANKS = 4, COUNT = 16 * 1024, NAME = 32 };
@@ -73,7 +70,7 @@ static void write_file(char *path, const char *text)
 	close(fd);
 }
 
-static void all_choose_by_the_figures_of_rank_0(void **state)
+TEST(all_choose_by_the_figures_of_rank_0)
 {
 	char dear_waits[] = "/tmp/tutti-model-XXXXXX", dear_bytes[] = "/tmp/tutti-model-XXXXXX";
 	char(*chosen)[NAME] = shared_memory(2 * sizeof(*chosen));
@@ -116,7 +113,7 @@ static int fail_to_meet(int rank, void *argument)
 	return 0;
 }
 
-static void a_file_that_is_none_fails_on_every_rank(void **state)
+TEST(a_file_that_is_none_fails_on_every_rank)
 {
 	const struct job job = { .ranks = 3, .whole = fail_to_meet };
 
@@ -149,7 +146,7 @@ static int reduce_short_and_long(tutti_comm_t comm, void *argument)
 
 /* Whether ranks have a core each or share it: what goes between hosts has one network there,
  * slower than anything within. */
-static void little_goes_between_hosts(void **state)
+TEST(little_goes_between_hosts)
 {
 	const char *const env[] = { "TUTTI_MODEL=builtin", NULL };
 	const struct job job = { .ranks = 4, .body = reduce_short_and_long, .env = env };
@@ -161,13 +158,7 @@ static void little_goes_between_hosts(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_choose_by_the_figures_of_rank_0),
-		cmocka_unit_test(a_file_that_is_none_fails_on_every_rank),
-		cmocka_unit_test(little_goes_between_hosts),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

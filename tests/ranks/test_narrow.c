@@ -2,15 +2,12 @@
 /* All-reduces whose float32 travels in fewer bytes: their error, their bits, and who may have them.
  *
  *   test_narrow shm|tcp|mixed */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "calls/values.h"
 #include "harness.h"
 
@@ -165,7 +162,7 @@ static int all_sums(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-static void sums_are_within_their_bounds_and_have_the_same_bits_by_any_algorithm(void **state)
+TEST(sums_are_within_their_bounds_and_have_the_same_bits_by_any_algorithm)
 {
 	static const char *const algorithms[] = {
 		"TUTTI_ALGORITHM=",	    "TUTTI_ALGORITHM=flat",	"TUTTI_ALGORITHM=star",
@@ -224,7 +221,7 @@ static int sums_of_hosts(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-static void between_hosts_of_several_ranks_sums_are_rounded_once_more(void **state)
+TEST(between_hosts_of_several_ranks_sums_are_rounded_once_more)
 {
 	const char *const env[] = { "TUTTI_ALGORITHM=hierarchical_shots", NULL };
 	const struct job job = { .ranks = 4, .env = env, .body = sums_of_hosts };
@@ -286,7 +283,7 @@ static int rounded_inputs(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void rounding_tells_what_others_receive(void **state)
+TEST(rounding_tells_what_others_receive)
 {
 	const struct job job = { .ranks = 2, .body = rounded_inputs };
 
@@ -328,7 +325,7 @@ static int next_calls(tutti_comm_t comm, void *argument)
 	return has_rounded(comm, "a group", y, N);
 }
 
-static void the_next_call_alone_is_narrow(void **state)
+TEST(the_next_call_alone_is_narrow)
 {
 	const struct job job = { .ranks = 3, .body = next_calls };
 
@@ -359,7 +356,7 @@ static int by_default(tutti_comm_t comm, void *argument)
 	return has_rounded(comm, "the copy of a communicator", y, N);
 }
 
-static void a_communicator_may_have_a_format(void **state)
+TEST(a_communicator_may_have_a_format)
 {
 	const char *const env[] = { "TUTTI_WIRE=bf16", NULL };
 
@@ -386,7 +383,7 @@ static int where_faster(tutti_comm_t comm, void *argument)
 }
 
 /* Between hosts of several ranks either may be faster. */
-static void the_cost_model_may_decide(void **state)
+TEST(the_cost_model_may_decide)
 {
 	if (strcmp(transport_chosen, "mixed") == 0)
 		skip();
@@ -429,7 +426,7 @@ static int refused(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void other_calls_cannot_be_narrow(void **state)
+TEST(other_calls_cannot_be_narrow)
 {
 	const struct job job = { .ranks = 2, .body = refused };
 
@@ -449,14 +446,14 @@ static int differ(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void ranks_that_differ_are_told(void **state)
+TEST(ranks_that_differ_are_told)
 {
 	const struct job job = { .ranks = 3, .body = differ };
 
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void names_are_read(void **state)
+TEST(names_are_read)
 {
 	static const char *const wrong[] = { "", "int9", "auto:", "auto:none", "INT8", "bf16 " };
 	tutti_wire_t wire = 77;
@@ -487,20 +484,7 @@ static void names_are_read(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			sums_are_within_their_bounds_and_have_the_same_bits_by_any_algorithm),
-		cmocka_unit_test(between_hosts_of_several_ranks_sums_are_rounded_once_more),
-		cmocka_unit_test(rounding_tells_what_others_receive),
-		cmocka_unit_test(the_next_call_alone_is_narrow),
-		cmocka_unit_test(a_communicator_may_have_a_format),
-		cmocka_unit_test(the_cost_model_may_decide),
-		cmocka_unit_test(other_calls_cannot_be_narrow),
-		cmocka_unit_test(ranks_that_differ_are_told),
-		cmocka_unit_test(names_are_read),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -3,14 +3,11 @@
  *
  *   test_next_call shm|tcp|mixed */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS	   6
@@ -110,21 +107,21 @@ static tutti_result_t one_sum(tutti_comm_t comm)
 		      : tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
 }
 
-static void one_ranks_shorter_deadline_ends_the_call_of_all(void **state)
+TEST(one_ranks_shorter_deadline_ends_the_call_of_all)
 {
 	all_are_told(
 		1u << 2, one_sum,
 		"ranks 0, 1, 3-5 have called it, rank 2 is alive but has not called operation 1");
 }
 
-static void several_absent_ranks_are_told_together(void **state)
+TEST(several_absent_ranks_are_told_together)
 {
 	all_are_told(
 		1u << 1 | 1u << 2 | 1u << 4, one_sum,
 		"ranks 0, 3, 5 have called it, ranks 1, 2, 4 are alive but have not called operation 1");
 }
 
-static void only_the_caller_is_said_to_have_called(void **state)
+TEST(only_the_caller_is_said_to_have_called)
 {
 	all_are_told(0x3e, one_sum,
 		     "rank 0 has called it, ranks 1-5 are alive but have not called operation 1");
@@ -132,7 +129,7 @@ static void only_the_caller_is_said_to_have_called(void **state)
 
 /* The absent rank is in no call: the control area shows what it called last, or its monitor says
  * so. */
-static void the_last_call_of_an_absent_rank_is_told(void **state)
+TEST(the_last_call_of_an_absent_rank_is_told)
 {
 	all_are_told_after(
 		2, 1u << 4, one_sum,
@@ -155,7 +152,7 @@ static tutti_result_t sums_of_a_group(tutti_comm_t comm)
 	return result ? result : tutti_group_end(comm, NULL);
 }
 
-static void a_group_has_the_deadline_said_before_it(void **state)
+TEST(a_group_has_the_deadline_said_before_it)
 {
 	all_are_told(1u << 3, sums_of_a_group, "operation 1, ");
 }
@@ -174,7 +171,7 @@ static tutti_result_t small_sums_of_a_group(tutti_comm_t comm)
 	return result ? result : tutti_group_end(comm, NULL);
 }
 
-static void small_sums_of_a_group_have_it_too(void **state)
+TEST(small_sums_of_a_group_have_it_too)
 {
 	all_are_told(1u << 3, small_sums_of_a_group, "operation 1, ");
 }
@@ -189,7 +186,7 @@ static tutti_result_t wait_for_a_request(tutti_comm_t comm)
 	return result ? result : tutti_wait(&request);
 }
 
-static void a_request_keeps_the_deadline_of_its_call(void **state)
+TEST(a_request_keeps_the_deadline_of_its_call)
 {
 	all_are_told(1u << 5, wait_for_a_request, "operation 1, barrier(), missed");
 }
@@ -229,7 +226,7 @@ static int outlive_it(tutti_comm_t comm, void *argument)
 	return send_one(comm, false) || send_one(comm, true) || wait_for_late(comm, argument);
 }
 
-static void only_the_next_call_is_concerned(void **state)
+TEST(only_the_next_call_is_concerned)
 {
 	const struct job job = { .ranks = 3,
 				 .body = outlive_it,
@@ -249,7 +246,7 @@ static int waste_it(tutti_comm_t comm, void *argument)
 	return wait_for_late(comm, released);
 }
 
-static void an_invalid_call_takes_it(void **state)
+TEST(an_invalid_call_takes_it)
 {
 	const struct job job = { .ranks = 3,
 				 .body = waste_it,
@@ -284,7 +281,7 @@ static int refuse(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+TEST(what_makes_no_sense_is_refused)
 {
 	const struct job job = { .ranks = 1, .body = refuse };
 
@@ -293,20 +290,7 @@ static void what_makes_no_sense_is_refused(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_ranks_shorter_deadline_ends_the_call_of_all),
-		cmocka_unit_test(several_absent_ranks_are_told_together),
-		cmocka_unit_test(only_the_caller_is_said_to_have_called),
-		cmocka_unit_test(the_last_call_of_an_absent_rank_is_told),
-		cmocka_unit_test(a_group_has_the_deadline_said_before_it),
-		cmocka_unit_test(small_sums_of_a_group_have_it_too),
-		cmocka_unit_test(a_request_keeps_the_deadline_of_its_call),
-		cmocka_unit_test(only_the_next_call_is_concerned),
-		cmocka_unit_test(an_invalid_call_takes_it),
-		cmocka_unit_test(what_makes_no_sense_is_refused),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -2,14 +2,11 @@
 /* Operations of the user's own, in rank order where it matters; and the bits of results.
  *
  *   test_operations shm|tcp|mixed */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "calls/call.h"
 #include "calls/values.h"
 #include "harness.h"
@@ -191,7 +188,7 @@ static int run_by(rank_body *body, void *argument, int ranks, const char *algori
 	return failed;
 }
 
-static void user_operations_combine_in_rank_order(void **state)
+TEST(user_operations_combine_in_rank_order)
 {
 	int failed = 0;
 
@@ -201,7 +198,7 @@ static void user_operations_combine_in_rank_order(void **state)
 	assert_int_equal(failed, 0);
 }
 
-static void premultiplied_sums_of_every_type_scale_each_rank(void **state)
+TEST(premultiplied_sums_of_every_type_scale_each_rank)
 {
 	int failed = 0;
 
@@ -211,7 +208,7 @@ static void premultiplied_sums_of_every_type_scale_each_rank(void **state)
 	assert_int_equal(failed, 0);
 }
 
-static void all_ranks_have_the_same_bits(void **state)
+TEST(all_ranks_have_the_same_bits)
 {
 	struct bits *bits = shared_memory(sizeof(*bits));
 	int failed = 0;
@@ -223,7 +220,7 @@ static void all_ranks_have_the_same_bits(void **state)
 }
 
 /* Over all transports, so that it is one claim: run as part of "mixed". */
-static void reproducible_results_have_the_same_bits_everywhere(void **state)
+TEST(reproducible_results_have_the_same_bits_everywhere)
 {
 	static const char *const ways[][2] = { { "shm", "1" }, { "tcp", "1" }, { "shm,tcp", "2" } };
 	static const char *const segments[] = { NULL, "TUTTI_SEGMENT=4096",
@@ -252,14 +249,7 @@ static void reproducible_results_have_the_same_bits_everywhere(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(user_operations_combine_in_rank_order),
-		cmocka_unit_test(premultiplied_sums_of_every_type_scale_each_rank),
-		cmocka_unit_test(all_ranks_have_the_same_bits),
-		cmocka_unit_test(reproducible_results_have_the_same_bits_everywhere),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

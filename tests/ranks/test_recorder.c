@@ -7,16 +7,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests.h"
 #include <jansson.h>
 
 #include "harness.h"
@@ -175,7 +173,7 @@ static int call_with_one_late(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void who_was_late_posted_last(void **state)
+TEST_WITH(who_was_late_posted_last, make_stage, remove_stage)
 {
 	const struct job job = { .ranks = RANKS, .body = call_with_one_late };
 	json_t *reports[RANKS] = { 0 };
@@ -221,7 +219,7 @@ static int call_again_after_many(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void a_call_that_comes_back_has_its_header(void **state)
+TEST_WITH(a_call_that_comes_back_has_its_header, make_stage, remove_stage)
 {
 	const struct job job = { .ranks = RANKS, .body = call_again_after_many };
 	json_t *reports[RANKS] = { 0 };
@@ -265,7 +263,7 @@ static int call_with_one_different(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void who_differed_has_another_header(void **state)
+TEST_WITH(who_differed_has_another_header, make_stage, remove_stage)
 {
 	const struct job job = { .ranks = RANKS, .body = call_with_one_different };
 	json_t *reports[RANKS] = { 0 };
@@ -333,7 +331,7 @@ static int call_with_one_killed(tutti_comm_t comm, void *argument)
 	return look_for_reports(comm);
 }
 
-static void who_was_killed_is_reported_by_the_others(void **state)
+TEST_WITH(who_was_killed_is_reported_by_the_others, make_stage, remove_stage)
 {
 	const struct job job = { .ranks = RANKS,
 				 .body = call_with_one_killed,
@@ -400,7 +398,7 @@ static int hang(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void a_signal_reports_ranks_that_hang_anywhere(void **state)
+TEST_WITH(a_signal_reports_ranks_that_hang_anywhere, make_stage, remove_stage)
 {
 	const struct job job = { .ranks = RANKS, .body = hang };
 	json_t *reports[RANKS] = { 0 };
@@ -432,7 +430,7 @@ static int live_well(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void a_job_that_ends_well_leaves_nothing(void **state)
+TEST_WITH(a_job_that_ends_well_leaves_nothing, make_stage, remove_stage)
 {
 	const struct job job = { .ranks = RANKS, .body = live_well };
 
@@ -442,18 +440,8 @@ static void a_job_that_ends_well_leaves_nothing(void **state)
 
 int main(int argc, char **argv)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_stage, remove_stage)
-	const struct CMUnitTest tests[] = {
-		TEST(who_was_late_posted_last),
-		TEST(a_call_that_comes_back_has_its_header),
-		TEST(who_differed_has_another_header),
-		TEST(who_was_killed_is_reported_by_the_others),
-		TEST(a_signal_reports_ranks_that_hang_anywhere),
-		TEST(a_job_that_ends_well_leaves_nothing),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
 	stage = shared_memory(sizeof(*stage));
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -6,16 +6,13 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 #include "notices.h"
 
@@ -555,44 +552,28 @@ static void holds(rank_body *body)
 	}
 }
 
-#define TEST(name, body)                                                                           \
-	static void name(void **state)                                                             \
+#define JOB(name, body)                                                                            \
+	TEST(name)                                                                                 \
 	{                                                                                          \
 		holds(body);                                                                       \
 	}
 
-TEST(all_kinds_are_in_flight_at_once, kinds_at_once)
-TEST(a_hundred_sums_end_in_any_order, a_hundred)
-TEST(any_of_several_communicators_is_waited_for, any_of_several_communicators)
-TEST(a_root_ahead_of_its_readers_overwrites_nothing, root_ahead)
-TEST(requests_end_while_the_caller_computes, without_calls)
-TEST(the_thread_that_works_on_requests_takes_no_signals, with_signals)
-TEST(who_asked_is_told_of_the_end_of_requests, notified)
-TEST(a_wait_ends_when_the_program_wants_it, interrupted)
-TEST(groups_mix_collectives_and_messages_in_any_order, mixtures)
-TEST(small_sums_of_a_group_travel_as_one, fused)
-TEST(empty_groups_end_at_once, empty_groups)
-TEST(threads_share_a_communicator, threads_on_one)
-TEST(threads_use_two_communicators, threads_on_two)
+JOB(all_kinds_are_in_flight_at_once, kinds_at_once)
+JOB(a_hundred_sums_end_in_any_order, a_hundred)
+JOB(any_of_several_communicators_is_waited_for, any_of_several_communicators)
+JOB(a_root_ahead_of_its_readers_overwrites_nothing, root_ahead)
+JOB(requests_end_while_the_caller_computes, without_calls)
+JOB(the_thread_that_works_on_requests_takes_no_signals, with_signals)
+JOB(who_asked_is_told_of_the_end_of_requests, notified)
+JOB(a_wait_ends_when_the_program_wants_it, interrupted)
+JOB(groups_mix_collectives_and_messages_in_any_order, mixtures)
+JOB(small_sums_of_a_group_travel_as_one, fused)
+JOB(empty_groups_end_at_once, empty_groups)
+JOB(threads_share_a_communicator, threads_on_one)
+JOB(threads_use_two_communicators, threads_on_two)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_kinds_are_in_flight_at_once),
-		cmocka_unit_test(a_hundred_sums_end_in_any_order),
-		cmocka_unit_test(any_of_several_communicators_is_waited_for),
-		cmocka_unit_test(a_root_ahead_of_its_readers_overwrites_nothing),
-		cmocka_unit_test(requests_end_while_the_caller_computes),
-		cmocka_unit_test(the_thread_that_works_on_requests_takes_no_signals),
-		cmocka_unit_test(who_asked_is_told_of_the_end_of_requests),
-		cmocka_unit_test(a_wait_ends_when_the_program_wants_it),
-		cmocka_unit_test(groups_mix_collectives_and_messages_in_any_order),
-		cmocka_unit_test(small_sums_of_a_group_travel_as_one),
-		cmocka_unit_test(empty_groups_end_at_once),
-		cmocka_unit_test(threads_share_a_communicator),
-		cmocka_unit_test(threads_use_two_communicators),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
 	if (!getenv("TUTTI_LOG")) { /* read before main(): what is planned is to be seen by the sink
@@ -601,5 +582,5 @@ int main(int argc, char **argv)
 		execv("/proc/self/exe", argv);
 	}
 	tutti_log_set_sink(drop, NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -5,16 +5,13 @@
  *
  *   test_revoke shm|tcp|mixed */
 #include <dirent.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS  8
@@ -176,26 +173,26 @@ static void all_are_told(struct play play, const char *words)
 #define LOST TUTTI_ERR_PEER_LOST
 
 /* Over TCP 1, 2, 4, 6 and 7 have a control link with rank 0, and 3 and 5 have none. */
-static void neighbours_of_the_dead_pass_it_on_from_outside_the_library(void **state)
+TEST(neighbours_of_the_dead_pass_it_on_from_outside_the_library)
 {
 	all_are_told((struct play){ .victims = 1, .outside = 0xd6, .end = die, .result = LOST },
 		     "rank 0 ");
 }
 
-static void a_death_passes_ranks_that_are_stopped(void **state)
+TEST(a_death_passes_ranks_that_are_stopped)
 {
 	all_are_told((struct play){ .victims = 1, .stopped = 0x16, .end = die, .result = LOST },
 		     "rank 0 ");
 }
 
-static void idle_ranks_may_ask_for_it(void **state)
+TEST(idle_ranks_may_ask_for_it)
 {
 	all_are_told(
 		(struct play){ .victims = 1 << 5, .polling = 0xdf, .end = die, .result = LOST },
 		"rank 5 ");
 }
 
-static void the_last_rank_is_no_other(void **state)
+TEST(the_last_rank_is_no_other)
 {
 	all_are_told(
 		(struct play){ .victims = 1 << 7, .outside = 0x4a, .end = die, .result = LOST },
@@ -203,7 +200,7 @@ static void the_last_rank_is_no_other(void **state)
 }
 
 /* Rank 3 has no TCP link, and all of its host that have one are outside the library. */
-static void a_hosts_death_is_passed_on_by_who_is_outside(void **state)
+TEST(a_hosts_death_is_passed_on_by_who_is_outside)
 {
 	if (strcmp(transport_chosen, "mixed") != 0)
 		skip();
@@ -225,7 +222,7 @@ static void abort_for_own_reason(tutti_comm_t comm)
 	tutti_comm_abort(comm, reason);
 }
 
-static void an_abort_is_passed_on_by_who_is_outside(void **state)
+TEST(an_abort_is_passed_on_by_who_is_outside)
 {
 	if (strcmp(transport_chosen, "mixed") != 0)
 		skip();
@@ -242,7 +239,7 @@ static void an_abort_is_passed_on_by_who_is_outside(void **state)
 
 /* ---- several faults at once */
 
-static void all_settle_on_one_of_several_reasons(void **state)
+TEST(all_settle_on_one_of_several_reasons)
 {
 	static const uint32_t victims[] = { 0x81, 0x18, 0x28, 0x92, 0x55, 0xfe };
 
@@ -254,7 +251,7 @@ static void all_settle_on_one_of_several_reasons(void **state)
 			     "aborted the communicator: reason of rank ");
 }
 
-static void all_settle_on_one_of_two_deaths(void **state)
+TEST(all_settle_on_one_of_two_deaths)
 {
 	static const uint32_t victims[] = { 0x81, 0x18, 0x28, 0x12 };
 
@@ -299,7 +296,7 @@ static int look_for_monitor(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void only_ranks_with_control_links_have_one(void **state)
+TEST(only_ranks_with_control_links_have_one)
 {
 	const struct job job = { .ranks = 4, .body = look_for_monitor };
 
@@ -326,7 +323,7 @@ static int make_and_destroy(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void communicators_come_and_go_beneath_it(void **state)
+TEST(communicators_come_and_go_beneath_it)
 {
 	const struct job job = { .ranks = 3, .body = make_and_destroy };
 
@@ -335,20 +332,7 @@ static void communicators_come_and_go_beneath_it(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(neighbours_of_the_dead_pass_it_on_from_outside_the_library),
-		cmocka_unit_test(a_death_passes_ranks_that_are_stopped),
-		cmocka_unit_test(idle_ranks_may_ask_for_it),
-		cmocka_unit_test(the_last_rank_is_no_other),
-		cmocka_unit_test(a_hosts_death_is_passed_on_by_who_is_outside),
-		cmocka_unit_test(an_abort_is_passed_on_by_who_is_outside),
-		cmocka_unit_test(all_settle_on_one_of_several_reasons),
-		cmocka_unit_test(all_settle_on_one_of_two_deaths),
-		cmocka_unit_test(only_ranks_with_control_links_have_one),
-		cmocka_unit_test(communicators_come_and_go_beneath_it),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -3,17 +3,14 @@
  * and compute right results.
  *
  *   test_shrink shm|tcp|rdma|mixed [CLAIMS]      CLAIMS: a pattern of their names, such as "the_*" */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define MOST   12
@@ -170,7 +167,7 @@ static int die_or_shrink(int rank, void *argument)
 	return play_with(rank, argument, notice_and_shrink);
 }
 
-static void survivors_go_on(void **state)
+TEST(survivors_go_on)
 {
 	static const struct {
 		int ranks;
@@ -235,7 +232,7 @@ static int be_decimated(int rank, void *argument)
 	return play_with(rank, argument, shrink_again_and_again);
 }
 
-static void a_shrunk_one_shrinks_again(void **state)
+TEST(a_shrunk_one_shrinks_again)
 {
 	struct play play = { .ranks = 5, .victims = 0x17 };
 
@@ -270,7 +267,7 @@ static int be_healthy(int rank, void *argument)
 	return play_with(rank, argument, shrink_in_health);
 }
 
-static void a_healthy_one_has_a_twin(void **state)
+TEST(a_healthy_one_has_a_twin)
 {
 	struct play play = { .ranks = 4 };
 
@@ -303,7 +300,7 @@ static int be_healthy_longer(int rank, void *argument)
 	return play_with(rank, argument, shrink_a_few_times);
 }
 
-static void one_may_be_shrunk_several_times(void **state)
+TEST(one_may_be_shrunk_several_times)
 {
 	struct play play = { .ranks = 3 };
 
@@ -334,7 +331,7 @@ static int be_the_rest(int rank, void *argument)
 	return play_with(rank, argument, leave_or_shrink);
 }
 
-static void those_who_left_are_not_waited_for(void **state)
+TEST(those_who_left_are_not_waited_for)
 {
 	for (int victim = 0; victim < 4; victim++) {
 		struct play play = { .ranks = 4, .victims = 1u << victim };
@@ -387,7 +384,7 @@ static int end_or_wait(int rank, void *argument)
 	return play_with(rank, argument, end_at_once);
 }
 
-static void who_ends_waits_for_nobody(void **state)
+TEST(who_ends_waits_for_nobody)
 {
 	struct play play = { .ranks = 3 };
 
@@ -396,18 +393,9 @@ static void who_ends_waits_for_nobody(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_healthy_one_has_a_twin),
-		cmocka_unit_test(one_may_be_shrunk_several_times),
-		cmocka_unit_test(survivors_go_on),
-		cmocka_unit_test(a_shrunk_one_shrinks_again),
-		cmocka_unit_test(those_who_left_are_not_waited_for),
-		cmocka_unit_test(who_ends_waits_for_nobody),
-	};
-
 	if (argc == 3)
 		cmocka_set_test_filter(argv[2]);
 	if (choose_transport(argc == 3 ? 2 : argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

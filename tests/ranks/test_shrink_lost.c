@@ -6,18 +6,14 @@
  * Over TCP, where what ranks send and receive can be held up. 4 keeps 5 waiting, so that neither
  * joins; 1 has joined, says so, and dies as soon as 0 has read it, which decides when it has
  * read the others as well, and looks for the dead before. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 enum { RANKS = 6, LEADER = 0, VICTIM = 1, DIALS = 4, WAITS = 5 };
@@ -137,7 +133,7 @@ static int shrink(int rank, void *argument)
 	return 0;
 }
 
-static void survivors_begin_again_by_themselves(void **state)
+TEST(survivors_begin_again_by_themselves)
 {
 	static const char *const env[] = { "TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=40", NULL };
 	const struct job job = { .ranks = RANKS,
@@ -148,13 +144,4 @@ static void survivors_begin_again_by_themselves(void **state)
 				 .victims = 1u << VICTIM };
 
 	assert_int_equal(run_job(&job), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(survivors_begin_again_by_themselves),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,7 @@
  *   test_signals shm|tcp|mixed */
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS  4
@@ -132,12 +129,12 @@ static void in_a_storm(const char *store)
 	assert_int_equal(run_job(&job), 0);
 }
 
-static void signals_change_nothing_with_a_unix_store(void **state)
+TEST(signals_change_nothing_with_a_unix_store)
 {
 	in_a_storm(NULL);
 }
 
-static void signals_change_nothing_with_a_tcp_store(void **state)
+TEST(signals_change_nothing_with_a_tcp_store)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -154,7 +151,7 @@ static void signals_change_nothing_with_a_tcp_store(void **state)
 	in_a_storm(store);
 }
 
-static void signals_change_nothing_with_a_directory(void **state)
+TEST(signals_change_nothing_with_a_directory)
 {
 	char directory[] = "/tmp/tutti-test-signals-XXXXXX", store[64], command[96];
 
@@ -195,7 +192,7 @@ static int send_to_the_dying(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void a_peer_that_dies_raises_no_signal(void **state)
+TEST(a_peer_that_dies_raises_no_signal)
 {
 	atomic_int *ended = shared_memory(sizeof(*ended));
 	const struct job job = { .ranks = RANKS,
@@ -209,14 +206,7 @@ static void a_peer_that_dies_raises_no_signal(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signals_change_nothing_with_a_unix_store),
-		cmocka_unit_test(signals_change_nothing_with_a_tcp_store),
-		cmocka_unit_test(signals_change_nothing_with_a_directory),
-		cmocka_unit_test(a_peer_that_dies_raises_no_signal),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS	  4
@@ -170,7 +167,7 @@ static bool namespaces(void)
 	return !why;
 }
 
-static void a_host_that_vanishes_is_told_to_all_ranks(void **state)
+TEST(a_host_that_vanishes_is_told_to_all_ranks)
 {
 	static const char *const env[] = {
 		"TUTTI_TRANSPORT=tcp", "TUTTI_SILENCE=2",
@@ -195,13 +192,4 @@ static void a_host_that_vanishes_is_told_to_all_ranks(void **state)
 	assert_string_equal(stage->said[2], stage->said[0]);
 	assert_non_null(strstr(stage->said[0], "rank 3 at 10.79.0.2:"));
 	assert_non_null(strstr(stage->said[GONE], " at 10.79.0.1:"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_host_that_vanishes_is_told_to_all_ranks),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,14 @@
 /* Ranks that were put on one processor, while something else keeps the others busy, do not stay
  * there. */
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define CALLS 4000
@@ -105,7 +101,7 @@ static pid_t keep_busy(int cpu)
 	return pid;
 }
 
-static void ranks_part(void **state)
+TEST(ranks_part)
 {
 	struct scene *scene = shared_memory(sizeof(*scene));
 
@@ -124,8 +120,7 @@ static void ranks_part(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(ranks_part) };
 	const int usage = choose_transport(argc, argv);
 
-	return usage ? usage : cmocka_run_group_tests(tests, NULL, NULL);
+	return usage ? usage : run_claims(NULL, NULL);
 }

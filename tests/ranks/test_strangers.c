@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS	 4
@@ -409,24 +406,19 @@ static void endures(const char *key)
 	munmap(scene, sizeof(*scene));
 }
 
-static void a_job_with_a_key_endures_a_thousand_strangers(void **state)
+TEST(a_job_with_a_key_endures_a_thousand_strangers)
 {
 	endures("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
 }
 
-static void a_job_without_a_key_endures_a_thousand_strangers(void **state)
+TEST(a_job_without_a_key_endures_a_thousand_strangers)
 {
 	endures(NULL);
 }
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_job_with_a_key_endures_a_thousand_strangers),
-		cmocka_unit_test(a_job_without_a_key_endures_a_thousand_strangers),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * skips before. */
 #include <dirent.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define TURN_NS 100000
@@ -74,7 +71,7 @@ static int watch(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void the_progress_thread_has_short_turns(void **state)
+TEST(the_progress_thread_has_short_turns)
 {
 	const struct job job = { .ranks = 2,
 				 .body = watch,
@@ -86,11 +83,4 @@ static void the_progress_thread_has_short_turns(void **state)
 		skip();
 	}
 	assert_int_equal(run_job(&job), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(the_progress_thread_has_short_turns) };
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

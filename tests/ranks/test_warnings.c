@@ -3,16 +3,13 @@
  *
  *   test_warnings shm|tcp|mixed */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "harness.h"
 
 #define RANKS 4
@@ -81,7 +78,7 @@ static int ask_for_bruck(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-static void an_algorithm_that_cannot_is_warned_of_once(void **state)
+TEST(an_algorithm_that_cannot_is_warned_of_once)
 {
 	static const char *const bruck[] = { "TUTTI_ALGORITHM=bruck", NULL };
 	const struct job job = { .ranks = RANKS, .env = bruck, .body = ask_for_bruck };
@@ -99,7 +96,7 @@ static int ask_for_nothing(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-static void a_choice_by_cost_is_no_reason_to_warn(void **state)
+TEST(a_choice_by_cost_is_no_reason_to_warn)
 {
 	const struct job job = { .ranks = RANKS, .body = ask_for_nothing };
 
@@ -128,7 +125,7 @@ static int have_unknown_variables(int rank, void *argument)
 	return 0;
 }
 
-static void one_rank_warns_once_of_a_variable_that_nobody_reads(void **state)
+TEST(one_rank_warns_once_of_a_variable_that_nobody_reads)
 {
 	static const char *const misspelt[] = { "TUTTI_TIMEOOT=secret", NULL };
 	const struct job job = { .ranks = RANKS, .env = misspelt, .whole = have_unknown_variables };
@@ -164,7 +161,7 @@ static int do_without_control_area(int rank, void *argument)
 	return 0;
 }
 
-static void ranks_without_a_control_area_say_so(void **state)
+TEST(ranks_without_a_control_area_say_so)
 {
 	const struct job job = { .ranks = RANKS, .whole = do_without_control_area };
 
@@ -197,7 +194,7 @@ static int share_with_one_that_cannot(int rank, void *argument)
 	return 0;
 }
 
-static void a_control_area_that_one_rank_lacks_is_used_by_none(void **state)
+TEST(a_control_area_that_one_rank_lacks_is_used_by_none)
 {
 	const struct job job = { .ranks = RANKS, .whole = share_with_one_that_cannot };
 
@@ -206,15 +203,7 @@ static void a_control_area_that_one_rank_lacks_is_used_by_none(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_rank_warns_once_of_a_variable_that_nobody_reads),
-		cmocka_unit_test(an_algorithm_that_cannot_is_warned_of_once),
-		cmocka_unit_test(a_choice_by_cost_is_no_reason_to_warn),
-		cmocka_unit_test(ranks_without_a_control_area_say_so),
-		cmocka_unit_test(a_control_area_that_one_rank_lacks_is_used_by_none),
-	};
-
 	if (choose_transport(argc, argv))
 		return 2;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

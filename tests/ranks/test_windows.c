@@ -3,15 +3,13 @@
  * and what becomes of them when a rank is stopped, killed, or gives wrong arguments.
  *
  *   test_windows shm|tcp|tls|rdma|mixed [CLAIMS] */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests.h"
 #include <tutti/window.h>
 
 #include "harness.h"
@@ -635,23 +633,23 @@ static void holds(rank_body *body, int ranks, void *argument, const char *const 
 }
 
 /* In memory that peers map, and in other. */
-#define TEST(name, body, ranks)                                                                    \
-	static void name(void **state)                                                             \
+#define JOB(name, body, ranks)                                                                     \
+	TEST(name)                                                                                 \
 	{                                                                                          \
 		holds(body, ranks, NULL, patient);                                                 \
 		holds(body, ranks, (void *)"heap", patient);                                       \
 	}
 
-TEST(what_is_put_is_there_when_its_signal_is, exchange, RANKS)
-TEST(short_puts_arrive_in_order, many_short, 3)
-TEST(calls_in_both_directions_wait_for_each_other_nowhere, many_at_once, 2)
-TEST(sums_lose_nothing, sum_up, RANKS)
-TEST(windows_are_told_apart, several, 3)
-TEST(wrong_arguments_are_refused, wrong_arguments, 2)
-TEST(all_ranks_make_a_window_together, not_all_make_it, 3)
-TEST(a_window_ends_after_its_calls, unfinished_calls, 2)
-TEST(what_is_said_of_the_next_call_is_of_no_other, next_calls, 2)
-TEST(windows_of_one_allocation_do_not_end_each_other, window_of_another, 2)
+JOB(what_is_put_is_there_when_its_signal_is, exchange, RANKS)
+JOB(short_puts_arrive_in_order, many_short, 3)
+JOB(calls_in_both_directions_wait_for_each_other_nowhere, many_at_once, 2)
+JOB(sums_lose_nothing, sum_up, RANKS)
+JOB(windows_are_told_apart, several, 3)
+JOB(wrong_arguments_are_refused, wrong_arguments, 2)
+JOB(all_ranks_make_a_window_together, not_all_make_it, 3)
+JOB(a_window_ends_after_its_calls, unfinished_calls, 2)
+JOB(what_is_said_of_the_next_call_is_of_no_other, next_calls, 2)
+JOB(windows_of_one_allocation_do_not_end_each_other, window_of_another, 2)
 
 static struct scene *new_scene(bool heap)
 {
@@ -661,34 +659,34 @@ static struct scene *new_scene(bool heap)
 	return scene;
 }
 
-static void a_target_may_compute(void **state)
+TEST(a_target_may_compute)
 {
 	holds(while_it_computes, 3, new_scene(false), patient);
 	holds(while_it_computes, 3, new_scene(true), patient);
 }
 
-static void a_signal_that_nobody_sends_is_named(void **state)
+TEST(a_signal_that_nobody_sends_is_named)
 {
 	holds(nobody_signals, 2, NULL, patient);
 }
 
-static void memory_that_is_freed_too_early_is_noticed(void **state)
+TEST(memory_that_is_freed_too_early_is_noticed)
 {
 	holds(memory_is_freed, 2, new_scene(true), patient);
 }
 
-static void a_target_that_has_left_is_named(void **state)
+TEST(a_target_that_has_left_is_named)
 {
 	for (int heap = 0; heap < 2; heap++)
 		holds(target_has_left, 2, new_scene(heap), patient);
 }
 
-static void a_stopped_target_is_named(void **state)
+TEST(a_stopped_target_is_named)
 {
 	holds(target_is_stopped, 2, new_scene(false), patient);
 }
 
-static void a_killed_target_is_named(void **state)
+TEST(a_killed_target_is_named)
 {
 	for (int heap = 0; heap < 2; heap++) {
 		const struct job job = { .ranks = 3,
@@ -704,28 +702,9 @@ static void a_killed_target_is_named(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_put_is_there_when_its_signal_is),
-		cmocka_unit_test(short_puts_arrive_in_order),
-		cmocka_unit_test(calls_in_both_directions_wait_for_each_other_nowhere),
-		cmocka_unit_test(sums_lose_nothing),
-		cmocka_unit_test(a_target_may_compute),
-		cmocka_unit_test(windows_are_told_apart),
-		cmocka_unit_test(wrong_arguments_are_refused),
-		cmocka_unit_test(all_ranks_make_a_window_together),
-		cmocka_unit_test(a_window_ends_after_its_calls),
-		cmocka_unit_test(what_is_said_of_the_next_call_is_of_no_other),
-		cmocka_unit_test(windows_of_one_allocation_do_not_end_each_other),
-		cmocka_unit_test(memory_that_is_freed_too_early_is_noticed),
-		cmocka_unit_test(a_target_that_has_left_is_named),
-		cmocka_unit_test(a_signal_that_nobody_sends_is_named),
-		cmocka_unit_test(a_stopped_target_is_named),
-		cmocka_unit_test(a_killed_target_is_named),
-	};
-
 	if (choose_transport(argc > 2 ? 2 : argc, argv))
 		return 2;
 	if (argc > 2)
 		cmocka_set_test_filter(argv[2]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

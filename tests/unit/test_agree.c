@@ -2,15 +2,11 @@
 /* The agreement, with all ranks in one thread and a clock of the test's: deaths between any two
  * messages, alone and in pairs, messages and news of deaths in any order, ranks that are late,
  * that stop, and that leave as soon as they know. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "agree.h"
 
 #define MOST	6
@@ -285,7 +281,7 @@ static void agreed_by_all_alive(const struct world *w)
 	}
 }
 
-static void nobody_dies(void **state)
+TEST(nobody_dies)
 {
 	for (int size = 1; size <= MOST; size++) {
 		for (uint64_t seed = 1; seed < 200; seed++) {
@@ -309,7 +305,7 @@ static uint64_t steps_of(int size)
 	return (uint64_t)(5 * size);
 }
 
-static void one_dies_at_any_step(void **state)
+TEST(one_dies_at_any_step)
 {
 	for (int size = 2; size <= 5; size++)
 		for (int victim = 0; victim < size; victim++)
@@ -327,7 +323,7 @@ static void one_dies_at_any_step(void **state)
 				}
 }
 
-static void two_die_at_any_steps(void **state)
+TEST(two_die_at_any_steps)
 {
 	for (int size = 3; size <= 4; size++)
 		for (int a = 0; a < size; a++)
@@ -347,7 +343,7 @@ static void two_die_at_any_steps(void **state)
 					}
 }
 
-static void any_number_may_die(void **state)
+TEST(any_number_may_die)
 {
 	for (uint64_t seed = 1; seed < 20000; seed++) {
 		struct world w;
@@ -363,7 +359,7 @@ static void any_number_may_die(void **state)
 	}
 }
 
-static void who_comes_too_late_is_left_out(void **state)
+TEST(who_comes_too_late_is_left_out)
 {
 	for (int size = 2; size <= 5; size++)
 		for (int late = 0; late < size; late++)
@@ -386,7 +382,7 @@ static void who_comes_too_late_is_left_out(void **state)
 			}
 }
 
-static void who_comes_in_time_is_in(void **state)
+TEST(who_comes_in_time_is_in)
 {
 	for (uint64_t seed = 1; seed < 2000; seed++) {
 		struct world w;
@@ -413,7 +409,7 @@ static bool all_have_come(const struct world *w)
 
 /* From the last that falls silent: it is asked, then its answer is waited for, once more when
  * another leads. */
-static void those_who_fall_silent_cost_the_same_together(void **state)
+TEST(those_who_fall_silent_cost_the_same_together)
 {
 	for (uint64_t seed = 1; seed < 20000; seed++) {
 		struct world w;
@@ -446,7 +442,7 @@ static void those_who_fall_silent_cost_the_same_together(void **state)
 
 /* Ranks stop for long in the middle, come at any time, and die: no two that go on believe
  * different things, and who was neither late nor dead is never left out by those who were. */
-static void who_stops_agrees_or_is_told(void **state)
+TEST(who_stops_agrees_or_is_told)
 {
 	for (uint64_t seed = 1; seed < 20000; seed++) {
 		struct world w;
@@ -504,7 +500,7 @@ static const struct letter *last_said(struct world *w)
 
 /* Rank 1 never heard what rank 0 proposed, but rank 2 accepted it, and may have learnt that it
  * was decided. */
-static void a_later_leader_proposes_what_was_accepted(void **state)
+TEST(a_later_leader_proposes_what_was_accepted)
 {
 	/* ranks 0 and 2, who said nothing */
 	const uint32_t value[] = { 0, 0, 2, 0 };
@@ -530,7 +526,7 @@ static void a_later_leader_proposes_what_was_accepted(void **state)
 	tear_down(&w);
 }
 
-static void a_promise_is_kept(void **state)
+TEST(a_promise_is_kept)
 {
 	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
 	struct world w;
@@ -556,7 +552,7 @@ static void a_promise_is_kept(void **state)
 
 /* A value was decided in one ballot, and this rank accepted it again in the next before it hears
  * so. Who accepted it in the first only is told of that one: the next may be unheard of there. */
-static void a_decision_is_passed_on_with_its_own_ballot(void **state)
+TEST(a_decision_is_passed_on_with_its_own_ballot)
 {
 	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
 	const uint8_t sets[] = { 7, 0 };
@@ -578,7 +574,7 @@ static void a_decision_is_passed_on_with_its_own_ballot(void **state)
 
 /* A rank that stops while it reads may hear of a decision from the stream that it reads next,
  * and of its value from one that it read before. */
-static void a_decision_waits_for_its_value_until_all_is_read(void **state)
+TEST(a_decision_waits_for_its_value_until_all_is_read)
 {
 	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
 	const uint8_t sets[] = { 7, 0 };
@@ -606,7 +602,7 @@ static void a_decision_waits_for_its_value_until_all_is_read(void **state)
 	}
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+TEST(what_makes_no_sense_is_refused)
 {
 	/* in a ballot of rank 1, and in such that no higher ones can be had */
 	const struct tt_agree_head unsound[] = { head_of(COLLECT, 2, 0, 0),
@@ -650,25 +646,4 @@ static void what_makes_no_sense_is_refused(void **state)
 	head.magic++;
 	assert_false(tt_agree_is_head(&head, 3));
 	tear_down(&w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_dies),
-		cmocka_unit_test(one_dies_at_any_step),
-		cmocka_unit_test(two_die_at_any_steps),
-		cmocka_unit_test(any_number_may_die),
-		cmocka_unit_test(who_comes_too_late_is_left_out),
-		cmocka_unit_test(who_comes_in_time_is_in),
-		cmocka_unit_test(those_who_fall_silent_cost_the_same_together),
-		cmocka_unit_test(who_stops_agrees_or_is_told),
-		cmocka_unit_test(a_later_leader_proposes_what_was_accepted),
-		cmocka_unit_test(a_promise_is_kept),
-		cmocka_unit_test(a_decision_is_passed_on_with_its_own_ballot),
-		cmocka_unit_test(a_decision_waits_for_its_value_until_all_is_read),
-		cmocka_unit_test(what_makes_no_sense_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,13 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "tutti/tutti.h"
 
-static void an_open_group_ends_with_its_communicator(void **state)
+TEST(an_open_group_ends_with_its_communicator)
 {
 	/* the next communicator usually lies where the last one did */
 	for (int i = 0; i < 100; i++) {
@@ -71,7 +66,7 @@ static void *open_and_call_again(void *argument)
 	}
 }
 
-static void a_group_that_another_thread_has_open_ends_with_its_communicator(void **state)
+TEST(a_group_that_another_thread_has_open_ends_with_its_communicator)
 {
 	struct opener o = { .comm = NULL };
 	int at_the_same_place = 0;
@@ -111,7 +106,7 @@ static void *leave_a_group_open(void *argument)
 	return kept ? argument : NULL;
 }
 
-static void a_thread_takes_its_open_groups_with_it(void **state)
+TEST(a_thread_takes_its_open_groups_with_it)
 {
 	tutti_comm_t comm;
 	size_t before = 0;
@@ -153,7 +148,7 @@ static void leave_requests(void)
 	tutti_comm_destroy(comm);
 }
 
-static void requests_end_with_their_communicator(void **state)
+TEST(requests_end_with_their_communicator)
 {
 	leave_requests();
 	const size_t before = mallinfo2().uordblks;
@@ -162,7 +157,7 @@ static void requests_end_with_their_communicator(void **state)
 	assert_true(mallinfo2().uordblks < before + 8000); /* what they take is 30 KB */
 }
 
-static void a_timeout_that_makes_no_sense_is_quoted(void **state)
+TEST(a_timeout_that_makes_no_sense_is_quoted)
 {
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 	tutti_comm_t comm;
@@ -170,17 +165,4 @@ static void a_timeout_that_makes_no_sense_is_quoted(void **state)
 	config.timeout_s = -2.5;
 	assert_int_equal(tutti_comm_create(NULL, 0, 1, &config, &comm), TUTTI_ERR_INVALID);
 	assert_non_null(strstr(tutti_last_error(NULL), "-2.5"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_open_group_ends_with_its_communicator),
-		cmocka_unit_test(a_group_that_another_thread_has_open_ends_with_its_communicator),
-		cmocka_unit_test(a_thread_takes_its_open_groups_with_it),
-		cmocka_unit_test(requests_end_with_their_communicator),
-		cmocka_unit_test(a_timeout_that_makes_no_sense_is_quoted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The consensus transport of a rank whose leader is gone: its words have all come, and nothing
  * reaches it any more. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "consensus.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -158,7 +154,7 @@ static void free_comm(struct tutti_comm *comm)
 }
 
 /* The decision is heard, and nobody waits until the leader takes what it cannot take any more. */
-static void a_link_that_takes_nothing_is_tried_once(void **state)
+TEST(a_link_that_takes_nothing_is_tried_once)
 {
 	const bool among[RANKS] = { true, true };
 	struct tt_endpoint endpoint = { .ops = &transport };
@@ -173,13 +169,4 @@ static void a_link_that_takes_nothing_is_tried_once(void **state)
 	assert_int_equal(leader.refused, 1);
 	tt_agree_close(agreed);
 	free_comm(comm);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_link_that_takes_nothing_is_tried_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a rank that waits long reads off a peer's slot while the peer writes its next header
  * there. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "control_area.h"
 #include "fault.h"
 #include "op.h"
@@ -103,7 +98,7 @@ static struct tt_op op_of_peer(struct scene *s, uint64_t seq, uint64_t signature
 			       .signature = signature };
 }
 
-static void another_header_for_the_same_operation_is_a_mismatch(void **state)
+TEST_WITH(another_header_for_the_same_operation_is_a_mismatch, set_up, tear_down)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111), other = op_of_peer(s, s->seq, 2222);
@@ -117,7 +112,7 @@ static void another_header_for_the_same_operation_is_a_mismatch(void **state)
 }
 
 /* The progress word, written last, still is that of the operation before. */
-static void a_header_being_replaced_is_no_mismatch(void **state)
+TEST_WITH(a_header_being_replaced_is_no_mismatch, set_up, tear_down)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
@@ -156,7 +151,7 @@ static void on_first_byte(int signal, siginfo_t *info, void *context)
 }
 
 /* Who sees the signature sees its header. */
-static void a_header_is_written_before_its_signature(void **state)
+TEST_WITH(a_header_is_written_before_its_signature, set_up, tear_down)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
@@ -171,18 +166,4 @@ static void a_header_is_written_before_its_signature(void **state)
 	sigaction(SIGSEGV, &before, NULL);
 	assert_true(first_byte.signature == 1111);
 	assert_true(first_byte.slot->signature == 3333);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(another_header_for_the_same_operation_is_a_mismatch,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_header_being_replaced_is_no_mismatch, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(a_header_is_written_before_its_signature, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

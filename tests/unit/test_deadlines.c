@@ -3,14 +3,9 @@
  * one has passed, how long a thread may sleep. No clock is read, but where ranks hand each other
  * descriptors: there clock and sleep are the test's, too. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "agreement.h"
 #include "deadline.h"
 #include "cuda/descriptors.h"
@@ -70,7 +65,7 @@ static uint64_t look_until(uint64_t now, uint64_t end)
 	return 0;
 }
 
-static void a_quarter_of_a_second_counts_between_two_looks(void **state)
+TEST_WITH(a_quarter_of_a_second_counts_between_two_looks, setup, teardown)
 {
 	assert_int_equal(tt_deadlines_uncounted(BEGIN, BEGIN), 0);
 	assert_int_equal(tt_deadlines_uncounted(BEGIN, BEGIN + 250 * MS), 0);
@@ -78,7 +73,7 @@ static void a_quarter_of_a_second_counts_between_two_looks(void **state)
 	assert_int_equal(tt_deadlines_uncounted(BEGIN, BEGIN + 5000 * MS), 4750 * MS);
 }
 
-static void the_first_look_starts_the_clock(void **state)
+TEST_WITH(the_first_look_starts_the_clock, setup, teardown)
 {
 	/* however long the last look is ago, and the operation in flight */
 	progress.checked_at = BEGIN - 3600000 * MS;
@@ -89,7 +84,7 @@ static void the_first_look_starts_the_clock(void **state)
 	assert_int_equal(comm.fault.result, TUTTI_OK);
 }
 
-static void a_later_operation_has_a_clock_of_its_own(void **state)
+TEST_WITH(a_later_operation_has_a_clock_of_its_own, setup, teardown)
 {
 	ops[0].next = NULL;
 	look_until(BEGIN, BEGIN + 3000 * MS);
@@ -103,7 +98,7 @@ static void a_later_operation_has_a_clock_of_its_own(void **state)
 	assert_int_equal(comm.fault.seq, 2);
 }
 
-static void it_passes_at_its_time_and_not_before(void **state)
+TEST_WITH(it_passes_at_its_time_and_not_before, setup, teardown)
 {
 	look_until(BEGIN, BEGIN + 9900 * MS);
 	tt_deadlines_check(&comm, BEGIN + 10000 * MS - 1);
@@ -113,7 +108,7 @@ static void it_passes_at_its_time_and_not_before(void **state)
 	assert_int_equal(comm.fault.seq, 1);
 }
 
-static void time_in_which_the_process_did_not_run_does_not_count(void **state)
+TEST_WITH(time_in_which_the_process_did_not_run_does_not_count, setup, teardown)
 {
 	look_until(BEGIN, BEGIN + 2000 * MS);
 	/* stopped for an hour, which counts as 250 ms; then for five times two seconds */
@@ -131,7 +126,7 @@ static void time_in_which_the_process_did_not_run_does_not_count(void **state)
 	assert_int_equal(look_until(now, now + 10000 * MS), now + 6300 * MS);
 }
 
-static void a_call_has_a_deadline_of_its_own(void **state)
+TEST_WITH(a_call_has_a_deadline_of_its_own, setup, teardown)
 {
 	ops[1].timeout_ns = 500 * MS;
 	look_until(BEGIN, BEGIN);
@@ -143,7 +138,7 @@ static void a_call_has_a_deadline_of_its_own(void **state)
 	assert_null(strstr(comm.fault.text, "TUTTI_TIMEOUT"));
 }
 
-static void a_call_may_wait_longer_than_others(void **state)
+TEST_WITH(a_call_may_wait_longer_than_others, setup, teardown)
 {
 	ops[0].timeout_ns = 60000 * MS;
 	comm.first = &ops[0];
@@ -151,7 +146,7 @@ static void a_call_may_wait_longer_than_others(void **state)
 	assert_int_equal(look_until(BEGIN, BEGIN + 70000 * MS), BEGIN + 60000 * MS);
 }
 
-static void who_has_not_called_is_told_the_one_furthest_behind_first(void **state)
+TEST_WITH(who_has_not_called_is_told_the_one_furthest_behind_first, setup, teardown)
 {
 	comm.first = &ops[1];
 	for (int rank = 0; rank < RANKS; rank++)
@@ -164,7 +159,7 @@ static void who_has_not_called_is_told_the_one_furthest_behind_first(void **stat
 	assert_non_null(strstr(comm.fault.text, "; TUTTI_TIMEOUT sets the deadline"));
 }
 
-static void a_sleep_ends_when_the_next_deadline_passes(void **state)
+TEST_WITH(a_sleep_ends_when_the_next_deadline_passes, setup, teardown)
 {
 	ops[1].timeout_ns = 500 * MS;
 	look_until(BEGIN, BEGIN);
@@ -177,7 +172,7 @@ static void a_sleep_ends_when_the_next_deadline_passes(void **state)
 	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN + 600 * MS, 100), 1);
 }
 
-static void a_sleep_is_as_long_as_it_may_be_where_nothing_has_a_deadline(void **state)
+TEST_WITH(a_sleep_is_as_long_as_it_may_be_where_nothing_has_a_deadline, setup, teardown)
 {
 	comm.first = NULL;
 	look_until(BEGIN, BEGIN);
@@ -190,7 +185,7 @@ static void a_sleep_is_as_long_as_it_may_be_where_nothing_has_a_deadline(void **
 	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN + 10090 * MS, 100), 100);
 }
 
-static void a_revoked_communicator_has_no_deadlines(void **state)
+TEST_WITH(a_revoked_communicator_has_no_deadlines, setup, teardown)
 {
 	look_until(BEGIN, BEGIN);
 	comm.fault = (struct tt_fault){ .result = TUTTI_ERR_ABORTED, .rank = 2 };
@@ -250,37 +245,14 @@ static uint64_t wait_for_descriptors(void)
 	return waited;
 }
 
-static void a_rank_waits_for_descriptors_until_its_deadline(void **state)
+TEST_WITH(a_rank_waits_for_descriptors_until_its_deadline, setup, teardown)
 {
 	assert_in_range(wait_for_descriptors(), 10000 * MS, 10001 * MS);
 }
 
-static void a_stop_while_a_rank_waits_for_descriptors_does_not_count(void **state)
+TEST_WITH(a_stop_while_a_rank_waits_for_descriptors_does_not_count, setup, teardown)
 {
 	stop_ns = 3600000 * MS;
 	assert_in_range(wait_for_descriptors(), 3600000 * MS + 9750 * MS,
 			3600000 * MS + 10001 * MS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_quarter_of_a_second_counts_between_two_looks),
-		TEST(the_first_look_starts_the_clock),
-		TEST(a_later_operation_has_a_clock_of_its_own),
-		TEST(it_passes_at_its_time_and_not_before),
-		TEST(time_in_which_the_process_did_not_run_does_not_count),
-		TEST(a_call_has_a_deadline_of_its_own),
-		TEST(a_call_may_wait_longer_than_others),
-		TEST(who_has_not_called_is_told_the_one_furthest_behind_first),
-		TEST(a_sleep_ends_when_the_next_deadline_passes),
-		TEST(a_sleep_is_as_long_as_it_may_be_where_nothing_has_a_deadline),
-		TEST(a_revoked_communicator_has_no_deadlines),
-		TEST(a_rank_waits_for_descriptors_until_its_deadline),
-		TEST(a_stop_while_a_rank_waits_for_descriptors_does_not_count),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

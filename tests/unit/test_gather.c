@@ -4,17 +4,12 @@
 #include <errno.h>
 #include <malloc.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "address.h"
 #include "bootstrap.h"
 #include "gather.h"
@@ -217,7 +212,7 @@ static void count_setup(int size, int per_host, double most_bytes)
 	close_stores(job.stores);
 }
 
-static void records_of_all_come_to_all(void **state)
+TEST(records_of_all_come_to_all)
 {
 	(void)state;
 	for (int size = 2; size <= 40; size++)
@@ -226,7 +221,7 @@ static void records_of_all_come_to_all(void **state)
 	count_setup(4096, 8, 64);
 }
 
-static void setup_of_65536_ranks_is_counted(void **state)
+TEST(setup_of_65536_ranks_is_counted)
 {
 	(void)state;
 	count_setup(65536, 8, 64);
@@ -268,7 +263,7 @@ static int *all_members(int size)
 
 /* The last rank: all others would call it, so it calls none of these addresses, and waits for the
  * first of them until its deadline. */
-static void state_of_65536_ranks_is_counted(void **state)
+TEST(state_of_65536_ranks_is_counted)
 {
 	const struct job job = { .size = 65536, .per_host = 1 };
 	tutti_config_t config = TUTTI_CONFIG_INIT;
@@ -317,7 +312,7 @@ static tutti_result_t unpack(const struct job *job, const struct tt_bundle *bund
 	return result;
 }
 
-static void a_bundle_of_another_key_is_refused(void **state)
+TEST(a_bundle_of_another_key_is_refused)
 {
 	static const struct tt_key other = { .set = true, .bytes = { 'x' } };
 	const struct job job = { .size = 5, .per_host = 2 };
@@ -335,7 +330,7 @@ static void a_bundle_of_another_key_is_refused(void **state)
 }
 
 /* Each byte in turn, and each length. */
-static void a_damaged_bundle_is_refused(void **state)
+TEST(a_damaged_bundle_is_refused)
 {
 	const struct job job = { .size = 5, .per_host = 2 };
 	struct tt_bundle bundle;
@@ -353,7 +348,7 @@ static void a_damaged_bundle_is_refused(void **state)
 }
 
 /* All ranks are told by way of the store that a rank gave nonsense. */
-static void what_is_no_bundle_is_about_all(void **state)
+TEST(what_is_no_bundle_is_about_all)
 {
 	struct job job = { 3, 1, open_stores() };
 	struct tt_rendezvous rendezvous = rendezvous_of(&job, 2);
@@ -393,15 +388,6 @@ static void stay_here(void)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(records_of_all_come_to_all),
-		cmocka_unit_test(setup_of_65536_ranks_is_counted),
-		cmocka_unit_test(state_of_65536_ranks_is_counted),
-		cmocka_unit_test(a_bundle_of_another_key_is_refused),
-		cmocka_unit_test(a_damaged_bundle_is_refused),
-		cmocka_unit_test(what_is_no_bundle_is_about_all),
-	};
-
 	stay_here();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

@@ -2,16 +2,11 @@
 /* What of the heap peers may be granted, and how it is taken away from them again. A peer's view
  * is a second mapping of the heap's file, as peers have one. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "memory.h"
 #include "tutti/tutti.h"
 
@@ -71,7 +66,7 @@ static bool is_all(const uint8_t *memory, size_t n, uint8_t value)
 
 /* ---- */
 
-static void whole_pages_are_grantable(void **state)
+TEST(whole_pages_are_grantable)
 {
 	uint8_t *memory = get(BYTES), on_the_stack[2 * PAGE] __attribute__((aligned(4096)));
 
@@ -84,7 +79,7 @@ static void whole_pages_are_grantable(void **state)
 	tutti_mem_free(memory);
 }
 
-static void what_is_revoked_is_out_of_the_peers_reach(void **state)
+TEST(what_is_revoked_is_out_of_the_peers_reach)
 {
 	uint8_t *memory = get(BYTES), *view = peers_view();
 	const uint64_t before = offset_of(memory, BYTES);
@@ -106,7 +101,7 @@ static void what_is_revoked_is_out_of_the_peers_reach(void **state)
 	assert_true(is_all(view + after, BYTES, 0)); /* its pages are given back */
 }
 
-static void a_buffer_that_was_revoked_in_part_is_not_in_one_piece(void **state)
+TEST(a_buffer_that_was_revoked_in_part_is_not_in_one_piece)
 {
 	uint8_t *memory = get(4 * PAGE);
 	uint64_t offset;
@@ -120,7 +115,7 @@ static void a_buffer_that_was_revoked_in_part_is_not_in_one_piece(void **state)
 	tutti_mem_free(memory);
 }
 
-static void nobody_gets_what_peers_may_still_write_to(void **state)
+TEST(nobody_gets_what_peers_may_still_write_to)
 {
 	uint8_t *memory = get(BYTES), *view = peers_view(), *others[8];
 	const uint64_t before = offset_of(memory, BYTES);
@@ -137,7 +132,7 @@ static void nobody_gets_what_peers_may_still_write_to(void **state)
 	tutti_mem_free(memory); /* twice: said to be nobody's, and no harm done */
 }
 
-static void without_memory_it_stays_as_it_is(void **state)
+TEST(without_memory_it_stays_as_it_is)
 {
 	uint8_t *memory = get(BYTES);
 	const uint64_t before = offset_of(memory, BYTES);
@@ -173,7 +168,7 @@ static void tell(const void *pointer, size_t bytes)
 	told.first = *(const uint8_t *)pointer;
 }
 
-static void allocations_are_found_by_any_part_of_them(void **state)
+TEST(allocations_are_found_by_any_part_of_them)
 {
 	uint8_t *memory = get(BYTES), *next = get(PAGE), on_the_stack;
 	void *begin = NULL;
@@ -190,7 +185,7 @@ static void allocations_are_found_by_any_part_of_them(void **state)
 	tutti_mem_free(next);
 }
 
-static void who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced(void **state)
+TEST(who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced)
 {
 	static struct tt_heap_watch watch = { .gone = tell };
 	uint8_t *memory = get(BYTES);
@@ -211,20 +206,4 @@ static void who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced(v
 	assert_int_equal(told.first, 5);
 	tutti_mem_free(memory); /* nobody's: nothing is told */
 	assert_int_equal(told.times, 2);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole_pages_are_grantable),
-		cmocka_unit_test(what_is_revoked_is_out_of_the_peers_reach),
-		cmocka_unit_test(a_buffer_that_was_revoked_in_part_is_not_in_one_piece),
-		cmocka_unit_test(nobody_gets_what_peers_may_still_write_to),
-		cmocka_unit_test(without_memory_it_stays_as_it_is),
-		cmocka_unit_test(allocations_are_found_by_any_part_of_them),
-		cmocka_unit_test(
-			who_asked_is_told_before_memory_is_freed_and_after_it_was_replaced),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

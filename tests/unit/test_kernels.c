@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every variant of the kernels against the plain C one, bit for bit. With --time it prints the
  * speed of each instead. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which instruction set is used. The choice is made once in a process, so each test makes it in a
  * child and the parent makes none before the last. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -68,7 +64,7 @@ static struct choice choose_in_child(const char *wanted)
 	return choice;
 }
 
-static void the_named_instruction_set_is_used_or_warned_of(void **state)
+TEST(the_named_instruction_set_is_used_or_warned_of)
 {
 	static const char *const names[] = { "c",	    "avx2", "avx512", "avx512_bf16",
 					     "avx512_fp16", "neon", "abacus" };
@@ -88,13 +84,13 @@ static void the_named_instruction_set_is_used_or_warned_of(void **state)
 	}
 }
 
-static void plain_c_is_always_there_and_an_unknown_name_never(void **state)
+TEST(plain_c_is_always_there_and_an_unknown_name_never)
 {
 	assert_true(choose_in_child("c").available);
 	assert_false(choose_in_child("abacus").available);
 }
 
-static void no_wish_gives_the_best_without_a_warning(void **state)
+TEST(no_wish_gives_the_best_without_a_warning)
 {
 	const struct choice unset = choose_in_child(NULL), empty = choose_in_child("");
 
@@ -109,7 +105,7 @@ static void *ask(void *table)
 	return NULL;
 }
 
-static void all_threads_get_the_same_table(void **state)
+TEST(all_threads_get_the_same_table)
 {
 	const struct tt_kernels *tables[8];
 	pthread_t threads[8];
@@ -121,16 +117,4 @@ static void all_threads_get_the_same_table(void **state)
 		assert_non_null(tables[i]);
 		assert_true(tables[i] == tables[0]);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_named_instruction_set_is_used_or_warned_of),
-		cmocka_unit_test(plain_c_is_always_there_and_an_unknown_name_never),
-		cmocka_unit_test(no_wish_gives_the_best_without_a_warning),
-		cmocka_unit_test(all_threads_get_the_same_table),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

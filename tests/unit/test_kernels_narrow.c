@@ -2,11 +2,7 @@
 /* Vectors of float32 in fewer bytes: the plain C kernels against the bounds of docs/algorithms.md,
  * and every variant against the plain C one, bit for bit. With --time it prints the speed of each
  * instead. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,11 +2,7 @@
 /* The plain C kernels against arithmetic of the tests' own: numbers are read by their definition in
  * double precision, and written by a search for the nearest number that the format has; operations are
  * those of tests/calls. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -110,7 +106,7 @@ static void expect_bits(int dtype, const char *what, double of, uint64_t found, 
 			 (unsigned long long)found, (unsigned long long)expected);
 }
 
-static void every_narrow_float_is_read_exactly_and_written_back(void **state)
+TEST(every_narrow_float_is_read_exactly_and_written_back)
 {
 	for (size_t k = 0; k < NARROW; k++)
 		for (uint64_t bits = 0; bits <= all_bits(narrow[k]); bits++) {
@@ -135,7 +131,7 @@ static void expect_nearest(int dtype, float value)
 
 /* At, just below and just above the middle of every two neighbours; the largest one's upper
  * neighbour is where infinity would be. */
-static void middles_between_narrow_floats_round_to_even(void **state)
+TEST(middles_between_narrow_floats_round_to_even)
 {
 	for (size_t k = 0; k < NARROW; k++)
 		for (uint64_t bits = 0; bits <= largest_of(narrow[k]); bits++) {
@@ -151,7 +147,7 @@ static void middles_between_narrow_floats_round_to_even(void **state)
 		}
 }
 
-static void any_float_rounds_to_the_nearest_narrow_one(void **state)
+TEST(any_float_rounds_to_the_nearest_narrow_one)
 {
 	for (size_t k = 0; k < NARROW; k++) {
 		for (int i = 0; i < 10 * MANY; i++)
@@ -164,7 +160,7 @@ static void any_float_rounds_to_the_nearest_narrow_one(void **state)
 	}
 }
 
-static void e4m3_saturates_and_e5m2_overflows_to_infinity(void **state)
+TEST(e4m3_saturates_and_e5m2_overflows_to_infinity)
 {
 	assert_int_equal(tt_e4m3_from_f32(449), 0x7e);
 	assert_int_equal(tt_e4m3_from_f32(-1e30f), 0xfe);
@@ -198,7 +194,7 @@ static uint64_t folded(int op, int dtype, const uint64_t *operands, unsigned nsr
 	return result;
 }
 
-static void operations_equal_independent_arithmetic(void **state)
+TEST(operations_equal_independent_arithmetic)
 {
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
 		for (int op = 0; op < (is_float(dtype) ? TUTTI_BAND : TUTTI_OP_COUNT); op++)
@@ -214,7 +210,7 @@ static void operations_equal_independent_arithmetic(void **state)
 			}
 }
 
-static void narrow_floats_are_rounded_once(void **state)
+TEST(narrow_floats_are_rounded_once)
 {
 	/* 2048 + 1 + 1 in f16: rounding each sum would give 2048 */
 	const uint64_t f16[] = { 0x6800, 0x3c00, 0x3c00 };
@@ -225,7 +221,7 @@ static void narrow_floats_are_rounded_once(void **state)
 	assert_int_equal(reduced_by_c(TUTTI_SUM, TUTTI_BFLOAT16, bf16, 3), 0x4381);
 }
 
-static void minimum_and_maximum_do_not_depend_on_the_order(void **state)
+TEST(minimum_and_maximum_do_not_depend_on_the_order)
 {
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
 		for (int i = 0; i < MANY; i++) {
@@ -252,7 +248,7 @@ static void expect_average(int dtype, const uint64_t *operands, unsigned nsrc, u
 		    folded(TUTTI_AVG, dtype, operands, nsrc, divisor));
 }
 
-static void averages_truncate_integers_and_round_floats_once(void **state)
+TEST(averages_truncate_integers_and_round_floats_once)
 {
 	static const unsigned divisors[] = { 1, 2, 3, 4, 5, 7, 8, 100, 255, 65537, 4294967295u };
 
@@ -276,7 +272,7 @@ static uint64_t bits_of(int dtype, double value)
 			       : (uint64_t)(int64_t)value & all_bits(dtype);
 }
 
-static void averages_of_large_numbers_do_not_overflow(void **state)
+TEST(averages_of_large_numbers_do_not_overflow)
 {
 	static const struct {
 		int dtype;
@@ -309,7 +305,7 @@ static void averages_of_large_numbers_do_not_overflow(void **state)
 }
 
 /* 65535 numbers are the most that a step has. */
-static void averages_of_many_integers_are_exact(void **state)
+TEST(averages_of_many_integers_are_exact)
 {
 	enum { MOST = UINT16_MAX };
 	static const void *src[MOST];
@@ -330,7 +326,7 @@ static void averages_of_many_integers_are_exact(void **state)
 		}
 }
 
-static void means_weigh_in_float32(void **state)
+TEST(means_weigh_in_float32)
 {
 	for (size_t k = 0; k < NARROW; k++)
 		for (int i = 0; i < MANY; i++) {
@@ -347,7 +343,7 @@ static void means_weigh_in_float32(void **state)
 		}
 }
 
-static void scaling_is_the_product_with_the_scalar(void **state)
+TEST(scaling_is_the_product_with_the_scalar)
 {
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
 		for (int i = 0; i < MANY; i++) {
@@ -358,24 +354,4 @@ static void scaling_is_the_product_with_the_scalar(void **state)
 			expect_bits(dtype, "scaling", (double)operands[0], found,
 				    folded(TUTTI_PROD, dtype, operands, 2, 1));
 		}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_narrow_float_is_read_exactly_and_written_back),
-		cmocka_unit_test(middles_between_narrow_floats_round_to_even),
-		cmocka_unit_test(any_float_rounds_to_the_nearest_narrow_one),
-		cmocka_unit_test(e4m3_saturates_and_e5m2_overflows_to_infinity),
-		cmocka_unit_test(operations_equal_independent_arithmetic),
-		cmocka_unit_test(narrow_floats_are_rounded_once),
-		cmocka_unit_test(minimum_and_maximum_do_not_depend_on_the_order),
-		cmocka_unit_test(averages_truncate_integers_and_round_floats_once),
-		cmocka_unit_test(averages_of_large_numbers_do_not_overflow),
-		cmocka_unit_test(averages_of_many_integers_are_exact),
-		cmocka_unit_test(means_weigh_in_float32),
-		cmocka_unit_test(scaling_is_the_product_with_the_scalar),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each launcher's variables are taken for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "launch.h"
 #include "log.h"
 #include "meeting.h"
@@ -79,7 +74,7 @@ static void check_refused(const char *text, const char *says)
 		fail_msg("\"%s\": \"%s\" is not in \"%s\"", text, says, tt_thread_error());
 }
 
-static void without_a_launcher_a_process_is_alone(void **state)
+TEST(without_a_launcher_a_process_is_alone)
 {
 	(void)state;
 	check("", "none", 0, 1, "", false);
@@ -89,7 +84,7 @@ static void without_a_launcher_a_process_is_alone(void **state)
 	check("TUTTI_RANK= RANK=", "none", 0, 1, "", false);
 }
 
-static void reads_tutti_run(void **state)
+TEST(reads_tutti_run)
 {
 #define RUN "TUTTI_RANK=2 TUTTI_SIZE=4 TUTTI_STORE=unix:x TUTTI_JOB=j-1 "
 	char store[64];
@@ -111,7 +106,7 @@ static void reads_tutti_run(void **state)
 	check_refused("TUTTI_RANK=1 TUTTI_SIZE=2", "TUTTI_STORE=tcp://");
 }
 
-static void reads_torchrun(void **state)
+TEST(reads_torchrun)
 {
 #define TORCH "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
 	(void)state;
@@ -145,7 +140,7 @@ static void reads_torchrun(void **state)
 	check_refused("RANK=0", "WORLD_SIZE is not set");
 }
 
-static void reads_open_mpi(void **state)
+TEST(reads_open_mpi)
 {
 #define OMPI                                                                                       \
 	"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 "              \
@@ -165,7 +160,7 @@ static void reads_open_mpi(void **state)
 	      2, "tcp://h:5", false);
 }
 
-static void reads_hydra(void **state)
+TEST(reads_hydra)
 {
 #define HYDRA "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 "
 	char text[256], begin[64];
@@ -191,7 +186,7 @@ static void reads_hydra(void **state)
 	check_refused("MPI_LOCALRANKID=1 PMI_SIZE=4", "PMI_RANK is not set");
 }
 
-static void reads_slurm(void **state)
+TEST(reads_slurm)
 {
 #define SLURM "SLURM_STEP_ID=3 SLURM_JOB_ID=9 SLURM_PROCID=1 SLURM_LOCALID=1 "
 	static const char *const lists[] = { "n[", "n[]", "n[x-y]", "n[1-2", "n;m", ",n" };
@@ -221,7 +216,7 @@ static void reads_slurm(void **state)
 	      "tcp://h:1", false);
 }
 
-static void reads_plain_pmi(void **state)
+TEST(reads_plain_pmi)
 {
 	(void)state;
 	check("PMI_RANK=1 PMI_SIZE=2 TUTTI_STORE=tcp://h:1", "PMI", 1, 2, "tcp://h:1", false);
@@ -230,7 +225,7 @@ static void reads_plain_pmi(void **state)
 }
 
 /* Its ranks are those of the launcher's key-value store; those of other launchers are not. */
-static void a_store_that_is_no_store_is_passed_over(void **state)
+TEST(a_store_that_is_no_store_is_passed_over)
 {
 	int pair[2];
 	char text[256];
@@ -251,7 +246,7 @@ static void a_store_that_is_no_store_is_passed_over(void **state)
 	check_refused("PMI_RANK=1 PMI_SIZE=2 PMI_FD=1x", "PMI_FD is no open socket");
 }
 
-static void reads_kubernetes(void **state)
+TEST(reads_kubernetes)
 {
 	check("JOB_COMPLETION_INDEX=2 TUTTI_SIZE=4 TUTTI_STORE=tcp://job-0.job:29500", "tutti-run",
 	      2, 4, "tcp://job-0.job:29500", false);
@@ -261,7 +256,7 @@ static void reads_kubernetes(void **state)
 	check_refused("JOB_COMPLETION_INDEX=4 TUTTI_SIZE=4", "rank 4 of 4");
 }
 
-static void places_to_meet_are_checked(void **state)
+TEST(places_to_meet_are_checked)
 {
 #define DIGITS "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff"
 	static const char *const wrong[] = {
@@ -297,7 +292,7 @@ static void places_to_meet_are_checked(void **state)
 			fail_msg("\"%s\" is a place to meet: %s", wrong[i], meeting.store);
 }
 
-static void fields_of_pmi_are_found_whole(void **state)
+TEST(fields_of_pmi_are_found_whole)
 {
 	char value[8];
 
@@ -311,7 +306,7 @@ static void fields_of_pmi_are_found_whole(void **state)
 	assert_false(tt_pmi_field("", "rc", value, sizeof(value)));
 }
 
-static void the_innermost_launcher_wins(void **state)
+TEST(the_innermost_launcher_wins)
 {
 	(void)state;
 	check(RUN SLURM "SLURM_NTASKS=2 TUTTI_STORE_SERVED=1", "tutti-run", 2, 4, "unix:x", false);
@@ -321,7 +316,7 @@ static void the_innermost_launcher_wins(void **state)
 	check(HYDRA SLURM "SLURM_NTASKS=4 TUTTI_STORE=unix:y", "Hydra", 1, 2, "unix:y", false);
 }
 
-static void numbers_that_are_none_are_named(void **state)
+TEST(numbers_that_are_none_are_named)
 {
 	(void)state;
 	check_refused("TUTTI_RANK=one TUTTI_SIZE=2", "TUTTI_RANK to \"one\"");
@@ -338,7 +333,7 @@ static void numbers_that_are_none_are_named(void **state)
 	check_refused(RUN "TUTTI_LOCAL_RANK=x", "TUTTI_LOCAL_RANK to \"x\"");
 }
 
-static void addresses_and_jobs_that_are_too_long_are_refused_or_cut(void **state)
+TEST(addresses_and_jobs_that_are_too_long_are_refused_or_cut)
 {
 	char text[512];
 
@@ -349,26 +344,4 @@ static void addresses_and_jobs_that_are_too_long_are_refused_or_cut(void **state
 	check_refused(text, "MASTER_ADDR has 300 bytes");
 	snprintf(text, sizeof(text), RUN "TUTTI_JOB=%0100d", 0);
 	assert_int_equal(strlen(read_good(text).job), 63);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_a_launcher_a_process_is_alone),
-		cmocka_unit_test(reads_tutti_run),
-		cmocka_unit_test(reads_torchrun),
-		cmocka_unit_test(reads_open_mpi),
-		cmocka_unit_test(reads_hydra),
-		cmocka_unit_test(reads_slurm),
-		cmocka_unit_test(reads_plain_pmi),
-		cmocka_unit_test(a_store_that_is_no_store_is_passed_over),
-		cmocka_unit_test(reads_kubernetes),
-		cmocka_unit_test(places_to_meet_are_checked),
-		cmocka_unit_test(fields_of_pmi_are_found_whole),
-		cmocka_unit_test(the_innermost_launcher_wins),
-		cmocka_unit_test(numbers_that_are_none_are_named),
-		cmocka_unit_test(addresses_and_jobs_that_are_too_long_are_refused_or_cut),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,10 @@
  * time, shown with the C library's mathematics, which are always there; and text that is shown
  * to people. */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "library.h"
 #include "printable.h"
 
@@ -40,7 +36,7 @@ static void ignore(void)
 {
 }
 
-static void functions_are_found_and_optional_ones_may_lack(void **state)
+TEST(functions_are_found_and_optional_ones_may_lack)
 {
 	const struct tt_library library = NAMED("libm.so.6");
 	struct wanted wanted = { .newer = ignore };
@@ -53,7 +49,7 @@ static void functions_are_found_and_optional_ones_may_lack(void **state)
 	dlclose(opened);
 }
 
-static void the_second_name_is_taken_where_the_first_is_not_there(void **state)
+TEST(the_second_name_is_taken_where_the_first_is_not_there)
 {
 	struct tt_library library = NAMED("libnone.so.1");
 	struct wanted wanted;
@@ -66,7 +62,7 @@ static void the_second_name_is_taken_where_the_first_is_not_there(void **state)
 	dlclose(opened);
 }
 
-static void the_variable_has_the_only_name(void **state)
+TEST(the_variable_has_the_only_name)
 {
 	struct tt_library library = NAMED("libm.so.6");
 	struct wanted wanted;
@@ -84,7 +80,7 @@ static void the_variable_has_the_only_name(void **state)
 	assert_string_equal(tt_library_name(&library), "libm.so.6");
 }
 
-static void a_missing_function_is_named(void **state)
+TEST(a_missing_function_is_named)
 {
 	struct tt_library library = NAMED("libm.so.6");
 	struct wanted wanted;
@@ -98,7 +94,7 @@ static void a_missing_function_is_named(void **state)
 	assert_string_equal(why, "libm.so.6 has no of_a_newer_version: expected one of next year");
 }
 
-static void what_nobody_has_opened_is_not_found(void **state)
+TEST(what_nobody_has_opened_is_not_found)
 {
 	const struct tt_library other = NAMED("libnone.so.1");
 	struct tt_library here = NAMED("libc.so.6");
@@ -112,7 +108,7 @@ static void what_nobody_has_opened_is_not_found(void **state)
 	dlclose(found);
 }
 
-static void what_a_terminal_acts_on_is_not_shown(void **state)
+TEST(what_a_terminal_acts_on_is_not_shown)
 {
 	static const struct {
 		const char *text, *shown;
@@ -141,18 +137,4 @@ static void what_a_terminal_acts_on_is_not_shown(void **state)
 		strcpy(text, cases[i].text);
 		assert_string_equal(tt_printable(text), cases[i].shown);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(functions_are_found_and_optional_ones_may_lack),
-		cmocka_unit_test(the_second_name_is_taken_where_the_first_is_not_there),
-		cmocka_unit_test(the_variable_has_the_only_name),
-		cmocka_unit_test(a_missing_function_is_named),
-		cmocka_unit_test(what_nobody_has_opened_is_not_found),
-		cmocka_unit_test(what_a_terminal_acts_on_is_not_shown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,11 @@
  * first asked for. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "machine.h"
 #include "shm.h"
@@ -67,7 +62,7 @@ static bool read_boot_id(char *out, int size)
 }
 
 /* The first test: nothing is known yet. */
-static void without_descriptors_the_machine_is_not_known_by_another_name(void **state)
+TEST(without_descriptors_the_machine_is_not_known_by_another_name)
 {
 	struct rlimit usual, none;
 	struct tt_machine machine;
@@ -90,7 +85,7 @@ static void without_descriptors_the_machine_is_not_known_by_another_name(void **
 	assert_int_equal(machine.boot, tt_hash_text(id));
 }
 
-static void threads_of_one_process_share_memory(void **state)
+TEST(threads_of_one_process_share_memory)
 {
 	struct rank one = { 0 }, other = { 0 };
 
@@ -100,7 +95,7 @@ static void threads_of_one_process_share_memory(void **state)
 	assert_true(tt_transport_shm.reach(&one.peer, &other.peer));
 }
 
-static void a_network_namespace_apart_shares_none(void **state)
+TEST(a_network_namespace_apart_shares_none)
 {
 	struct rank one = { 0 }, other = { .apart = true };
 
@@ -114,15 +109,4 @@ static void a_network_namespace_apart_shares_none(void **state)
 	assert_true(one.machine.network != other.machine.network);
 	assert_false(tt_transport_shm.reach(&one.peer, &other.peer));
 	assert_false(tt_transport_shm.reach(&other.peer, &one.peer));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_descriptors_the_machine_is_not_known_by_another_name),
-		cmocka_unit_test(threads_of_one_process_share_memory),
-		cmocka_unit_test(a_network_namespace_apart_shares_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

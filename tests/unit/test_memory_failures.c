@@ -6,19 +6,14 @@
  * allocations to this file. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "transport.h"
 #include "tutti/tutti.h"
 
@@ -268,52 +263,37 @@ static void fail_each(const char *transport, const char *algorithm, int part)
 	tutti_store_close(scene.store);
 }
 
-static void no_memory_in_create_is_an_error_over_shm(void **state)
+TEST(no_memory_in_create_is_an_error_over_shm)
 {
 	fail_each("shm", NULL, CREATE);
 }
 
-static void no_memory_in_create_is_an_error_over_tcp(void **state)
+TEST(no_memory_in_create_is_an_error_over_tcp)
 {
 	fail_each("tcp", NULL, CREATE);
 }
 
-static void no_memory_in_operations_is_an_error_on_the_area(void **state)
+TEST(no_memory_in_operations_is_an_error_on_the_area)
 {
 	fail_each("shm", "board", OPERATE);
 }
 
-static void no_memory_in_operations_is_an_error_over_shm(void **state)
+TEST(no_memory_in_operations_is_an_error_over_shm)
 {
 	fail_each("shm", "ring", OPERATE);
 }
 
-static void no_memory_in_operations_is_an_error_over_tcp(void **state)
+TEST(no_memory_in_operations_is_an_error_over_tcp)
 {
 	fail_each("tcp", NULL, OPERATE);
 }
 
-static void no_memory_in_operations_is_an_error_over_loop(void **state)
+TEST(no_memory_in_operations_is_an_error_over_loop)
 {
 	fail_each("loop", NULL, OPERATE);
 }
 
-static void no_memory_in_split_is_an_error(void **state)
+TEST(no_memory_in_split_is_an_error)
 {
 	fail_each("shm", NULL, SPLIT);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_memory_in_create_is_an_error_over_shm),
-		cmocka_unit_test(no_memory_in_create_is_an_error_over_tcp),
-		cmocka_unit_test(no_memory_in_operations_is_an_error_on_the_area),
-		cmocka_unit_test(no_memory_in_operations_is_an_error_over_shm),
-		cmocka_unit_test(no_memory_in_operations_is_an_error_over_tcp),
-		cmocka_unit_test(no_memory_in_operations_is_an_error_over_loop),
-		cmocka_unit_test(no_memory_in_split_is_an_error),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,7 @@
 /* Where the figures of the cost model come from. They are settled once per process, so each
  * claim is tried in a child, which tells what it found through a pipe. */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "tutti/tutti.h"
 
 /* What a process finds. */
@@ -130,7 +125,7 @@ static bool too_busy(const struct found *found)
 	return strcmp(found->source, "measured in part") == 0;
 }
 
-static void a_wrong_call_is_an_error(void **state)
+TEST(a_wrong_call_is_an_error)
 {
 	tutti_model_t model = { .size = 1 };
 
@@ -140,7 +135,7 @@ static void a_wrong_call_is_an_error(void **state)
 		strstr(tutti_last_error(NULL), "out->size is 1, expected sizeof(tutti_model_t)"));
 }
 
-static void builtin_touches_no_file(void **state)
+TEST(builtin_touches_no_file)
 {
 	const struct found found = find("builtin", path_of("unused"), NULL, NULL);
 
@@ -150,7 +145,7 @@ static void builtin_touches_no_file(void **state)
 	assert_int_equal(access(path_of("unused"), F_OK), -1);
 }
 
-static void a_first_process_measures_and_a_second_one_reads(void **state)
+TEST(a_first_process_measures_and_a_second_one_reads)
 {
 	const char *path = path_of("first");
 	const struct found first = find(path, NULL, NULL, NULL);
@@ -168,7 +163,7 @@ static void a_first_process_measures_and_a_second_one_reads(void **state)
 		    second.model.line < first.model.line * 1.001);
 }
 
-static void the_cache_is_in_the_user_s_folder(void **state)
+TEST(the_cache_is_in_the_user_s_folder)
 {
 	const struct found xdg = find(NULL, path_of("cache"), path_of("home"), NULL);
 	const struct found home = find(NULL, NULL, path_of("cache"), NULL);
@@ -186,7 +181,7 @@ static void the_cache_is_in_the_user_s_folder(void **state)
 	assert_int_equal(access(path_of("home"), F_OK), -1);
 }
 
-static void without_a_place_for_a_cache_each_process_measures(void **state)
+TEST(without_a_place_for_a_cache_each_process_measures)
 {
 	const struct found nowhere = find(NULL, NULL, NULL, NULL);
 	const struct found no_folder = find(NULL, file_with("file", ""), NULL, NULL);
@@ -199,7 +194,7 @@ static void without_a_place_for_a_cache_each_process_measures(void **state)
 	assert_sound(&no_folder.model);
 }
 
-static void a_spoilt_cache_is_measured_again(void **state)
+TEST(a_spoilt_cache_is_measured_again)
 {
 	const struct found first = find(NULL, path_of("spoilt"), NULL, NULL);
 
@@ -217,7 +212,7 @@ static void a_spoilt_cache_is_measured_again(void **state)
 	assert_int_equal(find(second.source, NULL, NULL, NULL).result, TUTTI_OK);
 }
 
-static void a_bound_process_measures_the_whole_machine(void **state)
+TEST(a_bound_process_measures_the_whole_machine)
 {
 	const struct found found = find(path_of("bound"), NULL, NULL, use_one_core);
 	const struct found builtin = find("builtin", NULL, NULL, NULL);
@@ -231,7 +226,7 @@ static void a_bound_process_measures_the_whole_machine(void **state)
 		assert_true(found.model.line != builtin.model.line);
 }
 
-static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
+TEST(a_file_of_the_user_s_with_other_contents_is_an_error)
 {
 	static const struct {
 		const char *text, *error_text;
@@ -267,7 +262,7 @@ static void a_file_of_the_user_s_with_other_contents_is_an_error(void **state)
 }
 
 /* Nobody waits for its other end. */
-static void a_pipe_is_no_file(void **state)
+TEST(a_pipe_is_no_file)
 {
 	const char *path = path_of("pipe");
 
@@ -277,7 +272,7 @@ static void a_pipe_is_no_file(void **state)
 	assert_non_null(strstr(found.error_text, "is no regular file"));
 }
 
-static void a_place_that_cannot_be_written_is_an_error(void **state)
+TEST(a_place_that_cannot_be_written_is_an_error)
 {
 	const struct found folderless = find(path_of("none/such"), NULL, NULL, NULL);
 	const struct found a_folder = find(folder, NULL, NULL, NULL);
@@ -303,18 +298,5 @@ static int remove_folder(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_wrong_call_is_an_error),
-		cmocka_unit_test(builtin_touches_no_file),
-		cmocka_unit_test(a_first_process_measures_and_a_second_one_reads),
-		cmocka_unit_test(the_cache_is_in_the_user_s_folder),
-		cmocka_unit_test(without_a_place_for_a_cache_each_process_measures),
-		cmocka_unit_test(a_spoilt_cache_is_measured_again),
-		cmocka_unit_test(a_bound_process_measures_the_whole_machine),
-		cmocka_unit_test(a_file_of_the_user_s_with_other_contents_is_an_error),
-		cmocka_unit_test(a_pipe_is_no_file),
-		cmocka_unit_test(a_place_that_cannot_be_written_is_an_error),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return run_claims(make_folder, remove_folder);
 }

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is kept of calls that come again is bounded where they do not. */
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "tutti/tutti.h"
 
 #define COUNTS	     20000
 #define KEPT_AT_MOST (4u << 20)
 
-static void counts_that_never_come_again_keep_no_memory(void **state)
+TEST(counts_that_never_come_again_keep_no_memory)
 {
 	float *values = calloc(COUNTS, sizeof(*values));
 	tutti_plan_info_t info = { .size = sizeof(info) };
@@ -32,13 +27,4 @@ static void counts_that_never_come_again_keep_no_memory(void **state)
 	assert_true(mallinfo2().uordblks < before + KEPT_AT_MOST);
 	tutti_comm_destroy(comm);
 	free(values);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_that_never_come_again_keep_no_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What collectives take on clusters that are only described, against what is worked out by hand. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "tutti/tutti.h"
 
 /* Figures of which each shows in a sum of them. */
@@ -49,7 +44,7 @@ static void expect(double got, double wanted)
 		fail_msg("%.12g s, expected %.12g", got, wanted);
 }
 
-static void a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do(void **state)
+TEST(a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do)
 {
 	const double n = 1 << 20;
 
@@ -62,14 +57,14 @@ static void a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do(void **sta
 	}
 }
 
-static void messages_at_once_take_their_calls_only(void **state)
+TEST(messages_at_once_take_their_calls_only)
 {
 	const tutti_prediction_t found = predict(&plain, "broadcast", 101, 8);
 
 	expect(seconds(&found, "flat"), 6e-6 + 99 * 1e-6 + 100 * 8 * 1e-9);
 }
 
-static void what_stays_in_a_host_costs_what_hosts_do(void **state)
+TEST(what_stays_in_a_host_costs_what_hosts_do)
 {
 	tutti_cluster_t cluster = plain;
 
@@ -81,7 +76,7 @@ static void what_stays_in_a_host_costs_what_hosts_do(void **state)
 }
 
 /* The last of four works when the first segment has passed the two before it. */
-static void a_pipeline_is_filled_first(void **state)
+TEST(a_pipeline_is_filled_first)
 {
 	tutti_cluster_t cluster = plain;
 	const double segment = 128 * 1024;
@@ -100,7 +95,7 @@ static void a_pipeline_is_filled_first(void **state)
 
 /* Every other link of that ring leaves a host, one of each: its rank is slower than the network.
  * Half of doubling's bytes leave, but its cost says that all may. */
-static void ranks_of_a_host_share_its_network(void **state)
+TEST(ranks_of_a_host_share_its_network)
 {
 	tutti_cluster_t cluster = plain;
 	const double n = 1e6;
@@ -115,7 +110,7 @@ static void ranks_of_a_host_share_its_network(void **state)
 
 /* Three of six links on a block's way leave a host, and it is short: no other keeps it waiting
  * there. A chain's vector has nobody to take turns with. */
-static void short_blocks_of_a_ring_pass_its_links_one_after_another(void **state)
+TEST(short_blocks_of_a_ring_pass_its_links_one_after_another)
 {
 	tutti_cluster_t cluster = plain;
 	const double n = 1000;
@@ -130,7 +125,7 @@ static void short_blocks_of_a_ring_pass_its_links_one_after_another(void **state
 
 /* Four ranks of each of four hosts; what they send at once shares a network that is not four
  * times as fast as one of them. */
-static void rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_bytes(void **state)
+TEST(rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_bytes)
 {
 	tutti_cluster_t cluster = plain;
 	double n = 1e6;
@@ -147,7 +142,7 @@ static void rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_by
 	       near + 6 * 6e-6 + n * (inside + across * 1e-9 + sums));
 }
 
-static void the_first_of_those_that_take_least_is_chosen(void **state)
+TEST(the_first_of_those_that_take_least_is_chosen)
 {
 	static const char *const collectives[] = { "broadcast",	     "reduce",	"all_reduce",
 						   "reduce_scatter", "gather",	"all_gather",
@@ -168,7 +163,7 @@ static void the_first_of_those_that_take_least_is_chosen(void **state)
 	}
 }
 
-static void folds_of_more_sources_than_a_step_counts_are_none(void **state)
+TEST(folds_of_more_sources_than_a_step_counts_are_none)
 {
 	tutti_prediction_t found = predict(&plain, "all_reduce", 65536, 8);
 
@@ -187,7 +182,7 @@ static void refuse(const tutti_cluster_t *cluster, const char *collective, int r
 		fail_msg("\"%s\" does not say \"%s\"", tutti_last_error(NULL), words);
 }
 
-static void wrong_arguments_are_named(void **state)
+TEST(wrong_arguments_are_named)
 {
 	const size_t size = sizeof(tutti_prediction_t);
 	tutti_cluster_t cluster = plain;
@@ -210,23 +205,4 @@ static void wrong_arguments_are_named(void **state)
 	cluster = plain;
 	cluster.sync = NAN;
 	refuse(&cluster, "all_reduce", 2, 8, size, "negative or not finite");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do),
-		cmocka_unit_test(a_pipeline_is_filled_first),
-		cmocka_unit_test(messages_at_once_take_their_calls_only),
-		cmocka_unit_test(what_stays_in_a_host_costs_what_hosts_do),
-		cmocka_unit_test(ranks_of_a_host_share_its_network),
-		cmocka_unit_test(short_blocks_of_a_ring_pass_its_links_one_after_another),
-		cmocka_unit_test(
-			rings_side_by_side_wait_for_their_own_messages_or_for_everybody_s_bytes),
-		cmocka_unit_test(the_first_of_those_that_take_least_is_chosen),
-		cmocka_unit_test(folds_of_more_sources_than_a_step_counts_are_none),
-		cmocka_unit_test(wrong_arguments_are_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

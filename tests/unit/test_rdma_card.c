@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What ranks tell each other about their RDMA ports, and which of them they pair. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -47,7 +43,7 @@ static const char *pairs_of(const struct side *a, const struct side *b)
 	return text;
 }
 
-static void ports_of_one_ip_network_are_paired(void **state)
+TEST(ports_of_one_ip_network_are_paired)
 {
 	struct side a = { .n = 0 }, b = { .n = 0 };
 
@@ -58,7 +54,7 @@ static void ports_of_one_ip_network_are_paired(void **state)
 	assert_string_equal(pairs_of(&a, &b), "0-1");
 }
 
-static void each_must_be_in_the_others_network(void **state)
+TEST(each_must_be_in_the_others_network)
 {
 	struct side a = { .n = 0 }, b = { .n = 0 };
 
@@ -69,7 +65,7 @@ static void each_must_be_in_the_others_network(void **state)
 	assert_string_equal(pairs_of(&a, &b), "0-1");
 }
 
-static void on_infiniband_the_subnet_prefix_decides(void **state)
+TEST(on_infiniband_the_subnet_prefix_decides)
 {
 	struct side a = { .n = 0 }, b = { .n = 0 };
 
@@ -80,7 +76,7 @@ static void on_infiniband_the_subnet_prefix_decides(void **state)
 	assert_string_equal(pairs_of(&a, &b), "0-1");
 }
 
-static void infiniband_and_roce_do_not_meet(void **state)
+TEST(infiniband_and_roce_do_not_meet)
 {
 	struct side a = { .n = 0 }, b = { .n = 0 };
 
@@ -89,7 +85,7 @@ static void infiniband_and_roce_do_not_meet(void **state)
 	assert_string_equal(pairs_of(&a, &b), "");
 }
 
-static void ipv4_and_ipv6_do_not_meet(void **state)
+TEST(ipv4_and_ipv6_do_not_meet)
 {
 	struct side a = { .n = 0 }, b = { .n = 0 };
 
@@ -98,7 +94,7 @@ static void ipv4_and_ipv6_do_not_meet(void **state)
 	assert_string_equal(pairs_of(&a, &b), "");
 }
 
-static void each_port_is_in_one_pair(void **state)
+TEST(each_port_is_in_one_pair)
 {
 	struct side a = { .n = 0 }, b = { .n = 0 };
 
@@ -117,7 +113,7 @@ static void each_port_is_in_one_pair(void **state)
 	assert_string_equal(pairs_of(&a, &b), "");
 }
 
-static void rails_find_each_other_whatever_their_order(void **state)
+TEST(rails_find_each_other_whatever_their_order)
 {
 	struct side a = { .n = 0 }, b = { .n = 0 };
 
@@ -131,7 +127,7 @@ static void rails_find_each_other_whatever_their_order(void **state)
 	assert_string_equal(pairs_of(&a, &b), "2-0 0-2 1-1");
 }
 
-static void ranks_of_one_machine_pair_each_port_with_itself(void **state)
+TEST(ranks_of_one_machine_pair_each_port_with_itself)
 {
 	struct side a = { .n = 0 };
 
@@ -140,7 +136,7 @@ static void ranks_of_one_machine_pair_each_port_with_itself(void **state)
 	assert_string_equal(pairs_of(&a, &a), "0-0 1-1");
 }
 
-static void the_same_pairs_are_found_at_either_end(void **state)
+TEST(the_same_pairs_are_found_at_either_end)
 {
 	uint32_t seed = 1;
 
@@ -170,7 +166,7 @@ static void the_same_pairs_are_found_at_either_end(void **state)
 
 /* ---------------------------------------------------------------- on the wire */
 
-static void a_full_card_survives_the_wire(void **state)
+TEST(a_full_card_survives_the_wire)
 {
 	struct side a = { .n = 0 };
 	struct rdma_port back[RDMA_PORTS_MAX];
@@ -205,7 +201,7 @@ static void a_full_card_survives_the_wire(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void damaged_cards_are_refused(void **state)
+TEST(damaged_cards_are_refused)
 {
 	struct side a = { .n = 0 };
 	struct rdma_port back[RDMA_PORTS_MAX];
@@ -245,7 +241,7 @@ static void damaged_cards_are_refused(void **state)
 	assert_true(tt_rdma_card_read(good, length, back, &n));
 }
 
-static void a_card_of_too_many_ports_is_refused(void **state)
+TEST(a_card_of_too_many_ports_is_refused)
 {
 	struct side a = { .n = 0 };
 	struct rdma_port back[RDMA_PORTS_MAX];
@@ -263,7 +259,7 @@ static void a_card_of_too_many_ports_is_refused(void **state)
 	assert_false(tt_rdma_card_read(bytes, sizeof(bytes), back, &n));
 }
 
-static void two_ports_of_one_gid_are_refused(void **state)
+TEST(two_ports_of_one_gid_are_refused)
 {
 	struct side a = { .n = 0 };
 	struct rdma_port back[RDMA_PORTS_MAX];
@@ -275,25 +271,4 @@ static void two_ports_of_one_gid_are_refused(void **state)
 	assert_false(tt_rdma_card_read(bytes, tt_rdma_card_write(a.at, a.n, bytes), back, &n));
 	a.at[1].gid[15] = 2;
 	assert_true(tt_rdma_card_read(bytes, tt_rdma_card_write(a.at, a.n, bytes), back, &n));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ports_of_one_ip_network_are_paired),
-		cmocka_unit_test(each_must_be_in_the_others_network),
-		cmocka_unit_test(on_infiniband_the_subnet_prefix_decides),
-		cmocka_unit_test(infiniband_and_roce_do_not_meet),
-		cmocka_unit_test(ipv4_and_ipv6_do_not_meet),
-		cmocka_unit_test(each_port_is_in_one_pair),
-		cmocka_unit_test(rails_find_each_other_whatever_their_order),
-		cmocka_unit_test(ranks_of_one_machine_pair_each_port_with_itself),
-		cmocka_unit_test(the_same_pairs_are_found_at_either_end),
-		cmocka_unit_test(a_full_card_survives_the_wire),
-		cmocka_unit_test(damaged_cards_are_refused),
-		cmocka_unit_test(a_card_of_too_many_ports_is_refused),
-		cmocka_unit_test(two_ports_of_one_gid_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

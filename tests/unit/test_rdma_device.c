@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which RDMA ports and GIDs are chosen, on made-up machines: trees of files like the kernel's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -160,7 +156,7 @@ static void assert_contains(const char *text, const char *part)
 		fail_msg("\"%s\" has no \"%s\"", text, part);
 }
 
-static void a_machine_without_devices_says_so(void **state)
+TEST_WITH(a_machine_without_devices_says_so, make_root, remove_root)
 {
 	assert_string_equal(choice(), "");
 	assert_contains(why, "this machine has no RDMA device");
@@ -170,7 +166,7 @@ static void a_machine_without_devices_says_so(void **state)
 	assert_int_equal(networks_asked, 0);
 }
 
-static void the_gid_of_roce_v2_and_ipv4_is_chosen(void **state)
+TEST_WITH(the_gid_of_roce_v2_and_ipv4_is_chosen, make_root, remove_root)
 {
 	make_roce("mlx5_0", "100 Gb/sec (4X EDR)", 0, "0a00:0105");
 	assert_string_equal(choice(), "mlx5_0/1:3");
@@ -184,7 +180,7 @@ static void the_gid_of_roce_v2_and_ipv4_is_chosen(void **state)
 	assert_int_equal(networks_asked, 1);
 }
 
-static void ipv4_comes_before_ipv6_before_link_local(void **state)
+TEST_WITH(ipv4_comes_before_ipv6_before_link_local, make_root, remove_root)
 {
 	make_port("rxe0", 1, "Ethernet", "4: ACTIVE", "2.5 Gb/sec (1X SDR)", -1);
 	make_gid("rxe0", 1, 0, "RoCE v2", "fe80:0000:0000:0000:5054:00ff:fe12:3456");
@@ -206,7 +202,7 @@ static void ipv4_comes_before_ipv6_before_link_local(void **state)
 					      * first */
 }
 
-static void gids_of_roce_v1_are_not_used(void **state)
+TEST_WITH(gids_of_roce_v1_are_not_used, make_root, remove_root)
 {
 	make_port("mlx4_0", 1, "Ethernet", "4: ACTIVE", "40 Gb/sec (4X QDR)", 0);
 	make_gid("mlx4_0", 1, 0, "IB/RoCE v1", "fe80:0000:0000:0000:5054:00ff:fe12:3456");
@@ -215,7 +211,7 @@ static void gids_of_roce_v1_are_not_used(void **state)
 	assert_string_equal(why, "mlx4_0 port 1 has no GID of RoCE v2, only of IB/RoCE v1");
 }
 
-static void a_port_without_gid_is_told_to_get_an_address(void **state)
+TEST_WITH(a_port_without_gid_is_told_to_get_an_address, make_root, remove_root)
 {
 	make_port("rxe0", 1, "Ethernet", "4: ACTIVE", "2.5 Gb/sec (1X SDR)", -1);
 	make_gid("rxe0", 1, 0, NULL, "0000:0000:0000:0000:0000:0000:0000:0000");
@@ -224,7 +220,7 @@ static void a_port_without_gid_is_told_to_get_an_address(void **state)
 	assert_string_equal(why, "rxe0 port 1 has no GID: give its interface an IP address");
 }
 
-static void an_address_of_no_interface_here_is_passed_over(void **state)
+TEST_WITH(an_address_of_no_interface_here_is_passed_over, make_root, remove_root)
 {
 	make_port("rxe0", 1, "Ethernet", "4: ACTIVE", "25 Gb/sec (1X EDR)", -1);
 	make_gid("rxe0", 1, 0, "RoCE v2", V4("c0a8:0005"));
@@ -237,7 +233,7 @@ static void an_address_of_no_interface_here_is_passed_over(void **state)
 	assert_string_equal(why, "");
 }
 
-static void only_active_ports_are_used(void **state)
+TEST_WITH(only_active_ports_are_used, make_root, remove_root)
 {
 	make_roce("mlx5_0", "100 Gb/sec (4X EDR)", 0, "0a00:0105");
 	make_file("1: DOWN", "class/infiniband/mlx5_0/ports/1/state");
@@ -251,7 +247,7 @@ static void only_active_ports_are_used(void **state)
 	assert_null(strstr(why, "mlx5_2"));
 }
 
-static void on_infiniband_gid_0_is_used(void **state)
+TEST_WITH(on_infiniband_gid_0_is_used, make_root, remove_root)
 {
 	make_port("mlx5_0", 1, "InfiniBand", "4: ACTIVE", "400 Gb/sec (4X NDR)", 0);
 	make_file("0x2b", "class/infiniband/mlx5_0/ports/1/lid");
@@ -272,7 +268,7 @@ static void on_infiniband_gid_0_is_used(void **state)
 	assert_int_equal(networks_asked, 0);
 }
 
-static void what_speaks_neither_is_not_used(void **state)
+TEST_WITH(what_speaks_neither_is_not_used, make_root, remove_root)
 {
 	make_roce("irdma0", "100 Gb/sec (4X EDR)", 0, "0a00:0105");
 	make_file("4: RNIC", "class/infiniband/irdma0/node_type");
@@ -286,7 +282,7 @@ static void what_speaks_neither_is_not_used(void **state)
 		why, "irdma0 port 1 has link layer \"Unknown\", expected InfiniBand or Ethernet");
 }
 
-static void a_device_that_is_asked_for_is_the_only_one(void **state)
+TEST_WITH(a_device_that_is_asked_for_is_the_only_one, make_root, remove_root)
 {
 	struct rdma_settings asked = any;
 
@@ -301,7 +297,7 @@ static void a_device_that_is_asked_for_is_the_only_one(void **state)
 		why, "TUTTI_RDMA_DEVICE is mlx5_9: this machine has mlx5_0 port 1, mlx5_1 port 1");
 }
 
-static void a_port_that_is_asked_for_is_the_only_one(void **state)
+TEST_WITH(a_port_that_is_asked_for_is_the_only_one, make_root, remove_root)
 {
 	struct rdma_settings asked = any;
 
@@ -322,7 +318,7 @@ static void a_port_that_is_asked_for_is_the_only_one(void **state)
 		"TUTTI_RDMA_DEVICE is mlx5_0 and TUTTI_RDMA_PORT is 3: this machine has mlx5_0 port 1");
 }
 
-static void a_gid_that_is_asked_for_is_used_or_said_why_not(void **state)
+TEST_WITH(a_gid_that_is_asked_for_is_used_or_said_why_not, make_root, remove_root)
 {
 	struct rdma_settings asked = any;
 
@@ -343,7 +339,7 @@ static void a_gid_that_is_asked_for_is_used_or_said_why_not(void **state)
 	assert_string_equal(why, "mlx5_0 port 1 has no GID 255, which TUTTI_RDMA_GID asks for");
 }
 
-static void nearer_cards_come_first_then_faster_ones(void **state)
+TEST_WITH(nearer_cards_come_first_then_faster_ones, make_root, remove_root)
 {
 	make_roce("mlx5_0", "100 Gb/sec (4X EDR)", 0, "0a00:0005");
 	make_roce("mlx5_1", "200 Gb/sec (4X HDR)", 1, "0a00:0105");
@@ -356,7 +352,7 @@ static void nearer_cards_come_first_then_faster_ones(void **state)
 	assert_string_equal(choice(), "mlx5_1/1:3 mlx5_0/1:3 mlx5_2/1:3");
 }
 
-static void distances_are_those_of_the_kernel(void **state)
+TEST_WITH(distances_are_those_of_the_kernel, make_root, remove_root)
 {
 	make_roce("mlx5_0", "100 Gb/sec (4X EDR)", 4, "0a00:0005");
 	make_roce("mlx5_1", "400 Gb/sec (4X NDR)", 5, "0a00:0105");
@@ -370,7 +366,7 @@ static void distances_are_those_of_the_kernel(void **state)
 	assert_string_equal(choice(), "mlx5_1/1:3 mlx5_0/1:3");
 }
 
-static void the_best_four_are_used(void **state)
+TEST_WITH(the_best_four_are_used, make_root, remove_root)
 {
 	static const char *const rates[] = { "10 Gb/sec", "50 Gb/sec", "20 Gb/sec", "40 Gb/sec",
 					     "30 Gb/sec" };
@@ -393,14 +389,14 @@ static void the_best_four_are_used(void **state)
 	tt_rdma_survey_finish(&survey);
 }
 
-static void equal_ports_come_in_the_order_of_their_numbers(void **state)
+TEST_WITH(equal_ports_come_in_the_order_of_their_numbers, make_root, remove_root)
 {
 	make_roce("mlx5_10", "100 Gb/sec (4X EDR)", 0, "0a00:0105");
 	make_roce("mlx5_9", "100 Gb/sec (4X EDR)", 0, "0a00:0205");
 	assert_string_equal(choice(), "mlx5_9/1:3 mlx5_10/1:3");
 }
 
-static void an_error_message_about_many_ports_has_an_end(void **state)
+TEST_WITH(an_error_message_about_many_ports_has_an_end, make_root, remove_root)
 {
 	char name[64];
 
@@ -413,7 +409,7 @@ static void an_error_message_about_many_ports_has_an_end(void **state)
 	assert_string_equal(why + RDMA_WHY_MAX - 4, "...");
 }
 
-static void want_of_descriptors_is_an_error(void **state)
+TEST_WITH(want_of_descriptors_is_an_error, make_root, remove_root)
 {
 	struct rlimit before, low;
 	int n = 7;
@@ -432,7 +428,7 @@ static void want_of_descriptors_is_an_error(void **state)
 
 /* ---------------------------------------------------------------- this machine */
 
-static void networks_are_those_of_the_addresses_here(void **state)
+TEST(networks_are_those_of_the_addresses_here)
 {
 	uint8_t gid[16] = { [10] = 0xff, [11] = 0xff, [12] = 203, [14] = 113, [15] = 77 };
 	struct ifaddrs *all;
@@ -452,7 +448,7 @@ static void networks_are_those_of_the_addresses_here(void **state)
 	freeifaddrs(all);
 }
 
-static void the_node_of_this_thread_is_one_that_there_is(void **state)
+TEST(the_node_of_this_thread_is_one_that_there_is)
 {
 	char path[64];
 	const int here = tt_rdma_here.node();
@@ -475,7 +471,7 @@ static void note(const tutti_rdma_port_t *port, void *context)
 		port->gid_kind ? port->gid_kind : "-", port->why_not ? port->why_not : "-");
 }
 
-static void programs_are_shown_every_port(void **state)
+TEST_WITH(programs_are_shown_every_port, make_root, remove_root)
 {
 	char text[1024] = "";
 
@@ -500,36 +496,3 @@ static void programs_are_shown_every_port(void **state)
 	assert_contains(tt_thread_error(), "each is NULL");
 }
 #endif
-
-#define on_a_machine(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		on_a_machine(a_machine_without_devices_says_so),
-		on_a_machine(the_gid_of_roce_v2_and_ipv4_is_chosen),
-		on_a_machine(ipv4_comes_before_ipv6_before_link_local),
-		on_a_machine(gids_of_roce_v1_are_not_used),
-		on_a_machine(a_port_without_gid_is_told_to_get_an_address),
-		on_a_machine(an_address_of_no_interface_here_is_passed_over),
-		on_a_machine(only_active_ports_are_used),
-		on_a_machine(on_infiniband_gid_0_is_used),
-		on_a_machine(what_speaks_neither_is_not_used),
-		on_a_machine(a_device_that_is_asked_for_is_the_only_one),
-		on_a_machine(a_port_that_is_asked_for_is_the_only_one),
-		on_a_machine(a_gid_that_is_asked_for_is_used_or_said_why_not),
-		on_a_machine(nearer_cards_come_first_then_faster_ones),
-		on_a_machine(distances_are_those_of_the_kernel),
-		on_a_machine(the_best_four_are_used),
-		on_a_machine(equal_ports_come_in_the_order_of_their_numbers),
-		on_a_machine(an_error_message_about_many_ports_has_an_end),
-		on_a_machine(want_of_descriptors_is_an_error),
-#ifdef TT_RDMA
-		on_a_machine(programs_are_shown_every_port),
-#endif
-		cmocka_unit_test(networks_are_those_of_the_addresses_here),
-		cmocka_unit_test(the_node_of_this_thread_is_one_that_there_is),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -2,14 +2,9 @@
 /* Whoever asks for a dma-buf where there is none to be had is told what is lacking: with answers
  * of libibverbs that a test makes up. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "dmabuf.h"
 
 static int answer, fd_asked;
@@ -35,7 +30,7 @@ static void expect_lack(const struct rdma_adapter *of, int error, const char *sa
 	assert_non_null(strstr(why, "expected"));
 }
 
-static void what_is_lacking_is_said(void **state)
+TEST(what_is_lacking_is_said)
 {
 	expect_lack(&old, 0, "this libibverbs has no ibv_reg_dmabuf_mr");
 	expect_lack(&adapter, EOPNOTSUPP,
@@ -45,7 +40,7 @@ static void what_is_lacking_is_said(void **state)
 	expect_lack(&adapter, EPROTONOSUPPORT, "the kernel cannot (Protocol not supported)");
 }
 
-static void it_works_where_a_missing_descriptor_is_what_is_missed(void **state)
+TEST(it_works_where_a_missing_descriptor_is_what_is_missed)
 {
 	char why[RDMA_WHY_MAX] = "";
 
@@ -56,14 +51,4 @@ static void it_works_where_a_missing_descriptor_is_what_is_missed(void **state)
 	assert_false(tt_rdma_dmabuf_works(&adapter, why));
 	assert_non_null(
 		strstr(why, "it says \"Invalid argument\": expected \"Bad file descriptor\""));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_lacking_is_said),
-		cmocka_unit_test(it_works_where_a_missing_descriptor_is_what_is_missed),
-	};
-
-	return cmocka_run_group_tests_name("rdma_dmabuf", tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When all that a link has sent is known to be there. No device takes part: the queue pair
  * counts what is posted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "tests.h"
 #include "endpoint.h"
 
 static int posted, signalled;
@@ -36,7 +31,7 @@ static void expect(struct rdma_link *link, bool drained, int asked_for)
 }
 
 /* As where the peer still sends, and is told of credit. */
-static void word_is_asked_for_again_of_what_follows(void **state)
+TEST(word_is_asked_for_again_of_what_follows)
 {
 	static struct rdma_endpoint e;
 	static struct rdma_link link = { .base.endpoint = &e.base,
@@ -59,13 +54,4 @@ static void word_is_asked_for_again_of_what_follows(void **state)
 	link.path[0].sends_done = 7;
 	expect(&link, true, 3);
 	assert_int_equal(posted, 7);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(word_is_asked_for_again_of_what_follows),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

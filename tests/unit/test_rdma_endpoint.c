@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an endpoint tells of itself, and what it makes of what others tell. No device is opened. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -88,7 +84,7 @@ static struct tt_peer peer_of(int host, int n, const char *const gids[])
 
 /* ---- addresses */
 
-static void what_was_told_is_read(void **state)
+TEST(what_was_told_is_read)
 {
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	struct tt_peer there;
@@ -104,7 +100,7 @@ static void what_was_told_is_read(void **state)
 	assert_int_equal(there.address[39], 7);
 }
 
-static void what_is_cut_off_or_lies_about_its_length_is_not_read(void **state)
+TEST(what_is_cut_off_or_lies_about_its_length_is_not_read)
 {
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	int n;
@@ -135,7 +131,7 @@ static void keep(tutti_log_level_t level, const char *subsystem, const char *lin
 	snprintf(logged, sizeof(logged), "%s %s", subsystem, line);
 }
 
-static void one_too_long_is_none_and_is_said(void **state)
+TEST(one_too_long_is_none_and_is_said)
 {
 	const struct rdma_endpoint e = endpoint_of(1, (const char *[]){ "::ffff:10.0.0.1" });
 	uint8_t out[TT_ADDRESS_MAX + 64];
@@ -155,7 +151,7 @@ static void one_too_long_is_none_and_is_said(void **state)
 
 /* ---- pairs */
 
-static void hosts_of_the_same_private_network_are_not_paired(void **state)
+TEST(hosts_of_the_same_private_network_are_not_paired)
 {
 	int pairs[RDMA_PORTS_MAX][2];
 
@@ -168,7 +164,7 @@ static void hosts_of_the_same_private_network_are_not_paired(void **state)
 	assert_int_equal(tt_rdma_pairs(&here, &beside, pairs), 1); /* one host: the same port */
 }
 
-static void a_network_of_their_own_does_not_hide_one_that_they_share(void **state)
+TEST(a_network_of_their_own_does_not_hide_one_that_they_share)
 {
 	int pairs[RDMA_PORTS_MAX][2], others[RDMA_PORTS_MAX][2];
 
@@ -186,7 +182,7 @@ static void a_network_of_their_own_does_not_hide_one_that_they_share(void **stat
 
 /* ---- joining */
 
-static void who_has_no_descriptor_to_sleep_on_goes_by_tcp(void **state)
+TEST(who_has_no_descriptor_to_sleep_on_goes_by_tcp)
 {
 	static const char *const gid[] = { "::ffff:10.0.0.1" };
 	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma },
@@ -219,7 +215,7 @@ static void expect_fault(const struct tt_endpoint *endpoint, const struct tt_fau
 	assert_string_equal(endpoint->fault.text, fault->text);
 }
 
-static void the_best_fault_that_tcp_knows_is_known(void **state)
+TEST(the_best_fault_that_tcp_knows_is_known)
 {
 	const struct tt_fault worst = { TUTTI_ERR_TIMEOUT, 2, "rank 2 waited", 7 };
 	const struct tt_fault middle = { TUTTI_ERR_PEER_LOST, 2, "rank 2 is gone", 7 };
@@ -235,7 +231,7 @@ static void the_best_fault_that_tcp_knows_is_known(void **state)
 	tcp.fault = (struct tt_fault){ 0 };
 }
 
-static void the_first_fault_ends_what_devices_do_with_callers_memory(void **state)
+TEST(the_first_fault_ends_what_devices_do_with_callers_memory)
 {
 	const struct tt_fault lost = { TUTTI_ERR_PEER_LOST, 2, "rank 2 is gone", 7 };
 	struct rdma_endpoint e = { .base = { .ops = &tt_transport_rdma }, .tcp = &tcp };
@@ -250,20 +246,4 @@ static void the_first_fault_ends_what_devices_do_with_callers_memory(void **stat
 	assert_int_equal(busy.state, RDMA_FAILED);
 	assert_int_equal(idle.state, RDMA_UP); /* what was sent over it may still arrive */
 	tcp.fault = (struct tt_fault){ 0 };
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_told_is_read),
-		cmocka_unit_test(what_is_cut_off_or_lies_about_its_length_is_not_read),
-		cmocka_unit_test(one_too_long_is_none_and_is_said),
-		cmocka_unit_test(hosts_of_the_same_private_network_are_not_paired),
-		cmocka_unit_test(a_network_of_their_own_does_not_hide_one_that_they_share),
-		cmocka_unit_test(who_has_no_descriptor_to_sleep_on_goes_by_tcp),
-		cmocka_unit_test(the_best_fault_that_tcp_knows_is_known),
-		cmocka_unit_test(the_first_fault_ends_what_devices_do_with_callers_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What users write into TUTTI_RDMA_… */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,7 +36,7 @@ static void assert_defaults(void)
 	assert_int_equal(s.retry, 6);
 }
 
-static void what_is_not_set_has_its_default(void **state)
+TEST_WITH(what_is_not_set_has_its_default, unset_all, unset_all)
 {
 	assert_defaults();
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -48,7 +44,7 @@ static void what_is_not_set_has_its_default(void **state)
 	assert_defaults();
 }
 
-static void settings_are_taken(void **state)
+TEST_WITH(settings_are_taken, unset_all, unset_all)
 {
 	struct rdma_settings s;
 
@@ -69,7 +65,7 @@ static void settings_are_taken(void **state)
 	assert_int_equal(s.retry, 0);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+TEST_WITH(what_makes_no_sense_is_refused, unset_all, unset_all)
 {
 	static const struct {
 		const char *name, *value;
@@ -122,17 +118,4 @@ static void what_makes_no_sense_is_refused(void **state)
 			 cases[i].value);
 		assert_memory_equal(tt_thread_error(), begin, strlen(begin));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_not_set_has_its_default, unset_all,
-						unset_all),
-		cmocka_unit_test_setup_teardown(settings_are_taken, unset_all, unset_all),
-		cmocka_unit_test_setup_teardown(what_makes_no_sense_is_refused, unset_all,
-						unset_all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "test_rdma_loop.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests.h"
 
 static void connect_to_itself(const struct loop *loop, const struct rdma_port *port)
 {

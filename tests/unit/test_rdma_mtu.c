@@ -2,14 +2,9 @@
 /* What a packet of a port carries: with answers of libibverbs that a test makes up. A device's
  * is asked for by tests/rdma/run. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "adapter.h"
 #include "log.h"
 
@@ -26,7 +21,7 @@ static int answer_so(struct ibv_context *context, uint8_t port,
 static const struct rdma_verbs verbs = { .query_port = answer_so };
 static const struct rdma_adapter adapter = { .verbs = &verbs, .name = "made_up0" };
 
-static void mtu_is_the_active_one(void **state)
+TEST(mtu_is_the_active_one)
 {
 	enum ibv_mtu mtu = IBV_MTU_256;
 
@@ -36,7 +31,7 @@ static void mtu_is_the_active_one(void **state)
 	assert_int_equal(mtu, IBV_MTU_2048);
 }
 
-static void port_that_does_not_tell_is_named(void **state)
+TEST(port_that_does_not_tell_is_named)
 {
 	enum ibv_mtu mtu;
 
@@ -45,7 +40,7 @@ static void port_that_does_not_tell_is_named(void **state)
 	assert_string_equal(tt_thread_error(), "ask for port 9 of made_up0: Invalid argument");
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
 	int bytes = 7;
 
@@ -57,15 +52,4 @@ static void bad_arguments_are_refused(void **state)
 	assert_int_equal(tutti_rdma_mtu("made_up0", 256, &bytes), TUTTI_ERR_INVALID);
 	assert_string_equal(tt_thread_error(), "tutti_rdma_mtu: port 256, expected 1 to 255");
 	assert_int_equal(bytes, 7);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mtu_is_the_active_one),
-		cmocka_unit_test(port_that_does_not_tell_is_named),
-		cmocka_unit_test(bad_arguments_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "monitor.h"
 #include "test_rdma_denied.h"
 #include "test_shortage.h"
@@ -93,7 +88,7 @@ static int end(void **state)
 
 /* ---- claims */
 
-static void it_is_told_when_the_call_returns(void **state)
+TEST_WITH(it_is_told_when_the_call_returns, begin, end)
 {
 	uint8_t *memory = map(NULL, 0), *elsewhere;
 	struct seen seen;
@@ -124,7 +119,7 @@ static void it_is_told_when_the_call_returns(void **state)
 	munmap(elsewhere, BYTES);
 }
 
-static void all_who_watch_a_page_are_told(void **state)
+TEST_WITH(all_who_watch_a_page_are_told, begin, end)
 {
 	uint8_t *memory = map(NULL, 0);
 	struct seen whole, front, back;
@@ -142,7 +137,7 @@ static void all_who_watch_a_page_are_told(void **state)
 }
 
 /* Those who go on watching do, of pages that another one has let go of. */
-static void who_stops_takes_nothing_from_others(void **state)
+TEST_WITH(who_stops_takes_nothing_from_others, begin, end)
 {
 	uint8_t *memory = map(NULL, 0);
 	struct seen whole, middle;
@@ -183,7 +178,7 @@ static void *unmap_a_page(void *memory)
 	return NULL;
 }
 
-static void nothing_stays_registered(void **state)
+TEST_WITH(nothing_stays_registered, begin, end)
 {
 	uint8_t *memory = map(NULL, 0), *elsewhere;
 	const int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -227,7 +222,7 @@ static void nothing_stays_registered(void **state)
 	close(program);
 }
 
-static void children_are_not_watched(void **state)
+TEST_WITH(children_are_not_watched, begin, end)
 {
 	uint8_t *memory = map(NULL, 0);
 	struct seen seen;
@@ -266,7 +261,7 @@ static void *unmap(void *memory)
 
 /* Addresses are free before the thread that unmapped them returns: who gets them sees that word
  * is on its way, or has come. */
-static void who_takes_the_addresses_over_knows(void **state)
+TEST_WITH(who_takes_the_addresses_over_knows, begin, end)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		uint8_t *memory = map(NULL, 0);
@@ -308,7 +303,7 @@ static void *come_and_go(void *argument)
 	return NULL;
 }
 
-static void threads_wait_for_nobody_for_ever(void **state)
+TEST_WITH(threads_wait_for_nobody_for_ever, begin, end)
 {
 	pthread_t threads[3];
 
@@ -332,7 +327,7 @@ static int be_denied(void)
 	return strstr(last_warning, "tutti_mem_alloc()") ? 0 : 4;
 }
 
-static void where_it_is_denied_that_is_said_once(void **state)
+TEST(where_it_is_denied_that_is_said_once)
 {
 	const pid_t child = fork();
 	int status = -1;
@@ -369,7 +364,7 @@ static int be_short_of_descriptors(void)
 	return warnings == 1 ? 0 : 4;
 }
 
-static void a_want_of_descriptors_is_no_denial_and_passes(void **state)
+TEST(a_want_of_descriptors_is_no_denial_and_passes)
 {
 	const pid_t child = fork();
 	int status = -1;
@@ -382,22 +377,10 @@ static void a_want_of_descriptors_is_no_denial_and_passes(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(it_is_told_when_the_call_returns, begin, end),
-		cmocka_unit_test_setup_teardown(all_who_watch_a_page_are_told, begin, end),
-		cmocka_unit_test_setup_teardown(who_stops_takes_nothing_from_others, begin, end),
-		cmocka_unit_test_setup_teardown(nothing_stays_registered, begin, end),
-		cmocka_unit_test_setup_teardown(children_are_not_watched, begin, end),
-		cmocka_unit_test_setup_teardown(who_takes_the_addresses_over_knows, begin, end),
-		cmocka_unit_test_setup_teardown(threads_wait_for_nobody_for_ever, begin, end),
-		cmocka_unit_test(where_it_is_denied_that_is_said_once),
-		cmocka_unit_test(a_want_of_descriptors_is_no_denial_and_passes),
-	};
-
 	if (!tt_rdma_monitor_begin()) {
 		printf("userfaultfd(2) is denied here, or lacks what is needed\n");
 		return SKIP;
 	}
 	tt_rdma_monitor_end();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

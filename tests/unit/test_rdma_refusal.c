@@ -3,17 +3,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "mappings.h"
 #include "monitor.h"
@@ -37,7 +32,7 @@ static void note_line(tutti_log_level_t level, const char *subsystem, const char
 		told++;
 }
 
-static void what_children_would_lack_is_not_registered(void **state)
+TEST(what_children_would_lack_is_not_registered)
 {
 	static uint8_t memory[PAGE];
 
@@ -69,7 +64,7 @@ static void expect_kind(void *memory, enum rdma_memory expected)
 	munmap(memory, PAGE);
 }
 
-static void memory_is_known_by_its_kind(void **state)
+TEST(memory_is_known_by_its_kind)
 {
 	const int file = memfd_create("anon_hugepages", MFD_CLOEXEC), both = PROT_READ | PROT_WRITE;
 	void *gap = mmap(NULL, PAGE, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -95,7 +90,7 @@ static void note_unknown(tutti_log_level_t level, const char *subsystem, const c
 	unmapped += strstr(line, "is not mapped as a whole") != NULL;
 }
 
-static void memory_that_cannot_be_looked_up_is_not_called_unmapped(void **state)
+TEST(memory_that_cannot_be_looked_up_is_not_called_unmapped)
 {
 	static uint8_t memory[2 * PAGE];
 	const uintptr_t begin = ((uintptr_t)memory + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
@@ -157,7 +152,7 @@ static void get_none(void *memory)
 }
 
 /* The one that listens to the kernel, and none that buries. */
-static void a_want_of_threads_is_said_once_and_they_are_tried_after_a_while(void **state)
+TEST(a_want_of_threads_is_said_once_and_they_are_tried_after_a_while)
 {
 	const uint64_t until = tt_now() + 60000000000u;
 	void *memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -191,16 +186,4 @@ static void a_want_of_threads_is_said_once_and_they_are_tried_after_a_while(void
 		"no thread can be had for now (Resource temporarily unavailable); raise the limit (ulimit -u)"));
 	tt_rdma_registrations_close(&new);
 	munmap(memory, PAGE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_children_would_lack_is_not_registered),
-		cmocka_unit_test(memory_is_known_by_its_kind),
-		cmocka_unit_test(memory_that_cannot_be_looked_up_is_not_called_unmapped),
-		cmocka_unit_test(a_want_of_threads_is_said_once_and_they_are_tried_after_a_while),
-	};
-
-	return cmocka_run_group_tests_name("rdma_refusal", tests, NULL, NULL);
 }

@@ -7,12 +7,8 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "memory.h"
 #include "registration.h"
@@ -127,7 +122,7 @@ static void expect_to_be_seen(uint8_t *memory, const struct rdma_registration *r
 
 /* ---- claims */
 
-static void it_is_kept(void **state)
+TEST_WITH(it_is_kept, begin, end)
 {
 	uint8_t *memory = map(NULL, BYTES, 0);
 	struct rdma_registration *r = get(memory, BYTES), *again;
@@ -146,7 +141,7 @@ static void it_is_kept(void **state)
 	expect(0);
 }
 
-static void it_covers_whole_pages_and_no_more(void **state)
+TEST_WITH(it_covers_whole_pages_and_no_more, begin, end)
 {
 	uint8_t *memory = map(NULL, BYTES, 0);
 	struct rdma_registration *r = get(memory + PAGE + 100, PAGE);
@@ -237,7 +232,7 @@ static void move_another_there(uint8_t *memory)
 			 memory);
 }
 
-static void what_changes_is_registered_anew(void **state)
+TEST_WITH(what_changes_is_registered_anew, begin, end)
 {
 	change(unmap_and_map);
 	change(map_over);
@@ -248,7 +243,7 @@ static void what_changes_is_registered_anew(void **state)
 	change(move_another_there);
 }
 
-static void free_ends_it(void **state)
+TEST_WITH(free_ends_it, begin, end)
 {
 	mallopt(M_MMAP_THRESHOLD, 1 << 20); /* or it learns to keep them */
 	for (int i = 0; i < 20; i++) {
@@ -261,7 +256,7 @@ static void free_ends_it(void **state)
 }
 
 /* What is sent chunk by chunk is registered in few chunks. */
-static void chunks_that_lie_together_become_one(void **state)
+TEST_WITH(chunks_that_lie_together_become_one, begin, end)
 {
 	uint8_t *memory = map(NULL, CHUNKS * PAGE, 0);
 	int before;
@@ -279,7 +274,7 @@ static void chunks_that_lie_together_become_one(void **state)
 
 /* A neighbour is unmapped in the moment that one registration for both is tried: the chunk
  * itself is still to be had. */
-static void a_hole_next_to_it_does_no_harm(void **state)
+TEST_WITH(a_hole_next_to_it_does_no_harm, begin, end)
 {
 	uint8_t *memory = map(NULL, 3 * PAGE, 0);
 
@@ -333,7 +328,7 @@ static void expect_none_of_huge_pages(void)
 	munmap(huge, bytes);
 }
 
-static void what_cannot_be_watched_is_not_registered(void **state)
+TEST_WITH(what_cannot_be_watched_is_not_registered, begin, end)
 {
 	const int file = memfd_create("shared", MFD_CLOEXEC),
 		  program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -387,7 +382,7 @@ static int be_denied(uint8_t *memory)
 	return tt_rdma_registrations() == 0 && warnings == 1 ? 0 : 6;
 }
 
-static void where_the_kernel_tells_nothing_only_the_heaps_memory_is(void **state)
+TEST(where_the_kernel_tells_nothing_only_the_heaps_memory_is)
 {
 	uint8_t *memory = map(NULL, BYTES, 0);
 
@@ -395,7 +390,7 @@ static void where_the_kernel_tells_nothing_only_the_heaps_memory_is(void **state
 	munmap(memory, BYTES);
 }
 
-static void the_heaps_memory_is_registered_by_allocations(void **state)
+TEST_WITH(the_heaps_memory_is_registered_by_allocations, begin, end)
 {
 	struct rdma_registration *r, *other;
 	uint8_t *memory, *next;
@@ -420,7 +415,7 @@ static void the_heaps_memory_is_registered_by_allocations(void **state)
 	assert_int_equal(tt_rdma_registrations(), 0);
 }
 
-static void what_is_withdrawn_is_registered_anew(void **state)
+TEST_WITH(what_is_withdrawn_is_registered_anew, begin, end)
 {
 	struct rdma_registration *before, *after;
 	uint8_t *memory;
@@ -460,7 +455,7 @@ static int be_child(uint8_t *memory)
 	return tt_rdma_registrations() == 0 ? 0 : 5;
 }
 
-static void children_have_nothing_of_it(void **state)
+TEST_WITH(children_have_nothing_of_it, begin, end)
 {
 	uint8_t *memory = map(NULL, BYTES, 0);
 	struct rdma_registration *r = get(memory, BYTES);
@@ -513,7 +508,7 @@ static int be_poor(uint8_t *memory)
 	return tt_rdma_registrations() == 0 ? 0 : 6;
 }
 
-static void where_memory_is_short_the_unused_goes(void **state)
+TEST_WITH(where_memory_is_short_the_unused_goes, begin, end)
 {
 	uint8_t *memory = map(NULL, 4 << 20, 0);
 
@@ -530,7 +525,7 @@ static void *unmap(void *memory)
 	return NULL;
 }
 
-static void addresses_that_another_thread_gave_up_are_registered_anew(void **state)
+TEST_WITH(addresses_that_another_thread_gave_up_are_registered_anew, begin, end)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		uint8_t *memory = map(NULL, BYTES, 0);
@@ -573,7 +568,7 @@ static void *come_and_go(void *argument)
 	return NULL;
 }
 
-static void threads_come_and_go(void **state)
+TEST_WITH(threads_come_and_go, begin, end)
 {
 	pthread_t threads[THREADS];
 
@@ -593,26 +588,7 @@ int main(int argc, char **argv)
 {
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(it_is_kept, begin, end),
-		cmocka_unit_test_setup_teardown(it_covers_whole_pages_and_no_more, begin, end),
-		cmocka_unit_test_setup_teardown(what_changes_is_registered_anew, begin, end),
-		cmocka_unit_test_setup_teardown(free_ends_it, begin, end),
-		cmocka_unit_test_setup_teardown(chunks_that_lie_together_become_one, begin, end),
-		cmocka_unit_test_setup_teardown(what_cannot_be_watched_is_not_registered, begin,
-						end),
-		cmocka_unit_test_setup_teardown(a_hole_next_to_it_does_no_harm, begin, end),
-		cmocka_unit_test(where_the_kernel_tells_nothing_only_the_heaps_memory_is),
-		cmocka_unit_test_setup_teardown(the_heaps_memory_is_registered_by_allocations,
-						begin, end),
-		cmocka_unit_test_setup_teardown(what_is_withdrawn_is_registered_anew, begin, end),
-		cmocka_unit_test_setup_teardown(children_have_nothing_of_it, begin, end),
-		cmocka_unit_test_setup_teardown(where_memory_is_short_the_unused_goes, begin, end),
-		cmocka_unit_test_setup_teardown(
-			addresses_that_another_thread_gave_up_are_registered_anew, begin, end),
-		cmocka_unit_test_setup_teardown(threads_come_and_go, begin, end),
-	};
 	const int none = find_port(&port);
 
-	return none ? none : cmocka_run_group_tests(tests, NULL, NULL);
+	return none ? none : run_claims(NULL, NULL);
 }

@@ -2,11 +2,7 @@
 /* libibverbs is opened when it is needed, and again where that failed; devices are, in children
  * of fork(), too. No device is needed. */
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -18,7 +14,7 @@
 #include "test_shortage.h"
 #include "verbs.h"
 
-static void who_had_no_descriptor_to_open_it_may_try_again(void **state)
+TEST(who_had_no_descriptor_to_open_it_may_try_again)
 {
 	struct shortage shortage;
 
@@ -62,7 +58,7 @@ static void *open_none(void *result)
 	return NULL;
 }
 
-static void children_do_not_wait_for_threads_of_their_parent(void **state)
+TEST(children_do_not_wait_for_threads_of_their_parent)
 {
 	struct rdma_verbs *const verbs = (struct rdma_verbs *)tt_rdma_verbs();
 	tutti_result_t result = TUTTI_OK;
@@ -90,14 +86,4 @@ static void children_do_not_wait_for_threads_of_their_parent(void **state)
 	assert_int_equal(result, TUTTI_ERR_SYSTEM);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_had_no_descriptor_to_open_it_may_try_again),
-		cmocka_unit_test(children_do_not_wait_for_threads_of_their_parent),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

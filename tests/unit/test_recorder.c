@@ -4,10 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests.h"
 #include <jansson.h>
 
 #include "comm.h"
@@ -133,7 +130,40 @@ static void add_message(struct tt_flight *flight, uint64_t number)
 
 /* ---- claims */
 
-static void the_last_4096_operations_are_kept(void **state)
+TEST_WITH(off_writes_nothing, make_directory, remove_directory)
+{
+	struct sigaction action;
+
+	setenv("TUTTI_TRACE", "off", 1);
+	tutti_comm_t comm = alone();
+	setenv("TUTTI_TRACE", directory, 1);
+	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
+	assert_int_equal(tutti_comm_abort(comm, "for a test"), TUTTI_OK);
+	tutti_comm_destroy(comm);
+	assert_int_equal(count_files("", NULL), 0);
+	assert_int_equal(sigaction(SIGUSR1, NULL, &action), 0);
+	assert_true(action.sa_handler == SIG_DFL); /* this test comes first */
+}
+
+static void heard(int number)
+{
+}
+
+TEST_WITH(a_signal_that_the_program_handles_is_its_own, make_directory, remove_directory)
+{
+	struct sigaction action;
+
+	signal(SIGUSR1, heard);
+	tutti_comm_t comm = alone();
+	raise(SIGUSR1);
+	assert_int_equal(count_files(TT_FLIGHT_REPORT_SUFFIX, NULL), 0);
+	assert_int_equal(sigaction(SIGUSR1, NULL, &action), 0);
+	assert_true(action.sa_handler == heard);
+	signal(SIGUSR1, SIG_DFL);
+	tutti_comm_destroy(comm);
+}
+
+TEST_WITH(the_last_4096_operations_are_kept, make_directory, remove_directory)
 {
 	tutti_comm_t comm = alone();
 	float in = 1, out;
@@ -165,7 +195,7 @@ static void the_last_4096_operations_are_kept(void **state)
 	assert_int_equal(count_files("", NULL), 0);
 }
 
-static void operations_name_their_header(void **state)
+TEST_WITH(operations_name_their_header, make_directory, remove_directory)
 {
 	tutti_comm_t comm = alone();
 	double in[3] = { 1, 2, 3 }, out[3];
@@ -193,7 +223,7 @@ static void operations_name_their_header(void **state)
 }
 
 /* More plans than there is room for: the last operations have theirs, the first may not. */
-static void headers_that_were_written_over_are_not_shown(void **state)
+TEST_WITH(headers_that_were_written_over_are_not_shown, make_directory, remove_directory)
 {
 	static float in[6000], out[6000];
 	tutti_comm_t comm = alone();
@@ -232,7 +262,7 @@ static void headers_that_were_written_over_are_not_shown(void **state)
 	tutti_comm_destroy(comm);
 }
 
-static void a_record_that_is_being_written_over_does_not_count(void **state)
+TEST_WITH(a_record_that_is_being_written_over_does_not_count, make_directory, remove_directory)
 {
 	struct tt_flight *flight = new_flight();
 	const uint64_t place = 7 * TT_FLIGHT_PLACES;
@@ -249,7 +279,7 @@ static void a_record_that_is_being_written_over_does_not_count(void **state)
 	free(flight);
 }
 
-static void an_operation_that_is_being_written_is_left_out(void **state)
+TEST_WITH(an_operation_that_is_being_written_is_left_out, make_directory, remove_directory)
 {
 	struct tt_flight *flight = new_flight();
 
@@ -278,7 +308,7 @@ static void add_caller(struct tt_flight *flight, uint64_t number, const char *te
 }
 
 /* One line was written over by a later operation's, one has no end. */
-static void operations_say_where_they_were_called(void **state)
+TEST_WITH(operations_say_where_they_were_called, make_directory, remove_directory)
 {
 	struct tt_flight *flight = new_flight();
 
@@ -321,7 +351,7 @@ static void add_on_stream(struct tt_flight *flight, uint64_t number, uint64_t wa
 
 /* Those up to 1002 have; of the others those that had no more waits than have ended; of graphs
  * nobody knows. */
-static void calls_on_streams_say_whether_they_have_ended(void **state)
+TEST_WITH(calls_on_streams_say_whether_they_have_ended, make_directory, remove_directory)
 {
 	static const char *const expected[] = { "true", "true", "true", "null", "false", "false" };
 	struct tt_flight *flight = new_flight();
@@ -365,7 +395,7 @@ static void calls_on_streams_say_whether_they_have_ended(void **state)
 }
 
 /* Numbers that no writer leaves: a report is written all the same, and is JSON. */
-static void garbage_in_the_mapping_does_no_harm(void **state)
+TEST_WITH(garbage_in_the_mapping_does_no_harm, make_directory, remove_directory)
 {
 	struct tt_flight *flight = new_flight();
 	uint32_t random = 1;
@@ -391,7 +421,7 @@ static void garbage_in_the_mapping_does_no_harm(void **state)
 	free(flight);
 }
 
-static void text_that_is_none_is_made_printable(void **state)
+TEST_WITH(text_that_is_none_is_made_printable, make_directory, remove_directory)
 {
 	struct tt_flight *flight = new_flight();
 	const json_t *fault;
@@ -416,7 +446,7 @@ static void text_that_is_none_is_made_printable(void **state)
 	free(flight);
 }
 
-static void an_abort_is_reported_once_with_its_reason(void **state)
+TEST_WITH(an_abort_is_reported_once_with_its_reason, make_directory, remove_directory)
 {
 	tutti_comm_t comm = alone();
 
@@ -445,7 +475,7 @@ static void begin_a_report(tutti_comm_t comm)
 }
 
 /* A process that is killed leaves its mapping, and only then is it anybody's to report. */
-static void what_a_killed_process_did_is_recovered(void **state)
+TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_directory)
 {
 	int ready[2], count = -1, status;
 	char byte;
@@ -492,7 +522,7 @@ static int recover_until_closed(int fd)
 }
 
 /* However close another looks, also just between the removal of its mapping and its end. */
-static void who_ends_well_is_not_taken_for_dead(void **state)
+TEST_WITH(who_ends_well_is_not_taken_for_dead, make_directory, remove_directory)
 {
 	int running[2], status;
 
@@ -521,7 +551,7 @@ static void write_ring(const char *name, const struct tt_flight *flight, size_t 
 	close(fd);
 }
 
-static void files_that_are_no_mapping_of_ours_are_left_alone(void **state)
+TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_directory, remove_directory)
 {
 	struct tt_flight *flight = new_flight();
 	int count;
@@ -543,7 +573,7 @@ static void files_that_are_no_mapping_of_ours_are_left_alone(void **state)
 
 /* Old ones go when a communicator is destroyed, and before if they are many; one whose process
  * lives does not count. */
-static void what_nobody_reads_is_bounded(void **state)
+TEST_WITH(what_nobody_reads_is_bounded, make_directory, remove_directory)
 {
 	struct tt_flight *flight = new_flight();
 	char name[64], path[128];
@@ -577,7 +607,7 @@ static void what_nobody_reads_is_bounded(void **state)
 }
 
 /* What cannot be had is done without: the record is kept in memory of the process. */
-static void without_descriptors_nothing_but_the_file_is_missing(void **state)
+TEST_WITH(without_descriptors_nothing_but_the_file_is_missing, make_directory, remove_directory)
 {
 	struct rlimit limit, none;
 	const int next = dup(0);
@@ -599,7 +629,7 @@ static void without_descriptors_nothing_but_the_file_is_missing(void **state)
 	tutti_comm_destroy(comm);
 }
 
-static void where_the_file_cannot_grow_memory_takes_over(void **state)
+TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_directory, remove_directory)
 {
 	struct rlimit limit, small;
 
@@ -621,41 +651,8 @@ static void where_the_file_cannot_grow_memory_takes_over(void **state)
 	signal(SIGXFSZ, SIG_DFL);
 }
 
-static void off_writes_nothing(void **state)
-{
-	struct sigaction action;
-
-	setenv("TUTTI_TRACE", "off", 1);
-	tutti_comm_t comm = alone();
-	setenv("TUTTI_TRACE", directory, 1);
-	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
-	assert_int_equal(tutti_comm_abort(comm, "for a test"), TUTTI_OK);
-	tutti_comm_destroy(comm);
-	assert_int_equal(count_files("", NULL), 0);
-	assert_int_equal(sigaction(SIGUSR1, NULL, &action), 0);
-	assert_true(action.sa_handler == SIG_DFL); /* this test comes first */
-}
-
-static void heard(int number)
-{
-}
-
-static void a_signal_that_the_program_handles_is_its_own(void **state)
-{
-	struct sigaction action;
-
-	signal(SIGUSR1, heard);
-	tutti_comm_t comm = alone();
-	raise(SIGUSR1);
-	assert_int_equal(count_files(TT_FLIGHT_REPORT_SUFFIX, NULL), 0);
-	assert_int_equal(sigaction(SIGUSR1, NULL, &action), 0);
-	assert_true(action.sa_handler == heard);
-	signal(SIGUSR1, SIG_DFL);
-	tutti_comm_destroy(comm);
-}
-
 /* The default directories are in places where anybody may have made them before. */
-static void a_directory_that_others_can_enter_is_not_used(void **state)
+TEST_WITH(a_directory_that_others_can_enter_is_not_used, make_directory, remove_directory)
 {
 	char path[128];
 
@@ -666,32 +663,4 @@ static void a_directory_that_others_can_enter_is_not_used(void **state)
 	assert_false(tt_flight_have_directory(path, true));
 	assert_true(tt_flight_have_directory(path, false));
 	rmdir(path);
-}
-
-int main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_directory, remove_directory)
-	const struct CMUnitTest tests[] = {
-		TEST(off_writes_nothing), /* first */
-		TEST(a_signal_that_the_program_handles_is_its_own),
-		TEST(the_last_4096_operations_are_kept),
-		TEST(operations_name_their_header),
-		TEST(headers_that_were_written_over_are_not_shown),
-		TEST(a_record_that_is_being_written_over_does_not_count),
-		TEST(an_operation_that_is_being_written_is_left_out),
-		TEST(operations_say_where_they_were_called),
-		TEST(calls_on_streams_say_whether_they_have_ended),
-		TEST(garbage_in_the_mapping_does_no_harm),
-		TEST(text_that_is_none_is_made_printable),
-		TEST(an_abort_is_reported_once_with_its_reason),
-		TEST(what_a_killed_process_did_is_recovered),
-		TEST(who_ends_well_is_not_taken_for_dead),
-		TEST(files_that_are_no_mapping_of_ours_are_left_alone),
-		TEST(what_nobody_reads_is_bounded),
-		TEST(without_descriptors_nothing_but_the_file_is_missing),
-		TEST(where_the_file_cannot_grow_memory_takes_over),
-		TEST(a_directory_that_others_can_enter_is_not_used),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

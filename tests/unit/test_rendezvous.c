@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* That ranks mean the same rendezvous, whatever was in the store before. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "rendezvous.h"
 #include "store.h"
@@ -62,7 +57,7 @@ static void name_store(char *address, size_t size)
 	snprintf(address, size, "unix:tutti-test-meeting-%ld", (long)getpid());
 }
 
-static void rendezvous_in_one_store_are_told_apart(void **state)
+TEST(rendezvous_in_one_store_are_told_apart)
 {
 	struct rank ranks[2] = { { .launch.rank = 0 }, { .launch.rank = 1 } };
 	char address[64];
@@ -95,7 +90,7 @@ static void rendezvous_in_one_store_are_told_apart(void **state)
 }
 
 /* Rank 1 comes to the next rendezvous while the host of the one before is still there. */
-static void a_rank_leaves_the_host_of_the_rendezvous_before(void **state)
+TEST(a_rank_leaves_the_host_of_the_rendezvous_before)
 {
 	struct rank ranks[2] = { { .launch = { .rank = 0, .size = 2, .serve = true, .job = "j" } },
 				 { .launch = { .rank = 1, .size = 2, .job = "j" } } };
@@ -121,7 +116,7 @@ static void a_rank_leaves_the_host_of_the_rendezvous_before(void **state)
 	tutti_store_close(ranks[0].store);
 }
 
-static void keys_of_something_else_are_named(void **state)
+TEST(keys_of_something_else_are_named)
 {
 	struct tt_rendezvous rendezvous;
 	char address[64];
@@ -144,7 +139,7 @@ static void keys_of_something_else_are_named(void **state)
 	tutti_store_close(store);
 }
 
-static void a_rank_waits_no_longer_than_its_deadline(void **state)
+TEST(a_rank_waits_no_longer_than_its_deadline)
 {
 	struct rank rank = { .launch = { .rank = 1, .size = 2 } };
 	struct tt_rendezvous rendezvous;
@@ -166,7 +161,7 @@ static void a_rank_waits_no_longer_than_its_deadline(void **state)
 }
 
 /* Whoever comes late to a rendezvous is told so without waiting; the next one is another matter. */
-static void a_rendezvous_given_up_is_over_for_all(void **state)
+TEST(a_rendezvous_given_up_is_over_for_all)
 {
 	struct rank ranks[2] = { { .launch.rank = 0 }, { .launch.rank = 1 } };
 	struct tt_rendezvous rendezvous;
@@ -205,7 +200,7 @@ static void a_rendezvous_given_up_is_over_for_all(void **state)
 }
 
 /* All have come, and rank 1, which nobody would wait for first, goes no further. */
-static void who_came_but_went_no_further_is_named(void **state)
+TEST(who_came_but_went_no_further_is_named)
 {
 	struct tt_rendezvous rendezvous[4];
 	char address[64], key[TT_RANK_KEY_MAX];
@@ -236,7 +231,7 @@ static void who_came_but_went_no_further_is_named(void **state)
 }
 
 /* Rank 0 has met all, and closes at the deadline at which the others, which have not, give up. */
-static void what_a_rank_saw_counts_more_than_that_the_host_is_gone(void **state)
+TEST(what_a_rank_saw_counts_more_than_that_the_host_is_gone)
 {
 	struct tt_rendezvous rendezvous;
 	tutti_store_t host, store;
@@ -259,7 +254,7 @@ static void what_a_rank_saw_counts_more_than_that_the_host_is_gone(void **state)
 }
 
 /* A client that is stopped keeps its connection. */
-static void a_host_closes_soon_after_its_deadline(void **state)
+TEST(a_host_closes_soon_after_its_deadline)
 {
 	struct rank host = { .launch = { .rank = 0, .size = 2, .serve = true, .job = "j" } };
 	tutti_store_t silent;
@@ -276,20 +271,4 @@ static void a_host_closes_soon_after_its_deadline(void **state)
 	tutti_store_close(host.store);
 	assert_in_range(tt_now() - start, 0, 5000000000u); /* of 10 s */
 	tutti_store_close(silent);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rendezvous_in_one_store_are_told_apart),
-		cmocka_unit_test(a_rank_leaves_the_host_of_the_rendezvous_before),
-		cmocka_unit_test(keys_of_something_else_are_named),
-		cmocka_unit_test(a_rank_waits_no_longer_than_its_deadline),
-		cmocka_unit_test(a_rendezvous_given_up_is_over_for_all),
-		cmocka_unit_test(who_came_but_went_no_further_is_named),
-		cmocka_unit_test(what_a_rank_saw_counts_more_than_that_the_host_is_gone),
-		cmocka_unit_test(a_host_closes_soon_after_its_deadline),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

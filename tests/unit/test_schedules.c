@@ -4,15 +4,10 @@
  *
  *   test_schedules [CLAIMS]      CLAIMS: a pattern of their names, such as "ring_*" */
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "test_schedules_all.h"
 #include "test_schedules_prover.h"
 

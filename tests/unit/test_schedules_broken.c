@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The prover must be able to refuse: each schedule below is wrong in one way, and the reason given
  * must be that one. All are for four ranks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "test_schedules_prover.h"
 
 enum { RANKS = 4 };

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The builder: what its calls write, and that it keeps the first error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "schedule.h"
 
-static void an_empty_schedule_has_one_empty_round(void **state)
+TEST(an_empty_schedule_has_one_empty_round)
 {
 	struct tt_sched s;
 
@@ -22,7 +17,7 @@ static void an_empty_schedule_has_one_empty_round(void **state)
 	tt_sched_fini(&s);
 }
 
-static void finishing_ends_a_round_that_was_begun(void **state)
+TEST(finishing_ends_a_round_that_was_begun)
 {
 	struct tt_sched s;
 
@@ -37,7 +32,7 @@ static void finishing_ends_a_round_that_was_begun(void **state)
 	tt_sched_fini(&s);
 }
 
-static void a_wrapped_run_becomes_two(void **state)
+TEST(a_wrapped_run_becomes_two)
 {
 	struct tt_sched s;
 
@@ -59,7 +54,7 @@ static void a_wrapped_run_becomes_two(void **state)
 	tt_sched_fini(&s);
 }
 
-static void sources_are_counted_and_numbered(void **state)
+TEST(sources_are_counted_and_numbered)
 {
 	struct tt_sched s;
 
@@ -76,7 +71,7 @@ static void sources_are_counted_and_numbered(void **state)
 	tt_sched_fini(&s);
 }
 
-static void a_copy_onto_itself_and_an_empty_message_are_nothing(void **state)
+TEST(a_copy_onto_itself_and_an_empty_message_are_nothing)
 {
 	struct tt_sched s;
 
@@ -100,7 +95,7 @@ static void check_error(struct tt_sched *s, tutti_result_t expected)
 	tt_sched_fini(s);
 }
 
-static void a_message_to_oneself_is_refused(void **state)
+TEST(a_message_to_oneself_is_refused)
 {
 	struct tt_sched s;
 
@@ -109,7 +104,7 @@ static void a_message_to_oneself_is_refused(void **state)
 	check_error(&s, TUTTI_ERR_INVALID);
 }
 
-static void a_peer_that_does_not_exist_is_refused(void **state)
+TEST(a_peer_that_does_not_exist_is_refused)
 {
 	struct tt_sched s;
 
@@ -118,7 +113,7 @@ static void a_peer_that_does_not_exist_is_refused(void **state)
 	check_error(&s, TUTTI_ERR_INVALID);
 }
 
-static void a_negative_block_is_refused(void **state)
+TEST(a_negative_block_is_refused)
 {
 	struct tt_sched s;
 
@@ -127,7 +122,7 @@ static void a_negative_block_is_refused(void **state)
 	check_error(&s, TUTTI_ERR_INVALID);
 }
 
-static void a_source_without_a_reduction_is_refused(void **state)
+TEST(a_source_without_a_reduction_is_refused)
 {
 	struct tt_sched s;
 
@@ -137,7 +132,7 @@ static void a_source_without_a_reduction_is_refused(void **state)
 	check_error(&s, TUTTI_ERR_INVALID);
 }
 
-static void only_what_was_received_and_combined_has_weights(void **state)
+TEST(only_what_was_received_and_combined_has_weights)
 {
 	struct tt_sched s;
 
@@ -151,7 +146,7 @@ static void only_what_was_received_and_combined_has_weights(void **state)
 	check_error(&s, TUTTI_ERR_INVALID);
 }
 
-static void more_sources_than_a_step_counts_are_unsupported(void **state)
+TEST(more_sources_than_a_step_counts_are_unsupported)
 {
 	struct tt_sched s;
 
@@ -162,7 +157,7 @@ static void more_sources_than_a_step_counts_are_unsupported(void **state)
 	check_error(&s, TUTTI_ERR_UNSUPPORTED);
 }
 
-static void memory_is_zeroed_and_ends_with_the_building(void **state)
+TEST(memory_is_zeroed_and_ends_with_the_building)
 {
 	struct tt_sched s;
 
@@ -176,7 +171,7 @@ static void memory_is_zeroed_and_ends_with_the_building(void **state)
 	tt_sched_fini(&s);
 }
 
-static void memory_is_given_once(void **state)
+TEST(memory_is_given_once)
 {
 	struct tt_sched s;
 
@@ -186,7 +181,7 @@ static void memory_is_given_once(void **state)
 	check_error(&s, TUTTI_ERR_INVALID);
 }
 
-static void the_first_error_is_kept(void **state)
+TEST(the_first_error_is_kept)
 {
 	struct tt_sched s;
 
@@ -194,26 +189,4 @@ static void the_first_error_is_kept(void **state)
 	s.error = TUTTI_ERR_NO_MEMORY;
 	tt_sched_blocks(&s, 0);
 	check_error(&s, TUTTI_ERR_NO_MEMORY);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_empty_schedule_has_one_empty_round),
-		cmocka_unit_test(finishing_ends_a_round_that_was_begun),
-		cmocka_unit_test(a_wrapped_run_becomes_two),
-		cmocka_unit_test(sources_are_counted_and_numbered),
-		cmocka_unit_test(a_copy_onto_itself_and_an_empty_message_are_nothing),
-		cmocka_unit_test(a_message_to_oneself_is_refused),
-		cmocka_unit_test(a_peer_that_does_not_exist_is_refused),
-		cmocka_unit_test(a_negative_block_is_refused),
-		cmocka_unit_test(a_source_without_a_reduction_is_refused),
-		cmocka_unit_test(only_what_was_received_and_combined_has_weights),
-		cmocka_unit_test(more_sources_than_a_step_counts_are_unsupported),
-		cmocka_unit_test(memory_is_zeroed_and_ends_with_the_building),
-		cmocka_unit_test(memory_is_given_once),
-		cmocka_unit_test(the_first_error_is_kept),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

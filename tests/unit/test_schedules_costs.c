@@ -2,15 +2,10 @@
 /* Holds the cost functions to the schedules: no rank moves or combines more bytes, or talks in more
  * rounds, than the algorithm says its longest path does; and what it says is not idle talk: some
  * rank comes near. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "test_schedules_all.h"
 
 enum { MOST_RANKS = 33 };

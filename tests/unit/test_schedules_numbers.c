@@ -4,16 +4,11 @@
  * docs/algorithms.md, and, where an algorithm serves the reproducible mode, bit by bit with a
  * left fold. That the schedules are right is for test_schedules.c to prove. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "comm.h"
 #include "kernels/isa.h"
 #include "op.h"

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which name a misspelt one is taken for, and which variables nobody reads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "variables.h"
 
 static const char *const names[] = {
@@ -23,7 +18,7 @@ static void means(const char *given, const char *hint)
 	assert_string_equal(tt_did_you_mean(given, names, text), hint);
 }
 
-static void slips_of_the_finger_are_recognised(void **state)
+TEST(slips_of_the_finger_are_recognised)
 {
 	means("allreduce", " (did you mean all_reduce?)");
 	means("all-reduce", " (did you mean all_reduce?)");
@@ -37,7 +32,7 @@ static void slips_of_the_finger_are_recognised(void **state)
 	means("mux", " (did you mean max?)"); /* of equally near ones the first */
 }
 
-static void other_words_are_not_explained(void **state)
+TEST(other_words_are_not_explained)
 {
 	char more[256];
 
@@ -51,7 +46,7 @@ static void other_words_are_not_explained(void **state)
 	means(more, "");
 }
 
-static void a_part_of_a_text_is_compared(void **state)
+TEST(a_part_of_a_text_is_compared)
 {
 	struct tt_nearest nearest = tt_nearest_to("shn,tcp", 3);
 	char text[TT_NEAREST_HINT];
@@ -61,7 +56,7 @@ static void a_part_of_a_text_is_compared(void **state)
 	assert_string_equal(tt_nearest_hint(&nearest, text), " (did you mean shm?)");
 }
 
-static void variables_that_nobody_reads_are_told(void **state)
+TEST(variables_that_nobody_reads_are_told)
 {
 	struct tt_variable unknown;
 
@@ -81,16 +76,4 @@ static void variables_that_nobody_reads_are_told(void **state)
 	assert_string_equal(unknown.hint, "");
 	assert_true(tt_variable_unknown("TUTTI_", &unknown));
 	assert_string_equal(unknown.hint, "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slips_of_the_finger_are_recognised),
-		cmocka_unit_test(other_words_are_not_explained),
-		cmocka_unit_test(a_part_of_a_text_is_compared),
-		cmocka_unit_test(variables_that_nobody_reads_are_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

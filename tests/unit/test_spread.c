@@ -2,13 +2,9 @@
 /* Ranks that share a processor part: the higher one goes where there is room, and may run where
  * it might before. */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "progress_state.h"
 #include "spread.h"
 
@@ -78,7 +74,7 @@ static void need_two_processors(void)
 	}
 }
 
-static void the_higher_rank_goes(void **state)
+TEST_WITH(the_higher_rank_goes, setup, NULL)
 {
 	need_two_processors();
 	here[0] = true;
@@ -86,7 +82,7 @@ static void the_higher_rank_goes(void **state)
 	assert_false(goes(comm_of(0, 1)));
 }
 
-static void a_rank_stays_where_no_lower_one_is(void **state)
+TEST_WITH(a_rank_stays_where_no_lower_one_is, setup, NULL)
 {
 	need_two_processors();
 	assert_false(goes(comm_of(1, 1)));
@@ -95,7 +91,7 @@ static void a_rank_stays_where_no_lower_one_is(void **state)
 }
 
 /* More ranks than processors: each has its share, and only who is beyond it goes. */
-static void a_share_of_several_is_kept(void **state)
+TEST_WITH(a_share_of_several_is_kept, setup, NULL)
 {
 	need_two_processors();
 	here[0] = true;
@@ -104,7 +100,7 @@ static void a_share_of_several_is_kept(void **state)
 	assert_true(goes(comm_of(2, 1.5)));
 }
 
-static void a_thread_that_is_bound_stays(void **state)
+TEST_WITH(a_thread_that_is_bound_stays, setup, NULL)
 {
 	cpu_set_t one;
 
@@ -119,7 +115,7 @@ static void a_thread_that_is_bound_stays(void **state)
 	assert_false(went);
 }
 
-static void others_are_asked_now_and_then(void **state)
+TEST_WITH(others_are_asked_now_and_then, setup, NULL)
 {
 	struct tutti_comm comm = comm_of(1, 1);
 
@@ -127,17 +123,4 @@ static void others_are_asked_now_and_then(void **state)
 	for (uint64_t now = 1000000; now < 2000000; now += 1000)
 		tt_spread(&comm, now);
 	assert_true(asked >= 5 && asked <= 20);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(the_higher_rank_goes, setup),
-		cmocka_unit_test_setup(a_rank_stays_where_no_lower_one_is, setup),
-		cmocka_unit_test_setup(a_share_of_several_is_kept, setup),
-		cmocka_unit_test_setup(a_thread_that_is_bound_stays, setup),
-		cmocka_unit_test_setup(others_are_asked_now_and_then, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,8 @@
  * told, and of nobody else. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "store.h"
 #include "store_wire.h"
@@ -85,7 +80,7 @@ static void await_news(tutti_store_t store, const char *error_text)
 
 /* ---------------------------------------------------------------- who is lost */
 
-static void all_are_told_of_who_is_lost(void **state)
+TEST(all_are_told_of_who_is_lost)
 {
 	struct waiter waiter = { .key = "m/1/x" };
 	tutti_store_t host, lost, other, late;
@@ -118,7 +113,7 @@ static void all_are_told_of_who_is_lost(void **state)
 	tutti_store_close(host);
 }
 
-static void who_has_left_is_not_missed(void **state)
+TEST(who_has_left_is_not_missed)
 {
 	tutti_store_t host, gone, other;
 	size_t none = 0;
@@ -140,7 +135,7 @@ static void who_has_left_is_not_missed(void **state)
 	tutti_store_close(host);
 }
 
-static void the_first_word_is_what_all_are_told(void **state)
+TEST(the_first_word_is_what_all_are_told)
 {
 	tutti_store_t host, first, second;
 
@@ -191,7 +186,7 @@ static void *attend_until_ended(void *argument)
 	return NULL;
 }
 
-static void threads_that_share_a_handle_attend_for_themselves(void **state)
+TEST(threads_that_share_a_handle_attend_for_themselves)
 {
 	tutti_store_t host, shared;
 	atomic_int stage = 0;
@@ -218,7 +213,7 @@ static void threads_that_share_a_handle_attend_for_themselves(void **state)
 
 /* ---------------------------------------------------------------- the host's end */
 
-static void a_host_that_closes_is_not_taken_for_a_lost_one(void **state)
+TEST(a_host_that_closes_is_not_taken_for_a_lost_one)
 {
 	tutti_store_t host, client;
 	size_t none = 0;
@@ -251,7 +246,7 @@ static int listen_at(const char *address)
 	return fd;
 }
 
-static void a_host_that_dies_is_seen(void **state)
+TEST(a_host_that_dies_is_seen)
 {
 	tutti_store_t client;
 	char address[64];
@@ -305,7 +300,7 @@ static size_t put_message(uint8_t *at, enum tt_wire_kind kind, const char *name,
 }
 
 /* The messages without an answer come in any number in front of a request, byte by byte as well. */
-static void what_has_no_answer_may_come_in_any_pieces(void **state)
+TEST_WITH(what_has_no_answer_may_come_in_any_pieces, be_plain, NULL)
 {
 	tutti_store_t host, other;
 	uint8_t bytes[2048], word[TT_WIRE_WORD_MAX], answer[TT_WIRE_HEADER];
@@ -340,16 +335,5 @@ static void what_has_no_answer_may_come_in_any_pieces(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_are_told_of_who_is_lost),
-		cmocka_unit_test(who_has_left_is_not_missed),
-		cmocka_unit_test(the_first_word_is_what_all_are_told),
-		cmocka_unit_test(threads_that_share_a_handle_attend_for_themselves),
-		cmocka_unit_test(a_host_that_closes_is_not_taken_for_a_lost_one),
-		cmocka_unit_test(a_host_that_dies_is_seen),
-		cmocka_unit_test_setup(what_has_no_answer_may_come_in_any_pieces, be_plain),
-	};
-	const int failed = cmocka_run_group_tests(tests, be_plain, NULL);
-
-	return failed + cmocka_run_group_tests_name("encrypted", tests, be_encrypted, NULL);
+	return run_claims(be_plain, NULL) + run_claims(be_encrypted, NULL);
 }

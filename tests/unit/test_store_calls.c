@@ -3,11 +3,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "store.h"
 #include "test_store_waiter.h"
@@ -87,7 +82,7 @@ static void table_destroy(void *context)
 static const tutti_store_ops_t table_ops = { sizeof(table_ops), table_set, table_get,
 					     table_destroy };
 
-static void a_users_table_is_called_and_destroyed(void **state)
+TEST(a_users_table_is_called_and_destroyed)
 {
 	struct table table = { 0 };
 	tutti_store_t store;
@@ -112,7 +107,7 @@ static void a_users_table_is_called_and_destroyed(void **state)
 	assert_int_equal(table.destroyed, 1);
 }
 
-static void a_waiting_get_of_a_users_table_lets_others_in(void **state)
+TEST(a_waiting_get_of_a_users_table_lets_others_in)
 {
 	struct table table = { 0 };
 	struct waiter waiter = { .key = "late" };
@@ -129,7 +124,7 @@ static void a_waiting_get_of_a_users_table_lets_others_in(void **state)
 	tutti_store_close(waiter.store);
 }
 
-static void a_users_table_must_be_whole(void **state)
+TEST(a_users_table_must_be_whole)
 {
 	tutti_store_ops_t ops = table_ops;
 	tutti_store_t store;
@@ -148,7 +143,18 @@ static void a_users_table_must_be_whole(void **state)
 
 /* ---------------------------------------------------------------- errors */
 
-static void bad_arguments_are_named(void **state)
+static int open_host(void **state)
+{
+	return tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, (tutti_store_t *)state);
+}
+
+static int close_host(void **state)
+{
+	tutti_store_close(*state);
+	return 0;
+}
+
+TEST_WITH(bad_arguments_are_named, open_host, close_host)
 {
 	tutti_store_t host = *state;
 	char key[258], value[4];
@@ -172,7 +178,7 @@ static void bad_arguments_are_named(void **state)
 	tutti_store_close(NULL);
 }
 
-static void bad_addresses_are_named(void **state)
+TEST(bad_addresses_are_named)
 {
 	static const struct {
 		const char *address, *says;
@@ -212,7 +218,7 @@ static void bad_addresses_are_named(void **state)
 
 /* Whoever may write to a store's directory can give a key's name to anything; nobody waits for a
  * pipe's other end. */
-static void what_is_no_value_is_named(void **state)
+TEST(what_is_no_value_is_named)
 {
 	static const char *const names[] = { "pipe", "link", "dangling", "directory", "socket" };
 	char directory[] = "/tmp/tutti-test-store-XXXXXX", address[64], path[64], value[8];
@@ -247,7 +253,7 @@ static void what_is_no_value_is_named(void **state)
 	assert_int_equal(rmdir(directory), 0);
 }
 
-static void a_store_that_cannot_be_served_says_why(void **state)
+TEST_WITH(a_store_that_cannot_be_served_says_why, open_host, close_host)
 {
 	tutti_store_config_t keyed = TUTTI_STORE_CONFIG_INIT;
 	tutti_store_t host = *state;
@@ -268,32 +274,4 @@ static void a_store_that_cannot_be_served_says_why(void **state)
 	assert_int_equal(tutti_store_open("file:/proc/version", 0, 1, &store), TUTTI_ERR_SYSTEM);
 	assert_int_equal(tutti_store_open("file:/proc/none/such", 0, 1, &store), TUTTI_ERR_SYSTEM);
 	assert_null(store);
-}
-
-static int open_host(void **state)
-{
-	return tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, (tutti_store_t *)state);
-}
-
-static int close_host(void **state)
-{
-	tutti_store_close(*state);
-	return 0;
-}
-
-#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_users_table_is_called_and_destroyed),
-		cmocka_unit_test(a_waiting_get_of_a_users_table_lets_others_in),
-		cmocka_unit_test(a_users_table_must_be_whole),
-		ON_HOST(bad_arguments_are_named),
-		ON_HOST(a_store_that_cannot_be_served_says_why),
-		cmocka_unit_test(bad_addresses_are_named),
-		cmocka_unit_test(what_is_no_value_is_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,13 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "store.h"
 #include "store_keys.h"
@@ -35,7 +30,7 @@ static void *close_thread(void *argument)
 }
 
 /* The host is closing while a client still asks; the client gets all its answers. */
-static void the_host_waits_for_its_clients(void **state)
+TEST(the_host_waits_for_its_clients)
 {
 	tutti_store_t host, client;
 	char address[64], value[2];
@@ -78,7 +73,7 @@ static void *hopeful_thread(void *argument)
 
 /* Where all who are left wait for keys, nobody can set them: ending their wait beats waiting for
  * it. */
-static void the_host_does_not_wait_for_those_who_wait_in_vain(void **state)
+TEST(the_host_does_not_wait_for_those_who_wait_in_vain)
 {
 	struct hopeful hopefuls[3];
 	pthread_t threads[3];
@@ -105,7 +100,7 @@ static void the_host_does_not_wait_for_those_who_wait_in_vain(void **state)
 /* ---------------------------------------------------------------- waits that are ended */
 
 /* All who wait below the prefix are told, and only they; who asks later is told at once. */
-static void an_end_reaches_those_below_it(void **state)
+TEST(an_end_reaches_those_below_it)
 {
 	static const char *const keys[] = { "meeting/1/a/b", "meeting/1/c", "meeting/10",
 					    "meeting/1", "meeting" };
@@ -197,7 +192,7 @@ static void impostor_start(struct impostor *m, pthread_t *thread, char *address,
 	assert_int_equal(pthread_create(thread, NULL, impostor_thread, m), 0);
 }
 
-static void a_client_names_a_host_that_is_none(void **state)
+TEST(a_client_names_a_host_that_is_none)
 {
 	struct impostor m = { .says = "HTTP/1.1 400 Bad Request\r\n", .length = 26, .answers = 1 };
 	char address[64];
@@ -212,7 +207,7 @@ static void a_client_names_a_host_that_is_none(void **state)
 	close(m.listening);
 }
 
-static void a_client_does_not_wait_for_ever_for_a_silent_host(void **state)
+TEST(a_client_does_not_wait_for_ever_for_a_silent_host)
 {
 	struct impostor m = { .answers = 0 };
 	char address[64];
@@ -227,7 +222,7 @@ static void a_client_does_not_wait_for_ever_for_a_silent_host(void **state)
 	close(m.listening);
 }
 
-static void a_client_says_that_its_host_is_gone(void **state)
+TEST(a_client_says_that_its_host_is_gone)
 {
 	uint8_t answer[TT_ANSWER_BYTES];
 	struct impostor m = { .says = answer, .length = sizeof(answer), .answers = 1 };
@@ -265,7 +260,7 @@ static void check_refused(const void *answer, size_t length)
 	close(m.listening);
 }
 
-static void a_client_refuses_an_answer_that_is_none(void **state)
+TEST(a_client_refuses_an_answer_that_is_none)
 {
 	static const uint8_t request[TT_WIRE_HEADER] = { TT_WIRE_SET },
 			     unknown[TT_WIRE_HEADER] = { TT_WIRE_ANSWER, 0, 200 },
@@ -329,7 +324,7 @@ static void stranger_leaves(struct stranger *s)
 	assert_int_equal(status, 0);
 }
 
-static void unix_sockets_join_only_processes_of_one_user(void **state)
+TEST(unix_sockets_join_only_processes_of_one_user)
 {
 	struct stranger stranger;
 	char address[64], who[96];
@@ -363,7 +358,7 @@ static void unix_sockets_join_only_processes_of_one_user(void **state)
 
 /* ---------------------------------------------------------------- its memory */
 
-static void the_memory_of_keys_is_bounded_and_counted(void **state)
+TEST(the_memory_of_keys_is_bounded_and_counted)
 {
 	struct tt_store_keys keys = { 0 };
 	struct tt_store_entry *entry = tt_store_keys_entry(&keys, "k");
@@ -384,21 +379,4 @@ static void the_memory_of_keys_is_bounded_and_counted(void **state)
 	tt_store_keys_trim(&keys, entry);
 	assert_int_equal(keys.bytes, empty + 1);
 	tt_store_keys_finish(&keys);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_host_waits_for_its_clients),
-		cmocka_unit_test(the_host_does_not_wait_for_those_who_wait_in_vain),
-		cmocka_unit_test(an_end_reaches_those_below_it),
-		cmocka_unit_test(a_client_names_a_host_that_is_none),
-		cmocka_unit_test(a_client_does_not_wait_for_ever_for_a_silent_host),
-		cmocka_unit_test(a_client_says_that_its_host_is_gone),
-		cmocka_unit_test(a_client_refuses_an_answer_that_is_none),
-		cmocka_unit_test(unix_sockets_join_only_processes_of_one_user),
-		cmocka_unit_test(the_memory_of_keys_is_bounded_and_counted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

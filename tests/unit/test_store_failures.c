@@ -7,11 +7,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "store.h"
 #include "transport.h"
@@ -231,13 +226,13 @@ static void fail_each_call(const char *address)
 	assert_true(n > 5);
 }
 
-static void a_tcp_store_survives_each_failure(void **state)
+TEST(a_tcp_store_survives_each_failure)
 {
 	(void)state;
 	fail_each_call("tcp://127.0.0.1:0");
 }
 
-static void a_store_with_a_key_survives_each_failure(void **state)
+TEST(a_store_with_a_key_survives_each_failure)
 {
 	(void)state;
 	setenv("TUTTI_KEY", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
@@ -245,7 +240,7 @@ static void a_store_with_a_key_survives_each_failure(void **state)
 	unsetenv("TUTTI_KEY");
 }
 
-static void a_unix_store_survives_each_failure(void **state)
+TEST(a_unix_store_survives_each_failure)
 {
 	char address[64];
 
@@ -254,7 +249,7 @@ static void a_unix_store_survives_each_failure(void **state)
 	fail_each_call(address);
 }
 
-static void a_file_store_survives_each_failure_and_leaves_no_scraps(void **state)
+TEST(a_file_store_survives_each_failure_and_leaves_no_scraps)
 {
 	char directory[] = "/tmp/tutti-test-failures-XXXXXX", text[128];
 
@@ -289,7 +284,7 @@ static int listen_in_vain(struct sockaddr_in *at, int queued[4])
 	return fd;
 }
 
-static void the_end_of_the_time_does_not_hide_why_nobody_answered(void **state)
+TEST(the_end_of_the_time_does_not_hide_why_nobody_answered)
 {
 	struct sockaddr_in at;
 	int queued[4];
@@ -309,17 +304,4 @@ static void the_end_of_the_time_does_not_hide_why_nobody_answered(void **state)
 	for (int i = 0; i < 4; i++)
 		close(queued[i]);
 	close(fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_tcp_store_survives_each_failure),
-		cmocka_unit_test(a_store_with_a_key_survives_each_failure),
-		cmocka_unit_test(a_unix_store_survives_each_failure),
-		cmocka_unit_test(a_file_store_survives_each_failure_and_leaves_no_scraps),
-		cmocka_unit_test(the_end_of_the_time_does_not_hide_why_nobody_answered),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "key_read.h"
 #include "log.h"
 #include "store.h"
@@ -75,14 +70,14 @@ static void check_serves(tutti_store_t host)
 	tutti_store_close(client);
 }
 
-static void who_has_the_key_is_served(void **state)
+TEST_WITH(who_has_the_key_is_served, open_host, close_host)
 {
 	check_serves(*state);
 	check_serves(*state);
 	assert_int_equal(atomic_load(&warnings), 0);
 }
 
-static void who_has_another_key_is_told_so_and_disturbs_nobody(void **state)
+TEST_WITH(who_has_another_key_is_told_so_and_disturbs_nobody, open_host, close_host)
 {
 	tutti_store_t store;
 
@@ -98,7 +93,7 @@ static void who_has_another_key_is_told_so_and_disturbs_nobody(void **state)
 	assert_int_equal(atomic_load(&warnings), 1);
 }
 
-static void who_has_no_key_is_told_so(void **state)
+TEST_WITH(who_has_no_key_is_told_so, open_host, close_host)
 {
 	tutti_store_t store;
 
@@ -109,7 +104,7 @@ static void who_has_no_key_is_told_so(void **state)
 	expect_warning("has no key, and this end has one");
 }
 
-static void a_key_is_not_shown_to_a_host_without(void **state)
+TEST_WITH(a_key_is_not_shown_to_a_host_without, open_host, close_host)
 {
 	tutti_store_t host, store;
 
@@ -120,7 +115,7 @@ static void a_key_is_not_shown_to_a_host_without(void **state)
 	tutti_store_close(host);
 }
 
-static void without_a_key_only_loopback_is_served_and_asked(void **state)
+TEST_WITH(without_a_key_only_loopback_is_served_and_asked, open_host, close_host)
 {
 	static const char *const outside[] = { "tcp://0.0.0.0:0", "tcp://[::]:0",
 					       "tcp://192.0.2.77:1",
@@ -142,7 +137,7 @@ static void without_a_key_only_loopback_is_served_and_asked(void **state)
 	}
 }
 
-static void a_config_that_is_none_is_refused(void **state)
+TEST_WITH(a_config_that_is_none_is_refused, open_host, close_host)
 {
 	tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;
 	tutti_store_t store;
@@ -230,7 +225,7 @@ static void expect_answer(int fd)
 	assert_int_equal(header.status, TT_WIRE_MISSING);
 }
 
-static void a_proof_may_come_byte_by_byte_and_with_the_request(void **state)
+TEST_WITH(a_proof_may_come_byte_by_byte_and_with_the_request, open_host, close_host)
 {
 	struct talk t = begin(*state);
 	uint8_t proof[TT_PROOF_BYTES];
@@ -248,7 +243,7 @@ static void a_proof_may_come_byte_by_byte_and_with_the_request(void **state)
 	close(t.fd);
 }
 
-static void a_request_without_a_proof_is_not_read(void **state)
+TEST_WITH(a_request_without_a_proof_is_not_read, open_host, close_host)
 {
 	struct talk t = begin(*state);
 	uint8_t request[TT_PROOF_BYTES] = { TT_WIRE_GET, 4 };
@@ -265,7 +260,7 @@ static void a_request_without_a_proof_is_not_read(void **state)
 	expect_warning("has another key");
 }
 
-static void what_was_recorded_is_no_proof(void **state)
+TEST_WITH(what_was_recorded_is_no_proof, open_host, close_host)
 {
 	struct talk t = begin(*state), again;
 	uint8_t proof[TT_PROOF_BYTES];
@@ -284,7 +279,7 @@ static void what_was_recorded_is_no_proof(void **state)
 	check_serves(*state);
 }
 
-static void the_hosts_proof_is_none_of_a_client(void **state)
+TEST_WITH(the_hosts_proof_is_none_of_a_client, open_host, close_host)
 {
 	struct talk t = begin(*state);
 
@@ -293,7 +288,7 @@ static void the_hosts_proof_is_none_of_a_client(void **state)
 	check_serves(*state);
 }
 
-static void the_proof_of_one_connection_is_none_of_another(void **state)
+TEST_WITH(the_proof_of_one_connection_is_none_of_another, open_host, close_host)
 {
 	struct talk a = begin(*state), b = begin(*state);
 	uint8_t proof[TT_PROOF_BYTES];
@@ -309,7 +304,7 @@ static void the_proof_of_one_connection_is_none_of_another(void **state)
 }
 
 /* A host that has not the key: a client says so, and asks it for nothing. */
-static void a_host_that_only_repeats_is_found_out(void **state)
+TEST_WITH(a_host_that_only_repeats_is_found_out, open_host, close_host)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -372,7 +367,7 @@ static int open_descriptors(void)
 	return n;
 }
 
-static void a_crowd_of_strangers_keeps_nobody_out(void **state)
+TEST_WITH(a_crowd_of_strangers_keeps_nobody_out, open_host, close_host)
 {
 	static int fds[1000];
 	struct rlimit limit;
@@ -398,27 +393,4 @@ static void a_crowd_of_strangers_keeps_nobody_out(void **state)
 	while (open_descriptors() > before)
 		assert_true(tt_now() < deadline);
 	assert_true(atomic_load(&warnings) <= 2);
-}
-
-#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_HOST(who_has_the_key_is_served),
-		ON_HOST(who_has_another_key_is_told_so_and_disturbs_nobody),
-		ON_HOST(who_has_no_key_is_told_so),
-		ON_HOST(a_key_is_not_shown_to_a_host_without),
-		ON_HOST(without_a_key_only_loopback_is_served_and_asked),
-		ON_HOST(a_config_that_is_none_is_refused),
-		ON_HOST(a_proof_may_come_byte_by_byte_and_with_the_request),
-		ON_HOST(a_request_without_a_proof_is_not_read),
-		ON_HOST(what_was_recorded_is_no_proof),
-		ON_HOST(the_hosts_proof_is_none_of_a_client),
-		ON_HOST(the_proof_of_one_connection_is_none_of_another),
-		ON_HOST(a_host_that_only_repeats_is_found_out),
-		ON_HOST(a_crowd_of_strangers_keeps_nobody_out),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,6 @@
 #include <netinet/in.h>
 #include <limits.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "store.h"
 #include "store_wire.h"
 #include "test_shortage.h"
@@ -111,7 +106,7 @@ static void check_serves(tutti_store_t host)
 
 /* ---------------------------------------------------------------- bad clients */
 
-static void drops_who_greets_wrongly(void **state)
+TEST_WITH(drops_who_greets_wrongly, open_host, close_host)
 {
 	static const struct {
 		char bytes[20]; /* of a hello; zeros follow */
@@ -137,7 +132,7 @@ static void drops_who_greets_wrongly(void **state)
 	check_serves(host);
 }
 
-static void drops_who_sends_no_request(void **state)
+TEST_WITH(drops_who_sends_no_request, open_host, close_host)
 {
 	static const uint8_t bad[][TT_WIRE_HEADER] = {
 		{ 0 },
@@ -170,7 +165,7 @@ static void drops_who_sends_no_request(void **state)
 	check_serves(host);
 }
 
-static void drops_a_key_with_a_zero_byte(void **state)
+TEST_WITH(drops_a_key_with_a_zero_byte, open_host, close_host)
 {
 	const int fd = raw_client(port_of(*state));
 	uint8_t get[TT_WIRE_HEADER + 3] = { TT_WIRE_GET, 3 };
@@ -181,7 +176,7 @@ static void drops_a_key_with_a_zero_byte(void **state)
 	check_serves(*state);
 }
 
-static void drops_who_sends_while_it_waits(void **state)
+TEST_WITH(drops_who_sends_while_it_waits, open_host, close_host)
 {
 	const int fd = raw_client(port_of(*state));
 
@@ -191,7 +186,7 @@ static void drops_who_sends_while_it_waits(void **state)
 	check_serves(*state);
 }
 
-static void random_bytes_disturb_nobody(void **state)
+TEST_WITH(random_bytes_disturb_nobody, open_host, close_host)
 {
 	uint8_t bytes[600];
 	unsigned seed = 1;
@@ -209,7 +204,7 @@ static void random_bytes_disturb_nobody(void **state)
 }
 
 /* Connections that stop anywhere: before, in and after each part of a set. */
-static void half_open_connections_disturb_nobody(void **state)
+TEST_WITH(half_open_connections_disturb_nobody, open_host, close_host)
 {
 	enum { GREETING = TT_HELLO_BYTES + TT_CONFIRM_BYTES };
 	uint8_t message[GREETING + TT_WIRE_HEADER + 8] = { 0 };
@@ -231,7 +226,7 @@ static void half_open_connections_disturb_nobody(void **state)
 	check_serves(*state);
 }
 
-static void a_message_may_come_byte_by_byte(void **state)
+TEST_WITH(a_message_may_come_byte_by_byte, open_host, close_host)
 {
 	uint8_t message[TT_WIRE_HEADER + 8];
 	const struct tt_wire_header header = { .kind = TT_WIRE_SET,
@@ -254,7 +249,7 @@ static void a_message_may_come_byte_by_byte(void **state)
 	close(fd);
 }
 
-static void who_leaves_while_waiting_is_forgotten(void **state)
+TEST_WITH(who_leaves_while_waiting_is_forgotten, open_host, close_host)
 {
 	int fds[4];
 
@@ -272,7 +267,7 @@ static void who_leaves_while_waiting_is_forgotten(void **state)
 	close(fds[2]);
 }
 
-static void waits_of_many_clients_end_in_their_time(void **state)
+TEST_WITH(waits_of_many_clients_end_in_their_time, open_host, close_host)
 {
 	int fds[32];
 
@@ -288,7 +283,7 @@ static void waits_of_many_clients_end_in_their_time(void **state)
 
 /* A reader that does not read keeps its answer waiting, not the others. A unix socket holds much
  * less than the value. */
-static void a_slow_reader_holds_up_nobody(void **state)
+TEST(a_slow_reader_holds_up_nobody)
 {
 	static uint8_t value[1 << 20];
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -324,7 +319,7 @@ static void a_slow_reader_holds_up_nobody(void **state)
 
 /* A full table of descriptors must neither end the host nor keep it busy: it goes on when there is
  * room. */
-static void goes_on_after_running_out_of_descriptors(void **state)
+TEST_WITH(goes_on_after_running_out_of_descriptors, open_host, close_host)
 {
 	struct rlimit before, low;
 	int fds[64], used;
@@ -375,7 +370,7 @@ static int silent_client(int port)
 }
 
 /* Without a free descriptor accept4() finds a shortage where nobody waits. */
-static void nobody_makes_room_where_nobody_waits(void **state)
+TEST_WITH(nobody_makes_room_where_nobody_waits, open_host, close_host)
 {
 	const int silent = silent_client(port_of(*state)), last = raw_socket();
 	struct shortage shortage;
@@ -394,7 +389,7 @@ static void nobody_makes_room_where_nobody_waits(void **state)
 }
 
 /* First a stranger's place, then the one that the host keeps back, then none until one is free. */
-static void room_is_made_for_who_waits_as_long_as_there_is_some(void **state)
+TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, open_host, close_host)
 {
 	const int silent = silent_client(port_of(*state));
 	struct shortage shortage;
@@ -433,7 +428,7 @@ static long sleeps_of_others(void)
 
 /* A child that did not pass through the handlers of fork() holds the host's end of a connection
  * that the host has dropped: the host neither looks at what it freed nor is kept busy. */
-static void a_child_that_holds_a_dropped_connection_disturbs_nobody(void **state)
+TEST_WITH(a_child_that_holds_a_dropped_connection_disturbs_nobody, open_host, close_host)
 {
 	const int fd = raw_connect(port_of(*state));
 	char garbage[64];
@@ -461,36 +456,11 @@ static void a_child_that_holds_a_dropped_connection_disturbs_nobody(void **state
 	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-static void silent_connections_do_not_hold_up_closing(void **state)
+TEST_WITH(silent_connections_do_not_hold_up_closing, open_host, NULL)
 {
 	/* never says hello: close_host() asserts that this takes no 10 s */
 	const int fd = raw_connect(port_of(*state));
 
 	close_host(state);
 	close(fd);
-}
-
-#define ON_HOST(test) cmocka_unit_test_setup_teardown(test, open_host, close_host)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		ON_HOST(drops_who_greets_wrongly),
-		ON_HOST(drops_who_sends_no_request),
-		ON_HOST(drops_a_key_with_a_zero_byte),
-		ON_HOST(drops_who_sends_while_it_waits),
-		ON_HOST(random_bytes_disturb_nobody),
-		ON_HOST(half_open_connections_disturb_nobody),
-		ON_HOST(a_message_may_come_byte_by_byte),
-		ON_HOST(who_leaves_while_waiting_is_forgotten),
-		ON_HOST(waits_of_many_clients_end_in_their_time),
-		cmocka_unit_test(a_slow_reader_holds_up_nobody),
-		ON_HOST(goes_on_after_running_out_of_descriptors),
-		ON_HOST(nobody_makes_room_where_nobody_waits),
-		ON_HOST(room_is_made_for_who_waits_as_long_as_there_is_some),
-		ON_HOST(a_child_that_holds_a_dropped_connection_disturbs_nobody),
-		cmocka_unit_test_setup(silent_connections_do_not_hold_up_closing, open_host),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

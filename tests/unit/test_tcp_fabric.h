@@ -3,15 +3,10 @@
 #ifndef TEST_TCP_FABRIC_H
 #define TEST_TCP_FABRIC_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "key.h"
 #include "tcp.h"
 

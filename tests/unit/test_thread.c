@@ -3,15 +3,10 @@
  * however much the program has on each thread: OF_EACH bytes here, which differ from one build
  * of this to another. */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "thread.h"
 
 #define SMALL (1u << 20)
@@ -37,7 +32,7 @@ static void *look_around(void *argument)
 }
 
 /* But those that the C library keeps for itself, and the two that nobody can block. */
-static void it_takes_no_signals_and_leaves_the_callers_as_they_were(void **state)
+TEST(it_takes_no_signals_and_leaves_the_callers_as_they_were)
 {
 	sigset_t some, after;
 	struct seen seen;
@@ -58,7 +53,7 @@ static void it_takes_no_signals_and_leaves_the_callers_as_they_were(void **state
 	}
 }
 
-static void its_stack_is_small_unless_that_does_not_do(void **state)
+TEST(its_stack_is_small_unless_that_does_not_do)
 {
 	struct seen seen;
 	pthread_t thread;
@@ -69,14 +64,4 @@ static void its_stack_is_small_unless_that_does_not_do(void **state)
 		assert_in_range(seen.stack, SMALL / 2, SMALL);
 	else
 		assert_true(seen.stack > SMALL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_takes_no_signals_and_leaves_the_callers_as_they_were),
-		cmocka_unit_test(its_stack_is_small_unless_that_does_not_do),
-	};
-
-	return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
 }

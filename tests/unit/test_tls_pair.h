@@ -4,14 +4,9 @@
 #ifndef TEST_TLS_PAIR_H
 #define TEST_TLS_PAIR_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "tls.h"
 

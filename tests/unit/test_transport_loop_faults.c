@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What TUTTI_LOOP asks for happens, and nonsense in it is refused with an error message. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "log.h"
 #include "loop.h"
 #include "transport_suite_rank.h"
@@ -95,7 +92,7 @@ static void cut_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void cut_link_fails_on_both_ends_and_nowhere_else(void **state)
+TEST(cut_link_fails_on_both_ends_and_nowhere_else)
 {
 	play("cut=0-1@1000", __func__, 3, cut_body);
 }
@@ -120,7 +117,7 @@ static void refuse_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void refused_connection_names_the_rank_that_refuses(void **state)
+TEST(refused_connection_names_the_rank_that_refuses)
 {
 	play("refuse=0-1", __func__, 3, refuse_body);
 }
@@ -159,7 +156,7 @@ static void die_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void dead_rank_is_named_by_the_others(void **state)
+TEST(dead_rank_is_named_by_the_others)
 {
 	play("die=1@500", __func__, 3, die_body);
 }
@@ -178,7 +175,7 @@ static void delay_body(struct suite_rank *rank)
 		      (unsigned)((tt_now() - began) / 1000000));
 }
 
-static void delayed_bytes_come_late_and_wake(void **state)
+TEST(delayed_bytes_come_late_and_wake)
 {
 	play("delay=50000", __func__, 2, delay_body);
 }
@@ -193,7 +190,7 @@ static void jitter_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void bytes_keep_their_order_on_a_link_whatever_their_delays(void **state)
+TEST(bytes_keep_their_order_on_a_link_whatever_their_delays)
 {
 	play("jitter=3000,short=50", __func__, 2, jitter_body);
 }
@@ -217,7 +214,7 @@ static void kill_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void killed_thread_is_gone_from_all_its_ranks(void **state)
+TEST(killed_thread_is_gone_from_all_its_ranks)
 {
 	const struct tt_endpoint_config config = { .comm_id = 3, .rank = 0, .size = 1 };
 	struct tt_endpoint *endpoint;
@@ -257,7 +254,7 @@ static void news_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void news_reach_each_rank_and_the_best_fault_counts(void **state)
+TEST(news_reach_each_rank_and_the_best_fault_counts)
 {
 	play("news=50000", __func__, 4, news_body);
 }
@@ -278,12 +275,12 @@ static void woken_body(struct suite_rank *rank)
 }
 
 /* With this seed it takes no time from rank 1 to rank 0. */
-static void news_that_come_at_once_wake_the_rank(void **state)
+TEST(news_that_come_at_once_wake_the_rank)
 {
 	play("news=1,seed=174", __func__, 2, woken_body);
 }
 
-static void nonsense_is_refused_with_what_was_expected(void **state)
+TEST(nonsense_is_refused_with_what_was_expected)
 {
 	static const struct {
 		const char *text, *words;
@@ -319,7 +316,7 @@ static void nonsense_is_refused_with_what_was_expected(void **state)
 	tt_loop_set_faults(NULL);
 }
 
-static void environment_is_read(void **state)
+TEST(environment_is_read)
 {
 	const struct tt_endpoint_config config = { .comm_id = 1, .size = 1 };
 	struct tt_endpoint *endpoint;
@@ -332,7 +329,7 @@ static void environment_is_read(void **state)
 	unsetenv("TUTTI_LOOP");
 }
 
-static void rank_enters_a_communicator_once_and_with_its_size(void **state)
+TEST(rank_enters_a_communicator_once_and_with_its_size)
 {
 	const struct tt_endpoint_config config = { .comm_id = 2, .rank = 0, .size = 2 };
 	const struct tt_endpoint_config larger = { .comm_id = 2, .rank = 1, .size = 3 };
@@ -368,27 +365,7 @@ static void share_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void ranks_share_as_often_as_they_agree(void **state)
+TEST(ranks_share_as_often_as_they_agree)
 {
 	play(NULL, __func__, 2, share_body);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cut_link_fails_on_both_ends_and_nowhere_else),
-		cmocka_unit_test(refused_connection_names_the_rank_that_refuses),
-		cmocka_unit_test(dead_rank_is_named_by_the_others),
-		cmocka_unit_test(delayed_bytes_come_late_and_wake),
-		cmocka_unit_test(bytes_keep_their_order_on_a_link_whatever_their_delays),
-		cmocka_unit_test(news_reach_each_rank_and_the_best_fault_counts),
-		cmocka_unit_test(news_that_come_at_once_wake_the_rank),
-		cmocka_unit_test(killed_thread_is_gone_from_all_its_ranks),
-		cmocka_unit_test(nonsense_is_refused_with_what_was_expected),
-		cmocka_unit_test(environment_is_read),
-		cmocka_unit_test(rank_enters_a_communicator_once_and_with_its_size),
-		cmocka_unit_test(ranks_share_as_often_as_they_agree),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * endpoint is asked for passes through here, so that things happen between two steps of a wait. */
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "comm.h"
 #include "progress_state.h"
 
@@ -165,7 +160,7 @@ static void end(struct peer *peer, tutti_comm_t comm)
 
 /* The first request ends while the second one is tested. It has woken nobody who is asleep, and
  * nothing else will happen: the waiter must poll again before it sleeps. */
-static void waiting_for_any_sees_what_ended_since_it_was_tested(void **state)
+TEST(waiting_for_any_sees_what_ended_since_it_was_tested)
 {
 	struct peer peer;
 	uint8_t came[2] = { 0 };
@@ -194,7 +189,7 @@ static void receive(tutti_comm_t comm)
 	assert_int_equal(tutti_recv(comm, &came, 1, TUTTI_UINT8, 1, NULL), TUTTI_OK);
 }
 
-static void waits_yield_longer_where_sleeps_are_short(void **state)
+TEST(waits_yield_longer_where_sleeps_are_short)
 {
 	struct peer peer;
 	tutti_comm_t comm = begin(&peer);
@@ -213,14 +208,4 @@ static void waits_yield_longer_where_sleeps_are_short(void **state)
 	receive(comm);
 	assert_true(comm->progress->yield_more == 0);
 	end(&peer, comm);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(waiting_for_any_sees_what_ended_since_it_was_tested),
-		cmocka_unit_test(waits_yield_longer_where_sleeps_are_short),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

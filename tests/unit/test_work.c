@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What many ranks do together is told by a few of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "comm.h"
 #include "plan_cache.h"
 #include "planning.h"
@@ -51,7 +46,7 @@ static void check(int number, enum tt_collective collective, int size)
 	tt_plans_free(&comm);
 }
 
-static void few_ranks_stand_for_many(void **state)
+TEST(few_ranks_stand_for_many)
 {
 	static const int sizes[] = { 64, 65, 100, 128, 199, RANKS };
 
@@ -59,13 +54,4 @@ static void few_ranks_stand_for_many(void **state)
 		for (int number = 0; tt_algorithms[number]; number++)
 			for (int collective = 0; collective < TT_COLLECTIVE_COUNT; collective++)
 				check(number, (enum tt_collective)collective, sizes[i]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(few_ranks_stand_for_many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

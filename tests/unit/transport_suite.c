@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the list of claims and turns them into cmocka tests. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "transport_suite_rank.h"
 
 #define TEXT_MAX 4096

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "claims.h"
 #include "scene.h"
 
 int be_apart(void)

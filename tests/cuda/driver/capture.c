@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams that are captured. */
-#include "claims.h"
 #include "scene.h"
 
 /* Calls that a capture does not allow fail, and so does its end. */
-static void capture_forbids_what_it_cannot_keep(void **state)
+SCENE(capture_forbids_what_it_cannot_keep)
 {
 	struct CUevent_st *const event = new_event(0), *const captured = new_event(0);
 	cuda_address memory;
@@ -45,7 +44,7 @@ static void capture_forbids_what_it_cannot_keep(void **state)
 	assert_success(cu->event_destroy(captured));
 }
 
-static void capture_asks_for_all_branches_and_spares_the_relaxed(void **state)
+SCENE(capture_asks_for_all_branches_and_spares_the_relaxed)
 {
 	struct CUstream_st *const second = new_stream();
 	struct CUevent_st *const event = new_event(0);
@@ -70,14 +69,4 @@ static void capture_asks_for_all_branches_and_spares_the_relaxed(void **state)
 	assert_success(more.destroy_graph(graph));
 	assert_success(cu->event_destroy(event));
 	assert_success(cu->stream_destroy(second));
-}
-
-int claims_on_capture(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(capture_forbids_what_it_cannot_keep),
-		TEST(capture_asks_for_all_branches_and_spares_the_relaxed),
-	};
-
-	return cmocka_run_group_tests_name("capture", tests, open_it, NULL);
 }

@@ -4,10 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "claims.h"
 #include "scene.h"
 
-static void contexts_are_a_stack_of_the_thread(void **state)
+SCENE(contexts_are_a_stack_of_the_thread)
 {
 	struct CUctx_st *second, *current;
 	cuda_device device;
@@ -48,7 +47,7 @@ static void *without_context(void *unused)
 	return NULL;
 }
 
-static void threads_begin_without_a_context(void **state)
+SCENE(threads_begin_without_a_context)
 {
 	pthread_t thread;
 
@@ -56,7 +55,7 @@ static void threads_begin_without_a_context(void **state)
 	pthread_join(thread, NULL);
 }
 
-static void a_peer_is_enabled_once(void **state)
+SCENE(a_peer_is_enabled_once)
 {
 	struct CUctx_st *second;
 
@@ -70,7 +69,7 @@ static void a_peer_is_enabled_once(void **state)
 	assert_success(cu->primary_release(1));
 }
 
-static void a_child_of_fork_has_no_driver(void **state)
+SCENE(a_child_of_fork_has_no_driver)
 {
 	const pid_t child = fork();
 	int status;
@@ -79,16 +78,4 @@ static void a_child_of_fork_has_no_driver(void **state)
 		_exit(cu->init(0) == 3 && cu->stream_query(stream) == 3 ? 0 : 1);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-}
-
-int claims_on_contexts(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(contexts_are_a_stack_of_the_thread),
-		TEST(threads_begin_without_a_context),
-		TEST(a_peer_is_enabled_once),
-		TEST(a_child_of_fork_has_no_driver),
-	};
-
-	return cmocka_run_group_tests_name("contexts", tests, open_it, NULL);
 }

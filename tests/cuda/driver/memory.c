@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory: its limit, when it is freed, and who has handles of it. */
-#include "claims.h"
 #include "scene.h"
 
-static void memory_has_a_limit_and_is_found_by_its_addresses(void **state)
+SCENE(memory_has_a_limit_and_is_found_by_its_addresses)
 {
 	cuda_address memory, base;
 	size_t bytes;
@@ -21,7 +20,7 @@ static void memory_has_a_limit_and_is_found_by_its_addresses(void **state)
 	assert_int_equal(cu->mem_free(memory), CUDA_INVALID_VALUE);
 }
 
-static void freeing_waits_for_what_the_gpu_was_given(void **state)
+SCENE(freeing_waits_for_what_the_gpu_was_given)
 {
 	uint64_t *const other = new_words();
 	struct CUstream_st *const second = new_stream();
@@ -35,7 +34,7 @@ static void freeing_waits_for_what_the_gpu_was_given(void **state)
 	assert_success(cu->stream_destroy(second));
 }
 
-static void only_memory_of_gpus_has_handles(void **state)
+SCENE(only_memory_of_gpus_has_handles)
 {
 	struct CUipcMemHandle_st handle;
 	cuda_address managed;
@@ -48,15 +47,4 @@ static void only_memory_of_gpus_has_handles(void **state)
 	assert_int_equal(cu->ipc_get(&handle, address_of(&handle)), CUDA_INVALID_VALUE);
 	assert_success(cu->mem_host_free(pinned));
 	assert_success(cu->mem_free(managed));
-}
-
-int claims_on_memory(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(memory_has_a_limit_and_is_found_by_its_addresses),
-		TEST(freeing_waits_for_what_the_gpu_was_given),
-		TEST(only_memory_of_gpus_has_handles),
-	};
-
-	return cmocka_run_group_tests_name("memory", tests, open_it, NULL);
 }

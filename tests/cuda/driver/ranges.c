@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranges of addresses: segments that are mapped into them, and multicast objects. */
-#include "claims.h"
 #include "scene.h"
 
-static void segments_are_mapped_once_and_unmapped_before_they_go(void **state)
+SCENE(segments_are_mapped_once_and_unmapped_before_they_go)
 {
 	const struct CUmemAllocationProp_st wanted = { CUDA_ALLOCATION_PINNED,
 						       CUDA_HANDLE_DESCRIPTOR,
@@ -30,7 +29,7 @@ static void segments_are_mapped_once_and_unmapped_before_they_go(void **state)
 }
 
 /* Nothing is bound before all GPUs are there; and only multimem instructions use what is mapped. */
-static void multicast_objects_wait_for_all_gpus(void **state)
+SCENE(multicast_objects_wait_for_all_gpus)
 {
 	const struct CUmulticastObjectProp_st two = { 2, 2 << 20, CUDA_HANDLE_DESCRIPTOR, 0 },
 					      odd = { 2, 100, 0, 0 };
@@ -65,14 +64,4 @@ static void multicast_objects_wait_for_all_gpus(void **state)
 	assert_success(cu->range_unmap(range, unit));
 	assert_success(cu->range_free(range, unit));
 	assert_success(cu->segment_release(segment));
-}
-
-int claims_on_ranges(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(segments_are_mapped_once_and_unmapped_before_they_go),
-		TEST(multicast_objects_wait_for_all_gpus),
-	};
-
-	return cmocka_run_group_tests_name("ranges", tests, open_it, NULL);
 }

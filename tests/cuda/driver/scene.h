@@ -5,16 +5,9 @@
 #define DRIVER_SCENE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
-/* include before cmocka.h what it needs */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests.h"
 #include "cuda/driver.h"
 #include "cuda/kernels.h"
 
@@ -50,10 +43,12 @@ extern struct CUstream_st *stream;
 extern uint64_t *words;
 
 #define assert_success(call) assert_int_equal(call, 0)
-#define TEST(name)	     cmocka_unit_test_setup_teardown(name, begin_scene, end_scene)
+#define SCENE(name)	     TEST_WITH(name, begin_scene, end_scene)
 
 void open_driver(void);
 int open_it(void **state);
+/* In a process that has STANDIN_APART: an exit status. */
+int be_apart(void);
 int begin_scene(void **state);
 int end_scene(void **state);
 

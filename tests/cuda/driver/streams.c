@@ -2,10 +2,9 @@
 /* Streams: what they wait for, what they refuse, and what breaks their context. */
 #include <stdlib.h>
 
-#include "claims.h"
 #include "scene.h"
 
-static void a_stream_that_is_destroyed_ends_its_work(void **state)
+SCENE(a_stream_that_is_destroyed_ends_its_work)
 {
 	struct CUstream_st *const second = new_stream();
 
@@ -17,7 +16,7 @@ static void a_stream_that_is_destroyed_ends_its_work(void **state)
 	synchronize();
 }
 
-static void wrong_work_is_refused(void **state)
+SCENE(wrong_work_is_refused)
 {
 	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = CUDA_MEM_OP_WAIT_64,
 								   .address = address_of(words) } };
@@ -45,7 +44,7 @@ static void wrong_work_is_refused(void **state)
 	assert_int_equal(cu->stream_destroy(NULL), INVALID_HANDLE);
 }
 
-static void a_stream_waits_for_the_record_that_there_was(void **state)
+SCENE(a_stream_waits_for_the_record_that_there_was)
 {
 	struct CUstream_st *const second = new_stream();
 	struct CUevent_st *const event = new_event(CUDA_EVENT_NO_TIMING);
@@ -69,7 +68,7 @@ static void a_stream_waits_for_the_record_that_there_was(void **state)
 	assert_success(cu->stream_destroy(second));
 }
 
-static void kernels_have_threads(void **state)
+SCENE(kernels_have_threads)
 {
 	struct tt_cuda_program program = { .phases = 1 };
 	void *parameters[] = { &program };
@@ -95,7 +94,7 @@ static void kernels_have_threads(void **state)
 	assert_success(found);
 }
 
-static void work_that_fails_breaks_the_context(void **state)
+SCENE(work_that_fails_breaks_the_context)
 {
 	struct CUctx_st *second, *of;
 	struct CUstream_st *broken, *waits;
@@ -124,15 +123,4 @@ static void work_that_fails_breaks_the_context(void **state)
 	assert_success(cu->context_pop(NULL));
 	assert_success(cu->primary_release(1));
 	assert_int_equal(cu->stream_query(broken), INVALID_HANDLE); /* went with the context */
-}
-
-int claims_on_streams(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_stream_that_is_destroyed_ends_its_work),	    TEST(wrong_work_is_refused),
-		TEST(a_stream_waits_for_the_record_that_there_was), TEST(kernels_have_threads),
-		TEST(work_that_fails_breaks_the_context),
-	};
-
-	return cmocka_run_group_tests_name("streams", tests, open_it, NULL);
 }

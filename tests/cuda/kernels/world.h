@@ -9,14 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* include before cmocka.h what it needs */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests.h"
 #include "cuda/kernels.h"
 #include "cuda/module.h"
 #include "kernels_check.h"

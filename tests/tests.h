@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a test program in C is made of. A claim stands where it is shown:
+ *
+ *	TEST(a_barrier_waits_for_all)
+ *	{
+ *		…
+ *	}
+ *
+ * All claims of a program run in the order in which they stand, by a main() that does nothing else; one of the
+ * program's own calls run_claims(). */
+#ifndef TT_TESTS_H
+#define TT_TESTS_H
+
+/* what cmocka.h needs before it */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+/* Between functions that return 0, or another number for what they could not do; NULL: none. */
+#define TEST_WITH(name, setup, teardown)                                                           \
+	static void name(void **state);                                                            \
+	__attribute__((constructor)) static void add_##name(void)                                  \
+	{                                                                                          \
+		add_test(&(const struct CMUnitTest){ #name, name, setup, teardown, NULL });        \
+	}                                                                                          \
+	static void name(void **state)
+
+void add_test(const struct CMUnitTest *test);
+/* All that were added, between functions for all of them, or NULL; returns how many failed. */
+int run_claims(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+#endif
