@@ -47,7 +47,7 @@ static const char *order(const struct tcp_card *from, const struct tcp_card *to)
 	return out;
 }
 
-static void loopback_comes_first_within_one_network(void **state)
+TEST(loopback_comes_first_within_one_network)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(1, 2);
 
@@ -56,7 +56,7 @@ static void loopback_comes_first_within_one_network(void **state)
 	assert_string_equal(order(&a, &b), "127.0.0.1:4000 [::1]:4000 10.0.0.1:4000 ");
 }
 
-static void loopback_of_another_network_is_passed_over(void **state)
+TEST(loopback_of_another_network_is_passed_over)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(1, 3), c = card_of(4, 2);
 
@@ -64,7 +64,7 @@ static void loopback_of_another_network_is_passed_over(void **state)
 	assert_string_equal(order(&a, &c), "");
 }
 
-static void a_common_subnet_comes_before_a_route(void **state)
+TEST(a_common_subnet_comes_before_a_route)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 
@@ -74,7 +74,7 @@ static void a_common_subnet_comes_before_a_route(void **state)
 	assert_string_equal(order(&a, &b), "10.0.1.2:4000 10.0.4.2:4000 ");
 }
 
-static void the_faster_interface_comes_first_then_ipv4(void **state)
+TEST(the_faster_interface_comes_first_then_ipv4)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 
@@ -86,7 +86,7 @@ static void the_faster_interface_comes_first_then_ipv4(void **state)
 	assert_string_equal(order(&a, &b), "10.0.0.3:4000 10.0.0.2:4000 [2001:db8::2]:4000 ");
 }
 
-static void an_address_this_machine_has_too_is_passed_over(void **state)
+TEST(an_address_this_machine_has_too_is_passed_over)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 
@@ -98,7 +98,7 @@ static void an_address_this_machine_has_too_is_passed_over(void **state)
 	assert_string_equal(order(&a, &b), "10.0.0.2:4000 ");
 }
 
-static void a_family_this_rank_lacks_is_passed_over(void **state)
+TEST(a_family_this_rank_lacks_is_passed_over)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 
@@ -107,7 +107,7 @@ static void a_family_this_rank_lacks_is_passed_over(void **state)
 	assert_string_equal(order(&a, &b), "");
 }
 
-static void link_local_comes_last_through_each_interface(void **state)
+TEST(link_local_comes_last_through_each_interface)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 
@@ -121,7 +121,7 @@ static void link_local_comes_last_through_each_interface(void **state)
 			    "[2001:db8:1::2]:4000 [fe80::9%5]:4000 [fe80::9%7]:4000 ");
 }
 
-static void a_full_card_survives_the_wire(void **state)
+TEST(a_full_card_survives_the_wire)
 {
 	struct tcp_card card = card_of(0x0102030405060708, UINT64_MAX), back;
 	uint8_t bytes[TT_ADDRESS_MAX];
@@ -141,7 +141,7 @@ static void a_full_card_survives_the_wire(void **state)
 	assert_memory_equal(back.at[31].bytes, card.at[31].bytes, 16);
 }
 
-static void damaged_cards_are_refused(void **state)
+TEST(damaged_cards_are_refused)
 {
 	struct tcp_card card = card_of(1, 2), back;
 	uint8_t good[TT_ADDRESS_MAX], bad[TT_ADDRESS_MAX];
@@ -170,7 +170,7 @@ static void damaged_cards_are_refused(void **state)
 }
 
 /* Whatever is read of random damage has its members in range; the sanitizers watch the rest. */
-static void damage_never_makes_a_card_out_of_range(void **state)
+TEST(damage_never_makes_a_card_out_of_range)
 {
 	struct tcp_card card = card_of(1, 2), back;
 	uint8_t good[TT_ADDRESS_MAX], bad[TT_ADDRESS_MAX];
@@ -192,7 +192,7 @@ static void damage_never_makes_a_card_out_of_range(void **state)
 	}
 }
 
-static void reach_is_the_same_whichever_way_round(void **state)
+TEST(reach_is_the_same_whichever_way_round)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 	uint8_t addresses[2][TT_ADDRESS_MAX];
@@ -231,7 +231,7 @@ static const char *ways(const struct tcp_card *from, const struct tcp_card *to)
 	return out;
 }
 
-static void each_pair_of_interfaces_is_a_way(void **state)
+TEST(each_pair_of_interfaces_is_a_way)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 
@@ -253,7 +253,7 @@ static void each_pair_of_interfaces_is_a_way(void **state)
 	assert_string_equal(ways(&a, &b), "");
 }
 
-static void interfaces_of_one_subnet_are_ways_of_their_own(void **state)
+TEST(interfaces_of_one_subnet_are_ways_of_their_own)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 
@@ -274,7 +274,7 @@ static void interfaces_of_one_subnet_are_ways_of_their_own(void **state)
 					  "10.0.0.21:0-10.0.0.11:4000/0 ");
 }
 
-static void both_ends_say_how_many_rails_there_are(void **state)
+TEST(both_ends_say_how_many_rails_there_are)
 {
 	struct tcp_card a = card_of(1, 2), b = card_of(3, 4);
 
@@ -285,26 +285,4 @@ static void both_ends_say_how_many_rails_there_are(void **state)
 	b.rails = 2;
 	assert_int_equal(tt_tcp_rail_count(&a, &b), 2);
 	assert_int_equal(tt_tcp_rail_count(&b, &a), 2);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(loopback_comes_first_within_one_network),
-		cmocka_unit_test(loopback_of_another_network_is_passed_over),
-		cmocka_unit_test(a_common_subnet_comes_before_a_route),
-		cmocka_unit_test(the_faster_interface_comes_first_then_ipv4),
-		cmocka_unit_test(an_address_this_machine_has_too_is_passed_over),
-		cmocka_unit_test(a_family_this_rank_lacks_is_passed_over),
-		cmocka_unit_test(link_local_comes_last_through_each_interface),
-		cmocka_unit_test(a_full_card_survives_the_wire),
-		cmocka_unit_test(damaged_cards_are_refused),
-		cmocka_unit_test(damage_never_makes_a_card_out_of_range),
-		cmocka_unit_test(reach_is_the_same_whichever_way_round),
-		cmocka_unit_test(each_pair_of_interfaces_is_a_way),
-		cmocka_unit_test(interfaces_of_one_subnet_are_ways_of_their_own),
-		cmocka_unit_test(both_ends_say_how_many_rails_there_are),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

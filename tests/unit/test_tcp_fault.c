@@ -33,7 +33,7 @@ static void all_blame(const struct fabric *f, int result, int rank, const char *
 	}
 }
 
-static void a_revoke_reaches_all_of_eight(void **state)
+TEST(a_revoke_reaches_all_of_eight)
 {
 	const struct tt_fault fault = { TUTTI_ERR_MISMATCH, 6, "rank 6 called barrier" };
 	struct fabric f;
@@ -47,7 +47,7 @@ static void a_revoke_reaches_all_of_eight(void **state)
 
 /* Whoever has the key may send any bytes in a fault's text; who prints it does not know where it
  * came from. */
-static void a_fault_that_came_is_text(void **state)
+TEST(a_fault_that_came_is_text)
 {
 	const struct tt_fault fault = { TUTTI_ERR_ABORTED, 0,
 					"rank 0 says \033[2J \xff 2 × 3\nand more" };
@@ -88,7 +88,7 @@ static bool all_say(void *arg)
 }
 
 /* Whichever is told first, and also where nobody has heard of the other's yet. */
-static void the_better_of_two_faults_stays(void **state)
+TEST(the_better_of_two_faults_stays)
 {
 	const struct tt_fault late = { TUTTI_ERR_TIMEOUT, 1, "late" },
 			      aborted = { TUTTI_ERR_ABORTED, 2, "aborted" };
@@ -109,7 +109,7 @@ static void the_better_of_two_faults_stays(void **state)
 }
 
 /* Those that go because of a fault are not to blame. */
-static void a_death_after_a_fault_is_its_consequence(void **state)
+TEST(a_death_after_a_fault_is_its_consequence)
 {
 	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 3, "rank 3 was late" };
 	struct fabric f;
@@ -126,7 +126,7 @@ static void a_death_after_a_fault_is_its_consequence(void **state)
 	fabric_stop(&f);
 }
 
-static void a_revoke_outlives_the_rank_that_sent_it(void **state)
+TEST(a_revoke_outlives_the_rank_that_sent_it)
 {
 	struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 4, "" };
 	struct fabric f;
@@ -143,7 +143,7 @@ static void a_revoke_outlives_the_rank_that_sent_it(void **state)
 
 /* Rank 0 was stopped while rank 1 died, or went, and rank 2 told why: it finds both at the same
  * time. */
-static void what_peers_say_is_heard_before_a_death_is_blamed(void **state)
+TEST(what_peers_say_is_heard_before_a_death_is_blamed)
 {
 	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 1, "rank 1 was late" };
 	struct tt_endpoint *dead = NULL;
@@ -166,7 +166,7 @@ static void what_peers_say_is_heard_before_a_death_is_blamed(void **state)
 	fabric_stop(&f);
 }
 
-static void a_death_is_known_to_all_of_eight(void **state)
+TEST(a_death_is_known_to_all_of_eight)
 {
 	struct fabric f;
 
@@ -190,7 +190,7 @@ static bool rank_two_left(void *arg)
 	return true;
 }
 
-static void a_good_bye_is_no_fault(void **state)
+TEST(a_good_bye_is_no_fault)
 {
 	struct fabric f;
 
@@ -220,7 +220,7 @@ static bool read_fails(void *arg)
 	return r->n != 0;
 }
 
-static void a_closed_connection_names_its_rank(void **state)
+TEST(a_closed_connection_names_its_rank)
 {
 	struct tt_link *low, *high;
 	struct reading r;
@@ -237,7 +237,7 @@ static void a_closed_connection_names_its_rank(void **state)
 	fabric_stop(&f);
 }
 
-static void a_rank_that_left_is_said_to_have_left(void **state)
+TEST(a_rank_that_left_is_said_to_have_left)
 {
 	struct tt_link *low, *high;
 	struct reading r;
@@ -257,7 +257,7 @@ static void a_rank_that_left_is_said_to_have_left(void **state)
 	fabric_stop(&f);
 }
 
-static void a_better_reason_replaces_a_closed_connection(void **state)
+TEST(a_better_reason_replaces_a_closed_connection)
 {
 	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 0, "rank 0 was late" };
 	struct tt_link *low, *high;
@@ -279,7 +279,7 @@ static void a_better_reason_replaces_a_closed_connection(void **state)
 	fabric_stop(&f);
 }
 
-static void garbage_on_a_control_link_is_a_loss(void **state)
+TEST(garbage_on_a_control_link_is_a_loss)
 {
 	static const uint8_t messages[][24] = {
 		{ 9 },				/* no such kind */
@@ -307,7 +307,7 @@ static void garbage_on_a_control_link_is_a_loss(void **state)
 	}
 }
 
-static void an_absent_rank_is_named_at_the_deadline(void **state)
+TEST(an_absent_rank_is_named_at_the_deadline)
 {
 	const uint64_t deadline = tt_now() + SECOND / 20;
 	struct fabric f;
@@ -321,7 +321,7 @@ static void an_absent_rank_is_named_at_the_deadline(void **state)
 }
 
 /* Rank 2 meets rank 0 when that knows of the fault already. */
-static void a_late_rank_is_told_too(void **state)
+TEST(a_late_rank_is_told_too)
 {
 	const struct tt_fault fault = { TUTTI_ERR_TIMEOUT, 1, "rank 1 was late" };
 	const uint64_t deadline = tt_now() + SECOND / 20;
@@ -345,7 +345,7 @@ static bool has_news(const struct tt_endpoint *endpoint)
 }
 
 /* What the monitor sleeps on. */
-static void the_control_descriptor_is_for_news_not_for_data(void **state)
+TEST(the_control_descriptor_is_for_news_not_for_data)
 {
 	uint8_t byte = 7, note[TT_NOTE_BYTES] = { 1 };
 	const struct iovec iov = { &byte, 1 };
@@ -436,7 +436,7 @@ static int call_and_leave(struct call *call)
 }
 
 /* What it said before is there to be read. */
-static void a_caller_that_has_ended_had_joined(void **state)
+TEST(a_caller_that_has_ended_had_joined)
 {
 	struct call call = { .peers = { { .rank = 0, .process = 1 },
 					{ .rank = 1, .process = 2 } } };
@@ -458,28 +458,4 @@ static void a_caller_that_has_ended_had_joined(void **state)
 	close(call.ready[0]);
 	close(call.ready[1]);
 	close(call.go[0]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_revoke_reaches_all_of_eight),
-		cmocka_unit_test(a_fault_that_came_is_text),
-		cmocka_unit_test(the_better_of_two_faults_stays),
-		cmocka_unit_test(a_death_after_a_fault_is_its_consequence),
-		cmocka_unit_test(a_revoke_outlives_the_rank_that_sent_it),
-		cmocka_unit_test(what_peers_say_is_heard_before_a_death_is_blamed),
-		cmocka_unit_test(a_death_is_known_to_all_of_eight),
-		cmocka_unit_test(a_good_bye_is_no_fault),
-		cmocka_unit_test(a_closed_connection_names_its_rank),
-		cmocka_unit_test(a_rank_that_left_is_said_to_have_left),
-		cmocka_unit_test(a_better_reason_replaces_a_closed_connection),
-		cmocka_unit_test(garbage_on_a_control_link_is_a_loss),
-		cmocka_unit_test(a_late_rank_is_told_too),
-		cmocka_unit_test(a_caller_that_has_ended_had_joined),
-		cmocka_unit_test(the_control_descriptor_is_for_news_not_for_data),
-		cmocka_unit_test(an_absent_rank_is_named_at_the_deadline),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static int knock(const struct fabric *f, int rank)
 	return raw_connect(fabric_port(f, rank));
 }
 
-static void garbage_is_dropped_at_once(void **state)
+TEST(garbage_is_dropped_at_once)
 {
 	struct fabric f;
 	struct caller c = { 0 };
@@ -53,7 +53,7 @@ static void refused_with(struct fabric *f, const uint8_t *hello, enum tt_verdict
 	close(c.fd);
 }
 
-static void hellos_that_are_not_welcome_are_told_why(void **state)
+TEST(hellos_that_are_not_welcome_are_told_why)
 {
 	static const struct {
 		struct tt_hello hello;
@@ -85,7 +85,7 @@ static void hellos_that_are_not_welcome_are_told_why(void **state)
 	fabric_stop(&f);
 }
 
-static void other_versions_and_unknown_wishes_are_refused(void **state)
+TEST(other_versions_and_unknown_wishes_are_refused)
 {
 	struct tt_hello hello = { TCP_FOR_DATA, 0, 0, 0, 1, true };
 	uint8_t bytes[TT_HELLO_BYTES];
@@ -106,7 +106,7 @@ static void other_versions_and_unknown_wishes_are_refused(void **state)
 	fabric_stop(&f);
 }
 
-static void every_answer_but_the_right_one_is_a_refusal(void **state)
+TEST(every_answer_but_the_right_one_is_a_refusal)
 {
 	static const uint8_t nonce[TT_NONCE_BYTES] = { 4, 5, 6 };
 	const struct tt_hello hello = { TCP_FOR_DATA, 0, 7, 0, 1, true },
@@ -152,7 +152,7 @@ static bool has_pending(void *arg)
 	return tcp_endpoint_of(((struct fabric *)arg)->endpoint[1])->pending_count > 0;
 }
 
-static void a_slow_caller_is_dropped_at_its_deadline(void **state)
+TEST(a_slow_caller_is_dropped_at_its_deadline)
 {
 	struct tcp_endpoint *e;
 	struct fabric f;
@@ -173,7 +173,7 @@ static void a_slow_caller_is_dropped_at_its_deadline(void **state)
 	fabric_stop(&f);
 }
 
-static void a_crowd_of_silent_callers_keeps_nobody_out(void **state)
+TEST(a_crowd_of_silent_callers_keeps_nobody_out)
 {
 	struct caller callers[TCP_PENDING_MAX + 20] = { 0 };
 	const int count = (int)(sizeof(callers) / sizeof(callers[0]));
@@ -208,7 +208,7 @@ static bool accepting(const struct tcp_endpoint *e)
 }
 
 /* Without a free descriptor accept4() finds a shortage where nobody waits. */
-static void nobody_makes_room_where_nobody_waits(void **state)
+TEST(nobody_makes_room_where_nobody_waits)
 {
 	struct shortage shortage;
 	struct tcp_endpoint *e;
@@ -247,7 +247,7 @@ static bool two_pending(void *arg)
 }
 
 /* An idler's place, but not that of one who has just come; then none until one is free. */
-static void room_is_made_for_who_waits_as_long_as_there_is_some(void **state)
+TEST(room_is_made_for_who_waits_as_long_as_there_is_some)
 {
 	struct shortage shortage;
 	struct tcp_endpoint *e;
@@ -301,7 +301,7 @@ static bool pretended(void *arg)
 	return p->n < 0;
 }
 
-static void a_port_of_somebody_else_is_not_taken_for_the_rank(void **state)
+TEST(a_port_of_somebody_else_is_not_taken_for_the_rank)
 {
 	const struct sockaddr_in any = { .sin_family = AF_INET,
 					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -327,21 +327,4 @@ static void a_port_of_somebody_else_is_not_taken_for_the_rank(void **state)
 	close(p.listener);
 	tcp->close(p.link);
 	fabric_stop(&f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(garbage_is_dropped_at_once),
-		cmocka_unit_test(hellos_that_are_not_welcome_are_told_why),
-		cmocka_unit_test(other_versions_and_unknown_wishes_are_refused),
-		cmocka_unit_test(every_answer_but_the_right_one_is_a_refusal),
-		cmocka_unit_test(a_slow_caller_is_dropped_at_its_deadline),
-		cmocka_unit_test(a_crowd_of_silent_callers_keeps_nobody_out),
-		cmocka_unit_test(nobody_makes_room_where_nobody_waits),
-		cmocka_unit_test(room_is_made_for_who_waits_as_long_as_there_is_some),
-		cmocka_unit_test(a_port_of_somebody_else_is_not_taken_for_the_rank),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

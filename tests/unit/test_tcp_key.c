@@ -235,18 +235,18 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	fabric_stop(&f);
 }
 
-static void a_rank_with_another_key_is_refused_and_told_so(void **state)
+TEST_WITH(a_rank_with_another_key_is_refused_and_told_so, listen_to_log, leave_log)
 {
 	cannot_come_in(&other_key, &fabric_key, "has another key", "has another key");
 }
 
-static void a_rank_without_the_key_is_refused_and_told_so(void **state)
+TEST_WITH(a_rank_without_the_key_is_refused_and_told_so, listen_to_log, leave_log)
 {
 	cannot_come_in(NULL, &fabric_key, "has a key, and this end has none",
 		       "has no key, and this end has one");
 }
 
-static void a_rank_with_a_key_keeps_away_from_one_without(void **state)
+TEST_WITH(a_rank_with_a_key_keeps_away_from_one_without, listen_to_log, leave_log)
 {
 	cannot_come_in(&fabric_key, NULL, "has no key, and this end has one",
 		       "has a key, and this end has none");
@@ -259,7 +259,7 @@ static bool is_loopback(const struct tcp_address *a)
 	return a->family == 4 ? a->bytes[0] == 127 : memcmp(a->bytes, six, 16) == 0;
 }
 
-static void without_a_key_a_rank_is_reached_over_loopback_only(void **state)
+TEST_WITH(without_a_key_a_rank_is_reached_over_loopback_only, listen_to_log, leave_log)
 {
 	const struct tt_key *keys[2] = { NULL, NULL };
 	struct sockaddr_storage name = { 0 };
@@ -341,7 +341,7 @@ static void is_turned_away(struct fabric *f, int fd)
 	assert_null(*tt_tcp_find_kept(tcp_endpoint_of(f->endpoint[1]), 0, TT_CHANNEL_P2P));
 }
 
-static void a_handshake_that_was_recorded_opens_nothing(void **state)
+TEST_WITH(a_handshake_that_was_recorded_opens_nothing, listen_to_log, leave_log)
 {
 	uint8_t answer[TT_ANSWER_BYTES];
 	struct proxy p;
@@ -359,7 +359,7 @@ static void a_handshake_that_was_recorded_opens_nothing(void **state)
 	end_recorded(&f, &p);
 }
 
-static void the_proof_of_one_side_is_none_of_the_other(void **state)
+TEST_WITH(the_proof_of_one_side_is_none_of_the_other, listen_to_log, leave_log)
 {
 	uint8_t answer[TT_ANSWER_BYTES];
 	struct proxy p;
@@ -372,7 +372,7 @@ static void the_proof_of_one_side_is_none_of_the_other(void **state)
 	end_recorded(&f, &p);
 }
 
-static void the_proof_of_one_connection_is_none_of_another(void **state)
+TEST_WITH(the_proof_of_one_connection_is_none_of_another, listen_to_log, leave_log)
 {
 	uint8_t answer[TT_ANSWER_BYTES], confirm[TT_CONFIRM_BYTES];
 	struct proxy p;
@@ -416,7 +416,7 @@ static void led_elsewhere(struct fabric *f, struct fabric *target, int to, struc
 	lead(f, 0, 1, port);
 }
 
-static void a_connection_led_to_another_channel_is_refused(void **state)
+TEST_WITH(a_connection_led_to_another_channel_is_refused, listen_to_log, leave_log)
 {
 	const uint8_t channel = TT_CHANNEL_COLLECTIVE;
 	struct fabric f;
@@ -427,7 +427,7 @@ static void a_connection_led_to_another_channel_is_refused(void **state)
 	fabric_stop(&f);
 }
 
-static void a_connection_led_to_another_purpose_is_refused(void **state)
+TEST_WITH(a_connection_led_to_another_purpose_is_refused, listen_to_log, leave_log)
 {
 	const uint8_t control[] = { TCP_FOR_CONTROL, 0 };
 	struct tcp_control *had;
@@ -446,7 +446,7 @@ static void a_connection_led_to_another_purpose_is_refused(void **state)
 	fabric_stop(&f);
 }
 
-static void a_connection_led_to_another_rank_is_refused(void **state)
+TEST_WITH(a_connection_led_to_another_rank_is_refused, listen_to_log, leave_log)
 {
 	const uint8_t one[] = { 1, 0, 0, 0 }, two[] = { 2, 0, 0, 0 };
 	struct fabric f;
@@ -457,7 +457,7 @@ static void a_connection_led_to_another_rank_is_refused(void **state)
 	fabric_stop(&f);
 }
 
-static void a_connection_led_to_another_communicator_is_refused(void **state)
+TEST_WITH(a_connection_led_to_another_communicator_is_refused, listen_to_log, leave_log)
 {
 	struct fabric f, g;
 	uint8_t ids[2][8];
@@ -486,7 +486,7 @@ static bool keeps_the_link(void *arg)
 
 /* Who says a good hello but proves nothing is not driven out by those who say nothing, and has a
  * deadline. */
-static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
+TEST_WITH(who_said_hello_is_not_driven_out_by_the_silent, listen_to_log, leave_log)
 {
 	uint8_t answer[TT_ANSWER_BYTES], confirm[TT_CONFIRM_BYTES];
 	int silent[2 * TCP_PENDING_MAX];
@@ -513,7 +513,7 @@ static void who_said_hello_is_not_driven_out_by_the_silent(void **state)
 	end_recorded(&f, &p);
 }
 
-static void who_said_hello_and_no_more_is_dropped_in_time(void **state)
+TEST_WITH(who_said_hello_and_no_more_is_dropped_in_time, listen_to_log, leave_log)
 {
 	uint8_t answer[TT_ANSWER_BYTES];
 	struct tcp_endpoint *e;
@@ -529,27 +529,4 @@ static void who_said_hello_and_no_more_is_dropped_in_time(void **state)
 	hangs_up(&f, fd);
 	assert_int_equal(e->pending_count, 0);
 	end_recorded(&f, &p);
-}
-
-#define LOGGED(test) cmocka_unit_test_setup_teardown(test, listen_to_log, leave_log)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		LOGGED(a_rank_with_another_key_is_refused_and_told_so),
-		LOGGED(a_rank_without_the_key_is_refused_and_told_so),
-		LOGGED(a_rank_with_a_key_keeps_away_from_one_without),
-		LOGGED(without_a_key_a_rank_is_reached_over_loopback_only),
-		LOGGED(a_handshake_that_was_recorded_opens_nothing),
-		LOGGED(the_proof_of_one_side_is_none_of_the_other),
-		LOGGED(the_proof_of_one_connection_is_none_of_another),
-		LOGGED(a_connection_led_to_another_channel_is_refused),
-		LOGGED(a_connection_led_to_another_purpose_is_refused),
-		LOGGED(a_connection_led_to_another_rank_is_refused),
-		LOGGED(a_connection_led_to_another_communicator_is_refused),
-		LOGGED(who_said_hello_is_not_driven_out_by_the_silent),
-		LOGGED(who_said_hello_and_no_more_is_dropped_in_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

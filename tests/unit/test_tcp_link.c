@@ -61,7 +61,7 @@ static void take(struct fabric *f, struct tt_link *link, void *to, size_t bytes)
 	fabric_until(f, taken, &t);
 }
 
-static void a_peek_is_seen_again_until_released(void **state)
+TEST(a_peek_is_seen_again_until_released)
 {
 	struct peeking p = { 0 };
 	struct tt_link *a, *b;
@@ -87,7 +87,7 @@ static void a_peek_is_seen_again_until_released(void **state)
 	fabric_stop(&f);
 }
 
-static void a_peek_looks_no_further_than_its_limit(void **state)
+TEST(a_peek_looks_no_further_than_its_limit)
 {
 	struct peeking p = { 0 };
 	struct tt_link *a, *b;
@@ -114,7 +114,7 @@ static void a_peek_looks_no_further_than_its_limit(void **state)
 
 /* Elements of 12 bytes that never line up with what arrives at a time, across the end of scratch
  * many times. */
-static void wanted_bytes_are_contiguous(void **state)
+TEST(wanted_bytes_are_contiguous)
 {
 	const size_t total = (size_t)12 << 16;
 	struct peeking p = { 0 };
@@ -149,7 +149,7 @@ static void wanted_bytes_are_contiguous(void **state)
 	fabric_stop(&f);
 }
 
-static void a_connection_is_kept_until_its_link_is_asked_for(void **state)
+TEST(a_connection_is_kept_until_its_link_is_asked_for)
 {
 	struct tt_link *a, *b, *links[2];
 	struct fabric f;
@@ -180,7 +180,7 @@ static void a_connection_is_kept_until_its_link_is_asked_for(void **state)
 	fabric_stop(&f);
 }
 
-static void channels_are_apart(void **state)
+TEST(channels_are_apart)
 {
 	struct tt_link *a[TT_CHANNELS], *b[TT_CHANNELS];
 	struct fabric f;
@@ -210,7 +210,7 @@ static void channels_are_apart(void **state)
 
 /* The kernel would reset the connection, and drop what was written, if the unread bytes were left.
  */
-static void written_bytes_arrive_although_unread_ones_were_there(void **state)
+TEST(written_bytes_arrive_although_unread_ones_were_there)
 {
 	const size_t total = 60000;
 	struct tt_link *a, *b;
@@ -234,7 +234,7 @@ static void written_bytes_arrive_although_unread_ones_were_there(void **state)
 	fabric_stop(&f);
 }
 
-static void a_link_may_be_closed_before_it_is_up(void **state)
+TEST(a_link_may_be_closed_before_it_is_up)
 {
 	struct tt_link *low, *high;
 	struct fabric f;
@@ -246,19 +246,4 @@ static void a_link_may_be_closed_before_it_is_up(void **state)
 	tcp->close(high);
 	tcp->close(NULL);
 	fabric_stop(&f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_peek_is_seen_again_until_released),
-		cmocka_unit_test(a_peek_looks_no_further_than_its_limit),
-		cmocka_unit_test(wanted_bytes_are_contiguous),
-		cmocka_unit_test(a_connection_is_kept_until_its_link_is_asked_for),
-		cmocka_unit_test(channels_are_apart),
-		cmocka_unit_test(written_bytes_arrive_although_unread_ones_were_there),
-		cmocka_unit_test(a_link_may_be_closed_before_it_is_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

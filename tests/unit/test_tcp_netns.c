@@ -383,14 +383,14 @@ static void play(const struct scenario *s)
 	assert_true(WIFSIGNALED(status[1]));
 }
 
-static void a_kill_on_the_same_host_is_seen(void **state)
+TEST(a_kill_on_the_same_host_is_seen)
 {
 	static const struct scenario s = { NULL, "127.0.0.1" };
 
 	play(&s);
 }
 
-static void ranks_of_two_hosts_exchange_and_a_kill_is_seen(void **state)
+TEST(ranks_of_two_hosts_exchange_and_a_kill_is_seen)
 {
 	static const struct scenario s = {
 		"ip addr add 10.77.0.$me/24 dev cable && ip link set cable up",
@@ -400,7 +400,7 @@ static void ranks_of_two_hosts_exchange_and_a_kill_is_seen(void **state)
 	play(&s);
 }
 
-static void ipv6_alone_suffices(void **state)
+TEST(ipv6_alone_suffices)
 {
 	static const struct scenario s = {
 		"ip addr add fd77::$me/64 dev cable nodad && ip link set cable up",
@@ -412,7 +412,7 @@ static void ipv6_alone_suffices(void **state)
 
 /* Both hosts have a subnet of the same numbers that leads nowhere, and the cable's addresses share
  * none. */
-static void a_subnet_that_leads_nowhere_is_passed_over(void **state)
+TEST(a_subnet_that_leads_nowhere_is_passed_over)
 {
 	static const struct scenario s = {
 		"ip link add nowhere type veth peer name end && ip link set end up && "
@@ -426,7 +426,7 @@ static void a_subnet_that_leads_nowhere_is_passed_over(void **state)
 }
 
 /* As with the bridge of a container engine. */
-static void an_address_that_both_hosts_have_is_passed_over(void **state)
+TEST(an_address_that_both_hosts_have_is_passed_over)
 {
 	static const struct scenario s = {
 		"ip link add bridge0 type veth peer name end && ip link set end up && "
@@ -439,7 +439,7 @@ static void an_address_that_both_hosts_have_is_passed_over(void **state)
 	play(&s);
 }
 
-static void a_cut_cable_is_noticed_by_silence(void **state)
+TEST(a_cut_cable_is_noticed_by_silence)
 {
 	static const struct scenario s = {
 		"ip addr add 10.77.0.$me/24 dev cable && ip link set cable up",
@@ -454,14 +454,14 @@ static void a_cut_cable_is_noticed_by_silence(void **state)
 	"ip addr add 10.77.0.$me/24 dev cable && ip link set cable up && "                         \
 	"ip addr add 10.79.0.$me/24 dev cable2 && ip link set cable2 up"
 
-static void two_cables_share_the_stream(void **state)
+TEST(two_cables_share_the_stream)
 {
 	static const struct scenario s = { TWO_CABLES, "10.79.0.2", .cut = true, .two = true };
 
 	play(&s);
 }
 
-static void one_of_two_subnets_may_lead_nowhere(void **state)
+TEST(one_of_two_subnets_may_lead_nowhere)
 {
 	static const struct scenario s = {
 		"ip link add nowhere type veth peer name end && ip link set end up && "
@@ -474,7 +474,7 @@ static void one_of_two_subnets_may_lead_nowhere(void **state)
 }
 
 /* As by a firewall that drops what comes, where another address refuses at once. */
-static void a_host_that_drops_packets_is_named(void **state)
+TEST(a_host_that_drops_packets_is_named)
 {
 	static const struct scenario s = {
 		"ip link set cable addrgenmode none && "
@@ -489,21 +489,4 @@ static void a_host_that_drops_packets_is_named(void **state)
 	};
 
 	play(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_kill_on_the_same_host_is_seen),
-		cmocka_unit_test(ranks_of_two_hosts_exchange_and_a_kill_is_seen),
-		cmocka_unit_test(ipv6_alone_suffices),
-		cmocka_unit_test(a_subnet_that_leads_nowhere_is_passed_over),
-		cmocka_unit_test(an_address_that_both_hosts_have_is_passed_over),
-		cmocka_unit_test(a_cut_cable_is_noticed_by_silence),
-		cmocka_unit_test(two_cables_share_the_stream),
-		cmocka_unit_test(one_of_two_subnets_may_lead_nowhere),
-		cmocka_unit_test(a_host_that_drops_packets_is_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

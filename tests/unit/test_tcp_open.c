@@ -41,7 +41,7 @@ static void refused(const char *name, const char *value, const char *error_text)
 	unsetenv(name);
 }
 
-static void a_port_of_the_range_is_used_and_its_end_is_an_error(void **state)
+TEST(a_port_of_the_range_is_used_and_its_end_is_an_error)
 {
 	struct tt_endpoint *first = NULL, *second = NULL;
 	struct tcp_card card = opened_card();
@@ -63,7 +63,7 @@ static void a_port_of_the_range_is_used_and_its_end_is_an_error(void **state)
 	unsetenv("TUTTI_PORT_RANGE");
 }
 
-static void ranges_that_are_none_are_refused(void **state)
+TEST(ranges_that_are_none_are_refused)
 {
 	static const char *const values[] = { "4000",	 "0-10",       "5000-4000",
 					      "1-65536", "4000-4010x", "ports",
@@ -81,7 +81,7 @@ static bool is_loopback(const struct tcp_address *a)
 	return a->family == 4 ? a->bytes[0] == 127 : memcmp(a->bytes, six, 16) == 0;
 }
 
-static void interfaces_are_chosen_and_left_out_by_name(void **state)
+TEST(interfaces_are_chosen_and_left_out_by_name)
 {
 	struct tcp_card all = opened_card(), card;
 
@@ -103,13 +103,13 @@ static void interfaces_are_chosen_and_left_out_by_name(void **state)
 	unsetenv("TUTTI_INTERFACE");
 }
 
-static void an_interface_that_is_not_there_is_refused(void **state)
+TEST(an_interface_that_is_not_there_is_refused)
 {
 	refused("TUTTI_INTERFACE", "nosuch0", "this machine has lo");
 	refused("TUTTI_INTERFACE", "lo,^lo", "leaves no interface");
 }
 
-static void buffer_sizes_that_are_none_are_refused(void **state)
+TEST(buffer_sizes_that_are_none_are_refused)
 {
 	static const char *const values[] = { "many", "4095",	     "-1",    "-8K", "+8K",
 					      "1G",   "9999999999M", "1025M", "4M4", "K" };
@@ -121,7 +121,7 @@ static void buffer_sizes_that_are_none_are_refused(void **state)
 	unsetenv("TUTTI_TCP_BUFFER");
 }
 
-static void numbers_of_rails_that_are_none_are_refused(void **state)
+TEST(numbers_of_rails_that_are_none_are_refused)
 {
 	static const char *const values[] = { "0", "9", "-1", "two", "2x", " 2" };
 
@@ -132,7 +132,7 @@ static void numbers_of_rails_that_are_none_are_refused(void **state)
 	unsetenv("TUTTI_TCP_RAILS");
 }
 
-static void ranks_that_use_no_tcp_do_not_listen(void **state)
+TEST(ranks_that_use_no_tcp_do_not_listen)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -149,19 +149,4 @@ static void ranks_that_use_no_tcp_do_not_listen(void **state)
 	tcp->progress(f.endpoint[0], true);
 	close(fd);
 	fabric_stop(&f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_port_of_the_range_is_used_and_its_end_is_an_error),
-		cmocka_unit_test(ranges_that_are_none_are_refused),
-		cmocka_unit_test(interfaces_are_chosen_and_left_out_by_name),
-		cmocka_unit_test(an_interface_that_is_not_there_is_refused),
-		cmocka_unit_test(buffer_sizes_that_are_none_are_refused),
-		cmocka_unit_test(numbers_of_rails_that_are_none_are_refused),
-		cmocka_unit_test(ranks_that_use_no_tcp_do_not_listen),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

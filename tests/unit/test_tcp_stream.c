@@ -182,28 +182,17 @@ static void all_exchange(int size, int family)
 	fabric_stop(&f);
 }
 
-static void two_ranks_exchange_over_ipv4(void **state)
+TEST(two_ranks_exchange_over_ipv4)
 {
 	all_exchange(2, 4);
 }
 
-static void two_ranks_exchange_over_ipv6(void **state)
+TEST(two_ranks_exchange_over_ipv6)
 {
 	all_exchange(2, 6);
 }
 
-static void four_ranks_exchange_all_to_all(void **state)
+TEST(four_ranks_exchange_all_to_all)
 {
 	all_exchange(4, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_ranks_exchange_over_ipv4),
-		cmocka_unit_test(two_ranks_exchange_over_ipv6),
-		cmocka_unit_test(four_ranks_exchange_all_to_all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void meet(const struct tt_key *dialer, const struct tt_key *listener, uns
 	tutti_log_set_sink(NULL, NULL);
 }
 
-static void alike_they_meet(void **state)
+TEST(alike_they_meet)
 {
 	struct fabric f;
 
@@ -38,7 +38,7 @@ static void alike_they_meet(void **state)
 	fabric_stop(&f);
 }
 
-static void a_dialer_that_does_not_encrypt_is_told(void **state)
+TEST(a_dialer_that_does_not_encrypt_is_told)
 {
 	struct fabric f;
 
@@ -49,7 +49,7 @@ static void a_dialer_that_does_not_encrypt_is_told(void **state)
 	fabric_stop(&f);
 }
 
-static void a_listener_that_does_not_encrypt_says_so(void **state)
+TEST(a_listener_that_does_not_encrypt_says_so)
 {
 	struct fabric f;
 
@@ -58,15 +58,4 @@ static void a_listener_that_does_not_encrypt_says_so(void **state)
 	assert_non_null(strstr(f.endpoint[0]->fault.text, "TUTTI_ENCRYPT"));
 	assert_non_null(strstr(lines, "encrypts, and this end does not"));
 	fabric_stop(&f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(alike_they_meet),
-		cmocka_unit_test(a_dialer_that_does_not_encrypt_is_told),
-		cmocka_unit_test(a_listener_that_does_not_encrypt_says_so),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static ssize_t put(struct tt_link *link, const void *bytes, size_t length)
 	return tcp->write(link, &iov, 1);
 }
 
-static void bytes_wake_only_who_waits_for_them(void **state)
+TEST(bytes_wake_only_who_waits_for_them)
 {
 	struct tt_link *a, *b;
 	struct fabric f;
@@ -61,7 +61,7 @@ static void bytes_wake_only_who_waits_for_them(void **state)
 	fabric_stop(&f);
 }
 
-static void room_wakes_a_blocked_writer(void **state)
+TEST(room_wakes_a_blocked_writer)
 {
 	static uint8_t bytes[1 << 20];
 	struct tt_link *a, *b;
@@ -83,7 +83,7 @@ static void room_wakes_a_blocked_writer(void **state)
 	fabric_stop(&f);
 }
 
-static void a_fault_and_a_connection_wake(void **state)
+TEST(a_fault_and_a_connection_wake)
 {
 	const struct tt_fault fault = { TUTTI_ERR_ABORTED, 0, "aborted" };
 	struct tt_link *a;
@@ -109,7 +109,7 @@ static void a_fault_and_a_connection_wake(void **state)
 }
 
 /* The end of a stream is believed after a while in which nothing else happens. */
-static void the_end_of_a_stream_wakes_when_it_is_believed(void **state)
+TEST(the_end_of_a_stream_wakes_when_it_is_believed)
 {
 	struct tt_link *a, *b;
 	struct fabric f;
@@ -187,7 +187,7 @@ static void sleepers_wake(struct fabric *f, int count)
 	tcp->doorbell->disarm(f->endpoint[0]);
 }
 
-static void an_interrupt_wakes_every_thread_once(void **state)
+TEST(an_interrupt_wakes_every_thread_once)
 {
 	struct fabric f;
 
@@ -197,25 +197,11 @@ static void an_interrupt_wakes_every_thread_once(void **state)
 	fabric_stop(&f);
 }
 
-static void more_threads_than_there_is_room_for_wake_too(void **state)
+TEST(more_threads_than_there_is_room_for_wake_too)
 {
 	struct fabric f;
 
 	fabric_start(&f, 2, 0);
 	sleepers_wake(&f, 70);
 	fabric_stop(&f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bytes_wake_only_who_waits_for_them),
-		cmocka_unit_test(room_wakes_a_blocked_writer),
-		cmocka_unit_test(a_fault_and_a_connection_wake),
-		cmocka_unit_test(the_end_of_a_stream_wakes_when_it_is_believed),
-		cmocka_unit_test(an_interrupt_wakes_every_thread_once),
-		cmocka_unit_test(more_threads_than_there_is_room_for_wake_too),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

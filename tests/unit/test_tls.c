@@ -37,7 +37,7 @@ static void connected(struct pair *p)
 
 /* ---- claims */
 
-static void nothing_is_in_the_clear(void **state)
+TEST(nothing_is_in_the_clear)
 {
 	static struct pair p;
 	char heard[sizeof(PATTERN)] = "";
@@ -56,7 +56,7 @@ static void nothing_is_in_the_clear(void **state)
 	pair_close(&p);
 }
 
-static void a_handshake_may_come_byte_by_byte(void **state)
+TEST(a_handshake_may_come_byte_by_byte)
 {
 	static struct pair p;
 
@@ -69,7 +69,7 @@ static void a_handshake_may_come_byte_by_byte(void **state)
 	pair_close(&p);
 }
 
-static void who_has_another_key_does_not_get_through(void **state)
+TEST(who_has_another_key_does_not_get_through)
 {
 	static struct pair p;
 
@@ -83,7 +83,7 @@ static void who_has_another_key_does_not_get_through(void **state)
 	pair_close(&p);
 }
 
-static void who_does_not_encrypt_does_not_get_through(void **state)
+TEST(who_does_not_encrypt_does_not_get_through)
 {
 	static struct pair p;
 
@@ -116,7 +116,7 @@ static SSL_CTX *stranger(void)
 	return context;
 }
 
-static void a_certificate_is_no_key(void **state)
+TEST(a_certificate_is_no_key)
 {
 	SSL_CTX *context = stranger();
 	SSL *ssl = SSL_new(context);
@@ -138,7 +138,7 @@ static void a_certificate_is_no_key(void **state)
 	pair_close(&p);
 }
 
-static void a_changed_byte_ends_the_stream(void **state)
+TEST(a_changed_byte_ends_the_stream)
 {
 	static struct pair p;
 	uint8_t record[256], heard[64];
@@ -156,7 +156,7 @@ static void a_changed_byte_ends_the_stream(void **state)
 	pair_close(&p);
 }
 
-static void the_end_of_the_connection_is_the_end_of_the_stream(void **state)
+TEST(the_end_of_the_connection_is_the_end_of_the_stream)
 {
 	static struct pair p;
 	char heard[8];
@@ -171,7 +171,7 @@ static void the_end_of_the_connection_is_the_end_of_the_stream(void **state)
 	pair_close(&p);
 }
 
-static void long_streams_pass_both_ways_at_once(void **state)
+TEST(long_streams_pass_both_ways_at_once)
 {
 	static struct pair p;
 
@@ -182,7 +182,7 @@ static void long_streams_pass_both_ways_at_once(void **state)
 }
 
 /* A record has 22 bytes more than it carries; the message that announces a new key has five. */
-static void a_key_is_changed_after_its_records(void **state)
+TEST(a_key_is_changed_after_its_records)
 {
 	enum { RECORDS = 5 * RECORDS_PER_KEY / 2, BYTES = 100 };
 	static struct pair p;
@@ -204,7 +204,7 @@ static void a_key_is_changed_after_its_records(void **state)
 	pair_close(&p);
 }
 
-static void without_a_key_there_is_no_tls(void **state)
+TEST(without_a_key_there_is_no_tls)
 {
 	const struct tt_key none = { 0 };
 	struct tt_tls *tls = NULL;
@@ -252,7 +252,7 @@ static tutti_result_t begin_with(struct tt_tls *tls, struct tt_tls_stream **stre
 }
 
 /* It waits for ever. */
-static void a_stranger_is_given_little_memory(void **state)
+TEST(a_stranger_is_given_little_memory)
 {
 	/* as long as a rank's may be; the record as long as TLS allows, and the message as
 	 * OpenSSL does; in pieces */
@@ -300,23 +300,4 @@ static void a_stranger_is_given_little_memory(void **state)
 		(void)each;
 	}
 	tt_tls_close(tls);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_in_the_clear),
-		cmocka_unit_test(a_handshake_may_come_byte_by_byte),
-		cmocka_unit_test(who_has_another_key_does_not_get_through),
-		cmocka_unit_test(who_does_not_encrypt_does_not_get_through),
-		cmocka_unit_test(a_certificate_is_no_key),
-		cmocka_unit_test(a_changed_byte_ends_the_stream),
-		cmocka_unit_test(the_end_of_the_connection_is_the_end_of_the_stream),
-		cmocka_unit_test(long_streams_pass_both_ways_at_once),
-		cmocka_unit_test(a_key_is_changed_after_its_records),
-		cmocka_unit_test(without_a_key_there_is_no_tls),
-		cmocka_unit_test(a_stranger_is_given_little_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static ssize_t hear(struct pair *p, struct end *end, void *bytes, size_t length)
 
 /* ---- claims */
 
-static void the_kernel_encrypts_what_is_sent(void **state)
+TEST(the_kernel_encrypts_what_is_sent)
 {
 	const long before = encrypted_so_far();
 	static struct pair p;
@@ -77,7 +77,7 @@ static void the_kernel_encrypts_what_is_sent(void **state)
 	pair_close(&p);
 }
 
-static void long_streams_pass_both_ways_at_once(void **state)
+TEST(long_streams_pass_both_ways_at_once)
 {
 	static struct pair p;
 
@@ -89,7 +89,7 @@ static void long_streams_pass_both_ways_at_once(void **state)
 
 /* The other end changes its key every few records, for which this end's, in the kernel, need not
  * change. */
-static void the_kernel_at_one_end_and_openssl_at_the_other(void **state)
+TEST(the_kernel_at_one_end_and_openssl_at_the_other)
 {
 	static struct pair p;
 
@@ -103,7 +103,7 @@ static void the_kernel_at_one_end_and_openssl_at_the_other(void **state)
 
 /* Who reads a record that was changed tells the other end so by an alert, which is none of the
  * stream's bytes. */
-static void an_alert_is_no_data(void **state)
+TEST(an_alert_is_no_data)
 {
 	static struct pair p;
 	uint8_t bytes[64];
@@ -126,7 +126,7 @@ static void an_alert_is_no_data(void **state)
 	pair_close(&p);
 }
 
-static void the_end_of_the_connection_is_the_end_of_the_stream(void **state)
+TEST(the_end_of_the_connection_is_the_end_of_the_stream)
 {
 	static struct pair p;
 	char bytes[8] = "";
@@ -162,18 +162,11 @@ static bool kernel_offers_tls(const char **why)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_kernel_encrypts_what_is_sent),
-		cmocka_unit_test(long_streams_pass_both_ways_at_once),
-		cmocka_unit_test(the_kernel_at_one_end_and_openssl_at_the_other),
-		cmocka_unit_test(an_alert_is_no_data),
-		cmocka_unit_test(the_end_of_the_connection_is_the_end_of_the_stream),
-	};
 	const char *why;
 
 	if (!kernel_offers_tls(&why)) {
 		printf("the running kernel offers no TLS (the module tls: %s)\n", why);
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims(NULL, NULL);
 }

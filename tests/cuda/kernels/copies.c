@@ -33,7 +33,7 @@ static void run_copies(size_t n, unsigned to, unsigned blocks)
 		fail_msg("copies of %zu bytes to %u behind a multiple of 16 differ", n, to);
 }
 
-void copies_copy_every_byte_and_no_more(void **state)
+TEST(copies_copy_every_byte_and_no_more)
 {
 	static const size_t sizes[] = { 0,  1,	2,  15, 16, 17,	 31,  32,   47,
 					48, 49, 63, 64, 65, 100, 255, 1024, COPY_LONGEST };
@@ -71,7 +71,7 @@ static void run_spread(size_t n, unsigned targets, unsigned at, bool apart, unsi
 		fail_msg("%zu bytes at %u, spread to %u places, differ", n, at, targets);
 }
 
-void what_is_spread_is_everywhere_and_nowhere_else(void **state)
+TEST(what_is_spread_is_everywhere_and_nowhere_else)
 {
 	static const size_t sizes[] = { 0, 1, 15, 16, 17, 48, 255, COPY_LONGEST };
 

@@ -84,7 +84,7 @@ static void exchange_and_compare(int op, int dtype, size_t n, unsigned shift, un
 	assert_exchanged(&program);
 }
 
-void exchanged_numbers_combine_like_on_the_host(void **state)
+TEST(exchanged_numbers_combine_like_on_the_host)
 {
 	static const size_t some[] = { 1, 2, 9, 33, 130 };
 
@@ -97,7 +97,7 @@ void exchanged_numbers_combine_like_on_the_host(void **state)
 }
 
 /* Each rank has something else for each: blocks of rank 0's memory, where those of the others go. */
-void exchanged_bytes_are_copied(void **state)
+TEST(exchanged_bytes_are_copied)
 {
 	static const size_t some[] = { 1, 7, 8, 9, 100, 4000 };
 
@@ -125,7 +125,7 @@ void exchanged_bytes_are_copied(void **state)
 }
 
 /* Also where nothing comes: one has called something with other bytes. */
-void an_exchange_of_other_calls_ends(void **state)
+TEST(an_exchange_of_other_calls_ends)
 {
 	struct tt_cuda_program program = exchange_of(100);
 	struct tt_cuda_part *part = &program.part[0];

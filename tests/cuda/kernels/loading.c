@@ -2,7 +2,7 @@
 /* Kernels that cannot be loaded are explained. */
 #include "world.h"
 
-void unreadable_kernels_are_named(void **state)
+TEST(unreadable_kernels_are_named)
 {
 	const char *set = getenv("TUTTI_CUDA_KERNELS");
 	char *kept = set ? strdup(set) : NULL;
@@ -36,7 +36,7 @@ static void assert_not_loaded(const char *function, const char *error, const cha
 		fail_msg("\"%s\" says nothing of \"%s\"", tutti_last_error(NULL), error_text);
 }
 
-void kernels_that_are_for_other_gpus_or_drivers_are_explained(void **state)
+TEST(kernels_that_are_for_other_gpus_or_drivers_are_explained)
 {
 	if (!getenv("TUTTI_CUDA_LIBRARY"))
 		skip();
@@ -49,7 +49,7 @@ void kernels_that_are_for_other_gpus_or_drivers_are_explained(void **state)
 		"has no kernel tt_cuda_copy: expected what is made of src/device/cuda/kernels.cu of this version");
 }
 
-void every_operation_has_a_kernel(void **state)
+TEST(every_operation_has_a_kernel)
 {
 	assert_non_null(module->copy);
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {

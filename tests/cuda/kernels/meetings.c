@@ -37,7 +37,7 @@ void assert_called(const struct tt_cuda_line *line, uint64_t signature)
 	assert_true(line->low == (uint32_t)signature && line->high == signature >> 32);
 }
 
-void ranks_meet_between_phases(void **state)
+TEST(ranks_meet_between_phases)
 {
 	for (unsigned blocks = 1; blocks <= 5; blocks += 2) {
 		struct tt_cuda_program program = two_phases();
@@ -75,7 +75,7 @@ static bool is_missing(int r)
 }
 
 /* One that does not come is told to the host, which ends the wait. */
-void a_wait_ends_when_the_host_says_so(void **state)
+TEST(a_wait_ends_when_the_host_says_so)
 {
 	for (unsigned blocks = 1; blocks <= 3; blocks += 2) {
 		struct tt_cuda_program program = two_phases();
@@ -102,7 +102,7 @@ void a_wait_ends_when_the_host_says_so(void **state)
 }
 
 /* What peers called is compared when they have come, and while one waits for them. */
-void those_who_called_something_else_do_not_meet(void **state)
+TEST(those_who_called_something_else_do_not_meet)
 {
 	for (int comes = 0; comes < 2; comes++) {
 		struct tt_cuda_program program = two_phases();
@@ -127,7 +127,7 @@ void those_who_called_something_else_do_not_meet(void **state)
 
 /* Where streams wait between kernels, the first one says what this rank has called, and the next one
  * compares. */
-void ranks_compare_between_kernels(void **state)
+TEST(ranks_compare_between_kernels)
 {
 	struct tt_cuda_program program = two_phases();
 
@@ -156,7 +156,7 @@ void ranks_compare_between_kernels(void **state)
 	assert_int_equal(report->mismatch, 1 + 1);
 }
 
-void kernels_that_look_do_nothing_after_the_end(void **state)
+TEST(kernels_that_look_do_nothing_after_the_end)
 {
 	for (uint32_t looks = 0; looks < 2; looks++) {
 		struct tt_cuda_program program = two_phases();
@@ -171,7 +171,7 @@ void kernels_that_look_do_nothing_after_the_end(void **state)
 }
 
 /* One block looks for all, and what it has found is nobody's after the kernel. */
-void one_block_looks_for_all(void **state)
+TEST(one_block_looks_for_all)
 {
 	struct tt_cuda_program program = two_phases();
 

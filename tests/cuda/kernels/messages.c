@@ -46,7 +46,7 @@ static void lay_chunks(size_t bytes, uint64_t signature)
 	}
 }
 
-void messages_go_in_chunks(void **state)
+TEST(messages_go_in_chunks)
 {
 	static const size_t some[] = { 0, 1, 127, 128, 129, 300, 512 };
 
@@ -84,7 +84,7 @@ void messages_go_in_chunks(void **state)
 }
 
 /* Until the peer has taken chunks, there is no room; the host learns for whom is waited. */
-void long_messages_wait_for_room(void **state)
+TEST(long_messages_wait_for_room)
 {
 	struct tt_cuda_post post = post_of(SLOT_BYTES * (SLOTS + 1), 8);
 
@@ -103,7 +103,7 @@ void long_messages_wait_for_room(void **state)
 	assert_int_equal(world.control[0].dead, 1);
 }
 
-void a_message_of_another_kind_is_not_taken(void **state)
+TEST(a_message_of_another_kind_is_not_taken)
 {
 	struct tt_cuda_post post = post_of(8, 8);
 
@@ -122,7 +122,7 @@ void a_message_of_another_kind_is_not_taken(void **state)
 }
 
 /* The wait before memory is freed. */
-void what_was_sent_is_awaited(void **state)
+TEST(what_was_sent_is_awaited)
 {
 	struct tt_cuda_program program = { .sync = this_rank(), .phases = 2 };
 

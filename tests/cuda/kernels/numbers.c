@@ -143,7 +143,7 @@ static void run_all_places(int op, int dtype, size_t n, unsigned nsrc, unsigned 
 static const size_t lengths[] = { 0, 1, 2, 7, 15, 16, 17, 33, 100, 257, 1000, 4099 };
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-void numbers_combine_like_on_the_host(void **state)
+TEST(numbers_combine_like_on_the_host)
 {
 	static const unsigned counts[] = { 1, 2, 3, 8 };
 
@@ -154,7 +154,7 @@ void numbers_combine_like_on_the_host(void **state)
 					       i % 2 ? 3 : 1);
 }
 
-void numbers_scale_like_on_the_host(void **state)
+TEST(numbers_scale_like_on_the_host)
 {
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
 		for (size_t i = 0; i < LENGTHS * 2; i++)
@@ -162,7 +162,7 @@ void numbers_scale_like_on_the_host(void **state)
 }
 
 /* Every pair of 8 bits; every 16 bits with others. */
-void small_numbers_combine_like_on_the_host(void **state)
+TEST(small_numbers_combine_like_on_the_host)
 {
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
 		struct trial trial = { .dtype = dtype, .nsrc = 2, .ndst = 1, .n = EVERY_16 };
@@ -185,7 +185,7 @@ void small_numbers_combine_like_on_the_host(void **state)
 }
 
 /* The result goes to where the sources are: all 32 of them. */
-void as_many_sources_and_targets_as_there_can_be(void **state)
+TEST(as_many_sources_and_targets_as_there_can_be)
 {
 	struct trial trial = { .op = TUTTI_SUM,
 			       .dtype = TUTTI_FLOAT16,
@@ -200,7 +200,7 @@ void as_many_sources_and_targets_as_there_can_be(void **state)
 }
 
 /* Longer than what all threads have under way at once. */
-void long_ones_combine_like_on_the_host(void **state)
+TEST(long_ones_combine_like_on_the_host)
 {
 	struct trial trial = {
 		.op = TUTTI_SUM, .dtype = TUTTI_FLOAT32, .nsrc = 3, .ndst = 2, .n = 60011

@@ -90,29 +90,4 @@ void assert_called(const struct tt_cuda_line *line, uint64_t signature);
  * take that back, and the one that still waits says so again. */
 void await_missing(int r);
 
-/* The tests. */
-void every_operation_has_a_kernel(void **state);
-void unreadable_kernels_are_named(void **state);
-void kernels_that_are_for_other_gpus_or_drivers_are_explained(void **state);
-void numbers_combine_like_on_the_host(void **state);
-void numbers_scale_like_on_the_host(void **state);
-void small_numbers_combine_like_on_the_host(void **state);
-void as_many_sources_and_targets_as_there_can_be(void **state);
-void long_ones_combine_like_on_the_host(void **state);
-void copies_copy_every_byte_and_no_more(void **state);
-void what_is_spread_is_everywhere_and_nowhere_else(void **state);
-void ranks_meet_between_phases(void **state);
-void a_wait_ends_when_the_host_says_so(void **state);
-void those_who_called_something_else_do_not_meet(void **state);
-void ranks_compare_between_kernels(void **state);
-void kernels_that_look_do_nothing_after_the_end(void **state);
-void one_block_looks_for_all(void **state);
-void exchanged_numbers_combine_like_on_the_host(void **state);
-void exchanged_bytes_are_copied(void **state);
-void an_exchange_of_other_calls_ends(void **state);
-void messages_go_in_chunks(void **state);
-void long_messages_wait_for_room(void **state);
-void a_message_of_another_kind_is_not_taken(void **state);
-void what_was_sent_is_awaited(void **state);
-
 #endif
