@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory: its limit, when it is freed, and who has handles of it. */
+/* Memory: its limit, what pointers say, when it is freed, and who has handles of it. */
 #include "scene.h"
 
 SCENE(memory_has_a_limit_and_is_found_by_its_addresses)
@@ -18,6 +18,29 @@ SCENE(memory_has_a_limit_and_is_found_by_its_addresses)
 	assert_int_equal(cu->mem_host_free((void *)(uintptr_t)memory), CUDA_INVALID_VALUE);
 	assert_success(cu->mem_free(memory));
 	assert_int_equal(cu->mem_free(memory), CUDA_INVALID_VALUE);
+}
+
+SCENE(pointers_say_whose_they_are)
+{
+	const struct seen device = look_at(words + 5), unknown = look_at(&device);
+	unsigned attribute = 999;
+	void *pinned, *value = &attribute;
+	cuda_address managed;
+
+	assert_true(device.type == CUDA_MEMORY_DEVICE && !device.managed && device.device == 0);
+	assert_true(unknown.type == 0 && !unknown.managed && unknown.device == -2);
+	assert_success(cu->mem_host_alloc(&pinned, 100, CUDA_HOST_PORTABLE));
+	assert_int_equal(look_at(pinned).type, CUDA_MEMORY_HOST);
+	assert_int_equal(look_at(pinned).device, 0);
+	assert_success(cu->mem_host_free(pinned));
+	assert_int_equal(look_at(pinned).type, 0);
+	assert_success(more.alloc_managed(&managed, 100, 1));
+	assert_int_equal(look_at((void *)(uintptr_t)managed).managed, 1);
+	assert_success(cu->mem_free(managed));
+	assert_int_equal(cu->pointer_get_attributes(1, &attribute, &value, address_of(words)),
+			 CUDA_INVALID_VALUE);
+	assert_int_equal(cu->pointer_get_attributes(0, &attribute, &value, address_of(words)),
+			 CUDA_INVALID_VALUE);
 }
 
 SCENE(freeing_waits_for_what_the_gpu_was_given)

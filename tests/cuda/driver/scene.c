@@ -114,6 +114,17 @@ void synchronize(void)
 	assert_success(cu->stream_synchronize(stream));
 }
 
+struct seen look_at(const void *pointer)
+{
+	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED,
+				  CUDA_POINTER_DEVICE };
+	struct seen seen = { 77, 77, 77 };
+	void *values[] = { &seen.type, &seen.managed, &seen.device };
+
+	assert_success(cu->pointer_get_attributes(3, attributes, values, address_of(pointer)));
+	return seen;
+}
+
 struct CUevent_st *new_event(unsigned flags)
 {
 	struct CUevent_st *event;

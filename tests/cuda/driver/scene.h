@@ -66,4 +66,11 @@ void wait_for(struct CUstream_st *on, const uint64_t *word, uint64_t value);
 void store(struct CUstream_st *on, const uint64_t *word, uint64_t value);
 void synchronize(void);
 
+struct seen {
+	unsigned type, managed;
+	int device;
+};
+/* What the driver says of a pointer. */
+struct seen look_at(const void *pointer);
+
 #endif
