@@ -40,6 +40,7 @@ static struct call *add_call(struct trial *t, enum what what, tutti_dtype_t dtyp
 	call_init(c, what, t->rank, t->size, dtype, combine, n);
 	c->root = (int)(t->turn % (unsigned)t->size);
 	c->salt = t->turn * CALLS_MAX;
+	c->rough = t->turn / 2 % 2;
 	return c;
 }
 
