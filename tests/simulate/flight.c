@@ -19,6 +19,42 @@ static bool may_be_another(const struct part *part)
 	return false;
 }
 
+/* Those that failed. A process that died while it read from its peers reads on when it is revived,
+ * and over `loop` all memory can be read. */
+static struct failed {
+	struct failed *next;
+	struct operation *ops;
+	int nops;
+} * failed;
+
+static void keep(struct flight *flight)
+{
+	struct failed *one = calls_allocate(sizeof(*one));
+
+	*one = (struct failed){ failed, flight->ops, flight->nops };
+	failed = one;
+	for (int i = 0; i < flight->nops; i++)
+		operation_unmap(&flight->ops[i]);
+}
+
+void flights_forget(void)
+{
+	for (struct failed *one; (one = failed);) {
+		failed = one->next;
+		for (int i = 0; i < one->nops; i++)
+			operation_finish(&one->ops[i]);
+		calls_release(one->ops);
+		calls_release(one);
+	}
+}
+
+static void finish(struct flight *flight)
+{
+	for (int i = 0; i < flight->nops; i++)
+		operation_finish(&flight->ops[i]);
+	calls_release(flight->ops);
+}
+
 /* They have ended. */
 static void land(struct flight *flight, bool well)
 {
@@ -31,9 +67,8 @@ static void land(struct flight *flight, bool well)
 		if (well && flight->checked && !unknown && !operation_check(op, why))
 			blame("rank %d returned success, salt %u:\n%s", machine_process(),
 			      op->part.salt, why);
-		operation_finish(op);
 	}
-	calls_release(flight->ops);
+	(well ? finish : keep)(flight);
 	flight->ops = NULL;
 }
 

@@ -34,6 +34,8 @@ bool flights_group(const struct use *use, const struct part *parts, int nparts, 
 void flights_finish(const struct use *use, struct flights *flights, struct random *random);
 /* Their communicator is gone, and their requests with it. */
 void flights_abandon(struct flights *flights);
+/* When no task runs any more: gives back the memory of those that failed. */
+void flights_forget(void);
 /* Call nothing for a while. */
 void think(uint64_t ns);
 

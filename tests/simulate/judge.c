@@ -111,7 +111,9 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 		       (names(told, fault->rank) || names(told, fault->other));
 	case FAULT_HURRY: return told->result == TUTTI_ERR_TIMEOUT;
 	case FAULT_STOP: /* only a long one is told; what else goes on meanwhile takes time, too */
-		return told->result == TUTTI_ERR_TIMEOUT && told->culprit == fault->rank &&
+		return told->result == TUTTI_ERR_TIMEOUT &&
+		       /* who waits for a newcomer knows only the rank that invites it */
+		       (told->culprit == fault->rank || fault->rank >= plan->ranks) &&
 		       (double)fault->ns / 1e9 + plan->needs_s >= plan_shortest_s(plan);
 	case FAULT_JUMP: /* time in which no rank runs does not count */
 	case FAULT_PAUSE: return told->result == TUTTI_ERR_TIMEOUT && out->while_joining;

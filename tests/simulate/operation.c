@@ -65,6 +65,14 @@ void operation_prepare(struct operation *op, const struct part *part, int rank, 
 	call_fill(call);
 }
 
+void operation_unmap(struct operation *op)
+{
+	if (op->call.send.mapped)
+		buffer_finish(&op->call.send);
+	if (op->call.recv.mapped)
+		buffer_finish(&op->call.recv);
+}
+
 void operation_finish(struct operation *op)
 {
 	call_finish(&op->call);

@@ -21,6 +21,9 @@ tutti_result_t operation_call(struct operation *op, tutti_comm_t comm, tutti_op_
 			      tutti_request_t *request);
 /* False: `why` says what is wrong with the result. */
 bool operation_check(struct operation *op, char why[CALL_TEXT]);
+/* Gives back memory that peers map. What other memory they were passed they may still read: it is
+ * given back by operation_finish(). */
+void operation_unmap(struct operation *op);
 void operation_finish(struct operation *op);
 
 #endif

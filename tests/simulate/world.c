@@ -6,6 +6,7 @@
 
 #include "calls.h"
 #include "faults.h"
+#include "flight.h"
 #include "lives.h"
 #include "log.h"
 #include "loop.h"
@@ -109,5 +110,6 @@ void world_run(const struct plan *plan, struct outcome *out)
 	out->hash = machine_hash();
 	out->switches = machine_switches();
 	machine_end();
+	flights_forget();
 	store_end();
 }
