@@ -50,6 +50,9 @@ TEST(lost_tasks_go_first_and_late_ones_twice)
 	assert_true(tasks_take(&tasks, 2, 1, 100) == TASK_NONE);
 	assert_true(tasks_take(&tasks, 4, 0, 100) == TASK_NONE); /* nobody knows how fast it is */
 	tasks_lose(&tasks, 2);
+	tasks_lose(&tasks, 3); /* before anybody has taken what the other lost */
+	assert_int_equal(tasks.lost, 3);
+	assert_int_equal(tasks_take(&tasks, 4, 0, 100), 0);
 	assert_int_equal(tasks_take(&tasks, 4, 0, 100), 1);
 	assert_int_equal(tasks_take(&tasks, 4, 0, 100), 2);
 	tasks_finish(&tasks);

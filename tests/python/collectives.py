@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import unittest
 
 import numpy as np
@@ -117,9 +118,9 @@ class Moves(unittest.TestCase):
         self.assertEqual(x.tolist(), [100 * rank + r for r in range(size)])
 
     def test_lists_of_arrays_that_differ(self) -> None:
-        x = np.full((rank, 2), rank, "f4")
+        x = np.full((rank, 2), rank, "c8")  # of which each is two of the library's
         for r, part in enumerate(comm.all_gather_v(x)):
-            np.testing.assert_array_equal(part, np.full((r, 2), r, "f4"))
+            np.testing.assert_array_equal(part, np.full((r, 2), r, "c8"))
         parts = comm.gather_v(x, size - 1)
         self.assertEqual(parts is None, rank != size - 1)
         blocks = [np.full(r + 1, r) for r in range(size)] if rank == 0 else None
@@ -174,6 +175,32 @@ class OtherArrays(unittest.TestCase):
         self.assertEqual(out[1, 1], 1.5 * size)
         with self.assertRaisesRegex(tutti.Invalid, "do not follow each other"):
             comm.all_reduce(Plain(x[:, :1]), out=out)
+
+    def test_dlpack_has_types_that_numpy_has_not(self) -> None:
+        class Typed:
+            """The bits of `x` are numbers of the type that DLPack has that code for."""
+
+            def __init__(self, x: "np.ndarray", code: int) -> None:
+                self.x, self.code = x, code
+
+            def __dlpack__(self, **named: object) -> object:
+                capsule = self.x.__dlpack__()
+                at = pointer_of(capsule, b"dltensor")
+                ctypes.c_uint8.from_address(at + 20).value = self.code
+                return capsule
+
+            def __dlpack_device__(self) -> object:
+                return self.x.__dlpack_device__()
+
+        pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer_of.restype = ctypes.c_void_p
+        pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        # bfloat16 and the two of 8 bits: the code, the bits of 1, and what twice as much has more
+        types = ("u2", 4, 0x3F80, 0x80), ("u1", 10, 56, 8), ("u1", 12, 60, 4)
+        for dtype, code, one, double in types:
+            x, out = np.full(5, one if rank in (0, size - 1) else 0, dtype), np.zeros(5, dtype)
+            comm.all_reduce(Typed(x, code), out=Typed(out, code))
+            self.assertEqual(out.tolist(), [one + double * (size > 1)] * 5)
 
 
 class Objects(unittest.TestCase):

@@ -4,6 +4,7 @@
  *
  *   test_comms shm|tcp|mixed */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests.h"
+#include "comm.h"
 #include "harness.h"
 #include "parts.h"
 
@@ -50,13 +52,18 @@ static int split_by_parity(tutti_comm_t comm, void *argument)
 	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm), color = rank % 2;
 	const int members = (size + 1 - color) / 2;
 	tutti_comm_t half, quarter;
+	uint64_t first;
 	int failed;
 
-	SUCCEEDS(tutti_comm_split(comm, color, -rank, &half)); /* the highest rank comes first */
+	/* the highest rank comes first; the difference of two keys may be no int */
+	SUCCEEDS(tutti_comm_split(comm, color, rank < 2 ? INT_MAX : -rank, &half));
 	CLAIM(tutti_comm_size(half) == members, "%d members, expected %d", tutti_comm_size(half),
 	      members);
 	CLAIM(tutti_comm_rank(half) == members - 1 - rank / 2, "rank %d of the half",
 	      tutti_comm_rank(half));
+	first = half->id; /* by which connections and reports tell communicators apart */
+	SUCCEEDS(tutti_broadcast(comm, &first, &first, 1, TUTTI_UINT64, 0, NULL));
+	CLAIM((first == half->id) == (color == 0), "the halves have the same number");
 	failed = gathers(half);
 	for (int i = 0; i < 20 && !failed; i++) /* parent and child in turn */
 		failed = sums_to(comm, 1, size) || sums_to(half, 1, members);

@@ -324,6 +324,25 @@ static int nobody_sends(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
+/* Those who leave have sent nothing. */
+static int others_leave(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	tutti_message_t message = { .size = sizeof(message) };
+	uint32_t value;
+	int left;
+
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	if (rank != 1)
+		return 0;
+	const tutti_result_t result =
+		tutti_recv_tagged(comm, &value, 1, TUTTI_UINT32, TUTTI_ANY_PEER, 8, &message, NULL);
+	tutti_comm_error(comm, &left);
+	CLAIM(result == TUTTI_ERR_PEER_LOST && left >= 0 && left < size && left != rank,
+	      "%d, rank %d: %s", result, left, tutti_last_error(comm));
+	return 0;
+}
+
 /* ---- the parent */
 
 static void holds(rank_body *body, int ranks, void *argument)
@@ -344,6 +363,7 @@ JOB(the_first_receive_with_the_tag_takes_the_message, receives_wait_together, 3)
 JOB(a_buffer_may_be_longer_than_the_message, longer_buffers, 2)
 JOB(all_pairs_send_and_receive_in_orders_of_their_own, all_pairs, RANKS)
 JOB(tags_count_for_messages_to_oneself, to_oneself_in_a_group, 1)
+JOB(when_all_others_have_left_no_message_can_come, others_leave, 3)
 
 TEST(messages_of_other_lengths_are_refused)
 {

@@ -205,6 +205,27 @@ TEST(a_good_bye_is_no_fault)
 	fabric_stop(&f);
 }
 
+/* All that rank 0 has has ended then, but only one rank is lost to it. */
+TEST(who_said_good_bye_is_not_counted_with_the_lost)
+{
+	struct fabric f;
+
+	fabric_open(&f, 3, 0);
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 3; k++)
+			f.peers[i][k].host = k;
+	fabric_join(&f, tt_now() + 20 * SECOND);
+	tcp->destroy(f.endpoint[2]);
+	f.endpoint[2] = NULL;
+	fabric_until(&f, rank_two_left, &f);
+	struct tt_endpoint *dead = die(&f, 1);
+
+	fabric_until(&f, all_know, &f);
+	all_blame(&f, TUTTI_ERR_PEER_LOST, 1, "rank 1 at ");
+	tcp->destroy(dead);
+	fabric_stop(&f);
+}
+
 struct reading {
 	struct tt_link *link;
 	ssize_t n;

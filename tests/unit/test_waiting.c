@@ -209,3 +209,42 @@ TEST(waits_yield_longer_where_sleeps_are_short)
 	assert_true(comm->progress->yield_more == 0);
 	end(&peer, comm);
 }
+
+struct piped {
+	struct tt_endpoint base;
+	int ends[2];
+};
+
+static int end_to_read(struct tt_endpoint *endpoint)
+{
+	return ((struct piped *)endpoint)->ends[0];
+}
+
+TEST(each_of_several_transports_ends_a_sleep)
+{
+	const struct tt_transport_doorbell doorbell = { .fd = end_to_read };
+	const struct tt_transport ops = { .doorbell = &doorbell };
+	struct piped piped[] = { { .base = { .ops = &ops } }, { .base = { .ops = &ops } } };
+	struct tutti_comm comm = { .nendpoints = 2,
+				   .endpoints = { &piped[0].base, &piped[1].base } };
+	uint8_t byte = 0;
+
+	pthread_mutex_init(&comm.lock, NULL);
+	pthread_mutex_lock(&comm.lock);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pipe(piped[i].ends), 0);
+	for (int i = 0; i < 2; i++) {
+		const uint64_t start = tt_now();
+
+		assert_int_equal(write(piped[i].ends[1], &byte, 1), 1);
+		tt_comm_sleep(&comm, 60000);
+		assert_true(tt_now() - start < 60000000000u);
+		assert_int_equal(read(piped[i].ends[0], &byte, 1), 1);
+	}
+	for (int i = 0; i < 2; i++) {
+		close(piped[i].ends[0]);
+		close(piped[i].ends[1]);
+	}
+	pthread_mutex_unlock(&comm.lock);
+	pthread_mutex_destroy(&comm.lock);
+}
