@@ -230,8 +230,8 @@ static int without_calls(tutti_comm_t comm, void *argument)
 }
 
 /* Signals that a thread of this process has blocked, once it sleeps: while it begins, the C library
- * has all blocked. */
-static uint64_t blocked_by(const char *thread)
+ * has all blocked. False: it has ended. */
+static bool blocked_by(const char *thread, uint64_t *blocked)
 {
 	char path[64], line[256], run_state = 'R';
 	unsigned long long mask = 0;
@@ -240,15 +240,17 @@ static uint64_t blocked_by(const char *thread)
 	while (run_state != 'S') {
 		FILE *file = fopen(path, "re");
 
-		while (file && fgets(line, sizeof(line), file)) {
+		if (!file)
+			return false;
+		while (fgets(line, sizeof(line), file)) {
 			sscanf(line, "State: %c", &run_state);
 			sscanf(line, "SigBlk: %llx", &mask);
 		}
-		if (file)
-			fclose(file);
+		fclose(file);
 		look_again();
 	}
-	return mask;
+	*blocked = mask;
+	return true;
 }
 
 static int check_threads(tutti_comm_t comm)
@@ -259,11 +261,12 @@ static int check_threads(tutti_comm_t comm)
 	int others = 0;
 
 	for (struct dirent *entry; directory && (entry = readdir(directory));) {
-		if (atoi(entry->d_name) == 0 || atoi(entry->d_name) == getpid())
+		uint64_t blocked;
+
+		if (atoi(entry->d_name) == 0 || atoi(entry->d_name) == getpid() ||
+		    !blocked_by(entry->d_name, &blocked))
 			continue;
 		others++;
-		const uint64_t blocked = blocked_by(entry->d_name);
-
 		for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 			CLAIM(blocked >> (signals[i] - 1) & 1,
 			      "thread %s of the library takes signal %d", entry->d_name,
