@@ -28,7 +28,8 @@ ENOUGH_FAILED, MOST_REPEATED = 3, 6  # so many failures, or more to be tried aga
 PATIENCE = '10'                     # tests/patience.h
 
 BUILT = ('unit', 'ranks', 'programs', 'launchers', 'faults', 'python')
-SANITIZED = ('-Dbuildtype=debugoptimized', '-Db_lundef=false', '-Dtools=enabled', '-Dbench=disabled',
+# what compiles in half of the time of -O2 -g, runs a fifth longer, and names the same lines
+SANITIZED = ('-Ddebug=true', '-Doptimization=1', '-Dc_args=-g1', '-Db_lundef=false', '-Dtools=enabled', '-Dbench=disabled',
              '-Dtrainer=disabled', '-Dcuda=disabled')   # the stand-in has kernels of its own
 BUILDS = {                          # suite of tests of that build: its directory, its options
     '': ('build-check', ('-Dbuildtype=release', '-Dtools=enabled', '-Dbench=enabled', '-Dtrainer=enabled',
