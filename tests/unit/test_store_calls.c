@@ -2,22 +2,11 @@
 /* The user's own stores, and what the public calls on stores say to arguments that make no sense.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "tests.h"
-#include "log.h"
-#include "store.h"
-#include "test_store_waiter.h"
-
-#define PATIENCE_S 20.0
+#include "test_store_scene.h"
 
 /* ---------------------------------------------------------------- the user's own */
 
@@ -89,7 +78,6 @@ TEST(a_users_table_is_called_and_destroyed)
 	char value[8];
 	size_t length = sizeof(value), small = 1;
 
-	(void)state;
 	assert_int_equal(tutti_store_create(&table_ops, &table, &store), TUTTI_OK);
 	assert_non_null(tutti_store_address(store));
 	assert_int_equal(tutti_store_set(store, "k", "hello", 6), TUTTI_OK);
@@ -111,14 +99,12 @@ TEST(a_waiting_get_of_a_users_table_lets_others_in)
 {
 	struct table table = { 0 };
 	struct waiter waiter = { .key = "late" };
-	pthread_t thread;
 	const int value = 5;
 
-	(void)state;
 	assert_int_equal(tutti_store_create(&table_ops, &table, &waiter.store), TUTTI_OK);
-	assert_int_equal(pthread_create(&thread, NULL, waiter_thread, &waiter), 0);
+	waiter_begin(&waiter);
 	assert_int_equal(tutti_store_set(waiter.store, "late", &value, sizeof(value)), TUTTI_OK);
-	pthread_join(thread, NULL);
+	waiter_end(&waiter);
 	assert_int_equal(waiter.result, TUTTI_OK);
 	assert_int_equal(waiter.value, 5);
 	tutti_store_close(waiter.store);
@@ -129,7 +115,6 @@ TEST(a_users_table_must_be_whole)
 	tutti_store_ops_t ops = table_ops;
 	tutti_store_t store;
 
-	(void)state;
 	assert_int_equal(tutti_store_create(NULL, NULL, &store), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_create(&ops, NULL, NULL), TUTTI_ERR_INVALID);
 	ops.get = NULL;
@@ -142,17 +127,6 @@ TEST(a_users_table_must_be_whole)
 }
 
 /* ---------------------------------------------------------------- errors */
-
-static int open_host(void **state)
-{
-	return tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, (tutti_store_t *)state);
-}
-
-static int close_host(void **state)
-{
-	tutti_store_close(*state);
-	return 0;
-}
 
 TEST_WITH(bad_arguments_are_named, open_host, close_host)
 {
@@ -199,7 +173,6 @@ TEST(bad_addresses_are_named)
 	char longest[700] = "tcp://";
 	tutti_store_t store;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(tutti_store_open(cases[i].address, 0, 1, &store),
 				 TUTTI_ERR_INVALID);
@@ -221,23 +194,19 @@ TEST(bad_addresses_are_named)
 TEST(what_is_no_value_is_named)
 {
 	static const char *const names[] = { "pipe", "link", "dangling", "directory", "socket" };
-	char directory[] = "/tmp/tutti-test-store-XXXXXX", address[64], path[64], value[8];
-	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	char directory[] = "/tmp/tutti-test-store-XXXXXX", address[64], value[8];
+	struct sockaddr_un name = { AF_UNIX, "socket" };
 	const int listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	tutti_store_t store;
 
 	assert_non_null(mkdtemp(directory));
-	snprintf(address, sizeof(address), "file:%s", directory);
-	snprintf(path, sizeof(path), "%s/pipe", directory);
-	assert_int_equal(mkfifo(path, 0600), 0);
-	snprintf(path, sizeof(path), "%s/link", directory);
-	assert_int_equal(symlink("/etc/passwd", path), 0);
-	snprintf(path, sizeof(path), "%s/dangling", directory);
-	assert_int_equal(symlink("nowhere", path), 0);
-	snprintf(path, sizeof(path), "%s/directory", directory);
-	assert_int_equal(mkdir(path, 0700), 0);
-	snprintf(name.sun_path, sizeof(name.sun_path), "%s/socket", directory);
+	assert_int_equal(chdir(directory), 0);
+	assert_int_equal(mkfifo("pipe", 0600), 0);
+	assert_int_equal(symlink("/etc/passwd", "link"), 0);
+	assert_int_equal(symlink("nowhere", "dangling"), 0);
+	assert_int_equal(mkdir("directory", 0700), 0);
 	assert_int_equal(bind(listening, (struct sockaddr *)&name, sizeof(name)), 0);
+	snprintf(address, sizeof(address), "file:%s", directory);
 	assert_int_equal(tutti_store_open(address, 0, 1, &store), TUTTI_OK);
 	for (int i = 0; i < 5; i++) {
 		size_t length = sizeof(value);
@@ -245,33 +214,33 @@ TEST(what_is_no_value_is_named)
 		assert_int_equal(tutti_store_get(store, names[i], value, &length, 10),
 				 TUTTI_ERR_SYSTEM);
 		assert_non_null(strstr(tt_thread_error(), "is no regular file: expected a value"));
-		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
-		assert_int_equal(remove(path), 0);
+		assert_int_equal(remove(names[i]), 0);
 	}
 	tutti_store_close(store);
 	close(listening);
+	assert_int_equal(chdir("/"), 0);
 	assert_int_equal(rmdir(directory), 0);
 }
 
 TEST_WITH(a_store_that_cannot_be_served_says_why, open_host, close_host)
 {
-	tutti_store_config_t keyed = TUTTI_STORE_CONFIG_INIT;
-	tutti_store_t host = *state;
+	const struct {
+		const char *address;
+		int serve;
+		const char *says;
+	} cases[] = {
+		{ tutti_store_address(*state), 1, "has this address" },
+		{ "tcp://192.0.2.77:1", 1, "no address of this machine" },
+		{ "tcp://no.such.host.invalid:1", 1, "no.such.host.invalid" },
+		{ "file:/proc/version", 0, "/proc/version" },
+		{ "file:/proc/none/such", 0, "/proc/none/such" },
+	};
 	tutti_store_t store;
 
-	keyed.serve = 1;
-	keyed.timeout_s = 1;
-	keyed.key = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-	assert_int_equal(tutti_store_open(tutti_store_address(host), 1, 1, &store),
-			 TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(tt_thread_error(), "has this address"));
-	assert_int_equal(tutti_store_open_with("tcp://192.0.2.77:1", &keyed, &store),
-			 TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(tt_thread_error(), "no address of this machine"));
-	assert_int_equal(tutti_store_open("tcp://no.such.host.invalid:1", 1, 1, &store),
-			 TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(tt_thread_error(), "no.such.host.invalid"));
-	assert_int_equal(tutti_store_open("file:/proc/version", 0, 1, &store), TUTTI_ERR_SYSTEM);
-	assert_int_equal(tutti_store_open("file:/proc/none/such", 0, 1, &store), TUTTI_ERR_SYSTEM);
-	assert_null(store);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(open_with(cases[i].address, cases[i].serve, KEY, &store),
+				 TUTTI_ERR_SYSTEM);
+		assert_non_null(strstr(tt_thread_error(), cases[i].says));
+		assert_null(store);
+	}
 }

@@ -5,46 +5,16 @@
  * under test are built with these calls renamed. */
 #include <dirent.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests.h"
-#include "log.h"
-#include "store.h"
-#include "transport.h"
+#include "test_store_scene.h"
 
 /* ---------------------------------------------------------------- calls that fail when told to */
-
-void *failing_malloc(size_t size);
-void *failing_calloc(size_t count, size_t size);
-int failing_socket(int domain, int type, int protocol);
-int failing_connect(int fd, const struct sockaddr *at, socklen_t length);
-int failing_listen(int fd, int backlog);
-int failing_accept4(int fd, struct sockaddr *at, socklen_t *length, int flags);
-ssize_t failing_send(int fd, const void *data, size_t length, int flags);
-ssize_t failing_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t failing_recv(int fd, void *data, size_t length, int flags);
-int failing_epoll_create1(int flags);
-int failing_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
-int failing_eventfd(unsigned value, int flags);
-int failing_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-			   void *(*function)(void *), void *argument);
-int failing_mkostemp(char *name, int flags);
-int failing_rename(const char *from, const char *to);
-int failing_mkdir(const char *path, mode_t mode);
-ssize_t failing_write(int fd, const void *data, size_t length);
-ssize_t failing_read(int fd, void *data, size_t length);
-int failing_inotify_init1(int flags);
 
 static atomic_int calls_left; /* until the one that fails; relaxed: it orders nothing */
 static atomic_bool failed;
@@ -59,19 +29,45 @@ static bool fails(int error)
 	return true;
 }
 
-void *failing_malloc(size_t size)
-{
-	return fails(ENOMEM) ? NULL : malloc(size);
-}
+/* What the stores call in place of `name`. */
+#define FAILING(type, name, parameters, arguments, error, failure)                                 \
+	type failing_##name parameters;                                                            \
+	type failing_##name parameters                                                             \
+	{                                                                                          \
+		return fails(error) ? failure : name arguments;                                    \
+	}
 
-void *failing_calloc(size_t count, size_t size)
-{
-	return fails(ENOMEM) ? NULL : calloc(count, size);
-}
+FAILING(void *, malloc, (size_t size), (size), ENOMEM, NULL)
+FAILING(void *, calloc, (size_t n, size_t size), (n, size), ENOMEM, NULL)
+FAILING(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
+FAILING(int, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, -1)
+FAILING(int, accept4, (int fd, struct sockaddr *at, socklen_t *length, int flags),
+	(fd, at, length, flags), EMFILE, -1)
+FAILING(ssize_t, send, (int fd, const void *data, size_t n, int flags), (fd, data, n, flags),
+	ECONNRESET, -1)
+FAILING(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags),
+	ECONNRESET, -1)
+FAILING(ssize_t, recv, (int fd, void *data, size_t n, int flags), (fd, data, n, flags), ECONNRESET,
+	-1)
+FAILING(int, epoll_create1, (int flags), (flags), EMFILE, -1)
+FAILING(int, eventfd, (unsigned value, int flags), (value, flags), EMFILE, -1)
+FAILING(int, pthread_create,
+	(pthread_t * thread, const pthread_attr_t *attributes, void *(*function)(void *),
+	 void *argument),
+	(thread, attributes, function, argument), EAGAIN, EAGAIN)
+FAILING(int, mkostemp, (char *name, int flags), (name, flags), ENOSPC, -1)
+FAILING(int, rename, (const char *from, const char *to), (from, to), EIO, -1)
+FAILING(int, mkdir, (const char *path, mode_t mode), (path, mode), ENOSPC, -1)
+FAILING(ssize_t, write, (int fd, const void *data, size_t n), (fd, data, n), ENOSPC, -1)
+FAILING(ssize_t, read, (int fd, void *data, size_t n), (fd, data, n), EIO, -1)
+FAILING(int, inotify_init1, (int flags), (flags), EMFILE, -1)
 
-int failing_socket(int domain, int type, int protocol)
+int failing_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+int failing_connect(int fd, const struct sockaddr *at, socklen_t length);
+
+int failing_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
-	return fails(EMFILE) ? -1 : socket(domain, type, protocol);
+	return op == EPOLL_CTL_ADD && fails(ENOSPC) ? -1 : epoll_ctl(epoll, op, fd, event);
 }
 
 int failing_connect(int fd, const struct sockaddr *at, socklen_t length)
@@ -81,82 +77,6 @@ int failing_connect(int fd, const struct sockaddr *at, socklen_t length)
 	refuse = false;
 	errno = ECONNREFUSED;
 	return -1;
-}
-
-int failing_listen(int fd, int backlog)
-{
-	return fails(EADDRINUSE) ? -1 : listen(fd, backlog);
-}
-
-int failing_accept4(int fd, struct sockaddr *at, socklen_t *length, int flags)
-{
-	return fails(EMFILE) ? -1 : accept4(fd, at, length, flags);
-}
-
-ssize_t failing_send(int fd, const void *data, size_t length, int flags)
-{
-	return fails(ECONNRESET) ? -1 : send(fd, data, length, flags);
-}
-
-ssize_t failing_sendmsg(int fd, const struct msghdr *message, int flags)
-{
-	return fails(ECONNRESET) ? -1 : sendmsg(fd, message, flags);
-}
-
-ssize_t failing_recv(int fd, void *data, size_t length, int flags)
-{
-	return fails(ECONNRESET) ? -1 : recv(fd, data, length, flags);
-}
-
-int failing_epoll_create1(int flags)
-{
-	return fails(EMFILE) ? -1 : epoll_create1(flags);
-}
-
-int failing_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
-{
-	return op == EPOLL_CTL_ADD && fails(ENOSPC) ? -1 : epoll_ctl(epoll, op, fd, event);
-}
-
-int failing_eventfd(unsigned value, int flags)
-{
-	return fails(EMFILE) ? -1 : eventfd(value, flags);
-}
-
-int failing_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-			   void *(*function)(void *), void *argument)
-{
-	return fails(EAGAIN) ? EAGAIN : pthread_create(thread, attributes, function, argument);
-}
-
-int failing_mkostemp(char *name, int flags)
-{
-	return fails(ENOSPC) ? -1 : mkostemp(name, flags);
-}
-
-int failing_rename(const char *from, const char *to)
-{
-	return fails(EIO) ? -1 : rename(from, to);
-}
-
-int failing_mkdir(const char *path, mode_t mode)
-{
-	return fails(ENOSPC) ? -1 : mkdir(path, mode);
-}
-
-ssize_t failing_write(int fd, const void *data, size_t length)
-{
-	return fails(ENOSPC) ? -1 : write(fd, data, length);
-}
-
-ssize_t failing_read(int fd, void *data, size_t length)
-{
-	return fails(EIO) ? -1 : read(fd, data, length);
-}
-
-int failing_inotify_init1(int flags)
-{
-	return fails(EMFILE) ? -1 : inotify_init1(flags);
 }
 
 /* ---------------------------------------------------------------- the story */
@@ -228,14 +148,12 @@ static void fail_each_call(const char *address)
 
 TEST(a_tcp_store_survives_each_failure)
 {
-	(void)state;
 	fail_each_call("tcp://127.0.0.1:0");
 }
 
 TEST(a_store_with_a_key_survives_each_failure)
 {
-	(void)state;
-	setenv("TUTTI_KEY", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
+	setenv("TUTTI_KEY", KEY, 1);
 	fail_each_call("tcp://127.0.0.1:0");
 	unsetenv("TUTTI_KEY");
 }
@@ -244,7 +162,6 @@ TEST(a_unix_store_survives_each_failure)
 {
 	char address[64];
 
-	(void)state;
 	snprintf(address, sizeof(address), "unix:tutti-test-failures-%ld", (long)getpid());
 	fail_each_call(address);
 }
@@ -253,7 +170,6 @@ TEST(a_file_store_survives_each_failure_and_leaves_no_scraps)
 {
 	char directory[] = "/tmp/tutti-test-failures-XXXXXX", text[128];
 
-	(void)state;
 	assert_non_null(mkdtemp(directory));
 	snprintf(text, sizeof(text), "file:%s", directory);
 	fail_each_call(text);
@@ -264,35 +180,28 @@ TEST(a_file_store_survives_each_failure_and_leaves_no_scraps)
 
 /* ---------------------------------------------------------------- what is said */
 
-/* Connections to it neither come about nor are refused, as its queue is full. */
-static int listen_in_vain(struct sockaddr_in *at, int queued[4])
+static int begin_call(int port)
 {
-	const int fd = socket(AF_INET, SOCK_STREAM, 0);
-	socklen_t length = sizeof(*at);
+	const struct sockaddr_in at = { .sin_family = AF_INET,
+					.sin_port = htons((uint16_t)port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
-	*at = (struct sockaddr_in){ .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)at, sizeof(*at)), 0);
-	assert_int_equal(listen(fd, 0), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)at, &length), 0);
-	for (int i = 0; i < 4; i++) {
-		queued[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-		assert_true(connect(queued[i], (struct sockaddr *)at, sizeof(*at)) == 0 ||
-			    errno == EINPROGRESS);
-	}
+	assert_true(connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0 ||
+		    errno == EINPROGRESS);
 	return fd;
 }
 
 TEST(the_end_of_the_time_does_not_hide_why_nobody_answered)
 {
-	struct sockaddr_in at;
-	int queued[4];
-	const int fd = listen_in_vain(&at, queued);
 	char address[64];
+	/* its queue is full: connections neither come about nor are refused */
+	const int listening = raw_listen(0, 0, address), port = atoi(strrchr(address, ':') + 1);
+	int queued[4];
 	tutti_store_t store;
 
-	snprintf(address, sizeof(address), "tcp://127.0.0.1:%d", ntohs(at.sin_port));
+	for (int i = 0; i < 4; i++)
+		queued[i] = begin_call(port);
 	atomic_store(&calls_left, 0);
 	refuse = true;
 	assert_int_equal(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT);
@@ -303,5 +212,5 @@ TEST(the_end_of_the_time_does_not_hide_why_nobody_answered)
 	assert_non_null(strstr(tt_thread_error(), ", last: Connection timed out. Is rank 0"));
 	for (int i = 0; i < 4; i++)
 		close(queued[i]);
-	close(fd);
+	close(listening);
 }

@@ -1,108 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the host of a store bears from those who connect: garbage, silence, half a message, leaving
  * at any point. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <limits.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests.h"
-#include "store.h"
-#include "store_wire.h"
+#include "test_store_scene.h"
 #include "test_shortage.h"
-#include "test_store_raw.h"
-#include "transport.h"
-
-#define PATIENCE_S  20.0
-#define PATIENCE_MS 20000
-
-/* ---------------------------------------------------------------- raw connections */
-
-/* The other end closes, in order or not, within our patience. */
-static void expect_end(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	char byte;
-
-	for (;;) {
-		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
-		if (recv(fd, &byte, 1, 0) <= 0)
-			break;
-	}
-}
-
-static void expect_closed(int fd)
-{
-	expect_end(fd);
-	close(fd);
-}
-
-static void raw_request(int fd, enum tt_wire_kind kind, const char *key, uint32_t timeout_ms)
-{
-	const struct tt_wire_header header = { .kind = (uint8_t)kind,
-					       .key_length = (uint8_t)strlen(key),
-					       .timeout_ms = timeout_ms };
-	uint8_t bytes[TT_WIRE_HEADER + TT_STORE_KEY_MAX];
-
-	/* in one piece: the host may close in between otherwise */
-	tt_wire_put_header(&header, bytes);
-	memcpy(bytes + TT_WIRE_HEADER, key, strlen(key));
-	raw_send(fd, bytes, TT_WIRE_HEADER + strlen(key));
-}
-
-static void raw_answer(int fd, enum tt_wire_status status)
-{
-	struct tt_wire_header header;
-	uint8_t bytes[TT_WIRE_HEADER];
-
-	raw_receive(fd, bytes, sizeof(bytes));
-	assert_true(tt_wire_get_header(bytes, &header));
-	assert_int_equal(header.kind, TT_WIRE_ANSWER);
-	assert_int_equal(header.status, status);
-}
-
-/* ---------------------------------------------------------------- the fixture */
-
-static int open_host(void **state)
-{
-	tutti_store_t host;
-
-	assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, &host), TUTTI_OK);
-	*state = host;
-	return 0;
-}
-
-/* Closing must not have to wait for those whom the test left in a bad state. */
-static int close_host(void **state)
-{
-	const uint64_t start = tt_now();
-
-	tutti_store_close(*state);
-	assert_true(tt_now() - start < 8000000000u);
-	return 0;
-}
-
-static void check_serves(tutti_store_t host)
-{
-	tutti_store_t client;
-	char value[3];
-	size_t length = sizeof(value);
-
-	assert_int_equal(tutti_store_open(tutti_store_address(host), 0, PATIENCE_S, &client),
-			 TUTTI_OK);
-	assert_int_equal(tutti_store_set(client, "good", "yes", 3), TUTTI_OK);
-	assert_int_equal(tutti_store_get(client, "good", value, &length, PATIENCE_S), TUTTI_OK);
-	assert_memory_equal(value, "yes", 3);
-	tutti_store_close(client);
-}
 
 /* ---------------------------------------------------------------- bad clients */
 
@@ -118,18 +24,16 @@ TEST_WITH(drops_who_greets_wrongly, open_host, close_host)
 		       { "tutti-st\x06\0\0\0\x02", TT_HELLO_BYTES },
 		       { "tutti-st\x06\0\x01", TT_HELLO_BYTES },
 		       { "tutti-st\x06\0\0\0\0\0\0\0\x01", TT_HELLO_BYTES } };
-	tutti_store_t host = *state;
 	uint8_t hello[TT_HELLO_BYTES];
 
 	for (size_t i = 0; i < sizeof(hellos) / sizeof(hellos[0]); i++) {
-		const int fd = raw_connect(port_of(host));
+		const int fd = raw_connect(port_of(*state));
 
 		memset(hello, 0, sizeof(hello));
 		memcpy(hello, hellos[i].bytes, sizeof(hellos[i].bytes));
 		raw_send(fd, hello, hellos[i].length);
 		expect_closed(fd);
 	}
-	check_serves(host);
 }
 
 TEST_WITH(drops_who_sends_no_request, open_host, close_host)
@@ -154,53 +58,28 @@ TEST_WITH(drops_who_sends_no_request, open_host, close_host)
 		{ TT_WIRE_ANSWER },
 		{ TT_WIRE_NEWS, 0, TT_WIRE_CLOSED },
 	};
-	tutti_store_t host = *state;
+	uint8_t zero_in_key[TT_WIRE_HEADER + 3] = { TT_WIRE_GET, 3 };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		const int fd = raw_client(port_of(host));
+		const int fd = raw_client(*state);
 
 		raw_send(fd, bad[i], TT_WIRE_HEADER);
 		expect_closed(fd);
 	}
-	check_serves(host);
-}
+	const int fd = raw_client(*state);
 
-TEST_WITH(drops_a_key_with_a_zero_byte, open_host, close_host)
-{
-	const int fd = raw_client(port_of(*state));
-	uint8_t get[TT_WIRE_HEADER + 3] = { TT_WIRE_GET, 3 };
-
-	memcpy(get + TT_WIRE_HEADER, "a\0b", 3);
-	raw_send(fd, get, sizeof(get));
+	memcpy(zero_in_key + TT_WIRE_HEADER, "a\0b", 3);
+	raw_send(fd, zero_in_key, sizeof(zero_in_key));
 	expect_closed(fd);
-	check_serves(*state);
 }
 
 TEST_WITH(drops_who_sends_while_it_waits, open_host, close_host)
 {
-	const int fd = raw_client(port_of(*state));
+	const int fd = raw_client(*state);
 
-	raw_request(fd, TT_WIRE_GET, "never", PATIENCE_MS);
-	raw_request(fd, TT_WIRE_GET, "never", PATIENCE_MS);
+	raw_get(fd, "never", PATIENCE_MS);
+	raw_get(fd, "never", PATIENCE_MS);
 	expect_closed(fd);
-	check_serves(*state);
-}
-
-TEST_WITH(random_bytes_disturb_nobody, open_host, close_host)
-{
-	uint8_t bytes[600];
-	unsigned seed = 1;
-
-	for (int i = 0; i < 200; i++) {
-		const int fd = i % 2 ? raw_client(port_of(*state)) : raw_connect(port_of(*state));
-
-		for (size_t j = 0; j < sizeof(bytes); j++)
-			bytes[j] = (uint8_t)rand_r(&seed);
-		bytes[0] = (uint8_t)(i % 4); /* often a kind there is */
-		send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
-		close(fd);
-	}
-	check_serves(*state);
 }
 
 /* Connections that stop anywhere: before, in and after each part of a set. */
@@ -208,14 +87,10 @@ TEST_WITH(half_open_connections_disturb_nobody, open_host, close_host)
 {
 	enum { GREETING = TT_HELLO_BYTES + TT_CONFIRM_BYTES };
 	uint8_t message[GREETING + TT_WIRE_HEADER + 8] = { 0 };
-	const struct tt_wire_header header = { .kind = TT_WIRE_SET,
-					       .key_length = 3,
-					       .value_length = 5 };
 	int fds[sizeof(message)];
 
 	raw_put_hello(false, message);
-	tt_wire_put_header(&header, message + GREETING);
-	memcpy(message + GREETING + TT_WIRE_HEADER, "keyvalue", 8);
+	put_message(message + GREETING, TT_WIRE_SET, "key", "value", 5);
 	for (size_t i = 0; i < sizeof(message); i++) {
 		fds[i] = raw_connect(port_of(*state));
 		raw_send(fds[i], message, i);
@@ -223,30 +98,6 @@ TEST_WITH(half_open_connections_disturb_nobody, open_host, close_host)
 	check_serves(*state);
 	for (size_t i = 0; i < sizeof(message); i++)
 		close(fds[i]);
-	check_serves(*state);
-}
-
-TEST_WITH(a_message_may_come_byte_by_byte, open_host, close_host)
-{
-	uint8_t message[TT_WIRE_HEADER + 8];
-	const struct tt_wire_header header = { .kind = TT_WIRE_SET,
-					       .key_length = 3,
-					       .value_length = 5 };
-	const int fd = raw_client(port_of(*state));
-	char value[5];
-	size_t length = sizeof(value);
-
-	tt_wire_put_header(&header, message);
-	memcpy(message + TT_WIRE_HEADER, "keyvalue", 8);
-	for (size_t i = 0; i < sizeof(message); i++) {
-		raw_send(fd, message + i, 1);
-		if (i % 5 == 0)
-			check_serves(*state);
-	}
-	raw_answer(fd, TT_WIRE_DONE);
-	assert_int_equal(tutti_store_get(*state, "key", value, &length, 0), TUTTI_OK);
-	assert_memory_equal(value, "value", 5);
-	close(fd);
 }
 
 TEST_WITH(who_leaves_while_waiting_is_forgotten, open_host, close_host)
@@ -254,15 +105,15 @@ TEST_WITH(who_leaves_while_waiting_is_forgotten, open_host, close_host)
 	int fds[4];
 
 	for (int i = 0; i < 4; i++) {
-		fds[i] = raw_client(port_of(*state));
-		raw_request(fds[i], TT_WIRE_GET, "late", PATIENCE_MS);
+		fds[i] = raw_client(*state);
+		raw_get(fds[i], "late", PATIENCE_MS);
 	}
 	close(fds[1]);
 	close(fds[3]);
 	check_serves(*state);
 	assert_int_equal(tutti_store_set(*state, "late", "", 0), TUTTI_OK);
-	raw_answer(fds[0], TT_WIRE_DONE);
-	raw_answer(fds[2], TT_WIRE_DONE);
+	expect_answer(fds[0], TT_WIRE_DONE);
+	expect_answer(fds[2], TT_WIRE_DONE);
 	close(fds[0]);
 	close(fds[2]);
 }
@@ -272,11 +123,11 @@ TEST_WITH(waits_of_many_clients_end_in_their_time, open_host, close_host)
 	int fds[32];
 
 	for (int i = 0; i < 32; i++) {
-		fds[i] = raw_client(port_of(*state));
-		raw_request(fds[i], TT_WIRE_GET, "never", (uint32_t)(1 + (i * 7) % 32));
+		fds[i] = raw_client(*state);
+		raw_get(fds[i], "never", (uint32_t)(1 + (i * 7) % 32));
 	}
 	for (int i = 0; i < 32; i++) {
-		raw_answer(fds[i], TT_WIRE_MISSING);
+		expect_answer(fds[i], TT_WIRE_MISSING);
 		close(fds[i]);
 	}
 }
@@ -290,7 +141,6 @@ TEST(a_slow_reader_holds_up_nobody)
 	char address[64];
 	tutti_store_t host;
 
-	(void)state;
 	const int n =
 		snprintf(address, sizeof(address), "unix:tutti-test-slow-%ld", (long)getpid()) - 5;
 	memcpy(at.sun_path + 1, address + 5, (size_t)n);
@@ -303,51 +153,18 @@ TEST(a_slow_reader_holds_up_nobody)
 	memset(value, 7, sizeof(value));
 	assert_int_equal(tutti_store_set(host, "big", value, sizeof(value)), TUTTI_OK);
 	for (int i = 0; i < 4; i++) {
-		raw_request(fd, TT_WIRE_GET, "big", 0);
+		raw_get(fd, "big", 0);
 		check_serves(host);
-		raw_answer(fd, TT_WIRE_DONE);
+		expect_answer(fd, TT_WIRE_DONE);
 		memset(value, 0, sizeof(value));
 		raw_receive(fd, value, sizeof(value));
 		assert_int_equal(value[sizeof(value) - 1], 7);
 	}
-	raw_request(fd, TT_WIRE_GET, "big", 0);
+	raw_get(fd, "big", 0);
 	check_serves(host);
 	close(fd);
 	check_serves(host);
 	tutti_store_close(host);
-}
-
-/* A full table of descriptors must neither end the host nor keep it busy: it goes on when there is
- * room. */
-TEST_WITH(goes_on_after_running_out_of_descriptors, open_host, close_host)
-{
-	struct rlimit before, low;
-	int fds[64], used;
-
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	used = dup(0);
-	close(used);
-	low = before;
-	low.rlim_cur = (rlim_t)used + 20; /* a connection takes two: ours and the host's */
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-	int n = 0;
-	while (n < 64) {
-		struct sockaddr_in at = { .sin_family = AF_INET,
-					  .sin_port = htons((uint16_t)port_of(*state)) };
-		const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-		if (fd < 0)
-			break;
-		inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
-		fds[n++] = fd;
-		assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	}
-	assert_true(n < 64);
-	while (n > 0)
-		close(fds[--n]);
-	check_serves(*state);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-	check_serves(*state);
 }
 
 /* The host answers two requests one after the other: when it answers the second, it has looked
@@ -355,15 +172,15 @@ TEST_WITH(goes_on_after_running_out_of_descriptors, open_host, close_host)
 static void check_in(int fd)
 {
 	for (int i = 0; i < 2; i++) {
-		raw_request(fd, TT_WIRE_GET, "missing", 0);
-		raw_answer(fd, TT_WIRE_MISSING);
+		raw_get(fd, "missing", 0);
+		expect_answer(fd, TT_WIRE_MISSING);
 	}
 }
 
 /* It was answered, but says no more itself. */
-static int silent_client(int port)
+static int silent_client(tutti_store_t host)
 {
-	const int fd = raw_connect(port);
+	const int fd = raw_connect(port_of(host));
 
 	raw_hello(fd);
 	return fd;
@@ -372,7 +189,7 @@ static int silent_client(int port)
 /* Without a free descriptor accept4() finds a shortage where nobody waits. */
 TEST_WITH(nobody_makes_room_where_nobody_waits, open_host, close_host)
 {
-	const int silent = silent_client(port_of(*state)), last = raw_socket();
+	const int silent = silent_client(*state), last = raw_socket();
 	struct shortage shortage;
 
 	shortage_begin(&shortage);
@@ -385,13 +202,12 @@ TEST_WITH(nobody_makes_room_where_nobody_waits, open_host, close_host)
 	shortage_end(&shortage);
 	close(last);
 	close(silent);
-	check_serves(*state);
 }
 
 /* First a stranger's place, then the one that the host keeps back, then none until one is free. */
 TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, open_host, close_host)
 {
-	const int silent = silent_client(port_of(*state));
+	const int silent = silent_client(*state);
 	struct shortage shortage;
 	int fds[3];
 
@@ -413,7 +229,6 @@ TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, open_host, close_
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
 	close(silent);
-	check_serves(*state);
 }
 
 /* How often threads but this one have gone to sleep. */
@@ -430,11 +245,10 @@ static long sleeps_of_others(void)
  * that the host has dropped: the host neither looks at what it freed nor is kept busy. */
 TEST_WITH(a_child_that_holds_a_dropped_connection_disturbs_nobody, open_host, close_host)
 {
-	const int fd = raw_connect(port_of(*state));
+	const int fd = raw_client(*state);
 	char garbage[64];
 	int ends[2];
 
-	raw_greet(fd);
 	check_serves(*state);
 	assert_int_equal(pipe(ends), 0);
 	const pid_t child = _Fork();
