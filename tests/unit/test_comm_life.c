@@ -10,25 +10,12 @@
 #include "tests.h"
 #include "tutti/tutti.h"
 
-TEST(an_open_group_ends_with_its_communicator)
+static tutti_comm_t alone(void)
 {
-	/* the next communicator usually lies where the last one did */
-	for (int i = 0; i < 100; i++) {
-		const int32_t send = 7;
-		int32_t recv = 0;
-		tutti_comm_t comm;
+	tutti_comm_t comm;
 
-		assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
-		assert_int_equal(
-			tutti_all_reduce(comm, &send, &recv, 1, TUTTI_INT32, TUTTI_SUM, NULL),
-			TUTTI_OK);
-		assert_int_equal(recv, 7);
-		assert_int_equal(tutti_group_begin(comm), TUTTI_OK);
-		assert_int_equal(
-			tutti_all_reduce(comm, &send, &recv, 1, TUTTI_INT32, TUTTI_SUM, NULL),
-			TUTTI_OK);
-		tutti_comm_destroy(comm);
-	}
+	assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
+	return comm;
 }
 
 /* 7, or where the call failed or was kept for a group, 0. */
@@ -39,6 +26,24 @@ static int32_t sum_alone(tutti_comm_t comm)
 
 	tutti_all_reduce(comm, &send, &recv, 1, TUTTI_INT32, TUTTI_SUM, NULL);
 	return recv;
+}
+
+static size_t bytes_in_use(void)
+{
+	return mallinfo2().uordblks;
+}
+
+TEST(an_open_group_ends_with_its_communicator)
+{
+	/* the next communicator usually lies where the last one did */
+	for (int i = 0; i < 100; i++) {
+		tutti_comm_t comm = alone();
+
+		assert_int_equal(sum_alone(comm), 7);
+		assert_int_equal(tutti_group_begin(comm), TUTTI_OK);
+		assert_int_equal(sum_alone(comm), 0);
+		tutti_comm_destroy(comm);
+	}
 }
 
 /* A thread that opens a group, and calls again on what lies at the same place when another has
@@ -76,12 +81,12 @@ TEST(a_group_that_another_thread_has_open_ends_with_its_communicator)
 	sem_init(&o.done, 0, 0);
 	assert_int_equal(pthread_create(&thread, NULL, open_and_call_again, &o), 0);
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &o.comm), TUTTI_OK);
+		o.comm = alone();
 		const tutti_comm_t before = o.comm;
 		sem_post(&o.turn);
 		sem_wait(&o.done);
 		tutti_comm_destroy(o.comm);
-		assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &o.comm), TUTTI_OK);
+		o.comm = alone();
 		at_the_same_place += o.comm == before;
 		sem_post(&o.turn);
 		sem_wait(&o.done);
@@ -108,10 +113,9 @@ static void *leave_a_group_open(void *argument)
 
 TEST(a_thread_takes_its_open_groups_with_it)
 {
-	tutti_comm_t comm;
+	tutti_comm_t comm = alone();
 	size_t before = 0;
 
-	assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
 	for (int i = 0; i < 20; i++) {
 		pthread_t thread;
 		void *kept;
@@ -120,9 +124,9 @@ TEST(a_thread_takes_its_open_groups_with_it)
 		pthread_join(thread, &kept);
 		assert_non_null(kept);
 		if (i == 0)
-			before = mallinfo2().uordblks;
+			before = bytes_in_use();
 	}
-	assert_true(mallinfo2().uordblks < before + 8000); /* what they take is more than 200 KB */
+	assert_true(bytes_in_use() < before + 8000); /* what they take is more than 200 KB */
 	assert_int_equal(sum_alone(comm), 7);
 	tutti_comm_destroy(comm);
 }
@@ -133,9 +137,8 @@ static void leave_requests(void)
 	const int32_t send[2] = { 7, 8 };
 	int32_t recv[3] = { 0 };
 	tutti_request_t requests[2];
-	tutti_comm_t comm;
+	tutti_comm_t comm = alone();
 
-	assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
 	assert_int_equal(
 		tutti_all_reduce(comm, send, recv, 1, TUTTI_INT32, TUTTI_SUM, &requests[0]),
 		TUTTI_OK);
@@ -151,10 +154,28 @@ static void leave_requests(void)
 TEST(requests_end_with_their_communicator)
 {
 	leave_requests();
-	const size_t before = mallinfo2().uordblks;
+	const size_t before = bytes_in_use();
 	for (int i = 0; i < 100; i++)
 		leave_requests();
-	assert_true(mallinfo2().uordblks < before + 8000); /* what they take is 30 KB */
+	assert_true(bytes_in_use() < before + 8000); /* what they take is 30 KB */
+}
+
+/* What is kept of calls that come again is bounded where they do not. */
+TEST(counts_that_never_come_again_keep_no_memory)
+{
+	static float values[20000];
+	tutti_plan_info_t info = { .size = sizeof(info) };
+	tutti_comm_t comm = alone();
+	const size_t before = bytes_in_use();
+
+	for (size_t n = 1; n <= 20000; n++) {
+		assert_int_equal(
+			tutti_all_reduce(comm, values, values, n, TUTTI_FLOAT32, TUTTI_SUM, NULL),
+			TUTTI_OK);
+		assert_int_equal(tutti_comm_last_plan(comm, &info), TUTTI_OK);
+	}
+	assert_true(bytes_in_use() < before + (4u << 20));
+	tutti_comm_destroy(comm);
 }
 
 TEST(a_timeout_that_makes_no_sense_is_quoted)

@@ -6,12 +6,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "tests.h"
 #include "log.h"
 #include "machine.h"
 #include "shm.h"
+#include "test_shortage.h"
 
 /* What a rank tells of itself, on a thread of its own. */
 struct rank {
@@ -64,7 +64,7 @@ static bool read_boot_id(char *out, int size)
 /* The first test: nothing is known yet. */
 TEST(without_descriptors_the_machine_is_not_known_by_another_name)
 {
-	struct rlimit usual, none;
+	struct shortage shortage;
 	struct tt_machine machine;
 	char id[64];
 
@@ -72,12 +72,10 @@ TEST(without_descriptors_the_machine_is_not_known_by_another_name)
 		print_message("skipped: the kernel gives no boot id\n");
 		skip();
 	}
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
-	none = (struct rlimit){ 0, usual.rlim_max };
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	shortage_begin(&shortage);
 	const tutti_result_t result = tt_machine_here(&machine);
 	const uint64_t boot = tt_machine_boot();
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	shortage_end(&shortage);
 	assert_int_equal(result, TUTTI_ERR_SYSTEM);
 	assert_non_null(strstr(tt_thread_error(), "Too many open files"));
 	assert_int_equal(boot, 0);

@@ -23,23 +23,6 @@
 /* ---------------------------------------------------------------- allocations that fail when told
  * to */
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-void *__real_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
-void *__wrap_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset);
-int __real_madvise(void *at, size_t bytes, int advice);
-int __wrap_madvise(void *at, size_t bytes, int advice);
-int __real_memfd_create(const char *name, unsigned flags);
-int __wrap_memfd_create(const char *name, unsigned flags);
-int __real_ftruncate64(int fd, off_t bytes);
-int __wrap_ftruncate64(int fd, off_t bytes);
-
 static _Thread_local int left;	  /* allocations of this thread until the one that fails; 0: none
 				   * does */
 static _Thread_local bool failed; /* it has */
@@ -53,45 +36,23 @@ static bool fails(void)
 	return true;
 }
 
-void *__wrap_malloc(size_t size)
-{
-	return fails() ? NULL : __real_malloc(size);
-}
+#define FAILING(type, name, parameters, arguments, failure)                                        \
+	type __real_##name parameters;                                                             \
+	type __wrap_##name parameters;                                                             \
+	type __wrap_##name parameters                                                              \
+	{                                                                                          \
+		return fails() ? failure : __real_##name arguments;                                \
+	}
 
-void *__wrap_calloc(size_t count, size_t size)
-{
-	return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-	return fails() ? NULL : __real_realloc(memory, size);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
-{
-	return fails() ? NULL : __real_aligned_alloc(alignment, size);
-}
-
-void *__wrap_mmap64(void *at, size_t bytes, int rights, int flags, int fd, off_t offset)
-{
-	return fails() ? MAP_FAILED : __real_mmap64(at, bytes, rights, flags, fd, offset);
-}
-
-int __wrap_madvise(void *at, size_t bytes, int advice)
-{
-	return fails() ? -1 : __real_madvise(at, bytes, advice);
-}
-
-int __wrap_memfd_create(const char *name, unsigned flags)
-{
-	return fails() ? -1 : __real_memfd_create(name, flags);
-}
-
-int __wrap_ftruncate64(int fd, off_t bytes)
-{
-	return fails() ? -1 : __real_ftruncate64(fd, bytes);
-}
+FAILING(void *, malloc, (size_t size), (size), NULL)
+FAILING(void *, calloc, (size_t count, size_t size), (count, size), NULL)
+FAILING(void *, realloc, (void *memory, size_t size), (memory, size), NULL)
+FAILING(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size), NULL)
+FAILING(void *, mmap64, (void *at, size_t bytes, int rights, int flags, int fd, off_t offset),
+	(at, bytes, rights, flags, fd, offset), MAP_FAILED)
+FAILING(int, madvise, (void *at, size_t bytes, int advice), (at, bytes, advice), -1)
+FAILING(int, memfd_create, (const char *name, unsigned flags), (name, flags), -1)
+FAILING(int, ftruncate64, (int fd, off_t bytes), (fd, bytes), -1)
 
 /* ---------------------------------------------------------------- the story of a rank */
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests.h"
+#include "test_shortage.h"
 #include <jansson.h>
 
 #include "comm.h"
@@ -85,6 +86,12 @@ static json_t *read_report(void)
 	return report;
 }
 
+static json_t *report_on_signal(void)
+{
+	raise(SIGUSR1);
+	return read_report();
+}
+
 static tutti_comm_t alone(void)
 {
 	tutti_comm_t comm;
@@ -93,18 +100,57 @@ static tutti_comm_t alone(void)
 	return comm;
 }
 
+static const char *text_in(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
+static const json_t *at(const json_t *object, const char *key, size_t i)
+{
+	return json_array_get(json_object_get(object, key), i);
+}
+
+static size_t count_in(const json_t *object, const char *key)
+{
+	return json_array_size(json_object_get(object, key));
+}
+
 static json_int_t number_in(const json_t *object, const char *key)
 {
 	assert_true(json_is_integer(json_object_get(object, key)));
 	return json_integer_value(json_object_get(object, key));
 }
 
+/* Whatever `text` has, a JSON object with ' in place of "; null: null, or not there. */
+static void assert_shows(const json_t *object, const char *text)
+{
+	char copy[256];
+	const char *key;
+	json_t *expected;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	for (char *quote = copy; (quote = strchr(quote, '\''));)
+		*quote = '"';
+	json_auto_t *all = json_loads(copy, 0, NULL);
+	assert_non_null(all);
+	json_object_foreach(all, key, expected)
+	{
+		json_t *shown = json_object_get(object, key);
+
+		if (!(shown ? json_equal(shown, expected) : json_is_null(expected)))
+			fail_msg("%s is not as in %s", key, copy);
+	}
+}
+
 /* ---- a flight made by hand */
 
-static struct tt_flight *new_flight(void)
-{
-	struct tt_flight *flight = aligned_alloc(4096, sizeof(*flight));
+static struct tt_flight *flight;
 
+static int make_flight(void **state)
+{
+	flight = aligned_alloc(4096, sizeof(*flight));
+	if (!flight || make_directory(state))
+		return 1;
 	memset(flight, 0, sizeof(*flight));
 	flight->magic = TT_FLIGHT_MAGIC;
 	flight->size = 1;
@@ -113,10 +159,22 @@ static struct tt_flight *new_flight(void)
 	snprintf(flight->version, sizeof(flight->version), "%s", tutti_version());
 	snprintf(flight->report, sizeof(flight->report), "%s/made" TT_FLIGHT_REPORT_SUFFIX,
 		 directory);
-	return flight;
+	return 0;
 }
 
-static void add_message(struct tt_flight *flight, uint64_t number)
+static int free_flight(void **state)
+{
+	free(flight);
+	return remove_directory(state);
+}
+
+static json_t *report_of_flight(void)
+{
+	assert_true(tt_flight_write(flight, "test"));
+	return read_report();
+}
+
+static void add_message(uint64_t number)
 {
 	struct tt_flight_op *op = &flight->ops[number % TT_FLIGHT_OPS];
 
@@ -174,14 +232,12 @@ TEST_WITH(the_last_4096_operations_are_kept, make_directory, remove_directory)
 		assert_int_equal(tutti_all_reduce(comm, &in, &out, 1, TUTTI_FLOAT32,
 						  k % 2 ? TUTTI_SUM : TUTTI_MAX, NULL),
 				 TUTTI_OK);
-	raise(SIGUSR1);
-	json_t *report = read_report();
+	json_auto_t *report = report_on_signal();
 	const json_t *ops = json_object_get(report, "operations");
 
-	assert_string_equal(json_string_value(json_object_get(report, "why")), "signal");
+	assert_shows(report, "{'why': 'signal', 'operations_called': 5000}");
 	assert_int_equal(json_array_size(ops), 4096);
-	assert_int_equal(number_in(report, "operations_called"), 5000);
-	assert_int_equal(json_array_size(json_object_get(report, "headers")), 2);
+	assert_int_equal(count_in(report, "headers"), 2);
 	json_array_foreach(ops, i, op)
 	{
 		assert_int_equal(number_in(op, "number"), 905 + i);
@@ -190,7 +246,6 @@ TEST_WITH(the_last_4096_operations_are_kept, make_directory, remove_directory)
 		assert_true(number_in(op, "first") <= number_in(op, "done"));
 		assert_true(number_in(op, "done") <= number_in(report, "monotonic_ns"));
 	}
-	json_decref(report);
 	tutti_comm_destroy(comm);
 	assert_int_equal(count_files("", NULL), 0);
 }
@@ -205,20 +260,15 @@ TEST_WITH(operations_name_their_header, make_directory, remove_directory)
 	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
 	assert_int_equal(tutti_reduce(comm, in, out, 3, TUTTI_FLOAT64, TUTTI_PROD, 0, NULL),
 			 TUTTI_OK);
-	raise(SIGUSR1);
-	json_t *report = read_report();
-	const json_t *op = json_array_get(json_object_get(report, "operations"), 1);
+	json_auto_t *report = report_on_signal();
+	const json_t *op = at(report, "operations", 1);
 
 	json_array_foreach(json_object_get(report, "headers"), i,
 			   header) if (number_in(header, "header") == number_in(op, "header"))
 		found = header;
 	assert_non_null(found);
-	assert_string_equal(json_string_value(json_object_get(found, "collective")), "reduce");
-	assert_string_equal(json_string_value(json_object_get(found, "dtype")), "float64");
-	assert_string_equal(json_string_value(json_object_get(found, "op")), "prod");
-	assert_int_equal(number_in(found, "count"), 3);
-	assert_int_equal(number_in(found, "root"), 0);
-	json_decref(report);
+	assert_shows(found, "{'collective': 'reduce', 'dtype': 'float64', 'op': 'prod', "
+			    "'count': 3, 'root': 0}");
 	tutti_comm_destroy(comm);
 }
 
@@ -234,8 +284,7 @@ TEST_WITH(headers_that_were_written_over_are_not_shown, make_directory, remove_d
 	for (size_t k = 1; k <= 4000; k++)
 		assert_int_equal(tutti_all_reduce(comm, in, out, k, TUTTI_FLOAT32, TUTTI_SUM, NULL),
 				 TUTTI_OK);
-	raise(SIGUSR1);
-	json_t *report = read_report();
+	json_auto_t *report = report_on_signal();
 	json_t *counts = json_object();
 	char name[32];
 
@@ -245,7 +294,7 @@ TEST_WITH(headers_that_were_written_over_are_not_shown, make_directory, remove_d
 		assert_int_equal(
 			json_object_set_new(counts, name, json_integer(number_in(op, "count"))), 0);
 	}
-	assert_int_equal(json_array_size(json_object_get(report, "operations")), 4000);
+	assert_int_equal(count_in(report, "operations"), 4000);
 	json_array_foreach(json_object_get(report, "operations"), i, op)
 	{
 		sprintf(name, "%lld", (long long)number_in(op, "header"));
@@ -258,13 +307,11 @@ TEST_WITH(headers_that_were_written_over_are_not_shown, make_directory, remove_d
 	assert_int_equal(number_in(op, "sequence"), 4000);
 	assert_non_null(json_object_get(counts, name));
 	json_decref(counts);
-	json_decref(report);
 	tutti_comm_destroy(comm);
 }
 
-TEST_WITH(a_record_that_is_being_written_over_does_not_count, make_directory, remove_directory)
+TEST_WITH(a_record_that_is_being_written_over_does_not_count, make_flight, free_flight)
 {
-	struct tt_flight *flight = new_flight();
 	const uint64_t place = 7 * TT_FLIGHT_PLACES;
 	struct tt_flight_plan plan;
 
@@ -276,29 +323,21 @@ TEST_WITH(a_record_that_is_being_written_over_does_not_count, make_directory, re
 	assert_true(tt_flight_read_plan(flight, place, &plan));
 	flight->plans_end = place + TT_FLIGHT_PLANS + TT_FLIGHT_PLACES;
 	assert_false(tt_flight_read_plan(flight, place, &plan));
-	free(flight);
 }
 
-TEST_WITH(an_operation_that_is_being_written_is_left_out, make_directory, remove_directory)
+TEST_WITH(an_operation_that_is_being_written_is_left_out, make_flight, free_flight)
 {
-	struct tt_flight *flight = new_flight();
-
 	for (uint64_t number = 1; number <= 5; number++)
-		add_message(flight, number);
+		add_message(number);
 	flight->ops[3].number = 0;
-	assert_true(tt_flight_write(flight, "test"));
-	json_t *report = read_report();
-	const json_t *ops = json_object_get(report, "operations");
+	json_auto_t *report = report_of_flight();
 
-	assert_int_equal(json_array_size(ops), 4);
-	assert_int_equal(number_in(json_array_get(ops, 2), "number"), 4);
-	assert_int_equal(number_in(json_array_get(ops, 3), "bytes"), 12);
-	assert_true(json_is_null(json_object_get(json_array_get(ops, 3), "done")));
-	json_decref(report);
-	free(flight);
+	assert_int_equal(count_in(report, "operations"), 4);
+	assert_shows(at(report, "operations", 2), "{'number': 4}");
+	assert_shows(at(report, "operations", 3), "{'number': 5, 'bytes': 12, 'done': null}");
 }
 
-static void add_caller(struct tt_flight *flight, uint64_t number, const char *text)
+static void add_caller(uint64_t number, const char *text)
 {
 	struct tt_flight_caller *line = &flight->callers[number % TT_FLIGHT_CALLERS];
 
@@ -308,32 +347,25 @@ static void add_caller(struct tt_flight *flight, uint64_t number, const char *te
 }
 
 /* One line was written over by a later operation's, one has no end. */
-TEST_WITH(operations_say_where_they_were_called, make_directory, remove_directory)
+TEST_WITH(operations_say_where_they_were_called, make_flight, free_flight)
 {
-	struct tt_flight *flight = new_flight();
-
 	for (uint64_t number = 1; number <= 4; number++)
-		add_message(flight, number);
-	add_caller(flight, 1, "train.py:1");
-	add_caller(flight, 1 + TT_FLIGHT_CALLERS, "another");
-	add_caller(flight, 2, "train.py:2 in \"step\"");
-	add_caller(flight, 3, "x");
+		add_message(number);
+	add_caller(1, "train.py:1");
+	add_caller(1 + TT_FLIGHT_CALLERS, "another");
+	add_caller(2, "train.py:2 in \"step\"");
+	add_caller(3, "x");
 	((char *)flight->callers[3].text)[1] = 'x';
-	assert_true(tt_flight_write(flight, "test"));
-	json_t *report = read_report();
-	const json_t *ops = json_object_get(report, "operations");
+	json_auto_t *report = report_of_flight();
 
-	assert_null(json_object_get(json_array_get(ops, 0), "caller"));
-	assert_string_equal(json_string_value(json_object_get(json_array_get(ops, 1), "caller")),
+	assert_shows(at(report, "operations", 0), "{'caller': null}");
+	assert_string_equal(text_in(at(report, "operations", 1), "caller"),
 			    "train.py:2 in \"step\"");
-	assert_int_equal(json_string_length(json_object_get(json_array_get(ops, 2), "caller")),
-			 TT_FLIGHT_CALLER);
-	assert_null(json_object_get(json_array_get(ops, 3), "caller"));
-	json_decref(report);
-	free(flight);
+	assert_int_equal(strlen(text_in(at(report, "operations", 2), "caller")), TT_FLIGHT_CALLER);
+	assert_shows(at(report, "operations", 3), "{'caller': null}");
 }
 
-static void add_on_stream(struct tt_flight *flight, uint64_t number, uint64_t waits, bool captured)
+static void add_on_stream(uint64_t number, uint64_t waits, bool captured)
 {
 	struct tt_flight_stream *line = &flight->streams[number % TT_FLIGHT_STREAMS];
 
@@ -351,53 +383,39 @@ static void add_on_stream(struct tt_flight *flight, uint64_t number, uint64_t wa
 
 /* Those up to 1002 have; of the others those that had no more waits than have ended; of graphs
  * nobody knows. */
-TEST_WITH(calls_on_streams_say_whether_they_have_ended, make_directory, remove_directory)
+TEST_WITH(calls_on_streams_say_whether_they_have_ended, make_flight, free_flight)
 {
-	static const char *const expected[] = { "true", "true", "true", "null", "false", "false" };
-	struct tt_flight *flight = new_flight();
+	static const char *const ended[] = { "true", "true", "true", "null", "false", "false" };
 
 	for (uint64_t number = 1; number <= 1001; number++)
-		add_on_stream(flight, number, 0, false);
-	add_on_stream(flight, 1002, 71, false);
-	add_on_stream(flight, 1003, 70, false);
-	add_on_stream(flight, 1004, 0, true);
-	add_on_stream(flight, 1005, 71, false);
-	add_on_stream(flight, 1006, 0, false);
+		add_on_stream(number, 0, false);
+	add_on_stream(1002, 71, false);
+	add_on_stream(1003, 70, false);
+	add_on_stream(1004, 0, true);
+	add_on_stream(1005, 71, false);
+	add_on_stream(1006, 0, false);
 	flight->streams_ended = 1002;
 	flight->streams_waits = 70;
-	assert_true(tt_flight_write(flight, "test"));
-	json_t *report = read_report();
-	const json_t *calls = json_object_get(report, "streams"),
-		     *send = json_array_get(calls, 254), *last = json_array_get(calls, 255);
+	json_auto_t *report = report_of_flight();
 
-	assert_int_equal(number_in(report, "streams_called"), 1006);
-	assert_int_equal(json_array_size(calls), 256);
-	assert_int_equal(number_in(last, "number"), 1006);
+	assert_shows(report, "{'streams_called': 1006}");
+	assert_int_equal(count_in(report, "streams"), 256);
 	for (size_t i = 0; i < 6; i++) {
-		const json_t *ended = json_object_get(json_array_get(calls, 250 + i), "ended");
+		char text[32];
 
-		assert_string_equal(json_is_null(ended)	  ? "null"
-				    : json_is_true(ended) ? "true"
-							  : "false",
-				    expected[i]);
+		snprintf(text, sizeof(text), "{'ended': %s}", ended[i]);
+		assert_shows(at(report, "streams", 250 + i), text);
 	}
-	assert_string_equal(json_string_value(json_object_get(send, "kind")), "send");
-	assert_int_equal(number_in(send, "peer"), 5);
-	assert_int_equal(number_in(send, "count"), 1005);
-	assert_string_equal(json_string_value(json_object_get(send, "dtype")), "float16");
-	assert_null(json_object_get(send, "op"));
-	assert_string_equal(json_string_value(json_object_get(last, "op")), "min");
-	assert_int_equal(number_in(last, "root"), 5);
-	assert_int_equal(number_in(last, "sequence"), 503);
-	assert_null(json_object_get(send, "sequence"));
-	json_decref(report);
-	free(flight);
+	assert_shows(at(report, "streams", 254),
+		     "{'kind': 'send', 'peer': 5, 'count': 1005, 'dtype': 'float16', 'op': null, "
+		     "'sequence': null}");
+	assert_shows(at(report, "streams", 255),
+		     "{'number': 1006, 'op': 'min', 'root': 5, 'sequence': 503}");
 }
 
 /* Numbers that no writer leaves: a report is written all the same, and is JSON. */
-TEST_WITH(garbage_in_the_mapping_does_no_harm, make_directory, remove_directory)
+TEST_WITH(garbage_in_the_mapping_does_no_harm, make_flight, free_flight)
 {
-	struct tt_flight *flight = new_flight();
 	uint32_t random = 1;
 
 	for (size_t i = offsetof(struct tt_flight, plans_end); i < sizeof(*flight); i++)
@@ -413,17 +431,13 @@ TEST_WITH(garbage_in_the_mapping_does_no_harm, make_directory, remove_directory)
 	for (uint64_t number = 3000; number < TT_FLIGHT_OPS;
 	     number++) /* sane numbers of peers, garbage behind */
 		flight->plans[number * TT_FLIGHT_PLACES % TT_FLIGHT_PLANS / 8 + 1] = 20;
-	assert_true(tt_flight_write(flight, "test"));
-	json_t *report = read_report();
+	json_auto_t *report = report_of_flight();
 
-	assert_true(json_array_size(json_object_get(report, "headers")) > 500);
-	json_decref(report);
-	free(flight);
+	assert_true(count_in(report, "headers") > 500);
 }
 
-TEST_WITH(text_that_is_none_is_made_printable, make_directory, remove_directory)
+TEST_WITH(text_that_is_none_is_made_printable, make_flight, free_flight)
 {
-	struct tt_flight *flight = new_flight();
 	const json_t *fault;
 
 	strcpy(flight->job, "a \"job\"\n\\ with\x01 \xff and \xc3\xa9");
@@ -432,18 +446,14 @@ TEST_WITH(text_that_is_none_is_made_printable, make_directory, remove_directory)
 	memset(flight->fault.text, 'x', sizeof(flight->fault.text));
 	memcpy(flight->fault.text + sizeof(flight->fault.text) - 1, "\xc3",
 	       1); /* a character that was cut */
-	assert_true(tt_flight_write(flight, "test"));
-	json_t *report = read_report();
+	json_auto_t *report = report_of_flight();
 
-	assert_string_equal(json_string_value(json_object_get(report, "job")),
-			    "a \"job\"?\\ with? ? and \xc3\xa9");
+	assert_string_equal(text_in(report, "job"), "a \"job\"?\\ with? ? and \xc3\xa9");
 	assert_int_equal(json_string_length(json_object_get(report, "host")), sizeof(flight->host));
 	fault = json_object_get(report, "fault");
 	assert_int_equal(number_in(fault, "result"), TUTTI_ERR_MISMATCH);
 	assert_int_equal(json_string_length(json_object_get(fault, "text")),
 			 sizeof(flight->fault.text));
-	json_decref(report);
-	free(flight);
 }
 
 TEST_WITH(an_abort_is_reported_once_with_its_reason, make_directory, remove_directory)
@@ -451,13 +461,11 @@ TEST_WITH(an_abort_is_reported_once_with_its_reason, make_directory, remove_dire
 	tutti_comm_t comm = alone();
 
 	assert_int_equal(tutti_comm_abort(comm, "as \"planned\""), TUTTI_OK);
-	json_t *report = read_report(); /* removes it */
+	json_auto_t *report = read_report(); /* removes it */
 
-	assert_string_equal(json_string_value(json_object_get(report, "why")), "revoked");
+	assert_shows(report, "{'why': 'revoked'}");
 	assert_non_null(
-		strstr(json_string_value(json_object_get(json_object_get(report, "fault"), "text")),
-		       "as \"planned\""));
-	json_decref(report);
+		strstr(text_in(json_object_get(report, "fault"), "text"), "as \"planned\""));
 	assert_int_equal(tutti_comm_abort(comm, "again"), TUTTI_OK);
 	tutti_comm_destroy(comm);
 	assert_int_equal(count_files("", NULL), 0);
@@ -499,12 +507,11 @@ TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_directo
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(tutti_trace_recover(directory, &count), TUTTI_OK);
 	assert_int_equal(count, 1);
-	json_t *report = read_report();
+	json_auto_t *report = read_report();
 
-	assert_string_equal(json_string_value(json_object_get(report, "why")), "died");
+	assert_shows(report, "{'why': 'died'}");
 	assert_int_equal(number_in(report, "pid"), pid);
-	assert_int_equal(json_array_size(json_object_get(report, "operations")), 10);
-	json_decref(report);
+	assert_int_equal(count_in(report, "operations"), 10);
 	assert_int_equal(count_files("", NULL), 0);
 	close(ready[0]);
 	close(ready[1]);
@@ -541,7 +548,7 @@ TEST_WITH(who_ends_well_is_not_taken_for_dead, make_directory, remove_directory)
 	assert_int_equal(count_files("", NULL), 0);
 }
 
-static void write_ring(const char *name, const struct tt_flight *flight, size_t bytes)
+static void write_ring(const char *name, size_t bytes)
 {
 	char path[128];
 
@@ -551,81 +558,70 @@ static void write_ring(const char *name, const struct tt_flight *flight, size_t 
 	close(fd);
 }
 
-TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_directory, remove_directory)
+TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_flight, free_flight)
 {
-	struct tt_flight *flight = new_flight();
 	int count;
 
-	write_ring("short.flight", flight, sizeof(*flight) - 1);
+	write_ring("short.flight", sizeof(*flight) - 1);
 	flight->boot++;
-	write_ring("reboot.flight", flight, sizeof(*flight));
+	write_ring("reboot.flight", sizeof(*flight));
 	flight->boot--;
 	flight->magic++;
-	write_ring("other.flight", flight, sizeof(*flight));
+	write_ring("other.flight", sizeof(*flight));
 	flight->magic--;
 	strcpy(flight->report, "/dev/shm/made"); /* nothing but a report may be written */
-	write_ring("elsewhere.flight", flight, sizeof(*flight));
+	write_ring("elsewhere.flight", sizeof(*flight));
 	assert_int_equal(tutti_trace_recover(directory, &count), TUTTI_OK);
 	assert_int_equal(count, 0);
 	assert_int_equal(count_files("", NULL), 4);
-	free(flight);
 }
 
 /* Old ones go when a communicator is destroyed, and before if they are many; one whose process
  * lives does not count. */
-TEST_WITH(what_nobody_reads_is_bounded, make_directory, remove_directory)
+TEST_WITH(what_nobody_reads_is_bounded, make_flight, free_flight)
 {
-	struct tt_flight *flight = new_flight();
 	char name[64], path[128];
 
-	write_ring("live.flight", flight, sizeof(*flight));
+	write_ring("live.flight", sizeof(*flight));
 	snprintf(path, sizeof(path), "%s/live.flight", directory);
 	const int live = open(path, O_RDONLY);
 	assert_int_equal(flock(live, LOCK_EX), 0);
 	for (int i = 0; i < 80; i++) {
 		snprintf(name, sizeof(name), "dead%d.flight", i);
-		write_ring(name, flight, sizeof(*flight));
+		write_ring(name, sizeof(*flight));
 	}
 	for (int i = 0; i < 300; i++) {
 		snprintf(name, sizeof(name), "old%d" TT_FLIGHT_REPORT_SUFFIX, i);
-		write_ring(name, flight, 1);
+		write_ring(name, 1);
 	}
-	write_ring("foreign.json", flight, 1);
+	write_ring("foreign.json", 1);
 	tutti_comm_t comm = alone();
 	assert_int_equal(count_files(".flight", NULL), 32 + 1 + 1); /* and this communicator's */
 	assert_int_equal(count_files(TT_FLIGHT_REPORT_SUFFIX, NULL), 256);
 	for (int i = 0; i < 10; i++) {
 		snprintf(name, sizeof(name), "new%d" TT_FLIGHT_REPORT_SUFFIX, i);
-		write_ring(name, flight, 1);
+		write_ring(name, 1);
 	}
 	tutti_comm_destroy(comm);
 	assert_int_equal(count_files(TT_FLIGHT_REPORT_SUFFIX, NULL), 256);
 	assert_int_equal(count_files("foreign.json", NULL), 1);
 	assert_int_equal(access(path, F_OK), 0);
 	close(live);
-	free(flight);
 }
 
 /* What cannot be had is done without: the record is kept in memory of the process. */
 TEST_WITH(without_descriptors_nothing_but_the_file_is_missing, make_directory, remove_directory)
 {
-	struct rlimit limit, none;
-	const int next = dup(0);
+	struct shortage shortage;
 
-	close(next);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = limit;
-	none.rlim_cur = (rlim_t)next;
-	setrlimit(RLIMIT_NOFILE, &none);
+	shortage_begin(&shortage);
 	tutti_comm_t comm = alone();
-	setrlimit(RLIMIT_NOFILE, &limit);
+	shortage_end(&shortage);
 	assert_int_equal(count_files("", NULL), 0);
 	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
-	raise(SIGUSR1);
-	json_t *report = read_report();
+	json_auto_t *report = report_on_signal();
 
-	assert_int_equal(json_array_size(json_object_get(report, "operations")), 1);
-	json_decref(report);
+	assert_int_equal(count_in(report, "operations"), 1);
 	tutti_comm_destroy(comm);
 }
 
@@ -642,11 +638,9 @@ TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_directory, remove_d
 	for (int i = 0; i < 5000; i++)
 		assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
 	setrlimit(RLIMIT_FSIZE, &limit);
-	raise(SIGUSR1);
-	json_t *report = read_report();
+	json_auto_t *report = report_on_signal();
 
-	assert_int_equal(json_array_size(json_object_get(report, "operations")), 4096);
-	json_decref(report);
+	assert_int_equal(count_in(report, "operations"), 4096);
 	tutti_comm_destroy(comm);
 	signal(SIGXFSZ, SIG_DFL);
 }
