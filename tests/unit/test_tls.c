@@ -14,37 +14,42 @@
 static const struct tt_key theirs = { .set = true, .bytes = { 1, 2, 4 }, .encrypt = true };
 static const int domain[2] = { AF_UNIX, AF_UNIX };
 
-static void shake_hands(struct pair *p)
+static struct pair p;
+
+static void shake_hands(void)
 {
 	bool going = true;
 
 	while (going) {
-		step(&p->end[0]);
-		step(&p->end[1]);
-		going = carry(p);
+		step(&p.end[0]);
+		step(&p.end[1]);
+		going = carry(&p);
 	}
-	step(&p->end[0]);
-	step(&p->end[1]);
+	step(&p.end[0]);
+	step(&p.end[1]);
 }
 
-static void connected(struct pair *p)
+static int connected(void **state)
 {
-	pair_open(p, domain, &ours, &ours);
-	shake_hands(p);
-	assert_int_equal(p->end[0].result, TUTTI_OK);
-	assert_int_equal(p->end[1].result, TUTTI_OK);
+	pair_open(&p, domain, &ours, &ours);
+	shake_hands();
+	return p.end[0].result || p.end[1].result;
+}
+
+static int disconnect(void **state)
+{
+	pair_close(&p);
+	return 0;
 }
 
 /* ---- claims */
 
-TEST(nothing_is_in_the_clear)
+TEST_WITH(nothing_is_in_the_clear, NULL, disconnect)
 {
-	static struct pair p;
 	char heard[sizeof(PATTERN)] = "";
 
-	(void)state;
 	keep_log();
-	connected(&p);
+	assert_int_equal(connected(state), 0);
 	assert_true(logged(
 		"connections are encrypted (TLS_AES_128_GCM_SHA256): what is sent by OpenSSL, what is received by OpenSSL"));
 	assert_int_equal(write_bytes(&p.end[0], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));
@@ -53,46 +58,33 @@ TEST(nothing_is_in_the_clear)
 	assert_int_equal(read_bytes(&p.end[1], heard, sizeof(heard)), sizeof(heard));
 	assert_string_equal(heard, PATTERN);
 	assert_false(seen(&p, "for the other"));
-	pair_close(&p);
 }
 
-TEST(a_handshake_may_come_byte_by_byte)
+TEST_WITH(a_handshake_may_come_byte_by_byte, NULL, disconnect)
 {
-	static struct pair p;
-
-	(void)state;
 	pair_open(&p, domain, &ours, &ours);
 	p.piece = 1;
-	shake_hands(&p);
+	shake_hands();
 	assert_int_equal(p.end[0].result, TUTTI_OK);
 	assert_int_equal(p.end[1].result, TUTTI_OK);
-	pair_close(&p);
 }
 
-TEST(who_has_another_key_does_not_get_through)
+TEST_WITH(who_has_another_key_does_not_get_through, NULL, disconnect)
 {
-	static struct pair p;
-
-	(void)state;
 	pair_open(&p, domain, &theirs, &ours);
-	shake_hands(&p);
+	shake_hands();
 	assert_int_equal(p.end[1].result, TUTTI_ERR_INVALID);
 	assert_true(p.end[0].result < 0);
 	assert_non_null(strstr(p.end[0].why, "the same key"));
 	assert_non_null(strstr(p.end[1].why, "the same key"));
-	pair_close(&p);
 }
 
-TEST(who_does_not_encrypt_does_not_get_through)
+TEST_WITH(who_does_not_encrypt_does_not_get_through, NULL, disconnect)
 {
-	static struct pair p;
-
-	(void)state;
 	pair_open(&p, domain, NULL, &ours);
 	assert_int_equal(send(p.end[0].fd, "tuttitcp and so on", 18, MSG_NOSIGNAL), 18);
-	shake_hands(&p);
+	shake_hands();
 	assert_int_equal(p.end[1].result, TUTTI_ERR_INVALID);
-	pair_close(&p);
 }
 
 /* A server of OpenSSL with a certificate of its own making, and without the key. */
@@ -116,14 +108,12 @@ static SSL_CTX *stranger(void)
 	return context;
 }
 
-TEST(a_certificate_is_no_key)
+TEST_WITH(a_certificate_is_no_key, NULL, disconnect)
 {
 	SSL_CTX *context = stranger();
 	SSL *ssl = SSL_new(context);
-	static struct pair p;
 	bool going = true;
 
-	(void)state;
 	pair_open(&p, domain, &ours, NULL);
 	SSL_set_fd(ssl, p.end[1].fd);
 	while (going) {
@@ -135,16 +125,12 @@ TEST(a_certificate_is_no_key)
 	assert_int_equal(p.end[0].result, TUTTI_ERR_INVALID);
 	SSL_free(ssl);
 	SSL_CTX_free(context);
-	pair_close(&p);
 }
 
-TEST(a_changed_byte_ends_the_stream)
+TEST_WITH(a_changed_byte_ends_the_stream, connected, disconnect)
 {
-	static struct pair p;
 	uint8_t record[256], heard[64];
 
-	(void)state;
-	connected(&p);
 	assert_int_equal(write_bytes(&p.end[0], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));
 	const ssize_t n = recv(p.end[0].connection, record, sizeof(record), 0);
 
@@ -153,43 +139,30 @@ TEST(a_changed_byte_ends_the_stream)
 	assert_int_equal(send(p.end[1].connection, record, (size_t)n, MSG_NOSIGNAL), n);
 	assert_int_equal(read_bytes(&p.end[1], heard, sizeof(heard)), -1);
 	assert_int_equal(errno, EPROTO);
-	pair_close(&p);
 }
 
-TEST(the_end_of_the_connection_is_the_end_of_the_stream)
+TEST_WITH(the_end_of_the_connection_is_the_end_of_the_stream, connected, disconnect)
 {
-	static struct pair p;
 	char heard[8];
 
-	(void)state;
-	connected(&p);
 	assert_int_equal(read_bytes(&p.end[1], heard, sizeof(heard)), -1);
 	assert_int_equal(errno, EAGAIN);
 	shutdown(p.end[1].connection, SHUT_RDWR);
 	assert_int_equal(read_bytes(&p.end[1], heard, sizeof(heard)), 0);
 	assert_int_equal(write_bytes(&p.end[1], heard, sizeof(heard)), -1); /* and no SIGPIPE */
-	pair_close(&p);
 }
 
-TEST(long_streams_pass_both_ways_at_once)
+TEST_WITH(long_streams_pass_both_ways_at_once, connected, disconnect)
 {
-	static struct pair p;
-
-	(void)state;
-	connected(&p);
 	pass_long_streams(&p);
-	pair_close(&p);
 }
 
 /* A record has 22 bytes more than it carries; the message that announces a new key has five. */
-TEST(a_key_is_changed_after_its_records)
+TEST_WITH(a_key_is_changed_after_its_records, connected, disconnect)
 {
 	enum { RECORDS = 5 * RECORDS_PER_KEY / 2, BYTES = 100 };
-	static struct pair p;
 	uint8_t bytes[BYTES] = { 0 }, heard[BYTES];
 
-	(void)state;
-	connected(&p);
 	const size_t before = p.seen_bytes;
 
 	for (uint8_t i = 0; i < RECORDS; i++) {
@@ -201,7 +174,6 @@ TEST(a_key_is_changed_after_its_records)
 		assert_memory_equal(heard, bytes, BYTES);
 	}
 	assert_int_equal(p.seen_bytes - before, RECORDS * (BYTES + 22) + 2 * (5 + 22));
-	pair_close(&p);
 }
 
 TEST(without_a_key_there_is_no_tls)
@@ -209,7 +181,6 @@ TEST(without_a_key_there_is_no_tls)
 	const struct tt_key none = { 0 };
 	struct tt_tls *tls = NULL;
 
-	(void)state;
 	assert_int_equal(tt_tls_open(&none, "connections", &tls), TUTTI_ERR_INVALID);
 	assert_null(tls);
 	assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY"));

@@ -26,90 +26,85 @@ static long encrypted_so_far(void)
 	return found;
 }
 
-static void connect_over(struct pair *p, const int domain[2])
+static struct pair p;
+
+static void connect_over(const int domain[2])
 {
-	pair_open(p, domain, &ours, &ours);
+	pair_open(&p, domain, &ours, &ours);
 	for (;;) {
-		step(&p->end[0]);
-		step(&p->end[1]);
-		if (p->end[0].result != TUTTI_IN_PROGRESS && p->end[1].result != TUTTI_IN_PROGRESS)
+		step(&p.end[0]);
+		step(&p.end[1]);
+		if (p.end[0].result != TUTTI_IN_PROGRESS && p.end[1].result != TUTTI_IN_PROGRESS)
 			break;
-		if (!carry(p))
-			wait_for_bytes(p);
+		if (!carry(&p))
+			wait_for_bytes(&p);
 	}
-	assert_int_equal(p->end[0].result, TUTTI_OK);
-	assert_int_equal(p->end[1].result, TUTTI_OK);
+	assert_int_equal(p.end[0].result, TUTTI_OK);
+	assert_int_equal(p.end[1].result, TUTTI_OK);
+}
+
+static int disconnect(void **state)
+{
+	pair_close(&p);
+	return 0;
 }
 
 /* Carry until there is something to read, or no more to come: what the read gave, and its errno. */
-static ssize_t hear(struct pair *p, struct end *end, void *bytes, size_t length)
+static ssize_t hear(struct end *end, void *bytes, size_t length)
 {
 	for (;;) {
 		const ssize_t n = read_bytes(end, bytes, length);
 
 		if (n >= 0 || errno != EAGAIN)
 			return n;
-		if (!carry(p))
-			wait_for_bytes(p);
+		if (!carry(&p))
+			wait_for_bytes(&p);
 	}
 }
 
 /* ---- claims */
 
-TEST(the_kernel_encrypts_what_is_sent)
+TEST_WITH(the_kernel_encrypts_what_is_sent, NULL, disconnect)
 {
 	const long before = encrypted_so_far();
-	static struct pair p;
 	char heard[sizeof(PATTERN)];
 
-	(void)state;
 	keep_log();
-	connect_over(&p, both);
+	connect_over(both);
 	assert_true(logged("what is sent by the kernel, what is received by OpenSSL"));
 	for (int i = 0; i < 2; i++) {
 		assert_true(tt_tls_in_kernel(p.end[i].stream));
 		assert_int_equal(write_bytes(&p.end[i], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));
-		assert_int_equal(hear(&p, &p.end[!i], heard, sizeof(heard)), sizeof(heard));
+		assert_int_equal(hear(&p.end[!i], heard, sizeof(heard)), sizeof(heard));
 		assert_string_equal(heard, PATTERN);
 	}
 	assert_false(seen(&p, "for the other"));
 	assert_true(encrypted_so_far() >= before + 2);
-	pair_close(&p);
 }
 
-TEST(long_streams_pass_both_ways_at_once)
+TEST_WITH(long_streams_pass_both_ways_at_once, NULL, disconnect)
 {
-	static struct pair p;
-
-	(void)state;
-	connect_over(&p, both);
+	connect_over(both);
 	pass_long_streams(&p);
-	pair_close(&p);
 }
 
 /* The other end changes its key every few records, for which this end's, in the kernel, need not
  * change. */
-TEST(the_kernel_at_one_end_and_openssl_at_the_other)
+TEST_WITH(the_kernel_at_one_end_and_openssl_at_the_other, NULL, disconnect)
 {
-	static struct pair p;
-
-	(void)state;
-	connect_over(&p, dialer_alone);
+	connect_over(dialer_alone);
 	assert_true(tt_tls_in_kernel(p.end[0].stream));
 	assert_false(tt_tls_in_kernel(p.end[1].stream));
 	pass_long_streams(&p);
-	pair_close(&p);
 }
 
 /* Who reads a record that was changed tells the other end so by an alert, which is none of the
  * stream's bytes. */
-TEST(an_alert_is_no_data)
+TEST_WITH(an_alert_is_no_data, NULL, disconnect)
 {
-	static struct pair p;
 	uint8_t bytes[64];
 
-	(void)state;
-	connect_over(&p, both);
+	connect_over(both);
 	assert_int_equal(write_bytes(&p.end[0], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));
 	while (p.hand[0].begin == p.hand[0].end) {
 		wait_for_bytes(&p);
@@ -119,31 +114,27 @@ TEST(an_alert_is_no_data)
 		p.hand[0].end = n > 0 ? (size_t)n : 0;
 	}
 	p.hand[0].bytes[p.hand[0].end - 1] ^= 1;
-	assert_int_equal(hear(&p, &p.end[1], bytes, sizeof(bytes)), -1);
+	assert_int_equal(hear(&p.end[1], bytes, sizeof(bytes)), -1);
 	assert_int_equal(errno, EPROTO);
-	assert_int_equal(hear(&p, &p.end[0], bytes, sizeof(bytes)), -1);
+	assert_int_equal(hear(&p.end[0], bytes, sizeof(bytes)), -1);
 	assert_int_equal(errno, EPROTO);
-	pair_close(&p);
 }
 
-TEST(the_end_of_the_connection_is_the_end_of_the_stream)
+TEST_WITH(the_end_of_the_connection_is_the_end_of_the_stream, NULL, disconnect)
 {
-	static struct pair p;
 	char bytes[8] = "";
 	ssize_t n;
 
-	(void)state;
-	connect_over(&p, both);
+	connect_over(both);
 	assert_int_equal(read_bytes(&p.end[1], bytes, sizeof(bytes)), -1);
 	assert_int_equal(errno, EAGAIN);
 	close(p.end[1].connection);
 	p.end[1].connection = -1;
-	assert_int_equal(hear(&p, &p.end[1], bytes, sizeof(bytes)), 0);
+	assert_int_equal(hear(&p.end[1], bytes, sizeof(bytes)), 0);
 	do /* the first may still be taken */
 		n = write_bytes(&p.end[1], bytes, sizeof(bytes));
 	while (n >= 0); /* and no SIGPIPE */
 	assert_true(errno == EPIPE || errno == ECONNRESET);
-	pair_close(&p);
 }
 
 /* False: why. */
