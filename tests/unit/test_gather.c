@@ -214,7 +214,6 @@ static void count_setup(int size, int per_host, double most_bytes)
 
 TEST(records_of_all_come_to_all)
 {
-	(void)state;
 	for (int size = 2; size <= 40; size++)
 		count_setup(size, 3, 1000); /* mostly heads, and what is of rank 0 alone */
 	count_setup(273, 16, 64);
@@ -223,7 +222,6 @@ TEST(records_of_all_come_to_all)
 
 TEST(setup_of_65536_ranks_is_counted)
 {
-	(void)state;
 	count_setup(65536, 8, 64);
 	count_setup(65536, 1, 64);
 }
@@ -274,7 +272,6 @@ TEST(state_of_65536_ranks_is_counted)
 	uint8_t record[TT_RECORD_MAX];
 	size_t length;
 
-	(void)state;
 	config.transports = "tcp";
 	assert_int_equal(tt_settings_read(&config, &settings), TUTTI_OK);
 	const size_t before = bytes_in_use();
@@ -318,7 +315,6 @@ TEST(a_bundle_of_another_key_is_refused)
 	const struct job job = { .size = 5, .per_host = 2 };
 	struct tt_bundle bundle;
 
-	(void)state;
 	pack(&job, &other, &bundle);
 	assert_int_equal(unpack(&job, &bundle, bundle.length), TUTTI_ERR_INVALID);
 	assert_non_null(strstr(tt_thread_error(), "ranks 0 and 3 have different keys"));
@@ -335,7 +331,6 @@ TEST(a_damaged_bundle_is_refused)
 	const struct job job = { .size = 5, .per_host = 2 };
 	struct tt_bundle bundle;
 
-	(void)state;
 	pack(&job, &job_key, &bundle);
 	assert_int_equal(unpack(&job, &bundle, bundle.length), TUTTI_OK);
 	for (size_t i = 0; i < bundle.length; i++) {
@@ -357,7 +352,6 @@ TEST(what_is_no_bundle_is_about_all)
 	size_t length = make_record(&job, 2, record);
 	char key[TT_RANK_KEY_MAX];
 
-	(void)state;
 	assert_int_equal(tt_gather_up(job.stores.counted, &rendezvous, &job_key, record, length,
 				      tt_now() + PATIENCE_NS, &all),
 			 TUTTI_OK);

@@ -22,35 +22,40 @@ static const struct tt_key key = { true, { 0, 1, 2, 3, 4, 5, 6, 7, 250 } };
 
 /* ---------------------------------------------------------------- reading */
 
-static void expect_good(const struct tt_key *read)
-{
-	assert_true(read->set);
-	for (int i = 0; i < TT_KEY_BYTES; i++)
-		assert_int_equal(read->bytes[i], i);
-}
-
-static void a_key_is_read_from_the_config_the_variable_or_neither(void **state)
+/* GOOD, from wherever. */
+static void expect_good(const char *config)
 {
 	struct tt_key read;
 
+	assert_int_equal(tt_key_read(config, 0, &read), TUTTI_OK);
+	assert_true(read.set);
+	for (int i = 0; i < TT_KEY_BYTES; i++)
+		assert_int_equal(read.bytes[i], i);
+}
+
+static void expect_none(void)
+{
+	struct tt_key read;
+
+	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
+	assert_false(read.set);
+}
+
+TEST(a_key_is_read_from_the_config_the_variable_or_neither)
+{
 	unsetenv("TUTTI_KEY");
-	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
-	assert_false(read.set);
-	assert_int_equal(tt_key_read(GOOD, 0, &read), TUTTI_OK);
-	expect_good(&read);
+	expect_none();
+	expect_good(GOOD);
 	setenv("TUTTI_KEY", "", 1);
-	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
-	assert_false(read.set);
+	expect_none();
 	setenv("TUTTI_KEY", GOOD, 1);
-	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
-	expect_good(&read);
+	expect_good(NULL);
 	setenv("TUTTI_KEY", "nonsense", 1);
-	assert_int_equal(tt_key_read(GOOD, 0, &read), TUTTI_OK); /* the config wins */
-	expect_good(&read);
+	expect_good(GOOD); /* the config wins */
 	unsetenv("TUTTI_KEY");
 }
 
-static void keys_that_are_made_are_keys_and_differ(void **state)
+TEST(keys_that_are_made_are_keys_and_differ)
 {
 	char made[2][TUTTI_KEY_LENGTH + 1];
 	struct tt_key read[2];
@@ -77,7 +82,7 @@ static void expect_refused(const char *says)
 	assert_memory_equal(read.bytes, none, sizeof(none));
 }
 
-static void what_is_no_key_is_refused_and_not_repeated(void **state)
+TEST(what_is_no_key_is_refused_and_not_repeated)
 {
 	static const struct {
 		const char *text, *says;
@@ -112,8 +117,9 @@ static void write_file(const char *text, mode_t mode)
 
 static int make_directory(void **state)
 {
-	static char directory[] = "/tmp/tutti-test-key-XXXXXX";
+	static char directory[32];
 
+	strcpy(directory, "/tmp/tutti-test-key-XXXXXX");
 	assert_non_null(mkdtemp(directory));
 	snprintf(path, sizeof(path), "%s/key", directory);
 	setenv("TUTTI_KEY_FILE", path, 1);
@@ -128,35 +134,36 @@ static int remove_directory(void **state)
 	return rmdir(*state);
 }
 
-static void a_key_is_read_from_a_file_that_nobody_else_can_use(void **state)
+TEST_WITH(a_key_is_read_from_a_file_that_nobody_else_can_use, make_directory, remove_directory)
 {
-	struct tt_key read;
-
 	write_file(GOOD "\n", 0600);
-	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
-	expect_good(&read);
+	expect_good(NULL);
 	write_file(GOOD, 0400);
-	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
-	expect_good(&read);
+	expect_good(NULL);
 	setenv("TUTTI_KEY", "nonsense", 1); /* the variable wins, right or wrong */
 	expect_refused("TUTTI_KEY has 8 characters");
 	unsetenv("TUTTI_KEY");
 	unlink(path);
 }
 
-static void a_file_that_others_can_use_is_refused(void **state)
+TEST_WITH(what_is_no_file_with_a_key_is_refused, make_directory, remove_directory)
 {
-	static const mode_t modes[] = { 0640, 0604, 0620, 0602, 0601, 0666 };
+	static const struct {
+		const char *text;
+		mode_t mode;
+		const char *says;
+	} files[] = {
+		{ GOOD "\n", 0640, "can be used by others" },
+		{ GOOD "\n", 0604, "can be used by others" },
+		{ GOOD "\n", 0620, "can be used by others" },
+		{ GOOD "\n", 0602, "can be used by others" },
+		{ GOOD "\n", 0601, "can be used by others" },
+		{ GOOD "\n", 0666, "can be used by others" },
+		{ "", 0600, "has 0 characters" },
+		{ GOOD GOOD, 0600, "has at least 66 characters" },
+		{ GOOD "\n\n", 0600, "has at least 66 characters" },
+	};
 
-	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-		write_file(GOOD "\n", modes[i]);
-		expect_refused("can be used by others");
-		unlink(path);
-	}
-}
-
-static void what_is_no_file_with_a_key_is_refused(void **state)
-{
 	expect_refused("No such file");
 	assert_int_equal(mkdir(path, 0700), 0);
 	expect_refused("no regular file");
@@ -164,13 +171,11 @@ static void what_is_no_file_with_a_key_is_refused(void **state)
 	assert_int_equal(mkfifo(path, 0600), 0);
 	expect_refused("no regular file"); /* at once: nobody writes */
 	unlink(path);
-	write_file("", 0600);
-	expect_refused("has 0 characters");
-	write_file(GOOD GOOD, 0600);
-	expect_refused("has at least 66 characters");
-	write_file(GOOD "\n\n", 0600);
-	expect_refused("has at least 66 characters");
-	unlink(path);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		write_file(files[i].text, files[i].mode);
+		expect_refused(files[i].says);
+		unlink(path);
+	}
 	if (geteuid() == 0) {
 		write_file(GOOD, 0600);
 		assert_int_equal(chown(path, 12345, 12345), 0);
@@ -209,44 +214,34 @@ static size_t put(uint8_t *out, size_t at, const void *bytes, size_t length)
 	return at + length;
 }
 
-static void a_proof_is_the_hmac_of_role_and_parts(void **state)
+/* The lengths that are in it tell apart what is cut elsewhere. */
+TEST(a_proof_is_the_hmac_of_role_and_parts)
 {
+	static const char *const roles[] = { "role", "another" };
 	uint8_t data[1000], part[300], proof[TT_PROOF_BYTES], expected[TT_PROOF_BYTES];
 
 	for (size_t i = 0; i < sizeof(part); i++)
 		part[i] = (uint8_t)(i * 7);
 	for (size_t n = 0; n < sizeof(part); n += 13) {
+		const char *role = roles[n % 2];
 		const struct iovec parts[] = { { part, n }, { part + 3, sizeof(part) - 3 } };
-		size_t length = put(data, 0, "role", 4);
+		const int count = n % 3 ? 2 : 1;
+		struct tt_key by = key;
+		size_t length = put(data, 0, role, strlen(role));
 
-		length = put(data, length, part, n);
-		length = put(data, length, part + 3, sizeof(part) - 3);
-		tt_key_prove(&key, "role", parts, 2, proof);
-		hmac(&key, data, length, expected);
+		by.bytes[TT_KEY_BYTES - 1] = (uint8_t)n;
+		for (int i = 0; i < count; i++)
+			length = put(data, length, parts[i].iov_base, parts[i].iov_len);
+		tt_key_prove(&by, role, parts, count, proof);
+		hmac(&by, data, length, expected);
 		assert_memory_equal(proof, expected, TT_PROOF_BYTES);
 		assert_true(tt_proof_equal(proof, expected));
+		proof[n % TT_PROOF_BYTES] ^= 1;
+		assert_false(tt_proof_equal(proof, expected));
 	}
 }
 
-static void another_key_role_or_cut_gives_another_proof(void **state)
-{
-	uint8_t data[] = "abcdef", all[5][TT_PROOF_BYTES];
-	const struct iovec parts[] = { { data, 2 }, { data + 2, 4 } },
-			   cut[] = { { data, 3 }, { data + 3, 3 } };
-	struct tt_key other = key;
-
-	other.bytes[TT_KEY_BYTES - 1] ^= 1;
-	tt_key_prove(&key, "a", parts, 2, all[0]);
-	tt_key_prove(&other, "a", parts, 2, all[1]);
-	tt_key_prove(&key, "b", parts, 2, all[2]);
-	tt_key_prove(&key, "a", cut, 2, all[3]);
-	tt_key_prove(&key, "a", parts, 1, all[4]);
-	for (int i = 0; i < 5; i++)
-		for (int k = 0; k < i; k++)
-			assert_false(tt_proof_equal(all[i], all[k]));
-}
-
-static void without_a_key_proofs_are_zeros(void **state)
+TEST(without_a_key_proofs_are_zeros)
 {
 	const struct tt_key none = { 0 };
 	const uint8_t zeros[TT_PROOF_BYTES] = { 0 };
@@ -259,7 +254,7 @@ static void without_a_key_proofs_are_zeros(void **state)
 	assert_memory_equal(proof, zeros, sizeof(zeros));
 }
 
-static void a_key_that_is_wiped_is_gone(void **state)
+TEST(a_key_that_is_wiped_is_gone)
 {
 	struct tt_key wiped = key;
 	const uint8_t zeros[TT_KEY_BYTES] = { 0 };
@@ -269,33 +264,11 @@ static void a_key_that_is_wiped_is_gone(void **state)
 	assert_memory_equal(wiped.bytes, zeros, sizeof(zeros));
 }
 
-static void nonces_differ(void **state)
+TEST(nonces_differ)
 {
 	uint8_t a[TT_NONCE_BYTES], b[TT_NONCE_BYTES];
 
 	assert_int_equal(tt_nonce_make(a), TUTTI_OK);
 	assert_int_equal(tt_nonce_make(b), TUTTI_OK);
 	assert_memory_not_equal(a, b, sizeof(a));
-}
-
-int main(void)
-{
-	const struct CMUnitTest reading[] = {
-		cmocka_unit_test(a_key_is_read_from_the_config_the_variable_or_neither),
-		cmocka_unit_test(keys_that_are_made_are_keys_and_differ),
-		cmocka_unit_test(what_is_no_key_is_refused_and_not_repeated),
-		cmocka_unit_test(a_proof_is_the_hmac_of_role_and_parts),
-		cmocka_unit_test(another_key_role_or_cut_gives_another_proof),
-		cmocka_unit_test(without_a_key_proofs_are_zeros),
-		cmocka_unit_test(a_key_that_is_wiped_is_gone),
-		cmocka_unit_test(nonces_differ),
-	};
-	const struct CMUnitTest files[] = {
-		cmocka_unit_test(a_key_is_read_from_a_file_that_nobody_else_can_use),
-		cmocka_unit_test(a_file_that_others_can_use_is_refused),
-		cmocka_unit_test(what_is_no_file_with_a_key_is_refused),
-	};
-	const int failed = cmocka_run_group_tests(reading, NULL, NULL);
-
-	return failed + cmocka_run_group_tests(files, make_directory, remove_directory);
 }

@@ -76,7 +76,6 @@ static void check_refused(const char *text, const char *says)
 
 TEST(without_a_launcher_a_process_is_alone)
 {
-	(void)state;
 	check("", "none", 0, 1, "", false);
 	check_local("", 0, 1, "");
 	check("TUTTI_STORE=tcp://h:1 SLURM_PROCID=0 SLURM_NTASKS=4 MASTER_ADDR=x", "none", 0, 1, "",
@@ -89,7 +88,6 @@ TEST(reads_tutti_run)
 #define RUN "TUTTI_RANK=2 TUTTI_SIZE=4 TUTTI_STORE=unix:x TUTTI_JOB=j-1 "
 	char store[64];
 
-	(void)state;
 	snprintf(store, sizeof(store), "unix:tutti-%ld-a_b", (long)geteuid());
 	check(RUN "TUTTI_STORE_SERVED=1", "tutti-run", 2, 4, "unix:x", false);
 	check("TUTTI_RANK=0 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1 TUTTI_STORE_SERVED=1", "tutti-run",
@@ -109,7 +107,6 @@ TEST(reads_tutti_run)
 TEST(reads_torchrun)
 {
 #define TORCH "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
-	(void)state;
 	check(TORCH "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500", "torchrun", 1, 4,
 	      "tcp://10.0.0.1:29500", false);
 	check("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500 "
@@ -147,7 +144,6 @@ TEST(reads_open_mpi)
 	"OMPI_COMM_WORLD_LOCAL_SIZE=2 "
 	char store[64];
 
-	(void)state;
 	snprintf(store, sizeof(store), "unix:tutti-%ld-77", (long)geteuid());
 	check(OMPI "PMIX_NAMESPACE=77", "Open MPI", 0, 2, store, true);
 	check(OMPI "OMPI_MCA_ess_base_jobid=77", "Open MPI", 0, 2, store, true);
@@ -167,7 +163,6 @@ TEST(reads_hydra)
 	int pair[2];
 	struct tt_launch launch;
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	snprintf(text, sizeof(text), HYDRA "PMI_FD=%d", pair[0]);
 	snprintf(begin, sizeof(begin), "unix:tutti-%ld-%ld-", (long)geteuid(), (long)getpid());
@@ -192,7 +187,6 @@ TEST(reads_slurm)
 	static const char *const lists[] = { "n[", "n[]", "n[x-y]", "n[1-2", "n;m", ",n" };
 	char store[64];
 
-	(void)state;
 	snprintf(store, sizeof(store), "unix:tutti-%ld-9.3", (long)geteuid());
 	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", "Slurm", 1, 2, store, false);
 	check(SLURM "SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=8 SLURM_NNODES=4 SLURM_STEP_NUM_NODES=1",
@@ -218,7 +212,6 @@ TEST(reads_slurm)
 
 TEST(reads_plain_pmi)
 {
-	(void)state;
 	check("PMI_RANK=1 PMI_SIZE=2 TUTTI_STORE=tcp://h:1", "PMI", 1, 2, "tcp://h:1", false);
 	check_refused("PMI_RANK=1 PMI_SIZE=2", "nor whether they share a host");
 	check_local(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1 PMI_RANK=1 PMI_SIZE=2", 1, 2, "9.3");
@@ -308,7 +301,6 @@ TEST(fields_of_pmi_are_found_whole)
 
 TEST(the_innermost_launcher_wins)
 {
-	(void)state;
 	check(RUN SLURM "SLURM_NTASKS=2 TUTTI_STORE_SERVED=1", "tutti-run", 2, 4, "unix:x", false);
 	check(RUN OMPI, "tutti-run", 2, 4, "unix:x", false);
 	check(RUN TORCH, "tutti-run", 2, 4, "unix:x", false);
@@ -318,7 +310,6 @@ TEST(the_innermost_launcher_wins)
 
 TEST(numbers_that_are_none_are_named)
 {
-	(void)state;
 	check_refused("TUTTI_RANK=one TUTTI_SIZE=2", "TUTTI_RANK to \"one\"");
 	check_refused("TUTTI_RANK=1x TUTTI_SIZE=2", "TUTTI_RANK to \"1x\"");
 	check_refused("TUTTI_RANK=-1 TUTTI_SIZE=2", "a number of 0 or more");
@@ -337,7 +328,6 @@ TEST(addresses_and_jobs_that_are_too_long_are_refused_or_cut)
 {
 	char text[512];
 
-	(void)state;
 	snprintf(text, sizeof(text), "TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_STORE=file:/%0300d", 0);
 	check_refused(text, "TUTTI_STORE has 306 bytes");
 	snprintf(text, sizeof(text), "RANK=0 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=%0300d", 0);
