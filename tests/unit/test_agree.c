@@ -23,8 +23,8 @@ struct letter {
 
 /* A stream from one rank to another. */
 struct stream {
-	struct letter letters[QUEUE];
-	int first, count;
+	struct letter letters[QUEUE]; /* the oldest first */
+	int count;
 };
 
 enum fate { ALIVE, DEAD, GONE_HOME };
@@ -61,21 +61,24 @@ static uint32_t draw(struct world *w, uint32_t below)
 	return below ? (uint32_t)(w->random >> 11) % below : 0;
 }
 
+/* When what was sent last is there; 0: nothing is on its way. */
+static uint64_t last_due(const struct stream *stream)
+{
+	return stream->count ? stream->letters[stream->count - 1].due : 0;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* The news does not overtake what the rank had sent. */
 static void end_fate(struct world *w, struct member *m, enum fate fate)
 {
 	m->fate = fate;
-	for (int other = 0; other < w->size; other++) {
-		const struct stream *stream = &w->stream[m->rank][other];
-		const uint64_t last =
-			stream->count
-				? stream->letters[(stream->first + stream->count - 1) % QUEUE].due
-				: 0;
-
-		m->fate_known[other] = w->now + draw(w, 3 * w->most_delay + 1);
-		if (m->fate_known[other] < last)
-			m->fate_known[other] = last;
-	}
+	for (int other = 0; other < w->size; other++)
+		m->fate_known[other] = later(w->now + draw(w, 3 * w->most_delay + 1),
+					     last_due(&w->stream[m->rank][other]));
 }
 
 static void post(void *context, int to, const struct tt_agree_head *head, const void *body)
@@ -92,17 +95,9 @@ static void post(void *context, int to, const struct tt_agree_head *head, const 
 	}
 	assert_true(stream->count < QUEUE);
 	assert_true(tt_agree_is_head(head, w->size));
-	struct letter *letter = &stream->letters[(stream->first + stream->count++) % QUEUE];
-	*letter = (struct letter){ .due = w->now + draw(w, w->most_delay + 1),
-				   .head = *head,
-				   .body = malloc(head->length + 1) };
-	if (stream->count > 1) {
-		const struct letter *before =
-			&stream->letters[(stream->first + stream->count - 2) % QUEUE];
-
-		if (letter->due < before->due)
-			letter->due = before->due;
-	}
+	const uint64_t due = later(w->now + draw(w, w->most_delay + 1), last_due(stream));
+	struct letter *letter = &stream->letters[stream->count++];
+	*letter = (struct letter){ .due = due, .head = *head, .body = malloc(head->length + 1) };
 	if (head->length)
 		memcpy(letter->body, body, head->length);
 }
@@ -142,14 +137,15 @@ static void read_streams(struct world *w, struct member *m)
 		const int from = (begin + i) % w->size;
 		struct stream *stream = &w->stream[from][m->rank];
 
-		while (stream->count > 0 && stream->letters[stream->first].due <= w->now) {
-			struct letter *letter = &stream->letters[stream->first];
+		while (stream->count > 0 && stream->letters[0].due <= w->now) {
+			const struct letter letter = stream->letters[0];
 
-			assert_true(tt_agree_receive(m->agree, from, &letter->head, letter->body,
-						     w->now));
-			free(letter->body);
-			stream->first = (stream->first + 1) % QUEUE;
 			stream->count--;
+			memmove(stream->letters, stream->letters + 1,
+				(size_t)stream->count * sizeof(letter));
+			assert_true(tt_agree_receive(m->agree, from, &letter.head, letter.body,
+						     w->now));
+			free(letter.body);
 		}
 		if (w->member[from].fate != ALIVE && w->now >= w->member[from].fate_known[m->rank])
 			tt_agree_lost(m->agree, from);
@@ -221,9 +217,8 @@ static void tear_down(struct world *w)
 		for (int to = 0; to < w->size; to++) {
 			struct stream *stream = &w->stream[from][to];
 
-			for (; stream->count > 0;
-			     stream->count--, stream->first = (stream->first + 1) % QUEUE)
-				free(stream->letters[stream->first].body);
+			while (stream->count > 0)
+				free(stream->letters[--stream->count].body);
 		}
 		tt_agree_close(w->member[from].agree);
 	}
@@ -281,6 +276,14 @@ static void agreed_by_all_alive(const struct world *w)
 	}
 }
 
+/* To the end, which all who live agree upon. */
+static void run_and_agree(struct world *w)
+{
+	run(w);
+	agreed_by_all_alive(w);
+	tear_down(w);
+}
+
 TEST(nobody_dies)
 {
 	for (int size = 1; size <= MOST; size++) {
@@ -289,11 +292,9 @@ TEST(nobody_dies)
 
 			set_up(&w, size, seed);
 			w.go_home = seed % 2;
-			run(&w);
-			agreed_by_all_alive(&w);
+			run_and_agree(&w);
 			assert_int_equal(same_for_all(&w), (1u << size) - 1);
 			assert_true(w.now < TIMEOUT / 2);
-			tear_down(&w);
 		}
 	}
 }
@@ -316,10 +317,8 @@ TEST(one_dies_at_any_step)
 					set_up(&w, size, seed + step * 100);
 					w.go_home = seed % 2;
 					w.member[victim].dies_after = step;
-					run(&w);
-					agreed_by_all_alive(&w);
+					run_and_agree(&w);
 					assert_true(w.now < TIMEOUT / 2);
-					tear_down(&w);
 				}
 }
 
@@ -337,9 +336,7 @@ TEST(two_die_at_any_steps)
 						w.most_delay = seed % 3 ? 10 : 100;
 						w.member[a].dies_after = i % steps_of(size);
 						w.member[b].dies_after = i / steps_of(size);
-						run(&w);
-						agreed_by_all_alive(&w);
-						tear_down(&w);
+						run_and_agree(&w);
 					}
 }
 
@@ -353,9 +350,7 @@ TEST(any_number_may_die)
 		for (int i = 0; i < w.size; i++)
 			if (draw(&w, 2))
 				w.member[i].dies_after = draw(&w, (uint32_t)steps_of(w.size));
-		run(&w);
-		agreed_by_all_alive(&w);
-		tear_down(&w);
+		run_and_agree(&w);
 	}
 }
 
@@ -495,7 +490,7 @@ static const struct letter *last_said(struct world *w)
 {
 	const struct stream *stream = &w->stream[1][2];
 
-	return &stream->letters[(stream->first + stream->count - 1) % QUEUE];
+	return &stream->letters[stream->count - 1];
 }
 
 /* Rank 1 never heard what rank 0 proposed, but rank 2 accepted it, and may have learnt that it
