@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The key: what is taken for one and what is not, and that proofs are HMAC-SHA256 of what they
  * are said to be of. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests.h"
+#include "test_folder.h"
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
@@ -103,50 +103,41 @@ TEST(what_is_no_key_is_refused_and_not_repeated)
 	unsetenv("TUTTI_KEY");
 }
 
-static char path[64];
+static const char *path; /* of the file */
+
+static int name_file(void **state)
+{
+	if (make_folder(state))
+		return 1;
+	path = path_of("key");
+	return setenv("TUTTI_KEY_FILE", path, 1);
+}
+
+static int forget_file(void **state)
+{
+	unsetenv("TUTTI_KEY_FILE");
+	return remove_folder(state);
+}
 
 static void write_file(const char *text, mode_t mode)
 {
-	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-	assert_int_equal(fchmod(fd, mode), 0);
-	close(fd);
+	file_with("key", text);
+	assert_int_equal(chmod(path, mode), 0);
 }
 
-static int make_directory(void **state)
-{
-	static char directory[32];
-
-	strcpy(directory, "/tmp/tutti-test-key-XXXXXX");
-	assert_non_null(mkdtemp(directory));
-	snprintf(path, sizeof(path), "%s/key", directory);
-	setenv("TUTTI_KEY_FILE", path, 1);
-	*state = directory;
-	return 0;
-}
-
-static int remove_directory(void **state)
-{
-	unsetenv("TUTTI_KEY_FILE");
-	unlink(path);
-	return rmdir(*state);
-}
-
-TEST_WITH(a_key_is_read_from_a_file_that_nobody_else_can_use, make_directory, remove_directory)
+TEST_WITH(a_key_is_read_from_a_file_that_nobody_else_can_use, name_file, forget_file)
 {
 	write_file(GOOD "\n", 0600);
 	expect_good(NULL);
+	unlink(path);
 	write_file(GOOD, 0400);
 	expect_good(NULL);
 	setenv("TUTTI_KEY", "nonsense", 1); /* the variable wins, right or wrong */
 	expect_refused("TUTTI_KEY has 8 characters");
 	unsetenv("TUTTI_KEY");
-	unlink(path);
 }
 
-TEST_WITH(what_is_no_file_with_a_key_is_refused, make_directory, remove_directory)
+TEST_WITH(what_is_no_file_with_a_key_is_refused, name_file, forget_file)
 {
 	static const struct {
 		const char *text;
@@ -180,7 +171,6 @@ TEST_WITH(what_is_no_file_with_a_key_is_refused, make_directory, remove_director
 		write_file(GOOD, 0600);
 		assert_int_equal(chown(path, 12345, 12345), 0);
 		expect_refused("belongs to user 12345");
-		unlink(path);
 	}
 }
 

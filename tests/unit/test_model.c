@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests.h"
+#include "test_folder.h"
 #include "tutti/tutti.h"
 
 /* What a process finds. */
@@ -21,8 +22,6 @@ struct found {
 };
 
 #define FIRST "tutti model 1, femtoseconds\n"
-
-static char folder[] = "/tmp/tutti-model-XXXXXX";
 
 static void look(struct found *found)
 {
@@ -79,28 +78,6 @@ static struct found find(const char *model, const char *cache, const char *home,
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	return found;
-}
-
-/* A path in the folder, of which the next call but three may make another. */
-static const char *path_of(const char *name)
-{
-	static char paths[4][128];
-	static int next;
-	char *path = paths[next++ % 4];
-
-	snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
-	return path;
-}
-
-static const char *file_with(const char *name, const char *text)
-{
-	const char *path = path_of(name);
-	FILE *file = fopen(path, "w");
-
-	assert_non_null(file);
-	fputs(text, file);
-	assert_int_equal(fclose(file), 0);
-	return path;
 }
 
 static void assert_sound(const tutti_model_t *model)
@@ -281,19 +258,6 @@ TEST(a_place_that_cannot_be_written_is_an_error)
 		assert_int_equal(folderless.result, TUTTI_ERR_SYSTEM);
 	assert_int_not_equal(a_folder.result, TUTTI_OK);
 	assert_non_null(strstr(a_folder.error_text, folder));
-}
-
-static int make_folder(void **state)
-{
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[80];
-
-	snprintf(command, sizeof(command), "rm -r %s", folder);
-	return system(command);
 }
 
 int main(void)

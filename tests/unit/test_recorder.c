@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests.h"
+#include "test_folder.h"
 #include "test_shortage.h"
 #include <jansson.h>
 
@@ -25,26 +26,18 @@
 #include "recorder.h"
 #include "tutti/tutti.h"
 
-/* ---- a directory of the test's own, in memory where there is such a place */
-
-static char directory[64];
-
 static int make_directory(void **state)
 {
-	snprintf(directory, sizeof(directory), "/dev/shm/tutti-test-XXXXXX");
-	if (!mkdtemp(directory)) {
-		snprintf(directory, sizeof(directory), "/tmp/tutti-test-XXXXXX");
-		if (!mkdtemp(directory))
-			return 1;
-	}
-	setenv("TUTTI_TRACE", directory, 1);
+	if (make_folder(state))
+		return 1;
+	setenv("TUTTI_TRACE", folder, 1);
 	return 0;
 }
 
 /* How many files end with `suffix`; the last one's path in `path`. */
 static int count_files(const char *suffix, char *path)
 {
-	DIR *handle = opendir(directory);
+	DIR *handle = opendir(folder);
 	const struct dirent *entry;
 	int n = 0;
 
@@ -56,19 +49,10 @@ static int count_files(const char *suffix, char *path)
 			continue;
 		n++;
 		if (path)
-			sprintf(path, "%s/%s", directory, entry->d_name);
+			sprintf(path, "%s/%s", folder, entry->d_name);
 	}
 	closedir(handle);
 	return n;
-}
-
-static int remove_directory(void **state)
-{
-	char path[512];
-
-	while (count_files("", path) > 0)
-		unlink(path);
-	return rmdir(directory);
 }
 
 static json_t *read_report(void)
@@ -157,15 +141,14 @@ static int make_flight(void **state)
 	flight->boot = tt_machine_boot();
 	flight->monotonic = flight->ticks = 1000;
 	snprintf(flight->version, sizeof(flight->version), "%s", tutti_version());
-	snprintf(flight->report, sizeof(flight->report), "%s/made" TT_FLIGHT_REPORT_SUFFIX,
-		 directory);
+	snprintf(flight->report, sizeof(flight->report), "%s/made" TT_FLIGHT_REPORT_SUFFIX, folder);
 	return 0;
 }
 
 static int free_flight(void **state)
 {
 	free(flight);
-	return remove_directory(state);
+	return remove_folder(state);
 }
 
 static json_t *report_of_flight(void)
@@ -188,13 +171,13 @@ static void add_message(uint64_t number)
 
 /* ---- claims */
 
-TEST_WITH(off_writes_nothing, make_directory, remove_directory)
+TEST_WITH(off_writes_nothing, make_directory, remove_folder)
 {
 	struct sigaction action;
 
 	setenv("TUTTI_TRACE", "off", 1);
 	tutti_comm_t comm = alone();
-	setenv("TUTTI_TRACE", directory, 1);
+	setenv("TUTTI_TRACE", folder, 1);
 	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
 	assert_int_equal(tutti_comm_abort(comm, "for a test"), TUTTI_OK);
 	tutti_comm_destroy(comm);
@@ -207,7 +190,7 @@ static void heard(int number)
 {
 }
 
-TEST_WITH(a_signal_that_the_program_handles_is_its_own, make_directory, remove_directory)
+TEST_WITH(a_signal_that_the_program_handles_is_its_own, make_directory, remove_folder)
 {
 	struct sigaction action;
 
@@ -221,7 +204,7 @@ TEST_WITH(a_signal_that_the_program_handles_is_its_own, make_directory, remove_d
 	tutti_comm_destroy(comm);
 }
 
-TEST_WITH(the_last_4096_operations_are_kept, make_directory, remove_directory)
+TEST_WITH(the_last_4096_operations_are_kept, make_directory, remove_folder)
 {
 	tutti_comm_t comm = alone();
 	float in = 1, out;
@@ -250,7 +233,7 @@ TEST_WITH(the_last_4096_operations_are_kept, make_directory, remove_directory)
 	assert_int_equal(count_files("", NULL), 0);
 }
 
-TEST_WITH(operations_name_their_header, make_directory, remove_directory)
+TEST_WITH(operations_name_their_header, make_directory, remove_folder)
 {
 	tutti_comm_t comm = alone();
 	double in[3] = { 1, 2, 3 }, out[3];
@@ -273,7 +256,7 @@ TEST_WITH(operations_name_their_header, make_directory, remove_directory)
 }
 
 /* More plans than there is room for: the last operations have theirs, the first may not. */
-TEST_WITH(headers_that_were_written_over_are_not_shown, make_directory, remove_directory)
+TEST_WITH(headers_that_were_written_over_are_not_shown, make_directory, remove_folder)
 {
 	static float in[6000], out[6000];
 	tutti_comm_t comm = alone();
@@ -456,7 +439,7 @@ TEST_WITH(text_that_is_none_is_made_printable, make_flight, free_flight)
 			 sizeof(flight->fault.text));
 }
 
-TEST_WITH(an_abort_is_reported_once_with_its_reason, make_directory, remove_directory)
+TEST_WITH(an_abort_is_reported_once_with_its_reason, make_directory, remove_folder)
 {
 	tutti_comm_t comm = alone();
 
@@ -483,7 +466,7 @@ static void begin_a_report(tutti_comm_t comm)
 }
 
 /* A process that is killed leaves its mapping, and only then is it anybody's to report. */
-TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_directory)
+TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_folder)
 {
 	int ready[2], count = -1, status;
 	char byte;
@@ -505,7 +488,7 @@ TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_directo
 	assert_int_equal(count, 0); /* it lives */
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(tutti_trace_recover(directory, &count), TUTTI_OK);
+	assert_int_equal(tutti_trace_recover(folder, &count), TUTTI_OK);
 	assert_int_equal(count, 1);
 	json_auto_t *report = read_report();
 
@@ -524,12 +507,12 @@ static int recover_until_closed(int fd)
 	int count = 0;
 
 	while (count == 0 && poll(&poller, 1, 0) == 0)
-		tutti_trace_recover(directory, &count);
+		tutti_trace_recover(folder, &count);
 	return count > 0;
 }
 
 /* However close another looks, also just between the removal of its mapping and its end. */
-TEST_WITH(who_ends_well_is_not_taken_for_dead, make_directory, remove_directory)
+TEST_WITH(who_ends_well_is_not_taken_for_dead, make_directory, remove_folder)
 {
 	int running[2], status;
 
@@ -550,10 +533,7 @@ TEST_WITH(who_ends_well_is_not_taken_for_dead, make_directory, remove_directory)
 
 static void write_ring(const char *name, size_t bytes)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	const int fd = open(path_of(name), O_WRONLY | O_CREAT | O_EXCL, 0600);
 	assert_int_equal(write(fd, flight, bytes), bytes);
 	close(fd);
 }
@@ -571,7 +551,7 @@ TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_flight, free_fl
 	flight->magic--;
 	strcpy(flight->report, "/dev/shm/made"); /* nothing but a report may be written */
 	write_ring("elsewhere.flight", sizeof(*flight));
-	assert_int_equal(tutti_trace_recover(directory, &count), TUTTI_OK);
+	assert_int_equal(tutti_trace_recover(folder, &count), TUTTI_OK);
 	assert_int_equal(count, 0);
 	assert_int_equal(count_files("", NULL), 4);
 }
@@ -580,11 +560,10 @@ TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_flight, free_fl
  * lives does not count. */
 TEST_WITH(what_nobody_reads_is_bounded, make_flight, free_flight)
 {
-	char name[64], path[128];
+	char name[64];
 
 	write_ring("live.flight", sizeof(*flight));
-	snprintf(path, sizeof(path), "%s/live.flight", directory);
-	const int live = open(path, O_RDONLY);
+	const int live = open(path_of("live.flight"), O_RDONLY);
 	assert_int_equal(flock(live, LOCK_EX), 0);
 	for (int i = 0; i < 80; i++) {
 		snprintf(name, sizeof(name), "dead%d.flight", i);
@@ -605,12 +584,12 @@ TEST_WITH(what_nobody_reads_is_bounded, make_flight, free_flight)
 	tutti_comm_destroy(comm);
 	assert_int_equal(count_files(TT_FLIGHT_REPORT_SUFFIX, NULL), 256);
 	assert_int_equal(count_files("foreign.json", NULL), 1);
-	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(access(path_of("live.flight"), F_OK), 0);
 	close(live);
 }
 
 /* What cannot be had is done without: the record is kept in memory of the process. */
-TEST_WITH(without_descriptors_nothing_but_the_file_is_missing, make_directory, remove_directory)
+TEST_WITH(without_descriptors_nothing_but_the_file_is_missing, make_directory, remove_folder)
 {
 	struct shortage shortage;
 
@@ -625,7 +604,7 @@ TEST_WITH(without_descriptors_nothing_but_the_file_is_missing, make_directory, r
 	tutti_comm_destroy(comm);
 }
 
-TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_directory, remove_directory)
+TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_directory, remove_folder)
 {
 	struct rlimit limit, small;
 
@@ -646,15 +625,13 @@ TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_directory, remove_d
 }
 
 /* The default directories are in places where anybody may have made them before. */
-TEST_WITH(a_directory_that_others_can_enter_is_not_used, make_directory, remove_directory)
+TEST_WITH(a_directory_that_others_can_enter_is_not_used, make_directory, remove_folder)
 {
-	char path[128];
+	const char *path = path_of("open");
 
-	snprintf(path, sizeof(path), "%s/open", directory);
 	assert_false(tt_flight_have_directory("/", true));
 	assert_true(tt_flight_have_directory(path, true));
 	chmod(path, 0755);
 	assert_false(tt_flight_have_directory(path, true));
 	assert_true(tt_flight_have_directory(path, false));
-	rmdir(path);
 }

@@ -6,6 +6,7 @@
 
 #include "../patience.h"
 #include "tests.h"
+#include "test_folder.h"
 #include "test_store_scene.h"
 
 #define CLIENTS 8
@@ -14,7 +15,7 @@
 
 static struct kind {
 	char address[TT_STORE_ADDRESS_MAX]; /* as all find it */
-	char directory[64];
+	bool is_folder;
 	tutti_store_t host;
 } kind;
 
@@ -60,22 +61,16 @@ static int open_file(void **state)
 {
 	char address[80];
 
-	strcpy(kind.directory, "/tmp/tutti-test-store-XXXXXX");
-	assert_non_null(mkdtemp(kind.directory));
-	snprintf(address, sizeof(address), "file:%s", kind.directory);
+	kind.is_folder = make_folder(state) == 0;
+	snprintf(address, sizeof(address), "file:%s", folder);
 	return open_kind(address);
 }
 
 static int close_kind(void **state)
 {
-	char command[128];
-
 	tutti_store_close(kind.host);
 	unsetenv("TUTTI_KEY");
-	if (!kind.directory[0])
-		return 0;
-	snprintf(command, sizeof(command), "rm -r '%s'", kind.directory);
-	return system(command);
+	return kind.is_folder ? remove_folder(state) : 0;
 }
 
 static tutti_store_t open_client(void)
@@ -281,7 +276,7 @@ TEST(processes_wait_for_the_host_and_meet)
 			_exit(m.failed);
 		}
 	}
-	if (!kind.directory[0]) {
+	if (!kind.is_folder) {
 		assert_int_equal(tutti_store_open(kind.address, 0, 0.02, &none), TUTTI_ERR_TIMEOUT);
 		assert_non_null(strstr(tt_thread_error(), "nobody serves the store "));
 		assert_null(none);

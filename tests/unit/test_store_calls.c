@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include "tests.h"
+#include "test_folder.h"
 #include "test_store_scene.h"
 
 /* ---------------------------------------------------------------- the user's own */
@@ -191,22 +192,21 @@ TEST(bad_addresses_are_named)
 
 /* Whoever may write to a store's directory can give a key's name to anything; nobody waits for a
  * pipe's other end. */
-TEST(what_is_no_value_is_named)
+TEST_WITH(what_is_no_value_is_named, make_folder, remove_folder)
 {
 	static const char *const names[] = { "pipe", "link", "dangling", "directory", "socket" };
-	char directory[] = "/tmp/tutti-test-store-XXXXXX", address[64], value[8];
+	char address[80], value[8];
 	struct sockaddr_un name = { AF_UNIX, "socket" };
 	const int listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	tutti_store_t store;
 
-	assert_non_null(mkdtemp(directory));
-	assert_int_equal(chdir(directory), 0);
+	assert_int_equal(chdir(folder), 0);
 	assert_int_equal(mkfifo("pipe", 0600), 0);
 	assert_int_equal(symlink("/etc/passwd", "link"), 0);
 	assert_int_equal(symlink("nowhere", "dangling"), 0);
 	assert_int_equal(mkdir("directory", 0700), 0);
 	assert_int_equal(bind(listening, (struct sockaddr *)&name, sizeof(name)), 0);
-	snprintf(address, sizeof(address), "file:%s", directory);
+	snprintf(address, sizeof(address), "file:%s", folder);
 	assert_int_equal(tutti_store_open(address, 0, 1, &store), TUTTI_OK);
 	for (int i = 0; i < 5; i++) {
 		size_t length = sizeof(value);
@@ -214,12 +214,10 @@ TEST(what_is_no_value_is_named)
 		assert_int_equal(tutti_store_get(store, names[i], value, &length, 10),
 				 TUTTI_ERR_SYSTEM);
 		assert_non_null(strstr(tt_thread_error(), "is no regular file: expected a value"));
-		assert_int_equal(remove(names[i]), 0);
 	}
 	tutti_store_close(store);
 	close(listening);
 	assert_int_equal(chdir("/"), 0);
-	assert_int_equal(rmdir(directory), 0);
 }
 
 TEST_WITH(a_store_that_cannot_be_served_says_why, open_host, close_host)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "tests.h"
+#include "test_folder.h"
 #include "test_store_scene.h"
 
 /* ---------------------------------------------------------------- calls that fail when told to */
@@ -166,16 +167,13 @@ TEST(a_unix_store_survives_each_failure)
 	fail_each_call(address);
 }
 
-TEST(a_file_store_survives_each_failure_and_leaves_no_scraps)
+TEST_WITH(a_file_store_survives_each_failure_and_leaves_no_scraps, make_folder, remove_folder)
 {
-	char directory[] = "/tmp/tutti-test-failures-XXXXXX", text[128];
+	char address[80];
 
-	assert_non_null(mkdtemp(directory));
-	snprintf(text, sizeof(text), "file:%s", directory);
-	fail_each_call(text);
-	assert_int_equal(count_entries(directory), 3); /* ., .., the folder of the long key */
-	snprintf(text, sizeof(text), "rm -r '%s'", directory);
-	assert_int_equal(system(text), 0);
+	snprintf(address, sizeof(address), "file:%s", folder);
+	fail_each_call(address);
+	assert_int_equal(count_entries(folder), 3); /* ., .., the folder of the long key */
 }
 
 /* ---------------------------------------------------------------- what is said */
