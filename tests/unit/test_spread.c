@@ -66,38 +66,29 @@ static int setup(void **state)
 	return sched_getaffinity(0, sizeof(allowed), &allowed);
 }
 
-static void need_two_processors(void)
+/* With more ranks than processors each has its share, and only who is beyond it goes. */
+TEST_WITH(the_higher_rank_goes, setup, NULL)
 {
+	static const struct {
+		bool here[RANKS]; /* of the others: on this processor */
+		int rank;
+		double oversubscription;
+		bool goes;
+	} cases[] = {
+		{ { false, false, false }, 1, 1, false },  { { true, false, false }, 1, 1, true },
+		{ { true, false, false }, 0, 1, false },   { { false, false, true }, 1, 1, false },
+		{ { true, false, false }, 2, 1.5, false }, { { true, true, false }, 2, 1.5, true },
+	};
+
 	if (CPU_COUNT(&allowed) < 2) {
 		print_message("skipped: this thread may use one processor only\n");
 		skip();
 	}
-}
-
-TEST_WITH(the_higher_rank_goes, setup, NULL)
-{
-	need_two_processors();
-	here[0] = true;
-	assert_true(goes(comm_of(1, 1)));
-	assert_false(goes(comm_of(0, 1)));
-}
-
-TEST_WITH(a_rank_stays_where_no_lower_one_is, setup, NULL)
-{
-	need_two_processors();
-	assert_false(goes(comm_of(1, 1)));
-	here[2] = true;
-	assert_false(goes(comm_of(1, 1)));
-}
-
-/* More ranks than processors: each has its share, and only who is beyond it goes. */
-TEST_WITH(a_share_of_several_is_kept, setup, NULL)
-{
-	need_two_processors();
-	here[0] = true;
-	assert_false(goes(comm_of(2, 1.5)));
-	here[1] = true;
-	assert_true(goes(comm_of(2, 1.5)));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memcpy(here, cases[i].here, sizeof(here));
+		if (goes(comm_of(cases[i].rank, cases[i].oversubscription)) != cases[i].goes)
+			fail_msg("case %zu: rank %d went or stayed", i, cases[i].rank);
+	}
 }
 
 TEST_WITH(a_thread_that_is_bound_stays, setup, NULL)

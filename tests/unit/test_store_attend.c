@@ -21,13 +21,6 @@ static int be_encrypted(void **state)
 	return 0;
 }
 
-static void open_three(tutti_store_t *host, tutti_store_t *one, tutti_store_t *other)
-{
-	*host = new_host();
-	*one = new_client(*host);
-	*other = new_client(*host);
-}
-
 /* With its next call, which this is. */
 static void attend(tutti_store_t store, const char *prefix, const char *error_text)
 {
@@ -49,12 +42,11 @@ static void await_news(tutti_store_t store, const char *error_text)
 
 /* ---------------------------------------------------------------- who is lost */
 
-TEST(all_are_told_of_who_is_lost)
+TEST_WITH(all_are_told_of_who_is_lost, open_host, close_host)
 {
 	struct waiter waiter = { .key = "m/1/x" };
-	tutti_store_t host, lost, other, late;
+	tutti_store_t host = *state, lost = new_client(host), other = new_client(host), late;
 
-	open_three(&host, &lost, &other);
 	waiter.store = new_client(host);
 	attend(lost, "m/1", "rank 2 is lost");
 	attend(other, "m/1", "rank 3 is lost");
@@ -78,15 +70,13 @@ TEST(all_are_told_of_who_is_lost)
 	tutti_store_close(late);
 	tutti_store_close(other);
 	tutti_store_close(waiter.store);
-	tutti_store_close(host);
 }
 
-TEST(who_has_left_is_not_missed)
+TEST_WITH(who_has_left_is_not_missed, open_host, close_host)
 {
-	tutti_store_t host, gone, other;
+	tutti_store_t host = *state, gone = new_client(host), other = new_client(host);
 	size_t none = 0;
 
-	open_three(&host, &gone, &other);
 	attend(other, "m/1", "rank 3 is lost");
 	attend(gone, "m/1", "rank 2 is lost");
 	gone->ops->leave(gone);
@@ -100,14 +90,12 @@ TEST(who_has_left_is_not_missed)
 	assert_int_equal(tutti_store_get(host, "m/1/x", NULL, &none, 0.001), TUTTI_ERR_TIMEOUT);
 	assert_int_equal(other->ops->poll(other), TUTTI_OK);
 	tutti_store_close(other);
-	tutti_store_close(host);
 }
 
-TEST(the_first_word_is_what_all_are_told)
+TEST_WITH(the_first_word_is_what_all_are_told, open_host, close_host)
 {
-	tutti_store_t host, first, second;
+	tutti_store_t host = *state, first = new_client(host), second = new_client(host);
 
-	open_three(&host, &first, &second);
 	attend(first, "m/1", "rank 1 is lost");
 	attend(second, "m/1", "rank 2 is lost");
 	first->ops->end(first, "m/1", TUTTI_ERR_PEER_LOST, "rank 1 has had enough");
@@ -119,7 +107,6 @@ TEST(the_first_word_is_what_all_are_told)
 	assert_string_equal(tt_thread_error(), "rank 1 has had enough");
 	tutti_store_close(second);
 	tutti_store_close(first);
-	tutti_store_close(host);
 }
 
 /* ---------------------------------------------------------------- threads */
@@ -154,9 +141,9 @@ static void *attend_until_ended(void *argument)
 	return NULL;
 }
 
-TEST(threads_that_share_a_handle_attend_for_themselves)
+TEST_WITH(threads_that_share_a_handle_attend_for_themselves, open_host, close_host)
 {
-	tutti_store_t host = new_host(), shared = new_client(host);
+	tutti_store_t host = *state, shared = new_client(host);
 	atomic_int stage = 0;
 	pthread_t threads[2];
 	struct attender attenders[2] = { { shared, "m/1", &stage, 1 },
@@ -174,7 +161,6 @@ TEST(threads_that_share_a_handle_attend_for_themselves)
 	assert_int_equal(attenders[0].told, TUTTI_ERR_TIMEOUT);
 	assert_int_equal(attenders[1].told, TUTTI_OK);
 	tutti_store_close(shared);
-	tutti_store_close(host);
 }
 
 /* ---------------------------------------------------------------- the host's end */
@@ -235,9 +221,9 @@ TEST(a_host_that_dies_is_seen)
 /* ---------------------------------------------------------------- bytes */
 
 /* The messages without an answer come in any number in front of a request, byte by byte as well. */
-TEST(what_has_no_answer_may_come_in_any_pieces)
+TEST_WITH(what_has_no_answer_may_come_in_any_pieces, open_host, close_host)
 {
-	tutti_store_t host, other;
+	tutti_store_t host = *state, other;
 	uint8_t bytes[2048], word[TT_WIRE_WORD_MAX];
 	const uint32_t length = tt_wire_put_word(TUTTI_ERR_PEER_LOST, "a raw one is lost", word);
 	char value;
@@ -245,7 +231,6 @@ TEST(what_has_no_answer_may_come_in_any_pieces)
 
 	if (job_encrypts)
 		skip();
-	host = new_host();
 	other = new_client(host);
 	attend(other, "m/1", "lost");
 	for (int i = 0; i < 9; i++) {
@@ -266,7 +251,6 @@ TEST(what_has_no_answer_may_come_in_any_pieces)
 	close(fd);
 	await_news(other, "a raw one is lost");
 	tutti_store_close(other);
-	tutti_store_close(host);
 }
 
 int main(void)

@@ -4,7 +4,6 @@
  * of this to another. */
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 
 #include "tests.h"
 #include "thread.h"
