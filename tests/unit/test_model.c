@@ -47,6 +47,14 @@ static void use_one_core(void)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
+static void set_or_not(const char *name, const char *value)
+{
+	if (value)
+		setenv(name, value, 1);
+	else
+		unsetenv(name);
+}
+
 /* In a child with TUTTI_MODEL, XDG_CACHE_HOME and HOME as given (NULL: not set). */
 static struct found find(const char *model, const char *cache, const char *home,
 			 void (*before)(void))
@@ -57,15 +65,9 @@ static struct found find(const char *model, const char *cache, const char *home,
 	assert_int_equal(pipe(pipes), 0);
 	const pid_t child = fork();
 	if (child == 0) {
-		unsetenv("TUTTI_MODEL");
-		unsetenv("XDG_CACHE_HOME");
-		unsetenv("HOME");
-		if (model)
-			setenv("TUTTI_MODEL", model, 1);
-		if (cache)
-			setenv("XDG_CACHE_HOME", cache, 1);
-		if (home)
-			setenv("HOME", home, 1);
+		set_or_not("TUTTI_MODEL", model);
+		set_or_not("XDG_CACHE_HOME", cache);
+		set_or_not("HOME", home);
 		if (before)
 			before();
 		look(&found);
@@ -80,19 +82,17 @@ static struct found find(const char *model, const char *cache, const char *home,
 	return found;
 }
 
-static void assert_sound(const tutti_model_t *model)
+static void assert_sound(const struct found *found)
 {
+	const tutti_model_t *model = &found->model;
+
+	assert_int_equal(found->result, TUTTI_OK);
 	assert_true(model->line > 1e-9 && model->line < 1e-4);
 	assert_true(model->handover > 1e-8 && model->handover < 1e-3);
 	assert_true(model->copy > 1e-13 && model->copy < 1e-8);
 	assert_true(model->reduce > 1e-13 && model->reduce < 1e-8);
 	assert_true(model->message > 1e-8 && model->message < 1e-3);
 	assert_true(model->stream > 1e-13 && model->stream < 1e-8);
-}
-
-static void assert_same(const tutti_model_t *a, const tutti_model_t *b)
-{
-	assert_memory_equal(a, b, sizeof(*a));
 }
 
 /* Some figures may be those of an ordinary machine then, which are good ones, too; none are
@@ -116,9 +116,8 @@ TEST(builtin_touches_no_file)
 {
 	const struct found found = find("builtin", path_of("unused"), NULL, NULL);
 
-	assert_int_equal(found.result, TUTTI_OK);
 	assert_string_equal(found.source, "builtin");
-	assert_sound(&found.model);
+	assert_sound(&found);
 	assert_int_equal(access(path_of("unused"), F_OK), -1);
 }
 
@@ -127,15 +126,14 @@ TEST(a_first_process_measures_and_a_second_one_reads)
 	const char *path = path_of("first");
 	const struct found first = find(path, NULL, NULL, NULL);
 
-	assert_int_equal(first.result, TUTTI_OK);
-	assert_sound(&first.model);
+	assert_sound(&first);
 	if (too_busy(&first))
 		skip();
 	assert_string_equal(first.source, path);
 	const struct found second = find(path, NULL, NULL, NULL),
 			   third = find(path, NULL, NULL, NULL);
 	assert_string_equal(second.source, path);
-	assert_same(&second.model, &third.model);
+	assert_memory_equal(&second.model, &third.model, sizeof(third.model));
 	assert_true(second.model.line > first.model.line * 0.999 &&
 		    second.model.line < first.model.line * 1.001);
 }
@@ -148,12 +146,8 @@ TEST(the_cache_is_in_the_user_s_folder)
 
 	if (too_busy(&xdg) || too_busy(&home))
 		skip();
-	assert_int_equal(strncmp(xdg.source, path_of("cache/tutti/model-"),
-				 strlen(path_of("cache/tutti/model-"))),
-			 0);
-	assert_int_equal(strncmp(home.source, path_of("cache/.cache/tutti/"),
-				 strlen(path_of("cache/.cache/tutti/"))),
-			 0);
+	assert_ptr_equal(strstr(xdg.source, path_of("cache/tutti/model-")), xdg.source);
+	assert_ptr_equal(strstr(home.source, path_of("cache/.cache/tutti/")), home.source);
 	assert_string_equal(again.source, xdg.source);
 	assert_int_equal(access(path_of("home"), F_OK), -1);
 }
@@ -163,12 +157,10 @@ TEST(without_a_place_for_a_cache_each_process_measures)
 	const struct found nowhere = find(NULL, NULL, NULL, NULL);
 	const struct found no_folder = find(NULL, file_with("file", ""), NULL, NULL);
 
-	assert_int_equal(nowhere.result, TUTTI_OK);
-	assert_int_equal(strncmp(nowhere.source, "measured", 8), 0);
-	assert_sound(&nowhere.model);
-	assert_int_equal(no_folder.result, TUTTI_OK);
-	assert_int_equal(strncmp(no_folder.source, "measured", 8), 0);
-	assert_sound(&no_folder.model);
+	assert_ptr_equal(strstr(nowhere.source, "measured"), nowhere.source);
+	assert_sound(&nowhere);
+	assert_ptr_equal(strstr(no_folder.source, "measured"), no_folder.source);
+	assert_sound(&no_folder);
 }
 
 TEST(a_spoilt_cache_is_measured_again)
@@ -182,8 +174,7 @@ TEST(a_spoilt_cache_is_measured_again)
 	fputs(FIRST "line 100000000\nhandover never\n", file);
 	fclose(file);
 	const struct found second = find(NULL, path_of("spoilt"), NULL, NULL);
-	assert_int_equal(second.result, TUTTI_OK);
-	assert_sound(&second.model);
+	assert_sound(&second);
 	if (too_busy(&second))
 		skip();
 	assert_int_equal(find(second.source, NULL, NULL, NULL).result, TUTTI_OK);
@@ -194,8 +185,7 @@ TEST(a_bound_process_measures_the_whole_machine)
 	const struct found found = find(path_of("bound"), NULL, NULL, use_one_core);
 	const struct found builtin = find("builtin", NULL, NULL, NULL);
 
-	assert_int_equal(found.result, TUTTI_OK);
-	assert_sound(&found.model);
+	assert_sound(&found);
 	if (too_busy(&found))
 		skip();
 	assert_true(found.model.handover != builtin.model.handover);
