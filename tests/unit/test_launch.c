@@ -43,16 +43,18 @@ static struct tt_launch read_good(const char *text)
 	return launch;
 }
 
-static void check(const char *text, const char *launcher, int rank, int size, const char *store,
-		  bool serve)
+/* What is found: the launcher, the rank, and where it meets the others, or serves them. */
+static void check(const char *text, const char *expected)
 {
 	const struct tt_launch launch = read_good(text);
+	char own[32], found[400];
 
-	assert_string_equal(launch.launcher, launcher);
-	assert_int_equal(launch.rank, rank);
-	assert_int_equal(launch.size, size);
-	assert_string_equal(launch.store, store);
-	assert_int_equal(launch.serve, serve);
+	snprintf(own, sizeof(own), "unix:tutti-%ld-", (long)geteuid());
+	const bool is_own = strncmp(launch.store, own, strlen(own)) == 0;
+	snprintf(found, sizeof(found), "%s, %d of %d, %s %s%s", launch.launcher, launch.rank,
+		 launch.size, launch.serve ? "serves" : "at", is_own ? "unix:tutti-UID-" : "",
+		 launch.store + (is_own ? strlen(own) : 0));
+	assert_string_equal(found, expected);
 }
 
 static void check_local(const char *text, int local_rank, int local_size, const char *job)
@@ -69,36 +71,32 @@ static void check_refused(const char *text, const char *says)
 	struct tt_launch launch;
 
 	environment(text);
-	assert_int_equal(tt_launch_read(false, &launch), TUTTI_ERR_INVALID);
+	assert_int_equal(tt_launch_read(keyed, &launch), TUTTI_ERR_INVALID);
 	if (!strstr(tt_thread_error(), says))
 		fail_msg("\"%s\": \"%s\" is not in \"%s\"", text, says, tt_thread_error());
 }
 
 TEST(without_a_launcher_a_process_is_alone)
 {
-	check("", "none", 0, 1, "", false);
+	check("", "none, 0 of 1, at ");
 	check_local("", 0, 1, "");
-	check("TUTTI_STORE=tcp://h:1 SLURM_PROCID=0 SLURM_NTASKS=4 MASTER_ADDR=x", "none", 0, 1, "",
-	      false);
-	check("TUTTI_RANK= RANK=", "none", 0, 1, "", false);
+	check("TUTTI_STORE=tcp://h:1 SLURM_PROCID=0 SLURM_NTASKS=4 MASTER_ADDR=x",
+	      "none, 0 of 1, at ");
+	check("TUTTI_RANK= RANK=", "none, 0 of 1, at ");
 }
 
 TEST(reads_tutti_run)
 {
 #define RUN "TUTTI_RANK=2 TUTTI_SIZE=4 TUTTI_STORE=unix:x TUTTI_JOB=j-1 "
-	char store[64];
-
-	snprintf(store, sizeof(store), "unix:tutti-%ld-a_b", (long)geteuid());
-	check(RUN "TUTTI_STORE_SERVED=1", "tutti-run", 2, 4, "unix:x", false);
-	check("TUTTI_RANK=0 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1 TUTTI_STORE_SERVED=1", "tutti-run",
-	      0, 4, "tcp://h:1", false);
-	check("TUTTI_RANK=0 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1", "tutti-run", 0, 4, "tcp://h:1",
-	      true);
-	check("TUTTI_RANK=1 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1", "tutti-run", 1, 4, "tcp://h:1",
-	      false);
-	check("TUTTI_RANK=0 TUTTI_SIZE=1", "tutti-run", 0, 1, "", false);
+	check(RUN "TUTTI_STORE_SERVED=1", "tutti-run, 2 of 4, at unix:x");
+	check("TUTTI_RANK=0 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1 TUTTI_STORE_SERVED=1",
+	      "tutti-run, 0 of 4, at tcp://h:1");
+	check("TUTTI_RANK=0 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1",
+	      "tutti-run, 0 of 4, serves tcp://h:1");
+	check("TUTTI_RANK=1 TUTTI_SIZE=4 TUTTI_STORE=tcp://h:1", "tutti-run, 1 of 4, at tcp://h:1");
+	check("TUTTI_RANK=0 TUTTI_SIZE=1", "tutti-run, 0 of 1, at ");
 	check("TUTTI_RANK=1 TUTTI_SIZE=2 TUTTI_LOCAL_SIZE=2 TUTTI_LOCAL_RANK=1 TUTTI_JOB=a/b",
-	      "tutti-run", 1, 2, store, false);
+	      "tutti-run, 1 of 2, at unix:tutti-UID-a_b");
 	check_local(RUN "TUTTI_LOCAL_RANK=1 TUTTI_LOCAL_SIZE=3", 1, 3, "j-1");
 	check_local(RUN, -1, -1, "j-1");
 	check_refused("TUTTI_RANK=1 TUTTI_SIZE=2", "TUTTI_STORE=tcp://");
@@ -107,27 +105,27 @@ TEST(reads_tutti_run)
 TEST(reads_torchrun)
 {
 #define TORCH "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
-	check(TORCH "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500", "torchrun", 1, 4,
-	      "tcp://10.0.0.1:29500", false);
+	check(TORCH "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500",
+	      "torchrun, 1 of 4, at tcp://10.0.0.1:29500");
 	check("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500 "
 	      "TORCHELASTIC_USE_AGENT_STORE=True",
-	      "torchrun", 1, 2, "tcp://127.0.0.1:29501", false);
-	check(TORCH "MASTER_ADDR=fd00::1 MASTER_PORT=29500", "torchrun", 1, 4,
-	      "tcp://[fd00::1]:29500", false);
+	      "torchrun, 1 of 2, at tcp://127.0.0.1:29501");
+	check(TORCH "MASTER_ADDR=fd00::1 MASTER_PORT=29500",
+	      "torchrun, 1 of 4, at tcp://[fd00::1]:29500");
 	assert_ptr_equal(read_good(TORCH "MASTER_ADDR=h MASTER_PORT=1 "
 					 "TORCHELASTIC_USE_AGENT_STORE=True")
 				 .kvs,
 			 &tt_kvs_torchrun);
 	/* all on one host: it need not be known by its name */
 	check("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=29500",
-	      "torchrun", 1, 2, "tcp://127.0.0.1:29500", false);
+	      "torchrun, 1 of 2, at tcp://127.0.0.1:29500");
 	check("RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 TORCHELASTIC_USE_AGENT_STORE=False",
-	      "torchrun", 0, 2, "tcp://h:1", true);
-	check(TORCH "TUTTI_STORE=file:/d", "torchrun", 1, 4, "file:/d", false);
+	      "torchrun, 0 of 2, serves tcp://h:1");
+	check(TORCH "TUTTI_STORE=file:/d", "torchrun, 1 of 4, at file:/d");
 	check_local(TORCH "TUTTI_STORE=file:/d TORCHELASTIC_RUN_ID=ab TORCHELASTIC_RESTART_COUNT=2",
 		    1, 2, "ab");
 	check_local(TORCH "TUTTI_STORE=file:/d TORCHELASTIC_RUN_ID=none", 1, 2, "");
-	check("RANK=0 WORLD_SIZE=1", "torchrun", 0, 1, "", false);
+	check("RANK=0 WORLD_SIZE=1", "torchrun, 0 of 1, at ");
 	check_refused(TORCH "MASTER_PORT=1", "MASTER_ADDR is not");
 	check_refused(TORCH "MASTER_ADDR=h", "MASTER_PORT is not");
 	check_refused(TORCH "MASTER_ADDR=h MASTER_PORT=x1", "MASTER_PORT to \"x1\"");
@@ -142,18 +140,15 @@ TEST(reads_open_mpi)
 #define OMPI                                                                                       \
 	"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 "              \
 	"OMPI_COMM_WORLD_LOCAL_SIZE=2 "
-	char store[64];
-
-	snprintf(store, sizeof(store), "unix:tutti-%ld-77", (long)geteuid());
-	check(OMPI "PMIX_NAMESPACE=77", "Open MPI", 0, 2, store, true);
-	check(OMPI "OMPI_MCA_ess_base_jobid=77", "Open MPI", 0, 2, store, true);
+	check(OMPI "PMIX_NAMESPACE=77", "Open MPI, 0 of 2, serves unix:tutti-UID-77");
+	check(OMPI "OMPI_MCA_ess_base_jobid=77", "Open MPI, 0 of 2, serves unix:tutti-UID-77");
 	check_local(OMPI "PMIX_NAMESPACE=prterun-h-12@1", 0, 2, "prterun-h-12_1");
 	check_refused(OMPI, "gives no job id");
 	check_refused("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 "
 		      "PMIX_NAMESPACE=7",
 		      "on several hosts; PMIx: ");
-	check("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 TUTTI_STORE=tcp://h:5", "Open MPI", 1,
-	      2, "tcp://h:5", false);
+	check("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 TUTTI_STORE=tcp://h:5",
+	      "Open MPI, 1 of 2, at tcp://h:5");
 }
 
 TEST(reads_hydra)
@@ -185,18 +180,16 @@ TEST(reads_slurm)
 {
 #define SLURM "SLURM_STEP_ID=3 SLURM_JOB_ID=9 SLURM_PROCID=1 SLURM_LOCALID=1 "
 	static const char *const lists[] = { "n[", "n[]", "n[x-y]", "n[1-2", "n;m", ",n" };
-	char store[64];
 
-	snprintf(store, sizeof(store), "unix:tutti-%ld-9.3", (long)geteuid());
-	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", "Slurm", 1, 2, store, false);
+	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", "Slurm, 1 of 2, at unix:tutti-UID-9.3");
 	check(SLURM "SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=8 SLURM_NNODES=4 SLURM_STEP_NUM_NODES=1",
-	      "Slurm", 1, 2, store, false);
+	      "Slurm, 1 of 2, at unix:tutti-UID-9.3");
 	check_local(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", 1, 2, "9.3");
 	check_refused(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2", "start it by srun --mpi=pmi2");
 	keyed = true;
-	check(SLURM "SLURM_NTASKS=2 SLURM_STEP_NODELIST=n", "Slurm", 1, 2, "tcp://n:20147", false);
-	check(SLURM "SLURM_NTASKS=2 SLURM_STEP_NODELIST=rack[2-3]n[07-16,20]-x,login1", "Slurm", 1,
-	      2, "tcp://rack2n07-x:20147", false);
+	check(SLURM "SLURM_NTASKS=2 SLURM_STEP_NODELIST=n", "Slurm, 1 of 2, at tcp://n:20147");
+	check(SLURM "SLURM_NTASKS=2 SLURM_STEP_NODELIST=rack[2-3]n[07-16,20]-x,login1",
+	      "Slurm, 1 of 2, at tcp://rack2n07-x:20147");
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		char text[512];
 
@@ -206,13 +199,13 @@ TEST(reads_slurm)
 	}
 	keyed = false;
 	check_refused("SLURM_STEP_ID=1 SLURM_NTASKS=2", "SLURM_PROCID is not set");
-	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2 TUTTI_STORE=tcp://h:1", "Slurm", 1, 2,
-	      "tcp://h:1", false);
+	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2 TUTTI_STORE=tcp://h:1",
+	      "Slurm, 1 of 2, at tcp://h:1");
 }
 
 TEST(reads_plain_pmi)
 {
-	check("PMI_RANK=1 PMI_SIZE=2 TUTTI_STORE=tcp://h:1", "PMI", 1, 2, "tcp://h:1", false);
+	check("PMI_RANK=1 PMI_SIZE=2 TUTTI_STORE=tcp://h:1", "PMI, 1 of 2, at tcp://h:1");
 	check_refused("PMI_RANK=1 PMI_SIZE=2", "nor whether they share a host");
 	check_local(SLURM "SLURM_NTASKS=2 SLURM_NNODES=1 PMI_RANK=1 PMI_SIZE=2", 1, 2, "9.3");
 }
@@ -241,11 +234,11 @@ TEST(a_store_that_is_no_store_is_passed_over)
 
 TEST(reads_kubernetes)
 {
-	check("JOB_COMPLETION_INDEX=2 TUTTI_SIZE=4 TUTTI_STORE=tcp://job-0.job:29500", "tutti-run",
-	      2, 4, "tcp://job-0.job:29500", false);
-	check("JOB_COMPLETION_INDEX=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5", "torchrun",
-	      1, 2, "tcp://h:5", false);
-	check("JOB_COMPLETION_INDEX=2", "none", 0, 1, "", false);
+	check("JOB_COMPLETION_INDEX=2 TUTTI_SIZE=4 TUTTI_STORE=tcp://job-0.job:29500",
+	      "tutti-run, 2 of 4, at tcp://job-0.job:29500");
+	check("JOB_COMPLETION_INDEX=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5",
+	      "torchrun, 1 of 2, at tcp://h:5");
+	check("JOB_COMPLETION_INDEX=2", "none, 0 of 1, at ");
 	check_refused("JOB_COMPLETION_INDEX=4 TUTTI_SIZE=4", "rank 4 of 4");
 }
 
@@ -301,11 +294,11 @@ TEST(fields_of_pmi_are_found_whole)
 
 TEST(the_innermost_launcher_wins)
 {
-	check(RUN SLURM "SLURM_NTASKS=2 TUTTI_STORE_SERVED=1", "tutti-run", 2, 4, "unix:x", false);
-	check(RUN OMPI, "tutti-run", 2, 4, "unix:x", false);
-	check(RUN TORCH, "tutti-run", 2, 4, "unix:x", false);
-	check(OMPI SLURM "SLURM_NTASKS=4 TUTTI_STORE=unix:y", "Open MPI", 0, 2, "unix:y", true);
-	check(HYDRA SLURM "SLURM_NTASKS=4 TUTTI_STORE=unix:y", "Hydra", 1, 2, "unix:y", false);
+	check(RUN SLURM "SLURM_NTASKS=2 TUTTI_STORE_SERVED=1", "tutti-run, 2 of 4, at unix:x");
+	check(RUN OMPI, "tutti-run, 2 of 4, at unix:x");
+	check(RUN TORCH, "tutti-run, 2 of 4, at unix:x");
+	check(OMPI SLURM "SLURM_NTASKS=4 TUTTI_STORE=unix:y", "Open MPI, 0 of 2, serves unix:y");
+	check(HYDRA SLURM "SLURM_NTASKS=4 TUTTI_STORE=unix:y", "Hydra, 1 of 2, at unix:y");
 }
 
 TEST(numbers_that_are_none_are_named)
