@@ -224,6 +224,7 @@ TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, open_host, close_
 	check_in(fds[0]);
 	check_in(fds[1]);
 	shortage_end(&shortage);
+	check_serves(*state);
 	raw_greet(fds[2]);
 	check_in(fds[2]);
 	for (int i = 0; i < 3; i++)

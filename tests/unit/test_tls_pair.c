@@ -2,14 +2,14 @@
 /* Owns the wire between two ends of TLS. */
 #include "test_tls_pair.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "test_raw.h"
 
 #define PATIENCE_MS 20000
 
@@ -39,14 +39,12 @@ static void open_tcp(int fds[2])
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(at);
-	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int listener = raw_socket();
 
-	fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_true(listener >= 0 && fds[0] >= 0);
 	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &length), 0);
-	assert_int_equal(connect(fds[0], (struct sockaddr *)&at, sizeof(at)), 0);
+	fds[0] = raw_connect(ntohs(at.sin_port));
 	fds[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	assert_true(fds[1] >= 0);
 	assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
