@@ -99,6 +99,24 @@ static size_t count_in(const json_t *object, const char *key)
 	return json_array_size(json_object_get(object, key));
 }
 
+static tutti_comm_t comm; /* of a rank alone */
+
+static int make_comm(void **state)
+{
+	if (make_directory(state))
+		return 1;
+	comm = alone();
+	return 0;
+}
+
+/* It leaves nothing. */
+static int destroy_comm(void **state)
+{
+	tutti_comm_destroy(comm);
+	assert_int_equal(count_files("", NULL), 0);
+	return remove_folder(state);
+}
+
 static json_int_t number_in(const json_t *object, const char *key)
 {
 	assert_true(json_is_integer(json_object_get(object, key)));
@@ -176,7 +194,7 @@ TEST_WITH(off_writes_nothing, make_directory, remove_folder)
 	struct sigaction action;
 
 	setenv("TUTTI_TRACE", "off", 1);
-	tutti_comm_t comm = alone();
+	comm = alone();
 	setenv("TUTTI_TRACE", folder, 1);
 	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
 	assert_int_equal(tutti_comm_abort(comm, "for a test"), TUTTI_OK);
@@ -195,7 +213,7 @@ TEST_WITH(a_signal_that_the_program_handles_is_its_own, make_directory, remove_f
 	struct sigaction action;
 
 	signal(SIGUSR1, heard);
-	tutti_comm_t comm = alone();
+	comm = alone();
 	raise(SIGUSR1);
 	assert_int_equal(count_files(TT_FLIGHT_REPORT_SUFFIX, NULL), 0);
 	assert_int_equal(sigaction(SIGUSR1, NULL, &action), 0);
@@ -204,9 +222,8 @@ TEST_WITH(a_signal_that_the_program_handles_is_its_own, make_directory, remove_f
 	tutti_comm_destroy(comm);
 }
 
-TEST_WITH(the_last_4096_operations_are_kept, make_directory, remove_folder)
+TEST_WITH(the_last_4096_operations_are_kept, make_comm, destroy_comm)
 {
-	tutti_comm_t comm = alone();
 	float in = 1, out;
 	size_t i;
 	const json_t *op;
@@ -229,13 +246,10 @@ TEST_WITH(the_last_4096_operations_are_kept, make_directory, remove_folder)
 		assert_true(number_in(op, "first") <= number_in(op, "done"));
 		assert_true(number_in(op, "done") <= number_in(report, "monotonic_ns"));
 	}
-	tutti_comm_destroy(comm);
-	assert_int_equal(count_files("", NULL), 0);
 }
 
-TEST_WITH(operations_name_their_header, make_directory, remove_folder)
+TEST_WITH(operations_name_their_header, make_comm, destroy_comm)
 {
-	tutti_comm_t comm = alone();
 	double in[3] = { 1, 2, 3 }, out[3];
 	size_t i;
 	const json_t *header, *found = NULL;
@@ -252,14 +266,12 @@ TEST_WITH(operations_name_their_header, make_directory, remove_folder)
 	assert_non_null(found);
 	assert_shows(found, "{'collective': 'reduce', 'dtype': 'float64', 'op': 'prod', "
 			    "'count': 3, 'root': 0}");
-	tutti_comm_destroy(comm);
 }
 
 /* More plans than there is room for: the last operations have theirs, the first may not. */
-TEST_WITH(headers_that_were_written_over_are_not_shown, make_directory, remove_folder)
+TEST_WITH(headers_that_were_written_over_are_not_shown, make_comm, destroy_comm)
 {
 	static float in[6000], out[6000];
-	tutti_comm_t comm = alone();
 	size_t i;
 	const json_t *op = NULL;
 	int known = 0;
@@ -290,7 +302,6 @@ TEST_WITH(headers_that_were_written_over_are_not_shown, make_directory, remove_f
 	assert_int_equal(number_in(op, "sequence"), 4000);
 	assert_non_null(json_object_get(counts, name));
 	json_decref(counts);
-	tutti_comm_destroy(comm);
 }
 
 TEST_WITH(a_record_that_is_being_written_over_does_not_count, make_flight, free_flight)
@@ -439,10 +450,8 @@ TEST_WITH(text_that_is_none_is_made_printable, make_flight, free_flight)
 			 sizeof(flight->fault.text));
 }
 
-TEST_WITH(an_abort_is_reported_once_with_its_reason, make_directory, remove_folder)
+TEST_WITH(an_abort_is_reported_once_with_its_reason, make_comm, destroy_comm)
 {
-	tutti_comm_t comm = alone();
-
 	assert_int_equal(tutti_comm_abort(comm, "as \"planned\""), TUTTI_OK);
 	json_auto_t *report = read_report(); /* removes it */
 
@@ -450,12 +459,10 @@ TEST_WITH(an_abort_is_reported_once_with_its_reason, make_directory, remove_fold
 	assert_non_null(
 		strstr(text_in(json_object_get(report, "fault"), "text"), "as \"planned\""));
 	assert_int_equal(tutti_comm_abort(comm, "again"), TUTTI_OK);
-	tutti_comm_destroy(comm);
-	assert_int_equal(count_files("", NULL), 0);
 }
 
 /* As if it were killed while it writes its report. */
-static void begin_a_report(tutti_comm_t comm)
+static void begin_a_report(void)
 {
 	char draft[TT_FLIGHT_PATH + 8];
 
@@ -474,11 +481,11 @@ TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_folder)
 	assert_int_equal(pipe(ready), 0);
 	const pid_t pid = fork();
 	if (pid == 0) {
-		tutti_comm_t comm = alone();
+		comm = alone();
 
 		for (int i = 0; i < 10; i++)
 			tutti_barrier(comm, NULL);
-		begin_a_report(comm);
+		begin_a_report();
 		if (write(ready[1], "", 1) == 1)
 			pause();
 		_exit(1);
@@ -574,7 +581,7 @@ TEST_WITH(what_nobody_reads_is_bounded, make_flight, free_flight)
 		write_ring(name, 1);
 	}
 	write_ring("foreign.json", 1);
-	tutti_comm_t comm = alone();
+	comm = alone();
 	assert_int_equal(count_files(".flight", NULL), 32 + 1 + 1); /* and this communicator's */
 	assert_int_equal(count_files(TT_FLIGHT_REPORT_SUFFIX, NULL), 256);
 	for (int i = 0; i < 10; i++) {
@@ -594,7 +601,7 @@ TEST_WITH(without_descriptors_nothing_but_the_file_is_missing, make_directory, r
 	struct shortage shortage;
 
 	shortage_begin(&shortage);
-	tutti_comm_t comm = alone();
+	comm = alone();
 	shortage_end(&shortage);
 	assert_int_equal(count_files("", NULL), 0);
 	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
@@ -604,13 +611,12 @@ TEST_WITH(without_descriptors_nothing_but_the_file_is_missing, make_directory, r
 	tutti_comm_destroy(comm);
 }
 
-TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_directory, remove_folder)
+TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_comm, destroy_comm)
 {
 	struct rlimit limit, small;
 
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-	tutti_comm_t comm = alone();
 	small = limit;
 	small.rlim_cur = 4096;
 	setrlimit(RLIMIT_FSIZE, &small);
@@ -620,7 +626,6 @@ TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_directory, remove_f
 	json_auto_t *report = report_on_signal();
 
 	assert_int_equal(count_in(report, "operations"), 4096);
-	tutti_comm_destroy(comm);
 	signal(SIGXFSZ, SIG_DFL);
 }
 

@@ -3,7 +3,6 @@
  * second, until a whole story passes without reaching the one to fail. Whatever fails, calls
  * return with an error message or do what they should, and no descriptor is left. The stores
  * under test are built with these calls renamed. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
@@ -81,18 +80,6 @@ int failing_connect(int fd, const struct sockaddr *at, socklen_t length)
 }
 
 /* ---------------------------------------------------------------- the story */
-
-static int count_entries(const char *directory)
-{
-	DIR *d = opendir(directory);
-	int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
 
 /* A call of the library did what it should or says what happened. */
 static bool went_well(tutti_result_t result)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "test_store_scene.h"
 
+#include <dirent.h>
 #include <poll.h>
 
 const char *job_key;
@@ -60,6 +61,18 @@ int close_host(void **state)
 	tutti_store_close(*state);
 	assert_true(tt_now() - start < 8000000000u);
 	return 0;
+}
+
+int count_entries(const char *directory)
+{
+	DIR *d = opendir(directory);
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
 }
 
 static void *wait_for_key(void *argument)
