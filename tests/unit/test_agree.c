@@ -197,20 +197,6 @@ static bool all_over(const struct world *w)
 	return true;
 }
 
-static void set_up(struct world *w, int size, uint64_t seed)
-{
-	memset(w, 0, sizeof(*w));
-	w->size = size;
-	w->now = 1;
-	w->random = seed * 0x9e3779b97f4a7c15u | 1;
-	w->most_delay = 10;
-	w->coming = TIMEOUT;
-	for (int i = 0; i < size; i++)
-		w->member[i] = (struct member){
-			.world = w, .rank = i, .stops = NEVER, .dies_after = NEVER
-		};
-}
-
 static void tear_down(struct world *w)
 {
 	for (int from = 0; from < w->size; from++) {
@@ -222,6 +208,26 @@ static void tear_down(struct world *w)
 		}
 		tt_agree_close(w->member[from].agree);
 	}
+}
+
+/* In place of the one before. */
+static struct world *begin(int size, uint64_t seed)
+{
+	static struct world world;
+	struct world *w = &world;
+
+	tear_down(w);
+	memset(w, 0, sizeof(*w));
+	w->size = size;
+	w->now = 1;
+	w->random = seed * 0x9e3779b97f4a7c15u | 1;
+	w->most_delay = 10;
+	w->coming = TIMEOUT;
+	for (int i = 0; i < size; i++)
+		w->member[i] = (struct member){
+			.world = w, .rank = i, .stops = NEVER, .dies_after = NEVER
+		};
+	return w;
 }
 
 static void run_once(struct world *w)
@@ -281,20 +287,18 @@ static void run_and_agree(struct world *w)
 {
 	run(w);
 	agreed_by_all_alive(w);
-	tear_down(w);
 }
 
 TEST(nobody_dies)
 {
 	for (int size = 1; size <= MOST; size++) {
 		for (uint64_t seed = 1; seed < 200; seed++) {
-			struct world w;
+			struct world *w = begin(size, seed);
 
-			set_up(&w, size, seed);
-			w.go_home = seed % 2;
-			run_and_agree(&w);
-			assert_int_equal(same_for_all(&w), (1u << size) - 1);
-			assert_true(w.now < TIMEOUT / 2);
+			w->go_home = seed % 2;
+			run_and_agree(w);
+			assert_int_equal(same_for_all(w), (1u << size) - 1);
+			assert_true(w->now < TIMEOUT / 2);
 		}
 	}
 }
@@ -312,13 +316,12 @@ TEST(one_dies_at_any_step)
 		for (int victim = 0; victim < size; victim++)
 			for (uint64_t step = 0; step < steps_of(size); step++)
 				for (uint64_t seed = 1; seed < 30; seed++) {
-					struct world w;
+					struct world *w = begin(size, seed + step * 100);
 
-					set_up(&w, size, seed + step * 100);
-					w.go_home = seed % 2;
-					w.member[victim].dies_after = step;
-					run_and_agree(&w);
-					assert_true(w.now < TIMEOUT / 2);
+					w->go_home = seed % 2;
+					w->member[victim].dies_after = step;
+					run_and_agree(w);
+					assert_true(w->now < TIMEOUT / 2);
 				}
 }
 
@@ -329,28 +332,26 @@ TEST(two_die_at_any_steps)
 			for (int b = a + 1; b < size; b++)
 				for (uint64_t i = 0; i < steps_of(size) * steps_of(size); i++)
 					for (uint64_t seed = 1; seed < 4; seed++) {
-						struct world w;
+						struct world *w = begin(size, seed + i * 10);
 
-						set_up(&w, size, seed + i * 10);
-						w.go_home = seed % 2;
-						w.most_delay = seed % 3 ? 10 : 100;
-						w.member[a].dies_after = i % steps_of(size);
-						w.member[b].dies_after = i / steps_of(size);
-						run_and_agree(&w);
+						w->go_home = seed % 2;
+						w->most_delay = seed % 3 ? 10 : 100;
+						w->member[a].dies_after = i % steps_of(size);
+						w->member[b].dies_after = i / steps_of(size);
+						run_and_agree(w);
 					}
 }
 
 TEST(any_number_may_die)
 {
 	for (uint64_t seed = 1; seed < 20000; seed++) {
-		struct world w;
+		struct world *w = begin(2 + (int)(seed % (MOST - 1)), seed);
 
-		set_up(&w, 2 + (int)(seed % (MOST - 1)), seed);
-		w.go_home = draw(&w, 2);
-		for (int i = 0; i < w.size; i++)
-			if (draw(&w, 2))
-				w.member[i].dies_after = draw(&w, (uint32_t)steps_of(w.size));
-		run_and_agree(&w);
+		w->go_home = draw(w, 2);
+		for (int i = 0; i < w->size; i++)
+			if (draw(w, 2))
+				w->member[i].dies_after = draw(w, (uint32_t)steps_of(w->size));
+		run_and_agree(w);
 	}
 }
 
@@ -359,37 +360,33 @@ TEST(who_comes_too_late_is_left_out)
 	for (int size = 2; size <= 5; size++)
 		for (int late = 0; late < size; late++)
 			for (uint64_t seed = 1; seed < 100; seed++) {
-				struct world w;
+				struct world *w = begin(size, seed);
 
-				set_up(&w, size, seed);
-				w.go_home = seed % 2;
-				w.member[late].comes = TIMEOUT + 200 + draw(&w, 10 * TIMEOUT);
+				w->go_home = seed % 2;
+				w->member[late].comes = TIMEOUT + 200 + draw(w, 10 * TIMEOUT);
 				if (size > 2 && seed % 3 == 0) /* and another dies */
-					w.member[(late + 1) % size].dies_after = draw(&w, 20);
-				run(&w);
-				assert_int_equal(w.member[late].outcome, TT_AGREE_LEFT_OUT);
-				assert_false(same_for_all(&w) >> late & 1);
+					w->member[(late + 1) % size].dies_after = draw(w, 20);
+				run(w);
+				assert_int_equal(w->member[late].outcome, TT_AGREE_LEFT_OUT);
+				assert_false(same_for_all(w) >> late & 1);
 				for (int i = 0; i < size; i++)
-					if (w.member[i].outcome == TT_AGREE_DECIDED)
-						assert_true(
-							tt_agree_was_late(w.member[i].agree, late));
-				tear_down(&w);
+					if (w->member[i].outcome == TT_AGREE_DECIDED)
+						assert_true(tt_agree_was_late(w->member[i].agree,
+									      late));
 			}
 }
 
 TEST(who_comes_in_time_is_in)
 {
 	for (uint64_t seed = 1; seed < 2000; seed++) {
-		struct world w;
+		struct world *w = begin(2 + (int)(seed % 4), seed);
 
-		set_up(&w, 2 + (int)(seed % 4), seed);
 		if (seed % 2) /* the others answer while they wait */
-			w.coming = 5 * TIMEOUT;
-		for (int i = 0; i < w.size; i++)
-			w.member[i].comes = 1 + draw(&w, (uint32_t)w.coming - 100);
-		run(&w);
-		assert_int_equal(same_for_all(&w), (1u << w.size) - 1);
-		tear_down(&w);
+			w->coming = 5 * TIMEOUT;
+		for (int i = 0; i < w->size; i++)
+			w->member[i].comes = 1 + draw(w, (uint32_t)w->coming - 100);
+		run(w);
+		assert_int_equal(same_for_all(w), (1u << w->size) - 1);
 	}
 }
 
@@ -407,31 +404,29 @@ static bool all_have_come(const struct world *w)
 TEST(those_who_fall_silent_cost_the_same_together)
 {
 	for (uint64_t seed = 1; seed < 20000; seed++) {
-		struct world w;
+		struct world *w = begin(3 + (int)(seed % (MOST - 2)), seed);
 		uint64_t last = 0;
 
-		set_up(&w, 3 + (int)(seed % (MOST - 2)), seed);
-		w.coming = 4 * TIMEOUT;
-		w.go_home = draw(&w, 2);
-		while (!all_have_come(&w))
-			run_once(&w);
-		for (int i = 1 + (int)draw(&w, (uint32_t)w.size); i < w.size + (int)draw(&w, 2);
+		w->coming = 4 * TIMEOUT;
+		w->go_home = draw(w, 2);
+		while (!all_have_come(w))
+			run_once(w);
+		for (int i = 1 + (int)draw(w, (uint32_t)w->size); i < w->size + (int)draw(w, 2);
 		     i++) {
-			struct member *m = &w.member[i % w.size];
+			struct member *m = &w->member[i % w->size];
 
-			m->stops = w.now + draw(&w, draw(&w, 2) ? 100 : 2 * TIMEOUT);
+			m->stops = w->now + draw(w, draw(w, 2) ? 100 : 2 * TIMEOUT);
 			m->continues = LATEST / 2;
 			last = m->stops > last ? m->stops : last;
 		}
-		while (w.now < last + 9 * TIMEOUT / 4 + 200)
-			run_once(&w);
-		for (int i = 0; i < w.size; i++)
-			if (w.member[i].stops == NEVER && !w.member[i].outcome)
+		while (w->now < last + 9 * TIMEOUT / 4 + 200)
+			run_once(w);
+		for (int i = 0; i < w->size; i++)
+			if (w->member[i].stops == NEVER && !w->member[i].outcome)
 				fail_msg("seed %llu: rank %d still waits", (unsigned long long)seed,
 					 i);
-		run(&w);
-		same_for_all(&w);
-		tear_down(&w);
+		run(w);
+		same_for_all(w);
 	}
 }
 
@@ -440,30 +435,28 @@ TEST(those_who_fall_silent_cost_the_same_together)
 TEST(who_stops_agrees_or_is_told)
 {
 	for (uint64_t seed = 1; seed < 20000; seed++) {
-		struct world w;
+		struct world *w = begin(2 + (int)(seed % (MOST - 1)), seed);
 		uint32_t prompt = 0;
 
-		set_up(&w, 2 + (int)(seed % (MOST - 1)), seed);
-		w.go_home = draw(&w, 2);
-		for (int i = 0; i < w.size; i++) {
-			struct member *m = &w.member[i];
+		w->go_home = draw(w, 2);
+		for (int i = 0; i < w->size; i++) {
+			struct member *m = &w->member[i];
 
-			switch (draw(&w, 4)) {
-			case 0: m->comes = draw(&w, 3 * TIMEOUT); break;
+			switch (draw(w, 4)) {
+			case 0: m->comes = draw(w, 3 * TIMEOUT); break;
 			case 1:
-				m->stops = 1 + draw(&w, draw(&w, 2) ? 100 : 2 * TIMEOUT);
-				m->continues = m->stops + draw(&w, 6 * TIMEOUT);
+				m->stops = 1 + draw(w, draw(w, 2) ? 100 : 2 * TIMEOUT);
+				m->continues = m->stops + draw(w, 6 * TIMEOUT);
 				break;
-			case 2: m->dies_after = draw(&w, 40); break;
+			case 2: m->dies_after = draw(w, 40); break;
 			default: prompt |= 1u << i;
 			}
 		}
-		run(&w);
-		const uint32_t members = same_for_all(&w);
+		run(w);
+		const uint32_t members = same_for_all(w);
 		if (prompt && members && (members & prompt) == 0)
 			fail_msg("seed %llu: %x decided without any of %x",
 				 (unsigned long long)seed, members, prompt);
-		tear_down(&w);
 	}
 }
 
@@ -499,50 +492,46 @@ TEST(a_later_leader_proposes_what_was_accepted)
 {
 	/* ranks 0 and 2, who said nothing */
 	const uint32_t value[] = { 0, 0, 2, 0 };
-	struct world w;
+	struct world *w = begin(3, 1);
 
-	set_up(&w, 3, 1);
-	come(&w, &w.member[1]);
-	tell(&w, 0, HERE, 0, 0, NULL, 0);
-	tell(&w, 2, HERE, 0, 0, NULL, 0);
-	assert_int_equal(last_said(&w)->head.kind, HERE);
-	tt_agree_lost(w.member[1].agree, 0);
-	tt_agree_step(w.member[1].agree, w.now);
-	assert_int_equal(last_said(&w)->head.kind, COLLECT);
-	assert_int_equal(last_said(&w)->head.ballot, 2);
-	tell(&w, 2, PROMISE, 2, 1, value, sizeof(value));
-	assert_int_equal(last_said(&w)->head.kind, PROPOSE);
-	assert_int_equal(last_said(&w)->head.ballot, 2);
-	assert_int_equal(last_said(&w)->head.length, sizeof(value));
-	assert_memory_equal(last_said(&w)->body, value, sizeof(value));
-	tell(&w, 2, ACCEPT, 2, 0, NULL, 0);
+	come(w, &w->member[1]);
+	tell(w, 0, HERE, 0, 0, NULL, 0);
+	tell(w, 2, HERE, 0, 0, NULL, 0);
+	assert_int_equal(last_said(w)->head.kind, HERE);
+	tt_agree_lost(w->member[1].agree, 0);
+	tt_agree_step(w->member[1].agree, w->now);
+	assert_int_equal(last_said(w)->head.kind, COLLECT);
+	assert_int_equal(last_said(w)->head.ballot, 2);
+	tell(w, 2, PROMISE, 2, 1, value, sizeof(value));
+	assert_int_equal(last_said(w)->head.kind, PROPOSE);
+	assert_int_equal(last_said(w)->head.ballot, 2);
+	assert_int_equal(last_said(w)->head.length, sizeof(value));
+	assert_memory_equal(last_said(w)->body, value, sizeof(value));
+	tell(w, 2, ACCEPT, 2, 0, NULL, 0);
 	/* it is not in it */
-	assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_LEFT_OUT);
-	tear_down(&w);
+	assert_int_equal(tt_agree_state(w->member[1].agree), TT_AGREE_LEFT_OUT);
 }
 
 TEST(a_promise_is_kept)
 {
 	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
-	struct world w;
+	struct world *w = begin(3, 1);
 
-	set_up(&w, 3, 1);
-	come(&w, &w.member[1]);
-	tell(&w, 2, HERE, 0, 0, NULL, 0);
-	tell(&w, 2, COLLECT, 6, 0, NULL, 0);
-	assert_int_equal(last_said(&w)->head.kind, PROMISE);
-	tell(&w, 2, COLLECT, 3, 0, NULL, 0);
-	assert_int_equal(last_said(&w)->head.kind, REFUSE);
-	assert_int_equal(last_said(&w)->head.other, 6);
-	tell(&w, 2, PROPOSE, 3, 0, value, sizeof(value));
-	assert_int_equal(last_said(&w)->head.kind, REFUSE);
-	tell(&w, 2, PROPOSE, 6, 0, value, sizeof(value));
-	assert_int_equal(last_said(&w)->head.kind, ACCEPT);
-	tell(&w, 2, COLLECT, 9, 0, NULL, 0);
-	assert_int_equal(last_said(&w)->head.kind, PROMISE);
-	assert_int_equal(last_said(&w)->head.other, 6);
-	assert_memory_equal(last_said(&w)->body, value, sizeof(value));
-	tear_down(&w);
+	come(w, &w->member[1]);
+	tell(w, 2, HERE, 0, 0, NULL, 0);
+	tell(w, 2, COLLECT, 6, 0, NULL, 0);
+	assert_int_equal(last_said(w)->head.kind, PROMISE);
+	tell(w, 2, COLLECT, 3, 0, NULL, 0);
+	assert_int_equal(last_said(w)->head.kind, REFUSE);
+	assert_int_equal(last_said(w)->head.other, 6);
+	tell(w, 2, PROPOSE, 3, 0, value, sizeof(value));
+	assert_int_equal(last_said(w)->head.kind, REFUSE);
+	tell(w, 2, PROPOSE, 6, 0, value, sizeof(value));
+	assert_int_equal(last_said(w)->head.kind, ACCEPT);
+	tell(w, 2, COLLECT, 9, 0, NULL, 0);
+	assert_int_equal(last_said(w)->head.kind, PROMISE);
+	assert_int_equal(last_said(w)->head.other, 6);
+	assert_memory_equal(last_said(w)->body, value, sizeof(value));
 }
 
 /* A value was decided in one ballot, and this rank accepted it again in the next before it hears
@@ -551,20 +540,18 @@ TEST(a_decision_is_passed_on_with_its_own_ballot)
 {
 	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
 	const uint8_t sets[] = { 7, 0 };
-	struct world w;
+	struct world *w = begin(3, 1);
 
-	set_up(&w, 3, 1);
-	come(&w, &w.member[1]);
-	tell(&w, 0, HERE, 0, 0, NULL, 0);
-	tell(&w, 2, HERE, 0, 0, NULL, 0);
-	tell(&w, 0, PROPOSE, 1, 0, value, sizeof(value));
-	tell(&w, 2, COLLECT, 3, 0, NULL, 0);
-	tell(&w, 2, PROPOSE, 3, 0, value, sizeof(value));
-	tell(&w, 0, DECIDED, 1, 0, sets, sizeof(sets));
-	assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_DECIDED);
-	assert_int_equal(last_said(&w)->head.kind, DECIDED);
-	assert_int_equal(last_said(&w)->head.ballot, 1);
-	tear_down(&w);
+	come(w, &w->member[1]);
+	tell(w, 0, HERE, 0, 0, NULL, 0);
+	tell(w, 2, HERE, 0, 0, NULL, 0);
+	tell(w, 0, PROPOSE, 1, 0, value, sizeof(value));
+	tell(w, 2, COLLECT, 3, 0, NULL, 0);
+	tell(w, 2, PROPOSE, 3, 0, value, sizeof(value));
+	tell(w, 0, DECIDED, 1, 0, sets, sizeof(sets));
+	assert_int_equal(tt_agree_state(w->member[1].agree), TT_AGREE_DECIDED);
+	assert_int_equal(last_said(w)->head.kind, DECIDED);
+	assert_int_equal(last_said(w)->head.ballot, 1);
 }
 
 /* A rank that stops while it reads may hear of a decision from the stream that it reads next,
@@ -575,25 +562,23 @@ TEST(a_decision_waits_for_its_value_until_all_is_read)
 	const uint8_t sets[] = { 7, 0 };
 
 	for (int comes = 0; comes < 2; comes++) {
-		struct world w;
+		struct world *w = begin(3, 1);
 
-		set_up(&w, 3, 1);
-		come(&w, &w.member[1]);
-		tell(&w, 0, HERE, 0, 0, NULL, 0);
-		tell(&w, 2, HERE, 0, 0, NULL, 0);
+		come(w, &w->member[1]);
+		tell(w, 0, HERE, 0, 0, NULL, 0);
+		tell(w, 2, HERE, 0, 0, NULL, 0);
 		if (!comes)
-			tt_agree_lost(w.member[1].agree, 0);
-		tell(&w, 2, DECIDED, 1, 0, sets, sizeof(sets));
-		assert_int_equal(tt_agree_state(w.member[1].agree), TT_AGREE_OPEN);
-		assert_int_equal(last_said(&w)->head.kind,
+			tt_agree_lost(w->member[1].agree, 0);
+		tell(w, 2, DECIDED, 1, 0, sets, sizeof(sets));
+		assert_int_equal(tt_agree_state(w->member[1].agree), TT_AGREE_OPEN);
+		assert_int_equal(last_said(w)->head.kind,
 				 HERE); /* nobody is there to be led any more */
 		if (comes)
-			tell(&w, 0, PROPOSE, 1, 0, value, sizeof(value));
+			tell(w, 0, PROPOSE, 1, 0, value, sizeof(value));
 		else
-			tt_agree_step(w.member[1].agree, w.now);
-		assert_int_equal(tt_agree_state(w.member[1].agree),
+			tt_agree_step(w->member[1].agree, w->now);
+		assert_int_equal(tt_agree_state(w->member[1].agree),
 				 comes ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT);
-		tear_down(&w);
 	}
 }
 
@@ -611,12 +596,11 @@ TEST(what_makes_no_sense_is_refused)
 				       { 9, 0, 0, 0 },
 				       { 1, 0, 0, 0 },
 				       { 0, 3, 0, 0 } };
-	struct world w;
+	struct world *w = begin(3, 1);
 
-	set_up(&w, 3, 1);
-	come(&w, &w.member[2]);
+	come(w, &w->member[2]);
 	for (size_t i = 0; i < sizeof(unsound) / sizeof(unsound[0]); i++)
-		assert_false(tt_agree_receive(w.member[2].agree, 0, &unsound[i], NULL, w.now));
+		assert_false(tt_agree_receive(w->member[2].agree, 0, &unsound[i], NULL, w->now));
 	for (uint32_t kind = 0; kind < 12; kind++) {
 		for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
 			for (uint32_t length = 0; length <= sizeof(bodies[0]); length++) {
@@ -629,7 +613,8 @@ TEST(what_makes_no_sense_is_refused)
 
 				memcpy(exact, bodies[i], length);
 				if (tt_agree_is_head(&head, 3))
-					tt_agree_receive(w.member[2].agree, 0, &head, exact, w.now);
+					tt_agree_receive(w->member[2].agree, 0, &head, exact,
+							 w->now);
 				free(exact);
 			}
 		}
@@ -640,5 +625,4 @@ TEST(what_makes_no_sense_is_refused)
 	assert_true(tt_agree_is_head(&head, 3));
 	head.magic++;
 	assert_false(tt_agree_is_head(&head, 3));
-	tear_down(&w);
 }
