@@ -92,7 +92,7 @@ size_t put_message(uint8_t *at, enum tt_wire_kind kind, const char *key, const v
 void raw_get(int fd, const char *key, uint32_t timeout_ms);
 void expect_answer(int fd, enum tt_wire_status status);
 
-/* The other end closes, in order or not, within our patience; returns what it said before. */
+/* The other end closes soon, in order or not; returns how many bytes it said before. */
 size_t expect_end(int fd);
 size_t expect_closed(int fd);
 
