@@ -207,7 +207,7 @@ TEST(a_host_that_dies_is_seen)
 		assert_non_null(strstr(tt_thread_error(), "has closed the connection or ended"));
 	}
 	assert_false(client->closed);
-	const int listener = raw_listen(atoi(strrchr(address, ':') + 1), 8, address);
+	const int listener = listen_as_host(atoi(strrchr(address, ':') + 1), 8, address);
 	assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
 	client->ops->end(client, "m/1", TUTTI_ERR_TIMEOUT,
 			 "late"); /* nobody is called who is known to be gone */

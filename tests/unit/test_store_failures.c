@@ -181,7 +181,7 @@ TEST(the_end_of_the_time_does_not_hide_why_nobody_answered)
 {
 	char address[64];
 	/* its queue is full: connections neither come about nor are refused */
-	const int listening = raw_listen(0, 0, address), port = atoi(strrchr(address, ':') + 1);
+	const int listening = listen_as_host(0, 0, address), port = atoi(strrchr(address, ':') + 1);
 	int queued[4];
 	tutti_store_t store;
 

@@ -98,7 +98,7 @@ void waiter_end(struct waiter *w)
 	assert_int_equal(pthread_join(w->thread, NULL), 0);
 }
 
-int raw_listen(int port, int backlog, char address[64])
+int listen_as_host(int port, int backlog, char address[64])
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_port = htons((uint16_t)port),
@@ -133,7 +133,7 @@ static void *be_impostor(void *argument)
 
 void impostor_begin(struct impostor *m)
 {
-	m->listening = raw_listen(0, 1, m->address);
+	m->listening = listen_as_host(0, 1, m->address);
 	assert_int_equal(pthread_create(&m->thread, NULL, be_impostor, m), 0);
 }
 

@@ -61,7 +61,7 @@ void waiter_end(struct waiter *w);
 
 /* A socket that listens on `port` of the loopback interface, 0: on any; its address as that of a
  * store in `address`. */
-int raw_listen(int port, int backlog, char address[64]);
+int listen_as_host(int port, int backlog, char address[64]);
 
 /* In place of a host: a thread that says something to whoever calls first, whatever it hears. */
 struct impostor {
