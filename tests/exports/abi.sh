@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Programs that were compiled with an earlier library of this ABI find the same types: what the headers declare is compared with
-# what abi-NUMBER.xml beside this script has, which is made with the first version of that ABI (CONTRIBUTING.md). More may be there.
+# what abi-NUMBER.h beside this script declares, which is made of those of the first version of that ABI (CONTRIBUTING.md). More may
+# be there.
 # And all places that have the version agree.
 #
 #   abi.sh SOURCE VERSION NUMBER            for example 0.2.0 0.2
@@ -14,8 +15,7 @@ if [ "$1" = --write ]; then
 fi
 source=$(readlink -f "$1") version=$2 number=$3
 here=$(dirname "$(readlink -f "$0")")
-. "$here/declared.sh"
-reference=$here/abi-$number.xml
+reference=$here/abi-$number.h
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -37,33 +37,52 @@ grep -q "^Package: libtutti$number$" "$source/debian/control" || fail "debian/co
 
 # ---- the types
 
+headers="tutti/tutti.h tutti/window.h tutti/cuda.h"
+include() { # HEADER…
+	printf '#include <%s>\n' "$@"
+}
+if [ -n "$write" ]; then
+	mkdir "$work/none"
+	touch "$work/none/stddef.h" "$work/none/stdint.h"
+	{
+		echo '/* SPDX-License-Identifier: BSD-3-Clause */'
+		echo "/* What the headers of the first version of ABI $number declare: made by abi.sh --write, and left as it is. */"
+		include stddef.h stdint.h
+		# shellcheck disable=SC2086
+		include $headers | cc -E -P -U__GNUC__ -nostdinc -I "$work/none" -I "$source/include" -
+	} | clang-format --assume-filename="$reference" >"$work/reference"
+	cp "$work/reference" "$reference"
+	exit 0
+fi
 if ! command -v abidiff >/dev/null; then
 	echo "skipped: abidiff is not installed (Debian 12: abigail-tools)"
 	exit 77
 fi
-# A variable for each function, whose debug information has the function's type, and so all types that programs see.
-declared "$source/include/tutti" >"$work/names"
-{
-	printf '#include <tutti/tutti.h>\n#include <tutti/window.h>\n#include <tutti/cuda.h>\n'
-	sed 's/.*/__typeof__(\&&) abi_&;/' "$work/names"
-} >"$work/abi.c"
-compile() { # OPTION…
-	cc -std=gnu11 -g -shared -fPIC -I "$source/include" "$@" "$work/abi.c" -o "$work/libtutti-abi.so"
-}
-compile
-if [ -n "$write" ]; then
-	abidw --no-corpus-path --no-comp-dir-path "$work/libtutti-abi.so" |
-		sed "s|$work/||g; s|$source/||g" >"$reference"
-	exit 0
-fi
 [ -r "$reference" ] || fail "there is no $reference, expected it since the first version of an ABI: tests/exports/abi.sh --write . $version $number"
-is_the_same() {
-	abidiff --no-architecture --no-added-syms "$reference" "$work/libtutti-abi.so" >"$work/out" 2>&1
+grep -o 'tutti_[a-z0-9_]* *(' "$reference" | tr -d ' (' >"$work/names"
+[ -s "$work/names" ] || fail "$reference declares no function: is it whole?"
+# NAME OPTION… <INCLUDES. A variable for each function of the reference, whose debug information has the function's type, and so all
+# types that programs see.
+compile() {
+	local name=$1
+	shift
+	{
+		cat
+		sed 's/.*/__typeof__(\&&) abi_&;/' "$work/names"
+	} >"$work/$name.c"
+	cc -std=gnu11 -g -shared -fPIC "$@" "$work/$name.c" -o "$work/$name.so" || fail "a function of version $number is not declared any more (above)"
 }
+is_the_same() {
+	abidiff "$work/reference.so" "$work/abi.so" >"$work/out" 2>&1
+}
+include "$reference" | compile reference
+# shellcheck disable=SC2086
+include $headers | compile abi -I "$source/include"
 if ! is_the_same; then
 	cat "$work/out"
 	fail "programs of version $number would find other types (above); go back, or raise the second number of the version"
 fi
-compile -fshort-enums # of a file that it cannot read abidiff says that nothing differs
-! is_the_same || fail "abidiff does not notice that enumerations are short: is $reference whole?"
+# shellcheck disable=SC2086
+include $headers | compile abi -I "$source/include" -fshort-enums # of a file that it cannot read abidiff says that nothing differs
+! is_the_same || fail "abidiff does not notice that enumerations are short: is there no debug information?"
 echo "abi: the types of $(wc -l <"$work/names") functions are those of $number"
