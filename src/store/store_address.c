@@ -61,9 +61,12 @@ static tutti_result_t fail_form(const char *text)
 
 static tutti_result_t parse_tcp(const char *text, struct tt_store_address *out)
 {
-	const char *at = text + strlen("tcp://");
+	static const char scheme[] = "tcp://";
+	const char *at = text + strlen(scheme);
 	size_t used = 0;
 
+	if (strncmp(text, scheme, strlen(scheme)) != 0)
+		return fail_form(text);
 	for (bool more = true; more;) {
 		struct tt_store_span host;
 		const char *end = host_end(at, &host);
