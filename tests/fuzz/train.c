@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files and names that the trainer reads. */
+#include <math.h>
+#include <string.h>
+
+#include "async/journal.h"
+#include "bits.h"
+#include "checkpoint.h"
+#include "data.h"
+#include "fuzz.h"
+#include "logs.h"
+
+#define MOST (1u << 20) /* bytes of content */
+
+static void promise_finite(const float *numbers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		FUZZ_PROMISE(isfinite(numbers[i]));
+}
+
+/* ---- checkpoints: the file as it is, and once more with the checksum that it should have */
+
+enum { CHECKSUM = 8 };
+
+/* What was understood, written again, is the same file. */
+static void write_again(const struct checkpoint *c, const uint8_t *bytes, size_t length)
+{
+	unsigned char *again = malloc(length);
+
+	FUZZ_PROMISE(again && checkpoint_bytes(c) == length);
+	checkpoint_put(c, again);
+	FUZZ_PROMISE(memcmp(again, bytes, length) == 0);
+	free(again);
+}
+
+static void parse_checkpoint(const uint8_t *bytes, size_t length)
+{
+	struct checkpoint c;
+	struct why why = { "" };
+
+	if (checkpoint_parse("fuzz", bytes, length, &c, &why) == TUTTI_OK)
+		write_again(&c, bytes, length);
+	else
+		FUZZ_PROMISE(why.text[0] && !c.epochs && !c.state && !c.mean && !c.inverse);
+	checkpoint_finish(&c);
+}
+
+static void repair(uint8_t *bytes, size_t length)
+{
+	const uint64_t sum = hash_bytes(0, bytes, length - CHECKSUM);
+
+	for (unsigned i = 0; i < CHECKSUM; i++)
+		bytes[length - CHECKSUM + i] = (uint8_t)(sum >> 8 * i);
+}
+
+FUZZ(checkpoint)
+{
+	uint8_t *copy = fuzz_copy(data, size);
+
+	parse_checkpoint(data, size);
+	if (size >= CHECKSUM)
+		repair(copy, size);
+	parse_checkpoint(copy, size);
+	free(copy);
+}
+
+/* ---- samples */
+
+FUZZ(csv)
+{
+	struct input input = { "fuzz.csv", fuzz_text(data, size), size };
+	struct data samples = { 0 };
+	struct why why = { "" };
+
+	if (csv_parse(&input, &samples, &why) == TUTTI_OK) {
+		FUZZ_PROMISE(samples.rows > 0 && samples.features > 0);
+		promise_finite(samples.x, samples.rows * samples.features);
+		for (size_t i = 0; i < samples.rows; i++)
+			FUZZ_PROMISE(samples.y[i] <= DATA_LABEL_MAX);
+	} else {
+		FUZZ_PROMISE(why.text[0] && !samples.x && !samples.y);
+	}
+	data_finish(&samples);
+	input_finish(&input);
+}
+
+/* The input is length:2 of the samples, the samples, the labels. */
+FUZZ(idx)
+{
+	struct fuzz_in in = { data, size };
+	uint8_t length[2];
+
+	if (fuzz_take(&in, length, 2) < 2)
+		return;
+	const struct fuzz_in first = fuzz_cut(&in, (size_t)length[0] << 8 | length[1]);
+	struct input samples = { "fuzz-images", fuzz_text(first.at, first.left), first.left },
+		     labels = { "fuzz-labels", fuzz_text(in.at, in.left), in.left };
+	struct data out = { 0 };
+	struct why why = { "" };
+
+	if (idx_looks_like(&samples)) {
+		if (idx_parse(&samples, &labels, &out, &why) == TUTTI_OK)
+			promise_finite(out.x, out.rows * out.features);
+		else
+			FUZZ_PROMISE(why.text[0] && !out.x && !out.y);
+	}
+	data_finish(&out);
+	input_finish(&samples);
+	input_finish(&labels);
+}
+
+/* ---- a file, plain or compressed by gzip, as a whole and in parts */
+
+static void read_samples(const struct data_source *source, struct data_part part, size_t size)
+{
+	struct data samples = { 0 };
+	struct why why = { "" };
+
+	if (data_read_part(source, part, &samples, &why) == TUTTI_OK)
+		FUZZ_PROMISE(samples.rows <= size);
+	data_finish(&samples);
+}
+
+/* Parts of lines are all of the file, one after the other. */
+static void read_parts(const char *path, const uint8_t *data, size_t size)
+{
+	const int count = 1 + (int)(size % 5);
+	struct why why = { "" };
+	size_t at = 0;
+
+	for (int i = 0; i < count; i++) {
+		const struct data_part part = { i, count };
+		struct input input = { 0 };
+
+		if (input_read_lines(path, part, MOST, &input, &why) == TUTTI_OK) {
+			FUZZ_PROMISE(input.length == 0 ||
+				     (input.begins == at && input.length <= size - at &&
+				      memcmp(input.bytes, data + at, input.length) == 0));
+			at += input.length;
+			FUZZ_PROMISE(i < count - 1 || at == size);
+		} else {
+			FUZZ_PROMISE(why.text[0] && !input.bytes);
+			at = size; /* all parts are refused */
+		}
+		input_finish(&input);
+		read_samples(&(struct data_source){ .path = path, .labels = path, .most = MOST },
+			     part, size);
+		read_samples(&(struct data_source){ .path = path, .most = MOST }, part, size);
+	}
+}
+
+FUZZ(input)
+{
+	const char *path = fuzz_file(data, size);
+	struct input input = { 0 };
+	struct why why = { "" };
+
+	if (input_read(path, MOST, &input, &why) == TUTTI_OK) {
+		FUZZ_PROMISE(input.length <= MOST && input.bytes &&
+			     input.bytes[input.length] == '\0');
+		if (size < 2 || data[0] != 0x1f || data[1] != 0x8b) /* as it is */
+			FUZZ_PROMISE(input.length == size && memcmp(input.bytes, data, size) == 0);
+	} else {
+		FUZZ_PROMISE(why.text[0] && !input.bytes);
+	}
+	input_finish(&input);
+	if (size <= MOST)
+		read_parts(path, data, size);
+}
+
+/* ---- the name of samples that are made up: what is small enough is made */
+
+#define MADE ((size_t)1 << 12) /* bytes of features */
+
+static void check_made(const struct data *samples, const struct synthetic *s)
+{
+	FUZZ_PROMISE(samples->rows == s->rows && samples->features == s->features);
+	FUZZ_PROMISE(samples->classes == s->classes);
+	promise_finite(samples->x, samples->rows * samples->features);
+	for (size_t i = 0; i < samples->rows; i++)
+		FUZZ_PROMISE(samples->y[i] < samples->classes);
+}
+
+/* Parts together are the whole. */
+static void check_made_parts(const char *name, const struct data *samples)
+{
+	size_t rows = 0;
+
+	for (int i = 0; i < 3; i++) {
+		struct data part = { 0 };
+		struct why why = { "" };
+
+		FUZZ_PROMISE(synthetic_make(name, (struct data_part){ i, 3 }, MADE, &part, &why) ==
+			     TUTTI_OK);
+		FUZZ_PROMISE(part.rows <= samples->rows - rows);
+		FUZZ_PROMISE(memcmp(part.x, samples->x + rows * samples->features,
+				    part.rows * part.features * sizeof(*part.x)) == 0);
+		FUZZ_PROMISE(memcmp(part.y, samples->y + rows, part.rows * sizeof(*part.y)) == 0);
+		rows += part.rows;
+		data_finish(&part);
+	}
+	FUZZ_PROMISE(rows == samples->rows);
+}
+
+FUZZ(synthetic_name)
+{
+	char *name = fuzz_text(data, size);
+	struct synthetic s = { 0 };
+	struct data samples = { 0 };
+	struct why why = { "" };
+
+	if (synthetic_parse(name, &s, &why) == TUTTI_OK) {
+		FUZZ_PROMISE(synthetic_is(name));
+		FUZZ_PROMISE(s.rows >= 2 && s.rows <= UINT32_MAX);
+		FUZZ_PROMISE(s.features >= 1 && s.features <= 65536);
+		FUZZ_PROMISE(s.classes >= 2 && s.classes <= DATA_LABEL_MAX + 1);
+		if (s.classes <= 64 && synthetic_make(name, (struct data_part){ 0, 1 }, MADE,
+						      &samples, &why) == TUTTI_OK) {
+			check_made(&samples, &s);
+			check_made_parts(name, &samples);
+		}
+	} else {
+		FUZZ_PROMISE(why.text[0]);
+	}
+	data_finish(&samples);
+	free(name);
+}
+
+/* ---- text: the first two bytes choose the context and the share that validates */
+
+/* One 1 among the classes of each character of the context. */
+static void check_row(const struct data *samples, size_t row)
+{
+	const float *x = samples->x + row * samples->features;
+
+	for (size_t i = 0; i < samples->features; i += samples->classes) {
+		unsigned ones = 0;
+
+		for (unsigned c = 0; c < samples->classes; c++) {
+			FUZZ_PROMISE(x[i + c] == 0 || x[i + c] == 1);
+			ones += x[i + c] == 1;
+		}
+		FUZZ_PROMISE(ones == 1);
+	}
+	FUZZ_PROMISE(samples->y[row] < samples->classes);
+}
+
+static void check_text(const struct data *samples, unsigned context, double test_fraction)
+{
+	FUZZ_PROMISE(samples->classes >= 2 && samples->classes <= 256);
+	FUZZ_PROMISE(samples->features == (size_t)context * samples->classes);
+	FUZZ_PROMISE(samples->rows * samples->features * sizeof(*samples->x) <= MOST);
+	FUZZ_PROMISE(samples->test_rows < samples->rows);
+	FUZZ_PROMISE((samples->test_rows > 0) == (test_fraction > 0));
+	FUZZ_PROMISE(samples->as_is);
+	for (size_t row = 0; row < samples->rows; row++)
+		check_row(samples, row);
+}
+
+FUZZ(text)
+{
+	struct fuzz_in in = { data, size };
+	uint8_t head[2];
+
+	fuzz_take(&in, head, sizeof(head));
+	const unsigned context = head[0] * 5u;
+	const double test_fraction = head[1] / 256.0;
+	struct input input = { "fuzz.txt", fuzz_text(in.at, in.left), in.left };
+	struct data samples = { 0 };
+	struct why why = { "" };
+
+	if (text_parse(&input, context, test_fraction, MOST, &samples, &why) == TUTTI_OK)
+		check_text(&samples, context, test_fraction);
+	else
+		FUZZ_PROMISE(why.text[0] && !samples.x && !samples.y);
+	data_finish(&samples);
+	input_finish(&input);
+}
+
+/* ---- what the trainer wrote: a journal, to be replayed; a log, for a comparison */
+
+FUZZ(journal)
+{
+	struct journal journal = { 0 };
+	struct why why = { "" };
+
+	if (journal_parse("fuzz-journal", (const char *)data, size, &journal, &why) == TUTTI_OK) {
+		FUZZ_PROMISE(journal.head.servers >= 1 && journal.head.servers <= SERVERS_MAX);
+		FUZZ_PROMISE(journal.head.server < journal.head.servers &&
+			     journal.head.workers >= 1);
+		FUZZ_PROMISE(journal.epochs == 0
+				     ? journal.count == 0
+				     : journal.ends[journal.epochs - 1] == journal.count);
+	} else {
+		FUZZ_PROMISE(why.text[0] && !journal.entries && !journal.ends);
+	}
+	journal_finish(&journal);
+}
+
+FUZZ(train_log)
+{
+	struct logged log = { 0 };
+	struct why why = { "" };
+
+	if (logged_parse("fuzz-log", (const char *)data, size, &log, &why) == TUTTI_OK) {
+		FUZZ_PROMISE(log.point_count > 0 && log.ranks >= 1 && log.way && log.data);
+		for (size_t i = 0; i < log.point_count; i++)
+			FUZZ_PROMISE(isfinite(log.points[i].train_loss) &&
+				     isfinite(log.points[i].seconds));
+	} else {
+		FUZZ_PROMISE(why.text[0] && !log.points && !log.way && !log.losses);
+	}
+	logged_finish(&log);
+}
