@@ -14,32 +14,21 @@
 
 /* ---- CSV, from memory */
 
-static tutti_result_t parse_csv(const char *text, struct data *data, struct why *why)
+static struct reading csv(const char *text)
 {
 	char *bytes = strdup(text);
 	const struct input input = { .path = "t.csv", .bytes = bytes, .length = strlen(text) };
-	const tutti_result_t result = csv_parse(&input, data, why);
+	struct reading r = { .data = { 0 } };
 
+	r.result = csv_parse(&input, &r.data, &r.why);
 	free(bytes);
-	return result;
-}
-
-static void refuses_csv(const char *text, const char *error_text)
-{
-	struct data data = { 0 };
-	struct why why;
-
-	assert_int_equal(parse_csv(text, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, error_text));
-	assert_null(data.x);
+	return r;
 }
 
 TEST(csv_rows_become_features_and_labels)
 {
-	struct data data = { 0 };
-	struct why why;
+	struct data data = well(csv("1.5,-2e1,1\n 3 ,\t4,0\r\n5,6,2"));
 
-	assert_int_equal(parse_csv("1.5,-2e1,1\n 3 ,\t4,0\r\n5,6,2", &data, &why), TUTTI_OK);
 	assert_int_equal(data.rows, 3);
 	assert_int_equal(data.features, 2);
 	assert_true(data.x[0] == 1.5f && data.x[1] == -20 && data.x[2] == 3 && data.x[5] == 6);
@@ -51,35 +40,33 @@ TEST(csv_rows_become_features_and_labels)
 
 TEST(csv_header_is_passed_over)
 {
-	struct data data = { 0 };
-	struct why why;
+	struct data data = well(csv("height,width,label\n1,2,0\n3,4,1\n\n\n"));
 
-	assert_int_equal(parse_csv("height,width,label\n1,2,0\n3,4,1\n\n\n", &data, &why),
-			 TUTTI_OK);
 	assert_int_equal(data.rows, 2);
 	data_finish(&data);
 }
 
 TEST(csv_ragged_line_is_refused_with_its_number)
 {
-	refuses_csv("1,2,0\n3,4,1\n5,1\n", "line 3: found 2 fields, expected 3 as in line 1");
-	refuses_csv("a,b,c\n1,2,0\n3,4,5,1\n", "line 3: found 4 fields, expected 3 as in line 2");
-	refuses_csv("1,2,0\n\n3,4,1\n", "line 2: found a blank line, expected 3 fields");
+	refused(csv("1,2,0\n3,4,1\n5,1\n"), "line 3: found 2 fields, expected 3 as in line 1");
+	refused(csv("a,b,c\n1,2,0\n3,4,5,1\n"), "line 3: found 4 fields, expected 3 as in line 2");
+	refused(csv("1,2,0\n\n3,4,1\n"), "line 2: found a blank line, expected 3 fields");
 }
 
 TEST(csv_field_that_is_no_number_is_refused_with_its_place)
 {
-	refuses_csv("1,2,0\n3,x4,1\n", "line 2, field 2: found 'x4', expected a number");
-	refuses_csv("1,2,0\n3,,1\n", "line 2, field 2: found '', expected a number");
-	refuses_csv("1,2,0\n3,4,\n5,6,1\n", "line 2, field 3: found '', expected a number");
-	refuses_csv("1,2,0\n3,4 5,1\n", "line 2, field 2: found '4 5', expected a number");
+	refused(csv("1,2,0\n3,x4,1\n"), "line 2, field 2: found 'x4', expected a number");
+	refused(csv("1,2,0\n3,,1\n"), "line 2, field 2: found '', expected a number");
+	refused(csv("1,2,0\n3,4,\n5,6,1\n"), "line 2, field 3: found '', expected a number");
+	refused(csv("1,2,0\n3,4 5,1\n"), "line 2, field 2: found '4 5', expected a number");
 }
 
 TEST(csv_number_that_is_not_finite_is_refused)
 {
-	refuses_csv("1,2,0\n3,nan,1\n", "line 2, field 2: found 'nan', expected a finite number");
-	refuses_csv("1,2,0\ninf,4,1\n", "line 2, field 1: found 'inf', expected a finite number");
-	refuses_csv("1,2,0\n1e60,4,1\n", "line 2, field 1: found '1e60', expected a finite number");
+	refused(csv("1,2,0\n3,nan,1\n"), "line 2, field 2: found 'nan', expected a finite number");
+	refused(csv("1,2,0\ninf,4,1\n"), "line 2, field 1: found 'inf', expected a finite number");
+	refused(csv("1,2,0\n1e60,4,1\n"),
+		"line 2, field 1: found '1e60', expected a finite number");
 }
 
 TEST(csv_label_that_is_none_is_refused)
@@ -92,52 +79,40 @@ TEST(csv_label_that_is_none_is_refused)
 		snprintf(text, sizeof(text), "1,2,0\n3,4,%s\n", labels[i]);
 		snprintf(error_text, sizeof(error_text),
 			 "line 2, field 3: found '%s', expected a label", labels[i]);
-		refuses_csv(text, error_text);
+		refused(csv(text), error_text);
 	}
 }
 
 TEST(csv_without_rows_or_features_is_refused)
 {
-	refuses_csv("", "found no row");
-	refuses_csv("\n\n", "found no row");
-	refuses_csv("a,b,c\n", "found no row");
-	refuses_csv("1\n2\n", "line 1: found 1 field");
+	refused(csv(""), "found no row");
+	refused(csv("\n\n"), "found no row");
+	refused(csv("a,b,c\n"), "found no row");
+	refused(csv("1\n2\n"), "line 1: found 1 field");
 }
 
 /* ---- IDX, from memory */
 
-static tutti_result_t parse_idx(const char *x, size_t x_length, const char *y, size_t y_length,
-				struct data *data, struct why *why)
+static struct reading idx(const char *x, size_t x_length, const char *y, size_t y_length)
 {
 	char *x_copy = malloc(x_length + 1), *y_copy = malloc(y_length + 1);
 	const struct input samples = { "t.x", memcpy(x_copy, x, x_length), x_length };
 	const struct input labels = { "t.y", memcpy(y_copy, y, y_length), y_length };
-	const tutti_result_t result = idx_parse(&samples, &labels, data, why);
+	struct reading r = { .data = { 0 } };
 
+	r.result = idx_parse(&samples, &labels, &r.data, &r.why);
 	free(x_copy);
 	free(y_copy);
-	return result;
+	return r;
 }
 
-static void refuses_idx(const char *x, size_t x_length, const char *y, size_t y_length,
-			const char *error_text)
-{
-	struct data data = { 0 };
-	struct why why;
-
-	assert_int_equal(parse_idx(x, x_length, y, y_length, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, error_text));
-	assert_null(data.x);
-}
+/* Of whole arrays. */
+#define IDX(x, y) idx(x, sizeof(x), y, sizeof(y))
 
 TEST(idx_pair_becomes_features_and_labels)
 {
-	struct data data = { 0 };
-	struct why why;
+	struct data data = well(IDX(two_images, two_labels));
 
-	assert_int_equal(parse_idx(two_images, sizeof(two_images), two_labels, sizeof(two_labels),
-				   &data, &why),
-			 TUTTI_OK);
 	assert_int_equal(data.rows, 2);
 	assert_int_equal(data.features, 2);
 	assert_true(data.x[0] == 1 && data.x[1] == 2 && data.x[2] == 3 && data.x[3] == 255);
@@ -162,12 +137,8 @@ TEST(idx_elements_of_every_type_are_read)
 	static const char label[] = { 0, 0, 8, 1, 0, 0, 0, 1, 0 };
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct data data = { 0 };
-		struct why why;
+		struct data data = well(idx(cases[i].bytes, cases[i].length, label, sizeof(label)));
 
-		assert_int_equal(parse_idx(cases[i].bytes, cases[i].length, label, sizeof(label),
-					   &data, &why),
-				 TUTTI_OK);
 		assert_true(data.x[0] == cases[i].value);
 		data_finish(&data);
 	}
@@ -176,10 +147,10 @@ TEST(idx_elements_of_every_type_are_read)
 TEST(idx_cut_anywhere_is_refused)
 {
 	for (size_t length = 0; length < sizeof(two_images); length++)
-		refuses_idx(two_images, length, two_labels, sizeof(two_labels),
-			    length < 4 ? "found no IDX header" : "truncated");
+		refused(idx(two_images, length, two_labels, sizeof(two_labels)),
+			length < 4 ? "found no IDX header" : "truncated");
 	for (size_t length = 0; length < sizeof(two_labels); length++)
-		refuses_idx(two_images, sizeof(two_images), two_labels, length, "t.y: ");
+		refused(idx(two_images, sizeof(two_images), two_labels, length), "t.y: ");
 }
 
 TEST(idx_header_that_lies_is_refused)
@@ -193,14 +164,13 @@ TEST(idx_header_that_lies_is_refused)
 	static const char one[] = { 0, 0, 8, 1, 0, 0, 0, 1, 0 };
 	static const char real[] = { 0, 0, 0x0d, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0 };
 
-	refuses_idx(type, sizeof(type), one, sizeof(one), "found IDX type 0x07");
-	refuses_idx(dims, sizeof(dims), one, sizeof(one), "0 dimensions");
-	refuses_idx(huge, sizeof(huge), one, sizeof(one),
-		    "more elements than a machine can address");
-	refuses_idx(empty, sizeof(empty), one, sizeof(one), "found 0 rows");
-	refuses_idx(longer, sizeof(longer), one, sizeof(one), "too long");
-	refuses_idx(two_images, sizeof(two_images), one, sizeof(one), "found 1 labels, expected 2");
-	refuses_idx(two_images, sizeof(two_images), real, sizeof(real), "expected labels");
+	refused(IDX(type, one), "found IDX type 0x07");
+	refused(IDX(dims, one), "0 dimensions");
+	refused(IDX(huge, one), "more elements than a machine can address");
+	refused(IDX(empty, one), "found 0 rows");
+	refused(IDX(longer, one), "too long");
+	refused(IDX(two_images, one), "found 1 labels, expected 2");
+	refused(IDX(two_images, real), "expected labels");
 }
 
 TEST(idx_values_out_of_range_are_refused)
@@ -209,73 +179,55 @@ TEST(idx_values_out_of_range_are_refused)
 	static const char minus_label[] = { 0, 0, 9, 1, 0, 0, 0, 2, 1, -3 };
 	static const char one[] = { 0, 0, 8, 1, 0, 0, 0, 1, 0 };
 
-	refuses_idx(nan_image, sizeof(nan_image), one, sizeof(one), "row 0, element 0: found nan");
-	refuses_idx(two_images, sizeof(two_images), minus_label, sizeof(minus_label),
-		    "row 1: found label -3");
+	refused(IDX(nan_image, one), "row 0, element 0: found nan");
+	refused(IDX(two_images, minus_label), "row 1: found label -3");
 }
 
 /* ---- files */
 
-/* What data_read() says about a file of these bytes. */
-static tutti_result_t read_bytes(const char *text, size_t length, unsigned classes,
-				 struct data *data, struct why *why)
+/* What data_read() makes of a file of these bytes. */
+static struct reading file_of(const char *bytes, size_t length, unsigned classes)
 {
 	const char *path = path_of("data");
-	const struct data_source source = { .path = path, .classes = classes, .most = MOST };
-	tutti_result_t result;
 
-	write_file(path, text, length);
-	result = data_read(&source, data, why);
+	write_file(path, bytes, length);
+	const struct reading r = read_source(
+		&(struct data_source){ .path = path, .classes = classes, .most = MOST });
 	unlink(path);
-	return result;
-}
-
-static void refuses_file(const char *text, size_t length, unsigned classes, const char *error_text)
-{
-	struct data data = { 0 };
-	struct why why;
-
-	assert_int_equal(read_bytes(text, length, classes, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, error_text));
-	assert_null(data.x);
+	return r;
 }
 
 TEST(label_out_of_range_is_refused)
 {
 	static const char gap[] = "1,0\n2,1\n3,7\n", all_0[] = "1,0\n2,0\n";
 
-	refuses_file(gap, strlen(gap), 0, "label out of range: found 7, but no sample has label 2");
-	refuses_file(gap, strlen(gap), 5, "label out of range: found 7, expected 0 to 4");
-	refuses_file(all_0, strlen(all_0), 0, "expected at least two classes");
+	refused(file_of(gap, strlen(gap), 0),
+		"label out of range: found 7, but no sample has label 2");
+	refused(file_of(gap, strlen(gap), 5), "label out of range: found 7, expected 0 to 4");
+	refused(file_of(all_0, strlen(all_0), 0), "expected at least two classes");
 }
 
 TEST(classes_may_be_said)
 {
 	static const char text[] = "1,0\n2,1\n3,7\n";
-	struct data data = { 0 };
-	struct why why;
+	struct data data = well(file_of(text, strlen(text), 8));
 
-	assert_int_equal(read_bytes(text, strlen(text), 8, &data, &why), TUTTI_OK);
 	assert_int_equal(data.classes, 8);
 	data_finish(&data);
 }
 
 TEST(idx_without_labels_is_refused)
 {
-	refuses_file(two_images, sizeof(two_images), 0, "--labels");
+	refused(file_of(two_images, sizeof(two_images), 0), "--labels");
 }
 
 TEST(file_that_is_not_there_is_refused)
 {
 	const struct data_source source = { .path = path_of("nowhere"), .most = MOST };
-	const struct data_source is_directory = { .path = directory, .most = MOST };
-	struct data data = { 0 };
-	struct why why;
 
-	assert_int_equal(data_read(&source, &data, &why), TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(why.text, "nowhere: cannot be read: No such file"));
-	assert_int_equal(data_read(&is_directory, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, "is not a regular file"));
+	refused_as(TUTTI_ERR_SYSTEM, read_source(&source), "nowhere: cannot be read: No such file");
+	refused(read_source(&(struct data_source){ .path = directory, .most = MOST }),
+		"is not a regular file");
 }
 
 /* What is read into grows by doubling. */
@@ -325,17 +277,15 @@ TEST(gzip_is_read_and_a_broken_one_refused)
 	static char bytes[1 << 17];
 	const char *path = path_of("data");
 	const size_t length = make_gzip(path, bytes, sizeof(bytes));
-	struct data data = { 0 };
-	struct why why;
 
 	assert_true(length > 1000 && length < sizeof(bytes));
-	assert_int_equal(read_bytes(bytes, length, 0, &data, &why), TUTTI_OK);
+	struct data data = well(file_of(bytes, length, 0));
 	assert_int_equal(data.rows, 2000);
 	data_finish(&data);
-	refuses_file(bytes, length - 4, 0, "truncated: the gzip stream ends early");
-	refuses_file(bytes, length / 2, 0, "truncated: the gzip stream ends early");
+	refused(file_of(bytes, length - 4, 0), "truncated: the gzip stream ends early");
+	refused(file_of(bytes, length / 2, 0), "truncated: the gzip stream ends early");
 	bytes[length - 6] ^= 1; /* in the checksum */
-	refuses_file(bytes, length, 0, "corrupt gzip stream");
+	refused(file_of(bytes, length, 0), "corrupt gzip stream");
 }
 
 /* A few bytes of gzip's stand for many. */
@@ -381,11 +331,7 @@ TEST(content_beyond_the_limit_is_refused)
 
 static void append_part(const struct data_source *source, struct data_part part, struct data *all)
 {
-	struct data data = { 0 };
-	struct why why;
-
-	if (data_read_part(source, part, &data, &why) != TUTTI_OK)
-		fail_msg("part %d of %d: %s", part.index, part.count, why.text);
+	struct data data = well(read_part(source, part));
 	const size_t features = data.features, test = data.test_rows, rows = data.rows - test;
 
 	if (data.rows > 0)
@@ -421,10 +367,8 @@ static void expect_same(const struct data *found, const struct data *expected, i
 
 static void parts_are_all_of_it(const struct data_source *source, int most)
 {
-	struct data whole = { 0 };
-	struct why why;
+	struct data whole = well(read_source(source));
 
-	assert_int_equal(data_read(source, &whole, &why), TUTTI_OK);
 	for (int parts = 1; parts <= most; parts++) {
 		struct data all = { 0 };
 
@@ -482,18 +426,14 @@ TEST(parts_of_idx_and_of_what_is_made_are_all_of_it)
 	parts_are_all_of_it(&made[1], 9);
 }
 
-static void refuses_part(const char *bytes, size_t length, struct data_part part,
-			 const char *error_text)
+static void refuses_part(tutti_result_t result, const char *bytes, size_t length,
+			 struct data_part part, const char *error_text)
 {
 	char path[64];
 	const struct data_source source = { .path = file_with(path, 1, bytes, length),
 					    .most = MOST };
-	struct data data = { 0 };
-	struct why why = { "" };
 
-	assert_int_not_equal(data_read_part(&source, part, &data, &why), TUTTI_OK);
-	if (!strstr(why.text, error_text))
-		fail_msg("\"%s\", expected \"%s\"", why.text, error_text);
+	refused_as(result, read_part(&source, part), error_text);
 	unlink(path);
 }
 
@@ -504,13 +444,14 @@ TEST(parts_that_are_wrong_are_named)
 	const size_t length = make_gzip(path, bytes, sizeof(bytes));
 
 	unlink(path);
-	refuses_part(bytes, length, (struct data_part){ 1, 2 }, "found a gzip stream with --shard");
-	refuses_part("1,0\n2,1\n3,x\n", 12, (struct data_part){ 1, 2 },
+	refuses_part(TUTTI_ERR_UNSUPPORTED, bytes, length, (struct data_part){ 1, 2 },
+		     "found a gzip stream with --shard");
+	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,1\n3,x\n", 12, (struct data_part){ 1, 2 },
 		     "line 1 of those from byte 8 on, field 2: found 'x', expected a number");
-	refuses_part("1,0\n2,1\n3\n4,1\n5,1\n6,0\n", 22, (struct data_part){ 0, 2 },
-		     "line 3: found 1 field, expected 2 as in line 1");
+	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,1\n3\n4,1\n5,1\n6,0\n", 22,
+		     (struct data_part){ 0, 2 }, "line 3: found 1 field, expected 2 as in line 1");
 	/* a header is the first line alone */
-	refuses_part("1,0\n2,0\nname,1\n", 15, (struct data_part){ 1, 2 },
+	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,0\nname,1\n", 15, (struct data_part){ 1, 2 },
 		     "line 1 of those from byte 8 on, field 1: found 'name', expected a number");
 }
 

@@ -72,11 +72,19 @@ static double mean_loss(struct fixture *f)
 	return sums.loss / ROWS;
 }
 
+/* There and back with samples of a batch of ROWS. `adds`: to the gradients of those before. */
+static void pass(struct model *model, const void *x, const uint32_t *y, size_t rows, bool adds,
+		 struct sums *sums)
+{
+	model_forward(model, x, rows);
+	model_loss(model, y, rows, 1.0 / ROWS, sums);
+	for (unsigned l = model->layers; l-- > 0;)
+		model_backward(model, l, rows, adds);
+}
+
 static void backward(struct fixture *f)
 {
-	mean_loss(f);
-	for (unsigned l = f->model.layers; l-- > 0;)
-		model_backward(&f->model, l, ROWS, false);
+	pass(&f->model, f->x, f->y, ROWS, false, &(struct sums){ 0 });
 }
 
 TEST_WITH(gradients_equal_finite_differences, make_model, free_model)
@@ -142,13 +150,10 @@ TEST_WITH(gradients_of_slices_add_up_to_those_of_the_batch, make_model, free_mod
 	backward(f);
 	memcpy(whole, f->gradients, sizeof(whole));
 	for (size_t s = 0; s < 4; s++) {
-		struct sums sums = { 0 };
-		const size_t first = cut[s], rows = cut[s + 1] - first;
+		const size_t first = cut[s];
 
-		model_forward(&f->model, f->x + first * FEATURES, rows);
-		model_loss(&f->model, f->y + first, rows, 1.0 / ROWS, &sums);
-		for (unsigned l = f->model.layers; l-- > 0;)
-			model_backward(&f->model, l, rows, false);
+		pass(&f->model, f->x + first * FEATURES, f->y + first, cut[s + 1] - first, false,
+		     &(struct sums){ 0 });
 		for (size_t i = 0; i < f->model.parameters; i++)
 			sum[i] += f->gradients[i];
 	}
@@ -185,11 +190,8 @@ TEST_WITH(float32_has_the_same_gradients_but_for_rounding, make_model, free_mode
 	numbers_f32.store(x, f->x, ROWS * FEATURES);
 	model.weights = weights;
 	model.gradients = gradients;
-	model_forward(&model, x, ROWS);
-	model_loss(&model, f->y, ROWS, 1.0 / ROWS, &sums);
+	pass(&model, x, f->y, ROWS, false, &sums);
 	assert_float_equal(sums.loss / ROWS, expected, 1e-5);
-	for (unsigned l = 3; l-- > 0;)
-		model_backward(&model, l, ROWS, false);
 	backward(f);
 	for (size_t i = 0; i < PARAMETERS; i++)
 		assert_float_equal(gradients[i], f->gradients[i], 1e-6);
@@ -208,10 +210,7 @@ TEST_WITH(gradients_are_added_to_those_of_samples_before, make_model, free_model
 	for (size_t first = 0; first < ROWS; first += 4) {
 		const size_t rows = first + 4 < ROWS ? 4 : ROWS - first;
 
-		model_forward(&f->model, f->x + first * FEATURES, rows);
-		model_loss(&f->model, f->y + first, rows, 1.0 / ROWS, &sums);
-		for (unsigned l = f->model.layers; l-- > 0;)
-			model_backward(&f->model, l, rows, first > 0);
+		pass(&f->model, f->x + first * FEATURES, f->y + first, rows, first > 0, &sums);
 	}
 	assert_float_equal(sums.samples, ROWS, 0);
 	for (size_t i = 0; i < f->model.parameters; i++)
@@ -281,7 +280,6 @@ static void gradients_in(struct fixture *f, const struct numbers *numbers, struc
 			 float *weights, void *gradients, double *out)
 {
 	static float x[ROWS * FEATURES];
-	struct sums sums = { 0 };
 	struct why why;
 
 	assert_int_equal(model_create(numbers, width, (struct cut){ 0, 3, 3 }, ROWS, model, &why),
@@ -291,10 +289,7 @@ static void gradients_in(struct fixture *f, const struct numbers *numbers, struc
 		x[i] = bf16_rounded((float)f->x[i]); /* as gather() does */
 	model->weights = weights;
 	model->gradients = gradients;
-	model_forward(model, x, ROWS);
-	model_loss(model, f->y, ROWS, 1.0 / ROWS, &sums);
-	for (unsigned l = 3; l-- > 0;)
-		model_backward(model, l, ROWS, false);
+	pass(model, x, f->y, ROWS, false, &(struct sums){ 0 });
 	numbers->gradients->load(out, gradients, model->parameters);
 }
 
@@ -372,15 +367,12 @@ TEST_WITH(gradients_of_parts_are_rounded_once, make_model, free_model)
 	sum = model.unrounded;
 	for (int together = 0; together < 2; together++)
 		for (size_t first = 0; first < ROWS; first++) {
-			struct sums sums = { 0 };
 			float x[FEATURES];
 
 			for (size_t i = 0; i < FEATURES; i++)
 				x[i] = bf16_rounded((float)f->x[first * FEATURES + i]);
-			model_forward(&model, x, 1);
-			model_loss(&model, f->y + first, 1, 1.0 / ROWS, &sums);
-			for (unsigned l = 3; l-- > 0;)
-				model_backward(&model, l, 1, together && first > 0);
+			pass(&model, x, f->y + first, 1, together && first > 0,
+			     &(struct sums){ 0 });
 			for (size_t i = 0; i < PARAMETERS && !together; i++)
 				parts[i] += sum[i];
 		}

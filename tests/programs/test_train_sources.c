@@ -12,30 +12,11 @@
 #include "data.h"
 #include "train_files.h"
 
-static void refuses_source(const struct data_source *source, const char *error_text)
-{
-	struct data data = { 0 };
-	struct why why;
-
-	assert_int_equal(data_read(source, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, error_text));
-	assert_null(data.x);
-}
-
-static struct data read_source(const struct data_source *source)
-{
-	struct data data = { 0 };
-	struct why why;
-
-	assert_int_equal(data_read(source, &data, &why), TUTTI_OK);
-	return data;
-}
-
 /* ---- made up */
 
 static struct data read_synthetic(const char *name)
 {
-	return read_source(&(struct data_source){ .path = name, .most = MOST });
+	return well(read_source(&(struct data_source){ .path = name, .most = MOST }));
 }
 
 static bool same_samples(const struct data *a, const struct data *b, size_t rows)
@@ -138,8 +119,8 @@ TEST(synthetic_name_is_read_strictly)
 		char name[64];
 
 		snprintf(name, sizeof(name), "synthetic:%s", wrong[i]);
-		refuses_source(&(struct data_source){ .path = name, .most = MOST },
-			       "expected synthetic:ROWSxFEATURESxCLASSES[:SEED]");
+		refused(read_source(&(struct data_source){ .path = name, .most = MOST }),
+			"expected synthetic:ROWSxFEATURESxCLASSES[:SEED]");
 	}
 	assert_int_equal(
 		synthetic_parse("synthetic:4294967295x65536x65536:18446744073709551615", &s, &why),
@@ -152,15 +133,16 @@ TEST(synthetic_name_is_read_strictly)
 TEST(synthetic_data_beyond_the_limit_are_refused)
 {
 	struct data_source source = { .path = "synthetic:100x25x2", .most = 10000 };
-	struct data data = read_source(&source);
+	struct data data = well(read_source(&source));
 
 	data_finish(&data);
 	source.most = 9999;
-	refuses_source(&source, "found 100 rows of 100 bytes, expected at most 9999 bytes in all, "
-				"which are 99 rows; ask for fewer, or raise --data-limit");
+	refused(read_source(&source),
+		"found 100 rows of 100 bytes, expected at most 9999 bytes in all, "
+		"which are 99 rows; ask for fewer, or raise --data-limit");
 	source.path = "synthetic:4294967295x65536x2";
 	source.most = (size_t)4 << 30;
-	refuses_source(&source, "which are 16384 rows");
+	refused(read_source(&source), "which are 16384 rows");
 }
 
 /* Their labels and their validation are their own. */
@@ -171,16 +153,17 @@ TEST(made_samples_refuse_the_options_of_files)
 	for (int i = 0; i < 2; i++) {
 		struct data_source source = { .path = paths[i], .labels = "l", .most = MOST };
 
-		refuses_source(&source, "leave --labels out");
+		refused(read_source(&source), "leave --labels out");
 		source.labels = NULL;
 		source.test_path = "t";
-		refuses_source(&source, "leave --test-data out");
+		refused(read_source(&source), "leave --test-data out");
 		source.test_path = NULL;
 		source.test_labels = "t";
-		refuses_source(&source, "leave --test-labels out");
+		refused(read_source(&source), "leave --test-labels out");
 	}
-	refuses_source(&(struct data_source){ "synthetic:10x2x2", .classes = 3, .most = MOST },
-		       "found --classes 3, expected 2");
+	refused(read_source(
+			&(struct data_source){ "synthetic:10x2x2", .classes = 3, .most = MOST }),
+		"found --classes 3, expected 2");
 }
 
 /* ---- samples to validate on */
@@ -188,8 +171,7 @@ TEST(made_samples_refuse_the_options_of_files)
 #define TRAINED "1,2,0\n3,4,1\n5,6,2\n"
 
 /* What data_read() makes of these two files. */
-static tutti_result_t read_two(const char *train, const char *test, struct data *data,
-			       struct why *why)
+static struct reading two(const char *train, const char *test)
 {
 	char path[64], test_path[64];
 	const struct data_source source = {
@@ -197,30 +179,19 @@ static tutti_result_t read_two(const char *train, const char *test, struct data 
 		.test_path = file_with(test_path, 1, test, strlen(test)),
 		.most = MOST,
 	};
-	const tutti_result_t result = data_read(&source, data, why);
+	const struct reading r = read_source(&source);
 
 	unlink(path);
 	unlink(test_path);
-	return result;
-}
-
-static void refuses_two(const char *train, const char *test, const char *error_text)
-{
-	struct data data = { 0 };
-	struct why why;
-
-	assert_int_equal(read_two(train, test, &data, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, error_text));
-	assert_null(data.x);
+	return r;
 }
 
 TEST(samples_of_a_test_file_are_exactly_those_that_validate)
 {
-	struct data data = { 0 };
+	struct data data = well(two(TRAINED, "7,8,1\n9,10,0\n"));
 	struct split split;
 	struct why why;
 
-	assert_int_equal(read_two(TRAINED, "7,8,1\n9,10,0\n", &data, &why), TUTTI_OK);
 	assert_int_equal(data.rows, 5);
 	assert_int_equal(data.test_rows, 2);
 	assert_int_equal(data.classes, 3);
@@ -240,12 +211,9 @@ TEST(samples_of_a_test_file_are_exactly_those_that_validate)
 
 TEST(hash_tells_which_samples_validate)
 {
-	struct data data = { 0 };
-	struct why why;
-	uint64_t hash;
+	struct data data = well(two(TRAINED, "7,8,1\n9,10,0\n"));
+	const uint64_t hash = data_hash(&data);
 
-	assert_int_equal(read_two(TRAINED, "7,8,1\n9,10,0\n", &data, &why), TUTTI_OK);
-	hash = data_hash(&data);
 	data.test_rows = 1;
 	assert_true(data_hash(&data) != hash);
 	data_finish(&data);
@@ -253,11 +221,11 @@ TEST(hash_tells_which_samples_validate)
 
 TEST(test_file_unlike_the_training_file_is_refused)
 {
-	refuses_two(TRAINED, "7,1\n", "1: found 1 features, expected 2 as in /tmp");
-	refuses_two(TRAINED, "7,8,1\n9,10,3\n", "1: row 1: found label 3, expected 0 to 2 as in");
-	refuses_two(TRAINED, "7,x,1\n", "1: line 1, field 2: found 'x'");
-	refuses_two(TRAINED, "", "1: found no row");
-	refuses_two("1,0\n2,2\n", "3,1\n", "no sample has label 1"); /* the test's do not count */
+	refused(two(TRAINED, "7,1\n"), "1: found 1 features, expected 2 as in /tmp");
+	refused(two(TRAINED, "7,8,1\n9,10,3\n"), "1: row 1: found label 3, expected 0 to 2 as in");
+	refused(two(TRAINED, "7,x,1\n"), "1: line 1, field 2: found 'x'");
+	refused(two(TRAINED, ""), "1: found no row");
+	refused(two("1,0\n2,2\n", "3,1\n"), "no sample has label 1"); /* the test's do not count */
 }
 
 TEST(idx_files_of_both_kinds_are_read_as_they_are)
@@ -272,49 +240,47 @@ TEST(idx_files_of_both_kinds_are_read_as_they_are)
 		.test_labels = file_with(path[3], 3, test_label, sizeof(test_label)),
 		.most = MOST,
 	};
-	struct data data = read_source(&source);
+	struct data data = well(read_source(&source));
 
 	assert_true(data.rows == 3 && data.test_rows == 1 && data.features == 2);
 	assert_true(data.x[4] == 7 && data.x[5] == 9 && data.y[2] == 1);
 	data_finish(&data);
 	source.test_labels = NULL;
-	refuses_source(&source,
-		       "2: is an IDX file; give the file of its labels with --test-labels");
+	refused(read_source(&source),
+		"2: is an IDX file; give the file of its labels with --test-labels");
 	source.test_path = NULL;
 	source.test_labels = path[3];
-	refuses_source(&source, "but no --test-data; give both or neither");
+	refused(read_source(&source), "but no --test-data; give both or neither");
 	for (int i = 0; i < 4; i++)
 		unlink(path[i]);
 }
 
 /* ---- text */
 
-static tutti_result_t parse_text(const char *bytes, size_t length, unsigned context,
-				 double test_fraction, size_t most, struct data *data,
-				 struct why *why)
+static struct reading text_of(const char *bytes, size_t length, unsigned context,
+			      double test_fraction, size_t most)
 {
 	char *copy = malloc(length + 1); /* so that a sanitizer sees who reads on */
 	const struct input text = { "t.txt", memcpy(copy, bytes, length), length };
-	const tutti_result_t result = text_parse(&text, context, test_fraction, most, data, why);
+	struct reading r = { .data = { 0 } };
 
+	r.result = text_parse(&text, context, test_fraction, most, &r.data, &r.why);
 	free(copy);
-	return result;
+	return r;
 }
 
 TEST(text_becomes_contexts_and_the_characters_behind_them)
 {
 	static const float x[] = { 1, 0, 0, 0, 0, 1, /* ac */ 0, 0, 1, 1, 0, 0, /* ca */
 				   1, 0, 0, 0, 1, 0 /* ab */ };
-	struct data data = { 0 };
-	struct why why;
+	struct data data = well(text_of("acab\xff", 4, 2, 0, MOST));
 
-	assert_int_equal(parse_text("acab\xff", 4, 2, 0, MOST, &data, &why), TUTTI_OK);
 	assert_true(data.rows == 2 && data.features == 6 && data.classes == 3);
 	assert_true(data.as_is && data.test_rows == 0);
 	assert_memory_equal(data.x, x, 2 * 6 * sizeof(*x));
 	assert_true(data.y[0] == 0 && data.y[1] == 1);
 	data_finish(&data);
-	assert_int_equal(parse_text("\xff\n\xff", 3, 1, 0, MOST, &data, &why), TUTTI_OK);
+	data = well(text_of("\xff\n\xff", 3, 1, 0, MOST));
 	assert_true(data.classes == 2 && data.y[0] == 0 && data.y[1] == 1);
 	data_finish(&data);
 }
@@ -345,10 +311,8 @@ TEST(text_is_parted_by_blocks_that_no_sample_crosses)
 	static char text[26 * 1024];
 	const size_t length = write_blocks(text);
 	bool tested[26] = { false };
-	struct data data = { 0 };
-	struct why why;
+	struct data data = well(text_of(text, length, 4, 0.2, (size_t)64 << 20));
 
-	assert_int_equal(parse_text(text, length, 4, 0.2, (size_t)64 << 20, &data, &why), TUTTI_OK);
 	assert_int_equal(data.test_rows, 5 * 1020);
 	assert_int_equal(data.rows, 25 * 1020 + 96);
 	for (size_t row = 0; row < data.rows; row++) {
@@ -384,59 +348,43 @@ TEST(text_validates_the_share_that_was_asked_for)
 	const size_t length = write_blocks(text);
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct data data = { 0 };
-		struct why why;
+		struct data data =
+			well(text_of(text, length, 1, cases[i].fraction, (size_t)8 << 20));
 
-		assert_int_equal(parse_text(text, length, 1, cases[i].fraction, (size_t)8 << 20,
-					    &data, &why),
-				 TUTTI_OK);
 		assert_int_equal(data.test_rows, cases[i].blocks * 1023);
 		assert_int_equal(data.rows, 25 * 1023 + 99);
 		data_finish(&data);
 	}
 }
 
-static void refuses_text(const char *text, size_t length, unsigned context, double test_fraction,
-			 const char *error_text)
-{
-	struct data data = { 0 };
-	struct why why;
-
-	assert_int_equal(parse_text(text, length, context, test_fraction, 1000000, &data, &why),
-			 TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, error_text));
-	assert_null(data.x);
-}
-
 TEST(text_that_gives_no_samples_is_refused)
 {
 	static char text[4096];
 
-	refuses_text(text, 0, 8, 0, "found 0 characters, expected at least 9");
-	refuses_text("abcdefgh", 8, 8, 0, "found 8 characters, expected at least 9");
-	refuses_text(text, 2047, 8, 0.2, "found 2047 characters, expected at least 2048");
-	refuses_text(text, 2047, 8, 0.2, "--test-fraction 0");
-	refuses_text(text, sizeof(text), 8, 0.2, "found one and the same character everywhere");
-	refuses_text(text, sizeof(text), 0, 0.2, "found a context of 0 characters");
-	refuses_text(text, sizeof(text), 1024, 0.2, "expected 1 to 1023");
+	refused(text_of(text, 0, 8, 0, 1000000), "found 0 characters, expected at least 9");
+	refused(text_of("abcdefgh", 8, 8, 0, 1000000), "found 8 characters, expected at least 9");
+	refused(text_of(text, 2047, 8, 0.2, 1000000),
+		"found 2047 characters, expected at least 2048");
+	refused(text_of(text, 2047, 8, 0.2, 1000000), "--test-fraction 0");
+	refused(text_of(text, sizeof(text), 8, 0.2, 1000000),
+		"found one and the same character everywhere");
+	refused(text_of(text, sizeof(text), 0, 0.2, 1000000), "found a context of 0 characters");
+	refused(text_of(text, sizeof(text), 1024, 0.2, 1000000), "expected 1 to 1023");
 }
 
 TEST(text_beyond_the_limit_is_refused_with_what_would_fit)
 {
 	static char text[26 * 1024];
-	struct data data = { 0 };
-	struct why why;
+	struct data data;
 
 	for (size_t i = 0; i < sizeof(text); i++)
 		text[i] = (char)i;
-	refuses_text(text, sizeof(text), 8, 0.2,
-		     "found 26416 samples of 8192 bytes (a context of 8 in an alphabet of 256), "
-		     "expected at most 1000000 bytes in all, which are 122 samples");
-	assert_int_equal(parse_text(text, 130, 8, 0, 122 * 8 * 130 * 4, &data, &why), TUTTI_OK);
+	refused(text_of(text, sizeof(text), 8, 0.2, 1000000),
+		"found 26416 samples of 8192 bytes (a context of 8 in an alphabet of 256), "
+		"expected at most 1000000 bytes in all, which are 122 samples");
+	data = well(text_of(text, 130, 8, 0, 122 * 8 * 130 * 4));
 	data_finish(&data);
-	assert_int_equal(parse_text(text, 130, 8, 0, 122 * 8 * 130 * 4 - 1, &data, &why),
-			 TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, "which are 121 samples"));
+	refused(text_of(text, 130, 8, 0, 122 * 8 * 130 * 4 - 1), "which are 121 samples");
 }
 
 TEST(text_files_are_read_one_behind_the_other)
@@ -449,21 +397,21 @@ TEST(text_files_are_read_one_behind_the_other)
 	file_with(path[1], 1, "cd", 2);
 	file_with(path[2], 2, "", 0);
 	snprintf(name, sizeof(name), "text:%s,%s", path[0], path[1]);
-	data = read_source(&source);
+	data = well(read_source(&source));
 	assert_true(data.rows == 2 && data.features == 8 * 4); /* the usual context */
 	assert_true(data.y[0] == 2 && data.y[1] == 3);
 	data_finish(&data);
 	source.classes = 5;
-	refuses_source(&source, "found --classes 5, expected 4");
+	refused(read_source(&source), "found --classes 5, expected 4");
 	source.classes = 0;
 	source.test_fraction = 0.2;
-	refuses_source(&source, "found 10 characters, expected at least 2048");
+	refused(read_source(&source), "found 10 characters, expected at least 2048");
 	snprintf(name, sizeof(name), "text:%s,%s", path[0], path[2]);
-	refuses_source(&source, "2: found an empty file");
+	refused(read_source(&source), "2: found an empty file");
 	snprintf(name, sizeof(name), "text:%s,", path[0]);
-	refuses_source(&source, "expected text:FILE[,FILE...]");
-	refuses_source(&(struct data_source){ .path = "text:", .most = MOST },
-		       "expected text:FILE[,FILE...]");
+	refused(read_source(&source), "expected text:FILE[,FILE...]");
+	refused(read_source(&(struct data_source){ .path = "text:", .most = MOST }),
+		"expected text:FILE[,FILE...]");
 	for (int i = 0; i < 3; i++)
 		unlink(path[i]);
 }

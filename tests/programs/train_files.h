@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A directory of a test's own, and files in it. */
+/* A directory of a test's own, files in it, and what comes of samples that are read. */
 #ifndef TRAIN_FILES_H
 #define TRAIN_FILES_H
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "data.h"
 
 #define MOST (1 << 20) /* bytes of content that a file may have */
 
@@ -48,6 +51,49 @@ static inline const char *file_with(char *path, int number, const void *bytes, s
 	snprintf(path, 64, "%s/%d", directory, number);
 	write_file(path, bytes, length);
 	return path;
+}
+
+/* Samples, or why there are none. */
+struct reading {
+	tutti_result_t result;
+	struct data data;
+	struct why why;
+};
+
+static inline struct reading read_part(const struct data_source *source, struct data_part part)
+{
+	struct reading r = { .data = { 0 } };
+
+	r.result = data_read_part(source, part, &r.data, &r.why);
+	return r;
+}
+
+static inline struct reading read_source(const struct data_source *source)
+{
+	struct reading r = { .data = { 0 } };
+
+	r.result = data_read(source, &r.data, &r.why);
+	return r;
+}
+
+static inline struct data well(struct reading r)
+{
+	if (r.result != TUTTI_OK)
+		fail_msg("refused: %s", r.why.text);
+	return r.data;
+}
+
+static inline void refused_as(tutti_result_t result, struct reading r, const char *error_text)
+{
+	assert_int_equal(r.result, result);
+	if (!strstr(r.why.text, error_text))
+		fail_msg("found \"%s\", expected \"%s\"", r.why.text, error_text);
+	assert_null(r.data.x);
+}
+
+static inline void refused(struct reading r, const char *error_text)
+{
+	refused_as(TUTTI_ERR_INVALID, r, error_text);
 }
 
 #endif
