@@ -11,17 +11,13 @@ import tempfile
 import time
 import unittest
 
-PATIENCE = max(1.0, float(os.environ.get('TEST_PATIENCE', 1)))   # see tests/patience.h
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../python'))
+from patience import bound_s    # noqa: E402
 
 UNTIL_PARENT_ENDS = ['/usr/bin/setpriv', '--pdeathsig', 'KILL', '--']
 
 # shells start background jobs with SIGINT ignored, which programs would inherit
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def bound_s(seconds):
-    """The bound for what takes `seconds` at most where nothing else runs; meson ends a test after 180 s."""
-    return min(seconds * PATIENCE, max(seconds, 100))
 
 
 class Launched:

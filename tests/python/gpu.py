@@ -12,7 +12,7 @@ import sys
 import types
 import unittest
 import unittest.mock
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, List
 
 import gpu_arrays
 import numpy as np
@@ -28,9 +28,9 @@ except Exception as missing:  # of many kinds
 import ranks  # noqa: E402
 import tutti  # noqa: E402
 from tutti import _communicator  # noqa: E402
+from everywhere import SUM, Everywhere  # noqa: E402
 from ranks import before, comm, nxt, rank, size  # noqa: E402
 
-SUM = size * (size - 1) // 2
 get = gpu.get
 kept: List[Any] = []
 
@@ -102,137 +102,19 @@ class Binding(OnStreams):
         self.assertIsNone(other.cuda_device)
 
 
-class Reductions(OnStreams):
-    def test_all_reduce_sums_every_type(self) -> None:
-        for kind in ["i1", "u1", "i4", "i8", "f2", "f4", "f8", "c8"]:
-            y = comm.all_reduce(put(np.full((2, 3), rank, kind)))
-            self.assertEqual(tuple(y.shape), (2, 3))
-            self.same(y, np.full((2, 3), SUM, kind))
-        y = comm.all_reduce(put(np.array([rank == 0, True, False])))
-        self.same(y, [True, True, False])
+class Collectives(Everywhere, OnStreams):
+    """The same as on the host, on the stream of the arrays' library, and on another one."""
 
-    def test_operations(self) -> None:
-        x = put(np.full(5, rank + 1, "i4"))
-        for op, expected in {"min": 1, "max": size, "prod": np.prod(range(1, size + 1))}.items():
-            self.same(comm.all_reduce(x, op), np.full(5, expected))
-        scaled = comm.premul_sum(np.float32(rank))
-        self.same(comm.all_reduce(put(np.ones(2, "f4")), scaled), [SUM, SUM])
+    put, get = staticmethod(put), staticmethod(get)
 
-    def test_out_and_in_place(self) -> None:
-        def test(stream: Any) -> None:
-            x, out = put(np.ones(1000, "f4")), put(np.zeros(1000, "f4"))
-            self.assertIs(comm.all_reduce(x, out=out, stream=stream), out)
-            self.same(out, np.full(1000, size))
-            self.same(x, np.ones(1000))
-            self.assertIs(comm.all_reduce(x, out=x, stream=stream), x)
-            self.same(x, np.full(1000, size))
-
-        self.everywhere(test)
-
-    def test_reduce(self) -> None:
-        def test(stream: Any) -> None:
-            y = comm.reduce(put(np.ones((2, 2))), root=size - 1, stream=stream)
-            if rank == size - 1:
-                self.same(y, np.full((2, 2), size))
-            else:
-                self.assertIsNone(y)
-
-        self.everywhere(test)
-
-    def test_reduce_scatter(self) -> None:
-        def test(stream: Any) -> None:
-            x = np.arange(size * 4.0).reshape(size, 2, 2)
-            y = comm.reduce_scatter(put(x), stream=stream)
-            self.assertEqual(tuple(y.shape), (2, 2))
-            self.same(y, size * x[rank])
-
-        self.everywhere(test)
-
-    def test_scans(self) -> None:
-        def test(stream: Any) -> None:
-            x = put(np.full(3, rank, "i4"))
-            self.same(comm.scan(x, stream=stream), np.full(3, rank * (rank + 1) // 2))
-            self.same(comm.exscan(x, stream=stream), np.full(3, rank * (rank - 1) // 2))
-            out = put(np.full(3, 5, "i4"))
-            comm.exscan(put(np.full(3, 7, "i4")), out=out, stream=stream)
-            self.same(out, np.full(3, 5 if rank == 0 else 7 * rank))
-
-        self.everywhere(test)
+    def ways(self) -> List[Dict[str, Any]]:
+        return [{"stream": None}, {"stream": gpu.stream()}]
 
     def test_long_arrays(self) -> None:
         x = put(np.full(3 << 20, rank, "f4"))
         self.same(comm.all_reduce(x, stream=gpu.stream()), np.full(3 << 20, SUM))
 
-
-class Moves(OnStreams):
-    def test_broadcast(self) -> None:
-        def test(stream: Any) -> None:
-            x = put(np.full(3, rank))
-            self.assertIs(comm.broadcast(x, size - 1, stream=stream), x)
-            self.same(x, [size - 1] * 3)
-            x, out = put(np.full(3, rank)), put(np.zeros(3, int))
-            comm.broadcast(x, 0, out, stream=stream)
-            self.same(out, [0, 0, 0])
-            self.same(x, [rank] * 3)
-
-        self.everywhere(test)
-
-    def test_all_gather_and_gather(self) -> None:
-        def test(stream: Any) -> None:
-            x = put(np.array([[rank, rank]]))
-            expected = [[[r, r]] for r in range(size)]
-            self.same(comm.all_gather(x, stream=stream), expected)
-            y = comm.gather(x, size - 1, stream=stream)
-            self.assertEqual(y is None, rank != size - 1)
-            if y is not None:
-                self.same(y, expected)
-
-        self.everywhere(test)
-
-    def test_scatter_and_all_to_all(self) -> None:
-        def test(stream: Any) -> None:
-            x = put(np.arange(size * 2).reshape(size, 2)) if rank == 0 else None
-            out = None if rank == 0 else put(np.zeros(2, int))
-            self.same(comm.scatter(x, out=out, stream=stream), [2 * rank, 2 * rank + 1])
-            x = put(np.arange(size) * 100 + rank)
-            self.same(comm.all_to_all(x, stream=stream), [100 * rank + r for r in range(size)])
-
-        self.everywhere(test)
-
-    def test_empty_arrays(self) -> None:
-        self.assertEqual(tuple(comm.all_reduce(put(np.empty((0, 3)))).shape), (0, 3))
-        self.assertEqual(tuple(comm.all_gather(put(np.empty(0))).shape), (size, 0))
-
-
-class Lists(OnStreams):
-    def test_gathered(self) -> None:
-        x = np.full((rank, 2), rank, "f4")
-        for r, part in enumerate(comm.all_gather_v(put(x))):
-            self.same(part, np.full((r, 2), r, "f4"))
-        parts = comm.gather_v(put(x), size - 1)
-        self.assertEqual(parts is None, rank != size - 1)
-        for r, part in enumerate(parts or []):
-            self.same(part, np.full((r, 2), r, "f4"))
-
-    def test_scattered(self) -> None:
-        blocks = [put(np.full((r + 1, 2), r, "f4")) for r in range(size)] if rank == 0 else None
-        came = comm.scatter_v(blocks, like=put(np.empty(0, "f4")))
-        self.assertEqual(tuple(came.shape), (rank + 1, 2))
-        self.same(came, np.full((rank + 1, 2), rank))
-
-    def test_scattered_on_the_host(self) -> None:
-        blocks = [np.full(r + 1, r, "f4") for r in range(size)] if rank == 0 else None
-        came = comm.scatter_v(blocks, like=np.empty(0, "f4"))
-        self.assertEqual(came.tolist(), [rank] * (rank + 1))
-
-    def test_all_to_all_and_reduce_scatter(self) -> None:
-        came = comm.all_to_all_v([put(np.full(r, rank)) for r in range(size)])
-        for r, part in enumerate(came):
-            self.same(part, [r] * rank)
-        y = comm.reduce_scatter_v([put(np.full((r, 2), r)) for r in range(size)])
-        self.same(y, np.full((rank, 2), rank * size))
-
-    def test_arrays_of_both_kinds_are_refused(self) -> None:
+    def test_lists_of_both_kinds_are_refused(self) -> None:
         if size > 1:
             x = np.ones(3, "f4")
             with self.assertRaisesRegex(tutti.Invalid, "all on GPUs or none"):
