@@ -18,6 +18,7 @@ prefix=tutti-$$
 work=
 namespaces=()
 daemons=()
+begun=()
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 skip() {
@@ -71,14 +72,17 @@ need_tutti_run() {
 	[ -x "$tutti_run" ] || skip "tutti-run is not built"
 }
 
-# as torchrun does it: torch LOCAL_RANKS RANK ADDRESS PORT COMMAND...
+# four ranks as torchrun starts them: torch LOCAL_RANKS ADDRESS PORT COMMAND...
 torch() {
-	local locals=$1 rank=$2 address=$3 port=$4 agent=True
-	shift 4
+	local locals=$1 address=$2 port=$3 agent=True rank
+	shift 3
 	[ "$locals" = 4 ] || agent=False # there is none here
-	RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$((rank % locals)) LOCAL_WORLD_SIZE=$locals \
-		MASTER_ADDR=$address MASTER_PORT=$port TORCHELASTIC_USE_AGENT_STORE=$agent \
-		TORCHELASTIC_RUN_ID=$prefix TORCHELASTIC_RESTART_COUNT=0 exec "$@"
+	for rank in 3 2 1 0; do
+		RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$((rank % locals)) LOCAL_WORLD_SIZE=$locals \
+			MASTER_ADDR=$address MASTER_PORT=$port TORCHELASTIC_USE_AGENT_STORE=$agent \
+			TORCHELASTIC_RUN_ID=$prefix TORCHELASTIC_RESTART_COUNT=0 begin "torch$rank" "$@"
+	done
+	end_all
 }
 
 # A port below those the kernel gives out, at which nobody listens (nor at the next one, which the ranks use).
@@ -102,6 +106,26 @@ run() {
 	shift
 	mkdir "$work/$name.tmp"
 	TMPDIR=$work/$name.tmp TUTTI_LOG=warn,comm:info,store:info timeout "$limit" "$@" >"$work/$name.txt" 2>&1
+}
+
+# It has to end well.
+must() {
+	run "$@" || fail "$1 ended with $?"
+}
+
+# begin NAME COMMAND...: beside others; end_all waits for them, and puts what they said together into all.txt
+begin() {
+	run "$@" &
+	begun+=("$1:$!")
+}
+
+end_all() {
+	local one
+	for one in "${begun[@]}"; do
+		wait "${one#*:}" || fail "${one%:*} ended with $?"
+		cat "$work/${one%:*}.txt" >>"$work/all.txt"
+	done
+	begun=()
 }
 
 # check NAME SIZE LOCALS LAUNCHER [TIMES]: every rank of SIZE has the sum, as often as said; a host has LOCALS of
@@ -232,31 +256,23 @@ enter() {
 # ---------------------------------------------------------------- cases
 
 case_alone() {
-	run alone "$launched" || fail "launched ended with $?"
+	must alone "$launched"
 	grep -q "rank 0 of 1, local 0 of 1, has the sum" "$work/alone.txt" ||
 		fail "a process without a launcher is not alone"
 }
 
+# Several communicators of one job, one right after the other, when rank 0 may still host the meeting before.
 case_mpirun() {
 	need_open_mpi
-	run mpirun "${mpirun[@]}" -n 4 "$launched" || fail "mpirun ended with $?"
-	check mpirun 4 4 "Open MPI"
-}
-
-# Several communicators of one job, one right after the other, when rank 0 may still host the meeting before.
-case_mpirun_again() {
-	need_open_mpi
-	run mpirun "${mpirun[@]}" -n 4 "$launched" 16 || fail "mpirun ended with $?"
+	must mpirun "${mpirun[@]}" -n 4 "$launched" 16
 	check mpirun 4 4 "Open MPI" 16
 }
 
 case_mpirun_two_jobs() {
-	local pid
 	need_open_mpi
-	run first "${mpirun[@]}" -n 3 "$launched" &
-	pid=$!
-	run second "${mpirun[@]}" -n 4 "$launched" || fail "the second mpirun ended with $?"
-	wait $pid || fail "the first mpirun ended with $?"
+	begin first "${mpirun[@]}" -n 3 "$launched"
+	begin second "${mpirun[@]}" -n 4 "$launched"
+	end_all
 	check first 3 3 "Open MPI"
 	check second 4 4 "Open MPI"
 }
@@ -269,13 +285,12 @@ case_mpirun_hosts() {
 	printf '#!/bin/sh\nexec "%s" agent "$@"\n' "$self" >"$work/agent"
 	chmod +x "$work/agent"
 	there="'${mpirun[0]}' --mca plm_rsh_agent '$work/agent' --host node0:2,node1:2 -x LD_LIBRARY_PATH -x TUTTI_LOG -n 4"
-	run mpirun "$self" agent node0 "$there '$launched' 2" || fail "mpirun ended with $?"
+	must mpirun "$self" agent node0 "$there '$launched' 2"
 	check mpirun 4 2 "Open MPI" 2
 	grep -q "rendezvous in PMIx" "$work/mpirun.txt" || fail "PMIx is not named"
 	for time in before after; do
 		[ -n "$beside_mpi" ] || break
-		run beside_$time "$self" agent node0 "$there --mca btl_tcp_if_include eth0 '$beside_mpi' $time" ||
-			fail "mpirun ended with $?"
+		must beside_$time "$self" agent node0 "$there --mca btl_tcp_if_include eth0 '$beside_mpi' $time"
 		check_beside beside_$time
 	done
 	run keyless "$self" agent node0 "$there -x TUTTI_STORE=tcp://198.18.0.1:29500 '$launched'" &&
@@ -284,17 +299,10 @@ case_mpirun_hosts() {
 		fail "TUTTI_KEY was not named"
 }
 
+# Programs one after another in one job, with a shell between them and Hydra.
 case_hydra() {
 	need_hydra
-	run hydra "$hydra" -n 4 "$launched" || fail "mpiexec.hydra ended with $?"
-	check hydra 4 4 Hydra
-}
-
-# Programs one after another in one job, with a shell between them and Hydra.
-case_hydra_shell() {
-	need_hydra
-	run hydra "$hydra" -n 3 sh -c "'$launched' && '$launched' 2; exit \$?" ||
-		fail "mpiexec.hydra ended with $?"
+	must hydra "$hydra" -n 3 sh -c "'$launched' && '$launched' 2; exit \$?"
 	check hydra 3 3 Hydra 3
 }
 
@@ -303,26 +311,20 @@ case_hydra_hosts() {
 	local time
 	need_hydra
 	make_hosts
-	hydra+=" -launcher fork -hosts 127.0.0.1:2,localhost:2 -n 4"
-	# shellcheck disable=SC2086 # a list of words
-	run hydra $hydra "$self" enter "$launched" 2 || fail "mpiexec.hydra ended with $?"
+	hydra=("$hydra" -launcher fork -hosts "127.0.0.1:2,localhost:2" -n 4 "$self" enter)
+	must hydra "${hydra[@]}" "$launched" 2
 	check hydra 4 2 Hydra 2
 	for time in before after; do
 		[ -n "$beside_mpi" ] || break
-		# shellcheck disable=SC2086
-		run beside_$time $hydra "$self" enter "$beside_mpi" $time || fail "mpiexec.hydra ended with $?"
+		must beside_$time "${hydra[@]}" "$beside_mpi" $time
 		check_beside beside_$time
 	done
-	# shellcheck disable=SC2086
-	TUTTI_ENCRYPT=1 run encrypted $hydra "$self" enter "$launched" || fail "mpiexec.hydra ended with $?"
+	TUTTI_ENCRYPT=1 must encrypted "${hydra[@]}" "$launched"
 	grep -q "are encrypted" "$work/encrypted.txt" || fail "the hosts do not encrypt"
-	# shellcheck disable=SC2086
-	TUTTI_PORT_RANGE=20000-20003 run ports $hydra "$self" enter "$launched" || fail "mpiexec.hydra ended with $?"
+	TUTTI_PORT_RANGE=20000-20003 must ports "${hydra[@]}" "$launched"
 	grep -q "serves the store at .*:2000[0-3]," "$work/ports.txt" || fail "the store has another port"
 	make_key
-	# shellcheck disable=SC2086
-	TUTTI_STORE="tcp://[fd7a:7474::1]:29500" run given $hydra "$self" enter "$launched" ||
-		fail "mpiexec.hydra ended with $?"
+	TUTTI_STORE="tcp://[fd7a:7474::1]:29500" must given "${hydra[@]}" "$launched"
 	check given 4 2 Hydra
 }
 
@@ -355,7 +357,7 @@ said() {
 
 # The pods of an Indexed Job, two of those that the manifest starts.
 case_kubernetes() {
-	local index pids=() TUTTI_KEY manifests
+	local index TUTTI_KEY manifests
 	manifests=$(dirname "$self")/../../examples/kubernetes
 	[ "$(said TUTTI_SIZE)" = "$(sed -n 's/^ *completions: //p' "$manifests/job.yaml")" ] || fail "the manifest has two sizes"
 	make_hosts
@@ -363,57 +365,36 @@ case_kubernetes() {
 	export TUTTI_KEY
 	sed -i 's/ job-[01].job//' "$HOSTS_FILE" # as long as nobody knows them
 	for index in 1 0; do
-		(JOB_COMPLETION_INDEX=$index KUBERNETES_SERVICE_HOST=10.0.0.1 TUTTI_SIZE=2 TUTTI_STORE=$(said TUTTI_STORE) \
-			run "pod$index" "$self" agent node$index "'$launched'") &
-		pids+=($!)
+		JOB_COMPLETION_INDEX=$index KUBERNETES_SERVICE_HOST=10.0.0.1 TUTTI_SIZE=2 TUTTI_STORE=$(said TUTTI_STORE) \
+			begin "pod$index" "$self" agent node$index "'$launched'"
 	done
 	await grep -qs "waits for the name job-0.job" "$work/pod0.txt" || fail "rank 0 does not wait for its name"
 	echo '198.18.0.1 job-0.job' >>"$HOSTS_FILE"
-	for index in 0 1; do
-		wait "${pids[$index]}" || fail "pod $((1 - index)) ended with $?"
-	done
-	cat "$work"/pod?.txt >"$work/all.txt"
+	end_all
 	check all 2 1 tutti-run
-	JOB_COMPLETION_INDEX=1 run alone "$launched" || fail "a pod alone ended with $?"
+	JOB_COMPLETION_INDEX=1 must alone "$launched"
 	grep -q "the only rank of its job: set TUTTI_SIZE" "$work/alone.txt" || fail "TUTTI_SIZE was not named"
 }
 
 case_torchrun() {
-	local port rank pids=()
+	local port
 	port=$(free_port)
 	[ -n "$port" ] || skip "no free port"
-	for rank in 0 1 2 3; do
-		(torch 4 $rank 127.0.0.1 "$port" env TUTTI_LOG=warn,comm:info timeout "$limit" "$launched") \
-			>"$work/torch$rank.txt" 2>&1 &
-		pids+=($!)
-	done
-	for rank in 0 1 2 3; do
-		wait "${pids[$rank]}" || fail "rank $rank ended with $?"
-	done
-	cat "$work"/torch?.txt >"$work/all.txt"
+	torch 4 127.0.0.1 "$port" "$launched"
 	check all 4 4 torchrun
 }
 
 case_torchrun_hosts() {
-	local rank pids=()
 	make_hosts
 	make_key
-	for rank in 3 2 1 0; do
-		(HOSTS=$prefix torch 2 $rank 198.18.0.1 29500 env TUTTI_LOG=warn,comm:info \
-			timeout "$limit" "$self" enter "$launched") >"$work/torch$rank.txt" 2>&1 &
-		pids+=($!)
-	done
-	for rank in 0 1 2 3; do
-		wait "${pids[$rank]}" || fail "rank $((3 - rank)) ended with $?"
-	done
-	cat "$work"/torch?.txt >"$work/all.txt"
+	torch 2 198.18.0.1 29500 "$self" enter "$launched"
 	check all 4 2 torchrun
 }
 
 # The real one: its agents' store brings the place and the key. TORCHRUN names it. A rank fails once, after which
 # one agent counts a restart and the other does not; then two programs meet, one after the other.
 case_torchrun_agents() {
-	local node pids=()
+	local node
 	[ -x "${TORCHRUN:-}" ] || skip "TORCHRUN names no torchrun"
 	make_hosts
 	cat >"$work/program" <<-END
@@ -423,30 +404,19 @@ case_torchrun_agents() {
 	END
 	chmod +x "$work/program"
 	for node in 1 0; do
-		run "agent$node" "$self" agent node$node "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' '$TORCHRUN' --nnodes 2 --node-rank $node --nproc-per-node 2 \
-			--max-restarts 1 --rdzv-id tutti --rdzv-backend c10d --rdzv-endpoint node0:29400 --no-python '$work/program'" &
-		pids+=($!)
+		begin "agent$node" "$self" agent node$node "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' '$TORCHRUN' --nnodes 2 --node-rank $node --nproc-per-node 2 \
+			--max-restarts 1 --rdzv-id tutti --rdzv-backend c10d --rdzv-endpoint node0:29400 --no-python '$work/program'"
 	done
-	for node in 1 0; do
-		wait "${pids[$((1 - node))]}" || fail "torchrun on node$node ended with $?"
-	done
-	cat "$work"/agent?.txt >"$work/all.txt"
+	end_all
 	[ -d "$work/failed" ] || fail "no rank failed"
 	check all 4 2 torchrun 3
 	grep -q "rendezvous in torchrun's store" "$work/all.txt" || fail "torchrun's store is not named"
 }
 
+# The launcher's store outlives the programs: what one leaves there must not be taken for the next one's.
 case_tutti_run() {
 	need_tutti_run
-	run tutti_run "$tutti_run" -n 4 -- "$launched" || fail "tutti-run ended with $?"
-	check tutti_run 4 4 tutti-run
-}
-
-# The launcher's store outlives the programs: what one leaves there must not be taken for the next one's.
-case_tutti_run_again() {
-	need_tutti_run
-	run tutti_run "$tutti_run" -n 3 -- sh -c "'$launched' 2 && '$launched'; exit \$?" ||
-		fail "tutti-run ended with $?"
+	must tutti_run "$tutti_run" -n 3 -- sh -c "'$launched' 2 && '$launched'; exit \$?"
 	check tutti_run 3 3 tutti-run 3
 }
 
@@ -454,25 +424,19 @@ case_tutti_run_again() {
 case_tutti_run_in_mpirun() {
 	need_tutti_run
 	need_open_mpi
-	run tutti_run "${mpirun[@]}" -n 1 "$tutti_run" -n 3 -- "$launched" || fail "mpirun ended with $?"
+	must tutti_run "${mpirun[@]}" -n 1 "$tutti_run" -n 3 -- "$launched"
 	check tutti_run 3 3 tutti-run
 }
 
 # In a directory that the ranks use twice, which is a store that outlives them.
 case_by_hand() {
-	local time rank pids
+	local time rank
 	for time in 1 2; do
-		pids=()
 		for rank in 0 1 2; do
-			TUTTI_RANK=$rank TUTTI_SIZE=3 TUTTI_STORE="file:$work/store" \
-				run "hand$time$rank" "$launched" 2 &
-			pids+=($!)
+			TUTTI_RANK=$rank TUTTI_SIZE=3 TUTTI_STORE="file:$work/store" begin "hand$time$rank" "$launched" 2
 		done
-		for rank in 0 1 2; do
-			wait "${pids[$rank]}" || fail "rank $rank ended with $?"
-		done
+		end_all
 	done
-	cat "$work"/hand??.txt >"$work/all.txt"
 	check all 3 3 tutti-run 4
 }
 
