@@ -6,7 +6,6 @@ import glob
 import gzip
 import os
 import shutil
-import struct
 import unittest
 
 from training import DEVICE, DIGITS, RUN, TRAIN, TrainingTest, host_only
@@ -177,14 +176,11 @@ class Bfloat16(Train):
             self.assertEqual(log.end['sent_bytes'],
                              log.end['steps'] * (size * log.starts[0]['parameters'] + 3 * sums) + 2 * 3 * 8)
 
-    def test_bfloat16_gives_the_same_bits_for_the_same_ranks(self):
-        for way in '--clip 5', '--sync zero1', '--sync ps', '--sync local --every 5':
-            one, two = (self.digits(3, f'--epochs 3 --dtype bf16 {way}') for _ in range(2))
-            self.assertEqual(one.bits, two.bits, way)
-
     def test_bfloat16_is_resumed_bit_for_bit_and_by_no_other_type(self):
+        """So the same ranks have the same bits, too."""
         for way in WAYS:
-            self.assert_resumed(f'--dtype bf16 --sync {way}')
+            clip = '--clip 5' if way == 'allreduce' else ''
+            self.assert_resumed(f'--dtype bf16 --sync {way} {clip}')
             self.refuse_to_resume(f'--sync {way}', 'is of a training with other --dtype')
 
 
@@ -417,13 +413,6 @@ class Output(Train):
         self.assertNotIn('test accuracy', job.said)
         self.assertIn('"test_loss":null,"test_accuracy":null', self.text_of('log'))
 
-    def test_idx_pair_is_trained_on(self):
-        """64 samples of one pixel: label 0 where it is dark, 1 where it is light."""
-        self.write('x', struct.pack('>4B3I', 0, 0, 8, 3, 64, 1, 1) + b'\n\310' * 32)
-        self.write('y', gzip.compress(struct.pack('>4BI', 0, 0, 8, 1, 64) + b'\0\1' * 32))
-        log = self.log_of_ranks(2, '--data x --labels y --batch 16 --epochs 20')
-        self.assertEqual(log.end['test_accuracy'], 1)
-
 
 class Errors(Train):
     """What ends a training: every rank, with an error message, in time."""
@@ -431,17 +420,11 @@ class Errors(Train):
     def test_missing_file_ends_all_ranks_with_one_message_that_names_them(self):
         self.refuses(4, '--data nowhere.csv', 'all ranks: nowhere.csv: cannot be read: No such file')
 
-    def test_data_that_are_broken_cut_off_or_too_few_end_all_ranks(self):
-        with open(DIGITS, 'rb') as file:
-            cut = file.read(20000)
+    def test_data_that_are_broken_or_too_few_end_all_ranks(self):
+        """Which data are broken test_train_data.c shows."""
         two, few = (4, '1,0\n2,1\n3,0\n4,1\n'), 'too few samples: found 3 to train on and 1'
         for ranks, content, options, text in (
                 (4, '1,2,0\n3,4,1\n5,1\n', '', 'data: line 3: found 2 fields, expected 3'),
-                (2, '1,2,0\n3,nan,1\n', '', "data: line 2, field 2: found 'nan'"),
-                (2, '1,2,0\n3,4,-1\n', '', "data: line 2, field 3: found '-1', expected a label"),
-                (2, '1,2,0\n3,4,9\n', '--classes 3', 'label out of range: found 9, expected 0 to 2'),
-                (4, cut, '', 'data: truncated: the gzip stream ends early'),
-                (4, b'\0\0\10\1\0\0\0\11\1\2', '--labels data', 'data: truncated: found 10 bytes'),
                 (*two, '--test-fraction 0.4', few),
                 (*two, '--batch 4', 'which --test-fraction 0.2 leaves none to validate'),
                 (4, '1,0\n2,1\n3,0\n4,1\n5,0\n6,1\n', '--batch 2', '--batch: found 2 samples per step for 4 ranks')):
@@ -472,8 +455,7 @@ class Errors(Train):
                              'rank 2 has other options than rank 0')
 
     def test_wrong_options_end_with_status_2(self):
-        for options, text in (('--data d --batch none', "--batch: found 'none'"),
-                              ('--data d --device cuda --dtype bf16', 'found --device cuda and --dtype bf16'), ('', ''),
+        for options, text in (('', 'no --data'),
                               ('--data d --rank 0', 'found --rank, expected --size and --store as well'),
                               ('--data d --size 2', 'found --size, expected --rank and --store as well')):
             self.assertIn(text, self.alone_without_launcher(options, 2).said)

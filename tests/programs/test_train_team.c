@@ -75,19 +75,13 @@ static void expect(const struct rank *ranks, tutti_result_t result, const char *
 	}
 }
 
-static void verify_equal(struct rank *rank)
-{
-	for (int i = 0; i < PARAMETERS; i++)
-		rank->values[i] = 1.0 / (i + 1);
-	rank->result =
-		team_verify(&rank->team, rank->values, PARAMETERS * sizeof(double), 7, &rank->why);
-}
+static bool one_bit_differs;
 
-static void verify_one_bit(struct rank *rank)
+static void verify(struct rank *rank)
 {
 	for (int i = 0; i < PARAMETERS; i++)
 		rank->values[i] = 1.0 / (i + 1);
-	if (rank->team.rank == 1)
+	if (one_bit_differs && rank->team.rank == 1)
 		((unsigned char *)rank->values)[100] ^= 1;
 	rank->result =
 		team_verify(&rank->team, rank->values, PARAMETERS * sizeof(double), 7, &rank->why);
@@ -97,9 +91,11 @@ TEST(verify_passes_equal_weights_and_names_ranks_that_differ)
 {
 	struct rank ranks[RANKS];
 
-	run_ranks(ranks, verify_equal);
+	one_bit_differs = false;
+	run_ranks(ranks, verify);
 	expect(ranks, TUTTI_OK, "");
-	run_ranks(ranks, verify_one_bit);
+	one_bit_differs = true;
+	run_ranks(ranks, verify);
 	expect(ranks, TUTTI_ERR_MISMATCH, "step 7: the weights of rank 1 differ");
 }
 
@@ -135,34 +131,45 @@ TEST(disagreement_is_told_to_every_rank)
 	expect(ranks, TUTTI_ERR_INVALID, "rank 2 could not start");
 }
 
-/* Two buckets, of which the first is in flight while the second is still written. */
-static void sum_buckets(struct rank *rank)
+/* Two buckets of a model's gradients, of which the first is in flight while `write_layer` still writes
+ * the second, and the sums behind them. */
+static void sum(struct rank *rank, const struct numbers *numbers,
+		void (*write_layer)(struct rank *rank, const struct layer *layer))
 {
 	static const size_t width[] = { 4, 5, 3 };
 	struct buckets buckets;
 	struct model model;
 	tutti_result_t result =
-		model_create(&numbers_f64, width, (struct cut){ 0, 2, 2 }, 1, &model, &rank->why);
+		model_create(numbers, width, (struct cut){ 0, 2, 2 }, 1, &model, &rank->why);
 
-	if (result != TUTTI_OK) {
-		rank->result = result;
-		return;
+	if (result == TUTTI_OK) {
+		model.gradients = rank->values;
+		buckets_init(&buckets, &model, 1, TAIL, false);
+		for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;) {
+			write_layer(rank, &model.layer[l]);
+			result = buckets_layer_ready(&buckets, &model, l, &rank->team, &rank->why);
+		}
+		for (unsigned i = 0; i < buckets.count && result == TUTTI_OK; i++)
+			result = buckets_wait(&buckets, i, &rank->team, &rank->why);
+		if (result == TUTTI_OK && buckets.apart_request)
+			result = why_set(&rank->why, TUTTI_ERR_INVALID, "sums are in flight");
+		buckets_drain(&buckets);
+		model_finish(&model);
 	}
-	model.gradients = rank->values;
+	rank->result = result;
+}
+
+static void write_places(struct rank *rank, const struct layer *layer)
+{
+	for (size_t i = 0; i < layer->count; i++)
+		rank->values[layer->offset + i] = (double)i + 1000.0 * rank->team.rank;
+}
+
+static void sum_buckets(struct rank *rank)
+{
 	for (int i = 0; i < TAIL; i++)
 		rank->values[PARAMETERS + i] = i + 1;
-	buckets_init(&buckets, &model, 1, TAIL, false);
-	for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;) {
-		for (size_t i = 0; i < model.layer[l].count; i++)
-			rank->values[model.layer[l].offset + i] =
-				(double)i + 1000.0 * rank->team.rank;
-		result = buckets_layer_ready(&buckets, &model, l, &rank->team, &rank->why);
-	}
-	for (unsigned i = 0; i < buckets.count && result == TUTTI_OK; i++)
-		result = buckets_wait(&buckets, i, &rank->team, &rank->why);
-	buckets_drain(&buckets);
-	model_finish(&model);
-	rank->result = result;
+	sum(rank, &numbers_f64, write_places);
 }
 
 TEST(buckets_sum_gradients_of_all_ranks)
@@ -188,34 +195,19 @@ static void *sums_of_halves(struct rank *rank)
 	return (char *)rank->values + numbers_sums_offset(&numbers_bf16, PARAMETERS);
 }
 
+static void leave_as_it_is(struct rank *rank, const struct layer *layer)
+{
+}
+
 /* Gradients of two bytes, and sums behind them that go first, by themselves. */
 static void sum_buckets_of_halves(struct rank *rank)
 {
-	static const size_t width[] = { 4, 5, 3 };
 	const double gradients[PARAMETERS] = { 1, 2, 3 },
 		     sums[TAIL] = { 1e9 + rank->team.rank, 0.5 };
-	struct buckets buckets;
-	struct model model;
-	tutti_result_t result =
-		model_create(&numbers_bf16, width, (struct cut){ 0, 2, 2 }, 1, &model, &rank->why);
 
-	if (result != TUTTI_OK) {
-		rank->result = result;
-		return;
-	}
-	model.gradients = rank->values;
 	numbers_bf16.gradients->store(rank->values, gradients, PARAMETERS);
 	numbers_f64.store(sums_of_halves(rank), sums, TAIL);
-	buckets_init(&buckets, &model, 1, TAIL, false);
-	for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;)
-		result = buckets_layer_ready(&buckets, &model, l, &rank->team, &rank->why);
-	for (unsigned i = 0; i < buckets.count && result == TUTTI_OK; i++)
-		result = buckets_wait(&buckets, i, &rank->team, &rank->why);
-	if (result == TUTTI_OK && buckets.apart_request)
-		result = why_set(&rank->why, TUTTI_ERR_INVALID, "sums are in flight");
-	buckets_drain(&buckets);
-	model_finish(&model);
-	rank->result = result;
+	sum(rank, &numbers_bf16, leave_as_it_is);
 }
 
 TEST(sums_behind_gradients_of_another_type_travel_by_themselves)
