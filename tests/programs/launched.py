@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Owns the starting of programs under test from Python, and the collecting of what they write."""
+import contextlib
 import json
 import os
 import re
@@ -134,6 +135,26 @@ def await_state(pid, *states, seconds=20):
         if time.monotonic() > end:
             raise AssertionError(f'process {pid} is {state_of(pid)} after {bound_s(seconds):g} s, expected {states}')
         os.sched_yield()
+
+
+def children_of(pid):
+    with open(f'/proc/{pid}/task/{pid}/children') as file:
+        return [int(child) for child in file.read().split()]
+
+
+@contextlib.contextmanager
+def ends_of(pids, seconds=20):
+    """Each of these processes has to end after what is done within, if it has not ended before."""
+    with contextlib.ExitStack() as stack:
+        ends = {}
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                ends[pid] = os.pidfd_open(pid)
+                stack.callback(os.close, ends[pid])
+        yield
+        for pid, end in ends.items():
+            if not select.select([end], [], [], bound_s(seconds))[0]:
+                raise AssertionError(f'process {pid} has not ended after {bound_s(seconds):g} s')
 
 
 class ProgramTest(unittest.TestCase):

@@ -5,14 +5,13 @@
 test_bench.py TUTTI_BENCH"""
 import os
 import re
-import select
 import shutil
 import signal
 import tempfile
 import unittest
 
 from bench_runs import BENCH, BenchTest
-from launched import bound_s
+from launched import children_of, ends_of
 
 TYPES = ('int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'float16', 'bfloat16', 'float32',
          'float64', 'float8_e4m3', 'float8_e5m2')
@@ -268,13 +267,9 @@ class Ends(BenchTest):
         ranks = []
         while len(ranks) < 2:   # the second is there a moment after the first
             self.assertIsNone(run.process.poll())
-            with open(f'/proc/{run.pid}/task/{run.pid}/children') as file:
-                ranks = file.read().split()
-        ends = [os.pidfd_open(int(pid)) for pid in ranks]
-        os.kill(int(ranks[1]) if who == 'rank' else run.pid, signal.SIGKILL)
-        for end in ends:
-            self.assertTrue(select.select([end], [], [], bound_s(10))[0])
-            os.close(end)
+            ranks = children_of(run.pid)
+        with ends_of(ranks, 10):
+            os.kill(ranks[1] if who == 'rank' else run.pid, signal.SIGKILL)
         self.finish(run, status)
         return run
 

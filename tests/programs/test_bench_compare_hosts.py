@@ -2,52 +2,48 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """bench/compare-hosts, with real ranks in network namespaces where they can be made; its path and the build directory are
 the arguments."""
+import contextlib
 import json
 import os
-import select
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 
-from launched import bound_s
+from launched import ProgramTest, arguments, bound_s, children_of, ends_of
 
-BUILD, COMPARE = sys.argv.pop(), sys.argv.pop()
+COMPARE, BUILD = arguments(2)
 QUICK = ['--limit', str(bound_s(60)), '--hosts', '2', '-b', '64', '-e', '64', '-n', '1', '--seconds', '0.001',
          '--delay', '50', '--rate', '1000']
 ENDLESS = QUICK[:-6] + ['-n', '1000000', '--seconds', '1']
-
-
-def command(*words):
-    return [sys.executable, COMPARE, '--build', BUILD, *words]
-
-
-def run(*words, **more):
-    return subprocess.run(command(*words), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
-
-
-def children(pid):
-    with open(f'/proc/{pid}/task/{pid}/children') as file:
-        return [int(child) for child in file.read().split()]
 
 
 def interfaces():
     return sorted(os.listdir('/sys/class/net'))
 
 
-class CompareHosts(unittest.TestCase):
-    def skip_without_hosts(self, status, errors):
-        if status and 'cannot make hosts: ' in errors:
-            self.skipTest(errors.strip())
+class CompareHosts(ProgramTest):
+    def begin(self, *words, **env):
+        return self.start(sys.executable, COMPARE, '--build', BUILD, *words, **env)
+
+    def finish(self, launched, status=0):
+        """Where there can be no hosts the test is skipped."""
+        found = launched.finish()
+        if found and 'cannot make hosts: ' in launched.err:
+            self.skipTest(launched.err.strip())
+        self.assertEqual(found, status, launched.err)
+        return launched
+
+    def measure(self, *words):
+        """The points of a run that ends well, and has a row for each."""
+        done = self.finish(self.begin(*QUICK, *words, '--json', self.path('points')))
+        self.assertEqual(done.err, '')
+        self.assertEqual(len([line for line in done.out.splitlines() if line.split()[:1] == ['64']]), 1)
+        with open(self.path('points')) as file:
+            return [json.loads(line) for line in file]
 
     def test_what_is_measured_stands_beside_what_is_predicted(self):
         before = interfaces()
-        with tempfile.NamedTemporaryFile('r') as file:
-            done = run(*QUICK, '--json', file.name)
-            self.skip_without_hosts(done.returncode, done.stderr)
-            self.assertEqual((done.returncode, done.stderr), (0, ''))
-            points = [json.loads(line) for line in file]
+        points = self.measure()
         self.assertEqual([(p['hosts'], p['ranks_per_host'], p['bytes']) for p in points], [(2, 2, 64)])
         point = points[0]
         self.assertEqual(set(point['times_us']), {'chosen', 'ring', 'hierarchical', 'hierarchical_split'})
@@ -59,66 +55,43 @@ class CompareHosts(unittest.TestCase):
         # three of the ring's messages go between hosts one after another, and one of the leaders'
         predicted = point['predicted_us']
         self.assertGreater(predicted['ring'] / predicted['hierarchical'], 1)
-        self.assertEqual(len([line for line in done.stdout.splitlines() if line.split()[:1] == ['64']]), 1)
         self.assertEqual(interfaces(), before)
 
     def test_what_hides_behind_a_computation_is_measured_between_hosts(self):
-        with tempfile.NamedTemporaryFile('r') as file:
-            done = run(*QUICK, '-r', '1', '--overlap', '--json', file.name)
-            self.skip_without_hosts(done.returncode, done.stderr)
-            self.assertEqual((done.returncode, done.stderr), (0, ''))
-            points = [json.loads(line) for line in file]
+        points = self.measure('-r', '1', '--overlap')
         self.assertEqual([(p['hosts'], p['ranks_per_host'], p['bytes'], p['wrong']) for p in points], [(2, 1, 64, 0)])
         self.assertGreaterEqual(points[0]['overlap']['alone_us'], 50)
-        self.assertEqual(len([line for line in done.stdout.splitlines() if line.split()[:1] == ['64']]), 1)
 
-    def end_by(self, number):
-        """Start, wait until all ranks are there, send a signal; returns the status when all are gone."""
-        with tempfile.TemporaryFile('w+') as errors, subprocess.Popen(
-                command(*ENDLESS), stdout=subprocess.DEVNULL, stderr=errors) as process:
-            gone = []
-            while len(gone) < 5:        # four ranks and who carries their frames
-                if process.poll() is not None:
-                    errors.seek(0)
-                    text = errors.read()
-                    self.skip_without_hosts(process.returncode, text)
-                    self.fail(text)
-                for fd in gone:
-                    os.close(fd)
-                gone = []
-                for child in children(process.pid):
-                    try:
-                        gone.append(os.pidfd_open(child))
-                    except ProcessLookupError:
-                        pass
-            process.send_signal(number)
-            for fd in gone:
-                self.assertTrue(select.select([fd], [], [], bound_s(20))[0])
-                os.close(fd)
-            return process.wait(bound_s(20))
+    def end_by(self, number, status):
+        """It ends so by a signal when all ranks are there, and so does what it has started."""
+        run, ranks = self.begin(*ENDLESS), []
+        while len(ranks) < 5:       # four ranks and who carries their frames
+            if run.process.poll() is not None:
+                self.finish(run)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                ranks = children_of(run.pid)
+        with ends_of(ranks):
+            run.send(number)
+        self.finish(run, status)
 
     def test_nothing_is_left_of_one_that_is_interrupted_ended_or_killed(self):
-        self.assertEqual(self.end_by(signal.SIGINT), 130)
-        self.assertEqual(self.end_by(signal.SIGTERM), 143)
-        self.assertEqual(self.end_by(signal.SIGKILL), -signal.SIGKILL)
+        for number in signal.SIGINT, signal.SIGTERM, signal.SIGKILL:
+            self.end_by(number, 128 + number)
 
     def test_an_algorithm_that_cannot_is_named(self):
-        done = run(*QUICK, '--algorithms', 'ring,board')
-        self.skip_without_hosts(done.returncode, done.stderr)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn('board cannot do all_reduce with 2 hosts of 2 ranks', done.stderr)
+        done = self.finish(self.begin(*QUICK, '--algorithms', 'ring,board'), 1)
+        self.assertIn('board cannot do all_reduce with 2 hosts of 2 ranks', done.err)
 
     def test_what_is_missing_is_named(self):
-        done = run(*QUICK, env=dict(os.environ, PATH='/dev/null'))
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r'cannot make hosts: (there is no ip\(8\)|network namespaces need root)')
-        done = run(*QUICK, '--build', '/dev/null')
-        self.assertIn('/dev/null/bench/tutti-bench was not found', done.stderr)
+        done = self.begin(*QUICK, PATH='/dev/null')
+        self.assertEqual(done.finish(), 1)
+        self.assertRegex(done.err, r'cannot make hosts: (there is no ip\(8\)|network namespaces need root)')
+        done = self.begin(*QUICK, '--build', '/dev/null')
+        done.finish()
+        self.assertIn('/dev/null/bench/tutti-bench was not found', done.err)
 
     def test_a_number_of_ranks_that_is_not_simulated_is_refused(self):
-        done = run('--hosts', '3')
-        self.assertEqual(done.returncode, 2)
-        self.assertIn('3 hosts of 2 ranks', done.stderr)
+        self.assertIn('3 hosts of 2 ranks', self.finish(self.begin('--hosts', 3), 2).err)
 
 
 if __name__ == '__main__':

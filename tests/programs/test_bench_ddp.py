@@ -5,12 +5,12 @@ and the build directory are the arguments."""
 import importlib.util
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import unittest
 
-BUILD, DDP = sys.argv.pop(), sys.argv.pop()
+from launched import ProgramTest, arguments
+
+DDP, BUILD = arguments(2)
 
 RUN = '''#!/bin/sh
 [ "$1 $3 $5" = "-n --bind --" ] || exit 99
@@ -52,49 +52,44 @@ USUAL = {'version': '2.9.9', 'errors': '', 'no_torch': 0, 'hang': False, 'each':
          'rows': 1000, 'status': 0}
 
 
-class Fakes(unittest.TestCase):
+def read_lines(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+class Fakes(ProgramTest):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.build, self.calls = directory.name, os.path.join(directory.name, 'calls')
-        for name in 'tools/run', 'trainer':
-            os.makedirs(os.path.join(self.build, name))
-        self.write('tools/run/tutti-run', RUN)
+        super().setUp()
+        self.calls = self.path('calls')
+        self.write('tools/run/tutti-run', RUN, 0o755)
         self.tutti()
         self.torch()
 
-    def write(self, name, text):
-        with open(os.path.join(self.build, name), 'w') as file:
-            file.write(text)
-        os.chmod(file.name, 0o755)
-
     def tutti(self, **told):
-        self.write('trainer/tutti-train', RANK.format(calls=self.calls, told=dict(USUAL, side='tutti', first=1, **told)))
+        told = dict(USUAL, side='tutti', first=1, **told)
+        self.write('trainer/tutti-train', RANK.format(calls=self.calls, told=told), 0o755)
 
     def torch(self, **told):
         told = {**USUAL, 'side': 'torch', 'first': 2, **told}     # its first word is the program
-        self.write('python', RANK.format(calls=self.calls, told=told))
+        self.write('python', RANK.format(calls=self.calls, told=told), 0o755)
 
-    def ddp(self, *words):
-        return subprocess.run([sys.executable, DDP, '--build', self.build, '--python',
-                               os.path.join(self.build, 'python'), *words], capture_output=True, text=True)
+    def ddp(self, *words, status=0):
+        return self.run_to_end(sys.executable, DDP, '--build', self.dir, '--python', self.path('python'), *words,
+                               status=status)
 
-    def one(self, *words):
-        return self.ddp('-m', 'digits', '-d', 'float32', '-r', '2', '-n', '1', *words)
+    def one(self, *words, status=0):
+        return self.ddp('-m', 'digits', '-d', 'float32', '-r', '2', '-n', '1', *words, status=status)
 
-    def called(self):
-        with open(self.calls) as file:
-            return [json.loads(line) for line in file]
-
-    def refused(self, status, sentence, done):
-        self.assertEqual(done.returncode, status)
-        self.assertIn(sentence, done.stderr)
+    def refuse(self, sentence, *words):
+        done = self.one(*words, status=1)
+        self.assertIn(sentence, done.err)
+        return done
 
 
 class Table(Fakes):
     def rows(self, done):
-        self.assertEqual((done.returncode, done.stderr), (0, ''))
-        return [line.split() for line in done.stdout.splitlines() if line and line[0] not in '#m']
+        self.assertEqual(done.err, '')
+        return [line.split() for line in done.out.splitlines() if line and line[0] not in '#m']
 
     def test_the_ratio_is_that_of_samples_per_second_without_the_first_epoch(self):
         self.tutti(each={None: 2})
@@ -102,9 +97,9 @@ class Table(Fakes):
         done = self.one('-n', '2')
         self.assertEqual(self.rows(done), [['digits', 'float32', '2', 'default', '500', '(500–500)', '333', '(333–333)',
                                             '1.50', '(1.50–1.50)']])
-        self.assertIn('PyTorch 2.9.9', done.stdout)
-        self.assertIn('# slower than PyTorch: nowhere\n', done.stdout)
-        self.assertIn('# less than 1.3 times as fast with 2 ranks in float32: nowhere\n', done.stdout)
+        self.assertIn('PyTorch 2.9.9', done.out)
+        self.assertIn('# slower than PyTorch: nowhere\n', done.out)
+        self.assertIn('# less than 1.3 times as fast with 2 ranks in float32: nowhere\n', done.out)
 
     def test_points_that_miss_a_goal_are_named(self):
         self.tutti(each={None: 5})
@@ -113,27 +108,26 @@ class Table(Fakes):
         self.assertEqual([row[:3] for row in self.rows(done)],
                          [[model, 'float32', ranks] for model in ('digits', '4-3-2') for ranks in '12'])
         self.assertIn('# slower than PyTorch: digits, float32, 1 rank: 0.80; digits, float32, 2 ranks: 0.80; '
-                      '4-3-2, float32, 1 rank: 0.80; 4-3-2, float32, 2 ranks: 0.80\n', done.stdout)
-        self.assertIn('in float32: digits, float32, 2 ranks: 0.80; 4-3-2, float32, 2 ranks: 0.80\n', done.stdout)
+                      '4-3-2, float32, 1 rank: 0.80; 4-3-2, float32, 2 ranks: 0.80\n', done.out)
+        self.assertIn('in float32: digits, float32, 2 ranks: 0.80; 4-3-2, float32, 2 ranks: 0.80\n', done.out)
 
     def test_buckets_are_compared_in_turn(self):
         self.tutti(each={'64K': 2, '1M': 1, None: 7})
         self.torch(each={None: 2})
         done = self.one('--bucket', '64K,1M')
         self.assertEqual([(row[3], row[-2]) for row in self.rows(done)], [('64K', '1.00'), ('1M', '2.00')])
-        self.assertIn('# bucket 64K: 2.000 times as long as the best bucket (geometric mean), at most 2.000\n', done.stdout)
-        self.assertIn('# bucket 1M: 1.000 times', done.stdout)
-        self.assertIn('in float32: digits, float32, 2 ranks, bucket 64K: 1.00\n', done.stdout)
+        self.assertIn('# bucket 64K: 2.000 times as long as the best bucket (geometric mean), at most 2.000\n', done.out)
+        self.assertIn('# bucket 1M: 1.000 times', done.out)
+        self.assertIn('in float32: digits, float32, 2 ranks, bucket 64K: 1.00\n', done.out)
 
     def test_all_run_in_turn_and_each_second_time_in_reverse(self):
-        self.assertEqual(self.one('-n', '3', '--bucket', '8K,9K').returncode, 0)
-        self.assertEqual([call.get('--bucket', call['side']) for call in self.called()],
+        self.one('-n', '3', '--bucket', '8K,9K')
+        self.assertEqual([call.get('--bucket', call['side']) for call in read_lines(self.calls)],
                          ['8K', '9K', 'torch', 'torch', '9K', '8K', '8K', '9K', 'torch'])
 
     def test_both_sides_train_the_same(self):
-        self.assertEqual(self.ddp('-m', '7-20-30-5', '-d', 'float64', '-r', '4', '-n', '1', '--batch', '16', '--steps',
-                                  '9', '--epochs', '4').returncode, 0)
-        mine, theirs = self.called()
+        self.ddp(*'-m 7-20-30-5 -d float64 -r 4 -n 1 --batch 16 --steps 9 --epochs 4'.split())
+        mine, theirs = read_lines(self.calls)
         for name in 'ranks', '--epochs', '--batch', '--lr', '--momentum', '--weight-decay', '--seed':
             self.assertEqual(mine[name], theirs[name])
         self.assertEqual((mine['ranks'], mine['--epochs'], mine['--batch']), ('4', '4', '16'))
@@ -141,10 +135,8 @@ class Table(Fakes):
         self.assertEqual((theirs['--data'], theirs['--widths'], theirs['--dtype']), ('144', '7-20-30-5', 'float64'))
 
     def test_every_run_is_written(self):
-        path = os.path.join(self.build, 'runs')
-        self.assertEqual(self.one('-n', '2', '--bucket', '64K', '--json', path).returncode, 0)
-        with open(path) as file:
-            runs = [json.loads(line) for line in file]
+        self.one('-n', '2', '--bucket', '64K', '--json', self.path('runs'))
+        runs = read_lines(self.path('runs'))
         self.assertEqual([(run['library'], run['bucket'], run['repetition']) for run in runs],
                          [('tutti', '64K', 0), ('pytorch', None, 0), ('pytorch', None, 1), ('tutti', '64K', 1)])
         self.assertEqual([run['samples_per_s'] for run in runs], [1000] * 4)
@@ -153,26 +145,25 @@ class Table(Fakes):
         self.torch(no_torch=77)
         done = self.one('--no-torch')
         self.assertEqual(self.rows(done), [['digits', 'float32', '2', 'default', '1000', '(1000–1000)']])
-        self.assertNotIn('PyTorch', done.stdout)
+        self.assertNotIn('PyTorch', done.out)
 
 
 class Missing(Fakes):
     def test_without_pytorch_it_is_skipped(self):
         self.torch(no_torch=77, version='skipped: needs PyTorch (pip install torch)')
-        done = self.one()
-        self.assertEqual((done.returncode, done.stdout, done.stderr),
-                         (77, 'skipped: needs PyTorch (pip install torch)\n', ''))
+        done = self.one(status=77)
+        self.assertEqual((done.out, done.err), ('skipped: needs PyTorch (pip install torch)\n', ''))
 
     def test_a_pytorch_that_cannot_be_imported_is_an_error(self):
         self.torch(no_torch=1, errors='ImportError: libtorch.so')
-        self.refused(1, 'cannot import PyTorch:\nImportError: libtorch.so', self.one())
+        self.refuse('cannot import PyTorch:\nImportError: libtorch.so')
 
     def test_a_missing_program_is_named(self):
-        os.remove(os.path.join(self.build, 'trainer', 'tutti-train'))
-        self.refused(1, 'tutti-train was not found: run "meson setup build', self.one())
-        self.refused(1, '--python: /nowhere was not found', self.one('--python', '/nowhere'))
+        os.remove(self.path('trainer/tutti-train'))
+        self.refuse('tutti-train was not found: run "meson setup build')
+        self.refuse('--python: /nowhere was not found', '--python', '/nowhere')
         self.tutti()
-        self.refused(1, '--json: /nowhere/runs cannot be written', self.one('--json', '/nowhere/runs'))
+        self.refuse('--json: /nowhere/runs cannot be written', '--json', '/nowhere/runs')
 
 
 class Refused(Fakes):
@@ -184,56 +175,52 @@ class Refused(Fakes):
                                 (['--epochs', '1'], '"1" was found, expected a whole number from 2'),
                                 (['--bucket', '64k'], '"64k" was found, expected bytes, such as 64K or 1M'),
                                 (['--batch', '3'], '--batch: found 3 for 4 ranks, expected a sample for each rank')]:
-            self.refused(2, sentence, self.ddp(*words))
+            self.assertIn(sentence, self.ddp(*words, status=2).err)
         self.assertFalse(os.path.exists(self.calls))
 
     def test_losses_that_differ(self):
         self.torch(loss=0.03)
-        self.refused(1, 'digits, float32, 2 ranks: one run ends with a loss of 0.02, and another with 0.03; expected no '
-                     'more than 25% between them', self.one())
+        self.refuse('digits, float32, 2 ranks: one run ends with a loss of 0.02, and another with 0.03; expected no '
+                    'more than 25% between them')
         self.torch(loss=0.024)
-        self.assertEqual(self.one().returncode, 0)
+        self.one()
 
     def test_a_side_that_did_not_learn(self):
         self.torch(accuracy=0.89)
-        self.refused(1, 'pytorch ends with an accuracy of 0.890, expected 0.9 at least', self.one())
+        self.refuse('pytorch ends with an accuracy of 0.890, expected 0.9 at least')
         for loss in float('nan'), 24:
             self.torch(loss=loss)
-            self.refused(1, 'pytorch ends with a loss of', self.one('-m', '4-3-10'))
+            self.refuse('pytorch ends with a loss of', '-m', '4-3-10')
         self.torch(loss=2.4, accuracy=0.1)      # data that are made up are not learned in so few steps
-        self.assertEqual(self.one('-m', '4-3-10').returncode, 0)
+        self.one('-m', '4-3-10')
 
     def test_other_data(self):
         self.torch(rows=999)
-        self.refused(1, '40 epochs of 1000 samples, and another 40 of 999; expected the same', self.one())
+        self.refuse('40 epochs of 1000 samples, and another 40 of 999; expected the same')
 
     def test_a_run_that_fails_or_hangs(self):
         self.torch(status=3, errors='connection reset')
-        done = self.one()
-        self.refused(1, ' with 2 ranks ended with status 3\n', done)
-        self.assertIn('connection reset', done.stderr)
+        done = self.refuse(' with 2 ranks ended with status 3\n')
+        self.assertIn('connection reset', done.err)
         self.torch(hang=True)
-        self.refused(1, ' with 2 ranks did not end in 0.3 s (--limit)', self.one('--limit', '0.3'))
+        self.refuse(' with 2 ranks did not end in 0.3 s (--limit)', '--limit', '0.3')
 
 
-class Real(unittest.TestCase):
-    def ddp(self, *words):
-        with tempfile.NamedTemporaryFile('r') as file:
-            done = subprocess.run([sys.executable, DDP, '--build', BUILD, '--json', file.name, *words],
-                                  capture_output=True, text=True)
-            self.assertEqual((done.returncode, done.stderr), (0, ''))
-            return [json.loads(line) for line in file]
+class Real(ProgramTest):
+    def ddp(self, line):
+        done = self.run_to_end(sys.executable, DDP, '--build', BUILD, '--json', self.path('runs'), *line.split())
+        self.assertEqual(done.err, '')
+        return read_lines(self.path('runs'))
 
     def test_tutti_train_is_timed_and_learns(self):
-        runs = self.ddp('--no-torch', '-m', 'digits,20-8-4', '-n', '1', '-r', '1,2', '-d', 'float32', '--bucket', '4K',
-                        '--epochs', '6')
+        runs = self.ddp('--no-torch -m digits,20-8-4 -n 1 -r 1,2 -d float32 --bucket 4K --epochs 6')
         self.assertEqual([(run['model'], run['ranks']) for run in runs],
                          [('digits', 1), ('digits', 2), ('20-8-4', 1), ('20-8-4', 2)])
         self.assertTrue(all(len(run['seconds']) == 6 and run['samples_per_s'] > 0 for run in runs))
 
     @unittest.skipUnless(importlib.util.find_spec('torch'), 'PyTorch is not installed')
     def test_pytorch_is_timed_and_learns_the_same(self):
-        runs = self.ddp('-m', 'digits', '-n', '1', '-r', '1,3', '-d', 'float64', '--batch', '62', '--epochs', '4')
+        runs = self.ddp('-m digits -n 1 -r 1,3 -d float64 --batch 62 --epochs 4')
         self.assertEqual([run['library'] for run in runs], ['tutti', 'pytorch'] * 2)
 
 

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """How jobs end: failed ranks, signals, time limits, and what is left behind: nothing. test_run_end.py TUTTI_RUN"""
-import os
-import select
 import signal
 import unittest
 
-from launched import ProgramTest, arguments, await_state, bound_s
+from launched import ProgramTest, arguments, await_state, bound_s, ends_of
 
 RUN, = arguments(1)
 PATIENT = ('--grace', 1000)  # whatever a busy machine needs to act on a signal
@@ -130,11 +128,8 @@ class End(ProgramTest):
 
     def test_a_killed_tutti_run_leaves_no_process(self):
         job = self.start(*ranks(2, 'echo pid $$; sleep 1000 & echo pid $!; setsid sleep 1000 & echo pid $!; wait'))
-        ends = [os.pidfd_open(pid) for pid in job.await_numbers('pid ', 6)]
-        job.send(signal.SIGKILL)
-        for end in ends:
-            self.assertTrue(select.select([end], [], [], bound_s(10))[0], 'a process survives tutti-run')
-            os.close(end)
+        with ends_of(job.await_numbers('pid ', 6), 10):
+            job.send(signal.SIGKILL)
         self.finish(job, 128 + signal.SIGKILL)
 
 
