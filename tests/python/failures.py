@@ -6,6 +6,7 @@ Without an argument this starts the scenes below and looks at their ranks' last 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -15,59 +16,38 @@ import threading
 import unittest
 from typing import List
 
+import numpy as np
+import tutti
+from interrupts import signal_in_a_wait
 from patience import bound_s
 
+raises = unittest.TestCase().assertRaises
+raises_with = unittest.TestCase().assertRaisesRegex
 
-def signal_in_a_wait(number: int) -> None:
-    """Have this process get a signal when this thread next waits, in C.
 
-    A waiting thread of Python gets the interpreter's lock when the one that has it waits, or when a
-    time has passed. That time is made longer than the test.
-    """
-    ready = threading.Lock()
-    ready.acquire()
-
-    def send() -> None:
-        with ready:
-            os.kill(os.getpid(), number)
-
-    sys.setswitchinterval(1000)
-    threading.Thread(target=send).start()
-    ready.release()
+def start(seconds: float = 20) -> tutti.Communicator:
+    return tutti.init(timeout=bound_s(seconds))
 
 
 def scene_death() -> None:
-    import numpy as np
-    import tutti
-
-    comm = tutti.init(timeout=bound_s(20))
-    try:
+    comm = start()
+    with raises(tutti.PeerLost) as lost:
         for i in range(1000000):
             comm.all_reduce(np.ones(2))
             if comm.rank == 1 and i == 100:
                 os.kill(os.getpid(), signal.SIGKILL)
-    except tutti.PeerLost as error:
-        assert error.rank == 1, error.rank
-    try:
-        comm.start_barrier()
-    except tutti.PeerLost as error:
-        assert error.rank == 1, error.rank
-    try:
-        comm.dup()
-    except tutti.PeerLost as error:
-        assert error.rank == 1 and "rank 1" in str(error), error
+    assert lost.exception.rank == 1, lost.exception.rank
+    for call in comm.start_barrier, comm.dup:
+        with raises_with(tutti.PeerLost, "rank 1") as lost:
+            call()
+        assert lost.exception.rank == 1, lost.exception.rank
     with comm.shrink() as smaller:
         assert smaller.all_reduce(np.array(1)) == smaller.size == 2
     comm.close()
 
 
 def scene_death_awaited() -> None:
-    import asyncio
-
-    import numpy as np
-    import tutti
-
-    comm = tutti.init(timeout=bound_s(20))
+    comm = start()
     if comm.rank == 1:  # who sends has started its receive
         for source in 0, 2:
             comm.recv(np.empty(1), source)
@@ -76,100 +56,63 @@ def scene_death_awaited() -> None:
     comm.send(np.ones(1), 1)
 
     async def wait() -> None:
-        try:
+        with raises(tutti.PeerLost) as lost:
             await request
-            raise AssertionError
-        except tutti.PeerLost as error:
-            assert error.rank == 1
+        assert lost.exception.rank == 1
 
     asyncio.run(wait())
 
 
 def scene_silence() -> None:
-    import numpy as np
-    import tutti
-
-    comm = tutti.init(timeout=bound_s(60))
+    comm = start(60)
     comm.barrier()
     if comm.rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
-    try:
+    with raises_with(tutti.Timeout, "rank 1"):
         comm.all_reduce(np.ones(2), timeout=0.5)
-        raise AssertionError
-    except tutti.Timeout as error:
-        assert "rank 1" in str(error), error
     os._exit(0)
 
 
 def scene_mismatch() -> None:
-    import numpy as np
-    import tutti
-
-    comm = tutti.init(timeout=bound_s(20))
-    try:
+    comm = start()
+    with raises_with(tutti.Mismatch, "all_reduce"):
         comm.all_reduce(np.ones(2 + comm.rank))
-        raise AssertionError
-    except tutti.Mismatch as error:
-        assert "all_reduce" in str(error), error
-    try:
+    with raises(tutti.Mismatch):
         comm.check()
-        raise AssertionError
-    except tutti.Mismatch:
-        pass
 
 
 def scene_abort() -> None:
-    import tutti
-
-    comm = tutti.init(timeout=bound_s(20))
+    comm = start()
     if comm.rank == 0:
         comm.abort("enough")
-    try:
+    with raises_with(tutti.Aborted, "enough"):
         comm.barrier()
         comm.barrier()
-        raise AssertionError
-    except tutti.Aborted as error:
-        assert "enough" in str(error), error
 
 
 def scene_interrupt() -> None:
     """Rank 0 is interrupted in a blocking call that the others do not make."""
-    import numpy as np
-    import tutti
-
-    comm = tutti.init(timeout=bound_s(60))
+    comm = start(60)
     comm.barrier()
     if comm.rank == 0:
         before = threading.active_count()
-        out = np.empty(1)
         signal_in_a_wait(signal.SIGINT)
-        try:
-            comm.recv(out, 1)
-            raise AssertionError
-        except KeyboardInterrupt:
-            assert before == 1
+        with raises(KeyboardInterrupt):
+            comm.recv(np.empty(1), 1)
+        assert before == 1
     else:
-        try:
+        with raises_with(tutti.Aborted, "interrupted by a signal"):
             comm.recv(np.empty(1), 0)
-            raise AssertionError
-        except tutti.Aborted as error:
-            assert "interrupted by a signal" in str(error), error
 
 
 def scene_interrupted_request() -> None:
     """An interrupted wait leaves the operation going."""
-    import numpy as np
-    import tutti
-
-    comm = tutti.init(timeout=bound_s(60))
+    comm = start(60)
     if comm.rank == 0:
         request = comm.start_recv(np.empty(1), 1)
         signal_in_a_wait(signal.SIGINT)
-        try:
+        with raises(KeyboardInterrupt):
             request.wait()
-            raise AssertionError
-        except KeyboardInterrupt:
-            pass
         comm.barrier()
         assert request.wait()[0] == 1
     else:
@@ -180,11 +123,8 @@ def scene_interrupted_request() -> None:
 
 def scene_handler_that_returns() -> None:
     """A signal whose handler does not raise ends nothing."""
-    import numpy as np
-    import tutti
-
     seen: List[int] = []
-    comm = tutti.init(timeout=bound_s(60))
+    comm = start(60)
     if comm.rank == 0:
 
         def handle(number: int, frame: object) -> None:
@@ -206,15 +146,10 @@ def scene_handler_that_returns() -> None:
 
 def scene_interrupted_start() -> None:
     """The others never come."""
-    import tutti
-
     with tutti.Store("unix:test-python-%d" % os.getpid(), serve=True) as store:
         signal_in_a_wait(signal.SIGINT)
-        try:
+        with raises(KeyboardInterrupt):
             tutti.Communicator(store, 0, 2, timeout=bound_s(60))
-            raise AssertionError
-        except KeyboardInterrupt:
-            pass
 
 
 class Failures(unittest.TestCase):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 import unittest
@@ -15,6 +14,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from interrupts import signal_in_a_wait     # of tests/python
 from ranks import LEFT, on_ranks
 
 SOON_S = 2.0    # within which the death of a rank is told
@@ -28,24 +28,6 @@ def meet_at_the_end():
     """A barrier of a rank whose peer ends its group next, perhaps before this rank has left the barrier."""
     with contextlib.suppress(dist.DistBackendError):
         dist.barrier()
-
-
-def interrupt_in_a_wait():
-    """Have this process get Ctrl-C's signal when this thread next waits, in C.
-
-    A waiting thread of Python gets the interpreter's lock when the one that has it waits, or when a
-    time has passed. That time is made longer than the test.
-    """
-    ready = threading.Lock()
-    ready.acquire()
-
-    def send():
-        with ready:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    sys.setswitchinterval(1000)
-    threading.Thread(target=send).start()
-    ready.release()
 
 
 class Failures(unittest.TestCase):
@@ -191,7 +173,7 @@ class Failures(unittest.TestCase):
         """Rank 0 is interrupted in wait(), for which rank 1 does not come."""
         if dist.get_rank() == 0:
             signal.signal(signal.SIGINT, signal.default_int_handler)   # jobs in the background ignore it
-            interrupt_in_a_wait()
+            signal_in_a_wait(signal.SIGINT)
             with self.assertRaisesRegex(dist.DistBackendError, 'interrupted by a signal'):
                 wait()
         else:
