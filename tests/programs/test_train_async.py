@@ -206,13 +206,6 @@ class Async(AsyncTest):
     def test_what_cannot_be_is_refused(self):
         for ranks, options, because in (
                 (1, '--sync async', 'expected one worker at least'),
-                (2, '--sync ps --staleness 1', 'found --staleness without --sync async'),
-                (2, '--sync async --staleness 1 --push-every 2', 'found --staleness and --push-every or --fetch-every'),
-                (2, '--sync async --push-every 2 --fetch-every 3', 'expected a multiple of that'),
-                (2, '--sync async --shares 1,2', 'found --shares with --sync async'),
-                (2, '--sync async --clip 1', 'found --clip and --sync async'),
-                (2, '--sync async --servers 17', 'expected at most 16'),
-                (2, '--servers 1', 'found --servers without --sync ps or async'),
                 (2, '--sync async --replay none', 'none cannot be read'),
                 (2, '--sync async --journal /no/such/file', 'cannot be written')):
             self.expect_refusal(ranks, options, because)

@@ -77,9 +77,6 @@ class Shard(TrainingTest):
         self.refuses(2, f'--data {DIGITS} --shard', 'all ranks: ', 'found a gzip stream with --shard')
         self.write('data', 'some text, which is long enough\n')
         self.refuses(2, '--data text:data --shard', 'found text with --shard')
-        for more, text in (('--sync ps', '--sync ps'), ('--parallel pipeline', '--par'), ('--predict p', '--predict'),
-                           ('--sync local --simulate-ranks 2', '--simulate-ranks')):
-            self.refuses(2, f'--data synthetic:100x4x2 --shard {more}', f'found --shard and {text}')
         self.refused(self.start(RUN, *'-n 2 --min-ranks 1 --'.split(), TRAIN, '--data', 'synthetic:100x4x2', '--shard'),
                      ["found --shard with tutti-run's --min-ranks or --restart"])
 
