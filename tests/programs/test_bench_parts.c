@@ -77,23 +77,19 @@ static struct bench_found check_part(const struct bench_pattern *p, struct bench
 }
 
 static unsigned long long wrong_sent(const struct bench_pattern *p, int rank, uint64_t shift,
-				     size_t first, const void *got, size_t count)
+				     size_t first, const void *got)
 {
-	return check_part(p,
-			  (struct bench_part){
-				  .got = got, .count = count, .rank = rank, .first = first },
-			  shift)
-		.wrong;
+	const struct bench_part part = { .got = got, .count = COUNT, .rank = rank, .first = first };
+
+	return check_part(p, part, shift).wrong;
 }
 
-static unsigned long long wrong_reduced(const struct bench_pattern *p, uint64_t shift, size_t first,
-					const void *got, size_t count)
+static unsigned long long wrong_reduced(const struct bench_pattern *p, uint64_t shift,
+					const void *got)
 {
-	return check_part(p,
-			  (struct bench_part){
-				  .got = got, .count = count, .reduced = true, .first = first },
-			  shift)
-		.wrong;
+	const struct bench_part part = { .got = got, .count = COUNT, .reduced = true };
+
+	return check_part(p, part, shift).wrong;
 }
 
 static void check_reduction(tutti_dtype_t dtype, int op, int ranks)
@@ -105,7 +101,7 @@ static void check_reduction(tutti_dtype_t dtype, int op, int ranks)
 	assert_non_null(out);
 	assert_true(bench_pattern_init(&p, dtype, op, ranks, ranks, TUTTI_WIRE_FLOAT32));
 	reduce(&p, 3, out);
-	assert_int_equal(wrong_reduced(&p, 3, 0, out, COUNT), 0);
+	assert_int_equal(wrong_reduced(&p, 3, out), 0);
 	bench_pattern_fini(&p);
 	free(out);
 }
@@ -145,11 +141,11 @@ TEST(an_average_may_be_off_by_a_rounding_but_not_by_more)
 		}
 		out[i] = sum * (1.0f / 3); /* not the nearest to a third */
 	}
-	assert_int_equal(wrong_reduced(&p, 0, 0, out, COUNT), 0);
+	assert_int_equal(wrong_reduced(&p, 0, out), 0);
 	out[7] *= 1.000001f;
 	out[8] += 1;
 	out[9] = NAN;
-	assert_int_equal(wrong_reduced(&p, 0, 0, out, COUNT), 3);
+	assert_int_equal(wrong_reduced(&p, 0, out), 3);
 	bench_pattern_fini(&p);
 }
 
@@ -165,7 +161,7 @@ TEST(a_changed_element_is_counted_in_every_type)
 		reduce(&p, 0, out);
 		out[(COUNT - 1) * size] ^= 1;
 		out[0] ^= 1;
-		assert_int_equal(wrong_reduced(&p, 0, 0, out, COUNT), 2);
+		assert_int_equal(wrong_reduced(&p, 0, out), 2);
 		const struct bench_part part = { .got = out + size,
 						 .count = COUNT - 1,
 						 .base = 11,
@@ -184,10 +180,10 @@ TEST(what_another_rank_or_repetition_sent_is_wrong)
 
 	assert_true(bench_pattern_init(&p, TUTTI_FLOAT32, BENCH_NO_OP, 4, 0, TUTTI_WIRE_FLOAT32));
 	bench_pattern_fill(&p, 2, 5, 0, sent, COUNT);
-	assert_int_equal(wrong_sent(&p, 2, 5, 0, sent, COUNT), 0);
-	assert_true(wrong_sent(&p, 1, 5, 0, sent, COUNT) > COUNT / 2);
-	assert_true(wrong_sent(&p, 2, 4, 0, sent, COUNT) > COUNT / 2);
-	assert_true(wrong_sent(&p, 2, 5, 1, sent, COUNT) > COUNT / 2);
+	assert_int_equal(wrong_sent(&p, 2, 5, 0, sent), 0);
+	assert_true(wrong_sent(&p, 1, 5, 0, sent) > COUNT / 2);
+	assert_true(wrong_sent(&p, 2, 4, 0, sent) > COUNT / 2);
+	assert_true(wrong_sent(&p, 2, 5, 1, sent) > COUNT / 2);
 	bench_pattern_fini(&p);
 }
 
@@ -289,18 +285,20 @@ static int diary_combine(struct bench_backend *backend, double *values, size_t c
 	return 0;
 }
 
+static struct diary diary;
+static struct bench_backend writer = { .context = &diary,
+				       .barrier = diary_barrier,
+				       .combine = diary_combine };
+
 TEST(a_sample_is_inputs_then_barrier_then_a_batch)
 {
-	struct diary diary = { 0 };
-	struct bench_backend backend = { .context = &diary,
-					 .barrier = diary_barrier,
-					 .combine = diary_combine };
 	const struct bench_work work = {
-		&diary, &backend, 3, diary_prepare, diary_run, diary_finish
+		&diary, &writer, 3, diary_prepare, diary_run, diary_finish
 	};
 	const struct bench_budget budget = { .iters = 5, .warmup = 1 };
 	struct bench_samples samples = { 0 };
 
+	diary = (struct diary){ 0 };
 	assert_int_equal(bench_time(&work, &budget, &samples), 0);
 	assert_string_equal(diary.text, "0brrrM1brrr2brrrfM");
 	assert_int_equal(samples.count, 2);
@@ -319,11 +317,7 @@ static int doze(void *context, unsigned call)
 
 TEST(time_of_the_processor_leaves_out_sleep)
 {
-	struct diary diary = { 0 };
-	struct bench_backend backend = { .context = &diary,
-					 .barrier = diary_barrier,
-					 .combine = diary_combine };
-	struct bench_work work = { &diary, &backend, 1, diary_prepare, doze, diary_finish };
+	struct bench_work work = { &diary, &writer, 1, diary_prepare, doze, diary_finish };
 	const struct bench_budget budget = { .iters = 3, .warmup = 1 };
 	struct bench_samples clock = { 0 }, processor = { 0 };
 
@@ -360,41 +354,45 @@ static void describe_nothing(struct bench_backend *backend, const struct bench_c
 	*transport = *algorithm = "none";
 }
 
-TEST(what_one_backend_left_is_wrong_for_the_next)
-{
-	static unsigned char in[4096], out[4096];
-	const struct bench_buffers buffers = { in, out, sizeof(in), false };
-	const struct bench_options options = { .outplace = true,
+static unsigned char input[4096], output[4096], tape[8192], host[8192];
+static const struct bench_buffers buffers = { input, output, sizeof(input), false, tape, host };
+static const struct bench_options measured = { .outplace = true,
 					       .dtype = TUTTI_INT32,
 					       .check = true };
-	const struct bench_budget budget = { .iters = 3 };
-	struct diary diary = { 0 };
-	struct bench_backend backend = { .size = 1,
-					 .context = &diary,
-					 .supports = supports_all,
-					 .run = copy_call,
-					 .barrier = diary_barrier,
-					 .combine = diary_combine,
-					 .describe = describe_nothing };
-	struct bench_backend visitor;
+static const struct bench_budget thrice = { .iters = 3 };
+
+/* An all-reduce of 64 bytes, out of place. */
+static void make_point(struct bench_point *point, struct bench_backend *backend)
+{
+	struct bench_call call;
+
+	assert_true(bench_point_call(backend, &measured, BENCH_ALL_REDUCE, 64, false, &call));
+	assert_true(bench_point_init(point, backend, &measured, &buffers, &call, 64));
+}
+
+TEST(what_one_backend_left_is_wrong_for_the_next)
+{
+	struct bench_backend backend = writer, visitor;
 	struct bench_samples samples = { 0 };
 	struct bench_result worker = { 0 }, idler = { 0 };
 	struct bench_point point;
 	struct bench_call call;
 
-	assert_true(bench_point_call(&backend, &options, BENCH_ALL_REDUCE, 64, false, &call));
-	assert_false(bench_point_call(&backend, &options, BENCH_ALL_REDUCE, 64, true, &call));
-	call.inplace = false;
-	assert_true(bench_point_init(&point, &backend, &options, &buffers, &call, 64));
+	backend.size = 1;
+	backend.supports = supports_all;
+	backend.run = copy_call;
+	backend.describe = describe_nothing;
+	assert_false(bench_point_call(&backend, &measured, BENCH_ALL_REDUCE, 64, true, &call));
+	make_point(&point, &backend);
 	for (int visit = 0; visit < 2; visit++)
-		assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &worker),
+		assert_int_equal(bench_point_visit(&point, &backend, &thrice, &samples, &worker),
 				 0);
 	assert_true(worker.done && worker.wrong == 0);
 	assert_int_equal(samples.count, 2);
 	assert_int_equal(worker.stats.iters, 2 * 32);
 	visitor = backend;
 	visitor.run = leave_call;
-	assert_int_equal(bench_point_visit(&point, &visitor, &budget, &samples, &idler), 0);
+	assert_int_equal(bench_point_visit(&point, &visitor, &thrice, &samples, &idler), 0);
 	assert_true(idler.wrong > 0);
 	assert_ptr_equal(point.backend, &backend); /* the visitor may be gone before the point is */
 	free(samples.seconds);
@@ -455,11 +453,6 @@ static int copies_take_a_microsecond(struct bench_backend *backend, void *to, co
 	return 0;
 }
 
-static int meet_alone(struct bench_backend *backend)
-{
-	return 0;
-}
-
 static int combine_alone(struct bench_backend *backend, double *values, size_t count,
 			 enum bench_combine how)
 {
@@ -468,12 +461,6 @@ static int combine_alone(struct bench_backend *backend, double *values, size_t c
 
 TEST(what_a_device_gets_wrong_is_found)
 {
-	static unsigned char in[4096], out[4096], tape[8192], host[8192];
-	const struct bench_buffers buffers = { in, out, sizeof(in), false, tape, host };
-	const struct bench_options options = { .outplace = true,
-					       .dtype = TUTTI_INT32,
-					       .check = true };
-	const struct bench_budget budget = { .iters = 3 };
 	static const struct bench_device device = { .name = "fake",
 						    .shared = true,
 						    .without = "it is the host",
@@ -487,29 +474,27 @@ TEST(what_a_device_gets_wrong_is_found)
 	struct bench_backend backend = { .size = 1,
 					 .context = &fake,
 					 .supports = supports_all,
-					 .barrier = meet_alone,
+					 .barrier = do_nothing,
 					 .combine = combine_alone,
 					 .describe = describe_nothing,
 					 .device = &device };
 	struct bench_samples samples = { 0 };
 	struct bench_result right = { 0 }, spoilt = { 0 }, idle = { 0 };
 	struct bench_point point;
-	struct bench_call call;
 
-	assert_true(bench_point_call(&backend, &options, BENCH_ALL_REDUCE, 64, false, &call));
-	assert_true(bench_point_init(&point, &backend, &options, &buffers, &call, 64));
+	make_point(&point, &backend);
 	assert_int_equal(fake.begun, 1);
 	for (int visit = 0; visit < 2; visit++)
-		assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &right), 0);
+		assert_int_equal(bench_point_visit(&point, &backend, &thrice, &samples, &right), 0);
 	assert_true(right.wrong == 0);
 	assert_true(fabs(right.stats.median - 4) < 1e-9 && fabs(right.enqueue - 1) < 1e-9);
 	assert_true(fabs(right.copy - 0.128) < 1e-9); /* 64 bytes there and back in a microsecond */
 	assert_true(fabs(right.least - 128) < 1e-9 && fabs(right.of_copy - 0.25) < 1e-9);
 	fake.spoils = true;
-	assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &spoilt), 0);
+	assert_int_equal(bench_point_visit(&point, &backend, &thrice, &samples, &spoilt), 0);
 	assert_true(spoilt.wrong == 1);
 	fake = (struct fake_device){ .begun = 1, .idles = true };
-	assert_int_equal(bench_point_visit(&point, &backend, &budget, &samples, &idle), 0);
+	assert_int_equal(bench_point_visit(&point, &backend, &thrice, &samples, &idle), 0);
 	assert_true(idle.wrong > 0);
 	free(samples.seconds);
 	bench_point_fini(&point);
