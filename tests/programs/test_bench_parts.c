@@ -149,6 +149,25 @@ TEST(an_average_may_be_off_by_a_rounding_but_not_by_more)
 	bench_pattern_fini(&p);
 }
 
+TEST(a_narrow_sum_may_be_off_by_what_its_format_rounds_but_not_by_more)
+{
+	const tutti_wire_t wire = TUTTI_WIRE_BFLOAT16;
+	struct bench_found found = BENCH_NOTHING_FOUND;
+	struct bench_pattern p;
+	float out[COUNT];
+	const struct bench_part part = { .got = out, .count = COUNT, .reduced = true };
+
+	assert_true(bench_pattern_init(&p, TUTTI_FLOAT32, TUTTI_SUM, 3, 3, wire));
+	reduce(&p, 0, out);
+	out[7] *= 1 + 0x1p-10f;
+	out[8] += 1000 * (1 + fabsf(out[8]));
+	out[9] = NAN;
+	bench_pattern_check(&p, &part, 0, wire, &found);
+	assert_int_equal(found.wrong, 2);
+	assert_int_equal(found.first, 8);
+	bench_pattern_fini(&p);
+}
+
 TEST(a_changed_element_is_counted_in_every_type)
 {
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
