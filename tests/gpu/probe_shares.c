@@ -52,7 +52,17 @@ static void have_two_short_ones(struct rendezvous *rendezvous)
 		pause();
 }
 
-/* It has two words, waits for the first, and writes the second, again and again. */
+/* A stream does `first` to the first of two words and `second` to the second, again and again. */
+static void put_turns(struct CUstream_st *stream, cuda_address words, unsigned first,
+		      unsigned second)
+{
+	for (uint64_t turn = 1; turn <= TURNS; turn++) {
+		must("cuStreamBatchMemOp", gpu_word_op(stream, first, words, turn));
+		must("cuStreamBatchMemOp", gpu_word_op(stream, second, words + SECOND_WORD, turn));
+	}
+}
+
+/* It has two words, waits for the first, and writes the second. */
 static void answer_words(struct rendezvous *rendezvous)
 {
 	struct gpu gpu;
@@ -60,12 +70,7 @@ static void answer_words(struct rendezvous *rendezvous)
 	gpu_begin(&gpu);
 	const cuda_address words = take_filled(&gpu, 0);
 	share(rendezvous, 0, words);
-	for (uint64_t turn = 1; turn <= TURNS; turn++) {
-		must("cuStreamBatchMemOp",
-		     gpu_word_op(gpu.other, CUDA_MEM_OP_WAIT_64, words, turn));
-		must("cuStreamBatchMemOp",
-		     gpu_word_op(gpu.other, CUDA_MEM_OP_WRITE_64, words + SECOND_WORD, turn));
-	}
+	put_turns(gpu.other, words, CUDA_MEM_OP_WAIT_64, CUDA_MEM_OP_WRITE_64);
 	atomic_store(&rendezvous->ready, 1);
 	for (;;)
 		pause();
@@ -168,12 +173,7 @@ static void exchange_words(struct gpu *gpu, cuda_address words)
 {
 	const double from = begin_timing();
 
-	for (uint64_t turn = 1; turn <= TURNS; turn++) {
-		must("cuStreamBatchMemOp",
-		     gpu_word_op(gpu->waiting, CUDA_MEM_OP_WRITE_64, words, turn));
-		must("cuStreamBatchMemOp",
-		     gpu_word_op(gpu->waiting, CUDA_MEM_OP_WAIT_64, words + SECOND_WORD, turn));
-	}
+	put_turns(gpu->waiting, words, CUDA_MEM_OP_WRITE_64, CUDA_MEM_OP_WAIT_64);
 	must("cuStreamSynchronize", cu.stream_synchronize(gpu->waiting));
 	answer("%.1f µs", (seconds_now() - from) / TURNS * 1e6);
 }
@@ -199,12 +199,7 @@ static void ask_words_of_streams(const struct question *question)
 
 	gpu_begin(&gpu);
 	const cuda_address words = take_filled(&gpu, 0);
-	for (uint64_t turn = 1; turn <= TURNS; turn++) {
-		must("cuStreamBatchMemOp",
-		     gpu_word_op(gpu.other, CUDA_MEM_OP_WAIT_64, words, turn));
-		must("cuStreamBatchMemOp",
-		     gpu_word_op(gpu.other, CUDA_MEM_OP_WRITE_64, words + SECOND_WORD, turn));
-	}
+	put_turns(gpu.other, words, CUDA_MEM_OP_WAIT_64, CUDA_MEM_OP_WRITE_64);
 	exchange_words(&gpu, words);
 }
 

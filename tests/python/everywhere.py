@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable
 
 import numpy as np
-from ranks import comm, rank, size
+from ranks import before, comm, nxt, rank, size
 
 SUM = size * (size - 1) // 2
 
@@ -139,3 +139,23 @@ class Everywhere:
             self.same(part, [r] * rank)
         y = comm.reduce_scatter_v([self.put(np.full((r, 2), r)) for r in range(size)])
         self.same(y, np.full((rank, 2), rank * size))
+
+    # ---- groups
+
+    def test_a_group_makes_progress_together(self) -> None:
+        for way in self.ways():
+            x, out = self.put(np.full(1000, rank, "i4")), self.put(np.zeros(1000, "i4"))
+            with comm.group():
+                comm.send(x, nxt, **way)
+                comm.recv(out, before, **way)
+                total = comm.all_reduce(x, **way)
+                on_the_host = comm.all_reduce(np.ones(3))
+            self.same(out, np.full(1000, before))
+            self.same(total, np.full(1000, SUM))
+            self.assertEqual(on_the_host.tolist(), [size] * 3)
+
+    def test_a_group_may_have_a_request(self) -> None:
+        with comm.group(wait=False) as group:
+            total = comm.all_reduce(self.put(np.ones(3)))
+        group.request.wait()
+        self.same(total, [size] * 3)

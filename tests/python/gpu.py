@@ -29,7 +29,7 @@ import ranks  # noqa: E402
 import tutti  # noqa: E402
 from tutti import _communicator  # noqa: E402
 from everywhere import SUM, Everywhere  # noqa: E402
-from ranks import before, comm, nxt, rank, size  # noqa: E402
+from ranks import comm, nxt, rank, size  # noqa: E402
 
 get = gpu.get
 kept: List[Any] = []
@@ -61,11 +61,6 @@ class OnStreams(unittest.TestCase):
         kept.clear()
         self.assertEqual(gpu_arrays.exported, {})  # no view is left
         comm.check()
-
-    def everywhere(self, test: Callable[[Any], None]) -> None:
-        """On the stream of the arrays' library, and on another one."""
-        test(None)
-        test(gpu.stream())
 
     def same(self, x: Any, expected: Any) -> None:
         np.testing.assert_array_equal(get(x), expected)
@@ -136,15 +131,13 @@ class Collectives(Everywhere, OnStreams):
 class Messages(OnStreams):
     @unittest.skipIf(size < 2, "needs two ranks")
     def test_send_and_recv(self) -> None:
-        def test(stream: Any) -> None:
+        for stream in None, gpu.stream():
             if rank == 0:
                 comm.send(put(np.arange(5.0)), 1, stream=stream)
             if rank == 1:
                 x = put(np.zeros(5))
                 self.assertIs(comm.recv(x, 0, stream=stream), x)
                 self.same(x, np.arange(5.0))
-
-        self.everywhere(test)
 
     def test_barrier(self) -> None:
         stream = gpu.stream()
@@ -153,26 +146,6 @@ class Messages(OnStreams):
         release()
         comm.barrier(stream=0)
         gpu_arrays.synchronize()
-
-    def test_a_group(self) -> None:
-        def test(stream: Any) -> None:
-            x, out = put(np.full(1000, rank, "i4")), put(np.zeros(1000, "i4"))
-            with comm.group():
-                comm.send(x, nxt, stream=stream)
-                comm.recv(out, before, stream=stream)
-                total = comm.all_reduce(x, stream=stream)
-                on_the_host = comm.all_reduce(np.ones(3))
-            self.same(out, np.full(1000, before))
-            self.same(total, np.full(1000, SUM))
-            self.assertEqual(on_the_host.tolist(), [size] * 3)
-
-        self.everywhere(test)
-
-    def test_a_group_with_a_request(self) -> None:
-        with comm.group(wait=False) as group:
-            total = comm.all_reduce(put(np.ones(3)))
-        group.request.wait()
-        self.same(total, [size] * 3)
 
     def test_deadlines(self) -> None:
         if size == 1:
