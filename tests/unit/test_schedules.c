@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Proves every algorithm for every collective it offers: 1 … 33 ranks with every root, powers of
- * two up to 1024 with some, in place and out of place, and layouts of hosts where they matter.
+ * two up to 1024 with some, in place and out of place, and layouts of hosts where they matter. What it
+ * promises of its costs and of the roundings of a result holds, too.
  *
  *   test_schedules [CLAIMS]      CLAIMS: a pattern of their names, such as "ring_*" */
 #include <malloc.h>
@@ -8,16 +9,13 @@
 #include <string.h>
 
 #include "tests.h"
-#include "test_schedules_all.h"
+#include "calls/bounds.h"
+#include "calls/rules.h"
+#include "registry.h"
+#include "test_schedules_costs.h"
 #include "test_schedules_prover.h"
 
 enum { SMALL = 33, MIDDLE = 128, LARGE = 512, LARGEST = 1024, LAYOUTS = 6 };
-
-static const uint32_t rooted = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_GATHER) |
-			       TT_BIT(TT_SCATTER) | TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V);
-
-static const uint32_t of_v = TT_BIT(TT_REDUCE_SCATTER_V) | TT_BIT(TT_ALL_GATHER_V) |
-			     TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL_V);
 
 /* The host of a rank before hosts are numbered by first appearance. */
 static int place(int layout, int rank, int size)
@@ -65,9 +63,10 @@ static bool check(const struct claim *claim)
 /* Every `step`-th root and the last one. Returns how many cases were proved. */
 static int check_roots(struct claim claim, int step)
 {
+	const struct rule *rule = &rules[claim.collective];
 	int proved = 0;
 
-	if (!(TT_BIT(claim.collective) & rooted)) {
+	if (rule->sends != ROOTS && rule->receives != ROOTS) {
 		claim.root = -1;
 		return check(&claim);
 	}
@@ -93,7 +92,7 @@ static int check_sizes(const struct tt_algorithm *algorithm, int first, int last
 			if (!tt_algorithm_can(algorithm, claim.collective) ||
 			    (layout > 0 && !strstr(algorithm->name, "hierarchical")))
 				continue;
-			if (size > MIDDLE && (!claim.in_place || TT_BIT(claim.collective) & of_v))
+			if (size > MIDDLE && (!claim.in_place || rules[claim.collective].tables))
 				continue; /* the harder one of each is left */
 			claim.hosts = lay_out(host, layout, size);
 			proved += check_roots(claim, step);
@@ -105,6 +104,13 @@ static int check_sizes(const struct tt_algorithm *algorithm, int first, int last
 static void every_rank_counts_once_up_to_33_ranks(void **state)
 {
 	assert_int_not_equal(check_sizes(*state, 1, SMALL, 0), 0);
+}
+
+static void one_fold_is_what_the_documents_say_of_all_ranks(void **state)
+{
+	const struct tt_algorithm *algorithm = *state;
+
+	assert_int_equal(algorithm->one_fold, value_is_one_fold(algorithm->name));
 }
 
 static void every_rank_counts_once_up_to_512_ranks(void **state)
@@ -157,32 +163,39 @@ static const struct {
 	const char *claim;
 	CMUnitTestFunction test;
 } claims[] = {
-	{ "every_rank_counts_once_up_to_33_ranks", every_rank_counts_once_up_to_33_ranks },
-	{ "every_rank_counts_once_up_to_512_ranks", every_rank_counts_once_up_to_512_ranks },
-	{ "every_rank_counts_once_of_1024", every_rank_counts_once_of_1024 },
-	{ "costs_grow_with_bytes_and_are_alike_on_all_ranks",
-	  costs_grow_with_bytes_and_are_alike_on_all_ranks },
+#define ON_EVERY(claim)                                                                            \
+	{                                                                                          \
+#claim, claim                                                                      \
+	}
+	ON_EVERY(every_rank_counts_once_up_to_33_ranks),
+	ON_EVERY(every_rank_counts_once_up_to_512_ranks),
+	ON_EVERY(every_rank_counts_once_of_1024),
+	ON_EVERY(one_fold_is_what_the_documents_say_of_all_ranks),
+	ON_EVERY(costs_grow_with_bytes_and_are_alike_on_all_ranks),
+	ON_EVERY(cost_is_that_of_the_busiest_of_all_ranks),
+	ON_EVERY(network_carries_what_the_cost_says_of_all_ranks),
 };
 
-enum { CLAIMS = sizeof(claims) / sizeof(claims[0]) };
+enum { CLAIMS = sizeof(claims) / sizeof(claims[0]), ALGORITHMS_MAX = 32 };
 
 int main(int argc, char **argv)
 {
-	static struct CMUnitTest tests[ALGORITHMS * CLAIMS];
-	static char names[ALGORITHMS * CLAIMS][96];
+	static struct CMUnitTest tests[ALGORITHMS_MAX * CLAIMS];
+	static char names[ALGORITHMS_MAX * CLAIMS][96];
+	size_t n = 0;
 
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	mallopt(M_MMAP_THRESHOLD, 1 << 30); /* memory once faulted in is used again */
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
-	for (int i = 0; i < ALGORITHMS * CLAIMS; i++) {
-		const struct tt_algorithm *algorithm = all[i / CLAIMS];
+	for (; tt_algorithms[n / CLAIMS]; n++) {
+		const struct tt_algorithm *algorithm = tt_algorithms[n / CLAIMS];
 
-		snprintf(names[i], sizeof(names[i]), "%s_%s", algorithm->name,
-			 claims[i % CLAIMS].claim);
-		tests[i].name = names[i];
-		tests[i].test_func = claims[i % CLAIMS].test;
-		tests[i].initial_state = (void *)(uintptr_t)algorithm;
+		snprintf(names[n], sizeof(names[n]), "%s_%s", algorithm->name,
+			 claims[n % CLAIMS].claim);
+		tests[n].name = names[n];
+		tests[n].test_func = claims[n % CLAIMS].test;
+		tests[n].initial_state = (void *)(uintptr_t)algorithm;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return _cmocka_run_group_tests("schedules", tests, n, NULL, NULL);
 }

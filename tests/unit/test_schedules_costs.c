@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "tests.h"
-#include "test_schedules_all.h"
+#include "calls/rules.h"
+#include "schedule.h"
+#include "test_schedules_costs.h"
 
 enum { MOST_RANKS = 33 };
 
@@ -19,8 +21,15 @@ struct work {
 	double staged;		/* copied first where peers cannot map the buffer */
 };
 
-static const uint32_t vectors = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
-				TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN);
+/* Bytes of a block. */
+static double block_of(const struct tt_sched *s, const struct tt_group *group,
+		       enum tt_collective collective)
+{
+	const struct rule *rule = &rules[collective];
+
+	return vector /
+	       (rule->send == EACH || rule->recv == EACH ? (double)group->size : s->blocks);
+}
 
 static void add_step(struct work *work, const struct tt_step *step, double block, int rank)
 {
@@ -59,9 +68,7 @@ static struct work work_of(const struct tt_algorithm *algorithm, const struct tt
 	double block;
 
 	assert_int_equal(tt_sched_build(&s, algorithm, group, collective), TUTTI_OK);
-	block = TT_BIT(collective) & vectors ? vector / s.blocks : vector / group->size;
-	if (collective == TT_BARRIER)
-		block = 0;
+	block = collective == TT_BARRIER ? 0 : block_of(&s, group, collective);
 	for (uint32_t k = 0; k < s.nrounds; k++) {
 		bool talks = false;
 
@@ -117,7 +124,7 @@ static void check_case(const struct tt_algorithm *algorithm, struct tt_group gro
 			 cost.reduced);
 }
 
-static void cost_is_that_of_the_busiest_rank(void **state)
+void cost_is_that_of_the_busiest_of_all_ranks(void **state)
 {
 	const struct tt_algorithm *algorithm = *state;
 	int host[MOST_RANKS];
@@ -148,8 +155,7 @@ static void add_crossing(const struct tt_algorithm *algorithm, const struct tt_g
 	struct tt_sched s;
 
 	assert_int_equal(tt_sched_build(&s, algorithm, group, collective), TUTTI_OK);
-	const double block =
-		vector / (TT_BIT(collective) & vectors ? s.blocks : (double)group->size);
+	const double block = block_of(&s, group, collective);
 	for (uint32_t i = 0; i < s.nsteps; i++) {
 		const struct tt_step *step = &s.steps[i];
 		const int from = group->host[group->rank], to = group->host[step->peer];
@@ -191,7 +197,7 @@ static void check_crossing(const struct tt_algorithm *algorithm, const struct tt
 			algorithm->name, collective, group->size, per_host, share);
 }
 
-static void a_host_s_network_carries_what_the_cost_says(void **state)
+void network_carries_what_the_cost_says_of_all_ranks(void **state)
 {
 	const struct tt_algorithm *algorithm = *state;
 	int host[MOST_RANKS];
@@ -210,23 +216,4 @@ static void a_host_s_network_carries_what_the_cost_says(void **state)
 						       per_host);
 		}
 	}
-}
-
-int main(void)
-{
-	static struct CMUnitTest tests[2 * ALGORITHMS];
-	static char names[2 * ALGORITHMS][96];
-
-	for (int i = 0; i < 2 * ALGORITHMS; i++) {
-		const struct tt_algorithm *algorithm = all[i / 2];
-
-		snprintf(names[i], sizeof(names[i]), "%s_%s", algorithm->name,
-			 i % 2 ? "crosses_as_much_as_its_cost_says"
-			       : "cost_is_that_of_the_busiest_rank");
-		tests[i].name = names[i];
-		tests[i].test_func = i % 2 ? a_host_s_network_carries_what_the_cost_says
-					   : cost_is_that_of_the_busiest_rank;
-		tests[i].initial_state = (void *)(uintptr_t)algorithm;
-	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

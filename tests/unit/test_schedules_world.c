@@ -1,44 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the ranks' memory; see test_schedules_world.h. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls/bounds.h"
+#include "calls/rules.h"
 #include "test_schedules_world.h"
 
 #define SEVERAL UINT32_MAX
 
-#define STRAIGHT    (TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL_V))
-#define ALL_TO_ALLS (TT_BIT(TT_ALL_TO_ALL) | TT_BIT(TT_ALL_TO_ALL_V))
-#define SCATTERS                                                                                   \
-	(TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) | TT_BIT(TT_SCATTER) |            \
-	 TT_BIT(TT_SCATTER_V))
-#define GATHERS                                                                                    \
-	(TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_ALL_GATHER_V) | TT_BIT(TT_GATHER) | TT_BIT(TT_GATHER_V))
-#define PREFIXES (TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN))
-#define VECTORS                                                                                    \
-	(TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) | PREFIXES |             \
-	 TT_BIT(TT_BARRIER))
-#define FROM_ROOT (TT_BIT(TT_BROADCAST) | TT_BIT(TT_SCATTER) | TT_BIT(TT_SCATTER_V))
-#define TO_ROOT	  (TT_BIT(TT_REDUCE) | TT_BIT(TT_GATHER) | TT_BIT(TT_GATHER_V))
-#define REDUCTIONS                                                                                 \
-	(TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE_SCATTER) |                   \
-	 TT_BIT(TT_REDUCE_SCATTER_V) | PREFIXES)
+static_assert((int)BROADCAST == TT_BROADCAST && (int)BARRIER == TT_BARRIER,
+	      "the calls of tests/calls in the order of the collectives");
 
-static bool is_one_of(const struct world *w, uint32_t collectives)
+static const struct rule *rule_of(const struct world *w)
 {
-	return (TT_BIT(w->claim->collective) & collectives) != 0;
+	return &rules[w->claim->collective];
+}
+
+/* Blocks for each rank and from each; the lengths of some are known to their ranks alone. */
+static bool is_all_to_all(const struct world *w)
+{
+	return rule_of(w)->send == EACH && rule_of(w)->recv == EACH;
 }
 
 bool reduces(const struct world *w)
 {
-	return is_one_of(w, REDUCTIONS);
+	return rule_of(w)->combines;
 }
 
 bool is_prefix(const struct world *w)
 {
-	return is_one_of(w, PREFIXES);
+	return w->claim->collective == TT_SCAN || w->claim->collective == TT_EXSCAN;
 }
 
 bool refuse(struct world *w, const char *format, ...)
@@ -59,12 +54,14 @@ bool refuse(struct world *w, const char *format, ...)
 /* Does the rank have this block of send, of recv? */
 static bool exists(const struct world *w, int rank, int buffer, uint32_t block)
 {
-	const uint32_t one_sided = buffer == TT_BUF_SEND ? FROM_ROOT : TO_ROOT;
-	const uint32_t own_only = buffer == TT_BUF_SEND ? GATHERS : SCATTERS;
+	const struct rule *rule = rule_of(w);
+	const bool sent = buffer == TT_BUF_SEND;
+	const enum shape here = sent ? rule->send : rule->recv,
+			 there = sent ? rule->recv : rule->send;
 
-	if (is_one_of(w, one_sided) && rank != w->claim->root)
+	if ((sent ? rule->sends : rule->receives) == ROOTS && rank != w->claim->root)
 		return false;
-	if (is_one_of(w, own_only) && block != (uint32_t)rank)
+	if (here == ONE && there == EACH && block != (uint32_t)rank)
 		return false;
 	return block < (uint32_t)w->blocks;
 }
@@ -76,8 +73,8 @@ struct cell *find_cell(const struct world *w, int rank, struct tt_ref ref, uint3
 
 	if (ref.buffer == TT_BUF_SCRATCH)
 		return cells + 2 * (size_t)w->blocks + place;
-	if (ref.buffer == TT_BUF_SEND && !(w->claim->in_place && !is_one_of(w, ALL_TO_ALLS) &&
-					   exists(w, rank, TT_BUF_RECV, place)))
+	if (ref.buffer == TT_BUF_SEND &&
+	    !(w->claim->in_place && !is_all_to_all(w) && exists(w, rank, TT_BUF_RECV, place)))
 		return cells + w->blocks + place;
 	return cells + place;
 }
@@ -99,15 +96,18 @@ bool check_ref(struct world *w, int rank, struct tt_ref ref, uint32_t i)
 
 bool check_straight(struct world *w, struct tt_ref from, struct tt_ref to)
 {
-	return !is_one_of(w, STRAIGHT) ||
-	       (from.buffer == TT_BUF_SEND && to.buffer == TT_BUF_RECV) ||
+	const struct rule *rule = rule_of(w);
+	const bool known =
+		!rule->tables || rule->combines || w->claim->collective == TT_ALL_GATHER_V;
+
+	return known || (from.buffer == TT_BUF_SEND && to.buffer == TT_BUF_RECV) ||
 	       refuse(w, "a block of unknown length does not go straight");
 }
 
 /* A block's length is that of the block the ref names; those of all_to_all are alike. */
 static bool check_length(struct world *w, struct tt_ref ref, uint32_t i, const struct value *value)
 {
-	return is_one_of(w, ALL_TO_ALLS) || value->block == (int32_t)(ref.block + i) ||
+	return is_all_to_all(w) || value->block == (int32_t)(ref.block + i) ||
 	       refuse(w, "block %d is taken for block %u", value->block, ref.block + i);
 }
 
@@ -131,7 +131,7 @@ bool read_own(struct world *w, struct tt_ref ref, uint32_t i, struct value *valu
 	cell = find_cell(w, w->rank, ref, i);
 	if (cell->writer == w->step)
 		return refuse(w, "a step reads what it wrote");
-	if (ref.buffer == TT_BUF_SEND && !is_one_of(w, ALL_TO_ALLS) &&
+	if (ref.buffer == TT_BUF_SEND && !is_all_to_all(w) &&
 	    exists(w, w->rank, TT_BUF_RECV, ref.slot + i) && find_cell(w, w->rank, recv, i)->writer)
 		return refuse(w, "send block %u is read after recv block %u was written",
 			      ref.slot + i, ref.slot + i);
@@ -282,10 +282,37 @@ static bool check_barrier(struct world *w)
 	return true;
 }
 
+static void *zeroed(size_t count, size_t size)
+{
+	void *memory = calloc(count ? count : 1, size);
+
+	if (!memory)
+		abort();
+	return memory;
+}
+
+/* How often a contribution may be combined on its way: docs/algorithms.md, "Error bounds". */
+static int height_promised(const struct claim *c)
+{
+	int *ranks = zeroed((size_t)c->hosts, sizeof(*ranks));
+	struct value_way way = { .algorithm = c->algorithm->name,
+				 .what = (enum what)c->collective,
+				 .ranks = c->size,
+				 .hosts = c->hosts };
+
+	for (int r = 0; r < c->size; r++) {
+		const int most = ++ranks[c->host[r]];
+
+		way.most = most > way.most ? most : way.most;
+	}
+	free(ranks);
+	return c->algorithm->one_fold ? 1 : value_height(&way);
+}
+
 /* What a rank's recv block is to hold: contributions 0 … count - 1, or the input of a rank. */
 static bool check_reduced(struct world *w, int block, const struct value *value)
 {
-	const bool prefix = is_one_of(w, PREFIXES);
+	const bool prefix = is_prefix(w);
 	const int count = w->claim->collective == TT_SCAN     ? w->rank + 1
 			  : w->claim->collective == TT_EXSCAN ? w->rank
 							      : w->claim->size;
@@ -297,8 +324,9 @@ static bool check_reduced(struct world *w, int block, const struct value *value)
 		return refuse(w, "recv block %d was completed %u times", block, value->finals);
 	if (prefix && !value->in_order)
 		return refuse(w, "the prefix is not combined in the order of ranks");
-	if (w->claim->algorithm->one_fold && value->steps > 1)
-		return refuse(w, "recv block %d is combined in %d steps", block, value->steps);
+	if (value->steps > w->height)
+		return refuse(w, "recv block %d is combined in %d steps, %d were promised", block,
+			      value->steps, w->height);
 	if (w->claim->algorithm->ordered && !value->fold)
 		return refuse(w, "recv block %d is not folded in the order of ranks", block);
 	return true;
@@ -306,9 +334,9 @@ static bool check_reduced(struct world *w, int block, const struct value *value)
 
 static bool check_moved(struct world *w, int block, const struct value *value)
 {
-	const bool from_root = is_one_of(w, FROM_ROOT);
+	const bool from_root = rule_of(w)->sends == ROOTS;
 	const int source = from_root ? w->claim->root : block;
-	const int theirs = is_one_of(w, ALL_TO_ALLS) ? w->rank : block;
+	const int theirs = is_all_to_all(w) ? w->rank : block;
 
 	return (value->count == 1 && value->first == source && value->block == theirs) ||
 	       refuse(w, "recv block %d ends with block %d of rank %d", block, value->block,
@@ -357,15 +385,6 @@ bool check_outputs(struct world *w)
 	return w->claim->collective != TT_ALL_REDUCE || check_terms(w);
 }
 
-static void *zeroed(size_t count, size_t size)
-{
-	void *memory = calloc(count ? count : 1, size);
-
-	if (!memory)
-		abort();
-	return memory;
-}
-
 static bool build_all(struct world *w)
 {
 	const struct claim *c = w->claim;
@@ -382,7 +401,8 @@ static bool build_all(struct world *w)
 		w->first_step[r] = (uint32_t)w->steps + 1;
 		w->steps += w->sched[r].nsteps;
 	}
-	w->blocks = is_one_of(w, VECTORS) ? (int)w->sched[0].blocks : c->size;
+	w->blocks = rule_of(w)->send == EACH || rule_of(w)->recv == EACH ? c->size
+									 : (int)w->sched[0].blocks;
 	return true;
 }
 
@@ -405,7 +425,10 @@ bool world_init(struct world *w, const struct claim *claim, char *why, size_t ca
 	const size_t size = (size_t)claim->size;
 	size_t cells = 0;
 
-	*w = (struct world){ .claim = claim, .why = why, .why_capacity = capacity };
+	*w = (struct world){ .claim = claim,
+			     .why = why,
+			     .why_capacity = capacity,
+			     .height = height_promised(claim) };
 	w->sched = zeroed(size, sizeof(*w->sched));
 	w->first_step = zeroed(size, sizeof(*w->first_step));
 	w->first_cell = zeroed(size, sizeof(*w->first_cell));

@@ -32,6 +32,7 @@ struct message;
 struct world {
 	const struct claim *claim;
 	int blocks; /* of a buffer */
+	int height; /* of combinations on a contribution's way, at most */
 	struct tt_sched *sched;
 	uint32_t *first_step; /* [size]: the number of a rank's first step, from 1 */
 	size_t steps;
