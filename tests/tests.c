@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { TESTS_MAX = 100 };
@@ -18,4 +19,22 @@ void add_test(const struct CMUnitTest *test)
 int run_claims(CMFixtureFunction setup, CMFixtureFunction teardown)
 {
 	return _cmocka_run_group_tests("tests", tests, count, setup, teardown);
+}
+
+int run_claims_about(const struct subject *subjects, size_t n)
+{
+	static struct CMUnitTest *all;
+
+	all = calloc(n * count, sizeof(*all));
+	for (size_t i = 0; all && i < n * count; i++) {
+		const struct subject *subject = &subjects[i / count];
+		char *name;
+
+		all[i] = tests[i % count];
+		all[i].initial_state = (void *)(uintptr_t)subject->state;
+		if (asprintf(&name, "%s: %s", subject->name, all[i].name) < 0)
+			abort();
+		all[i].name = name;
+	}
+	return _cmocka_run_group_tests("tests", all, n * count, NULL, NULL);
 }

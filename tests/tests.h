@@ -33,4 +33,12 @@ void add_test(const struct CMUnitTest *test);
 /* All that were added, between functions for all of them, or NULL; returns how many failed. */
 int run_claims(CMFixtureFunction setup, CMFixtureFunction teardown);
 
+/* What all claims are made about, one after another: the state that they get, and its name, which those
+ * of the claims follow. */
+struct subject {
+	const char *name;
+	const void *state;
+};
+int run_claims_about(const struct subject *subjects, size_t n);
+
 #endif

@@ -1,14 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the kernels share: the number formats, numbers that are likely to go wrong, and
- * equality up to the payload of NaNs. */
+/* What the tests of the kernels share: the tables, the number formats, numbers that are likely to go
+ * wrong, and equality up to the payload of NaNs. */
 #ifndef TEST_KERNELS_CHECK_H
 #define TEST_KERNELS_CHECK_H
 
+#include "tests.h"
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "calls/random.h"
 #include "kernels.h"
+
+/* Claims about each table of kernels have its instruction set as their state. */
+static const struct subject isas[] = {
+	{ "c", "c" },
+	{ "avx2", "avx2" },
+	{ "avx512", "avx512" },
+	{ "avx512_bf16", "avx512_bf16" },
+	{ "avx512_fp16", "avx512_fp16" },
+	{ "neon", "neon" },
+};
+enum { ISAS = sizeof(isas) / sizeof(isas[0]) };
+
+static inline const struct tt_kernels *table_of(void **state)
+{
+	const struct tt_kernels *table = tt_kernels_by_isa(*state);
+
+	if (!table) {
+		printf("%s: not built, or this processor lacks it\n", (const char *)*state);
+		skip();
+	}
+	return table;
+}
 
 /* Fields of a float from the top: sign, exponent, mantissa; an integer has no mantissa. */
 struct number_format {
@@ -86,12 +111,9 @@ static inline bool bits_equal(int dtype, uint64_t a, uint64_t b)
 
 static inline uint64_t next_random(void)
 {
-	static uint64_t x = UINT64_C(0x9e3779b97f4a7c15);
+	static struct random random;
 
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return x * UINT64_C(0x2545f4914f6cdd1d);
+	return random_next(&random);
 }
 
 /* 0, the smallest, the largest, half of it, or any number of `count` bits. */

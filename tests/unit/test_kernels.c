@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every variant of the kernels against the plain C one, bit for bit. With --time it prints the
- * speed of each instead. */
+/* Every variant of the kernels against the plain C one, bit for bit. */
 #include "tests.h"
-#include <stdio.h>
-#include <stdlib.h>
+#include <stdalign.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "kernels_check.h"
@@ -24,36 +21,8 @@ static size_t nth_length(size_t i)
 	return i < SHORT_END ? i : long_lengths[i - SHORT_END];
 }
 
-static char *inputs[SOURCES], *expected, *found;
-
-static int allocate(void **state)
-{
-	for (int s = 0; s < SOURCES; s++)
-		inputs[s] = malloc(ROOM);
-	expected = malloc(ROOM);
-	found = aligned_alloc(CACHE_LINE, ROOM);
-	return 0;
-}
-
-static int release(void **state)
-{
-	for (int s = 0; s < SOURCES; s++)
-		free(inputs[s]);
-	free(expected);
-	free(found);
-	return 0;
-}
-
-static const struct tt_kernels *table_of(void **state)
-{
-	const struct tt_kernels *table = tt_kernels_by_isa(*state);
-
-	if (!table) {
-		printf("%s: not built, or this processor lacks it\n", (const char *)*state);
-		skip();
-	}
-	return table;
-}
+static char inputs[SOURCES][ROOM], expected[ROOM];
+static alignas(CACHE_LINE) char found[ROOM];
 
 static void fill_inputs(int dtype, size_t n)
 {
@@ -61,54 +30,87 @@ static void fill_inputs(int dtype, size_t n)
 		fill_edgy(dtype, inputs[s], n);
 }
 
-static void compare(int dtype, const char *what, const void *want, const void *have, size_t n)
+/* A call of a kernel. */
+struct use {
+	enum { REDUCE, AVERAGE, MEAN, SCALE } kernel;
+	int op, dtype;
+	unsigned nsrc, divisor;
+	float share[2];
+};
+
+static const char *name_of(const struct use *use)
 {
+	static const char *const names[] = {
+		[AVERAGE] = "average", [MEAN] = "mean", [SCALE] = "scale"
+	};
+
+	return use->kernel == REDUCE ? op_names[use->op] : names[use->kernel];
+}
+
+static void compare(const struct use *use, const void *want, const void *have, size_t n)
+{
+	const int dtype = use->dtype;
+
 	if (memcmp(want, have, n * formats[dtype].bytes) == 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t a = get_bits(dtype, want, i), b = get_bits(dtype, have, i);
 
 		if (!bits_equal(dtype, a, b))
-			fail_msg("%s %s: element %zu of %zu is %#llx, expected %#llx", what,
+			fail_msg("%s %s: element %zu of %zu is %#llx, expected %#llx", name_of(use),
 				 formats[dtype].name, i, n, (unsigned long long)b,
 				 (unsigned long long)a);
 	}
 }
 
-/* Combine inputs, element `shift` and further, with the result in input `in_place`, or elsewhere if
- * that is -1. */
-static void reduce_both(const struct tt_kernels *table, int op, int dtype, unsigned nsrc, size_t n,
-			size_t shift, int in_place)
+static void apply(const struct tt_kernels *table, const struct use *use, void *dst,
+		  const void *const *src, size_t n)
 {
-	const size_t bytes = formats[dtype].bytes, length = n * bytes, at = shift * bytes;
-	const struct tt_kernels *c = tt_kernels_by_isa("c");
-	const void *src[SOURCES];
-	char *dst = found + (in_place < 0 ? at / 2 : at);
-	const uint64_t guard = UINT64_C(0xa5a5a5a5a5a5a5a5);
+	switch (use->kernel) {
+	case REDUCE: table->reduce[use->op][use->dtype](dst, src, use->nsrc, n); break;
+	case AVERAGE: table->average[use->dtype](dst, src, use->nsrc, n, use->divisor); break;
+	case MEAN: table->mean[use->dtype](dst, src, use->share, n); break;
+	case SCALE: table->scale[use->dtype](dst, src[0], n, inputs[SOURCES - 1]); break;
+	}
+}
 
-	for (unsigned s = 0; s < nsrc; s++)
-		src[s] = inputs[s] + at * (s + 1) % (4 * bytes);
-	c->reduce[op][dtype](expected, src, nsrc, n);
+/* Writes to `dst`, in `found`, also where a source is there. */
+static void apply_both(const struct tt_kernels *table, const struct use *use, char *dst,
+		       const void *const *given, size_t n, int in_place)
+{
+	const size_t length = n * formats[use->dtype].bytes;
+	char guard[CACHE_LINE];
+	const void *src[SOURCES];
+
+	memcpy(src, given, use->nsrc * sizeof(*src));
+	apply(tt_kernels_by_isa("c"), use, expected, src, n);
 	if (in_place >= 0) {
 		memcpy(dst, src[in_place], length);
 		src[in_place] = dst;
 	}
-	memcpy(dst + length, &guard, sizeof(guard));
-	table->reduce[op][dtype](dst, src, nsrc, n);
-	compare(dtype, op_names[op], expected, dst, n);
-	if (memcmp(dst + length, &guard, sizeof(guard)) != 0)
-		fail_msg("%s %s of %zu writes behind its end", op_names[op], formats[dtype].name,
-			 n);
+	memset(guard, 0xa5, sizeof(guard));
+	memcpy(dst - sizeof(guard), guard, sizeof(guard));
+	memcpy(dst + length, guard, sizeof(guard));
+	apply(table, use, dst, src, n);
+	compare(use, expected, dst, n);
+	if (memcmp(dst - sizeof(guard), guard, sizeof(guard)) != 0 ||
+	    memcmp(dst + length, guard, sizeof(guard)) != 0)
+		fail_msg("%s %s of %zu writes outside its result", name_of(use),
+			 formats[use->dtype].name, n);
 }
 
-static void reduce_all_places(const struct tt_kernels *table, int op, int dtype, size_t n)
+/* Sources that begin at element `shift` and, each elsewhere, behind it. */
+static void use_at_every_place(const struct tt_kernels *table, const struct use *use, size_t shift,
+			       size_t n)
 {
-	const size_t shifts = n < SHORT_END ? 4 : 2;
+	const size_t bytes = formats[use->dtype].bytes, at = shift * bytes;
+	const void *src[SOURCES];
 
-	for (unsigned nsrc = 1; nsrc <= SOURCES; nsrc++)
-		for (size_t shift = 0; shift < shifts; shift++)
-			for (int in_place = -1; in_place < (int)nsrc; in_place++)
-				reduce_both(table, op, dtype, nsrc, n, shift, in_place);
+	for (unsigned s = 0; s < use->nsrc; s++)
+		src[s] = inputs[s] + at * (s + 1) % (4 * bytes);
+	for (int in_place = -1; in_place < (int)use->nsrc; in_place++)
+		apply_both(table, use, found + CACHE_LINE + (in_place < 0 ? at / 2 : at), src, n,
+			   in_place);
 }
 
 /* The rows of the table that hold a function hold the same ones as the C table's. */
@@ -120,20 +122,26 @@ static bool defined(const struct tt_kernels *table, int op, int dtype)
 	return has;
 }
 
-static void reduces_like_c_at_every_length_and_place(void **state)
+TEST(reduces_like_c_at_every_length_and_place)
 {
 	const struct tt_kernels *table = table_of(state);
+	struct use use = { REDUCE };
 
-	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+	for (use.dtype = 0; use.dtype < TUTTI_DTYPE_COUNT; use.dtype++)
 		for (size_t i = 0; i < LENGTHS; i++) {
-			fill_inputs(dtype, nth_length(i) + 4);
-			for (int op = 0; op < TUTTI_OP_COUNT; op++)
-				if (op != TUTTI_AVG && defined(table, op, dtype))
-					reduce_all_places(table, op, dtype, nth_length(i));
+			const size_t shifts = i < SHORT_END ? 4 : 2;
+
+			fill_inputs(use.dtype, nth_length(i) + 4);
+			for (use.op = 0; use.op < TUTTI_OP_COUNT; use.op++)
+				if (use.op != TUTTI_AVG && defined(table, use.op, use.dtype))
+					for (use.nsrc = 1; use.nsrc <= SOURCES; use.nsrc++)
+						for (size_t shift = 0; shift < shifts; shift++)
+							use_at_every_place(table, &use, shift,
+									   nth_length(i));
 		}
 }
 
-static void part_of_an_average_is_a_sum_or_a_mean(void **state)
+TEST(part_of_an_average_is_a_sum_or_a_mean)
 {
 	const struct tt_kernels *table = table_of(state);
 
@@ -146,7 +154,18 @@ static void part_of_an_average_is_a_sum_or_a_mean(void **state)
 	}
 }
 
-static void combines_every_pair_of_8_bit_numbers_like_c(void **state)
+/* Two of LONGEST numbers, by every operation. */
+static void reduce_all(const struct tt_kernels *table, int dtype)
+{
+	struct use use = { REDUCE, .dtype = dtype, .nsrc = 2 };
+	const void *src[] = { inputs[0], inputs[1] };
+
+	for (; use.op < TUTTI_OP_COUNT; use.op++)
+		if (defined(table, use.op, dtype))
+			apply_both(table, &use, found + CACHE_LINE, src, LONGEST, -1);
+}
+
+TEST(combines_every_pair_of_8_bit_numbers_like_c)
 {
 	const struct tt_kernels *table = table_of(state);
 
@@ -155,12 +174,11 @@ static void combines_every_pair_of_8_bit_numbers_like_c(void **state)
 		inputs[1][i] = (char)(i >> 8);
 	}
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
-		for (int op = 0; op < TUTTI_OP_COUNT; op++)
-			if (formats[dtype].bytes == 1 && defined(table, op, dtype))
-				reduce_both(table, op, dtype, 2, LONGEST, 0, -1);
+		if (formats[dtype].bytes == 1)
+			reduce_all(table, dtype);
 }
 
-static void combines_every_16_bit_number_like_c(void **state)
+TEST(combines_every_16_bit_number_like_c)
 {
 	const struct tt_kernels *table = table_of(state);
 
@@ -171,9 +189,7 @@ static void combines_every_16_bit_number_like_c(void **state)
 			fill_edgy(dtype, inputs[1], LONGEST);
 			for (size_t i = 0; i < LONGEST; i++)
 				set_bits(dtype, inputs[0], i, i);
-			for (int op = 0; op < TUTTI_OP_COUNT; op++)
-				if (defined(table, op, dtype))
-					reduce_both(table, op, dtype, 2, LONGEST, 0, -1);
+			reduce_all(table, dtype);
 		}
 	}
 }
@@ -198,7 +214,7 @@ static size_t interesting_numbers(int dtype, uint64_t *numbers)
 	return count;
 }
 
-static void combines_every_16_bit_float_with_interesting_ones_like_c(void **state)
+TEST(combines_every_16_bit_float_with_interesting_ones_like_c)
 {
 	const struct tt_kernels *table = table_of(state);
 	uint64_t numbers[INTERESTING];
@@ -213,64 +229,24 @@ static void combines_every_16_bit_float_with_interesting_ones_like_c(void **stat
 				set_bits(dtype, inputs[k >= INTERESTING], i,
 					 numbers[k % INTERESTING]);
 			}
-			for (int op = TUTTI_SUM; op <= TUTTI_MAX; op++)
-				reduce_both(table, op, dtype, 2, LONGEST, 0, -1);
+			reduce_all(table, dtype);
 		}
 	}
 }
 
-static void scales_like_c(void **state)
+TEST(scales_like_c)
 {
-	const struct tt_kernels *table = table_of(state), *c = tt_kernels_by_isa("c");
+	const struct tt_kernels *table = table_of(state);
+	struct use use = { SCALE, .nsrc = 1 };
 
-	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
+	for (use.dtype = 0; use.dtype < TUTTI_DTYPE_COUNT; use.dtype++)
 		for (size_t i = 0; i < LENGTHS * 8; i++) {
-			const size_t n = nth_length(i / 8), at = i % 4 * formats[dtype].bytes;
-			char *dst = i % 3 ? found : inputs[1] + at;
-
-			fill_inputs(dtype, n + 4);
-			memcpy(inputs[1], inputs[0], (n + 4) * formats[dtype].bytes);
-			c->scale[dtype](expected, inputs[0] + at, n, inputs[2]);
-			table->scale[dtype](dst, inputs[1] + at, n, inputs[2]);
-			compare(dtype, "scale", expected, dst, n);
+			fill_inputs(use.dtype, nth_length(i / 8) + 4);
+			use_at_every_place(table, &use, i % 4, nth_length(i / 8));
 		}
 }
 
-/* Inputs averaged, with the result in input `in_place`, or elsewhere if that is -1. */
-static void average_both(const struct tt_kernels *table, int dtype, unsigned nsrc, size_t n,
-			 size_t at, unsigned divisor, int in_place)
-{
-	const size_t length = n * formats[dtype].bytes;
-	const void *src[SOURCES];
-	char *dst = found + at;
-
-	for (unsigned s = 0; s < nsrc; s++)
-		src[s] = inputs[s] + at;
-	tt_kernels_by_isa("c")->average[dtype](expected, src, nsrc, n, divisor);
-	if (in_place >= 0) {
-		memcpy(dst, src[in_place], length);
-		src[in_place] = dst;
-	}
-	table->average[dtype](dst, src, nsrc, n, divisor);
-	compare(dtype, "average", expected, dst, n);
-}
-
-static void mean_both(const struct tt_kernels *table, int dtype, size_t n, size_t at,
-		      const float share[2], int in_place)
-{
-	const void *src[2] = { inputs[0] + at, inputs[1] + at };
-	char *dst = found + at;
-
-	tt_kernels_by_isa("c")->mean[dtype](expected, src, share, n);
-	if (in_place >= 0) {
-		memcpy(dst, src[in_place], n * formats[dtype].bytes);
-		src[in_place] = dst;
-	}
-	table->mean[dtype](dst, src, share, n);
-	compare(dtype, "mean", expected, dst, n);
-}
-
-static void averages_like_c(void **state)
+TEST(averages_like_c)
 {
 	static const unsigned divisors[] = { 1, 2, 3, 7, 8, 127, 65537, 4000000000u };
 	static const float shares[][2] = { { 0.5f, 0.5f },
@@ -282,77 +258,43 @@ static void averages_like_c(void **state)
 		for (size_t i = 0; i < LENGTHS * 8; i++) {
 			const unsigned nsrc = 1 + (unsigned)i % SOURCES;
 			const unsigned divisor = divisors[i % 8] < nsrc ? nsrc : divisors[i % 8];
-			const size_t n = nth_length(i / 8), at = i % 4 * formats[dtype].bytes;
+			const float *share = shares[i % 3];
+			const struct use average = { AVERAGE, 0, dtype, nsrc, divisor, { 0 } },
+					 mean = { MEAN, 0, dtype, 2, 0, { share[0], share[1] } };
 
-			fill_inputs(dtype, n + 4);
-			for (int in_place = -1; in_place < (int)nsrc; in_place++)
-				average_both(table, dtype, nsrc, n, at, divisor, in_place);
-			for (int in_place = -1; in_place < 2 && table->mean[dtype]; in_place++)
-				mean_both(table, dtype, n, at, shares[i % 3], in_place);
+			fill_inputs(dtype, nth_length(i / 8) + 4);
+			use_at_every_place(table, &average, i % 4, nth_length(i / 8));
+			if (table->mean[dtype])
+				use_at_every_place(table, &mean, i % 4, nth_length(i / 8));
 		}
 }
 
-/* The sum of some inputs, elsewhere and in place. */
-static void sum_both_to(const struct tt_kernels *table, int dtype, unsigned nsrc, size_t n,
-			char *dst)
-{
-	const void *src[] = { inputs[0], inputs[1], inputs[2] };
+/* One of each kernel, for where it reads and writes. */
+static const struct use each[] = {
+	{ REDUCE, .op = TUTTI_SUM, .nsrc = 1 },		{ REDUCE, .op = TUTTI_SUM, .nsrc = 2 },
+	{ REDUCE, .op = TUTTI_SUM, .nsrc = 3 },		{ AVERAGE, .nsrc = 3, .divisor = 3 },
+	{ MEAN, .nsrc = 2, .share = { 0.25f, 0.75f } }, { SCALE, .nsrc = 1 },
+};
+enum { EACH = sizeof(each) / sizeof(each[0]) };
 
-	tt_kernels_by_isa("c")->reduce[TUTTI_SUM][dtype](expected, src, nsrc, n);
-	table->reduce[TUTTI_SUM][dtype](dst, src, nsrc, n);
-	compare(dtype, "sum", expected, dst, n);
-	memcpy(dst, src[0], n * formats[dtype].bytes);
-	src[0] = dst;
-	table->reduce[TUTTI_SUM][dtype](dst, src, nsrc, n);
-	compare(dtype, "sum in place", expected, dst, n);
-}
-
-static void apply_both_to(const struct tt_kernels *table, int dtype, size_t n, char *dst)
-{
-	const struct tt_kernels *c = tt_kernels_by_isa("c");
-	const void *src[2] = { inputs[0], inputs[1] };
-	const float share[2] = { 0.25f, 0.75f };
-
-	c->average[dtype](expected, src, 2, n, 3);
-	table->average[dtype](dst, src, 2, n, 3);
-	compare(dtype, "average", expected, dst, n);
-	if (table->mean[dtype]) {
-		c->mean[dtype](expected, src, share, n);
-		table->mean[dtype](dst, src, share, n);
-		compare(dtype, "mean", expected, dst, n);
-	}
-	c->scale[dtype](expected, inputs[0], n, inputs[1]);
-	memcpy(dst, inputs[0], n * formats[dtype].bytes);
-	table->scale[dtype](dst, dst, n, inputs[1]);
-	compare(dtype, "scale in place", expected, dst, n);
-}
-
-/* Results that begin `at` bytes behind the start of a cache line. */
-static void combine_both_at(const struct tt_kernels *table, int dtype, size_t n, size_t at)
-{
-	char *dst = found + CACHE_LINE + at, *end = dst + n * formats[dtype].bytes;
-	char guard[CACHE_LINE];
-
-	memset(guard, 0x5a, sizeof(guard));
-	memcpy(dst - sizeof(guard), guard, sizeof(guard));
-	memcpy(end, guard, sizeof(guard));
-	sum_both_to(table, dtype, 2, n, dst);
-	sum_both_to(table, dtype, 3, n, dst);
-	apply_both_to(table, dtype, n, dst);
-	assert_memory_equal(dst - sizeof(guard), guard, sizeof(guard));
-	assert_memory_equal(end, guard, sizeof(guard));
-}
-
-static void combines_like_c_to_every_place_in_a_cache_line(void **state)
+TEST(combines_like_c_to_every_place_in_a_cache_line)
 {
 	static const size_t lengths[] = { 8, 31, 64, 100, 129, 333 };
 	const struct tt_kernels *table = table_of(state);
+	const void *const src[] = { inputs[0], inputs[1], inputs[2] };
 
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++)
-		for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-			fill_inputs(dtype, lengths[i]);
-			for (size_t at = 0; at < CACHE_LINE; at++)
-				combine_both_at(table, dtype, lengths[i], at);
+		for (size_t i = 0; i < EACH * sizeof(lengths) / sizeof(lengths[0]); i++) {
+			const size_t n = lengths[i / EACH];
+			struct use use = each[i % EACH];
+
+			use.dtype = dtype;
+			if (use.kernel == MEAN && !table->mean[dtype])
+				continue;
+			fill_inputs(dtype, n);
+			for (size_t at = 0; at < 2 * CACHE_LINE; at++)
+				apply_both(table, &use, found + CACHE_LINE + at / 2, src, n,
+					   at % 2 ? 0 : -1);
 		}
 }
 
@@ -366,7 +308,7 @@ static char *lonely_page(size_t page)
 	return pages + page;
 }
 
-static void touches_nothing_outside_its_buffers(void **state)
+TEST(touches_nothing_outside_its_buffers)
 {
 	const struct tt_kernels *table = table_of(state);
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -378,20 +320,20 @@ static void touches_nothing_outside_its_buffers(void **state)
 			const size_t at = n % 2 ? 0 : page - n * formats[dtype].bytes;
 			const void *src[] = { pages[0] + at, pages[1] + at, pages[2] + at };
 
-			for (unsigned nsrc = 1; nsrc <= 3; nsrc++)
-				table->reduce[TUTTI_SUM][dtype](pages[3] + at, src, nsrc, n);
-			table->average[dtype](pages[3] + at, src, 3, n, 3);
-			if (table->mean[dtype])
-				table->mean[dtype](pages[3] + at, src,
-						   (const float[2]){ 0.5f, 0.5f }, n);
-			table->scale[dtype](pages[3] + at, src[0], n, pages[1]);
+			for (int i = 0; i < EACH; i++) {
+				struct use use = each[i];
+
+				use.dtype = dtype;
+				if (use.kernel != MEAN || table->mean[dtype])
+					apply(table, &use, pages[3] + at, src, n);
+			}
 			table->copy_stream(pages[3] + at, src[0], n * formats[dtype].bytes);
 		}
 	for (int i = 0; i < 4; i++)
 		munmap(pages[i] - page, 3 * page);
 }
 
-static void copies_every_byte_and_no_more(void **state)
+TEST(copies_every_byte_and_no_more)
 {
 	static const size_t lengths[] = { 0, 1, 63, 1000, 16383, 16384, 16385, 99999, 262144 };
 	const struct tt_kernels *table = table_of(state);
@@ -407,121 +349,7 @@ static void copies_every_byte_and_no_more(void **state)
 		}
 }
 
-/* ---------------------------------------------------------------- --time */
-
-static double seconds(void)
+int main(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Seconds of one call: the best of ten rounds of about a millisecond. */
-static double time_reduce(tt_reduce_fn *reduce, unsigned nsrc, size_t n)
-{
-	const void *src[] = { inputs[0], inputs[1], inputs[2], inputs[3] };
-	size_t calls = 1;
-	double best = 1;
-
-	for (int round = 0; round < 10;) {
-		const double start = seconds();
-
-		for (size_t i = 0; i < calls; i++)
-			reduce(found, src, nsrc, n);
-		const double took = seconds() - start;
-
-		if (took < 1e-3) {
-			calls *= 2;
-			continue;
-		}
-		best = took / (double)calls < best ? took / (double)calls : best;
-		round++;
-	}
-	return best;
-}
-
-/* Bytes read and written; 8 KiB of each buffer are in the first cache, 128 KiB in the second. */
-static void print_times(const char *isa)
-{
-	const struct tt_kernels *table = tt_kernels_by_isa(isa);
-
-	for (int dtype = 0; table && dtype < TUTTI_DTYPE_COUNT; dtype++) {
-		const size_t bytes = formats[dtype].bytes;
-
-		fill_inputs(dtype, 131072 / bytes);
-		for (int s = 0; s < SOURCES; s++) /* numbers of middling size, as users have */
-			for (size_t i = 0; i < 131072 / bytes; i++)
-				set_bits(dtype, inputs[s], i,
-					 (uint64_t)formats[dtype].bias << formats[dtype].mantissa);
-		for (int op = 0; op < TUTTI_OP_COUNT; op++) {
-			tt_reduce_fn *reduce = table->reduce[op][dtype];
-
-			if (!reduce || op == TUTTI_AVG)
-				continue;
-			printf("%-12s %-12s %-5s 8 KiB %6.1f  128 KiB %6.1f  four sources %6.1f "
-			       "GB/s"
-			       "  8 B %5.1f ns\n",
-			       isa, formats[dtype].name, op_names[op],
-			       3 * 8.192e-6 / time_reduce(reduce, 2, 8192 / bytes),
-			       3 * 131.072e-6 / time_reduce(reduce, 2, 131072 / bytes),
-			       5 * 8.192e-6 / time_reduce(reduce, 4, 8192 / bytes),
-			       1e9 * time_reduce(reduce, 2, 8 / bytes));
-		}
-	}
-}
-
-/* Copies far larger than the caches. */
-static void print_copy_time(const char *isa)
-{
-	const struct tt_kernels *table = tt_kernels_by_isa(isa);
-	const size_t bytes = (size_t)64 << 20;
-	char *from = malloc(bytes), *to = malloc(bytes);
-	double best = 1;
-
-	if (table && from && to) {
-		memset(from, 1, bytes);
-		for (int round = 0; round < 10; round++) {
-			const double start = seconds();
-
-			table->copy_stream(to, from, bytes);
-			const double took = seconds() - start;
-
-			best = took < best ? took : best;
-		}
-		printf("%-12s copy_stream 64 MiB %6.1f GB/s\n", isa, 2e-9 * (double)bytes / best);
-	}
-	free(from);
-	free(to);
-}
-
-#define VARIANT(isa)                                                                               \
-	cmocka_unit_test_prestate(reduces_like_c_at_every_length_and_place, isa),                  \
-		cmocka_unit_test_prestate(part_of_an_average_is_a_sum_or_a_mean, isa),             \
-		cmocka_unit_test_prestate(combines_every_pair_of_8_bit_numbers_like_c, isa),       \
-		cmocka_unit_test_prestate(combines_every_16_bit_number_like_c, isa),               \
-		cmocka_unit_test_prestate(                                                         \
-			combines_every_16_bit_float_with_interesting_ones_like_c, isa),            \
-		cmocka_unit_test_prestate(scales_like_c, isa),                                     \
-		cmocka_unit_test_prestate(averages_like_c, isa),                                   \
-		cmocka_unit_test_prestate(combines_like_c_to_every_place_in_a_cache_line, isa),    \
-		cmocka_unit_test_prestate(touches_nothing_outside_its_buffers, isa),               \
-		cmocka_unit_test_prestate(copies_every_byte_and_no_more, isa)
-
-int main(int argc, char **argv)
-{
-	static char *isas[] = { "c", "avx2", "avx512", "avx512_bf16", "avx512_fp16", "neon" };
-	const struct CMUnitTest tests[] = { VARIANT(isas[0]), VARIANT(isas[1]), VARIANT(isas[2]),
-					    VARIANT(isas[3]), VARIANT(isas[4]), VARIANT(isas[5]) };
-
-	if (argc == 2 && strcmp(argv[1], "--time") == 0) {
-		allocate(NULL);
-		for (size_t i = 0; i < sizeof(isas) / sizeof(isas[0]); i++)
-			print_times(isas[i]);
-		for (size_t i = 0; i < sizeof(isas) / sizeof(isas[0]); i++)
-			print_copy_time(isas[i]);
-		release(NULL);
-		return 0;
-	}
-	return cmocka_run_group_tests(tests, allocate, release);
+	return run_claims_about(isas, ISAS);
 }

@@ -4,7 +4,6 @@
  * instead. */
 #include "tests.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,7 +12,6 @@
 
 #define SOURCES	   4
 #define LONGEST	   1200
-#define WIRES(w)   (tutti_wire_t w = TUTTI_WIRE_BFLOAT16; w < TUTTI_WIRE_COUNT; w++)
 #define IN_BLOCK   TT_NARROW_BLOCK
 #define GUARD	   0x5a
 #define TIMED	   ((size_t)1 << 16)
@@ -69,36 +67,35 @@ static double bound(tutti_wire_t wire, double x, double largest)
 	}
 }
 
-static void one_rounding_is_within_its_bound(void **state)
+TEST(one_rounding_is_within_its_bound)
 {
-	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	const struct tt_narrow_kernels *kernels = table_of(state)->narrow;
 	float back[LONGEST];
 
-	for
-		WIRES(wire)
-	for (size_t n = 1; n <= LONGEST; n += n < 300 ? 1 : 97) {
-		fill(numbers[0], n);
-		c->narrow[wire].pack(packed[0], numbers[0], n);
-		c->narrow[wire].unpack(back, packed[0], n);
-		for (size_t i = 0; i < n; i++) {
-			const double x = numbers[0][i], error = fabs(back[i] - x);
+	for (tutti_wire_t wire = TUTTI_WIRE_BFLOAT16; wire < TUTTI_WIRE_COUNT; wire++)
+		for (size_t n = 1; n <= LONGEST; n += n < 300 ? 1 : 97) {
+			fill(numbers[0], n);
+			kernels[wire].pack(packed[0], numbers[0], n);
+			kernels[wire].unpack(back, packed[0], n);
+			for (size_t i = 0; i < n; i++) {
+				const double x = numbers[0][i], error = fabs(back[i] - x);
 
-			if (error > bound(wire, x, largest_of_block(numbers[0], n, i)))
-				fail_msg("%s: %.9g became %.9g", tutti_wire_name(wire), x,
-					 (double)back[i]);
+				if (error > bound(wire, x, largest_of_block(numbers[0], n, i)))
+					fail_msg("%s: %.9g became %.9g", tutti_wire_name(wire), x,
+						 (double)back[i]);
+			}
 		}
-	}
 }
 
 /* Its scale is one that rounding could make overflow. */
-static void the_largest_number_stays_finite(void **state)
+TEST(the_largest_number_stays_finite)
 {
-	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	const struct tt_narrow_kernels *kernels = table_of(state)->narrow;
 	float x[IN_BLOCK] = { 3.40282347e38f, -3.40282347e38f, 1e38f }, back[IN_BLOCK];
 
 	for (tutti_wire_t wire = TUTTI_WIRE_FLOAT8; wire <= TUTTI_WIRE_INT8; wire++) {
-		c->narrow[wire].pack(packed[0], x, IN_BLOCK);
-		c->narrow[wire].unpack(back, packed[0], IN_BLOCK);
+		kernels[wire].pack(packed[0], x, IN_BLOCK);
+		kernels[wire].unpack(back, packed[0], IN_BLOCK);
 		for (int i = 0; i < IN_BLOCK; i++)
 			assert_true(isfinite(back[i]));
 		assert_true(back[0] > 3.3e38f && back[1] < -3.3e38f);
@@ -106,61 +103,64 @@ static void the_largest_number_stays_finite(void **state)
 }
 
 /* The sum is that of what was packed, in float32 from the left, and is rounded once. */
-static void sums_are_rounded_once(void **state)
+TEST(sums_are_rounded_once)
 {
-	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	const struct tt_narrow_kernels *kernels = table_of(state)->narrow;
 	const void *src[SOURCES];
 	float part[LONGEST], sum[LONGEST], average[LONGEST];
 	char expected[sizeof(packed[0])];
 
-	for
-		WIRES(wire)
-		{
-			for (int s = 0; s < SOURCES; s++) {
-				fill(numbers[s], LONGEST);
-				c->narrow[wire].pack(packed[s], numbers[s], LONGEST);
-				c->narrow[wire].unpack(part, packed[s], LONGEST);
-				for (size_t i = 0; i < LONGEST; i++)
-					sum[i] = s ? sum[i] + part[i] : part[i];
-				src[s] = packed[s];
-			}
+	for (tutti_wire_t wire = TUTTI_WIRE_BFLOAT16; wire < TUTTI_WIRE_COUNT; wire++) {
+		for (int s = 0; s < SOURCES; s++) {
+			fill(numbers[s], LONGEST);
+			kernels[wire].pack(packed[s], numbers[s], LONGEST);
+			kernels[wire].unpack(part, packed[s], LONGEST);
 			for (size_t i = 0; i < LONGEST; i++)
-				average[i] = sum[i] / 7;
-			const size_t elements = tt_narrow_elements(wire, LONGEST),
-				     bytes = tutti_wire_bytes(wire, LONGEST);
-			char found[sizeof(expected)];
-
-			c->narrow[wire].pack(expected, sum, LONGEST);
-			c->narrow[wire].sum(found, src, SOURCES, elements);
-			assert_memory_equal(found, expected, bytes);
-			c->narrow[wire].pack(expected, average, LONGEST);
-			c->narrow[wire].average(packed[1], src, SOURCES, elements,
-						7); /* in place */
-			assert_memory_equal(packed[1], expected, bytes);
+				sum[i] = s ? sum[i] + part[i] : part[i];
+			src[s] = packed[s];
 		}
+		for (size_t i = 0; i < LONGEST; i++)
+			average[i] = sum[i] / 7;
+		const size_t elements = tt_narrow_elements(wire, LONGEST),
+			     bytes = tutti_wire_bytes(wire, LONGEST);
+		char found[sizeof(expected)];
+
+		kernels[wire].pack(expected, sum, LONGEST);
+		kernels[wire].sum(found, src, SOURCES, elements);
+		assert_memory_equal(found, expected, bytes);
+		kernels[wire].pack(expected, average, LONGEST);
+		kernels[wire].average(packed[1], src, SOURCES, elements, 7); /* in place */
+		assert_memory_equal(packed[1], expected, bytes);
+	}
 }
 
-static void what_is_not_finite_is_not_lost(void **state)
+TEST(what_is_not_finite_is_not_lost)
 {
-	const struct tt_kernels *c = tt_kernels_by_isa("c");
+	const struct tt_narrow_kernels *kernels = table_of(state)->narrow;
 	static const float lost[] = { NAN, INFINITY, -INFINITY };
 	float back[2 * IN_BLOCK];
 
-	for
-		WIRES(wire)
-	for (int i = 0; i < 3; i++) {
-		fill(numbers[0], sizeof(back) / sizeof(back[0]));
-		numbers[0][IN_BLOCK + 3] = lost[i];
-		c->narrow[wire].pack(packed[0], numbers[0], 2 * IN_BLOCK);
-		c->narrow[wire].unpack(back, packed[0], 2 * IN_BLOCK);
-		assert_false(isfinite(back[IN_BLOCK + 3]));
-		assert_true(isfinite(back[0])); /* of another block */
-	}
+	for (tutti_wire_t wire = TUTTI_WIRE_BFLOAT16; wire < TUTTI_WIRE_COUNT; wire++)
+		for (int i = 0; i < 3; i++) {
+			fill(numbers[0], sizeof(back) / sizeof(back[0]));
+			numbers[0][IN_BLOCK + 3] = lost[i];
+			kernels[wire].pack(packed[0], numbers[0], 2 * IN_BLOCK);
+			kernels[wire].unpack(back, packed[0], 2 * IN_BLOCK);
+			assert_false(isfinite(back[IN_BLOCK + 3]));
+			assert_true(isfinite(back[0])); /* of another block */
+		}
 }
 
 /* ---- the others like the plain C one */
 
 /* But for the payload of NaNs. */
+static void expect_floats(const float *found, const float *expected, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		assert_true(bits_equal(TUTTI_FLOAT32, get_bits(TUTTI_FLOAT32, found, i),
+				       get_bits(TUTTI_FLOAT32, expected, i)));
+}
+
 static void expect_numbers(tutti_wire_t wire, const char *found, const char *expected, size_t n)
 {
 	const struct tt_narrow_kernels *c = &tt_kernels_by_isa("c")->narrow[wire];
@@ -168,9 +168,7 @@ static void expect_numbers(tutti_wire_t wire, const char *found, const char *exp
 
 	c->unpack(have, found, n);
 	c->unpack(want, expected, n);
-	for (size_t i = 0; i < n; i++)
-		assert_true(bits_equal(TUTTI_FLOAT32, get_bits(TUTTI_FLOAT32, have, i),
-				       get_bits(TUTTI_FLOAT32, want, i)));
+	expect_floats(have, want, n);
 }
 
 static void narrow_like_c(const struct tt_kernels *table, tutti_wire_t wire, size_t n)
@@ -192,9 +190,7 @@ static void narrow_like_c(const struct tt_kernels *table, tutti_wire_t wire, siz
 	memset(&back[1][n], GUARD, sizeof(float));
 	c->unpack(back[0], packed[0], n);
 	own->unpack(back[1], packed[0], n);
-	for (size_t i = 0; i < n; i++)
-		assert_true(bits_equal(TUTTI_FLOAT32, get_bits(TUTTI_FLOAT32, back[0], i),
-				       get_bits(TUTTI_FLOAT32, back[1], i)));
+	expect_floats(back[1], back[0], n);
 	assert_int_equal(get_bits(TUTTI_UINT8, &back[1][n], 0), GUARD);
 	for (unsigned nsrc = 1; nsrc <= SOURCES; nsrc++) {
 		found[bytes] = GUARD;
@@ -208,24 +204,19 @@ static void narrow_like_c(const struct tt_kernels *table, tutti_wire_t wire, siz
 	}
 }
 
-static void narrows_like_c(void **state)
+TEST(narrows_like_c)
 {
-	const struct tt_kernels *table = tt_kernels_by_isa(*state);
+	const struct tt_kernels *table = table_of(state);
 
-	if (!table) {
-		printf("%s: not built, or this processor lacks it\n", (const char *)*state);
-		skip();
-	}
-	for
-		WIRES(wire)
-	for (size_t n = 0; n < LONGEST; n += n < 300 ? 1 : 53) {
-		for (int s = 0; s < SOURCES; s++)
-			fill(numbers[s], n);
-		narrow_like_c(table, wire, n);
-		for (int s = 0; s < SOURCES; s++)
-			fill_with_edges(numbers[s], n);
-		narrow_like_c(table, wire, n);
-	}
+	for (tutti_wire_t wire = TUTTI_WIRE_BFLOAT16; wire < TUTTI_WIRE_COUNT; wire++)
+		for (size_t n = 0; n < LONGEST; n += n < 300 ? 1 : 53) {
+			for (int s = 0; s < SOURCES; s++)
+				fill(numbers[s], n);
+			narrow_like_c(table, wire, n);
+			for (int s = 0; s < SOURCES; s++)
+				fill_with_edges(numbers[s], n);
+			narrow_like_c(table, wire, n);
+		}
 }
 
 /* ---------------------------------------------------------------- --time */
@@ -294,17 +285,14 @@ static void print_times(const char *isa)
 		return;
 	fill(t.wide, TIMED);
 	printf("%-12s ns a number: sum of two as float32 %.3f\n", isa, time_of(sum_wide, &t));
-	for
-		WIRES(wire)
-		{
-			t.wire = wire;
-			const double narrow = time_of(pack, &t);
+	for (tutti_wire_t wire = TUTTI_WIRE_BFLOAT16; wire < TUTTI_WIRE_COUNT; wire++) {
+		t.wire = wire;
+		const double narrow = time_of(pack, &t);
 
-			memcpy(t.narrow[1], t.narrow[0], TIMED * sizeof(float));
-			printf("%-12s %-5s pack %.3f  unpack %.3f  sum of two %.3f\n", isa,
-			       tutti_wire_name(wire), narrow, time_of(unpack, &t),
-			       time_of(sum_two, &t));
-		}
+		memcpy(t.narrow[1], t.narrow[0], TIMED * sizeof(float));
+		printf("%-12s %-5s pack %.3f  unpack %.3f  sum of two %.3f\n", isa,
+		       tutti_wire_name(wire), narrow, time_of(unpack, &t), time_of(sum_two, &t));
+	}
 	free(t.wide);
 	free(t.narrow[0]);
 	free(t.narrow[1]);
@@ -312,23 +300,10 @@ static void print_times(const char *isa)
 
 int main(int argc, char **argv)
 {
-	static char *isas[] = { "c", "avx2", "avx512", "avx512_bf16", "avx512_fp16", "neon" };
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_rounding_is_within_its_bound),
-		cmocka_unit_test(the_largest_number_stays_finite),
-		cmocka_unit_test(sums_are_rounded_once),
-		cmocka_unit_test(what_is_not_finite_is_not_lost),
-		cmocka_unit_test_prestate(narrows_like_c, isas[1]),
-		cmocka_unit_test_prestate(narrows_like_c, isas[2]),
-		cmocka_unit_test_prestate(narrows_like_c, isas[3]),
-		cmocka_unit_test_prestate(narrows_like_c, isas[4]),
-		cmocka_unit_test_prestate(narrows_like_c, isas[5]),
-	};
-
 	if (argc == 2 && strcmp(argv[1], "--time") == 0) {
-		for (size_t i = 0; i < sizeof(isas) / sizeof(isas[0]); i++)
-			print_times(isas[i]);
+		for (int i = 0; i < ISAS; i++)
+			print_times(isas[i].name);
 		return 0;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_claims_about(isas, ISAS);
 }
