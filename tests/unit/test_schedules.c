@@ -12,7 +12,6 @@
 #include "calls/bounds.h"
 #include "calls/rules.h"
 #include "registry.h"
-#include "test_schedules_costs.h"
 #include "test_schedules_prover.h"
 
 enum { SMALL = 33, MIDDLE = 128, LARGE = 512, LARGEST = 1024, LAYOUTS = 6 };
@@ -101,24 +100,24 @@ static int check_sizes(const struct tt_algorithm *algorithm, int first, int last
 	return proved;
 }
 
-static void every_rank_counts_once_up_to_33_ranks(void **state)
+TEST(every_rank_counts_once_up_to_33_ranks)
 {
 	assert_int_not_equal(check_sizes(*state, 1, SMALL, 0), 0);
 }
 
-static void one_fold_is_what_the_documents_say_of_all_ranks(void **state)
+TEST(one_fold_is_what_the_documents_say_of_all_ranks)
 {
 	const struct tt_algorithm *algorithm = *state;
 
 	assert_int_equal(algorithm->one_fold, value_is_one_fold(algorithm->name));
 }
 
-static void every_rank_counts_once_up_to_512_ranks(void **state)
+TEST(every_rank_counts_once_up_to_512_ranks)
 {
 	assert_int_not_equal(check_sizes(*state, 64, LARGE, 2), 0);
 }
 
-static void every_rank_counts_once_of_1024(void **state)
+TEST(every_rank_counts_once_of_1024)
 {
 	assert_int_not_equal(check_sizes(*state, LARGEST, LARGEST, 2), 0);
 }
@@ -128,7 +127,7 @@ static bool is_cost(double number)
 	return number >= 0 && number < 1e12;
 }
 
-static void costs_grow_with_bytes_and_are_alike_on_all_ranks(void **state)
+TEST(costs_grow_with_bytes_and_are_alike_on_all_ranks)
 {
 	const struct tt_algorithm *algorithm = *state;
 	int host[LARGEST];
@@ -159,43 +158,16 @@ static void costs_grow_with_bytes_and_are_alike_on_all_ranks(void **state)
 	}
 }
 
-static const struct {
-	const char *claim;
-	CMUnitTestFunction test;
-} claims[] = {
-#define ON_EVERY(claim)                                                                            \
-	{                                                                                          \
-#claim, claim                                                                      \
-	}
-	ON_EVERY(every_rank_counts_once_up_to_33_ranks),
-	ON_EVERY(every_rank_counts_once_up_to_512_ranks),
-	ON_EVERY(every_rank_counts_once_of_1024),
-	ON_EVERY(one_fold_is_what_the_documents_say_of_all_ranks),
-	ON_EVERY(costs_grow_with_bytes_and_are_alike_on_all_ranks),
-	ON_EVERY(cost_is_that_of_the_busiest_of_all_ranks),
-	ON_EVERY(network_carries_what_the_cost_says_of_all_ranks),
-};
-
-enum { CLAIMS = sizeof(claims) / sizeof(claims[0]), ALGORITHMS_MAX = 32 };
-
 int main(int argc, char **argv)
 {
-	static struct CMUnitTest tests[ALGORITHMS_MAX * CLAIMS];
-	static char names[ALGORITHMS_MAX * CLAIMS][96];
+	struct subject algorithms[32];
 	size_t n = 0;
 
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	mallopt(M_MMAP_THRESHOLD, 1 << 30); /* memory once faulted in is used again */
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
-	for (; tt_algorithms[n / CLAIMS]; n++) {
-		const struct tt_algorithm *algorithm = tt_algorithms[n / CLAIMS];
-
-		snprintf(names[n], sizeof(names[n]), "%s_%s", algorithm->name,
-			 claims[n % CLAIMS].claim);
-		tests[n].name = names[n];
-		tests[n].test_func = claims[n % CLAIMS].test;
-		tests[n].initial_state = (void *)(uintptr_t)algorithm;
-	}
-	return _cmocka_run_group_tests("schedules", tests, n, NULL, NULL);
+	for (; tt_algorithms[n]; n++)
+		algorithms[n] = (struct subject){ tt_algorithms[n]->name, tt_algorithms[n] };
+	return run_claims_about(algorithms, n);
 }

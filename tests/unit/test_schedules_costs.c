@@ -8,7 +8,6 @@
 #include "tests.h"
 #include "calls/rules.h"
 #include "schedule.h"
-#include "test_schedules_costs.h"
 
 enum { MOST_RANKS = 33 };
 
@@ -124,7 +123,7 @@ static void check_case(const struct tt_algorithm *algorithm, struct tt_group gro
 			 cost.reduced);
 }
 
-void cost_is_that_of_the_busiest_of_all_ranks(void **state)
+TEST(cost_is_that_of_the_busiest_of_all_ranks)
 {
 	const struct tt_algorithm *algorithm = *state;
 	int host[MOST_RANKS];
@@ -197,7 +196,7 @@ static void check_crossing(const struct tt_algorithm *algorithm, const struct tt
 			algorithm->name, collective, group->size, per_host, share);
 }
 
-void network_carries_what_the_cost_says_of_all_ranks(void **state)
+TEST(network_carries_what_the_cost_says_of_all_ranks)
 {
 	const struct tt_algorithm *algorithm = *state;
 	int host[MOST_RANKS];
