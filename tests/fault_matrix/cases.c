@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-const int axis_length[CASE_AXES] = { FAULT_COUNT, PHASE_COUNT, TRANSPORT_COUNT, VICTIM_COUNT };
+#include "calls/random.h"
 
 static const char *const fault_names[] = {
 	"kill", "stop", "exit", "closed", "unplugged", "memory", "descriptors", "leave", "abort",
@@ -44,20 +44,10 @@ static const struct phase_row phases[] = {
 };
 static_assert(sizeof(phases) / sizeof(phases[0]) == PHASE_COUNT, "a row for each phase");
 
-const char *axis_name(int axis, int value)
-{
-	switch (axis) {
-	case 0: return fault_names[value];
-	case 1: return phases[value].name;
-	case 2: return transport_names[value];
-	default: return victim_names[value];
-	}
-}
-
 void case_name(const struct fault_case *c, char *out, size_t size)
 {
-	snprintf(out, size, "%s/%s/%s/%s", axis_name(0, c->fault), axis_name(1, c->phase),
-		 axis_name(2, c->transport), axis_name(3, c->victim));
+	snprintf(out, size, "%s/%s/%s/%s", fault_names[c->fault], phases[c->phase].name,
+		 transport_names[c->transport], victim_names[c->victim]);
 }
 
 /* Do ranks meet in this phase? */
@@ -242,20 +232,13 @@ uint32_t case_survivors(const struct fault_case *c)
 	return all & ~case_gone(c) & ~(case_goes_on(c) ? 0 : case_lost(c));
 }
 
-/* SplitMix64. */
-static uint64_t mix(uint64_t x)
+uint64_t case_random(const struct fault_case *c, uint64_t seed, uint64_t purpose)
 {
-	x += UINT64_C(0x9e3779b97f4a7c15);
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
-uint64_t case_random(const struct fault_case *c, uint64_t seed, uint64_t salt)
-{
-	uint64_t x = mix(seed);
+	uint64_t x = seed;
 
 	for (int i = 0; i < CASE_AXES; i++)
-		x = mix(x ^ c->axis[i]);
-	return mix(x ^ salt);
+		x = x * 256 + c->axis[i];
+	struct random random = random_stream(x, purpose);
+
+	return random_next(&random);
 }

@@ -75,8 +75,6 @@ struct fault_case {
 	};
 };
 
-extern const int axis_length[CASE_AXES];
-const char *axis_name(int axis, int value);
 void case_name(const struct fault_case *c, char *out, size_t size);
 
 /* Does it make sense? Shared memory has no cable. */
@@ -115,7 +113,7 @@ uint32_t case_survivors(const struct fault_case *c);
  * see it alike. */
 uint32_t case_at_stake(const struct fault_case *c);
 
-/* A number that depends on nothing but the seed, the case and `salt`. */
-uint64_t case_random(const struct fault_case *c, uint64_t seed, uint64_t salt);
+/* A number that depends on nothing but the seed, the case and what it is for. */
+uint64_t case_random(const struct fault_case *c, uint64_t seed, uint64_t purpose);
 
 #endif

@@ -6,14 +6,10 @@
 
 #define WHY_MAX 1024
 
-enum outcome { OUTCOME_NONE, OUTCOME_OK, OUTCOME_FAILED };
-
-/* Plain: made by a child. */
 struct verdict {
-	enum outcome outcome;
-	bool timed; /* something failed, and was told or mended */
-	double median,
-		most; /* seconds from the fault to a survivor's error, or to its new communicator */
+	bool failed;
+	double told_s; /* from the fault to the last survivor's error, or to its new communicator; -1: no
+			* call failed, and none had to */
 	char why[WHY_MAX];
 };
 
