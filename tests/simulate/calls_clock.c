@@ -16,11 +16,6 @@ int __real_sched_yield(void);
 int __real_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
 ssize_t __real_getrandom(void *out, size_t length, unsigned flags);
 FILE *__real_fopen(const char *path, const char *mode);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
-int __wrap_sched_yield(void);
-int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
-ssize_t __wrap_getrandom(void *out, size_t length, unsigned flags);
-FILE *__wrap_fopen(const char *path, const char *mode);
 
 static int cores;
 

@@ -20,17 +20,6 @@
 int __real_close(int fd);
 ssize_t __real_write(int fd, const void *bytes, size_t length);
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
-int __wrap_close(int fd);
-ssize_t __wrap_write(int fd, const void *bytes, size_t length);
-int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
-int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t size);
-int __wrap_timerfd_create(int clock, int flags);
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
-			   struct itimerspec *before);
-int __wrap_eventfd(unsigned count, int flags);
-int __wrap_epoll_create1(int flags);
-int __wrap_epoll_ctl(int set, int operation, int fd, struct epoll_event *event);
-int __wrap_epoll_wait(int set, struct epoll_event *events, int most, int timeout_ms);
 
 enum kind { NOTHING, TIMER, EVENT, SET };
 

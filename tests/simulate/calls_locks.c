@@ -9,19 +9,6 @@
 
 #define TRY_NS 20000 /* how long it takes at most to find a lock taken */
 
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes);
-int __wrap_pthread_cond_destroy(pthread_cond_t *cond);
-int __wrap_pthread_cond_signal(pthread_cond_t *cond);
-int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-				  const struct timespec *until);
-
 struct lock {
 	int holder;  /* 1 + task; -1: who is no task */
 	int process; /* that has made it */

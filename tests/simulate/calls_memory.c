@@ -14,11 +14,6 @@ extern char __executable_start[];
 
 void *__real_malloc(size_t size);
 void __real_free(void *pointer);
-void *__wrap_malloc(size_t size);
-void __wrap_free(void *pointer);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
 #define MARK 0x74757474692d626cu
 

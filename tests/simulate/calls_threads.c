@@ -9,10 +9,6 @@
 #define FIRST_SELF 4096 /* what pthread_self() gives, apart from anything real */
 
 pthread_t __real_pthread_self(void);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-			  void *(*main)(void *), void *argument);
-int __wrap_pthread_join(pthread_t thread, void **result);
-pthread_t __wrap_pthread_self(void);
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 			  void *(*main)(void *), void *argument)

@@ -91,10 +91,10 @@ bool flights_call(const struct use *use, const struct part *parts, int nparts, b
 		struct flight flight;
 
 		take_off(&flight, use, &parts[i], 1, false, checked);
-		machine_trace("calls %s", what_name(parts[i].what));
+		machine_trace("calls %s", call_name(parts[i].what));
 		result = operation_call(&flight.ops[0], use->comm, use->op_last, NULL);
-		told_hear(use->told, use->comm, result, what_name(parts[i].what));
-		told_check_time(started, 1, what_name(parts[i].what));
+		told_hear(use->told, use->comm, result, call_name(parts[i].what));
+		told_check_time(started, 1, call_name(parts[i].what));
 		land(&flight, result == TUTTI_OK);
 	}
 	return result == TUTTI_OK;
@@ -109,13 +109,13 @@ bool flights_start(const struct use *use, const struct part *parts, int nparts, 
 		struct flight *flight = &flights->flight[flights->count];
 
 		take_off(flight, use, &parts[i], 1, false, checked);
-		machine_trace("starts %s", what_name(parts[i].what));
+		machine_trace("starts %s", call_name(parts[i].what));
 		result = operation_call(&flight->ops[0], use->comm, use->op_last, &flight->request);
 		if (result == TUTTI_OK) {
 			flights->count++;
 			continue;
 		}
-		told_hear(use->told, use->comm, result, what_name(parts[i].what));
+		told_hear(use->told, use->comm, result, call_name(parts[i].what));
 		land(flight, false);
 	}
 	return result == TUTTI_OK;
@@ -147,16 +147,6 @@ bool flights_group(const struct use *use, const struct part *parts, int nparts, 
 	return result == TUTTI_OK;
 }
 
-static uint64_t never(const void *argument)
-{
-	return FOREVER;
-}
-
-void think(uint64_t ns)
-{
-	machine_wait(never, NULL, machine_now() + ns, false);
-}
-
 void flights_finish(const struct use *use, struct flights *flights, struct random *random)
 {
 	struct flight *flight = flights->flight;
@@ -179,7 +169,7 @@ void flights_finish(const struct use *use, struct flights *flights, struct rando
 			flight[i].request = NULL;
 		} else if (by_test) {
 			while ((result = tutti_test(&flight[i].request)) == TUTTI_IN_PROGRESS)
-				think(random_below(random, 1000000));
+				machine_sleep(random_below(random, 1000000));
 		} else {
 			result = tutti_wait(&flight[i].request);
 		}

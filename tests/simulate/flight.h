@@ -36,7 +36,5 @@ void flights_finish(const struct use *use, struct flights *flights, struct rando
 void flights_abandon(struct flights *flights);
 /* When no task runs any more: gives back the memory of those that failed. */
 void flights_forget(void);
-/* Call nothing for a while. */
-void think(uint64_t ns);
 
 #endif

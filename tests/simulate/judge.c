@@ -1,30 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what may be said of a run by comparing what its ranks were told. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
+#include "told.h"
 
-static void blame(struct outcome *out, const char *format, ...)
-{
-	va_list args;
-
-	if (*out->wrong)
-		return;
-	va_start(args, format);
-	vsnprintf(out->wrong, sizeof(out->wrong), format, args);
-	va_end(args);
-}
-
-/* What the rank was told of the end of a communicator it has made; NULL: nothing. */
-static const struct told *told_of(const struct participant *rank, uint64_t id)
+/* What the rank was told of a communicator it has made; NULL: it has not. */
+static const struct told *life_of(const struct participant *rank, uint64_t id)
 {
 	for (int i = 0; i < rank->ntold; i++)
-		if (rank->told[i].made && rank->told[i].id == id && rank->told[i].result)
+		if (rank->told[i].made && rank->told[i].id == id)
 			return &rank->told[i];
 	return NULL;
+}
+
+/* Of its end; NULL: nothing. */
+static const struct told *told_of(const struct participant *rank, uint64_t id)
+{
+	const struct told *told = life_of(rank, id);
+
+	return told && told->result ? told : NULL;
 }
 
 /* Where nothing may have failed, nothing has. */
@@ -33,7 +28,7 @@ static void judge_gentle(const struct plan *plan, struct outcome *out)
 	for (int rank = 0; rank < plan_processes(plan); rank++)
 		for (int i = 0; i < out->ranks[rank].ntold; i++)
 			if (out->ranks[rank].told[i].result)
-				blame(out, "rank %d was told without cause: %s", rank,
+				blame("rank %d was told without cause: %s", rank,
 				      out->ranks[rank].told[i].error_text);
 }
 
@@ -48,7 +43,7 @@ static void judge_agreement(const struct plan *plan, struct outcome *out, int on
 		if (other && !out->ranks[rank].died &&
 		    (told->result != other->result || told->culprit != other->culprit ||
 		     strcmp(told->error_text, other->error_text) != 0))
-			blame(out, "ranks disagree: rank %d was told \"%s\", rank %d \"%s\"", one,
+			blame("ranks disagree: rank %d was told \"%s\", rank %d \"%s\"", one,
 			      told->error_text, rank, other->error_text);
 	}
 }
@@ -135,8 +130,7 @@ static void judge_cause(const struct plan *plan, struct outcome *out)
 
 		if (told->result && !out->ranks[rank].died &&
 		    !explains(plan, out, &plan->faults[0], told))
-			blame(out,
-			      "rank %d was told, about rank %d: \"%s\" (%s), which is not what happened",
+			blame("rank %d was told, about rank %d: \"%s\" (%s), which is not what happened",
 			      rank, told->culprit, told->error_text, tutti_strerror(told->result));
 	}
 }
@@ -149,6 +143,12 @@ static bool has_fault(const struct plan *plan, enum fault_kind kind)
 		if (plan->faults[i].kind == kind)
 			return true;
 	return false;
+}
+
+/* Two whose link is cut may each take the other for dead. */
+static bool links_are_lost(const struct plan *plan)
+{
+	return has_fault(plan, FAULT_CUT) || has_fault(plan, FAULT_REFUSE);
 }
 
 /* Nobody waits for one that came too late, and nobody for one that has no memory to agree with
@@ -165,33 +165,21 @@ static void judge_stop(const struct plan *plan, struct outcome *out, int one,
 {
 	if (plan->nfaults == 1 && plan->faults[0].kind == FAULT_STOP && told->shrunk &&
 	    told->shrink_result && one != plan->faults[0].rank)
-		blame(out, "rank %d does not go on without rank %d, which was stopped: %s", one,
+		blame("rank %d does not go on without rank %d, which was stopped: %s", one,
 		      plan->faults[0].rank, tutti_strerror(told->shrink_result));
 }
 
-static const struct told *life_of(const struct participant *rank, uint64_t id)
-{
-	for (int i = 0; i < rank->ntold; i++)
-		if (rank->told[i].made && rank->told[i].id == id)
-			return &rank->told[i];
-	return NULL;
-}
-
-/* All survivors of a communicator went on together: with the same new one, or with none. Two
- * whose link is cut may each take the other for dead. */
+/* All survivors of a communicator went on together: with the same new one, or with none. */
 static void judge_survivors(const struct plan *plan, struct outcome *out, int one,
 			    const struct told *told)
 {
-	for (int rank = 0; rank < plan_processes(plan) && !has_fault(plan, FAULT_CUT) &&
-			   !has_fault(plan, FAULT_REFUSE);
-	     rank++) {
+	for (int rank = 0; rank < plan_processes(plan) && !links_are_lost(plan); rank++) {
 		const struct told *other = told_of(&out->ranks[rank], told->id);
 
 		if (other && !out->ranks[rank].died && other->shrunk && !fell_out(other) &&
 		    (other->shrink_result != told->shrink_result ||
 		     other->shrunk_to != told->shrunk_to))
-			blame(out,
-			      "survivors part: comm_shrink gave \"%s\" on rank %d, \"%s\" on rank %d",
+			blame("survivors part: comm_shrink gave \"%s\" on rank %d, \"%s\" on rank %d",
 			      tutti_strerror(told->shrink_result), one,
 			      tutti_strerror(other->shrink_result), rank);
 	}
@@ -212,15 +200,13 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 		if (other && (!before || mine->size != other->size ||
 			      (mine->place < other->place) != (told->place < before->place) ||
 			      (mine->place == other->place) != (one == rank)))
-			blame(out, "rank %d is %d of %d, rank %d is %d of %d", one, mine->place,
+			blame("rank %d is %d of %d, rank %d is %d of %d", one, mine->place,
 			      mine->size, rank, other->place, other->size);
 	}
 	/* two whose link is cut take each other for dead, and one without memory is as good as
 	 * dead: one of them may have heard the decision before */
-	if (members < mine->size && !has_fault(plan, FAULT_CUT) && !has_fault(plan, FAULT_REFUSE) &&
-	    !has_fault(plan, FAULT_MEMORY))
-		blame(out, "rank %d is one of %d, but only %d know of it", one, mine->size,
-		      members);
+	if (members < mine->size && !links_are_lost(plan) && !has_fault(plan, FAULT_MEMORY))
+		blame("rank %d is one of %d, but only %d know of it", one, mine->size, members);
 }
 
 /* Members of a communicator that grows all have the larger one, or none has. */
@@ -233,21 +219,19 @@ static void judge_growth(const struct plan *plan, struct outcome *out, int one,
 		if (other && other->grown && !out->ranks[rank].died && !told->result &&
 		    !other->result &&
 		    (other->grow_result != told->grow_result || other->grown_to != told->grown_to))
-			blame(out,
-			      "members part: comm_grow gave \"%s\" on rank %d, \"%s\" on rank %d",
+			blame("members part: comm_grow gave \"%s\" on rank %d, \"%s\" on rank %d",
 			      tutti_strerror(told->grow_result), one,
 			      tutti_strerror(other->grow_result), rank);
 		const struct told *larger = life_of(&out->ranks[rank], told->grown_to);
 		if (told->grow_result == TUTTI_OK && larger &&
 		    (larger->size != told->size + plan->newcomers ||
 		     (rank == one && larger->place != told->place)))
-			blame(out,
-			      "rank %d was %d of %d, and rank %d is %d of %d with %d newcomers",
+			blame("rank %d was %d of %d, and rank %d is %d of %d with %d newcomers",
 			      one, told->place, told->size, rank, larger->place, larger->size,
 			      plan->newcomers);
 	}
 	if (plan->gentle && told->grow_result)
-		blame(out, "comm_grow failed without cause on rank %d: %s", one,
+		blame("comm_grow failed without cause on rank %d: %s", one,
 		      tutti_strerror(told->grow_result));
 }
 

@@ -421,6 +421,16 @@ bool machine_wait(uint64_t (*when)(const void *), const void *argument, uint64_t
 	return self->in_time;
 }
 
+static uint64_t never(const void *argument)
+{
+	return FOREVER;
+}
+
+void machine_sleep(uint64_t ns)
+{
+	machine_wait(never, NULL, machine.now + ns, false);
+}
+
 void machine_holds(int locks, bool of_all)
 {
 	struct task *self = &machine.tasks[machine.current];

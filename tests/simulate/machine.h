@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "random.h"
+#include "calls/random.h"
 
 #define PROCESSES_MAX	16
 #define MACHINE_PROCESS (PROCESSES_MAX - 1) /* of tasks that are nobody's, and never end a run */
@@ -82,6 +82,7 @@ void machine_yield(bool surely);
  * first. The wait may end early where `may_be_spurious`. */
 bool machine_wait(uint64_t (*when)(const void *), const void *argument, uint64_t until,
 		  bool may_be_spurious);
+void machine_sleep(uint64_t ns);
 /* The running task has taken (+1) or given back (-1) a lock: of its process alone, or one that
  * others use as well. */
 void machine_holds(int locks, bool of_all);

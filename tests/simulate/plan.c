@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "values.h"
+#include "calls/call.h"
 
 #define CALLS_A_MOVE	4.0  /* of locks, for each move of bytes by a link */
 #define AGREEMENT_BYTES 1000 /* that survivors who agree tell each other, or so */
@@ -25,12 +25,6 @@ static const char *const algorithms[] = { "board",
 					  "star",
 					  "tree",
 					  "two_shot" };
-static const char *const what_names[WHATS] = { "broadcast",	 "reduce",     "all_reduce",
-					       "reduce_scatter", "all_gather", "gather",
-					       "scatter",	 "all_to_all", "reduce_scatter_v",
-					       "all_gather_v",	 "gather_v",   "scatter_v",
-					       "all_to_all_v",	 "scan",       "exscan",
-					       "barrier",	 "message" };
 static const char *const fault_names[FAULT_KINDS] = { "death",	"survivor", "stop",   "jump",
 						      "pause",	"store",    "memory", "cut",
 						      "refuse", "skip",	    "other",  "hurry",
@@ -39,17 +33,6 @@ static const char *const fault_names[FAULT_KINDS] = { "death",	"survivor", "stop
 const char *fault_name(enum fault_kind kind)
 {
 	return fault_names[kind];
-}
-
-const char *what_name(enum what what)
-{
-	return what_names[what];
-}
-
-bool reduces(enum what what)
-{
-	return what == REDUCE || what == ALL_REDUCE || what == REDUCE_SCATTER ||
-	       what == REDUCE_SCATTER_V || what == SCAN || what == EXSCAN;
 }
 
 const struct fault *plan_deviation(const struct plan *plan, int rank, int step)
@@ -178,7 +161,7 @@ static void make_part(struct random *random, const struct plan *plan, struct par
 	out->dtype = (tutti_dtype_t)random_below(random, TUTTI_DTYPE_COUNT);
 	do
 		out->op = (tutti_op_t)random_below(random, OP_LAST + 1);
-	while ((out->op != OP_LAST && !op_is_defined(out->op, out->dtype)) ||
+	while (!combine_is_defined(out->op, out->dtype) ||
 	       (out->op == TUTTI_AVG && (out->what == SCAN || out->what == EXSCAN)));
 	out->count = (size_t)random_any_size(random, random_one_in(random, 8) ? 6000 : 300);
 	if (out->count > plan->longest)
@@ -363,9 +346,9 @@ void plan_make(uint64_t seed, struct plan *out)
 
 static void print_part(const struct part *part, FILE *out)
 {
-	fprintf(out, " %s(%zu %s", what_names[part->what], part->count,
+	fprintf(out, " %s(%zu %s", call_name(part->what), part->count,
 		tutti_dtype_name(part->dtype));
-	if (reduces(part->what))
+	if (call_combines(part->what))
 		fprintf(out, ", %s", tutti_op_name(part->op));
 	if (part->what == MESSAGE)
 		fprintf(out, ", %d to %d", part->root, part->peer);

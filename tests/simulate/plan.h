@@ -113,13 +113,11 @@ static inline int plan_processes(const struct plan *plan)
 }
 void plan_print(const struct plan *plan, FILE *out);
 const char *fault_name(enum fault_kind kind);
-const char *what_name(enum what what);
 /* What stops, jumps and pauses take in all of a process's time. */
 uint64_t plan_lost_ns(const struct plan *plan, int process);
 /* The shortest deadline that any call of the plan has. */
 double plan_shortest_s(const struct plan *plan);
 /* The fault that makes `rank` behave differently in a step, or NULL. */
 const struct fault *plan_deviation(const struct plan *plan, int rank, int step);
-bool reduces(enum what what);
 
 #endif

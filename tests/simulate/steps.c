@@ -134,7 +134,7 @@ bool take_step(const struct use *use, int number, struct flights *flights, struc
 	case STEP_FINISH:
 		flights_finish(use, flights, random);
 		return use->told->result == TUTTI_OK;
-	case STEP_THINK: think(step.think_ns); return true;
+	case STEP_THINK: machine_sleep(step.think_ns); return true;
 	case STEP_SPLIT: return checked ? split(use, &step, number) : true;
 	}
 	return true;

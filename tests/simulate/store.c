@@ -37,18 +37,11 @@ static struct entry *find(const char *key)
 	return find_since(NULL, key);
 }
 
-static uint64_t never(const void *argument)
-{
-	return FOREVER;
-}
-
 /* The way to the store and back. */
 static int travel(void)
 {
 	if (store.slowest_ns > 0)
-		machine_wait(never, NULL,
-			     machine_now() + random_below(machine_random(), store.slowest_ns),
-			     false);
+		machine_sleep(random_below(machine_random(), store.slowest_ns));
 	else
 		machine_yield(true);
 	return store.lost || machine_is_dead(machine_process()) ? ECONNRESET : 0;
