@@ -106,7 +106,7 @@ static void lay_out(const struct call *c, struct layout *layout, length_fn *leng
 	for (int i = 0; i < c->size; i++) {
 		const int rank = backwards ? c->size - 1 - i : i;
 
-		layout->at[rank] = layout->span + (i > 0 ? gap : 0);
+		layout->at[rank] = layout->span + gap * (size_t)(i % 3);
 		layout->span = layout->at[rank] + length(c, rank);
 	}
 }

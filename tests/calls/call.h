@@ -52,8 +52,8 @@ void call_init(struct call *call, enum what what, int rank, int size, tutti_dtyp
 	       int combine, size_t count);
 /* Blocks of different lengths, some of them empty, in the calls that can have such. */
 void call_set_uneven(struct call *call);
-/* The blocks are some elements apart, in calls that take displacements; backwards: the last rank's
- * comes first. */
+/* The blocks are some elements apart, not all of them as many, in calls that take displacements;
+ * backwards: the last rank's comes first. */
 void call_spread(struct call *call, size_t gap, bool backwards);
 
 /* Has this rank a part in it, does it send, or receive, anything? */

@@ -109,33 +109,12 @@ void draw_call(struct call *c, const struct situation *in, struct random *all,
 
 /* ---- what is each rank's own */
 
-static void lay_out(struct layout *layout, const struct call *c,
-		    size_t (*length)(const struct call *c, int rank), struct random *own,
-		    bool may_be_given)
-{
-	const uint64_t way = may_be_given ? random_below(own, 3) : 0;
-	const int first = way == 2 ? (int)random_below(own, (uint64_t)c->size) : 0;
-	const size_t gaps = random_one_in(own, 8) ? 3000 : 20;
-
-	layout->given = way > 0;
-	for (int i = 0; i < c->size; i++) {
-		const int rank = way == 2 && first % 2 ? (first + c->size - i) % c->size
-						       : (first + i) % c->size;
-
-		layout->span += way == 2 ? random_below(own, gaps) : 0;
-		layout->at[rank] = layout->span;
-		layout->span += length(c, rank);
-	}
-}
-
 static void draw_layouts(struct call *c, struct random *own)
 {
-	const bool given = rules[c->what].tables && c->what != REDUCE_SCATTER_V;
+	const size_t gaps = random_one_in(own, 8) ? 3000 : 20;
 
-	if (rules[c->what].send == EACH)
-		lay_out(&c->send_layout, c, call_sent, own, given);
-	if (rules[c->what].recv == EACH)
-		lay_out(&c->recv_layout, c, call_received, own, given);
+	if (!random_one_in(own, 3)) /* otherwise without displacements */
+		call_spread(c, random_below(own, gaps), random_one_in(own, 2));
 }
 
 /* Half of the buffers begin anywhere, also at odd addresses; of memory that peers can map some fill

@@ -3,8 +3,6 @@
 
 #include <sched.h>
 
-#include "calls/values.h"
-
 void tally_call(struct tally *tally, const struct call *call)
 {
 	atomic_fetch_add(&tally->calls[call->what], 1);
@@ -18,16 +16,6 @@ unsigned long long tally_calls(const struct tally *tally)
 	for (int what = 0; what < WHATS; what++)
 		all += atomic_load(&tally->calls[what]);
 	return all;
-}
-
-/* Ranks that are far ahead may take a slot, so that nothing is compared. */
-bool tally_agrees(struct tally *tally, uint64_t which, const void *bits, size_t bytes)
-{
-	const uint64_t name = bits_hash(&which, sizeof(which));
-	const uint64_t mine = name >> 32 << 32 | (uint32_t)(bits_hash(bits, bytes) >> 16);
-	const uint64_t other = atomic_exchange(&tally->agreed[name % AGREED_MAX], mine);
-
-	return other >> 32 != mine >> 32 || other == mine;
 }
 
 bool tally_meet(struct tally *tally, int ranks, int before)
