@@ -13,12 +13,11 @@ static int ones(uint32_t mask)
 	return __builtin_popcount(mask);
 }
 
-bool player_sums(struct player *p, tutti_comm_t comm)
+bool player_sums(tutti_comm_t comm)
 {
-	const struct work_call call = { WORK_ALL_REDUCE, MEDIUM_BYTES, TUTTI_SUM, 0 };
+	const struct work call = { ALL_REDUCE, MEDIUM_BYTES, TUTTI_SUM, 0 };
 
-	return !work_start(comm, &call, &p->buffers, NULL) &&
-	       work_is_right(comm, &call, &p->buffers);
+	return !work_start(comm, &call, NULL) && work_is_right();
 }
 
 /* NULL: the communicator is revoked. */
@@ -58,7 +57,7 @@ bool player_all_sum(struct player *p, tutti_comm_t comm)
 {
 	atomic_int *trial = begin_trial(p, comm);
 
-	if (!trial || !player_sums(p, comm) || !pass_trial(trial))
+	if (!trial || !player_sums(comm) || !pass_trial(trial))
 		return false;
 	return !tutti_barrier(comm, NULL) || fail_trial(trial, tutti_comm_size(comm));
 }
@@ -75,7 +74,7 @@ void go_on_by_rendezvous(struct player *p)
 	    tutti_comm_create(store, rank, size, NULL, &comm))
 		player_complain(p, "the survivors could not meet again: %s",
 				tutti_last_error(NULL));
-	else if (!player_sums(p, comm))
+	else if (!player_sums(comm))
 		player_complain(p, "the survivors' sum: %s", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);

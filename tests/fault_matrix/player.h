@@ -6,7 +6,6 @@
 #include "stage.h"
 #include "work.h"
 
-#define BUFFER_BYTES (8u << 20)
 #define MEDIUM_BYTES (100u << 10)
 #define AT_ONCE_S    0.5 /* and the slack: what waits for nobody */
 
@@ -16,10 +15,9 @@ struct player {
 	struct report *report;
 	int rank, ranks;
 	tutti_comm_t comm;
-	struct work_buffers buffers;
-	struct work_call call; /* of the collective that the phase is about */
-	unsigned combined;     /* calls of the user's operation so far */
-	unsigned combine_at;   /* … in which it happens; 0: in none */
+	struct work call;    /* of the collective that the phase is about */
+	unsigned combined;   /* calls of the user's operation so far */
+	unsigned combine_at; /* … in which it happens; 0: in none */
 	bool failed;
 };
 
@@ -39,7 +37,7 @@ void player_begin(struct player *p, enum stretch stretch);
 void player_end(struct player *p, enum stretch stretch);
 
 /* going_on.c: does a sum over all ranks come out right? */
-bool player_sums(struct player *p, tutti_comm_t comm);
+bool player_sums(tutti_comm_t comm);
 /* Does it on all of them? The answer is the same on all that know it. */
 bool player_all_sum(struct player *p, tutti_comm_t comm);
 /* Its communicator is the one that it has in the end. */

@@ -79,8 +79,8 @@ static void check_that_it_stays(struct player *p)
 	tutti_result_t later[3];
 
 	later[0] = tutti_barrier(p->comm, NULL);
-	later[1] = work_start(p->comm, &p->call, &p->buffers, NULL);
-	later[2] = work_start(p->comm, &p->call, &p->buffers, &request);
+	later[1] = work_start(p->comm, &p->call, NULL);
+	later[2] = work_start(p->comm, &p->call, &request);
 	if (later[2] >= 0)
 		later[2] = tutti_wait(&request);
 	for (int i = 0; i < 3; i++)
@@ -96,11 +96,11 @@ static void check_that_it_stays(struct player *p)
 
 /* ---- calls */
 
-static tutti_result_t call_once(struct player *p, const struct work_call *call)
+static tutti_result_t call_once(struct player *p, const struct work *call)
 {
-	const tutti_result_t result = work_start(p->comm, call, &p->buffers, NULL);
+	const tutti_result_t result = work_start(p->comm, call, NULL);
 
-	if (!result && !work_is_right(p->comm, call, &p->buffers))
+	if (!result && !work_is_right())
 		player_complain(p, "a collective of %zu bytes succeeded with wrong results",
 				call->bytes);
 	return player_note(p, result);
@@ -121,9 +121,9 @@ static tutti_result_t split(struct player *p)
 /* Everything that may want memory, connections or peers, until there is an error. */
 static tutti_result_t call_the_rest(struct player *p)
 {
-	const struct work_call messages = { WORK_EXCHANGE, MEDIUM_BYTES, TUTTI_SUM, 0 };
-	const struct work_call medium = { WORK_ALL_TO_ALL, MEDIUM_BYTES, TUTTI_SUM, 0 };
-	const struct work_call large = { WORK_ALL_REDUCE, BUFFER_BYTES, TUTTI_SUM, 0 };
+	const struct work messages = { MESSAGE, MEDIUM_BYTES, TUTTI_SUM, 0 };
+	const struct work medium = { ALL_TO_ALL, MEDIUM_BYTES, TUTTI_SUM, 0 };
+	const struct work large = { ALL_REDUCE, WORK_BYTES, TUTTI_SUM, 0 };
 	/* as in choose_call() */
 	tutti_result_t result =
 		p->scene->c.fault == FAULT_STOP ? TUTTI_OK : call_once(p, &messages);
@@ -208,7 +208,7 @@ static tutti_result_t posted(struct player *p)
 
 	if (!victim_is_one())
 		return call_on(p);
-	result = work_start(p->comm, &p->call, &p->buffers, &request);
+	result = work_start(p->comm, &p->call, &request);
 	for (uint64_t i = 0; i < tries && result >= 0 && request; i++)
 		result = tutti_test(&request);
 	have_fault(p);
@@ -220,7 +220,7 @@ static tutti_result_t posted(struct player *p)
 static tutti_result_t inside(struct player *p)
 {
 	p->combine_at = 1 + (unsigned)(case_random(&p->scene->c, p->scene->seed, 3) % 3);
-	if (phase_bytes(p->scene->c.phase) < BUFFER_BYTES)
+	if (phase_bytes(p->scene->c.phase) < WORK_BYTES)
 		p->combine_at = 1;
 	tutti_result_t result = call_once(p, &p->call);
 
@@ -261,18 +261,20 @@ static void choose_call(struct player *p)
 	const struct fault_case *c = &p->scene->c;
 	const uint64_t random = case_random(c, p->scene->seed, 4);
 	const bool collective = phase_stretch(c->phase) == STRETCH_COLLECTIVE;
+	static const enum what some[] = { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER,
+					  ALL_TO_ALL, BROADCAST,      MESSAGE };
 	/* a message is blamed on its sender, which may itself wait for one that is stopped */
-	const uint64_t kinds = c->fault == FAULT_STOP ? WORK_EXCHANGE : WORK_COUNT;
+	const uint64_t kinds = c->fault == FAULT_STOP ? 5 : 6;
 
-	p->call = (struct work_call){
-		.work = collective ? (enum work)(random % kinds) : WORK_ALL_REDUCE,
+	p->call = (struct work){
+		.what = collective ? some[random % kinds] : ALL_REDUCE,
 		.bytes = collective ? phase_bytes(c->phase) : 64,
 		.op = TUTTI_SUM,
 		.root = (int)(random / kinds % (uint64_t)p->ranks),
 	};
 	if (!collective || phase_place(c->phase) != PLACE_INSIDE)
 		return;
-	p->call.work = WORK_ALL_REDUCE;
+	p->call.what = ALL_REDUCE;
 	if (tutti_op_create(p->comm, add, 1, p, &p->call.op))
 		player_complain(p, "tutti_op_create: %s", tutti_last_error(p->comm));
 }
@@ -454,16 +456,13 @@ int rank_play(int rank, void *argument)
 	victim_prepare(scene, rank);
 	set_number("TUTTI_SIZE", case_members(&scene->c));
 	set_number("TUTTI_LOCAL_SIZE", case_members(&scene->c));
-	p.buffers.send = malloc(BUFFER_BYTES);
-	p.buffers.recv = malloc(BUFFER_BYTES);
-	if (!p.buffers.send || !p.buffers.recv)
+	if (!work_begin())
 		return player_complain(&p, "no memory");
 	const struct holdings before = holdings_now();
 	play_all(&p);
 	if (!holdings_equal(&before, left, sizeof(left)))
 		player_complain(&p, "%s", left);
-	free(p.buffers.send);
-	free(p.buffers.recv);
+	work_end();
 	p.report->finished = true;
 	return p.failed;
 }

@@ -98,19 +98,6 @@ static void close_connections(void)
 
 /* ---- memory */
 
-static rlim_t address_space(void)
-{
-	char text[64] = "";
-	const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return 0;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = '\0';
-	close(fd);
-	return strtoull(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
-}
-
 /* No more from the kernel, and all that the allocator still has. */
 static void fill_memory(void)
 {
@@ -118,7 +105,7 @@ static void fill_memory(void)
 
 	getrlimit(RLIMIT_AS, &victim.memory);
 	limit = victim.memory;
-	limit.rlim_cur = address_space();
+	limit.rlim_cur = address_space_in_use();
 	setrlimit(RLIMIT_AS, &limit);
 	for (size_t size = 1u << 20; size >= sizeof(struct block); size /= 2)
 		for (struct block *block; (block = malloc(size));) {

@@ -1,100 +1,106 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "work.h"
 
-#include <string.h>
+#include <stdlib.h>
 
-/* Small integers: sums of a few ranks are exact. */
-static float input(int rank, size_t i)
+#include "calls/call.h"
+#include "calls/memory.h"
+#include "calls/rules.h"
+
+#define FRINGE 64 /* guard bytes before and behind a buffer */
+#define TABLES (256u << 10)
+
+static struct {
+	struct call calls[2]; /* an exchange of messages is two */
+	int n;
+	char *send, *recv, *tables;
+	size_t used; /* of the tables */
+} at;
+
+static void *take(size_t bytes)
 {
-	return (float)((i * 7 + i / 64 + (size_t)rank * 5) % 31);
+	char *memory = at.tables + at.used;
+
+	at.used += (bytes + 15) / 16 * 16;
+	if (at.used > TABLES)
+		abort();
+	return memory;
 }
 
-static float sum(int size, size_t i)
+static void give(void *memory)
 {
-	float all = 0;
-
-	for (int rank = 0; rank < size; rank++)
-		all += input(rank, i);
-	return all;
+	/* all of it when the next one begins */
 }
 
-/* Elements of a block: those of the whole vector, or those for one rank. */
-static size_t block(const struct work_call *call, int size)
+bool work_begin(void)
 {
-	const size_t all = call->bytes / sizeof(float);
-	const bool whole = call->work == WORK_ALL_REDUCE || call->work == WORK_BROADCAST ||
-			   call->work == WORK_EXCHANGE;
-
-	return whole ? all : all / (size_t)size;
+	call_memory = (struct call_memory){ take, give };
+	at.send = malloc(WORK_BYTES + 2 * FRINGE);
+	at.recv = malloc(WORK_BYTES + 2 * FRINGE);
+	at.tables = malloc(TABLES);
+	return at.send && at.recv && at.tables;
 }
 
-static int before(int rank, int size)
+void work_end(void)
 {
-	return (rank + size - 1) % size;
+	free(at.send);
+	free(at.recv);
+	free(at.tables);
 }
 
-static tutti_result_t exchange(tutti_comm_t comm, const struct work_buffers *b, size_t n,
-			       tutti_request_t *request)
+static void lie_at(struct buffer *b, char *memory)
+{
+	b->before = b->after = FRINGE;
+	buffer_lie_at(b, memory);
+}
+
+static void prepare(tutti_comm_t comm, const struct work *work, int root, int to)
+{
+	const int size = tutti_comm_size(comm);
+	const struct rule *rule = &rules[work->what];
+	const size_t blocks = rule->send == EACH || rule->recv == EACH ? (size_t)size : 1;
+	struct call *c = &at.calls[at.n++];
+
+	call_init(c, work->what, tutti_comm_rank(comm), size, TUTTI_FLOAT32, TUTTI_SUM,
+		  work->bytes / sizeof(float) / blocks);
+	c->op = work->op;
+	c->root = root;
+	c->to = to;
+	call_lay_out(c);
+	if (call_sends(c))
+		lie_at(&c->send, at.send);
+	if (call_receives(c))
+		lie_at(&c->recv, at.recv);
+	call_fill(c);
+}
+
+tutti_result_t work_start(tutti_comm_t comm, const struct work *work, tutti_request_t *request)
 {
 	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
-	tutti_result_t result = tutti_group_begin(comm);
 
+	at.n = 0;
+	at.used = 0;
+	if (work->what != MESSAGE) {
+		prepare(comm, work, work->root, 0);
+		return call_post(comm, &at.calls[0], request);
+	}
+	prepare(comm, work, rank, (rank + 1) % size);
+	prepare(comm, work, (rank + size - 1) % size, rank);
+	tutti_result_t result = tutti_group_begin(comm);
 	if (result)
 		return result;
-	result = tutti_send(comm, b->send, n, TUTTI_FLOAT32, (rank + 1) % size, NULL);
-	if (!result)
-		result = tutti_recv(comm, b->recv, n, TUTTI_FLOAT32, before(rank, size), NULL);
+	for (int i = 0; i < at.n && !result; i++)
+		result = call_post(comm, &at.calls[i], NULL);
 	const tutti_result_t ended = tutti_group_end(comm, request);
 	return result ? result : ended;
 }
 
-tutti_result_t work_start(tutti_comm_t comm, const struct work_call *call,
-			  const struct work_buffers *b, tutti_request_t *request)
+bool work_is_right(void)
 {
-	const size_t n = block(call, tutti_comm_size(comm));
-	const int rank = tutti_comm_rank(comm);
+	struct wrong wrong;
 
-	for (size_t i = 0; i < call->bytes / sizeof(float); i++)
-		b->send[i] = input(rank, i);
-	memset(b->recv, 0xff, call->bytes);
-	switch (call->work) {
-	case WORK_ALL_REDUCE:
-		return tutti_all_reduce(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->op,
-					request);
-	case WORK_REDUCE_SCATTER:
-		return tutti_reduce_scatter(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->op,
-					    request);
-	case WORK_ALL_GATHER:
-		return tutti_all_gather(comm, b->send, b->recv, n, TUTTI_FLOAT32, request);
-	case WORK_ALL_TO_ALL:
-		return tutti_all_to_all(comm, b->send, b->recv, n, TUTTI_FLOAT32, request);
-	case WORK_BROADCAST:
-		return tutti_broadcast(comm, b->send, b->recv, n, TUTTI_FLOAT32, call->root,
-				       request);
-	default: return exchange(comm, b, n, request);
-	}
-}
-
-static float expected(const struct work_call *call, int rank, int size, size_t n, size_t i)
-{
-	switch (call->work) {
-	case WORK_ALL_REDUCE: return sum(size, i);
-	case WORK_REDUCE_SCATTER: return sum(size, (size_t)rank * n + i);
-	case WORK_ALL_GATHER: return input((int)(i / n), i % n);
-	case WORK_ALL_TO_ALL: return input((int)(i / n), (size_t)rank * n + i % n);
-	case WORK_BROADCAST: return input(call->root, i);
-	default: return input(before(rank, size), i);
-	}
-}
-
-bool work_is_right(tutti_comm_t comm, const struct work_call *call, const struct work_buffers *b)
-{
-	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
-	const size_t n = block(call, size);
-	const bool wide = call->work == WORK_ALL_GATHER || call->work == WORK_ALL_TO_ALL;
-
-	for (size_t i = 0; i < (wide ? n * (size_t)size : n); i++)
-		if (b->recv[i] != expected(call, rank, size, n, i))
+	for (int i = 0; i < at.n; i++)
+		if (!call_check(&at.calls[i], &wrong))
 			return false;
 	return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives and messages of float32 whose results are known and exact. */
+/* Collectives and messages of float32, made and checked by tests/calls: one at a time, in memory that is
+ * there from the beginning, as a victim may get none. */
 #ifndef TT_WORK_H
 #define TT_WORK_H
 
@@ -8,33 +9,23 @@
 
 #include <tutti/tutti.h>
 
-enum work {
-	WORK_ALL_REDUCE,
-	WORK_REDUCE_SCATTER,
-	WORK_ALL_GATHER,
-	WORK_ALL_TO_ALL,
-	WORK_BROADCAST,
-	WORK_EXCHANGE, /* messages: to the next rank, from the one before */
-	WORK_COUNT
-};
+#include "calls/what.h"
 
-/* Two buffers, each as long as the longest vector. */
-struct work_buffers {
-	float *send, *recv;
-};
+#define WORK_BYTES (8u << 20) /* of a vector, at most */
 
-struct work_call {
-	enum work work;
-	size_t bytes;  /* of the longer of the two vectors */
-	tutti_op_t op; /* adds */
+struct work {
+	enum what what; /* MESSAGE: to the next rank, from the one before */
+	size_t bytes;	/* of the longer of the two vectors */
+	tutti_op_t op;	/* adds */
 	int root;
 };
 
+/* Takes the memory. False: there is none. */
+bool work_begin(void);
+void work_end(void);
 /* Fills the buffers and calls. */
-tutti_result_t work_start(tutti_comm_t comm, const struct work_call *call,
-			  const struct work_buffers *buffers, tutti_request_t *request);
-/* Is all in recv as it must be? */
-bool work_is_right(tutti_comm_t comm, const struct work_call *call,
-		   const struct work_buffers *buffers);
+tutti_result_t work_start(tutti_comm_t comm, const struct work *work, tutti_request_t *request);
+/* Of the last one: is all in its buffers and around them as it must be? */
+bool work_is_right(void);
 
 #endif
