@@ -123,6 +123,15 @@ void call_spread(struct call *c, size_t gap, bool backwards)
 		lay_out(c, &c->recv_layout, call_received, gap, backwards);
 }
 
+const char *call_any_algorithm(struct random *random)
+{
+	int n = 0;
+
+	while (tutti_algorithm_name(n))
+		n++;
+	return tutti_algorithm_name((int)random_below(random, (uint64_t)n));
+}
+
 /* ---- what follows */
 
 static void set_contents(struct call *c)

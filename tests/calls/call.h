@@ -10,6 +10,7 @@
 #define TT_CALL_H
 
 #include "buffer.h"
+#include "random.h"
 
 /* Where the blocks of a buffer are. */
 struct layout {
@@ -55,6 +56,9 @@ void call_set_uneven(struct call *call);
 /* The blocks are some elements apart, not all of them as many, in calls that take displacements;
  * backwards: the last rank's comes first. */
 void call_spread(struct call *call, size_t gap, bool backwards);
+
+/* One of those that the library has. */
+const char *call_any_algorithm(struct random *random);
 
 /* Has this rank a part in it, does it send, or receive, anything? */
 bool call_concerns(const struct call *call);

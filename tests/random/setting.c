@@ -66,18 +66,9 @@ static void draw_transport(struct setting *s, struct random *random, const struc
 		    (int)(s->seed % 1000));
 }
 
-static const char *draw_algorithm(struct random *random)
-{
-	int n = 0;
-
-	while (tutti_algorithm_name(n))
-		n++;
-	return tutti_algorithm_name((int)random_below(random, (uint64_t)n));
-}
-
 static void draw_environment(struct setting *s, struct random *random)
 {
-	const char *algorithm = draw_algorithm(random);
+	const char *algorithm = call_any_algorithm(random);
 	const bool forced = random_one_in(random, 2), cut = random_one_in(random, 3),
 		   plain = random_one_in(random, 8);
 	const uint64_t segment = UINT64_C(64) << random_below(random, 15),

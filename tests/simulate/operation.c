@@ -4,29 +4,6 @@
 #define BEHIND 32 /* bytes behind each buffer, and before those that peers cannot map */
 #define GAP    3  /* elements between blocks */
 
-/* Elements that one rank has for another, in the forms with counts: of each rank, and of each pair in
- * all_to_all_v. */
-static size_t count_between(const struct part *part, int from, int to)
-{
-	struct random random = random_stream(part->salt, (uint64_t)(from * RANKS_MAX + to));
-
-	return (size_t)random_below(&random, part->count + 1);
-}
-
-static void count_blocks(const struct part *part, struct call *call)
-{
-	const bool by_source = part->what == ALL_GATHER_V || part->what == GATHER_V;
-
-	if (part->what < REDUCE_SCATTER_V || part->what > ALL_TO_ALL_V)
-		return;
-	for (int from = 0; from < call->size; from++)
-		for (int to = 0; to < call->size; to++)
-			call->counts[from][to] =
-				part->what == ALL_TO_ALL_V
-					? count_between(part, from, to)
-					: count_between(part, 0, by_source ? from : to);
-}
-
 /* In memory that peers can map, if that is wished and can be had. */
 static void take(struct buffer *buffer, bool mapped)
 {
@@ -54,7 +31,7 @@ void operation_prepare(struct operation *op, const struct part *part, int rank, 
 	call->rough = plan->reproducible || part->salt % 4 == 0;
 	call->in_order = plan->reproducible;
 	op->idle = part->what == MESSAGE && call->root == call->to && !grouped;
-	count_blocks(part, call);
+	call_set_uneven(call);
 	if (part->gaps)
 		call_spread(call, GAP, false);
 	call_lay_out(call);

@@ -9,22 +9,6 @@
 #define AGREEMENT_BYTES 1000 /* that survivors who agree tell each other, or so */
 #define SEVERAL		3    /* operations that may be under way at once */
 
-static const char *const algorithms[] = { "board",
-					  "bruck",
-					  "chain",
-					  "direct",
-					  "double_tree",
-					  "doubling",
-					  "flat",
-					  "halving_doubling",
-					  "hierarchical",
-					  "hierarchical_split",
-					  "hierarchical_shots",
-					  "pairwise",
-					  "ring",
-					  "star",
-					  "tree",
-					  "two_shot" };
 static const char *const fault_names[FAULT_KINDS] = { "death",	"survivor", "stop",   "jump",
 						      "pause",	"store",    "memory", "cut",
 						      "refuse", "skip",	    "other",  "hurry",
@@ -98,10 +82,7 @@ static void make_ranks(struct random *random, struct plan *out)
 		out->host[rank] = layout == 0	? 0
 				  : layout == 1 ? (int)random_below(random, 3)
 						: rank;
-	out->algorithm = random_one_in(random, 2)
-				 ? NULL
-				 : algorithms[random_below(random, sizeof(algorithms) /
-									   sizeof(algorithms[0]))];
+	out->algorithm = random_one_in(random, 2) ? NULL : call_any_algorithm(random);
 	out->segment = random_one_in(random, 2) ? 0 : 64 + random_any_size(random, 8192);
 	out->reproducible = random_one_in(random, 8);
 	out->mapped = layout == 0 && random_one_in(random, 2);
