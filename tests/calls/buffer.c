@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "memory.h"
 #include "values.h"
 
 #define GUARD_PERIOD 251

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
 #include "random.h"
 #include "values.h"
+
+struct call_memory call_memory = { malloc, free };
 
 bool combine_is_defined(int combine, tutti_dtype_t dtype)
 {

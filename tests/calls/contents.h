@@ -19,6 +19,13 @@
 #define PERIOD	   509
 #define CALL_RANKS 16 /* at most */
 
+/* Where tables and buffers come from: malloc(), or what the program sets before it makes the first call. */
+struct call_memory {
+	void *(*take)(size_t bytes); /* never of 0 bytes */
+	void (*give)(void *memory);
+};
+extern struct call_memory call_memory;
+
 struct table {
 	tutti_dtype_t dtype;
 	size_t n; /* elements, PERIOD at most */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cases.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 #include "calls/random.h"
@@ -11,14 +10,6 @@ static const char *const fault_names[] = {
 };
 static const char *const transport_names[] = { "shm", "tcp", "mixed", "tls" };
 static const char *const victim_names[] = { "first", "middle", "last", "two" };
-
-struct phase_row {
-	const char *name;
-	enum stretch stretch;
-	double share;
-	enum place place;
-	size_t bytes;
-};
 
 #define SMALL  64	   /* in a hot line of the control area */
 #define MEDIUM (16u << 10) /* in one piece everywhere */
@@ -36,13 +27,13 @@ struct phase_row {
 		name "-late", stretch, 0.9, 0, 0                                                   \
 	}
 
-static const struct phase_row phases[] = {
+const struct phase phases[] = {
 	STRETCH("init", STRETCH_INIT), { "idle", STRETCH_IDLE, 0, 0, SMALL },
 	COLLECTIVE("small", SMALL),    COLLECTIVE("medium", MEDIUM),
 	COLLECTIVE("large", LARGE),    STRETCH("shrink", STRETCH_SHRINK),
 	STRETCH("grow", STRETCH_GROW), STRETCH("destroy", STRETCH_DESTROY),
 };
-static_assert(sizeof(phases) / sizeof(phases[0]) == PHASE_COUNT, "a row for each phase");
+enum { PHASE_COUNT = sizeof(phases) / sizeof(phases[0]) };
 
 void case_name(const struct fault_case *c, char *out, size_t size)
 {
@@ -51,7 +42,7 @@ void case_name(const struct fault_case *c, char *out, size_t size)
 }
 
 /* Do ranks meet in this phase? */
-static bool meets(enum phase phase)
+static bool meets(int phase)
 {
 	const enum stretch stretch = phases[phase].stretch;
 
@@ -59,9 +50,9 @@ static bool meets(enum phase phase)
 }
 
 /* Is the victim in no call when it happens? One that leaves waits for none of its own either. */
-static bool may_call(enum fault fault, enum phase phase)
+static bool may_call(enum fault fault, int phase)
 {
-	const struct phase_row *row = &phases[phase];
+	const struct phase *row = &phases[phase];
 
 	if (row->stretch == STRETCH_COLLECTIVE)
 		return row->place != PLACE_INSIDE &&
@@ -100,26 +91,6 @@ size_t case_all(struct fault_case *out)
 					n++;
 				}
 	return n;
-}
-
-enum stretch phase_stretch(enum phase phase)
-{
-	return phases[phase].stretch;
-}
-
-enum place phase_place(enum phase phase)
-{
-	return phases[phase].place;
-}
-
-double phase_share(enum phase phase)
-{
-	return phases[phase].share;
-}
-
-size_t phase_bytes(enum phase phase)
-{
-	return phases[phase].bytes;
 }
 
 /* Two unplugged hosts of three leave one with two ranks. */

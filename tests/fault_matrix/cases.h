@@ -20,47 +20,33 @@ enum fault {
 	FAULT_COUNT
 };
 
-/* A part of the job's life in which the victim's n-th call of the system is where it happens, n
- * a share of those that a rehearsal counted; or a place in a collective. */
-enum phase {
-	PHASE_INIT_EARLY,
-	PHASE_INIT_MIDDLE,
-	PHASE_INIT_LATE,
-	PHASE_IDLE,	    /* between two calls, on all ranks */
-	PHASE_SMALL_ABSENT, /* the others wait for its call */
-	PHASE_SMALL_POSTED, /* it has called, and moved a little */
-	PHASE_SMALL_INSIDE, /* while it combines */
-	PHASE_SMALL_AFTER,  /* its part is done, the others' perhaps not */
-	PHASE_MEDIUM_ABSENT,
-	PHASE_MEDIUM_POSTED,
-	PHASE_MEDIUM_INSIDE,
-	PHASE_MEDIUM_AFTER,
-	PHASE_LARGE_ABSENT,
-	PHASE_LARGE_POSTED,
-	PHASE_LARGE_INSIDE,
-	PHASE_LARGE_AFTER,
-	PHASE_SHRINK_EARLY, /* of a communicator that has lost a rank before */
-	PHASE_SHRINK_MIDDLE,
-	PHASE_SHRINK_LATE,
-	PHASE_GROW_EARLY, /* of all but the last rank, which is the newcomer */
-	PHASE_GROW_MIDDLE,
-	PHASE_GROW_LATE,
-	PHASE_DESTROY_EARLY,
-	PHASE_DESTROY_MIDDLE,
-	PHASE_DESTROY_LATE,
-	PHASE_COUNT
-};
-
-/* What a phase is made of. */
+/* In which part of the job's life it happens. */
 enum stretch {
 	STRETCH_INIT,
-	STRETCH_IDLE,
+	STRETCH_IDLE, /* between two calls, on all ranks */
 	STRETCH_COLLECTIVE,
-	STRETCH_SHRINK,
-	STRETCH_GROW,
+	STRETCH_SHRINK, /* of a communicator that has lost a rank before */
+	STRETCH_GROW,	/* of all but the last rank, which is the newcomer */
 	STRETCH_DESTROY
 };
-enum place { PLACE_ABSENT, PLACE_POSTED, PLACE_INSIDE, PLACE_AFTER };
+
+/* Of a collective. */
+enum place {
+	PLACE_ABSENT, /* the others wait for its call */
+	PLACE_POSTED, /* it has called, and moved a little */
+	PLACE_INSIDE, /* while it combines */
+	PLACE_AFTER   /* its part is done, the others' perhaps not */
+};
+
+struct phase {
+	const char *name;
+	enum stretch stretch;
+	double share; /* elsewhere: it happens at the victim's n-th call of the system, n this share
+		       * of those that a rehearsal counted */
+	enum place place;
+	size_t bytes;
+};
+extern const struct phase phases[];
 
 enum transport { TRANSPORT_SHM, TRANSPORT_TCP, TRANSPORT_MIXED, TRANSPORT_TLS, TRANSPORT_COUNT };
 enum victim { VICTIM_FIRST, VICTIM_MIDDLE, VICTIM_LAST, VICTIM_TWO, VICTIM_COUNT };
@@ -81,12 +67,6 @@ void case_name(const struct fault_case *c, char *out, size_t size);
 bool case_applies(const struct fault_case *c);
 /* All that apply, in order; returns how many; `out` NULL: only that. */
 size_t case_all(struct fault_case *out);
-
-enum stretch phase_stretch(enum phase phase);
-enum place phase_place(enum phase phase);
-/* How far into the stretch, 0 … 1, where it is not a collective. */
-double phase_share(enum phase phase);
-size_t phase_bytes(enum phase phase);
 
 int case_ranks(const struct fault_case *c);
 /* Those that begin as members of a communicator; the others come later. */

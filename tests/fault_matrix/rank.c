@@ -220,7 +220,7 @@ static tutti_result_t posted(struct player *p)
 static tutti_result_t inside(struct player *p)
 {
 	p->combine_at = 1 + (unsigned)(case_random(&p->scene->c, p->scene->seed, 3) % 3);
-	if (phase_bytes(p->scene->c.phase) < WORK_BYTES)
+	if (phases[p->scene->c.phase].bytes < WORK_BYTES)
 		p->combine_at = 1;
 	tutti_result_t result = call_once(p, &p->call);
 
@@ -244,11 +244,11 @@ static tutti_result_t after(struct player *p)
 
 static tutti_result_t act(struct player *p)
 {
-	if (phase_stretch(p->scene->c.phase) == STRETCH_INIT)
+	if (phases[p->scene->c.phase].stretch == STRETCH_INIT)
 		return call_on(p); /* all or some could join */
-	if (phase_stretch(p->scene->c.phase) == STRETCH_IDLE)
+	if (phases[p->scene->c.phase].stretch == STRETCH_IDLE)
 		return idle(p);
-	switch (phase_place(p->scene->c.phase)) {
+	switch (phases[p->scene->c.phase].place) {
 	case PLACE_ABSENT: return absent(p);
 	case PLACE_POSTED: return posted(p);
 	case PLACE_INSIDE: return inside(p);
@@ -260,7 +260,7 @@ static void choose_call(struct player *p)
 {
 	const struct fault_case *c = &p->scene->c;
 	const uint64_t random = case_random(c, p->scene->seed, 4);
-	const bool collective = phase_stretch(c->phase) == STRETCH_COLLECTIVE;
+	const bool collective = phases[c->phase].stretch == STRETCH_COLLECTIVE;
 	static const enum what some[] = { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER,
 					  ALL_TO_ALL, BROADCAST,      MESSAGE };
 	/* a message is blamed on its sender, which may itself wait for one that is stopped */
@@ -268,11 +268,11 @@ static void choose_call(struct player *p)
 
 	p->call = (struct work){
 		.what = collective ? some[random % kinds] : ALL_REDUCE,
-		.bytes = collective ? phase_bytes(c->phase) : 64,
+		.bytes = collective ? phases[c->phase].bytes : 64,
 		.op = TUTTI_SUM,
 		.root = (int)(random / kinds % (uint64_t)p->ranks),
 	};
-	if (!collective || phase_place(c->phase) != PLACE_INSIDE)
+	if (!collective || phases[c->phase].place != PLACE_INSIDE)
 		return;
 	p->call.what = ALL_REDUCE;
 	if (tutti_op_create(p->comm, add, 1, p, &p->call.op))
@@ -283,13 +283,13 @@ static void choose_call(struct player *p)
 
 static bool counts_in(const struct player *p, enum stretch stretch)
 {
-	return phase_stretch(p->scene->c.phase) == stretch &&
+	return phases[p->scene->c.phase].stretch == stretch &&
 	       (p->scene->rehearsal || victim_is_one());
 }
 
 void player_begin(struct player *p, enum stretch stretch)
 {
-	const double share = phase_share(p->scene->c.phase);
+	const double share = phases[p->scene->c.phase].share;
 
 	if (!counts_in(p, stretch))
 		return;
@@ -350,7 +350,7 @@ static void release_stopped(struct player *p)
 
 static void join(struct player *p)
 {
-	const bool joining = phase_stretch(p->scene->c.phase) == STRETCH_INIT;
+	const bool joining = phases[p->scene->c.phase].stretch == STRETCH_INIT;
 
 	player_begin(p, STRETCH_INIT);
 	const tutti_result_t result = tutti_init(NULL, &p->comm);
@@ -375,7 +375,7 @@ static void play_collective(struct player *p)
 		return;
 	check_that_it_stays(p);
 	victim_relieve();
-	if (phase_stretch(p->scene->c.phase) == STRETCH_INIT)
+	if (phases[p->scene->c.phase].stretch == STRETCH_INIT)
 		return; /* some did not even join */
 	if (case_goes_on(&p->scene->c))
 		meet_at(&p->stage->over, p->ranks); /* by now they can be had again on all */
@@ -408,7 +408,7 @@ static void prepare_destroy(struct player *p)
 
 static void play_all(struct player *p)
 {
-	const enum stretch stretch = phase_stretch(p->scene->c.phase);
+	const enum stretch stretch = phases[p->scene->c.phase].stretch;
 	const bool anew = stretch == STRETCH_INIT || stretch == STRETCH_DESTROY;
 
 	if (p->rank < case_members(&p->scene->c))

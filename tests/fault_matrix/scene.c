@@ -47,12 +47,13 @@ static void fail(struct verdict *v, const char *format, ...)
 
 static bool regroups(const struct fault_case *c)
 {
-	return phase_stretch(c->phase) == STRETCH_SHRINK || phase_stretch(c->phase) == STRETCH_GROW;
+	return phases[c->phase].stretch == STRETCH_SHRINK ||
+	       phases[c->phase].stretch == STRETCH_GROW;
 }
 
 static double deadline_of(const struct fault_case *c)
 {
-	if (phase_stretch(c->phase) == STRETCH_INIT)
+	if (phases[c->phase].stretch == STRETCH_INIT)
 		return INIT_DEADLINE_S;
 	if (c->fault == FAULT_STOP)
 		return regroups(c) ? STOP_REGROUP_S : STOP_DEADLINE_S;
@@ -70,7 +71,7 @@ static double bound_of(const struct fault_case *c)
 		(c->fault == FAULT_STOP || c->fault == FAULT_UNPLUGGED) && case_lost(c) & 1;
 
 	/* a host of the store that does not answer is given time to, at the end, too */
-	if (phase_stretch(c->phase) == STRETCH_INIT)
+	if (phases[c->phase].stretch == STRETCH_INIT)
 		return INIT_DEADLINE_S + (mute ? STORE_GRACE_S : 0) + second;
 	/* found silent in an agreement within 2¼ times (agree.c), and members by its decision
 	 * all the same; then not joining, for half of one, and not coming to the agreement on
@@ -121,7 +122,7 @@ static void surround(struct surroundings *e, const struct scene *s)
 	if (c->fault == FAULT_UNPLUGGED) /* what all hosts see */
 		set(e, "TUTTI_STORE=file:%s/first", s->directory);
 	/* on links every rank of a ring combines */
-	if (phase_place(c->phase) == PLACE_INSIDE && c->transport != TRANSPORT_SHM)
+	if (phases[c->phase].place == PLACE_INSIDE && c->transport != TRANSPORT_SHM)
 		set(e, "TUTTI_ALGORITHM=ring");
 }
 
@@ -147,7 +148,7 @@ static int run(struct scene *s)
 /* How many calls of the system each rank makes in the stretch. */
 static void rehearse(struct scene *s, struct verdict *v)
 {
-	const enum stretch stretch = phase_stretch(s->c.phase);
+	const enum stretch stretch = phases[s->c.phase].stretch;
 	struct report *report = s->stage->report;
 	unsigned calls[RANKS_MAX];
 
@@ -170,7 +171,7 @@ static void rehearse(struct scene *s, struct verdict *v)
 static bool is_seen_by_store(const struct scene *s)
 {
 	const uint32_t fault = s->c.fault;
-	bool seen = phase_stretch(s->c.phase) == STRETCH_INIT &&
+	bool seen = phases[s->c.phase].stretch == STRETCH_INIT &&
 		    (fault == FAULT_KILL || fault == FAULT_EXIT || fault == FAULT_CLOSED);
 
 	for (int rank = 0; rank < RANKS_MAX; rank++)
@@ -227,10 +228,10 @@ static void judge_culprit(const struct scene *s, const struct report *r, int ran
 	for (int other = 0; other < RANKS_MAX && !sure; other++)
 		if (s->stage->report[other].result)
 			failed |= 1u << other;
-	if (phase_stretch(s->c.phase) != STRETCH_INIT &&
+	if (phases[s->c.phase].stretch != STRETCH_INIT &&
 	    (r->culprit < 0 || !(case_blamable(&s->c) >> r->culprit & 1)))
 		fail(v, "rank %d blames another: %.300s", rank, r->error_text);
-	if (phase_stretch(s->c.phase) == STRETCH_INIT && !(lost >> rank & 1) &&
+	if (phases[s->c.phase].stretch == STRETCH_INIT && !(lost >> rank & 1) &&
 	    !speaks_of(r->error_text, failed & ~(1u << rank)))
 		fail(v, "rank %d blames another: %.300s", rank, r->error_text);
 }
@@ -267,7 +268,7 @@ static void judge_witness(const struct scene *s, int rank, const struct report *
 			  struct verdict *v)
 {
 	const struct report *r = &s->stage->report[rank];
-	const bool joining = phase_stretch(s->c.phase) == STRETCH_INIT;
+	const bool joining = phases[s->c.phase].stretch == STRETCH_INIT;
 
 	if (!r->result != !first->result)
 		fail(v, "%s error on rank %d: %.200s", r->result ? "an" : "no", rank,
@@ -278,7 +279,7 @@ static void judge_witness(const struct scene *s, int rank, const struct report *
 	if (!joining && (r->result != first->result || r->culprit != first->culprit))
 		fail(v, "rank %d got %d (%.150s), another %d (%.150s)", rank, r->result,
 		     r->error_text, first->result, first->error_text);
-	if (!joining && phase_stretch(s->c.phase) != STRETCH_DESTROY)
+	if (!joining && phases[s->c.phase].stretch != STRETCH_DESTROY)
 		judge_words(s, rank, first, v);
 }
 
@@ -343,7 +344,7 @@ static void judge_places(const struct scene *s, struct verdict *v)
 
 static void judge(const struct scene *s, struct verdict *v)
 {
-	const enum stretch stretch = phase_stretch(s->c.phase);
+	const enum stretch stretch = phases[s->c.phase].stretch;
 	const bool must_fail = (stretch == STRETCH_IDLE || stretch == STRETCH_COLLECTIVE) &&
 			       !case_may_succeed(&s->c);
 	const struct report *first = NULL;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "calls/call.h"
-#include "calls/memory.h"
 #include "calls/rules.h"
 
 #define FRINGE 64 /* guard bytes before and behind a buffer */

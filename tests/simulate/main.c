@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "calls.h"
-#include "calls/memory.h"
+#include "calls/contents.h"
 #include "fork.h"
 #include "machine.h"
 #include "world.h"
