@@ -60,7 +60,7 @@ static bool may_call(enum fault fault, int phase)
 	return row->stretch == STRETCH_IDLE;
 }
 
-bool case_applies(const struct fault_case *c)
+static bool applies(const struct fault_case *c)
 {
 	if (c->fault == FAULT_LEAVE || c->fault == FAULT_ABORT)
 		return may_call(c->fault, c->phase);
@@ -84,7 +84,7 @@ size_t case_all(struct fault_case *out)
 		for (c.phase = 0; c.phase < PHASE_COUNT; c.phase++)
 			for (c.transport = 0; c.transport < TRANSPORT_COUNT; c.transport++)
 				for (c.victim = 0; c.victim < VICTIM_COUNT; c.victim++) {
-					if (!case_applies(&c))
+					if (!applies(&c))
 						continue;
 					if (out)
 						out[n] = c;

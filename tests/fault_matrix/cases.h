@@ -63,9 +63,7 @@ struct fault_case {
 
 void case_name(const struct fault_case *c, char *out, size_t size);
 
-/* Does it make sense? Shared memory has no cable. */
-bool case_applies(const struct fault_case *c);
-/* All that apply, in order; returns how many; `out` NULL: only that. */
+/* All that make sense (shared memory has no cable), in order; returns how many; `out` NULL: only that. */
 size_t case_all(struct fault_case *out);
 
 int case_ranks(const struct fault_case *c);

@@ -13,7 +13,7 @@ static int ones(uint32_t mask)
 	return __builtin_popcount(mask);
 }
 
-bool player_sums(tutti_comm_t comm)
+static bool sums(tutti_comm_t comm)
 {
 	const struct work call = { ALL_REDUCE, MEDIUM_BYTES, TUTTI_SUM, 0 };
 
@@ -57,7 +57,7 @@ bool player_all_sum(struct player *p, tutti_comm_t comm)
 {
 	atomic_int *trial = begin_trial(p, comm);
 
-	if (!trial || !player_sums(comm) || !pass_trial(trial))
+	if (!trial || !sums(comm) || !pass_trial(trial))
 		return false;
 	return !tutti_barrier(comm, NULL) || fail_trial(trial, tutti_comm_size(comm));
 }
@@ -74,7 +74,7 @@ void go_on_by_rendezvous(struct player *p)
 	    tutti_comm_create(store, rank, size, NULL, &comm))
 		player_complain(p, "the survivors could not meet again: %s",
 				tutti_last_error(NULL));
-	else if (!player_sums(comm))
+	else if (!sums(comm))
 		player_complain(p, "the survivors' sum: %s", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);

@@ -24,8 +24,6 @@ struct player {
 /* Into the report, if nothing is there; returns 1. */
 int player_complain(struct player *p, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* What a call of the library came back with; the first error is the one that counts. */
-tutti_result_t player_note(struct player *p, tutti_result_t result);
 /* Is this rank among those who are lost by the fault? */
 bool player_is_lost(const struct player *p);
 /* The ranks that are to be left: all, in a rehearsal, but for those lost before. */
@@ -36,9 +34,8 @@ uint32_t player_survivors(const struct player *p);
 void player_begin(struct player *p, enum stretch stretch);
 void player_end(struct player *p, enum stretch stretch);
 
-/* going_on.c: does a sum over all ranks come out right? */
-bool player_sums(tutti_comm_t comm);
-/* Does it on all of them? The answer is the same on all that know it. */
+/* going_on.c: does a sum over all ranks come out right on all of them? The answer is the same on all that
+ * know it. */
 bool player_all_sum(struct player *p, tutti_comm_t comm);
 /* Its communicator is the one that it has in the end. */
 void player_goes_on(struct player *p);

@@ -57,7 +57,8 @@ static bool all_have_fault(const struct player *p)
 
 /* ---- the error */
 
-tutti_result_t player_note(struct player *p, tutti_result_t result)
+/* What a call of the library came back with; the first error is the one that counts. */
+static tutti_result_t note(struct player *p, tutti_result_t result)
 {
 	struct report *r = p->report;
 
@@ -103,7 +104,7 @@ static tutti_result_t call_once(struct player *p, const struct work *call)
 	if (!result && !work_is_right())
 		player_complain(p, "a collective of %zu bytes succeeded with wrong results",
 				call->bytes);
-	return player_note(p, result);
+	return note(p, result);
 }
 
 static tutti_result_t split(struct player *p)
@@ -115,7 +116,7 @@ static tutti_result_t split(struct player *p)
 	/* who cannot make a part of the new one keeps the old one */
 	return result && !tutti_comm_error(p->comm, NULL) && case_may_succeed(&p->scene->c)
 		       ? TUTTI_OK
-		       : player_note(p, result);
+		       : note(p, result);
 }
 
 /* Everything that may want memory, connections or peers, until there is an error. */
@@ -214,7 +215,7 @@ static tutti_result_t posted(struct player *p)
 	have_fault(p);
 	if (result >= 0 && request)
 		result = tutti_wait(&request);
-	return player_note(p, result) ? result : call_the_rest(p);
+	return note(p, result) ? result : call_the_rest(p);
 }
 
 static tutti_result_t inside(struct player *p)
@@ -355,7 +356,7 @@ static void join(struct player *p)
 	player_begin(p, STRETCH_INIT);
 	const tutti_result_t result = tutti_init(NULL, &p->comm);
 	player_end(p, STRETCH_INIT);
-	if (player_note(p, result) && !joining)
+	if (note(p, result) && !joining)
 		player_complain(p, "tutti_init: %s", p->report->error_text);
 	if (!joining && !p->failed)
 		meet_at(&p->stage->joined,

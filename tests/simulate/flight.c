@@ -82,67 +82,43 @@ static void take_off(struct flight *flight, const struct use *use, const struct 
 				  tutti_comm_size(use->comm), grouped, run.plan);
 }
 
-bool flights_call(const struct use *use, const struct part *parts, int nparts, bool checked)
+static tutti_result_t post(struct flight *flight, const struct use *use, bool grouped, bool started)
 {
-	tutti_result_t result = TUTTI_OK;
+	tutti_request_t *request = started ? &flight->request : NULL;
 
-	for (int i = 0; i < nparts && result == TUTTI_OK; i++) {
-		const uint64_t started = machine_now();
-		struct flight flight;
-
-		take_off(&flight, use, &parts[i], 1, false, checked);
-		machine_trace("calls %s", call_name(parts[i].what));
-		result = operation_call(&flight.ops[0], use->comm, use->op_last, NULL);
-		told_hear(use->told, use->comm, result, call_name(parts[i].what));
-		told_check_time(started, 1, call_name(parts[i].what));
-		land(&flight, result == TUTTI_OK);
-	}
-	return result == TUTTI_OK;
+	if (!grouped)
+		return operation_call(&flight->ops[0], use->comm, use->op_last, request);
+	const tutti_result_t result = tutti_group_begin(use->comm);
+	if (result)
+		return result;
+	for (int i = 0; i < flight->nops; i++)
+		operation_call(&flight->ops[i], use->comm, use->op_last, NULL);
+	return tutti_group_end(use->comm, request);
 }
 
-bool flights_start(const struct use *use, const struct part *parts, int nparts, bool checked,
-		   struct flights *flights)
+bool flights_take(const struct use *use, enum step_kind kind, const struct part *parts, int nparts,
+		  bool checked, struct flights *flights)
 {
+	const bool grouped = kind == STEP_GROUP || kind == STEP_GROUP_START;
+	const bool started = kind == STEP_START || kind == STEP_GROUP_START;
+	const int each = grouped ? nparts : 1;
 	tutti_result_t result = TUTTI_OK;
 
-	for (int i = 0; i < nparts && result == TUTTI_OK; i++) {
-		struct flight *flight = &flights->flight[flights->count];
+	for (int i = 0; i < nparts && result == TUTTI_OK; i += each) {
+		const char *what = grouped ? "a group" : call_name(parts[i].what);
+		const uint64_t since = machine_now();
+		struct flight own, *flight = started ? &flights->flight[flights->count] : &own;
 
-		take_off(flight, use, &parts[i], 1, false, checked);
-		machine_trace("starts %s", call_name(parts[i].what));
-		result = operation_call(&flight->ops[0], use->comm, use->op_last, &flight->request);
-		if (result == TUTTI_OK) {
+		take_off(flight, use, &parts[i], each, grouped, checked);
+		machine_trace("%s %s", started ? "starts" : "calls", what);
+		result = post(flight, use, grouped, started);
+		if (started && result == TUTTI_OK) {
 			flights->count++;
 			continue;
 		}
-		told_hear(use->told, use->comm, result, call_name(parts[i].what));
-		land(flight, false);
-	}
-	return result == TUTTI_OK;
-}
-
-bool flights_group(const struct use *use, const struct part *parts, int nparts, bool checked,
-		   struct flights *flights, bool started)
-{
-	struct flight *flight = &flights->flight[flights->count];
-	const uint64_t since = machine_now();
-	tutti_result_t result = tutti_group_begin(use->comm);
-
-	if (result) {
-		told_hear(use->told, use->comm, result, "group_begin");
-		return false;
-	}
-	take_off(flight, use, parts, nparts, true, checked);
-	for (int i = 0; i < nparts; i++)
-		operation_call(&flight->ops[i], use->comm, use->op_last, NULL);
-	machine_trace("ends a group of %d", nparts);
-	result = tutti_group_end(use->comm, started ? &flight->request : NULL);
-	if (!started || result) {
-		told_hear(use->told, use->comm, result, "group");
-		told_check_time(since, 1, "group_end");
+		told_hear(use->told, use->comm, result, what);
+		told_check_time(since, 1, what);
 		land(flight, result == TUTTI_OK);
-	} else {
-		flights->count++;
 	}
 	return result == TUTTI_OK;
 }

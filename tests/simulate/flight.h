@@ -21,15 +21,11 @@ struct flights {
 	int count;
 };
 
-/* Each part by itself, blocking. `checked`: what succeeds has the right result. Here and below,
- * false: the communicator has failed, or this rank may not go on with it. */
-bool flights_call(const struct use *use, const struct part *parts, int nparts, bool checked);
-/* With a request each. */
-bool flights_start(const struct use *use, const struct part *parts, int nparts, bool checked,
-		   struct flights *flights);
-/* Together; `started`: with one request for all. */
-bool flights_group(const struct use *use, const struct part *parts, int nparts, bool checked,
-		   struct flights *flights, bool started);
+/* Parts as a step of this kind calls them: each by itself, or together; blocking, or with requests, which are
+ * `flights` then. `checked`: what succeeds has the right result. False: the communicator has failed, or
+ * this rank may not go on with it. */
+bool flights_take(const struct use *use, enum step_kind kind, const struct part *parts, int nparts,
+		  bool checked, struct flights *flights);
 /* Wait for all, in one of the ways there are. */
 void flights_finish(const struct use *use, struct flights *flights, struct random *random);
 /* Their communicator is gone, and their requests with it. */

@@ -96,8 +96,8 @@ static void live_on(struct use *use, int life)
 
 	for (int i = 0; i < run.plan->nsteps && good; i++)
 		if (i % LIVES_MAX == life)
-			good = flights_call(use, run.plan->steps[i].parts,
-					    run.plan->steps[i].nparts, true);
+			good = flights_take(use, STEP_CALL, run.plan->steps[i].parts,
+					    run.plan->steps[i].nparts, true, NULL);
 }
 
 /* Take the newcomers in; false: there is no larger communicator, and this one is as before or

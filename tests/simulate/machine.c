@@ -72,6 +72,11 @@ static uint64_t can_go_on(struct task *task)
 	return when < task->until ? when : task->until;
 }
 
+static bool is_stopped(int process)
+{
+	return machine.processes[process].stopped_until > machine.now;
+}
+
 static bool is_at_rest(int process)
 {
 	for (int i = 0; i < machine.ntasks; i++)
@@ -108,8 +113,6 @@ static void let_happen(void)
 
 		event->event(event->argument);
 	}
-	if (random_one_in(&machine.random, machine.pace.jump_one_in))
-		machine_jump(random_any_size(&machine.random, machine.pace.jump_ns));
 	bury_the_doomed();
 	machine.current = running;
 }
@@ -128,8 +131,8 @@ static int draw(uint64_t *next)
 
 		if (task->state != ALIVE || (process->dead && !process->revived))
 			continue;
-		const uint64_t when = machine_is_stopped(task->process) ? process->stopped_until
-									: can_go_on(task);
+		const uint64_t when =
+			is_stopped(task->process) ? process->stopped_until : can_go_on(task);
 
 		if (when <= machine.now) {
 			able[count++] = i;
@@ -315,11 +318,6 @@ void machine_stop(int process, uint64_t ns)
 		machine.processes[process].stopped_until = machine.now + ns;
 }
 
-bool machine_is_stopped(int process)
-{
-	return machine.processes[process].stopped_until > machine.now;
-}
-
 void machine_jump(uint64_t ns)
 {
 	machine_trace("the clock jumps by %g s", (double)ns / 1e9);
@@ -345,7 +343,7 @@ bool machine_runs(int process)
 {
 	const struct process *at = &machine.processes[process];
 
-	return (!at->dead || at->revived) && !machine_is_stopped(process);
+	return (!at->dead || at->revived) && !is_stopped(process);
 }
 
 /* ---- for tasks */
@@ -487,11 +485,6 @@ void machine_stir(void)
 void machine_trace_to(bool on)
 {
 	machine.trace = on;
-}
-
-bool machine_traces(void)
-{
-	return machine.trace;
 }
 
 void machine_trace(const char *format, ...)

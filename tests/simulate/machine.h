@@ -23,8 +23,6 @@ struct pace {
 	uint64_t step_ns;	  /* a task runs so long at most before the next one */
 	uint64_t switch_one_in;	  /* of the calls after which another task may go on, one in so
 				   * many lets it */
-	uint64_t jump_one_in;	  /* the clock jumps once in so many switches; 0: never */
-	uint64_t jump_ns;	  /* so far at most */
 	uint64_t spurious_one_in; /* of the waits, one in so many ends for no reason; 0: none */
 	unsigned weight[PROCESSES_MAX]; /* how often a process goes on, compared with the others */
 };
@@ -54,7 +52,6 @@ void machine_at(uint64_t at, void (*event)(void *), void *argument);
 void machine_kill(int process, void *(*told)(void *), void *argument);
 /* A process does not run for a while, or until an earlier stop of it ends. */
 void machine_stop(int process, uint64_t ns);
-bool machine_is_stopped(int process);
 /* The clock jumps. */
 void machine_jump(uint64_t ns);
 /* After machine_run(): the tasks of dead processes go on, so that they free what they hold. */
@@ -102,7 +99,6 @@ void machine_note(uint64_t what);
 uint64_t machine_hash(void);
 uint64_t machine_switches(void);
 void machine_trace_to(bool on);
-bool machine_traces(void);
 void machine_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

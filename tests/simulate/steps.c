@@ -34,7 +34,7 @@ static bool split(const struct use *use, const struct step *step, int number)
 		return !parent_failed;
 	told_made(inner.told, inner.comm);
 	if (tutti_op_create(inner.comm, combine_compose, 0, NULL, &inner.op_last) == TUTTI_OK)
-		flights_call(&inner, step->parts, step->nparts, true);
+		flights_take(&inner, STEP_CALL, step->parts, step->nparts, true, NULL);
 	machine_trace("destroys what it split off");
 	tutti_comm_destroy(inner.comm);
 	return true;
@@ -51,7 +51,8 @@ static void *message_main(void *argument)
 {
 	const struct messages *messages = argument;
 
-	flights_call(messages->use, messages->parts, messages->nparts, messages->checked);
+	flights_take(messages->use, STEP_CALL, messages->parts, messages->nparts, messages->checked,
+		     NULL);
 	return NULL;
 }
 
@@ -66,7 +67,7 @@ static bool call_from_two(const struct use *use, const struct step *step, bool c
 		blame("no more tasks");
 		return false;
 	}
-	flights_call(use, step->parts, half, checked);
+	flights_take(use, STEP_CALL, step->parts, half, checked, NULL);
 	pthread_join(thread, NULL);
 	return use->told->result == TUTTI_OK;
 }
@@ -124,13 +125,12 @@ bool take_step(const struct use *use, int number, struct flights *flights, struc
 	if (!set_deadline(use, &step))
 		return false;
 	switch (step.kind) {
-	case STEP_CALL: return flights_call(use, step.parts, step.nparts, checked);
-	case STEP_START: return flights_start(use, step.parts, step.nparts, checked, flights);
-	case STEP_THREAD: return call_from_two(use, &step, checked);
+	case STEP_CALL:
+	case STEP_START:
 	case STEP_GROUP:
 	case STEP_GROUP_START:
-		return flights_group(use, step.parts, step.nparts, checked, flights,
-				     step.kind == STEP_GROUP_START);
+		return flights_take(use, step.kind, step.parts, step.nparts, checked, flights);
+	case STEP_THREAD: return call_from_two(use, &step, checked);
 	case STEP_FINISH:
 		flights_finish(use, flights, random);
 		return use->told->result == TUTTI_OK;

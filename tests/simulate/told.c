@@ -49,10 +49,8 @@ void told_hear(struct told *told, tutti_comm_t comm, tutti_result_t result, cons
 	machine_note((uint64_t)result + 7);
 	machine_trace("%s: %s%s%s", what, tutti_strerror(result), result ? ": " : "",
 		      result ? tutti_last_error(comm) : "");
-	if (result == TUTTI_OK) {
-		told->done++;
+	if (result == TUTTI_OK)
 		return;
-	}
 	run.out->failed_operations++;
 	if (result == TUTTI_ERR_INVALID) { /* the communicator is as before */
 		if (!may_deviate(machine_process()))

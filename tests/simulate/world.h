@@ -28,8 +28,7 @@ struct told {
 	bool grown;
 	tutti_result_t grow_result;
 	uint64_t grown_to;
-	unsigned done; /* operations that ended well */
-	bool left;     /* destroyed before the plan's end, by its own will */
+	bool left; /* destroyed before the plan's end, by its own will */
 };
 
 struct participant {
