@@ -41,7 +41,7 @@ struct work_prices { /* of everybody's work, sender's and receiver's together */
 #define IN_PLACE_SHARE 0.4
 
 /* What a byte of float32 takes to be narrowed, combined and widened again, in sums of two bytes of
- * float32: avx2, test_kernels_narrow --time. */
+ * float32: measured by avx2 on 64 Ki numbers. */
 #define NARROW_HALVES 4
 #define NARROW_BLOCKS 10
 

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Vectors of float32 in fewer bytes: the plain C kernels against the bounds of docs/algorithms.md,
- * and every variant against the plain C one, bit for bit. With --time it prints the speed of each
- * instead. */
+ * and every variant against the plain C one, bit for bit. */
 #include "tests.h"
 #include <math.h>
-#include <stdlib.h>
-#include <time.h>
 
 #include "kernels_check.h"
 #include "narrow.h"
 
-#define SOURCES	   4
-#define LONGEST	   1200
-#define IN_BLOCK   TT_NARROW_BLOCK
-#define GUARD	   0x5a
-#define TIMED	   ((size_t)1 << 16)
-#define TIMED_RUNS 200
+#define SOURCES	 4
+#define LONGEST	 1200
+#define IN_BLOCK TT_NARROW_BLOCK
+#define GUARD	 0x5a
 
 static float numbers[SOURCES][LONGEST + IN_BLOCK];
 static char packed[SOURCES][sizeof(float) * (LONGEST + IN_BLOCK)];
@@ -219,91 +214,7 @@ TEST(narrows_like_c)
 		}
 }
 
-/* ---------------------------------------------------------------- --time */
-
-static double seconds(void)
+int main(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-struct timed {
-	const struct tt_kernels *table;
-	tutti_wire_t wire;
-	float *wide;
-	char *narrow[2];
-};
-
-static void sum_two(const struct timed *t)
-{
-	const void *src[2] = { t->narrow[0], t->narrow[1] };
-
-	t->table->narrow[t->wire].sum(t->narrow[0], src, 2, tt_narrow_elements(t->wire, TIMED));
-}
-
-static void pack(const struct timed *t)
-{
-	t->table->narrow[t->wire].pack(t->narrow[0], t->wide, TIMED);
-}
-
-static void unpack(const struct timed *t)
-{
-	t->table->narrow[t->wire].unpack(t->wide, t->narrow[0], TIMED);
-}
-
-static void sum_wide(const struct timed *t)
-{
-	const void *src[2] = { t->wide, t->wide };
-
-	t->table->reduce[TUTTI_SUM][TUTTI_FLOAT32](t->narrow[1], src, 2, TIMED);
-}
-
-/* Nanoseconds of a number, the best of many runs. */
-static double time_of(void (*run)(const struct timed *), const struct timed *t)
-{
-	double best = 1;
-
-	for (int i = 0; i < TIMED_RUNS; i++) {
-		const double start = seconds();
-
-		run(t);
-		best = fmin(best, seconds() - start);
-	}
-	return best * 1e9 / (double)TIMED;
-}
-
-static void print_times(const char *isa)
-{
-	struct timed t = { .table = tt_kernels_by_isa(isa),
-			   .wide = malloc(TIMED * sizeof(float)),
-			   .narrow = { malloc(TIMED * sizeof(float)),
-				       malloc(TIMED * sizeof(float)) } };
-
-	if (!t.table)
-		return;
-	fill(t.wide, TIMED);
-	printf("%-12s ns a number: sum of two as float32 %.3f\n", isa, time_of(sum_wide, &t));
-	for (tutti_wire_t wire = TUTTI_WIRE_BFLOAT16; wire < TUTTI_WIRE_COUNT; wire++) {
-		t.wire = wire;
-		const double narrow = time_of(pack, &t);
-
-		memcpy(t.narrow[1], t.narrow[0], TIMED * sizeof(float));
-		printf("%-12s %-5s pack %.3f  unpack %.3f  sum of two %.3f\n", isa,
-		       tutti_wire_name(wire), narrow, time_of(unpack, &t), time_of(sum_two, &t));
-	}
-	free(t.wide);
-	free(t.narrow[0]);
-	free(t.narrow[1]);
-}
-
-int main(int argc, char **argv)
-{
-	if (argc == 2 && strcmp(argv[1], "--time") == 0) {
-		for (int i = 0; i < ISAS; i++)
-			print_times(isas[i].name);
-		return 0;
-	}
 	return run_claims_about(isas, ISAS);
 }
