@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Proves every algorithm for every collective it offers: 1 … 33 ranks with every root, powers of
  * two up to 1024 with some, in place and out of place, and layouts of hosts where they matter. What it
- * promises of its costs and of the roundings of a result holds, too.
+ * promises of the roundings of a result holds, too; of its costs it does by test_schedules_costs.c.
  *
  *   test_schedules [CLAIMS]      CLAIMS: a pattern of their names, such as "ring_*" */
 #include <malloc.h>
@@ -120,42 +120,6 @@ TEST(every_rank_counts_once_up_to_512_ranks)
 TEST(every_rank_counts_once_of_1024)
 {
 	assert_int_not_equal(check_sizes(*state, LARGEST, LARGEST, 2), 0);
-}
-
-static bool is_cost(double number)
-{
-	return number >= 0 && number < 1e12;
-}
-
-TEST(costs_grow_with_bytes_and_are_alike_on_all_ranks)
-{
-	const struct tt_algorithm *algorithm = *state;
-	int host[LARGEST];
-
-	for (int size = 2; size <= SMALL; size++) {
-		for (int c = 0; c < TT_SEND_RECV * LAYOUTS; c++) {
-			const enum tt_collective collective = (enum tt_collective)(c / LAYOUTS);
-			struct tt_group group = { 0, size, 0, host, 0 };
-			struct tt_cost less, more;
-
-			group.hosts = lay_out(host, c % LAYOUTS, size);
-			if (!tt_algorithm_can(algorithm, collective) ||
-			    !algorithm->fits(&group, collective))
-				continue;
-			less = algorithm->cost(&group, collective, 1000);
-			group.rank = size - 1;
-			more = algorithm->cost(&group, collective, 3000);
-			assert_true(less.syncs == more.syncs && is_cost(less.reduced));
-			assert_true(more.reduced >= less.reduced);
-			for (int far = 0; far < 2; far++) {
-				assert_true(is_cost(less.messages[far]) &&
-					    is_cost(less.bytes[far]));
-				assert_true(less.messages[far] == more.messages[far]);
-				assert_true(more.bytes[far] >= less.bytes[far]);
-			}
-			assert_true(group.hosts > 1 || less.messages[1] + less.bytes[1] == 0);
-		}
-	}
 }
 
 int main(int argc, char **argv)
