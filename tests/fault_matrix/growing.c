@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator takes the last rank in, and the fault comes meanwhile: to a member, or to the
  * newcomer. Afterwards the members have one communicator, with the newcomer or without. */
-#include <stdio.h>
-
 #include "harness.h"
 #include "player.h"
 #include "victim.h"
 
-#define ATTEMPTS 5
-#define SERVER	 1 /* never a victim */
+#define SERVER 1 /* never a victim */
 
 static tutti_store_t open_store(struct player *p)
 {
@@ -36,29 +33,6 @@ static tutti_result_t grow(struct player *p, tutti_store_t store, tutti_comm_t *
 	return result;
 }
 
-/* Out of what there is: a communicator in which all is well. */
-static void settle(struct player *p)
-{
-	char why[256] = "";
-
-	for (int i = 0; i < ATTEMPTS; i++) {
-		tutti_comm_t smaller = NULL;
-
-		if (player_all_sum(p, p->comm)) {
-			player_goes_on(p);
-			return;
-		}
-		snprintf(why, sizeof(why), "%.120s", tutti_last_error(p->comm));
-		if (tutti_comm_shrink(p->comm, &smaller)) {
-			snprintf(why, sizeof(why), "shrink: %.120s", tutti_last_error(NULL));
-			continue;
-		}
-		tutti_comm_destroy(p->comm);
-		p->comm = smaller;
-	}
-	player_complain(p, "does not go on: %s", why);
-}
-
 void play_grow(struct player *p)
 {
 	tutti_store_t store = open_store(p);
@@ -76,7 +50,11 @@ void play_grow(struct player *p)
 		p->comm = grown;
 	}
 	/* a newcomer that was not taken in has nothing to go on with */
-	if (p->comm && (!player_is_lost(p) || case_goes_on(&p->scene->c)))
-		settle(p);
+	if (p->comm && (!player_is_lost(p) || case_goes_on(&p->scene->c))) {
+		if (player_all_sum(p, p->comm))
+			player_goes_on(p);
+		else
+			go_on_by_shrinking(p, false);
+	}
 	tutti_store_close(store);
 }
