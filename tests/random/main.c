@@ -2,15 +2,10 @@
 /* Operations drawn at random, each of whose elements is compared with a reference that is computed
  * alone, over real processes and threads. A seed stands for a job: its ranks, transport and
  * settings, and all that they call; the next job has the next seed.
- *
- *   random [--seed N] [--jobs N | --seconds S] [--steps N] [--transport shm|tcp|mixed|tls|loop]
- * [--ranks N] [--threads | --processes]
- *          [--only-step N] [--flip STEP] [--verbose]
- *
- * Without --jobs or --seconds it is one job. What is given counts for all jobs in place of what
- * their seeds say. In many steps
- * (--steps) ranks' memory is watched, too. --flip changes a byte of some buffer of rank 0 in each
- * job, which must be reported. After a failure the last line is the command that repeats it. */
+ * Without --jobs or --seconds it is one job. What is given counts for all jobs in place of what their
+ * seeds say. In many steps (--steps) ranks' memory is watched, too. --flip changes a byte of some buffer
+ * of rank 0 in each job, which must be reported. After a failure the last line is the command that
+ * repeats it. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -42,7 +42,7 @@ void flights_forget(void)
 	for (struct failed *one; (one = failed);) {
 		failed = one->next;
 		for (int i = 0; i < one->nops; i++)
-			operation_finish(&one->ops[i]);
+			call_finish(&one->ops[i].call);
 		calls_release(one->ops);
 		calls_release(one);
 	}
@@ -51,7 +51,7 @@ void flights_forget(void)
 static void finish(struct flight *flight)
 {
 	for (int i = 0; i < flight->nops; i++)
-		operation_finish(&flight->ops[i]);
+		call_finish(&flight->ops[i].call);
 	calls_release(flight->ops);
 }
 

@@ -50,11 +50,6 @@ void operation_unmap(struct operation *op)
 		buffer_finish(&op->call.recv);
 }
 
-void operation_finish(struct operation *op)
-{
-	call_finish(&op->call);
-}
-
 tutti_result_t operation_call(struct operation *op, tutti_comm_t comm, tutti_op_t op_last,
 			      tutti_request_t *request)
 {

@@ -22,8 +22,7 @@ tutti_result_t operation_call(struct operation *op, tutti_comm_t comm, tutti_op_
 /* False: `why` says what is wrong with the result. */
 bool operation_check(struct operation *op, char why[CALL_TEXT]);
 /* Gives back memory that peers map. What other memory they were passed they may still read: it is
- * given back by operation_finish(). */
+ * given back by call_finish(). */
 void operation_unmap(struct operation *op);
-void operation_finish(struct operation *op);
 
 #endif

@@ -2,17 +2,17 @@
 /* Owns the algebra of symbolic values; see test_schedules_values.h. */
 #include <stdlib.h>
 
+#include "calls/random.h"
 #include "test_schedules_values.h"
 
 enum { EXACT_RANKS = 64 };
 
-/* A well-mixed function of x (the finaliser of splitmix64). */
+/* A well-mixed function of x. */
 static uint64_t mix(uint64_t x)
 {
-	x += 0x9e3779b97f4a7c15u;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
+	struct random random = { x };
+
+	return random_next(&random);
 }
 
 static void contributor(const struct values *values, int rank, uint64_t who[2])
