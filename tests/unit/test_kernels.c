@@ -178,22 +178,6 @@ TEST(combines_every_pair_of_8_bit_numbers_like_c)
 			reduce_all(table, dtype);
 }
 
-TEST(combines_every_16_bit_number_like_c)
-{
-	const struct tt_kernels *table = table_of(state);
-
-	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
-		if (formats[dtype].bytes != 2)
-			continue;
-		for (int trial = 0; trial < 16; trial++) {
-			fill_edgy(dtype, inputs[1], LONGEST);
-			for (size_t i = 0; i < LONGEST; i++)
-				set_bits(dtype, inputs[0], i, i);
-			reduce_all(table, dtype);
-		}
-	}
-}
-
 #define INTERESTING 48
 
 /* Zeros, ones, infinities and NaNs; the ends of the subnormal and of the normal numbers; and
@@ -234,19 +218,7 @@ TEST(combines_every_16_bit_float_with_interesting_ones_like_c)
 	}
 }
 
-TEST(scales_like_c)
-{
-	const struct tt_kernels *table = table_of(state);
-	struct use use = { SCALE, .nsrc = 1 };
-
-	for (use.dtype = 0; use.dtype < TUTTI_DTYPE_COUNT; use.dtype++)
-		for (size_t i = 0; i < LENGTHS * 8; i++) {
-			fill_inputs(use.dtype, nth_length(i / 8) + 4);
-			use_at_every_place(table, &use, i % 4, nth_length(i / 8));
-		}
-}
-
-TEST(averages_like_c)
+TEST(averages_and_scales_like_c)
 {
 	static const unsigned divisors[] = { 1, 2, 3, 7, 8, 127, 65537, 4000000000u };
 	static const float shares[][2] = { { 0.5f, 0.5f },
@@ -260,10 +232,12 @@ TEST(averages_like_c)
 			const unsigned divisor = divisors[i % 8] < nsrc ? nsrc : divisors[i % 8];
 			const float *share = shares[i % 3];
 			const struct use average = { AVERAGE, 0, dtype, nsrc, divisor, { 0 } },
-					 mean = { MEAN, 0, dtype, 2, 0, { share[0], share[1] } };
+					 mean = { MEAN, 0, dtype, 2, 0, { share[0], share[1] } },
+					 scale = { SCALE, 0, dtype, 1, 0, { 0 } };
 
 			fill_inputs(dtype, nth_length(i / 8) + 4);
 			use_at_every_place(table, &average, i % 4, nth_length(i / 8));
+			use_at_every_place(table, &scale, i % 4, nth_length(i / 8));
 			if (table->mean[dtype])
 				use_at_every_place(table, &mean, i % 4, nth_length(i / 8));
 		}
