@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the claims: see the header. They reach into links to break them. */
-#include "test_rdma_claims.h"
-
+/* Claims that only RDMA makes: what becomes of links whose queue pairs fail, and of callers'
+ * memory. They reach into links to break them. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "endpoint.h"
+#include "transport_suite.h"
 
 #define LONG_BYTES ((size_t)2 << 20) /* several messages */
 #define TRY_NS	   300000000u	     /* for which a rank goes on writing what nobody may take */
@@ -20,15 +20,27 @@ static struct rdma_link *link_of(const struct suite_rank *rank)
 
 static struct rdma_link *connect_up(struct suite_rank *rank)
 {
-	struct tt_link *link = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
-
-	while (!rank->ops->ready(link)) {
-		suite_at(rank, "waiting for the link to be ready");
-		rank->ops->progress(rank->endpoint, true);
-	}
+	suite_connect_up(rank, TT_CHANNEL_P2P);
 	suite_require(rank, link_of(rank)->state == RDMA_UP, "the link goes by TCP");
-	suite_barrier(rank);
 	return link_of(rank);
+}
+
+/* What a read from the link says, and that it says so of a loss; 0: nothing yet. */
+static bool is_lost(struct suite_rank *rank, const char *words)
+{
+	uint8_t byte;
+	const struct iovec iov = { &byte, 1 };
+
+	suite_at(rank, "waiting for the link to fail");
+	rank->ops->progress(rank->endpoint, true);
+	const ssize_t result = rank->ops->read(&link_of(rank)->base, &iov, 1);
+
+	suite_require(rank,
+		      result == 0 || (result == TUTTI_ERR_PEER_LOST &&
+				      strstr(tt_thread_error(), words) != NULL),
+		      "read() is %zd (%s), expected %d (… %s …)", result, tt_thread_error(),
+		      TUTTI_ERR_PEER_LOST, words);
+	return result != 0;
 }
 
 static void break_paths(struct suite_rank *rank)
@@ -54,26 +66,26 @@ static void go_on_after(struct suite_rank *rank, void (*what)(struct suite_rank 
 	for (int again = 0; again < 3; again++) {
 		const uint32_t before = link->id;
 
-		suite_exchange_long(rank, &link->base, LONG_BYTES + 4099, what);
-		suite_exchange_long(rank, &link->base, 100, NULL);
+		suite_exchange_long(rank, LONG_BYTES + 4099, what);
+		suite_exchange_long(rank, 100, NULL);
 		suite_barrier(rank);
 		suite_require(rank, link->id != before && link->state == RDMA_UP,
 			      "the link did not reconnect, or is not up");
 	}
 }
 
-static void queue_pair_that_fails_is_replaced(struct suite_rank *rank)
+SUITE_CLAIM(queue_pair_that_fails_is_replaced, 2, SUITE_NOTHING)
 {
 	go_on_after(rank, break_paths_of_rank_0);
 }
 
-static void queue_pairs_that_fail_at_both_ends_are_replaced(struct suite_rank *rank)
+SUITE_CLAIM(queue_pairs_that_fail_at_both_ends_are_replaced, 2, SUITE_NOTHING)
 {
 	go_on_after(rank, break_paths);
 }
 
 /* Those that soft-RoCE keeps: it has no service levels. */
-static void settings_reach_the_queue_pair(struct suite_rank *rank)
+SUITE_CLAIM(settings_reach_the_queue_pair, 2, SUITE_NOTHING)
 {
 	struct rdma_settings *settings = &((struct rdma_endpoint *)rank->endpoint)->settings;
 	struct ibv_qp_init_attr unused;
@@ -101,6 +113,13 @@ static void settings_reach_the_queue_pair(struct suite_rank *rank)
 	dlclose(library);
 }
 
+/* Without progress. */
+static void await_event(struct suite_rank *rank, uint64_t value)
+{
+	while (suite_value(rank, SUITE_EVENT) < value)
+		suite_at(rank, "waiting for the other rank");
+}
+
 static bool packets_arrived(const struct rdma_link *link)
 {
 	for (int i = 0; i < link->paths; i++)
@@ -110,9 +129,9 @@ static bool packets_arrived(const struct rdma_link *link)
 }
 
 /* Both know that packets arrive, and rank 0 has said so, when its queue pair fails. */
-static void queue_pair_may_fail_while_it_is_introduced(struct suite_rank *rank)
+SUITE_CLAIM(queue_pair_may_fail_while_it_is_introduced, 2, SUITE_NOTHING)
 {
-	struct tt_link *base = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
+	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
 	struct rdma_link *link = link_of(rank);
 
 	while (link->state != RDMA_PROVING || (rank->rank == 0 && !link->decided)) {
@@ -126,26 +145,25 @@ static void queue_pair_may_fail_while_it_is_introduced(struct suite_rank *rank)
 		tt_rdma_poll((struct rdma_endpoint *)rank->endpoint);
 	}
 	suite_post(rank, SUITE_EVENT);
-	while (suite_value(rank, SUITE_EVENT) < (rank->rank == 0 ? 2 : 3))
-		suite_at(rank, "waiting for the other rank");
+	await_event(rank, rank->rank == 0 ? 2 : 3);
 	if (rank->rank == 0) {
 		break_paths(rank);
 		suite_post(rank, SUITE_EVENT);
 	}
-	suite_exchange_long(rank, base, LONG_BYTES, NULL);
+	suite_exchange_long(rank, LONG_BYTES, NULL);
 	suite_require(rank, link->state == RDMA_UP, "the link goes by TCP");
 	suite_barrier(rank);
 }
 
 /* What the device of rank 1 refuses. */
-static void write_to_memory_that_is_not_registered_is_told(struct suite_rank *rank)
+SUITE_CLAIM(write_to_memory_that_is_not_registered_is_told, 2, SUITE_NOTHING)
 {
 	struct rdma_link *link = connect_up(rank);
 	const struct rdma_verbs *verbs = link->path[0].rail->adapter->verbs;
 	static uint8_t other[4096];
 	uint8_t byte = 0;
 	const struct iovec iov = { &byte, 1 };
-	ssize_t result = 0;
+	bool written = false;
 
 	((struct rdma_endpoint *)rank->endpoint)->silence_s = 1;
 	for (int i = 0; rank->rank == 1 && i < link->paths; i++) {
@@ -157,55 +175,35 @@ static void write_to_memory_that_is_not_registered_is_told(struct suite_rank *ra
 		suite_require(rank, path->mr != NULL, "no registration to put in its place");
 	}
 	suite_barrier(rank);
-	for (bool written = false;
-	     rank->rank == 0 ? result == 0 : suite_value(rank, SUITE_EVENT) == 0;) {
-		suite_at(rank, "waiting for the link to fail");
-		rank->ops->progress(rank->endpoint, true);
-		if (rank->rank == 0 && !written)
-			written = rank->ops->write(&link->base, &iov, 1) == 1;
-		result = rank->ops->read(&link->base, &iov, 1);
-	}
-	if (rank->rank == 0) {
-		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d",
-			      result, TUTTI_ERR_PEER_LOST);
-		suite_require(rank, strstr(tt_thread_error(), "refused a write") != NULL,
-			      "\"%s\" does not say what happened", tt_thread_error());
+	while (rank->rank == 0 && !is_lost(rank, "refused a write"))
+		written = written || rank->ops->write(&link->base, &iov, 1) == 1;
+	if (rank->rank == 0)
 		suite_post(rank, SUITE_EVENT);
+	while (suite_value(rank, SUITE_EVENT) == 0) {
+		suite_at(rank, "waiting for rank 0 to be told");
+		rank->ops->progress(rank->endpoint, true);
+		rank->ops->read(&link->base, &iov, 1);
 	}
 	suite_barrier(rank);
 }
 
 /* The address of rank 0's ports has gone when their queue pairs fail, and TCP still goes. Who
  * comes to the limit first does not answer any more. */
-static void link_that_cannot_be_connected_again_is_lost(struct suite_rank *rank)
+SUITE_CLAIM(link_that_cannot_be_connected_again_is_lost, 2, SUITE_NOTHING)
 {
-	struct rdma_link *link = connect_up(rank);
 	struct rdma_endpoint *e = (struct rdma_endpoint *)rank->endpoint;
-	uint8_t byte = 0;
-	const struct iovec iov = { &byte, 1 };
-	ssize_t result = 0;
 
+	connect_up(rank);
 	e->silence_s = 1;
 	for (int i = 0; rank->rank == 0 && i < e->nports; i++)
 		e->ports[i].gid_index = 200;
 	suite_barrier(rank);
 	if (rank->rank == 0)
 		break_paths(rank);
-	while (result == 0 && suite_value(rank, SUITE_EVENT) == 0) {
-		suite_at(rank, "waiting for the link to fail");
-		rank->ops->progress(rank->endpoint, true);
-		result = rank->ops->read(&link->base, &iov, 1);
-	}
-	if (result != 0) {
-		suite_post(rank, SUITE_EVENT);
-		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d",
-			      result, TUTTI_ERR_PEER_LOST);
-		suite_require(rank,
-			      strstr(tt_thread_error(), rank->rank == 0
-								? "the queue pair with rank 1"
-								: "found no way to rank 1") != NULL,
-			      "\"%s\" does not say what happened", tt_thread_error());
-	}
+	while (suite_value(rank, SUITE_EVENT) == 0)
+		if (is_lost(rank, rank->rank == 0 ? "the queue pair with rank 1"
+						  : "found no way to rank 1"))
+			suite_post(rank, SUITE_EVENT);
 	suite_barrier(rank);
 }
 
@@ -213,9 +211,6 @@ static void link_that_cannot_be_connected_again_is_lost(struct suite_rank *rank)
 static void false_word_is_told(struct suite_rank *rank, uint32_t immediate)
 {
 	struct rdma_link *link = connect_up(rank);
-	uint8_t byte = 0;
-	const struct iovec iov = { &byte, 1 };
-	ssize_t result = 0;
 
 	if (rank->rank == 1) {
 		const struct rdma_post post = {
@@ -231,48 +226,39 @@ static void false_word_is_told(struct suite_rank *rank, uint32_t immediate)
 		link->memory->ours.messages = 1;
 		suite_require(rank, tt_rdma_post(link, 0, &post), "the message was not posted");
 	}
-	while (rank->rank == 0 && result == 0) {
-		suite_at(rank, "waiting for the message");
-		rank->ops->progress(rank->endpoint, true);
-		result = rank->ops->read(&link->base, &iov, 1);
-	}
+	while (rank->rank == 0 && !is_lost(rank, "not this version"))
+		;
 	suite_barrier(rank);
-	if (rank->rank == 0) {
-		suite_require(rank, result == TUTTI_ERR_PEER_LOST, "read() is %zd, expected %d",
-			      result, TUTTI_ERR_PEER_LOST);
-		suite_require(rank, strstr(tt_thread_error(), "not this version") != NULL,
-			      "\"%s\" does not say what happened", tt_thread_error());
-	}
 }
 
-static void message_of_no_bytes_is_told(struct suite_rank *rank)
+SUITE_CLAIM(message_of_no_bytes_is_told, 2, SUITE_NOTHING)
 {
 	false_word_is_told(rank, 0);
 }
 
-static void message_of_too_many_bytes_is_told(struct suite_rank *rank)
+SUITE_CLAIM(message_of_too_many_bytes_is_told, 2, SUITE_NOTHING)
 {
 	false_word_is_told(rank, RDMA_CHUNK_BYTES + RDMA_REST_BYTES + 1);
 }
 
-static void note_of_what_was_not_sent_is_told(struct suite_rank *rank)
+SUITE_CLAIM(note_of_what_was_not_sent_is_told, 2, SUITE_NOTHING)
 {
 	false_word_is_told(rank, 1u << 19 | 1);
 }
 
-static void credit_for_what_was_not_sent_is_told(struct suite_rank *rank)
+SUITE_CLAIM(credit_for_what_was_not_sent_is_told, 2, SUITE_NOTHING)
 {
 	false_word_is_told(rank, 2u << 30);
 }
 
-static void offer_of_no_slot_is_told(struct suite_rank *rank)
+SUITE_CLAIM(offer_of_no_slot_is_told, 2, SUITE_NOTHING)
 {
 	false_word_is_told(rank, 3u << 30 | RDMA_OFFERS);
 }
 
 /* Rank 0 has offered memory, which rank 1 has heard of, and is told of a fault that rank 1 has
  * not heard of. */
-static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
+SUITE_CLAIM(offered_memory_is_the_callers_after_revoke, 2, SUITE_NOTHING)
 {
 	const struct tt_fault fault = { .result = TUTTI_ERR_ABORTED, .rank = 0, .text = "enough" };
 	struct rdma_link *link = connect_up(rank);
@@ -292,15 +278,13 @@ static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 		rank->ops->control->revoke(rank->endpoint, &fault);
 		memset(memory, FILLER, LONG_BYTES);
 		suite_post(rank, SUITE_EVENT);
-		while (suite_value(rank, SUITE_EVENT) < 3)
-			suite_at(rank, "waiting for rank 1 to write");
+		await_event(rank, 3);
 		for (size_t i = 0; i < LONG_BYTES; i++)
 			suite_require(rank, memory[i] == FILLER,
 				      "byte %zu was written after revoke()", i);
 	} else {
 		suite_post(rank, SUITE_EVENT);
-		while (suite_value(rank, SUITE_EVENT) < 2)
-			suite_at(rank, "waiting for rank 0 to revoke");
+		await_event(rank, 2);
 		for (const uint64_t until = tt_now() + TRY_NS; tt_now() < until;)
 			rank->ops->write(&link->base, &iov, 1);
 		suite_post(rank, SUITE_EVENT);
@@ -308,28 +292,3 @@ static void offered_memory_is_the_callers_after_revoke(struct suite_rank *rank)
 	suite_leave(rank); /* before the memory goes */
 	free(memory);
 }
-
-const struct suite_claim rdma_claims[] = {
-	{ "settings_reach_the_queue_pair", 2, SUITE_NOTHING, settings_reach_the_queue_pair },
-	{ "queue_pair_that_fails_is_replaced", 2, SUITE_NOTHING,
-	  queue_pair_that_fails_is_replaced },
-	{ "queue_pairs_that_fail_at_both_ends_are_replaced", 2, SUITE_NOTHING,
-	  queue_pairs_that_fail_at_both_ends_are_replaced },
-	{ "queue_pair_may_fail_while_it_is_introduced", 2, SUITE_NOTHING,
-	  queue_pair_may_fail_while_it_is_introduced },
-	{ "write_to_memory_that_is_not_registered_is_told", 2, SUITE_NOTHING,
-	  write_to_memory_that_is_not_registered_is_told },
-	{ "offered_memory_is_the_callers_after_revoke", 2, SUITE_NOTHING,
-	  offered_memory_is_the_callers_after_revoke },
-	{ "message_of_no_bytes_is_told", 2, SUITE_NOTHING, message_of_no_bytes_is_told },
-	{ "message_of_too_many_bytes_is_told", 2, SUITE_NOTHING,
-	  message_of_too_many_bytes_is_told },
-	{ "note_of_what_was_not_sent_is_told", 2, SUITE_NOTHING,
-	  note_of_what_was_not_sent_is_told },
-	{ "credit_for_what_was_not_sent_is_told", 2, SUITE_NOTHING,
-	  credit_for_what_was_not_sent_is_told },
-	{ "link_that_cannot_be_connected_again_is_lost", 2, SUITE_NOTHING,
-	  link_that_cannot_be_connected_again_is_lost },
-	{ "offer_of_no_slot_is_told", 2, SUITE_NOTHING, offer_of_no_slot_is_told },
-	{ 0 },
-};

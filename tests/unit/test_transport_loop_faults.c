@@ -8,7 +8,7 @@
 #include "tests.h"
 #include "log.h"
 #include "loop.h"
-#include "transport_suite_rank.h"
+#include "transport_suite.h"
 
 static void play(const char *faults, const char *name, int size, void (*body)(struct suite_rank *))
 {
@@ -24,27 +24,33 @@ static void play(const char *faults, const char *name, int size, void (*body)(st
 		fail_msg("%s", text);
 }
 
-/* Write one byte, or read one: what the link says. */
-static ssize_t touch(struct suite_rank *rank, int peer, bool writing)
-{
-	struct tt_link *link = rank->links[peer][TT_CHANNEL_COLLECTIVE];
-	uint8_t byte = 1;
-	const struct iovec iov = { &byte, 1 };
+/* What ranks do, so many, where TUTTI_LOOP says what is to happen. */
+#define SCENE(name, faults, size)                                                                  \
+	static void name##_played(struct suite_rank *rank);                                        \
+	TEST(name)                                                                                 \
+	{                                                                                          \
+		play(faults, #name, size, name##_played);                                          \
+	}                                                                                          \
+	static void name##_played(struct suite_rank *rank)
 
-	return writing ? rank->ops->write(link, &iov, 1) : rank->ops->read(link, &iov, 1);
-}
+static const struct tt_fault aborted = { TUTTI_ERR_ABORTED, 1, "rank 1 aborts" };
 
+/* One byte: what the link says. */
 struct touching {
 	int peer;
 	bool writing;
 	ssize_t result;
 };
 
-static bool touched(struct suite_rank *rank, void *context)
+static bool touch(struct suite_rank *rank, void *context)
 {
 	struct touching *touching = context;
+	struct tt_link *link = rank->links[touching->peer][TT_CHANNEL_COLLECTIVE];
+	uint8_t byte = 1;
+	const struct iovec iov = { &byte, 1 };
 
-	touching->result = touch(rank, touching->peer, touching->writing);
+	touching->result = touching->writing ? rank->ops->write(link, &iov, 1)
+					     : rank->ops->read(link, &iov, 1);
 	return touching->result != 0;
 }
 
@@ -52,7 +58,7 @@ static void require_error(struct suite_rank *rank, struct touching touching, con
 {
 	while (touching.result >= 0) {
 		suite_at(rank, "waiting for an error of the link with rank %d", touching.peer);
-		suite_sleep(rank, touched, &touching, false, "a link that must fail");
+		suite_sleep(rank, touch, &touching, false, "a link that must fail");
 	}
 	suite_require(rank,
 		      touching.result == TUTTI_ERR_PEER_LOST &&
@@ -63,7 +69,7 @@ static void require_error(struct suite_rank *rank, struct touching touching, con
 
 /* 0 writes the 1000 bytes that arrive; then both ends know, and the link of 0 with 2 is untouched.
  */
-static void cut_body(struct suite_rank *rank)
+SCENE(cut_link_fails_on_both_ends_and_nowhere_else, "cut=0-1@1000", 3)
 {
 	const int peer = 1 - rank->rank;
 
@@ -92,12 +98,7 @@ static void cut_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-TEST(cut_link_fails_on_both_ends_and_nowhere_else)
-{
-	play("cut=0-1@1000", __func__, 3, cut_body);
-}
-
-static void refuse_body(struct suite_rank *rank)
+SCENE(refused_connection_names_the_rank_that_refuses, "refuse=0-1", 3)
 {
 	struct tt_link *link = NULL;
 
@@ -117,51 +118,35 @@ static void refuse_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-TEST(refused_connection_names_the_rank_that_refuses)
+static void learn_of_a_death(struct suite_rank *rank)
 {
-	play("refuse=0-1", __func__, 3, refuse_body);
-}
-
-static bool faulted(struct suite_rank *rank, void *context)
-{
-	return rank->endpoint->fault.result != 0;
+	suite_await_fault(rank, "a death");
+	suite_require_fault(rank, TUTTI_ERR_PEER_LOST, 1, "rank 1");
 }
 
 /* Rank 1 dies of its 500th byte; rank 0 gets them all, and ranks 0 and 2 learn of the death. */
-static void die_body(struct suite_rank *rank)
+SCENE(dead_rank_is_named_by_the_others, "die=1@500", 3)
 {
 	suite_connect_all(rank);
 	if (rank->rank == 1) {
-		const struct tt_fault unheard = { TUTTI_ERR_ABORTED, 1, "from the grave" };
 		struct suite_stream stream = suite_stream(rank, 0, TT_CHANNEL_COLLECTIVE, 500, 0);
 
 		suite_pump(rank, &stream, 1, "the last words");
 		require_error(rank, (struct touching){ .peer = 2 }, "rank 1 is dead");
-		rank->ops->control->revoke(rank->endpoint, &unheard);
+		rank->ops->control->revoke(rank->endpoint, &aborted);
 		suite_barrier(rank);
 		return;
 	}
-	while (!faulted(rank, NULL)) {
-		suite_at(rank, "waiting to learn of the death");
-		suite_sleep(rank, faulted, NULL, rank->rank == 0, "a death");
-	}
-	suite_require(rank,
-		      rank->endpoint->fault.rank == 1 &&
-			      rank->endpoint->fault.result == TUTTI_ERR_PEER_LOST &&
-			      strstr(rank->endpoint->fault.text, "rank 1") != NULL,
-		      "fault %d of rank %d: %s", rank->endpoint->fault.result,
-		      rank->endpoint->fault.rank, rank->endpoint->fault.text);
+	learn_of_a_death(rank);
+	struct touching reading = { .peer = 1 };
+
 	for (int i = 0; i < 500 && rank->rank == 0; i++)
-		suite_require(rank, touch(rank, 1, false) == 1, "byte %d of 500 is missing", i);
+		suite_require(rank, touch(rank, &reading) && reading.result == 1,
+			      "byte %d of 500 is missing", i);
 	suite_barrier(rank);
 }
 
-TEST(dead_rank_is_named_by_the_others)
-{
-	play("die=1@500", __func__, 3, die_body);
-}
-
-static void delay_body(struct suite_rank *rank)
+SCENE(delayed_bytes_come_late_and_wake, "delay=50000", 2)
 {
 	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
 	suite_barrier(rank);
@@ -175,12 +160,7 @@ static void delay_body(struct suite_rank *rank)
 		      (unsigned)((tt_now() - began) / 1000000));
 }
 
-TEST(delayed_bytes_come_late_and_wake)
-{
-	play("delay=50000", __func__, 2, delay_body);
-}
-
-static void jitter_body(struct suite_rank *rank)
+SCENE(bytes_keep_their_order_on_a_link_whatever_their_delays, "jitter=3000,short=50", 2)
 {
 	suite_connect_all(rank);
 	struct suite_stream stream =
@@ -188,11 +168,6 @@ static void jitter_body(struct suite_rank *rank)
 
 	suite_pump(rank, &stream, 1, "bytes that come at any time");
 	suite_barrier(rank);
-}
-
-TEST(bytes_keep_their_order_on_a_link_whatever_their_delays)
-{
-	play("jitter=3000,short=50", __func__, 2, jitter_body);
 }
 
 /* Rank 1 is killed, in this and in every other communicator that its thread has entered. */
@@ -205,12 +180,7 @@ static void kill_body(struct suite_rank *rank)
 		suite_barrier(rank);
 		return;
 	}
-	while (!faulted(rank, NULL)) {
-		suite_at(rank, "waiting to learn of the death");
-		suite_sleep(rank, faulted, NULL, rank->rank == 0, "a death");
-	}
-	suite_require(rank, rank->endpoint->fault.rank == 1, "fault of rank %d: %s",
-		      rank->endpoint->fault.rank, rank->endpoint->fault.text);
+	learn_of_a_death(rank);
 	suite_barrier(rank);
 }
 
@@ -230,14 +200,11 @@ TEST(killed_thread_is_gone_from_all_its_ranks)
 
 /* Ranks 0 and 1 find different faults at once; all end with the one that comes first in the
  * order. */
-static void news_body(struct suite_rank *rank)
+SCENE(news_reach_each_rank_and_the_best_fault_counts, "news=50000", 4)
 {
 	const struct tt_fault lost = { .result = TUTTI_ERR_PEER_LOST,
 				       .rank = 2,
 				       .text = "rank 2 is lost" };
-	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED,
-					  .rank = 1,
-					  .text = "rank 1 aborts" };
 
 	suite_require(rank, rank->ops->control->fd(rank->endpoint) >= 0, "nothing tells of news");
 	if (rank->rank < 2)
@@ -254,17 +221,10 @@ static void news_body(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-TEST(news_reach_each_rank_and_the_best_fault_counts)
-{
-	play("news=50000", __func__, 4, news_body);
-}
-
 /* Rank 1 tells, and rank 0 looks only when it is woken. */
-static void woken_body(struct suite_rank *rank)
+/* With this seed it takes no time from rank 1 to rank 0. */
+SCENE(news_that_come_at_once_wake_the_rank, "news=1,seed=174", 2)
 {
-	const struct tt_fault aborted = { .result = TUTTI_ERR_ABORTED,
-					  .rank = 1,
-					  .text = "rank 1 aborts" };
 	struct pollfd control = { rank->ops->control->fd(rank->endpoint), POLLIN, 0 };
 
 	if (rank->rank == 1)
@@ -272,12 +232,6 @@ static void woken_body(struct suite_rank *rank)
 	else
 		suite_require(rank, poll(&control, 1, 10000) == 1, "no news");
 	suite_barrier(rank);
-}
-
-/* With this seed it takes no time from rank 1 to rank 0. */
-TEST(news_that_come_at_once_wake_the_rank)
-{
-	play("news=1,seed=174", __func__, 2, woken_body);
 }
 
 TEST(nonsense_is_refused_with_what_was_expected)
@@ -347,10 +301,10 @@ TEST(rank_enters_a_communicator_once_and_with_its_size)
 }
 
 /* The n-th call of one rank meets the n-th of the others, and must say the same. */
-static void share_body(struct suite_rank *rank)
+SCENE(ranks_share_as_often_as_they_agree, NULL, 2)
 {
-	uint8_t *first = rank->ops->memory->share(rank->endpoint, 100, suite_deadline(rank));
-	uint8_t *second = rank->ops->memory->share(rank->endpoint, 200, suite_deadline(rank));
+	uint8_t *first = rank->ops->memory->share(rank->endpoint, 100, rank->stage->deadline);
+	uint8_t *second = rank->ops->memory->share(rank->endpoint, 200, rank->stage->deadline);
 
 	suite_require(rank, first && second && first != second, "two shares: %p and %p",
 		      (void *)first, (void *)second);
@@ -363,9 +317,4 @@ static void share_body(struct suite_rank *rank)
 			      strstr(tt_thread_error(), "1 of the 2 ranks") != NULL,
 		      "different sizes: \"%s\"", tt_thread_error());
 	suite_barrier(rank);
-}
-
-TEST(ranks_share_as_often_as_they_agree)
-{
-	play(NULL, __func__, 2, share_body);
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -16,7 +15,8 @@
 #include "machine.h"
 #include "fd_message.h"
 #include "shm.h"
-#include "transport_suite_rank.h"
+#include "test_warnings.h"
+#include "transport_suite.h"
 
 #define NAP_MS 50
 #define NAPS   4
@@ -49,7 +49,7 @@ static void *take_naps(void *argument)
 }
 
 /* A thread has armed, was woken, and has not come so far as to disarm: others sleep meanwhile. */
-static void a_wake_up_keeps_awake_only_who_was_armed(struct suite_rank *rank)
+SUITE_CLAIM(a_wake_up_keeps_awake_only_who_was_armed, 2, SUITE_NOTHING)
 {
 	struct sleeper sleeper = { .rank = rank };
 	pthread_t thread;
@@ -94,7 +94,7 @@ static bool rings(struct suite_rank *rank)
 }
 
 /* Of two threads one is armed at any time. */
-static void a_bell_is_silent_once_all_it_rang_for_are_up(struct suite_rank *rank)
+SUITE_CLAIM(a_bell_is_silent_once_all_it_rang_for_are_up, 2, SUITE_NOTHING)
 {
 	struct beside beside = { .rank = rank };
 	pthread_t thread;
@@ -135,7 +135,7 @@ static void a_bell_is_silent_once_all_it_rang_for_are_up(struct suite_rank *rank
 #define APART	    1 /* too far from the victim to watch it all the time */
 
 /* Beside the one of its heap; and the memory of all can be mapped. */
-static void a_rank_of_many_holds_few_descriptors(struct suite_rank *rank)
+SUITE_CLAIM(a_rank_of_many_holds_few_descriptors, MANY, SUITE_UNMET | SUITE_PROCESSES)
 {
 	const int next = (rank->rank + 1) % rank->size;
 	void *mine = allocate(4096);
@@ -162,7 +162,7 @@ static void a_rank_of_many_holds_few_descriptors(struct suite_rank *rank)
 }
 
 /* All that watch the victim are in no call. */
-static void who_waits_sees_the_death_of_any(struct suite_rank *rank)
+SUITE_CLAIM(who_waits_sees_the_death_of_any, MANY, SUITE_PROCESSES)
 {
 	char expected[32];
 
@@ -175,19 +175,15 @@ static void who_waits_sees_the_death_of_any(struct suite_rank *rank)
 	if (rank->rank != APART)
 		return;
 	suite_post(rank, SUITE_ARMED);
-	while (!rank->endpoint->fault.result && tt_now() < suite_deadline(rank))
+	while (!rank->endpoint->fault.result && tt_now() < rank->stage->deadline)
 		rank->ops->progress(rank->endpoint, true);
 	suite_post(rank, SUITE_EVENT);
 	snprintf(expected, sizeof(expected), "rank %d (pid ", VICTIM);
-	suite_require(rank,
-		      rank->endpoint->fault.result == TUTTI_ERR_PEER_LOST &&
-			      strstr(rank->endpoint->fault.text, expected),
-		      "told of %d (%s), expected \"%s\"", (int)rank->endpoint->fault.result,
-		      rank->endpoint->fault.text, expected);
+	suite_require_fault(rank, TUTTI_ERR_PEER_LOST, VICTIM, expected);
 }
 
 /* It dies between the call in which it names its memory and the first look at that. */
-static void memory_of_the_dead_is_their_death(struct suite_rank *rank)
+SUITE_CLAIM(memory_of_the_dead_is_their_death, 2, SUITE_PROCESSES)
 {
 	void *mine = allocate(4096);
 	uint64_t token = 0;
@@ -208,17 +204,13 @@ static void memory_of_the_dead_is_their_death(struct suite_rank *rank)
 		      !rank->ops->memory->import(rank->endpoint, 1,
 						 suite_value(rank, SUITE_FIRST_FREE + 1), 4096),
 		      "import() of a dead rank's memory gives some");
-	suite_require(rank,
-		      rank->endpoint->fault.result == TUTTI_ERR_PEER_LOST &&
-			      strstr(rank->endpoint->fault.text, "rank 1 (pid ") &&
-			      strstr(rank->endpoint->fault.text, "died"),
-		      "told of %d (%s)", (int)rank->endpoint->fault.result,
-		      rank->endpoint->fault.text);
+	suite_require_fault(rank, TUTTI_ERR_PEER_LOST, 1, "rank 1 (pid ");
+	suite_require_fault(rank, TUTTI_ERR_PEER_LOST, 1, "died");
 	tutti_mem_free(mine);
 }
 
 /* As a program with rights of its own, or one that keeps others from looking at it. */
-static void where_heaps_cannot_be_opened_none_is_exported(struct suite_rank *rank)
+SUITE_CLAIM(where_heaps_cannot_be_opened_none_is_exported, 3, SUITE_UNMET | SUITE_PROCESSES)
 {
 	void *mine = allocate(4096);
 	uint64_t token;
@@ -244,9 +236,7 @@ static void require_told(struct suite_rank *rank, const char *word)
 {
 	const uint64_t began = tt_now();
 
-	suite_at(rank, "in join() with a rank that does not come");
-	const tutti_result_t result =
-		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	const tutti_result_t result = suite_try_join(rank);
 	suite_require(rank, result == TUTTI_ERR_PEER_LOST && strstr(tt_thread_error(), word),
 		      "join(): %d (%s), expected \"%s\"", (int)result, tt_thread_error(), word);
 	suite_require(rank, (tt_now() - began) / 1000000 < SOON_MS, "told after %u ms",
@@ -260,17 +250,17 @@ static void leave_instead(struct suite_rank *rank, int who)
 		require_told(rank, "died while joining");
 }
 
-static void leader_leaves_instead_of_joining(struct suite_rank *rank)
+SUITE_CLAIM(leader_leaves_instead_of_joining, 3, SUITE_UNMET)
 {
 	leave_instead(rank, 0);
 }
 
-static void second_leaves_instead_of_joining(struct suite_rank *rank)
+SUITE_CLAIM(second_leaves_instead_of_joining, 3, SUITE_UNMET)
 {
 	leave_instead(rank, 1);
 }
 
-static void last_leaves_instead_of_joining(struct suite_rank *rank)
+SUITE_CLAIM(last_leaves_instead_of_joining, 3, SUITE_UNMET)
 {
 	leave_instead(rank, 2);
 }
@@ -287,12 +277,12 @@ static void die_instead(struct suite_rank *rank, int who)
 	require_told(rank, "died while joining");
 }
 
-static void leader_dies_instead_of_joining(struct suite_rank *rank)
+SUITE_CLAIM(leader_dies_instead_of_joining, 3, SUITE_UNMET | SUITE_PROCESSES)
 {
 	die_instead(rank, 0);
 }
 
-static void last_dies_instead_of_joining(struct suite_rank *rank)
+SUITE_CLAIM(last_dies_instead_of_joining, 3, SUITE_UNMET | SUITE_PROCESSES)
 {
 	die_instead(rank, 2);
 }
@@ -313,7 +303,7 @@ static void allow_five_descriptors(struct suite_rank *rank)
 
 /* Its doorbell, the others' pidfds, what watches these and the connection fit, the arena does
  * not. */
-static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
+SUITE_CLAIM(the_cause_of_one_is_told_to_all, 3, SUITE_UNMET | SUITE_PROCESSES)
 {
 	struct rlimit limit;
 
@@ -324,8 +314,7 @@ static void the_cause_of_one_is_told_to_all(struct suite_rank *rank)
 		return;
 	}
 	allow_five_descriptors(rank);
-	const tutti_result_t result =
-		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	const tutti_result_t result = suite_try_join(rank);
 	suite_require(rank, result == TUTTI_ERR_SYSTEM && strstr(tt_thread_error(), "ulimit -n"),
 		      "join() without descriptors: %d (%s)", (int)result, tt_thread_error());
 	limit.rlim_cur = limit.rlim_max; /* for the count of what is left */
@@ -340,7 +329,7 @@ static void falsify_name(struct suite_rank *rank, int of)
 }
 
 /* The leader looks there for the rank, and the rank for the leader. */
-static void a_false_name_is_one_that_nobody_has(struct suite_rank *rank)
+SUITE_CLAIM(a_false_name_is_one_that_nobody_has, 2, SUITE_UNMET)
 {
 	suite_open(rank);
 	falsify_name(rank, 1 - rank->rank);
@@ -350,15 +339,6 @@ static void a_false_name_is_one_that_nobody_has(struct suite_rank *rank)
 /* ---- processes that are none of the ranks */
 
 #define STRANGERS 20
-
-static atomic_int lines_about_strangers;
-
-static void count_line(tutti_log_level_t level, const char *subsystem, const char *line,
-		       void *context)
-{
-	if (level == TUTTI_LOG_WARN && strstr(line, "turns away process"))
-		atomic_fetch_add(&lines_about_strangers, 1);
-}
 
 /* Where the rank listens. */
 static socklen_t socket_of(const struct suite_rank *rank, int of, struct sockaddr_un *name)
@@ -389,29 +369,25 @@ static void come_as_stranger(struct suite_rank *rank, bool other_user)
 	close(fd);
 }
 
-static void strangers_bring_about_one_line(struct suite_rank *rank)
+SUITE_CLAIM(strangers_bring_about_one_line, 2, SUITE_UNMET | SUITE_PROCESSES)
 {
 	suite_open(rank);
 	if (rank->rank == 0)
-		tutti_log_set_sink(count_line, NULL);
+		listen_for(TUTTI_LOG_WARN, "turns away process");
 	for (int i = 0; i < STRANGERS && rank->rank == 1; i++)
 		come_as_stranger(rank, i % 2 && geteuid() == 0);
 	suite_barrier(rank);
-	suite_require_ok(
-		rank,
-		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank)),
-		"join()");
+	suite_join(rank);
 	suite_barrier(rank);
 	if (rank->rank != 0)
 		return;
-	tutti_log_set_sink(NULL, NULL);
-	suite_require(rank, atomic_load(&lines_about_strangers) == 1,
-		      "%d strangers brought about %d lines", STRANGERS,
-		      atomic_load(&lines_about_strangers));
+	leave_warnings();
+	suite_require(rank, atomic_load(&warnings) == 1, "%d strangers brought about %d lines",
+		      STRANGERS, atomic_load(&warnings));
 }
 
 /* The leader's name in the hands of another user, as when its process has ended. */
-static void who_took_a_name_is_named(struct suite_rank *rank)
+SUITE_CLAIM(who_took_a_name_is_named, 2, SUITE_UNMET | SUITE_PROCESSES | SUITE_ROOT)
 {
 	struct sockaddr_un name = { 0 };
 	struct shm_address address = { 0 };
@@ -433,8 +409,7 @@ static void who_took_a_name_is_named(struct suite_rank *rank)
 			      listen(fd, 1) == 0 && seteuid(0) == 0,
 		      "listen as another user: %s", strerror(errno));
 	snprintf(expected, sizeof(expected), "process %d (", (int)getpid());
-	const tutti_result_t result =
-		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	const tutti_result_t result = suite_try_join(rank);
 	suite_require(rank,
 		      result == TUTTI_ERR_PEER_LOST && strstr(tt_thread_error(), expected) &&
 			      strstr(tt_thread_error(),
@@ -444,44 +419,8 @@ static void who_took_a_name_is_named(struct suite_rank *rank)
 	suite_post(rank, SUITE_EVENT);
 }
 
-static const struct suite_claim root_claims[] = {
-	{ "who_took_a_name_is_named", 2, SUITE_UNMET | SUITE_PROCESSES, who_took_a_name_is_named },
-	{ 0 },
-};
-
-static const struct suite_claim own_claims[] = {
-	{ "strangers_bring_about_one_line", 2, SUITE_UNMET | SUITE_PROCESSES,
-	  strangers_bring_about_one_line },
-	{ "a_false_name_is_one_that_nobody_has", 2, SUITE_UNMET,
-	  a_false_name_is_one_that_nobody_has },
-	{ "leader_leaves_instead_of_joining", 3, SUITE_UNMET, leader_leaves_instead_of_joining },
-	{ "second_leaves_instead_of_joining", 3, SUITE_UNMET, second_leaves_instead_of_joining },
-	{ "last_leaves_instead_of_joining", 3, SUITE_UNMET, last_leaves_instead_of_joining },
-	{ "leader_dies_instead_of_joining", 3, SUITE_UNMET | SUITE_PROCESSES,
-	  leader_dies_instead_of_joining },
-	{ "last_dies_instead_of_joining", 3, SUITE_UNMET | SUITE_PROCESSES,
-	  last_dies_instead_of_joining },
-	{ "the_cause_of_one_is_told_to_all", 3, SUITE_UNMET | SUITE_PROCESSES,
-	  the_cause_of_one_is_told_to_all },
-	{ "a_rank_of_many_holds_few_descriptors", MANY, SUITE_UNMET | SUITE_PROCESSES,
-	  a_rank_of_many_holds_few_descriptors },
-	{ "who_waits_sees_the_death_of_any", MANY, SUITE_PROCESSES,
-	  who_waits_sees_the_death_of_any },
-	{ "memory_of_the_dead_is_their_death", 2, SUITE_PROCESSES,
-	  memory_of_the_dead_is_their_death },
-	{ "where_heaps_cannot_be_opened_none_is_exported", 3, SUITE_UNMET | SUITE_PROCESSES,
-	  where_heaps_cannot_be_opened_none_is_exported },
-	{ "a_wake_up_keeps_awake_only_who_was_armed", 2, SUITE_NOTHING,
-	  a_wake_up_keeps_awake_only_who_was_armed },
-	{ "a_bell_is_silent_once_all_it_rang_for_are_up", 2, SUITE_NOTHING,
-	  a_bell_is_silent_once_all_it_rang_for_are_up },
-	{ 0 },
-};
-
 int main(void)
 {
-	const struct suite_claim *const own[] = { own_claims, geteuid() == 0 ? root_claims : NULL,
-						  NULL };
 	const struct suite_options options = {
 		.threads = true,
 		.processes = true,
@@ -490,7 +429,5 @@ int main(void)
 		.release = tutti_mem_free,
 	};
 
-	const int failed = transport_suite_run(&tt_transport_shm, &options);
-
-	return failed + suite_run_claims(own, &tt_transport_shm, &options);
+	return transport_suite_run(&tt_transport_shm, &options);
 }

@@ -7,25 +7,36 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests.h"
 #include "transport.h"
 #include "tutti/tutti.h"
 
 static atomic_int warnings;
 static char last_warning[512];
+static tutti_log_level_t warning_level;
+static const char *warning_words;
 
 static inline void note_warning(tutti_log_level_t level, const char *subsystem, const char *line,
 				void *context)
 {
-	if (level != TUTTI_LOG_WARN)
+	if (level > warning_level || !strstr(line, warning_words))
 		return;
 	snprintf(last_warning, sizeof(last_warning), "%s", line);
 	atomic_fetch_add(&warnings, 1);
 }
 
-static inline void listen_for_warnings(void)
+/* Only for those of this level, or more serious ones, that say this. */
+static inline void listen_for(tutti_log_level_t level, const char *words)
 {
+	warning_level = level;
+	warning_words = words;
 	atomic_store(&warnings, 0);
 	tutti_log_set_sink(note_warning, NULL);
+}
+
+static inline void listen_for_warnings(void)
+{
+	listen_for(TUTTI_LOG_WARN, "");
 }
 
 static inline void leave_warnings(void)

@@ -2,11 +2,15 @@
 /* Owns the list of claims and turns them into cmocka tests. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests.h"
-#include "transport_suite_rank.h"
+#include "transport_suite.h"
 
-#define TEXT_MAX 4096
+enum { CLAIMS_MAX = 64, TEXT_MAX = 4096 };
+
+static struct suite_claim claims[CLAIMS_MAX];
+static size_t count;
 
 struct test {
 	const struct suite_claim *claim;
@@ -16,13 +20,21 @@ struct test {
 	char name[128];
 };
 
+void suite_add_claim(const struct suite_claim *claim)
+{
+	if (count == CLAIMS_MAX)
+		abort();
+	claims[count++] = *claim;
+}
+
 static bool fits(const struct suite_claim *claim, const struct suite_options *options,
 		 bool processes)
 {
 	if (!(processes ? options->processes : options->threads))
 		return false;
 	if ((!options->shares && (claim->needs & SUITE_SHARES)) ||
-	    (!options->allocate && (claim->needs & SUITE_EXPORTS)))
+	    (!options->allocate && (claim->needs & SUITE_EXPORTS)) ||
+	    (geteuid() != 0 && (claim->needs & SUITE_ROOT)))
 		return false;
 	return processes || !(claim->needs & SUITE_PROCESSES);
 }
@@ -37,65 +49,25 @@ static void try_claim(void **state)
 		fail_msg("%s", text);
 }
 
-struct list {
-	struct CMUnitTest *tests;
-	struct test *states;
-	size_t n;
-};
-
-static void add_claims(struct list *list, const struct suite_claim *claims,
-		       const struct tt_transport *transport, const struct suite_options *options,
-		       bool processes)
-{
-	for (; claims->name; claims++) {
-		struct test *test = &list->states[list->n];
-
-		if (!fits(claims, options, processes))
-			continue;
-		*test = (struct test){ claims, transport, options, processes, "" };
-		snprintf(test->name, sizeof(test->name), "%s %s: %s", transport->name,
-			 processes ? "processes" : "threads", claims->name);
-		list->tests[list->n++] = (struct CMUnitTest){ .name = test->name,
-							      .test_func = try_claim,
-							      .initial_state = test };
-	}
-}
-
-static size_t count_claims(const struct suite_claim *const *lists)
-{
-	size_t n = 0;
-
-	for (; *lists; lists++)
-		for (const struct suite_claim *claim = *lists; claim->name; claim++)
-			n++;
-	return n;
-}
-
-int suite_run_claims(const struct suite_claim *const *lists, const struct tt_transport *transport,
-		     const struct suite_options *options)
-{
-	const size_t capacity = 2 * count_claims(lists);
-	struct list list = { .tests = calloc(capacity, sizeof(*list.tests)),
-			     .states = calloc(capacity, sizeof(*list.states)) };
-	int failed = 1;
-
-	/* processes first: forking is safe while the program has one thread and has touched nothing
-	 */
-	for (int processes = 1; processes >= 0 && list.tests && list.states; processes--)
-		for (int i = 0; lists[i]; i++)
-			add_claims(&list, lists[i], transport, options, processes);
-	if (list.n > 0)
-		failed = _cmocka_run_group_tests(transport->name, list.tests, list.n, NULL, NULL);
-	free(list.tests);
-	free(list.states);
-	return failed;
-}
-
 int transport_suite_run(const struct tt_transport *transport, const struct suite_options *options)
 {
-	static const struct suite_claim *const lists[] = {
-		suite_meet_claims, suite_bytes_claims, suite_sleep_claims, suite_end_claims, NULL,
-	};
+	static struct test states[2 * CLAIMS_MAX];
+	struct CMUnitTest tests[2 * CLAIMS_MAX];
+	size_t n = 0;
 
-	return suite_run_claims(lists, transport, options);
+	/* processes first: forking is safe while there is one thread and nothing was touched */
+	for (int processes = 1; processes >= 0; processes--)
+		for (size_t i = 0; i < count; i++) {
+			struct test *test = &states[n];
+
+			if (!fits(&claims[i], options, processes))
+				continue;
+			*test = (struct test){ &claims[i], transport, options, processes, "" };
+			snprintf(test->name, sizeof(test->name), "%s %s: %s", transport->name,
+				 processes ? "processes" : "threads", claims[i].name);
+			tests[n++] = (struct CMUnitTest){ .name = test->name,
+							  .test_func = try_claim,
+							  .initial_state = test };
+		}
+	return _cmocka_run_group_tests(transport->name, tests, n, NULL, NULL);
 }

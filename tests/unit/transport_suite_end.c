@@ -6,59 +6,34 @@
 
 #include "../patience.h"
 #include "log.h"
-#include "transport_suite_rank.h"
+#include "transport_suite.h"
 
 #define DEATH_SLEEP_MS 100 /* between thorough looks, as a runtime would */
 #define DEATH_BOUND_NS (1e9 * bound_s(1))
-
-static bool has_fault(struct suite_rank *rank, void *context)
-{
-	return rank->endpoint->fault.result != 0;
-}
-
-static void await_fault(struct suite_rank *rank, const char *what)
-{
-	while (!has_fault(rank, NULL)) {
-		suite_at(rank, "%s: waiting for the fault", what);
-		suite_sleep(rank, has_fault, NULL, rank->rank % 2, what);
-	}
-}
-
-static void require_fault(struct suite_rank *rank, const struct tt_fault *expected)
-{
-	const struct tt_fault *fault = &rank->endpoint->fault;
-
-	suite_require(rank,
-		      fault->result == expected->result && fault->rank == expected->rank &&
-			      strcmp(fault->text, expected->text) == 0,
-		      "fault %d of rank %d \"%s\", expected %d of rank %d \"%s\"", fault->result,
-		      fault->rank, fault->text, expected->result, expected->rank, expected->text);
-}
 
 static void revoke_and_compare(struct suite_rank *rank)
 {
 	struct tt_fault fault = { .result = TUTTI_ERR_MISMATCH, .rank = 1 };
 
 	snprintf(fault.text, sizeof(fault.text), "operation 812: %0300d", 7);
+	suite_barrier(rank);
 	if (rank->rank == rank->size - 2) {
 		rank->ops->control->revoke(rank->endpoint, &fault);
 	} else {
-		await_fault(rank, "revoke()");
-		require_fault(rank, &fault);
+		suite_await_fault(rank, "revoke()");
+		suite_require_fault(rank, fault.result, fault.rank, fault.text);
 	}
 	suite_barrier(rank);
 }
 
-static void revoke_reaches_every_rank(struct suite_rank *rank)
+SUITE_CLAIM(revoke_reaches_every_rank, 8, SUITE_NOTHING)
 {
-	suite_barrier(rank);
 	revoke_and_compare(rank);
 }
 
-static void revoke_reaches_every_rank_over_links(struct suite_rank *rank)
+SUITE_CLAIM(revoke_reaches_every_rank_over_links, 4, SUITE_NOTHING)
 {
 	suite_connect_all(rank);
-	suite_barrier(rank);
 	revoke_and_compare(rank);
 }
 
@@ -84,11 +59,9 @@ static void require_farewell(struct suite_rank *rank, int peer)
 	char name[16];
 
 	snprintf(name, sizeof(name), "rank %d", peer);
-	while (!read_farewell(rank, &farewell)) {
+	while (farewell.result == 0) {
 		suite_at(rank, "waiting to be told that rank %d left", peer);
 		suite_sleep(rank, read_farewell, &farewell, false, "waiting on a rank that left");
-		if (farewell.result != 0)
-			break;
 	}
 	suite_require(rank, farewell.result == TUTTI_ERR_PEER_LOST,
 		      "read() from a rank that left is %zd, expected %d", farewell.result,
@@ -98,45 +71,37 @@ static void require_farewell(struct suite_rank *rank, int peer)
 		      tt_thread_error());
 }
 
-/* The reader reads while the other writes and leaves. */
-static void leaver_is_named_after_its_last_byte(struct suite_rank *rank)
+/* Rank 0 reads what rank 1 writes before it leaves, while it does or when it has long gone. */
+static void last_words(struct suite_rank *rank, size_t bytes, bool late)
 {
-	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
-	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE,
-			     rank->rank == 1 ? 200000 : 0, rank->rank == 1 ? 0 : 200000);
-
-	suite_pump(rank, &stream, 1, "the last bytes of a rank that leaves");
-	if (rank->rank == 1)
-		suite_leave(rank);
-	else
-		require_farewell(rank, 1);
-	suite_barrier(rank);
-}
-
-/* The reader begins when the other has long gone. */
-static void bytes_of_a_rank_that_left_arrive(struct suite_rank *rank)
-{
-	const size_t bytes = 3000;
-
 	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
 	struct suite_stream stream =
 		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE,
 			     rank->rank == 1 ? bytes : 0, rank->rank == 1 ? 0 : bytes);
 
-	if (rank->rank == 1) {
-		suite_pump(rank, &stream, 1, "writing before leaving");
+	if (rank->rank == 0 && late)
+		suite_await(rank, SUITE_EVENT, 1);
+	suite_pump(rank, &stream, 1, "the last bytes of a rank that leaves");
+	if (rank->rank == 0) {
+		require_farewell(rank, 1);
+	} else {
 		suite_leave(rank);
 		suite_post(rank, SUITE_EVENT);
-	} else {
-		suite_await(rank, SUITE_EVENT, 1);
-		suite_pump(rank, &stream, 1, "reading what a rank wrote that left");
-		require_farewell(rank, 1);
 	}
 	suite_barrier(rank);
 }
 
-static void leaving_disturbs_nobody_else(struct suite_rank *rank)
+SUITE_CLAIM(leaver_is_named_after_its_last_byte, 2, SUITE_NOTHING)
+{
+	last_words(rank, 200000, false);
+}
+
+SUITE_CLAIM(bytes_of_a_rank_that_left_arrive, 2, SUITE_NOTHING)
+{
+	last_words(rank, 3000, true);
+}
+
+SUITE_CLAIM(leaving_disturbs_nobody_else, 3, SUITE_NOTHING)
 {
 	suite_connect_all(rank);
 	for (int peer = 0; peer < rank->size; peer++)
@@ -169,15 +134,10 @@ static void leaving_disturbs_nobody_else(struct suite_rank *rank)
  * gone. */
 static bool knows_of_death(struct suite_rank *rank, struct tt_link *link)
 {
-	const struct tt_fault *fault = &rank->endpoint->fault;
 	struct farewell farewell = { .link = link };
 
-	if (fault->result != 0) {
-		suite_require(rank, fault->result == TUTTI_ERR_PEER_LOST && fault->rank == 1,
-			      "fault %d of rank %d \"%s\", expected %d of rank 1", fault->result,
-			      fault->rank, fault->text, TUTTI_ERR_PEER_LOST);
-		suite_require(rank, strstr(fault->text, "rank 1") != NULL,
-			      "the fault \"%s\" does not name rank 1", fault->text);
+	if (rank->endpoint->fault.result != 0) {
+		suite_require_fault(rank, TUTTI_ERR_PEER_LOST, 1, "rank 1");
 		return true;
 	}
 	if (!link || !read_farewell(rank, &farewell))
@@ -191,7 +151,7 @@ static bool knows_of_death(struct suite_rank *rank, struct tt_link *link)
 }
 
 /* Rank 0 has a link with the rank that dies, rank 2 has none. */
-static void killed_rank_is_named_within_a_second(struct suite_rank *rank)
+SUITE_CLAIM(killed_rank_is_named_within_a_second, 3, SUITE_PROCESSES)
 {
 	struct tt_link *link = NULL;
 
@@ -222,7 +182,7 @@ static void killed_rank_is_named_within_a_second(struct suite_rank *rank)
 /* ---- notes */
 
 /* Each rank tells two notes; with four ranks every pair is joined directly. */
-static void notes_reach_the_others_in_order(struct suite_rank *rank)
+SUITE_CLAIM(notes_reach_the_others_in_order, 4, SUITE_NOTHING)
 {
 	uint8_t last[SUITE_RANKS_MAX] = { 0 }, note[TT_NOTE_BYTES];
 	int missing = 2 * (rank->size - 1);
@@ -251,17 +211,3 @@ static void notes_reach_the_others_in_order(struct suite_rank *rank)
 	}
 	suite_barrier(rank);
 }
-
-const struct suite_claim suite_end_claims[] = {
-	{ "notes_reach_the_others_in_order", 4, SUITE_NOTHING, notes_reach_the_others_in_order },
-	{ "revoke_reaches_every_rank", 4, SUITE_NOTHING, revoke_reaches_every_rank },
-	{ "revoke_reaches_every_rank_over_links", 4, SUITE_NOTHING,
-	  revoke_reaches_every_rank_over_links },
-	{ "leaver_is_named_after_its_last_byte", 2, SUITE_NOTHING,
-	  leaver_is_named_after_its_last_byte },
-	{ "bytes_of_a_rank_that_left_arrive", 2, SUITE_NOTHING, bytes_of_a_rank_that_left_arrive },
-	{ "leaving_disturbs_nobody_else", 3, SUITE_NOTHING, leaving_disturbs_nobody_else },
-	{ "killed_rank_is_named_within_a_second", 3, SUITE_PROCESSES,
-	  killed_rank_is_named_within_a_second },
-	{ 0 },
-};

@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "transport_suite_stage.h"
+#include "transport_suite.h"
 
 #define CHUNK	    (96u << 10)
 #define PIECES	    7
-#define IDLE_PASSES 30 /* without a byte moved before it sleeps */
+#define IDLE_PASSES 30	       /* without a byte moved before it sleeps */
+#define HEAD_BYTES  64	       /* of a message, peeked at before the rest is read in one piece */
+#define FULL_LIMIT  (1u << 28) /* a link that takes more has no bound */
+#define FULL_TRIES  2000       /* refusals in a row before it counts as full */
 
 static void describe_self(struct suite_rank *rank, struct tt_peer *peer,
 			  uint8_t address[TT_ADDRESS_MAX])
@@ -47,28 +50,30 @@ void suite_open(struct suite_rank *rank)
 	suite_require(rank, self.address_length <= TT_ADDRESS_MAX,
 		      "address() wrote %d bytes, %d are allowed", self.address_length,
 		      TT_ADDRESS_MAX);
-	suite_lock(rank->stage);
+	pthread_mutex_lock(&rank->stage->lock);
 	rank->stage->peers[rank->rank] = self;
 	memcpy(rank->stage->addresses[rank->rank], address, sizeof(address));
-	suite_unlock(rank->stage);
+	pthread_mutex_unlock(&rank->stage->lock);
 	suite_barrier(rank);
-	suite_lock(rank->stage);
+	pthread_mutex_lock(&rank->stage->lock);
 	memcpy(rank->peers, rank->stage->peers, sizeof(rank->peers));
 	memcpy(rank->addresses, rank->stage->addresses, sizeof(rank->addresses));
-	suite_unlock(rank->stage);
+	pthread_mutex_unlock(&rank->stage->lock);
 	for (int i = 0; i < rank->size; i++) {
 		rank->peers[i].use = i != rank->rank;
 		rank->peers[i].address = rank->addresses[i];
 	}
 }
 
-void suite_join(struct suite_rank *rank)
+tutti_result_t suite_try_join(struct suite_rank *rank)
 {
 	suite_at(rank, "in join()");
-	suite_require_ok(
-		rank,
-		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank)),
-		"join()");
+	return rank->ops->join(rank->endpoint, rank->peers, rank->size, rank->stage->deadline);
+}
+
+void suite_join(struct suite_rank *rank)
+{
+	suite_require_ok(rank, suite_try_join(rank), "join()");
 }
 
 void suite_leave(struct suite_rank *rank)
@@ -94,6 +99,18 @@ struct tt_link *suite_connect(struct suite_rank *rank, int peer, enum tt_channel
 			      (*link)->peer == peer,
 		      "the link to rank %d does not begin with its table, endpoint and peer", peer);
 	return *link;
+}
+
+struct tt_link *suite_connect_up(struct suite_rank *rank, enum tt_channel channel)
+{
+	struct tt_link *link = suite_connect(rank, 1 - rank->rank, channel);
+
+	while (!rank->ops->ready(link)) {
+		suite_at(rank, "waiting for the link with rank %d to be ready", link->peer);
+		rank->ops->progress(rank->endpoint, true);
+	}
+	suite_barrier(rank);
+	return link;
 }
 
 /* In an order of each rank's own. */
@@ -128,10 +145,13 @@ struct suite_stream suite_stream(struct suite_rank *rank, int peer, enum tt_chan
 	};
 }
 
-/* Cut `bytes` at `buffer` into up to PIECES pieces, empty ones among them. */
-static int split(struct suite_rank *rank, uint8_t *buffer, size_t bytes, struct iovec *iov)
+/* Cut what has not moved of the chunk into up to PIECES pieces, empty ones among them. */
+static int split(struct suite_rank *rank, const struct suite_stream *stream,
+		 const struct suite_chunk *chunk, struct iovec *iov)
 {
-	const int n = (int)suite_random_size(rank, 1, PIECES);
+	const int n = stream->whole ? 1 : (int)suite_random_size(rank, 1, PIECES);
+	uint8_t *buffer = chunk->buffer + chunk->moved;
+	size_t bytes = chunk->bytes - chunk->moved;
 
 	for (int i = 0; i < n; i++) {
 		const size_t piece = i == n - 1 ? bytes : suite_random_size(rank, 0, bytes);
@@ -151,10 +171,13 @@ static size_t chunk(struct suite_rank *rank, size_t left)
 	return suite_random_size(rank, 1, left < most ? left : most);
 }
 
-/* The next chunk of a stream of which `left` bytes are to move. */
-static struct suite_chunk new_chunk(struct suite_rank *rank, size_t left)
+/* The next chunk of a stream's bytes, of which `done` have moved; its memory is likely to be where
+ * the last one's was. */
+static struct suite_chunk new_chunk(struct suite_rank *rank, const struct suite_stream *stream,
+				    size_t done, size_t total)
 {
-	struct suite_chunk new = { .bytes = chunk(rank, left) };
+	const size_t whole = done < HEAD_BYTES ? HEAD_BYTES : total - done;
+	struct suite_chunk new = { .bytes = stream->whole ? whole : chunk(rank, total - done) };
 
 	new.buffer = calloc(1, new.bytes);
 	suite_require(rank, new.buffer != NULL, "no memory of %zu bytes", new.bytes);
@@ -178,25 +201,18 @@ static bool write_some(struct suite_rank *rank, struct suite_stream *stream)
 	struct iovec iov[PIECES];
 
 	if (!out->buffer) {
-		*out = new_chunk(rank, stream->out_total - stream->out_done);
+		*out = new_chunk(rank, stream, stream->out_done, stream->out_total);
 		for (size_t i = 0; i < out->bytes; i++)
 			out->buffer[i] = byte_at(stream->out_seed, stream->out_done + i);
 	}
 	const size_t bytes = out->bytes - out->moved;
-	const ssize_t wrote = rank->ops->write(stream->link, iov,
-					       split(rank, out->buffer + out->moved, bytes, iov));
+	const ssize_t wrote = rank->ops->write(stream->link, iov, split(rank, stream, out, iov));
 	suite_require(rank, wrote >= 0, "write() to rank %d after %zu bytes: %s",
 		      stream->link->peer, stream->out_done, tt_thread_error());
 	suite_require(rank, (size_t)wrote <= bytes, "write() of %zu bytes moved %zd", bytes, wrote);
 	chunk_moved(out, (size_t)wrote);
 	stream->out_done += (size_t)wrote;
 	return wrote > 0;
-}
-
-void suite_stream_end_writing(struct suite_stream *stream)
-{
-	stream->out_total =
-		stream->out_done + (stream->out.buffer ? stream->out.bytes - stream->out.moved : 0);
 }
 
 static void check_bytes(struct suite_rank *rank, const struct suite_stream *stream,
@@ -219,10 +235,9 @@ static bool read_some(struct suite_rank *rank, struct suite_stream *stream)
 	struct iovec iov[PIECES];
 
 	if (!in->buffer)
-		*in = new_chunk(rank, stream->in_total - stream->in_done);
+		*in = new_chunk(rank, stream, stream->in_done, stream->in_total);
 	const size_t bytes = in->bytes - in->moved;
-	const ssize_t got =
-		rank->ops->read(stream->link, iov, split(rank, in->buffer + in->moved, bytes, iov));
+	const ssize_t got = rank->ops->read(stream->link, iov, split(rank, stream, in, iov));
 	suite_require(rank, got >= 0, "read() from rank %d after %zu bytes: %s", stream->link->peer,
 		      stream->in_done, tt_thread_error());
 	suite_require(rank, (size_t)got <= bytes, "read() of %zu bytes moved %zd", bytes, got);
@@ -234,7 +249,7 @@ static bool read_some(struct suite_rank *rank, struct suite_stream *stream)
 
 static size_t peek(struct suite_rank *rank, struct suite_stream *stream)
 {
-	const size_t limit = stream->in_total - stream->in_done;
+	const size_t limit = stream->limit;
 	const void *data = NULL;
 	const ssize_t shown = rank->ops->peek(stream->link, stream->want, limit, &data);
 
@@ -253,22 +268,34 @@ static size_t peek(struct suite_rank *rank, struct suite_stream *stream)
 static bool peek_some(struct suite_rank *rank, struct suite_stream *stream)
 {
 	const size_t left = stream->in_total - stream->in_done;
+	const size_t most = left < SUITE_WANT_MAX ? left : SUITE_WANT_MAX;
 	const size_t before = stream->shown;
 
-	if (stream->want == 0)
-		stream->want =
-			suite_random_size(rank, 1, left < SUITE_WANT_MAX ? left : SUITE_WANT_MAX);
+	if (stream->want == 0) {
+		stream->want = stream->whole ? HEAD_BYTES : suite_random_size(rank, 1, most);
+		stream->limit =
+			stream->whole ? HEAD_BYTES : suite_random_size(rank, stream->want, left);
+	}
 	stream->shown = peek(rank, stream);
 	if (stream->shown < stream->want)
 		return stream->shown > before;
 	stream->shown = peek(rank, stream);
-	const size_t bytes = suite_random_size(rank, 1, stream->shown);
+	const size_t bytes = stream->whole ? HEAD_BYTES : suite_random_size(rank, 1, stream->shown);
 
 	rank->ops->release(stream->link, bytes);
 	stream->in_done += bytes;
 	stream->want = 0;
 	stream->shown = 0;
 	return true;
+}
+
+/* Is what comes next looked at, not read? */
+static bool peeks(struct suite_rank *rank, const struct suite_stream *stream)
+{
+	if (stream->whole)
+		return stream->in_done == 0;
+	return !stream->in.buffer &&
+	       (stream->peek_only || stream->want > 0 || suite_random(rank) % 2);
 }
 
 bool suite_stream_pass(struct suite_rank *rank, struct suite_stream *stream)
@@ -279,9 +306,25 @@ bool suite_stream_pass(struct suite_rank *rank, struct suite_stream *stream)
 		moved = write_some(rank, stream);
 	if (stream->in_done == stream->in_total)
 		return moved;
-	if (!stream->in.buffer && (stream->peek_only || stream->want > 0 || suite_random(rank) % 2))
+	if (peeks(rank, stream))
 		return peek_some(rank, stream) || moved;
 	return read_some(rank, stream) || moved;
+}
+
+void suite_stream_fill(struct suite_rank *rank, struct suite_stream *stream)
+{
+	stream->out_total = FULL_LIMIT;
+	for (int refused = 0; refused < FULL_TRIES; refused++) {
+		rank->ops->progress(rank->endpoint, false);
+		if (suite_stream_pass(rank, stream))
+			refused = 0;
+		suite_require(rank, stream->out_done < FULL_LIMIT / 2,
+			      "the link took %zu bytes that nobody reads", stream->out_done);
+		if (refused == 0)
+			suite_at(rank, "filling a link: %zu bytes", stream->out_done);
+	}
+	stream->out_total =
+		stream->out_done + (stream->out.buffer ? stream->out.bytes - stream->out.moved : 0);
 }
 
 struct pump {
@@ -365,4 +408,28 @@ void suite_sleep(struct suite_rank *rank, suite_pass_fn *pass, void *context, bo
 	suite_require(rank, (int)(slept / 1000000) < SUITE_SLEEP_MS,
 		      "%s: slept %d ms %s and nothing woke it", what, SUITE_SLEEP_MS,
 		      by_poll ? "in poll() on fd()" : "in sleep()");
+}
+
+static bool has_fault(struct suite_rank *rank, void *context)
+{
+	return rank->endpoint->fault.result != 0;
+}
+
+void suite_await_fault(struct suite_rank *rank, const char *what)
+{
+	while (!has_fault(rank, NULL)) {
+		suite_at(rank, "%s: waiting for the fault", what);
+		suite_sleep(rank, has_fault, NULL, rank->rank % 2, what);
+	}
+}
+
+void suite_require_fault(struct suite_rank *rank, tutti_result_t result, int of, const char *words)
+{
+	const struct tt_fault *fault = &rank->endpoint->fault;
+
+	suite_require(rank,
+		      fault->result == result && fault->rank == of &&
+			      strstr(fault->text, words) != NULL,
+		      "fault %d of rank %d \"%s\", expected %d of rank %d \"%s\"", fault->result,
+		      fault->rank, fault->text, (int)result, of, words);
 }

@@ -6,7 +6,7 @@
 
 #include "../patience.h"
 #include "log.h"
-#include "transport_suite_rank.h"
+#include "transport_suite.h"
 
 #define LONG_TIME_NS 300000000u /* by which one side connects first */
 #define DECLINE_MS   3000	/* for all to be told that one does not join */
@@ -19,7 +19,7 @@ static void require_symmetric(struct suite_rank *rank, const struct tt_peer *a,
 		      b->rank, what);
 }
 
-static void reach_is_symmetric(struct suite_rank *rank)
+SUITE_CLAIM(reach_is_symmetric, 3, SUITE_NOTHING)
 {
 	for (int a = 0; a < rank->size; a++)
 		for (int b = 0; b < rank->size; b++) {
@@ -40,13 +40,13 @@ static void reach_is_symmetric(struct suite_rank *rank)
 }
 
 /* A program may have nothing to do: it joins and is gone while the others are still joining. */
-static void rank_may_leave_once_it_has_joined(struct suite_rank *rank)
+SUITE_CLAIM(rank_may_leave_once_it_has_joined, 4, SUITE_NOTHING)
 {
 }
 
 /* Rank 0 comes first on one channel and last on the next, and tries to write and read all the
  * while. */
-static void either_side_may_connect_first(struct suite_rank *rank)
+SUITE_CLAIM(either_side_may_connect_first, 2, SUITE_NOTHING)
 {
 	const int peer = 1 - rank->rank;
 
@@ -93,7 +93,17 @@ static void all_pairs_talk_at_once(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-static void join_ends_at_its_deadline(struct suite_rank *rank)
+SUITE_CLAIM(all_pairs_of_3_ranks_talk_at_once, 3, SUITE_NOTHING)
+{
+	all_pairs_talk_at_once(rank);
+}
+
+SUITE_CLAIM(all_pairs_of_8_ranks_talk_at_once, 8, SUITE_NOTHING)
+{
+	all_pairs_talk_at_once(rank);
+}
+
+SUITE_CLAIM(join_ends_at_its_deadline, 2, SUITE_UNMET)
 {
 	suite_open(rank);
 	if (rank->rank == 1) {
@@ -125,9 +135,7 @@ static void decline(struct suite_rank *rank, int who)
 		return;
 	}
 	const uint64_t began = tt_now();
-	suite_at(rank, "in join() with a rank that declines");
-	const tutti_result_t result =
-		rank->ops->join(rank->endpoint, rank->peers, rank->size, suite_deadline(rank));
+	const tutti_result_t result = suite_try_join(rank);
 	while (result == TUTTI_OK && !rank->endpoint->fault.result) {
 		suite_at(rank, "waiting to be told of a rank that declined");
 		rank->ops->progress(rank->endpoint, true);
@@ -147,22 +155,22 @@ static void decline(struct suite_rank *rank, int who)
 	rank->ops->control->reject(rank->endpoint, rank->peers, rank->size, &fault);
 }
 
-static void first_rank_declines(struct suite_rank *rank)
+SUITE_CLAIM(first_rank_declines, 7, SUITE_UNMET)
 {
 	decline(rank, 0);
 }
 
-static void rank_in_the_middle_declines(struct suite_rank *rank)
+SUITE_CLAIM(rank_in_the_middle_declines, 7, SUITE_UNMET)
 {
 	decline(rank, rank->size / 2);
 }
 
-static void last_rank_declines(struct suite_rank *rank)
+SUITE_CLAIM(last_rank_declines, 7, SUITE_UNMET)
 {
 	decline(rank, rank->size - 1);
 }
 
-static void what_was_not_made_can_be_destroyed(struct suite_rank *rank)
+SUITE_CLAIM(what_was_not_made_can_be_destroyed, 2, SUITE_UNMET)
 {
 	rank->ops->close(NULL);
 	rank->ops->destroy(NULL);
@@ -177,7 +185,7 @@ static void share_and_compare(struct suite_rank *rank, size_t bytes)
 
 	suite_at(rank, "in share() of %zu bytes", bytes);
 	volatile uint8_t *memory =
-		rank->ops->memory->share(rank->endpoint, bytes, suite_deadline(rank));
+		rank->ops->memory->share(rank->endpoint, bytes, rank->stage->deadline);
 
 	suite_require(rank, memory != NULL, "share() of %zu bytes: %s", bytes, tt_thread_error());
 	suite_require(rank, (uintptr_t)memory % 64 == 0,
@@ -194,17 +202,17 @@ static void share_and_compare(struct suite_rank *rank, size_t bytes)
 	suite_barrier(rank);
 }
 
-static void a_cache_line_is_shared_zeroed(struct suite_rank *rank)
+SUITE_CLAIM(a_cache_line_is_shared_zeroed, 4, SUITE_SHARES)
 {
 	share_and_compare(rank, 64);
 }
 
-static void an_odd_number_of_bytes_is_shared_zeroed(struct suite_rank *rank)
+SUITE_CLAIM(an_odd_number_of_bytes_is_shared_zeroed, 3, SUITE_SHARES)
 {
 	share_and_compare(rank, 100001);
 }
 
-static void two_mebibytes_are_shared_zeroed(struct suite_rank *rank)
+SUITE_CLAIM(two_mebibytes_are_shared_zeroed, 2, SUITE_SHARES)
 {
 	share_and_compare(rank, 2u << 20);
 }
@@ -212,7 +220,7 @@ static void two_mebibytes_are_shared_zeroed(struct suite_rank *rank)
 #define EXPORTED_BYTES 100000
 
 /* Each rank looks at, and changes, what the next one exports. */
-static void exported_memory_is_the_peers_own(struct suite_rank *rank)
+SUITE_CLAIM(exported_memory_is_the_peers_own, 3, SUITE_EXPORTS)
 {
 	const int next = (rank->rank + 1) % rank->size;
 	uint8_t *mine = rank->options->allocate(EXPORTED_BYTES);
@@ -243,26 +251,3 @@ static void exported_memory_is_the_peers_own(struct suite_rank *rank)
 	rank->options->release(mine);
 	suite_barrier(rank);
 }
-
-const struct suite_claim suite_meet_claims[] = {
-	{ "reach_is_symmetric", 3, SUITE_NOTHING, reach_is_symmetric },
-	{ "rank_may_leave_once_it_has_joined", 4, SUITE_NOTHING,
-	  rank_may_leave_once_it_has_joined },
-	{ "either_side_may_connect_first", 2, SUITE_NOTHING, either_side_may_connect_first },
-	{ "all_pairs_of_2_ranks_talk_at_once", 2, SUITE_NOTHING, all_pairs_talk_at_once },
-	{ "all_pairs_of_3_ranks_talk_at_once", 3, SUITE_NOTHING, all_pairs_talk_at_once },
-	{ "all_pairs_of_4_ranks_talk_at_once", 4, SUITE_NOTHING, all_pairs_talk_at_once },
-	{ "all_pairs_of_8_ranks_talk_at_once", 8, SUITE_NOTHING, all_pairs_talk_at_once },
-	{ "join_ends_at_its_deadline", 2, SUITE_UNMET, join_ends_at_its_deadline },
-	{ "first_rank_declines", 7, SUITE_UNMET, first_rank_declines },
-	{ "rank_in_the_middle_declines", 7, SUITE_UNMET, rank_in_the_middle_declines },
-	{ "last_rank_declines", 7, SUITE_UNMET, last_rank_declines },
-	{ "what_was_not_made_can_be_destroyed", 2, SUITE_UNMET,
-	  what_was_not_made_can_be_destroyed },
-	{ "a_cache_line_is_shared_zeroed", 4, SUITE_SHARES, a_cache_line_is_shared_zeroed },
-	{ "an_odd_number_of_bytes_is_shared_zeroed", 3, SUITE_SHARES,
-	  an_odd_number_of_bytes_is_shared_zeroed },
-	{ "two_mebibytes_are_shared_zeroed", 2, SUITE_SHARES, two_mebibytes_are_shared_zeroed },
-	{ "exported_memory_is_the_peers_own", 3, SUITE_EXPORTS, exported_memory_is_the_peers_own },
-	{ 0 },
-};

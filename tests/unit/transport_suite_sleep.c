@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Claims on sleeping: what ends a sleep, and that a sleep is one. Rank 0 sleeps, and says when it
  * is about to; only then rank 1 does what is to wake it. */
-#include <pthread.h>
+#include <poll.h>
 #include <sys/resource.h>
 
 #include "log.h"
-#include "transport_suite_rank.h"
+#include "transport_suite.h"
 
 #define QUIET_MS     100
 #define QUIET_ROUNDS 5
+#define MEBIBYTE     (1u << 20)
 
 /* What the sleeper waits for, and whether it has said that it is armed. */
 struct sleeper {
@@ -54,7 +55,7 @@ static void sleep_until(struct suite_rank *rank, struct sleeper sleeper, bool by
 	}
 }
 
-static void bytes_wake(struct suite_rank *rank)
+SUITE_CLAIM(bytes_wake, 2, SUITE_NOTHING)
 {
 	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
 	for (unsigned round = 0; round < 20; round++) {
@@ -72,35 +73,21 @@ static void bytes_wake(struct suite_rank *rank)
 	}
 }
 
-/* The link takes no more for so many tries in a row. */
-static void fill(struct suite_rank *rank, struct suite_stream *stream)
-{
-	stream->out_total = 1u << 28;
-	for (int refused = 0; refused < 2000; refused++) {
-		rank->ops->progress(rank->endpoint, false);
-		if (suite_stream_pass(rank, stream))
-			refused = 0;
-		suite_require(rank, stream->out_done < stream->out_total / 2, "no end to the room");
-	}
-	suite_stream_end_writing(stream);
-}
-
-static void room_wakes(struct suite_rank *rank)
+/* A full link takes no more, and goes on when there is room. */
+SUITE_CLAIM(room_wakes, 2, SUITE_NOTHING)
 {
 	const int peer = 1 - rank->rank;
 
 	for (int channel = 0; channel < TT_CHANNELS; channel++) {
-		struct tt_link *link = suite_connect(rank, peer, (enum tt_channel)channel);
+		suite_connect_up(rank, (enum tt_channel)channel);
 		struct suite_stream stream =
 			suite_stream(rank, peer, (enum tt_channel)channel, 0, 0);
 
-		while (!rank->ops->ready(link)) {
-			suite_at(rank, "waiting for the link to be ready");
-			rank->ops->progress(rank->endpoint, true);
-		}
-		suite_barrier(rank);
 		if (rank->rank == 0) {
-			fill(rank, &stream);
+			suite_stream_fill(rank, &stream);
+			suite_require(rank, stream.out_done > 0,
+				      "a link that is ready takes no bytes");
+			stream.out_total += MEBIBYTE;
 			suite_set(rank, SUITE_FIRST_FREE + channel, stream.out_total);
 			sleep_until(rank, (struct sleeper){ .stream = &stream }, channel,
 				    "waiting for room");
@@ -113,7 +100,7 @@ static void room_wakes(struct suite_rank *rank)
 	}
 }
 
-static void wake_wakes_the_host(struct suite_rank *rank)
+SUITE_CLAIM(wake_wakes_the_host, 3, SUITE_SHARES)
 {
 	for (unsigned round = 0; round < 20; round++) {
 		if (rank->rank > 0) {
@@ -134,21 +121,10 @@ struct beside {
 	struct suite_rank rank; /* without an endpoint */
 	struct tt_endpoint *endpoint;
 	pthread_mutex_t *lock;
-	uint64_t armed; /* interrupt when so many sleep */
+	uint64_t event; /* sleeps until SUITE_EVENT is that … */
+	bool by_poll;	/* … by poll() of fd() */
 	pthread_t thread;
 };
-
-static void *interrupt_when_armed(void *argument)
-{
-	struct beside *beside = argument;
-
-	if (setjmp(beside->rank.bail) == 0) {
-		suite_await(&beside->rank, SUITE_ARMED, beside->armed);
-		suite_post(&beside->rank, SUITE_EVENT);
-		beside->rank.ops->doorbell->interrupt(beside->endpoint);
-	}
-	return NULL;
-}
 
 static void start_beside(struct suite_rank *rank, struct beside *beside, void *(*body)(void *))
 {
@@ -159,33 +135,26 @@ static void start_beside(struct suite_rank *rank, struct beside *beside, void *(
 		      "start a thread");
 }
 
-static void interrupt_wakes(struct suite_rank *rank)
-{
-	for (unsigned round = 0; round < 20 && rank->rank == 0; round++) {
-		struct beside beside = { .armed = round + 1 };
-
-		start_beside(rank, &beside, interrupt_when_armed);
-		sleep_until(rank, (struct sleeper){ .event = round + 1 }, round % 2,
-			    "waiting for interrupt()");
-		pthread_join(beside.thread, NULL);
-	}
-	suite_barrier(rank);
-}
-
 static void *sleep_beside(void *argument)
 {
 	struct beside *beside = argument;
 	const struct tt_transport *ops = beside->rank.ops;
+	struct pollfd bell = { .events = POLLIN };
 	bool armed = false;
 
-	while (suite_value(&beside->rank, SUITE_EVENT) == 0) {
+	while (suite_value(&beside->rank, SUITE_EVENT) < beside->event) {
 		pthread_mutex_lock(beside->lock);
 		ops->doorbell->arm(beside->endpoint);
+		bell.fd = beside->by_poll ? ops->doorbell->fd(beside->endpoint) : -1;
 		pthread_mutex_unlock(beside->lock);
 		if (!armed)
 			suite_post(&beside->rank, SUITE_ARMED);
 		armed = true;
-		if (suite_value(&beside->rank, SUITE_EVENT) == 0)
+		const bool waits = suite_value(&beside->rank, SUITE_EVENT) < beside->event;
+
+		if (waits && beside->by_poll)
+			poll(&bell, 1, SUITE_SLEEP_MS);
+		else if (waits)
 			ops->doorbell->sleep(beside->endpoint, SUITE_SLEEP_MS);
 		pthread_mutex_lock(beside->lock);
 		ops->doorbell->disarm(beside->endpoint);
@@ -194,29 +163,32 @@ static void *sleep_beside(void *argument)
 	return NULL;
 }
 
-static void interrupt_wakes_every_thread_that_sleeps(struct suite_rank *rank)
+/* Rank 0's thread interrupts three others of it. */
+SUITE_CLAIM(interrupt_wakes_every_thread_that_sleeps, 2, SUITE_NOTHING)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	struct tt_endpoint *const endpoint = rank->endpoint;
-	struct beside beside[3];
-	const int n = sizeof(beside) / sizeof(beside[0]);
-	uint64_t began;
+	enum { THREADS = 3 };
+	struct beside beside[THREADS];
 
-	if (rank->rank == 0) {
-		for (int i = 0; i < n; i++) {
-			beside[i].lock = &lock;
+	for (unsigned round = 1; round <= 20 && rank->rank == 0; round++) {
+		for (int i = 0; i < THREADS; i++) {
+			beside[i] = (struct beside){ .lock = &lock,
+						     .event = round,
+						     .by_poll = (round + (unsigned)i) % 2 };
 			start_beside(rank, &beside[i], sleep_beside);
 		}
 		rank->endpoint = NULL; /* the threads have it: no progress while waiting */
-		suite_await(rank, SUITE_ARMED, (uint64_t)n);
+		suite_await(rank, SUITE_ARMED, round * THREADS);
 		suite_post(rank, SUITE_EVENT);
-		began = tt_now();
+		const uint64_t began = tt_now();
+
 		rank->ops->doorbell->interrupt(endpoint);
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < THREADS; i++)
 			pthread_join(beside[i].thread, NULL);
 		rank->endpoint = endpoint;
 		suite_require(rank, (int)((tt_now() - began) / 1000000) < SUITE_SLEEP_MS / 2,
-			      "not all of %d threads were woken", n);
+			      "not all of %d threads were woken", (int)THREADS);
 	}
 	suite_barrier(rank);
 }
@@ -231,7 +203,7 @@ static void *arm_beside(void *argument)
 
 /* Rank 0's thread is armed, is woken, and goes to sleep only when another thread of it has armed.
  */
-static void arming_does_not_hide_a_wake_up(struct suite_rank *rank)
+SUITE_CLAIM(arming_does_not_hide_a_wake_up, 2, SUITE_SHARES)
 {
 	struct beside beside;
 	uint64_t began;
@@ -286,7 +258,7 @@ static void require_quiet(struct suite_rank *rank, const char *what)
 		      "%s: slept %ld times in %u rounds", what, sleeps() - slept, rounds);
 }
 
-static void sleeping_rank_does_not_spin(struct suite_rank *rank)
+SUITE_CLAIM(sleeping_rank_does_not_spin, 2, SUITE_NOTHING)
 {
 	suite_barrier(rank);
 	require_quiet(rank, "without links");
@@ -301,7 +273,7 @@ static void sleeping_rank_does_not_spin(struct suite_rank *rank)
 }
 
 /* As when a peer has sent early: nobody wants the bytes yet, and others are waited for. */
-static void unread_bytes_do_not_keep_it_awake(struct suite_rank *rank)
+SUITE_CLAIM(unread_bytes_do_not_keep_it_awake, 2, SUITE_NOTHING)
 {
 	suite_connect_all(rank);
 	struct suite_stream early = suite_stream(rank, 1 - rank->rank, TT_CHANNEL_P2P, 1000, 0);
@@ -317,17 +289,3 @@ static void unread_bytes_do_not_keep_it_awake(struct suite_rank *rank)
 	suite_pump(rank, &early, 1, "reading late");
 	suite_barrier(rank);
 }
-
-const struct suite_claim suite_sleep_claims[] = {
-	{ "bytes_wake", 2, SUITE_NOTHING, bytes_wake },
-	{ "room_wakes", 2, SUITE_NOTHING, room_wakes },
-	{ "wake_wakes_the_host", 3, SUITE_SHARES, wake_wakes_the_host },
-	{ "interrupt_wakes", 2, SUITE_NOTHING, interrupt_wakes },
-	{ "interrupt_wakes_every_thread_that_sleeps", 2, SUITE_NOTHING,
-	  interrupt_wakes_every_thread_that_sleeps },
-	{ "arming_does_not_hide_a_wake_up", 2, SUITE_SHARES, arming_does_not_hide_a_wake_up },
-	{ "sleeping_rank_does_not_spin", 2, SUITE_NOTHING, sleeping_rank_does_not_spin },
-	{ "unread_bytes_do_not_keep_it_awake", 2, SUITE_NOTHING,
-	  unread_bytes_do_not_keep_it_awake },
-	{ 0 },
-};
