@@ -32,6 +32,21 @@ static inline int raw_connect(int port)
 	return fd;
 }
 
+/* One that listens, does not wait, and has been given this port. */
+static inline int raw_listen(int *port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(at);
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
 static inline void raw_send(int fd, const void *data, size_t length)
 {
 	assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), (ssize_t)length);

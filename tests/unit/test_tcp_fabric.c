@@ -7,8 +7,10 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "address.h"
+#include "endpoint.h"
 #include "log.h"
 
 static const struct tt_transport *const tcp = &tt_transport_tcp;
@@ -37,6 +39,22 @@ void fabric_open(struct fabric *f, int size, int family)
 	fabric_open_with(f, size, family, keys);
 }
 
+void (*fabric_enter)(int rank);
+
+void fabric_open_rank(struct fabric *f, int rank, const struct tt_key *key)
+{
+	const struct tt_endpoint_config config = { .comm_id = f->comm_id,
+						   .rank = rank,
+						   .size = f->size,
+						   .timeout_s = 20,
+						   .silence_s = 5,
+						   .key = key };
+
+	if (fabric_enter)
+		fabric_enter(rank);
+	assert_int_equal(tcp->open(&config, &f->endpoint[rank]), TUTTI_OK);
+}
+
 void fabric_open_with(struct fabric *f, int size, int family, const struct tt_key *const keys[])
 {
 	uint8_t addresses[RANKS_MAX][TT_ADDRESS_MAX] = { 0 };
@@ -44,17 +62,9 @@ void fabric_open_with(struct fabric *f, int size, int family, const struct tt_ke
 
 	memset(f, 0, sizeof(*f));
 	f->size = size;
-	f->family = family;
 	f->comm_id = 0x1234567890abcdef;
 	for (int i = 0; i < size; i++) {
-		const struct tt_endpoint_config config = { .comm_id = f->comm_id,
-							   .rank = i,
-							   .size = size,
-							   .timeout_s = 20,
-							   .silence_s = 5,
-							   .key = keys[i] };
-
-		assert_int_equal(tcp->open(&config, &f->endpoint[i]), TUTTI_OK);
+		fabric_open_rank(f, i, keys[i]);
 		lengths[i] = tcp->address(f->endpoint[i], addresses[i]);
 		if (family)
 			lengths[i] = keep_family(addresses[i], lengths[i], family);
@@ -81,6 +91,8 @@ static void *join_rank(void *arg)
 	const struct joiner *j = arg;
 	struct fabric *f = j->fabric;
 
+	if (fabric_enter)
+		fabric_enter(j->rank);
 	f->joined[j->rank] =
 		tcp->join(f->endpoint[j->rank], f->peers[j->rank], f->size, j->deadline);
 	if (f->joined[j->rank] < 0)
@@ -109,12 +121,55 @@ void fabric_start(struct fabric *f, int size, int family)
 		assert_int_equal(f->joined[i], TUTTI_OK);
 }
 
+void fabric_die(struct fabric *f, int rank)
+{
+	f->dead = f->endpoint[rank];
+	for (struct tcp_control *c = tcp_endpoint_of(f->dead)->controls; c; c = c->next)
+		shutdown(c->source.connection.fd, SHUT_RDWR);
+	f->endpoint[rank] = NULL;
+}
+
+void fabric_leave(struct fabric *f, int rank)
+{
+	tcp->destroy(f->endpoint[rank]);
+	f->endpoint[rank] = NULL;
+}
+
+void fabric_close(struct fabric *f, int end)
+{
+	tcp->close(f->ends[end]);
+	f->ends[end] = NULL;
+}
+
 void fabric_stop(struct fabric *f)
 {
-	for (int i = 0; i < f->size; i++) {
-		tcp->destroy(f->endpoint[i]);
-		f->endpoint[i] = NULL;
-	}
+	for (int end = 0; end < 2; end++)
+		fabric_close(f, end);
+	for (int i = 0; i < f->size; i++)
+		fabric_leave(f, i);
+	tcp->destroy(f->dead);
+	f->dead = NULL;
+}
+
+struct fabric fabric;
+
+int two_ranks(void **state)
+{
+	fabric_start(&fabric, 2, 0);
+	return 0;
+}
+
+int two_ends(void **state)
+{
+	fabric_start(&fabric, 2, 0);
+	fabric_connect(&fabric);
+	return 0;
+}
+
+int no_ranks(void **state)
+{
+	fabric_stop(&fabric);
+	return 0;
 }
 
 void fabric_until(struct fabric *f, bool (*done)(void *arg), void *arg)
@@ -139,48 +194,81 @@ uint16_t fabric_port(const struct fabric *f, int rank)
 	return card.port;
 }
 
-bool caller_hung_up(void *caller)
+void fabric_lead(struct fabric *f, int who, int of, int port)
+{
+	struct tt_peer *peer = &f->peers[who][of];
+	struct tcp_card card;
+
+	assert_true(tt_tcp_card_read(peer->address, peer->address_length, &card));
+	card.port = (uint16_t)port;
+	peer->address_length = (uint16_t)tt_tcp_card_write(&card, f->addresses[who][of]);
+}
+
+bool caller_heard(void *caller)
 {
 	struct caller *c = caller;
-	const ssize_t n =
-		recv(c->fd, c->heard + c->length, sizeof(c->heard) - c->length, MSG_DONTWAIT);
+	const size_t room = (c->enough ? c->enough : sizeof(c->heard)) - c->length;
+	const ssize_t n = recv(c->fd, c->heard + c->length, room, MSG_DONTWAIT);
 
 	c->length += n > 0 ? (size_t)n : 0;
-	return n == 0 || (n < 0 && errno != EAGAIN);
+	return n == 0 || (n < 0 && errno != EAGAIN) || (c->enough && c->length == c->enough);
+}
+
+void caller_is_dropped(struct fabric *f, int fd)
+{
+	struct caller c = { .fd = fd };
+
+	fabric_until(f, caller_heard, &c);
+	assert_int_equal(c.length, 0);
+	close(fd);
+}
+
+void fabric_hello(const struct tt_hello *hello, uint8_t out[TT_HELLO_BYTES])
+{
+	static const uint8_t nonce[TT_NONCE_BYTES] = { 1, 2, 3 };
+
+	tt_hello_write(&tt_tcp_protocol, hello, nonce, out);
 }
 
 static bool both_up(void *arg)
 {
-	struct tt_link **links = arg;
+	struct tt_link **ends = arg;
 
-	return tcp->ready(links[0]) && tcp->ready(links[1]);
+	return tcp->ready(ends[0]) && tcp->ready(ends[1]);
 }
 
-void fabric_connect(struct fabric *f, int a, int b, struct tt_link **at_a, struct tt_link **at_b)
+void fabric_connect(struct fabric *f)
 {
-	struct tt_link *links[2];
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+			tcp->connect(f->endpoint[i], 1 - i, TT_CHANNEL_COLLECTIVE, &f->ends[i]),
+			TUTTI_OK);
+	fabric_until(f, both_up, f->ends);
+}
 
-	assert_int_equal(tcp->connect(f->endpoint[a], b, TT_CHANNEL_COLLECTIVE, &links[0]),
-			 TUTTI_OK);
-	assert_int_equal(tcp->connect(f->endpoint[b], a, TT_CHANNEL_COLLECTIVE, &links[1]),
-			 TUTTI_OK);
-	fabric_until(f, both_up, links);
-	*at_a = links[0];
-	*at_b = links[1];
+ssize_t fabric_put(struct fabric *f, int rank, const void *bytes, size_t length)
+{
+	const struct iovec iov = { (void *)bytes, length };
+
+	return tcp->write(f->ends[rank], &iov, 1);
+}
+
+ssize_t fabric_get(struct fabric *f, int rank, void *bytes, size_t length)
+{
+	const struct iovec iov = { bytes, length };
+
+	return tcp->read(f->ends[rank], &iov, 1);
 }
 
 void fabric_goes_on(struct fabric *f)
 {
-	struct tt_link *a, *b;
-	char byte = 'x';
-	const struct iovec iov = { &byte, 1 };
+	char byte = 0;
 
-	fabric_connect(f, 0, 1, &a, &b);
-	assert_int_equal(tcp->write(a, &iov, 1), 1);
-	byte = 0;
-	while (tcp->read(b, &iov, 1) == 0)
+	fabric_connect(f);
+	assert_int_equal(fabric_put(f, 0, "x", 1), 1);
+	while (fabric_get(f, 1, &byte, 1) == 0)
 		;
 	assert_int_equal(byte, 'x');
-	tcp->close(a);
-	tcp->close(b);
+	for (int end = 0; end < 2; end++)
+		fabric_close(f, end);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests.h"
+#include "handshake.h"
 #include "key.h"
 #include "tcp.h"
 
@@ -16,42 +17,71 @@
 struct fabric {
 	int size;
 	uint64_t comm_id;
-	int family; /* of the addresses that ranks tell each other: 4, 6 or 0 for all */
 	struct tt_endpoint *endpoint[RANKS_MAX];
 	struct tt_peer peers[RANKS_MAX][RANKS_MAX];		 /* as each rank sees them … */
 	uint8_t addresses[RANKS_MAX][RANKS_MAX][TT_ADDRESS_MAX]; /* … and their addresses */
 	tutti_result_t joined[RANKS_MAX];
+	struct tt_endpoint *dead; /* of a rank that died */
+	/* of a channel between ranks 0 and 1, at each of them; NULL: none */
+	struct tt_link *ends[2];
 };
 
 extern const struct tt_key fabric_key;
 
-/* Open every rank's endpoint, exchange addresses, all pairs to use TCP. All have the key. */
+/* Open every rank's endpoint, exchange addresses of the family (4, 6 or 0 for both), all pairs to
+ * use TCP. All have the key. */
 void fabric_open(struct fabric *f, int size, int family);
 /* The same with a key of its own for each rank, or none (NULL). */
 void fabric_open_with(struct fabric *f, int size, int family, const struct tt_key *const keys[]);
+void fabric_open_rank(struct fabric *f, int rank, const struct tt_key *key);
+/* Called before what makes sockets for a rank, in the thread that does; NULL: nothing is. */
+extern void (*fabric_enter)(int rank);
 /* join() of all ranks at once; results in `joined`. */
 void fabric_join(struct fabric *f, uint64_t deadline);
 /* Both, and all must succeed. */
 void fabric_start(struct fabric *f, int size, int family);
 void fabric_stop(struct fabric *f);
+/* The rank's process dies, as others see it; its endpoint is no longer looked at, and destroyed by
+ * fabric_stop(). */
+void fabric_die(struct fabric *f, int rank);
+/* One rank's endpoint is destroyed, one end closed. */
+void fabric_leave(struct fabric *f, int rank);
+void fabric_close(struct fabric *f, int end);
+
+/* That of a claim, for TEST_WITH(): two ranks, or two and both ends of a channel; and its end. */
+extern struct fabric fabric;
+int two_ranks(void **state);
+int two_ends(void **state);
+int no_ranks(void **state);
 
 /* Look at everything on every rank until `done(arg)`; fails the test after 20 s. */
 void fabric_until(struct fabric *f, bool (*done)(void *arg), void *arg);
 
 /* Port that the rank listens on. */
 uint16_t fabric_port(const struct fabric *f, int rank);
+/* Rank `who` finds the port in place of that of rank `of`. */
+void fabric_lead(struct fabric *f, int who, int of, int port);
 
-/* Somebody who has called a rank and is none: what it was told. */
+/* Somebody who has called a rank and is none: what it was told, until the rank hangs up. */
 struct caller {
 	int fd;
+	size_t enough; /* or until so many bytes have come; 0: no number is enough */
 	uint8_t heard[256];
 	size_t length;
 };
 /* For fabric_until(). */
-bool caller_hung_up(void *caller);
+bool caller_heard(void *caller);
+/* The rank hangs up without a word; so does the caller. */
+void caller_is_dropped(struct fabric *f, int fd);
 
-/* Both ends of a channel, up. */
-void fabric_connect(struct fabric *f, int a, int b, struct tt_link **at_a, struct tt_link **at_b);
+/* A hello whose nonce does not matter. */
+void fabric_hello(const struct tt_hello *hello, uint8_t out[TT_HELLO_BYTES]);
+
+/* Both `ends`, up. */
+void fabric_connect(struct fabric *f);
+/* Bytes that the end of the rank took, or gave. */
+ssize_t fabric_put(struct fabric *f, int rank, const void *bytes, size_t length);
+ssize_t fabric_get(struct fabric *f, int rank, void *bytes, size_t length);
 
 /* Ranks 0 and 1 still find each other and move bytes. */
 void fabric_goes_on(struct fabric *f);

@@ -1,249 +1,201 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One link at a time: when it comes up, what peek and read give, what closing leaves. */
+/* What TCP claims of a link beside what every transport does: when it comes up, what closing
+ * leaves, what wakes a sleeping thread and what does not. */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+
 #include "test_tcp_fabric.h"
 
 static const struct tt_transport *const tcp = &tt_transport_tcp;
+#define AT_ONCE 0
+#define LONG	(-1) /* until woken: the test's time limit tells if never */
 
-static ssize_t put(struct tt_link *link, const void *bytes, size_t length)
+static int poll_fd(struct tt_endpoint *e, int timeout_ms)
 {
-	const struct iovec iov = { (void *)bytes, length };
+	struct pollfd fd = { tcp->doorbell->fd(e), POLLIN, 0 };
 
-	return tcp->write(link, &iov, 1);
+	return poll(&fd, 1, timeout_ms);
 }
 
-struct peeking {
-	struct tt_link *link;
-	size_t want, limit;
-	const uint8_t *data;
-	ssize_t n;
-};
+/* ---- connections */
 
-static bool peeked(void *arg)
+TEST(ranks_meet_and_go_on_over_ipv6)
 {
-	struct peeking *p = arg;
-	const void *data = NULL;
-
-	p->n = tcp->peek(p->link, p->want, p->limit, &data);
-	p->data = data;
-	return p->n < 0 || (size_t)p->n >= p->want;
+	fabric_start(&fabric, 2, 6);
+	fabric_goes_on(&fabric);
+	fabric_stop(&fabric);
 }
 
-static void peek(struct fabric *f, struct peeking *p, size_t want, size_t limit)
+/* Rank 0's end comes up, though rank 1 has not asked for its own. */
+static void connect_early(void)
 {
-	p->want = want;
-	p->limit = limit;
-	fabric_until(f, peeked, p);
-	assert_true(p->n > 0);
-}
-
-struct taking {
-	struct tt_link *link;
-	uint8_t *to;
-	size_t left;
-};
-
-static bool taken(void *arg)
-{
-	struct taking *t = arg;
-	const struct iovec iov = { t->to, t->left };
-	const ssize_t n = tcp->read(t->link, &iov, 1);
-
-	assert_true(n >= 0);
-	t->to += n;
-	t->left -= (size_t)n;
-	return t->left == 0;
-}
-
-static void take(struct fabric *f, struct tt_link *link, void *to, size_t bytes)
-{
-	struct taking t = { link, to, bytes };
-
-	fabric_until(f, taken, &t);
-}
-
-TEST(a_peek_is_seen_again_until_released)
-{
-	struct peeking p = { 0 };
-	struct tt_link *a, *b;
-	struct fabric f;
-	char rest[4];
-
-	fabric_start(&f, 2, 0);
-	fabric_connect(&f, 0, 1, &a, &b);
-	assert_int_equal(put(a, "abcdefgh", 8), 8);
-	p.link = b;
-	peek(&f, &p, 8, 100);
-	assert_int_equal(p.n, 8);
-	assert_memory_equal(p.data, "abcdefgh", 8);
-	tcp->release(b, 3);
-	peek(&f, &p, 1, 4);
-	assert_int_equal(p.n, 4);
-	assert_memory_equal(p.data, "defg", 4);
-	tcp->release(b, 1);
-	take(&f, b, rest, 4);
-	assert_memory_equal(rest, "efgh", 4);
-	tcp->close(a);
-	tcp->close(b);
-	fabric_stop(&f);
-}
-
-TEST(a_peek_looks_no_further_than_its_limit)
-{
-	struct peeking p = { 0 };
-	struct tt_link *a, *b;
-	struct fabric f;
-	char card[64], rest[36];
-
-	memset(card, 'c', sizeof(card));
-	memset(card + 64 - 36, 'r', 36);
-	fabric_start(&f, 2, 0);
-	fabric_connect(&f, 0, 1, &a, &b);
-	assert_int_equal(put(a, card, 64), 64);
-	p.link = b;
-	peek(&f, &p, 28, 28);
-	assert_int_equal(p.n, 28);
-	tcp->release(b, 28);
-	/* nothing was taken in beyond the limit: the next bytes are received where they are wanted
-	 */
-	take(&f, b, rest, 36);
-	assert_memory_equal(rest, card + 28, 36);
-	tcp->close(a);
-	tcp->close(b);
-	fabric_stop(&f);
-}
-
-/* Elements of 12 bytes that never line up with what arrives at a time, across the end of scratch
- * many times. */
-TEST(wanted_bytes_are_contiguous)
-{
-	const size_t total = (size_t)12 << 16;
-	struct peeking p = { 0 };
-	struct tt_link *a, *b;
-	struct fabric f;
-	uint32_t *out = malloc(total);
-	size_t sent = 0, got = 0;
-
-	assert_non_null(out);
-	for (size_t i = 0; i < total / 4; i++)
-		out[i] = (uint32_t)i * 2654435761u;
-	fabric_start(&f, 2, 0);
-	fabric_connect(&f, 0, 1, &a, &b);
-	p.link = b;
-	while (got < total) {
-		const size_t left = total - sent, n = left < 10007 ? left : 10007;
-		const ssize_t moved = left ? put(a, (uint8_t *)out + sent, n) : 0;
-
-		assert_true(moved >= 0);
-		sent += (size_t)moved;
-		if (sent < got + 12)
-			continue;
-		peek(&f, &p, 12, total - got);
-		const size_t whole = (size_t)p.n / 12 * 12;
-		assert_memory_equal(p.data, (uint8_t *)out + got, whole);
-		tcp->release(b, whole);
-		got += whole;
+	assert_int_equal(
+		tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]),
+		TUTTI_OK);
+	assert_int_equal(fabric_put(&fabric, 0, "early", 5), 0);
+	assert_false(tcp->ready(fabric.ends[0]));
+	while (!tcp->ready(fabric.ends[0])) {
+		tcp->progress(fabric.endpoint[0], false);
+		tcp->progress(fabric.endpoint[1], true);
 	}
-	free(out);
-	tcp->close(a);
-	tcp->close(b);
-	fabric_stop(&f);
 }
 
-TEST(a_connection_is_kept_until_its_link_is_asked_for)
+TEST_WITH(a_connection_is_kept_until_its_link_is_asked_for, two_ranks, no_ranks)
 {
-	struct tt_link *a, *b, *links[2];
-	struct fabric f;
 	char bytes[5];
 
-	fabric_start(&f, 2, 0);
-	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_P2P, &a), TUTTI_OK);
-	assert_int_equal(put(a, "early", 5), 0);
-	assert_false(tcp->ready(a));
-	while (!tcp->ready(a)) {
-		tcp->progress(f.endpoint[0], false);
-		tcp->progress(f.endpoint[1], true);
-	}
-	assert_int_equal(put(a, "early", 5), 5);
-	tcp->close(a);
-	assert_int_equal(tcp->connect(f.endpoint[1], 0, TT_CHANNEL_P2P, &b), TUTTI_OK);
-	assert_true(tcp->ready(b));
-	take(&f, b, bytes, 5);
+	connect_early();
+	assert_int_equal(fabric_put(&fabric, 0, "early", 5), 5);
+	fabric_close(&fabric, 0);
+	assert_int_equal(
+		tcp->connect(fabric.endpoint[1], 0, TT_CHANNEL_COLLECTIVE, &fabric.ends[1]),
+		TUTTI_OK);
+	assert_true(tcp->ready(fabric.ends[1]));
+	while (fabric_get(&fabric, 1, bytes, 5) == 0)
+		;
 	assert_memory_equal(bytes, "early", 5);
-	tcp->close(b);
-	/* and one that is never asked for is closed in the end */
-	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_P2P, &links[0]), TUTTI_OK);
-	while (!tcp->ready(links[0])) {
-		tcp->progress(f.endpoint[0], false);
-		tcp->progress(f.endpoint[1], true);
-	}
-	tcp->close(links[0]);
-	fabric_stop(&f);
+	fabric_close(&fabric, 1);
+	connect_early(); /* and one that is never asked for is closed in the end */
 }
 
-TEST(channels_are_apart)
+TEST_WITH(a_link_may_be_closed_before_it_is_up, two_ranks, no_ranks)
 {
-	struct tt_link *a[TT_CHANNELS], *b[TT_CHANNELS];
-	struct fabric f;
-	char bytes[3];
-
-	fabric_start(&f, 2, 0);
-	for (int channel = 0; channel < TT_CHANNELS; channel++) {
-		assert_int_equal(tcp->connect(f.endpoint[1], 0, channel, &b[channel]), TUTTI_OK);
-		assert_int_equal(tcp->connect(f.endpoint[0], 1, channel, &a[channel]), TUTTI_OK);
-	}
-	while (!tcp->ready(a[0]) || !tcp->ready(a[1]) || !tcp->ready(b[0]) || !tcp->ready(b[1])) {
-		tcp->progress(f.endpoint[0], false);
-		tcp->progress(f.endpoint[1], false);
-	}
-	assert_int_equal(put(a[TT_CHANNEL_P2P], "p2p", 3), 3);
-	assert_int_equal(put(b[TT_CHANNEL_COLLECTIVE], "all", 3), 3);
-	take(&f, b[TT_CHANNEL_P2P], bytes, 3);
-	assert_memory_equal(bytes, "p2p", 3);
-	take(&f, a[TT_CHANNEL_COLLECTIVE], bytes, 3);
-	assert_memory_equal(bytes, "all", 3);
-	for (int channel = 0; channel < TT_CHANNELS; channel++) {
-		tcp->close(a[channel]);
-		tcp->close(b[channel]);
-	}
-	fabric_stop(&f);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(tcp->connect(fabric.endpoint[i], 1 - i, TT_CHANNEL_COLLECTIVE,
+					      &fabric.ends[i]),
+				 TUTTI_OK);
 }
 
-/* The kernel would reset the connection, and drop what was written, if the unread bytes were left.
- */
-TEST(written_bytes_arrive_although_unread_ones_were_there)
+/* The kernel would reset the connection, and drop what was written, if unread bytes were left. */
+TEST_WITH(written_bytes_arrive_although_unread_ones_were_there, two_ends, no_ranks)
 {
-	const size_t total = 60000;
-	struct tt_link *a, *b;
-	struct fabric f;
-	uint8_t *bytes = calloc(1, total);
+	static uint8_t bytes[60000];
 
-	assert_non_null(bytes);
-	fabric_start(&f, 2, 0);
-	fabric_connect(&f, 0, 1, &a, &b);
-	assert_int_equal(put(b, "unread", 6), 6);
-	assert_int_equal(put(a, bytes, total), total);
-	tcp->close(a);
-	tcp->destroy(f.endpoint[0]);
-	f.endpoint[0] = NULL;
-	memset(bytes, 1, total);
-	take(&f, b, bytes, total);
-	for (size_t i = 0; i < total; i++)
+	assert_int_equal(fabric_put(&fabric, 1, "unread", 6), 6);
+	assert_int_equal(fabric_put(&fabric, 0, bytes, sizeof(bytes)), sizeof(bytes));
+	fabric_close(&fabric, 0);
+	fabric_leave(&fabric, 0);
+	memset(bytes, 1, sizeof(bytes));
+	for (size_t got = 0; got < sizeof(bytes);) {
+		const ssize_t n = fabric_get(&fabric, 1, bytes + got, sizeof(bytes) - got);
+
+		assert_true(n >= 0);
+		got += (size_t)n;
+	}
+	for (size_t i = 0; i < sizeof(bytes); i++)
 		assert_int_equal(bytes[i], 0);
-	free(bytes);
-	tcp->close(b);
-	fabric_stop(&f);
 }
 
-TEST(a_link_may_be_closed_before_it_is_up)
-{
-	struct tt_link *low, *high;
-	struct fabric f;
+/* ---- sleep */
 
-	fabric_start(&f, 2, 0);
-	assert_int_equal(tcp->connect(f.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &low), TUTTI_OK);
-	assert_int_equal(tcp->connect(f.endpoint[1], 0, TT_CHANNEL_COLLECTIVE, &high), TUTTI_OK);
-	tcp->close(low);
-	tcp->close(high);
-	tcp->close(NULL);
-	fabric_stop(&f);
+TEST_WITH(bytes_wake_only_who_waits_for_them, two_ends, no_ranks)
+{
+	struct tt_endpoint *const sleeper = fabric.endpoint[1];
+	char bytes[8];
+
+	assert_int_equal(fabric_put(&fabric, 0, "xyz", 3), 3);
+	tcp->doorbell->arm(sleeper);
+	assert_int_equal(poll_fd(sleeper, AT_ONCE), 0);
+	while (fabric_get(&fabric, 1, bytes, 3) == 0)
+		;
+	assert_int_equal(fabric_get(&fabric, 1, bytes, 3), 0);
+	/* the read that found nothing took effect although the thread is armed already */
+	assert_int_equal(fabric_put(&fabric, 0, "abc", 3), 3);
+	assert_int_equal(poll_fd(sleeper, LONG), 1);
+	tcp->doorbell->sleep(sleeper, LONG);
+	assert_int_equal(fabric_get(&fabric, 1, bytes, 3), 3);
+	tcp->doorbell->disarm(sleeper);
+	/* the read got all it wanted: what comes next is not waited for */
+	assert_int_equal(fabric_put(&fabric, 0, "def", 3), 3);
+	tcp->doorbell->arm(sleeper);
+	assert_int_equal(poll_fd(sleeper, AT_ONCE), 0);
+	tcp->doorbell->disarm(sleeper);
+}
+
+TEST_WITH(room_wakes_a_blocked_writer, two_ends, no_ranks)
+{
+	static uint8_t bytes[1 << 20];
+
+	while (fabric_put(&fabric, 0, bytes, sizeof(bytes)) > 0)
+		;
+	tcp->doorbell->arm(fabric.endpoint[0]);
+	assert_int_equal(poll_fd(fabric.endpoint[0], AT_ONCE), 0);
+	/* the writer is woken when a good part of what it wrote has been read */
+	while (poll_fd(fabric.endpoint[0], AT_ONCE) == 0)
+		assert_true(fabric_get(&fabric, 1, bytes, sizeof(bytes)) >= 0);
+	assert_true(fabric_put(&fabric, 0, bytes, sizeof(bytes)) > 0);
+	tcp->doorbell->disarm(fabric.endpoint[0]);
+}
+
+/* The end of a stream is believed after a while in which nothing else happens. */
+TEST_WITH(the_end_of_a_stream_wakes_when_it_is_believed, two_ends, no_ranks)
+{
+	ssize_t n = 0;
+	char byte;
+
+	assert_int_equal(fabric_get(&fabric, 1, &byte, 1), 0);
+	fabric_close(&fabric, 0);
+	while (n == 0) {
+		tcp->doorbell->arm(fabric.endpoint[1]);
+		n = fabric_get(&fabric, 1, &byte, 1);
+		if (n == 0)
+			assert_int_equal(poll_fd(fabric.endpoint[1], LONG), 1);
+		tcp->doorbell->disarm(fabric.endpoint[1]);
+	}
+	assert_int_equal(n, TUTTI_ERR_PEER_LOST);
+	assert_string_equal(tt_thread_error(), "rank 0 closed its connection with rank 1");
+}
+
+#define SLEEPERS_MAX 70
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int armed, woken; /* under the lock */
+
+static void *sleep_once(void *with_poll)
+{
+	pthread_mutex_lock(&lock);
+	tcp->doorbell->arm(fabric.endpoint[0]);
+	armed++;
+	pthread_mutex_unlock(&lock);
+	if (with_poll)
+		poll_fd(fabric.endpoint[0], LONG);
+	else
+		tcp->doorbell->sleep(fabric.endpoint[0], LONG);
+	pthread_mutex_lock(&lock);
+	tcp->doorbell->disarm(fabric.endpoint[0]);
+	woken++;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static void wake_all(int count)
+{
+	pthread_t threads[SLEEPERS_MAX];
+
+	armed = woken = 0;
+	for (int i = 0; i < count; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, sleep_once, i % 2 ? &lock : NULL), 0);
+	for (int now = 0; now < count; sched_yield()) {
+		pthread_mutex_lock(&lock);
+		now = armed;
+		pthread_mutex_unlock(&lock);
+	}
+	tcp->doorbell->interrupt(fabric.endpoint[0]);
+	for (int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(woken, count);
+	/* the bell is quiet again */
+	tcp->doorbell->arm(fabric.endpoint[0]);
+	assert_int_equal(poll_fd(fabric.endpoint[0], AT_ONCE), 0);
+	tcp->doorbell->disarm(fabric.endpoint[0]);
+}
+
+/* Few, and more than there is room for. */
+TEST_WITH(an_interrupt_wakes_every_thread_once, two_ranks, no_ranks)
+{
+	for (int round = 0; round < 20; round++)
+		wake_all(3);
+	wake_all(SLEEPERS_MAX);
 }
