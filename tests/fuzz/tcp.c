@@ -137,6 +137,9 @@ FUZZ(tcp_address)
 	if (!tt_tcp_card_read(data, half, &own) ||
 	    !tt_tcp_card_read(data + half, size - half, &theirs))
 		return;
+	FUZZ_PROMISE(own.count >= 0 && own.count <= TCP_ADDRESSES_MAX);
+	for (int i = 0; i < own.count; i++)
+		FUZZ_PROMISE(own.at[i].prefix <= (own.at[i].family == 4 ? 32 : 128));
 	const int n = tt_tcp_candidates(&own, &theirs, candidates, false);
 
 	FUZZ_PROMISE(n >= 0 && n <= TCP_CANDIDATES_MAX);
