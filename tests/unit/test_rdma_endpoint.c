@@ -124,29 +124,22 @@ TEST(what_is_cut_off_or_lies_about_its_length_is_not_read)
 	}
 }
 
-static char logged[512];
-
-static void keep(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
-{
-	snprintf(logged, sizeof(logged), "%s %s", subsystem, line);
-}
-
 TEST(one_too_long_is_none_and_is_said)
 {
 	const struct rdma_endpoint e = endpoint_of(1, (const char *[]){ "::ffff:10.0.0.1" });
 	uint8_t out[TT_ADDRESS_MAX + 64];
 	const size_t most = TT_ADDRESS_MAX - 2 - RDMA_CARD_MAX;
 
-	tutti_log_set_sink(keep, NULL);
+	listen_for_warnings();
 	tcp_bytes = most;
 	assert_true(tt_transport_rdma.address(&e.base, out) > 0);
-	assert_string_equal(logged, "");
+	assert_int_equal(warnings, 0);
 	tcp_bytes = most + 1;
 	assert_int_equal(tt_transport_rdma.address(&e.base, out), 0);
-	assert_non_null(
-		strstr(logged, "rank 3 does not use RDMA: its network addresses take 857 bytes"));
-	assert_non_null(strstr(logged, "TUTTI_INTERFACE"));
-	tutti_log_set_sink(NULL, NULL);
+	assert_non_null(strstr(last_warning,
+			       "rank 3 does not use RDMA: its network addresses take 857 bytes"));
+	assert_non_null(strstr(last_warning, "TUTTI_INTERFACE"));
+	leave_warnings();
 }
 
 /* ---- pairs */
@@ -246,4 +239,58 @@ TEST(the_first_fault_ends_what_devices_do_with_callers_memory)
 	assert_int_equal(busy.state, RDMA_FAILED);
 	assert_int_equal(idle.state, RDMA_UP); /* what was sent over it may still arrive */
 	tcp.fault = (struct tt_fault){ 0 };
+}
+
+/* ---- when all that a link has sent is known to be there: its queue pair counts what is posted */
+
+static int posted, signalled;
+
+static int count_post(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_send_wr **bad)
+{
+	posted++;
+	signalled += (request->send_flags & IBV_SEND_SIGNALED) != 0;
+	return 0;
+}
+
+static struct ibv_context context = { .ops.post_send = count_post };
+static struct ibv_qp qp = { .context = &context };
+
+/* So few that none tells by itself. */
+static void send_some(struct rdma_link *link, int n)
+{
+	for (int i = 0; i < n; i++)
+		assert_true(tt_rdma_post(link, 0, &(struct rdma_post){ 0 }));
+}
+
+static void expect_drained(struct rdma_link *link, bool drained, int asked_for)
+{
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(tt_rdma_ring_is_drained(link), drained);
+	assert_int_equal(signalled, asked_for);
+}
+
+/* As where the peer still sends, and is told of credit. */
+TEST(word_is_asked_for_again_of_what_follows)
+{
+	static struct rdma_endpoint e;
+	static struct rdma_link link = { .base.endpoint = &e.base,
+					 .state = RDMA_UP,
+					 .paths = 1,
+					 .usable = 1,
+					 .path[0].qp = &qp };
+
+	expect_drained(&link, true, 0);
+	send_some(&link, 2);
+	expect_drained(&link, false, 1);
+	send_some(&link, 1); /* before the word comes */
+	expect_drained(&link, false, 1);
+	link.path[0].sends_done = 3;
+	expect_drained(&link, false, 2);
+	link.path[0].sends_done = 5;
+	expect_drained(&link, true, 2);
+	send_some(&link, 1); /* and after */
+	expect_drained(&link, false, 3);
+	link.path[0].sends_done = 7;
+	expect_drained(&link, true, 3);
+	assert_int_equal(posted, 7);
 }

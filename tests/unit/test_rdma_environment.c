@@ -21,48 +21,39 @@ static int unset_all(void **state)
 	return 0;
 }
 
-static void assert_defaults(void)
+static void expect(const struct rdma_settings *expected)
 {
 	struct rdma_settings s;
 
 	memset(&s, 0x55, sizeof(s));
 	assert_int_equal(tt_rdma_settings_read(&s), TUTTI_OK);
-	assert_string_equal(s.device, "");
-	assert_int_equal(s.port, 0);
-	assert_int_equal(s.gid, -1);
-	assert_int_equal(s.tc, 0);
-	assert_int_equal(s.sl, 0);
-	assert_int_equal(s.timeout, 16);
-	assert_int_equal(s.retry, 6);
+	assert_string_equal(s.device, expected->device);
+	assert_int_equal(s.port, expected->port);
+	assert_int_equal(s.gid, expected->gid);
+	assert_int_equal(s.tc, expected->tc);
+	assert_int_equal(s.sl, expected->sl);
+	assert_int_equal(s.timeout, expected->timeout);
+	assert_int_equal(s.retry, expected->retry);
 }
 
 TEST_WITH(what_is_not_set_has_its_default, unset_all, unset_all)
 {
-	assert_defaults();
+	static const struct rdma_settings defaults = { .gid = -1, .timeout = 16, .retry = 6 };
+
+	expect(&defaults);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		setenv(names[i], "", 1);
-	assert_defaults();
+	expect(&defaults);
 }
 
 TEST_WITH(settings_are_taken, unset_all, unset_all)
 {
-	struct rdma_settings s;
+	static const char *const values[] = { "mlx5_bond_0", "2", "0", "106", "3", "20", "0" };
 
-	setenv("TUTTI_RDMA_DEVICE", "mlx5_bond_0", 1);
-	setenv("TUTTI_RDMA_PORT", "2", 1);
-	setenv("TUTTI_RDMA_GID", "0", 1);
-	setenv("TUTTI_RDMA_TC", "106", 1);
-	setenv("TUTTI_RDMA_SL", "3", 1);
-	setenv("TUTTI_RDMA_TIMEOUT", "20", 1);
-	setenv("TUTTI_RDMA_RETRY", "0", 1);
-	assert_int_equal(tt_rdma_settings_read(&s), TUTTI_OK);
-	assert_string_equal(s.device, "mlx5_bond_0");
-	assert_int_equal(s.port, 2);
-	assert_int_equal(s.gid, 0);
-	assert_int_equal(s.tc, 106);
-	assert_int_equal(s.sl, 3);
-	assert_int_equal(s.timeout, 20);
-	assert_int_equal(s.retry, 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		setenv(names[i], values[i], 1);
+	expect(&(const struct rdma_settings){
+		.device = "mlx5_bond_0", .port = 2, .tc = 106, .sl = 3, .timeout = 20 });
 }
 
 TEST_WITH(what_makes_no_sense_is_refused, unset_all, unset_all)

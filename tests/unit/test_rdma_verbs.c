@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libibverbs is opened when it is needed, and again where that failed; devices are, in children
- * of fork(), too. No device is needed. */
-#include <semaphore.h>
-#include "tests.h"
-
+/* libibverbs is opened when it is needed, and again where that failed; devices are, in children of
+ * fork(), too. What it says of them, here by answers that a test makes up, is understood. No device
+ * is needed. */
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests.h"
 #include "adapter.h"
+#include "dmabuf.h"
 #include "log.h"
 #include "test_shortage.h"
 #include "verbs.h"
@@ -86,4 +88,98 @@ TEST(children_do_not_wait_for_threads_of_their_parent)
 	assert_int_equal(result, TUTTI_ERR_SYSTEM);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
+}
+
+/* ---- what a packet of a port carries; tests/rdma/run asks a device */
+
+static int answer, asked;
+
+static int answer_mtu(struct ibv_context *context, uint8_t port,
+		      struct _compat_ibv_port_attr *attributes)
+{
+	asked = port;
+	((struct ibv_port_attr *)attributes)->active_mtu = IBV_MTU_2048;
+	return answer;
+}
+
+static struct ibv_mr *answer_registration(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+					  uint64_t address, int fd, int access)
+{
+	asked = fd;
+	errno = answer;
+	return NULL;
+}
+
+static const struct rdma_verbs made_up = { .query_port = answer_mtu,
+					   .reg_dmabuf_mr = answer_registration },
+			       old_verbs;
+static const struct rdma_adapter adapter = { .verbs = &made_up, .name = "made_up0" },
+				 old = { .verbs = &old_verbs };
+
+TEST(mtu_is_the_active_one)
+{
+	enum ibv_mtu mtu = IBV_MTU_256;
+
+	answer = 0;
+	assert_int_equal(tt_rdma_active_mtu(&adapter, 2, &mtu), TUTTI_OK);
+	assert_int_equal(asked, 2);
+	assert_int_equal(mtu, IBV_MTU_2048);
+}
+
+TEST(port_that_does_not_tell_is_named)
+{
+	enum ibv_mtu mtu;
+
+	answer = EINVAL;
+	assert_int_equal(tt_rdma_active_mtu(&adapter, 9, &mtu), TUTTI_ERR_SYSTEM);
+	assert_string_equal(tt_thread_error(), "ask for port 9 of made_up0: Invalid argument");
+}
+
+TEST(bad_arguments_are_refused)
+{
+	int bytes = 7;
+
+	assert_int_equal(tutti_rdma_mtu(NULL, 1, &bytes), TUTTI_ERR_INVALID);
+	assert_string_equal(tt_thread_error(), "tutti_rdma_mtu: device is NULL");
+	assert_int_equal(tutti_rdma_mtu("made_up0", 1, NULL), TUTTI_ERR_INVALID);
+	assert_string_equal(tt_thread_error(), "tutti_rdma_mtu: bytes is NULL");
+	assert_int_equal(tutti_rdma_mtu("made_up0", 0, &bytes), TUTTI_ERR_INVALID);
+	assert_int_equal(tutti_rdma_mtu("made_up0", 256, &bytes), TUTTI_ERR_INVALID);
+	assert_string_equal(tt_thread_error(), "tutti_rdma_mtu: port 256, expected 1 to 255");
+	assert_int_equal(bytes, 7);
+}
+
+/* ---- dma-bufs: who asks for one where there is none to be had is told what is lacking */
+
+static void expect_lack(const struct rdma_adapter *of, int error, const char *says)
+{
+	char why[RDMA_WHY_MAX];
+
+	answer = error;
+	assert_false(tt_rdma_dmabuf_works(of, why));
+	assert_non_null(strstr(why, says));
+	assert_non_null(strstr(why, "expected"));
+}
+
+TEST(what_is_lacking_is_said)
+{
+	expect_lack(&old, 0, "this libibverbs has no ibv_reg_dmabuf_mr");
+	expect_lack(&adapter, EOPNOTSUPP,
+		    "the driver or its provider cannot (Operation not supported)");
+	expect_lack(&adapter, ENOSYS,
+		    "the driver or its provider cannot (Function not implemented)");
+	expect_lack(&adapter, EPROTONOSUPPORT, "the kernel cannot (Protocol not supported)");
+}
+
+TEST(it_works_where_a_missing_descriptor_is_what_is_missed)
+{
+	char why[RDMA_WHY_MAX] = "";
+
+	answer = EBADF;
+	assert_true(tt_rdma_dmabuf_works(&adapter, why));
+	assert_int_equal(asked, -1);
+	answer = EINVAL;
+	assert_false(tt_rdma_dmabuf_works(&adapter, why));
+	assert_non_null(
+		strstr(why, "it says \"Invalid argument\": expected \"Bad file descriptor\""));
 }
