@@ -114,18 +114,34 @@ int store_error(tutti_result_t result)
 	return result == TUTTI_OK ? 0 : result == TUTTI_ERR_TIMEOUT ? ETIMEDOUT : EIO;
 }
 
-bool is_stopped(pid_t pid)
+/* A letter, as ps(1) shows it; 'X': it has ended. */
+static char state_of(pid_t pid)
 {
 	char path[32], line[256] = "";
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	FILE *file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(line, sizeof(line), file))
+	if (file && !fgets(line, sizeof(line), file))
 		line[0] = '\0';
-	fclose(file);
-	return strstr(line, ") T ") != NULL;
+	if (file)
+		fclose(file);
+	const char *behind_name = strrchr(line, ')');
+	const char state = behind_name ? behind_name[2] : 'X';
+	return state == 'Z' ? 'X' : state;
+}
+
+bool is_stopped(pid_t pid)
+{
+	return state_of(pid) == 'T';
+}
+
+bool await_stop(pid_t pid)
+{
+	char state;
+
+	while ((state = state_of(pid)) != 'T' && state != 'X')
+		look_again();
+	return state == 'T';
 }
 
 static int send_to_all(const pid_t *pids, int n, int number)
@@ -144,11 +160,10 @@ bool all_stand_still(const pid_t *pids, int n, double seconds)
 	const pid_t child = fork();
 
 	if (child == 0) {
-		const int failed = send_to_all(pids, n, SIGSTOP);
+		int failed = send_to_all(pids, n, SIGSTOP);
 
 		for (int i = 0; i < n && !failed; i++)
-			while (!is_stopped(pids[i]))
-				look_again();
+			failed = !await_stop(pids[i]);
 		for (const double end = seconds_now() + seconds; !failed && seconds_now() < end;)
 			look_again();
 		_exit(send_to_all(pids, n, SIGCONT) | failed ? 1 : 0);

@@ -75,6 +75,8 @@ void set_number(const char *name, int value);
 int store_error(tutti_result_t result);
 /* By a signal, as the system sees it: raise() may have been called and not be felt yet. */
 bool is_stopped(pid_t pid);
+/* Waits until it is. False: it has ended. */
+bool await_stop(pid_t pid);
 /* In one of several processes that may be: all of them are stopped, and go on after so many
  * seconds. False: they could not be. */
 bool all_stand_still(const pid_t *pids, int n, double seconds);

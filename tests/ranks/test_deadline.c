@@ -79,8 +79,8 @@ static int wait_for_absent(const struct play *play, tutti_comm_t comm)
 {
 	float *send = calloc(1u << 18, sizeof(float)), *recv = calloc(1u << 18, sizeof(float));
 
-	while (play->absence->stopped && !is_stopped(atomic_load(&play->stage->pid)))
-		look_again();
+	CLAIM(!play->absence->stopped || await_stop(atomic_load(&play->stage->pid)),
+	      "the absent rank has ended");
 	SUCCEEDS(next_call_takes(comm, DEADLINE_S));
 	const double start = seconds_now();
 	const tutti_result_t result = play->absence->call(comm, play->absent, send, recv);
@@ -197,8 +197,7 @@ static tutti_result_t call_once(struct blame *blame, tutti_comm_t comm)
 
 static tutti_result_t call_late(struct blame *blame, tutti_comm_t comm)
 {
-	while (!atomic_load(&blame->told))
-		look_again();
+	await_count(&blame->told, 1);
 	return tutti_barrier(comm, NULL);
 }
 
@@ -208,8 +207,10 @@ static tutti_result_t miss_it(struct blame *blame, tutti_comm_t comm)
 	tutti_request_t earlier = NULL;
 	tutti_result_t result = call_within(comm, 20, &earlier);
 
-	while (blame->stops && !is_stopped(atomic_load(&blame->stopped)))
-		look_again();
+	if (blame->stops) {
+		await_count(&blame->stopped, 1);
+		CLAIM(await_stop(atomic_load(&blame->stopped)), "rank %d has ended", blame->first);
+	}
 	if (!result)
 		result = call_within(comm, 1, NULL);
 	atomic_store(&blame->told, 1);

@@ -106,8 +106,8 @@ static int be_victim(const struct play *play, tutti_comm_t comm)
 
 	await_count_for(&stage->ready, survivors(play), LONG_S);
 	for (int rank = 0; rank < RANKS; rank++)
-		while (in(play->stopped, rank) && !is_stopped(atomic_load(&stage->pid[rank])))
-			look_again();
+		CLAIM(!in(play->stopped, rank) || await_stop(atomic_load(&stage->pid[rank])),
+		      "rank %d has ended", rank);
 	atomic_fetch_add(&stage->over, 1);
 	await_count_for(&stage->over, __builtin_popcount(play->victims), LONG_S);
 	atomic_store(&stage->at, seconds_now());

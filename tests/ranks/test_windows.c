@@ -558,8 +558,8 @@ static int target_is_stopped(tutti_comm_t comm, void *argument)
 		tutti_window_destroy(window);
 		return 0;
 	}
-	while (!atomic_load(&scene->pid) || !is_stopped(atomic_load(&scene->pid)))
-		look_again();
+	await_count(&scene->pid, 1);
+	CLAIM(await_stop(atomic_load(&scene->pid)), "rank 1 has ended");
 	do {
 		SUCCEEDS(tutti_put(window, memory, sizeof(memory), 1, 0, NULL));
 		SUCCEEDS(tutti_next_call(comm, &hasty));
