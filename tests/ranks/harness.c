@@ -361,24 +361,29 @@ static bool await_rank(const struct job *job, int rank, pid_t pid, double deadli
 	return WEXITSTATUS(status) == 0;
 }
 
-int run_job(const struct job *job)
+int run_job(const struct job *wanted)
 {
 	static int number;
+	struct job job = *wanted;
 	pid_t pids[MAX_RANKS];
 	char store[64];
 	int failed = 0;
 
+	if (job.shares)
+		job.argument = shared_memory(job.shares);
 	snprintf(store, sizeof(store), "unix:tutti-test-%d-%d", (int)getpid(), number++);
 	fflush(NULL);
-	for (int rank = 0; rank < job->ranks; rank++) {
+	for (int rank = 0; rank < job.ranks; rank++) {
 		pids[rank] = fork();
 		if (pids[rank] == 0)
-			exit(be_rank(job, rank, store));
+			exit(be_rank(&job, rank, store));
 	}
-	const double limit_s = job->limit_s > 0 ? job->limit_s : 60;
+	const double limit_s = job.limit_s > 0 ? job.limit_s : 60;
 	const double deadline =
 		seconds_now() + (machine_may_be_busy() && limit_s < 160 ? 160 : limit_s);
-	for (int rank = 0; rank < job->ranks; rank++)
-		failed += !await_rank(job, rank, pids[rank], deadline);
+	for (int rank = 0; rank < job.ranks; rank++)
+		failed += !await_rank(&job, rank, pids[rank], deadline);
+	if (job.shares)
+		munmap(job.argument, job.shares);
 	return failed;
 }

@@ -28,6 +28,7 @@ struct job {
 	rank_body *body;
 	rank_whole *whole; /* instead of `body` */
 	void *argument;
+	size_t shares; /* bytes, instead of `argument`: zeroed memory that ranks share, as long as they run */
 	double limit_s;	   /* 0: 60; at least 160 where the machine may be busy */
 	int expect_signal; /* 0, or the signal that may end ranks of `victims` */
 	uint32_t victims;  /* bit mask of ranks that may end so */
@@ -35,6 +36,18 @@ struct job {
 
 /* Runs the job; 0 if every rank returned 0 (or was a victim that ended by the expected signal). */
 int run_job(const struct job *job);
+/* It does, and a claim that is no more than this: the fields of the job follow. After tests.h. */
+#define HOLDS(...) assert_int_equal(run_job(&(const struct job){ __VA_ARGS__ }), 0)
+#define JOB(name, ...)                                                                             \
+	TEST(name)                                                                                 \
+	{                                                                                          \
+		HOLDS(__VA_ARGS__);                                                                \
+	}
+#define ENV(...)                                                                                   \
+	(const char *const[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
 
 /* This process is one rank of a job that somebody else starts, as its environment says. Returns
  * what `body` does. */

@@ -103,11 +103,10 @@ static struct sight capture_job(const char *encrypt)
 		"TUTTI_TRANSPORT=tcp", encrypt,
 		"TUTTI_KEY=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", NULL
 	};
-	const struct job job = { .ranks = 3, .env = env, .body = say_it, .argument = address };
 	const int capture = open_capture();
 
 	assert_true(capture >= 0);
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = 3, .env = env, .body = say_it, .argument = address);
 	const struct sight sight = look_through(capture);
 	close(capture);
 	assert_true(sight.frames > 20);

@@ -384,18 +384,14 @@ static int a_thousand(tutti_comm_t comm, void *argument)
 static void for_ranks(rank_body *body, int least, int most)
 {
 	for (int ranks = least; ranks <= most; ranks++) {
-		const struct job job = { .ranks = ranks, .body = body, .limit_s = 100 };
-
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = ranks, .body = body, .limit_s = 100);
 	}
 }
 
 static void in_one_process(rank_whole *whole)
 {
 	for (int threads = 2; threads <= 8; threads *= 2) {
-		const struct job job = { .ranks = 1, .whole = whole, .argument = &threads };
-
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = 1, .whole = whole, .argument = &threads);
 	}
 }
 
@@ -527,12 +523,9 @@ TEST(a_split_believes_nothing_that_ranks_send)
 {
 	for (enum nonsense which = 0; which < NONSENSES; which++) {
 		struct nonsensical *play = shared_memory(sizeof(*play));
-		const struct job job = { .ranks = NONSENSE_RANKS,
-					 .body = split_with_nonsense,
-					 .argument = play };
 
 		play->which = which;
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = NONSENSE_RANKS, .body = split_with_nonsense, .argument = play);
 		munmap(play, sizeof(*play));
 	}
 }
@@ -547,12 +540,7 @@ TEST(a_duplicate_has_operations_of_its_own)
 	for_ranks(duplicate, 1, 4);
 }
 
-TEST(several_communicators_meet_in_one_store)
-{
-	const struct job job = { .ranks = JOB_RANKS, .whole = several_by_one_store };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(several_communicators_meet_in_one_store, .ranks = JOB_RANKS, .whole = several_by_one_store)
 
 TEST(threads_of_a_process_are_ranks)
 {
@@ -564,30 +552,13 @@ TEST(ranks_meet_in_a_store_of_the_users_own)
 	in_one_process(threads_meet_in_a_table);
 }
 
-TEST(a_plan_names_the_transports_that_carry_it)
-{
-	const char *const hosts[] = { "TEST_HOSTS=2", "TUTTI_TRANSPORT=shm,tcp",
-				      "TUTTI_ALGORITHM=flat", NULL };
-	const struct job job = { .ranks = 3, .env = hosts, .body = names_carriers };
+JOB(a_plan_names_the_transports_that_carry_it, .ranks = 3,
+    .env = ENV("TEST_HOSTS=2", "TUTTI_TRANSPORT=shm,tcp", "TUTTI_ALGORITHM=flat"),
+    .body = names_carriers)
 
-	assert_int_equal(run_job(&job), 0);
-}
-
-TEST(a_rank_alone_has_all_operations)
-{
-	const struct job job = { .ranks = 1, .whole = alone };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(a_rank_alone_has_all_operations, .ranks = 1, .whole = alone)
 
 TEST(a_thousand_communicators_leave_nothing)
 {
 	for_ranks(a_thousand, 2, 2);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
 }

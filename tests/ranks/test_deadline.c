@@ -2,7 +2,7 @@
 /* A rank that does not come: the others' deadline passes, and they are told which operation waited
  * for whom.
  *
- *   test_deadline shm|tcp|mixed [stops]      stops: the claims about what is stopped as a whole */
+ *   test_deadline shm|tcp|mixed */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,17 +139,14 @@ static void all_name_the_absent(const struct absence *absence)
 
 	for (int absent = 0; absent < RANKS; absent++) {
 		struct play play = { absence, absent, stage };
-		const struct job job = {
-			.ranks = RANKS, .whole = play_rank, .argument = &play, .limit_s = 10
-		};
 
 		memset(stage, 0, sizeof(*stage));
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = RANKS, .whole = play_rank, .argument = &play, .limit_s = 10);
 		all_say_the_same(stage, absent);
 	}
 }
 
-#define JOB(name, call, words, not_called, stopped)                                                \
+#define SCENE(name, call, words, not_called, stopped)                                              \
 	TEST(name)                                                                                 \
 	{                                                                                          \
 		static const struct absence it = { call, words, not_called, stopped };             \
@@ -158,13 +155,13 @@ static void all_name_the_absent(const struct absence *absence)
 #define NOT_CALLED "alive but has not called operation 1"
 #define NOT_SENT   "alive but has not called the send"
 
-JOB(a_barrier_has_a_deadline, barrier, "operation 1, barrier(), missed its deadline of ",
-    NOT_CALLED, false)
-JOB(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, false)
-JOB(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", NOT_CALLED, false)
-JOB(a_receive_has_a_deadline, receive, "(float32 × 2)", NOT_SENT, false)
-JOB(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", NOT_CALLED, false)
-JOB(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, true)
+SCENE(a_barrier_has_a_deadline, barrier, "operation 1, barrier(), missed its deadline of ",
+      NOT_CALLED, false)
+SCENE(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, false)
+SCENE(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", NOT_CALLED, false)
+SCENE(a_receive_has_a_deadline, receive, "(float32 × 2)", NOT_SENT, false)
+SCENE(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", NOT_CALLED, false)
+SCENE(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, true)
 
 /* ---- of several that have not called */
 
@@ -241,14 +238,11 @@ static int play_blame(tutti_comm_t comm, void *argument)
 static void is_blamed(int blamed, int first, bool stops)
 {
 	struct blame *blame = shared_memory(sizeof(*blame));
-	const struct job job = {
-		.ranks = RANKS, .body = play_blame, .argument = blame, .limit_s = 20
-	};
 
 	blame->first = first;
 	blame->blamed = blamed;
 	blame->stops = stops;
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = play_blame, .argument = blame, .limit_s = 20);
 }
 
 /* The other may wait for it. */
@@ -304,13 +298,10 @@ static int play_senders(tutti_comm_t comm, void *argument)
 static void senders_are_told(uint32_t answer, const char *words)
 {
 	struct senders *senders = shared_memory(sizeof(*senders));
-	const struct job job = {
-		.ranks = RANKS, .body = play_senders, .argument = senders, .limit_s = 20
-	};
 
 	senders->answer = answer;
 	senders->words = words;
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = play_senders, .argument = senders, .limit_s = 20);
 }
 
 TEST(two_that_send_first_are_told_that_both_wait_in_sends)
@@ -323,56 +314,6 @@ TEST(a_send_that_has_ended_does_not_wait)
 {
 	senders_are_told(2, "has sent 8 bytes to rank 0, which has not called the receive: has "
 			    "rank 1 called its receive?");
-}
-
-/* ---- a job that is stopped as a whole */
-
-/* So long that a deadline passes, if all of it counts. */
-#define STOPPED_S  15
-#define ALL_HAVE_S 10
-
-/* The progress thread, too, has looked at the request when this returns. */
-static void wait_a_moment(tutti_request_t *request)
-{
-	for (const double end = seconds_now() + 0.1; *request && seconds_now() < end;)
-		look_again();
-}
-
-static int play_all_stopped(tutti_comm_t comm, void *argument)
-{
-	const int32_t pid = (int32_t)getpid();
-	const int rank = tutti_comm_rank(comm);
-	atomic_int *waiting = argument;
-	tutti_request_t request = NULL;
-	int32_t pids[RANKS];
-	float sum = 1;
-
-	SUCCEEDS(tutti_all_gather(comm, &pid, pids, 1, TUTTI_INT32, NULL));
-	if (rank == 0) {
-		await_count(waiting, RANKS - 1);
-		CLAIM(all_stand_still(pids, RANKS, STOPPED_S), "the ranks could not be stopped");
-		SUCCEEDS(next_call_takes(comm, ALL_HAVE_S));
-		SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
-	} else {
-		SUCCEEDS(next_call_takes(comm, ALL_HAVE_S));
-		SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, &request));
-		wait_a_moment(&request);
-		atomic_fetch_add(waiting, 1);
-		SUCCEEDS(tutti_wait(&request));
-	}
-	CLAIM(sum == RANKS, "the sum is %g, expected %d", (double)sum, RANKS);
-	return 0;
-}
-
-TEST(a_job_that_was_stopped_as_a_whole_goes_on)
-{
-	static const char *const environment[] = { "TUTTI_SILENCE=1", NULL };
-	const struct job job = { .ranks = RANKS,
-				 .env = environment,
-				 .body = play_all_stopped,
-				 .argument = shared_memory(sizeof(atomic_int)) };
-
-	assert_int_equal(run_job(&job), 0);
 }
 
 /* ---- rendezvous */
@@ -419,11 +360,7 @@ TEST(the_hosts_deadline_ends_the_rendezvous_for_all)
 {
 	for (int absent = 1; absent < RANKS; absent++) {
 		struct play play = { NULL, absent, shared_memory(sizeof(*play.stage)) };
-		const struct job job = {
-			.ranks = RANKS, .whole = join_or_not, .argument = &play, .limit_s = 20
-		};
-
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = RANKS, .whole = join_or_not, .argument = &play, .limit_s = 20);
 	}
 }
 
@@ -448,11 +385,7 @@ static int join_without_a_host(int rank, void *argument)
 TEST(rendezvous_has_a_deadline)
 {
 	static const char *const environment[] = { "TUTTI_TIMEOUT=0.5", NULL };
-	const struct job job = {
-		.ranks = RANKS, .env = environment, .whole = join_without_a_host, .limit_s = 20
-	};
-
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .env = environment, .whole = join_without_a_host, .limit_s = 20);
 }
 
 static int lose_the_host(int rank, void *argument)
@@ -480,26 +413,5 @@ static int lose_the_host(int rank, void *argument)
 }
 
 /* No deadline has passed then. */
-TEST(a_host_that_is_killed_is_lost)
-{
-	const struct job job = { .ranks = RANKS,
-				 .whole = lose_the_host,
-				 .limit_s = 20,
-				 .expect_signal = SIGKILL,
-				 .victims = 1 };
-
-	assert_int_equal(run_job(&job), 0);
-}
-
-int main(int argc, char **argv)
-{
-	const char *stops = "a_job_that_was_stopped_*";
-
-	if (choose_transport(argc == 3 ? 2 : argc, argv))
-		return 2;
-	if (argc == 3 && strcmp(argv[2], "stops") == 0)
-		cmocka_set_test_filter(stops);
-	else
-		cmocka_set_skip_filter(stops);
-	return run_claims(NULL, NULL);
-}
+JOB(a_host_that_is_killed_is_lost, .ranks = RANKS, .whole = lose_the_host, .limit_s = 20,
+    .expect_signal = SIGKILL, .victims = 1)

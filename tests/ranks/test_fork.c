@@ -279,15 +279,12 @@ TEST(a_child_is_refused_and_makes_its_own)
 	char rendezvous[64], address[64];
 	tutti_store_t store;
 	const char *const env[] = { trace_setting, NULL };
-	const struct job job = {
-		.ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = rendezvous
-	};
 
 	snprintf(rendezvous, sizeof(rendezvous), "unix:tutti-test-fork-meeting-%d", (int)getpid());
 	snprintf(address, sizeof(address), "unix:tutti-test-fork-%d", (int)getpid());
 	setenv("TEST_STORE", address, 1);
 	assert_int_equal(tutti_store_open(address, 1, 0, &store), TUTTI_OK);
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = rendezvous);
 	tutti_store_close(store);
 }
 
@@ -359,16 +356,11 @@ static int outlive(tutti_comm_t comm, void *argument)
 static void hides_no_death(bool executes)
 {
 	struct life *life = shared_memory(sizeof(*life));
-	const struct job job = { .ranks = RANKS,
-				 .body = outlive,
-				 .argument = life,
-				 .limit_s = 30,
-				 .expect_signal = SIGKILL,
-				 .victims = 1u << 1 };
 
 	life->executes = executes;
 	assert_int_equal(pipe2(life->pipe, O_CLOEXEC), 0);
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = outlive, .argument = life, .limit_s = 30,
+	      .expect_signal = SIGKILL, .victims = 1u << 1);
 	close(life->pipe[0]);
 	close(life->pipe[1]);
 }
@@ -480,12 +472,7 @@ static int fork_while_working(int rank, void *argument)
 	return failed || work.failed;
 }
 
-TEST(forks_disturb_no_thread_that_works)
-{
-	const struct job job = { .ranks = RANKS, .whole = fork_while_working };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(forks_disturb_no_thread_that_works, .ranks = RANKS, .whole = fork_while_working)
 
 /* ---- programs started at any moment inherit nothing */
 
@@ -543,14 +530,11 @@ static int start_programs_all_the_time(int rank, void *argument)
 TEST(no_program_inherits_a_descriptor)
 {
 	char directory[64], address[96], command[96];
-	const struct job job = { .ranks = RANKS,
-				 .whole = start_programs_all_the_time,
-				 .argument = address };
 
 	make_directory(directory);
 	snprintf(address, sizeof(address), "file:%s", directory);
 	snprintf(command, sizeof(command), "rm -r %s", directory);
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .whole = start_programs_all_the_time, .argument = address);
 	assert_int_equal(system(command), 0);
 }
 

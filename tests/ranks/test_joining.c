@@ -570,7 +570,6 @@ static int be_host(int rank, void *argument)
 static struct cable *play_cable(bool comes_up, bool ipv6)
 {
 	struct cable *cable = shared_memory(sizeof(*cable));
-	const struct job job = { .ranks = 2, .whole = be_host, .argument = cable };
 
 	if (geteuid() != 0 || !shell("ip -V >/dev/null 2>&1 && unshare -n true 2>/dev/null")) {
 		print_message("skipped: no network namespaces, or no ip(8)\n");
@@ -584,7 +583,7 @@ static struct cable *play_cable(bool comes_up, bool ipv6)
 	cable->comes_up = comes_up;
 	cable->ipv6 = ipv6;
 	make_directory(cable->directory);
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = 2, .whole = be_host, .argument = cable);
 	assert_true(shell("rm -r '%s'", cable->directory));
 	return cable;
 }

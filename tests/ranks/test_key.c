@@ -34,11 +34,10 @@ static int sum_is_right(tutti_comm_t comm)
 static void play_job(rank_whole *whole, int ranks, const char *store)
 {
 	struct play *play = shared_memory(sizeof(*play));
-	const struct job job = { .ranks = ranks, .whole = whole, .argument = play };
 
 	if (store)
 		snprintf(play->store, sizeof(play->store), "%s", store);
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = ranks, .whole = whole, .argument = play);
 	munmap(play, sizeof(*play));
 }
 

@@ -278,13 +278,8 @@ static void dies(struct play *play, const struct step *step, int rank, bool serv
 	play->victim = rank;
 	play->served = served;
 	play->late = late;
-	const struct job job = { .ranks = RANKS + served,
-				 .whole = be,
-				 .argument = play,
-				 .expect_signal = SIGKILL,
-				 .victims = 1u << rank };
-
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS + served, .whole = be, .argument = play, .expect_signal = SIGKILL,
+	      .victims = 1u << rank);
 	assert_true(play->died_at > 0);
 	print_message("rank %d dies when %s: told after %.3f s at most: %s\n", rank, step->name,
 		      judge(play), play->outcome[rank == 1 ? 2 : 1].error_text);
@@ -327,11 +322,4 @@ TEST(who_comes_late_is_told_as_well)
 	for (size_t i = 0; i < STEPS_WITHOUT_LAST; i++)
 		for (int rank = 1; rank < LAST; rank++)
 			dies(play, &steps[i], rank, false, true);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
 }

@@ -333,26 +333,14 @@ static int small_before_large(int rank, void *argument)
 
 /* ---- the parent */
 
-TEST(memory_is_aligned_zero_and_nobody_elses)
-{
-	const struct job job = { .ranks = 1, .whole = alloc_and_free };
+JOB(memory_is_aligned_zero_and_nobody_elses, .ranks = 1, .whole = alloc_and_free)
 
-	assert_int_equal(run_job(&job), 0);
-}
-
-TEST(freed_pages_go_back)
-{
-	const struct job job = { .ranks = 1, .whole = pages_return };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(freed_pages_go_back, .ranks = 1, .whole = pages_return)
 
 TEST(collectives_work_wherever_buffers_are)
 {
 	for (int ranks = 2; ranks <= 4; ranks++) {
-		const struct job job = { .ranks = ranks, .body = collectives, .limit_s = 240 };
-
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = ranks, .body = collectives, .limit_s = 240);
 	}
 }
 
@@ -380,16 +368,4 @@ TEST(who_is_late_does_not_write_to_what_is_no_longer_lent)
 	assert_int_equal(end_lending(lend_results), 0);
 }
 
-TEST(a_communicator_is_small_before_its_first_large_message)
-{
-	const struct job job = { .ranks = 4, .whole = small_before_large };
-
-	assert_int_equal(run_job(&job), 0);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}
+JOB(a_communicator_is_small_before_its_first_large_message, .ranks = 4, .whole = small_before_large)

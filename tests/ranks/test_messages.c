@@ -345,25 +345,12 @@ static int others_leave(tutti_comm_t comm, void *argument)
 
 /* ---- the parent */
 
-static void holds(rank_body *body, int ranks, void *argument)
-{
-	const struct job job = { .ranks = ranks, .body = body, .argument = argument };
-
-	assert_int_equal(run_job(&job), 0);
-}
-
-#define JOB(name, body, ranks)                                                                     \
-	TEST(name)                                                                                 \
-	{                                                                                          \
-		holds(body, ranks, NULL);                                                          \
-	}
-
-JOB(messages_that_are_in_the_way_are_put_aside, backwards, 2)
-JOB(the_first_receive_with_the_tag_takes_the_message, receives_wait_together, 3)
-JOB(a_buffer_may_be_longer_than_the_message, longer_buffers, 2)
-JOB(all_pairs_send_and_receive_in_orders_of_their_own, all_pairs, RANKS)
-JOB(tags_count_for_messages_to_oneself, to_oneself_in_a_group, 1)
-JOB(when_all_others_have_left_no_message_can_come, others_leave, 3)
+JOB(messages_that_are_in_the_way_are_put_aside, .ranks = 2, .body = backwards)
+JOB(the_first_receive_with_the_tag_takes_the_message, .ranks = 3, .body = receives_wait_together)
+JOB(a_buffer_may_be_longer_than_the_message, .ranks = 2, .body = longer_buffers)
+JOB(all_pairs_send_and_receive_in_orders_of_their_own, .ranks = RANKS, .body = all_pairs)
+JOB(tags_count_for_messages_to_oneself, .ranks = 1, .body = to_oneself_in_a_group)
+JOB(when_all_others_have_left_no_message_can_come, .ranks = 3, .body = others_leave)
 
 TEST(messages_of_other_lengths_are_refused)
 {
@@ -375,19 +362,9 @@ TEST(messages_of_other_lengths_are_refused)
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		holds(wrong_length, 3, &wrong[i]);
+		HOLDS(.ranks = 3, .body = wrong_length, .argument = &wrong[i]);
 }
 
-TEST(a_receive_of_what_nobody_sends_says_so)
-{
-	holds(nobody_sends, 3,
-	      (void *)"rank 1's receive from any rank, send/recv(uint32 × 1, tag 8), missed its "
-		      "deadline of 0.3 s: no rank has called a send to rank 1 with tag 8");
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}
+JOB(a_receive_of_what_nobody_sends_says_so, .ranks = 3, .body = nobody_sends,
+    .argument = (void *)"rank 1's receive from any rank, send/recv(uint32 × 1, tag 8), missed its "
+			"deadline of 0.3 s: no rank has called a send to rank 1 with tag 8")

@@ -482,82 +482,75 @@ static void every_rank_is_told_of(const struct mismatch *mismatch)
 }
 
 #define SUM "all_reduce(float32 × %zu, sum)"
-#define JOB(test, call, odd, other, ...)                                                           \
+#define SCENE(test, call, odd, other, ...)                                                         \
 	TEST(test)                                                                                 \
 	{                                                                                          \
 		static const struct mismatch it = { #call, call, odd, other, __VA_ARGS__ };        \
 		every_rank_is_told_of(&it);                                                        \
 	}
 
-JOB(another_collective_is_told_to_all, other_collective, "all_gather(float32 × %zu)", SUM, 2)
-JOB(a_barrier_for_a_sum_is_told_to_all, barrier_or_sum, "barrier()", SUM, 2)
-JOB(another_count_is_told_to_all, other_count, "all_reduce(float32 × ", SUM, 2)
-JOB(an_empty_call_is_told_to_all, empty_or_not, "all_reduce(float32 × 0, sum)", SUM, 2)
-JOB(a_large_call_among_small_is_told_to_all, other_size, "all_reduce(float32 × 262144, sum)",
-    "all_reduce(float32 × 2, sum)", 2)
-JOB(another_type_is_told_to_all, other_dtype, "all_reduce(int32 × %zu, sum)", SUM, 2)
-JOB(another_operation_is_told_to_all, other_op, "all_reduce(float32 × %zu, max)", SUM, 2)
-JOB(another_root_is_told_to_all, other_root, "broadcast(float32 × %zu, root 1)",
-    "broadcast(float32 × %zu, root 0)", 2)
-JOB(another_root_of_reduce_is_told_to_all, other_reduce_root, "reduce(float32 × %zu, sum, root 1)",
-    "reduce(float32 × %zu, sum, root 0)", 2)
-JOB(an_operation_left_out_is_told_to_all, left_out, "called " SUM,
-    "called broadcast(float32 × %zu, root 0)", 2)
-JOB(other_counts_are_told_to_all, other_counts,
-    "all_gather_v(float32 × %T in all)|counts[0] is|%+ on rank %o",
-    "all_gather_v(float32 × %t in all)|%zu on rank", 2)
-JOB(counts_moved_to_another_rank_are_told_to_all, moved_counts,
-    "counts[0] is|%+ on rank %o|(1 more differ)", "all_gather_v(float32 × %t in all)|%zu on rank",
-    2)
-JOB(bytes_for_elements_are_told_to_all, bytes_for_elements, "counts[0] is|4 on rank %o",
-    "1 on rank|more differ)", 2)
-JOB(counts_that_have_nothing_in_common_are_told_to_all, unlike_counts,
-    "several of their counts differ", "all_gather_v(float32 × |in all)", 3)
-JOB(other_counts_of_a_reduction_are_told_to_all, other_scatter_counts,
-    "reduce_scatter_v(float32 × %T in all, sum)|counts[1] is|%+ on rank %o",
-    "reduce_scatter_v(float32 × %t in all, sum)|%zu on rank", 2)
-JOB(another_count_to_a_root_is_told_to_all, other_count_to_root,
-    "rank %o called gather_v(float32 × %+, root 0) with send_count %+",
-    "rank 0 called gather_v(float32 × %zu, root 0) with counts[%o] %zu", 2, NULL, true)
-JOB(another_count_from_a_root_is_told_to_all, other_count_from_root,
-    "rank %o called scatter_v(float32 × %+, root 0) with recv_count %+",
-    "rank 0 called scatter_v(float32 × %zu, root 0) with counts[%o] %zu", 2, NULL, true)
-JOB(another_count_to_one_of_all_is_told_to_all, other_count_to_one,
-    "rank %o called all_to_all_v(float32 × %T) with send_counts[0] %+",
-    "rank 0 called all_to_all_v(float32 × %t) with recv_counts[%o] %zu", 2, NULL, true)
-JOB(own_counts_are_told_beside_another_collective, gather_or_broadcast,
-    "called broadcast(float32 × %zu, root 0)", "called gather_v(float32 × %zu, root 0)", 2)
-JOB(other_calls_of_a_group_are_told_to_all, other_fused,
-    "called a group of all_reduce(float32 × 3, sum) and all_reduce(float32 × 2, sum)",
-    "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 3, sum)", 2)
-JOB(another_call_of_a_long_group_is_told_to_all, other_in_long_group,
-    "call 9 of the group is of|3 on rank %o|2 on rank", "all_reduce(float32 × 2, sum) and 8 more",
-    2)
-JOB(one_call_more_in_a_group_is_told_to_all, one_more_in_group,
-    "all_reduce(float32 × 2, sum), all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)",
-    "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)", 2)
-JOB(a_split_for_a_sum_is_told_to_all, split_or_sum, "rank %o called tutti_comm_split",
-    "called " SUM, 2)
-JOB(a_split_for_what_it_is_made_of_is_told_to_all, split_or_its_like,
-    "rank %o called tutti_comm_split", "called all_gather(uint8 × 12)", 2)
-JOB(growing_for_a_split_is_told_to_all, grow_or_split, "rank %o called tutti_comm_grow",
-    "called tutti_comm_split", 2)
-JOB(a_duplicate_for_a_split_is_told_to_all, duplicate_or_split, "rank %o called tutti_comm_dup",
-    "called tutti_comm_split", 2)
-JOB(an_operation_that_commutes_on_one_is_told_to_all, commutative_on_one,
-    "all_reduce(float32 × %zu, user 0 (commutative))",
-    "all_reduce(float32 × %zu, user 0 (not commutative))", 2)
-JOB(an_operation_that_scales_on_one_is_told_to_all, scaled_on_one, "user 0 (pre-multiplied sum)",
-    "user 0 (commutative)", 2)
-JOB(another_forced_algorithm_is_told_to_all, same_call, "TUTTI_ALGORITHM", SUM, 2,
-    "TUTTI_ALGORITHM=ring")
-JOB(another_count_received_is_told_to_all, message_count, "(float32 × ", "send/recv(float32 × %zu)",
-    2)
-JOB(another_type_received_is_told_to_all, message_dtype, "(int32 × %zu)", "(float32 × %zu)", 2)
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}
+SCENE(another_collective_is_told_to_all, other_collective, "all_gather(float32 × %zu)", SUM, 2)
+SCENE(a_barrier_for_a_sum_is_told_to_all, barrier_or_sum, "barrier()", SUM, 2)
+SCENE(another_count_is_told_to_all, other_count, "all_reduce(float32 × ", SUM, 2)
+SCENE(an_empty_call_is_told_to_all, empty_or_not, "all_reduce(float32 × 0, sum)", SUM, 2)
+SCENE(a_large_call_among_small_is_told_to_all, other_size, "all_reduce(float32 × 262144, sum)",
+      "all_reduce(float32 × 2, sum)", 2)
+SCENE(another_type_is_told_to_all, other_dtype, "all_reduce(int32 × %zu, sum)", SUM, 2)
+SCENE(another_operation_is_told_to_all, other_op, "all_reduce(float32 × %zu, max)", SUM, 2)
+SCENE(another_root_is_told_to_all, other_root, "broadcast(float32 × %zu, root 1)",
+      "broadcast(float32 × %zu, root 0)", 2)
+SCENE(another_root_of_reduce_is_told_to_all, other_reduce_root,
+      "reduce(float32 × %zu, sum, root 1)", "reduce(float32 × %zu, sum, root 0)", 2)
+SCENE(an_operation_left_out_is_told_to_all, left_out, "called " SUM,
+      "called broadcast(float32 × %zu, root 0)", 2)
+SCENE(other_counts_are_told_to_all, other_counts,
+      "all_gather_v(float32 × %T in all)|counts[0] is|%+ on rank %o",
+      "all_gather_v(float32 × %t in all)|%zu on rank", 2)
+SCENE(counts_moved_to_another_rank_are_told_to_all, moved_counts,
+      "counts[0] is|%+ on rank %o|(1 more differ)", "all_gather_v(float32 × %t in all)|%zu on rank",
+      2)
+SCENE(bytes_for_elements_are_told_to_all, bytes_for_elements, "counts[0] is|4 on rank %o",
+      "1 on rank|more differ)", 2)
+SCENE(counts_that_have_nothing_in_common_are_told_to_all, unlike_counts,
+      "several of their counts differ", "all_gather_v(float32 × |in all)", 3)
+SCENE(other_counts_of_a_reduction_are_told_to_all, other_scatter_counts,
+      "reduce_scatter_v(float32 × %T in all, sum)|counts[1] is|%+ on rank %o",
+      "reduce_scatter_v(float32 × %t in all, sum)|%zu on rank", 2)
+SCENE(another_count_to_a_root_is_told_to_all, other_count_to_root,
+      "rank %o called gather_v(float32 × %+, root 0) with send_count %+",
+      "rank 0 called gather_v(float32 × %zu, root 0) with counts[%o] %zu", 2, NULL, true)
+SCENE(another_count_from_a_root_is_told_to_all, other_count_from_root,
+      "rank %o called scatter_v(float32 × %+, root 0) with recv_count %+",
+      "rank 0 called scatter_v(float32 × %zu, root 0) with counts[%o] %zu", 2, NULL, true)
+SCENE(another_count_to_one_of_all_is_told_to_all, other_count_to_one,
+      "rank %o called all_to_all_v(float32 × %T) with send_counts[0] %+",
+      "rank 0 called all_to_all_v(float32 × %t) with recv_counts[%o] %zu", 2, NULL, true)
+SCENE(own_counts_are_told_beside_another_collective, gather_or_broadcast,
+      "called broadcast(float32 × %zu, root 0)", "called gather_v(float32 × %zu, root 0)", 2)
+SCENE(other_calls_of_a_group_are_told_to_all, other_fused,
+      "called a group of all_reduce(float32 × 3, sum) and all_reduce(float32 × 2, sum)",
+      "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 3, sum)", 2)
+SCENE(another_call_of_a_long_group_is_told_to_all, other_in_long_group,
+      "call 9 of the group is of|3 on rank %o|2 on rank", "all_reduce(float32 × 2, sum) and 8 more",
+      2)
+SCENE(one_call_more_in_a_group_is_told_to_all, one_more_in_group,
+      "all_reduce(float32 × 2, sum), all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)",
+      "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)", 2)
+SCENE(a_split_for_a_sum_is_told_to_all, split_or_sum, "rank %o called tutti_comm_split",
+      "called " SUM, 2)
+SCENE(a_split_for_what_it_is_made_of_is_told_to_all, split_or_its_like,
+      "rank %o called tutti_comm_split", "called all_gather(uint8 × 12)", 2)
+SCENE(growing_for_a_split_is_told_to_all, grow_or_split, "rank %o called tutti_comm_grow",
+      "called tutti_comm_split", 2)
+SCENE(a_duplicate_for_a_split_is_told_to_all, duplicate_or_split, "rank %o called tutti_comm_dup",
+      "called tutti_comm_split", 2)
+SCENE(an_operation_that_commutes_on_one_is_told_to_all, commutative_on_one,
+      "all_reduce(float32 × %zu, user 0 (commutative))",
+      "all_reduce(float32 × %zu, user 0 (not commutative))", 2)
+SCENE(an_operation_that_scales_on_one_is_told_to_all, scaled_on_one, "user 0 (pre-multiplied sum)",
+      "user 0 (commutative)", 2)
+SCENE(another_forced_algorithm_is_told_to_all, same_call, "TUTTI_ALGORITHM", SUM, 2,
+      "TUTTI_ALGORITHM=ring")
+SCENE(another_count_received_is_told_to_all, message_count, "(float32 × ",
+      "send/recv(float32 × %zu)", 2)
+SCENE(another_type_received_is_told_to_all, message_dtype, "(int32 × %zu)", "(float32 × %zu)", 2)

@@ -113,12 +113,7 @@ static int fail_to_meet(int rank, void *argument)
 	return 0;
 }
 
-TEST(a_file_that_is_none_fails_on_every_rank)
-{
-	const struct job job = { .ranks = 3, .whole = fail_to_meet };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(a_file_that_is_none_fails_on_every_rank, .ranks = 3, .whole = fail_to_meet)
 
 /* ---- hosts */
 
@@ -149,16 +144,8 @@ static int reduce_short_and_long(tutti_comm_t comm, void *argument)
 TEST(little_goes_between_hosts)
 {
 	const char *const env[] = { "TUTTI_MODEL=builtin", NULL };
-	const struct job job = { .ranks = 4, .body = reduce_short_and_long, .env = env };
 
 	if (strcmp(transport_chosen, "mixed") != 0)
 		skip();
-	assert_int_equal(run_job(&job), 0);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
+	HOLDS(.ranks = 4, .body = reduce_short_and_long, .env = env);
 }

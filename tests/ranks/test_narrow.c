@@ -224,11 +224,10 @@ static int sums_of_hosts(tutti_comm_t comm, void *argument)
 TEST(between_hosts_of_several_ranks_sums_are_rounded_once_more)
 {
 	const char *const env[] = { "TUTTI_ALGORITHM=hierarchical_shots", NULL };
-	const struct job job = { .ranks = 4, .env = env, .body = sums_of_hosts };
 
 	if (strcmp(transport_chosen, "mixed") != 0)
 		skip();
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = 4, .env = env, .body = sums_of_hosts);
 }
 
 /* ---- which calls */
@@ -283,12 +282,7 @@ static int rounded_inputs(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(rounding_tells_what_others_receive)
-{
-	const struct job job = { .ranks = 2, .body = rounded_inputs };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(rounding_tells_what_others_receive, .ranks = 2, .body = rounded_inputs)
 
 static int next_calls(tutti_comm_t comm, void *argument)
 {
@@ -325,12 +319,7 @@ static int next_calls(tutti_comm_t comm, void *argument)
 	return has_rounded(comm, "a group", y, N);
 }
 
-TEST(the_next_call_alone_is_narrow)
-{
-	const struct job job = { .ranks = 3, .body = next_calls };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(the_next_call_alone_is_narrow, .ranks = 3, .body = next_calls)
 
 static int by_default(tutti_comm_t comm, void *argument)
 {
@@ -361,9 +350,7 @@ TEST(a_communicator_may_have_a_format)
 	const char *const env[] = { "TUTTI_WIRE=bf16", NULL };
 
 	for (int ranks = 1; ranks <= 3; ranks++) {
-		const struct job job = { .ranks = ranks, .env = env, .body = by_default };
-
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = ranks, .env = env, .body = by_default);
 	}
 }
 
@@ -388,9 +375,7 @@ TEST(the_cost_model_may_decide)
 	if (strcmp(transport_chosen, "mixed") == 0)
 		skip();
 	const char *const env[] = { "TUTTI_WIRE=auto:int8", NULL };
-	const struct job job = { .ranks = 4, .env = env, .body = where_faster };
-
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = 4, .env = env, .body = where_faster);
 }
 
 /* ---- what is refused */
@@ -426,12 +411,7 @@ static int refused(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(other_calls_cannot_be_narrow)
-{
-	const struct job job = { .ranks = 2, .body = refused };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(other_calls_cannot_be_narrow, .ranks = 2, .body = refused)
 
 static int differ(tutti_comm_t comm, void *argument)
 {
@@ -446,12 +426,7 @@ static int differ(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(ranks_that_differ_are_told)
-{
-	const struct job job = { .ranks = 3, .body = differ };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(ranks_that_differ_are_told, .ranks = 3, .body = differ)
 
 TEST(names_are_read)
 {
@@ -480,11 +455,4 @@ TEST(names_are_read)
 	assert_int_equal(tutti_wire_bytes(TUTTI_WIRE_FLOAT32, 1000), 4000);
 	assert_int_equal(tutti_wire_bytes(TUTTI_WIRE_FLOAT16, 1001), 2002);
 	assert_int_equal(tutti_wire_bytes(TUTTI_WIRE_INT8, 1025), 9 * 132);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
 }

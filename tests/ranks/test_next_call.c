@@ -85,9 +85,7 @@ static void all_are_told_after(int before, uint32_t absent,
 			       tutti_result_t (*call)(tutti_comm_t comm), const char *words)
 {
 	struct play play = { shared_memory(sizeof(struct stage)), absent, before, call, words };
-	const struct job job = { .ranks = RANKS, .body = play_rank, .argument = &play };
-
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = play_rank, .argument = &play);
 	for (int rank = 1; rank < RANKS; rank++)
 		assert_string_equal(play.stage->said[rank], play.stage->said[0]);
 }
@@ -226,14 +224,7 @@ static int outlive_it(tutti_comm_t comm, void *argument)
 	return send_one(comm, false) || send_one(comm, true) || wait_for_late(comm, argument);
 }
 
-TEST(only_the_next_call_is_concerned)
-{
-	const struct job job = { .ranks = 3,
-				 .body = outlive_it,
-				 .argument = shared_memory(sizeof(atomic_int)) };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(only_the_next_call_is_concerned, .ranks = 3, .body = outlive_it, .shares = sizeof(atomic_int))
 
 static int waste_it(tutti_comm_t comm, void *argument)
 {
@@ -246,14 +237,7 @@ static int waste_it(tutti_comm_t comm, void *argument)
 	return wait_for_late(comm, released);
 }
 
-TEST(an_invalid_call_takes_it)
-{
-	const struct job job = { .ranks = 3,
-				 .body = waste_it,
-				 .argument = shared_memory(sizeof(atomic_int)) };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(an_invalid_call_takes_it, .ranks = 3, .body = waste_it, .shares = sizeof(atomic_int))
 
 static int refuse(tutti_comm_t comm, void *argument)
 {
@@ -281,16 +265,4 @@ static int refuse(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(what_makes_no_sense_is_refused)
-{
-	const struct job job = { .ranks = 1, .body = refuse };
-
-	assert_int_equal(run_job(&job), 0);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}
+JOB(what_makes_no_sense_is_refused, .ranks = 1, .body = refuse)

@@ -246,10 +246,3 @@ TEST(reproducible_results_have_the_same_bits_everywhere)
 	unsetenv("TUTTI_REPRODUCIBLE");
 	assert_int_equal(failed, 0);
 }
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}

@@ -175,10 +175,9 @@ static int call_with_one_late(tutti_comm_t comm, void *argument)
 
 TEST_WITH(who_was_late_posted_last, make_stage, remove_stage)
 {
-	const struct job job = { .ranks = RANKS, .body = call_with_one_late };
 	json_t *reports[RANKS] = { 0 };
 
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = call_with_one_late);
 	read_reports(reports);
 	const json_int_t late = number_in(last_op(reports[RANKS - 1]), "posted");
 	for (int rank = 0; rank < RANKS; rank++) {
@@ -221,10 +220,9 @@ static int call_again_after_many(tutti_comm_t comm, void *argument)
 
 TEST_WITH(a_call_that_comes_back_has_its_header, make_stage, remove_stage)
 {
-	const struct job job = { .ranks = RANKS, .body = call_again_after_many };
 	json_t *reports[RANKS] = { 0 };
 
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = call_again_after_many);
 	read_reports(reports);
 	/* the more peers, the longer what is noted; over TCP some ranks have but one */
 	assert_true(json_array_size(json_object_get(reports[0], "headers")) < 900);
@@ -265,10 +263,9 @@ static int call_with_one_different(tutti_comm_t comm, void *argument)
 
 TEST_WITH(who_differed_has_another_header, make_stage, remove_stage)
 {
-	const struct job job = { .ranks = RANKS, .body = call_with_one_different };
 	json_t *reports[RANKS] = { 0 };
 
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = call_with_one_different);
 	read_reports(reports);
 	for (int rank = 0; rank < RANKS; rank++) {
 		const json_t *op = json_array_get(json_object_get(reports[rank], "operations"), 1);
@@ -333,13 +330,10 @@ static int call_with_one_killed(tutti_comm_t comm, void *argument)
 
 TEST_WITH(who_was_killed_is_reported_by_the_others, make_stage, remove_stage)
 {
-	const struct job job = { .ranks = RANKS,
-				 .body = call_with_one_killed,
-				 .expect_signal = SIGKILL,
-				 .victims = 1u << 2 };
 	json_t *reports[RANKS] = { 0 };
 
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = call_with_one_killed, .expect_signal = SIGKILL,
+	      .victims = 1u << 2);
 	read_reports(reports);
 	for (int rank = 0; rank < RANKS; rank++) {
 		const json_t *op = last_op(reports[rank]);
@@ -400,10 +394,9 @@ static int hang(tutti_comm_t comm, void *argument)
 
 TEST_WITH(a_signal_reports_ranks_that_hang_anywhere, make_stage, remove_stage)
 {
-	const struct job job = { .ranks = RANKS, .body = hang };
 	json_t *reports[RANKS] = { 0 };
 
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = hang);
 	read_reports(reports);
 	for (int rank = 0; rank < RANKS; rank++) {
 		assert_string_equal(text_in(reports[rank], "why"), "signal");
@@ -432,9 +425,7 @@ static int live_well(tutti_comm_t comm, void *argument)
 
 TEST_WITH(a_job_that_ends_well_leaves_nothing, make_stage, remove_stage)
 {
-	const struct job job = { .ranks = RANKS, .body = live_well };
-
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .body = live_well);
 	assert_int_equal(count_files("", NULL), 0);
 }
 

@@ -2,7 +2,9 @@
 /* Operations in flight together: requests waited for in any order, groups, threads that share a
  * communicator.
  *
- *   test_requests shm|tcp|mixed */
+ *   TUTTI_LOG=warn,plan:debug test_requests shm|tcp|mixed
+ *
+ * What is planned is to be seen by a sink. */
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
@@ -547,43 +549,29 @@ static void holds(rank_body *body)
 	const bool alone = body != kinds_at_once && body != fused && body != with_signals &&
 			   body != interrupted && body != any_of_several_communicators;
 
+	tutti_log_set_sink(drop, NULL);
 	for (int ranks = alone ? 1 : 2; ranks <= MAX_RANKS; ranks++) {
-		const struct job job = { .ranks = ranks, .body = body, .argument = count };
-
 		atomic_store(count, 0);
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = ranks, .body = body, .argument = count);
 	}
 }
 
-#define JOB(name, body)                                                                            \
+#define SCENE(name, body)                                                                          \
 	TEST(name)                                                                                 \
 	{                                                                                          \
 		holds(body);                                                                       \
 	}
 
-JOB(all_kinds_are_in_flight_at_once, kinds_at_once)
-JOB(a_hundred_sums_end_in_any_order, a_hundred)
-JOB(any_of_several_communicators_is_waited_for, any_of_several_communicators)
-JOB(a_root_ahead_of_its_readers_overwrites_nothing, root_ahead)
-JOB(requests_end_while_the_caller_computes, without_calls)
-JOB(the_thread_that_works_on_requests_takes_no_signals, with_signals)
-JOB(who_asked_is_told_of_the_end_of_requests, notified)
-JOB(a_wait_ends_when_the_program_wants_it, interrupted)
-JOB(groups_mix_collectives_and_messages_in_any_order, mixtures)
-JOB(small_sums_of_a_group_travel_as_one, fused)
-JOB(empty_groups_end_at_once, empty_groups)
-JOB(threads_share_a_communicator, threads_on_one)
-JOB(threads_use_two_communicators, threads_on_two)
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	if (!getenv("TUTTI_LOG")) { /* read before main(): what is planned is to be seen by the sink
-				     */
-		setenv("TUTTI_LOG", "warn,plan:debug", 1);
-		execv("/proc/self/exe", argv);
-	}
-	tutti_log_set_sink(drop, NULL);
-	return run_claims(NULL, NULL);
-}
+SCENE(all_kinds_are_in_flight_at_once, kinds_at_once)
+SCENE(a_hundred_sums_end_in_any_order, a_hundred)
+SCENE(any_of_several_communicators_is_waited_for, any_of_several_communicators)
+SCENE(a_root_ahead_of_its_readers_overwrites_nothing, root_ahead)
+SCENE(requests_end_while_the_caller_computes, without_calls)
+SCENE(the_thread_that_works_on_requests_takes_no_signals, with_signals)
+SCENE(who_asked_is_told_of_the_end_of_requests, notified)
+SCENE(a_wait_ends_when_the_program_wants_it, interrupted)
+SCENE(groups_mix_collectives_and_messages_in_any_order, mixtures)
+SCENE(small_sums_of_a_group_travel_as_one, fused)
+SCENE(empty_groups_end_at_once, empty_groups)
+SCENE(threads_share_a_communicator, threads_on_one)
+SCENE(threads_use_two_communicators, threads_on_two)

@@ -151,16 +151,11 @@ static void die(tutti_comm_t comm)
 
 static void all_are_told(struct play play, const char *words)
 {
-	const struct job job = { .ranks = RANKS,
-				 .whole = play_rank,
-				 .argument = &play,
-				 .limit_s = 40,
-				 .expect_signal = play.end == die ? SIGKILL : 0,
-				 .victims = play.victims };
 	int first = 0;
 
 	play.stage = shared_memory(sizeof(*play.stage));
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .whole = play_rank, .argument = &play, .limit_s = 40,
+	      .expect_signal = play.end == die ? SIGKILL : 0, .victims = play.victims);
 	while (in(play.victims, first))
 		first++;
 	for (int rank = first; rank < RANKS; rank++)
@@ -296,12 +291,7 @@ static int look_for_monitor(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(only_ranks_with_control_links_have_one)
-{
-	const struct job job = { .ranks = 4, .body = look_for_monitor };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(only_ranks_with_control_links_have_one, .ranks = 4, .body = look_for_monitor)
 
 static int make_and_destroy(tutti_comm_t comm, void *argument)
 {
@@ -323,16 +313,4 @@ static int make_and_destroy(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(communicators_come_and_go_beneath_it)
-{
-	const struct job job = { .ranks = 3, .body = make_and_destroy };
-
-	assert_int_equal(run_job(&job), 0);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}
+JOB(communicators_come_and_go_beneath_it, .ranks = 3, .body = make_and_destroy)

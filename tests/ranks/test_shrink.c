@@ -390,12 +390,3 @@ TEST(who_ends_waits_for_nobody)
 
 	assert_int_equal(run_play(&play, end_or_wait, 0, NULL), 0);
 }
-
-int main(int argc, char **argv)
-{
-	if (argc == 3)
-		cmocka_set_test_filter(argv[2]);
-	if (choose_transport(argc == 3 ? 2 : argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}

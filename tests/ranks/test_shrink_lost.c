@@ -133,15 +133,6 @@ static int shrink(int rank, void *argument)
 	return 0;
 }
 
-TEST(survivors_begin_again_by_themselves)
-{
-	static const char *const env[] = { "TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=40", NULL };
-	const struct job job = { .ranks = RANKS,
-				 .whole = shrink,
-				 .argument = shared_memory(sizeof(struct stage)),
-				 .env = env,
-				 .expect_signal = SIGKILL,
-				 .victims = 1u << VICTIM };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(survivors_begin_again_by_themselves, .ranks = RANKS, .whole = shrink,
+    .shares = sizeof(struct stage), .env = ENV("TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=40"),
+    .expect_signal = SIGKILL, .victims = 1u << VICTIM)

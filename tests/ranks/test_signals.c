@@ -122,11 +122,7 @@ static int live_in_a_storm(int rank, void *argument)
 static void in_a_storm(const char *store)
 {
 	const char *const env[] = { store, NULL };
-	const struct job job = { .ranks = RANKS,
-				 .env = store ? env : NULL,
-				 .whole = live_in_a_storm };
-
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS, .env = store ? env : NULL, .whole = live_in_a_storm);
 }
 
 TEST(signals_change_nothing_with_a_unix_store)
@@ -192,21 +188,5 @@ static int send_to_the_dying(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(a_peer_that_dies_raises_no_signal)
-{
-	atomic_int *ended = shared_memory(sizeof(*ended));
-	const struct job job = { .ranks = RANKS,
-				 .body = send_to_the_dying,
-				 .argument = ended,
-				 .expect_signal = SIGKILL,
-				 .victims = 1u << 1 };
-
-	assert_int_equal(run_job(&job), 0);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}
+JOB(a_peer_that_dies_raises_no_signal, .ranks = RANKS, .body = send_to_the_dying,
+    .shares = sizeof(atomic_int), .expect_signal = SIGKILL, .victims = 1u << 1)

@@ -117,10 +117,3 @@ TEST(ranks_part)
 	waitpid(neighbour, NULL, 0);
 	assert_int_equal(failed, 0);
 }
-
-int main(int argc, char **argv)
-{
-	const int usage = choose_transport(argc, argv);
-
-	return usage ? usage : run_claims(NULL, NULL);
-}

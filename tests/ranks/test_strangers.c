@@ -393,14 +393,11 @@ static int play(int rank, void *argument)
 static void endures(const char *key)
 {
 	struct scene *scene = shared_memory(sizeof(*scene));
-	const struct job job = {
-		.ranks = RANKS + 1, .whole = play, .argument = scene, .limit_s = 2 * PATIENCE
-	};
 
 	scene->key = key;
 	scene->turns = eventfd(0, EFD_CLOEXEC);
 	assert_true(scene->turns >= 0);
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = RANKS + 1, .whole = play, .argument = scene, .limit_s = 2 * PATIENCE);
 	print_message("%d connections of strangers\n", atomic_load(&scene->attacks));
 	close(scene->turns);
 	munmap(scene, sizeof(*scene));
@@ -414,11 +411,4 @@ TEST(a_job_with_a_key_endures_a_thousand_strangers)
 TEST(a_job_without_a_key_endures_a_thousand_strangers)
 {
 	endures(NULL);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
 }

@@ -78,13 +78,8 @@ static int ask_for_bruck(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-TEST(an_algorithm_that_cannot_is_warned_of_once)
-{
-	static const char *const bruck[] = { "TUTTI_ALGORITHM=bruck", NULL };
-	const struct job job = { .ranks = RANKS, .env = bruck, .body = ask_for_bruck };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(an_algorithm_that_cannot_is_warned_of_once, .ranks = RANKS, .env = ENV("TUTTI_ALGORITHM=bruck"),
+    .body = ask_for_bruck)
 
 static int ask_for_nothing(tutti_comm_t comm, void *argument)
 {
@@ -96,12 +91,7 @@ static int ask_for_nothing(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(a_choice_by_cost_is_no_reason_to_warn)
-{
-	const struct job job = { .ranks = RANKS, .body = ask_for_nothing };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(a_choice_by_cost_is_no_reason_to_warn, .ranks = RANKS, .body = ask_for_nothing)
 
 /* ---- a variable that is misspelt */
 
@@ -125,13 +115,8 @@ static int have_unknown_variables(int rank, void *argument)
 	return 0;
 }
 
-TEST(one_rank_warns_once_of_a_variable_that_nobody_reads)
-{
-	static const char *const misspelt[] = { "TUTTI_TIMEOOT=secret", NULL };
-	const struct job job = { .ranks = RANKS, .env = misspelt, .whole = have_unknown_variables };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(one_rank_warns_once_of_a_variable_that_nobody_reads, .ranks = RANKS,
+    .env = ENV("TUTTI_TIMEOOT=secret"), .whole = have_unknown_variables)
 
 /* ---- no control area */
 
@@ -161,12 +146,7 @@ static int do_without_control_area(int rank, void *argument)
 	return 0;
 }
 
-TEST(ranks_without_a_control_area_say_so)
-{
-	const struct job job = { .ranks = RANKS, .whole = do_without_control_area };
-
-	assert_int_equal(run_job(&job), 0);
-}
+JOB(ranks_without_a_control_area_say_so, .ranks = RANKS, .whole = do_without_control_area)
 
 /* One rank has no room for the control area; nobody may then use it. */
 static int share_with_one_that_cannot(int rank, void *argument)
@@ -194,16 +174,5 @@ static int share_with_one_that_cannot(int rank, void *argument)
 	return 0;
 }
 
-TEST(a_control_area_that_one_rank_lacks_is_used_by_none)
-{
-	const struct job job = { .ranks = RANKS, .whole = share_with_one_that_cannot };
-
-	assert_int_equal(run_job(&job), 0);
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc, argv))
-		return 2;
-	return run_claims(NULL, NULL);
-}
+JOB(a_control_area_that_one_rank_lacks_is_used_by_none, .ranks = RANKS,
+    .whole = share_with_one_that_cannot)

@@ -627,29 +627,27 @@ static const char *const patient[] = { "TUTTI_TIMEOUT=60", NULL };
 
 static void holds(rank_body *body, int ranks, void *argument, const char *const *env)
 {
-	const struct job job = { .ranks = ranks, .env = env, .body = body, .argument = argument };
-
-	assert_int_equal(run_job(&job), 0);
+	HOLDS(.ranks = ranks, .env = env, .body = body, .argument = argument);
 }
 
 /* In memory that peers map, and in other. */
-#define JOB(name, body, ranks)                                                                     \
+#define SCENE(name, body, ranks)                                                                   \
 	TEST(name)                                                                                 \
 	{                                                                                          \
 		holds(body, ranks, NULL, patient);                                                 \
 		holds(body, ranks, (void *)"heap", patient);                                       \
 	}
 
-JOB(what_is_put_is_there_when_its_signal_is, exchange, RANKS)
-JOB(short_puts_arrive_in_order, many_short, 3)
-JOB(calls_in_both_directions_wait_for_each_other_nowhere, many_at_once, 2)
-JOB(sums_lose_nothing, sum_up, RANKS)
-JOB(windows_are_told_apart, several, 3)
-JOB(wrong_arguments_are_refused, wrong_arguments, 2)
-JOB(all_ranks_make_a_window_together, not_all_make_it, 3)
-JOB(a_window_ends_after_its_calls, unfinished_calls, 2)
-JOB(what_is_said_of_the_next_call_is_of_no_other, next_calls, 2)
-JOB(windows_of_one_allocation_do_not_end_each_other, window_of_another, 2)
+SCENE(what_is_put_is_there_when_its_signal_is, exchange, RANKS)
+SCENE(short_puts_arrive_in_order, many_short, 3)
+SCENE(calls_in_both_directions_wait_for_each_other_nowhere, many_at_once, 2)
+SCENE(sums_lose_nothing, sum_up, RANKS)
+SCENE(windows_are_told_apart, several, 3)
+SCENE(wrong_arguments_are_refused, wrong_arguments, 2)
+SCENE(all_ranks_make_a_window_together, not_all_make_it, 3)
+SCENE(a_window_ends_after_its_calls, unfinished_calls, 2)
+SCENE(what_is_said_of_the_next_call_is_of_no_other, next_calls, 2)
+SCENE(windows_of_one_allocation_do_not_end_each_other, window_of_another, 2)
 
 static struct scene *new_scene(bool heap)
 {
@@ -689,22 +687,7 @@ TEST(a_stopped_target_is_named)
 TEST(a_killed_target_is_named)
 {
 	for (int heap = 0; heap < 2; heap++) {
-		const struct job job = { .ranks = 3,
-					 .env = patient,
-					 .body = target_is_killed,
-					 .argument = new_scene(heap),
-					 .expect_signal = SIGKILL,
-					 .victims = 1u << 1 };
-
-		assert_int_equal(run_job(&job), 0);
+		HOLDS(.ranks = 3, .env = patient, .body = target_is_killed,
+		      .argument = new_scene(heap), .expect_signal = SIGKILL, .victims = 1u << 1);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	if (choose_transport(argc > 2 ? 2 : argc, argv))
-		return 2;
-	if (argc > 2)
-		cmocka_set_test_filter(argv[2]);
-	return run_claims(NULL, NULL);
 }
