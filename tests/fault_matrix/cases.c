@@ -6,7 +6,8 @@
 #include "calls/random.h"
 
 static const char *const fault_names[] = {
-	"kill", "stop", "exit", "closed", "unplugged", "memory", "descriptors", "leave", "abort",
+	"kill",	     "stop",   "exit",	      "closed", "cut",
+	"unplugged", "memory", "descriptors", "leave",	"abort",
 };
 static const char *const transport_names[] = { "shm", "tcp", "mixed", "tls" };
 static const char *const victim_names[] = { "first", "middle", "last", "two" };
@@ -15,23 +16,29 @@ static const char *const victim_names[] = { "first", "middle", "last", "two" };
 #define MEDIUM (16u << 10) /* in one piece everywhere */
 #define LARGE  (8u << 20)  /* in many */
 #define COLLECTIVE(name, bytes)                                                                    \
-	{ name "-absent", STRETCH_COLLECTIVE, 0, PLACE_ABSENT, bytes },                            \
-		{ name "-posted", STRETCH_COLLECTIVE, 0, PLACE_POSTED, bytes },                    \
-		{ name "-inside", STRETCH_COLLECTIVE, 0, PLACE_INSIDE, bytes },                    \
+	{ name "-absent", STRETCH_COLLECTIVE, 0, PLACE_ABSENT, bytes, false },                     \
+		{ name "-posted", STRETCH_COLLECTIVE, 0, PLACE_POSTED, bytes, false },             \
+		{ name "-inside", STRETCH_COLLECTIVE, 0, PLACE_INSIDE, bytes, false },             \
 	{                                                                                          \
-		name "-after", STRETCH_COLLECTIVE, 0, PLACE_AFTER, bytes                           \
+		name "-after", STRETCH_COLLECTIVE, 0, PLACE_AFTER, bytes, false                    \
 	}
-#define STRETCH(name, stretch)                                                                     \
-	{ name "-early", stretch, 0.1, 0, 0 }, { name "-middle", stretch, 0.5, 0, 0 },             \
+#define STRETCH(name, stretch, served)                                                             \
+	{ name "-early", stretch, 0.1, 0, 0, served },                                             \
+		{ name "-middle", stretch, 0.5, 0, 0, served },                                    \
 	{                                                                                          \
-		name "-late", stretch, 0.9, 0, 0                                                   \
+		name "-late", stretch, 0.9, 0, 0, served                                           \
 	}
 
 const struct phase phases[] = {
-	STRETCH("init", STRETCH_INIT), { "idle", STRETCH_IDLE, 0, 0, SMALL },
-	COLLECTIVE("small", SMALL),    COLLECTIVE("medium", MEDIUM),
-	COLLECTIVE("large", LARGE),    STRETCH("shrink", STRETCH_SHRINK),
-	STRETCH("grow", STRETCH_GROW), STRETCH("destroy", STRETCH_DESTROY),
+	STRETCH("init", STRETCH_INIT, false),
+	STRETCH("served", STRETCH_INIT, true),
+	{ "idle", STRETCH_IDLE, 0, 0, SMALL, false },
+	COLLECTIVE("small", SMALL),
+	COLLECTIVE("medium", MEDIUM),
+	COLLECTIVE("large", LARGE),
+	STRETCH("shrink", STRETCH_SHRINK, false),
+	STRETCH("grow", STRETCH_GROW, false),
+	STRETCH("destroy", STRETCH_DESTROY, false),
 };
 enum { PHASE_COUNT = sizeof(phases) / sizeof(phases[0]) };
 
@@ -64,8 +71,12 @@ static bool applies(const struct fault_case *c)
 {
 	if (c->fault == FAULT_LEAVE || c->fault == FAULT_ABORT)
 		return may_call(c->fault, c->phase);
-	if (c->fault == FAULT_UNPLUGGED)
-		return c->transport != TRANSPORT_SHM;
+	if (c->fault == FAULT_UNPLUGGED) /* hosts meet in a directory, which nobody serves */
+		return c->transport != TRANSPORT_SHM && !phases[c->phase].served;
+	if (c->fault == FAULT_CUT) /* there are all by then */
+		return c->transport != TRANSPORT_SHM &&
+		       (phases[c->phase].stretch == STRETCH_IDLE ||
+			phases[c->phase].stretch == STRETCH_COLLECTIVE);
 	/* OpenSSL needs memory to read, and a connection ends that has none: who is blamed is chance */
 	if (c->fault == FAULT_MEMORY && c->transport == TRANSPORT_TLS)
 		return false;

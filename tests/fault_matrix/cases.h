@@ -12,6 +12,7 @@ enum fault {
 	FAULT_STOP,	   /* SIGSTOP, and SIGCONT when the others are done */
 	FAULT_EXIT,	   /* exit(0) without a word to the library */
 	FAULT_CLOSED,	   /* all its connections are ended under it */
+	FAULT_CUT,	   /* one of those with other ranks is */
 	FAULT_UNPLUGGED,   /* the cable of its host */
 	FAULT_MEMORY,	   /* no byte more can be had */
 	FAULT_DESCRIPTORS, /* no descriptor more can be had */
@@ -45,6 +46,7 @@ struct phase {
 		       * of those that a rehearsal counted */
 	enum place place;
 	size_t bytes;
+	bool served; /* a process that is no rank hosts the store */
 };
 extern const struct phase phases[];
 

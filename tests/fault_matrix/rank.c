@@ -119,6 +119,9 @@ static tutti_result_t split(struct player *p)
 		       : note(p, result);
 }
 
+/* So long that they go straight from each rank to each. */
+static const struct work pairs = { ALL_TO_ALL, 16 * MEDIUM_BYTES, TUTTI_SUM, 0 };
+
 /* Everything that may want memory, connections or peers, until there is an error. */
 static tutti_result_t call_the_rest(struct player *p)
 {
@@ -135,6 +138,9 @@ static tutti_result_t call_the_rest(struct player *p)
 		result = split(p);
 	if (!result)
 		result = call_once(p, &large);
+	/* who does not use a connection does not know, and some are for long messages alone */
+	for (int i = 0; !result && p->scene->c.fault == FAULT_CUT; i++)
+		result = call_once(p, i % 2 ? &large : &pairs);
 	return result;
 }
 
@@ -365,9 +371,20 @@ static void join(struct player *p)
 		choose_call(p);
 }
 
+/* Every rank has its connections with every other. */
+static void connect_all(struct player *p)
+{
+	if (call_once(p, &pairs))
+		player_complain(p, "the call before: %s", p->report->error_text);
+	victim_list_links();
+	meet_at(&p->stage->connected, p->ranks);
+}
+
 /* The fault comes in a call, or between two. */
 static void play_collective(struct player *p)
 {
+	if (p->scene->c.fault == FAULT_CUT)
+		connect_all(p);
 	const tutti_result_t called = act(p);
 
 	if (victim_is_one() && case_victims(&p->scene->c) != 1u << p->rank)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -26,6 +27,7 @@
 #define SILENCE_S	 1.0
 #define STORE_GRACE_S	 3.0
 #define DECLINE_S	 3.0
+#define SERVED		 "unix:tutti-served-%d"
 
 static void fail(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void fail(struct verdict *v, const char *format, ...)
@@ -80,14 +82,16 @@ static double bound_of(const struct fault_case *c)
 		return 3.75 * deadline_of(c) + DECLINE_S + second;
 	if (c->fault == FAULT_STOP || case_may_succeed(c))
 		return deadline_of(c) + second;
+	if (c->fault == FAULT_CUT) /* when it is used next */
+		return SHORT_DEADLINE_S;
 	return c->fault == FAULT_UNPLUGGED ? SILENCE_S + second : second;
 }
 
 /* ---- the job */
 
 struct surroundings {
-	char text[8][96];
-	const char *env[9];
+	char text[9][96];
+	const char *env[10];
 };
 
 static void set(struct surroundings *s, const char *format, ...)
@@ -119,11 +123,32 @@ static void surround(struct surroundings *e, const struct scene *s)
 	set(e, "TUTTI_KEY=%064x", 0x7755);
 	if (case_hosts(c))
 		set(e, "TEST_HOSTS=%d", case_hosts(c));
-	if (c->fault == FAULT_UNPLUGGED) /* what all hosts see */
+	if (phases[c->phase].served) {
+		set(e, "TUTTI_STORE=" SERVED, (int)getpid());
+		set(e, "TUTTI_STORE_SERVED=1");
+	} else if (c->fault == FAULT_UNPLUGGED) /* what all hosts see */
 		set(e, "TUTTI_STORE=file:%s/first", s->directory);
 	/* on links every rank of a ring combines */
 	if (phases[c->phase].place == PLACE_INSIDE && c->transport != TRANSPORT_SHM)
 		set(e, "TUTTI_ALGORITHM=ring");
+}
+
+/* Where ranks meet that host no store themselves, in a process of its own; -1: they do. */
+static pid_t serve_store(const struct fault_case *c, const char *const *env)
+{
+	const pid_t parent = getpid(), pid = phases[c->phase].served ? fork() : -1;
+	char address[32];
+	tutti_store_t store;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; env[i]; i++)
+		putenv((char *)env[i]);
+	snprintf(address, sizeof(address), SERVED, (int)parent);
+	while (tutti_store_open(address, 1, 0, &store) == TUTTI_OK)
+		pause();
+	_exit(1);
 }
 
 static int run(struct scene *s)
@@ -131,6 +156,7 @@ static int run(struct scene *s)
 	struct surroundings surroundings;
 
 	surround(&surroundings, s);
+	const pid_t server = serve_store(&s->c, surroundings.env);
 	const struct job job = {
 		.ranks = case_ranks(&s->c),
 		.env = surroundings.env,
@@ -142,7 +168,12 @@ static int run(struct scene *s)
 			   (s->c.fault == FAULT_KILL && !s->rehearsal ? case_victims(&s->c) : 0),
 	};
 
-	return run_job(&job);
+	const int failed = run_job(&job);
+	if (server > 0) {
+		kill(server, SIGKILL);
+		waitpid(server, NULL, 0);
+	}
+	return failed;
 }
 
 /* How many calls of the system each rank makes in the stretch. */
@@ -209,10 +240,12 @@ static double last_fault(const struct scene *s)
 }
 
 /* Those whose calls are judged: not the lost; a victim that runs on with the others is like
- * them. */
+ * them, and so is one that has lost a single connection. */
 static bool is_witness(const struct scene *s, int rank)
 {
-	return case_survivors(&s->c) >> rank & 1;
+	const bool all = s->c.fault == FAULT_CUT && s->c.victim != VICTIM_TWO;
+
+	return all || case_survivors(&s->c) >> rank & 1;
 }
 
 /* Those that could not join have no communicator to agree on a culprit by: they name whom the
@@ -223,13 +256,16 @@ static void judge_culprit(const struct scene *s, const struct report *r, int ran
 {
 	const uint32_t lost = case_lost(&s->c);
 	const bool sure = is_seen_by_store(s) && s->c.fault != FAULT_CLOSED;
-	uint32_t failed = lost;
+	uint32_t failed = lost, blamable = case_blamable(&s->c);
 
+	for (int victim = 0; victim < RANKS_MAX && s->c.fault == FAULT_CUT; victim++)
+		if (lost >> victim & 1)
+			blamable |= 1u << s->stage->report[victim].cut_off;
 	for (int other = 0; other < RANKS_MAX && !sure; other++)
 		if (s->stage->report[other].result)
 			failed |= 1u << other;
 	if (phases[s->c.phase].stretch != STRETCH_INIT &&
-	    (r->culprit < 0 || !(case_blamable(&s->c) >> r->culprit & 1)))
+	    (r->culprit < 0 || !(blamable >> r->culprit & 1)))
 		fail(v, "rank %d blames another: %.300s", rank, r->error_text);
 	if (phases[s->c.phase].stretch == STRETCH_INIT && !(lost >> rank & 1) &&
 	    !speaks_of(r->error_text, failed & ~(1u << rank)))
@@ -243,6 +279,8 @@ static const struct {
 } told_of[FAULT_COUNT] = {
 	[FAULT_KILL] = { TUTTI_ERR_PEER_LOST, "died" },
 	[FAULT_EXIT] = { TUTTI_ERR_PEER_LOST, "died" },
+	[FAULT_CUT] = { TUTTI_ERR_PEER_LOST, "" },
+	[FAULT_UNPLUGGED] = { TUTTI_ERR_PEER_LOST, "nothing for 1 s" },
 	[FAULT_LEAVE] = { TUTTI_ERR_PEER_LOST, "left" },
 	[FAULT_ABORT] = { TUTTI_ERR_ABORTED, "aborted the communicator: " ABORT_REASON },
 };
@@ -261,6 +299,27 @@ static void judge_words(const struct scene *s, int rank, const struct report *fi
 	if (strcmp(r->error_text, first->error_text) != 0)
 		fail(v, "rank %d was told \"%.200s\", another \"%.200s\"", rank, r->error_text,
 		     first->error_text);
+}
+
+/* Of one rank that the store's host saw go, those that could not join have heard by it. */
+static void judge_news(const struct scene *s, struct verdict *v)
+{
+	const struct report *first = NULL;
+
+	if (!is_seen_by_store(s) || !told_of[s->c.fault].result || s->c.victim == VICTIM_TWO)
+		return;
+	for (int rank = 0; rank < case_ranks(&s->c); rank++) {
+		const struct report *r = &s->stage->report[rank];
+
+		if (!is_witness(s, rank) || !r->result || r->culprit >= 0)
+			continue;
+		first = first ? first : r;
+		if (r->result != TUTTI_ERR_PEER_LOST ||
+		    strcmp(r->error_text, first->error_text) != 0)
+			fail(v,
+			     "rank %d, which could not join, was told %d (%.200s), another %.200s",
+			     rank, r->result, r->error_text, first->error_text);
+	}
 }
 
 /* One of the witnesses, and the first of them. */
@@ -371,6 +430,7 @@ static void judge(const struct scene *s, struct verdict *v)
 	else if (stretch == STRETCH_SHRINK ||
 		 (first && first->result && stretch != STRETCH_INIT && stretch != STRETCH_DESTROY))
 		judge_places(s, v);
+	judge_news(s, v);
 	judge_times(s, v);
 }
 

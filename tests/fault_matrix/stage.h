@@ -12,6 +12,7 @@
 #define RANKS_MAX      8
 #define ERROR_TEXT_MAX 700
 #define COMPLAINT_MAX  512
+#define LINKS_MAX      64
 #define TRIALS_MAX     64 /* more than RANKS_MAX ranks begin */
 #define TRIAL_FAILED   (-1)
 #define ABORT_REASON   "the disk is full"
@@ -20,8 +21,11 @@ struct report {
 	_Atomic double fault_at; /* a victim's; 0: not yet */
 	atomic_bool continued;	 /* a victim that had been stopped */
 	atomic_uint messages;	 /* that it said to the store, and perhaps to others later */
-	bool attended;	/* a victim's: the store knew by then that it had come, and all knew the
+	bool attended; /* a victim's: the store knew by then that it had come, and all knew the
 			 * store if it goes with the victim */
+	int links;     /* connections with other ranks … */
+	uint16_t ports[LINKS_MAX]; /* … and where they are at this end */
+	int cut_off;	/* a victim's: the rank at the other end of the one that is cut */
 	double told_at; /* when the first error came back; 0: none did */
 	int result;
 	int culprit;	   /* -1: none */
@@ -39,6 +43,7 @@ struct stage {
 	atomic_int hosts;   /* made, with their cables in */
 	atomic_int entered; /* ranks on their hosts */
 	atomic_int joined;
+	atomic_int connected;
 	atomic_int ready; /* ranks that are about to wait for the victims */
 	atomic_int idle;
 	atomic_int served;	      /* the store of newcomers is there */

@@ -2,6 +2,7 @@
 #include "victim.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,62 @@ static void close_connections(void)
 		close_connection(fd, reset);
 }
 
+static uint16_t port_of(const struct sockaddr_storage *at)
+{
+	return at->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)at)->sin6_port
+					 : ((const struct sockaddr_in *)at)->sin_port;
+}
+
+/* Is it one with another rank? Between which ports? */
+static bool is_link(int fd, uint16_t *here, uint16_t *there)
+{
+	struct sockaddr_storage own, peer;
+	socklen_t own_length = sizeof(own), peer_length = sizeof(peer);
+
+	if (getsockname(fd, (struct sockaddr *)&own, &own_length) < 0 || own.ss_family == AF_UNIX ||
+	    getpeername(fd, (struct sockaddr *)&peer, &peer_length) < 0)
+		return false;
+	*here = port_of(&own);
+	*there = port_of(&peer);
+	return true;
+}
+
+void victim_list_links(void)
+{
+	struct report *r = report();
+	uint16_t there;
+
+	for (int fd = 3; fd < DESCRIPTORS_MAX && r->links < LINKS_MAX; fd++)
+		r->links += is_link(fd, &r->ports[r->links], &there);
+}
+
+static bool is_at(int rank, uint16_t port)
+{
+	const struct report *r = &victim.scene->stage->report[rank];
+
+	for (int i = 0; i < r->links; i++)
+		if (r->ports[i] == port)
+			return true;
+	return false;
+}
+
+static void cut_link(void)
+{
+	int left = (int)(case_random(&victim.scene->c, victim.scene->seed, 1) %
+			 (uint64_t)report()->links);
+	uint16_t here, there;
+
+	for (int fd = 3; fd < DESCRIPTORS_MAX; fd++) {
+		if (!is_link(fd, &here, &there) || left-- > 0)
+			continue;
+		for (int rank = 0; rank < RANKS_MAX; rank++)
+			if (rank != victim.rank && is_at(rank, there))
+				report()->cut_off = rank;
+		close_connection(fd, true); /* shut down alone, it still delivers what comes */
+		return;
+	}
+}
+
 /* ---- memory */
 
 /* No more from the kernel, and all that the allocator still has. */
@@ -156,7 +213,9 @@ static bool has_attended(void)
 {
 	bool known = atomic_load(&report()->messages) > ATTENDS;
 
-	for (int rank = 0; rank < case_members(&victim.scene->c) && victim.rank == 0; rank++)
+	const bool hosts = victim.rank == 0 && !phases[victim.scene->c.phase].served;
+
+	for (int rank = 0; rank < case_members(&victim.scene->c) && hosts; rank++)
 		known &= atomic_load(&victim.scene->stage->report[rank].messages) > ANSWERED;
 	return known;
 }
@@ -186,6 +245,7 @@ void victim_fault(void)
 	case FAULT_STOP: stop(); break;
 	case FAULT_EXIT: exit(0);
 	case FAULT_CLOSED: close_connections(); break;
+	case FAULT_CUT: cut_link(); break;
 	case FAULT_UNPLUGGED: network_unplug(); break;
 	case FAULT_MEMORY: fill_memory(); break;
 	case FAULT_DESCRIPTORS: fill_descriptors(); break;

@@ -10,6 +10,9 @@
 void victim_prepare(const struct scene *s, int rank);
 bool victim_is_one(void);
 
+/* All know from now on which connections this rank has with others. */
+void victim_list_links(void);
+
 /* It happens now, unless it has. */
 void victim_fault(void);
 bool victim_has_fault(void);

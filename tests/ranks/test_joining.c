@@ -99,6 +99,26 @@ static int free_port(void)
 	return ntohs(at.sin_port);
 }
 
+static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool shell(const char *format, ...)
+{
+	char command[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	return system(command) == 0;
+}
+
+static void need_namespaces(void)
+{
+	if (geteuid() == 0 && shell("ip -V >/dev/null 2>&1 && unshare -n true 2>/dev/null"))
+		return;
+	print_message("skipped: no network namespaces, or no ip(8)\n");
+	skip();
+}
+
 /* ---- a rank */
 
 static bool is_created(enum way way)
@@ -342,7 +362,7 @@ static void name_store(struct play *play, char directory[64])
 static void play_case(struct play *play, const char *deadline)
 {
 	const char *const env[] = { deadline, NULL };
-	char directory[64] = "", command[96];
+	char directory[64] = "";
 
 	name_store(play, directory);
 	play->serving = !is_served(play->way);
@@ -352,9 +372,7 @@ static void play_case(struct play *play, const char *deadline)
 				 .argument = play,
 				 .limit_s = 90 };
 	const int failed = run_job(&job);
-	snprintf(command, sizeof(command), "rm -r '%s'", directory);
-	if (directory[0])
-		assert_int_equal(system(command), 0);
+	assert_true(!directory[0] || shell("rm -r '%s'", directory));
 	assert_int_equal(failed, 0);
 }
 
@@ -371,11 +389,20 @@ static bool is_possible(const struct play *play)
 	       play->size < 4; /* hosts wait for those that come late: a second each */
 }
 
-static void each_way(enum fault fault)
+static int sums_right(tutti_comm_t comm)
+{
+	int sum = 1;
+
+	SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+	CLAIM(sum == tutti_comm_size(comm), "the sum is %d", sum);
+	return 0;
+}
+
+static void in_ways(enum fault fault, enum way first, enum way last)
 {
 	struct play *play = shared_memory(sizeof(*play));
 
-	for (int way = HOSTED_TCP; way <= CREATE_USER; way++) {
+	for (int way = first; way <= (int)last; way++) {
 		for (int size = 2; size <= RANKS_MAX; size++) {
 			for (int odd = 0; odd < size; odd++) {
 				memset(play, 0, sizeof(*play));
@@ -390,6 +417,11 @@ static void each_way(enum fault fault)
 			}
 		}
 	}
+}
+
+static void each_way(enum fault fault)
+{
+	in_ways(fault, HOSTED_TCP, CREATE_USER);
 }
 
 TEST(transports_that_do_not_meet_are_told_to_all)
@@ -414,11 +446,66 @@ TEST(a_number_that_two_have_is_told_to_all)
 	each_way(TWICE);
 }
 
+/* The host of a store turns them away. */
 TEST(a_rank_with_another_key_is_told_to_all)
 {
-	each_way(ANOTHER_KEY);
-	each_way(NO_KEY);
-	each_way(A_KEY);
+	for (enum fault fault = ANOTHER_KEY; fault <= A_KEY; fault++)
+		in_ways(fault, HOSTED_TCP, SERVED_UNIX);
+}
+
+/* Elsewhere all find out before they connect. */
+TEST(a_key_that_differs_is_found_out_without_a_host)
+{
+	for (enum fault fault = ANOTHER_KEY; fault <= A_KEY; fault++)
+		in_ways(fault, A_DIRECTORY, CREATE_USER);
+}
+
+/* Half of the ranks have it from the program, the others from the environment. */
+static int meet_by_any_source(int rank, void *argument)
+{
+	tutti_config_t config = TUTTI_CONFIG_INIT;
+	tutti_comm_t comm = NULL, half = NULL;
+
+	if (rank % 2)
+		config.key = KEY;
+	else
+		setenv("TUTTI_KEY", KEY, 1);
+	SUCCEEDS(tutti_init(&config, &comm));
+	SUCCEEDS(tutti_comm_split(comm, rank / 2, rank, &half)); /* with the key of the whole */
+	const int failed = sums_right(comm) || sums_right(half);
+	tutti_comm_destroy(half);
+	tutti_comm_destroy(comm);
+	return failed;
+}
+
+JOB(a_key_of_any_source_lets_ranks_meet, .ranks = 4, .env = ENV("TUTTI_TRANSPORT=tcp"),
+    .whole = meet_by_any_source)
+
+/* Two hosts, as far as anybody can tell: rank 1 goes to a network of its own. */
+static int be_apart(int rank, void *argument)
+{
+	tutti_comm_t comm = NULL;
+
+	setenv("TUTTI_STORE", argument, 1);
+	CLAIM(rank == 0 || unshare(CLONE_NEWNET) == 0, "no network namespace");
+	const tutti_result_t result = tutti_init(NULL, &comm);
+	CLAIM(!comm && result == TUTTI_ERR_UNSUPPORTED, "%s (%s)", tutti_strerror(result),
+	      tutti_last_error(NULL));
+	CLAIM(strstr(tutti_last_error(NULL), "without a key ranks are reached on their own machine "
+					     "only; give all the same TUTTI_KEY"),
+	      "\"%s\"", tutti_last_error(NULL));
+	return 0;
+}
+
+TEST(a_key_is_what_hosts_without_one_are_told_of)
+{
+	char directory[64], store[80];
+
+	need_namespaces();
+	make_directory(directory);
+	snprintf(store, sizeof(store), "file:%s", directory);
+	HOLDS(.ranks = 2, .env = ENV("TUTTI_TRANSPORT=tcp"), .whole = be_apart, .argument = store);
+	assert_true(shell("rm -r '%s'", directory));
 }
 
 /* Who opens a store for itself does not say which rank it is: those who wait for it learn at the
@@ -448,18 +535,6 @@ struct cable {
 	atomic_int apart, laid, done;
 	struct outcome outcome[2];
 };
-
-static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static bool shell(const char *format, ...)
-{
-	char command[256];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(command, sizeof(command), format, args);
-	va_end(args);
-	return system(command) == 0;
-}
 
 /* Has the rank said how it is reached? */
 static bool has_told(const char *directory, int rank)
@@ -493,15 +568,6 @@ static int plug_in(const struct cable *cable)
 		look_again();
 	}
 	return shell("ip link set cable up") ? 0 : 1;
-}
-
-static int sum_over_cable(tutti_comm_t comm)
-{
-	int sum = 1;
-
-	SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
-	CLAIM(sum == 2, "the sum is %d", sum);
-	return 0;
 }
 
 /* The host's part of the cable, with an address. */
@@ -559,7 +625,7 @@ static int be_host(int rank, void *argument)
 	out->result = tutti_init(NULL, &comm);
 	out->took = seconds_now() - start;
 	snprintf(out->error_text, sizeof(out->error_text), "%s", tutti_last_error(NULL));
-	const int failed = out->result ? 0 : sum_over_cable(comm);
+	const int failed = out->result ? 0 : sums_right(comm);
 	meet_at(&cable->done, 2); /* the cable goes with its namespace */
 	tutti_comm_destroy(comm);
 	CLAIM(hand < 0 || (waitpid(hand, &status, 0) == hand && status == 0),
@@ -571,10 +637,7 @@ static struct cable *play_cable(bool comes_up, bool ipv6)
 {
 	struct cable *cable = shared_memory(sizeof(*cable));
 
-	if (geteuid() != 0 || !shell("ip -V >/dev/null 2>&1 && unshare -n true 2>/dev/null")) {
-		print_message("skipped: no network namespaces, or no ip(8)\n");
-		skip();
-	}
+	need_namespaces();
 	if (ipv6 &&
 	    !shell("unshare -n sh -c 'ip link set lo up && ip addr add fd79::9/128 dev lo'")) {
 		print_message("skipped: this kernel has no IPv6\n");
