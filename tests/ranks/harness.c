@@ -361,10 +361,9 @@ static bool await_rank(const struct job *job, int rank, pid_t pid, double deadli
 	return WEXITSTATUS(status) == 0;
 }
 
-int run_job(const struct job *wanted)
+static int run_once(struct job job)
 {
 	static int number;
-	struct job job = *wanted;
 	pid_t pids[MAX_RANKS];
 	char store[64];
 	int failed = 0;
@@ -385,5 +384,15 @@ int run_job(const struct job *wanted)
 		failed += !await_rank(&job, rank, pids[rank], deadline);
 	if (job.shares)
 		munmap(job.argument, job.shares);
+	return failed;
+}
+
+int run_job(const struct job *job)
+{
+	struct job each = *job;
+	int failed = run_once(each);
+
+	while (!failed && ++each.ranks <= job->most)
+		failed = run_once(each);
 	return failed;
 }

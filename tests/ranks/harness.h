@@ -23,7 +23,7 @@ typedef int rank_body(tutti_comm_t comm, void *argument);
 typedef int rank_whole(int rank, void *argument);
 
 struct job {
-	int ranks;
+	int ranks, most;	/* most: 0, or it is run with each number of ranks up to this */
 	const char *const *env; /* "NAME=VALUE" …, NULL at the end; or NULL */
 	rank_body *body;
 	rank_whole *whole; /* instead of `body` */

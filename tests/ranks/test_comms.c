@@ -381,13 +381,6 @@ static int a_thousand(tutti_comm_t comm, void *argument)
 
 /* ---- the parent */
 
-static void for_ranks(rank_body *body, int least, int most)
-{
-	for (int ranks = least; ranks <= most; ranks++) {
-		HOLDS(.ranks = ranks, .body = body, .limit_s = 100);
-	}
-}
-
 static void in_one_process(rank_whole *whole)
 {
 	for (int threads = 2; threads <= 8; threads *= 2) {
@@ -395,10 +388,8 @@ static void in_one_process(rank_whole *whole)
 	}
 }
 
-TEST(a_split_orders_by_key_and_splits_again)
-{
-	for_ranks(split_by_parity, 2, 5);
-}
+JOB(a_split_orders_by_key_and_splits_again, .ranks = 2, .most = 5, .body = split_by_parity,
+    .limit_s = 100)
 
 /* Rank 1 can open no descriptor: no rank of its color or another has a part, and they all have
  * what they had. */
@@ -431,10 +422,8 @@ static int split_without_descriptors(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-TEST(a_split_succeeds_on_all_ranks_or_none)
-{
-	for_ranks(split_without_descriptors, 4, 5);
-}
+JOB(a_split_succeeds_on_all_ranks_or_none, .ranks = 4, .most = 5, .body = split_without_descriptors,
+    .limit_s = 100)
 
 /* ---- a rank that does not call tutti_comm_split, but what it is made of, and says something
  * else */
@@ -530,15 +519,9 @@ TEST(a_split_believes_nothing_that_ranks_send)
 	}
 }
 
-TEST(a_split_may_leave_ranks_out)
-{
-	for_ranks(split_without_some, 2, 4);
-}
+JOB(a_split_may_leave_ranks_out, .ranks = 2, .most = 4, .body = split_without_some, .limit_s = 100)
 
-TEST(a_duplicate_has_operations_of_its_own)
-{
-	for_ranks(duplicate, 1, 4);
-}
+JOB(a_duplicate_has_operations_of_its_own, .ranks = 1, .most = 4, .body = duplicate, .limit_s = 100)
 
 JOB(several_communicators_meet_in_one_store, .ranks = JOB_RANKS, .whole = several_by_one_store)
 
@@ -558,7 +541,4 @@ JOB(a_plan_names_the_transports_that_carry_it, .ranks = 3,
 
 JOB(a_rank_alone_has_all_operations, .ranks = 1, .whole = alone)
 
-TEST(a_thousand_communicators_leave_nothing)
-{
-	for_ranks(a_thousand, 2, 2);
-}
+JOB(a_thousand_communicators_leave_nothing, .ranks = 2, .body = a_thousand, .limit_s = 100)

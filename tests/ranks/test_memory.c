@@ -337,12 +337,8 @@ JOB(memory_is_aligned_zero_and_nobody_elses, .ranks = 1, .whole = alloc_and_free
 
 JOB(freed_pages_go_back, .ranks = 1, .whole = pages_return)
 
-TEST(collectives_work_wherever_buffers_are)
-{
-	for (int ranks = 2; ranks <= 4; ranks++) {
-		HOLDS(.ranks = ranks, .body = collectives, .limit_s = 240);
-	}
-}
+JOB(collectives_work_wherever_buffers_are, .ranks = 2, .most = 4, .body = collectives,
+    .limit_s = 240)
 
 static int end_lending(rank_body *body)
 {

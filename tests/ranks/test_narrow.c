@@ -345,14 +345,8 @@ static int by_default(tutti_comm_t comm, void *argument)
 	return has_rounded(comm, "the copy of a communicator", y, N);
 }
 
-TEST(a_communicator_may_have_a_format)
-{
-	const char *const env[] = { "TUTTI_WIRE=bf16", NULL };
-
-	for (int ranks = 1; ranks <= 3; ranks++) {
-		HOLDS(.ranks = ranks, .env = env, .body = by_default);
-	}
-}
+JOB(a_communicator_may_have_a_format, .ranks = 1, .most = 3, .env = ENV("TUTTI_WIRE=bf16"),
+    .body = by_default)
 
 static int where_faster(tutti_comm_t comm, void *argument)
 {

@@ -128,15 +128,9 @@ static int requests_end(tutti_comm_t comm, int32_t (*data)[4096])
 	return 0;
 }
 
-/* ---- several threads of a rank on one communicator */
+/* ---- every kind of call from several threads of a rank on one communicator */
 
-struct helper {
-	pthread_t thread;
-	tutti_comm_t comm;
-	int number, failed;
-};
-
-/* Swap with the rank `number` + 1 places on; each pair's messages belong to one thread of each. */
+/* Swap with the rank so many places on; each pair's messages belong to one thread of each. */
 static int swap_messages(tutti_comm_t comm, int distance)
 {
 	const int me = tutti_comm_rank(comm);
@@ -155,36 +149,6 @@ static int swap_messages(tutti_comm_t comm, int distance)
 	}
 	return 0;
 }
-
-static void *help(void *argument)
-{
-	struct helper *helper = argument;
-
-	helper->failed = swap_messages(helper->comm, helper->number % (ranks - 1) + 1);
-	return NULL;
-}
-
-static int threads_share(tutti_comm_t comm)
-{
-	const int helpers = ranks - 1 < HELPERS ? ranks - 1 : HELPERS;
-	struct helper helper[HELPERS];
-	int failed = 0;
-
-	for (int i = 0; i < helpers; i++) {
-		helper[i] = (struct helper){ .comm = comm, .number = i };
-		CLAIM(pthread_create(&helper[i].thread, NULL, help, &helper[i]) == 0,
-		      "cannot start a thread");
-	}
-	for (int round = 0; round < 5 && !failed; round++)
-		failed = reductions(comm, 2000);
-	for (int i = 0; i < helpers; i++) {
-		pthread_join(helper[i].thread, NULL);
-		failed |= helper[i].failed;
-	}
-	return failed;
-}
-
-/* ---- every kind of call from several threads at once */
 
 #define TURNS 15
 
@@ -575,8 +539,7 @@ static int split_reduces(tutti_comm_t comm)
 static int body(tutti_comm_t comm, void *argument)
 {
 	int32_t(*data)[4096] = malloc(REQUESTS * sizeof(*data));
-	const int failed = collectives(comm) || requests_end(comm, data) ||
-			   (ranks > 1 && threads_share(comm)) || group_mixes(comm) ||
+	const int failed = collectives(comm) || requests_end(comm, data) || group_mixes(comm) ||
 			   (ranks > 1 && (threads_mix(comm) || abort_among_threads(comm))) ||
 			   threads_put(comm) || split_reduces(comm) || notices_come(comm);
 
