@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -488,91 +487,6 @@ TEST(a_member_without_descriptors_is_told_to_all)
 		} while (atomic_load(&play.stage->failed));
 		assert_true(play.capacity > 1);
 	}
-}
-
-/* ---- who is lost is replaced */
-
-static int replace(int rank, void *argument)
-{
-	const struct play *play = argument;
-	tutti_comm_t comm = NULL, rest = NULL, whole = NULL;
-
-	if (rank == play->members) { /* in place of the one that dies, as tutti-run starts it */
-		await_count(&play->stage->done, 1);
-		setenv("TUTTI_JOIN", "1", 1);
-		setenv("TUTTI_STORE", play->store, 1);
-		SUCCEEDS(tutti_init(NULL, &whole));
-		CLAIM(tutti_comm_rank(whole) == play->members - 1, "rank %d",
-		      tutti_comm_rank(whole));
-	} else {
-		if (init_members(play, &comm))
-			return 1;
-		if (rank == play->victim) {
-			atomic_store(&play->stage->done, 1);
-			raise(SIGKILL);
-		}
-		while (tutti_barrier(comm, NULL) == TUTTI_OK)
-			;
-		SUCCEEDS(tutti_comm_shrink(comm, &rest));
-		tutti_comm_destroy(comm);
-		setenv("TUTTI_STORE", play->store, 1);
-		SUCCEEDS(tutti_comm_grow(rest, NULL, 1, &whole));
-		tutti_comm_destroy(rest);
-	}
-	CLAIM(tutti_comm_size(whole) == play->members, "size %d", tutti_comm_size(whole));
-	const int failed = computes(whole);
-	tutti_comm_destroy(whole);
-	return failed;
-}
-
-TEST(the_lost_are_replaced)
-{
-	for (int victim = 0; victim < 3; victim += 2) {
-		struct play play = { .members = 3, .newcomers = 1, .victim = victim };
-
-		assert_int_equal(run_play(&play, 4, replace, 1u << victim, SIGKILL), 0);
-	}
-}
-
-/* Rank 0, which looks for newcomers, dies over it; the others shrink, and take in those who
- * wait. */
-static int outlive_the_coordinator(int rank, void *argument)
-{
-	const struct play *play = argument;
-	const struct itimerval soon = { .it_value = { 0, 400000 } };
-	tutti_comm_t comm = NULL, rest = NULL, more = NULL;
-	tutti_store_t store = NULL;
-
-	if (open_store(play, &store))
-		return 1;
-	if (rank >= play->members) {
-		SUCCEEDS(tutti_comm_join(store, NULL, &comm));
-		const int failed = computes(comm);
-		tutti_comm_destroy(comm);
-		tutti_store_close(store);
-		return failed;
-	}
-	if (init_members(play, &comm))
-		return 1;
-	if (rank == 0)
-		setitimer(ITIMER_REAL, &soon, NULL);
-	CLAIM(tutti_comm_grow(comm, store, 2, &more) == TUTTI_ERR_PEER_LOST, "%s",
-	      tutti_last_error(NULL));
-	SUCCEEDS(tutti_comm_shrink(comm, &rest));
-	tutti_comm_destroy(comm);
-	SUCCEEDS(tutti_comm_grow(rest, store, 1, &more));
-	const int failed = computes(more);
-	tutti_comm_destroy(rest);
-	tutti_comm_destroy(more);
-	tutti_store_close(store);
-	return failed;
-}
-
-TEST(the_coordinator_may_die)
-{
-	struct play play = { .members = 3, .newcomers = 1 };
-
-	assert_int_equal(run_play(&play, 4, outlive_the_coordinator, 1, SIGALRM), 0);
 }
 
 /* ---- a coordinator that does not call tutti_comm_grow, but what it is made of, and says something

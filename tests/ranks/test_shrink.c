@@ -24,9 +24,12 @@ struct stage {
 	_Atomic pid_t pid[MOST];
 };
 
+#define WAVES 4
+
 struct play {
 	int ranks;
-	uint32_t victims; /* bit mask */
+	uint32_t victims;     /* bit mask */
+	uint32_t dies[WAVES]; /* of them, one after another; 0: no more */
 	struct stage *stage;
 };
 
@@ -125,13 +128,11 @@ static int play_with(int rank, const struct play *play,
 	return 0;
 }
 
-static int run_play(struct play *play, rank_whole *whole, int signal, const char *timeout)
+static int run_play(struct play *play, rank_whole *whole, int signal)
 {
-	const char *env[] = { timeout, NULL };
 	const struct job job = { .ranks = play->ranks,
 				 .whole = whole,
 				 .argument = play,
-				 .env = env,
 				 .limit_s = 50,
 				 .expect_signal = signal,
 				 .victims = play->victims };
@@ -144,22 +145,31 @@ static int run_play(struct play *play, rank_whole *whole, int signal, const char
 
 static int notice_and_shrink(tutti_comm_t *comm_at, int rank, const struct play *play)
 {
-	tutti_comm_t comm = *comm_at, rest = NULL;
-	tutti_result_t result = TUTTI_OK;
+	uint32_t gone = 0;
 
-	if (is_victim(play, rank))
-		raise(SIGKILL);
-	while (!result)
-		result = tutti_barrier(comm, NULL);
-	CLAIM(result == TUTTI_ERR_PEER_LOST, "%s", tutti_last_error(comm));
-	const double start = seconds_now();
-	SUCCEEDS(tutti_comm_shrink(comm, &rest));
-	CLAIM(seconds_now() - start < SOON_S, "shrinking took %g s", seconds_now() - start);
-	CLAIM(tutti_barrier(comm, NULL) == result, "the old communicator forgot that it has ended");
-	tutti_comm_destroy(comm);
-	const int failed = is_of_the_rest(rest, rank, play->ranks, play->victims);
-	*comm_at = rest;
-	return failed;
+	for (int i = 0; i < WAVES && play->dies[i]; i++) {
+		tutti_comm_t comm = *comm_at, rest = NULL;
+		tutti_result_t result = TUTTI_OK;
+
+		if (play->dies[i] >> rank & 1)
+			raise(SIGKILL);
+		gone |= play->dies[i];
+		while (!result)
+			result = tutti_barrier(comm, NULL);
+		CLAIM(result == TUTTI_ERR_PEER_LOST, "%s", tutti_last_error(comm));
+		const double start = seconds_now();
+		SUCCEEDS(tutti_comm_shrink(comm, &rest));
+		CLAIM(seconds_now() - start < SOON_S, "shrinking took %g s", seconds_now() - start);
+		CLAIM(tutti_barrier(comm, NULL) == result,
+		      "the old communicator forgot that it has ended");
+		tutti_comm_destroy(comm);
+		*comm_at = rest;
+		if (is_of_the_rest(rest, rank, play->ranks, gone))
+			return complain(rest, __FILE__, __LINE__, "after %d shrinks", i + 1);
+		/* nobody dies while others still compute */
+		meet_at(&play->stage->round[i], tutti_comm_size(rest));
+	}
+	return 0;
 }
 
 static int die_or_shrink(int rank, void *argument)
@@ -169,123 +179,52 @@ static int die_or_shrink(int rank, void *argument)
 
 TEST(survivors_go_on)
 {
-	static const struct {
-		int ranks;
-		uint32_t victims;
-	} cases[] = {
-		{ 4, 1 << 0 | 1 << 1 },
-		{ 5, 1 << 1 | 1 << 2 },
-		{ 4, 0x7 },
-		{ 4, 0xe },
-		{ 2, 1 },
-		{ 2, 2 },
-		{ 7, 0x15 },
-		{ 6, 0x37 }, /* rank 3 did not watch rank 0, and all who did are dead */
+	static const struct play plays[] = {
+		{ 4, 0x3, { 0x3 } },
+		{ 5, 0x6, { 0x6 } },
+		{ 4, 0x7, { 0x7 } },
+		{ 2, 1, { 1 } },
+		{ 2, 2, { 2 } },
+		{ 7, 0x15, { 0x15 } },
+		/* rank 3 did not watch rank 0, and all who did are dead */
+		{ 6, 0x37, { 0x37 } },
 	};
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct play play = { .ranks = cases[i].ranks, .victims = cases[i].victims };
+	for (size_t i = 0; i < sizeof(plays) / sizeof(plays[0]); i++) {
+		struct play play = plays[i];
 
-		assert_int_equal(run_play(&play, die_or_shrink, SIGKILL, NULL), 0);
+		assert_int_equal(run_play(&play, die_or_shrink, SIGKILL), 0);
 	}
-}
-
-/* ---- one after another */
-
-static int shrink_again_and_again(tutti_comm_t *comm, int rank, const struct play *play)
-{
-	/* in an order in which the first, the last and those between go */
-	static const int order[] = { 2, 0, 4, 1 };
-	uint32_t gone = 0;
-	int old[MOST];
-
-	for (int i = 0; i < 4; i++) {
-		tutti_comm_t rest = NULL;
-		int left = 0, me = 0;
-
-		if (rank == order[i])
-			raise(SIGKILL);
-		gone |= 1u << order[i];
-		while (tutti_barrier(*comm, NULL) == TUTTI_OK)
-			;
-		const tutti_result_t result = tutti_comm_shrink(*comm, &rest);
-		if (result)
-			return complain(*comm, __FILE__, __LINE__, "%s", tutti_last_error(NULL));
-		tutti_comm_destroy(*comm);
-		*comm = rest;
-		for (int other = 0; other < play->ranks; other++) {
-			if (other == rank)
-				me = left;
-			if (!(gone >> other & 1))
-				old[left++] = other;
-		}
-		if (tutti_comm_rank(rest) != me || tutti_comm_size(rest) != left ||
-		    computes(rest, rank, old))
-			return complain(rest, __FILE__, __LINE__, "after %d deaths", i + 1);
-		meet_at(&play->stage->round[i], left); /* nobody dies while others still compute */
-	}
-	return 0;
-}
-
-static int be_decimated(int rank, void *argument)
-{
-	return play_with(rank, argument, shrink_again_and_again);
 }
 
 TEST(a_shrunk_one_shrinks_again)
 {
-	struct play play = { .ranks = 5, .victims = 0x17 };
+	/* in an order in which the first, the last and those between go */
+	struct play play = { 5, 0x17, { 1 << 2, 1 << 0, 1 << 4, 1 << 1 } };
 
-	assert_int_equal(run_play(&play, be_decimated, SIGKILL, NULL), 0);
+	assert_int_equal(run_play(&play, die_or_shrink, SIGKILL), 0);
 }
 
 /* ---- nobody is gone */
 
+/* Twice, and its twin then; in the end one that was aborted. */
 static int shrink_in_health(tutti_comm_t *comm, int rank, const struct play *play)
 {
 	for (int i = 0; i < 20; i++) {
-		tutti_comm_t same = NULL;
+		tutti_comm_t same = NULL, another = NULL;
 
-		if (tutti_comm_shrink(*comm, &same))
+		if (tutti_comm_shrink(*comm, &same) || tutti_comm_shrink(*comm, &another))
 			return complain(*comm, __FILE__, __LINE__, "%s", tutti_last_error(NULL));
-		if (i % 2 == 0) { /* the old one works as before */
-			const int failed = is_of_the_rest(*comm, rank, play->ranks, 0);
-
-			if (failed)
-				return failed;
-		}
+		/* the old one works as before, in every second turn */
+		const int failed = is_of_the_rest(another, rank, play->ranks, 0) ||
+				   (i % 2 == 0 && is_of_the_rest(*comm, rank, play->ranks, 0));
+		tutti_comm_destroy(another);
 		tutti_comm_destroy(*comm);
 		*comm = same;
-		if (is_of_the_rest(same, rank, play->ranks, 0))
+		if (failed || is_of_the_rest(same, rank, play->ranks, 0))
 			return 1;
 	}
-	return 0;
-}
-
-static int be_healthy(int rank, void *argument)
-{
-	return play_with(rank, argument, shrink_in_health);
-}
-
-TEST(a_healthy_one_has_a_twin)
-{
-	struct play play = { .ranks = 4 };
-
-	assert_int_equal(run_play(&play, be_healthy, 0, NULL), 0);
-}
-
-static int shrink_a_few_times(tutti_comm_t *comm, int rank, const struct play *play)
-{
-	for (int i = 0; i < 5; i++) { /* of the same one */
-		tutti_comm_t same = NULL;
-
-		if (tutti_comm_shrink(*comm, &same))
-			return complain(*comm, __FILE__, __LINE__, "%s", tutti_last_error(NULL));
-		const int failed = is_of_the_rest(same, rank, play->ranks, 0);
-		tutti_comm_destroy(same);
-		if (failed)
-			return failed;
-	}
+	meet_at(&play->stage->round[0], play->ranks); /* nobody computes any more */
 	tutti_comm_abort(*comm, "to be shrunk");
 	tutti_comm_t rest = NULL;
 	if (tutti_comm_shrink(*comm, &rest))
@@ -295,16 +234,16 @@ static int shrink_a_few_times(tutti_comm_t *comm, int rank, const struct play *p
 	return failed;
 }
 
-static int be_healthy_longer(int rank, void *argument)
+static int be_healthy(int rank, void *argument)
 {
-	return play_with(rank, argument, shrink_a_few_times);
+	return play_with(rank, argument, shrink_in_health);
 }
 
-TEST(one_may_be_shrunk_several_times)
+TEST(a_healthy_one_has_twins)
 {
-	struct play play = { .ranks = 3 };
+	struct play play = { .ranks = 4 };
 
-	assert_int_equal(run_play(&play, be_healthy_longer, 0, NULL), 0);
+	assert_int_equal(run_play(&play, be_healthy, 0), 0);
 }
 
 /* ---- one leaves */
@@ -336,7 +275,7 @@ TEST(those_who_left_are_not_waited_for)
 	for (int victim = 0; victim < 4; victim++) {
 		struct play play = { .ranks = 4, .victims = 1u << victim };
 
-		assert_int_equal(run_play(&play, be_the_rest, 0, NULL), 0);
+		assert_int_equal(run_play(&play, be_the_rest, 0), 0);
 	}
 }
 
@@ -388,5 +327,5 @@ TEST(who_ends_waits_for_nobody)
 {
 	struct play play = { .ranks = 3 };
 
-	assert_int_equal(run_play(&play, end_or_wait, 0, NULL), 0);
+	assert_int_equal(run_play(&play, end_or_wait, 0), 0);
 }
