@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank that may open k descriptors more and no other, or have k MiB of address space more, for
  * k = 0, 1, 2, … until all goes well: while it joins, when links are first used, when the
- * communicator is split or shrunk, when a store is opened. Whatever fails, its error message names
- * the limit; every rank is told soon; the communicator can be used or is revoked, on all ranks
- * alike; and no descriptor is left. And ranks whose files may have few bytes.
+ * communicator is split or shrunk. Whatever fails, its error message names the limit; every rank
+ * is told soon; the communicator can be used or is revoked, on all ranks alike; and no descriptor
+ * is left. And ranks whose files may have few bytes.
  *
  *   test_exhaustion shm|tcp|mixed */
 #include <errno.h>
@@ -289,56 +289,6 @@ TEST(a_split_without_descriptors_is_told_soon)
 TEST(a_shrink_without_descriptors_is_told_soon)
 {
 	for_each_room((struct play){ .part = shrink, .survives = true });
-}
-
-/* ---- stores */
-
-static int open_store(const char *address, int k)
-{
-	const tutti_comm_t comm = NULL;
-	const int descriptors = open_descriptors();
-	const double start = seconds_now();
-	tutti_store_t store = NULL;
-	char value[8];
-	size_t length = sizeof(value);
-
-	allow_descriptors(k);
-	tutti_result_t result = tutti_store_open(address, 1, 0, &store);
-	if (!result)
-		result = tutti_store_set(store, "key", "value", 5);
-	if (!result)
-		result = tutti_store_get(store, "key", value, &length, 5);
-	const double took = seconds_now() - start;
-	CLAIM(!result || (result == TUTTI_ERR_SYSTEM &&
-			  strstr(tutti_last_error(NULL), "Too many open files: ")),
-	      "%s, room for %d: result %d (%s)", address, k, result, tutti_last_error(NULL));
-	CLAIM(took < SOON_S, "%s, room for %d: %.3f s", address, k, took);
-	allow_all();
-	tutti_store_close(store);
-	CLAIM(open_descriptors() == descriptors,
-	      "%s, room for %d: %d descriptors are left, expected %d", address, k,
-	      open_descriptors(), descriptors);
-	return result ? 1 : 0;
-}
-
-TEST(stores_without_descriptors_are_told_soon)
-{
-	char directory[] = "/tmp/tutti-test-exhaustion-XXXXXX", addresses[3][64], command[96];
-
-	assert_non_null(mkdtemp(directory));
-	snprintf(addresses[0], sizeof(addresses[0]), "unix:tutti-test-exhaustion-%d",
-		 (int)getpid());
-	snprintf(addresses[1], sizeof(addresses[1]), "tcp://127.0.0.1:0");
-	snprintf(addresses[2], sizeof(addresses[2]), "file:%s", directory);
-	for (int i = 0; i < 3; i++) {
-		int k = 0;
-
-		while (open_store(addresses[i], k) != 0)
-			assert_true(++k < 16);
-		assert_true(k > 0);
-	}
-	snprintf(command, sizeof(command), "rm -r %s", directory);
-	assert_int_equal(system(command), 0);
 }
 
 /* ---- files: beyond the limit of their size the kernel ends a process by a signal */

@@ -246,15 +246,6 @@ TEST(all_settle_on_one_of_several_reasons)
 			     "aborted the communicator: reason of rank ");
 }
 
-TEST(all_settle_on_one_of_two_deaths)
-{
-	static const uint32_t victims[] = { 0x81, 0x18, 0x28, 0x12 };
-
-	for (size_t i = 0; i < sizeof(victims) / sizeof(victims[0]); i++)
-		all_are_told((struct play){ .victims = victims[i], .end = die, .result = LOST },
-			     "died");
-}
-
 /* ---- the monitor */
 
 static bool has_monitor(void)
@@ -292,25 +283,3 @@ static int look_for_monitor(tutti_comm_t comm, void *argument)
 }
 
 JOB(only_ranks_with_control_links_have_one, .ranks = 4, .body = look_for_monitor)
-
-static int make_and_destroy(tutti_comm_t comm, void *argument)
-{
-	tutti_comm_t more[3];
-	int before = 0;
-
-	for (int turn = 0; turn < 3; turn++) {
-		for (int i = 0; i < 3; i++)
-			SUCCEEDS(tutti_comm_split(comm, 0, 0, &more[i]));
-		SUCCEEDS(tutti_barrier(more[1], NULL));
-		for (int i = 0; i < 3; i++)
-			tutti_comm_destroy(more[(i + turn) % 3]);
-		SUCCEEDS(tutti_barrier(comm, NULL));
-		/* all connections of `comm` are there */
-		before = turn ? before : open_descriptors();
-	}
-	CLAIM(open_descriptors() <= before, "%d descriptors were open before, %d are after", before,
-	      open_descriptors());
-	return 0;
-}
-
-JOB(communicators_come_and_go_beneath_it, .ranks = 3, .body = make_and_destroy)
