@@ -419,6 +419,27 @@ static int aborted_inside_a_group(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
+/* In a group: above. */
+static int next_calls(tutti_comm_t comm, void *argument)
+{
+	static const double times[] = { -1, NAN, INFINITY, 2e9 };
+	tutti_call_t call = { .size = 1 };
+	int rank = 7;
+
+	REFUSES(tutti_next_call(NULL, &call), "tutti_next_call");
+	REFUSES(tutti_next_call(comm, NULL), "tutti_next_call");
+	REFUSES(tutti_next_call(comm, &call), "size");
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		call = (tutti_call_t)TUTTI_CALL_INIT;
+		call.timeout_s = times[i];
+		REFUSES(tutti_next_call(comm, &call), "timeout_s");
+	}
+	CLAIM(tutti_comm_error(comm, &rank) == TUTTI_OK && rank == -1,
+	      "a healthy communicator blames rank %d", rank);
+	REFUSES(tutti_comm_error(NULL, NULL), "comm is NULL");
+	return still_sums(comm);
+}
+
 static int plans_and_memory(tutti_comm_t comm, void *argument)
 {
 	tutti_plan_info_t info = { .size = sizeof(info) }, wrong = { .size = 3 };
@@ -632,85 +653,21 @@ static int nobody_is_reached(int rank, void *argument)
 	return 0;
 }
 
-static void refused(rank_body *body)
-{
-	char not_a_communicator;
-	HOLDS(.ranks = 2, .body = body, .argument = &not_a_communicator);
-}
-
-static void alone(rank_whole *whole)
-{
-	HOLDS(.ranks = 1, .whole = whole);
-}
-
-TEST(calls_without_a_communicator_are_refused)
-{
-	refused(no_communicator);
-}
-
-TEST(wrong_buffers_and_counts_are_refused)
-{
-	refused(buffers_and_counts);
-}
-
-TEST(wrong_roots_types_and_operations_are_refused)
-{
-	refused(roots_types_and_operations);
-}
-
-TEST(misused_groups_and_requests_are_refused)
-{
-	refused(groups_and_requests);
-}
-
-TEST(of_nothing_no_buffer_is_needed)
-{
-	refused(nothing_from_nowhere);
-}
-
-TEST(what_is_no_single_operation_is_refused_inside_a_group)
-{
-	refused(refused_inside_a_group);
-}
-
-TEST(what_concerns_one_rank_acts_at_once_inside_a_group)
-{
-	refused(at_once_inside_a_group);
-}
-
-TEST(an_operation_in_use_is_not_destroyed)
-{
-	refused(operation_in_use);
-}
-
-TEST(a_group_may_be_aborted)
-{
-	refused(aborted_inside_a_group);
-}
-
-TEST(wrong_plan_queries_and_sizes_of_memory_are_refused)
-{
-	refused(plans_and_memory);
-}
-
-TEST(wrong_settings_are_named)
-{
-	alone(settings);
-}
-
-TEST(values_out_of_range_are_refused)
-{
-	alone(values_out_of_range);
-}
-
-TEST(wrong_configs_and_stores_are_refused)
-{
-	alone(configs_and_stores);
-}
-
+JOB(calls_without_a_communicator_are_refused, .ranks = 2, .body = no_communicator)
+JOB(wrong_buffers_and_counts_are_refused, .ranks = 2, .body = buffers_and_counts)
+JOB(wrong_roots_types_and_operations_are_refused, .ranks = 2, .body = roots_types_and_operations)
+JOB(misused_groups_and_requests_are_refused, .ranks = 2, .body = groups_and_requests)
+JOB(of_nothing_no_buffer_is_needed, .ranks = 2, .body = nothing_from_nowhere)
+JOB(what_is_no_single_operation_is_refused_inside_a_group, .ranks = 2,
+    .body = refused_inside_a_group, .argument = (void *)1)
+JOB(what_concerns_one_rank_acts_at_once_inside_a_group, .ranks = 2, .body = at_once_inside_a_group)
+JOB(an_operation_in_use_is_not_destroyed, .ranks = 2, .body = operation_in_use)
+JOB(a_group_may_be_aborted, .ranks = 2, .body = aborted_inside_a_group)
+JOB(wrong_deadlines_of_next_calls_are_refused, .ranks = 2, .body = next_calls)
+JOB(wrong_plan_queries_and_sizes_of_memory_are_refused, .ranks = 2, .body = plans_and_memory)
+JOB(wrong_settings_are_named, .ranks = 1, .whole = settings)
+JOB(values_out_of_range_are_refused, .ranks = 1, .whole = values_out_of_range)
+JOB(wrong_configs_and_stores_are_refused, .ranks = 1, .whole = configs_and_stores)
 JOB(ranks_that_no_transport_reaches_are_named, .ranks = 2, .whole = nobody_is_reached)
 
-TEST(every_name_of_an_algorithm_is_taken)
-{
-	alone(every_name_is_taken);
-}
+JOB(every_name_of_an_algorithm_is_taken, .ranks = 1, .whole = every_name_is_taken)

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators: split, several through one store, ranks as threads, a store of the user's own, a
- * thousand in turn.
+/* Communicators: split, duplicated, several through one store, alone, a thousand in turn.
  *
  *   test_comms shm|tcp|mixed */
-#include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests.h"
@@ -148,155 +144,6 @@ static int several_by_one_store(int rank, void *argument)
 	return failed;
 }
 
-/* ---- ranks as threads */
-
-/* A store of the user's own: a list of keys, which all threads share. */
-struct table {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	struct entry {
-		struct entry *next;
-		size_t length;
-		char key[256];
-		char value[];
-	} * entries;
-	atomic_int destroyed;
-};
-
-static int table_set(void *context, const char *key, const void *value, size_t length)
-{
-	struct table *table = context;
-	struct entry *entry = malloc(sizeof(*entry) + length);
-
-	if (!entry)
-		return ENOMEM;
-	entry->length = length;
-	snprintf(entry->key, sizeof(entry->key), "%s", key);
-	memcpy(entry->value, value, length);
-	pthread_mutex_lock(&table->lock);
-	entry->next = table->entries;
-	table->entries = entry;
-	pthread_cond_broadcast(&table->changed);
-	pthread_mutex_unlock(&table->lock);
-	return 0;
-}
-
-static int table_get(void *context, const char *key, void *value, size_t *length, double timeout_s)
-{
-	struct table *table = context;
-	struct timespec end;
-	struct entry *entry;
-	int error = 0;
-
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += (time_t)timeout_s + 1;
-	pthread_mutex_lock(&table->lock);
-	for (;;) {
-		for (entry = table->entries; entry && strcmp(entry->key, key) != 0;
-		     entry = entry->next)
-			;
-		if (entry || error)
-			break;
-		error = pthread_cond_timedwait(&table->changed, &table->lock, &end);
-	}
-	if (entry) {
-		error = entry->length > *length ? EMSGSIZE : 0;
-		memcpy(value, entry->value, entry->length < *length ? entry->length : *length);
-		*length = entry->length;
-	}
-	pthread_mutex_unlock(&table->lock);
-	return error;
-}
-
-static void table_destroy(void *context)
-{
-	atomic_fetch_add(&((struct table *)context)->destroyed, 1);
-}
-
-struct thread {
-	int rank, size;
-	struct table *table; /* NULL: a store by address */
-	int failed;
-};
-
-static int open_store(const struct thread *thread, tutti_store_t *store)
-{
-	const tutti_store_ops_t ops = { sizeof(ops), table_set, table_get, table_destroy };
-	tutti_comm_t comm = NULL;
-
-	if (thread->table)
-		SUCCEEDS(tutti_store_create(&ops, thread->table, store));
-	else
-		SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), thread->rank == 0, 10, store));
-	return 0;
-}
-
-static int be_thread(const struct thread *thread)
-{
-	tutti_store_t store = NULL;
-	tutti_comm_t comm = NULL;
-
-	if (open_store(thread, &store))
-		return 1;
-	SUCCEEDS(tutti_comm_create(store, thread->rank, thread->size, NULL, &comm));
-	tutti_store_close(store);
-	CLAIM(tutti_comm_rank(comm) == thread->rank && tutti_comm_size(comm) == thread->size,
-	      "rank %d of %d", thread->rank, thread->size);
-	const int failed =
-		sums_to(comm, 1, thread->size) || gathers(comm) || split_by_parity(comm, NULL);
-	tutti_comm_destroy(comm);
-	return failed;
-}
-
-static void *thread_main(void *argument)
-{
-	struct thread *thread = argument;
-
-	thread->failed = be_thread(thread);
-	return NULL;
-}
-
-static int be_threads(int size, struct table *table)
-{
-	struct thread threads[8];
-	pthread_t ids[8];
-	int failed = 0;
-
-	unsetenv("TUTTI_HOST_ID");
-	for (int i = 0; i < size; i++) {
-		threads[i] = (struct thread){ i, size, table, 0 };
-		if (pthread_create(&ids[i], NULL, thread_main, &threads[i]))
-			return 1;
-	}
-	for (int i = 0; i < size; i++) {
-		pthread_join(ids[i], NULL);
-		failed |= threads[i].failed;
-	}
-	return failed;
-}
-
-static int threads_are_ranks(int rank, void *argument)
-{
-	return be_threads(*(const int *)argument, NULL);
-}
-
-static int threads_meet_in_a_table(int rank, void *argument)
-{
-	struct table table = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0 };
-	const int size = *(const int *)argument;
-	const int failed = be_threads(size, &table);
-	tutti_comm_t comm = NULL;
-
-	while (table.entries) {
-		struct entry *entry = table.entries;
-
-		table.entries = entry->next;
-		free(entry);
-	}
-	CLAIM(table.destroyed == size, "%d of %d stores were destroyed", table.destroyed, size);
-	return failed;
-}
-
 /* ---- which transports */
 
 /* Ranks 0 and 2 are on one host, rank 1 is on another. */
@@ -380,13 +227,6 @@ static int a_thousand(tutti_comm_t comm, void *argument)
 }
 
 /* ---- the parent */
-
-static void in_one_process(rank_whole *whole)
-{
-	for (int threads = 2; threads <= 8; threads *= 2) {
-		HOLDS(.ranks = 1, .whole = whole, .argument = &threads);
-	}
-}
 
 JOB(a_split_orders_by_key_and_splits_again, .ranks = 2, .most = 5, .body = split_by_parity,
     .limit_s = 100)
@@ -524,16 +364,6 @@ JOB(a_split_may_leave_ranks_out, .ranks = 2, .most = 4, .body = split_without_so
 JOB(a_duplicate_has_operations_of_its_own, .ranks = 1, .most = 4, .body = duplicate, .limit_s = 100)
 
 JOB(several_communicators_meet_in_one_store, .ranks = JOB_RANKS, .whole = several_by_one_store)
-
-TEST(threads_of_a_process_are_ranks)
-{
-	in_one_process(threads_are_ranks);
-}
-
-TEST(ranks_meet_in_a_store_of_the_users_own)
-{
-	in_one_process(threads_meet_in_a_table);
-}
 
 JOB(a_plan_names_the_transports_that_carry_it, .ranks = 3,
     .env = ENV("TEST_HOSTS=2", "TUTTI_TRANSPORT=shm,tcp", "TUTTI_ALGORITHM=flat"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that does not come: the others' deadline passes, and they are told which operation waited
- * for whom.
+/* Ranks that do not come: the deadline of the others passes, the communicator's own or the one that
+ * a thread says of its next call, and all are told which operation waited for whom.
  *
  *   test_deadline shm|tcp|mixed */
 #include <signal.h>
@@ -12,28 +12,33 @@
 #include "tests.h"
 #include "harness.h"
 
-#define RANKS	   3
-#define DEADLINE_S (machine_may_be_busy() ? 1 : 0.5) /* from when all ranks are there */
-#define LATE_S	   (DEADLINE_S + bound_s(1.5))	     /* told by then */
+#define RANKS	   6
+#define FEW	   3
+#define SHORT_S	   (machine_may_be_busy() ? 2 : 0.5) /* the others are heard of by then */
+#define LATE_S	   (SHORT_S + bound_s(1.5))	     /* told by then; the usual one is 40 s */
+#define OUTLIVED_S 0.5
+#define LARGE	   (1u << 18)
 
+/* Shared by all ranks of a job. */
 struct stage {
-	atomic_int joined, told;
-	_Atomic pid_t pid;
+	atomic_int joined, calling, told;
+	_Atomic pid_t stopped; /* or 0 */
 	char said[RANKS][640]; /* what each rank was told */
 };
 
 struct absence {
+	int ranks;
+	uint32_t absent; /* mask of ranks that do not come … */
+	bool stopped;	 /* … as they are stopped, instead of going on elsewhere */
+	bool all_hurry;	 /* all that come say so of their next call, not rank 0 alone */
+	int before;	 /* calls that all make before */
+	/* By all that come, from one that does not, where it is a message. */
 	tutti_result_t (*call)(tutti_comm_t comm, int absent, float *send, float *recv);
-	const char *words;	/* of the operation */
-	const char *not_called; /* how the absent rank's state is told */
-	bool stopped;		/* instead of going on elsewhere */
-};
-
-struct play {
-	const struct absence *absence;
-	int absent;
+	const char *words, *state; /* of the operation, and of who is absent */
 	struct stage *stage;
 };
+
+/* ---- calls */
 
 static tutti_result_t barrier(tutti_comm_t comm, int absent, float *send, float *recv)
 {
@@ -47,7 +52,7 @@ static tutti_result_t small_sum(tutti_comm_t comm, int absent, float *send, floa
 
 static tutti_result_t large_sum(tutti_comm_t comm, int absent, float *send, float *recv)
 {
-	return tutti_all_reduce(comm, send, recv, 1u << 18, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+	return tutti_all_reduce(comm, send, recv, LARGE, TUTTI_FLOAT32, TUTTI_SUM, NULL);
 }
 
 static tutti_result_t receive(tutti_comm_t comm, int absent, float *send, float *recv)
@@ -64,104 +69,262 @@ static tutti_result_t pending(tutti_comm_t comm, int absent, float *send, float 
 	return result ? result : tutti_wait(&request);
 }
 
-static int be_absent(const struct play *play, tutti_comm_t comm)
+static tutti_result_t group(tutti_comm_t comm, int absent, float *send, float *recv)
 {
-	if (play->absence->stopped)
-		raise(SIGSTOP);
-	else
-		await_count(&play->stage->told, RANKS - 1);
-	const tutti_result_t result = tutti_barrier(comm, NULL);
-	CLAIM(result == TUTTI_ERR_TIMEOUT, "back again, the absent rank gets %d", result);
-	return 0;
+	tutti_result_t result = tutti_group_begin(comm);
+
+	if (!result)
+		result = small_sum(comm, absent, send, recv);
+	if (!result)
+		result = tutti_broadcast(comm, send, recv + 2, 2, TUTTI_FLOAT32, 0, NULL);
+	return result ? result : tutti_group_end(comm, NULL);
 }
 
-static int wait_for_absent(const struct play *play, tutti_comm_t comm)
+/* They travel as one. */
+static tutti_result_t group_of_sums(tutti_comm_t comm, int absent, float *send, float *recv)
 {
-	float *send = calloc(1u << 18, sizeof(float)), *recv = calloc(1u << 18, sizeof(float));
+	tutti_result_t result = tutti_group_begin(comm);
 
-	CLAIM(!play->absence->stopped || await_stop(atomic_load(&play->stage->pid)),
-	      "the absent rank has ended");
-	SUCCEEDS(next_call_takes(comm, DEADLINE_S));
+	for (int i = 0; i < 3 && !result; i++)
+		result = tutti_all_reduce(comm, send + i, recv + i, 1, TUTTI_FLOAT32, TUTTI_SUM,
+					  NULL);
+	return result ? result : tutti_group_end(comm, NULL);
+}
+
+/* ---- who is absent, and who comes */
+
+static bool is_absent(const struct absence *a, int rank)
+{
+	return a->absent >> rank & 1;
+}
+
+static int present(const struct absence *a)
+{
+	return a->ranks - __builtin_popcount(a->absent);
+}
+
+/* Back again, it is told the same as the others. */
+static tutti_result_t be_absent(const struct absence *a, tutti_comm_t comm)
+{
+	if (a->stopped) {
+		atomic_store(&a->stage->stopped, getpid());
+		raise(SIGSTOP);
+	} else {
+		await_count(&a->stage->told, present(a));
+	}
+	return tutti_barrier(comm, NULL);
+}
+
+/* Rank 0 comes last. */
+static int come(const struct absence *a, tutti_comm_t comm)
+{
+	const int rank = tutti_comm_rank(comm), absent = __builtin_ctz(a->absent);
+	float *send = calloc(LARGE, sizeof(float)), *recv = calloc(LARGE, sizeof(float));
+	char missed[64];
+	int named;
+
+	if (a->stopped) {
+		await_count(&a->stage->stopped, 1);
+		CLAIM(await_stop(atomic_load(&a->stage->stopped)), "the absent rank has ended");
+	}
+	atomic_fetch_add(&a->stage->calling, 1);
+	if (rank == 0)
+		await_count(&a->stage->calling, present(a));
+	if (a->all_hurry || rank == 0)
+		SUCCEEDS(next_call_takes(comm, SHORT_S));
 	const double start = seconds_now();
-	const tutti_result_t result = play->absence->call(comm, play->absent, send, recv);
+	const tutti_result_t result = a->call(comm, absent, send, recv);
 	const double took = seconds_now() - start;
-	char absent[64], missed[64];
+	const char *said = tutti_last_error(comm);
 
-	snprintf(play->stage->said[tutti_comm_rank(comm)], sizeof(play->stage->said[0]), "%s",
-		 tutti_last_error(comm));
-	if (atomic_fetch_add(&play->stage->told, 1) == RANKS - 2 && play->absence->stopped)
-		kill(atomic_load(&play->stage->pid), SIGCONT);
-	snprintf(absent, sizeof(absent), "rank %d is %s", play->absent,
-		 play->absence->stopped ? "stopped (state T) and has not called operation 1"
-					: play->absence->not_called);
-	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
+	if (atomic_fetch_add(&a->stage->told, 1) == present(a) - 1 && a->stopped)
+		kill(atomic_load(&a->stage->stopped), SIGCONT);
+	snprintf(missed, sizeof(missed), "missed its deadline of %g s: ", SHORT_S);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, said);
 	CLAIM(took < LATE_S, "told after %.3f s", took);
-	CLAIM(strstr(tutti_last_error(comm), play->absence->words), "\"%s\" does not name \"%s\"",
-	      tutti_last_error(comm), play->absence->words);
-	CLAIM(strstr(tutti_last_error(comm), absent), "\"%s\" does not say \"%s\"",
-	      tutti_last_error(comm), absent);
-	snprintf(missed, sizeof(missed), "missed its deadline of %g s: ", DEADLINE_S);
-	CLAIM(strstr(tutti_last_error(comm), missed), "\"%s\" does not say \"%s\"",
-	      tutti_last_error(comm), missed);
-	int rank;
-	CLAIM(tutti_comm_error(comm, &rank) == result && rank == play->absent,
-	      "tutti_comm_error names rank %d", rank);
+	CLAIM(strstr(said, a->words), "\"%s\" does not say \"%s\"", said, a->words);
+	CLAIM(strstr(said, a->state), "\"%s\" does not say \"%s\"", said, a->state);
+	CLAIM(strstr(said, missed), "\"%s\" does not say \"%s\"", said, missed);
+	CLAIM(tutti_comm_error(comm, &named) == result && is_absent(a, named),
+	      "tutti_comm_error names rank %d", named);
 	free(send);
 	free(recv);
 	return 0;
 }
 
-static int play_rank(int rank, void *argument)
+static int play_absence(tutti_comm_t comm, void *argument)
 {
-	const struct play *play = argument;
-	tutti_comm_t comm = NULL;
+	const struct absence *a = argument;
+	const int rank = tutti_comm_rank(comm);
+	int failed = 0;
 
-	if (rank == play->absent)
-		atomic_store(&play->stage->pid, getpid());
-	SUCCEEDS(tutti_init(NULL, &comm));
-	meet_at(&play->stage->joined, RANKS);
-	const int failed =
-		rank == play->absent ? be_absent(play, comm) : wait_for_absent(play, comm);
-	tutti_comm_destroy(comm);
+	CLAIM(tutti_comm_timeout(comm) == atof(getenv("TUTTI_TIMEOUT")) &&
+		      tutti_comm_timeout(NULL) == -1,
+	      "the communicator's own deadline is %g s", tutti_comm_timeout(comm));
+	for (int i = 0; i < a->before; i++) { /* in which rank 0 hears of nobody */
+		float value = 1;
+
+		SUCCEEDS(tutti_broadcast(comm, &value, &value, 1, TUTTI_FLOAT32, 0, NULL));
+	}
+	meet_at(&a->stage->joined, a->ranks);
+	if (is_absent(a, rank)) {
+		const tutti_result_t result = be_absent(a, comm);
+		CLAIM(result == TUTTI_ERR_TIMEOUT, "back again, the absent rank gets %d", result);
+	} else {
+		failed = come(a, comm);
+	}
+	snprintf(a->stage->said[rank], sizeof(a->stage->said[0]), "%s", tutti_last_error(comm));
 	return failed;
 }
 
-static void all_say_the_same(const struct stage *stage, int absent)
+static void all_are_told(struct absence a)
 {
-	const int one = absent == 0 ? 1 : 0, other = absent == 2 ? 1 : 2;
-
-	assert_string_equal(stage->said[one], stage->said[other]);
+	a.stage = shared_memory(sizeof(*a.stage));
+	HOLDS(.ranks = a.ranks, .body = play_absence, .argument = &a);
+	for (int rank = 1; rank < a.ranks; rank++)
+		assert_string_equal(a.stage->said[rank], a.stage->said[0]);
 }
 
-static void all_name_the_absent(const struct absence *absence)
+/* ---- whatever the call is */
+
+static void each_is_named(struct absence a, const char *state)
 {
-	struct stage *stage = shared_memory(sizeof(*stage));
+	char words[96];
 
-	for (int absent = 0; absent < RANKS; absent++) {
-		struct play play = { absence, absent, stage };
-
-		memset(stage, 0, sizeof(*stage));
-		HOLDS(.ranks = RANKS, .whole = play_rank, .argument = &play, .limit_s = 10);
-		all_say_the_same(stage, absent);
+	a.ranks = FEW;
+	a.all_hurry = true;
+	a.state = words;
+	for (int absent = 0; absent < FEW; absent++) {
+		a.absent = 1u << absent;
+		snprintf(words, sizeof(words), "rank %d is %s", absent, state);
+		all_are_told(a);
 	}
 }
 
-#define SCENE(name, call, words, not_called, stopped)                                              \
+#define SCENE(name, state, ...)                                                                    \
 	TEST(name)                                                                                 \
 	{                                                                                          \
-		static const struct absence it = { call, words, not_called, stopped };             \
-		all_name_the_absent(&it);                                                          \
+		each_is_named((struct absence){ __VA_ARGS__ }, state);                             \
 	}
 #define NOT_CALLED "alive but has not called operation 1"
 #define NOT_SENT   "alive but has not called the send"
+#define STOPPED	   "stopped (state T) and has not called operation 1"
 
-SCENE(a_barrier_has_a_deadline, barrier, "operation 1, barrier(), missed its deadline of ",
-      NOT_CALLED, false)
-SCENE(a_small_sum_has_a_deadline, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, false)
-SCENE(a_large_sum_has_a_deadline, large_sum, "all_reduce(float32 × 262144, sum)", NOT_CALLED, false)
-SCENE(a_receive_has_a_deadline, receive, "(float32 × 2)", NOT_SENT, false)
-SCENE(a_request_has_a_deadline, pending, "all_gather(float32 × 8)", NOT_CALLED, false)
-SCENE(a_stopped_rank_is_named_and_told, small_sum, "all_reduce(float32 × 2, sum)", NOT_CALLED, true)
+SCENE(a_barrier_has_a_deadline, NOT_CALLED, .call = barrier,
+      .words = "operation 1, barrier(), missed its deadline of ")
+SCENE(a_small_sum_has_a_deadline, NOT_CALLED, .call = small_sum,
+      .words = "all_reduce(float32 × 2, sum)")
+SCENE(a_large_sum_has_a_deadline, NOT_CALLED, .call = large_sum,
+      .words = "all_reduce(float32 × 262144, sum)")
+SCENE(a_receive_has_a_deadline, NOT_SENT, .call = receive, .words = "(float32 × 2)")
+SCENE(a_request_has_a_deadline, NOT_CALLED, .call = pending, .words = "all_gather(float32 × 8)")
+SCENE(a_stopped_rank_is_named_and_told, STOPPED, .call = small_sum, .stopped = true,
+      .words = "all_reduce(float32 × 2, sum)")
+
+/* ---- of several, and where rank 0 alone is in a hurry */
+
+TEST(one_ranks_shorter_deadline_ends_the_call_of_all)
+{
+	all_are_told((struct absence){ RANKS, 1u << 2, .call = small_sum,
+				       .words = "ranks 0, 1, 3-5 have called it, ",
+				       .state = "rank 2 is alive but has not called operation 1" });
+}
+
+TEST(several_absent_ranks_are_told_together)
+{
+	all_are_told((struct absence){
+		RANKS, 1u << 1 | 1u << 2 | 1u << 4, .call = small_sum,
+		.words = "ranks 0, 3, 5 have called it, ",
+		.state = "ranks 1, 2, 4 are alive but have not called operation 1" });
+}
+
+TEST(only_the_caller_is_said_to_have_called)
+{
+	all_are_told(
+		(struct absence){ RANKS, 0x3e, .call = small_sum, .words = "rank 0 has called it, ",
+				  .state = "ranks 1-5 are alive but have not called operation 1" });
+}
+
+/* The absent rank is in no call: the control area shows what it called last, or its monitor says
+ * so. */
+TEST(the_last_call_of_an_absent_rank_is_told)
+{
+	all_are_told(
+		(struct absence){ RANKS, 1u << 4, .before = 2, .call = small_sum,
+				  .words = strcmp(transport_chosen, "shm") == 0
+						   ? "operation 3 (its last was operation 2)"
+						   : "operation 3 (last heard of in operation 2)",
+				  .state = "rank 4 is alive but has not called operation 3" });
+}
+
+TEST(a_group_has_the_deadline_said_before_it)
+{
+	all_are_told((struct absence){ RANKS, 1u << 3, .call = group, .words = "operation 1, ",
+				       .state = "rank 3 is " });
+}
+
+TEST(small_sums_of_a_group_have_it_too)
+{
+	all_are_told((struct absence){ RANKS, 1u << 3, .call = group_of_sums,
+				       .words = "operation 1, ", .state = "rank 3 is " });
+}
+
+TEST(a_request_keeps_the_deadline_of_its_call)
+{
+	all_are_told((struct absence){ RANKS, 1u << 5, .call = pending,
+				       .words = "operation 1, all_gather(float32 × 8), missed",
+				       .state = "rank 5 is " });
+}
+
+/* ---- whose call it is */
+
+/* A call that waits for nobody, once the links are there. */
+static int send_one(tutti_comm_t comm, bool shortened)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	float value = 1;
+
+	if (shortened)
+		SUCCEEDS(next_call_takes(comm, OUTLIVED_S));
+	SUCCEEDS(tutti_send(comm, &value, 1, TUTTI_FLOAT32, (rank + 1) % size, NULL));
+	SUCCEEDS(tutti_recv(comm, &value, 1, TUTTI_FLOAT32, (rank + size - 1) % size, NULL));
+	return 0;
+}
+
+/* Longer than its next call would have, had that call not been the one before. */
+static int wait_for_late(tutti_comm_t comm, atomic_int *released)
+{
+	if (tutti_comm_rank(comm) == 1) {
+		const double start = seconds_now();
+
+		while (seconds_now() - start < 3 * OUTLIVED_S)
+			look_again();
+		atomic_store(released, 1);
+	}
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	CLAIM(atomic_load(released), "the barrier ended before rank 1 came");
+	return 0;
+}
+
+static int outlive_it(tutti_comm_t comm, void *argument)
+{
+	return send_one(comm, false) || send_one(comm, true) || wait_for_late(comm, argument);
+}
+
+JOB(only_the_next_call_is_concerned, .ranks = 3, .body = outlive_it, .shares = sizeof(atomic_int))
+
+static int waste_it(tutti_comm_t comm, void *argument)
+{
+	atomic_int *released = argument;
+	float value = 1, sum;
+
+	SUCCEEDS(next_call_takes(comm, OUTLIVED_S));
+	CLAIM(tutti_all_reduce(comm, &value, &sum, 1, TUTTI_FLOAT32, -7, NULL) == TUTTI_ERR_INVALID,
+	      "operation -7 is taken for one");
+	return wait_for_late(comm, released);
+}
+
+JOB(an_invalid_call_takes_it, .ranks = 3, .body = waste_it, .shares = sizeof(atomic_int))
 
 /* ---- of several that have not called */
 
@@ -223,7 +386,7 @@ static int play_blame(tutti_comm_t comm, void *argument)
 	const int rank = tutti_comm_rank(comm);
 	int named = -1;
 
-	meet_at(&blame->joined, RANKS);
+	meet_at(&blame->joined, FEW);
 	const tutti_result_t result = (rank == 0	      ? miss_it
 				       : rank == blame->first ? call_once
 							      : call_late)(blame, comm);
@@ -242,7 +405,7 @@ static void is_blamed(int blamed, int first, bool stops)
 	blame->first = first;
 	blame->blamed = blamed;
 	blame->stops = stops;
-	HOLDS(.ranks = RANKS, .body = play_blame, .argument = blame, .limit_s = 20);
+	HOLDS(.ranks = FEW, .body = play_blame, .argument = blame, .limit_s = 20);
 }
 
 /* The other may wait for it. */
@@ -276,9 +439,9 @@ static int play_senders(tutti_comm_t comm, void *argument)
 	float *elements = calloc(LONG, sizeof(*elements));
 	tutti_result_t result = TUTTI_OK;
 
-	meet_at(&senders->joined, RANKS);
+	meet_at(&senders->joined, FEW);
 	if (rank < 2)
-		SUCCEEDS(next_call_takes(comm, DEADLINE_S));
+		SUCCEEDS(next_call_takes(comm, SHORT_S));
 	if (rank < 2)
 		result = tutti_send(comm, elements, rank == 0 ? LONG : senders->answer,
 				    TUTTI_FLOAT32, 1 - rank, NULL);
@@ -301,7 +464,7 @@ static void senders_are_told(uint32_t answer, const char *words)
 
 	senders->answer = answer;
 	senders->words = words;
-	HOLDS(.ranks = RANKS, .body = play_senders, .argument = senders, .limit_s = 20);
+	HOLDS(.ranks = FEW, .body = play_senders, .argument = senders, .limit_s = 20);
 }
 
 TEST(two_that_send_first_are_told_that_both_wait_in_sends)
@@ -315,103 +478,3 @@ TEST(a_send_that_has_ended_does_not_wait)
 	senders_are_told(2, "has sent 8 bytes to rank 0, which has not called the receive: has "
 			    "rank 1 called its receive?");
 }
-
-/* ---- rendezvous */
-
-/* Rank 0 has a short deadline, which begins when the others are there. */
-static int join_or_not(int rank, void *argument)
-{
-	const struct play *play = argument;
-	tutti_config_t config = TUTTI_CONFIG_INIT;
-	tutti_comm_t comm = NULL;
-	tutti_store_t store = NULL;
-	uint32_t number;
-	size_t length = sizeof(number);
-	char other[24], absent[64];
-
-	if (rank == play->absent) {
-		await_count(&play->stage->told, RANKS - 1);
-		return 0;
-	}
-	snprintf(other, sizeof(other), "comm/begun/%d", RANKS - play->absent);
-	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), rank == 0, 0, &store));
-	if (rank == 0) {
-		SUCCEEDS(tutti_store_get(store, other, &number, &length, USUAL_DEADLINE_S));
-		config.timeout_s = DEADLINE_S;
-	}
-	const double start = seconds_now();
-	const tutti_result_t result = tutti_comm_create(store, rank, RANKS, &config, &comm);
-	const double took = seconds_now() - start;
-	CLAIM(result == TUTTI_ERR_TIMEOUT, "tutti_comm_create: %d (%s)", result,
-	      tutti_last_error(NULL));
-	CLAIM(!comm, "a communicator came of it");
-	CLAIM(took < 2 * LATE_S, "told after %.3f s", took);
-	snprintf(absent, sizeof(absent), "rank %d has not come to the rendezvous of %d ranks",
-		 play->absent, RANKS);
-	CLAIM(strstr(tutti_last_error(NULL), absent), "\"%s\" does not say \"%s\"",
-	      tutti_last_error(NULL), absent);
-	meet_at(&play->stage->told, RANKS - 1); /* who hosts the store stays */
-	tutti_store_close(store);
-	return 0;
-}
-
-/* Rank 0 hosts the store: its deadline is everybody's. */
-TEST(the_hosts_deadline_ends_the_rendezvous_for_all)
-{
-	for (int absent = 1; absent < RANKS; absent++) {
-		struct play play = { NULL, absent, shared_memory(sizeof(*play.stage)) };
-		HOLDS(.ranks = RANKS, .whole = join_or_not, .argument = &play, .limit_s = 20);
-	}
-}
-
-/* Without rank 0 there is nobody to ask. */
-static int join_without_a_host(int rank, void *argument)
-{
-	tutti_comm_t comm = NULL;
-
-	if (rank == 0)
-		return 0;
-	const double start = seconds_now();
-	const tutti_result_t result = tutti_init(NULL, &comm);
-	const double took = seconds_now() - start;
-	CLAIM(result == TUTTI_ERR_TIMEOUT, "tutti_init: %d (%s)", result, tutti_last_error(NULL));
-	CLAIM(!comm, "a communicator came of it");
-	CLAIM(took < 2 * LATE_S, "told after %.3f s", took);
-	CLAIM(strstr(tutti_last_error(NULL), "nobody serves the store"), "\"%s\"",
-	      tutti_last_error(NULL));
-	return 0;
-}
-
-TEST(rendezvous_has_a_deadline)
-{
-	static const char *const environment[] = { "TUTTI_TIMEOUT=0.5", NULL };
-	HOLDS(.ranks = RANKS, .env = environment, .whole = join_without_a_host, .limit_s = 20);
-}
-
-static int lose_the_host(int rank, void *argument)
-{
-	tutti_comm_t comm = NULL;
-	tutti_store_t store;
-	uint32_t number;
-	size_t length = sizeof(number);
-
-	if (rank == 0) {
-		SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), 1, 0, &store));
-		SUCCEEDS(tutti_store_get(store, "comm/begun/1", &number, &length, 10));
-		raise(SIGKILL);
-	}
-	if (rank != 1)
-		return 0;
-	SUCCEEDS(tutti_store_open(getenv("TUTTI_STORE"), 0, 0, &store));
-	const tutti_result_t result = tutti_comm_create(store, rank, RANKS, NULL, &comm);
-	CLAIM(result == TUTTI_ERR_PEER_LOST, "tutti_comm_create: %d (%s)", result,
-	      tutti_last_error(NULL));
-	CLAIM(strstr(tutti_last_error(NULL), "the host of the store"), "\"%s\" names no host",
-	      tutti_last_error(NULL));
-	tutti_store_close(store);
-	return 0;
-}
-
-/* No deadline has passed then. */
-JOB(a_host_that_is_killed_is_lost, .ranks = RANKS, .whole = lose_the_host, .limit_s = 20,
-    .expect_signal = SIGKILL, .victims = 1)
