@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -213,6 +215,31 @@ void make_directory(char path[64])
 		perror(path);
 		exit(1);
 	}
+}
+
+void remove_directory(const char *path)
+{
+	char command[96];
+
+	snprintf(command, sizeof(command), "rm -r '%s'", path);
+	if (system(command) != 0)
+		exit(1);
+}
+
+int free_port(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(at);
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (bind(fd, (struct sockaddr *)&at, length) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&at, &length) < 0) {
+		perror("a free port");
+		exit(1);
+	}
+	close(fd);
+	return ntohs(at.sin_port);
 }
 
 /* The n-th number of /proc/self/statm, in pages; 0: unknown. */

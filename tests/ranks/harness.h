@@ -97,8 +97,11 @@ bool all_stand_still(const pid_t *pids, int n, double seconds);
 int open_descriptors(void);
 /* From now on this process may open so many more, 64 at most; -1: as many as before. */
 void allow_descriptors(int more);
-/* Makes a directory in $TMPDIR, or /tmp, for the caller to remove. */
+/* In $TMPDIR, or /tmp, with all that is in it in the end. */
 void make_directory(char path[64]);
+void remove_directory(const char *path);
+/* Nobody else is given it for a while. */
+int free_port(void);
 /* Bytes of address space that this process has in use. */
 size_t address_space_in_use(void);
 /* KiB of memory that this process has in use; under a sanitizer, which keeps what is freed,

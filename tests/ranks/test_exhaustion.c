@@ -379,11 +379,10 @@ static int set_value_without_files(int rank, void *argument)
 
 TEST(values_are_no_larger_than_files_may_be)
 {
-	char directory[64], address[80], command[80];
+	char directory[64], address[80];
 
 	make_directory(directory);
 	snprintf(address, sizeof(address), "file:%s", directory);
 	HOLDS(.ranks = 1, .whole = set_value_without_files, .argument = address);
-	snprintf(command, sizeof(command), "rm -r %s", directory);
-	assert_int_equal(system(command), 0);
+	remove_directory(directory);
 }

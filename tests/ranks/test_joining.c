@@ -5,12 +5,10 @@
  *
  *   test_joining [PATTERN OF CLAIMS] */
 #include <dirent.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,21 +81,6 @@ struct play {
 	atomic_int serving, done;
 	struct outcome outcome[RANKS_MAX];
 };
-
-/* Nobody else is given it for a while. */
-static int free_port(void)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(at);
-	const int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	if (bind(fd, (struct sockaddr *)&at, length) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&at, &length) < 0)
-		fail_msg("no free port");
-	close(fd);
-	return ntohs(at.sin_port);
-}
 
 static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static bool shell(const char *format, ...)
@@ -372,7 +355,8 @@ static void play_case(struct play *play, const char *deadline)
 				 .argument = play,
 				 .limit_s = 90 };
 	const int failed = run_job(&job);
-	assert_true(!directory[0] || shell("rm -r '%s'", directory));
+	if (directory[0])
+		remove_directory(directory);
 	assert_int_equal(failed, 0);
 }
 
@@ -505,7 +489,7 @@ TEST(a_key_is_what_hosts_without_one_are_told_of)
 	make_directory(directory);
 	snprintf(store, sizeof(store), "file:%s", directory);
 	HOLDS(.ranks = 2, .env = ENV("TUTTI_TRANSPORT=tcp"), .whole = be_apart, .argument = store);
-	assert_true(shell("rm -r '%s'", directory));
+	remove_directory(directory);
 }
 
 /* Who opens a store for itself does not say which rank it is: those who wait for it learn at the
@@ -647,7 +631,7 @@ static struct cable *play_cable(bool comes_up, bool ipv6)
 	cable->ipv6 = ipv6;
 	make_directory(cable->directory);
 	HOLDS(.ranks = 2, .whole = be_host, .argument = cable);
-	assert_true(shell("rm -r '%s'", cable->directory));
+	remove_directory(cable->directory);
 	return cable;
 }
 

@@ -4,13 +4,10 @@
  * raise no SIGPIPE.
  *
  *   test_signals shm|tcp|mixed */
-#include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -119,43 +116,24 @@ static int live_in_a_storm(int rank, void *argument)
 	return failed;
 }
 
-static void in_a_storm(const char *store)
-{
-	const char *const env[] = { store, NULL };
-	HOLDS(.ranks = RANKS, .env = store ? env : NULL, .whole = live_in_a_storm);
-}
-
-TEST(signals_change_nothing_with_a_unix_store)
-{
-	in_a_storm(NULL);
-}
+JOB(signals_change_nothing_with_a_unix_store, .ranks = RANKS, .whole = live_in_a_storm)
 
 TEST(signals_change_nothing_with_a_tcp_store)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(at);
-	const int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	char store[64];
 
-	/* a port that is free now */
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
-	close(fd);
-	snprintf(store, sizeof(store), "TUTTI_STORE=tcp://127.0.0.1:%d", ntohs(at.sin_port));
-	in_a_storm(store);
+	snprintf(store, sizeof(store), "TUTTI_STORE=tcp://127.0.0.1:%d", free_port());
+	HOLDS(.ranks = RANKS, .env = ENV(store), .whole = live_in_a_storm);
 }
 
 TEST(signals_change_nothing_with_a_directory)
 {
-	char directory[] = "/tmp/tutti-test-signals-XXXXXX", store[64], command[96];
+	char directory[64], store[96];
 
-	assert_non_null(mkdtemp(directory));
+	make_directory(directory);
 	snprintf(store, sizeof(store), "TUTTI_STORE=file:%s", directory);
-	snprintf(command, sizeof(command), "rm -r %s", directory);
-	in_a_storm(store);
-	assert_int_equal(system(command), 0);
+	HOLDS(.ranks = RANKS, .env = ENV(store), .whole = live_in_a_storm);
+	remove_directory(directory);
 }
 
 /* ---- no SIGPIPE */

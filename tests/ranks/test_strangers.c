@@ -4,7 +4,6 @@
  * now and then. The job goes on with right results, makes new connections and communicators
  * meanwhile, and keeps nothing of them. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -24,6 +23,7 @@
 #define CROWD	 1000 /* strangers at once */
 #define ATTACKS	 4000 /* connections in all, at least */
 #define PORTS	 8    /* of a rank */
+#define FDS_MAX	 4096
 #define LARGE	 (1 << 18)
 #define GROWTH	 (8 << 10)     /* KiB of memory, beyond what the job itself takes */
 #define PATIENCE bound_s(60.0) /* seconds */
@@ -169,57 +169,40 @@ static int be_strangers(struct scene *scene)
 
 /* ---------------------------------------------------------------- the job */
 
-static bool is_own(unsigned long inode)
+static int port_of(const struct sockaddr_storage *at, bool *loopback)
 {
-	DIR *directory = opendir("/proc/self/fd");
-	struct dirent *entry;
-	char path[300], link[64], wanted[64];
-	bool found = false;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)at;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)at;
 
-	snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
-	while (directory && !found && (entry = readdir(directory))) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
-		const ssize_t n = readlink(path, link, sizeof(link) - 1);
-		found = n > 0 && (link[n] = 0, strcmp(link, wanted) == 0);
+	if (at->ss_family == AF_INET6) {
+		*loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+		return ntohs(v6->sin6_port);
 	}
-	if (directory)
-		closedir(directory);
-	return found;
+	*loopback = v4->sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+	return ntohs(v4->sin_port);
 }
 
-/* Ports of one file of /proc/net at which this process listens, on from place `n`; `*open`
- * counts those that are not at a loopback address. */
-static int listening(const char *path, atomic_int *ports, int n, int *open)
-{
-	FILE *file = fopen(path, "r");
-	char line[512], address[64];
-	unsigned port, state;
-	unsigned long inode;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line,
-			   " %*u: %63[0-9A-F]:%x %*[0-9A-F]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu",
-			   address, &port, &state, &inode) != 4 ||
-		    state != 10 || !is_own(inode))
-			continue;
-		*open += strcmp(address, "0100007F") != 0 &&
-			 strcmp(address, "00000000000000000000000001000000") != 0;
-		if (n < PORTS)
-			atomic_store(&ports[n++], (int)port);
-	}
-	if (file)
-		fclose(file);
-	return n;
-}
-
+/* Where this process listens; `*open` counts the ports that are not at a loopback address. */
 static int publish(struct scene *scene, int rank, int *open)
 {
 	atomic_int *ports = scene->ports[rank];
-	int n;
+	int n = 0;
 
 	*open = 0;
-	n = listening("/proc/self/net/tcp", ports, 0, open);
-	n = listening("/proc/self/net/tcp6", ports, n, open);
+	for (int fd = 0; fd < FDS_MAX; fd++) {
+		struct sockaddr_storage at;
+		socklen_t length = sizeof(at), size = sizeof(int);
+		int listens = 0;
+		bool loopback;
+
+		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens ||
+		    getsockname(fd, (struct sockaddr *)&at, &length) < 0 || at.ss_family == AF_UNIX)
+			continue;
+		const int port = port_of(&at, &loopback);
+		*open += !loopback;
+		if (n < PORTS)
+			atomic_store(&ports[n++], port);
+	}
 	for (int i = n; i < PORTS; i++)
 		atomic_store(&ports[i], 0);
 	return n;

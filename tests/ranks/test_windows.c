@@ -623,19 +623,15 @@ static int not_all_make_it(tutti_comm_t comm, void *argument)
 
 /* ---- the parent */
 
-static const char *const patient[] = { "TUTTI_TIMEOUT=60", NULL };
-
-static void holds(rank_body *body, int ranks, void *argument, const char *const *env)
-{
-	HOLDS(.ranks = ranks, .env = env, .body = body, .argument = argument);
-}
+#define PATIENT(n, played, with)                                                                   \
+	HOLDS(.ranks = n, .env = ENV("TUTTI_TIMEOUT=60"), .body = played, .argument = with)
 
 /* In memory that peers map, and in other. */
 #define SCENE(name, body, ranks)                                                                   \
 	TEST(name)                                                                                 \
 	{                                                                                          \
-		holds(body, ranks, NULL, patient);                                                 \
-		holds(body, ranks, (void *)"heap", patient);                                       \
+		PATIENT(ranks, body, NULL);                                                        \
+		PATIENT(ranks, body, (void *)"heap");                                              \
 	}
 
 SCENE(what_is_put_is_there_when_its_signal_is, exchange, RANKS)
@@ -659,35 +655,34 @@ static struct scene *new_scene(bool heap)
 
 TEST(a_target_may_compute)
 {
-	holds(while_it_computes, 3, new_scene(false), patient);
-	holds(while_it_computes, 3, new_scene(true), patient);
+	PATIENT(3, while_it_computes, new_scene(false));
+	PATIENT(3, while_it_computes, new_scene(true));
 }
 
 TEST(a_signal_that_nobody_sends_is_named)
 {
-	holds(nobody_signals, 2, NULL, patient);
+	PATIENT(2, nobody_signals, NULL);
 }
 
 TEST(memory_that_is_freed_too_early_is_noticed)
 {
-	holds(memory_is_freed, 2, new_scene(true), patient);
+	PATIENT(2, memory_is_freed, new_scene(true));
 }
 
 TEST(a_target_that_has_left_is_named)
 {
 	for (int heap = 0; heap < 2; heap++)
-		holds(target_has_left, 2, new_scene(heap), patient);
+		PATIENT(2, target_has_left, new_scene(heap));
 }
 
 TEST(a_stopped_target_is_named)
 {
-	holds(target_is_stopped, 2, new_scene(false), patient);
+	PATIENT(2, target_is_stopped, new_scene(false));
 }
 
 TEST(a_killed_target_is_named)
 {
-	for (int heap = 0; heap < 2; heap++) {
-		HOLDS(.ranks = 3, .env = patient, .body = target_is_killed,
+	for (int heap = 0; heap < 2; heap++)
+		HOLDS(.ranks = 3, .env = ENV("TUTTI_TIMEOUT=60"), .body = target_is_killed,
 		      .argument = new_scene(heap), .expect_signal = SIGKILL, .victims = 1u << 1);
-	}
 }
