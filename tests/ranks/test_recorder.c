@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the flight recorders of a job's ranks say when one is late, differs, dies, or hangs
- * outside the library.
+/* What the flight recorders of a job's ranks say when one is late or dies, and of calls that come
+ * back.
  *
  *   test_recorder shm|tcp|mixed */
 #include <dirent.h>
@@ -233,56 +233,6 @@ TEST_WITH(a_call_that_comes_back_has_its_header, make_stage, remove_stage)
 	free_reports(reports);
 }
 
-/* ---- one differs */
-
-static int call_with_one_different(tutti_comm_t comm, void *argument)
-{
-	const int in = 1;
-	int out;
-	tutti_request_t request;
-
-	tutti_result_t result;
-
-	SUCCEEDS(tutti_barrier(comm, NULL));
-	if (tutti_comm_rank(comm) == 1) { /* last, as after the revocation calls are not made any
-					   * more */
-		await_count(&stage->ready, RANKS - 1);
-		result = tutti_reduce(comm, &in, &out, 1, TUTTI_INT32, TUTTI_SUM, 2, NULL);
-		CLAIM(result == TUTTI_OK || result == TUTTI_ERR_MISMATCH, "%s",
-		      tutti_last_error(comm));
-		/* whose part needs nobody finds out in the next */
-		CLAIM(tutti_barrier(comm, NULL) == TUTTI_ERR_MISMATCH, "%s",
-		      tutti_last_error(comm));
-		return 0;
-	}
-	SUCCEEDS(tutti_all_reduce(comm, &in, &out, 1, TUTTI_INT32, TUTTI_MAX, &request));
-	atomic_fetch_add(&stage->ready, 1);
-	CLAIM(tutti_wait(&request) == TUTTI_ERR_MISMATCH, "%s", tutti_last_error(comm));
-	return 0;
-}
-
-TEST_WITH(who_differed_has_another_header, make_stage, remove_stage)
-{
-	json_t *reports[RANKS] = { 0 };
-
-	HOLDS(.ranks = RANKS, .body = call_with_one_different);
-	read_reports(reports);
-	for (int rank = 0; rank < RANKS; rank++) {
-		const json_t *op = json_array_get(json_object_get(reports[rank], "operations"), 1);
-		const json_t *header = header_of(reports[rank], op);
-
-		assert_string_equal(text_in(reports[rank], "why"), "revoked");
-		assert_int_equal(number_in(json_object_get(reports[rank], "fault"), "result"),
-				 TUTTI_ERR_MISMATCH);
-		assert_int_equal(number_in(op, "sequence"), 2);
-		assert_string_equal(text_in(header, "collective"),
-				    rank == 1 ? "reduce" : "all_reduce");
-		assert_string_equal(text_in(header, "op"), rank == 1 ? "sum" : "max");
-		assert_int_equal(number_in(header, "root"), rank == 1 ? 2 : -1);
-	}
-	free_reports(reports);
-}
-
 /* ---- one is killed */
 
 static void await_end_of(pid_t pid)
@@ -348,85 +298,6 @@ TEST_WITH(who_was_killed_is_reported_by_the_others, make_stage, remove_stage)
 		assert_true(in_flight(op));
 	}
 	free_reports(reports);
-}
-
-/* ---- a signal, whatever the ranks do */
-
-static int hang(tutti_comm_t comm, void *argument)
-{
-	const int rank = tutti_comm_rank(comm);
-
-	atomic_store(&stage->pid[rank], getpid());
-	SUCCEEDS(tutti_barrier(comm, NULL));
-	atomic_fetch_add(&stage->ready, 1);
-	if (rank == 3) { /* asks for reports once all are where they hang: the others called, or
-			  * are about to */
-		await_count(&stage->ready, RANKS);
-		do {
-			for (int other = 0; other < RANKS; other++)
-				kill(atomic_load(&stage->pid[other]), SIGUSR1);
-			sched_yield();
-		} while (atomic_load(&stage->seen) == 0);
-	}
-	if (rank == 1) { /* a computation, as far as the library knows */
-		json_t *reports[RANKS] = { 0 };
-		bool all = false;
-
-		while (!all) {
-			count_files(".flight.report", reports);
-			all = true;
-			for (int other = 0; other < RANKS; other++) {
-				const json_t *ops = reports[other] ? json_object_get(reports[other],
-										     "operations")
-								   : NULL;
-
-				all &= ops &&
-				       json_array_size(ops) == (other == 1 || other == 3 ? 1 : 2);
-				json_decref(reports[other]);
-				reports[other] = NULL;
-			}
-		}
-		atomic_store(&stage->seen, 1);
-	}
-	SUCCEEDS(tutti_barrier(comm, NULL));
-	return 0;
-}
-
-TEST_WITH(a_signal_reports_ranks_that_hang_anywhere, make_stage, remove_stage)
-{
-	json_t *reports[RANKS] = { 0 };
-
-	HOLDS(.ranks = RANKS, .body = hang);
-	read_reports(reports);
-	for (int rank = 0; rank < RANKS; rank++) {
-		assert_string_equal(text_in(reports[rank], "why"), "signal");
-		assert_true(json_is_null(json_object_get(reports[rank], "fault")));
-		if (rank == 0 || rank == 2) {
-			assert_int_equal(number_in(last_op(reports[rank]), "sequence"), 2);
-			assert_true(in_flight(last_op(reports[rank])));
-		}
-	}
-	free_reports(reports);
-}
-
-/* ---- nothing happened */
-
-static int live_well(tutti_comm_t comm, void *argument)
-{
-	tutti_comm_t half;
-
-	SUCCEEDS(tutti_comm_split(comm, tutti_comm_rank(comm) % 2, 0, &half));
-	SUCCEEDS(tutti_barrier(half, NULL));
-	CLAIM(count_files(".flight", NULL) > 0, "no mapping is there");
-	meet_at(&stage->seen, RANKS);
-	tutti_comm_destroy(half);
-	return 0;
-}
-
-TEST_WITH(a_job_that_ends_well_leaves_nothing, make_stage, remove_stage)
-{
-	HOLDS(.ranks = RANKS, .body = live_well);
-	assert_int_equal(count_files("", NULL), 0);
 }
 
 int main(int argc, char **argv)
