@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # What is installed is enough, wherever it is moved to: the programs run and find their library, and a program compiled
-# with what pkg-config, CMake's package and a wrap of Meson say runs with two ranks, shared and static. Nothing is installed into the checkout.
+# with what pkg-config and CMake's package say runs with two ranks, shared and static. Nothing is installed into the checkout.
 #
 #   install.sh SOURCE BUILD EXAMPLE EXPECTED
 set -euo pipefail
@@ -88,19 +88,6 @@ cc -std=c11 "$prefix/share/doc/tutti/examples/$example.c" -o "$work/static" -sta
 	exit 1
 }
 
-# ---- as a subproject of Meson, by a wrap
-
-mkdir -p "$work/meson/subprojects"
-ln -s "$source" "$work/meson/subprojects/tutti"
-printf '[wrap-file]\ndirectory = tutti\n\n[provide]\ndependency_names = tutti\n' >"$work/meson/subprojects/tutti.wrap"
-cat >"$work/meson/meson.build" <<-END
-	project('hello', 'c')
-	executable('hello', 'hello.c', dependencies: dependency('tutti', version: '>=0.2'))
-END
-cp "$source/examples/$example.c" "$work/meson/hello.c"
-{ meson setup "$work/meson/build" "$work/meson" --force-fallback-for tutti -Doptimization=0 -Dtutti:cuda=disabled &&
-	ninja -C "$work/meson/build" hello; } >"$work/log" 2>&1 || fail "tutti does not build as a subproject of Meson: $(cat "$work/log")"
-
 # ---- by CMake
 
 mkdir "$work/cmake"
@@ -150,7 +137,7 @@ run() {
 }
 run "$work/shared"
 run "$work/static"
-for program in "$work/meson/build/hello" "$work"/cmake/build/by_cmake{,_static}; do
+for program in "$work"/cmake/build/by_cmake{,_static}; do
 	[ ! -x "$program" ] || run "$program"
 done
 
