@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ./check makes of tests that fail: test_check.py CHECK.PY LISTS
+"""What ./check makes of tests that fail: test_check.py CHECK.PY LISTS [Tries|Ends]
 
 Each case is a project of its own whose tests do what their names say, run by the real check.py and by Meson."""
 import os
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-CHECK, LISTS = sys.argv[1:3]
+CHECK, LISTS = sys.argv[1:3]  # the rest is for unittest
 
 # `once` fails on its first run, `crash` in each; how often each has run stands in a file of its name
 TEST = '''#!/usr/bin/env bash
@@ -78,7 +78,7 @@ class Project:
         return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-class Check(unittest.TestCase):
+class Case(unittest.TestCase):
     def project(self, *names):
         root = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, root)
@@ -87,6 +87,8 @@ class Check(unittest.TestCase):
     def has(self, project, text):
         self.assertIn(text, project.output)
 
+
+class Tries(Case):
     def test_a_failed_test_is_tried_again_alone_up_to_twice(self):
         p = self.project('passes', 'skips', 'once', 'never')
         p.check('unit')
@@ -107,6 +109,26 @@ class Check(unittest.TestCase):
             self.assertRegex(p.output, rf'\nfailed: {name}: .*{text}: not tried again\n')
             self.assertEqual(p.runs(name), 1)
 
+    def test_shards_are_all_tests_once_and_go_on_after_failures(self):
+        names = [f'passes-{i}' for i in range(7)] + [f'crash-{i}' for i in range(4)] + ['once']
+        p = self.project(*names)
+        for shard in ('1/3', '2/3', '3/3'):
+            p.check('--all', shard, 'unit')
+        rows = [line.split('\t') for line in (p.root / 'check-results.tsv').read_text().splitlines()]
+        self.assertEqual(rows[0], ['date', 'commit', 'name', 'result', 'seconds', 'tries'])
+        self.assertEqual(sorted(row[2] for row in rows[1:]), sorted(names))
+        self.assertEqual({row[2]: (row[3], row[5]) for row in rows[1:] if row[2] in ('once', 'crash-1')},
+                         {'once': ('passed', '2'), 'crash-1': ('failed', '1')})
+
+    def test_arguments_that_nobody_knows_are_refused(self):
+        for args in (['units'], ['--all', '4/3'], ['1/3']):
+            p = self.project()
+            p.check(*args)
+            self.assertEqual(p.status, 2)
+            self.assertTrue(re.match(f'check: found "{args[-1]}", expected --all', p.output), p.output)
+
+
+class Ends(Case):
     def test_three_failures_end_a_run(self):
         p = self.project(*(f'crash-{i}' for i in range(5)), 'hangs')
         p.check('unit')
@@ -138,24 +160,6 @@ class Check(unittest.TestCase):
         self.has(p, 'check: the run ended early: it was interrupted\n')
         self.assertFalse(pathlib.Path('/proc', pid).exists())
 
-    def test_shards_are_all_tests_once_and_go_on_after_failures(self):
-        names = [f'passes-{i}' for i in range(7)] + [f'crash-{i}' for i in range(4)] + ['once']
-        p = self.project(*names)
-        for shard in ('1/3', '2/3', '3/3'):
-            p.check('--all', shard, 'unit')
-        rows = [line.split('\t') for line in (p.root / 'check-results.tsv').read_text().splitlines()]
-        self.assertEqual(rows[0], ['date', 'commit', 'name', 'result', 'seconds', 'tries'])
-        self.assertEqual(sorted(row[2] for row in rows[1:]), sorted(names))
-        self.assertEqual({row[2]: (row[3], row[5]) for row in rows[1:] if row[2] in ('once', 'crash-1')},
-                         {'once': ('passed', '2'), 'crash-1': ('failed', '1')})
-
-    def test_arguments_that_nobody_knows_are_refused(self):
-        for args in (['units'], ['--all', '4/3'], ['1/3']):
-            p = self.project()
-            p.check(*args)
-            self.assertEqual(p.status, 2)
-            self.assertTrue(re.match(f'check: found "{args[-1]}", expected --all', p.output), p.output)
-
 
 if __name__ == '__main__':
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
