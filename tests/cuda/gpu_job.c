@@ -15,7 +15,6 @@
 
 bool gpu_job_threads;
 int gpu_job_ranks;
-static const char *const *environment;
 static atomic_bool goes_by_host; /* the library has said so */
 
 /* TEST_REACH: ranks that do not reach each other's GPUs, but should, have failed, whatever comes
@@ -47,16 +46,16 @@ static int count_gpus(void)
 		       : 0;
 }
 
-int gpu_job_choose(int argc, char **argv)
+int gpu_job_choose(int argc, char **argv, int least)
 {
 	gpu_job_threads = argc > 1 && strcmp(argv[1], "threads") == 0;
 	gpu_job_ranks = argc > 2 ? atoi(argv[2]) : 0;
 	if (argc < 3 || (!gpu_job_threads && strcmp(argv[1], "processes") != 0) ||
-	    gpu_job_ranks < 1 || gpu_job_ranks > RANKS_MAX) {
-		fprintf(stderr, "usage: %s processes|threads RANKS [NAME=VALUE …]\n", argv[0]);
+	    gpu_job_ranks < least || gpu_job_ranks > RANKS_MAX) {
+		fprintf(stderr, "usage: %s processes|threads RANKS(%d…%d) [NAME=VALUE …]\n",
+			argv[0], least, RANKS_MAX);
 		return 2;
 	}
-	environment = (const char *const *)(argv + 3);
 	for (int i = 3; i < argc; i++)
 		putenv(argv[i]);
 	if (getenv("TEST_REACH"))
@@ -114,10 +113,9 @@ static int run_threads(int number, void *argument)
 int gpu_job_run(gpu_body *body, void *argument, const struct job *job)
 {
 	struct call call = { .body = body, .argument = argument };
-	struct job whole = job ? *job : (struct job){ 0 };
+	struct job whole = *job;
 
 	whole.ranks = gpu_job_threads ? 1 : gpu_job_ranks;
-	whole.env = environment;
 	whole.body = run_body;
 	whole.whole = gpu_job_threads ? run_threads : NULL;
 	whole.argument = &call;

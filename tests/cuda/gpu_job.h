@@ -17,11 +17,11 @@ struct gpu_rank {
 
 typedef int gpu_body(struct gpu_rank *rank, void *argument);
 
-/* What a program's command line says: processes|threads RANKS [NAME=VALUE …]. 0, 2 after a word
- * on usage, or 77 after the reason: there is no GPU. */
-int gpu_job_choose(int argc, char **argv);
+/* What a program's command line says: processes|threads RANKS [NAME=VALUE …], of `least` ranks and
+ * more. 0, 2 after a word on usage, or 77 after the reason: there is no GPU. */
+int gpu_job_choose(int argc, char **argv, int least);
 /* Run it; 0 if every rank returned 0 (or was a victim, of jobs of processes). `job` has all but
- * ranks, env and body; NULL: nothing special. */
+ * ranks and body. */
 int gpu_job_run(gpu_body *body, void *argument, const struct job *job);
 extern bool gpu_job_threads;
 extern int gpu_job_ranks;

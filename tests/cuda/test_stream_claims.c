@@ -13,14 +13,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-static const struct claim *const subjects[] = {
-	graph_claims,	 order_claims,	  chunk_claims,	   scaled_claims,
-	refused_claims,	 engine_claims,	  mismatch_claims, window_claims,
-	deadline_claims, recorder_claims, fault_claims,
-};
+static struct claim *claims, **end = &claims;
+static const struct claim *current;
+
+void add_claim(struct claim *claim)
+{
+	*end = claim;
+	end = &claim->next;
+}
 
 static bool applies(const struct claim *claim)
 {
@@ -28,25 +30,8 @@ static bool applies(const struct claim *claim)
 
 	if (only && strcmp(only, claim->name) != 0)
 		return false;
-	return !(claim->kills && (gpu_job_threads || gpu_job_ranks == 1)) &&
-	       !(claim->reaches && by_host()) &&
+	return !(claim->kills && gpu_job_threads) && !(claim->reaches && by_host()) &&
 	       !(claim->stands_in && (gpu_job_threads || !getenv("TUTTI_CUDA_LIBRARY")));
-}
-
-/* What has been set until now, to be put back; NULL: nothing. */
-static char *kept_variable(const char *name)
-{
-	const char *set = getenv(name);
-
-	return set ? strdup(set) : NULL;
-}
-
-static void put_back(const char *name, const char *value)
-{
-	if (value)
-		setenv(name, value, 1);
-	else
-		unsetenv(name);
 }
 
 static void remove_all_of(const char *directory)
@@ -61,32 +46,34 @@ static void remove_all_of(const char *directory)
 	rmdir(directory);
 }
 
-static int run_recorded(gpu_body *body, void *argument, const struct job *job)
+static int body(struct gpu_rank *r, void *came)
 {
-	char directory[64], *usual = kept_variable("TUTTI_TRACE");
-
-	make_directory(directory);
-	setenv("TUTTI_TRACE", directory, 1);
-	const int result = gpu_job_run(body, argument, job);
-	put_back("TUTTI_TRACE", usual);
-	free(usual);
-	remove_all_of(directory);
-	return result;
+	return current->body(r, r->comm, came) || give_all(r->comm);
 }
 
-static int run(const struct claim *claim, const char *usual_timeout)
+static int run(const struct claim *claim)
 {
-	struct job job = { .limit_s = 60 };
+	char directory[64], trace[80], timeout[32];
+	const char *env[3] = { NULL };
+	int n = 0;
+	const struct job job = { .limit_s = 60,
+				 .env = env,
+				 .expect_signal = claim->kills ? SIGKILL : 0,
+				 .victims = claim->kills ? 1u << (gpu_job_ranks - 1) : 0 };
 
-	if (claim->kills) {
-		job.expect_signal = SIGKILL;
-		job.victims = 1u << (gpu_job_ranks - 1);
+	if (claim->recorded) {
+		make_directory(directory);
+		snprintf(trace, sizeof(trace), "TUTTI_TRACE=%s", directory);
+		env[n++] = trace;
 	}
-	if (claim->hurries)
-		set_number("TUTTI_TIMEOUT", HURRY_S);
-	const int failed = (claim->recorded ? run_recorded : gpu_job_run)(
-		claim->body, shared_memory(sizeof(atomic_int)), &job);
-	put_back("TUTTI_TIMEOUT", usual_timeout);
+	if (claim->hurries) {
+		snprintf(timeout, sizeof(timeout), "TUTTI_TIMEOUT=%d", HURRY_S);
+		env[n++] = timeout;
+	}
+	current = claim;
+	const int failed = gpu_job_run(body, shared_memory(sizeof(atomic_int)), &job);
+	if (claim->recorded)
+		remove_all_of(directory);
 	printf("%s %s\n", failed ? "FAILED" : "ok", claim->name);
 	fflush(stdout);
 	return failed;
@@ -94,20 +81,17 @@ static int run(const struct claim *claim, const char *usual_timeout)
 
 int main(int argc, char **argv)
 {
-	const int chosen = gpu_job_choose(argc, argv);
-	char *usual = kept_variable("TUTTI_TIMEOUT");
+	const int chosen = gpu_job_choose(argc, argv, 2);
 	int failed = 0;
 
 	if (getenv("TEST_ELEMENTS"))
 		few = (size_t)atoi(getenv("TEST_ELEMENTS"));
-	for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]) && !chosen; i++)
-		for (const struct claim *claim = subjects[i]; claim->name; claim++)
-			if (!applies(claim))
-				continue;
-			else if ((claim->hurries || claim->quiet) && machine_may_be_busy())
-				printf("skipped %s: the machine may be busy\n", claim->name);
-			else
-				failed |= run(claim, usual);
-	free(usual);
+	for (const struct claim *claim = claims; claim && !chosen; claim = claim->next)
+		if (!applies(claim))
+			continue;
+		else if ((claim->hurries || claim->quiet) && machine_may_be_busy())
+			printf("skipped %s: the machine may be busy\n", claim->name);
+		else
+			failed |= run(claim);
 	return chosen ? chosen : failed;
 }

@@ -4,25 +4,41 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
+
+#define VECTORS_MAX 8
 
 size_t few = 1000;
+static _Thread_local struct vector taken[VECTORS_MAX];
+static _Thread_local int n_taken;
+static _Thread_local bool was_told;
 
 int take(tutti_comm_t comm, struct vector *vector, size_t n)
 {
 	void *gpu;
 
+	CLAIM(n_taken < VECTORS_MAX, "too many vectors");
 	*vector = (struct vector){ .host = gpu_alloc_pinned(n * sizeof(float)), .n = n };
-	CLAIM(vector->host, "%s", gpu_error());
+	WORKS(vector->host);
 	SUCCEEDS(tutti_cuda_mem_alloc(n * sizeof(float), &gpu));
 	vector->gpu = gpu;
+	taken[n_taken++] = *vector;
 	return 0;
 }
 
-void give(struct vector *vector)
+int give_all(tutti_comm_t comm)
 {
-	gpu_free_pinned(vector->host);
-	tutti_cuda_mem_free(vector->gpu);
+	if (!was_told)
+		SUCCEEDS(tutti_comm_error(comm, NULL));
+	while (n_taken > 0) {
+		gpu_free_pinned(taken[--n_taken].host);
+		tutti_cuda_mem_free(taken[n_taken].gpu);
+	}
+	return 0;
+}
+
+struct vector part(struct vector whole, size_t from, size_t n)
+{
+	return (struct vector){ whole.host + from, whole.gpu + from, n };
 }
 
 int ready(tutti_comm_t comm)
@@ -31,28 +47,38 @@ int ready(tutti_comm_t comm)
 	return 0;
 }
 
-int put(struct gpu_rank *r, struct vector *vector, float value)
+int put(struct gpu_rank *r, struct vector vector, float value)
 {
 	tutti_comm_t comm = r->comm;
 
-	for (size_t i = 0; i < vector->n; i++)
-		vector->host[i] = value + (float)(i % 16);
-	WORKS(gpu_copy(vector->gpu, vector->host, vector->n * sizeof(float), r->stream) &&
+	for (size_t i = 0; i < vector.n; i++)
+		vector.host[i] = value + (float)(i % 16);
+	WORKS(gpu_copy(vector.gpu, vector.host, vector.n * sizeof(float), r->stream) &&
 	      gpu_finish(r->stream));
 	return 0;
 }
 
-int expect(struct gpu_rank *r, struct vector *vector, float value, float of_place)
+int expect(struct gpu_rank *r, struct vector vector, float value, float of_place)
 {
 	tutti_comm_t comm = r->comm;
 
-	WORKS(gpu_copy(vector->host, vector->gpu, vector->n * sizeof(float), r->stream) &&
+	WORKS(gpu_copy(vector.host, vector.gpu, vector.n * sizeof(float), r->stream) &&
 	      gpu_finish(r->stream));
-	for (size_t i = 0; i < vector->n; i++)
-		CLAIM(vector->host[i] == value + of_place * (float)(i % 16),
-		      "element %zu is %g, expected %g", i, vector->host[i],
+	for (size_t i = 0; i < vector.n; i++)
+		CLAIM(vector.host[i] == value + of_place * (float)(i % 16),
+		      "element %zu is %g, expected %g", i, vector.host[i],
 		      value + of_place * (float)(i % 16));
 	return 0;
+}
+
+int expect_sum(struct gpu_rank *r, struct vector vector)
+{
+	return expect(r, vector, sum_of_ranks(r), (float)r->size);
+}
+
+int expect_size(struct gpu_rank *r, struct vector vector)
+{
+	return expect(r, vector, (float)r->size, (float)r->size);
 }
 
 float sum_of_ranks(const struct gpu_rank *r)
@@ -60,12 +86,62 @@ float sum_of_ranks(const struct gpu_rank *r)
 	return (float)(r->size * (r->size - 1) / 2);
 }
 
-void *find_in_standin(const char *name)
+int make_another(struct gpu_rank *r, int color, struct gpu_rank *out)
+{
+	tutti_comm_t comm = r->comm;
+
+	*out = *r;
+	SUCCEEDS(tutti_comm_split(comm, color, 0, &out->comm));
+	SUCCEEDS(tutti_cuda_bind(out->comm, r->device));
+	return 0;
+}
+
+int next_rank(const struct gpu_rank *r)
+{
+	return (r->rank + 1) % r->size;
+}
+
+int rank_before(const struct gpu_rank *r)
+{
+	return (r->rank + r->size - 1) % r->size;
+}
+
+tutti_result_t reduce_all(struct gpu_rank *r, struct vector in, struct vector out, tutti_op_t op)
+{
+	return tutti_cuda_all_reduce(r->comm, in.gpu, out.gpu, in.n, TUTTI_FLOAT32, op, r->stream);
+}
+
+tutti_result_t send_to(struct gpu_rank *r, struct vector in, int peer)
+{
+	return tutti_cuda_send(r->comm, in.gpu, in.n, TUTTI_FLOAT32, peer, r->stream);
+}
+
+tutti_result_t recv_from(struct gpu_rank *r, struct vector out, int peer)
+{
+	return tutti_cuda_recv(r->comm, out.gpu, out.n, TUTTI_FLOAT32, peer, r->stream);
+}
+
+tutti_result_t swap(struct gpu_rank *r, struct vector in, struct vector out)
+{
+	tutti_result_t result = tutti_group_begin(r->comm);
+
+	if (!result)
+		result = send_to(r, in, next_rank(r));
+	if (!result)
+		result = recv_from(r, out, rank_before(r));
+	const tutti_result_t ended = tutti_group_end(r->comm, NULL);
+	return result ? result : ended;
+}
+
+unsigned counted(const char *name, int to, int from)
 {
 	const char *driver = getenv("TUTTI_CUDA_LIBRARY");
 	void *const library = driver ? dlopen(driver, RTLD_NOW | RTLD_LOCAL) : NULL;
+	void *const found = library ? dlsym(library, name) : NULL;
+	unsigned (*count)(int, int);
 
-	return library ? dlsym(library, name) : NULL; /* it stays open, as the library has it */
+	memcpy(&count, &found, sizeof(count));
+	return found ? count(to, from) : 0; /* it stays open, as the library has it */
 }
 
 bool by_host(void)
@@ -78,7 +154,7 @@ bool by_cliques(void)
 	return by_host() && few > 1000;
 }
 
-int told(struct gpu_rank *r, struct vector *x, tutti_result_t wanted, const char *words)
+int told(struct gpu_rank *r, struct vector x, tutti_result_t wanted, const char *words)
 {
 	tutti_comm_t comm = r->comm;
 	tutti_result_t found;
@@ -90,19 +166,17 @@ int told(struct gpu_rank *r, struct vector *x, tutti_result_t wanted, const char
 	      tutti_last_error(comm), tutti_strerror(wanted));
 	CLAIM(strstr(tutti_last_error(comm), words), "\"%s\", expected \"%s\" in it",
 	      tutti_last_error(comm), words);
-	found = tutti_cuda_all_reduce(comm, x->gpu, x->gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
-				      r->stream);
+	found = reduce_all(r, x, x, TUTTI_SUM);
 	CLAIM(found == wanted, "the next call gives %s, expected %s", tutti_strerror(found),
 	      tutti_strerror(wanted));
 	WORKS(gpu_finish(r->stream));
-	give(x);
+	was_told = true;
 	return 0;
 }
 
 int begin(struct gpu_rank *r, struct vector *x, atomic_int *came)
 {
-	if (take(r->comm, x, few) || ready(r->comm) || put(r, x, 1))
-		return 1;
+	HOLDS(take(r->comm, x, few) || ready(r->comm) || put(r, *x, 1));
 	meet_at(came, r->size);
 	return 0;
 }

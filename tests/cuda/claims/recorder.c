@@ -89,48 +89,35 @@ static void await_said(const struct gpu_rank *r, size_t count, enum said said)
 
 /* One that has ended, one that has behind which another waits for the last rank, and one in a
  * graph. */
-static int calls_are_in_the_flight_recorder(struct gpu_rank *r, void *argument)
+JOB(calls_are_in_the_flight_recorder, .recorded = true)
 {
 	const enum said way = by_cliques() ? BY_CLIQUES : by_host() ? BY_HOST : BY_STAGES;
 	const int absent = r->size - 1;
-	tutti_comm_t comm = r->comm;
 	struct vector x;
 
-	if (begin(r, &x, argument))
-		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_MAX,
-				       r->stream));
+	HOLDS(begin(r, &x, came));
+	SUCCEEDS(reduce_all(r, x, x, TUTTI_MAX));
 	WORKS(gpu_finish(r->stream));
 	await_said(r, few, way);
 	await_said(r, few, ENDED);
-	meet_at(argument, 2 * r->size);
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 1, TUTTI_FLOAT32, TUTTI_MAX,
-				       r->stream));
+	meet_at(came, 2 * r->size);
+	SUCCEEDS(reduce_all(r, part(x, 0, few - 1), x, TUTTI_MAX));
 	if (r->rank != absent) {
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 2, TUTTI_FLOAT32,
-					       TUTTI_MAX, r->stream));
+		SUCCEEDS(reduce_all(r, part(x, 0, few - 2), x, TUTTI_MAX));
 		if (!by_host()) /* there only all or nothing is known */
 			await_said(r, few - 1, ENDED);
 		await_said(r, few - 2, NOT_ENDED);
 	}
-	meet_at(argument, 3 * r->size);
+	meet_at(came, 3 * r->size);
 	if (r->rank == absent)
-		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 2, TUTTI_FLOAT32,
-					       TUTTI_MAX, r->stream));
+		SUCCEEDS(reduce_all(r, part(x, 0, few - 2), x, TUTTI_MAX));
 	WORKS(gpu_finish(r->stream));
 	await_said(r, few - 2, ENDED);
 	WORKS(gpu_capture(r->stream));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few - 3, TUTTI_FLOAT32, TUTTI_MAX,
-				       r->stream));
+	SUCCEEDS(reduce_all(r, part(x, 0, few - 3), x, TUTTI_MAX));
 	gpu_graph_t graph = gpu_captured(r->stream);
-	CLAIM(graph, "%s", gpu_error());
+	WORKS(graph);
 	await_said(r, few - 3, CAPTURED);
 	WORKS(gpu_graph_free(graph));
-	give(&x);
 	return 0;
 }
-
-const struct claim recorder_claims[] = {
-	{ "calls_are_in_the_flight_recorder", calls_are_in_the_flight_recorder, .recorded = true },
-	{ NULL },
-};

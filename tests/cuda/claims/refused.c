@@ -6,17 +6,16 @@ static void add(void *acc, const void *in, size_t n, tutti_dtype_t dtype, void *
 {
 }
 
-static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
+JOB(wrong_calls_are_refused)
 {
-	tutti_comm_t comm = r->comm, other;
+	tutti_comm_t other;
 	struct vector in, out;
 	gpu_stream_t second = gpu_stream();
 	tutti_cuda_window_t window;
 	tutti_op_t op;
 
-	if (take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
-	    put(r, &in, (float)r->rank))
-		return 1;
+	HOLDS(take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
+	      put(r, in, (float)r->rank));
 	REFUSED(tutti_cuda_all_reduce(comm, in.host, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 				      r->stream),
 		TUTTI_ERR_INVALID, "send");
@@ -30,8 +29,7 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 		TUTTI_ERR_INVALID, "aligned to 4 bytes");
 	REFUSED(tutti_cuda_broadcast(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, r->size, r->stream),
 		TUTTI_ERR_INVALID, "tutti_cuda_broadcast: root");
-	REFUSED(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, r->rank, r->stream),
-		TUTTI_ERR_INVALID, "this rank itself");
+	REFUSED(send_to(r, in, r->rank), TUTTI_ERR_INVALID, "this rank itself");
 	REFUSED(tutti_cuda_all_reduce(NULL, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 				      r->stream),
 		TUTTI_ERR_INVALID, "tutti_cuda_all_reduce: comm is NULL");
@@ -58,24 +56,14 @@ static int wrong_calls_are_refused(struct gpu_rank *r, void *argument)
 	tutti_comm_destroy(other);
 	if (r->size > 1) {
 		SUCCEEDS(tutti_group_begin(comm));
-		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size,
-					 r->stream));
+		SUCCEEDS(send_to(r, in, (r->rank + 1) % r->size));
 		SUCCEEDS(tutti_cuda_send(comm, in.gpu, few, TUTTI_FLOAT32, (r->rank + 1) % r->size,
 					 second));
 		REFUSED(tutti_group_end(comm, NULL), TUTTI_ERR_INVALID, "on two streams");
 	}
 	/* and the communicator is as before */
-	SUCCEEDS(tutti_cuda_all_reduce(comm, in.gpu, out.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
-				       r->stream));
-	if (expect(r, &out, sum_of_ranks(r), (float)r->size))
-		return 1;
+	SUCCEEDS(reduce_all(r, in, out, TUTTI_SUM));
+	HOLDS(expect_sum(r, out));
 	WORKS(gpu_stream_free(second));
-	give(&in);
-	give(&out);
 	return 0;
 }
-
-const struct claim refused_claims[] = {
-	{ "wrong_calls_are_refused", wrong_calls_are_refused },
-	{ NULL },
-};

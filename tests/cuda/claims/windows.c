@@ -6,16 +6,14 @@
 #include <stdlib.h>
 
 /* Each rank has places of its own for the blocks, in a window. */
-static int places_of_blocks_are_a_ranks_own(struct gpu_rank *r, void *argument)
+JOB(places_of_blocks_are_a_ranks_own)
 {
-	tutti_comm_t comm = r->comm;
 	size_t counts[32], displs[32];
 	tutti_cuda_window_t window;
 	struct vector in, out;
 
-	if (take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
-	    put(r, &in, (float)(100 * (r->rank + 1))) || put(r, &out, 0))
-		return 1;
+	HOLDS(take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
+	      put(r, in, (float)(100 * (r->rank + 1))) || put(r, out, 0));
 	for (size_t i = 0; i < (size_t)r->size; i++) {
 		counts[i] = 4;
 		displs[i] = r->rank == 0 ? i * 4 : 500 - i * 4;
@@ -28,72 +26,56 @@ static int places_of_blocks_are_a_ranks_own(struct gpu_rank *r, void *argument)
 		CLAIM(out.host[displs[i]] == (float)(100 * (i + 1)), "rank %d's block is %g", i,
 		      out.host[displs[i]]);
 	SUCCEEDS(tutti_cuda_deregister(window));
-	give(&in);
-	give(&out);
 	return 0;
 }
 
-static int windows_of_nothing_do_not_matter(struct gpu_rank *r, void *argument)
+JOB(windows_of_nothing_do_not_matter)
 {
-	tutti_comm_t comm = r->comm;
 	tutti_cuda_window_t window;
 	struct vector x;
 
-	if (take(comm, &x, few) || ready(comm))
-		return 1;
+	HOLDS(take(comm, &x, few) || ready(comm));
 	SUCCEEDS(tutti_cuda_register(comm, x.gpu, few * sizeof(float), &window));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank ? NULL : x.gpu, r->rank ? NULL : x.gpu, 0,
 				       TUTTI_FLOAT32, TUTTI_SUM, r->stream));
 	SUCCEEDS(tutti_cuda_barrier(comm, r->stream));
 	WORKS(gpu_finish(r->stream));
 	SUCCEEDS(tutti_cuda_deregister(window));
-	SUCCEEDS(tutti_comm_error(comm, NULL));
-	give(&x);
 	return 0;
 }
 
-static int window_of_one_rank_is_told(struct gpu_rank *r, void *argument)
+JOB(window_of_one_rank_is_told, .reaches = true)
 {
-	tutti_comm_t comm = r->comm;
 	tutti_cuda_window_t window;
 	struct vector x, y;
 	const size_t n = 60000; /* short vectors have no use for windows */
 
-	if (r->size == 1)
-		return 0;
-	if (take(comm, &y, n) || take(comm, &x, n) || ready(comm) || put(r, &x, 1))
-		return 1;
-	meet_at(argument, r->size);
+	HOLDS(take(comm, &y, n) || take(comm, &x, n) || ready(comm) || put(r, x, 1));
+	meet_at(came, r->size);
 	SUCCEEDS(tutti_cuda_register(comm, x.gpu, n * sizeof(float), &window));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank == 1 ? y.gpu : x.gpu, x.gpu, n, TUTTI_FLOAT32,
 				       TUTTI_SUM, r->stream));
-	give(&y);
-	return told(r, &x, TUTTI_ERR_MISMATCH, "all_reduce(float32 × ");
+	return told(r, x, TUTTI_ERR_MISMATCH, "all_reduce(float32 × ");
 }
 
 /* The last rank is killed before its stream has come to the operation, which has windows. */
-static int killed_rank_with_windows_is_told(struct gpu_rank *r, void *argument)
+JOB(killed_rank_with_windows_is_told, .reaches = true, .kills = true)
 {
-	tutti_comm_t comm = r->comm;
 	const int victim = r->size - 1;
-	atomic_int *posted = argument;
 	tutti_cuda_window_t window;
 	struct vector x;
 
-	if (take(comm, &x, few) || ready(comm) || put(r, &x, 1))
-		return 1;
+	HOLDS(take(comm, &x, few) || ready(comm) || put(r, x, 1));
 	SUCCEEDS(tutti_cuda_register(comm, x.gpu, few * sizeof(float), &window));
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
-				       r->stream));
+	SUCCEEDS(reduce_all(r, x, x, TUTTI_SUM));
 	if (r->rank == victim) {
 		WORKS(gpu_finish(r->stream));
-		await_count(posted, r->size - 1);
+		await_count(came, r->size - 1);
 		raise(SIGKILL);
 	}
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
-				       r->stream));
-	atomic_fetch_add(posted, 1);
-	return told(r, &x, TUTTI_ERR_PEER_LOST, "rank");
+	SUCCEEDS(reduce_all(r, x, x, TUTTI_SUM));
+	atomic_fetch_add(came, 1);
+	return told(r, x, TUTTI_ERR_PEER_LOST, "rank");
 }
 
 /* On rank `victim` a function of CUDA's fails while ranks map each other's segments: all learn of it at
@@ -112,90 +94,60 @@ static int fail_to_map(struct gpu_rank *r, void *memory, size_t bytes, int victi
 }
 
 /* All must be mapped; and where one rank cannot map another one's, nothing is lost. */
-static int segments_are_registered_whole(struct gpu_rank *r, void *argument)
+JOB(segments_are_registered_whole, .reaches = true, .stands_in = true)
 {
 	const size_t bytes = (size_t)2 << 20;
-	tutti_comm_t comm = r->comm;
 	tutti_cuda_window_t window;
 	char *x = gpu_alloc_segments(bytes);
 
 	CLAIM(x, "%s", gpu_error());
 	REFUSED(tutti_cuda_register(comm, x, 3 * bytes, &window), TUTTI_ERR_INVALID, "are mapped");
 	for (int victim = 0; victim < r->size; victim++)
-		if (fail_to_map(r, x, bytes, victim, "cuMemMap", "map a segment of another") ||
-		    fail_to_map(r, x, bytes, victim, "cuMemSetAccess", "get access to another") ||
-		    fail_to_map(r, x, bytes, victim, "cuMemExportToShareableHandle",
-				"make a descriptor of a segment"))
-			return 1;
+		HOLDS(fail_to_map(r, x, bytes, victim, "cuMemMap", "map a segment of another") ||
+		      fail_to_map(r, x, bytes, victim, "cuMemSetAccess", "get access to another") ||
+		      fail_to_map(r, x, bytes, victim, "cuMemExportToShareableHandle",
+				  "make a descriptor of a segment"));
 	SUCCEEDS(tutti_cuda_register(comm, x, bytes, &window));
 	SUCCEEDS(tutti_cuda_deregister(window));
 	WORKS(gpu_free_segments(x, bytes));
 	return 0;
 }
 
-static unsigned long multimems(void)
-{
-	void *const found = find_in_standin("standin_multimems");
-	unsigned long (*count)(void);
-
-	memcpy(&count, &found, sizeof(count));
-	return found ? count() : 0;
-}
-
 /* On rank 0 one step fails where that is wanted: all go without the switch. */
-static int go_by_the_switch(struct gpu_rank *r, struct vector *x, const char *failing, bool there)
+static int go_by_the_switch(struct gpu_rank *r, struct vector x, const char *failing, bool there)
 {
-	const size_t bytes = x->n * sizeof(float);
-	const unsigned long before = multimems();
+	const size_t bytes = x.n * sizeof(float);
+	const unsigned before = counted("standin_multimems", 0, 0);
 	tutti_comm_t comm = r->comm;
 	tutti_cuda_window_t window;
 
 	if (failing && r->rank == 0)
 		setenv("STANDIN_FAILS", failing, 1);
-	SUCCEEDS(tutti_cuda_register(comm, x->gpu, bytes, &window));
+	SUCCEEDS(tutti_cuda_register(comm, x.gpu, bytes, &window));
 	unsetenv("STANDIN_FAILS");
-	if (put(r, x, (float)r->rank))
-		return 1;
-	SUCCEEDS(tutti_cuda_all_reduce(comm, x->gpu, x->gpu, x->n, TUTTI_FLOAT32, TUTTI_SUM,
+	HOLDS(put(r, x, (float)r->rank));
+	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, x.n, TUTTI_FLOAT32, TUTTI_SUM,
 				       r->stream));
-	if (expect(r, x, sum_of_ranks(r), (float)r->size))
-		return 1;
-	CLAIM((multimems() > before) == there, "%lu loads and stores by a switch, %s failing",
-	      multimems() - before, failing ? failing : "nothing");
+	HOLDS(expect_sum(r, x));
+	const unsigned used = counted("standin_multimems", 0, 0) - before;
+	CLAIM((used > 0) == there, "%u loads and stores by a switch, %s failing", used,
+	      failing ? failing : "nothing");
 	SUCCEEDS(tutti_cuda_deregister(window));
 	return 0;
 }
 
 /* Where a switch joins the ranks' GPUs, it adds up what they have in segments, and hands on the sum. */
-static int windows_go_by_the_switch(struct gpu_rank *r, void *argument)
+JOB(windows_go_by_the_switch, .reaches = true, .stands_in = true)
 {
 	static const char *const steps[] = { "cuMulticastCreate", "cuMulticastAddDevice",
 					     "cuMulticastBindAddr" };
 	const size_t n = 60000, bytes = n * sizeof(float);
 	struct vector x = { gpu_alloc_pinned(bytes), gpu_alloc_segments(bytes), n };
-	tutti_comm_t comm = r->comm;
 
-	if (r->size == 1)
-		return 0;
 	WORKS(x.host && x.gpu);
-	if (go_by_the_switch(r, &x, NULL, getenv("STANDIN_MULTICAST") && getenv("TEST_GPUS")))
-		return 1;
+	HOLDS(go_by_the_switch(r, x, NULL, getenv("STANDIN_MULTICAST") && getenv("TEST_GPUS")));
 	for (int i = 0; i < 3; i++)
-		if (go_by_the_switch(r, &x, steps[i], false))
-			return 1;
+		HOLDS(go_by_the_switch(r, x, steps[i], false));
 	WORKS(gpu_free_segments(x.gpu, bytes) && gpu_free_pinned(x.host));
 	return 0;
 }
-
-const struct claim window_claims[] = {
-	{ "windows_go_by_the_switch", windows_go_by_the_switch, .reaches = true,
-	  .stands_in = true },
-	{ "segments_are_registered_whole", segments_are_registered_whole, .reaches = true,
-	  .stands_in = true },
-	{ "places_of_blocks_are_a_ranks_own", places_of_blocks_are_a_ranks_own },
-	{ "windows_of_nothing_do_not_matter", windows_of_nothing_do_not_matter },
-	{ "window_of_one_rank_is_told", window_of_one_rank_is_told, .reaches = true },
-	{ "killed_rank_with_windows_is_told", killed_rank_with_windows_is_told, .reaches = true,
-	  .kills = true },
-	{ NULL },
-};
