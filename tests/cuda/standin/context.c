@@ -12,37 +12,34 @@ static _Thread_local struct {
 	int n;
 } here;
 
-bool context_is_one(const struct CUctx_st *context)
+struct CUctx_st *context_here(void)
 {
-	return context >= contexts && context < contexts + DEVICES_MAX;
+	return here.n ? here.stack[here.n - 1] : NULL;
 }
 
-cuda_result context_current(struct CUctx_st **out)
+cuda_result context_error(void)
 {
-	struct CUctx_st *const context = here.n ? here.stack[here.n - 1] : NULL;
+	const struct CUctx_st *const context = context_here();
 
+	return !context		   ? CUDA_INVALID_CONTEXT
+	       : context->retained ? context->broken
+				   : CONTEXT_IS_DESTROYED;
+}
+
+static cuda_result device_error(cuda_device device)
+{
+	return device < 0 || device >= standin_devices() ? INVALID_DEVICE : 0;
+}
+
+CALL_AFTER(device_error(device), cuDevicePrimaryCtxRetain, (context, device),
+	   struct CUctx_st **context, cuda_device device)
+{
 	if (!context)
-		return CUDA_INVALID_CONTEXT;
-	if (!context->retained)
-		return CONTEXT_IS_DESTROYED;
-	*out = context;
-	return context->broken;
-}
-
-API cuda_result cuDevicePrimaryCtxRetain(struct CUctx_st **context, cuda_device device)
-{
-	cuda_result error = standin_enter(__func__);
-
-	if (!error && !context)
-		error = CUDA_INVALID_VALUE;
-	if (!error && (device < 0 || device >= standin_devices()))
-		error = INVALID_DEVICE;
-	if (!error) {
-		*context = &contexts[device];
-		(*context)->device = device;
-		(*context)->retained++;
-	}
-	return standin_leave(error);
+		return CUDA_INVALID_VALUE;
+	*context = &contexts[device];
+	(*context)->device = device;
+	(*context)->retained++;
+	return 0;
 }
 
 /* All that was made in it goes with it. */
@@ -50,129 +47,95 @@ static void end_context(struct CUctx_st *context)
 {
 	stream_drain(context, NULL);
 	stream_end_context(context);
-	event_end_context(context);
-	module_end_context(context);
-	memory_end_context(context);
+	unmake_all_of(context, EVENTS, event_forget);
+	unmake_all_of(context, FUNCTIONS, unmake);
+	unmake_all_of(context, MODULES, unmake);
+	unmake_all_of(context, MEMORIES, memory_forget);
 	memset(context->peers, 0, sizeof(context->peers));
 	context->broken = 0;
 }
 
-API cuda_result cuDevicePrimaryCtxRelease_v2(cuda_device device)
+CALL_AFTER(device_error(device), cuDevicePrimaryCtxRelease_v2, (device), cuda_device device)
 {
-	cuda_result error = standin_enter(__func__);
+	struct CUctx_st *const context = &contexts[device];
 
-	if (!error && (device < 0 || device >= standin_devices()))
-		error = INVALID_DEVICE;
-	if (!error && !contexts[device].retained)
-		error = CUDA_INVALID_CONTEXT;
-	if (!error && --contexts[device].retained == 0)
-		end_context(&contexts[device]);
-	return standin_leave(error);
+	if (!context->retained)
+		return CUDA_INVALID_CONTEXT;
+	if (--context->retained == 0)
+		end_context(context);
+	return 0;
 }
 
-API cuda_result cuCtxGetCurrent(struct CUctx_st **context)
+CALL(cuCtxGetCurrent, (context), struct CUctx_st **context)
 {
-	const cuda_result error = standin_enter(__func__);
-
-	if (!error && context)
-		*context = here.n ? here.stack[here.n - 1] : NULL;
-	return standin_leave(error || context ? error : CUDA_INVALID_VALUE);
+	if (!context)
+		return CUDA_INVALID_VALUE;
+	*context = context_here();
+	return 0;
 }
 
 static cuda_result usable(const struct CUctx_st *context)
 {
-	return !context_is_one(context) ? CUDA_INVALID_CONTEXT
-	       : context->retained	? 0
-					: CONTEXT_IS_DESTROYED;
+	return context < contexts || context >= contexts + DEVICES_MAX ? CUDA_INVALID_CONTEXT
+	       : context->retained				       ? 0
+								       : CONTEXT_IS_DESTROYED;
 }
 
-API cuda_result cuCtxPushCurrent_v2(struct CUctx_st *context)
+CALL_AFTER(usable(context), cuCtxPushCurrent_v2, (context), struct CUctx_st *context)
 {
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = usable(context);
-	if (!error && here.n == STACK)
-		error = CUDA_OUT_OF_MEMORY;
-	if (!error)
-		here.stack[here.n++] = context;
-	return standin_leave(error);
+	if (here.n == STACK)
+		return CUDA_OUT_OF_MEMORY;
+	here.stack[here.n++] = context;
+	return 0;
 }
 
-API cuda_result cuCtxPopCurrent_v2(struct CUctx_st **context)
+CALL(cuCtxPopCurrent_v2, (context), struct CUctx_st **context)
 {
-	cuda_result error = standin_enter(__func__);
-
-	if (!error && !here.n)
-		error = CUDA_INVALID_CONTEXT;
-	if (!error) {
-		here.n--;
-		if (context)
-			*context = here.stack[here.n];
-	}
-	return standin_leave(error);
+	if (!here.n)
+		return CUDA_INVALID_CONTEXT;
+	here.n--;
+	if (context)
+		*context = here.stack[here.n];
+	return 0;
 }
 
 /* Takes the place of the current one. */
-API cuda_result cuCtxSetCurrent(struct CUctx_st *context)
+CALL_AFTER(context ? usable(context) : 0, cuCtxSetCurrent, (context), struct CUctx_st *context)
 {
-	cuda_result error = standin_enter(__func__);
-
-	if (!error && context)
-		error = usable(context);
-	if (!error && here.n)
+	if (here.n)
 		here.n--;
-	if (!error && context)
+	if (context)
 		here.stack[here.n++] = context;
-	return standin_leave(error);
+	return 0;
 }
 
-API cuda_result cuCtxGetDevice(cuda_device *device)
+CALL_HERE(cuCtxGetDevice, (device), cuda_device *device)
 {
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error && !device)
-		error = CUDA_INVALID_VALUE;
-	if (!error)
-		*device = context->device;
-	return standin_leave(error);
+	if (!device)
+		return CUDA_INVALID_VALUE;
+	*device = context_here()->device;
+	return 0;
 }
 
-API cuda_result cuCtxSynchronize(void)
+CALL_OUTSIDE(cuCtxSynchronize, (), void)
 {
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = capture_forbids();
-	if (!error) {
-		stream_drain(context, NULL);
-		error = context->broken;
-	}
-	return standin_leave(error);
+	stream_drain(context_here(), NULL);
+	return context_here()->broken;
 }
 
-API cuda_result cuCtxEnablePeerAccess(struct CUctx_st *peer, unsigned flags)
+CALL_HERE(cuCtxEnablePeerAccess, (peer, flags), struct CUctx_st *peer, unsigned flags)
 {
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
+	struct CUctx_st *const context = context_here();
+	const cuda_result error = usable(peer);
 
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = usable(peer);
-	if (!error && (flags || peer == context))
-		error = flags ? CUDA_INVALID_VALUE : CUDA_INVALID_CONTEXT;
-	if (!error && !standin_reaches(context->device, peer->device))
-		error = PEER_UNSUPPORTED;
-	if (!error && context->peers[peer->device])
-		error = CUDA_PEER_ACCESS_ALREADY_ENABLED;
-	if (!error)
-		context->peers[peer->device] = true;
-	return standin_leave(error);
+	if (error)
+		return error;
+	if (flags || peer == context)
+		return flags ? CUDA_INVALID_VALUE : CUDA_INVALID_CONTEXT;
+	if (!standin_reaches(context->device, peer->device))
+		return PEER_UNSUPPORTED;
+	if (context->peers[peer->device])
+		return CUDA_PEER_ACCESS_ALREADY_ENABLED;
+	context->peers[peer->device] = true;
+	return 0;
 }

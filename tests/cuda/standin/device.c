@@ -74,7 +74,7 @@ static const struct {
 	{ UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };
 
-static long setting(const char *name, long otherwise)
+long standin_setting(const char *name, long otherwise)
 {
 	const char *set = getenv(name);
 
@@ -83,19 +83,20 @@ static long setting(const char *name, long otherwise)
 
 int standin_devices(void)
 {
-	const long devices = getenv("CUDA_VISIBLE_DEVICES") ? 1 : setting("STANDIN_DEVICES", 2);
+	const long devices =
+		getenv("CUDA_VISIBLE_DEVICES") ? 1 : standin_setting("STANDIN_DEVICES", 2);
 
 	return devices < DEVICES_MAX ? (int)devices : DEVICES_MAX;
 }
 
 int standin_first(void)
 {
-	return (int)setting("CUDA_VISIBLE_DEVICES", 0);
+	return (int)standin_setting("CUDA_VISIBLE_DEVICES", 0);
 }
 
 size_t standin_memory_bytes(void)
 {
-	return (size_t)setting("STANDIN_MEMORY", 1l << 30);
+	return (size_t)standin_setting("STANDIN_MEMORY", 1l << 30);
 }
 
 bool standin_is_apart(void)
@@ -109,7 +110,7 @@ static void read_failures(void)
 {
 	const char *fails = getenv("STANDIN_FAILS");
 
-	standin.error = (cuda_result)setting("STANDIN_ERROR", UNKNOWN);
+	standin.error = (cuda_result)standin_setting("STANDIN_ERROR", UNKNOWN);
 	if (strncmp(fails ? fails : "", standin.fails, sizeof(standin.fails) - 1) == 0)
 		return;
 	snprintf(standin.fails, sizeof(standin.fails), "%s", fails ? fails : "");
@@ -166,12 +167,9 @@ cuda_result standin_leave(cuda_result result)
 	return result;
 }
 
-static cuda_result enter_of(const char *function, cuda_device device, const void *out)
+/* There is such a GPU, and what is asked for has a place. */
+static cuda_result device_error(cuda_device device, const void *out)
 {
-	const cuda_result error = standin_enter(function);
-
-	if (error)
-		return error;
 	return device < 0 || device >= standin_devices() ? INVALID_DEVICE
 	       : out					 ? 0
 							 : CUDA_INVALID_VALUE;
@@ -231,61 +229,50 @@ API cuda_result cuDriverGetVersion(int *version)
 	return standin_leave(error || version ? error : CUDA_INVALID_VALUE);
 }
 
-API cuda_result cuDeviceGetCount(int *count)
+CALL_AFTER(device_error(0, count), cuDeviceGetCount, (count), int *count)
 {
-	const cuda_result error = enter_of(__func__, 0, count);
-
-	if (!error)
-		*count = standin_devices();
-	return standin_leave(error);
+	*count = standin_devices();
+	return 0;
 }
 
-API cuda_result cuDeviceGet(cuda_device *device, int number)
+CALL_AFTER(device_error(number, device), cuDeviceGet, (device, number), cuda_device *device,
+	   int number)
 {
-	const cuda_result error = enter_of(__func__, number, device);
-
-	if (!error)
-		*device = number;
-	return standin_leave(error);
+	*device = number;
+	return 0;
 }
 
-API cuda_result cuDeviceGetName(char *name, int room, cuda_device device)
+CALL_AFTER(device_error(device, name), cuDeviceGetName, (name, room, device), char *name, int room,
+	   cuda_device device)
 {
-	const cuda_result error = enter_of(__func__, device, name);
-
-	if (!error)
-		snprintf(name, (size_t)room, "Stand-in %d", device);
-	return standin_leave(error);
+	snprintf(name, (size_t)room, "Stand-in %d", device);
+	return 0;
 }
 
-API cuda_result cuDeviceGetUuid(struct CUuuid_st *uuid, cuda_device device)
+CALL_AFTER(device_error(device, uuid), cuDeviceGetUuid, (uuid, device), struct CUuuid_st *uuid,
+	   cuda_device device)
 {
-	const cuda_result error = enter_of(__func__, device, uuid);
-
-	for (int i = 0; i < CUDA_UUID_BYTES && !error; i++)
+	for (int i = 0; i < CUDA_UUID_BYTES; i++)
 		((unsigned char *)uuid)[i] = (unsigned char)(0x10 * (standin_first() + device) + i);
-	return standin_leave(error);
+	return 0;
 }
 
-API cuda_result cuDeviceGetPCIBusId(char *id, int room, cuda_device device)
+CALL_AFTER(device_error(device, id), cuDeviceGetPCIBusId, (id, room, device), char *id, int room,
+	   cuda_device device)
 {
-	const cuda_result error = enter_of(__func__, device, id);
-
-	if (!error)
-		snprintf(id, (size_t)room, "0000:%02x:00.0", 0x17 + standin_first() + device);
-	return standin_leave(error);
+	snprintf(id, (size_t)room, "0000:%02x:00.0", 0x17 + standin_first() + device);
+	return 0;
 }
 
-API cuda_result cuDeviceTotalMem_v2(size_t *bytes, cuda_device device)
+CALL_AFTER(device_error(device, bytes), cuDeviceTotalMem_v2, (bytes, device), size_t *bytes,
+	   cuda_device device)
 {
-	const cuda_result error = enter_of(__func__, device, bytes);
-
-	if (!error)
-		*bytes = standin_memory_bytes();
-	return standin_leave(error);
+	*bytes = standin_memory_bytes();
+	return 0;
 }
 
-static cuda_result attribute_of(cuda_device device, unsigned attribute, int *value)
+CALL_AFTER(device_error(device, value), cuDeviceGetAttribute, (value, attribute, device),
+	   int *value, unsigned attribute, cuda_device device)
 {
 	switch (attribute) {
 	case CUDA_MULTIPROCESSORS: *value = 4; return 0;
@@ -302,13 +289,6 @@ static cuda_result attribute_of(cuda_device device, unsigned attribute, int *val
 	}
 }
 
-API cuda_result cuDeviceGetAttribute(int *value, unsigned attribute, cuda_device device)
-{
-	const cuda_result error = enter_of(__func__, device, value);
-
-	return standin_leave(error ? error : attribute_of(device, attribute, value));
-}
-
 bool standin_reaches(cuda_device device, cuda_device peer)
 {
 	const char *peers = getenv("STANDIN_PEERS");
@@ -323,13 +303,12 @@ bool standin_reaches(cuda_device device, cuda_device peer)
 	return (peers && strcmp(peers, "all") == 0) || device == peer + 1;
 }
 
-API cuda_result cuDeviceCanAccessPeer(int *can, cuda_device device, cuda_device peer)
+CALL_AFTER(device_error(device, can), cuDeviceCanAccessPeer, (can, device, peer), int *can,
+	   cuda_device device, cuda_device peer)
 {
-	cuda_result error = enter_of(__func__, device, can);
+	const cuda_result error = device_error(peer, can);
 
-	if (!error && (peer < 0 || peer >= standin_devices()))
-		error = INVALID_DEVICE;
 	if (!error)
 		*can = standin_reaches(device, peer);
-	return standin_leave(error);
+	return error;
 }

@@ -6,13 +6,13 @@
 
 enum { EVENT_FLAGS = 7 };
 
-static struct CUevent_st *events;
-
 struct record *record_new(void)
 {
 	struct record *const record = calloc(1, sizeof(*record));
 
-	return record ? record_keep(record) : NULL;
+	if (!record)
+		abort();
+	return record_keep(record);
 }
 
 struct record *record_keep(struct record *record)
@@ -27,80 +27,40 @@ void record_drop(struct record *record)
 		free(record);
 }
 
-static void forget(struct CUevent_st **at)
+void event_forget(void *event)
 {
-	struct CUevent_st *const event = *at;
-
-	*at = event->next;
-	record_drop(event->last);
-	free(event);
+	record_drop(((struct CUevent_st *)event)->last);
+	unmake(event);
 }
 
-void event_end_context(const struct CUctx_st *context)
+static cuda_result event_error(const struct CUevent_st *event)
 {
-	for (struct CUevent_st **at = &events; *at;) {
-		if ((*at)->context == context)
-			forget(at);
-		else
-			at = &(*at)->next;
-	}
+	return is_made(EVENTS, event) ? event->made.context->broken : INVALID_HANDLE;
 }
 
-static cuda_result find(const struct CUevent_st *event, struct CUevent_st ***out)
+CALL_HERE(cuEventCreate, (event, flags), struct CUevent_st **event, unsigned flags)
 {
-	for (struct CUevent_st **at = &events; *at; at = &(*at)->next) {
-		if (*at == event) {
-			*out = at;
-			return event->context->broken;
-		}
-	}
-	return INVALID_HANDLE;
+	if (!event || (flags & ~(unsigned)EVENT_FLAGS))
+		return CUDA_INVALID_VALUE;
+	*event = make(EVENTS, sizeof(**event), context_here());
+	(*event)->flags = flags;
+	return 0;
 }
 
-API cuda_result cuEventCreate(struct CUevent_st **event, unsigned flags)
+CALL(cuEventDestroy_v2, (event), struct CUevent_st *event)
 {
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error && (!event || (flags & ~(unsigned)EVENT_FLAGS)))
-		error = CUDA_INVALID_VALUE;
-	if (!error) {
-		struct CUevent_st *const made = calloc(1, sizeof(*made));
-
-		if (!made)
-			return standin_leave(CUDA_OUT_OF_MEMORY);
-		*made = (struct CUevent_st){ .next = events, .context = context, .flags = flags };
-		*event = events = made;
-	}
-	return standin_leave(error);
-}
-
-API cuda_result cuEventDestroy_v2(struct CUevent_st *event)
-{
-	struct CUevent_st **at;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error && find(event, &at) == INVALID_HANDLE)
-		error = INVALID_HANDLE;
-	if (!error)
-		forget(at);
-	return standin_leave(error);
+	if (!is_made(EVENTS, event))
+		return INVALID_HANDLE;
+	event_forget(event);
+	return 0;
 }
 
 static cuda_result record_on(struct CUevent_st *event, struct CUstream_st *stream)
 {
 	struct record *const record = record_new();
-	struct work *const work = work_new(WORK_RECORD);
-	cuda_result error = record && work ? 0 : CUDA_OUT_OF_MEMORY;
+	const cuda_result error = stream_append(stream, work_of_record(WORK_RECORD, record));
 
-	if (work)
-		work->record = record ? record_keep(record) : NULL;
-	error = error ? error : stream_append(stream, work);
 	if (error) {
-		if (!record)
-			work_free(work);
 		record_drop(record);
 		return error;
 	}
@@ -121,130 +81,80 @@ static cuda_result note(struct CUevent_st *event, struct CUstream_st *stream)
 	return 0;
 }
 
-API cuda_result cuEventRecord(struct CUevent_st *event, struct CUstream_st *handle)
+CALL_AFTER(event_error(event), cuEventRecord, (event, handle), struct CUevent_st *event,
+	   struct CUstream_st *handle)
 {
-	struct CUevent_st **at;
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
+	const cuda_result error = stream_use(handle, &stream);
 
-	if (!error)
-		error = find(event, &at);
-	if (!error)
-		error = stream_use(handle, &stream);
-	if (!error && event->context != stream->context)
-		error = INVALID_HANDLE;
-	if (!error)
-		error = stream->capture ? note(event, stream) : record_on(event, stream);
-	return standin_leave(error);
+	if (error)
+		return error;
+	if (event->made.context != stream->made.context)
+		return INVALID_HANDLE;
+	return stream->capture ? note(event, stream) : record_on(event, stream);
 }
 
 /* May it be asked about or waited for now? */
 static cuda_result may_ask(struct CUevent_st *event)
 {
-	struct CUevent_st **at;
-	const cuda_result error = find(event, &at);
+	const cuda_result error = event_error(event);
 
-	if (error)
-		return error;
-	if (event->capture) {
-		struct capture *const capture = capture_numbered(event->capture);
+	if (error || !event->capture)
+		return error ? error : capture_forbids();
+	struct capture *const capture = capture_numbered(event->capture);
 
-		if (capture)
-			capture_invalidate(capture);
-		return CAPTURED_EVENT;
-	}
-	return capture_forbids();
+	if (capture)
+		capture->invalid = true;
+	return CAPTURED_EVENT;
 }
 
-API cuda_result cuEventQuery(struct CUevent_st *event)
+CALL_AFTER(may_ask(event), cuEventQuery, (event), struct CUevent_st *event)
 {
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = may_ask(event);
-	return standin_leave(error				 ? error
-			     : event->last && !event->last->done ? CUDA_NOT_READY
-								 : 0);
+	return event->last && !event->last->done ? CUDA_NOT_READY : 0;
 }
 
-API cuda_result cuEventSynchronize(struct CUevent_st *event)
+CALL_AFTER(may_ask(event), cuEventSynchronize, (event), struct CUevent_st *event)
 {
-	cuda_result error = standin_enter(__func__);
+	const struct CUctx_st *const context = event->made.context;
 
-	if (!error)
-		error = may_ask(event);
-	if (!error && event->last) {
-		struct CUctx_st *const context = event->context;
-		struct record *const record = record_keep(event->last);
+	if (!event->last)
+		return 0;
+	struct record *const record = record_keep(event->last);
 
-		while (!record->done)
-			pthread_cond_wait(&standin_changed, &standin_lock);
-		record_drop(record);
-		error = context->broken;
-	}
-	return standin_leave(error);
+	while (!record->done)
+		pthread_cond_wait(&standin_changed, &standin_lock);
+	record_drop(record);
+	return context->broken;
 }
 
-static cuda_result wait_on(struct CUstream_st *stream, struct record *record)
+CALL_AFTER(event_error(event), cuStreamWaitEvent, (handle, event, flags),
+	   struct CUstream_st *handle, struct CUevent_st *event, unsigned flags)
 {
-	struct work *const work = work_new(WORK_WAIT);
-
-	if (work)
-		work->record = record_keep(record);
-	return stream_append(stream, work);
-}
-
-API cuda_result cuStreamWaitEvent(struct CUstream_st *handle, struct CUevent_st *event,
-				  unsigned flags)
-{
-	struct CUevent_st **at;
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
+	const cuda_result error = stream_use(handle, &stream);
 
-	if (!error)
-		error = find(event, &at);
-	if (!error)
-		error = stream_use(handle, &stream);
-	if (!error && flags)
-		error = CUDA_INVALID_VALUE;
-	if (!error && (event->capture || stream->capture))
-		error = capture_wait(stream, event);
-	else if (!error && event->last)
-		error = wait_on(stream, event->last);
-	return standin_leave(error);
+	if (error || flags)
+		return error ? error : CUDA_INVALID_VALUE;
+	if (event->capture || stream->capture)
+		return capture_wait(stream, event);
+	return event->last ? stream_append(stream, work_of_record(WORK_WAIT, event->last)) : 0;
 }
 
-static cuda_result elapsed(float *milliseconds, const struct CUevent_st *start,
-			   const struct CUevent_st *end)
+static double milliseconds_of(const struct record *record)
 {
-	struct CUevent_st **at;
+	return (double)record->when.tv_sec * 1e3 + (double)record->when.tv_nsec / 1e6;
+}
 
-	if (find(start, &at) == INVALID_HANDLE || find(end, &at) == INVALID_HANDLE ||
-	    !start->last || !end->last || ((start->flags | end->flags) & CUDA_EVENT_NO_TIMING) ||
-	    start->capture || end->capture)
+CALL(cuEventElapsedTime, (milliseconds, start, end), float *milliseconds, struct CUevent_st *start,
+     struct CUevent_st *end)
+{
+	if (!is_made(EVENTS, start) || !is_made(EVENTS, end) || !start->last || !end->last ||
+	    ((start->flags | end->flags) & CUDA_EVENT_NO_TIMING) || start->capture || end->capture)
 		return INVALID_HANDLE;
 	if (!milliseconds)
 		return CUDA_INVALID_VALUE;
 	if (!start->last->done || !end->last->done)
 		return CUDA_NOT_READY;
-	*milliseconds =
-		(float)((double)(end->last->when.tv_sec - start->last->when.tv_sec) * 1e3 +
-			(double)(end->last->when.tv_nsec - start->last->when.tv_nsec) / 1e6);
-	return start->context->broken;
-}
-
-API cuda_result cuEventElapsedTime(float *milliseconds, struct CUevent_st *start,
-				   struct CUevent_st *end)
-{
-	const cuda_result error = standin_enter(__func__);
-
-	return standin_leave(error ? error : elapsed(milliseconds, start, end));
-}
-
-API cuda_result cuEventElapsedTime_v2(float *milliseconds, struct CUevent_st *start,
-				      struct CUevent_st *end)
-{
-	const cuda_result error = standin_enter(__func__);
-
-	return standin_leave(error ? error : elapsed(milliseconds, start, end));
+	*milliseconds = (float)(milliseconds_of(end->last) - milliseconds_of(start->last));
+	return start->made.context->broken;
 }

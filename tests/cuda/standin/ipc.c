@@ -20,12 +20,13 @@ struct token {
 _Static_assert(sizeof(struct token) <= sizeof(struct CUipcMemHandle_st), "a handle has no room");
 
 /* Of memory inside an allocation: the handle is the allocation's. */
-static cuda_result write_handle(struct CUipcMemHandle_st *handle, cuda_address address)
+CALL_HERE(cuIpcGetMemHandle, (handle, address), struct CUipcMemHandle_st *handle,
+	  cuda_address address)
 {
 	const struct memory *const memory = memory_at(address);
 	struct stat stat;
 
-	if (!memory || memory->kind != MEMORY_DEVICE)
+	if (!handle || !memory || memory->kind != MEMORY_DEVICE)
 		return CUDA_INVALID_VALUE;
 	if (fstat(memory->fd, &stat) < 0)
 		return UNKNOWN;
@@ -39,18 +40,6 @@ static cuda_result write_handle(struct CUipcMemHandle_st *handle, cuda_address a
 	memset(handle, 0, sizeof(*handle));
 	memcpy(handle, &token, sizeof(token));
 	return 0;
-}
-
-API cuda_result cuIpcGetMemHandle(struct CUipcMemHandle_st *handle, cuda_address memory)
-{
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = handle ? write_handle(handle, memory) : CUDA_INVALID_VALUE;
-	return standin_leave(error);
 }
 
 /* INVALID_HANDLE: it was freed, or its process has ended. */
@@ -82,14 +71,25 @@ static cuda_result reach(struct CUctx_st *context, cuda_device device)
 	return 0;
 }
 
-static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHandle_st *handle,
-			       cuda_address *out)
+static struct memory *opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle)
 {
-	struct memory *memory = memory_opened(context, handle);
+	struct memory *memory = next_made(MEMORIES, NULL);
+
+	while (memory && (memory->kind != MEMORY_OPENED || memory->made.context != context ||
+			  memcmp(&memory->handle, handle, sizeof(*handle)) != 0))
+		memory = next_made(MEMORIES, memory);
+	return memory;
+}
+
+CALL_OUTSIDE(cuIpcOpenMemHandle_v2, (out, handle, flags), cuda_address *out,
+	     struct CUipcMemHandle_st handle, unsigned flags)
+{
+	struct CUctx_st *const context = context_here();
+	struct memory *memory = opened(context, &handle);
 	struct token token;
 
-	memcpy(&token, handle, sizeof(token));
-	if (token.magic != MAGIC)
+	memcpy(&token, &handle, sizeof(token));
+	if (!out || flags != CUDA_IPC_LAZY_PEER_ACCESS || token.magic != MAGIC)
 		return CUDA_INVALID_VALUE;
 	if (token.process == getpid())
 		return CUDA_INVALID_CONTEXT;
@@ -102,36 +102,20 @@ static cuda_result open_memory(struct CUctx_st *context, const struct CUipcMemHa
 		if (error)
 			return error;
 		memory->device = device;
-		memory->handle = *handle;
+		memory->handle = handle;
 	}
 	memory->opened++;
 	*out = ADDRESS_OF(memory->base);
 	return 0;
 }
 
-API cuda_result cuIpcOpenMemHandle_v2(cuda_address *memory, struct CUipcMemHandle_st handle,
-				      unsigned flags)
-{
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = capture_forbids();
-	if (!error)
-		error = memory && flags == CUDA_IPC_LAZY_PEER_ACCESS
-				? open_memory(context, &handle, memory)
-				: CUDA_INVALID_VALUE;
-	return standin_leave(error);
-}
-
 /* The last close waits for all that the GPU was given before. */
-static cuda_result close_memory(struct CUctx_st *context, cuda_address address)
+CALL_OUTSIDE(cuIpcCloseMemHandle, (address), cuda_address address)
 {
-	struct memory *memory = memory_at(address);
+	struct CUctx_st *const context = context_here();
+	struct memory *const memory = memory_at(address);
 
-	if (!memory || memory->kind != MEMORY_OPENED || memory->context != context ||
+	if (!memory || memory->kind != MEMORY_OPENED || memory->made.context != context ||
 	    address != ADDRESS_OF(memory->base))
 		return CUDA_INVALID_VALUE;
 	if (--memory->opened)
@@ -140,16 +124,4 @@ static cuda_result close_memory(struct CUctx_st *context, cuda_address address)
 	stream_drain(context, NULL);
 	memory_forget(memory);
 	return 0;
-}
-
-API cuda_result cuIpcCloseMemHandle(cuda_address memory)
-{
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = capture_forbids();
-	return standin_leave(error ? error : close_memory(context, memory));
 }

@@ -40,11 +40,8 @@ STANDIN_C bool standin_kernel_named(const char *name, struct standin_kernel *out
 STANDIN_C void standin_kernel_run(const struct standin_kernel *kernel, const unsigned grid[3],
 				  const unsigned block[3], const char *arguments);
 
-/* train_kernels.cpp */
-STANDIN_C bool standin_train_kernel_named(const char *name, struct standin_kernel *out);
-
-/* bench_kernels.cpp */
-STANDIN_C bool standin_bench_kernel_named(const char *name, struct standin_kernel *out);
+/* programs.cpp */
+STANDIN_C bool standin_program_kernel_named(const char *name, struct standin_kernel *out);
 
 #ifdef __cplusplus
 #include <type_traits>

@@ -7,27 +7,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* CUpointer_attribute; src/library/cuda_functions.h has the others */
-enum {
-	POINTER_CONTEXT = 1,
-	POINTER_ON_DEVICE = 3,
-	POINTER_ON_HOST = 4,
-	POINTER_START = 11,
-	POINTER_BYTES = 12,
-	POINTER_MAPPED = 13
-};
-
 #define DIRTY_BYTES ((size_t)1 << 20) /* that memory begins with: nobody may count on zeros */
-
-static struct memory *memories;
 
 struct memory *memory_at(cuda_address address)
 {
-	for (struct memory *memory = memories; memory; memory = memory->next) {
-		if (memory_holds(memory, address, 1))
-			return memory;
-	}
-	return NULL;
+	struct memory *memory = next_made(MEMORIES, NULL);
+
+	while (memory && !memory_holds(memory, address, 1))
+		memory = next_made(MEMORIES, memory);
+	return memory;
 }
 
 bool memory_holds(const struct memory *memory, cuda_address address, size_t bytes)
@@ -45,16 +33,6 @@ bool memory_holds(const struct memory *memory, cuda_address address, size_t byte
 	       memory_holds(next, base + memory->bytes, bytes - here);
 }
 
-struct memory *memory_opened(const struct CUctx_st *context, const struct CUipcMemHandle_st *handle)
-{
-	for (struct memory *memory = memories; memory; memory = memory->next) {
-		if (memory->kind == MEMORY_OPENED && memory->context == context &&
-		    memcmp(&memory->handle, handle, sizeof(*handle)) == 0)
-			return memory;
-	}
-	return NULL;
-}
-
 static char *map(size_t bytes, int fd)
 {
 	char *const base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -63,8 +41,7 @@ static char *map(size_t bytes, int fd)
 	return base == MAP_FAILED ? NULL : base;
 }
 
-/* An address that whoever is not a stream cannot read. */
-static char *map_apart(size_t bytes)
+char *memory_reserve(size_t bytes)
 {
 	char *const base =
 		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -72,31 +49,29 @@ static char *map_apart(size_t bytes)
 	return base == MAP_FAILED ? NULL : base;
 }
 
+/* What is mapped already. */
+static struct memory *add(enum memory_kind kind, struct CUctx_st *context, char *base, char *real,
+			  size_t bytes)
+{
+	struct memory *const memory = make(MEMORIES, sizeof(*memory), context);
+
+	memory->kind = kind;
+	memory->device = context ? context->device : 0;
+	memory->base = base;
+	memory->real = real;
+	memory->bytes = bytes;
+	memory->fd = -1;
+	return memory;
+}
+
 /* Of the file `fd`, or with -1 of none. NULL: there is no memory for that. */
 struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd)
 {
-	struct memory *const memory = calloc(1, sizeof(*memory));
-	char *const real = memory ? map(bytes, fd) : NULL;
-	const bool apart =
-		real && (kind == MEMORY_DEVICE || kind == MEMORY_OPENED) && standin_is_apart();
-	char *const base = apart ? map_apart(bytes) : real;
+	char *const real = map(bytes, fd);
+	const bool apart = (kind == MEMORY_DEVICE || kind == MEMORY_OPENED) && standin_is_apart();
+	char *const base = apart ? memory_reserve(bytes) : real;
 
-	if (!base) {
-		if (real)
-			munmap(real, bytes);
-		free(memory);
-		return NULL;
-	}
-	*memory = (struct memory){ .next = memories,
-				   .kind = kind,
-				   .context = context,
-				   .device = context->device,
-				   .base = base,
-				   .real = real,
-				   .bytes = bytes,
-				   .fd = -1 };
-	memories = memory;
-	return memory;
+	return real && base ? add(kind, context, base, real, bytes) : NULL;
 }
 
 /* Where a stream finds what is at `address`; of memory that is not apart that is the same. */
@@ -120,211 +95,134 @@ API void *standin_real(const void *address)
 	return real;
 }
 
-void memory_forget(struct memory *memory)
+void memory_forget(void *memory_as_void)
 {
-	struct memory **at = &memories;
+	struct memory *const memory = memory_as_void;
 
-	while (*at != memory)
-		at = &(*at)->next;
-	*at = memory->next;
 	if (memory->kind != MEMORY_REGISTERED && memory->kind != MEMORY_MAPPED)
 		munmap(memory->base, memory->bytes);
 	if (memory->real != memory->base && memory->kind != MEMORY_MAPPED)
 		munmap(memory->real, memory->bytes);
 	if (memory->fd >= 0)
 		close(memory->fd);
-	free(memory);
+	unmake(memory);
 }
 
-void memory_end_context(const struct CUctx_st *context)
-{
-	for (struct memory *memory = memories, *next; memory; memory = next) {
-		next = memory->next;
-		if (memory->context == context)
-			memory_forget(memory);
-	}
-}
-
-size_t memory_used(cuda_device device)
+static size_t used(cuda_device device)
 {
 	size_t bytes = segments_used(device);
 
-	for (const struct memory *memory = memories; memory; memory = memory->next) {
+	for (const struct memory *memory = NULL; (memory = next_made(MEMORIES, memory));)
 		if (memory->device == device &&
 		    (memory->kind == MEMORY_DEVICE || memory->kind == MEMORY_MANAGED))
 			bytes += memory->bytes;
-	}
 	return bytes;
 }
 
-static int new_file(size_t bytes)
+bool memory_fits(cuda_device device, size_t bytes)
 {
-	const int fd = memfd_create("standin", MFD_CLOEXEC);
+	const size_t all = standin_memory_bytes();
 
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) == 0)
-		return fd;
-	close(fd);
-	return -1;
+	return bytes <= all && used(device) <= all - bytes;
 }
 
-static cuda_result make_in(struct CUctx_st *context, enum memory_kind kind, size_t bytes,
-			   char **out)
+static cuda_result make_memory(enum memory_kind kind, size_t bytes, cuda_address *out)
 {
-	const int fd = kind == MEMORY_DEVICE ? new_file(bytes) : -1;
-	struct memory *const memory =
-		fd < 0 && kind == MEMORY_DEVICE ? NULL : memory_new(kind, context, bytes, fd);
+	struct CUctx_st *const context = context_here();
+	int fd = -1;
 
-	if (!memory) {
-		if (fd >= 0)
-			close(fd);
+	if (kind != MEMORY_PINNED && !memory_fits(context->device, bytes))
 		return CUDA_OUT_OF_MEMORY;
+	if (kind == MEMORY_PINNED) /* as the driver may */
+		stream_drain(context, NULL);
+	if (kind == MEMORY_DEVICE) {
+		fd = memfd_create("standin", MFD_CLOEXEC);
+		if (fd < 0 || ftruncate(fd, (off_t)bytes))
+			return CUDA_OUT_OF_MEMORY;
 	}
+	struct memory *const memory = memory_new(kind, context, bytes, fd);
+	if (!memory)
+		return CUDA_OUT_OF_MEMORY;
 	memory->fd = fd;
 	memset(memory->real, 0xa5, bytes < DIRTY_BYTES ? bytes : DIRTY_BYTES);
 	if (kind == MEMORY_PINNED)
 		madvise(memory->base, bytes, MADV_DONTFORK); /* no child is promised it */
-	*out = memory->base;
+	*out = ADDRESS_OF(memory->base);
 	return 0;
 }
 
-static cuda_result make(enum memory_kind kind, size_t bytes, char **out)
+CALL_OUTSIDE(cuMemAlloc_v2, (memory, bytes), cuda_address *memory, size_t bytes)
 {
-	struct CUctx_st *context;
-	cuda_result error = context_current(&context);
-
-	if (!error)
-		error = capture_forbids();
-	if (error)
-		return error;
-	if (kind != MEMORY_PINNED &&
-	    (bytes > standin_memory_bytes() ||
-	     memory_used(context->device) > standin_memory_bytes() - bytes))
-		return CUDA_OUT_OF_MEMORY;
-	if (kind == MEMORY_PINNED) /* as the driver may */
-		stream_drain(context, NULL);
-	return make_in(context, kind, bytes, out);
+	return memory && bytes ? make_memory(MEMORY_DEVICE, bytes, memory) : CUDA_INVALID_VALUE;
 }
 
-API cuda_result cuMemAlloc_v2(cuda_address *memory, size_t bytes)
+CALL_OUTSIDE(cuMemAllocManaged, (memory, bytes, flags), cuda_address *memory, size_t bytes,
+	     unsigned flags)
 {
-	cuda_result error = standin_enter(__func__);
-	char *base = NULL;
-
-	if (!error)
-		error = memory && bytes ? make(MEMORY_DEVICE, bytes, &base) : CUDA_INVALID_VALUE;
-	if (!error)
-		*memory = ADDRESS_OF(base);
-	return standin_leave(error);
+	return memory && bytes && (flags == 1 || flags == 2)
+		       ? make_memory(MEMORY_MANAGED, bytes, memory)
+		       : CUDA_INVALID_VALUE;
 }
 
-API cuda_result cuMemAllocManaged(cuda_address *memory, size_t bytes, unsigned flags)
+CALL_OUTSIDE(cuMemHostAlloc, (memory, bytes, flags), void **memory, size_t bytes, unsigned flags)
 {
-	cuda_result error = standin_enter(__func__);
-	char *base = NULL;
+	cuda_address address;
+	const cuda_result error = memory && bytes && flags < 8
+					  ? make_memory(MEMORY_PINNED, bytes, &address)
+					  : CUDA_INVALID_VALUE;
 
 	if (!error)
-		error = memory && bytes && (flags == 1 || flags == 2)
-				? make(MEMORY_MANAGED, bytes, &base)
-				: CUDA_INVALID_VALUE;
-	if (!error)
-		*memory = ADDRESS_OF(base);
-	return standin_leave(error);
+		*memory = (void *)(uintptr_t)address;
+	return error;
 }
 
-API cuda_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+void memory_map(cuda_device device, char *base, char *real, size_t bytes,
+		struct allocation *allocation)
 {
-	cuda_result error = standin_enter(__func__);
-	char *base = NULL;
+	struct memory *const memory = add(MEMORY_MAPPED, NULL, base, real, bytes);
 
-	if (!error)
-		error = memory && bytes && flags < 8 ? make(MEMORY_PINNED, bytes, &base)
-						     : CUDA_INVALID_VALUE;
-	if (!error)
-		*memory = base;
-	return standin_leave(error);
-}
-
-/* What is mapped already. */
-static cuda_result add(struct memory entry)
-{
-	struct memory *const memory = calloc(1, sizeof(*memory));
-
-	if (!memory)
-		return CUDA_OUT_OF_MEMORY;
-	entry.next = memories;
-	entry.fd = -1;
-	*memory = entry;
-	memories = memory;
-	return 0;
-}
-
-cuda_result memory_map(cuda_device device, char *base, char *real, size_t bytes,
-		       struct allocation *allocation)
-{
-	return add((struct memory){ .kind = MEMORY_MAPPED,
-				    .device = device,
-				    .base = base,
-				    .real = real,
-				    .bytes = bytes,
-				    .allocation = allocation });
+	memory->device = device;
+	memory->allocation = allocation;
 }
 
 /* Memory of the program's own, which stays where it is. */
-API cuda_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
+CALL_OUTSIDE(cuMemHostRegister_v2, (memory, bytes, flags), void *memory, size_t bytes,
+	     unsigned flags)
 {
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = memory && bytes && flags < 8 ? capture_forbids() : CUDA_INVALID_VALUE;
-	if (!error && memory_at(ADDRESS_OF(memory)))
-		error = ALREADY_REGISTERED;
-	if (!error)
-		stream_drain(context, NULL); /* as the driver may */
-	if (!error)
-		error = add((struct memory){ .kind = MEMORY_REGISTERED,
-					     .context = context,
-					     .device = context->device,
-					     .base = memory,
-					     .real = memory,
-					     .bytes = bytes });
-	return standin_leave(error);
+	if (!memory || !bytes || flags >= 8)
+		return CUDA_INVALID_VALUE;
+	if (memory_at(ADDRESS_OF(memory)))
+		return ALREADY_REGISTERED;
+	stream_drain(context_here(), NULL); /* as the driver may */
+	add(MEMORY_REGISTERED, context_here(), memory, memory, bytes);
+	return 0;
 }
 
-API cuda_result cuMemHostUnregister(void *memory)
+CALL(cuMemHostUnregister, (memory), void *memory)
 {
-	cuda_result error = standin_enter(__func__);
-	struct memory *const found = error ? NULL : memory_at(ADDRESS_OF(memory));
+	struct memory *const found = memory_at(ADDRESS_OF(memory));
+	cuda_result error;
 
-	if (!error)
-		error = !found || found->kind != MEMORY_REGISTERED || found->base != memory
-				? NOT_REGISTERED
-				: capture_forbids();
-	if (!error)
-		stream_drain(found->context, NULL);
-	if (!error)
-		memory_forget(found);
-	return standin_leave(error);
+	if (!found || found->kind != MEMORY_REGISTERED || found->base != memory)
+		return NOT_REGISTERED;
+	error = capture_forbids();
+	if (error)
+		return error;
+	stream_drain(found->made.context, NULL);
+	memory_forget(found);
+	return 0;
 }
 
 /* As with the driver, all that the GPU was given before is done first: it may use the memory. */
 static cuda_result give_back(cuda_address address, bool pinned)
 {
-	struct CUctx_st *current;
-	cuda_result error = context_current(&current);
 	struct memory *memory = memory_at(address);
 
-	if (!error)
-		error = capture_forbids();
-	if (error)
-		return error;
 	if (!memory || address != ADDRESS_OF(memory->base) || memory->kind == MEMORY_OPENED ||
 	    memory->kind == MEMORY_REGISTERED || memory->kind == MEMORY_MAPPED ||
 	    (memory->kind == MEMORY_PINNED) != pinned)
 		return CUDA_INVALID_VALUE;
-	stream_drain(memory->context, NULL);
+	stream_drain(memory->made.context, NULL);
 	memory = memory_at(address);
 	if (!memory) /* somebody else's call was faster */
 		return CUDA_INVALID_VALUE;
@@ -332,51 +230,28 @@ static cuda_result give_back(cuda_address address, bool pinned)
 	return 0;
 }
 
-API cuda_result cuMemFree_v2(cuda_address memory)
+CALL_OUTSIDE(cuMemFree_v2, (memory), cuda_address memory)
 {
-	const cuda_result error = standin_enter(__func__);
-
-	return standin_leave(error ? error : give_back(memory, false));
+	return give_back(memory, false);
 }
 
-API cuda_result cuMemFreeHost(void *memory)
+CALL_OUTSIDE(cuMemFreeHost, (memory), void *memory)
 {
-	const cuda_result error = standin_enter(__func__);
-
-	return standin_leave(error ? error : give_back(ADDRESS_OF(memory), true));
+	return give_back(ADDRESS_OF(memory), true);
 }
 
-API cuda_result cuMemGetAddressRange_v2(cuda_address *base, size_t *bytes, cuda_address inside)
+CALL_HERE(cuMemGetAddressRange_v2, (base, bytes, inside), cuda_address *base, size_t *bytes,
+	  cuda_address inside)
 {
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-	const struct memory *const memory = error ? NULL : memory_at(inside);
+	const struct memory *const memory = memory_at(inside);
 
-	if (!error)
-		error = context_current(&context);
-	if (!error && !memory)
-		error = NOT_FOUND;
-	if (!error && base)
+	if (!memory)
+		return NOT_FOUND;
+	if (base)
 		*base = ADDRESS_OF(memory->base);
-	if (!error && bytes)
+	if (bytes)
 		*bytes = memory->bytes;
-	return standin_leave(error);
-}
-
-API cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
-{
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error && (!free_bytes || !total))
-		error = CUDA_INVALID_VALUE;
-	if (!error) {
-		*total = standin_memory_bytes();
-		*free_bytes = *total - memory_used(context->device);
-	}
-	return standin_leave(error);
+	return 0;
 }
 
 bool memory_is_of_host(const struct memory *memory)
@@ -386,49 +261,29 @@ bool memory_is_of_host(const struct memory *memory)
 
 /* `memory` NULL: it is of nobody, which is no error where several attributes are asked for at
  * once. */
-static cuda_result attribute_of(const struct memory *memory, cuda_address address,
-				unsigned attribute, void *value)
+static cuda_result attribute_of(const struct memory *memory, unsigned attribute, void *value)
 {
 	switch (attribute) {
-	case POINTER_CONTEXT:
-		*(struct CUctx_st **)value = memory ? memory->context : NULL;
-		return 0;
 	case CUDA_POINTER_MEMORY_TYPE:
 		*(unsigned *)value = !memory			 ? 0
 				     : memory_is_of_host(memory) ? CUDA_MEMORY_HOST
 								 : CUDA_MEMORY_DEVICE;
 		return 0;
-	case POINTER_ON_DEVICE: *(cuda_address *)value = memory ? address : 0; return 0;
-	case POINTER_ON_HOST: {
-		const bool on_host =
-			memory && (memory_is_of_host(memory) || memory->kind == MEMORY_MANAGED);
-
-		*(void **)value = on_host ? (void *)(uintptr_t)address : NULL;
-		return 0;
-	}
 	case CUDA_POINTER_IS_MANAGED:
 		*(unsigned *)value = memory && memory->kind == MEMORY_MANAGED;
 		return 0;
 	case CUDA_POINTER_DEVICE: *(int *)value = memory ? memory->device : -2; return 0;
-	case POINTER_START:
-		*(cuda_address *)value = memory ? ADDRESS_OF(memory->base) : 0;
-		return 0;
-	case POINTER_BYTES: *(size_t *)value = memory ? memory->bytes : 0; return 0;
-	case POINTER_MAPPED: *(unsigned char *)value = memory != NULL; return 0;
 	default: return CUDA_INVALID_VALUE;
 	}
 }
 
-API cuda_result cuPointerGetAttributes(unsigned n, unsigned *attributes, void **values,
-				       cuda_address pointer)
+CALL(cuPointerGetAttributes, (n, attributes, values, pointer), unsigned n, unsigned *attributes,
+     void **values, cuda_address pointer)
 {
-	cuda_result error = standin_enter(__func__);
+	cuda_result error = n && attributes && values ? 0 : CUDA_INVALID_VALUE;
 
-	if (!error && (!n || !attributes || !values))
-		error = CUDA_INVALID_VALUE;
 	for (unsigned i = 0; i < n && !error; i++)
-		error = values[i] ? attribute_of(memory_at(pointer), pointer, attributes[i],
-						 values[i])
+		error = values[i] ? attribute_of(memory_at(pointer), attributes[i], values[i])
 				  : CUDA_INVALID_VALUE;
-	return standin_leave(error);
+	return error;
 }

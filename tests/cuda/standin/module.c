@@ -10,151 +10,76 @@
 #define SHARED_MAX  49152
 
 struct CUfunc_st {
-	struct CUfunc_st *next;
+	struct made made;
 	struct CUmod_st *module;
 	struct standin_kernel kernel;
 	bool loaded; /* by a look at it, or its first launch */
 };
 
 struct CUmod_st {
-	struct CUmod_st *next;
-	struct CUctx_st *context;
-	struct CUfunc_st *functions;
+	struct made made;
 };
 
-static struct CUmod_st *modules;
-
-static bool is_module(const struct CUmod_st *module)
+CALL_OUTSIDE(cuModuleLoadData, (module, image), struct CUmod_st **module, const void *image)
 {
-	for (const struct CUmod_st *at = modules; at; at = at->next) {
-		if (at == module)
-			return true;
-	}
-	return false;
+	if (!module || !image)
+		return CUDA_INVALID_VALUE;
+	stream_drain(context_here(), NULL); /* as the driver may */
+	*module = make(MODULES, sizeof(**module), context_here());
+	return 0;
 }
 
-static bool is_function(const struct CUfunc_st *function)
+CALL_OUTSIDE(cuModuleUnload, (module), struct CUmod_st *module)
 {
-	for (const struct CUmod_st *module = modules; module; module = module->next) {
-		for (const struct CUfunc_st *at = module->functions; at; at = at->next) {
-			if (at == function)
-				return true;
-		}
+	if (!is_made(MODULES, module))
+		return INVALID_HANDLE;
+	for (struct CUfunc_st *function = next_made(FUNCTIONS, NULL), *next; function;
+	     function = next) {
+		next = next_made(FUNCTIONS, function);
+		if (function->module == module)
+			unmake(function);
 	}
-	return false;
+	unmake(module);
+	return 0;
 }
 
-static void forget(struct CUmod_st **at)
+CALL(cuModuleGetFunction, (function, module, name), struct CUfunc_st **function,
+     struct CUmod_st *module, const char *name)
 {
-	struct CUmod_st *const module = *at;
-
-	*at = module->next;
-	for (struct CUfunc_st *function = module->functions, *next; function; function = next) {
-		next = function->next;
-		free(function);
-	}
-	free(module);
-}
-
-void module_end_context(const struct CUctx_st *context)
-{
-	for (struct CUmod_st **at = &modules; *at;) {
-		if ((*at)->context == context)
-			forget(at);
-		else
-			at = &(*at)->next;
-	}
-}
-
-API cuda_result cuModuleLoadData(struct CUmod_st **module, const void *image)
-{
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = module && image ? capture_forbids() : CUDA_INVALID_VALUE;
-	struct CUmod_st *const made = error ? NULL : calloc(1, sizeof(*made));
-
-	if (!error && !made)
-		error = CUDA_OUT_OF_MEMORY;
-	if (!error) {
-		stream_drain(context, NULL); /* as the driver may */
-		*made = (struct CUmod_st){ .next = modules, .context = context };
-		*module = modules = made;
-	}
-	return standin_leave(error);
-}
-
-API cuda_result cuModuleUnload(struct CUmod_st *module)
-{
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = is_module(module) ? capture_forbids() : INVALID_HANDLE;
-	if (!error) {
-		struct CUmod_st **at = &modules;
-
-		while (*at != module)
-			at = &(*at)->next;
-		forget(at);
-	}
-	return standin_leave(error);
-}
-
-API cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module,
-				    const char *name)
-{
-	cuda_result error = standin_enter(__func__);
-
-	if (!error && (!function || !name))
-		error = CUDA_INVALID_VALUE;
-	if (!error && !is_module(module))
-		error = INVALID_HANDLE;
 	struct standin_kernel kernel;
 
-	if (!error && !standin_kernel_named(name, &kernel))
-		error = NOT_FOUND;
-	struct CUfunc_st *const made = error ? NULL : calloc(1, sizeof(*made));
-
-	if (!error && !made)
-		error = CUDA_OUT_OF_MEMORY;
-	if (!error) {
-		*made = (struct CUfunc_st){ .next = module->functions,
-					    .module = module,
-					    .kernel = kernel };
-		*function = module->functions = made;
-	}
-	return standin_leave(error);
+	if (!function || !name)
+		return CUDA_INVALID_VALUE;
+	if (!is_made(MODULES, module))
+		return INVALID_HANDLE;
+	if (!standin_kernel_named(name, &kernel))
+		return NOT_FOUND;
+	*function = make(FUNCTIONS, sizeof(**function), module->made.context);
+	(*function)->module = module;
+	(*function)->kernel = kernel;
+	return 0;
 }
 
 /* As drivers do that load lazily: what the GPU was given before is done first. */
 static void load(struct CUfunc_st *function)
 {
 	if (!function->loaded)
-		stream_drain(function->module->context, NULL);
+		stream_drain(function->made.context, NULL);
 	function->loaded = true;
 }
 
-API cuda_result cuFuncGetAttribute(int *value, unsigned attribute, struct CUfunc_st *function)
+CALL(cuFuncGetAttribute, (value, attribute, function), int *value, unsigned attribute,
+     struct CUfunc_st *function)
 {
-	cuda_result error = standin_enter(__func__);
-
-	if (!error && !is_function(function))
-		error = INVALID_HANDLE;
-	if (!error && (!value || attribute > 4))
-		error = CUDA_INVALID_VALUE;
-	if (!error)
-		load(function);
-	if (!error)
-		*value = attribute == CUDA_FUNCTION_THREADS ? THREADS_MAX
-			 : attribute == 4		    ? 32
-					  : 0; /* 4: registers; else bytes of memories */
-	return standin_leave(error);
+	if (!is_made(FUNCTIONS, function))
+		return INVALID_HANDLE;
+	if (!value || attribute > 4)
+		return CUDA_INVALID_VALUE;
+	load(function);
+	*value = attribute == CUDA_FUNCTION_THREADS ? THREADS_MAX
+		 : attribute == 4		    ? 32
+						    : 0; /* 4: registers; else bytes of memories */
+	return 0;
 }
 
 static bool fits(const unsigned grid[3], const unsigned block[3], unsigned shared_bytes)
@@ -173,8 +98,6 @@ static struct work *work_of(const struct CUfunc_st *function, const unsigned gri
 {
 	struct work *const work = work_new(WORK_KERNEL);
 
-	if (!work)
-		return NULL;
 	work->launch.kernel = function->kernel;
 	work->launch.spoils =
 		function->kernel.library == STANDIN_PROGRAM && getenv("STANDIN_SPOILS");
@@ -200,30 +123,26 @@ static bool all_there(const struct CUfunc_st *function, void **parameters)
 	return true;
 }
 
-API cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y,
-			       unsigned grid_z, unsigned block_x, unsigned block_y,
-			       unsigned block_z, unsigned shared_bytes, struct CUstream_st *handle,
-			       void **parameters, void **extra)
+CALL_HERE(cuLaunchKernel,
+	  (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, handle,
+	   parameters, extra),
+	  struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+	  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+	  struct CUstream_st *handle, void **parameters, void **extra)
 {
 	const unsigned grid[] = { grid_x, grid_y, grid_z }, block[] = { block_x, block_y, block_z };
-	struct CUctx_st *context;
+	const struct CUctx_st *const context = context_here();
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
 
-	if (!error)
-		error = context_current(&context);
-	if (!error && !is_function(function))
-		error = INVALID_HANDLE;
-	if (!error)
-		error = stream_use(handle, &stream);
-	if (!error && (stream->context != context || function->module->context != context))
-		error = INVALID_HANDLE;
-	if (!error &&
-	    (!fits(grid, block, shared_bytes) || !all_there(function, parameters) || extra))
-		error = CUDA_INVALID_VALUE;
-	if (!error)
-		load(function);
-	if (!error)
-		error = stream_append(stream, work_of(function, grid, block, parameters));
-	return standin_leave(error);
+	if (!is_made(FUNCTIONS, function))
+		return INVALID_HANDLE;
+	const cuda_result error = stream_use(handle, &stream);
+	if (error)
+		return error;
+	if (stream->made.context != context || function->made.context != context)
+		return INVALID_HANDLE;
+	if (!fits(grid, block, shared_bytes) || !all_there(function, parameters) || extra)
+		return CUDA_INVALID_VALUE;
+	load(function);
+	return stream_append(stream, work_of(function, grid, block, parameters));
 }

@@ -57,56 +57,39 @@ static bool is_wanted(const struct CUmulticastObjectProp_st *wanted)
 	       !wanted->flags;
 }
 
-static cuda_result create(cuda_allocation *handle, const struct CUmulticastObjectProp_st *wanted)
+CALL(cuMulticastCreate, (handle, wanted), cuda_allocation *handle,
+     const struct CUmulticastObjectProp_st *wanted)
 {
+	if (!handle || !is_wanted(wanted))
+		return CUDA_INVALID_VALUE;
 	const int fd = memfd_create("standin-multicast", MFD_CLOEXEC);
 	struct multicast *const table =
 		fd >= 0 && ftruncate(fd, sizeof(*table)) == 0 ? multicast_map(fd) : NULL;
-
-	if (!table) {
-		if (fd >= 0)
-			close(fd);
+	if (!table)
 		return CUDA_OUT_OF_MEMORY;
-	}
 	table->devices = wanted->numDevices;
 	table->bytes = wanted->size;
-	return segments_add(fd, wanted->size, -1, wanted->handleTypes != 0, table, handle);
+	segments_add(fd, wanted->size, -1, wanted->handleTypes != 0, table, handle);
+	return 0;
 }
 
-API cuda_result cuMulticastCreate(cuda_allocation *handle,
-				  const struct CUmulticastObjectProp_st *wanted)
+CALL(cuMulticastGetGranularity, (bytes, wanted, option), size_t *bytes,
+     const struct CUmulticastObjectProp_st *wanted, unsigned option)
 {
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = handle && is_wanted(wanted) ? create(handle, wanted) : CUDA_INVALID_VALUE;
-	return standin_leave(error);
+	if (!bytes || !is_wanted(wanted) || option > 1)
+		return CUDA_INVALID_VALUE;
+	*bytes = UNIT;
+	return 0;
 }
 
-API cuda_result cuMulticastGetGranularity(size_t *bytes,
-					  const struct CUmulticastObjectProp_st *wanted,
-					  unsigned option)
+CALL(cuMulticastAddDevice, (handle, device), cuda_allocation handle, cuda_device device)
 {
-	cuda_result error = standin_enter(__func__);
+	struct multicast *const table = segments_multicast(handle);
 
-	if (!error && (!bytes || !is_wanted(wanted) || option > 1))
-		error = CUDA_INVALID_VALUE;
-	if (!error)
-		*bytes = UNIT;
-	return standin_leave(error);
-}
-
-API cuda_result cuMulticastAddDevice(cuda_allocation handle, cuda_device device)
-{
-	cuda_result error = standin_enter(__func__);
-	struct multicast *const table = error ? NULL : segments_multicast(handle);
-
-	if (!error &&
-	    (!table || device < 0 || device >= standin_devices() || table->added == table->devices))
-		error = CUDA_INVALID_VALUE;
-	if (!error)
-		__atomic_fetch_add(&table->added, 1, __ATOMIC_SEQ_CST);
-	return standin_leave(error);
+	if (!table || device < 0 || device >= standin_devices() || table->added == table->devices)
+		return CUDA_INVALID_VALUE;
+	__atomic_fetch_add(&table->added, 1, __ATOMIC_SEQ_CST);
+	return 0;
 }
 
 /* Other processes add devices and bind memory, too. */
@@ -130,36 +113,31 @@ static cuda_result bind(struct multicast *table, size_t at, const struct memory 
 }
 
 /* Before all devices are there the driver would wait. */
-API cuda_result cuMulticastBindAddr(cuda_allocation handle, size_t at, cuda_address address,
-				    size_t bytes, unsigned long long flags)
+CALL(cuMulticastBindAddr, (handle, at, address, bytes, flags), cuda_allocation handle, size_t at,
+     cuda_address address, size_t bytes, unsigned long long flags)
 {
-	cuda_result error = standin_enter(__func__);
-	struct multicast *const table = error ? NULL : segments_multicast(handle);
-	const struct memory *const memory = error ? NULL : memory_at(address);
+	struct multicast *const table = segments_multicast(handle);
+	const struct memory *const memory = memory_at(address);
 
-	if (!error && (!table || !memory || memory->kind != MEMORY_MAPPED || flags ||
-		       ADDRESS_OF(memory->base) != address || memory->bytes != bytes || at % UNIT ||
-		       bytes > table->bytes - at))
-		error = CUDA_INVALID_VALUE;
-	if (!error && __atomic_load_n(&table->added, __ATOMIC_SEQ_CST) < table->devices)
-		error = ILLEGAL_STATE;
-	return standin_leave(error ? error : bind(table, at, memory));
+	if (!table || !memory || memory->kind != MEMORY_MAPPED || flags ||
+	    ADDRESS_OF(memory->base) != address || memory->bytes != bytes || at % UNIT ||
+	    bytes > table->bytes - at)
+		return CUDA_INVALID_VALUE;
+	return __atomic_load_n(&table->added, __ATOMIC_SEQ_CST) < table->devices
+		       ? ILLEGAL_STATE
+		       : bind(table, at, memory);
 }
 
-API cuda_result cuMulticastUnbind(cuda_allocation handle, cuda_device device, size_t at,
-				  size_t bytes)
+CALL(cuMulticastUnbind, (handle, device, at, bytes), cuda_allocation handle, cuda_device device,
+     size_t at, size_t bytes)
 {
-	cuda_result error = standin_enter(__func__);
-	struct multicast *const table = error ? NULL : segments_multicast(handle);
+	struct multicast *const table = segments_multicast(handle);
 
-	(void)device;
-	if (!error && !table)
-		error = CUDA_INVALID_VALUE;
-	for (int i = 0; i < BOUND_MOST && !error; i++)
+	for (int i = 0; i < BOUND_MOST && table; i++)
 		if (table->bound[i].used == 2 && table->bound[i].process == getpid() &&
 		    table->bound[i].at >= at && table->bound[i].at - at < bytes)
 			__atomic_store_n(&table->bound[i].used, 0, __ATOMIC_SEQ_CST);
-	return standin_leave(error);
+	return table ? 0 : CUDA_INVALID_VALUE;
 }
 
 /* ---- loads and stores */
@@ -188,9 +166,9 @@ static char *find(const struct bound *bound)
 }
 
 /* Loads and stores by this process, for tests. */
-static unsigned long multimems;
+static unsigned multimems;
 
-API unsigned long standin_multimems(void)
+API unsigned standin_multimems(int to, int from)
 {
 	return __atomic_load_n(&multimems, __ATOMIC_RELAXED);
 }

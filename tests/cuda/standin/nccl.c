@@ -95,35 +95,17 @@ static nccl_result copy(const void *send, void *recv, size_t count, unsigned typ
 		       : 0;
 }
 
-API nccl_result ncclAllReduce(const void *send, void *recv, size_t count, unsigned type,
-			      unsigned op, nccl_comm comm, nccl_stream stream)
-{
-	return copy(send, recv, count, type, comm, stream);
-}
-
-API nccl_result ncclBroadcast(const void *send, void *recv, size_t count, unsigned type, int root,
-			      nccl_comm comm, nccl_stream stream)
-{
-	return copy(send, recv, count, type, comm, stream);
-}
-
-API nccl_result ncclReduce(const void *send, void *recv, size_t count, unsigned type, unsigned op,
-			   int root, nccl_comm comm, nccl_stream stream)
-{
-	return copy(send, recv, count, type, comm, stream);
-}
-
-API nccl_result ncclReduceScatter(const void *send, void *recv, size_t count, unsigned type,
-				  unsigned op, nccl_comm comm, nccl_stream stream)
-{
-	return copy(send, recv, count, type, comm, stream);
-}
-
-API nccl_result ncclAllGather(const void *send, void *recv, size_t count, unsigned type,
-			      nccl_comm comm, nccl_stream stream)
-{
-	return copy(send, recv, count, type, comm, stream);
-}
+#define COLLECTIVE(name, ...)                                                                      \
+	API nccl_result name(const void *send, void *recv, size_t count, unsigned type,            \
+			     __VA_ARGS__)                                                          \
+	{                                                                                          \
+		return copy(send, recv, count, type, comm, stream);                                \
+	}
+COLLECTIVE(ncclAllReduce, unsigned op, nccl_comm comm, nccl_stream stream)
+COLLECTIVE(ncclBroadcast, int root, nccl_comm comm, nccl_stream stream)
+COLLECTIVE(ncclReduce, unsigned op, int root, nccl_comm comm, nccl_stream stream)
+COLLECTIVE(ncclReduceScatter, unsigned op, nccl_comm comm, nccl_stream stream)
+COLLECTIVE(ncclAllGather, nccl_comm comm, nccl_stream stream)
 
 /* To itself: the receive that follows finds it. */
 static const void *sent;

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,7 +14,7 @@
 #define NAME	    "standin-segment-%d" /* of the memory file: whose GPU, as the machine numbers it */
 
 struct allocation {
-	struct allocation *next;
+	struct made made;
 	cuda_allocation handle;
 	unsigned handles, mappings; /* that keep it */
 	size_t bytes;
@@ -26,72 +25,54 @@ struct allocation {
 };
 
 struct range {
-	struct range *next;
+	struct made made;
 	char *base, *real;
 	size_t bytes;
 };
-
-static struct allocation *allocations;
-static cuda_allocation last_handle;
-static struct range *ranges;
 
 /* ---- allocations */
 
 static struct allocation *find(cuda_allocation handle)
 {
-	struct allocation *a = allocations;
+	struct allocation *a = next_made(ALLOCATIONS, NULL);
 
 	while (a && (a->handle != handle || a->handles == 0))
-		a = a->next;
+		a = next_made(ALLOCATIONS, a);
 	return a;
 }
 
-static void drop_unused(void)
+static void drop_if_unused(struct allocation *a)
 {
-	for (struct allocation **link = &allocations; *link;) {
-		struct allocation *a = *link;
-
-		if (a->handles || a->mappings) {
-			link = &a->next;
-			continue;
-		}
-		*link = a->next;
-		multicast_unmap(a->table);
-		close(a->fd);
-		free(a);
-	}
+	if (a->handles || a->mappings)
+		return;
+	multicast_unmap(a->table);
+	close(a->fd);
+	unmake(a);
 }
 
 size_t segments_used(cuda_device device)
 {
 	size_t bytes = 0;
 
-	for (const struct allocation *a = allocations; a; a = a->next)
+	for (const struct allocation *a = NULL; (a = next_made(ALLOCATIONS, a));)
 		bytes += a->device == device && !a->imported ? a->bytes : 0;
 	return bytes;
 }
 
-cuda_result segments_add(int fd, size_t bytes, cuda_device device, bool exports,
-			 struct multicast *table, cuda_allocation *handle)
+struct allocation *segments_add(int fd, size_t bytes, cuda_device device, bool exports,
+				struct multicast *table, cuda_allocation *handle)
 {
-	struct allocation *a = calloc(1, sizeof(*a));
+	static cuda_allocation last;
+	struct allocation *const a = make(ALLOCATIONS, sizeof(*a), NULL);
 
-	if (!a) {
-		multicast_unmap(table);
-		close(fd);
-		return CUDA_OUT_OF_MEMORY;
-	}
-	*a = (struct allocation){ .next = allocations,
-				  .handle = ++last_handle,
-				  .handles = 1,
-				  .bytes = bytes,
-				  .fd = fd,
-				  .device = device,
-				  .table = table,
-				  .exports = exports };
-	allocations = a;
-	*handle = a->handle;
-	return 0;
+	a->handle = *handle = ++last;
+	a->handles = 1;
+	a->bytes = bytes;
+	a->fd = fd;
+	a->device = device;
+	a->table = table;
+	a->exports = exports;
+	return a;
 }
 
 struct multicast *segments_multicast(cuda_allocation handle)
@@ -119,116 +100,87 @@ static bool is_wanted(const struct CUmemAllocationProp_st *wanted)
 	       (wanted->requestedHandleTypes & ~(unsigned)CUDA_HANDLE_DESCRIPTOR) == 0;
 }
 
-static cuda_result create(size_t bytes, const struct CUmemAllocationProp_st *wanted,
-			  cuda_allocation *handle)
+CALL(cuMemCreate, (handle, bytes, wanted, flags), cuda_allocation *handle, size_t bytes,
+     const struct CUmemAllocationProp_st *wanted, unsigned long long flags)
 {
 	char name[32];
 
-	if (bytes > standin_memory_bytes() ||
-	    memory_used(wanted->location.id) > standin_memory_bytes() - bytes)
+	if (!handle || !bytes || bytes % GRANULARITY || !is_wanted(wanted) || flags)
+		return CUDA_INVALID_VALUE;
+	if (!memory_fits(wanted->location.id, bytes))
 		return CUDA_OUT_OF_MEMORY;
 	snprintf(name, sizeof(name), NAME, standin_first() + wanted->location.id);
 	const int fd = memfd_create(name, MFD_CLOEXEC);
-	if (fd < 0)
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
 		return CUDA_OUT_OF_MEMORY;
-	if (ftruncate(fd, (off_t)bytes) < 0) {
-		close(fd);
-		return CUDA_OUT_OF_MEMORY;
-	}
-	return segments_add(fd, bytes, wanted->location.id, wanted->requestedHandleTypes != 0, NULL,
-			    handle);
+	segments_add(fd, bytes, wanted->location.id, wanted->requestedHandleTypes != 0, NULL,
+		     handle);
+	return 0;
 }
 
-API cuda_result cuMemCreate(cuda_allocation *handle, size_t bytes,
-			    const struct CUmemAllocationProp_st *wanted, unsigned long long flags)
+CALL(cuMemGetAllocationGranularity, (bytes, wanted, option), size_t *bytes,
+     const struct CUmemAllocationProp_st *wanted, unsigned option)
 {
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = handle && bytes && bytes % GRANULARITY == 0 && is_wanted(wanted) && !flags
-				? create(bytes, wanted, handle)
-				: CUDA_INVALID_VALUE;
-	return standin_leave(error);
+	if (!bytes || !is_wanted(wanted) || option > 1)
+		return CUDA_INVALID_VALUE;
+	*bytes = GRANULARITY;
+	return 0;
 }
 
-API cuda_result cuMemGetAllocationGranularity(size_t *bytes,
-					      const struct CUmemAllocationProp_st *wanted,
-					      unsigned option)
+CALL(cuMemRelease, (handle), cuda_allocation handle)
 {
-	cuda_result error = standin_enter(__func__);
+	struct allocation *const a = find(handle);
 
-	if (!error && (!bytes || !is_wanted(wanted) || option > 1))
-		error = CUDA_INVALID_VALUE;
-	if (!error)
-		*bytes = GRANULARITY;
-	return standin_leave(error);
+	if (!a)
+		return CUDA_INVALID_VALUE;
+	a->handles--;
+	drop_if_unused(a);
+	return 0;
 }
 
-API cuda_result cuMemRelease(cuda_allocation handle)
+CALL(cuMemRetainAllocationHandle, (handle, inside), cuda_allocation *handle, void *inside)
 {
-	cuda_result error = standin_enter(__func__);
-	struct allocation *const a = error ? NULL : find(handle);
+	struct memory *const memory = memory_at(ADDRESS_OF(inside));
 
-	if (!error && !a)
-		error = CUDA_INVALID_VALUE;
-	if (a) {
-		a->handles--;
-		drop_unused();
-	}
-	return standin_leave(error);
+	if (!handle || !memory || memory->kind != MEMORY_MAPPED)
+		return CUDA_INVALID_VALUE;
+	memory->allocation->handles++;
+	*handle = memory->allocation->handle;
+	return 0;
 }
 
-API cuda_result cuMemRetainAllocationHandle(cuda_allocation *handle, void *inside)
+CALL(cuMemGetAllocationPropertiesFromHandle, (out, handle), struct CUmemAllocationProp_st *out,
+     cuda_allocation handle)
 {
-	cuda_result error = standin_enter(__func__);
-	struct memory *const memory = error ? NULL : memory_at(ADDRESS_OF(inside));
+	const struct allocation *const a = find(handle);
 
-	if (!error && (!handle || !memory || memory->kind != MEMORY_MAPPED))
-		error = CUDA_INVALID_VALUE;
-	if (!error) {
-		memory->allocation->handles++;
-		*handle = memory->allocation->handle;
-	}
-	return standin_leave(error);
-}
-
-API cuda_result cuMemGetAllocationPropertiesFromHandle(struct CUmemAllocationProp_st *out,
-						       cuda_allocation handle)
-{
-	cuda_result error = standin_enter(__func__);
-	const struct allocation *const a = error ? NULL : find(handle);
-
-	if (!error && (!out || !a))
-		error = CUDA_INVALID_VALUE;
-	if (!error)
-		*out = (struct CUmemAllocationProp_st){
-			.type = CUDA_ALLOCATION_PINNED,
-			.requestedHandleTypes = a->exports ? CUDA_HANDLE_DESCRIPTOR : 0,
-			.location = { CUDA_LOCATION_DEVICE, a->device }
-		};
-	return standin_leave(error);
+	if (!out || !a)
+		return CUDA_INVALID_VALUE;
+	*out = (struct CUmemAllocationProp_st){ .type = CUDA_ALLOCATION_PINNED,
+						.requestedHandleTypes =
+							a->exports ? CUDA_HANDLE_DESCRIPTOR : 0,
+						.location = { CUDA_LOCATION_DEVICE, a->device } };
+	return 0;
 }
 
 /* ---- descriptors */
 
-API cuda_result cuMemExportToShareableHandle(void *out, cuda_allocation handle, unsigned type,
-					     unsigned long long flags)
+CALL(cuMemExportToShareableHandle, (out, handle, type, flags), void *out, cuda_allocation handle,
+     unsigned type, unsigned long long flags)
 {
-	cuda_result error = standin_enter(__func__);
-	const struct allocation *const a = error ? NULL : find(handle);
+	const struct allocation *const a = find(handle);
 
-	if (!error && (!out || !a || !a->exports || type != CUDA_HANDLE_DESCRIPTOR || flags))
-		error = CUDA_INVALID_VALUE;
-	if (!error) {
-		*(int *)out = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
-		error = *(int *)out < 0 ? UNKNOWN : 0;
-	}
-	return standin_leave(error);
+	if (!out || !a || !a->exports || type != CUDA_HANDLE_DESCRIPTOR || flags)
+		return CUDA_INVALID_VALUE;
+	*(int *)out = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
+	return *(int *)out < 0 ? UNKNOWN : 0;
 }
 
 /* Opened anew by its name it would be another file: what came is duplicated. */
-static cuda_result import(int fd, cuda_allocation *handle)
+CALL(cuMemImportFromShareableHandle, (handle, descriptor, type), cuda_allocation *handle,
+     void *descriptor, unsigned type)
 {
+	const int fd = (int)(intptr_t)descriptor;
 	char path[64], name[64];
 	struct stat stat;
 	int device;
@@ -237,85 +189,52 @@ static cuda_result import(int fd, cuda_allocation *handle)
 	const ssize_t length = readlink(path, name, sizeof(name) - 1);
 	name[length < 0 ? 0 : length] = '\0';
 	const bool multicast = strncmp(name, "/memfd:standin-multicast", 24) == 0;
-	if ((!multicast && sscanf(name, "/memfd:" NAME, &device) != 1) || fstat(fd, &stat) < 0)
+	if (!handle || type != CUDA_HANDLE_DESCRIPTOR ||
+	    (!multicast && sscanf(name, "/memfd:" NAME, &device) != 1) || fstat(fd, &stat) < 0)
 		return CUDA_INVALID_VALUE;
 	const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	struct multicast *const table = multicast && own >= 0 ? multicast_map(own) : NULL;
 	if (own < 0 || (multicast && !table))
 		return UNKNOWN;
-	const cuda_result error =
-		segments_add(own, multicast ? multicast_bytes(table) : (size_t)stat.st_size,
-			     multicast ? -1 : device - standin_first(), true, table, handle);
-
-	if (!error)
-		allocations->imported = true;
-	return error;
-}
-
-API cuda_result cuMemImportFromShareableHandle(cuda_allocation *handle, void *descriptor,
-					       unsigned type)
-{
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = handle && type == CUDA_HANDLE_DESCRIPTOR
-				? import((int)(intptr_t)descriptor, handle)
-				: CUDA_INVALID_VALUE;
-	return standin_leave(error);
+	segments_add(own, multicast ? multicast_bytes(table) : (size_t)stat.st_size,
+		     multicast ? -1 : device - standin_first(), true, table, handle)
+		->imported = true;
+	return 0;
 }
 
 /* ---- ranges */
 
-static char *reserve(size_t bytes)
+CALL(cuMemAddressReserve, (out, bytes, alignment, wanted, flags), cuda_address *out, size_t bytes,
+     size_t alignment, cuda_address wanted, unsigned long long flags)
 {
-	char *const base =
-		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct range *range;
 
-	return base == MAP_FAILED ? NULL : base;
-}
-
-static cuda_result make_range(size_t bytes, cuda_address *out)
-{
-	struct range *const range = calloc(1, sizeof(*range));
-	char *const real = range ? reserve(bytes) : NULL;
-	char *const base = real && standin_is_apart() ? reserve(bytes) : real;
-
-	if (!base) {
-		if (real)
-			munmap(real, bytes);
-		free(range);
+	(void)wanted; /* a hint */
+	if (!out || !bytes || bytes % GRANULARITY || (alignment & (alignment - 1)) || flags)
+		return CUDA_INVALID_VALUE;
+	char *const real = memory_reserve(bytes), *const base = real && standin_is_apart()
+									? memory_reserve(bytes)
+									: real;
+	if (!base)
 		return CUDA_OUT_OF_MEMORY;
-	}
-	*range = (struct range){ ranges, base, real, bytes };
-	ranges = range;
+	range = make(RANGES, sizeof(*range), NULL);
+	range->base = base;
+	range->real = real;
+	range->bytes = bytes;
 	*out = ADDRESS_OF(base);
 	return 0;
 }
 
-API cuda_result cuMemAddressReserve(cuda_address *out, size_t bytes, size_t alignment,
-				    cuda_address wanted, unsigned long long flags)
+/* The one that has them all. */
+static struct range *find_range(cuda_address at, size_t bytes)
 {
-	cuda_result error = standin_enter(__func__);
+	struct range *range = next_made(RANGES, NULL);
 
-	(void)wanted; /* a hint */
-	if (!error)
-		error = out && bytes && bytes % GRANULARITY == 0 &&
-					(alignment & (alignment - 1)) == 0 && !flags
-				? make_range(bytes, out)
-				: CUDA_INVALID_VALUE;
-	return standin_leave(error);
-}
-
-/* The link to the one that has them all, or to the end. */
-static struct range **find_range(cuda_address at, size_t bytes)
-{
-	struct range **link = &ranges;
-
-	while (*link &&
-	       (at < ADDRESS_OF((*link)->base) || at - ADDRESS_OF((*link)->base) > (*link)->bytes ||
-		bytes > (*link)->bytes - (at - ADDRESS_OF((*link)->base))))
-		link = &(*link)->next;
-	return link;
+	while (range &&
+	       (at < ADDRESS_OF(range->base) || at - ADDRESS_OF(range->base) > range->bytes ||
+		bytes > range->bytes - (at - ADDRESS_OF(range->base))))
+		range = next_made(RANGES, range);
+	return range;
 }
 
 static bool is_mapped(cuda_address at, size_t bytes)
@@ -326,49 +245,38 @@ static bool is_mapped(cuda_address at, size_t bytes)
 	return false;
 }
 
-API cuda_result cuMemAddressFree(cuda_address at, size_t bytes)
+CALL(cuMemAddressFree, (at, bytes), cuda_address at, size_t bytes)
 {
-	cuda_result error = standin_enter(__func__);
-	struct range **const link = error ? NULL : find_range(at, bytes), *const range =
-										  link ? *link
-										       : NULL;
+	struct range *const range = find_range(at, bytes);
 
-	if (!error && (!range || ADDRESS_OF(range->base) != at || range->bytes != bytes ||
-		       is_mapped(at, bytes)))
-		error = CUDA_INVALID_VALUE;
-	if (!error) {
-		*link = range->next;
-		munmap(range->base, bytes);
-		if (range->real != range->base)
-			munmap(range->real, bytes);
-		free(range);
-	}
-	return standin_leave(error);
+	if (!range || ADDRESS_OF(range->base) != at || range->bytes != bytes ||
+	    is_mapped(at, bytes))
+		return CUDA_INVALID_VALUE;
+	munmap(range->base, bytes);
+	if (range->real != range->base)
+		munmap(range->real, bytes);
+	unmake(range);
+	return 0;
 }
 
-API cuda_result cuMemMap(cuda_address at, size_t bytes, size_t offset, cuda_allocation handle,
-			 unsigned long long flags)
+CALL(cuMemMap, (at, bytes, offset, handle, flags), cuda_address at, size_t bytes, size_t offset,
+     cuda_allocation handle, unsigned long long flags)
 {
-	cuda_result error = standin_enter(__func__);
-	struct allocation *const a = error ? NULL : find(handle);
-	const struct range *const range = error ? NULL : *find_range(at, bytes);
+	struct allocation *const a = find(handle);
+	const struct range *const range = find_range(at, bytes);
 
-	if (!error &&
-	    (!a || !range || !bytes || at % GRANULARITY != ADDRESS_OF(range->base) % GRANULARITY ||
-	     bytes % GRANULARITY || bytes > a->bytes || offset || flags || is_mapped(at, bytes)))
-		error = CUDA_INVALID_VALUE;
-	if (!error) {
-		char *const real = range->real + (at - ADDRESS_OF(range->base));
+	if (!a || !range || !bytes || at % GRANULARITY != ADDRESS_OF(range->base) % GRANULARITY ||
+	    bytes % GRANULARITY || bytes > a->bytes || offset || flags || is_mapped(at, bytes))
+		return CUDA_INVALID_VALUE;
+	char *const real = range->real + (at - ADDRESS_OF(range->base));
 
-		/* all mappings start with no accessibility; those of multicast objects have none but
-		 * for multimem instructions */
-		error = a->table || mmap(real, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, a->fd,
-					 0) == real
-				? memory_map(a->device, (char *)(uintptr_t)at, real, bytes, a)
-				: CUDA_OUT_OF_MEMORY;
-		a->mappings += !error;
-	}
-	return standin_leave(error);
+	/* all mappings start with no accessibility; those of multicast objects have none but for
+	 * multimem instructions */
+	if (!a->table && mmap(real, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, a->fd, 0) != real)
+		return CUDA_OUT_OF_MEMORY;
+	memory_map(a->device, (char *)(uintptr_t)at, real, bytes, a);
+	a->mappings++;
+	return 0;
 }
 
 /* Are these whole mappings, one behind the other? */
@@ -385,8 +293,10 @@ static bool are_whole(cuda_address at, size_t bytes)
 	return bytes > 0;
 }
 
-static void unmap(cuda_address at, size_t bytes)
+CALL(cuMemUnmap, (at, bytes), cuda_address at, size_t bytes)
 {
+	if (!are_whole(at, bytes))
+		return CUDA_INVALID_VALUE;
 	for (size_t i = 0, length; i < bytes; i += length) {
 		struct memory *const memory = memory_at(at + i);
 
@@ -394,20 +304,10 @@ static void unmap(cuda_address at, size_t bytes)
 		mmap(memory->real, length, PROT_NONE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		memory->allocation->mappings--;
+		drop_if_unused(memory->allocation);
 		memory_forget(memory);
 	}
-	drop_unused();
-}
-
-API cuda_result cuMemUnmap(cuda_address at, size_t bytes)
-{
-	cuda_result error = standin_enter(__func__);
-
-	if (!error && !are_whole(at, bytes))
-		error = CUDA_INVALID_VALUE;
-	if (!error)
-		unmap(at, bytes);
-	return standin_leave(error);
+	return 0;
 }
 
 static cuda_result set_access(const struct memory *memory, const struct CUmemAccessDesc_st *access)
@@ -426,15 +326,13 @@ static cuda_result set_access(const struct memory *memory, const struct CUmemAcc
 	return mprotect(memory->real, memory->bytes, PROT_READ | PROT_WRITE) ? UNKNOWN : 0;
 }
 
-API cuda_result cuMemSetAccess(cuda_address at, size_t bytes,
-			       const struct CUmemAccessDesc_st *access, size_t n)
+CALL(cuMemSetAccess, (at, bytes, access, n), cuda_address at, size_t bytes,
+     const struct CUmemAccessDesc_st *access, size_t n)
 {
-	cuda_result error = standin_enter(__func__);
+	cuda_result error = access && n && are_whole(at, bytes) ? 0 : CUDA_INVALID_VALUE;
 
-	if (!error && (!access || !n || !are_whole(at, bytes)))
-		error = CUDA_INVALID_VALUE;
 	for (size_t i = 0; i < bytes && !error; i += memory_at(at + i)->bytes)
 		for (size_t k = 0; k < n && !error; k++)
 			error = set_access(memory_at(at + i), &access[k]);
-	return standin_leave(error);
+	return error;
 }

@@ -43,12 +43,12 @@
  * STANDIN_SPOILS, set: kernels of the library add 1 to the first byte that they write, and so leave
  * it wrong.
  *
- * One lock (standin_enter) guards everything but the memory of GPUs. The files: device.c the
- * start, errors, what is said of GPUs; context.c; memory.c; ipc.c; segments.c the virtual memory API; multicast.c; stream.c; work.c what streams
- * do; event.c; capture.c capture and graphs; module.c kernels and their launch; kernels.cpp the
- * kernels of the library, train_kernels.cpp and bench_kernels.cpp those of the programs, which
- * no_kernels.c replaces where no C++ compiler is. cublas.c and nvml.c are libraries of their
- * own. */
+ * One lock guards everything but the memory of GPUs. The files: device.c the start, errors, what is
+ * said of GPUs; table.c of all that is made; context.c; memory.c; ipc.c; segments.c the virtual memory
+ * API; multicast.c; stream.c; work.c what streams do; event.c; capture.c capture and graphs; module.c
+ * kernels and their launch; kernels.cpp the kernels of the library, programs.cpp those
+ * of the programs, which no_kernels.c replaces where no C++ compiler is.
+ * cublas.c and nvml.c are libraries of their own. */
 #ifndef STANDIN_H
 #define STANDIN_H
 
@@ -60,6 +60,7 @@
 #include "cuda_functions.h"
 #include "cuda/kernels.h"
 #include "kernel.h"
+#include "results.h"
 
 #pragma GCC diagnostic ignored                                                                     \
 	"-Wmissing-prototypes" /* they are of <cuda.h>, which need not be there */
@@ -69,33 +70,45 @@
 #define ARGUMENTS_BYTES_MAX 4096 /* of all of a kernel's, each at a multiple of 16 */
 #define ADDRESS_OF(pointer) ((cuda_address)(uintptr_t)(pointer))
 
-/* CUresult; src/library/cuda_functions.h has the others */
-enum {
-	INVALID_DEVICE = 101,
-	MAP_FAILED_THERE = 205,
-	PEER_UNSUPPORTED = 217,
-	INVALID_HANDLE = 400,
-	ILLEGAL_STATE = 401,
-	NOT_FOUND = 500,
-	PEER_NOT_ENABLED = 705,
-	ALREADY_REGISTERED = 712,
-	NOT_REGISTERED = 713,
-	CONTEXT_IS_DESTROYED = 709,
-	LAUNCH_FAILED = 719,
-	CAPTURE_UNSUPPORTED = 900,
-	CAPTURE_INVALIDATED = 901,
-	CAPTURE_MERGE = 902,
-	CAPTURE_UNMATCHED = 903,
-	CAPTURE_UNJOINED = 904,
-	CAPTURE_ISOLATION = 905,
-	CAPTURE_IMPLICIT = 906,
-	CAPTURED_EVENT = 907,
-	CAPTURE_WRONG_THREAD = 908,
-	UNKNOWN = 999
-};
+/* A function of the driver. Its body runs with the lock, where the driver has been started,
+ * STANDIN_FAILS does not name it, and `check`, of its parameters, has found no error. */
+#define CALL_AFTER(check, name, arguments, ...)                                                    \
+	static cuda_result do_##name(__VA_ARGS__);                                                 \
+	API cuda_result name(__VA_ARGS__)                                                          \
+	{                                                                                          \
+		cuda_result error = standin_enter(__func__);                                       \
+                                                                                                   \
+		if (!error)                                                                        \
+			error = check;                                                             \
+		return standin_leave(error ? error : do_##name arguments);                         \
+	}                                                                                          \
+	static cuda_result do_##name(__VA_ARGS__)
+#define CALL(name, arguments, ...) CALL_AFTER(0, name, arguments, __VA_ARGS__)
+/* One that needs a context of the thread's, which context_here() gives … */
+#define CALL_HERE(name, arguments, ...) CALL_AFTER(context_error(), name, arguments, __VA_ARGS__)
+/* … and cannot be captured. */
+#define CALL_OUTSIDE(name, arguments, ...)                                                         \
+	CALL_AFTER(capture_forbids_here(), name, arguments, __VA_ARGS__)
 
-/* CUstreamWaitValue_flags; src/library/cuda_functions.h has the others */
-enum { WAIT_GEQ = 0, WAIT_AND = 2, WAIT_NOR = 3 };
+/* All that the driver makes but contexts is in a table of its kind, and begins with this. */
+enum kind {
+	MEMORIES,
+	ALLOCATIONS,
+	RANGES,
+	STREAMS,
+	EVENTS,
+	CAPTURES,
+	GRAPHS,
+	EXECUTABLES,
+	MODULES,
+	FUNCTIONS,
+	KINDS
+};
+struct made {
+	struct made *next;
+	enum kind kind;
+	struct CUctx_st *context; /* with which it goes; NULL: none */
+};
 
 struct CUctx_st {
 	cuda_device device;
@@ -117,9 +130,8 @@ enum memory_kind {
 struct allocation; /* segments.c */
 
 struct memory {
-	struct memory *next;
+	struct made made; /* by the context that made or opened it; none: of MEMORY_MAPPED */
 	enum memory_kind kind;
-	struct CUctx_st *context; /* that made or opened it; NULL: of MEMORY_MAPPED */
 	cuda_device device; /* whose it is: an opened one's that of its owner, perhaps none that
 			     * is seen here */
 	char *base;	    /* its address */
@@ -140,8 +152,7 @@ struct record {
 };
 
 struct CUevent_st {
-	struct CUevent_st *next;
-	struct CUctx_st *context;
+	struct made made;
 	unsigned flags;
 	struct record *last;	    /* NULL: never recorded */
 	uint64_t capture;	    /* recorded last in the capture of this number; 0: in none */
@@ -192,7 +203,7 @@ struct work_list {
 };
 
 struct capture {
-	struct capture *next;
+	struct made made;
 	uint64_t number;
 	unsigned mode;
 	bool invalid;
@@ -202,8 +213,7 @@ struct capture {
 };
 
 struct CUstream_st {
-	struct CUstream_st *next;
-	struct CUctx_st *context;
+	struct made made;
 	unsigned flags;
 	bool served;	/* it has a thread */
 	bool destroyed; /* by the caller: it ends when it has nothing to do */
@@ -222,6 +232,7 @@ struct CUstream_st {
 cuda_result standin_enter(const char *function);
 cuda_result standin_leave(cuda_result result);
 cuda_result standin_failing(const char *function);
+long standin_setting(const char *name, long otherwise);
 int standin_devices(void);
 int standin_first(void); /* which of the machine is number 0 here */
 bool standin_reaches(cuda_device device, cuda_device peer);
@@ -231,30 +242,36 @@ extern pthread_mutex_t standin_lock;
 extern pthread_cond_t standin_changed; /* some work has ended */
 extern unsigned standin_kept;	       /* threads that a full queue keeps; others' calls wait */
 
-/* What follows is called with the lock. context.c */
-cuda_result context_current(struct CUctx_st **out);
-bool context_is_one(const struct CUctx_st *context);
+/* What follows is called with the lock. table.c */
+void *make(enum kind kind, size_t bytes,
+	   struct CUctx_st *context); /* of zeros, the first of its kind */
+bool is_made(enum kind kind, const void *handle);
+void *next_made(enum kind kind, const void *after); /* NULL: the first */
+void unmake(void *handle);
+void unmake_all_of(const struct CUctx_st *context, enum kind kind, void (*forget)(void *made));
 
-/* memory.c */
+/* context.c */
+cuda_result context_error(void);
+struct CUctx_st *context_here(void);
+
+/* memory.c. Found or made by; NULL: there is none. */
 struct memory *memory_at(cuda_address address);
 bool memory_holds(const struct memory *memory, cuda_address address, size_t bytes);
 struct memory *memory_new(enum memory_kind kind, struct CUctx_st *context, size_t bytes, int fd);
 /* memory[bytes] of a range of the virtual memory API is `allocation` from here on. */
-cuda_result memory_map(cuda_device device, char *base, char *real, size_t bytes,
-		       struct allocation *allocation);
-size_t memory_used(cuda_device device);
+void memory_map(cuda_device device, char *base, char *real, size_t bytes,
+		struct allocation *allocation);
+char *memory_reserve(size_t bytes); /* addresses that nobody can read */
+bool memory_fits(cuda_device device, size_t bytes);
 void *memory_real(const void *address);
 bool memory_is_of_host(const struct memory *memory);
-void memory_forget(struct memory *memory);
-struct memory *memory_opened(const struct CUctx_st *context,
-			     const struct CUipcMemHandle_st *handle);
-void memory_end_context(const struct CUctx_st *context);
+void memory_forget(void *memory);
 
-/* segments.c. The descriptor is the allocation's from here on, or closed; `table`: of a multicast object. */
+/* segments.c. The descriptor is the allocation's from here on; `table`: of a multicast object. */
 struct multicast;
 size_t segments_used(cuda_device device);
-cuda_result segments_add(int fd, size_t bytes, cuda_device device, bool exports,
-			 struct multicast *table, cuda_allocation *handle);
+struct allocation *segments_add(int fd, size_t bytes, cuda_device device, bool exports,
+				struct multicast *table, cuda_allocation *handle);
 struct multicast *segments_multicast(cuda_allocation handle); /* NULL: it is none */
 struct multicast *segments_table(const struct memory *memory);
 int segments_descriptor(const struct memory *memory);
@@ -265,9 +282,8 @@ void multicast_unmap(struct multicast *table);
 size_t multicast_bytes(const struct multicast *table);
 
 /* stream.c. stream_use() finds the stream that a handle names, stream_look() also where a
- * capture forbids its use. stream_append() takes `work` in any case, NULL for what could not be
- * allocated. stream_drain() waits for what was given to `stream`, or with NULL to all of the
- * context, before. */
+ * capture forbids its use. stream_append() takes `work` in any case. stream_drain() waits for what
+ * was given to `stream`, or with NULL to all of the context, before. */
 cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out);
 cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out);
 cuda_result stream_append(struct CUstream_st *stream, struct work *work);
@@ -278,8 +294,9 @@ bool stream_all_joined(const struct capture *capture);
 
 /* work.c. work_find() with the lock, before work_do() without it. */
 struct work *work_new(enum work_kind kind);
-struct work *work_copy(const struct work *work);
+struct work *work_of_record(enum work_kind kind, struct record *record); /* keeps it */
 void work_free(struct work *work);
+bool work_is_wait(unsigned operation); /* of memory */
 void work_find(struct work *work);
 void work_do(struct work *work, const struct CUctx_st *context);
 void work_list_add(struct work_list *list, struct work *work);
@@ -290,17 +307,14 @@ void work_list_free(struct work_list *list);
 struct record *record_new(void);
 struct record *record_keep(struct record *record);
 void record_drop(struct record *record);
-void event_end_context(const struct CUctx_st *context);
+void event_forget(void *event);
 
 /* capture.c. capture_forbids(): what cannot be captured may not be called now; the capture that
  * forbids it is invalid then. */
 cuda_result capture_forbids(void);
-void capture_invalidate(struct capture *capture);
+cuda_result capture_forbids_here(void); /* or there is no context */
 bool capture_blocks_legacy(const struct CUctx_st *context, bool invalidate);
 struct capture *capture_numbered(uint64_t number);
 cuda_result capture_wait(struct CUstream_st *stream, struct CUevent_st *event);
-
-/* module.c */
-void module_end_context(const struct CUctx_st *context);
 
 #endif

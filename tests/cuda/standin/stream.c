@@ -10,13 +10,18 @@
 #define CONNECTIONS	 8
 #define CONNECTIONS_MOST 32
 
-static struct CUstream_st *streams; /* those that were destroyed, too, while they have work */
 static uint64_t last_number;
+
+/* Those that were destroyed, too, while they have work. */
+static struct CUstream_st *next_stream(const struct CUstream_st *after)
+{
+	return next_made(STREAMS, after);
+}
 
 /* With the lock, which it gives back while it works. In a broken context nothing is done. */
 static void end_work(struct CUstream_st *stream, struct work *work)
 {
-	struct CUctx_st *const context = stream->context;
+	struct CUctx_st *const context = stream->made.context;
 
 	if (work->kind == WORK_WAIT) {
 		while (!work->record->done && !context->broken)
@@ -40,19 +45,16 @@ static void end_work(struct CUstream_st *stream, struct work *work)
 
 static bool is_wait(const struct work *work)
 {
-	const unsigned op = work->kind == WORK_MEM_OP ? work->op.operation : 0;
-
 	return work->kind == WORK_WAIT ||
-	       (work->kind == WORK_MEM_OP &&
-		(op == CUDA_MEM_OP_WAIT_64 || op == CUDA_MEM_OP_WAIT_32));
+	       (work->kind == WORK_MEM_OP && work_is_wait(work->op.operation));
 }
 
 /* A connection brings works in the order in which they were given, and each to its end that is a
  * wait, whatever their streams. */
 static bool stands_behind(const struct CUstream_st *own, const struct work *work)
 {
-	for (const struct CUstream_st *other = streams; other; other = other->next) {
-		if (other == own || other->context != own->context ||
+	for (const struct CUstream_st *other = NULL; (other = next_stream(other));) {
+		if (other == own || other->made.context != own->made.context ||
 		    other->connection != own->connection)
 			continue;
 		if ((other->waiting && other->running < work->number) ||
@@ -77,13 +79,8 @@ static struct work *take_work(struct CUstream_st *stream)
 
 static void stream_free(struct CUstream_st *stream)
 {
-	struct CUstream_st **at = &streams;
-
-	while (*at != stream)
-		at = &(*at)->next;
-	*at = stream->next;
 	pthread_cond_destroy(&stream->more);
-	free(stream);
+	unmake(stream);
 	pthread_cond_broadcast(&standin_changed);
 }
 
@@ -107,29 +104,26 @@ static void *serve(void *stream_as_void)
 	return NULL;
 }
 
-static cuda_result begin_to_serve(struct CUstream_st *stream)
+static void begin_to_serve(struct CUstream_st *stream)
 {
 	pthread_t thread;
 	sigset_t all, before;
 
 	if (stream->served)
-		return 0;
+		return;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	const int failed = pthread_create(&thread, NULL, serve, stream);
+	if (pthread_create(&thread, NULL, serve, stream))
+		abort();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (failed)
-		return CUDA_OUT_OF_MEMORY;
 	pthread_detach(thread);
 	stream->served = true;
-	return 0;
 }
 
 /* Until some of what is ahead has begun. As in the driver, other threads' calls wait meanwhile. */
 static void await_room(const struct CUstream_st *stream)
 {
-	const char *const set = getenv("STANDIN_QUEUE");
-	const unsigned limit = set ? (unsigned)atoi(set) : QUEUE;
+	const unsigned limit = (unsigned)standin_setting("STANDIN_QUEUE", QUEUE);
 
 	if (stream->work.count < limit)
 		return;
@@ -142,23 +136,19 @@ static void await_room(const struct CUstream_st *stream)
 
 cuda_result stream_append(struct CUstream_st *stream, struct work *work)
 {
-	cuda_result error = work ? 0 : CUDA_OUT_OF_MEMORY;
+	struct capture *const capture = stream->capture;
 
-	if (!error && stream->capture) {
-		if (!stream->capture->invalid) {
-			work_list_add(&stream->capture->work, work);
-			stream->captured++;
-			stream->joined = false;
-			return 0;
-		}
-		error = CAPTURE_INVALIDATED;
-	}
-	if (!error)
-		error = begin_to_serve(stream);
-	if (error) {
+	if (capture && capture->invalid) {
 		work_free(work);
-		return error;
+		return CAPTURE_INVALIDATED;
 	}
+	if (capture) {
+		work_list_add(&capture->work, work);
+		stream->captured++;
+		stream->joined = false;
+		return 0;
+	}
+	begin_to_serve(stream);
 	if (!work->follows)
 		await_room(stream);
 	work->number = ++last_number;
@@ -175,8 +165,9 @@ static bool busy(const struct CUstream_st *stream, uint64_t until)
 
 static bool any_busy(const struct CUctx_st *context, const struct CUstream_st *only, uint64_t until)
 {
-	for (const struct CUstream_st *stream = streams; stream; stream = stream->next) {
-		if (stream->context == context && (!only || stream == only) && busy(stream, until))
+	for (const struct CUstream_st *stream = NULL; (stream = next_stream(stream));) {
+		if (stream->made.context == context && (!only || stream == only) &&
+		    busy(stream, until))
 			return true;
 	}
 	return false;
@@ -193,26 +184,19 @@ void stream_drain(const struct CUctx_st *context, const struct CUstream_st *stre
 
 static unsigned connections(void)
 {
-	const char *const set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-	const int wanted = set ? atoi(set) : CONNECTIONS;
+	const long wanted = standin_setting("CUDA_DEVICE_MAX_CONNECTIONS", CONNECTIONS);
 
 	return wanted < 1 ? 1 : wanted < CONNECTIONS_MOST ? (unsigned)wanted : CONNECTIONS_MOST;
 }
 
-static cuda_result make(struct CUctx_st *context, unsigned flags, struct CUstream_st **out)
+static struct CUstream_st *new_stream(struct CUctx_st *context, unsigned flags)
 {
-	struct CUstream_st *const stream = calloc(1, sizeof(*stream));
+	struct CUstream_st *const stream = make(STREAMS, sizeof(*stream), context);
 
-	if (!stream)
-		return CUDA_OUT_OF_MEMORY;
-	stream->context = context;
 	stream->flags = flags;
 	stream->connection = context->streams++ % connections();
 	pthread_cond_init(&stream->more, NULL);
-	stream->next = streams;
-	streams = stream;
-	*out = stream;
-	return 0;
+	return stream;
 }
 
 /* The caller's handle is no longer one; its thread frees it. */
@@ -225,25 +209,29 @@ static void destroy(struct CUstream_st *stream)
 		stream_free(stream);
 }
 
-static bool any_of(const struct CUctx_st *context)
+static struct CUstream_st *any_of(const struct CUctx_st *context)
 {
-	for (const struct CUstream_st *stream = streams; stream; stream = stream->next) {
-		if (stream->context == context)
-			return true;
-	}
-	return false;
+	struct CUstream_st *stream = next_stream(NULL);
+
+	while (stream && stream->made.context != context)
+		stream = next_stream(stream);
+	return stream;
+}
+
+static void destroy_unless_it_is(void *stream_as_void)
+{
+	struct CUstream_st *const stream = stream_as_void;
+
+	if (stream->destroyed)
+		return;
+	if (stream->capture)
+		stream->capture->invalid = true;
+	destroy(stream);
 }
 
 void stream_end_context(struct CUctx_st *context)
 {
-	for (struct CUstream_st *stream = streams, *next; stream; stream = next) {
-		next = stream->next;
-		if (stream->context != context || stream->destroyed)
-			continue;
-		if (stream->capture)
-			capture_invalidate(stream->capture);
-		destroy(stream);
-	}
+	unmake_all_of(context, STREAMS, destroy_unless_it_is);
 	context->legacy = context->per_thread = NULL;
 	while (any_of(context))
 		pthread_cond_wait(&standin_changed, &standin_lock);
@@ -251,7 +239,7 @@ void stream_end_context(struct CUctx_st *context)
 
 void stream_leave_capture(const struct capture *capture)
 {
-	for (struct CUstream_st *stream = streams; stream; stream = stream->next) {
+	for (struct CUstream_st *stream = NULL; (stream = next_stream(stream));) {
 		if (stream->capture == capture)
 			stream->capture = NULL;
 	}
@@ -259,7 +247,7 @@ void stream_leave_capture(const struct capture *capture)
 
 bool stream_all_joined(const struct capture *capture)
 {
-	for (const struct CUstream_st *stream = streams; stream; stream = stream->next) {
+	for (const struct CUstream_st *stream = NULL; (stream = next_stream(stream));) {
 		if (stream->capture == capture && stream != capture->origin && !stream->joined)
 			return false;
 	}
@@ -268,15 +256,15 @@ bool stream_all_joined(const struct capture *capture)
 
 static cuda_result own_stream(struct CUstream_st *handle, struct CUstream_st **out)
 {
-	struct CUctx_st *context;
-	const cuda_result error = context_current(&context);
+	struct CUctx_st *const context = context_here();
+	const cuda_result error = context_error();
 
 	if (error)
 		return error;
 	struct CUstream_st **const stream =
 		handle == (struct CUstream_st *)2 ? &context->per_thread : &context->legacy;
-	if (!*stream && make(context, 0, stream))
-		return CUDA_OUT_OF_MEMORY;
+	if (!*stream)
+		*stream = new_stream(context, 0);
 	*out = *stream;
 	return 0;
 }
@@ -287,71 +275,57 @@ cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out)
 {
 	if ((uintptr_t)handle <= 2)
 		return own_stream(handle, out);
-	for (struct CUstream_st *stream = streams; stream; stream = stream->next) {
-		if (stream == handle && !stream->destroyed) {
-			*out = stream;
-			return stream->context->broken;
-		}
-	}
-	return INVALID_HANDLE;
+	if (!is_made(STREAMS, handle) || handle->destroyed)
+		return INVALID_HANDLE;
+	*out = handle;
+	return handle->made.context->broken;
 }
 
 cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out)
 {
 	const cuda_result error = stream_look(handle, out);
 
-	return error ? error
-	       : *out == (*out)->context->legacy && capture_blocks_legacy((*out)->context, true)
-		       ? CAPTURE_IMPLICIT
-		       : 0;
+	if (error)
+		return error;
+	const struct CUctx_st *const context = (*out)->made.context;
+	return *out == context->legacy && capture_blocks_legacy(context, true) ? CAPTURE_IMPLICIT
+									       : 0;
 }
 
-API cuda_result cuStreamCreate(struct CUstream_st **stream, unsigned flags)
+CALL_HERE(cuStreamCreate, (stream, flags), struct CUstream_st **stream, unsigned flags)
 {
-	struct CUctx_st *context;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = stream && flags <= CUDA_STREAM_NON_BLOCKING ? make(context, flags, stream)
-								    : CUDA_INVALID_VALUE;
-	return standin_leave(error);
+	if (!stream || flags > CUDA_STREAM_NON_BLOCKING)
+		return CUDA_INVALID_VALUE;
+	*stream = new_stream(context_here(), flags);
+	return 0;
 }
 
 API cuda_result cuStreamCreateWithPriority(struct CUstream_st **stream, unsigned flags,
 					   int priority)
 {
-	const cuda_result error = standin_enter(__func__);
-
-	standin_leave(error);
-	return error ? error : cuStreamCreate(stream, flags);
+	return cuStreamCreate(stream, flags);
 }
 
-API cuda_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+CALL(cuCtxGetStreamPriorityRange, (least, greatest), int *least, int *greatest)
 {
 	*least = 0;
 	*greatest = -5;
-	return standin_leave(standin_enter(__func__));
+	return 0;
 }
 
 /* What it was given is done yet. */
-API cuda_result cuStreamDestroy_v2(struct CUstream_st *handle)
+CALL(cuStreamDestroy_v2, (handle), struct CUstream_st *handle)
 {
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
 
-	if (!error && (uintptr_t)handle <= 2)
-		error = INVALID_HANDLE;
-	if (!error && stream_look(handle, &stream) == INVALID_HANDLE)
-		error = INVALID_HANDLE;
-	if (!error && stream->capture && stream->capture->origin == stream)
-		error = CAPTURE_UNMATCHED;
-	if (!error && stream->capture)
-		capture_invalidate(stream->capture);
-	if (!error)
-		destroy(stream);
-	return standin_leave(error);
+	if ((uintptr_t)handle <= 2 || stream_look(handle, &stream) == INVALID_HANDLE)
+		return INVALID_HANDLE;
+	if (stream->capture && stream->capture->origin == stream)
+		return CAPTURE_UNMATCHED;
+	if (stream->capture)
+		stream->capture->invalid = true;
+	destroy(stream);
+	return 0;
 }
 
 /* May it be asked about or waited for now? */
@@ -362,59 +336,48 @@ static cuda_result may_ask(struct CUstream_st *handle, struct CUstream_st **out)
 	if (error)
 		return error;
 	if ((*out)->capture) {
-		capture_invalidate((*out)->capture);
+		(*out)->capture->invalid = true;
 		return CAPTURE_UNSUPPORTED;
 	}
 	return capture_forbids();
 }
 
-API cuda_result cuStreamSynchronize(struct CUstream_st *handle)
+CALL(cuStreamSynchronize, (handle), struct CUstream_st *handle)
 {
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
+	const cuda_result error = may_ask(handle, &stream);
 
-	if (!error)
-		error = may_ask(handle, &stream);
-	if (!error) {
-		const struct CUctx_st *const context = stream->context;
+	if (error)
+		return error;
+	const struct CUctx_st *const context = stream->made.context;
 
-		stream_drain(context, stream);
-		error = context->broken;
-	}
-	return standin_leave(error);
+	stream_drain(context, stream);
+	return context->broken;
 }
 
 static unsigned queries;
 
 /* For tests: how often this process has asked for a stream. */
-API unsigned standin_queries(void)
+API unsigned standin_queries(int to, int from)
 {
-	const cuda_result error = standin_enter(__func__);
-	const unsigned n = queries;
-
-	standin_leave(error);
-	return n;
+	return __atomic_load_n(&queries, __ATOMIC_RELAXED);
 }
 
-API cuda_result cuStreamQuery(struct CUstream_st *handle)
+CALL(cuStreamQuery, (handle), struct CUstream_st *handle)
 {
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
+	const cuda_result error = may_ask(handle, &stream);
 
-	queries++;
-	if (!error)
-		error = may_ask(handle, &stream);
-	return standin_leave(error ? error : busy(stream, UINT64_MAX) ? CUDA_NOT_READY : 0);
+	__atomic_fetch_add(&queries, 1, __ATOMIC_RELAXED);
+	return error ? error : busy(stream, UINT64_MAX) ? CUDA_NOT_READY : 0;
 }
 
-API cuda_result cuStreamGetCtx(struct CUstream_st *handle, struct CUctx_st **context)
+CALL(cuStreamGetCtx, (handle, context), struct CUstream_st *handle, struct CUctx_st **context)
 {
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
+	const cuda_result error = context ? stream_look(handle, &stream) : CUDA_INVALID_VALUE;
 
 	if (!error)
-		error = context ? stream_look(handle, &stream) : CUDA_INVALID_VALUE;
-	if (!error)
-		*context = stream->context;
-	return standin_leave(error);
+		*context = stream->made.context;
+	return error;
 }

@@ -16,26 +16,22 @@ struct work *work_new(enum work_kind kind)
 {
 	struct work *const work = calloc(1, sizeof(*work));
 
-	if (work)
-		work->kind = kind;
+	if (!work)
+		abort();
+	work->kind = kind;
 	return work;
 }
 
-struct work *work_copy(const struct work *work)
+struct work *work_of_record(enum work_kind kind, struct record *record)
 {
-	struct work *const copy = work_new(work->kind);
+	struct work *const work = work_new(kind);
 
-	if (!copy)
-		return NULL;
-	*copy = *work;
-	copy->next = NULL;
-	return copy;
+	work->record = record_keep(record);
+	return work;
 }
 
 void work_free(struct work *work)
 {
-	if (!work)
-		return;
 	if (work->kind == WORK_COPY)
 		free(work->copy.staged);
 	if (work->kind == WORK_RECORD || work->kind == WORK_WAIT)
@@ -86,40 +82,43 @@ static void pause_for(unsigned tries)
 
 static bool passes(uint64_t seen, uint64_t wanted, unsigned flags, bool wide)
 {
-	switch (flags & 3) {
-	case WAIT_GEQ:
-		return wide ? (int64_t)(seen - wanted) >= 0
-			    : (int32_t)((uint32_t)seen - (uint32_t)wanted) >= 0;
-	case CUDA_WAIT_EQUAL: return wide ? seen == wanted : (uint32_t)seen == (uint32_t)wanted;
-	case WAIT_AND: return (seen & wanted) != 0;
-	default: return wide ? ~(seen | wanted) != 0 : (uint32_t) ~(seen | wanted) != 0;
-	}
+	const int64_t above = wide ? (int64_t)(seen - wanted) : (int32_t)(seen - wanted);
+
+	return flags & CUDA_WAIT_EQUAL ? above == 0 : above >= 0;
+}
+
+static bool is_wide(unsigned operation)
+{
+	return operation == CUDA_MEM_OP_WAIT_64 || operation == CUDA_MEM_OP_WRITE_64;
+}
+
+bool work_is_wait(unsigned operation)
+{
+	return operation == CUDA_MEM_OP_WAIT_64 || operation == CUDA_MEM_OP_WAIT_32;
 }
 
 /* A wait in a context that breaks has an end. */
 static void do_mem_op(const union CUstreamBatchMemOpParams_union *op,
 		      const struct CUctx_st *context)
 {
-	const bool wide =
-		op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
+	const bool wide = is_wide(op->operation);
 	void *const word = (void *)(uintptr_t)op->waitValue.address; /* of writeValue, too */
 	const uint64_t value = op->waitValue.value64;
+	uint64_t seen;
 
-	if (op->operation == CUDA_MEM_OP_WRITE_64) {
-		__atomic_store_n((uint64_t *)word, value, __ATOMIC_SEQ_CST);
-	} else if (op->operation == CUDA_MEM_OP_WRITE_32) {
-		__atomic_store_n((uint32_t *)word, (uint32_t)value, __ATOMIC_SEQ_CST);
-	} else {
-		for (unsigned tries = 0;; tries++) {
-			const uint64_t seen =
-				wide ? __atomic_load_n((uint64_t *)word, __ATOMIC_SEQ_CST)
-				     : __atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST);
-
-			if (passes(seen, value, op->waitValue.flags, wide) ||
-			    __atomic_load_n(&context->broken, __ATOMIC_RELAXED))
-				break;
-			pause_for(tries);
-		}
+	if (!work_is_wait(op->operation)) {
+		if (wide)
+			__atomic_store_n((uint64_t *)word, value, __ATOMIC_SEQ_CST);
+		else
+			__atomic_store_n((uint32_t *)word, (uint32_t)value, __ATOMIC_SEQ_CST);
+		return;
+	}
+	for (unsigned tries = 0;; pause_for(tries++)) {
+		seen = wide ? __atomic_load_n((uint64_t *)word, __ATOMIC_SEQ_CST)
+			    : __atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST);
+		if (passes(seen, value, op->waitValue.flags, wide) ||
+		    __atomic_load_n(&context->broken, __ATOMIC_RELAXED))
+			return;
 	}
 }
 
@@ -292,108 +291,76 @@ static bool is_garbled(const struct CUctx_st *context, const void *src)
 	       memory->device != context->device;
 }
 
-static cuda_result copy_to(struct CUstream_st *stream, void *dst, const void *src, size_t bytes)
+CALL_HERE(cuMemcpyAsync, (dst_address, src_address, bytes, handle), cuda_address dst_address,
+	  cuda_address src_address, size_t bytes, struct CUstream_st *handle)
 {
-	struct work *const work = work_new(WORK_COPY);
-	const struct CUctx_st *const context = stream->context;
-	const bool waits = pageable(dst) && !stream->capture;
+	void *const dst = (void *)(uintptr_t)dst_address;
+	const void *const src = (const void *)(uintptr_t)src_address;
+	struct CUstream_st *stream;
+	const cuda_result error = stream_use(handle, &stream);
 
-	if (!work)
-		return CUDA_OUT_OF_MEMORY;
+	if (error || !bytes)
+		return error;
+	if (!dst || !src || !in_one(dst_address, bytes) || !in_one(src_address, bytes))
+		return CUDA_INVALID_VALUE;
+	const struct CUctx_st *const context = stream->made.context;
+	const bool waits = pageable(dst) && !stream->capture, garbled = is_garbled(context, src);
+	struct work *const work = work_new(WORK_COPY);
+
 	work->copy.dst = dst;
 	work->copy.src = src;
 	work->copy.bytes = bytes;
-	const bool garbled = is_garbled(context, src);
 	if (garbled || (pageable(src) && !stream->capture)) {
 		work->copy.staged = malloc(bytes);
-		if (!work->copy.staged) {
-			work_free(work);
-			return CUDA_OUT_OF_MEMORY;
-		}
+		if (!work->copy.staged)
+			abort();
 		work->copy.src = garbled ? memset(work->copy.staged, 0xa5, bytes)
 					 : memcpy(work->copy.staged, src, bytes);
 	}
-	const cuda_result error = stream_append(stream, work);
-	if (!error && waits)
-		stream_drain(context, stream);
-	return error ? error : waits ? context->broken : 0;
+	const cuda_result refused = stream_append(stream, work);
+	if (refused || !waits)
+		return refused;
+	stream_drain(context, stream);
+	return context->broken;
 }
 
-API cuda_result cuMemcpyAsync(cuda_address dst, cuda_address src, size_t bytes,
-			      struct CUstream_st *handle)
+CALL_HERE(cuMemsetD8Async, (dst, byte, bytes, handle), cuda_address dst, unsigned char byte,
+	  size_t bytes, struct CUstream_st *handle)
 {
-	struct CUctx_st *context;
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
+	const cuda_result error = stream_use(handle, &stream);
 
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = stream_use(handle, &stream);
-	if (!error && bytes && (!dst || !src || !in_one(dst, bytes) || !in_one(src, bytes)))
-		error = CUDA_INVALID_VALUE;
-	if (!error && bytes)
-		error = copy_to(stream, (void *)(uintptr_t)dst, (const void *)(uintptr_t)src,
-				bytes);
-	return standin_leave(error);
-}
-
-static cuda_result set_to(struct CUstream_st *stream, void *dst, unsigned char byte, size_t bytes)
-{
+	if (error || !bytes)
+		return error;
+	if (!memory_at(dst) || !in_one(dst, bytes))
+		return CUDA_INVALID_VALUE;
 	struct work *const work = work_new(WORK_SET);
 
-	if (work) {
-		work->set.dst = dst;
-		work->set.byte = byte;
-		work->set.bytes = bytes;
-	}
+	work->set.dst = (void *)(uintptr_t)dst;
+	work->set.byte = byte;
+	work->set.bytes = bytes;
 	return stream_append(stream, work);
 }
 
-API cuda_result cuMemsetD8Async(cuda_address dst, unsigned char byte, size_t bytes,
-				struct CUstream_st *handle)
-{
-	struct CUctx_st *context;
-	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
-
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = stream_use(handle, &stream);
-	if (!error && bytes && (!memory_at(dst) || !in_one(dst, bytes)))
-		error = CUDA_INVALID_VALUE;
-	if (!error && bytes)
-		error = set_to(stream, (void *)(uintptr_t)dst, byte, bytes);
-	return standin_leave(error);
-}
-
 /* A function of the host, which may call nothing of CUDA's. */
-API cuda_result cuLaunchHostFunc(struct CUstream_st *handle, void (*function)(void *), void *data)
+CALL(cuLaunchHostFunc, (handle, function, data), struct CUstream_st *handle,
+     void (*function)(void *), void *data)
 {
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
+	const cuda_result error = function ? stream_use(handle, &stream) : CUDA_INVALID_VALUE;
 
-	if (!error)
-		error = function ? stream_use(handle, &stream) : CUDA_INVALID_VALUE;
-	if (!error) {
-		struct work *const work = work_new(WORK_HOST);
+	if (error)
+		return error;
+	struct work *const work = work_new(WORK_HOST);
 
-		if (work) {
-			work->host.function = function;
-			work->host.data = data;
-		}
-		error = stream_append(stream, work);
-	}
-	return standin_leave(error);
+	work->host.function = function;
+	work->host.data = data;
+	return stream_append(stream, work);
 }
 
 static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
 {
-	const bool wide =
-		op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WRITE_64;
-	const bool wait =
-		op->operation == CUDA_MEM_OP_WAIT_64 || op->operation == CUDA_MEM_OP_WAIT_32;
+	const bool wide = is_wide(op->operation), wait = work_is_wait(op->operation);
 	const size_t bytes = wide ? 8 : 4;
 
 	if (!wide && !wait && op->operation != CUDA_MEM_OP_WRITE_32)
@@ -401,32 +368,28 @@ static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
 	if (op->waitValue.address % bytes || !memory_at(op->waitValue.address) ||
 	    !in_one(op->waitValue.address, bytes))
 		return false;
-	return (op->waitValue.flags & ~(wait ? 3u | 1u << 30 : 1u)) == 0;
+	return op->waitValue.flags <= 1;
 }
 
-API cuda_result cuStreamBatchMemOp_v2(struct CUstream_st *handle, unsigned n,
-				      union CUstreamBatchMemOpParams_union *ops, unsigned flags)
+CALL_HERE(cuStreamBatchMemOp_v2, (handle, n, ops, flags), struct CUstream_st *handle, unsigned n,
+	  union CUstreamBatchMemOpParams_union *ops, unsigned flags)
 {
-	struct CUctx_st *context;
 	struct CUstream_st *stream;
-	cuda_result error = standin_enter(__func__);
+	cuda_result error = stream_use(handle, &stream);
 
-	if (!error)
-		error = context_current(&context);
-	if (!error)
-		error = stream_use(handle, &stream);
-	if (!error && (!n || n > 255 || !ops || flags))
-		error = CUDA_INVALID_VALUE;
-	for (unsigned i = 0; i < n && !error; i++)
-		error = is_mem_op(&ops[i]) ? 0 : CUDA_INVALID_VALUE;
+	if (error)
+		return error;
+	if (!n || n > 255 || !ops || flags)
+		return CUDA_INVALID_VALUE;
+	for (unsigned i = 0; i < n; i++)
+		if (!is_mem_op(&ops[i]))
+			return CUDA_INVALID_VALUE;
 	for (unsigned i = 0; i < n && !error; i++) {
 		struct work *const work = work_new(WORK_MEM_OP);
 
-		if (work) {
-			work->op = ops[i];
-			work->follows = i > 0;
-		}
+		work->op = ops[i];
+		work->follows = i > 0;
 		error = stream_append(stream, work);
 	}
-	return standin_leave(error);
+	return error;
 }
