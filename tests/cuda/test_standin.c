@@ -2,13 +2,9 @@
 /* The stand-in of CUDA's driver, which TUTTI_CUDA_LIBRARY names, is as strict as <cuda.h> says of the
  * driver: it refuses what that refuses, and lets wait who must. That it does what it is asked for is
  * shown by the tests of the library that use it. The claims are in driver/. */
-#include <string.h>
-
 #include "driver/scene.h"
 
-int main(int argc, char **argv)
+int main(void)
 {
-	if (argc == 2 && strcmp(argv[1], "apart") == 0)
-		return be_apart();
-	return run_claims(open_it, NULL);
+	return run_claims(open_driver, NULL);
 }

@@ -87,19 +87,22 @@ static void await_said(const struct gpu_rank *r, size_t count, enum said said)
 	free(flight);
 }
 
-/* One that has ended, one that has behind which another waits for the last rank, and one in a
- * graph. */
+/* One that has ended, messages that have, one that has behind which another waits for the last rank,
+ * and one in a graph. */
 JOB(calls_are_in_the_flight_recorder, .recorded = true)
 {
 	const enum said way = by_cliques() ? BY_CLIQUES : by_host() ? BY_HOST : BY_STAGES;
 	const int absent = r->size - 1;
-	struct vector x;
+	struct vector x, y;
 
-	HOLDS(begin(r, &x, came));
+	HOLDS(take(comm, &y, few) || begin(r, &x, came));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_MAX));
 	WORKS(gpu_finish(r->stream));
 	await_said(r, few, way);
 	await_said(r, few, ENDED);
+	SUCCEEDS(swap(r, part(x, 0, few - 4), part(y, 0, few - 4)));
+	WORKS(gpu_finish(r->stream));
+	await_said(r, few - 4, ENDED);
 	meet_at(came, 2 * r->size);
 	SUCCEEDS(reduce_all(r, part(x, 0, few - 1), x, TUTTI_MAX));
 	if (r->rank != absent) {

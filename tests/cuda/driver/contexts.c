@@ -21,9 +21,9 @@ SCENE(contexts_are_a_stack_of_the_thread)
 	assert_ptr_equal(current, context);
 	assert_success(cu->context_push(second));
 	assert_success(cu->primary_release(1));
-	assert_int_equal(cu->context_get_device(&device), DESTROYED);
+	assert_int_equal(cu->context_get_device(&device), CONTEXT_IS_DESTROYED);
 	assert_success(cu->context_pop(NULL));
-	assert_int_equal(cu->context_push(second), DESTROYED);
+	assert_int_equal(cu->context_push(second), CONTEXT_IS_DESTROYED);
 	assert_int_equal(cu->primary_release(1), CUDA_INVALID_CONTEXT);
 }
 
@@ -60,7 +60,8 @@ SCENE(a_peer_is_enabled_once)
 	struct CUctx_st *second;
 
 	assert_success(cu->primary_retain(&second, 1));
-	assert_int_equal(cu->context_enable_peer(second, 0), 217); /* 0 does not reach 1 */
+	assert_int_equal(cu->context_enable_peer(second, 0),
+			 PEER_UNSUPPORTED); /* 0 does not reach 1 */
 	assert_success(cu->context_push(second));
 	assert_success(cu->context_enable_peer(context, 0));
 	assert_int_equal(cu->context_enable_peer(context, 0), CUDA_PEER_ACCESS_ALREADY_ENABLED);
@@ -75,7 +76,10 @@ SCENE(a_child_of_fork_has_no_driver)
 	int status;
 
 	if (child == 0)
-		_exit(cu->init(0) == 3 && cu->stream_query(stream) == 3 ? 0 : 1);
+		_exit(cu->init(0) == CUDA_NOT_INITIALIZED &&
+				      cu->stream_query(stream) == CUDA_NOT_INITIALIZED
+			      ? 0
+			      : 1);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 }

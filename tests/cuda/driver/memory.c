@@ -9,15 +9,15 @@ SCENE(memory_has_a_limit_and_is_found_by_its_addresses)
 
 	assert_int_equal(cu->mem_alloc(&memory, ((size_t)1 << 30) - WORDS * sizeof(uint64_t) + 1),
 			 CUDA_OUT_OF_MEMORY);
-	assert_int_equal(cu->mem_alloc(&memory, 0), CUDA_INVALID_VALUE);
+	assert_invalid(cu->mem_alloc(&memory, 0));
 	assert_success(cu->mem_alloc(&memory, 5000));
 	assert_success(cu->mem_get_range(&base, &bytes, memory + 4999));
 	assert_true(base == memory && bytes == 5000);
 	assert_int_equal(cu->mem_get_range(&base, &bytes, memory + 5000), NOT_FOUND);
-	assert_int_equal(cu->mem_free(memory + 8), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->mem_host_free((void *)(uintptr_t)memory), CUDA_INVALID_VALUE);
+	assert_invalid(cu->mem_free(memory + 8));
+	assert_invalid(cu->mem_host_free((void *)(uintptr_t)memory));
 	assert_success(cu->mem_free(memory));
-	assert_int_equal(cu->mem_free(memory), CUDA_INVALID_VALUE);
+	assert_invalid(cu->mem_free(memory));
 }
 
 SCENE(pointers_say_whose_they_are)
@@ -34,13 +34,11 @@ SCENE(pointers_say_whose_they_are)
 	assert_int_equal(look_at(pinned).device, 0);
 	assert_success(cu->mem_host_free(pinned));
 	assert_int_equal(look_at(pinned).type, 0);
-	assert_success(more.alloc_managed(&managed, 100, 1));
+	assert_success(cu->mem_alloc_managed(&managed, 100, 1));
 	assert_int_equal(look_at((void *)(uintptr_t)managed).managed, 1);
 	assert_success(cu->mem_free(managed));
-	assert_int_equal(cu->pointer_get_attributes(1, &attribute, &value, address_of(words)),
-			 CUDA_INVALID_VALUE);
-	assert_int_equal(cu->pointer_get_attributes(0, &attribute, &value, address_of(words)),
-			 CUDA_INVALID_VALUE);
+	assert_invalid(cu->pointer_get_attributes(1, &attribute, &value, address_of(words)));
+	assert_invalid(cu->pointer_get_attributes(0, &attribute, &value, address_of(words)));
 }
 
 SCENE(freeing_waits_for_what_the_gpu_was_given)
@@ -64,10 +62,10 @@ SCENE(only_memory_of_gpus_has_handles)
 	void *pinned;
 
 	assert_success(cu->mem_host_alloc(&pinned, 100, 0));
-	assert_success(more.alloc_managed(&managed, 100, 1));
-	assert_int_equal(cu->ipc_get(&handle, address_of(pinned)), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->ipc_get(&handle, managed), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->ipc_get(&handle, address_of(&handle)), CUDA_INVALID_VALUE);
+	assert_success(cu->mem_alloc_managed(&managed, 100, 1));
+	assert_invalid(cu->ipc_get(&handle, address_of(pinned)));
+	assert_invalid(cu->ipc_get(&handle, managed));
+	assert_invalid(cu->ipc_get(&handle, address_of(&handle)));
 	assert_success(cu->mem_host_free(pinned));
 	assert_success(cu->mem_free(managed));
 }

@@ -2,38 +2,15 @@
 /* Owns the driver's functions, and what each claim begins with. */
 #include "scene.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 const struct cuda_driver *cu;
-struct more more;
 struct CUctx_st *context;
 struct CUstream_st *stream;
 uint64_t *words;
 
-static void find(void *function, const char *name)
+int open_driver(void **state)
 {
-	void *const library = dlopen(getenv("TUTTI_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
-	void *const found = dlsym(library, name);
-
-	if (!found)
-		printf("no %s\n", name);
-	memcpy(function, &found, sizeof(found));
-	dlclose(library);
-}
-
-void open_driver(void)
-{
-	if (tt_cuda_driver(&cu)) {
-		puts(tutti_last_error(NULL));
-		exit(1);
-	}
-	find(&more.alloc_managed, "cuMemAllocManaged");
-	find(&more.exchange_mode, "cuThreadExchangeStreamCaptureMode");
-	find(&more.begin_capture, "cuStreamBeginCapture_v2");
-	find(&more.end_capture, "cuStreamEndCapture");
-	find(&more.destroy_graph, "cuGraphDestroy");
+	assert_success(tt_cuda_driver(&cu));
+	return 0;
 }
 
 cuda_address address_of(const void *pointer)
@@ -131,10 +108,4 @@ struct CUevent_st *new_event(unsigned flags)
 
 	assert_success(cu->event_create(&event, flags));
 	return event;
-}
-
-int open_it(void **state)
-{
-	open_driver();
-	return 0;
 }

@@ -10,45 +10,24 @@
 #include "tests.h"
 #include "cuda/driver.h"
 #include "cuda/kernels.h"
+#include "../standin/results.h"
 
 #define WORDS 8192
 
-enum {
-	INVALID_HANDLE = 400,
-	ILLEGAL_STATE = 401,
-	NOT_FOUND = 500,
-	DESTROYED = 709,
-	CAPTURE_UNSUPPORTED = 900,
-	CAPTURE_INVALIDATED = 901,
-	CAPTURE_UNJOINED = 904,
-	CAPTURE_ISOLATION = 905,
-	CAPTURE_IMPLICIT = 906,
-	CAPTURED_EVENT = 907
-};
-enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
+enum { MODE_GLOBAL = 0 };
 
-/* The functions that tutti asks for, and others. */
 extern const struct cuda_driver *cu;
-extern struct more {
-	cuda_result (*alloc_managed)(cuda_address *memory, size_t bytes, unsigned flags);
-	cuda_result (*exchange_mode)(unsigned *mode);
-	cuda_result (*begin_capture)(struct CUstream_st *stream, unsigned mode);
-	cuda_result (*end_capture)(struct CUstream_st *stream, void **graph);
-	cuda_result (*destroy_graph)(void *graph);
-} more;
-
 /* Of every claim; the words are 0. */
 extern struct CUctx_st *context;
 extern struct CUstream_st *stream;
 extern uint64_t *words;
 
 #define assert_success(call) assert_int_equal(call, 0)
+/* It is refused as a wrong argument. */
+#define assert_invalid(call) assert_int_equal(call, CUDA_INVALID_VALUE)
 #define SCENE(name)	     TEST_WITH(name, begin_scene, end_scene)
 
-void open_driver(void);
-int open_it(void **state);
-/* In a process that has STANDIN_APART: an exit status. */
-int be_apart(void);
+int open_driver(void **state);
 int begin_scene(void **state);
 int end_scene(void **state);
 

@@ -22,25 +22,22 @@ SCENE(wrong_work_is_refused)
 								   .address = address_of(words) } };
 	uint64_t here;
 
-	assert_int_equal(mem_op(stream, CUDA_MEM_OP_WAIT_64, &here, 0, 0),
-			 CUDA_INVALID_VALUE); /* the GPU does not know it */
-	assert_int_equal(mem_op(stream, CUDA_MEM_OP_WAIT_64, (uint64_t *)((char *)words + 4), 0, 0),
-			 CUDA_INVALID_VALUE);
-	assert_int_equal(mem_op(stream, 99, words, 0, 0), CUDA_INVALID_VALUE);
-	assert_int_equal(mem_op(stream, CUDA_MEM_OP_WAIT_64, words, 0, 8), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->stream_mem_ops(stream, 0, &op, 0), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->stream_mem_ops(stream, 1, NULL, 0), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->stream_mem_ops(stream, 1, &op, 1), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->mem_set(address_of(words), 0, WORDS * 8 + 1, stream),
-			 CUDA_INVALID_VALUE);
-	assert_int_equal(cu->mem_set(address_of(&here), 0, 1, stream), CUDA_INVALID_VALUE);
-	assert_int_equal(cu->mem_copy(address_of(words + 1), address_of(words), WORDS * 8, stream),
-			 CUDA_INVALID_VALUE);
-	assert_int_equal(cu->mem_copy(address_of(words), 0, 8, stream), CUDA_INVALID_VALUE);
+	assert_invalid(
+		mem_op(stream, CUDA_MEM_OP_WAIT_64, &here, 0, 0)); /* the GPU does not know it */
+	assert_invalid(mem_op(stream, CUDA_MEM_OP_WAIT_64, (uint64_t *)((char *)words + 4), 0, 0));
+	assert_invalid(mem_op(stream, 99, words, 0, 0));
+	assert_invalid(mem_op(stream, CUDA_MEM_OP_WAIT_64, words, 0, 8));
+	assert_invalid(cu->stream_mem_ops(stream, 0, &op, 0));
+	assert_invalid(cu->stream_mem_ops(stream, 1, NULL, 0));
+	assert_invalid(cu->stream_mem_ops(stream, 1, &op, 1));
+	assert_invalid(cu->mem_set(address_of(words), 0, WORDS * 8 + 1, stream));
+	assert_invalid(cu->mem_set(address_of(&here), 0, 1, stream));
+	assert_invalid(cu->mem_copy(address_of(words + 1), address_of(words), WORDS * 8, stream));
+	assert_invalid(cu->mem_copy(address_of(words), 0, 8, stream));
 	assert_int_equal(cu->mem_set(address_of(words), 0, 1, (struct CUstream_st *)&here),
 			 INVALID_HANDLE);
 	assert_int_equal(cu->event_query((struct CUevent_st *)&here), INVALID_HANDLE);
-	assert_int_equal(cu->stream_create(NULL, 0), CUDA_INVALID_VALUE);
+	assert_invalid(cu->stream_create(NULL, 0));
 	assert_int_equal(cu->stream_destroy(NULL), INVALID_HANDLE);
 }
 
@@ -75,17 +72,15 @@ SCENE(kernels_have_threads)
 	struct CUmod_st *module;
 	struct CUfunc_st *copy;
 
-	assert_int_equal(cu->module_load(&module, NULL), CUDA_INVALID_VALUE);
+	assert_invalid(cu->module_load(&module, NULL));
 	assert_success(cu->module_load(&module, "any"));
 	assert_int_equal(cu->module_get_function(&copy, module, "cuInit"), NOT_FOUND);
 	const cuda_result found = cu->module_get_function(&copy, module, "tt_cuda_copy");
 	assert_int_equal(cu->launch(NULL, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL),
 			 INVALID_HANDLE);
 	if (!found) {
-		assert_int_equal(cu->launch(copy, 0, 1, 1, 256, 1, 1, 0, stream, parameters, NULL),
-				 CUDA_INVALID_VALUE);
-		assert_int_equal(cu->launch(copy, 1, 1, 1, 1025, 1, 1, 0, stream, parameters, NULL),
-				 CUDA_INVALID_VALUE);
+		assert_invalid(cu->launch(copy, 0, 1, 1, 256, 1, 1, 0, stream, parameters, NULL));
+		assert_invalid(cu->launch(copy, 1, 1, 1, 1025, 1, 1, 0, stream, parameters, NULL));
 	}
 	assert_success(cu->module_unload(module));
 	assert_int_equal(cu->module_unload(module), INVALID_HANDLE);
@@ -112,14 +107,15 @@ SCENE(work_that_fails_breaks_the_context)
 	setenv("STANDIN_FAILS", "work", 1);
 	setenv("STANDIN_ERROR", "719", 1);
 	assert_success(cu->mem_set(memory + 8, 2, 1, broken));
-	assert_int_equal(cu->stream_synchronize(broken), 719);
+	assert_int_equal(cu->stream_synchronize(broken), LAUNCH_FAILED);
 	unsetenv("STANDIN_FAILS");
 	unsetenv("STANDIN_ERROR");
 	assert_int_equal(*(unsigned char *)(uintptr_t)(memory + 8), 1);
-	assert_int_equal(cu->stream_query(broken), 719);
-	assert_int_equal(cu->stream_synchronize(waits), 719); /* for what does not come any more */
-	assert_int_equal(cu->mem_alloc(&memory, 8), 719);
-	assert_int_equal(cu->stream_get_context(broken, &of), 719);
+	assert_int_equal(cu->stream_query(broken), LAUNCH_FAILED);
+	assert_int_equal(cu->stream_synchronize(waits),
+			 LAUNCH_FAILED); /* for what does not come any more */
+	assert_int_equal(cu->mem_alloc(&memory, 8), LAUNCH_FAILED);
+	assert_int_equal(cu->stream_get_context(broken, &of), LAUNCH_FAILED);
 	assert_success(cu->context_pop(NULL));
 	assert_success(cu->primary_release(1));
 	assert_int_equal(cu->stream_query(broken), INVALID_HANDLE); /* went with the context */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels that cannot be loaded are explained. */
+/* Kernels that cannot be loaded are explained; and memory that they move is not the host's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "world.h"
 
 TEST(unreadable_kernels_are_named)
@@ -57,4 +61,18 @@ TEST(every_operation_has_a_kernel)
 		for (int op = 0; op < TUTTI_OP_COUNT; op++)
 			assert_int_equal(module->reduce[op][dtype] != NULL, is_defined(op, dtype));
 	}
+}
+
+/* The stand-in's is as far away as a GPU's, where STANDIN_APART says so. */
+TEST(the_host_cannot_read_memory_of_the_gpu)
+{
+	int pipes[2];
+
+	if (!getenv("STANDIN_APART"))
+		skip();
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	assert_int_equal(write(pipes[1], gpu_arena, 8), -1);
+	assert_int_equal(errno, EFAULT);
+	close(pipes[0]);
+	close(pipes[1]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What runs on GPUs, through the driver: every kernel gives the bits of the host's plain C one,
- * copies copy all and nothing else, and ranks meet, exchange and signal as src/device/cuda/kernels.h
- * says. Where TUTTI_CUDA_LIBRARY names the stand-in, that runs the same source on the host. */
+ * copies copy all and nothing else, and kernels that wait have an end. Where TUTTI_CUDA_LIBRARY names
+ * the stand-in, that runs the same source on the host. */
 #include "world.h"
 
 int main(void)

@@ -1,8 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks meet inside kernels, and between them. */
+/* How a kernel ends that waits for others, or is to do nothing. That ranks meet, exchange and send, and are
+ * told of calls that differ, is shown by test_streams and claims of streams. */
 #include "world.h"
 
-void let_others_come(uint64_t theirs)
+#define NUMBER 7 /* of the operation before */
+#define MET    40
+#define SENT   5 /* chunks of a channel before */
+
+/* In the world as it is written down, which is read again afterwards. */
+static void run_in_world(struct tt_cuda_program *program, unsigned blocks)
+{
+	move(gpu_world, &world, sizeof(world));
+	move(gpu_arena, before, 1024);
+	launch(module->copy, blocks, 64, program);
+	move(&world, gpu_world, sizeof(world));
+	move(after, gpu_arena, 1024);
+	assert_success(cu->stream_synchronize(stream));
+}
+
+static struct tt_cuda_part copy_of_512(void)
+{
+	for (int i = 0; i < 1024; i++)
+		before[i] = (char)(i < 512 ? i : 0x5a);
+	return (struct tt_cuda_part){ .kind = TT_CUDA_COPY,
+				      .nsrc = 1,
+				      .src = { gpu_arena },
+				      .dst = { gpu_arena + 512 },
+				      .bytes = { 512 } };
+}
+
+static bool has_moved_512(void)
+{
+	assert_true(memcmp(after + 512, before, 512) == 0 || memcmp(after, before, 1024) == 0);
+	return memcmp(after + 512, before, 512) == 0;
+}
+
+/* The others have arrived as often as this rank, and called operation NUMBER + 1 with signature
+ * `theirs`. */
+static void let_others_come(uint64_t theirs)
 {
 	struct tt_cuda_control *own = &world.control[0];
 
@@ -20,49 +55,19 @@ void let_others_come(uint64_t theirs)
 /* Two phases, between which ranks meet, and behind which this one arrives again. */
 static struct tt_cuda_program two_phases(void)
 {
-	struct tt_cuda_program program = { .sync = header_of(this_rank(), 'm'), .phases = 2 };
+	struct tt_cuda_program program = { .sync = this_rank(), .phases = 2 };
 
+	program.sync.signature = UINT64_C(0x1122334455667788);
 	program.sync.calls = program.sync.ends = 1;
 	program.part[0] = (struct tt_cuda_part){ .awaits = 1, .introduces = 1, .arrives = 1 };
 	program.part[1] = copy_of_512();
 	program.part[1].awaits = program.part[1].checks = program.part[1].arrives = 1;
-	fill_1024();
 	return program;
 }
 
-void assert_called(const struct tt_cuda_line *line, uint64_t signature)
-{
-	assert_int_equal(line->number, NUMBER + 1);
-	assert_int_equal(line->again, NUMBER + 1);
-	assert_true(line->low == (uint32_t)signature && line->high == signature >> 32);
-}
-
-TEST(ranks_meet_between_phases)
-{
-	for (unsigned blocks = 1; blocks <= 5; blocks += 2) {
-		struct tt_cuda_program program = two_phases();
-
-		let_others_come(program.sync.signature);
-		world.control[0].ended = 41;
-		run_in_world(module->copy, &program, blocks);
-		assert_true(has_moved_512());
-		assert_int_equal(world.control[0].met, MET + 2);
-		assert_int_equal(world.control[0].number, NUMBER + 1);
-		assert_int_equal(world.control[0].ended, 42);
-		assert_int_equal(report->ended, 42);
-		assert_int_equal(report->waiting, 0);
-		assert_int_equal(world.control[0].blocks | world.control[0].dead, 0);
-		for (int r = 0; r < RANKS; r++) {
-			assert_int_equal(world.control[r].arrived[0], MET + 2);
-			assert_called(&world.control[r].called[(NUMBER + 1) & 1][0],
-				      program.sync.signature);
-		}
-		for (int i = 0; i < TT_CUDA_HEADER / 8; i++)
-			assert_int_equal(world.control[0].header[i].high, 0x6d6d6d6d);
-	}
-}
-
-void await_missing(int r)
+/* Until the kernel has told the host that it waits for rank `r`. Blocks that waited for each other may
+ * take that back, and the one that still waits says so again. */
+static void await_missing(int r)
 {
 	while (__atomic_load_n(&report->missing[r], __ATOMIC_ACQUIRE) == 0 ||
 	       (__atomic_load_n(&report->waiting, __ATOMIC_ACQUIRE) & 0xff) != TT_CUDA_AWAITS_NAMED)
@@ -96,64 +101,9 @@ TEST(a_wait_ends_when_the_host_says_so)
 		/* a block that begins only now keeps the others from arriving */
 		const uint32_t arrived = world.control[1].arrived[0];
 		assert_true(arrived == MET + 1 || (arrived == 0 && blocks > 1));
-		run_in_world(module->copy, &program, blocks); /* and what comes later is nothing */
+		run_in_world(&program, blocks); /* and what comes later is nothing */
 		assert_int_equal(world.control[1].arrived[0], arrived);
 	}
-}
-
-/* What peers called is compared when they have come, and while one waits for them. */
-TEST(those_who_called_something_else_do_not_meet)
-{
-	for (int comes = 0; comes < 2; comes++) {
-		struct tt_cuda_program program = two_phases();
-		struct tt_cuda_line *called;
-
-		let_others_come(program.sync.signature);
-		called = &world.control[0].called[(NUMBER + 1) & 1][2];
-		called->low ^= 1;
-		world.control[0].arrived[2] -= !comes;
-		for (int i = 0; i < TT_CUDA_HEADER / 8; i++)
-			world.control[2].header[i] =
-				(struct tt_cuda_line){ 0x74747474, NUMBER + 1, 0x74747474,
-						       NUMBER + 1 };
-		run_in_world(module->copy, &program, 3);
-		assert_false(has_moved_512());
-		assert_int_equal(report->mismatch, 1 + 2);
-		assert_true(is_filled(report->mine, 'm') && is_filled(report->theirs, 't'));
-		assert_int_equal(world.control[0].dead, 1);
-		assert_int_not_equal(world.control[1].arrived[0], MET + 2);
-	}
-}
-
-/* Where streams wait between kernels, the first one says what this rank has called, and the next one
- * compares. */
-TEST(ranks_compare_between_kernels)
-{
-	struct tt_cuda_program program = two_phases();
-
-	let_others_come(program.sync.signature);
-	program.phases = 1;
-	program.sync.ends = 0;
-	program.part[0] = copy_of_512();
-	program.part[0].introduces = 1;
-	run_in_world(module->copy, &program, 3);
-	assert_true(has_moved_512());
-	assert_called(&world.control[1].called[(NUMBER + 1) & 1][0], program.sync.signature);
-	assert_int_equal(world.control[0].number, NUMBER + 1);
-	assert_int_equal(world.control[0].ended | report->ended, 0);
-	program.sync.calls = 0;
-	program.sync.check = program.sync.ends = 1;
-	program.part[0].introduces = 0;
-	program.part[0].checks = 1;
-	run_in_world(module->copy, &program, 3);
-	assert_true(has_moved_512());
-	assert_int_equal(world.control[0].number, NUMBER + 1);
-	assert_int_equal(report->ended, 1);
-	assert_int_equal(world.control[0].met, MET);
-	world.control[0].called[(NUMBER + 1) & 1][1].low ^= 1;
-	run_in_world(module->copy, &program, 3);
-	assert_false(has_moved_512());
-	assert_int_equal(report->mismatch, 1 + 1);
 }
 
 TEST(kernels_that_look_do_nothing_after_the_end)
@@ -164,7 +114,7 @@ TEST(kernels_that_look_do_nothing_after_the_end)
 		let_others_come(program.sync.signature);
 		report->abort = 1;
 		program.sync.looks = looks;
-		run_in_world(module->copy, &program, 1);
+		run_in_world(&program, 1);
 		assert_true(has_moved_512() == !looks);
 		assert_int_equal(world.control[0].dead, looks);
 	}
@@ -177,12 +127,31 @@ TEST(one_block_looks_for_all)
 
 	program.sync.looks = 1;
 	let_others_come(program.sync.signature);
-	run_in_world(module->copy, &program, 3);
+	run_in_world(&program, 3);
 	assert_true(has_moved_512());
 	assert_int_equal(world.control[0].looked | world.control[0].dead, 0);
 	let_others_come(program.sync.signature);
 	report->abort = 1;
-	run_in_world(module->copy, &program, 3);
+	run_in_world(&program, 3);
 	assert_false(has_moved_512());
 	assert_int_equal(world.control[0].dead, 1);
+}
+
+/* The wait before memory is freed: what was sent has been taken. */
+TEST(what_was_sent_is_awaited)
+{
+	for (uint32_t taken = 0; taken < 2; taken++) {
+		struct tt_cuda_program program = { .sync = this_rank(), .phases = 2 };
+
+		new_world();
+		world.control[0].sent[1] = SENT;
+		for (uint32_t k = 0; k < SLOTS; k++)
+			world.control[0].freed[1][(SENT - 1 - k) % SLOTS] = SENT - k;
+		world.control[0].freed[1][(SENT - 1) % SLOTS] -= !taken;
+		program.part[0].kind = TT_CUDA_DRAIN;
+		program.part[1] = copy_of_512();
+		report->abort = !taken;
+		run_in_world(&program, 2);
+		assert_true(has_moved_512() == taken);
+	}
 }

@@ -2,7 +2,14 @@
 /* Kernels that combine give the bits of the host's plain C one. */
 #include "world.h"
 
-struct CUfunc_st *kernel_of(const struct trial *trial)
+/* One launch, where its sources and targets lie in the arena. */
+struct trial {
+	int op, dtype; /* op TUTTI_OP_COUNT: scaling */
+	unsigned nsrc, ndst, divisor;
+	size_t n, src[TT_CUDA_RANKS], dst[TT_CUDA_RANKS];
+};
+
+static struct CUfunc_st *kernel_of(const struct trial *trial)
 {
 	return trial->op == TUTTI_OP_COUNT ? module->scale[trial->dtype]
 					   : module->reduce[trial->op][trial->dtype];
@@ -13,7 +20,9 @@ static const char *name_of(const struct trial *trial)
 	return trial->op == TUTTI_OP_COUNT ? "scale" : op_names[trial->op];
 }
 
-void combine_on_host(const struct trial *trial, char *result)
+/* What the host makes of what the arena holds before; the scalar is the first number of the first
+ * source. */
+static void combine_on_host(const struct trial *trial, char *result)
 {
 	const struct tt_kernels *c = tt_kernels_by_isa("c");
 	const void *src[TT_CUDA_RANKS];
@@ -28,7 +37,7 @@ void combine_on_host(const struct trial *trial, char *result)
 		c->reduce[trial->op][trial->dtype](result, src, trial->nsrc, trial->n);
 }
 
-void compare(const struct trial *trial, const char *want, const char *have)
+static void compare(const struct trial *trial, const char *want, const char *have)
 {
 	const size_t bytes = formats[trial->dtype].bytes;
 

@@ -37,9 +37,15 @@ struct tt_cuda_sync this_rank(void)
 				      .place = &gpu_world->place,
 				      .rank = 0,
 				      .ranks = RANKS,
-				      .line_bytes = 8 * LINES,
-				      .slots = SLOTS,
-				      .slot_bytes = SLOT_BYTES };
+				      .slots = SLOTS };
+}
+
+void new_world(void)
+{
+	memset(&world, 0, sizeof(world));
+	memset(report, 0, sizeof(*report));
+	for (int r = 0; r < RANKS; r++)
+		world.place.control[r] = &gpu_world->control[r];
 }
 
 void launch(struct CUfunc_st *kernel, unsigned blocks, unsigned threads, void *program)
@@ -48,65 +54,6 @@ void launch(struct CUfunc_st *kernel, unsigned blocks, unsigned threads, void *p
 
 	assert_success(
 		cu->launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, NULL));
-}
-
-/* ---- a kernel in the world */
-
-void new_world(void)
-{
-	memset(&world, 0, sizeof(world));
-	memset(report, 0, sizeof(*report));
-	for (int r = 0; r < RANKS; r++) {
-		world.place.control[r] = &gpu_world->control[r];
-		world.place.lines[r] = gpu_world->lines[r][0][0];
-		world.place.rooms[r] = gpu_world->rooms[r][0][0];
-	}
-}
-
-void run_in_world(struct CUfunc_st *kernel, void *program, unsigned blocks)
-{
-	move(gpu_world, &world, sizeof(world));
-	move(gpu_arena, before, 1 << 16);
-	launch(kernel, blocks, 64, program);
-	move(&world, gpu_world, sizeof(world));
-	move(after, gpu_arena, 1 << 16);
-	assert_success(cu->stream_synchronize(stream));
-}
-
-struct tt_cuda_part copy_of_512(void)
-{
-	return (struct tt_cuda_part){ .kind = TT_CUDA_COPY,
-				      .nsrc = 1,
-				      .src = { gpu_arena },
-				      .dst = { gpu_arena + 512 },
-				      .bytes = { 512 } };
-}
-
-void fill_1024(void)
-{
-	for (int i = 0; i < 1024; i++)
-		before[i] = (char)(i < 512 ? i : 0x5a);
-}
-
-bool has_moved_512(void)
-{
-	assert_true(memcmp(after + 512, before, 512) == 0 || memcmp(after, before, 1024) == 0);
-	return memcmp(after + 512, before, 512) == 0;
-}
-
-struct tt_cuda_sync header_of(struct tt_cuda_sync sync, char byte)
-{
-	sync.signature = UINT64_C(0x1122334455667788) + (unsigned char)byte;
-	memset(sync.header, byte, sizeof(sync.header));
-	return sync;
-}
-
-bool is_filled(const uint8_t *bytes, char with)
-{
-	for (int i = 0; i < TT_CUDA_HEADER; i++)
-		if (bytes[i] != (uint8_t)with)
-			return false;
-	return true;
 }
 
 /* ---- its life */
