@@ -11,8 +11,6 @@
 
 #include "thread_ranks.h"
 
-#define RANKS_MAX 32
-
 bool gpu_job_threads;
 int gpu_job_ranks;
 static atomic_bool goes_by_host; /* the library has said so */
@@ -46,14 +44,14 @@ static int count_gpus(void)
 		       : 0;
 }
 
-int gpu_job_choose(int argc, char **argv, int least)
+int gpu_job_choose(int argc, char **argv, int least, int most)
 {
 	gpu_job_threads = argc > 1 && strcmp(argv[1], "threads") == 0;
 	gpu_job_ranks = argc > 2 ? atoi(argv[2]) : 0;
 	if (argc < 3 || (!gpu_job_threads && strcmp(argv[1], "processes") != 0) ||
-	    gpu_job_ranks < least || gpu_job_ranks > RANKS_MAX) {
+	    gpu_job_ranks < least || gpu_job_ranks > most) {
 		fprintf(stderr, "usage: %s processes|threads RANKS(%d…%d) [NAME=VALUE …]\n",
-			argv[0], least, RANKS_MAX);
+			argv[0], least, most);
 		return 2;
 	}
 	for (int i = 3; i < argc; i++)

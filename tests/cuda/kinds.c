@@ -72,7 +72,7 @@ void kind_free(enum kind kind, void *memory)
 	kind_leave(before);
 }
 
-static void copy(enum kind kind, void *to, const void *from, size_t bytes)
+void kind_copy(enum kind kind, void *to, const void *from, size_t bytes)
 {
 	if (kind == ON_HOST) {
 		memcpy(to, from, bytes);
@@ -83,14 +83,4 @@ static void copy(enum kind kind, void *to, const void *from, size_t bytes)
 
 	insist(gpu_copy(to, from, bytes, stream) && gpu_finish(stream));
 	kind_leave(before);
-}
-
-void kind_put(enum kind kind, void *to, const void *from, size_t bytes)
-{
-	copy(kind, to, from, bytes);
-}
-
-void kind_get(enum kind kind, void *to, const void *from, size_t bytes)
-{
-	copy(kind, to, from, bytes);
 }

@@ -14,9 +14,8 @@ enum kind { ON_HOST, ON_GPU_0, ON_GPU_1, IS_MANAGED, KINDS };
 /* `bytes` of a kind, never 0 of them. */
 void *kind_alloc(enum kind kind, size_t bytes);
 void kind_free(enum kind kind, void *memory);
-/* Copy to and from memory of any kind, which only CUDA may touch. Done when it returns. */
-void kind_put(enum kind kind, void *to, const void *from, size_t bytes);
-void kind_get(enum kind kind, void *to, const void *from, size_t bytes);
+/* Copy to or from memory of any kind, which only CUDA may touch. Done when it returns. */
+void kind_copy(enum kind kind, void *to, const void *from, size_t bytes);
 
 /* Make the GPU of a kind the calling thread's until kind_leave(), which takes what this gives.
  * GPU 1 is 0 where there is one alone. */

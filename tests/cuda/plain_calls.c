@@ -174,7 +174,7 @@ static int prepare(struct trial *t, struct area *area)
 			SUCCEEDS(call_make_op(comm, c));
 	}
 	for (int side = 0; side < 2; side++)
-		kind_put(area->kind[side], area->at[side], area->host[side], area->used[side]);
+		kind_copy(area->kind[side], area->at[side], area->host[side], area->used[side]);
 	return 0;
 }
 
@@ -184,7 +184,7 @@ static int check(struct trial *t, struct area *area)
 	char why[CALL_TEXT];
 
 	for (int side = 0; side < 2; side++)
-		kind_get(area->kind[side], area->host[side], area->at[side], area->used[side]);
+		kind_copy(area->kind[side], area->host[side], area->at[side], area->used[side]);
 	for (int i = 0; i < t->n; i++) {
 		struct call *c = &t->calls[i];
 

@@ -101,7 +101,7 @@ int main(int argc, char **argv)
 
 	setenv("STANDIN_DEVICES", "4", 1);
 	tutti_log_set_sink(note, NULL);
-	const int chosen = gpu_job_choose(3, arguments, 2);
+	const int chosen = gpu_job_choose(3, arguments, 2, GPU_RANKS);
 	if (chosen)
 		return chosen;
 	for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The GPUs of this machine, if it has any, as tutti_cuda_devices() shows them. What it says of a
  * driver that is not there or fails is tutti_info's test. */
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,19 +20,12 @@ static void count_one(const tutti_cuda_device_t *device, void *context)
 	++*count;
 }
 
-static void gpus_of_this_machine_are_shown(void **state)
+TEST(gpus_of_this_machine_are_shown)
 {
 	int count = 0;
 
 	assert_int_equal(tutti_cuda_devices(count_one, &count), TUTTI_OK);
 	assert_true(count > 0);
-}
-
-static void null_is_refused(void **state)
-{
-	assert_int_equal(tutti_cuda_devices(NULL, NULL), TUTTI_ERR_INVALID);
-	assert_string_equal(tutti_last_error(NULL),
-			    "tutti_cuda_devices: each is NULL, expected a function");
 }
 
 static void ignore(const tutti_cuda_device_t *device, void *context)
@@ -42,16 +34,8 @@ static void ignore(const tutti_cuda_device_t *device, void *context)
 
 int main(void)
 {
-	const struct CMUnitTest anywhere[] = { cmocka_unit_test(null_is_refused) };
-	const struct CMUnitTest with_gpus[] = { cmocka_unit_test(gpus_of_this_machine_are_shown) };
-	const bool none = tutti_cuda_devices(ignore, NULL) == TUTTI_ERR_UNSUPPORTED;
-
-	char why[600];
-	snprintf(why, sizeof(why), "%s", tutti_last_error(NULL));
-	int failed = cmocka_run_group_tests(anywhere, NULL, NULL);
-	if (!none)
-		failed += cmocka_run_group_tests(with_gpus, NULL, NULL);
-	else
-		puts(why); /* last, as the reason of the skip */
-	return failed || !none ? failed : 77;
+	if (tutti_cuda_devices(ignore, NULL) != TUTTI_ERR_UNSUPPORTED)
+		return run_claims(NULL, NULL);
+	puts(tutti_last_error(NULL));
+	return 77;
 }

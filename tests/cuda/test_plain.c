@@ -3,7 +3,7 @@
  * any mixture: each gives what tests/calls expects of it, to the last byte of the buffers, gaps
  * between blocks included. And what comes of CUDA's errors.
  *
- *   test_plain RANKS processes|threads [NAME=VALUE …]
+ *   test_plain processes|threads RANKS [NAME=VALUE …]
  *
  * TUTTI_CUDA_LIBRARY names the stand-in, whose errors are tried as well. Without it the GPUs of
  * this machine are used. */
@@ -18,7 +18,7 @@
 #include <tutti/cuda.h>
 #include <tutti/window.h>
 
-#include "harness.h"
+#include "gpu_job.h"
 #include "kinds.h"
 #include "plain_calls.h"
 #include "thread_ranks.h"
@@ -55,11 +55,11 @@ static int swap(tutti_comm_t comm, int distance)
 
 		fill(sent, me, round, n);
 		fill(expected, from, round, n);
-		kind_put(ON_GPU_0, out, sent, n * 4);
+		kind_copy(ON_GPU_0, out, sent, n * 4);
 		SUCCEEDS(tutti_send(comm, out, n, TUTTI_INT32, to, &request));
 		SUCCEEDS(tutti_recv(comm, in, n, TUTTI_INT32, from, NULL));
 		SUCCEEDS(tutti_wait(&request));
-		kind_get(ON_GPU_1, found, in, n * 4);
+		kind_copy(ON_GPU_1, found, in, n * 4);
 		CLAIM(memcmp(found, expected, n * 4) == 0,
 		      "distance %d, round %d: another message came", distance, round);
 	}
@@ -91,10 +91,10 @@ static int threads_share(tutti_comm_t comm)
 	for (int round = 0; round < 20; round++) {
 		int32_t one = 1 + round, first;
 
-		kind_put(IS_MANAGED, sum + round, &one, 4);
+		kind_copy(IS_MANAGED, sum + round, &one, 4);
 		SUCCEEDS(tutti_all_reduce(comm, sum + round, sum + round, 1, TUTTI_INT32, TUTTI_SUM,
 					  NULL));
-		kind_get(IS_MANAGED, &first, sum + round, 4);
+		kind_copy(IS_MANAGED, &first, sum + round, 4);
 		CLAIM(first == size * (1 + round), "round %d: %d", round, first);
 	}
 	for (int i = 0; i < n; i++) {
@@ -116,10 +116,10 @@ static int sums(tutti_comm_t comm, struct pair *pair, int times)
 	for (int i = 0; i < times; i++) {
 		for (int k = 0; k < N; k++)
 			pair->host[k] = k;
-		kind_put(ON_GPU_0, pair->gpu, pair->host, sizeof(pair->host));
+		kind_copy(ON_GPU_0, pair->gpu, pair->host, sizeof(pair->host));
 		SUCCEEDS(tutti_all_reduce(comm, pair->gpu, pair->gpu, N, TUTTI_INT32, TUTTI_SUM,
 					  NULL));
-		kind_get(ON_GPU_0, pair->host, pair->gpu, sizeof(pair->host));
+		kind_copy(ON_GPU_0, pair->host, pair->gpu, sizeof(pair->host));
 		for (int k = 0; k < N; k++)
 			CLAIM(pair->host[k] == k * tutti_comm_size(comm), "element %d is %d", k,
 			      pair->host[k]);
@@ -192,7 +192,7 @@ static int children_free_their_copies(tutti_comm_t comm, void *argument)
 	atomic_fetch_add(children, 1);
 	CLAIM(ended && status == 0, "the child ended with %d", status);
 	SUCCEEDS(tutti_wait(&request));
-	kind_get(ON_GPU_0, pair.host, pair.gpu, sizeof(pair.host));
+	kind_copy(ON_GPU_0, pair.host, pair.gpu, sizeof(pair.host));
 	for (int k = 0; k < 2 * SMALL; k++)
 		CLAIM(pair.host[k] == k * size * size, "element %d is %d", k, pair.host[k]);
 	kind_free(ON_GPU_0, pair.gpu);
@@ -305,8 +305,8 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 	int32_t *send = kind_alloc(ON_GPU_0, N * 4), *recv = kind_alloc(ON_GPU_0, N * 4), host[N];
 
 	fill(host, rank, 0, N);
-	kind_put(ON_GPU_0, send, host, sizeof(host));
-	kind_put(ON_GPU_0, recv, host, sizeof(host));
+	kind_copy(ON_GPU_0, send, host, sizeof(host));
+	kind_copy(ON_GPU_0, recv, host, sizeof(host));
 	meet_at(failing->joined, size);
 	if (rank == 1) {
 		setenv("STANDIN_ERROR", failure->error, 1);
@@ -324,7 +324,7 @@ static int all_learn_why(tutti_comm_t comm, void *argument)
 	if (rank == 1 && strcmp(failure->fails, "cuStreamSynchronize:2") != 0) {
 		int32_t found[N];
 
-		kind_get(ON_GPU_0, found, recv, sizeof(found));
+		kind_copy(ON_GPU_0, found, recv, sizeof(found));
 		CLAIM(memcmp(found, host, sizeof(host)) == 0, "%s: something was copied out",
 		      failure->fails);
 	}
@@ -343,7 +343,7 @@ static int faults_copy_nothing(tutti_comm_t comm, void *argument)
 		found[N];
 
 	fill(host, rank, 0, N);
-	kind_put(ON_GPU_1, recv, host, sizeof(host));
+	kind_copy(ON_GPU_1, recv, host, sizeof(host));
 	meet_at(argument, size);
 	if (rank == size - 1) {
 		SUCCEEDS(tutti_comm_abort(comm, "enough of it"));
@@ -351,7 +351,7 @@ static int faults_copy_nothing(tutti_comm_t comm, void *argument)
 	}
 	CLAIM(make_sum(comm, (enum way)(rank % WAYS), N, send, recv) == TUTTI_ERR_ABORTED,
 	      "not aborted");
-	kind_get(ON_GPU_1, found, recv, sizeof(found));
+	kind_copy(ON_GPU_1, found, recv, sizeof(found));
 	CLAIM(memcmp(found, host, sizeof(host)) == 0, "something was copied out");
 	return 0;
 }
@@ -362,20 +362,15 @@ static int wrong_arguments_are_refused(tutti_comm_t comm, void *argument)
 	struct pair pair = { .gpu = kind_alloc(ON_GPU_0, sizeof(pair.host)) };
 	const size_t counts[RANKS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1 };
 
-	CLAIM(tutti_all_reduce(comm, pair.gpu, pair.gpu, N, TUTTI_INT32, 77, NULL) ==
-		      TUTTI_ERR_INVALID,
-	      "op 77");
-	CLAIM(tutti_all_reduce(comm, pair.gpu, NULL, N, TUTTI_INT32, TUTTI_SUM, NULL) ==
-		      TUTTI_ERR_INVALID,
-	      "recv NULL");
-	CLAIM(tutti_all_to_all_v(comm, pair.gpu, counts, NULL, pair.gpu, counts, NULL, TUTTI_INT32,
-				 NULL) == TUTTI_ERR_INVALID,
-	      "in place");
-	CLAIM(strstr(tutti_last_error(NULL), "it cannot work in place"), "%s",
-	      tutti_last_error(NULL));
-	CLAIM(tutti_send(comm, pair.gpu, 1, TUTTI_INT32, tutti_comm_rank(comm), NULL) ==
-		      TUTTI_ERR_INVALID,
-	      "to oneself");
+	REFUSED(tutti_all_reduce(comm, pair.gpu, pair.gpu, N, TUTTI_INT32, 77, NULL),
+		TUTTI_ERR_INVALID, "op");
+	REFUSED(tutti_all_reduce(comm, pair.gpu, NULL, N, TUTTI_INT32, TUTTI_SUM, NULL),
+		TUTTI_ERR_INVALID, "recv");
+	REFUSED(tutti_all_to_all_v(comm, pair.gpu, counts, NULL, pair.gpu, counts, NULL,
+				   TUTTI_INT32, NULL),
+		TUTTI_ERR_INVALID, "it cannot work in place");
+	REFUSED(tutti_send(comm, pair.gpu, 1, TUTTI_INT32, tutti_comm_rank(comm), NULL),
+		TUTTI_ERR_INVALID, "");
 	const int failed = sums(comm, &pair, 1);
 	kind_free(ON_GPU_0, pair.gpu);
 	return failed;
@@ -394,7 +389,7 @@ static int one_sided(tutti_comm_t comm)
 
 	fill(sent, me, 1, N);
 	fill(expected, from, 1, N);
-	kind_put(ON_GPU_0, gpu, sent, N * 4);
+	kind_copy(ON_GPU_0, gpu, sent, N * 4);
 	CLAIM(tutti_window_create(comm, gpu, N * 4, 1, &window) == TUTTI_ERR_UNSUPPORTED,
 	      "a window on a GPU");
 	SUCCEEDS(tutti_mem_alloc(N * 4, &memory));
@@ -403,10 +398,10 @@ static int one_sided(tutti_comm_t comm)
 	SUCCEEDS(tutti_wait_signal(window, 0, 1, NULL, NULL));
 	CLAIM(memcmp(memory, expected, N * 4) == 0, "what rank %d put is not there", from);
 	SUCCEEDS(tutti_get(window, gpu, N * 4, me, 0, NULL));
-	kind_get(ON_GPU_0, found, gpu, N * 4);
+	kind_copy(ON_GPU_0, found, gpu, N * 4);
 	CLAIM(memcmp(found, expected, N * 4) == 0, "what was got is not what is there");
 	SUCCEEDS(tutti_get(window, gpu, N * 4, to, 0, NULL));
-	kind_get(ON_GPU_0, found, gpu, N * 4);
+	kind_copy(ON_GPU_0, found, gpu, N * 4);
 	CLAIM(memcmp(found, sent, N * 4) == 0, "what was put to rank %d does not come back", to);
 	SUCCEEDS(tutti_window_destroy(window));
 	tutti_mem_free(memory);
@@ -422,17 +417,6 @@ static int everything(tutti_comm_t comm, void *argument)
 	       wrong_arguments_are_refused(comm, argument);
 }
 
-/* Asked in a child, as CUDA that was started does not outlive a fork. */
-static bool have_gpus(void)
-{
-	const pid_t child = fork();
-	int status = -1;
-
-	if (child == 0)
-		_exit(!gpu_open());
-	return waitpid(child, &status, 0) == child && status == 0;
-}
-
 /* A rank that has CUDA before it has a communicator. */
 static rank_body *body_to_run;
 
@@ -445,75 +429,63 @@ static int with_gpus(int rank, void *argument)
 	return run_launched(body_to_run, argument);
 }
 
-static int run_body(int ranks, rank_body *body, void *argument)
+static int run_body(rank_body *body, void *argument)
 {
 	const struct job job = {
-		.ranks = ranks, .whole = with_gpus, .argument = argument, .limit_s = 120
+		.ranks = gpu_job_ranks, .whole = with_gpus, .argument = argument, .limit_s = 120
 	};
 
 	body_to_run = body;
 	return run_job(&job);
 }
 
-static int run_whole(int ranks, rank_whole *whole)
+static int run_whole(rank_whole *whole)
 {
-	const struct job job = { .ranks = ranks, .whole = whole };
+	const struct job job = { .ranks = gpu_job_ranks, .whole = whole };
 
 	return run_job(&job);
 }
 
-static int run_failures(int ranks)
+static int run_failures(void)
 {
-	atomic_int *const joined = shared_memory(sizeof(*joined));
 	int failed = 0;
 
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
-		struct failing failing = { &failures[i], (enum way)(i % WAYS), joined };
+		struct failing failing = { &failures[i], (enum way)(i % WAYS),
+					   shared_memory(sizeof(atomic_int)) };
 
-		atomic_store(joined, 0);
-		failed += run_body(ranks, all_learn_why, &failing);
+		failed += run_body(all_learn_why, &failing);
 	}
 	return failed;
 }
 
-static int as_processes(int ranks)
+static int as_processes(void)
 {
-	const struct job late = { .ranks = ranks, .body = found_late };
-	int failed =
-		run_body(ranks, everything, NULL) + run_body(ranks, nothing_new_is_needed, NULL) +
-		run_body(ranks, requests_may_be_left, shared_memory(sizeof(atomic_int))) +
-		run_body(ranks, children_free_their_copies, shared_memory(sizeof(atomic_int))) +
-		run_body(ranks, faults_copy_nothing, shared_memory(sizeof(atomic_int))) +
-		run_job(&late) + run_whole(ranks, loaded_but_not_started);
+	static rank_body *const bodies[] = { everything, nothing_new_is_needed,
+					     requests_may_be_left, children_free_their_copies,
+					     faults_copy_nothing };
+	const struct job late = { .ranks = gpu_job_ranks, .body = found_late };
+	int failed = run_job(&late) + run_whole(loaded_but_not_started);
 
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+		failed += run_body(bodies[i], shared_memory(sizeof(atomic_int)));
 	if (!getenv("TUTTI_CUDA_LIBRARY"))
 		return failed;
-	failed += run_failures(ranks);
+	failed += run_failures();
 	setenv("STANDIN_DEVICES", "0", 1);
-	failed += run_whole(ranks, started_without_gpus);
-	unsetenv("STANDIN_DEVICES");
-	return failed;
+	return failed + run_whole(started_without_gpus);
 }
 
 int main(int argc, char **argv)
 {
-	const int ranks = argc > 2 ? atoi(argv[1]) : 0;
-	const bool threads = argc > 2 && strcmp(argv[2], "threads") == 0;
+	const int chosen = gpu_job_choose(argc, argv, 2, RANKS_MAX);
 
-	if (ranks < 2 || ranks > RANKS_MAX || (!threads && strcmp(argv[2], "processes") != 0)) {
-		fprintf(stderr, "usage: %s RANKS(2…%d) processes|threads [NAME=VALUE …]\n", argv[0],
-			RANKS_MAX);
-		return 2;
-	}
-	for (int i = 3; i < argc; i++)
-		putenv(argv[i]);
-	if (!have_gpus()) {
-		puts("CUDA's driver has no GPU for this process, and TUTTI_CUDA_LIBRARY names no stand-in");
-		return 77;
-	}
-	const int failed = threads ? !gpu_open() || run_thread_ranks(ranks, 1, everything, NULL)
-				   : as_processes(ranks);
-	printf("%d ranks as %s: %s\n", ranks, argv[2],
+	if (chosen)
+		return chosen;
+	const int failed = gpu_job_threads ? !gpu_open() || run_thread_ranks(gpu_job_ranks, 1,
+									     everything, NULL)
+					   : as_processes();
+	printf("%d ranks as %s: %s\n", gpu_job_ranks, argv[1],
 	       failed ? "FAILED" : "buffers on GPUs give what buffers of the host give");
 	return failed != 0;
 }

@@ -4,7 +4,7 @@
  *
  *   test_stream_claims processes|threads RANKS [NAME=VALUE …]
  *
- * TEST_ONLY=NAME: that claim alone. TEST_PROXY=1: the ranks' GPUs do not all reach each other.
+ * TEST_ONLY=NAME,…: these claims alone. TEST_PROXY=1: the ranks' GPUs do not all reach each other.
  * TEST_ELEMENTS=N (1000): in most calls; with TEST_PROXY=1, so many that those of a clique work
  * together first. */
 #include "claims/claims.h"
@@ -24,11 +24,22 @@ void add_claim(struct claim *claim)
 	end = &claim->next;
 }
 
+static bool is_named(const char *names, const char *name)
+{
+	const size_t length = strlen(name);
+
+	while (names && (strncmp(names, name, length) != 0 || !strchr(",", names[length]))) {
+		names = strchr(names, ',');
+		names += names != NULL;
+	}
+	return names;
+}
+
 static bool applies(const struct claim *claim)
 {
 	const char *only = getenv("TEST_ONLY");
 
-	if (only && strcmp(only, claim->name) != 0)
+	if (only && !is_named(only, claim->name))
 		return false;
 	return !(claim->kills && gpu_job_threads) && !(claim->reaches && by_host()) &&
 	       !(claim->stands_in && (gpu_job_threads || !getenv("TUTTI_CUDA_LIBRARY")));
@@ -81,7 +92,7 @@ static int run(const struct claim *claim)
 
 int main(int argc, char **argv)
 {
-	const int chosen = gpu_job_choose(argc, argv, 2);
+	const int chosen = gpu_job_choose(argc, argv, 2, GPU_RANKS);
 	int failed = 0;
 
 	if (getenv("TEST_ELEMENTS"))

@@ -56,16 +56,6 @@ void add_claim(struct claim *claim);
 		if (call)                                                                          \
 			return 1;                                                                  \
 	} while (0)
-/* It gives that result, with the words in its error message. */
-#define REFUSED(call, wanted, words)                                                               \
-	do {                                                                                       \
-		const tutti_result_t refused = (call);                                             \
-		CLAIM(refused == (wanted), "%s: %s, expected %s", #call, tutti_strerror(refused),  \
-		      tutti_strerror(wanted));                                                     \
-		CLAIM(strstr(tutti_last_error(NULL), words), "%s: \"%s\", expected \"%s\" in it",  \
-		      #call, tutti_last_error(NULL), words);                                       \
-	} while (0)
-
 extern size_t few; /* elements of most calls */
 
 struct vector {

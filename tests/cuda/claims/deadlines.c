@@ -177,7 +177,7 @@ JOB(ranks_that_were_all_stopped_go_on, .quiet = true)
 {
 	const int32_t pid = (int32_t)getpid();
 	const bool last = r->rank == r->size - 1;
-	int32_t pids[32];
+	int32_t pids[GPU_RANKS];
 	struct vector x;
 
 	HOLDS(begin(r, &x, came));

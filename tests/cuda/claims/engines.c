@@ -15,7 +15,7 @@ static int engines_copied(struct gpu_rank *r, const int *gpus, const unsigned *o
 	tutti_comm_t comm = r->comm;
 
 	WORKS(gpu_finish(r->stream));
-	for (int gpu = 0; gpu < 32; gpu++) {
+	for (int gpu = 0; gpu < GPU_RANKS; gpu++) {
 		const unsigned n = counted("standin_copies", own, gpu);
 		unsigned expected = before[gpu];
 
@@ -37,8 +37,8 @@ JOB(engines_copy_between_gpus, .reaches = true, .stands_in = true)
 	const size_t n = ((size_t)1 << 19) + 1 /* floats: 2 MiB and one */,
 		     least = engines ? (size_t)atoi(engines) : (size_t)1 << 20;
 	const int own = r->device + (visible ? atoi(visible) : 0);
-	unsigned none[32] = { 0 }, one[32], before[32];
-	int gpus[32];
+	unsigned none[GPU_RANKS] = { 0 }, one[GPU_RANKS], before[GPU_RANKS];
+	int gpus[GPU_RANKS];
 	tutti_plan_info_t plan = { .size = sizeof(plan) };
 	tutti_cuda_window_t windows[2];
 	struct vector in, out;
@@ -46,7 +46,7 @@ JOB(engines_copy_between_gpus, .reaches = true, .stands_in = true)
 	if (least > (size_t)1 << 20)
 		return 0;
 	SUCCEEDS(tutti_all_gather(comm, &own, gpus, 1, TUTTI_INT32, NULL));
-	for (int i = 0; i < 32; i++) {
+	for (int i = 0; i < GPU_RANKS; i++) {
 		one[i] = least > 0;
 		before[i] = counted("standin_copies", own, i);
 	}

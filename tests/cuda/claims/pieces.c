@@ -33,7 +33,7 @@ JOB(blocks_that_differ_go_in_pieces)
 {
 	const size_t size = (size_t)r->size, unit = LONG / (size * (size + 1) / 2) / 16 * 16;
 	struct vector own, all;
-	size_t counts[32], at = 0;
+	size_t counts[GPU_RANKS], at = 0;
 
 	for (size_t rank = 0; rank < size; rank++)
 		counts[rank] = (rank + 1) * unit;

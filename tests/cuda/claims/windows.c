@@ -8,7 +8,7 @@
 /* Each rank has places of its own for the blocks, in a window. */
 JOB(places_of_blocks_are_a_ranks_own)
 {
-	size_t counts[32], displs[32];
+	size_t counts[GPU_RANKS], displs[GPU_RANKS];
 	tutti_cuda_window_t window;
 	struct vector in, out;
 
