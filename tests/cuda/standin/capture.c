@@ -128,13 +128,13 @@ CALL(cuThreadExchangeStreamCaptureMode, (mode), unsigned *mode)
 	return 0;
 }
 
-CALL(cuStreamBeginCapture_v2, (handle, mode), struct CUstream_st *handle, unsigned mode)
+CALL_AFTER(stream_known(handle), cuStreamBeginCapture_v2, (handle, mode),
+	   struct CUstream_st *handle, unsigned mode)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = stream_look(handle, &stream);
+	struct CUstream_st *const stream = stream_of(handle);
 
-	if (error || mode > CUDA_CAPTURE_RELAXED)
-		return error ? error : CUDA_INVALID_VALUE;
+	if (mode > CUDA_CAPTURE_RELAXED)
+		return CUDA_INVALID_VALUE;
 	if (stream == stream->made.context->legacy)
 		return CAPTURE_UNSUPPORTED;
 	if (stream->capture)
@@ -161,17 +161,15 @@ static struct CUgraph_st *make_graph(enum kind kind, struct work_list work)
 
 /* Whatever comes of it, the capture has ended, unless it is not this stream's or thread's to
  * end. */
-CALL(cuStreamEndCapture, (handle, out), struct CUstream_st *handle, struct CUgraph_st **out)
+CALL_AFTER(stream_known(handle), cuStreamEndCapture, (handle, out), struct CUstream_st *handle,
+	   struct CUgraph_st **out)
 {
-	struct CUstream_st *stream;
-	cuda_result error = stream_look(handle, &stream);
-
-	if (error || !out)
-		return error ? error : CUDA_INVALID_VALUE;
+	struct CUstream_st *const stream = stream_of(handle);
 	struct capture *const capture = stream->capture;
+	cuda_result error = 0;
 
-	if (!capture)
-		return ILLEGAL_STATE;
+	if (!out || !capture)
+		return !out ? CUDA_INVALID_VALUE : ILLEGAL_STATE;
 	if (capture->origin != stream)
 		return invalidated_by(CAPTURE_UNMATCHED, capture, NULL);
 	if (capture->thread != this_thread() && capture->mode != CUDA_CAPTURE_RELAXED)
@@ -188,14 +186,14 @@ CALL(cuStreamEndCapture, (handle, out), struct CUstream_st *handle, struct CUgra
 	return error;
 }
 
-CALL(cuStreamIsCapturing, (handle, status), struct CUstream_st *handle, unsigned *status)
+CALL_AFTER(stream_known(handle), cuStreamIsCapturing, (handle, status), struct CUstream_st *handle,
+	   unsigned *status)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = stream_look(handle, &stream);
-
-	if (error || !status)
-		return error ? error : CUDA_INVALID_VALUE;
+	struct CUstream_st *const stream = stream_of(handle);
 	const struct CUctx_st *const context = stream->made.context;
+
+	if (!status)
+		return CUDA_INVALID_VALUE;
 	if (stream == context->legacy && capture_blocks_legacy(context, false))
 		return CAPTURE_IMPLICIT;
 	*status = !stream->capture	     ? CUDA_CAPTURE_NONE
@@ -246,13 +244,14 @@ static cuda_result append_all(struct CUstream_st *stream, const struct work_list
 }
 
 /* One launch at a time, as with the driver. In a capture it is part of that. */
-CALL(cuGraphLaunch, (graph, handle), struct CUgraph_st *graph, struct CUstream_st *handle)
+CALL_AFTER(stream_usable(handle), cuGraphLaunch, (graph, handle), struct CUgraph_st *graph,
+	   struct CUstream_st *handle)
 {
-	struct CUstream_st *stream;
-	cuda_result error = stream_use(handle, &stream);
+	struct CUstream_st *const stream = stream_of(handle);
+	cuda_result error = 0;
 
-	if (error || !is_made(EXECUTABLES, graph))
-		return error ? error : CUDA_INVALID_VALUE;
+	if (!is_made(EXECUTABLES, graph))
+		return CUDA_INVALID_VALUE;
 	if (stream->capture)
 		return append_all(stream, &graph->work);
 	struct record *const record = record_new();

@@ -7,28 +7,14 @@
 
 #define __global__ __attribute__((visibility("default"), section("standin_kernels")))
 #define __device__
-#define __host__
-#define __constant__
-#define __shared__	static thread_local
-#define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__	__attribute__((noinline))
+#define __shared__   static thread_local
+#define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 
 struct standin_place {
 	unsigned x, y, z;
 };
-struct alignas(16) uint4 {
-	unsigned x, y, z, w;
-};
-struct alignas(8) uint2 {
-	unsigned x, y;
-};
 inline thread_local standin_place threadIdx, blockIdx, blockDim, gridDim;
-
-static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
-{
-	return uint4{ x, y, z, w };
-}
 
 /* Until all threads of the block have come so far. kernels.cpp */
 void standin_barrier(void);
@@ -93,14 +79,6 @@ static inline unsigned long long atomicMin(unsigned long long *to, unsigned long
 							    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 	return seen;
-}
-
-static inline unsigned __float_as_uint(float value)
-{
-	unsigned bits;
-
-	__builtin_memcpy(&bits, &value, sizeof(bits));
-	return bits;
 }
 
 static inline float __uint_as_float(unsigned bits)

@@ -84,11 +84,11 @@ static cuda_result note(struct CUevent_st *event, struct CUstream_st *stream)
 CALL_AFTER(event_error(event), cuEventRecord, (event, handle), struct CUevent_st *event,
 	   struct CUstream_st *handle)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = stream_use(handle, &stream);
+	const cuda_result error = stream_usable(handle);
 
 	if (error)
 		return error;
+	struct CUstream_st *const stream = stream_of(handle);
 	if (event->made.context != stream->made.context)
 		return INVALID_HANDLE;
 	return stream->capture ? note(event, stream) : record_on(event, stream);
@@ -130,11 +130,11 @@ CALL_AFTER(may_ask(event), cuEventSynchronize, (event), struct CUevent_st *event
 CALL_AFTER(event_error(event), cuStreamWaitEvent, (handle, event, flags),
 	   struct CUstream_st *handle, struct CUevent_st *event, unsigned flags)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = stream_use(handle, &stream);
+	const cuda_result error = stream_usable(handle);
 
 	if (error || flags)
 		return error ? error : CUDA_INVALID_VALUE;
+	struct CUstream_st *const stream = stream_of(handle);
 	if (event->capture || stream->capture)
 		return capture_wait(stream, event);
 	return event->last ? stream_append(stream, work_of_record(WORK_WAIT, event->last)) : 0;

@@ -132,13 +132,13 @@ CALL_HERE(cuLaunchKernel,
 {
 	const unsigned grid[] = { grid_x, grid_y, grid_z }, block[] = { block_x, block_y, block_z };
 	const struct CUctx_st *const context = context_here();
-	struct CUstream_st *stream;
+	const cuda_result error = stream_usable(handle);
 
 	if (!is_made(FUNCTIONS, function))
 		return INVALID_HANDLE;
-	const cuda_result error = stream_use(handle, &stream);
 	if (error)
 		return error;
+	struct CUstream_st *const stream = stream_of(handle);
 	if (stream->made.context != context || function->made.context != context)
 		return INVALID_HANDLE;
 	if (!fits(grid, block, shared_bytes) || !all_there(function, parameters) || extra)

@@ -281,11 +281,13 @@ struct multicast *multicast_map(int fd);
 void multicast_unmap(struct multicast *table);
 size_t multicast_bytes(const struct multicast *table);
 
-/* stream.c. stream_use() finds the stream that a handle names, stream_look() also where a
- * capture forbids its use. stream_append() takes `work` in any case. stream_drain() waits for what
+/* stream.c. stream_of() finds the stream that a handle names which is known, or usable: where no
+ * capture forbids that; `here`: and a context is current. stream_append() takes `work` in any case. stream_drain() waits for what
  * was given to `stream`, or with NULL to all of the context, before. */
-cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out);
-cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out);
+struct CUstream_st *stream_of(struct CUstream_st *handle);
+cuda_result stream_known(struct CUstream_st *handle);
+cuda_result stream_usable(struct CUstream_st *handle);
+cuda_result stream_usable_here(struct CUstream_st *handle);
 cuda_result stream_append(struct CUstream_st *stream, struct work *work);
 void stream_drain(const struct CUctx_st *context, const struct CUstream_st *stream);
 void stream_end_context(struct CUctx_st *context);

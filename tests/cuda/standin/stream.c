@@ -254,42 +254,51 @@ bool stream_all_joined(const struct capture *capture)
 	return true;
 }
 
-static cuda_result own_stream(struct CUstream_st *handle, struct CUstream_st **out)
+/* A handle: NULL and 1 are the context's legacy stream, 2 is per thread there, and here per
+ * context. */
+static bool is_special(const struct CUstream_st *handle)
+{
+	return (uintptr_t)handle <= 2;
+}
+
+cuda_result stream_known(struct CUstream_st *handle)
+{
+	if (is_special(handle))
+		return context_error();
+	return is_made(STREAMS, handle) && !handle->destroyed ? handle->made.context->broken
+							      : INVALID_HANDLE;
+}
+
+struct CUstream_st *stream_of(struct CUstream_st *handle)
 {
 	struct CUctx_st *const context = context_here();
-	const cuda_result error = context_error();
 
-	if (error)
-		return error;
+	if (!is_special(handle))
+		return handle;
 	struct CUstream_st **const stream =
-		handle == (struct CUstream_st *)2 ? &context->per_thread : &context->legacy;
+		(uintptr_t)handle == 2 ? &context->per_thread : &context->legacy;
 	if (!*stream)
 		*stream = new_stream(context, 0);
-	*out = *stream;
-	return 0;
+	return *stream;
 }
 
-/* The stream of a handle: NULL and 1 are the context's legacy one, 2 is per thread there, and
- * here per context. */
-cuda_result stream_look(struct CUstream_st *handle, struct CUstream_st **out)
+cuda_result stream_usable(struct CUstream_st *handle)
 {
-	if ((uintptr_t)handle <= 2)
-		return own_stream(handle, out);
-	if (!is_made(STREAMS, handle) || handle->destroyed)
-		return INVALID_HANDLE;
-	*out = handle;
-	return handle->made.context->broken;
-}
-
-cuda_result stream_use(struct CUstream_st *handle, struct CUstream_st **out)
-{
-	const cuda_result error = stream_look(handle, out);
+	const cuda_result error = stream_known(handle);
 
 	if (error)
 		return error;
-	const struct CUctx_st *const context = (*out)->made.context;
-	return *out == context->legacy && capture_blocks_legacy(context, true) ? CAPTURE_IMPLICIT
-									       : 0;
+	const struct CUstream_st *const stream = stream_of(handle);
+	const struct CUctx_st *const context = stream->made.context;
+	return stream == context->legacy && capture_blocks_legacy(context, true) ? CAPTURE_IMPLICIT
+										 : 0;
+}
+
+cuda_result stream_usable_here(struct CUstream_st *handle)
+{
+	const cuda_result error = context_error();
+
+	return error ? error : stream_usable(handle);
 }
 
 CALL_HERE(cuStreamCreate, (stream, flags), struct CUstream_st **stream, unsigned flags)
@@ -314,11 +323,9 @@ CALL(cuCtxGetStreamPriorityRange, (least, greatest), int *least, int *greatest)
 }
 
 /* What it was given is done yet. */
-CALL(cuStreamDestroy_v2, (handle), struct CUstream_st *handle)
+CALL(cuStreamDestroy_v2, (stream), struct CUstream_st *stream)
 {
-	struct CUstream_st *stream;
-
-	if ((uintptr_t)handle <= 2 || stream_look(handle, &stream) == INVALID_HANDLE)
+	if (is_special(stream) || stream_known(stream) == INVALID_HANDLE)
 		return INVALID_HANDLE;
 	if (stream->capture && stream->capture->origin == stream)
 		return CAPTURE_UNMATCHED;
@@ -329,26 +336,22 @@ CALL(cuStreamDestroy_v2, (handle), struct CUstream_st *handle)
 }
 
 /* May it be asked about or waited for now? */
-static cuda_result may_ask(struct CUstream_st *handle, struct CUstream_st **out)
+static cuda_result may_ask(struct CUstream_st *handle)
 {
-	const cuda_result error = stream_use(handle, out);
+	const cuda_result error = stream_usable(handle);
 
 	if (error)
 		return error;
-	if ((*out)->capture) {
-		(*out)->capture->invalid = true;
-		return CAPTURE_UNSUPPORTED;
-	}
-	return capture_forbids();
+	struct capture *const capture = stream_of(handle)->capture;
+	if (!capture)
+		return capture_forbids();
+	capture->invalid = true;
+	return CAPTURE_UNSUPPORTED;
 }
 
-CALL(cuStreamSynchronize, (handle), struct CUstream_st *handle)
+CALL_AFTER(may_ask(handle), cuStreamSynchronize, (handle), struct CUstream_st *handle)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = may_ask(handle, &stream);
-
-	if (error)
-		return error;
+	const struct CUstream_st *const stream = stream_of(handle);
 	const struct CUctx_st *const context = stream->made.context;
 
 	stream_drain(context, stream);
@@ -365,19 +368,15 @@ API unsigned standin_queries(int to, int from)
 
 CALL(cuStreamQuery, (handle), struct CUstream_st *handle)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = may_ask(handle, &stream);
+	const cuda_result error = may_ask(handle);
 
 	__atomic_fetch_add(&queries, 1, __ATOMIC_RELAXED);
-	return error ? error : busy(stream, UINT64_MAX) ? CUDA_NOT_READY : 0;
+	return error ? error : busy(stream_of(handle), UINT64_MAX) ? CUDA_NOT_READY : 0;
 }
 
-CALL(cuStreamGetCtx, (handle, context), struct CUstream_st *handle, struct CUctx_st **context)
+CALL_AFTER(context ? stream_known(handle) : CUDA_INVALID_VALUE, cuStreamGetCtx, (handle, context),
+	   struct CUstream_st *handle, struct CUctx_st **context)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = context ? stream_look(handle, &stream) : CUDA_INVALID_VALUE;
-
-	if (!error)
-		*context = stream->made.context;
-	return error;
+	*context = stream_of(handle)->made.context;
+	return 0;
 }

@@ -291,16 +291,16 @@ static bool is_garbled(const struct CUctx_st *context, const void *src)
 	       memory->device != context->device;
 }
 
-CALL_HERE(cuMemcpyAsync, (dst_address, src_address, bytes, handle), cuda_address dst_address,
-	  cuda_address src_address, size_t bytes, struct CUstream_st *handle)
+CALL_AFTER(stream_usable_here(handle), cuMemcpyAsync, (dst_address, src_address, bytes, handle),
+	   cuda_address dst_address, cuda_address src_address, size_t bytes,
+	   struct CUstream_st *handle)
 {
 	void *const dst = (void *)(uintptr_t)dst_address;
 	const void *const src = (const void *)(uintptr_t)src_address;
-	struct CUstream_st *stream;
-	const cuda_result error = stream_use(handle, &stream);
+	struct CUstream_st *const stream = stream_of(handle);
 
-	if (error || !bytes)
-		return error;
+	if (!bytes)
+		return 0;
 	if (!dst || !src || !in_one(dst_address, bytes) || !in_one(src_address, bytes))
 		return CUDA_INVALID_VALUE;
 	const struct CUctx_st *const context = stream->made.context;
@@ -317,21 +317,18 @@ CALL_HERE(cuMemcpyAsync, (dst_address, src_address, bytes, handle), cuda_address
 		work->copy.src = garbled ? memset(work->copy.staged, 0xa5, bytes)
 					 : memcpy(work->copy.staged, src, bytes);
 	}
-	const cuda_result refused = stream_append(stream, work);
-	if (refused || !waits)
-		return refused;
+	const cuda_result error = stream_append(stream, work);
+	if (error || !waits)
+		return error;
 	stream_drain(context, stream);
 	return context->broken;
 }
 
-CALL_HERE(cuMemsetD8Async, (dst, byte, bytes, handle), cuda_address dst, unsigned char byte,
-	  size_t bytes, struct CUstream_st *handle)
+CALL_AFTER(stream_usable_here(handle), cuMemsetD8Async, (dst, byte, bytes, handle),
+	   cuda_address dst, unsigned char byte, size_t bytes, struct CUstream_st *handle)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = stream_use(handle, &stream);
-
-	if (error || !bytes)
-		return error;
+	if (!bytes)
+		return 0;
 	if (!memory_at(dst) || !in_one(dst, bytes))
 		return CUDA_INVALID_VALUE;
 	struct work *const work = work_new(WORK_SET);
@@ -339,23 +336,19 @@ CALL_HERE(cuMemsetD8Async, (dst, byte, bytes, handle), cuda_address dst, unsigne
 	work->set.dst = (void *)(uintptr_t)dst;
 	work->set.byte = byte;
 	work->set.bytes = bytes;
-	return stream_append(stream, work);
+	return stream_append(stream_of(handle), work);
 }
 
 /* A function of the host, which may call nothing of CUDA's. */
-CALL(cuLaunchHostFunc, (handle, function, data), struct CUstream_st *handle,
-     void (*function)(void *), void *data)
+CALL_AFTER(function ? stream_usable(handle) : CUDA_INVALID_VALUE, cuLaunchHostFunc,
+	   (handle, function, data), struct CUstream_st *handle, void (*function)(void *),
+	   void *data)
 {
-	struct CUstream_st *stream;
-	const cuda_result error = function ? stream_use(handle, &stream) : CUDA_INVALID_VALUE;
-
-	if (error)
-		return error;
 	struct work *const work = work_new(WORK_HOST);
 
 	work->host.function = function;
 	work->host.data = data;
-	return stream_append(stream, work);
+	return stream_append(stream_of(handle), work);
 }
 
 static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
@@ -371,14 +364,12 @@ static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
 	return op->waitValue.flags <= 1;
 }
 
-CALL_HERE(cuStreamBatchMemOp_v2, (handle, n, ops, flags), struct CUstream_st *handle, unsigned n,
-	  union CUstreamBatchMemOpParams_union *ops, unsigned flags)
+CALL_AFTER(stream_usable_here(handle), cuStreamBatchMemOp_v2, (handle, n, ops, flags),
+	   struct CUstream_st *handle, unsigned n, union CUstreamBatchMemOpParams_union *ops,
+	   unsigned flags)
 {
-	struct CUstream_st *stream;
-	cuda_result error = stream_use(handle, &stream);
+	cuda_result error = 0;
 
-	if (error)
-		return error;
 	if (!n || n > 255 || !ops || flags)
 		return CUDA_INVALID_VALUE;
 	for (unsigned i = 0; i < n; i++)
@@ -389,7 +380,7 @@ CALL_HERE(cuStreamBatchMemOp_v2, (handle, n, ops, flags), struct CUstream_st *ha
 
 		work->op = ops[i];
 		work->follows = i > 0;
-		error = stream_append(stream, work);
+		error = stream_append(stream_of(handle), work);
 	}
 	return error;
 }
