@@ -14,7 +14,7 @@
 #include <tutti/cuda.h>
 
 #include "calls/call.h"
-#include "gpu_job.h"
+#include "claims/claims.h"
 
 #define GUARD	256 /* bytes behind each buffer that nobody may touch, at least */
 #define LONGEST 9000
@@ -24,26 +24,19 @@ static const size_t sizes[] = { 0, 1, 7, 64, 257, 4099, LONGEST };
 
 static size_t longer = 1; /* times as many elements */
 
-struct memory {
-	uint8_t *host, *gpu; /* the host's is pinned: CUDA may keep whoever copies other memory
-			      * until what is on the GPU has ended, and that waits for other
-			      * ranks */
-	size_t bytes;
-};
-
 struct setting {
 	struct gpu_rank *r;
 	tutti_comm_t comm;
 	bool in_windows;
 	unsigned turn;
-	struct memory send, recv;
+	struct vector send, recv;
 };
 
 /* What is around the buffer, to the memory's end, is looked at as well. */
-static void place(struct buffer *buffer, const struct memory *memory, unsigned skip)
+static void place(struct buffer *buffer, const struct vector *memory, unsigned skip)
 {
 	buffer->before = skip * buffer->element;
-	buffer->after = memory->bytes - buffer->before - buffer->bytes;
+	buffer->after = memory->n * sizeof(float) - buffer->before - buffer->bytes;
 	buffer_lie_at(buffer, memory->host);
 }
 
@@ -51,7 +44,7 @@ static void place(struct buffer *buffer, const struct memory *memory, unsigned s
  * the same window on all ranks. */
 static void prepare(struct setting *s, struct call *c, bool alone)
 {
-	const struct memory *first = &s->send;
+	const struct vector *first = &s->send;
 
 	call_lay_out(c);
 	if (c->in_place)
@@ -81,13 +74,13 @@ static int make(struct setting *s, struct call *calls, int n)
 
 static bool copy(const struct setting *s, bool back)
 {
-	const struct memory *const both[] = { &s->send, &s->recv };
+	const struct vector *const both[] = { &s->send, &s->recv };
 	bool done = true;
 
 	for (int i = 0; i < 2; i++)
-		done = done &&
-		       gpu_copy(back ? both[i]->host : both[i]->gpu,
-				back ? both[i]->gpu : both[i]->host, both[i]->bytes, s->r->stream);
+		done = done && gpu_copy(back ? both[i]->host : both[i]->gpu,
+					back ? both[i]->gpu : both[i]->host,
+					both[i]->n * sizeof(float), s->r->stream);
 	return done && (!back || gpu_finish(s->r->stream));
 }
 
@@ -100,10 +93,10 @@ static int check(struct setting *s, struct call *calls, int n)
 		prepare(s, &calls[i], n == 1);
 		SUCCEEDS(call_make_op(comm, &calls[i]));
 	}
-	CLAIM(copy(s, false), "%s", gpu_error());
+	WORKS(copy(s, false));
 	if (make(s, calls, n))
 		return 1;
-	CLAIM(copy(s, true), "%s", gpu_error());
+	WORKS(copy(s, true));
 	for (int i = 0; i < n; i++) {
 		CLAIM(call_is_right(&calls[i], why), "%s%s", s->in_windows ? "in windows: " : "",
 		      why);
@@ -178,36 +171,6 @@ static int check_all(struct setting *s, unsigned share)
 	return 0;
 }
 
-static int take(struct setting *s, struct memory *memory, size_t bytes)
-{
-	tutti_comm_t comm = s->comm;
-	void *gpu;
-
-	memory->bytes = bytes;
-	memory->host = gpu_alloc_pinned(bytes);
-	CLAIM(memory->host, "%s", gpu_error());
-	if (getenv("TEST_SEGMENTS")) {
-		gpu = gpu_alloc_segments(bytes);
-		CLAIM(gpu, "%s", gpu_error());
-	} else {
-		SUCCEEDS(tutti_cuda_mem_alloc(bytes, &gpu));
-	}
-	memory->gpu = gpu;
-	return 0;
-}
-
-static int give(struct setting *s, struct memory *memory)
-{
-	tutti_comm_t comm = s->comm;
-
-	gpu_free_pinned(memory->host);
-	if (getenv("TEST_SEGMENTS"))
-		CLAIM(gpu_free_segments(memory->gpu, memory->bytes), "%s", gpu_error());
-	else
-		tutti_cuda_mem_free(memory->gpu);
-	return 0;
-}
-
 static int body(struct gpu_rank *r, void *argument)
 {
 	const char *share = getenv("TEST_SHARE");
@@ -217,19 +180,15 @@ static int body(struct gpu_rank *r, void *argument)
 	tutti_cuda_window_t windows[2];
 	const size_t bytes = ((size_t)LONGEST * longer + 8) * 8 * (size_t)r->size + GUARD;
 
-	if (take(&s, &s.send, bytes) || take(&s, &s.recv, bytes))
-		return 1;
-	SUCCEEDS(tutti_barrier(comm, NULL)); /* memory is not taken while streams wait */
-	if (check_all(&s, every))
-		return 1;
+	HOLDS(take(comm, &s.send, bytes / sizeof(float)) ||
+	      take(comm, &s.recv, bytes / sizeof(float)) || ready(comm) || check_all(&s, every));
 	SUCCEEDS(tutti_cuda_register(comm, s.send.gpu, bytes, &windows[0]));
 	SUCCEEDS(tutti_cuda_register(comm, s.recv.gpu, bytes, &windows[1]));
 	s.in_windows = true;
-	if (check_all(&s, every))
-		return 1;
+	HOLDS(check_all(&s, every));
 	SUCCEEDS(tutti_cuda_deregister(windows[0]));
 	SUCCEEDS(tutti_cuda_deregister(windows[1]));
-	return give(&s, &s.send) || give(&s, &s.recv);
+	return give_all(comm);
 }
 
 int main(int argc, char **argv)

@@ -9,20 +9,36 @@
 
 size_t few = 1000;
 static _Thread_local struct vector taken[VECTORS_MAX];
+static _Thread_local bool are_segments[VECTORS_MAX];
 static _Thread_local int n_taken;
 static _Thread_local bool was_told;
+
+static int note(tutti_comm_t comm, struct vector *vector, float *gpu, size_t n, bool in_segments)
+{
+	CLAIM(n_taken < VECTORS_MAX, "too many vectors");
+	*vector = (struct vector){ gpu_alloc_pinned(n * sizeof(float)), gpu, n };
+	WORKS(vector->host);
+	are_segments[n_taken] = in_segments;
+	taken[n_taken++] = *vector;
+	return 0;
+}
 
 int take(tutti_comm_t comm, struct vector *vector, size_t n)
 {
 	void *gpu;
 
-	CLAIM(n_taken < VECTORS_MAX, "too many vectors");
-	*vector = (struct vector){ .host = gpu_alloc_pinned(n * sizeof(float)), .n = n };
-	WORKS(vector->host);
+	if (getenv("TEST_SEGMENTS"))
+		return take_segments(comm, vector, n);
 	SUCCEEDS(tutti_cuda_mem_alloc(n * sizeof(float), &gpu));
-	vector->gpu = gpu;
-	taken[n_taken++] = *vector;
-	return 0;
+	return note(comm, vector, gpu, n, false);
+}
+
+int take_segments(tutti_comm_t comm, struct vector *vector, size_t n)
+{
+	void *const gpu = gpu_alloc_segments(n * sizeof(float));
+
+	WORKS(gpu);
+	return note(comm, vector, gpu, n, true);
 }
 
 int give_all(tutti_comm_t comm)
@@ -30,8 +46,13 @@ int give_all(tutti_comm_t comm)
 	if (!was_told)
 		SUCCEEDS(tutti_comm_error(comm, NULL));
 	while (n_taken > 0) {
-		gpu_free_pinned(taken[--n_taken].host);
-		tutti_cuda_mem_free(taken[n_taken].gpu);
+		const struct vector vector = taken[--n_taken];
+
+		gpu_free_pinned(vector.host);
+		if (are_segments[n_taken])
+			WORKS(gpu_free_segments(vector.gpu, vector.n * sizeof(float)));
+		else
+			tutti_cuda_mem_free(vector.gpu);
 	}
 	return 0;
 }

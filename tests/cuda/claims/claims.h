@@ -64,8 +64,10 @@ struct vector {
 	size_t n;
 };
 
-/* Of `n` elements, which nothing has been put into; the rank's until the claim ends. */
+/* Of `n` elements, which nothing has been put into; the rank's until the claim ends. With
+ * TEST_SEGMENTS, or in the second case, memory is mapped in segments (cuMemMap). */
 int take(tutti_comm_t comm, struct vector *vector, size_t n);
+int take_segments(tutti_comm_t comm, struct vector *vector, size_t n);
 int give_all(tutti_comm_t comm);
 struct vector part(struct vector whole, size_t from, size_t n);
 /* All ranks come here before any of them has a stream wait for others: CUDA may keep whoever

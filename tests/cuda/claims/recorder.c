@@ -2,11 +2,10 @@
 /* Claims about what the flight recorder has of calls on streams. */
 #include "claims.h"
 
-#include <dirent.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "flight_report.h"
 
@@ -28,24 +27,18 @@ static bool read_report(const char *path, struct tt_flight *flight)
 /* The rank's own report, made now, of the communicator that has calls on streams. */
 static bool report_now(const struct gpu_rank *r, struct tt_flight *flight)
 {
-	const char *directory = getenv("TUTTI_TRACE");
-	const struct dirent *entry;
-	char end[48], path[512];
+	char pattern[512];
+	glob_t paths;
 	bool found = false;
 
 	raise(SIGUSR1);
-	snprintf(end, sizeof(end), ".%d" TT_FLIGHT_REPORT_SUFFIX, r->rank);
-	DIR *handle = opendir(directory);
-	while (handle && !found && (entry = readdir(handle))) {
-		const size_t length = strlen(entry->d_name);
-
-		if (length < strlen(end) || strcmp(entry->d_name + length - strlen(end), end) != 0)
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
-		found = read_report(path, flight);
-	}
-	if (handle)
-		closedir(handle);
+	snprintf(pattern, sizeof(pattern), "%s/*.%d" TT_FLIGHT_REPORT_SUFFIX, getenv("TUTTI_TRACE"),
+		 r->rank);
+	if (glob(pattern, 0, NULL, &paths))
+		return false;
+	for (size_t i = 0; i < paths.gl_pathc && !found; i++)
+		found = read_report(paths.gl_pathv[i], flight);
+	globfree(&paths);
 	return found;
 }
 
