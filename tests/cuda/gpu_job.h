@@ -30,6 +30,12 @@ int gpu_job_run(gpu_body *body, void *argument, const struct job *job);
 extern bool gpu_job_threads;
 extern int gpu_job_ranks;
 
+/* What complains itself. */
+#define HOLDS(call)                                                                                \
+	do {                                                                                       \
+		if (call)                                                                          \
+			return 1;                                                                  \
+	} while (0)
 /* It gives that result, with the words in its error message. */
 #define REFUSED(call, wanted, words)                                                               \
 	do {                                                                                       \

@@ -50,12 +50,7 @@ void add_claim(struct claim *claim);
 #define LONG ((size_t)10 << 20) /* floats: two segments and a bit of a stage */
 
 #define WORKS(call) CLAIM((call), "%s: %s", #call, gpu_error())
-/* What complains itself. */
-#define HOLDS(call)                                                                                \
-	do {                                                                                       \
-		if (call)                                                                          \
-			return 1;                                                                  \
-	} while (0)
+
 extern size_t few; /* elements of most calls */
 
 struct vector {

@@ -24,7 +24,7 @@ static struct {
 
 static const struct {
 	cuda_result error;
-	const char *name, *text;
+	const char *name, *text; /* NULL: nothing but the name */
 } errors[] = {
 	{ 0, "CUDA_SUCCESS", "no error" },
 	{ CUDA_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
@@ -34,43 +34,27 @@ static const struct {
 	{ INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
 	{ CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
 	{ MAP_FAILED_THERE, "CUDA_ERROR_MAP_FAILED", "mapping of buffer object failed" },
-	{ CUDA_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
-	  "no kernel image is available for execution on the device" },
-	{ PEER_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
-	  "peer access is not supported between these two devices" },
-	{ CUDA_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-	  "the provided PTX was compiled with an unsupported toolchain." },
+	{ CUDA_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU" },
+	{ PEER_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED" },
+	{ CUDA_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" },
 	{ INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
-	{ ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE",
-	  "the operation cannot be performed in the present state" },
+	{ ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE" },
 	{ NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
 	{ CUDA_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready" },
 	{ 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered" },
-	{ CUDA_PEER_ACCESS_ALREADY_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
-	  "peer access is already enabled" },
-	{ PEER_NOT_ENABLED, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
-	  "peer access has not been enabled" },
+	{ CUDA_PEER_ACCESS_ALREADY_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED" },
 	{ CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed" },
 	{ LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
 	{ CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
-	{ CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-	  "operation not permitted when stream is capturing" },
-	{ CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-	  "operation failed due to a previous error during capture" },
-	{ CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE",
-	  "operation would result in a merge of separate capture sequences" },
-	{ CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
-	  "capture was not ended in the same stream as it began" },
-	{ CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
-	  "capturing stream has unjoined work" },
-	{ CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
-	  "dependency created on uncaptured work in another stream" },
-	{ CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
-	  "operation would make the legacy stream depend on a capturing blocking stream" },
-	{ CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
-	  "operation not permitted on an event last recorded in a capturing stream" },
-	{ CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
-	  "attempt to terminate a thread-local capture sequence from another thread" },
+	{ CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" },
+	{ CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED" },
+	{ CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE" },
+	{ CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED" },
+	{ CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED" },
+	{ CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION" },
+	{ CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT" },
+	{ CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT" },
+	{ CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD" },
 	{ UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };
 
@@ -192,7 +176,7 @@ static const char *said_of(cuda_result error, bool name)
 {
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		if (errors[i].error == error)
-			return name ? errors[i].name : errors[i].text;
+			return name || !errors[i].text ? errors[i].name : errors[i].text;
 	}
 	return NULL;
 }
