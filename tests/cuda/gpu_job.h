@@ -31,7 +31,7 @@ extern bool gpu_job_threads;
 extern int gpu_job_ranks;
 
 /* What complains itself. */
-#define HOLDS(call)                                                                                \
+#define TRY(call)                                                                                  \
 	do {                                                                                       \
 		if (call)                                                                          \
 			return 1;                                                                  \

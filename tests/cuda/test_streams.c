@@ -180,12 +180,12 @@ static int body(struct gpu_rank *r, void *argument)
 	tutti_cuda_window_t windows[2];
 	const size_t bytes = ((size_t)LONGEST * longer + 8) * 8 * (size_t)r->size + GUARD;
 
-	HOLDS(take(comm, &s.send, bytes / sizeof(float)) ||
-	      take(comm, &s.recv, bytes / sizeof(float)) || ready(comm) || check_all(&s, every));
+	TRY(take(comm, &s.send, bytes / sizeof(float)) ||
+	    take(comm, &s.recv, bytes / sizeof(float)) || ready(comm) || check_all(&s, every));
 	SUCCEEDS(tutti_cuda_register(comm, s.send.gpu, bytes, &windows[0]));
 	SUCCEEDS(tutti_cuda_register(comm, s.recv.gpu, bytes, &windows[1]));
 	s.in_windows = true;
-	HOLDS(check_all(&s, every));
+	TRY(check_all(&s, every));
 	SUCCEEDS(tutti_cuda_deregister(windows[0]));
 	SUCCEEDS(tutti_cuda_deregister(windows[1]));
 	return give_all(comm);

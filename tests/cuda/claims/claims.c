@@ -197,7 +197,7 @@ int told(struct gpu_rank *r, struct vector x, tutti_result_t wanted, const char 
 
 int begin(struct gpu_rank *r, struct vector *x, atomic_int *came)
 {
-	HOLDS(take(r->comm, x, few) || ready(r->comm) || put(r, *x, 1));
+	TRY(take(r->comm, x, few) || ready(r->comm) || put(r, *x, 1));
 	meet_at(came, r->size);
 	return 0;
 }

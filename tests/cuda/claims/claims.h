@@ -2,7 +2,7 @@
 /* Claims about operations on streams, and what they share. Each subject has a file, and each claim
  * stands where it is shown:
  *
- *	JOB(a_stream_waits_for_all, .reaches = true)
+ *	GPU_JOB(a_stream_waits_for_all, .reaches = true)
  *	{
  *		…
  *	}
@@ -35,7 +35,7 @@ struct claim {
 	bool recorded;	/* TUTTI_TRACE is a directory */
 };
 
-#define JOB(function, ...)                                                                         \
+#define GPU_JOB(function, ...)                                                                     \
 	static claim_body function;                                                                \
 	__attribute__((constructor)) static void add_##function(void)                              \
 	{                                                                                          \

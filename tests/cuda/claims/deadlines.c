@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-JOB(absent_rank_is_told, .hurries = true)
+GPU_JOB(absent_rank_is_told, .hurries = true)
 {
 	const int absent = r->size - 1;
 	char words[32];
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	snprintf(words, sizeof(words), by_host() ? "rank %d is alive" : "for rank %d,", absent);
 	if (r->rank != absent)
 		SUCCEEDS(reduce_all(r, x, x, TUTTI_SUM));
@@ -49,11 +49,11 @@ static int put_chain(struct gpu_rank *r, struct vector x, atomic_int *taken)
 }
 
 /* Nobody is kept in CUDA, where others' threads could not pass. */
-JOB(late_rank_finds_a_chain)
+GPU_JOB(late_rank_finds_a_chain)
 {
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	if (r->rank == r->size - 1) {
 		await_count(came, r->size + 10);
 		let_pass(0.2); /* for the others to bring all that they can */
@@ -65,11 +65,11 @@ JOB(late_rank_finds_a_chain)
 	return expect_size(r, x);
 }
 
-JOB(absent_rank_is_told_to_who_brings_a_chain)
+GPU_JOB(absent_rank_is_told_to_who_brings_a_chain)
 {
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(next_call_takes(comm, SHORT_S));
 	meet_at(came, 2 * r->size);
 	if (r->rank != r->size - 1) {
@@ -81,20 +81,19 @@ JOB(absent_rank_is_told_to_who_brings_a_chain)
 }
 
 /* Longer than the deadlines, which are for waiting. */
-JOB(a_rank_alone_may_rest)
+GPU_JOB(a_rank_alone_may_rest)
 {
 	struct gpu_rank alone;
 	struct vector x;
 
-	HOLDS(make_another(r, r->rank, &alone) || take(comm, &x, few) || ready(comm) ||
-	      put(r, x, 1));
+	TRY(make_another(r, r->rank, &alone) || take(comm, &x, few) || ready(comm) || put(r, x, 1));
 	SUCCEEDS(reduce_all(&alone, x, x, TUTTI_SUM));
 	WORKS(gpu_finish(r->stream));
 	for (const double end = seconds_now() + 3 * SHORT_S; seconds_now() < end;) {
 		SUCCEEDS(next_call_takes(alone.comm, SHORT_S));
 		SUCCEEDS(reduce_all(&alone, x, x, TUTTI_SUM));
 	}
-	HOLDS(expect(r, x, 1, 1));
+	TRY(expect(r, x, 1, 1));
 	SUCCEEDS(tutti_comm_error(alone.comm, NULL));
 	tutti_comm_destroy(alone.comm);
 	return 0;
@@ -102,12 +101,12 @@ JOB(a_rank_alone_may_rest)
 
 /* The call before it has a deadline of its own, too, and the one between has not: the last rank
  * comes later than that. */
-JOB(a_call_has_its_own_deadline)
+GPU_JOB(a_call_has_its_own_deadline)
 {
 	const int absent = r->size - 1;
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(next_call_takes(comm, 30));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_MAX));
 	WORKS(gpu_finish(r->stream));
@@ -124,11 +123,11 @@ JOB(a_call_has_its_own_deadline)
 	return told(r, x, TUTTI_ERR_TIMEOUT, SHORT);
 }
 
-JOB(a_call_may_wait_longer_than_others, .hurries = true)
+GPU_JOB(a_call_may_wait_longer_than_others, .hurries = true)
 {
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(next_call_takes(comm, 30));
 	if (r->rank == r->size - 1)
 		let_pass(2 * HURRY_S);
@@ -136,11 +135,11 @@ JOB(a_call_may_wait_longer_than_others, .hurries = true)
 	return expect_size(r, x);
 }
 
-JOB(a_group_has_its_own_deadline)
+GPU_JOB(a_group_has_its_own_deadline)
 {
 	struct vector x, got;
 
-	HOLDS(take(comm, &got, few) || begin(r, &x, came));
+	TRY(take(comm, &got, few) || begin(r, &x, came));
 	SUCCEEDS(next_call_takes(comm, SHORT_S));
 	meet_at(came, 2 * r->size);
 	if (r->rank != r->size - 1) /* the fault of another one may be known */
@@ -149,13 +148,13 @@ JOB(a_group_has_its_own_deadline)
 }
 
 /* Each time that it is launched. */
-JOB(a_call_in_a_graph_has_its_own_deadline)
+GPU_JOB(a_call_in_a_graph_has_its_own_deadline)
 {
 	const double deadline_s = machine_may_be_busy() ? 3 : 1; /* two launches make it */
 	struct vector x;
 	char words[16];
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	snprintf(words, sizeof(words), " %g s", deadline_s);
 	WORKS(gpu_capture(r->stream));
 	SUCCEEDS(next_call_takes(comm, deadline_s));
@@ -165,7 +164,7 @@ JOB(a_call_in_a_graph_has_its_own_deadline)
 	for (int turn = 0; turn < 2; turn++) {
 		meet_at(came, (turn + 2) * r->size);
 		WORKS(gpu_launch(graph, r->stream));
-		HOLDS(expect(r, x, 1, 1));
+		TRY(expect(r, x, 1, 1));
 	}
 	if (r->rank != r->size - 1)
 		WORKS(gpu_launch(graph, r->stream));
@@ -173,14 +172,14 @@ JOB(a_call_in_a_graph_has_its_own_deadline)
 }
 
 /* The last rank comes after that; the others' streams wait. */
-JOB(ranks_that_were_all_stopped_go_on, .quiet = true)
+GPU_JOB(ranks_that_were_all_stopped_go_on, .quiet = true)
 {
 	const int32_t pid = (int32_t)getpid();
 	const bool last = r->rank == r->size - 1;
 	int32_t pids[GPU_RANKS];
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(tutti_all_gather(comm, &pid, pids, 1, TUTTI_INT32, NULL));
 	if (last) {
 		await_count(came, 2 * r->size - 1);

@@ -30,7 +30,7 @@ static int engines_copied(struct gpu_rank *r, const int *gpus, const unsigned *o
 
 /* Between GPUs those of many bytes, of the library's own memory; on one GPU, on the legacy
  * stream and of the program's windows none. */
-JOB(engines_copy_between_gpus, .reaches = true, .stands_in = true)
+GPU_JOB(engines_copy_between_gpus, .reaches = true, .stands_in = true)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES"),
 		   *engines = getenv("TUTTI_CUDA_ENGINES");
@@ -50,24 +50,24 @@ JOB(engines_copy_between_gpus, .reaches = true, .stands_in = true)
 		one[i] = least > 0;
 		before[i] = counted("standin_copies", own, i);
 	}
-	HOLDS(take(comm, &in, n * (size_t)r->size) || take(comm, &out, n * (size_t)r->size) ||
-	      ready(comm) || put(r, in, (float)r->rank));
+	TRY(take(comm, &in, n * (size_t)r->size) || take(comm, &out, n * (size_t)r->size) ||
+	    ready(comm) || put(r, in, (float)r->rank));
 	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, r->stream));
-	HOLDS(engines_copied(r, gpus, one, before, "all_gather"));
+	TRY(engines_copied(r, gpus, one, before, "all_gather"));
 	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, NULL));
 	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, 1, TUTTI_FLOAT32, r->stream));
 	SUCCEEDS(reduce_all(r, part(in, 0, 1), out, TUTTI_SUM));
-	HOLDS(engines_copied(r, gpus, none, before, "the legacy stream, and a few bytes"));
+	TRY(engines_copied(r, gpus, none, before, "the legacy stream, and a few bytes"));
 	SUCCEEDS(reduce_all(r, in, out, TUTTI_SUM));
 	SUCCEEDS(tutti_comm_last_plan(comm, &plan));
 	const bool hands_on = strcmp(plan.algorithm, "direct") == 0; /* others reduce alone */
-	HOLDS(engines_copied(r, gpus, hands_on ? one : none, before, "all_reduce"));
+	TRY(engines_copied(r, gpus, hands_on ? one : none, before, "all_reduce"));
 	SUCCEEDS(swap(r, part(in, 0, n), part(out, 0, n)));
-	HOLDS(engines_copied(r, gpus, none, before, "messages"));
+	TRY(engines_copied(r, gpus, none, before, "messages"));
 	SUCCEEDS(tutti_cuda_register(comm, in.gpu, in.n * sizeof(float), &windows[0]));
 	SUCCEEDS(tutti_cuda_register(comm, out.gpu, out.n * sizeof(float), &windows[1]));
 	SUCCEEDS(tutti_cuda_all_to_all(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, r->stream));
-	HOLDS(engines_copied(r, gpus, none, before, "between windows"));
+	TRY(engines_copied(r, gpus, none, before, "between windows"));
 	SUCCEEDS(tutti_cuda_deregister(windows[0]));
 	SUCCEEDS(tutti_cuda_deregister(windows[1]));
 	return 0;

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 /* On rank 0 a kernel in the middle of an operation cannot be launched. */
-JOB(half_an_operation_is_let_go, .reaches = true, .stands_in = true)
+GPU_JOB(half_an_operation_is_let_go, .reaches = true, .stands_in = true)
 {
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_SUM));
 	WORKS(gpu_finish(r->stream));
 	if (r->rank == 0) {
@@ -29,12 +29,12 @@ JOB(half_an_operation_is_let_go, .reaches = true, .stands_in = true)
 }
 
 /* As after cudaDeviceReset(), or late in the end of a program. */
-JOB(destroyed_without_a_context, .stands_in = true)
+GPU_JOB(destroyed_without_a_context, .stands_in = true)
 {
 	struct gpu_rank other;
 	struct vector x;
 
-	HOLDS(take(comm, &x, few) || ready(comm) || put(r, x, 1) || make_another(r, 0, &other));
+	TRY(take(comm, &x, few) || ready(comm) || put(r, x, 1) || make_another(r, 0, &other));
 	SUCCEEDS(reduce_all(&other, x, x, TUTTI_SUM));
 	WORKS(gpu_finish(r->stream));
 	meet_at(came, r->size);
@@ -46,13 +46,13 @@ JOB(destroyed_without_a_context, .stands_in = true)
 
 /* One operation more than a rank takes part in: there is nobody to store words to, or to wait
  * for. */
-JOB(rank_that_left_is_missed)
+GPU_JOB(rank_that_left_is_missed)
 {
 	struct gpu_rank there;
 	tutti_result_t found;
 	struct vector x;
 
-	HOLDS(make_another(r, 0, &there) || begin(&there, &x, came));
+	TRY(make_another(r, 0, &there) || begin(&there, &x, came));
 	SUCCEEDS(reduce_all(&there, x, x, TUTTI_SUM));
 	WORKS(gpu_finish(r->stream));
 	SUCCEEDS(next_call_takes(there.comm, 0.3));
@@ -72,11 +72,11 @@ JOB(rank_that_left_is_missed)
 	return 0;
 }
 
-JOB(abort_lets_streams_go_on)
+GPU_JOB(abort_lets_streams_go_on)
 {
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	if (r->rank == 0)
 		SUCCEEDS(tutti_comm_abort(comm, "for the test"));
 	else
@@ -87,12 +87,12 @@ JOB(abort_lets_streams_go_on)
 /* The last rank is killed while the others' streams, and a graph's, wait for it. */
 #define AHEAD 8 /* operations: so few need not wait for room on the stream */
 
-JOB(killed_rank_is_told, .kills = true)
+GPU_JOB(killed_rank_is_told, .kills = true)
 {
 	const int victim = r->size - 1;
 	struct vector x;
 
-	HOLDS(take(comm, &x, few) || ready(comm) || put(r, x, 1));
+	TRY(take(comm, &x, few) || ready(comm) || put(r, x, 1));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_SUM));
 	WORKS(gpu_capture(r->stream));
 	for (int i = 0; i < AHEAD; i++)

@@ -12,7 +12,7 @@ static int mismatch_of(struct gpu_rank *r, size_t fewer, tutti_op_t op, atomic_i
 	tutti_comm_t comm = r->comm;
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_SUM));
 	SUCCEEDS(reduce_all(r, part(x, 0, few - fewer), x, op));
 	/* further ones wait for what never comes; the fault may be known already */
@@ -21,35 +21,35 @@ static int mismatch_of(struct gpu_rank *r, size_t fewer, tutti_op_t op, atomic_i
 	return told(r, x, TUTTI_ERR_MISMATCH, "called all_reduce(float32 × ");
 }
 
-JOB(mismatch_is_told)
+GPU_JOB(mismatch_is_told)
 {
 	return mismatch_of(r, r->rank == 1, TUTTI_SUM, came);
 }
 
 /* Of two cliques, in turn, each agrees. */
-JOB(mismatch_of_two_parties_is_told)
+GPU_JOB(mismatch_of_two_parties_is_told)
 {
 	return mismatch_of(r, r->rank % 2 == 1, TUTTI_SUM, came);
 }
 
 /* What they would send each other is the same. */
-JOB(sum_and_average_of_two_parties_is_told)
+GPU_JOB(sum_and_average_of_two_parties_is_told)
 {
 	return mismatch_of(r, 0, r->rank % 2 == 1 ? TUTTI_AVG : TUTTI_SUM, came);
 }
 
 /* On cliques one of them goes by the host whole. */
-JOB(mismatch_of_short_and_long_is_told)
+GPU_JOB(mismatch_of_short_and_long_is_told)
 {
 	return mismatch_of(r, r->rank == 1 ? few - 10 : 0, TUTTI_SUM, came);
 }
 
-JOB(other_collective_is_told)
+GPU_JOB(other_collective_is_told)
 {
 	char words[96];
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	if (r->rank == r->size - 1)
 		SUCCEEDS(tutti_cuda_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, TUTTI_SUM,
 					   r->rank, r->stream));
@@ -61,11 +61,11 @@ JOB(other_collective_is_told)
 }
 
 /* On cliques, where they take turns, all ranks of each name one of their own. */
-JOB(other_root_is_told)
+GPU_JOB(other_root_is_told)
 {
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(tutti_cuda_broadcast(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32, r->rank % 2,
 				      r->stream));
 	tutti_cuda_barrier(comm, r->stream); /* two roots may have sent what nobody was to
@@ -74,23 +74,23 @@ JOB(other_root_is_told)
 }
 
 /* A pre-multiplied sum is no sum. */
-JOB(other_operation_is_told)
+GPU_JOB(other_operation_is_told)
 {
 	const float one = 1;
 	struct vector x;
 	tutti_op_t op;
 
 	SUCCEEDS(tutti_op_create_premul_sum(comm, &one, TUTTI_FLOAT32, &op));
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(reduce_all(r, part(x, 0, 10), x, r->rank == 1 ? op : TUTTI_SUM));
 	return told(r, x, TUTTI_ERR_MISMATCH, "called all_reduce(float32 × 10, sum)");
 }
 
-JOB(other_message_is_told)
+GPU_JOB(other_message_is_told)
 {
 	struct vector x;
 
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	if (r->rank == 0)
 		SUCCEEDS(send_to(r, part(x, 0, 10), 1));
 	if (r->rank == 1)
@@ -118,13 +118,13 @@ static tutti_result_t ask(struct gpu_rank *r, int way)
 }
 
 /* Whoever has seen the stream's end asks once: nothing has to come to pass in between. */
-JOB(mismatch_is_known_when_the_stream_ends)
+GPU_JOB(mismatch_is_known_when_the_stream_ends)
 {
 	enum { TURNS = 2 * ASKED_WAYS };
 	struct gpu_rank there;
 	struct vector x;
 
-	HOLDS(take(comm, &x, few) || ready(comm) || put(r, x, 1));
+	TRY(take(comm, &x, few) || ready(comm) || put(r, x, 1));
 	for (int turn = 0; turn < TURNS; turn++) {
 		const int way =
 			by_network() && turn % ASKED_WAYS == ASKED_FOR_ERROR
@@ -137,7 +137,7 @@ JOB(mismatch_is_known_when_the_stream_ends)
 			turn >= ASKED_WAYS && (!by_host() || (by_cliques() && !by_network()));
 		const struct vector own = part(x, 0, few - (r->rank == 1));
 
-		HOLDS(make_another(r, 0, &there));
+		TRY(make_another(r, 0, &there));
 		meet_at(came, (turn + 1) * r->size);
 		if (broadcasts) /* two others may have met already */
 			tutti_cuda_broadcast(there.comm, x.gpu, x.gpu, own.n, TUTTI_FLOAT32, 0,

@@ -5,24 +5,24 @@
 #include <stdlib.h>
 
 /* x becomes the average of all x, again and again, by turns on two streams. */
-JOB(streams_follow_each_other)
+GPU_JOB(streams_follow_each_other)
 {
 	gpu_stream_t streams[2] = { r->stream, gpu_stream() };
 	struct vector x;
 
 	CLAIM(streams[1], "%s", gpu_error());
-	HOLDS(take(comm, &x, few) || ready(comm) || put(r, x, (float)r->rank));
+	TRY(take(comm, &x, few) || ready(comm) || put(r, x, (float)r->rank));
 	for (int i = 0; i < 200; i++)
 		SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, few, TUTTI_FLOAT32,
 					       i == 0 ? TUTTI_SUM : TUTTI_MAX, streams[i % 2]));
 	WORKS(gpu_finish(streams[1]));
-	HOLDS(expect_sum(r, x));
+	TRY(expect_sum(r, x));
 	WORKS(gpu_stream_free(streams[1]));
 	return 0;
 }
 
 /* The last rank comes when the others have looked, again and again, at streams that wait for it. */
-JOB(barrier_waits_for_all)
+GPU_JOB(barrier_waits_for_all)
 {
 	const bool last = r->rank == r->size - 1;
 
@@ -40,13 +40,13 @@ JOB(barrier_waits_for_all)
 }
 
 /* What is on the stream when the communicator goes is done first. */
-JOB(destroyed_with_work_ahead)
+GPU_JOB(destroyed_with_work_ahead)
 {
 	struct gpu_rank other;
 	struct vector in, out;
 
-	HOLDS(take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
-	      put(r, in, (float)r->rank) || make_another(r, 0, &other));
+	TRY(take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
+	    put(r, in, (float)r->rank) || make_another(r, 0, &other));
 	for (int i = 0; i < 50; i++)
 		SUCCEEDS(reduce_all(&other, in, out, TUTTI_SUM));
 	tutti_comm_destroy(other.comm);
@@ -55,14 +55,14 @@ JOB(destroyed_with_work_ahead)
 
 /* Rank 0's comes later; the stream waits for the others, who make the plain call first. It is the first
  * one, and takes no pinned memory: CUDA may keep whoever does until streams have ended. */
-JOB(a_plain_call_may_come_before_what_a_stream_waits_for, .stands_in = true)
+GPU_JOB(a_plain_call_may_come_before_what_a_stream_waits_for, .stands_in = true)
 {
 	const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	struct vector x, plain;
 
 	if (connections && atoi(connections) == 1) /* a plain call's copies stand behind the wait */
 		return 0;
-	HOLDS(take(comm, &plain, LONG) || begin(r, &x, came) || put(r, plain, 1));
+	TRY(take(comm, &plain, LONG) || begin(r, &x, came) || put(r, plain, 1));
 	if (r->rank == 0)
 		SUCCEEDS(reduce_all(r, x, x, TUTTI_SUM));
 	SUCCEEDS(
@@ -73,12 +73,12 @@ JOB(a_plain_call_may_come_before_what_a_stream_waits_for, .stands_in = true)
 }
 
 /* As many as one kernel copies, and then a message from another rank. */
-JOB(a_group_may_have_many_messages_to_itself)
+GPU_JOB(a_group_may_have_many_messages_to_itself)
 {
 	const int many = 32;
 	struct vector x, y;
 
-	HOLDS(take(comm, &y, few) || begin(r, &x, came) || put(r, y, 7));
+	TRY(take(comm, &y, few) || begin(r, &x, came) || put(r, y, 7));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_MAX));
 	SUCCEEDS(tutti_group_begin(comm));
 	for (int i = 0; i < many && r->rank == 0; i++) {
@@ -94,13 +94,13 @@ JOB(a_group_may_have_many_messages_to_itself)
 }
 
 /* The library's thread that looks after streams has nothing to do then. */
-JOB(a_long_call_of_the_host_has_the_core, .stands_in = true)
+GPU_JOB(a_long_call_of_the_host_has_the_core, .stands_in = true)
 {
 	struct vector x;
 
 	float *numbers = calloc(LONG, sizeof(float));
 	CLAIM(numbers, "no memory");
-	HOLDS(begin(r, &x, came));
+	TRY(begin(r, &x, came));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_MAX));
 	WORKS(gpu_finish(r->stream));
 	const unsigned before = counted("standin_queries", 0, 0);

@@ -3,33 +3,33 @@
 #include "claims.h"
 
 /* No operation before it has made room for it. */
-JOB(a_long_all_gather_may_come_first)
+GPU_JOB(a_long_all_gather_may_come_first)
 {
 	const size_t n = LONG / 4 + 1;
 	struct vector in, out;
 
-	HOLDS(take(comm, &in, n) || take(comm, &out, n * (size_t)r->size) || ready(comm) ||
-	      put(r, in, (float)r->rank));
+	TRY(take(comm, &in, n) || take(comm, &out, n * (size_t)r->size) || ready(comm) ||
+	    put(r, in, (float)r->rank));
 	SUCCEEDS(tutti_cuda_all_gather(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, r->stream));
 	for (int rank = 0; rank < r->size; rank++)
-		HOLDS(expect(r, part(out, (size_t)rank * n, n), (float)rank, 1));
+		TRY(expect(r, part(out, (size_t)rank * n, n), (float)rank, 1));
 	return 0;
 }
 
-JOB(long_ones_go_in_pieces)
+GPU_JOB(long_ones_go_in_pieces)
 {
 	struct vector in, out;
 
-	HOLDS(take(comm, &in, LONG) || take(comm, &out, LONG) || ready(comm) ||
-	      put(r, in, (float)r->rank));
+	TRY(take(comm, &in, LONG) || take(comm, &out, LONG) || ready(comm) ||
+	    put(r, in, (float)r->rank));
 	SUCCEEDS(reduce_all(r, in, out, TUTTI_SUM));
-	HOLDS(expect_sum(r, out));
+	TRY(expect_sum(r, out));
 	SUCCEEDS(swap(r, in, out));
 	return expect(r, out, (float)rank_before(r), 1);
 }
 
 /* The short ones have nothing in the last pieces. */
-JOB(blocks_that_differ_go_in_pieces)
+GPU_JOB(blocks_that_differ_go_in_pieces)
 {
 	const size_t size = (size_t)r->size, unit = LONG / (size * (size + 1) / 2) / 16 * 16;
 	struct vector own, all;
@@ -37,14 +37,13 @@ JOB(blocks_that_differ_go_in_pieces)
 
 	for (size_t rank = 0; rank < size; rank++)
 		counts[rank] = (rank + 1) * unit;
-	HOLDS(take(comm, &own, counts[r->rank]) ||
-	      take(comm, &all, unit * (size * (size + 1) / 2)) || ready(comm) ||
-	      put(r, own, (float)r->rank));
+	TRY(take(comm, &own, counts[r->rank]) || take(comm, &all, unit * (size * (size + 1) / 2)) ||
+	    ready(comm) || put(r, own, (float)r->rank));
 	SUCCEEDS(tutti_cuda_all_gather_v(comm, own.gpu, all.gpu, counts, NULL, TUTTI_FLOAT32,
 					 r->stream));
 	for (size_t rank = 0; rank < size; at += counts[rank++])
-		HOLDS(expect(r, part(all, at, counts[rank]), (float)rank, 1));
-	HOLDS(put(r, all, (float)r->rank));
+		TRY(expect(r, part(all, at, counts[rank]), (float)rank, 1));
+	TRY(put(r, all, (float)r->rank));
 	SUCCEEDS(tutti_cuda_reduce_scatter_v(comm, all.gpu, own.gpu, counts, TUTTI_FLOAT32,
 					     TUTTI_SUM, r->stream));
 	return expect_sum(r, own);
@@ -52,13 +51,13 @@ JOB(blocks_that_differ_go_in_pieces)
 
 #define MANY 38 /* messages of 1 MiB: more than fit at once */
 
-JOB(a_group_may_have_more_messages_than_fit)
+GPU_JOB(a_group_may_have_more_messages_than_fit)
 {
 	const size_t each = (1 << 20) / sizeof(float);
 	struct vector in, out;
 
-	HOLDS(take(comm, &in, MANY * each) || take(comm, &out, MANY * each) || ready(comm) ||
-	      put(r, in, (float)r->rank));
+	TRY(take(comm, &in, MANY * each) || take(comm, &out, MANY * each) || ready(comm) ||
+	    put(r, in, (float)r->rank));
 	SUCCEEDS(tutti_group_begin(comm));
 	for (size_t i = 0; i < MANY; i++)
 		SUCCEEDS(send_to(r, part(in, i * each, each), next_rank(r)));
@@ -68,13 +67,13 @@ JOB(a_group_may_have_more_messages_than_fit)
 	return expect(r, out, (float)rank_before(r), 1);
 }
 
-JOB(groups_have_collectives_and_messages)
+GPU_JOB(groups_have_collectives_and_messages)
 {
 	struct vector in, sum, got, own;
 	tutti_request_t request;
 
-	HOLDS(take(comm, &in, few) || take(comm, &sum, few) || take(comm, &got, few) ||
-	      take(comm, &own, few) || ready(comm) || put(r, in, (float)r->rank));
+	TRY(take(comm, &in, few) || take(comm, &sum, few) || take(comm, &got, few) ||
+	    take(comm, &own, few) || ready(comm) || put(r, in, (float)r->rank));
 	SUCCEEDS(tutti_group_begin(comm));
 	SUCCEEDS(send_to(r, in, next_rank(r)));
 	SUCCEEDS(reduce_all(r, in, sum, TUTTI_SUM));
@@ -89,7 +88,7 @@ JOB(groups_have_collectives_and_messages)
 
 /* By the host rank 0's second chunk, of the long message alone, ends before the first, and then
  * there is another operation. */
-JOB(pieces_end_in_any_order)
+GPU_JOB(pieces_end_in_any_order)
 {
 	const size_t n = (size_t)3 << 17; /* floats: one and a half chunks of a message */
 	const int last = r->size - 1;
@@ -97,8 +96,8 @@ JOB(pieces_end_in_any_order)
 
 	if (r->size < 3 || !by_host())
 		return 0;
-	HOLDS(take(comm, &in, n) || take(comm, &out, n) || take(comm, &sum, few) || ready(comm) ||
-	      put(r, in, (float)r->rank) || put(r, sum, 1));
+	TRY(take(comm, &in, n) || take(comm, &out, n) || take(comm, &sum, few) || ready(comm) ||
+	    put(r, in, (float)r->rank) || put(r, sum, 1));
 	if (r->rank == 0) {
 		SUCCEEDS(tutti_group_begin(comm));
 		SUCCEEDS(recv_from(r, part(out, 0, few), last));
@@ -106,7 +105,7 @@ JOB(pieces_end_in_any_order)
 		SUCCEEDS(tutti_group_end(comm, NULL));
 	} else if (r->rank == 1) {
 		SUCCEEDS(recv_from(r, out, 0));
-		HOLDS(expect(r, out, 0, 1));
+		TRY(expect(r, out, 0, 1));
 		atomic_fetch_add(came, 1);
 	}
 	await_count(came, 1);
@@ -122,15 +121,14 @@ JOB(pieces_end_in_any_order)
 	       (r->rank == 0 && expect(r, part(out, 0, few), (float)last, 1));
 }
 
-JOB(messages_between_two_ranks_do_not_wait)
+GPU_JOB(messages_between_two_ranks_do_not_wait)
 {
 	const int peer = r->rank ^ 1;
 	struct vector in[2], out[2];
 
 	for (int i = 0; i < 2; i++)
-		HOLDS(take(comm, &in[i], few) || take(comm, &out[i], few) ||
-		      put(r, in[i], (float)i));
-	HOLDS(ready(comm));
+		TRY(take(comm, &in[i], few) || take(comm, &out[i], few) || put(r, in[i], (float)i));
+	TRY(ready(comm));
 	if (peer < r->size) {
 		SUCCEEDS(tutti_group_begin(comm));
 		for (int i = 0; i < 2; i++)
@@ -138,7 +136,7 @@ JOB(messages_between_two_ranks_do_not_wait)
 		for (int i = 0; i < 2; i++)
 			SUCCEEDS(recv_from(r, out[i], peer));
 		SUCCEEDS(tutti_group_end(comm, NULL));
-		HOLDS(expect(r, out[0], 0, 1) || expect(r, out[1], 1, 1));
+		TRY(expect(r, out[0], 0, 1) || expect(r, out[1], 1, 1));
 	}
 	return 0;
 }

@@ -82,13 +82,13 @@ static void await_said(const struct gpu_rank *r, size_t count, enum said said)
 
 /* One that has ended, messages that have, one that has behind which another waits for the last rank,
  * and one in a graph. */
-JOB(calls_are_in_the_flight_recorder, .recorded = true)
+GPU_JOB(calls_are_in_the_flight_recorder, .recorded = true)
 {
 	const enum said way = by_cliques() ? BY_CLIQUES : by_host() ? BY_HOST : BY_STAGES;
 	const int absent = r->size - 1;
 	struct vector x, y;
 
-	HOLDS(take(comm, &y, few) || begin(r, &x, came));
+	TRY(take(comm, &y, few) || begin(r, &x, came));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_MAX));
 	WORKS(gpu_finish(r->stream));
 	await_said(r, few, way);

@@ -6,15 +6,15 @@ static void add(void *acc, const void *in, size_t n, tutti_dtype_t dtype, void *
 {
 }
 
-JOB(wrong_calls_are_refused)
+GPU_JOB(wrong_calls_are_refused)
 {
 	struct gpu_rank nobody = *r, unbound = *r, on_second = *r;
 	struct vector in, out, of_host, odd;
 	tutti_cuda_window_t window;
 	tutti_op_t op;
 
-	HOLDS(take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
-	      put(r, in, (float)r->rank));
+	TRY(take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
+	    put(r, in, (float)r->rank));
 	of_host = odd = in;
 	of_host.gpu = in.host;
 	odd.gpu = (float *)((char *)in.gpu + 1);
@@ -59,7 +59,7 @@ JOB(wrong_calls_are_refused)
 	REFUSED(tutti_group_end(comm, NULL), TUTTI_ERR_INVALID, "on two streams");
 	/* and the communicator is as before */
 	SUCCEEDS(reduce_all(r, in, out, TUTTI_SUM));
-	HOLDS(expect_sum(r, out));
+	TRY(expect_sum(r, out));
 	WORKS(gpu_stream_free(on_second.stream));
 	return 0;
 }

@@ -3,14 +3,14 @@
 #include "claims.h"
 
 /* Longer than the half of a stage that is for scaled input. */
-JOB(long_input_is_scaled)
+GPU_JOB(long_input_is_scaled)
 {
 	const size_t n = (size_t)5 << 20;
 	const float scalar = 2;
 	struct vector in, out;
 	tutti_op_t op;
 
-	HOLDS(take(comm, &in, n) || take(comm, &out, n) || ready(comm));
+	TRY(take(comm, &in, n) || take(comm, &out, n) || ready(comm));
 	for (size_t i = 0; i < n; i++)
 		in.host[i] = (float)(i % 1000003);
 	WORKS(gpu_copy(in.gpu, in.host, n * sizeof(float), r->stream));
@@ -25,7 +25,7 @@ JOB(long_input_is_scaled)
 }
 
 /* The operation goes as soon as the call is made, and the next one gets its number. */
-JOB(factors_are_those_of_the_call)
+GPU_JOB(factors_are_those_of_the_call)
 {
 	enum { TURNS = 4 };
 	const size_t n = (size_t)5 << 18; /* by the host in two chunks */
@@ -34,8 +34,8 @@ JOB(factors_are_those_of_the_call)
 	tutti_op_t op, first = 0;
 
 	for (int i = 0; i < TURNS; i++)
-		HOLDS(take(comm, &out[i], n));
-	HOLDS(take(comm, &in, n) || ready(comm) || put(r, in, 1));
+		TRY(take(comm, &out[i], n));
+	TRY(take(comm, &in, n) || ready(comm) || put(r, in, 1));
 	for (int i = 0; i < TURNS; i++) {
 		const float factor = (float)(r->rank + i);
 
@@ -48,7 +48,7 @@ JOB(factors_are_those_of_the_call)
 	for (int i = 0; i < TURNS; i++) {
 		const float factors = sum_of_ranks(r) + (float)i * ranks;
 
-		HOLDS(expect(r, out[i], factors, factors));
+		TRY(expect(r, out[i], factors, factors));
 	}
 	return 0;
 }

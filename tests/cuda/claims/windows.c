@@ -6,14 +6,14 @@
 #include <stdlib.h>
 
 /* Each rank has places of its own for the blocks, in a window. */
-JOB(places_of_blocks_are_a_ranks_own)
+GPU_JOB(places_of_blocks_are_a_ranks_own)
 {
 	size_t counts[GPU_RANKS], displs[GPU_RANKS];
 	tutti_cuda_window_t window;
 	struct vector in, out;
 
-	HOLDS(take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
-	      put(r, in, (float)(100 * (r->rank + 1))) || put(r, out, 0));
+	TRY(take(comm, &in, few) || take(comm, &out, few) || ready(comm) ||
+	    put(r, in, (float)(100 * (r->rank + 1))) || put(r, out, 0));
 	for (size_t i = 0; i < (size_t)r->size; i++) {
 		counts[i] = 4;
 		displs[i] = r->rank == 0 ? i * 4 : 500 - i * 4;
@@ -29,12 +29,12 @@ JOB(places_of_blocks_are_a_ranks_own)
 	return 0;
 }
 
-JOB(windows_of_nothing_do_not_matter)
+GPU_JOB(windows_of_nothing_do_not_matter)
 {
 	tutti_cuda_window_t window;
 	struct vector x;
 
-	HOLDS(take(comm, &x, few) || ready(comm));
+	TRY(take(comm, &x, few) || ready(comm));
 	SUCCEEDS(tutti_cuda_register(comm, x.gpu, few * sizeof(float), &window));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank ? NULL : x.gpu, r->rank ? NULL : x.gpu, 0,
 				       TUTTI_FLOAT32, TUTTI_SUM, r->stream));
@@ -44,13 +44,13 @@ JOB(windows_of_nothing_do_not_matter)
 	return 0;
 }
 
-JOB(window_of_one_rank_is_told, .reaches = true)
+GPU_JOB(window_of_one_rank_is_told, .reaches = true)
 {
 	tutti_cuda_window_t window;
 	struct vector x, y;
 	const size_t n = 60000; /* short vectors have no use for windows */
 
-	HOLDS(take(comm, &y, n) || take(comm, &x, n) || ready(comm) || put(r, x, 1));
+	TRY(take(comm, &y, n) || take(comm, &x, n) || ready(comm) || put(r, x, 1));
 	meet_at(came, r->size);
 	SUCCEEDS(tutti_cuda_register(comm, x.gpu, n * sizeof(float), &window));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, r->rank == 1 ? y.gpu : x.gpu, x.gpu, n, TUTTI_FLOAT32,
@@ -59,13 +59,13 @@ JOB(window_of_one_rank_is_told, .reaches = true)
 }
 
 /* The last rank is killed before its stream has come to the operation, which has windows. */
-JOB(killed_rank_with_windows_is_told, .reaches = true, .kills = true)
+GPU_JOB(killed_rank_with_windows_is_told, .reaches = true, .kills = true)
 {
 	const int victim = r->size - 1;
 	tutti_cuda_window_t window;
 	struct vector x;
 
-	HOLDS(take(comm, &x, few) || ready(comm) || put(r, x, 1));
+	TRY(take(comm, &x, few) || ready(comm) || put(r, x, 1));
 	SUCCEEDS(tutti_cuda_register(comm, x.gpu, few * sizeof(float), &window));
 	SUCCEEDS(reduce_all(r, x, x, TUTTI_SUM));
 	if (r->rank == victim) {
@@ -94,7 +94,7 @@ static int fail_to_map(struct gpu_rank *r, void *memory, size_t bytes, int victi
 }
 
 /* All must be mapped; and where one rank cannot map another one's, nothing is lost. */
-JOB(segments_are_registered_whole, .reaches = true, .stands_in = true)
+GPU_JOB(segments_are_registered_whole, .reaches = true, .stands_in = true)
 {
 	const size_t bytes = (size_t)2 << 20;
 	tutti_cuda_window_t window;
@@ -103,10 +103,10 @@ JOB(segments_are_registered_whole, .reaches = true, .stands_in = true)
 	WORKS(x);
 	REFUSED(tutti_cuda_register(comm, x, 3 * bytes, &window), TUTTI_ERR_INVALID, "are mapped");
 	for (int victim = 0; victim < r->size; victim++)
-		HOLDS(fail_to_map(r, x, bytes, victim, "cuMemMap", "map a segment of another") ||
-		      fail_to_map(r, x, bytes, victim, "cuMemSetAccess", "get access to another") ||
-		      fail_to_map(r, x, bytes, victim, "cuMemExportToShareableHandle",
-				  "make a descriptor of a segment"));
+		TRY(fail_to_map(r, x, bytes, victim, "cuMemMap", "map a segment of another") ||
+		    fail_to_map(r, x, bytes, victim, "cuMemSetAccess", "get access to another") ||
+		    fail_to_map(r, x, bytes, victim, "cuMemExportToShareableHandle",
+				"make a descriptor of a segment"));
 	SUCCEEDS(tutti_cuda_register(comm, x, bytes, &window));
 	SUCCEEDS(tutti_cuda_deregister(window));
 	WORKS(gpu_free_segments(x, bytes));
@@ -125,10 +125,10 @@ static int go_by_the_switch(struct gpu_rank *r, struct vector x, const char *fai
 		setenv("STANDIN_FAILS", failing, 1);
 	SUCCEEDS(tutti_cuda_register(comm, x.gpu, bytes, &window));
 	unsetenv("STANDIN_FAILS");
-	HOLDS(put(r, x, (float)r->rank));
+	TRY(put(r, x, (float)r->rank));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, x.n, TUTTI_FLOAT32, TUTTI_SUM,
 				       r->stream));
-	HOLDS(expect_sum(r, x));
+	TRY(expect_sum(r, x));
 	const unsigned used = counted("standin_multimems", 0, 0) - before;
 	CLAIM((used > 0) == there, "%u loads and stores by a switch, %s failing", used,
 	      failing ? failing : "nothing");
@@ -137,15 +137,15 @@ static int go_by_the_switch(struct gpu_rank *r, struct vector x, const char *fai
 }
 
 /* Where a switch joins the ranks' GPUs, it adds up what they have in segments, and hands on the sum. */
-JOB(windows_go_by_the_switch, .reaches = true, .stands_in = true)
+GPU_JOB(windows_go_by_the_switch, .reaches = true, .stands_in = true)
 {
 	static const char *const steps[] = { "cuMulticastCreate", "cuMulticastAddDevice",
 					     "cuMulticastBindAddr" };
 	struct vector x;
 
-	HOLDS(take_segments(comm, &x, 60000) ||
-	      go_by_the_switch(r, x, NULL, getenv("STANDIN_MULTICAST") && getenv("TEST_GPUS")));
+	TRY(take_segments(comm, &x, 60000) ||
+	    go_by_the_switch(r, x, NULL, getenv("STANDIN_MULTICAST") && getenv("TEST_GPUS")));
 	for (int i = 0; i < 3; i++)
-		HOLDS(go_by_the_switch(r, x, steps[i], false));
+		TRY(go_by_the_switch(r, x, steps[i], false));
 	return 0;
 }
