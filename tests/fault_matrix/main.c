@@ -52,7 +52,7 @@ static int play(const struct fault_case *c, uint64_t seed, double slack_s)
 int main(int argc, char **argv)
 {
 	const size_t count = case_all(NULL);
-	struct fault_case *cases = calloc(count, sizeof(*cases));
+	struct fault_case *cases = calloc(count, sizeof(*cases)), *wanted = NULL;
 
 	if (!cases)
 		abort();
@@ -64,12 +64,16 @@ int main(int argc, char **argv)
 		if (argc == 1)
 			puts(name);
 		else if (strcmp(name, argv[1]) == 0)
-			return play(&cases[i], argc > 2 ? strtoull(argv[2], NULL, 0) : 1,
-				    argc > 3 ? atof(argv[3]) : bound_s(2));
+			wanted = &cases[i];
 	}
-	if (argc > 1)
+	int status = argc == 1 ? 0 : 2;
+	if (wanted)
+		status = play(wanted, argc > 2 ? strtoull(argv[2], NULL, 0) : 1,
+			      argc > 3 ? atof(argv[3]) : bound_s(2));
+	else if (status)
 		fprintf(stderr,
 			"fault_matrix: there is no case %s; without arguments it prints all\n",
 			argv[1]);
-	return argc > 1 ? 2 : 0;
+	free(cases);
+	return status;
 }
