@@ -142,8 +142,9 @@ TEST(damaged_cards_are_refused)
 		{ 1, 3 },   /* too large */
 		{ 1, 255 }, /* larger than any card */
 		{ 2, TCP_RAILS_MAX + 1 },
-		{ 21, 5 },  /* family */
-		{ 22, 33 }, /* prefix longer than the address */
+		{ 21, 5 },   /* family */
+		{ 22, 33 },  /* prefix longer than the address */
+		{ 48, 129 }, /* likewise, of the IPv6 one behind it */
 	};
 
 	for (size_t n = 0; n < length; n++)
