@@ -111,6 +111,9 @@ TEST(rails_find_each_other_whatever_their_order)
 {
 	expect_pairs("::ffff:10.0.0.1/120 ::ffff:10.0.1.1/120 ib:fe80::1/64",
 		     "ib:fe80::2/64 ::ffff:10.0.1.2/120 ::ffff:10.0.0.2/120", "2-0 0-2 1-1");
+	/* of a network within another one, each end has the lower GID in another pair */
+	expect_pairs("::ffff:10.0.1.1/112 ::ffff:10.0.5.1/120",
+		     "::ffff:10.0.5.2/120 ::ffff:10.0.9.1/112", "0-1 1-0");
 }
 
 TEST(ranks_of_one_machine_pair_each_port_with_itself)
