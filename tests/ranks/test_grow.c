@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -487,6 +488,44 @@ TEST(a_member_without_descriptors_is_told_to_all)
 		} while (atomic_load(&play.stage->failed));
 		assert_true(play.capacity > 1);
 	}
+}
+
+/* ---- the coordinator dies */
+
+/* Rank 0, which looks for newcomers, dies over it; the others shrink, and take in who waits. */
+static int outlive_the_coordinator(int rank, void *argument)
+{
+	const struct play *play = argument;
+	const struct itimerval soon = { .it_value = { 0, 400000 } };
+	tutti_comm_t comm = NULL, rest = NULL, more = NULL;
+	tutti_store_t store = NULL;
+
+	if (open_store(play, &store))
+		return 1;
+	if (rank >= play->members) {
+		SUCCEEDS(tutti_comm_join(store, NULL, &more));
+		const int failed = computes(more) || computes(more);
+		tutti_comm_destroy(more);
+		tutti_store_close(store);
+		return failed;
+	}
+	if (init_members(play, &comm))
+		return 1;
+	if (rank == 0)
+		setitimer(ITIMER_REAL, &soon, NULL);
+	CLAIM(tutti_comm_grow(comm, store, 2, &more) == TUTTI_ERR_PEER_LOST, "%s",
+	      tutti_last_error(NULL));
+	SUCCEEDS(tutti_comm_shrink(comm, &rest));
+	tutti_comm_destroy(comm);
+	SUCCEEDS(tutti_comm_grow(rest, store, 1, &more));
+	return use_both(rest, more, store);
+}
+
+TEST(the_coordinator_may_die)
+{
+	struct play play = { .members = 3, .newcomers = 1 };
+
+	assert_int_equal(run_play(&play, 4, outlive_the_coordinator, 1, SIGALRM), 0);
 }
 
 /* ---- a coordinator that does not call tutti_comm_grow, but what it is made of, and says something

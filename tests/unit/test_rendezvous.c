@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* That ranks mean the same rendezvous, whatever was in the store before. */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests.h"
@@ -198,6 +201,61 @@ TEST(a_rendezvous_given_up_is_over_for_all)
 	meet_both(ranks, meet_in_store, 1);
 	assert_string_equal(ranks[0].rendezvous[0].prefix, "group/2");
 	tutti_store_close(store);
+}
+
+static sem_t asked; /* whether rank 1 has come */
+
+/* A program's own definitions come before those of the C library. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	static ssize_t (*real)(int, const struct msghdr *, int);
+	static const char key[] = "job-late/begun/1";
+
+	if (!real)
+		real = (ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
+	for (size_t i = 0; i < message->msg_iovlen; i++) {
+		const struct iovec *part = &message->msg_iov[i];
+
+		if (part->iov_base && memmem(part->iov_base, part->iov_len, key, strlen(key)))
+			sem_post(&asked);
+	}
+	return real(fd, message, flags);
+}
+
+static void *meet_late(void *argument)
+{
+	struct rank *r = argument;
+	size_t none = 0;
+
+	sem_wait(&asked);
+	meet_as_launched(r);
+	if (r->result)
+		return NULL;
+	r->result = tt_rendezvous_get(r->store, &r->rendezvous[0], 0, "job-late/1/more", NULL,
+				      &none, patience());
+	tutti_store_close(r->store);
+	return NULL;
+}
+
+/* Rank 0 hosts the store, and has failed before rank 1 begins. */
+TEST(a_host_that_gave_up_tells_who_comes_late)
+{
+	struct rank ranks[2] = { launched(0), launched(1) };
+	struct tt_rendezvous *rendezvous = &ranks[0].rendezvous[0];
+
+	sem_init(&asked, 0, 0);
+	for (int rank = 0; rank < 2; rank++)
+		snprintf(ranks[rank].launch.job, sizeof(ranks[rank].launch.job), "late");
+	begin(&ranks[1], meet_late);
+	meet_as_launched(&ranks[0]);
+	assert_int_equal(ranks[0].result, TUTTI_OK);
+	tt_rendezvous_give_up(ranks[0].store, rendezvous, TUTTI_ERR_PEER_LOST);
+	tt_rendezvous_leave(ranks[0].store);
+	tt_rendezvous_close(ranks[0].store, rendezvous, TUTTI_ERR_PEER_LOST);
+	sem_post(&asked);
+	pthread_join(ranks[1].thread, NULL);
+	assert_int_equal(ranks[1].result, TUTTI_ERR_PEER_LOST);
+	sem_destroy(&asked);
 }
 
 /* All have come, and rank 1, which nobody would wait for first, goes no further. */
