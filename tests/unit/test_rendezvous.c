@@ -3,9 +3,12 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests.h"
@@ -137,6 +140,33 @@ TEST(a_rank_leaves_the_host_of_the_rendezvous_before)
 	meet_both(ranks, meet_as_launched, 1);
 	tutti_store_close(ranks[1].store);
 	tutti_store_close(ranks[0].store);
+}
+
+/* One that dies says no such thing, and nobody else will serve the store. */
+TEST(a_host_that_died_is_not_looked_for_again)
+{
+	struct rank rank = launched(1);
+	uint32_t number;
+	size_t length = sizeof(number);
+	tutti_store_t store;
+	const pid_t host = fork();
+
+	assert_true(host >= 0);
+	if (host == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (tutti_store_open(rank.launch.store, 1, PATIENCE_S, &store) == TUTTI_OK)
+			pause();
+		_exit(1);
+	}
+	store = open_store(false);
+	begin(&rank, meet_as_launched);
+	assert_int_equal(tutti_store_get(store, "job-j/begun/1", &number, &length, PATIENCE_S),
+			 TUTTI_OK);
+	kill(host, SIGKILL);
+	waitpid(host, NULL, 0);
+	pthread_join(rank.thread, NULL);
+	assert_int_equal(rank.result, TUTTI_ERR_PEER_LOST);
+	tutti_store_close(store);
 }
 
 TEST(keys_of_something_else_are_named)
