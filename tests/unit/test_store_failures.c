@@ -18,7 +18,7 @@
 
 static atomic_int calls_left; /* until the one that fails; relaxed: it orders nothing */
 static atomic_bool failed;
-static bool refuse; /* the next connection, in a test without threads */
+static int refuse; /* the next connection by this errno value, in a test without threads */
 
 static bool fails(int error)
 {
@@ -74,8 +74,8 @@ int failing_connect(int fd, const struct sockaddr *at, socklen_t length)
 {
 	if (!refuse)
 		return connect(fd, at, length);
-	refuse = false;
-	errno = ECONNREFUSED;
+	errno = refuse;
+	refuse = 0;
 	return -1;
 }
 
@@ -188,14 +188,28 @@ TEST(the_end_of_the_time_does_not_hide_why_nobody_answered)
 	for (int i = 0; i < 4; i++)
 		queued[i] = begin_call(port);
 	atomic_store(&calls_left, 0);
-	refuse = true;
+	refuse = ECONNREFUSED;
 	assert_int_equal(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT);
-	assert_false(refuse);
+	assert_int_equal(refuse, 0);
 	assert_non_null(strstr(tt_thread_error(), ", last: Connection refused. Is rank 0 running"));
 	/* where nothing else is known, that is what is said */
 	assert_int_equal(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT);
 	assert_non_null(strstr(tt_thread_error(), ", last: Connection timed out. Is rank 0"));
 	for (int i = 0; i < 4; i++)
 		close(queued[i]);
+	close(listening);
+}
+
+/* What will not pass is not waited for. */
+TEST(who_has_no_descriptors_is_told_so_at_once)
+{
+	char address[64];
+	const int listening = listen_as_host(0, 0, address);
+	tutti_store_t store;
+
+	atomic_store(&calls_left, 0);
+	refuse = EMFILE;
+	assert_int_equal(tutti_store_open(address, 0, 5, &store), TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(tt_thread_error(), "Too many open files: "));
 	close(listening);
 }
