@@ -151,6 +151,26 @@ TEST_WITH(who_said_good_bye_is_not_counted_with_the_lost, NULL, no_ranks)
 	all_blame(TUTTI_ERR_PEER_LOST, 1, "rank 1 at ");
 }
 
+/* Rank 1 loses the others, which are alive, as the others lose rank 1. */
+TEST(who_is_cut_off_is_to_blame_itself)
+{
+	for (int apart = 0; apart < 2; apart++) {
+		fabric_open(&fabric, 3, 0);
+		for (int i = 0; i < 3; i++)
+			for (int k = 0; k < 3; k++) {
+				fabric.peers[i][k].host = apart ? k : 0;
+				fabric.peers[i][k].pid = apart ? 0 : getpid();
+			}
+		fabric_join(&fabric, tt_now() + 20 * SECOND);
+		for (const struct tcp_control *c = tcp_endpoint_of(fabric.endpoint[1])->controls; c;
+		     c = c->next)
+			shutdown(c->source.connection.fd, SHUT_RDWR);
+		fabric_until(&fabric, all_know, NULL);
+		all_blame(TUTTI_ERR_PEER_LOST, 1, "rank 1 ");
+		fabric_stop(&fabric);
+	}
+}
+
 static bool read_fails(void *result)
 {
 	char byte;
