@@ -65,7 +65,7 @@ static int time_copies(const struct bench_point *point, double *seconds)
 	return 0;
 }
 
-int bench_device_copy_copy_rate(const struct bench_point *point, double *rate)
+int bench_device_copy_rate(const struct bench_point *point, double *rate)
 {
 	struct bench_backend *b = point->backend;
 	double seconds = 0;

@@ -21,7 +21,7 @@ int bench_device_copy_check(const struct bench_point *point, unsigned call, uint
 			    struct bench_found *found);
 /* Bytes per second, those read and those written, that one rank's copies of the point's size
  * move while the others do nothing. Collective. */
-int bench_device_copy_copy_rate(const struct bench_point *point, double *rate);
+int bench_device_copy_rate(const struct bench_point *point, double *rate);
 
 #ifdef __cplusplus
 }

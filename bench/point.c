@@ -180,7 +180,7 @@ static int begin_on_device(struct bench_point *point)
 	struct bench_backend *b = point->backend;
 
 	if (bench_device_copy_write(point) < 0 ||
-	    bench_device_copy_copy_rate(point, &point->copy_rate) < 0)
+	    bench_device_copy_rate(point, &point->copy_rate) < 0)
 		return -1;
 	return b->device->begin(b, point->calls, point->batch);
 }

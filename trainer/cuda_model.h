@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model, its passes and its update on a GPU, as model.h and sgd.h have them on the
+/* The model, its passes and its update on a GPU, as model.h and optimizer.h have them on the
  * processor: the same layout, the same numbers but for the order in which products are summed.
  *
  * Functions put work on the model's stream and return. After one has failed the others do

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what the training does on a GPU beside products of matrices, which are cuBLAS's: the
- * loops of model.c, sgd.c and batches.c. Names begin with train_.
+ * loops of model.c, optimizer.c and batches.c. Names begin with train_.
  *
  * A thread does whole numbers, or whole rows, and none waits for another, so nothing depends on
  * how many there are. Numbers come in the same order as on the host, with products and sums

@@ -268,11 +268,11 @@ TUTTI_API tutti_result_t tutti_comm_dup(tutti_comm_t comm, tutti_comm_t *out);
  * All survivors agree on the same members and return the same result, also when others die
  * meanwhile. A rank that is alive but does not come within the deadline of `comm`, counted from
  * each one's call, is left out as if dead: `comm` is then revoked, and its own call, if it comes
- * later, returns TUTTI_ERR_TIMEOUT. Ranks that fall silent in the middle, other than by dying,
- * cost all together up to 3.75 such times and 3 s, from when the last of them did; those who did
- * at the end may be members of the new one. It waits for no rank that has destroyed `comm`.
- * Ranks that hear nothing of each other for that long, though all live (a network in two
- * halves), go on apart.
+ * later, returns TUTTI_ERR_TIMEOUT. Unresponsive ranks, which live and fall silent in the middle,
+ * delay the call by at most 3.75 such deadlines plus 3 s after the last of them fell silent. One
+ * that does so at the end may be a member of the new communicator. The call waits for no rank
+ * that has destroyed `comm`. Ranks that hear nothing of each other for that long, though all live
+ * (a network in two halves), go on apart.
  *
  * `*out` has the settings of `comm`, the size and ranks of what is left, and nothing else:
  * operations of tutti_op_create() are to be made anew, sends and receives begin anew, memory of

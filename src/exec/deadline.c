@@ -234,7 +234,7 @@ static int append_who_is_awaited(struct tt_text *text, const struct tt_op *op, e
 		       "");
 	append_awaited(text, op, of, ALIVE, "", stopped ? ", and for " : "");
 	if (stopped + alive == 0)
-		tt_text_append(text, "nothing but its peers' leave to end");
+		tt_text_append(text, "only for its peers to acknowledge completion");
 	if (stopped)
 		return first(of, comm->size, STOPPED);
 	return alive ? first(of, comm->size, ALIVE) : -1;

@@ -3,7 +3,7 @@
  *
  * Members go step by step together, each step a collective of the old communicator, so that they
  * return the same: all call with the same number; all have opened their endpoints; rank 0, the
- * coordinator, has found the newcomers in the store (slots.c), while the others hear from it now
+ * coordinator, has found the newcomers in the store (join_slots.c), while the others hear from it now
  * and then, lest their wait for it misses a deadline; all have joined, the newcomers too. Where
  * a step fails the old communicator is as before. */
 #include "grow.h"

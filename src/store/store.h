@@ -40,7 +40,7 @@ struct tt_store_ops {
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
 			      uint64_t timeout_ns);
 	/* A wait for a key that begins with `prefix` and '/', now or later, ends at once
-	 * with `result`, which is negative, and `error message`; the first call for a prefix
+	 * with `result`, which is negative, and `error_text`; the first call for a prefix
 	 * counts. Where the store has no host, those who attend the prefix are told. */
 	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,
 		    const char *error_text);

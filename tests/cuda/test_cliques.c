@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ELEMENTS 40000 /* floats: enough for two the hierarchy */
+#define ELEMENTS 40000 /* floats: enough for the hierarchy to be worth it */
 
 /* In the order in which they run: what has been a process of threads cannot make others that use
  * CUDA. */
