@@ -15,6 +15,7 @@ struct tt_launch {
 	int local_rank, local_size; /* within this host; -1 where the launcher does not say */
 	char store[256];	    /* address; "" if size is 1, or there is kvs */
 	bool serve;		    /* this rank hosts the store */
+	bool lasting;		    /* the store may have what an earlier start left in it */
 	const struct tt_kvs *kvs;   /* not NULL: this brings what ranks need to meet (meeting.h) */
 	const char *host;	    /* who does, for messages */
 	char job[64]; /* the same on all ranks, no other job's on their hosts; "": unknown */

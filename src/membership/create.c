@@ -158,14 +158,16 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 		return result;
 	tt_settings_warn(rank);
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
-	if (size > 1)
-		result = tt_rendezvous(store, "comm", rank, size, deadline, &rendezvous);
-	if (result) {
-		result = tt_rendezvous_give_up(store, &rendezvous, result);
-		tt_rendezvous_leave(store);
-	} else {
-		result = create(&settings, store, &rendezvous, rank, size, deadline, comm);
-	}
+	do {
+		if (size > 1)
+			result = tt_rendezvous(store, "comm", rank, size, deadline, &rendezvous);
+		if (result) {
+			result = tt_rendezvous_give_up(store, &rendezvous, result);
+			tt_rendezvous_leave(store);
+		} else {
+			result = create(&settings, store, &rendezvous, rank, size, deadline, comm);
+		}
+	} while (result && size > 1 && tt_rendezvous_goes_on(store, &rendezvous, result));
 	tt_key_wipe(&settings.key);
 	return result;
 }
@@ -176,7 +178,7 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	tutti_store_t store = NULL;
 	struct tt_launch launch;
 	struct tt_settings settings;
-	bool joins;
+	bool joins, goes_on;
 
 	if (!comm)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_init: comm is NULL");
@@ -200,13 +202,18 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 	       : launch.size > 1 ? launch.store
 				 : "nothing");
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
-	if (launch.size > 1)
-		result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store,
-						&rendezvous);
-	if (!result)
-		result = create(&settings, store, &rendezvous, launch.rank, launch.size, deadline,
-				comm);
-	tt_rendezvous_close(store, &rendezvous, result);
+	do {
+		if (launch.size > 1)
+			result = tt_rendezvous_launched(&launch, &settings.key, deadline, &store,
+							&rendezvous);
+		if (!result)
+			result = create(&settings, store, &rendezvous, launch.rank, launch.size,
+					deadline, comm);
+		goes_on = result && launch.lasting && store &&
+			  tt_rendezvous_goes_on(store, &rendezvous, result);
+		tt_rendezvous_close(store, &rendezvous, result);
+		store = NULL;
+	} while (goes_on);
 wipe:
 	tt_key_wipe(&settings.key);
 	return result;

@@ -17,7 +17,7 @@
 #define POLL_NS 200000000ull /* at who has come, once the deadline has passed */
 #define LATE_NS                                                                                    \
 	1000000000ull /* for those to come who are to be told that the rendezvous has
-		       * failed */
+		       * failed, or that another one has begun */
 #define NAMED_MAX 16  /* ranks in an error message */
 
 static tutti_result_t fail_foreign(const char *key, size_t length, size_t expected)
@@ -91,16 +91,79 @@ static void attend(tutti_store_t store, const struct tt_rendezvous *rendezvous)
 							   who, TUTTI_ERR_PEER_LOST, lost });
 }
 
+/* Set by who has begun another rendezvous after number `number` of the group, to which not all had
+ * come. */
+static void behind_key(const char *group, uint32_t number, char key[KEY_MAX])
+{
+	snprintf(key, KEY_MAX, "%s/behind/%u", group, (unsigned)number);
+}
+
+static bool has_key(tutti_store_t store, const char *key, uint64_t timeout_ns)
+{
+	size_t none = 0;
+
+	return store->ops->get(store, key, NULL, &none, timeout_ns) == TUTTI_OK;
+}
+
+/* Starts that died may have left the rendezvous before this one, to which not all had come. Who is
+ * there, or comes there, is to go on to this one. */
+static tutti_result_t supersede(tutti_store_t store, const struct tt_rendezvous *rendezvous)
+{
+	char key[KEY_MAX], prefix[KEY_MAX], error_text[128];
+	tutti_result_t result = TUTTI_OK;
+
+	for (uint32_t before = rendezvous->number - 1; before > 0 && !result; before--) {
+		snprintf(prefix, sizeof(prefix), "%s/%u", rendezvous->group, (unsigned)before);
+		snprintf(key, sizeof(key), "%s/" TT_STORE_MET, prefix);
+		if (has_key(store, key, 0))
+			break;
+		behind_key(rendezvous->group, before, key);
+		if (has_key(store, key, 0))
+			break;
+		result = tutti_store_set(store, key, NULL, 0);
+		snprintf(error_text, sizeof(error_text),
+			 "rank %d has left rendezvous %u of this store and begun another one",
+			 rendezvous->rank, (unsigned)before);
+		store->ops->end(store, prefix, TUTTI_ERR_PEER_LOST, error_text);
+	}
+	return result;
+}
+
 static tutti_result_t count_rendezvous(tutti_store_t store, struct tt_rendezvous *rendezvous)
 {
 	char key[KEY_MAX];
-	const tutti_result_t result = find_rendezvous(store, rendezvous);
+	tutti_result_t result = find_rendezvous(store, rendezvous);
 
 	if (result != TUTTI_OK)
 		return result;
 	attend(store, rendezvous);
 	begun_key(rendezvous->group, rendezvous->rank, key);
-	return tutti_store_set(store, key, &rendezvous->number, sizeof(rendezvous->number));
+	result = tutti_store_set(store, key, &rendezvous->number, sizeof(rendezvous->number));
+	if (result != TUTTI_OK)
+		return result;
+	result = store->ops->poll(store);
+	rendezvous->late = result != TUTTI_OK;
+	return result ? result : supersede(store, rendezvous);
+}
+
+/* Two processes with one rank number (TUTTI_ERR_INVALID) would drive each other on for ever. What was
+ * said before this rank came may be of an earlier start: the others of this one are waited for. */
+bool tt_rendezvous_goes_on(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+			   tutti_result_t result)
+{
+	char key[KEY_MAX], own[TT_ERROR_MAX];
+
+	if (!rendezvous->number || (result == TUTTI_ERR_INVALID && !rendezvous->late))
+		return false;
+	snprintf(own, sizeof(own), "%s", tt_thread_error());
+	behind_key(rendezvous->group, rendezvous->number, key);
+	const bool goes_on = has_key(store, key, rendezvous->late ? LATE_NS : 0);
+	if (!goes_on && rendezvous->late)
+		tt_log(INFO, COMM,
+		       "rendezvous %u in %s had failed before rank %d came: if an earlier start left it there, use an empty store",
+		       (unsigned)rendezvous->number, store->address, rendezvous->rank);
+	tt_thread_error_set(own);
+	return goes_on;
 }
 
 /* Of the tree: 0 for ranks that wait for nobody; rank 0 is alone at the top. `*span` gets
@@ -467,6 +530,7 @@ static tutti_result_t meet_launched(const struct tt_launch *launch, const struct
 		again = may_come_again(launch, *store, result);
 		if (!again)
 			result = tt_rendezvous_give_up(*store, out, result);
+		again = again || (launch->lasting && tt_rendezvous_goes_on(*store, out, result));
 		tt_rendezvous_leave(*store);
 		tt_rendezvous_close(*store, out, result);
 		*store = NULL;

@@ -18,6 +18,7 @@ struct tt_rendezvous {
 	uint64_t id;	  /* rank 0's random number: the communicator's */
 	char prefix[128]; /* of keys that only this rendezvous uses */
 	bool unfit;	  /* what this rank failed for is about all, and told in the same words */
+	bool late;	  /* it had failed before this rank came */
 };
 
 /* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store
@@ -60,6 +61,11 @@ tutti_result_t tt_rendezvous_poll(tutti_store_t store);
  * is about a deadline, all return what was said first. */
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,
 				     tutti_result_t result);
+
+/* The rendezvous has failed with `result`. Have others of its group begun another one, since a start
+ * that died had left this one? Then this rank is to come there, too. */
+bool tt_rendezvous_goes_on(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+			   tutti_result_t result);
 
 /* This rank is done with the rendezvous, one way or the other: that it ends is nothing to the
  * others any more, or seen in other ways. */

@@ -162,7 +162,7 @@ static bool has_met(tutti_store_t store, const char *prefix)
 }
 
 /* Another process that has the same number has come after this one. */
-static void find_double(tutti_store_t store, const struct tt_unseen_attendance *a)
+static void find_double(tutti_store_t store, struct tt_unseen_attendance *a)
 {
 	char key[KEY_ROOM], value[HERE_ROOM], error_text[TT_ERROR_MAX];
 	const size_t length =
@@ -177,6 +177,8 @@ static void find_double(tutti_store_t store, const struct tt_unseen_attendance *
 			      error_text, sizeof(error_text));
 	tt_unseen_end(store, value, TUTTI_ERR_INVALID, error_text);
 	tt_unseen_end(store, a->prefix, TUTTI_ERR_INVALID, error_text);
+	/* the other may have ended the prefix before, as if nobody were left there */
+	a->word_length = tt_wire_put_word(TUTTI_ERR_INVALID, error_text, a->word);
 }
 
 /* What was found once stays. */

@@ -6,6 +6,7 @@
  *   test_joining [PATTERN OF CLAIMS] */
 #include <dirent.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,9 +77,10 @@ struct outcome {
 struct play {
 	enum fault fault;
 	enum way way;
-	int size, odd;
+	int size, odd; /* which rank; of start_again(): who alone came to the start before … */
+	bool gave_up;  /* … until its deadline; otherwise it was killed */
 	char address[128];
-	atomic_int serving, done;
+	atomic_int serving, over, done;
 	struct outcome outcome[RANKS_MAX];
 };
 
@@ -342,7 +344,7 @@ static void name_store(struct play *play, char directory[64])
 	}
 }
 
-static void play_case(struct play *play, const char *deadline)
+static void play_case(struct play *play, int (*body)(int, void *), const char *deadline)
 {
 	const char *const env[] = { deadline, NULL };
 	char directory[64] = "";
@@ -351,7 +353,7 @@ static void play_case(struct play *play, const char *deadline)
 	play->serving = !is_served(play->way);
 	const struct job job = { .ranks = play->size + is_served(play->way),
 				 .env = env,
-				 .whole = be,
+				 .whole = body,
 				 .argument = play,
 				 .limit_s = 90 };
 	const int failed = run_job(&job);
@@ -396,7 +398,7 @@ static void in_ways(enum fault fault, enum way first, enum way last)
 				play->odd = odd;
 				if (!is_possible(play))
 					continue;
-				play_case(play, NULL);
+				play_case(play, be, NULL);
 				judge(play);
 			}
 		}
@@ -499,13 +501,87 @@ TEST(who_was_turned_away_is_told_at_the_deadline)
 	struct play *play = shared_memory(sizeof(*play));
 
 	*play = (struct play){ .fault = ANOTHER_KEY, .way = CREATE_TCP, .size = 3, .odd = 1 };
-	play_case(play, "TUTTI_TIMEOUT=3");
+	play_case(play, be, "TUTTI_TIMEOUT=3");
 	assert_int_equal(play->outcome[1].result, TUTTI_ERR_INVALID);
 	for (int rank = 0; rank < 3; rank += 2) {
 		assert_int_equal(play->outcome[rank].result, TUTTI_ERR_TIMEOUT);
 		assert_non_null(strstr(play->outcome[rank].error_text, "rank 1 has not come"));
 		assert_non_null(strstr(play->outcome[rank].error_text, "turned 127.0.0.1:"));
 		assert_non_null(strstr(play->outcome[rank].error_text, "away: it has another key"));
+	}
+}
+
+/* ---- a start that fails, and the next one in its store */
+
+static tutti_result_t join(const struct play *play, tutti_comm_t *comm)
+{
+	return is_created(play->way) ? create(play, comm) : tutti_init(NULL, comm);
+}
+
+/* The process of the first start, from when it has come to its end. */
+static int fail_to_start(const struct play *play)
+{
+	tutti_comm_t comm = NULL;
+	tutti_store_t store;
+	uint8_t number[4];
+	size_t length = sizeof(number);
+	char key[32];
+	int status;
+	const pid_t child = fork();
+
+	CLAIM(child >= 0, "no process");
+	if (child == 0) {
+		if (play->gave_up)
+			setenv("TUTTI_TIMEOUT", "0.2", 1);
+		_exit(join(play, &comm) == TUTTI_ERR_TIMEOUT ? 0 : 1);
+	}
+	if (!play->gave_up) {
+		snprintf(key, sizeof(key), "%s/begun/%d", is_created(play->way) ? "comm" : "job-",
+			 play->odd);
+		SUCCEEDS(tutti_store_open(play->address, 0, 0, &store));
+		SUCCEEDS(tutti_store_get(store, key, number, &length, SOON_S));
+		tutti_store_close(store);
+		kill(child, SIGKILL);
+	}
+	CLAIM(waitpid(child, &status, 0) == child && status == (play->gave_up ? 0 : SIGKILL),
+	      "the first start ended with %#x", status);
+	return 0;
+}
+
+static int start_again(int rank, void *argument)
+{
+	struct play *play = argument;
+	tutti_comm_t comm = NULL;
+
+	if (rank < play->size)
+		await_count(&play->serving, 1);
+	be_as_all(play);
+	unsetenv("TUTTI_JOB");
+	if (rank == play->size)
+		return serve(play);
+	if (rank == play->odd && fail_to_start(play))
+		return 1;
+	meet_at(&play->over, play->size);
+	SUCCEEDS(join(play, &comm));
+	const int failed = sums_right(comm);
+	tutti_comm_destroy(comm);
+	atomic_fetch_add(&play->done, 1);
+	return failed;
+}
+
+TEST(what_an_earlier_start_left_holds_up_no_other)
+{
+	struct play *play = shared_memory(sizeof(*play));
+
+	for (int way = SERVED_TCP; way <= CREATE_USER; way++) {
+		for (int i = 0; i < 4; i++) {
+			*play = (struct play){ .fault = TWICE,
+					       .way = way,
+					       .size = 2,
+					       .odd = i % 2,
+					       .gave_up = i / 2 };
+			play_case(play, start_again, NULL);
+		}
 	}
 }
 
