@@ -12,12 +12,16 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "log.h"
 #include "memory.h"
 
 #define WORD_BITS 64
+
+#define USUAL_LIMIT 1024 /* a lower soft limit of descriptors was somebody's intention */
+#define SPARE	    64	 /* descriptors below the limit before it is raised */
 
 uint32_t tt_forks;
 
@@ -61,6 +65,21 @@ static bool reach(int fd)
 	return true;
 }
 
+/* The soft limit is one for select(), which tutti does not use: where `fd` comes near it, and the hard
+ * one allows, it is doubled. */
+static void raise_limit(int fd)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < USUAL_LIMIT ||
+	    (rlim_t)fd + SPARE < limit.rlim_cur || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_cur < limit.rlim_max / 2 ? 2 * limit.rlim_cur : limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+		tt_log(DEBUG, COMM, "this process may have %llu descriptors",
+		       (unsigned long long)limit.rlim_cur);
+}
+
 void tt_fd_hold(void)
 {
 	pthread_mutex_lock(&noted.lock);
@@ -75,6 +94,7 @@ int tt_fd_add(int fd)
 {
 	if (fd < 0)
 		return fd;
+	raise_limit(fd);
 	if (!reach(fd)) {
 		close(fd);
 		errno = ENOMEM;

@@ -109,7 +109,7 @@ static bool has_key(tutti_store_t store, const char *key, uint64_t timeout_ns)
  * there, or comes there, is to go on to this one. */
 static tutti_result_t supersede(tutti_store_t store, const struct tt_rendezvous *rendezvous)
 {
-	char key[KEY_MAX], prefix[KEY_MAX], error_text[128];
+	char key[KEY_MAX], prefix[sizeof(rendezvous->prefix)], error_text[128];
 	tutti_result_t result = TUTTI_OK;
 
 	for (uint32_t before = rendezvous->number - 1; before > 0 && !result; before--) {

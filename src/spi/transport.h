@@ -135,7 +135,8 @@ struct tt_transport_control {
  * one more pass and, if that moved nothing, sleeps outside the lock: in sleep() or, with several
  * endpoints, in poll() on their fd()s for POLLIN. disarm() (under the lock) ends it. Bytes or
  * space on any link wake a sleeper, and so do wake() of a peer, a fault, and interrupt(). fd() is
- * valid between arm() and disarm(). Several threads may sleep at once. */
+ * valid between arm() and disarm(); it may be -1 in an endpoint that reaches all ranks. Several
+ * threads may sleep at once. */
 struct tt_transport_doorbell {
 	void (*arm)(struct tt_endpoint *endpoint);
 	void (*disarm)(struct tt_endpoint *endpoint);

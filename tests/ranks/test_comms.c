@@ -226,7 +226,39 @@ static int a_thousand(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
+#define USUAL	    1024 /* the soft limit of descriptors */
+#define FILLERS	    900	 /* of the program's own */
+#define A_COMM_MOST 3	 /* descriptors of a communicator whose ranks share memory */
+
+static int a_hundred_at_once(tutti_comm_t comm, void *argument)
+{
+	const bool shares = strcmp(transport_chosen, "shm") == 0;
+	tutti_comm_t children[USUAL - FILLERS];
+	struct rlimit limit;
+	int n = 0, failed = 0;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = USUAL;
+	CLAIM(setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max >= 2 * USUAL,
+	      "the hard limit of descriptors is %lld", (long long)limit.rlim_max);
+	for (int i = 0; i < FILLERS; i++)
+		CLAIM(dup(0) >= 0, "no descriptor");
+	const int before = open_descriptors();
+
+	while (open_descriptors() <= USUAL && !failed) {
+		SUCCEEDS(tutti_comm_split(comm, 0, 0, &children[n]));
+		failed = sums_to(children[n++], 1, tutti_comm_size(comm));
+	}
+	CLAIM(!shares || open_descriptors() - before <= A_COMM_MOST * n,
+	      "%d descriptors for %d communicators", open_descriptors() - before, n);
+	while (n > 0)
+		tutti_comm_destroy(children[--n]);
+	return failed;
+}
+
 /* ---- the parent */
+
+JOB(the_soft_limit_of_descriptors_bounds_no_communicators, .ranks = 2, .body = a_hundred_at_once)
 
 JOB(a_split_orders_by_key_and_splits_again, .ranks = 2, .most = 5, .body = split_by_parity,
     .limit_s = 100)

@@ -39,6 +39,7 @@ enum suite_counter {
 struct suite_options {
 	bool threads;	/* ranks may be threads of one process */
 	bool processes; /* ranks may be processes */
+	bool elsewhere; /* where claims poll, there is a rank more, which other transports reach */
 	bool shares;	/* has share() and wake() */
 	/* Memory that export_memory() takes, and its release; NULL: the transport exports none. */
 	void *(*allocate)(size_t bytes);
@@ -59,7 +60,7 @@ struct suite_stage {
 	pthread_mutex_t lock; /* of everything below */
 	pthread_cond_t changed;
 	uint64_t counters[SUITE_COUNTERS];
-	struct tt_peer peers[SUITE_RANKS_MAX];
+	struct tt_peer peers[SUITE_RANKS_MAX + 1];
 	uint8_t addresses[SUITE_RANKS_MAX][TT_ADDRESS_MAX];
 	bool failed; /* some rank has: the others need not go on */
 	bool killed[SUITE_RANKS_MAX];
@@ -72,8 +73,9 @@ struct suite_rank {
 	const struct suite_options *options;
 	const struct tt_transport *ops;
 	int rank, size;
-	bool process; /* ranks are processes */
-	struct tt_peer peers[SUITE_RANKS_MAX];
+	bool process;	/* ranks are processes */
+	bool elsewhere; /* one more is elsewhere */
+	struct tt_peer peers[SUITE_RANKS_MAX + 1];
 	uint8_t addresses[SUITE_RANKS_MAX][TT_ADDRESS_MAX];
 	struct tt_endpoint *endpoint;
 	struct tt_link *links[SUITE_RANKS_MAX][TT_CHANNELS];
@@ -89,6 +91,7 @@ enum suite_needs {
 	SUITE_PROCESSES = 4, /* only as processes */
 	SUITE_UNMET = 8,     /* the ranks begin without an endpoint */
 	SUITE_ROOT = 16,     /* only by root */
+	SUITE_POLLS = 32,    /* fd() is there */
 };
 
 struct suite_claim {

@@ -29,12 +29,18 @@ static void describe_self(struct suite_rank *rank, struct tt_peer *peer,
 	peer->address_length = (uint16_t)rank->ops->address(rank->endpoint, address);
 }
 
+/* Of the communicator. */
+static int size_of(const struct suite_rank *rank)
+{
+	return rank->size + rank->elsewhere;
+}
+
 void suite_open(struct suite_rank *rank)
 {
 	const struct tt_endpoint_config config = {
 		.comm_id = rank->stage->comm_id,
 		.rank = rank->rank,
-		.size = rank->size,
+		.size = size_of(rank),
 		.timeout_s = 20,
 		.silence_s = 10,
 		.key = rank->options->key,
@@ -68,7 +74,7 @@ void suite_open(struct suite_rank *rank)
 tutti_result_t suite_try_join(struct suite_rank *rank)
 {
 	suite_at(rank, "in join()");
-	return rank->ops->join(rank->endpoint, rank->peers, rank->size, rank->stage->deadline);
+	return rank->ops->join(rank->endpoint, rank->peers, size_of(rank), rank->stage->deadline);
 }
 
 void suite_join(struct suite_rank *rank)
@@ -394,14 +400,12 @@ void suite_sleep(struct suite_rank *rank, suite_pass_fn *pass, void *context, bo
 	if (!pass(rank, context)) {
 		const uint64_t began = tt_now();
 
-		if (by_poll) {
-			struct pollfd fd = { .fd = rank->ops->doorbell->fd(endpoint),
-					     .events = POLLIN };
+		struct pollfd fd = { by_poll ? rank->ops->doorbell->fd(endpoint) : -1, POLLIN, 0 };
 
+		if (fd.fd >= 0)
 			poll(&fd, 1, SUITE_SLEEP_MS);
-		} else {
+		else
 			rank->ops->doorbell->sleep(endpoint, SUITE_SLEEP_MS);
-		}
 		slept = tt_now() - began;
 	}
 	rank->ops->doorbell->disarm(endpoint);

@@ -429,6 +429,7 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 				  .rank = i,
 				  .size = claim->size,
 				  .process = processes,
+				  .elsewhere = options->elsewhere && (claim->needs & SUITE_POLLS),
 				  .random = 0x9e3779b97f4a7c15u * ((uint64_t)i + 1) },
 		};
 	if (processes)

@@ -55,7 +55,7 @@ static void sleep_until(struct suite_rank *rank, struct sleeper sleeper, bool by
 	}
 }
 
-SUITE_CLAIM(bytes_wake, 2, SUITE_NOTHING)
+SUITE_CLAIM(bytes_wake, 2, SUITE_POLLS)
 {
 	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_P2P);
 	for (unsigned round = 0; round < 20; round++) {
@@ -74,7 +74,7 @@ SUITE_CLAIM(bytes_wake, 2, SUITE_NOTHING)
 }
 
 /* A full link takes no more, and goes on when there is room. */
-SUITE_CLAIM(room_wakes, 2, SUITE_NOTHING)
+SUITE_CLAIM(room_wakes, 2, SUITE_POLLS)
 {
 	const int peer = 1 - rank->rank;
 
@@ -100,7 +100,7 @@ SUITE_CLAIM(room_wakes, 2, SUITE_NOTHING)
 	}
 }
 
-SUITE_CLAIM(wake_wakes_the_host, 3, SUITE_SHARES)
+SUITE_CLAIM(wake_wakes_the_host, 3, SUITE_SHARES | SUITE_POLLS)
 {
 	for (unsigned round = 0; round < 20; round++) {
 		if (rank->rank > 0) {
@@ -152,7 +152,7 @@ static void *sleep_beside(void *argument)
 		armed = true;
 		const bool waits = suite_value(&beside->rank, SUITE_EVENT) < beside->event;
 
-		if (waits && beside->by_poll)
+		if (waits && bell.fd >= 0)
 			poll(&bell, 1, SUITE_SLEEP_MS);
 		else if (waits)
 			ops->doorbell->sleep(beside->endpoint, SUITE_SLEEP_MS);
@@ -164,7 +164,7 @@ static void *sleep_beside(void *argument)
 }
 
 /* Rank 0's thread interrupts three others of it. */
-SUITE_CLAIM(interrupt_wakes_every_thread_that_sleeps, 2, SUITE_NOTHING)
+SUITE_CLAIM(interrupt_wakes_every_thread_that_sleeps, 2, SUITE_POLLS)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	struct tt_endpoint *const endpoint = rank->endpoint;

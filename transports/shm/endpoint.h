@@ -41,10 +41,10 @@ struct shm_endpoint {
 	int called;	   /* … of these, those that armed before … */
 	uint32_t armed_at; /* … the header's `wake` had come to this: the bell rings for them */
 	_Atomic bool sleeps_on_fd; /* it has been asked for one; threads ask without the lock */
-	int bell;    /* all ranks' of the host: rung for those that sleep on descriptors */
-	int waiting; /* this rank's epoll of it */
-	bool whole;  /* the host's ranks are the whole communicator: the first fault is that of
-		     * all */
+	bool whole; /* the host's ranks are the whole communicator: the first fault is that of
+		     * all, and nobody sleeps on descriptors */
+	int bell; /* all ranks' of the host: rung for those that sleep on descriptors; -1 if whole */
+	int waiting;	      /* this rank's epoll of it; -1 if whole */
 	uint32_t faults_seen; /* of the header's */
 	int alarm;	      /* all ranks' of the host: rung for faults; -1 if whole */
 	int deaths;	      /* epoll of the pidfds: one call looks at all of them */

@@ -90,7 +90,7 @@ tutti_result_t shm_fail_gone(int rank)
 /* Beside the arena, that included. */
 static int descriptors_of(const struct shm_endpoint *ep)
 {
-	return ep->whole ? SHM_ALARM : SHM_DESCRIPTORS;
+	return ep->whole ? SHM_BELL : SHM_DESCRIPTORS;
 }
 
 static struct message message_about(const struct shm_endpoint *ep, int place)
@@ -285,8 +285,8 @@ tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
 	if (in.msg_flags & MSG_CTRUNC) {
 		shm_fd_message_drop(out);
 		errno = EMFILE;
-		return tt_fail_errno(SHM, "no space for the %d descriptors of the shared memory",
-				     descriptors_of(ep));
+		return tt_fail_errno(SHM, "no space for %d descriptor%s of the shared memory",
+				     descriptors_of(ep), descriptors_of(ep) > 1 ? "s" : "");
 	}
 	if (!is_ours(ep, &message, bytes, descriptors)) {
 		shm_fd_message_drop(out);

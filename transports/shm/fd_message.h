@@ -17,7 +17,7 @@ socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out);
 /* What a message is about: the sender, by its place on the host, or one of these. */
 enum { SHM_ARENA = -1, SHM_MAPPED = -2, SHM_ALL_JOINED = -3, SHM_GIVEN_UP = -4 };
 
-/* The descriptors beside SHM_ARENA; the last only where there are ranks elsewhere, too. */
+/* The descriptors beside SHM_ARENA; all but the first only where there are ranks elsewhere, too. */
 enum { SHM_MEMORY, SHM_BELL, SHM_ALARM, SHM_DESCRIPTORS };
 
 /* Ranks that wait look this often whether there is hope. */

@@ -220,11 +220,12 @@ static tutti_result_t hand_out(struct shm_endpoint *ep, const struct host *host,
 /* What the others are handed. */
 static tutti_result_t open_all(struct shm_endpoint *ep, int members)
 {
-	ep->bell = TT_FD(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (!ep->whole)
+	if (!ep->whole) {
+		ep->bell = TT_FD(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
 		ep->alarm = TT_FD(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (ep->bell < 0 || (!ep->whole && ep->alarm < 0))
-		return tt_fail_errno(SHM, "make an eventfd");
+		if (ep->bell < 0 || ep->alarm < 0)
+			return tt_fail_errno(SHM, "make an eventfd");
+	}
 	return shm_arena_open(&ep->arena, -1, members, 0);
 }
 
@@ -386,8 +387,8 @@ static tutti_result_t take_all(struct shm_endpoint *ep, int socket, int members,
 		shm_fd_message_drop(&fd_message);
 		return shm_fail_gone(rank_at(ep, 0));
 	}
-	if (fd_message.fds[SHM_MEMORY] < 0 || fd_message.fds[SHM_BELL] < 0 ||
-	    (!ep->whole && fd_message.fds[SHM_ALARM] < 0)) {
+	if (fd_message.fds[SHM_MEMORY] < 0 ||
+	    (!ep->whole && (fd_message.fds[SHM_BELL] < 0 || fd_message.fds[SHM_ALARM] < 0))) {
 		shm_fd_message_drop(&fd_message);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM,
 			       "no memory to note the descriptors of the shared memory");

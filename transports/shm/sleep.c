@@ -59,6 +59,8 @@ static void wake_sleepers(struct shm_endpoint *ep)
 
 tutti_result_t shm_bell_open(struct shm_endpoint *ep)
 {
+	if (ep->whole)
+		return TUTTI_OK;
 	ep->waiting = TT_FD(epoll_create1(EPOLL_CLOEXEC));
 	return ep->waiting >= 0 && shm_epoll_add(ep->waiting, ep->bell, EPOLLIN | EPOLLET, 0)
 		       ? TUTTI_OK
@@ -126,7 +128,7 @@ int shm_fd(struct tt_endpoint *endpoint)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
-	if (!ep->arena.base)
+	if (!ep->arena.base || ep->whole)
 		return -1;
 	if (!atomic_exchange_explicit(&ep->sleeps_on_fd, true, memory_order_relaxed)) {
 		/* a waker that came before this did not ring: ring here, once in a
