@@ -168,8 +168,17 @@ static tutti_result_t write_entries(const struct tutti_comm *comm, uint8_t recor
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
-				 size_t *length)
+/* Ranks that all share memory go on doing so where they are fewer. */
+static bool may_use(const struct tutti_comm *comm, const struct tutti_comm *parent,
+		    const struct tt_transport *transport)
+{
+	if (parent && parent->nendpoints == 1 && parent->endpoints[0]->ops->shares_memory)
+		return transport == parent->endpoints[0]->ops;
+	return tt_settings_allow(comm->settings.transports, transport);
+}
+
+tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, const struct tutti_comm *parent,
+				 uint8_t record[TT_RECORD_MAX], size_t *length)
 {
 	struct tt_record self = { .version = TT_RECORD_VERSION,
 				  .pid = getpid(),
@@ -195,10 +204,9 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECO
 	}
 	memcpy(record, &self, sizeof(self));
 	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
-		const tutti_result_t result =
-			tt_settings_allow(comm->settings.transports, tt_transports[i])
-				? open_endpoint(comm, tt_transports[i])
-				: TUTTI_OK;
+		const tutti_result_t result = may_use(comm, parent, tt_transports[i])
+						      ? open_endpoint(comm, tt_transports[i])
+						      : TUTTI_OK;
 
 		if (result)
 			return result;

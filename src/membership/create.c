@@ -64,7 +64,7 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 	const struct tt_join_hooks hooks = { look, agree, &joining };
 
 	comm->joining.hooks = &hooks;
-	tutti_result_t result = tt_bootstrap_open(comm, record, &length);
+	tutti_result_t result = tt_bootstrap_open(comm, NULL, record, &length);
 	int *members = malloc((size_t)comm->size * sizeof(*members));
 
 	if (!members && !result)
@@ -100,7 +100,7 @@ static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
 	const int only = 0;
 	uint8_t record[TT_RECORD_MAX];
 	size_t offset = 0, length;
-	const tutti_result_t result = tt_bootstrap_open(comm, record, &length);
+	const tutti_result_t result = tt_bootstrap_open(comm, NULL, record, &length);
 	const struct tt_records records = { record, &offset, &length };
 
 	return result ? result : tt_bootstrap_join(comm, &records, &only, deadline);

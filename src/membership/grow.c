@@ -117,7 +117,7 @@ static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
 	if (!result) {
 		g->hooks = (struct tt_join_hooks){ .should_abort = aborts, .context = g->old };
 		g->new->joining.hooks = &g->hooks;
-		result = tt_bootstrap_open(g->new, mine->bytes, &length);
+		result = tt_bootstrap_open(g->new, NULL, mine->bytes, &length);
 	}
 	mine->length = (uint32_t)length;
 	return result;
@@ -564,7 +564,7 @@ static tutti_result_t follow(struct tt_join_slots *slots, const struct tt_invita
 		tt_comm_new(settings, invitation->rank, invitation->size, invitation->id, out);
 
 	if (!opened)
-		opened = tt_bootstrap_open(*out, mine.bytes, &length);
+		opened = tt_bootstrap_open(*out, NULL, mine.bytes, &length);
 	mine.length = (uint32_t)length;
 	tt_report_fill(&mine, opened);
 	tutti_result_t result = tt_join_slots_answer(slots, invitation, &mine);

@@ -166,7 +166,8 @@ static tutti_result_t meet(struct shrinking *s)
 	size_t length = 0;
 
 	const tutti_result_t opened =
-		s->new ? tt_bootstrap_open(s->new, mine.bytes, &length) : TUTTI_ERR_NO_MEMORY;
+		s->new ? tt_bootstrap_open(s->new, s->old, mine.bytes, &length)
+		       : TUTTI_ERR_NO_MEMORY;
 	mine.length = (uint32_t)length;
 	tt_report_fill(&mine, opened);
 	tutti_result_t result = compare(s, timeout_ns, &mine, &agreed);

@@ -146,7 +146,7 @@ static tutti_result_t join(struct tutti_comm *parent, enum tt_part function, int
 		result = tt_comm_new(&parent->settings, part->place, part->count,
 				     split_id(parent, color), out);
 		if (!result)
-			result = tt_bootstrap_open(*out, record, &length);
+			result = tt_bootstrap_open(*out, parent, record, &length);
 	}
 	/* a rank that failed still takes part, with a record that says why */
 	if (result && *out)

@@ -118,9 +118,9 @@ void tt_recorder_ready(struct tutti_comm *comm)
 	       sizeof(recorder->flight->transports));
 	if (!*recorder->place.report)
 		return;
-	tt_recorder_list(recorder);
+	const bool first = tt_recorder_list(recorder);
 	/* processes that are killed again and again never come to tt_recorder_close() */
-	if (comm->topology.local_rank == 0 && tt_flight_crowded(&recorder->place))
+	if (first && comm->topology.local_rank == 0 && tt_flight_crowded(&recorder->place))
 		tt_flight_sweep(&recorder->place);
 }
 
@@ -129,8 +129,9 @@ static void close_flight(struct tutti_comm *comm, struct tt_recorder *recorder)
 	if (*recorder->place.report) {
 		if (comm->fault.result) /* some die while others report */
 			tt_recorder_report_dead(comm);
-		tt_recorder_unlist(recorder);
-		if (comm->topology.local_rank == 0)
+		const bool last = tt_recorder_unlist(recorder);
+		/* a sweep looks at the files of all that live, too */
+		if (comm->topology.local_rank == 0 && (last || comm->fault.result))
 			tt_flight_sweep(&recorder->place);
 	}
 	if (*recorder->place.ring)

@@ -52,9 +52,10 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan);
 void tt_recorder_report(struct tutti_comm *comm);
 /* Report the ranks of this host that died. */
 void tt_recorder_report_dead(struct tutti_comm *comm);
-/* Write a report of this communicator when SIGUSR1 comes; until tt_recorder_unlist(). */
-void tt_recorder_list(struct tt_recorder *recorder);
-void tt_recorder_unlist(struct tt_recorder *recorder);
+/* Write a report of this communicator when SIGUSR1 comes; until tt_recorder_unlist(). Gives whether it
+ * is the first of the process, and the last. */
+bool tt_recorder_list(struct tt_recorder *recorder);
+bool tt_recorder_unlist(struct tt_recorder *recorder);
 
 /* More than the first operations, or plans, are to be noted. */
 void tt_recorder_extend(struct tutti_comm *comm);

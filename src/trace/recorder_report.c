@@ -50,16 +50,18 @@ static void take_signal(void)
 		sigaction(SIGUSR1, &action, NULL);
 }
 
-void tt_recorder_list(struct tt_recorder *recorder)
+bool tt_recorder_list(struct tt_recorder *recorder)
 {
 	pthread_mutex_lock(&list_lock);
+	const bool first = !atomic_load(&list);
 	atomic_store(&recorder->listed, atomic_load(&list));
 	atomic_store(&list, recorder);
 	take_signal();
 	pthread_mutex_unlock(&list_lock);
+	return first;
 }
 
-void tt_recorder_unlist(struct tt_recorder *recorder)
+bool tt_recorder_unlist(struct tt_recorder *recorder)
 {
 	struct tt_recorder *_Atomic *link = &list;
 
@@ -68,11 +70,13 @@ void tt_recorder_unlist(struct tt_recorder *recorder)
 		link = &atomic_load(link)->listed;
 	if (atomic_load(link))
 		atomic_store(link, atomic_load(&recorder->listed));
+	const bool last = !atomic_load(&list);
 	pthread_mutex_unlock(&list_lock);
 	/* a handler that came to it before is done with it in a moment; seq_cst: pairs with the
 	 * addition in on_signal() */
 	while (atomic_load(&readers) > 0)
 		sched_yield();
+	return last;
 }
 
 /* A child of fork() lists its own; what its parent listed may be freed here, and a thread that

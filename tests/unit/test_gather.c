@@ -276,7 +276,7 @@ TEST(state_of_65536_ranks_is_counted)
 	assert_int_equal(tt_settings_read(&config, &settings), TUTTI_OK);
 	const size_t before = bytes_in_use();
 	assert_int_equal(tt_comm_new(&settings, job.size - 1, job.size, 4711, &comm), TUTTI_OK);
-	assert_int_equal(tt_bootstrap_open(comm, record, &length), TUTTI_OK);
+	assert_int_equal(tt_bootstrap_open(comm, NULL, record, &length), TUTTI_OK);
 	assert_int_equal(tt_bootstrap_join(comm, &records, members, tt_now()), TUTTI_ERR_TIMEOUT);
 	const double each = ((double)bytes_in_use() - (double)before) / (job.size - 1);
 	print_message("%6d ranks: a rank keeps %.0f bytes of each other one\n", job.size, each);

@@ -8,9 +8,9 @@
 #include "exchange.h"
 
 /* Open endpoints and write what the other ranks must know of this one; comm->id, rank and size
- * are set. */
-tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX],
-				 size_t *length);
+ * are set. `parent`: a communicator that all ranks are in; NULL: none. */
+tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, const struct tutti_comm *parent,
+				 uint8_t record[TT_RECORD_MAX], size_t *length);
 /* The same where that failed, with the thread's error message: so that nobody waits for this rank,
  * and all know why. */
 void tt_bootstrap_fail(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], size_t *length);
