@@ -93,6 +93,9 @@ struct bench_backend {
 	/* values[i] = max or sum over all ranks, on all ranks */
 	int (*combine)(struct bench_backend *backend, double *values, size_t count,
 		       enum bench_combine how);
+	/* Make a communicator of all ranks out of the one that there is, and free it: until it was
+	 * there. NULL: not measured. */
+	int (*split)(struct bench_backend *backend, double *seconds);
 	/* Let the other ranks access this memory by one-sided calls, until conceal(). NULL: the
 	 * library has none. */
 	int (*expose)(struct bench_backend *backend, void *in, void *out, size_t bytes);

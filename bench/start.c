@@ -16,9 +16,10 @@
 #include "timing.h"
 #include "transports.h"
 
-#define RUNS  5 /* unless said */
-#define BYTES 8
-#define KIB   1024.0
+#define RUNS   5 /* unless said */
+#define BYTES  8
+#define SPLITS 10
+#define KIB    1024.0
 #define TAKER                                                                                      \
 	"TUTTI_BENCH_TAKER" /* the descriptor by which rank 0 hands its figures to
 			     * bench_start_repeat() */
@@ -28,6 +29,7 @@ struct figures {
 	double slowest, joined;	   /* most, from a rank's own beginning to the end of all, and to
 				    * that of the library's initialisation */
 	double all;		   /* from the last rank's beginning to the last one's end */
+	double split;		   /* most, the mean of SPLITS; 0: not measured */
 	struct bench_memory grown; /* most; but `shared` is the sum of all ranks, the whole of it */
 	double wrong;
 	char version[32], transport[32], algorithm[32];
@@ -155,6 +157,18 @@ static int compare_times(struct bench_backend *b, double begun, double joined, d
 	return 0;
 }
 
+static int time_splits(struct bench_backend *b, struct figures *f)
+{
+	double seconds;
+
+	for (int i = 0; i < SPLITS && b->split; i++) {
+		if (b->barrier(b) < 0 || b->split(b, &seconds) < 0)
+			return -1;
+		f->split += seconds / SPLITS;
+	}
+	return b->combine(b, &f->split, 1, BENCH_MAX);
+}
+
 static int measure(const struct bench_start *start, struct bench_backend *b, struct figures *f)
 {
 	const double joined = bench_now();
@@ -165,7 +179,7 @@ static int measure(const struct bench_start *start, struct bench_backend *b, str
 		return -1;
 	/* memory first: comparing takes more of it */
 	if (compare_memory(b, &start->before, f) < 0 ||
-	    compare_times(b, start->begun, joined, ended, f) < 0 ||
+	    compare_times(b, start->begun, joined, ended, f) < 0 || time_splits(b, f) < 0 ||
 	    bench_join_transports(b, &how.transport) < 0)
 		return -1;
 	f->wrong = how.wrong;
@@ -208,7 +222,7 @@ struct shown {
 	const char *library;
 	int ranks;
 	const struct figures *any;
-	struct bench_stats slowest, joined, all;
+	struct bench_stats slowest, joined, all, split;
 	struct bench_memory grown;
 	double wrong;
 };
@@ -216,18 +230,22 @@ struct shown {
 static void print(const struct shown *s)
 {
 	const double times[] = { s->slowest.median, s->slowest.min, s->slowest.p99,
-				 s->joined.median,  s->all.median,  s->all.min };
+				 s->joined.median,  s->all.median,  s->all.min,
+				 s->split.median };
 	const double kept[] = { s->grown.rss, s->grown.pss, s->grown.tables };
 
 	bench_remark("%s init, %d ranks, medians of %ld runs with processes of their own",
 		     s->library, s->ranks, s->slowest.iters);
-	bench_remark("first: to the end of the first all-reduce of 8 B, on the slowest rank; init: "
-		     "to the end of the initialisation; "
-		     "all: from the beginning of the last rank to the end of all; in ms");
-	printf("#%10s %10s %10s %10s %10s %10s %5s  %s\n", "first", "min", "p99", "init", "all",
-	       "min", "wrong", "transport/algorithm");
+	bench_remark(
+		"first: to the end of the first all-reduce of 8 B, on the slowest rank; init: "
+		"to the end of the initialisation; "
+		"all: from the beginning of the last rank to the end of all; split: of all ranks, "
+		"the mean of %d; in ms",
+		SPLITS);
+	printf("#%8s %9s %9s %9s %9s %9s %9s %5s  %s\n", "first", "min", "p99", "init", "all",
+	       "min", "split", "wrong", "transport/algorithm");
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		bench_figure(10, 2, times[i] / 1e3);
+		bench_figure(9, 2, times[i] / 1e3);
 	printf(" %5.0f  %s/%s\n", s->wrong, s->any->transport, s->any->algorithm);
 	bench_remark("memory in KiB: what a rank holds more than before, at most, and of shared "
 		     "memory what all ranks hold together");
@@ -240,13 +258,14 @@ static void print(const struct shown *s)
 static json_t *to_json(const struct shown *s)
 {
 	json_t *object = json_pack(
-		"{ss ss ss ss si si sI so so so s{sf sf sf sf} sf sf}", "library", s->library,
+		"{ss ss ss ss si si sI so so so so s{sf sf sf sf} sf sf}", "library", s->library,
 		"collective", "init", "transport", s->any->transport, "algorithm",
 		s->any->algorithm, "ranks", s->ranks, "bytes", BYTES, "iters",
 		(json_int_t)s->slowest.iters, "time_us", stats_json(&s->slowest), "init_us",
-		stats_json(&s->joined), "all_us", stats_json(&s->all), "memory", "rss",
-		s->grown.rss, "pss", s->grown.pss, "page_tables", s->grown.tables, "descriptors",
-		s->grown.descriptors, "shared_memory", s->grown.shared, "wrong", s->wrong);
+		stats_json(&s->joined), "all_us", stats_json(&s->all), "split_us",
+		stats_json(&s->split), "memory", "rss", s->grown.rss, "pss", s->grown.pss,
+		"page_tables", s->grown.tables, "descriptors", s->grown.descriptors,
+		"shared_memory", s->grown.shared, "wrong", s->wrong);
 
 	return bench_json_origin(object, *s->any->version ? s->any->version : NULL);
 }
@@ -270,6 +289,7 @@ static int show(const struct bench_options *o, const char *library, int ranks,
 		.slowest = summarise(runs, count, offsetof(struct figures, slowest), scratch),
 		.joined = summarise(runs, count, offsetof(struct figures, joined), scratch),
 		.all = summarise(runs, count, offsetof(struct figures, all), scratch),
+		.split = summarise(runs, count, offsetof(struct figures, split), scratch),
 		.grown = { most(runs, count, offsetof(struct figures, grown.rss)),
 			   most(runs, count, offsetof(struct figures, grown.pss)),
 			   most(runs, count, offsetof(struct figures, grown.shared)),

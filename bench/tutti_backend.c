@@ -7,6 +7,7 @@
 #include "lines.h"
 #include "pattern.h"
 #include "tutti_backend.h"
+#include "timing.h"
 
 static struct bench_tutti *tutti_of(struct bench_backend *backend)
 {
@@ -179,6 +180,19 @@ static int barrier(struct bench_backend *backend)
 	return said(backend, comm, tutti_barrier(comm, NULL));
 }
 
+static int split(struct bench_backend *backend, double *seconds)
+{
+	const tutti_comm_t comm = tutti_of(backend)->comm;
+	const double begun = bench_now();
+	tutti_comm_t whole;
+
+	if (said(backend, comm, tutti_comm_split(comm, 0, backend->rank, &whole)) < 0)
+		return -1;
+	*seconds = bench_now() - begun;
+	tutti_comm_destroy(whole);
+	return 0;
+}
+
 static int combine(struct bench_backend *backend, double *values, size_t count,
 		   enum bench_combine how)
 {
@@ -266,6 +280,7 @@ static int join(struct bench_tutti *tutti, const struct bench_options *options,
 					       .run = run,
 					       .barrier = barrier,
 					       .combine = combine,
+					       .split = split,
 					       .expose = expose,
 					       .conceal = conceal,
 					       .alloc = allocate,

@@ -11,6 +11,7 @@
 #include "pattern.h"
 #include "start.h"
 #include "sweep.h"
+#include "timing.h"
 
 #define WINDOW 64
 
@@ -220,6 +221,17 @@ static int barrier(struct bench_backend *backend)
 	return said(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+static int split(struct bench_backend *backend, double *seconds)
+{
+	const double begun = bench_now();
+	MPI_Comm whole;
+
+	if (said(MPI_Comm_split(MPI_COMM_WORLD, 0, backend->rank, &whole)) < 0)
+		return -1;
+	*seconds = bench_now() - begun;
+	return said(MPI_Comm_free(&whole));
+}
+
 static int combine(struct bench_backend *backend, double *values, size_t count,
 		   enum bench_combine how)
 {
@@ -321,6 +333,7 @@ static int measure(const struct bench_options *options, const struct bench_start
 		.run = run,
 		.barrier = barrier,
 		.combine = combine,
+		.split = split,
 		.expose = expose,
 		.conceal = conceal,
 		.alloc = allocate,
