@@ -49,11 +49,13 @@ class Messages(unittest.TestCase):
         self.assertEqual(total[0], size)
 
     def test_a_block_that_raises_starts_nothing(self) -> None:
+        total = np.ones(2)
         with self.assertRaises(KeyError):
             with comm.group():
-                comm.all_reduce(np.ones(2))
+                comm.all_reduce(total, out=total)
                 raise KeyError
         self.assertEqual(comm.all_reduce(np.array(1)), size)
+        self.assertEqual(list(total), [1, 1])
 
 
 class Windows(unittest.TestCase):

@@ -131,7 +131,7 @@ TEST(a_client_names_a_host_that_does_not_speak_its_language)
 TEST(a_client_says_what_is_wrong_with_an_answer)
 {
 	static const struct {
-		uint8_t bytes[TT_WIRE_HEADER + 4];
+		uint8_t bytes[TT_WIRE_HEADER + 5];
 		size_t length;
 		tutti_result_t result;
 		const char *error;
@@ -144,8 +144,8 @@ TEST(a_client_says_what_is_wrong_with_an_answer)
 		  TT_WIRE_HEADER,
 		  TUTTI_ERR_SYSTEM,
 		  "Protocol error" },
-		{ { TT_WIRE_ANSWER, 0, TT_WIRE_ENDED, 0, 4 },
-		  TT_WIRE_HEADER + 4,
+		{ { TT_WIRE_ANSWER, 0, TT_WIRE_ENDED, 0, 5, [TT_WIRE_HEADER + 4] = 'x' },
+		  TT_WIRE_HEADER + 5,
 		  TUTTI_ERR_SYSTEM,
 		  "Protocol error" },
 	};
