@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* That ranks mean the same rendezvous, whatever was in the store before. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,18 +238,15 @@ static sem_t asked; /* whether rank 1 has come */
 /* A program's own definitions come before those of the C library. */
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	static ssize_t (*real)(int, const struct msghdr *, int);
 	static const char key[] = "job-late/begun/1";
 
-	if (!real)
-		real = (ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
 	for (size_t i = 0; i < message->msg_iovlen; i++) {
 		const struct iovec *part = &message->msg_iov[i];
 
 		if (part->iov_base && memmem(part->iov_base, part->iov_len, key, strlen(key)))
 			sem_post(&asked);
 	}
-	return real(fd, message, flags);
+	return syscall(SYS_sendmsg, fd, message, flags);
 }
 
 static void *meet_late(void *argument)
