@@ -54,7 +54,10 @@ CRASH = re.compile(r'signal (4|6|7|8|11)\b|SIG(ILL|ABRT|BUS|FPE|SEGV)\b|Segmenta
                    r'stack smashing|double free|corrupted|Assertion .* failed')
 WRONG = re.compile(r'\b(element|byte|number) \d+\b.*expected|, the left fold|the sum is |Mismatched elements|'
                    r'(is|are|were) wrong\b|wrong (value|results)')
-BAD = re.compile(r'^ *\d+/\d+ .* (FAIL|TIMEOUT|ERROR|UNEXPECTEDPASS) ')   # of what meson says of a test
+# what meson says of a test, and of one that failed
+SAID = re.compile(r'^ *\d+/\d+ (?:\S+ / )?(\S+) +([A-Z]+) ')
+BAD = ('FAIL', 'TIMEOUT', 'ERROR', 'UNEXPECTEDPASS')
+STATUS = re.compile(r'(exit status |killed by signal )(\d+)')
 PLACE = re.compile(r'\.(c|cpp|h|py):\d+|expected|error|Error|FAIL ')
 NOISE = re.compile(r'^\s*$|^\[ *(RUN|OK|PASSED|FAILED|=+|-+) *\]|^Test suite')
 
@@ -168,6 +171,23 @@ def records_of(log):
     return records
 
 
+def records_said(lines):
+    """The same of tests that have failed, of the lines that meson has printed: its file may be written much later."""
+    records, record = {}, None
+    for line in lines:
+        said = SAID.match(line)
+        if said and said[2] in BAD:
+            status = STATUS.search(line)
+            record = records[said[1]] = {
+                'name': said[1], 'result': said[2], 'stdout': '',
+                'returncode': int(status[2]) * (1 if status[1].startswith('exit') else -1) if status else 0}
+        elif said:
+            record = None
+        elif record:
+            record['stdout'] += line + '\n'
+    return records
+
+
 class Check:
     def __init__(self, everything, shard, suites):
         self.everything, self.shard, self.suites = everything, shard, suites
@@ -265,12 +285,8 @@ class Check:
             os.unlink(log)
 
         def enough(lines):
-            bad = sum(bool(BAD.match(line)) for line in lines)
-            if not bad:
-                return False
-            final = sum(bool(why_final(record, self.exact)) for record in records_of(log).values()
-                        if record['result'] in ('FAIL', 'ERROR', 'UNEXPECTEDPASS'))
-            return self.is_enough(final, bad)
+            bad = records_said(lines).values()
+            return self.is_enough(sum(bool(why_final(record, self.exact)) for record in bad), len(bad))
 
         patience = ['-t', '4' if rebuild else '2'] if self.everything else []
         _, _, in_time = self.follow('meson', 'test', '-C', directory, '--num-processes', str(at_once),
