@@ -15,6 +15,7 @@
 
 #include "fault.h"
 #include "log.h"
+#include "numbers.h"
 
 #define NOTE_MAGIC 0x636f756eu
 #define DOZE_MS	   20	      /* between looks at who died */
@@ -365,7 +366,7 @@ static void leave_out_late(struct tt_consensus *consensus)
 			continue;
 		tt_log(WARN, COMM, "rank %d did not answer in time and is left out", rank);
 		tell(comm, NOTE_LEFT_OUT, rank, consensus->instance);
-		snprintf(
+		tt_print(
 			fault.text, sizeof(fault.text),
 			"rank %d did not come to tutti_comm_shrink by the deadline of %g s, or was silent for longer in the middle",
 			rank, (double)comm->settings.timeout_ns / 1e9);

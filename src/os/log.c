@@ -13,6 +13,7 @@
 #include "file.h"
 #include "log.h"
 #include "nearest.h"
+#include "numbers.h"
 #include "printable.h"
 #include "transport.h"
 
@@ -137,7 +138,7 @@ void tt_log_write(tutti_log_level_t level, enum tt_log_subsystem subsystem, cons
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
+	tt_print_list(line, sizeof(line), format, args);
 	va_end(args);
 	tt_printable(line); /* it may tell what others sent */
 	emit(level, subsystem, line);
@@ -167,7 +168,7 @@ tutti_result_t tt_fail_write(tutti_result_t result, enum tt_log_subsystem subsys
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(last_error, sizeof(last_error), format, args);
+	tt_print_list(last_error, sizeof(last_error), format, args);
 	va_end(args);
 	tt_printable(last_error);
 	/* the caller is told by tutti_last_error(): the log repeats it only for those who ask */
@@ -214,7 +215,7 @@ tutti_result_t tt_fail_errno_write(enum tt_log_subsystem subsystem, const char *
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(what, sizeof(what), format, args);
+	tt_print_list(what, sizeof(what), format, args);
 	va_end(args);
 	return tt_fail_write(saved == ENOMEM ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM, subsystem,
 			     "%s: %s", what, tt_errno_text(saved, why));

@@ -15,6 +15,7 @@
 #include "machine.h"
 #include "narrow.h"
 #include "nearest.h"
+#include "numbers.h"
 #include "registry.h"
 #include "variables.h"
 
@@ -37,15 +38,11 @@ static tutti_result_t read_timeout(double configured, uint64_t *ns)
 {
 	const char *text = environment("TUTTI_TIMEOUT");
 	double seconds = configured;
-	char *end;
 
 	if (seconds == 0) {
 		seconds = DEFAULT_TIMEOUT_S;
-		if (text) {
-			seconds = strtod(text, &end);
-			if (*end || end == text)
-				seconds = -1;
-		}
+		if (text && !tt_decimal_read(text, &seconds))
+			seconds = -1;
 	}
 	const bool sound = seconds > 0 && seconds <= LONGEST_TIMEOUT_S; /* not so for a NaN */
 	if (!sound && configured != 0)
@@ -66,13 +63,12 @@ static tutti_result_t read_timeout(double configured, uint64_t *ns)
 static tutti_result_t read_silence(double *seconds)
 {
 	const char *text = environment("TUTTI_SILENCE");
-	char *end;
 
 	*seconds = DEFAULT_SILENCE_S;
 	if (!text)
 		return TUTTI_OK;
-	*seconds = strtod(text, &end);
-	if (!*end && *seconds >= 1 && *seconds <= LONGEST_SILENCE_S) /* not so for a NaN */
+	if (tt_decimal_read(text, seconds) && *seconds >= 1 &&
+	    *seconds <= LONGEST_SILENCE_S) /* not so for a NaN */
 		return TUTTI_OK;
 	return tt_fail(TUTTI_ERR_INVALID, COMM,
 		       "TUTTI_SILENCE is \"%s\": expected seconds, 1 to %g, for example 5", text,

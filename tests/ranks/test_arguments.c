@@ -4,10 +4,12 @@
  *
  *   test_arguments shm|tcp|mixed */
 #include <limits.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tests.h"
 
@@ -527,6 +529,63 @@ static int settings(int rank, void *argument)
 	return 0;
 }
 
+/* A locale whose numbers have a comma, as localedef(1) of the GNU C library writes it: no locale need be
+ * installed. */
+static bool set_locale_with_commas(void)
+{
+	static const struct {
+		uint32_t magic, elements, at[6];
+		char point[2], thousands[2], grouping[4];
+		uint32_t wide_point, wide_thousands;
+		char codeset[6];
+	} numeric = {
+		0x20031114, 6, { 32, 34, 36, 40, 44, 48 }, ",", ".", "\3\3", ',', '.', "UTF-8"
+	};
+	char directory[64], path[96];
+
+	make_directory(directory);
+	snprintf(path, sizeof(path), "%s/commas", directory);
+	mkdir(path, 0700);
+	snprintf(path, sizeof(path), "%s/commas/LC_NUMERIC", directory);
+	FILE *file = fopen(path, "w");
+	if (file) {
+		fwrite(&numeric, sizeof(numeric), 1, file);
+		fclose(file);
+	}
+	setenv("LOCPATH", directory, 1);
+	setlocale(LC_NUMERIC, "commas");
+	remove_directory(directory);
+	return strtod("0,5", NULL) == 0.5;
+}
+
+/* Numbers of the environment and of messages, which other ranks may get, have a point in every locale. */
+static int in_another_locale(int rank, void *argument)
+{
+	tutti_config_t late = TUTTI_CONFIG_INIT;
+	tutti_comm_t comm = NULL;
+	float number = 0;
+
+	CLAIM(set_locale_with_commas(), "no locale has a comma");
+	setenv("TUTTI_TIMEOUT", "60,5", 1);
+	REFUSES(tutti_config_check(NULL), "TUTTI_TIMEOUT is \"60,5\"");
+	unsetenv("TUTTI_TIMEOUT");
+	setenv("TUTTI_SILENCE", "2,5", 1);
+	REFUSES(tutti_config_check(NULL), "TUTTI_SILENCE is \"2,5\"");
+	late.timeout_s = -0.5;
+	setenv("TUTTI_SILENCE", "2.5", 1);
+	REFUSES(tutti_config_check(&late), "timeout_s of the config is -0.5");
+	setenv("TUTTI_TIMEOUT", "60.5", 1);
+	SUCCEEDS(tutti_init(NULL, &comm));
+	CLAIM(tutti_comm_timeout(comm) == 60.5, "%g", tutti_comm_timeout(comm));
+	SUCCEEDS(next_call_takes(comm, 0.25));
+	const tutti_result_t result = tutti_recv(comm, &number, 1, F32, 1 - rank, NULL);
+	CLAIM(result == TUTTI_ERR_TIMEOUT &&
+		      strstr(tutti_last_error(comm), "its deadline of 0.25 s"),
+	      "%d: %s", result, tutti_last_error(comm));
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
 /* Outside the ranges of the header: seconds, and yes, no or default. */
 static int values_out_of_range(int rank, void *argument)
 {
@@ -666,6 +725,7 @@ JOB(a_group_may_be_aborted, .ranks = 2, .body = aborted_inside_a_group)
 JOB(wrong_deadlines_of_next_calls_are_refused, .ranks = 2, .body = next_calls)
 JOB(wrong_plan_queries_and_sizes_of_memory_are_refused, .ranks = 2, .body = plans_and_memory)
 JOB(wrong_settings_are_named, .ranks = 1, .whole = settings)
+JOB(numbers_have_a_point_in_every_locale, .ranks = 2, .whole = in_another_locale)
 JOB(values_out_of_range_are_refused, .ranks = 1, .whole = values_out_of_range)
 JOB(wrong_configs_and_stores_are_refused, .ranks = 1, .whole = configs_and_stores)
 JOB(ranks_that_no_transport_reaches_are_named, .ranks = 2, .whole = nobody_is_reached)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "endpoint.h"
+#include "numbers.h"
 #include "wire.h"
 
 enum message { REVOKE = 1, GOOD_BYE = 2, NOTE = 3 };
@@ -157,7 +158,7 @@ static void fell_silent(struct tcp_endpoint *e, struct tcp_control *control)
 	hang_up(e, control);
 	if (!is_news(e))
 		return;
-	snprintf(
+	tt_print(
 		fault.text, sizeof(fault.text),
 		"rank %d at %s is lost: its host has answered rank %d nothing for %g s; the host is "
 		"down, or the network between the two (TUTTI_SILENCE sets how long to wait)",

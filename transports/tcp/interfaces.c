@@ -17,6 +17,7 @@
 #include "address.h"
 #include "log.h"
 #include "machine.h"
+#include "numbers.h"
 #include "transport.h"
 
 #define PAUSE_NS 50000000   /* between looks at interfaces that are coming up */
@@ -268,7 +269,7 @@ static void note_wait(struct tcp_lack *lack, uint64_t start)
 	const size_t used = strlen(lack->text);
 
 	if (used > 0)
-		snprintf(lack->text + used, sizeof(lack->text) - used, ", %.1f s after the start",
+		tt_print(lack->text + used, sizeof(lack->text) - used, ", %.1f s after the start",
 			 (double)(tt_now() - start) * 1e-9);
 }
 

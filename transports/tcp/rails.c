@@ -26,6 +26,7 @@
 #include <sys/socket.h>
 
 #include "endpoint.h"
+#include "numbers.h"
 
 #define STRIPE_BYTES (64u << 10)
 #define NEGOTIATE_MS 1000
@@ -497,7 +498,7 @@ static void check_link(struct tcp_link *link, uint64_t now)
 		if ((double)silence < e->silence_s * 1000)
 			continue;
 		tt_tcp_peer_text(link->rail[i].connection.fd, there);
-		snprintf(
+		tt_print(
 			fault.text, sizeof(fault.text),
 			"the way from rank %d to rank %d at %s is cut: nothing came back for %.1f s, while their other interfaces may "
 			"answer (TUTTI_INTERFACE leaves an interface out)",

@@ -20,6 +20,7 @@
 #include "recorder.h"
 #include "machine.h"
 #include "mismatch.h"
+#include "numbers.h"
 #include "proxy.h"
 #include "thread.h"
 #include "words.h"
@@ -101,7 +102,7 @@ static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t missing, uint64_t
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT,
 				  .rank = missing ? cuda->named[__builtin_ctzll(missing)]
 						  : comm->rank };
-	int at = snprintf(fault.text, sizeof(fault.text),
+	int at = tt_print(fault.text, sizeof(fault.text),
 			  "a stream of rank %d has waited %.3g s for ", comm->rank,
 			  (double)(own ? own : comm->settings.timeout_ns) * 1e-9);
 
