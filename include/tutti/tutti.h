@@ -40,6 +40,12 @@
  *   there to be read, not to be written, and shows what the parent goes on writing. Programs
  *   that exec() starts inherit nothing.
  * - No function waits for ever, ends the process, or raises a signal.
+ * - A function that the program hands over (an operation, a notice, a sink of the log, a store, …)
+ *   must return. If it throws an exception (C++), or if its thread ends in it (pthread_exit(),
+ *   pthread_cancel()), the process ends with a message on standard error: catch in it what it may
+ *   throw. It must not be left by longjmp(): operations stay unfinished, and other threads may wait
+ *   for its thread. Where it must not call tutti, later calls of its thread then return
+ *   #TUTTI_ERR_INVALID, and tutti_comm_destroy() frees nothing.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
@@ -401,7 +407,8 @@ TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
 					       const tutti_store_config_t *config,
 					       tutti_store_t *store);
 
-/** What the user of tutti_store_create() supplies; all three are called by one thread at a time. */
+/** What the user of tutti_store_create() supplies; all three are called by one thread at a time.
+ * They may use other stores; inside them this one returns #TUTTI_ERR_INVALID. */
 typedef struct tutti_store_ops {
 	size_t size; /**< sizeof(tutti_store_ops_t) */
 	/** Keep `length` bytes under `key`; 0 or an errno value. `value` is never NULL, also for
@@ -443,7 +450,8 @@ TUTTI_API void tutti_store_close(tutti_store_t store);
 
 /**
  * A user's reduction: `inout[i] = inout[i] op in[i]` for `count` elements of `dtype`. Must be
- * associative; may be called from any thread of tutti; must not call tutti.
+ * associative; may be called from any thread of tutti. It must not call tutti: functions that
+ * take a communicator, a request or a window return #TUTTI_ERR_INVALID inside it.
  */
 typedef void (*tutti_reduce_fn_t)(void *inout, const void *in, size_t count, tutti_dtype_t dtype,
 				  void *context);
@@ -884,7 +892,9 @@ typedef enum tutti_log_level {
 	TUTTI_LOG_TRACE = 4
 } tutti_log_level_t;
 
-/** Receives each line of the log, without a newline; may be called by any thread. */
+/** Receives each line of the log, without a newline; may be called by any thread, one at a time. It
+ * must not call tutti: what takes a communicator, a request or a window returns #TUTTI_ERR_INVALID
+ * inside it. Lines that its calls cause go to standard error. */
 typedef void (*tutti_log_fn_t)(tutti_log_level_t level, const char *subsystem, const char *line,
 			       void *context);
 

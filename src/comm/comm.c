@@ -38,6 +38,8 @@ tutti_result_t tt_comm_new(const struct tt_settings *settings, int rank, int siz
 
 tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call)
 {
+	if (tt_callback_here())
+		return tt_fail_callback(call);
 	if (comm)
 		return tt_fail_inherited(&comm->owner, call, "communicator");
 	return tt_fail(TUTTI_ERR_INVALID, COMM, "%s: comm is NULL", call);

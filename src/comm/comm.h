@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "callback.h"
 #include "control_area_state.h"
 #include "op_header.h"
 #include "fork.h"
@@ -189,11 +190,12 @@ static inline uint64_t tt_comm_stretch(const struct tutti_comm *comm, uint64_t n
 		       : ns;
 }
 
-/* May this process use `comm`? Not if it is NULL or was made before a fork(): then nothing of it
- * may be touched, its lock least of all. */
+/* May this thread use `comm`? Not if it is NULL or was made before a fork(), nor in a function of the
+ * program's that must not call tutti: then nothing of it may be touched, its lock least of all. */
 static inline bool tt_comm_usable(const struct tutti_comm *comm)
 {
-	return __builtin_expect(comm != NULL, 1) && tt_owned_here(&comm->owner);
+	return __builtin_expect(comm != NULL, 1) && tt_owned_here(&comm->owner) &&
+	       !tt_callback_here();
 }
 
 /* What `call` returns for one that is not usable. */

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "callback.h"
 #include "tutti/tutti.h"
 
 #define ASK_NS 50000000 /* without a move, and between two times */
@@ -34,8 +35,10 @@ void tt_interrupt_ask(struct tutti_comm *comm, struct tt_waiter *waiter, uint64_
 		return;
 	waiter->asked = now;
 	pthread_mutex_unlock(&comm->lock);
+	TT_CALLBACK callback = tt_callback_begin("the function of tutti_interrupt_set()");
 	const int wanted = asked();
 
+	tt_callback_end(&callback);
 	pthread_mutex_lock(&comm->lock);
 	if (wanted && !comm->fault.result)
 		revoke(comm);

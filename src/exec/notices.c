@@ -11,17 +11,34 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "callback.h"
 #include "log.h"
 #include "progress_state.h"
 #include "request.h"
 
-void tt_notice_write(int fd)
+static void write_to(int fd)
 {
 	const uint64_t one = 1;
 
 	/* an eventfd refuses only where it is readable already */
 	if (write(fd, &one, sizeof(one)) < 0)
 		tt_log(DEBUG, EXEC, "descriptor %d of a notice: %s", fd, strerror(errno));
+}
+
+static void call(const struct tt_notice *notice)
+{
+	TT_CALLBACK callback = tt_callback_begin("the function of tutti_notify()");
+
+	notice->function(notice->context);
+	tt_callback_end(&callback);
+}
+
+void tt_notice_happen(const struct tt_notice *notice)
+{
+	if (notice->function)
+		call(notice);
+	else
+		write_to(notice->fd);
 }
 
 void tt_notice_append(struct tt_notice **list, struct tt_notice *notice)
@@ -46,7 +63,7 @@ void tt_notices_due(struct tutti_request *request)
 			if (progress->asleep)
 				tt_comm_interrupt(request->comm);
 		} else {
-			tt_notice_write(notice->fd);
+			tt_notice_happen(notice);
 			free(notice);
 		}
 	}
@@ -82,7 +99,7 @@ bool tt_notices_call(struct tutti_comm *comm)
 		return false;
 	comm->progress->due = notice->next;
 	pthread_mutex_unlock(&comm->lock);
-	notice->function(notice->context);
+	tt_notice_happen(notice);
 	free(notice);
 	pthread_mutex_lock(&comm->lock);
 	return true;

@@ -5,20 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "callback.h"
 #include "log.h"
 #include "notices.h"
 #include "progress_state.h"
 #include "request.h"
-
-/* The notice happens now, as the request has ended. */
-static tutti_result_t happen(const struct tt_notice *notice)
-{
-	if (notice->function)
-		notice->function(notice->context);
-	else
-		tt_notice_write(notice->fd);
-	return TUTTI_OK;
-}
 
 static tutti_result_t hang(struct tutti_request *request, const struct tt_notice *notice,
 			   const char *call)
@@ -47,14 +38,19 @@ static tutti_result_t hang(struct tutti_request *request, const struct tt_notice
 			"%s: the progress thread could not be started (see the log): wait for "
 			"the request with tutti_wait()",
 			call);
-	return happen(notice);
+	tt_notice_happen(notice);
+	return TUTTI_OK;
 }
 
 static tutti_result_t notify(struct tutti_request *request, const struct tt_notice *notice,
 			     const char *call)
 {
-	if (!request)
-		return happen(notice);
+	if (!request) {
+		tt_notice_happen(notice);
+		return TUTTI_OK;
+	}
+	if (tt_callback_here())
+		return tt_fail_callback(call);
 	if (!tt_owned_here(&request->owner))
 		return tt_fail_inherited(&request->owner, call, "request");
 	return hang(request, notice, call);

@@ -104,6 +104,8 @@ TUTTI_API tutti_result_t tutti_test(tutti_request_t *request)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_test: request is NULL");
 	if (!*request)
 		return TUTTI_OK;
+	if (tt_callback_here())
+		return tt_fail_callback("tutti_test");
 	if (!tt_owned_here(&(*request)->owner))
 		return refuse(request, "tutti_test");
 	struct tutti_comm *comm = (*request)->comm;
@@ -123,6 +125,8 @@ TUTTI_API tutti_result_t tutti_wait(tutti_request_t *request)
 		return tt_fail(TUTTI_ERR_INVALID, EXEC, "tutti_wait: request is NULL");
 	if (!*request)
 		return TUTTI_OK;
+	if (tt_callback_here())
+		return tt_fail_callback("tutti_wait");
 	if (!tt_owned_here(&(*request)->owner))
 		return refuse(request, "tutti_wait");
 	struct tutti_comm *comm = (*request)->comm;

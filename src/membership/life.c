@@ -95,6 +95,9 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 		tell_of_ends(comm);
 		pthread_mutex_destroy(&comm->lock);
 		free_all(comm);
+	} else if (tt_callback_here()) {
+		tt_fail_callback("tutti_comm_destroy");
+		tt_log(ERROR, COMM, "the communicator is not destroyed: %s", tt_thread_error());
 	} else if (forget_peers(comm)) {
 		free_all(comm); /* but for the lock and the condition: threads may have waited
 				 * for them */

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "callback.h"
 #include "file.h"
 #include "log.h"
 #include "nearest.h"
@@ -112,22 +113,46 @@ __attribute__((constructor)) static void read_levels(void)
 	tt_log_read(getenv("TUTTI_LOG"));
 }
 
+static void print(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *line)
+{
+	struct tt_file_guard guard;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	tt_file_guard_begin(&guard); /* it may be a file */
+	fprintf(stderr, "tutti %ld.%06ld %d %s %s: %s\n", (long)(now.tv_sec % 100000),
+		now.tv_nsec / 1000, (int)getpid(), level_names[level], subsystem_names[subsystem],
+		line);
+	tt_file_guard_end(&guard);
+}
+
+static const char sink_name[] = "the sink of tutti_log_set_sink()";
+
+/* Of a thread that is in the sink, or has left it by a jump. */
+static bool has_lock(void)
+{
+	return tt_callback_here() == sink_name;
+}
+
+static void hand_over(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *line)
+{
+	TT_CALLBACK callback = tt_callback_begin_alone(sink_name);
+
+	out.sink(level, subsystem_names[subsystem], line, out.context);
+	tt_callback_end(&callback);
+}
+
 static void emit(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *line)
 {
-	pthread_mutex_lock(&out.lock);
-	if (out.sink) {
-		out.sink(level, subsystem_names[subsystem], line, out.context);
-	} else {
-		struct tt_file_guard guard;
-		struct timespec now;
-
-		clock_gettime(CLOCK_REALTIME, &now);
-		tt_file_guard_begin(&guard); /* it may be a file */
-		fprintf(stderr, "tutti %ld.%06ld %d %s %s: %s\n", (long)(now.tv_sec % 100000),
-			now.tv_nsec / 1000, (int)getpid(), level_names[level],
-			subsystem_names[subsystem], line);
-		tt_file_guard_end(&guard);
+	if (has_lock()) {
+		print(level, subsystem, line);
+		return;
 	}
+	pthread_mutex_lock(&out.lock);
+	if (out.sink)
+		hand_over(level, subsystem, line);
+	else
+		print(level, subsystem, line);
 	pthread_mutex_unlock(&out.lock);
 }
 
@@ -233,10 +258,14 @@ void tt_thread_error_set(const char *error_text)
 
 TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context)
 {
-	pthread_mutex_lock(&out.lock);
+	const bool locked = has_lock();
+
+	if (!locked)
+		pthread_mutex_lock(&out.lock);
 	out.sink = sink;
 	out.context = context;
-	pthread_mutex_unlock(&out.lock);
+	if (!locked)
+		pthread_mutex_unlock(&out.lock);
 }
 
 /* The thread that held the lock, if any did, is not there. */

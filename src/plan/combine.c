@@ -3,6 +3,7 @@
  * by its function. */
 #include <string.h>
 
+#include "callback.h"
 #include "plan.h"
 
 #define CHUNK_BYTES 4096
@@ -47,6 +48,7 @@ static void combine_user(const struct tt_plan *plan, uint8_t *dst, const void *c
 	_Alignas(64) uint8_t sum[CHUNK_BYTES], in[CHUNK_BYTES];
 	const struct tt_user_op *user = plan->user_op;
 	const size_t element = plan->element, step = CHUNK_BYTES / element;
+	TT_CALLBACK callback = tt_callback_begin_alone("an operation of tutti_op_create()");
 
 	for (size_t done = 0; done < elements; done += step) {
 		const size_t n = elements - done < step ? elements - done : step;
@@ -59,6 +61,7 @@ static void combine_user(const struct tt_plan *plan, uint8_t *dst, const void *c
 				       n, plan->call.dtype, user->context);
 		memcpy(dst + done * element, sum, n * element);
 	}
+	tt_callback_end(&callback);
 }
 
 /* The incoming operand of a message is the left or the right one. */

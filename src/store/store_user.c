@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "callback.h"
 #include "log.h"
 #include "store.h"
 #include "store_unseen.h"
@@ -22,6 +23,8 @@ struct user_store {
 	pthread_mutex_t lock; /* of the tickets */
 	pthread_cond_t turned;
 	uint64_t next_ticket, turn;
+	bool taken; /* the turn, by … */
+	pthread_t taker;
 };
 
 static const struct tt_store_ops user_ops;
@@ -32,21 +35,64 @@ static struct user_store *user_of(tutti_store_t store)
 	return (struct user_store *)store;
 }
 
-static void enter(struct user_store *s)
+/* False: it is this thread's turn already, in one of the functions, or it has left that by a jump. */
+static bool enter(struct user_store *s)
 {
 	pthread_mutex_lock(&s->lock);
-	const uint64_t ticket = s->next_ticket++;
-	while (s->turn != ticket)
+	const bool inside = s->taken && pthread_equal(s->taker, pthread_self());
+	const uint64_t ticket = inside ? 0 : s->next_ticket++;
+	while (!inside && s->turn != ticket)
 		pthread_cond_wait(&s->turned, &s->lock);
+	s->taken = true;
+	s->taker = pthread_self();
 	pthread_mutex_unlock(&s->lock);
+	return !inside;
 }
 
 static void leave(struct user_store *s)
 {
 	pthread_mutex_lock(&s->lock);
+	s->taken = false;
 	s->turn++;
 	pthread_cond_broadcast(&s->turned);
 	pthread_mutex_unlock(&s->lock);
+}
+
+static int call_set(struct user_store *s, const char *key, const void *value, size_t length)
+{
+	TT_CALLBACK callback = tt_callback_begin("set() of tutti_store_create()");
+	const int error = s->user.set(s->context, key, value, length);
+
+	tt_callback_end(&callback);
+	return error;
+}
+
+static int call_get(struct user_store *s, const char *key, void *value, size_t *length,
+		    uint64_t timeout_ns)
+{
+	TT_CALLBACK callback = tt_callback_begin("get() of tutti_store_create()");
+	const int error = s->user.get(s->context, key, value, length, (double)timeout_ns * 1e-9);
+
+	tt_callback_end(&callback);
+	return error;
+}
+
+static void call_destroy(struct user_store *s)
+{
+	TT_CALLBACK callback = tt_callback_begin("destroy() of tutti_store_create()");
+
+	if (s->user.destroy)
+		s->user.destroy(s->context);
+	tt_callback_end(&callback);
+}
+
+static tutti_result_t fail_inside(const char *verb, const char *key)
+{
+	return tt_fail(
+		TUTTI_ERR_INVALID, STORE,
+		"%s \"%s\" in the user's store: this thread is in a function of that store, or left it by longjmp(): "
+		"expected it to return, and to use other stores only",
+		verb, key);
 }
 
 static tutti_result_t fail_user(const char *verb, const char *key, int error)
@@ -60,8 +106,9 @@ static tutti_result_t user_set(tutti_store_t store, const char *key, const void 
 {
 	struct user_store *s = user_of(store);
 
-	enter(s);
-	const int error = s->user.set(s->context, key, value, length);
+	if (!enter(s))
+		return fail_inside("set", key);
+	const int error = call_set(s, key, value, length);
 	leave(s);
 	return error == 0 ? TUTTI_OK : fail_user("set", key, error);
 }
@@ -80,9 +127,9 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 		const uint64_t now = tt_now(), left = deadline > now ? deadline - now : 0;
 
 		*length = capacity;
-		enter(s);
-		error = s->user.get(s->context, key, value, length,
-				    (double)(slice < left ? slice : left) * 1e-9);
+		if (!enter(s))
+			return fail_inside("get", key);
+		error = call_get(s, key, value, length, slice < left ? slice : left);
 		leave(s);
 		if (error != ETIMEDOUT || tt_now() >= deadline)
 			break;
@@ -106,8 +153,7 @@ static void user_close(tutti_store_t store)
 {
 	struct user_store *s = user_of(store);
 
-	if (s->user.destroy)
-		s->user.destroy(s->context);
+	call_destroy(s);
 	pthread_cond_destroy(&s->turned);
 	pthread_mutex_destroy(&s->lock);
 	tt_unseen_finish(&s->unseen);

@@ -46,7 +46,7 @@ static bool is_gone(const struct tutti_window *window)
  * stores takes little more. */
 static bool is_usual(const struct tutti_window *window)
 {
-	return tt_owned_here(&window->owner) && !is_gone(window) &&
+	return tt_owned_here(&window->owner) && !is_gone(window) && !tt_callback_here() &&
 	       !atomic_load_explicit(&window->comm->failed, memory_order_relaxed) &&
 	       !atomic_load_explicit(&tt_groups_open, memory_order_relaxed);
 }

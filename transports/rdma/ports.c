@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "callback.h"
 #include "device.h"
 #include "log.h"
 
@@ -53,7 +54,9 @@ static void tell(const struct rdma_found *found, tutti_rdma_port_fn_t each, void
 	};
 
 	memcpy(port.gid, found->port.gid, sizeof(port.gid));
+	TT_CALLBACK callback = tt_callback_begin("the function of tutti_rdma_ports()");
 	each(&port, context);
+	tt_callback_end(&callback);
 }
 
 TUTTI_API tutti_result_t tutti_rdma_ports(const char *sysroot, tutti_rdma_port_fn_t each,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "callback.h"
 #include "driver.h"
 #include "log.h"
 
@@ -87,7 +88,9 @@ static cuda_result show(const struct cuda_driver *driver, int number, int count,
 	seen.shared = attribute_of(driver, CUDA_COMPUTE_MODE, device) == CUDA_MODE_DEFAULT;
 	seen.dmabuf = attribute_of(driver, CUDA_DMA_BUF, device) != 0;
 	seen.peers = peers_of(driver, device, count);
+	TT_CALLBACK callback = tt_callback_begin("the function of tutti_cuda_devices()");
 	each(&seen, context);
+	tt_callback_end(&callback);
 	return 0;
 }
 

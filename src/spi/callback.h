@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Functions of the program that the library calls. Each must return: locks are held around some of
+ * them, and operations in flight point to the stack below others.
+ *
+ *	TT_CALLBACK callback = tt_callback_begin("the function of tutti_notify()");
+ *	function(context);
+ *	tt_callback_end(&callback);
+ *
+ * One that throws an exception (C++), or in which the thread is ended, ends the process with a message.
+ * That rests on -fexceptions (meson.build). A longjmp() passes unseen: but where the function must not
+ * call tutti, its thread is marked meanwhile, and then stays so. Calls of such a thread would wait for
+ * a lock that it holds itself, so they are refused. */
+#ifndef TT_SPI_CALLBACK_H
+#define TT_SPI_CALLBACK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "tutti/tutti.h"
+
+struct tt_callback {
+	const char *running; /* what it is, for messages; NULL: it has returned */
+	bool alone;	     /* it must not call tutti … */
+	const char *around;  /* … nor must this one, in which it is called; or NULL */
+};
+
+#define TT_CALLBACK __attribute__((cleanup(tt_callback_check))) struct tt_callback
+
+/* `what`: a string that stays. */
+static inline struct tt_callback tt_callback_begin(const char *what)
+{
+	return (struct tt_callback){ .running = what };
+}
+/* Of one that must not call tutti. */
+struct tt_callback tt_callback_begin_alone(const char *what);
+void tt_callback_end(struct tt_callback *callback);
+
+_Noreturn void tt_callback_was_left(const struct tt_callback *callback);
+
+static inline void tt_callback_check(const struct tt_callback *callback)
+{
+	if (callback->running)
+		tt_callback_was_left(callback);
+}
+
+extern atomic_uint tt_callbacks_alone; /* how many there are. Relaxed: a thread looks for its own */
+/* In which of them is this thread, or has left it by a jump? NULL: in none. */
+const char *tt_callback_of_thread(void);
+
+static inline const char *tt_callback_here(void)
+{
+	return __builtin_expect(atomic_load_explicit(&tt_callbacks_alone, memory_order_relaxed) > 0,
+				0)
+		       ? tt_callback_of_thread()
+		       : NULL;
+}
+
+/* TUTTI_ERR_INVALID, with the error message: `call` was made there. */
+tutti_result_t tt_fail_callback(const char *call);
+
+#endif

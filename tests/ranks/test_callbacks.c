@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Functions of the program that do not do what tutti expects of them: throw, end their thread, jump out,
+ * call tutti. No call waits for ever for that.
+ *
+ *   test_callbacks shm|tcp|mixed */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests.h"
+#include "harness.h"
+#include "throws.h"
+
+#define LINE 1024 /* bytes of what a process that ends says */
+
+/* What each function below does where it should return. */
+static enum { RETURNS, THROWS, ENDS_ITS_THREAD, JUMPS, CALLS_TUTTI } way;
+static jmp_buf before;
+static tutti_comm_t called; /* what CALLS_TUTTI calls on */
+static tutti_store_t asked;
+static tutti_result_t answer; /* what that call returned … */
+static char text[LINE];	      /* … and its error message */
+
+static void misbehave(void)
+{
+	switch (way) {
+	case RETURNS: break;
+	case THROWS: throw_it(); break;
+	case ENDS_ITS_THREAD: pthread_exit(NULL);
+	case JUMPS: longjmp(before, 1);
+	case CALLS_TUTTI:
+		answer = asked ? tutti_store_set(asked, "other", "", 0)
+			       : tutti_barrier(called, NULL);
+		snprintf(text, sizeof(text), "%s", tutti_last_error(NULL));
+	}
+}
+
+/* ---- the functions, and how each comes to be called */
+
+static void add(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
+{
+	float *sum = inout;
+
+	for (size_t i = 0; i < count; i++)
+		sum[i] += ((const float *)in)[i];
+	misbehave();
+}
+
+static tutti_result_t reduce(tutti_comm_t comm, float *sum)
+{
+	const float mine = 1;
+	tutti_op_t op;
+	const tutti_result_t result = tutti_op_create(comm, add, 1, NULL, &op);
+
+	return result ? result : tutti_all_reduce(comm, &mine, sum, 1, TUTTI_FLOAT32, op, NULL);
+}
+
+static void reduce_once(void *comm)
+{
+	float sum;
+
+	reduce(comm, &sum);
+}
+
+static void sink(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
+{
+	misbehave();
+}
+
+static void write_a_line(void)
+{
+	int no_memory_of_tutti;
+
+	tutti_mem_free(&no_memory_of_tutti);
+}
+
+static void log_once(void *comm)
+{
+	tutti_log_set_sink(sink, NULL);
+	write_a_line();
+}
+
+static void note(void *context)
+{
+	misbehave();
+}
+
+static void notify_once(void *comm)
+{
+	tutti_notify(NULL, note, NULL);
+}
+
+static int interrupt(void)
+{
+	misbehave();
+	return 0;
+}
+
+static void wait_once(void *comm)
+{
+	float never;
+
+	tutti_interrupt_set(interrupt);
+	tutti_recv(comm, &never, 1, TUTTI_FLOAT32, 1, NULL);
+}
+
+static int set(void *context, const char *key, const void *value, size_t length)
+{
+	misbehave();
+	return 0;
+}
+
+static int get(void *context, const char *key, void *value, size_t *length, double timeout_s)
+{
+	return ETIMEDOUT;
+}
+
+static tutti_store_t own_store(void)
+{
+	const tutti_store_ops_t ops = { .size = sizeof(ops), .set = set, .get = get };
+	tutti_store_t store = NULL;
+
+	tutti_store_create(&ops, NULL, &store);
+	return store;
+}
+
+static void store_once(void *comm)
+{
+	tutti_store_set(own_store(), "key", "", 0);
+}
+
+static void *run_in_thread(void *body)
+{
+	(*(void (**)(void *))body)(called);
+	return NULL;
+}
+
+/* ---- they end their process */
+
+static const struct leaving {
+	void (*body)(void *comm); /* calls the function */
+	const char *says;
+} leavings[] = {
+	{ reduce_once, "an operation of tutti_op_create() did not return" },
+	{ log_once, "the sink of tutti_log_set_sink() did not return" },
+	{ notify_once, "the function of tutti_notify() did not return" },
+	{ wait_once, "the function of tutti_interrupt_set() did not return" },
+	{ store_once, "set() of tutti_store_create() did not return" },
+};
+
+struct scene {
+	const struct leaving *leaving;
+	int said; /* a file in which standard error of rank 0 goes */
+};
+
+static int rank_0_leaves(tutti_comm_t comm, void *argument)
+{
+	const struct scene *scene = argument;
+	void (*body)(void *) = scene->leaving->body;
+
+	if (tutti_comm_rank(comm) == 1) { /* it is told of the end of the other */
+		tutti_result_t result;
+		float sum;
+
+		way = RETURNS;
+		do {
+			result = reduce(comm, &sum);
+		} while (result == TUTTI_OK);
+		CLAIM(result == TUTTI_ERR_PEER_LOST, "%d: %s", result, tutti_last_error(comm));
+		return 0;
+	}
+	called = comm;
+	fflush(stderr);
+	dup2(scene->said, STDERR_FILENO);
+	if (way == THROWS) {
+		catch_it(body, comm);
+	} else {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, run_in_thread, &body);
+		pthread_join(thread, NULL);
+	}
+	CLAIM(false, "the process goes on");
+	return 0;
+}
+
+static void all_end_their_process(void)
+{
+	for (size_t i = 0; i < sizeof(leavings) / sizeof(leavings[0]); i++) {
+		struct scene scene = { &leavings[i], memfd_create("said", MFD_CLOEXEC) };
+		char said[8 * LINE] = "";
+
+		HOLDS(.ranks = 2, .body = rank_0_leaves, .argument = &scene,
+		      .expect_signal = SIGABRT, .victims = 1);
+		assert_true(pread(scene.said, said, sizeof(said) - 1, 0) > 0);
+		if (!strstr(said, leavings[i].says))
+			fail_msg("\"%s\" does not say \"%s\"", said, leavings[i].says);
+		close(scene.said);
+	}
+}
+
+TEST(a_function_that_throws_ends_its_process)
+{
+	way = THROWS;
+	all_end_their_process();
+}
+
+TEST(a_function_that_ends_its_thread_ends_its_process)
+{
+	way = ENDS_ITS_THREAD;
+	all_end_their_process();
+}
+
+/* ---- calls that would wait for what their own thread holds are refused */
+
+#define REFUSED(call, words)                                                                       \
+	do {                                                                                       \
+		const tutti_result_t refused = (call);                                             \
+		CLAIM(refused == TUTTI_ERR_INVALID && strstr(tutti_last_error(NULL), words),       \
+		      "%s: %d (%s)", #call, refused, tutti_last_error(NULL));                      \
+	} while (0)
+
+/* Once from an operation and once from the sink. */
+static int nothing_waits_after_a_jump(tutti_comm_t comm, void *argument)
+{
+	void (*body)(void *) = argument;
+	tutti_request_t request;
+	float number = 0;
+	size_t index;
+
+	SUCCEEDS(tutti_recv(comm, &number, 1, TUTTI_FLOAT32, 1 - tutti_comm_rank(comm), &request));
+	if (setjmp(before) == 0)
+		body(comm);
+	REFUSED(tutti_barrier(comm, NULL), "left it by longjmp()");
+	REFUSED(tutti_test(&request), "tutti_test");
+	REFUSED(tutti_wait(&request), "tutti_wait");
+	REFUSED(tutti_wait_any(&request, 1, &index), "left it by longjmp()");
+	REFUSED(tutti_notify(request, note, NULL), "tutti_notify");
+	REFUSED(tutti_comm_shrink(comm, &called), "tutti_comm_shrink");
+	REFUSED(tutti_comm_error(comm, NULL), "tutti_comm_error");
+	write_a_line();
+	tutti_comm_destroy(comm);
+	exit(0);
+}
+
+TEST(after_a_jump_nothing_waits)
+{
+	way = JUMPS;
+	HOLDS(.ranks = 2, .body = nothing_waits_after_a_jump, .argument = reduce_once);
+	HOLDS(.ranks = 2, .body = nothing_waits_after_a_jump, .argument = log_once);
+}
+
+static int a_store_after_a_jump(int rank, void *argument)
+{
+	const tutti_comm_t comm = NULL;
+	size_t length = 0;
+
+	asked = own_store();
+	if (setjmp(before) == 0)
+		tutti_store_set(asked, "key", "", 0);
+	REFUSED(tutti_store_set(asked, "key", "", 0), "left it by longjmp()");
+	REFUSED(tutti_store_get(asked, "key", NULL, &length, 1), "left it by longjmp()");
+	tutti_store_close(asked);
+	return 0;
+}
+
+TEST(a_store_that_was_left_by_a_jump_does_not_wait)
+{
+	way = JUMPS;
+	HOLDS(.ranks = 1, .whole = a_store_after_a_jump);
+}
+
+static int refused_inside(tutti_comm_t comm, void *argument)
+{
+	float sum = 0;
+
+	called = comm;
+	SUCCEEDS(reduce(comm, &sum));
+	CLAIM(sum == 2, "the sum is %g", (double)sum);
+	if (tutti_comm_rank(comm) == 0 || *text) /* some algorithms combine on one rank */
+		CLAIM(answer == TUTTI_ERR_INVALID &&
+			      strstr(text, "tutti_barrier: this thread is in an operation"),
+		      "%d: %s", answer, text);
+	tutti_log_set_sink(sink, NULL);
+	write_a_line(); /* what the sink calls is refused, which is a line, too */
+	tutti_log_set_sink(NULL, NULL);
+	CLAIM(answer == TUTTI_ERR_INVALID && strstr(text, "the sink of"), "%d: %s", answer, text);
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	asked = own_store();
+	SUCCEEDS(tutti_store_set(asked, "key", "", 0));
+	CLAIM(answer == TUTTI_ERR_INVALID &&
+		      strstr(text, "this thread is in a function of that store"),
+	      "%d: %s", answer, text);
+	tutti_store_close(asked);
+	return 0;
+}
+
+TEST(a_function_that_must_not_call_is_told_so)
+{
+	way = CALLS_TUTTI;
+	HOLDS(.ranks = 2, .body = refused_inside);
+}
