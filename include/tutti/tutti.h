@@ -832,8 +832,9 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm);
  * unless it was ignored or handled before, or TUTTI_TRACE is "off". tutti-trace reads the files.
  *
  * The ranks of a host report those of them that died. This function does so where nobody was
- * left: it writes the reports of all processes that have ended since this machine was started
- * without one, in `directory` (NULL: that of TUTTI_TRACE). `*count` (may be NULL) is how many.
+ * left: it writes the reports of all processes of this host whose TUTTI_TRACE is `directory` (NULL:
+ * that of the caller) and that have ended without one since this machine was started. `*count` (may
+ * be NULL) is how many it has written there.
  * TUTTI_ERR_SYSTEM: the directory cannot be read.
  */
 TUTTI_API tutti_result_t tutti_trace_recover(const char *directory, int *count);

@@ -208,11 +208,12 @@ struct tt_flight *tt_flight_map(struct tt_flight_place *place, int *fd);
 /* The first operations and plans are not all: put the rest into the file as well, before it is
  * written. What cannot be had stays in memory of the process only. */
 void tt_flight_extend(struct tt_flight *flight, int fd);
-/* If the file at `ring` is of a process that has ended: write its report and remove it. False:
- * it is not, or somebody else does so now. */
-bool tt_flight_recover(const char *ring);
-/* The same for all in the directory where `trace` has them; gives how many, -1: errno tells why
- * the directory cannot be read. */
+/* If the file at `ring` is of a process that has ended, and its report belongs in the directory
+ * `reports` (NULL: in any): write it and remove the file. False: it is not, or somebody else does
+ * so now. */
+bool tt_flight_recover(const char *ring, const char *reports);
+/* The same for all whose setting is `trace`; gives how many, -1: errno tells why the directory
+ * cannot be read. */
 int tt_flight_recover_all(const char *trace);
 /* Remove the oldest of what dead processes have left, and of reports, in the directories of
  * `place`. Reads both. */

@@ -282,18 +282,33 @@ static bool is_readable(const struct tt_flight *flight)
 	       flight->report[sizeof(flight->report) - 1] == '\0';
 }
 
+/* The directory of a path from the root on; gives the name in it. */
+static const char *split_path(const char *path, char directory[TT_FLIGHT_PATH])
+{
+	const char *slash = strrchr(path, '/');
+
+	snprintf(directory, TT_FLIGHT_PATH, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+	return slash + 1;
+}
+
+/* By whatever names: links may lead to it. */
+static bool is_same_directory(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return strcmp(one, other) == 0 || (stat(one, &a) == 0 && stat(other, &b) == 0 &&
+					   a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
 /* Remove what the dead process had begun to write of its report: whoever holds its ring knows
  * that nobody writes on. */
-static void remove_drafts(const char *report)
+static void remove_drafts(const char *directory, const char *name)
 {
-	char directory[TT_FLIGHT_PATH], path[TT_FLIGHT_PATH];
-	const char *name = strrchr(report, '/') + 1;
 	const size_t length = strlen(name);
+	char path[TT_FLIGHT_PATH];
 	const struct dirent *entry;
 
-	memcpy(directory, report, (size_t)(name - 1 - report));
-	directory[name - 1 - report] = '\0';
-	DIR *handle = opendir(*directory ? directory : "/");
+	DIR *handle = opendir(directory);
 	while (handle && (entry = readdir(handle)))
 		if (strncmp(entry->d_name, name, length) == 0 &&
 		    strncmp(entry->d_name + length, ".tmp", 4) == 0 &&
@@ -303,7 +318,21 @@ static void remove_drafts(const char *report)
 		closedir(handle);
 }
 
-bool tt_flight_recover(const char *ring)
+/* A report that lies elsewhere than in `reports` is for who looks there. */
+static bool write_report(struct tt_flight *flight, const char *reports)
+{
+	char directory[TT_FLIGHT_PATH];
+
+	if (!is_readable(flight))
+		return false;
+	const char *name = split_path(flight->report, directory);
+	if (reports && !is_same_directory(directory, reports))
+		return false;
+	remove_drafts(directory, name);
+	return tt_flight_write(flight, "died");
+}
+
+bool tt_flight_recover(const char *ring, const char *reports)
 {
 	const int fd = open_dead(ring);
 	bool written = false;
@@ -312,10 +341,7 @@ bool tt_flight_recover(const char *ring)
 		return false;
 	struct tt_flight *flight = map(fd, PROT_READ, MAP_SHARED);
 	if (flight) {
-		if (is_readable(flight)) {
-			remove_drafts(flight->report);
-			written = tt_flight_write(flight, "died");
-		}
+		written = write_report(flight, reports);
 		munmap(flight, sizeof(*flight));
 	}
 	if (written)
@@ -441,7 +467,7 @@ void tt_flight_sweep(const struct tt_flight_place *place)
 
 int tt_flight_recover_all(const char *trace)
 {
-	char path[TT_FLIGHT_PATH];
+	char path[TT_FLIGHT_PATH], reports[TT_FLIGHT_PATH];
 	struct tt_flight_place place;
 	const struct dirent *entry;
 	int recovered = 0;
@@ -449,6 +475,7 @@ int tt_flight_recover_all(const char *trace)
 	tt_flight_find_place(trace, "", 0, 0, &place);
 	if (!*place.ring)
 		return 0;
+	split_path(place.report, reports);
 	*strrchr(place.ring, '/') = '\0';
 	DIR *handle = opendir(place.ring);
 	if (!handle)
@@ -456,7 +483,7 @@ int tt_flight_recover_all(const char *trace)
 	while ((entry = readdir(handle)))
 		if (ends_with(entry->d_name, strlen(entry->d_name), RING_SUFFIX) &&
 		    join_path(path, place.ring, entry->d_name))
-			recovered += tt_flight_recover(path);
+			recovered += tt_flight_recover(path, reports);
 	closedir(handle);
 	return recovered;
 }

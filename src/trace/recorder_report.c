@@ -105,7 +105,7 @@ void tt_recorder_report_dead(struct tutti_comm *comm)
 			continue;
 		tt_flight_find_place(comm->settings.trace, comm->settings.job, comm->id, rank,
 				     &place);
-		if (tt_flight_recover(place.ring))
+		if (tt_flight_recover(place.ring, NULL))
 			tt_log(INFO, COMM, "rank %d: what rank %d did last is in %s", comm->rank,
 			       rank, place.report);
 	}

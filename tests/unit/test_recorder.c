@@ -563,6 +563,27 @@ TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_flight, free_fl
 	assert_int_equal(count_files("", NULL), 4);
 }
 
+/* Whatever name it has: reports that go elsewhere are neither written nor counted. */
+TEST_WITH(reports_of_another_directory_are_left_to_it, make_flight, free_flight)
+{
+	char other[96], link[96];
+	int count;
+
+	snprintf(other, sizeof(other), "%s/other", folder);
+	snprintf(link, sizeof(link), "%s/link", folder);
+	assert_int_equal(mkdir(other, 0700), 0);
+	assert_int_equal(symlink(folder, link), 0);
+	write_ring("here.flight", sizeof(*flight));
+	snprintf(flight->report, sizeof(flight->report), "%s/made" TT_FLIGHT_REPORT_SUFFIX, other);
+	write_ring("there.flight", sizeof(*flight));
+	assert_int_equal(tutti_trace_recover(link, &count), TUTTI_OK);
+	assert_int_equal(count, 1);
+	assert_int_equal(access(path_of("made" TT_FLIGHT_REPORT_SUFFIX), F_OK), 0);
+	assert_int_equal(access(path_of("there.flight"), F_OK), 0);
+	assert_int_equal(rmdir(other), 0);
+	assert_int_equal(unlink(link), 0);
+}
+
 /* Old ones go when a communicator is destroyed, and before if they are many; one whose process
  * lives does not count. */
 TEST_WITH(what_nobody_reads_is_bounded, make_flight, free_flight)
