@@ -33,13 +33,38 @@ bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective)
 	return group->size <= UINT16_MAX;
 }
 
+static void count_host(struct tt_extent *extent, int ranks)
+{
+	extent->most = ranks > extent->most ? ranks : extent->most;
+	extent->fewest = tt_min(ranks, extent->fewest);
+}
+
+/* By one pass, where the ranks of each host follow each other. False: they do not. */
+static bool count_runs(const struct tt_group *group, struct tt_extent *extent)
+{
+	int runs = 0;
+
+	for (int r = 1, first = 0; r <= group->size; r++) {
+		if (r < group->size && group->host[r] == group->host[first])
+			continue;
+		count_host(extent, r - first);
+		first = r;
+		runs++;
+	}
+	return runs == group->hosts;
+}
+
 /* Hosts are numbered from 0; a pass over the ranks counts as many of them as there are counters. */
 struct tt_extent tt_extent_of(const struct tt_group *group)
 {
-	struct tt_extent extent = { 0, group->size };
+	const struct tt_extent none = { 0, group->size };
+	struct tt_extent extent = none;
 	int ranks[1024];
 	const int counters = sizeof(ranks) / sizeof(ranks[0]);
 
+	if (count_runs(group, &extent))
+		return extent;
+	extent = none;
 	for (int first = 0; first < group->hosts; first += counters) {
 		const int n = tt_min(counters, group->hosts - first);
 
@@ -47,10 +72,8 @@ struct tt_extent tt_extent_of(const struct tt_group *group)
 		for (int r = 0; r < group->size; r++)
 			if (group->host[r] >= first && group->host[r] - first < n)
 				ranks[group->host[r] - first]++;
-		for (int i = 0; i < n; i++) {
-			extent.most = ranks[i] > extent.most ? ranks[i] : extent.most;
-			extent.fewest = tt_min(ranks[i], extent.fewest);
-		}
+		for (int i = 0; i < n; i++)
+			count_host(&extent, ranks[i]);
 	}
 	return extent;
 }

@@ -1032,7 +1032,7 @@ typedef struct tutti_prediction {
 } tutti_prediction_t;
 
 /**
- * Predict `collective`, such as "all_reduce" or "barrier", of `ranks` ranks, 2 at least, on
+ * Predict `collective`, such as "all_reduce" or "barrier", of `ranks` ranks, 2 to 1048576, on
  * `cluster`, by the costs by which algorithms are chosen. `bytes` are those of the vector, or
  * for collectives of blocks of all ranks' blocks together; roots and types make no difference.
  * Starts nothing, needs no communicator; any thread. TUTTI_ERR_INVALID if an argument is none of

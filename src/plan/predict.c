@@ -13,6 +13,8 @@
 #include "price.h"
 #include "registry.h"
 
+#define MOST_RANKS (1 << 20) /* costs are found by passes over all of them, in less than 0.1 s */
+
 static bool is_figure(double value)
 {
 	return isfinite(value) && value >= 0;
@@ -55,9 +57,9 @@ static tutti_result_t check(const tutti_cluster_t *cluster, const char *collecti
 			TUTTI_ERR_INVALID, PLAN,
 			"tutti_predict: out->size is %zu, expected sizeof(tutti_prediction_t), %zu",
 			out->size, sizeof(*out));
-	if (ranks < 2)
-		return tt_fail(TUTTI_ERR_INVALID, PLAN,
-			       "tutti_predict: %d ranks, expected 2 or more", ranks);
+	if (ranks < 2 || ranks > MOST_RANKS)
+		return tt_fail(TUTTI_ERR_INVALID, PLAN, "tutti_predict: %d ranks, expected 2 to %d",
+			       ranks, MOST_RANKS);
 	if (!is_figure(bytes))
 		return tt_fail(TUTTI_ERR_INVALID, PLAN,
 			       "tutti_predict: %g bytes, expected 0 or more", bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What collectives take on clusters that are only described, against what is worked out by hand. */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ TEST(a_ring_of_hosts_takes_what_its_messages_bytes_and_sums_do)
 {
 	const double n = 1 << 20;
 
-	for (int p = 2; p <= 65536; p *= 2) {
+	for (int p = 2; p <= 1048576; p *= 2) {
 		const tutti_prediction_t found = predict(&plain, "all_reduce", p, n);
 		const double share = (p - 1.0) / p;
 
@@ -179,7 +180,9 @@ TEST(wrong_arguments_are_named)
 	refuse(NULL, "all_reduce", 2, 8, size, "NULL");
 	refuse(&plain, NULL, 2, 8, size, "NULL");
 	refuse(&plain, "all_reduce", 2, 8, 1, "out->size is 1");
-	refuse(&plain, "all_reduce", 1, 8, size, "1 ranks, expected 2 or more");
+	refuse(&plain, "all_reduce", 1, 8, size, "1 ranks, expected 2 to 1048576");
+	refuse(&plain, "all_reduce", 1048577, 8, size, "1048577 ranks, expected 2 to 1048576");
+	refuse(&plain, "all_reduce", INT_MAX, 8, size, "2147483647 ranks, expected 2 to 1048576");
 	refuse(&plain, "all_reduce", 2, -8, size, "-8 bytes");
 	refuse(&plain, "all_refuse", 2, 8, size, "\"all_refuse\"");
 	refuse(&plain, "send/recv", 2, 8, size, "\"send/recv\"");
