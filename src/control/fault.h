@@ -5,6 +5,7 @@
 
 #include "comm.h"
 #include "device_table.h"
+#include "log.h"
 
 /* Memory for what follows; false: there is none. */
 bool tt_comm_fault_open(struct tutti_comm *comm);
@@ -22,12 +23,25 @@ void tt_comm_agree_now(struct tutti_comm *comm);
 /* There is a fault: wait until it is agreed, and give its result. Lock held, but not all the
  * time. */
 tutti_result_t tt_comm_agreed_error(struct tutti_comm *comm);
-/* What a call returns that is made now: TUTTI_OK, or the fault. Lock likewise. */
-static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
+/* TUTTI_OK, or the result of the fault. Lock likewise. */
+static inline tutti_result_t tt_comm_outcome(struct tutti_comm *comm)
 {
 	if (__builtin_expect(comm->cuda != NULL, 0))
 		tt_device->learn(comm);
 	return __builtin_expect(comm->fault.result != 0, 0) ? tt_comm_agreed_error(comm) : TUTTI_OK;
+}
+/* `result`, of an operation or of what is agreed, is returned to the caller: the error message is the
+ * thread's, too. Lock held. */
+static inline tutti_result_t tt_comm_report(const struct tutti_comm *comm, tutti_result_t result)
+{
+	if (__builtin_expect(result != 0, 0))
+		tt_thread_error_set(comm->fault.text);
+	return result;
+}
+/* What a call returns that is made now: TUTTI_OK, or the fault. Lock as above. */
+static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
+{
+	return tt_comm_report(comm, tt_comm_outcome(comm));
 }
 /* The same for a result of a lower layer, with the thread's error message. About this rank, or for
  * TUTTI_ERR_PEER_LOST about comm->routes.failed_peer. */

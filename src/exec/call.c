@@ -251,7 +251,7 @@ static tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_c
 		result = tt_call_start(comm, call, &request);
 	if (!result) {
 		tt_comm_wait(comm, &request.pending);
-		result = request.result;
+		result = tt_comm_report(comm, request.result);
 	}
 	pthread_mutex_unlock(&comm->lock);
 	return result;

@@ -7,7 +7,7 @@ tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result)
 	if (result == TUTTI_ERR_INVALID)
 		return result;
 	tt_comm_revoke_for(comm, result);
-	result = tt_comm_agreed_error(comm);
+	result = tt_comm_report(comm, tt_comm_agreed_error(comm));
 	tt_comm_progress(comm); /* what is in flight ends now */
 	return result;
 }

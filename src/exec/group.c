@@ -402,7 +402,7 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 		result = start_all(group, started);
 	if (!result && !request) {
 		tt_comm_wait(comm, &started->pending);
-		result = started->result;
+		result = tt_comm_report(comm, started->result);
 	} else if (!result) {
 		tt_request_hand_out(started);
 		tt_comm_progress(comm);

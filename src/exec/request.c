@@ -78,6 +78,7 @@ static tutti_result_t take_result(tutti_request_t *request)
 	struct tutti_request *finished = *request;
 
 	take_back(finished);
+	tt_comm_report(finished->comm, finished->result);
 	pthread_mutex_unlock(&finished->comm->lock);
 	const tutti_result_t result = tt_request_finish(finished);
 	free(finished);

@@ -428,16 +428,7 @@ static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *
 		places[rank] = rank;
 	result = tt_bootstrap_join(new, records, places, deadline);
 	free(places);
-	if (!result) {
-		result = tt_part_barrier(new, TT_PART_GROW);
-		if (result) { /* the communicator has the error message, and it is to be reported */
-			char error_text[TT_ERROR_MAX];
-
-			snprintf(error_text, sizeof(error_text), "%s", tutti_last_error(new));
-			tt_thread_error_set(error_text);
-		}
-	}
-	return result;
+	return result ? result : tt_part_barrier(new, TT_PART_GROW);
 }
 
 static tutti_result_t join_all(struct growing *g)

@@ -130,8 +130,8 @@ TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank)
 	tt_comm_check(comm, true);
 	if (comm->cuda)
 		tt_device->learn(comm);
-	const tutti_result_t result =
-		tt_comm_is_settled(comm) ? (tutti_result_t)comm->fault.result : TUTTI_OK;
+	const tutti_result_t result = tt_comm_report(
+		comm, tt_comm_is_settled(comm) ? (tutti_result_t)comm->fault.result : TUTTI_OK);
 	if (rank && result)
 		*rank = comm->fault.rank;
 	pthread_mutex_unlock(&comm->lock);
@@ -145,7 +145,7 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm)
 	if (!tt_comm_usable(comm))
 		return tt_thread_error();
 	pthread_mutex_lock(&comm->lock);
-	const bool failed = tt_comm_state(comm) != TUTTI_OK;
+	const bool failed = tt_comm_outcome(comm) != TUTTI_OK;
 	if (failed)
 		memcpy(text, comm->fault.text, sizeof(text));
 	pthread_mutex_unlock(&comm->lock);

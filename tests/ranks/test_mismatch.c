@@ -335,7 +335,7 @@ static void report(struct play *play, int rank, tutti_comm_t comm, tutti_result_
 
 	outcome->result = result;
 	outcome->seconds = seconds_now() - since;
-	snprintf(outcome->text, sizeof(outcome->text), "%s", tutti_last_error(comm));
+	snprintf(outcome->text, sizeof(outcome->text), "%s", tutti_last_error(NULL));
 }
 
 static int play_rank(int rank, void *argument)
