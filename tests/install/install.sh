@@ -34,6 +34,11 @@ ln -s "$source" "$work/link"
 for prefix in "$source" "$work/link" "$source/src"; do
 	refuses meson setup "$work/refused" "$source" --prefix "$prefix"
 done
+for option in includedir libdir mandir; do # from the root on, whatever the prefix
+	refuses meson setup "$work/refused" "$source" --prefix "$work/elsewhere" "--$option=$source/include"
+done
+refuses env MESON_INSTALL_DESTDIR_PREFIX="$work/elsewhere" DESTDIR="$work/link" "$source/tools/install/outside" \
+	"$source" "$build" /usr /include
 mkdir "$work/home"
 ln -s "$source" "$work/home/include" # a directory below the prefix leads there
 refuses meson setup "$work/refused" "$source" --prefix "$work/home"
