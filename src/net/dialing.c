@@ -98,7 +98,7 @@ enum tt_handshake_state tt_dialing_begin(const struct tt_handshake_terms *terms,
 	tt_hello_write(terms->protocol, &says, nonce, d->hello);
 	if (!terms->tls)
 		return ask(d, connection);
-	if (tt_tls_stream_open(terms->tls, connection->fd, true, &connection->tls) < 0)
+	if (tt_tls_stream_open(terms->tls, connection->fd, true, hello->from, &connection->tls) < 0)
 		return fail(d, TT_VERDICT_SYSTEM, tt_thread_error());
 	return secure(d, connection);
 }

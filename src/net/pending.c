@@ -72,8 +72,10 @@ static enum tt_handshake_state answer(const struct tt_listener *listener, struct
 static enum tt_handshake_state not_a_hello(const struct tt_listener *listener, struct tt_pending *p,
 					   struct tt_connection *connection)
 {
-	if (!connection->tls && p->hello[0] == TT_TLS_FIRST_BYTE)
+	if (!connection->tls && p->hello[0] == TT_TLS_FIRST_BYTE) {
+		p->says.from = tt_tls_peek_rank(connection->fd);
 		return answer(listener, p, connection, TT_VERDICT_ENCRYPTED);
+	}
 	return refuse(p, TT_VERDICT_NO_HELLO);
 }
 
@@ -145,7 +147,8 @@ static enum tt_handshake_state begin_tls(const struct tt_listener *listener, str
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return TT_HANDSHAKE_READS;
 	if (n == 1 && first == TT_TLS_FIRST_BYTE &&
-	    tt_tls_stream_open(listener->terms.tls, connection->fd, false, &connection->tls) < 0)
+	    tt_tls_stream_open(listener->terms.tls, connection->fd, false, -1, &connection->tls) <
+		    0)
 		return fail(p, TT_VERDICT_SYSTEM, tt_thread_error());
 	if (!connection->tls)
 		p->stage = TT_PENDING_HELLO;
@@ -162,8 +165,12 @@ static enum tt_handshake_state secure(const struct tt_listener *listener, struct
 			return state;
 	}
 	const tutti_result_t result = tt_tls_handshake(connection->tls);
-	if (result < 0)
-		return fail(p, TT_VERDICT_NO_TLS, tt_thread_error());
+	if (result < 0) {
+		p->says.from = tt_tls_rank(connection->tls);
+		return tt_tls_has_other_key(connection->tls)
+			       ? refuse(p, TT_VERDICT_OTHER_KEY)
+			       : fail(p, TT_VERDICT_NO_TLS, tt_thread_error());
+	}
 	if (result == TUTTI_IN_PROGRESS)
 		return tt_tls_blocked(connection->tls) ? TT_HANDSHAKE_WRITES : TT_HANDSHAKE_READS;
 	p->stage = TT_PENDING_HELLO;

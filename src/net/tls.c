@@ -33,7 +33,8 @@
 
 #include "log.h"
 
-#define IDENTITY     "tutti"
+#define IDENTITY     "tutti" /* of the key; behind it the dialer's rank: "tutti 3" */
+#define IDENTITY_MAX 20
 #define RECORD	     16384 /* bytes of a record, at most */
 #define RECORD_HEAD  5
 #define MESSAGE_HEAD 4
@@ -70,13 +71,16 @@ struct gate {
 struct tt_tls_stream {
 	SSL *ssl;
 	bool dials;
+	bool other_key; /* of the dialer, at the listener */
+	int rank;	/* of the dialer, as it says; -1: it does not */
 	struct gate gate;
 	bool in_kernel;	  /* what is sent */
 	bool writing;	  /* the handshake waits to write */
 	size_t kept;	  /* bytes of `record` that are to be written before anything else */
 	size_t ahead;	  /* bytes of the last record that the caller has not been told of */
 	uint32_t records; /* written with this key */
-	uint8_t *record;  /* RECORD bytes, once the handshake is done: until then anybody may be
+	char identity[IDENTITY_MAX];
+	uint8_t *record; /* RECORD bytes, once the handshake is done: until then anybody may be
 			   * at the other end */
 };
 
@@ -224,17 +228,29 @@ static SSL_SESSION *make_session(SSL *ssl)
 static int offer_key(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *length,
 		     SSL_SESSION **session)
 {
+	struct tt_tls_stream *stream = SSL_get_app_data(ssl);
+
 	(void)digest; /* there is one suite */
 	*session = make_session(ssl);
-	*identity = (const unsigned char *)IDENTITY;
-	*length = sizeof(IDENTITY) - 1;
+	*length = (size_t)snprintf(stream->identity, sizeof(stream->identity),
+				   stream->rank < 0 ? IDENTITY : IDENTITY " %d", stream->rank);
+	*identity = (const unsigned char *)stream->identity;
 	return *session != NULL;
 }
 
+/* Whoever knows the rank's number may say it: the key is proven later. */
 static int find_key(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION **session)
 {
+	struct tt_tls_stream *stream = SSL_get_app_data(ssl);
+	char text[IDENTITY_MAX] = "";
+	int end = 0;
+
 	*session = NULL;
-	if (length == sizeof(IDENTITY) - 1 && memcmp(identity, IDENTITY, length) == 0)
+	if (length < sizeof(text))
+		memcpy(text, identity, length);
+	if (sscanf(text, IDENTITY " %9d%n", &stream->rank, &end) != 1 || stream->rank < 0)
+		stream->rank = -1;
+	if (strcmp(text, IDENTITY) == 0 || (stream->rank >= 0 && (size_t)end == length))
 		*session = make_session(ssl);
 	return 1; /* without one, the handshake fails for want of a certificate */
 }
@@ -242,13 +258,15 @@ static int find_key(SSL *ssl, const unsigned char *identity, size_t length, SSL_
 /* ---- life */
 
 /* The last of OpenSSL's errors, all of which are forgotten. */
-static const char *reason(void)
+static const char *reason(bool *other_key)
 {
 	const char *text = NULL;
 	unsigned long code;
 
-	while ((code = ERR_get_error()) != 0)
+	while ((code = ERR_get_error()) != 0) {
 		text = ERR_reason_error_string(code) ? ERR_reason_error_string(code) : text;
+		*other_key |= ERR_GET_REASON(code) == SSL_R_BINDER_DOES_NOT_VERIFY;
+	}
 	return text ? text : "no reason given";
 }
 
@@ -295,7 +313,8 @@ tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt
 	if (!tls->method || !tls->context || !set_up(tls)) {
 		const tutti_result_t result =
 			tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-				"OpenSSL cannot do what TUTTI_ENCRYPT asks for: %s", reason());
+				"OpenSSL cannot do what TUTTI_ENCRYPT asks for: %s",
+				reason(&(bool){ false }));
 
 		tt_tls_close(tls);
 		return result;
@@ -314,7 +333,7 @@ void tt_tls_close(struct tt_tls *tls)
 	free(tls);
 }
 
-tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials,
+tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials, int rank,
 				  struct tt_tls_stream **out)
 {
 	struct tt_tls_stream *stream = calloc(1, sizeof(*stream));
@@ -329,7 +348,9 @@ tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials,
 	}
 	BIO_set_fd(bio, fd, BIO_NOCLOSE);
 	SSL_set_bio(stream->ssl, bio, bio);
+	SSL_set_app_data(stream->ssl, stream);
 	stream->dials = dials;
+	stream->rank = rank;
 	if (dials) {
 		/* no certificate is good enough */
 		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL);
@@ -353,11 +374,11 @@ void tt_tls_stream_close(struct tt_tls_stream *stream)
 
 /* ---- the handshake */
 
-static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int number)
+static tutti_result_t refuse(struct tt_tls_stream *stream, int error, int number)
 {
 	const bool gone = !stream->gate.refused &&
 			  (error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_SYSCALL);
-	const char *what = reason();
+	const char *what = reason(&stream->other_key);
 
 	if (stream->gate.refused)
 		what = "its first message is longer than a rank's, or fragmented";
@@ -366,8 +387,8 @@ static tutti_result_t refuse(const struct tt_tls_stream *stream, int error, int 
 							    : "it closed the connection";
 	return tt_fail(
 		gone ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_INVALID, COMM,
-		"the TLS handshake with %s failed (%s): all ranks need the same key and the same TUTTI_ENCRYPT",
-		stream->dials ? "the listener" : "the dialer", what);
+		"did not get through the TLS handshake (%s): give all ranks the same TUTTI_KEY and TUTTI_ENCRYPT",
+		what);
 }
 
 /* Log once whether the kernel encrypts: it is alike for all connections, unless a module has been
@@ -398,7 +419,7 @@ tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
 		return refuse(stream, error, number);
 	if (!SSL_session_reused(stream->ssl))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "the TLS handshake was done without the job's key");
+			       "did not use the job's key in the TLS handshake");
 	stream->record = malloc(RECORD);
 	if (!stream->record)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for an encrypted connection");
@@ -406,6 +427,27 @@ tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream)
 	stream->in_kernel = BIO_get_ktls_send(SSL_get_wbio(stream->ssl));
 	log_who_encrypts(stream);
 	return TUTTI_OK;
+}
+
+int tt_tls_rank(const struct tt_tls_stream *stream)
+{
+	return stream->rank;
+}
+
+int tt_tls_peek_rank(int fd)
+{
+	char bytes[GREETING_MAX + 1] = "";
+	const ssize_t length = recv(fd, bytes, GREETING_MAX, MSG_PEEK | MSG_DONTWAIT);
+	const char *said =
+		length > 0 ? memmem(bytes, (size_t)length, IDENTITY " ", sizeof(IDENTITY)) : NULL;
+	int rank;
+
+	return said && sscanf(said, IDENTITY " %9d", &rank) == 1 ? rank : -1;
+}
+
+bool tt_tls_has_other_key(const struct tt_tls_stream *stream)
+{
+	return stream->other_key;
 }
 
 bool tt_tls_blocked(const struct tt_tls_stream *stream)

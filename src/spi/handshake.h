@@ -11,7 +11,8 @@
  * proof, and of who of the two gives it; so it is good for this protocol, these two ends in these
  * roles, this purpose and channel, and these nonces alone. The listener proves first; a dialer to
  * which that proof is none confirms with zeros. Without a key proofs are zeros. A refusal repeats
- * nothing but its verdict. Where the job encrypts, all of this is inside TLS (tls.h).
+ * nothing but its verdict. Where the job encrypts, all of this is inside TLS (tls.h), which says the
+ * dialer's rank before.
  *
  * Nothing here waits: a step goes on with what the socket has, and says what it waits for. */
 #ifndef TT_SPI_HANDSHAKE_H

@@ -31,15 +31,23 @@ struct tt_connection {
 tutti_result_t tt_tls_open(const struct tt_key *key, const char *what, struct tt_tls **out);
 void tt_tls_close(struct tt_tls *tls); /* after its streams; NULL is fine */
 
-/* The socket stays the caller's; one end of it dials, the other does not. */
-tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials,
+/* The socket stays the caller's; one end of it dials, the other does not. `rank`: the dialer's, -1:
+ * it does not say. Anybody on the way can read it. */
+tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials, int rank,
 				  struct tt_tls_stream **out);
 void tt_tls_stream_close(struct tt_tls_stream *stream); /* the socket is not closed; NULL is fine */
 
 /* Continue the handshake. TUTTI_IN_PROGRESS: call again when the socket can be written if
  * tt_tls_blocked(), else read. TUTTI_ERR_INVALID: the other end lacks the key, or does not
- * encrypt. TUTTI_ERR_PEER_LOST: it is gone. */
+ * encrypt; the error message says what it did. TUTTI_ERR_PEER_LOST: it is gone. */
 tutti_result_t tt_tls_handshake(struct tt_tls_stream *stream);
+/* At the listener: the rank that the dialer says it is, -1: none. Not proven before the handshake is
+ * done. */
+int tt_tls_rank(const struct tt_tls_stream *stream);
+/* The same of a dialer that encrypts where the listener does not, from what it has sent. */
+int tt_tls_peek_rank(int fd);
+/* At the listener, when the handshake has failed: for that alone? */
+bool tt_tls_has_other_key(const struct tt_tls_stream *stream);
 bool tt_tls_blocked(const struct tt_tls_stream *stream);
 
 /* Like sendmsg() and recvmsg(): bytes moved, or -1 with errno, EAGAIN for "not now" and EPROTO

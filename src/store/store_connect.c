@@ -166,11 +166,12 @@ static bool passing(int error)
 
 /* A host that turns this rank away finds out who it is while the connection is there, and closes
  * it then. */
-static void await_end(const struct tt_connection *socket)
+static void await_end(int fd)
 {
+	const struct tt_connection plain = { .fd = fd }; /* whatever comes */
 	uint8_t byte;
 
-	while (tt_store_receive(socket, &byte, 1, tt_now() + LEAVE_MS * MILLISECOND) == 0)
+	while (tt_store_receive(&plain, &byte, 1, tt_now() + LEAVE_MS * MILLISECOND) == 0)
 		continue;
 }
 
@@ -232,8 +233,8 @@ static tutti_result_t refused(struct attempt *a, const struct tt_connection *soc
 		return TUTTI_IN_PROGRESS;
 	}
 	if (a->rank >= 0 && verdict != TT_VERDICT_SYSTEM)
-		await_end(socket);
-	if (verdict == TT_VERDICT_NO_TLS || verdict == TT_VERDICT_SYSTEM)
+		await_end(socket->fd);
+	if (verdict == TT_VERDICT_SYSTEM)
 		return tt_fail(TUTTI_ERR_INVALID, STORE, "the store %s: %s", a->address, why);
 	return tt_fail(TUTTI_ERR_INVALID, STORE, "what listens at the store's address %s %s",
 		       a->address, why);

@@ -52,7 +52,7 @@ static void open_end(struct end *end, struct tt_tls *tls, bool dials)
 
 	FUZZ_PROMISE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
 	*end = (struct end){ .fd = fds[0], .connection = fds[1], .result = TUTTI_IN_PROGRESS };
-	FUZZ_PROMISE(tt_tls_stream_open(tls, end->fd, dials, &end->stream) == TUTTI_OK);
+	FUZZ_PROMISE(tt_tls_stream_open(tls, end->fd, dials, -1, &end->stream) == TUTTI_OK);
 }
 
 static void close_end(struct end *end)

@@ -31,6 +31,9 @@ enum fault {
 	ANOTHER_KEY,
 	NO_KEY,
 	A_KEY,
+	ANOTHER_SECRET, /* another key, where all encrypt */
+	ENCRYPTS,
+	DOES_NOT_ENCRYPT,
 	NO_INTERFACE
 };
 
@@ -43,6 +46,9 @@ static const char *const fault_names[] = {
 	[ANOTHER_KEY] = "another key",
 	[NO_KEY] = "no key",
 	[A_KEY] = "a key",
+	[ANOTHER_SECRET] = "another key of TLS",
+	[ENCRYPTS] = "encryption",
+	[DOES_NOT_ENCRYPT] = "no encryption",
 	[NO_INTERFACE] = "no interface",
 };
 
@@ -123,8 +129,9 @@ static bool is_directory(enum way way)
 
 static void be_as_all(const struct play *play)
 {
-	const bool keyed =
-		play->fault == ANOTHER_KEY || play->fault == NO_KEY || play->fault == NO_INTERFACE;
+	const bool encrypts = play->fault == ANOTHER_SECRET || play->fault == DOES_NOT_ENCRYPT;
+	const bool keyed = play->fault == ANOTHER_KEY || play->fault == NO_KEY ||
+			   play->fault == NO_INTERFACE || play->fault == ENCRYPTS || encrypts;
 
 	setenv("TUTTI_TRANSPORT",
 	       play->fault == SHM_ALONE	  ? "tcp"
@@ -133,6 +140,8 @@ static void be_as_all(const struct play *play)
 	       1);
 	if (keyed)
 		setenv("TUTTI_KEY", KEY, 1);
+	if (encrypts)
+		setenv("TUTTI_ENCRYPT", "1", 1);
 	setenv("TUTTI_STORE", play->address, 1);
 	set_number("TUTTI_SIZE", play->size);
 	unsetenv("TUTTI_LOCAL_SIZE");
@@ -155,7 +164,10 @@ static void be_odd(const struct play *play)
 	case ONE_MORE: set_number("TUTTI_SIZE", play->size + 1); break;
 	case ONE_LESS: set_number("TUTTI_SIZE", play->size - 1); break;
 	case TWICE: set_number("TUTTI_RANK", taken(play)); break;
+	case ANOTHER_SECRET:
 	case ANOTHER_KEY: setenv("TUTTI_KEY", OTHER, 1); break;
+	case ENCRYPTS: setenv("TUTTI_ENCRYPT", "1", 1); break;
+	case DOES_NOT_ENCRYPT: unsetenv("TUTTI_ENCRYPT"); break;
 	case NO_KEY: unsetenv("TUTTI_KEY"); break;
 	case A_KEY: setenv("TUTTI_KEY", KEY, 1); break;
 	case NO_INTERFACE: setenv("TUTTI_INTERFACE", "nosuch0", 1); break;
@@ -231,7 +243,7 @@ static int be(int rank, void *argument)
 
 static bool is_about_keys(enum fault fault)
 {
-	return fault == ANOTHER_KEY || fault == NO_KEY || fault == A_KEY;
+	return fault >= ANOTHER_KEY && fault <= DOES_NOT_ENCRYPT;
 }
 
 /* The host of the store turns away who has another key, and knows who that is. */
@@ -275,7 +287,8 @@ static bool says_keys(const struct play *play, int rank, const char *error_text)
 {
 	const char *host = strstr(error_text, "the host of the store");
 
-	if (!strstr(error_text, "give all ranks the same TUTTI_KEY"))
+	if (!strstr(error_text,
+		    play->fault < ENCRYPTS ? "give all ranks the same TUTTI_KEY" : "TUTTI_ENCRYPT"))
 		return false;
 	if (!is_turned_away(play)) /* found in the records */
 		return says(error_text,
@@ -437,6 +450,12 @@ TEST(a_rank_with_another_key_is_told_to_all)
 {
 	for (enum fault fault = ANOTHER_KEY; fault <= A_KEY; fault++)
 		in_ways(fault, HOSTED_TCP, SERVED_UNIX);
+}
+
+TEST(a_rank_with_another_key_of_tls_is_told_to_all)
+{
+	for (enum fault fault = ANOTHER_SECRET; fault <= DOES_NOT_ENCRYPT; fault++)
+		in_ways(fault, HOSTED_TCP, HOSTED_TCP);
 }
 
 /* Elsewhere all find out before they connect. */

@@ -75,8 +75,8 @@ TEST_WITH(who_has_another_key_does_not_get_through, NULL, disconnect)
 	shake_hands();
 	assert_int_equal(p.end[1].result, TUTTI_ERR_INVALID);
 	assert_true(p.end[0].result < 0);
-	assert_non_null(strstr(p.end[0].why, "the same key"));
-	assert_non_null(strstr(p.end[1].why, "the same key"));
+	assert_non_null(strstr(p.end[0].why, "the same TUTTI_KEY"));
+	assert_non_null(strstr(p.end[1].why, "the same TUTTI_KEY"));
 }
 
 TEST_WITH(who_does_not_encrypt_does_not_get_through, NULL, disconnect)
@@ -218,7 +218,7 @@ static tutti_result_t begin_with(struct tt_tls *tls, struct tt_tls_stream **stre
 	bytes[8] = (uint8_t)message;
 	open_sockets(AF_UNIX, fds);
 	assert_int_equal(send(fds[0], bytes, length, 0), length);
-	assert_int_equal(tt_tls_stream_open(tls, fds[1], false, stream), TUTTI_OK);
+	assert_int_equal(tt_tls_stream_open(tls, fds[1], false, -1, stream), TUTTI_OK);
 	return tt_tls_handshake(*stream);
 }
 

@@ -71,7 +71,7 @@ static void open_end(struct end *end, int domain, const struct tt_key *key, bool
 	if (!key)
 		return;
 	assert_int_equal(tt_tls_open(key, "connections", &end->tls), TUTTI_OK);
-	assert_int_equal(tt_tls_stream_open(end->tls, end->fd, dials, &end->stream), TUTTI_OK);
+	assert_int_equal(tt_tls_stream_open(end->tls, end->fd, dials, -1, &end->stream), TUTTI_OK);
 }
 
 void pair_open(struct pair *p, const int domain[2], const struct tt_key *dialer,
