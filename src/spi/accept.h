@@ -10,4 +10,9 @@
  * it keeps somebody out. `listening` does not block. */
 int tt_accept(int listening, struct sockaddr_storage *from);
 
+/* How many connections may wait here that have said nothing of the job, when `fd` has come: `most`,
+ * but few where half of the process's descriptors are in use. Anybody may connect, and what the
+ * process itself needs is to be left. */
+int tt_accept_most(int fd, int most);
+
 #endif

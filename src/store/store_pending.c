@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "accept.h"
 #include "fork.h"
 #include "log.h"
 #include "store_address.h"
@@ -102,6 +103,27 @@ static bool admit(struct tt_store_client *c, const struct sockaddr_storage *from
 	return true;
 }
 
+static struct tt_store_client *least_welcome(const struct tt_store_clients *s)
+{
+	struct tt_store_client *least = NULL;
+
+	for (struct tt_store_client *c = s->first; c; c = c->next)
+		if (c->state == TT_CLIENT_PENDING &&
+		    (!least || tt_pending_less_welcome(&c->handshake, &least->handshake)))
+			least = c;
+	return least;
+}
+
+/* A rank that is in the middle of its proof would not notice in time that it was dropped. */
+static void leave_descriptors(struct tt_store_clients *s, int fd)
+{
+	const int most = tt_accept_most(fd, PENDING_MAX);
+
+	for (const struct tt_store_client *c; s->pending >= most && (c = least_welcome(s)) &&
+					      c->handshake.stage != TT_PENDING_CONFIRM;)
+		tt_store_pending_make_space(s);
+}
+
 struct tt_store_client *tt_store_pending_receive(struct tt_store_clients *s, int fd,
 						 const struct sockaddr_storage *from)
 {
@@ -110,6 +132,7 @@ struct tt_store_client *tt_store_pending_receive(struct tt_store_clients *s, int
 
 	if (s->pending >= PENDING_MAX)
 		tt_store_pending_make_space(s);
+	leave_descriptors(s, fd);
 	if (!c || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
 		tt_log(WARN, STORE, "refuses a connection: %s", strerror(errno));
 		free(c);
@@ -128,12 +151,8 @@ struct tt_store_client *tt_store_pending_receive(struct tt_store_clients *s, int
 
 bool tt_store_pending_make_space(struct tt_store_clients *s)
 {
-	struct tt_store_client *oldest = NULL;
+	struct tt_store_client *oldest = least_welcome(s);
 
-	for (struct tt_store_client *c = s->first; c; c = c->next)
-		if (c->state == TT_CLIENT_PENDING &&
-		    (!oldest || tt_pending_less_welcome(&c->handshake, &oldest->handshake)))
-			oldest = c;
 	if (oldest)
 		tt_store_pending_turn_away(
 			s, oldest,

@@ -320,6 +320,23 @@ static int warm_up(tutti_comm_t comm, struct scene *scene, tutti_store_t store, 
 	return work(comm, scene, store, data, 7, 0);
 }
 
+/* At a store that rank 0 hosts. */
+static int meet(int rank, struct scene *scene, tutti_store_t *store, tutti_comm_t *out)
+{
+	const tutti_comm_t comm = NULL;
+
+	if (rank == 0) {
+		SUCCEEDS(tutti_store_open("tcp://127.0.0.1:0", 1, 0, store));
+		snprintf(scene->store, sizeof(scene->store), "%s", tutti_store_address(*store));
+		atomic_store(&scene->hosted, 1);
+	} else {
+		await_count(&scene->hosted, 1);
+		SUCCEEDS(tutti_store_open(scene->store, 0, 0, store));
+	}
+	SUCCEEDS(tutti_comm_create(*store, rank, RANKS, NULL, out));
+	return 0;
+}
+
 static int be_rank(int rank, struct scene *scene)
 {
 	tutti_comm_t comm = NULL;
@@ -328,16 +345,7 @@ static int be_rank(int rank, struct scene *scene)
 	int open, ports;
 
 	CLAIM(data != NULL, "no memory");
-	if (rank == 0) {
-		SUCCEEDS(tutti_store_open("tcp://127.0.0.1:0", 1, 0, &store));
-		snprintf(scene->store, sizeof(scene->store), "%s", tutti_store_address(store));
-		atomic_store(&scene->hosted, 1);
-	} else {
-		await_count(&scene->hosted, 1);
-		SUCCEEDS(tutti_store_open(scene->store, 0, 0, &store));
-	}
-	SUCCEEDS(tutti_comm_create(store, rank, RANKS, NULL, &comm));
-	if (warm_up(comm, scene, store, data))
+	if (meet(rank, scene, &store, &comm) || warm_up(comm, scene, store, data))
 		return 1;
 	ports = publish(scene, rank, &open);
 	CLAIM(rank == 0 || strcmp(transport_chosen, "shm") == 0 || ports > 0,
@@ -382,6 +390,89 @@ static void endures(const char *key)
 	assert_true(scene->turns >= 0);
 	HOLDS(.ranks = RANKS + 1, .whole = play, .argument = scene, .limit_s = 2 * PATIENCE);
 	print_message("%d connections of strangers\n", atomic_load(&scene->attacks));
+	close(scene->turns);
+	munmap(scene, sizeof(*scene));
+}
+
+/* ---------------------------------------------------------------- few descriptors */
+
+#define SILENT 64 /* strangers at every port, of whom none says a word */
+#define SPARE  20 /* descriptors of a rank beside those that it has */
+
+static int port_at(const struct scene *scene, int i)
+{
+	return i == 0 ? atoi(strrchr(scene->store, ':') + 1)
+		      : atomic_load(&scene->ports[(i - 1) / PORTS][(i - 1) % PORTS]);
+}
+
+/* They come again where they are sent away. */
+static int be_silent_strangers(struct scene *scene)
+{
+	static int fds[RANKS * PORTS + 1][SILENT];
+	char byte;
+
+	await_count(&scene->ready, RANKS);
+	memset(fds, -1, sizeof(fds));
+	while (!atomic_load(&scene->leave)) {
+		for (int i = 0; i <= RANKS * PORTS; i++) {
+			for (int k = 0; port_at(scene, i) && k < SILENT; k++) {
+				if (fds[i][k] >= 0 &&
+				    (recv(fds[i][k], &byte, 1, 0) >= 0 || errno != EAGAIN)) {
+					close(fds[i][k]);
+					fds[i][k] = -1;
+				}
+				if (fds[i][k] < 0)
+					fds[i][k] = knock(port_at(scene, i));
+			}
+		}
+		atomic_store(&scene->held, 1);
+		look_again();
+	}
+	return 0;
+}
+
+/* It dials its peers when they are there. */
+static int goes_on_beside_them(int rank, struct scene *scene)
+{
+	tutti_comm_t comm = NULL;
+	tutti_store_t store;
+	float data[1];
+	int open;
+
+	if (meet(rank, scene, &store, &comm) || sums_right(comm, data, 1, 0))
+		return 1;
+	publish(scene, rank, &open);
+	allow_descriptors(SPARE);
+	atomic_fetch_add(&scene->ready, 1);
+	await_count(&scene->held, 1);
+	for (int round = 0; round < 50; round++)
+		if (sums_right(comm, data, 1, round))
+			return 1;
+	if (passes_on(comm, 1))
+		return 1;
+	leave(scene);
+	tutti_comm_destroy(comm);
+	tutti_store_close(store);
+	return 0;
+}
+
+static int play_silence(int rank, void *argument)
+{
+	struct scene *scene = argument;
+
+	if (rank == RANKS)
+		return be_silent_strangers(scene);
+	const int failed = goes_on_beside_them(rank, scene);
+	leave(scene);
+	return failed;
+}
+
+TEST(strangers_leave_ranks_the_descriptors_that_they_need)
+{
+	struct scene *scene = shared_memory(sizeof(*scene));
+
+	scene->turns = eventfd(0, EFD_CLOEXEC);
+	HOLDS(.ranks = RANKS + 1, .whole = play_silence, .argument = scene);
 	close(scene->turns);
 	munmap(scene, sizeof(*scene));
 }

@@ -191,6 +191,15 @@ static bool dismiss_idler(struct tcp_endpoint *e)
 	return true;
 }
 
+/* Likewise. */
+static void leave_descriptors(struct tcp_endpoint *e, int fd)
+{
+	const int most = tt_accept_most(fd, TCP_PENDING_MAX);
+
+	while (e->pending_count >= most && least_welcome(e)->handshake.stage != TT_PENDING_CONFIRM)
+		dismiss_oldest(e);
+}
+
 static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage *from)
 {
 	struct tcp_pending *pending = calloc(1, sizeof(*pending));
@@ -202,6 +211,7 @@ static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage 
 	}
 	if (e->pending_count == TCP_PENDING_MAX)
 		dismiss_oldest(e);
+	leave_descriptors(e, fd);
 	pending->source = (struct tcp_source){ TCP_PENDING, { .fd = fd } };
 	pending->from = *from;
 	tt_pending_init(&e->admission, &pending->handshake, true, tt_now() + PENDING_MS * TCP_MS);
