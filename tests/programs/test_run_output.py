@@ -34,12 +34,28 @@ class Output(ProgramTest):
         self.assertEqual([len(line) for line in job.out.splitlines()], [4 + (1 << 20), 4 + (1 << 20), 4 + (1 << 19)])
         self.assertEqual(job.out.count('[0] x'), 3)
 
-    def test_of_a_progress_bar_a_file_gets_the_last_state(self):
-        job = self.ranks(1, "printf '10%%\\r50%%\\r100%%\\n'; printf 'dos\\r\\n'; printf 'left\\r'")
-        self.assertEqual(job.out, '[0] 100%\n[0] dos\n[0] left\n')
+    def test_carriage_returns_in_a_file_are_kept(self):
+        """Its last words are what a terminal would show."""
+        script = "printf '10%%\\r50%%\\r\\r100%%\\n'; printf 'dos\\r\\n\\r\\n'; printf 'left\\r'; exit 3"
+        job = self.run_to_end(RUN, '-n', 1, '--', '/bin/sh', '-c', script, status=3)
+        self.assertEqual(job.out, '[0] 10%\r50%\r\r100%\n[0] dos\r\n[0] \r\n[0] left\r\n')
+        self.assertEqual(re.findall('^tutti-run:     (.*)$', job.err, re.M), ['100%', 'dos', 'left'])
 
-    def test_no_label_leaves_lines_as_they_are(self):
-        self.assertEqual(self.ranks(2, 'echo plain', '--no-label').out, 'plain\nplain\n')
+    def test_without_labels_bytes_stay_as_they_are(self):
+        """A line of 3 MiB among them, and no newline at the end. What tutti-run says is a line of its own."""
+        content = bytes(range(256)) * 10 + b'a\r\nb\r\r\n\n\r' + b'x' * (3 << 20) + b'\nno newline'
+        for name in '--no-label', '-L':
+            job = self.run_to_end(RUN, '-n', 1, name, '--', '/bin/sh', '-c', 'cat "$0" >&2; exec cat "$0"',
+                                  self.write('content', content))
+            for written in job.bytes.values():
+                self.assertEqual(bytes(written), content)
+        job = self.run_to_end(RUN, '-n', 1, '-L', '--', '/bin/sh', '-c', 'printf out >&2; exit 3', status=3)
+        self.assertEqual(job.err.splitlines()[0], 'out')
+        self.assertIn('\ntutti-run: rank 0 ', job.err)
+
+    def test_without_labels_lines_of_ranks_stay_whole(self):
+        job = self.run_to_end(RUN, '-n', 4, '--no-label', '--', '/usr/bin/seq', 10000)
+        self.assertEqual(sorted(job.out.splitlines()), sorted(4 * [str(number) for number in range(1, 10001)]))
 
     def test_one_file_for_both_streams_gets_whole_lines(self):
         script = 'seq -f out%g 2000 & seq -f err%g 2000 >&2; wait'
@@ -61,8 +77,10 @@ class Output(ProgramTest):
         self.assertIn('was killed by signal 13 (Broken pipe)', job.err)
 
     def test_a_full_disk_is_a_failure(self):
-        job = self.run_to_end('/bin/sh', '-c', 'exec "$0" -n 2 -- echo text >/dev/full', RUN, status=125)
-        self.assertIn('cannot write the standard output of the ranks: No space left', job.err)
+        """It is named as the cause where ranks fail for it, too."""
+        for program, status in {'echo': 125, 'yes': 128 + 13}.items():
+            job = self.run_to_end('/bin/sh', '-c', f'exec "$0" -n 2 -- {program} text >/dev/full', RUN, status=status)
+            self.assertIn('cannot write the standard output of the ranks: No space left', job.err)
 
     def test_a_slow_reader_loses_nothing(self):
         """Every queue is full most of the time, and then ranks wait in full pipes."""

@@ -192,14 +192,15 @@ class Start(ProgramTest):
 
     # ---- on a terminal
 
-    def on_terminal(self, count, script, prompt='', typed='', prepare=lambda: None):
+    def on_terminal(self, count, script, prompt='', typed='', prepare=lambda: None, options=()):
         """What a job shows on a pseudo terminal; `typed` is typed when `prompt` has been shown."""
         pid, terminal = pty.fork()
         if pid == 0:
             prepare()
             os.environ['TERM'] = 'xterm'
             os.environ.pop('NO_COLOR', None)
-            os.execv(UNTIL_PARENT_ENDS[0], [*UNTIL_PARENT_ENDS, RUN, '-n', str(count), '/bin/sh', '-c', script])
+            os.execv(UNTIL_PARENT_ENDS[0],
+                     [*UNTIL_PARENT_ENDS, RUN, '-n', str(count), *options, '/bin/sh', '-c', script])
         shown = ''
         with contextlib.suppress(OSError):
             while some := os.read(terminal, 65536).decode():
@@ -216,6 +217,12 @@ class Start(ProgramTest):
                                  '10%', 'a\nb\n')
         self.assertIn('\033[36m[0]\033[0m 10%', shown)
         self.assertIn('\r\033[K\033[36m[0]\033[0m done\r\n', shown)
+
+    def test_a_terminal_without_labels_gets_bytes_as_they_come(self):
+        """It makes "\\r\\n" of a newline itself."""
+        script = "printf 'a\\r\\nb\\rname? '; read x; printf '10%%\\r20%%\\rend'"
+        self.assertEqual(self.on_terminal(1, script, 'name?', 'tutti\n', options=['-L']),
+                         'a\r\r\nb\rname? tutti\r\n10%\r20%\rend')
 
     def test_what_is_typed_reaches_rank_0(self):
         shown = self.on_terminal(2, "printf 'name? '; read x; echo hello $x", 'name?', 'tutti\n')

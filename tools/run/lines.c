@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the cutting of a byte stream into labelled lines, and the last words of a stream.
+/* Owns the cutting of a byte stream into lines, and the last words of a stream.
  *
- * A carriage return starts the line anew, as on a terminal: what it overwrites is shown live on a
- * terminal and left out elsewhere. "\r\n" ends a line as "\n" does. A line of more than LONGEST
- * bytes is cut, each piece with its label. */
+ * Lines with a label keep their bytes, carriage returns included. A line of more than LONGEST
+ * bytes is cut, each piece with its label. Only a terminal would lose the label at a carriage
+ * return: there a line begins anew after each, so that a progress bar shows its last state.
+ *
+ * Without labels nothing is added or left out. A terminal gets the bytes as they arrive; a file or
+ * a pipe gets whole lines, so that ranks do not cut each other's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,31 +29,47 @@ void lines_init(struct lines *lines, struct sink *sink, int rank, bool label)
 		snprintf(lines->label, sizeof(lines->label), "[%d] ", rank);
 }
 
-static void remember(struct lines *lines)
+static bool is_blank(char c)
 {
-	size_t length = lines->length;
-
-	while (length > 0 &&
-	       (lines->partial[length - 1] == ' ' || lines->partial[length - 1] == '\t'))
-		length--;
-	if (length == 0)
-		return;
-	if (!lines->last && !(lines->last = calloc(LINES_LAST, sizeof(*lines->last))))
-		return;
-	char *line = lines->last[lines->last_count++ % LINES_LAST];
-	if (length > LINES_LAST_BYTES - 1)
-		length = LINES_LAST_BYTES - 1;
-	memcpy(line, lines->partial, length);
-	line[length] = '\0';
+	return c == ' ' || c == '\t' || c == '\r';
 }
 
-static void complete(struct lines *lines)
+/* What a terminal would show of the line in the end. */
+static void remember(struct lines *lines)
+{
+	size_t end = lines->length, start;
+
+	while (end > 0 && is_blank(lines->partial[end - 1]))
+		end--;
+	if (end == 0)
+		return;
+	for (start = end; start > 0 && lines->partial[start - 1] != '\r';)
+		start--;
+	if (!lines->last && !(lines->last = calloc(LINES_LAST, sizeof(*lines->last))))
+		return;
+	snprintf(lines->last[lines->last_count++ % LINES_LAST], LINES_LAST_BYTES, "%.*s",
+		 (int)(end - start), lines->partial + start);
+}
+
+/* Give the sink all of `partial` that it does not have yet. */
+static void pass(struct lines *lines)
+{
+	sink_bytes(lines->sink, lines->partial + lines->passed, lines->length - lines->passed);
+	lines->passed = lines->length;
+}
+
+/* The line ends here: `newline`, or nothing where it is cut. */
+static void complete(struct lines *lines, const char *newline)
 {
 	remember(lines);
-	sink_live_end(lines->sink, lines);
-	sink_line(lines->sink, lines->label, lines->partial, lines->length);
-	lines->length = 0;
-	lines->returned = false;
+	if (*lines->label) {
+		sink_live_end(lines->sink, lines);
+		sink_line(lines->sink, lines->label, lines->partial, lines->length);
+	} else {
+		pass(lines);
+		sink_bytes(lines->sink, newline, strlen(newline));
+	}
+	lines->length = lines->passed = 0;
 }
 
 static bool make_space(struct lines *lines, size_t count)
@@ -76,46 +95,71 @@ static void append(struct lines *lines, const char *bytes, size_t count)
 		const size_t left = LONGEST - lines->length;
 		const size_t part = count < left ? count : left;
 
-		/* without memory these bytes are lost; ending the job for that would lose more */
-		if (!make_space(lines, part))
+		if (!make_space(lines, part)) {
+			sink_lose(lines->sink);
 			return;
+		}
 		memcpy(lines->partial + lines->length, bytes, part);
 		lines->length += part;
 		bytes += part;
 		count -= part;
 		if (lines->length == LONGEST)
-			complete(lines);
+			complete(lines, "");
 	}
+}
+
+/* Bytes from `bytes` up to a line feed or just after carriage returns. */
+static size_t span(const char *bytes, size_t count)
+{
+	size_t length = 0;
+
+	while (length < count && bytes[length] != '\n' && bytes[length] != '\r')
+		length++;
+	while (length < count && bytes[length] == '\r')
+		length++;
+	return length;
+}
+
+/* Does what follows overwrite the line so far, as a terminal shows it? */
+static bool begins_anew(const struct lines *lines)
+{
+	return *lines->label && lines->sink->terminal && lines->length > 0 &&
+	       lines->partial[lines->length - 1] == '\r';
+}
+
+/* Show what of a line there is, where somebody looks at it. */
+static void show(struct lines *lines)
+{
+	if (!lines->sink->terminal || lines->length == 0)
+		return;
+	if (*lines->label)
+		sink_live(lines->sink, lines, lines->label, lines->partial, lines->length);
+	else
+		pass(lines);
 }
 
 void lines_feed(struct lines *lines, const char *bytes, size_t count)
 {
 	while (count > 0) {
-		size_t plain = 0;
+		size_t part = span(bytes, count);
 
-		while (plain < count && bytes[plain] != '\n' && bytes[plain] != '\r')
-			plain++;
-		if (plain > 0 && lines->returned) {
+		if (part > 0 && *bytes != '\r' && begins_anew(lines))
 			lines->length = 0;
-			lines->returned = false;
+		append(lines, bytes, part);
+		if (part < count && bytes[part] == '\n') {
+			complete(lines, "\n");
+			part++;
 		}
-		append(lines, bytes, plain);
-		if (plain < count && bytes[plain] == '\n')
-			complete(lines);
-		else if (plain < count)
-			lines->returned = true;
-		plain += plain < count;
-		bytes += plain;
-		count -= plain;
+		bytes += part;
+		count -= part;
 	}
-	if (lines->length > 0)
-		sink_live(lines->sink, lines, lines->label, lines->partial, lines->length);
+	show(lines);
 }
 
 void lines_end(struct lines *lines)
 {
 	if (lines->length > 0)
-		complete(lines);
+		complete(lines, "");
 }
 
 void lines_finish(struct lines *lines)

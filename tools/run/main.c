@@ -172,7 +172,7 @@ static int run_ranks(struct run *run)
 	record_exits(&run->job);
 	if (!status)
 		status = job_status(&run->job);
-	return status || output_complete(&run->job) ? status : RUN_FAILED;
+	return output_complete(&run->job) || status ? status : RUN_FAILED;
 }
 
 static int run_job(struct run *run)

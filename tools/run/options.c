@@ -30,7 +30,7 @@ static const char usage[] =
 	"  -g, --grace S        seconds between SIGTERM and SIGKILL when ranks are ended\n"
 	"                       (default 3; 5 after a signal that was forwarded)\n"
 	"  -e, --env K=V        set a variable for the ranks; may be repeated\n"
-	"  -L, --no-label       do not put \"[RANK] \" before each line of output\n"
+	"  -L, --no-label       pass on the output byte for byte, without \"[RANK] \" before lines\n"
 	"  -h, --help           show this text\n"
 	"  -V, --version        show the version\n"
 	"\n"

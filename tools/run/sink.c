@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the way of whole lines to a descriptor that may be slow.
+/* Owns the way of lines and bytes to a descriptor that may be slow.
  *
  * The descriptor is shared with others (the shell's terminal), so it stays blocking: a write
  * follows only on poll() and is no longer than what a ready pipe takes at once. The live line is
@@ -56,25 +56,43 @@ static bool make_space(struct sink *sink, size_t length)
 	return true;
 }
 
+void sink_lose(struct sink *sink)
+{
+	sink->error = ENOMEM;
+}
+
 static void put(struct sink *sink, const char *text, size_t length)
 {
-	/* without memory a line is lost; ending the job for that would lose more */
-	if (length == 0 || sink->broken || !make_space(sink, length))
+	if (length == 0 || sink->broken)
 		return;
+	if (!make_space(sink, length)) {
+		sink_lose(sink);
+		return;
+	}
 	memcpy(sink->queue + sink->head + sink->length, text, length);
 	sink->length += length;
+	sink->midline = text[length - 1] != '\n';
 }
 
 static void hide_live(struct sink *sink)
 {
-	if (sink->live_shown)
-		put(sink, erase_line, sizeof(erase_line) - 1);
+	if (!sink->live_shown)
+		return;
+	put(sink, erase_line, sizeof(erase_line) - 1);
 	sink->live_shown = false;
+	sink->midline = false;
+}
+
+void sink_bytes(struct sink *sink, const char *text, size_t length)
+{
+	put(sink, text, length);
 }
 
 void sink_line(struct sink *sink, const char *prefix, const char *text, size_t length)
 {
 	hide_live(sink);
+	if (sink->midline)
+		put(sink, "\n", 1);
 	put(sink, prefix, strlen(prefix));
 	put(sink, text, length);
 	put(sink, "\n", 1);
@@ -163,7 +181,8 @@ bool sink_flush(struct sink *sink)
 		if (written < 0 && (errno == EINTR || errno == EAGAIN))
 			return false;
 		if (written < 0) {
-			sink->error = errno == EPIPE ? 0 : errno;
+			if (errno != EPIPE)
+				sink->error = errno;
 			sink_break(sink);
 			break;
 		}
