@@ -10,7 +10,8 @@ import argparse
 import json
 import math
 
-from torch_ranks import BACKENDS, dist, in_turn, picture, run, show, summary, timed, torch, versions
+from pictures import write_picture
+from torch_ranks import BACKENDS, dist, in_turn, run, show, summary, timed, torch, versions
 
 import torch.nn.functional as F
 from torch import nn
@@ -108,7 +109,7 @@ def draw(path, results):
                        *(f'{ranks} {found[name][backend]["seconds"]}' for ranks, found in results.items()), 'EOD']
         graphs.append('plot ' + ', '.join(f'${name}{backend} with linespoints lt {i + 1} notitle'
                                           for i, backend in enumerate(BACKENDS)))
-    picture(path, 'DistributedDataParallel on CPUs: time of a step', ['tutti', 'Gloo'], 350, graphs)
+    write_picture(path, 'DistributedDataParallel on CPUs: time of a step', versions(), {'tutti': 1, 'Gloo': 2}, 350, graphs)
 
 
 def main():

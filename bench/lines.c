@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lines.h"
+#include "output.h"
 #include "pattern.h"
 
 void bench_complain(const char *format, ...)
@@ -62,7 +63,7 @@ void bench_remark(const char *format, ...)
 		at += bytes;
 	}
 	putchar('\n');
-	fflush(stdout);
+	output_flush(stdout);
 }
 
 void bench_figure(int width, int decimals, double value)

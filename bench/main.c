@@ -12,6 +12,7 @@
 #include "gpu_backend.h"
 #include "lines.h"
 #include "local.h"
+#include "output.h"
 #include "outputs.h"
 #include "overlap.h"
 #include "refuse.h"
@@ -163,10 +164,11 @@ static int carry_out(const struct bench_options *options, char **argv)
 int main(int argc, char **argv)
 {
 	struct bench_options options;
-	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 
+	output_begin(STATUS_FAILED);
 	signal(SIGXFSZ,
 	       SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
+	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	if (parsed == BENCH_PARSED)
 		return carry_out(&options, argv);
 	if (parsed == BENCH_PARSED_WRONG)

@@ -70,8 +70,8 @@ static const char help[] =
 	"  -h, --help           this text\n"
 	"  -V, --version        the version\n"
 	"\n"
-	"Exit status: 0, 1 if a result was wrong or a rank failed, 2 if the command line or the\n"
-	"cluster's file was wrong.\n";
+	"Exit status: 0, 1 if a result was wrong, a rank failed or the output cannot be written,\n"
+	"2 if the command line or the cluster's file was wrong.\n";
 
 enum {
 	OPT_SECONDS = 256,

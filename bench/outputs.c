@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the files that results are written to. */
 #include <string.h>
+#include <unistd.h>
 
 #include "lines.h"
+#include "output.h"
 #include "outputs.h"
 #include "picture.h"
 
@@ -20,8 +22,10 @@ static bool open_json(struct bench_outputs *outputs, const char *path)
 	return outputs->json != NULL;
 }
 
+/* Leaves nothing behind that was not there. */
 static bool writable(const char *option, const char *path)
 {
+	const bool there = access(path, F_OK) == 0;
 	FILE *file = fopen(path, "ae");
 
 	if (!file) {
@@ -29,6 +33,8 @@ static bool writable(const char *option, const char *path)
 		return false;
 	}
 	fclose(file);
+	if (!there)
+		unlink(path);
 	return true;
 }
 
@@ -64,9 +70,9 @@ static int write_json(FILE *file, const json_t *object)
 		return -1;
 	}
 	if (json_dumpf(object, file, JSON_REAL_PRECISION(9)) == 0 && fputc('\n', file) != EOF &&
-	    fflush(file) == 0)
+	    output_flush(file))
 		return 0;
-	bench_complain("--json: cannot write: %m");
+	bench_complain("--json: cannot write: %m; " OUTPUT_ADVICE);
 	return -1;
 }
 
@@ -82,6 +88,6 @@ int bench_outputs_close(struct bench_outputs *outputs)
 {
 	if (!outputs->json || outputs->json == stdout || fclose(outputs->json) == 0)
 		return 0;
-	bench_complain("--json: cannot write \"%s\": %m", outputs->path);
+	bench_complain("--json: cannot write \"%s\": %m; " OUTPUT_ADVICE, outputs->path);
 	return -1;
 }

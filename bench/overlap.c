@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "lines.h"
+#include "output.h"
 #include "outputs.h"
 #include "overlap.h"
 #include "point.h"
@@ -240,7 +241,7 @@ static void print_title(const struct bench_run *run, enum bench_kind kind)
 		     "and computation together");
 	printf("#%11s %5s %8s %8s %9s %8s %7s %6s  %s\n", "size (B)", "place", "alone", "compute",
 	       "processor", "together", "hidden", "/bound", "transport/algorithm");
-	fflush(stdout);
+	output_flush(stdout);
 }
 
 static void print_row(const struct bench_result *r, const struct outcome *o)
@@ -253,7 +254,7 @@ static void print_row(const struct bench_result *r, const struct outcome *o)
 	printf(" %5.0f%%%c", o->hidden * 100, mark_of(o->cause));
 	bench_figure(6, 2, o->together / o->bound);
 	printf("  %s/%s\n", r->transport, r->algorithm);
-	fflush(stdout);
+	output_flush(stdout);
 }
 
 static int write_json(const struct bench_outputs *outputs, const struct bench_result *r,

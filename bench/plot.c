@@ -13,20 +13,17 @@ FILE *bench_plot_begin(const char *path, const struct picture_page *page)
 	FILE *script = picture_begin(path, page);
 
 	if (!script)
-		bench_complain("--plot: start gnuplot: %m");
+		bench_complain("--plot: make a script for gnuplot: %m");
 	return script;
 }
 
 int bench_plot_end(FILE *script, const char *path)
 {
-	const int status = picture_end(script);
+	const char *why = picture_end(script, path);
 
-	if (status != 0)
-		bench_complain(
-			"--plot: gnuplot ended with status %d and did not draw \"%s\"; its message "
-			"says why",
-			status, path);
-	return status ? -1 : 0;
+	if (why)
+		bench_complain("--plot: %s", why);
+	return why ? -1 : 0;
 }
 
 /* ---- of measurements */

@@ -6,6 +6,7 @@
 
 #include "backend.h"
 #include "lines.h"
+#include "output.h"
 #include "outputs.h"
 #include "pattern.h"
 #include "picture.h"
@@ -183,7 +184,7 @@ static void print_result(const struct bench_result *r, bool narrow)
 		printf("  %s\n", r->transport);
 	else
 		printf("  %s/%s\n", r->transport, r->algorithm);
-	fflush(stdout);
+	output_flush(stdout);
 }
 
 static json_t *real_or_null(double value)

@@ -4,7 +4,8 @@
 import argparse
 import json
 
-from torch_ranks import BACKENDS, dist, in_turn, picture, run, show, summary, timed, torch, versions
+from pictures import write_picture
+from torch_ranks import BACKENDS, dist, in_turn, run, show, summary, timed, torch, versions
 
 SECONDS = 0.05      # of each point and repetition
 
@@ -45,7 +46,7 @@ def draw(path, results):
             graphs += [f'${name}{ranks} << EOD', *(f'{p["bytes"]} {p[name]["seconds"]}' for p in points), 'EOD']
         graphs.append('plot ' + ', '.join(f'${name}{ranks} with linespoints lt {i + 1} notitle'
                                           for i, name in enumerate(BACKENDS)))
-    picture(path, 'torch.distributed.all_reduce, float32: time of a call', ['tutti', 'Gloo'], 340, graphs)
+    write_picture(path, 'torch.distributed.all_reduce, float32: time of a call', versions(), {'tutti': 1, 'Gloo': 2}, 340, graphs)
 
 
 def main():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/ddp_compare.py and bench/torch_ops.py share: ranks with a group of each backend, and pictures.
+"""What bench/ddp_compare.py and bench/torch_ops.py share: ranks with a group of each backend, and how figures are told.
 
 Ranks are forked from a process that has loaded PyTorch. Each makes a group of tutti and one of Gloo of the same
 ranks, and times both in turn, so that whatever else the machine does meets both.
@@ -7,13 +7,10 @@ ranks, and times both in turn, so that whatever else the machine does meets both
 import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-THEME = os.path.join(HERE, '..', 'tools', 'plot', 'theme.gp')
 BACKENDS = ['tutti', 'gloo']
 SKIPPED = 77
 
@@ -102,19 +99,3 @@ def machine():
     with open('/proc/cpuinfo') as file:
         models = [line.split(':', 1)[1].strip() for line in file if line.startswith('model name')]
     return f'{len(os.sched_getaffinity(0))} cores, {models[0] if models else "unknown processor"}'
-
-
-def quoted(text):
-    return "'" + text.replace("'", "''") + "'"
-
-
-def picture(path, heading, names, body, graphs):
-    """Draw by gnuplot in the style of all pictures; `graphs`: lines of its script behind the theme."""
-    with open(THEME) as file:
-        theme = file.read()
-    legend = ' '.join(f'"{name}"' for name in names)
-    styles = ' '.join(str(i + 1) for i in range(len(names)))
-    script = '\n'.join([f'file = {quoted(path)}', f'heading = {quoted(heading)}', f'origin = {quoted(versions())}',
-                        f'names = {quoted(legend)}', f'styles = {quoted(styles)}', f'body = {body:.1f}', theme,
-                        *graphs, 'unset multiplot', 'unset output', ''])
-    subprocess.run(['gnuplot'], input=script, text=True, check=True)

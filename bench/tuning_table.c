@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lines.h"
+#include "output.h"
 #include "tuning_table.h"
 
 #define NAME_WIDTH 18 /* of the longest algorithm */
@@ -78,7 +79,7 @@ void bench_tuning_title(const struct bench_options *o, enum bench_kind kind, int
 		     "each that can do it, forced");
 	printf("#%11s %5s  %-*s %8s  %-*s %8s %6s\n", "size (B)", "place", NAME_WIDTH, "chosen",
 	       "median", NAME_WIDTH, "best", "median", "ratio");
-	fflush(stdout);
+	output_flush(stdout);
 }
 
 /* As many as there are; they need no columns, as each stands beside its name. */

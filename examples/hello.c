@@ -19,5 +19,5 @@ int main(void)
 	else
 		fprintf(stderr, "hello: %s\n", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
-	return result == TUTTI_OK ? 0 : 1;
+	return result == TUTTI_OK && fflush(stdout) == 0 ? 0 : 1;
 }

@@ -62,5 +62,5 @@ int main(void)
 	}
 	tutti_comm_destroy(comm);
 	tutti_mem_free(vector);
-	return result == TUTTI_OK && wrong == 0 ? 0 : 1;
+	return result == TUTTI_OK && wrong == 0 && fflush(stdout) == 0 ? 0 : 1;
 }

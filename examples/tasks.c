@@ -90,5 +90,5 @@ int main(void)
 		fprintf(stderr, "tasks: %s\n", tutti_last_error(comm));
 	tutti_comm_destroy(comm);
 	tutti_mem_free(board);
-	return result == TUTTI_OK && wrong == 0 ? 0 : 1;
+	return result == TUTTI_OK && wrong == 0 && fflush(stdout) == 0 ? 0 : 1;
 }

@@ -252,7 +252,5 @@ int compare_main(int argc, char **argv)
 	result = compare(&c, plot, &why);
 	for (int i = 0; i < c.count; i++)
 		logged_finish(&c.log[i]);
-	if (result == TUTTI_OK && (fflush(stdout) == EOF || ferror(stdout)))
-		result = why_set(&why, TUTTI_ERR_SYSTEM, "writing to standard output failed");
 	return result == TUTTI_OK ? 0 : complain(&why, EXIT_FAILED);
 }

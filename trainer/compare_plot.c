@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "picture.h"
 
@@ -226,8 +225,7 @@ tutti_result_t compare_plot(const char *path, const struct logged *logs,
 					   .version = tutti_version(),
 					   .legend = legend,
 					   .body = (count_graphs(&c) + 1) / 2 * ROW };
-	FILE *gnuplot;
-	int status;
+	const char *failed;
 
 	if (missing)
 		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--plot: %s", missing);
@@ -237,14 +235,10 @@ tutti_result_t compare_plot(const char *path, const struct logged *logs,
 			       "draw; let the trainings go on");
 	for (int i = 0; i < count; i++)
 		legend[i] = names[i];
-	gnuplot = picture_begin(path, &page);
-	if (!gnuplot)
-		return why_set(why, TUTTI_ERR_SYSTEM, "--plot: gnuplot cannot be started");
-	print_graphs(gnuplot, &c);
-	status = picture_end(gnuplot);
-	if (status == 0 && access(path, R_OK) == 0)
-		return TUTTI_OK;
-	return why_set(why, TUTTI_ERR_SYSTEM,
-		       "--plot: gnuplot could not write %s (status %d); its message says why", path,
-		       status);
+	FILE *script = picture_begin(path, &page);
+	if (!script)
+		return why_no_memory(why, "the script of a picture");
+	print_graphs(script, &c);
+	failed = picture_end(script, path);
+	return failed ? why_set(why, TUTTI_ERR_SYSTEM, "--plot: %s", failed) : TUTTI_OK;
 }

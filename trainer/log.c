@@ -7,7 +7,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "output.h"
 #include "report.h"
+
+static tutti_result_t refuse_write(const struct report *report, struct why *why)
+{
+	return why_set(why, TUTTI_ERR_SYSTEM, "--json: writing %s failed: %s; " OUTPUT_ADVICE,
+		       report->options->json, strerror(errno));
+}
 
 /* Write `object`, which may be NULL for want of memory, as a line, and free it. */
 static tutti_result_t write_line(struct report *report, json_t *object, struct why *why)
@@ -17,12 +24,17 @@ static tutti_result_t write_line(struct report *report, json_t *object, struct w
 	if (!object)
 		return why_no_memory(why, "a line of the JSON log");
 	failed = json_dumpf(object, report->json, JSON_COMPACT | JSON_REAL_PRECISION(15)) < 0 ||
-		 fputc('\n', report->json) == EOF || fflush(report->json) == EOF;
+		 fputc('\n', report->json) == EOF || !output_flush(report->json);
 	json_decref(object);
-	if (failed)
-		return why_set(why, TUTTI_ERR_SYSTEM, "--json: writing %s failed: %s",
-			       report->options->json, strerror(errno));
-	return TUTTI_OK;
+	return failed ? refuse_write(report, why) : TUTTI_OK;
+}
+
+static tutti_result_t close_log(struct report *report, struct why *why)
+{
+	FILE *log = report->json;
+
+	report->json = NULL;
+	return log == stdout || fclose(log) == 0 ? TUTTI_OK : refuse_write(report, why);
 }
 
 /* JSON has no NaN. */
@@ -150,8 +162,7 @@ tutti_result_t log_end(struct report *report, struct why *why)
 	const struct summary *s = report->summary;
 	const struct epoch *last = &h->epochs[h->epoch_count - 1];
 	const double samples = (double)s->train_rows * h->epoch_count;
-
-	return write_line(
+	const tutti_result_t result = write_line(
 		report,
 		json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o,s:o}",
 			  "event", "end", "ranks", s->ranks, "test_accuracy",
@@ -164,4 +175,6 @@ tutti_result_t log_end(struct report *report, struct why *why)
 			  s->transports, "weights", weights_json(s), "each_rank", ranks_json(s),
 			  "staleness", staleness_json(s)),
 		why);
+
+	return result == TUTTI_OK ? close_log(report, why) : result;
 }

@@ -8,6 +8,7 @@
 
 #include "async/newcomers.h"
 #include "compare.h"
+#include "output.h"
 #include "save.h"
 #include "train.h"
 #include "trials.h"
@@ -165,8 +166,9 @@ int main(int argc, char **argv)
 	struct why why = { "" };
 	tutti_result_t result = TUTTI_OK;
 
-	/* a gnuplot that ends early and a file as large as they may be (ulimit -f) are errors,
-	 * not our end */
+	output_begin(EXIT_FAILED);
+	/* a reader that leaves and a file as large as they may be (ulimit -f) are errors, not our
+	 * end */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	if (argc > 1 && strcmp(argv[1], "report") == 0)

@@ -81,19 +81,13 @@ tutti_result_t plot_write(const char *path, const char *heading, const struct ep
 					   .version = tutti_version(),
 					   .legend = validated ? legend : &legend[2],
 					   .body = BODY };
-	FILE *gnuplot = picture_begin(path, &page);
-	int status;
+	FILE *script = picture_begin(path, &page);
+	const char *failed;
 
-	if (!gnuplot)
-		return why_set(why, TUTTI_ERR_SYSTEM, "--plot: gnuplot cannot be started: %s",
-			       strerror(errno));
-	print_numbers(gnuplot, epochs, count);
-	print_script(gnuplot, validated);
-	status = picture_end(gnuplot);
-	if (status != 0 || access(path, R_OK) < 0)
-		return why_set(
-			why, TUTTI_ERR_SYSTEM,
-			"--plot: gnuplot could not write %s (status %d); its message says why",
-			path, status);
-	return TUTTI_OK;
+	if (!script)
+		return why_no_memory(why, "the script of a picture");
+	print_numbers(script, epochs, count);
+	print_script(script, validated);
+	failed = picture_end(script, path);
+	return failed ? why_set(why, TUTTI_ERR_SYSTEM, "--plot: %s", failed) : TUTTI_OK;
 }

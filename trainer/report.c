@@ -4,6 +4,7 @@
  * whether a rank showed it from the start or takes over. */
 #include "report.h"
 
+#include "output.h"
 #include "pipeline.h"
 
 #include <errno.h>
@@ -121,7 +122,7 @@ void report_interrupt(struct report *report)
 	if (report->bar_open)
 		putchar('\n');
 	report->bar_open = false;
-	fflush(stdout);
+	output_flush(stdout);
 }
 
 void report_finish(struct report *report)
@@ -151,7 +152,7 @@ static tutti_result_t print_start(struct report *report, struct why *why)
 	if (s->stages > 1)
 		printf("%d stages of the model, %u micro-batches of a batch, %s\n", s->stages,
 		       s->micro, report->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
-	fflush(stdout);
+	output_flush(stdout);
 	return TUTTI_OK;
 }
 
@@ -192,7 +193,7 @@ static void draw_bar(struct report *report, double done)
 		printf("  accuracy %.4f", last->test_accuracy);
 	printf("%s\033[K", left_text(left_s(report, done), "  ", text));
 	report->bar_open = true;
-	fflush(stdout);
+	output_flush(stdout);
 }
 
 void report_step(struct report *report, unsigned epoch, size_t step, size_t steps)
@@ -232,7 +233,7 @@ static tutti_result_t print_epoch(struct report *report, const struct epoch *e, 
 		printf("  validation loss %s  accuracy %.4f", loss_text(e->test_loss, text),
 		       e->test_accuracy);
 	printf("  %.2f s%s\n", e->seconds, left_text(left_s(report, done), ", ", left));
-	fflush(stdout);
+	output_flush(stdout);
 	return TUTTI_OK;
 }
 
@@ -252,7 +253,7 @@ static tutti_result_t print_loss(struct report *report, const struct loss *l, st
 	if (l->recovery_s > 0)
 		printf("; that took %.3f s", l->recovery_s);
 	putchar('\n');
-	fflush(stdout);
+	output_flush(stdout);
 	return TUTTI_OK;
 }
 
@@ -431,8 +432,5 @@ tutti_result_t report_end(struct report *report, struct why *why)
 		result = log_end(report, why);
 	for (unsigned i = 0; i < report->options->plot_count && result == TUTTI_OK; i++)
 		result = draw(report, report->options->plots[i], why);
-	if (result == TUTTI_OK && (fflush(stdout) == EOF || ferror(stdout)))
-		result = why_set(why, TUTTI_ERR_SYSTEM, "writing to standard output failed: %s",
-				 strerror(errno));
 	return result;
 }

@@ -134,6 +134,7 @@ void report_finish(struct report *report);
 tutti_result_t log_start(struct report *report, struct why *why);
 tutti_result_t log_epoch(struct report *report, const struct epoch *epoch, struct why *why);
 tutti_result_t log_loss(struct report *report, const struct loss *loss, struct why *why);
+/* Closes it, too. */
 tutti_result_t log_end(struct report *report, struct why *why);
 
 /* ---- plot.c */

@@ -22,6 +22,7 @@
 #include "bound.h"
 #include "local.h"
 #include "options.h"
+#include "output.h"
 #include "sweep.h"
 
 #define HEAP_MARGIN (1u << 20)
@@ -267,10 +268,11 @@ static int start_ranks(const struct bench_options *options, char **argv)
 int main(int argc, char **argv)
 {
 	struct bench_options options;
-	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 
+	output_begin(1);
 	signal(SIGXFSZ,
 	       SIG_IGN); /* memory as large as files may be (ulimit -f) is an error, not our end */
+	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	if (parsed == BENCH_PARSED_WRONG)
 		bench_options_complain();
 	if (parsed != BENCH_PARSED)

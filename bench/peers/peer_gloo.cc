@@ -36,6 +36,7 @@
 #include "backend.h"
 #include "local.h"
 #include "options.h"
+#include "output.h"
 #include "pattern.h"
 #include "start.h"
 #include "sweep.h"
@@ -411,6 +412,8 @@ int start(const bench_options *options, char **argv)
 int main(int argc, char **argv)
 {
 	bench_options options;
+
+	output_begin(1);
 	const bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	const char *rank = getenv("TUTTI_RANK"), *size = getenv("TUTTI_SIZE");
 

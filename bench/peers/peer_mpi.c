@@ -8,6 +8,7 @@
 
 #include "backend.h"
 #include "options.h"
+#include "output.h"
 #include "pattern.h"
 #include "start.h"
 #include "sweep.h"
@@ -356,9 +357,10 @@ static int measure(const struct bench_options *options, const struct bench_start
 int main(int argc, char **argv)
 {
 	struct bench_options options;
-	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	int status;
 
+	output_begin(1);
+	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	if (parsed == BENCH_PARSED_WRONG)
 		bench_options_complain();
 	if (parsed != BENCH_PARSED)

@@ -195,6 +195,12 @@ class ProgramTest(unittest.TestCase):
         if found != status:
             launched.fail(f'exit status {found}, expected {status}')
 
+    def assert_output_is_missed(self, *argv, status=1, **env):
+        """The program says that its standard output could not be written, and ends with `status`."""
+        for to, why in ('/dev/full', 'No space left on device'), ('&-', 'Bad file descriptor'):
+            run = self.run_to_end('/bin/sh', '-c', f'exec "$0" "$@" >{to}', *argv, status=status, **env)
+            self.assertIn(f'cannot write the standard output: {why}; make space, or', run.err)
+
     def assert_all_gone(self, launched, count=None):
         """Each process that wrote "pid N" is gone; there were `count`."""
         pids = launched.numbers_after('pid ')

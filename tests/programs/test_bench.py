@@ -131,6 +131,12 @@ class Refusals(BenchTest):
                     status=1)
         self.refuse(f'all_reduce -e 8 --plot {self.path("x.svg")}', 'gnuplot was not found', status=1, PATH='/dev/null')
 
+    def test_a_table_that_cannot_be_written_is_a_failure(self):
+        for line in 'all_reduce -e 8 -n 1', 'all_reduce -e 8 -n 1 --json -', 'init -n 1', '--help':
+            self.assert_output_is_missed(BENCH, *line.split())
+        run = self.bench('all_reduce -e 8 -n 1 --json /dev/full', 1)
+        self.assertIn('--json: cannot write: No space left on device; make space, or', run.err)
+
 
 class Pictures(BenchTest):
     @GNUPLOT
@@ -145,6 +151,15 @@ class Pictures(BenchTest):
             self.assertIn(words, text)
         for colour in '  0, 114, 178', '213,  94,   0':     # out of place, in place; in the legend
             self.assertEqual(text.count(f"<path stroke='rgb({colour})'"), 20 + 1)
+
+    @GNUPLOT
+    def test_a_picture_that_cannot_be_written_is_a_failure(self):
+        """What the name stands for has no space. Of a measurement that fails no empty picture is left."""
+        os.symlink('/dev/full', self.path('full.svg'))
+        run = self.bench(f'all_reduce -e 8 -n 1 --plot {self.path("full.svg")}', 1)
+        self.assertIn(f'--plot: cannot write "{self.path("full.svg")}": No space left on device; make space', run.err)
+        self.bench(f'all_reduce -e 8 -n 1 --plot {self.path("x.svg")} --json /dev/full', 1)
+        self.assertEqual(os.listdir(self.dir), ['full.svg'])
 
     @GNUPLOT
     def test_a_picture_may_be_a_png(self):

@@ -134,6 +134,14 @@ class Compare(ProgramTest):
         with open(self.path('third.png'), 'rb') as file:
             self.assertEqual(file.read(20)[16:], (900).to_bytes(4, 'big'))
 
+    @unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot is not installed')
+    def test_a_picture_that_cannot_be_written_is_a_failure(self):
+        self.program('tutti-bench', {8: 10.0})
+        self.program('peers/tutti-peer-gloo', {8: 15.0})
+        os.symlink('/dev/full', self.path('full.svg'))
+        run = self.compare('--plot', self.path('full.svg'), status=1)
+        self.assertIn('full.svg": No space left on device; make space, or', run.err)
+
     def test_what_cannot_be_shown_or_drawn_is_refused(self):
         with open(self.path('other'), 'w') as file:
             print('{"bytes": 8}', file=file)

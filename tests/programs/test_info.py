@@ -51,6 +51,10 @@ class Info(ProgramTest):
                       '\nlauncher\n', 'allowed cores', 'memlock limit', 'used', 'isa'):
             self.assertIn(words, out)
 
+    def test_a_report_that_cannot_be_written_is_a_failure(self):
+        for options in ['--json'], ['--version'], []:
+            self.assert_output_is_missed(INFO, *options)
+
     def test_values_are_those_of_the_system(self):
         found = self.report()
         self.assertEqual(found['cpu']['allowed_threads'], len(os.sched_getaffinity(0)))

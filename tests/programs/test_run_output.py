@@ -81,6 +81,7 @@ class Output(ProgramTest):
         for program, status in {'echo': 125, 'yes': 128 + 13}.items():
             job = self.run_to_end('/bin/sh', '-c', f'exec "$0" -n 2 -- {program} text >/dev/full', RUN, status=status)
             self.assertIn('cannot write the standard output of the ranks: No space left', job.err)
+        self.assert_output_is_missed(RUN, '--help', status=125)
 
     def test_a_slow_reader_loses_nothing(self):
         """Every queue is full most of the time, and then ranks wait in full pipes."""

@@ -455,6 +455,18 @@ class Trace(ProgramTest):
         self.store(report(0, [], size=1))
         self.trace('-o', self.dir / 'no' / 'file', self.dir, status=1)
 
+    def test_what_cannot_be_written_is_a_failure(self):
+        """Of a file there is all or nothing."""
+        self.store(report(0, [call(1, 1, 2)], size=1))
+        for options in [], ['--json'], ['--list']:
+            self.assert_output_is_missed(PROGRAM, *options, self.dir)
+        self.assertIn('cannot write "/dev/full": No space left on device; make space, or',
+                      self.trace('-o', '/dev/full', self.dir, status=1)[1])
+        trace = self.write('trace', 'another trace')
+        run = self.run_to_end('/bin/sh', '-c', 'ulimit -f 0; exec "$0" -o "$@"', PROGRAM, trace, self.dir, status=1)
+        self.assertIn(f'cannot write "{trace}": File too large', run.err)
+        self.assertFalse(os.path.exists(trace))
+
     # ---- the trace for viewers
 
     def test_the_trace_has_every_operation(self):

@@ -439,7 +439,18 @@ class Errors(Train):
                      'cannot go on: rank 0 could not start')
         # found out when the others are already training
         self.refuses(4, f'--data {DIGITS} --json /dev/full',
-                     '--json: writing /dev/full failed: No space left on device')
+                     '--json: writing /dev/full failed: No space left on device; make space')
+
+    @host_only
+    def test_results_that_cannot_be_written_are_a_failure(self):
+        self.alone_without_launcher(f'--data {DIGITS} --epochs 1 --json log')
+        for options in f'--data {DIGITS} --epochs 1', f'--data {DIGITS} --epochs 1 --json -', 'report log', '--help':
+            self.assert_output_is_missed(TRAIN, *options.split(), cwd=self.dir)
+        if shutil.which('gnuplot'):
+            os.symlink('/dev/full', self.path('a.svg'))
+            for options in f'--data {DIGITS} --epochs 1 --plot a.svg', 'report log --plot a.svg':
+                said = self.alone_without_launcher(options, 1).said
+                self.assertIn('--plot: cannot write "a.svg": No space left on device; make space, or', said)
 
     def test_diverged_training_ends_all_ranks(self):
         self.refuses(4, f'--data {DIGITS} --lr 1e5', 'the training diverged')

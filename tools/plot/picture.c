@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how gnuplot is found, started and ended, and what it is told of a page. Where it ends early,
- * the rest of its script goes nowhere, and is no reason to be killed by SIGPIPE. */
+/* Owns how gnuplot is found and run, and what it is told of a page. Its script is a file in memory;
+ * the picture comes through a pipe and is written here, since gnuplot does not notice that a disk
+ * is full. */
 #include "picture.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "output.h"
 #include "theme.h" /* made of theme.gp: PLOT_THEME, a string */
-
-static struct sigaction before; /* of SIGPIPE */
 
 enum { LINE_TYPES = 14 }; /* of the theme's, those that are for contestants */
 
@@ -68,12 +69,15 @@ static void write_legend(FILE *script, const char *const *legend)
 
 FILE *picture_begin(const char *path, const struct picture_page *page)
 {
-	FILE *script = popen("gnuplot", "we");
+	const int fd = memfd_create("picture", MFD_CLOEXEC);
+	FILE *script = fd < 0 ? NULL : fdopen(fd, "w");
 	char origin[512];
 
-	if (!script)
+	if (!script) {
+		if (fd >= 0)
+			close(fd);
 		return NULL;
-	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, &before);
+	}
 	snprintf(origin, sizeof(origin), "%s · tutti %s · %s", page->source, page->version,
 		 picture_date());
 	write_string(script, "file", path);
@@ -84,11 +88,47 @@ FILE *picture_begin(const char *path, const struct picture_page *page)
 	return script;
 }
 
-int picture_end(FILE *script)
+/* What gnuplot draws goes to `picture`. Its exit status; -1: errno says why it has none. */
+static int draw(int script, FILE *picture)
 {
-	fputs("unset multiplot\nunset output\n", script);
-	const int status = pclose(script);
+	char command[64], bytes[4096];
+	size_t length;
 
-	sigaction(SIGPIPE, &before, NULL);
+	snprintf(command, sizeof(command), "exec gnuplot /proc/%d/fd/%d", (int)getpid(), script);
+	FILE *gnuplot = popen(command, "re");
+	if (!gnuplot)
+		return -1;
+	while ((length = fread(bytes, 1, sizeof(bytes), gnuplot)) > 0)
+		fwrite(bytes, 1, length, picture);
+	const int status = pclose(gnuplot);
 	return status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : status;
+}
+
+const char *picture_end(FILE *script, const char *path)
+{
+	static char why[512];
+	char *bytes = NULL;
+	size_t length = 0;
+	FILE *picture = open_memstream(&bytes, &length);
+	int status = -1;
+
+	fputs("unset multiplot\nunset output\n", script);
+	if (picture && fflush(script) == 0 && !ferror(script))
+		status = draw(fileno(script), picture);
+	if (picture && fclose(picture) != 0)
+		status = -1;
+	*why = '\0';
+	if (status < 0)
+		snprintf(why, sizeof(why), "cannot run gnuplot: %s", strerror(errno));
+	else if (status > 0 || length == 0)
+		snprintf(why, sizeof(why),
+			 "gnuplot ended with status %d and drew nothing for \"%.256s\"; its "
+			 "message says why",
+			 status, path);
+	else if (!output_file(path, bytes, length))
+		snprintf(why, sizeof(why), "cannot write \"%.256s\": %s; " OUTPUT_ADVICE, path,
+			 strerror(errno));
+	free(bytes);
+	fclose(script);
+	return *why ? why : NULL;
 }

@@ -29,15 +29,15 @@ bool picture_named(const char *path);
 /* NULL: there is gnuplot. Otherwise an error message. */
 const char *picture_missing(void);
 
-/* Starts gnuplot for the picture `path`, a PNG or an SVG by the end of its name, and gives it the
- * page. The caller writes for each graph `eval graph(…)` and `plot`, see theme.gp. NULL: errno
- * says why. */
+/* Begins the script of the picture `path`, a PNG or an SVG by the end of its name, with the page.
+ * The caller writes for each graph `eval graph(…)` and `plot`, see theme.gp. NULL: errno says why.
+ */
 FILE *picture_begin(const char *path, const struct picture_page *page);
 /* Write `text` as a string of the script, whatever it contains. */
 void picture_string(FILE *script, const char *text);
-/* Ends the script, which draws the picture, and waits. 0; otherwise gnuplot's exit status, and it
- * has said why. */
-int picture_end(FILE *script);
+/* Ends the script, has gnuplot draw it, and writes the picture. NULL: it is whole. Otherwise an
+ * error message, static, and what was at `path` is still there, or nothing. */
+const char *picture_end(FILE *script, const char *path);
 
 /* The processor's model and how many cores there are. Static. */
 const char *picture_machine(void);

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# How all pictures look: those of the programs, which have this file built in (picture.c), and those of bench/compare.
+# How all pictures look: those of the programs, which have this file built in (picture.c), and those of bench/pictures.py.
 #
 # A script sets these, then has the lines below, then for each graph `eval graph(...)` and `plot`:
-#   file     the picture; .png is a PNG, anything else an SVG
+#   file     the picture's name; .png is a PNG, anything else an SVG
 #   heading  one line
 #   origin   the small print: machine, version, date
 #   names    the legend: words, in double quotes where they have spaces
 #   styles   the line type of each of them: numbers
 #   body     height of the graphs together, in pixels
-# gnuplot stops at the first error, so that a picture is whole or not there.
+# gnuplot stops at the first error. The picture goes to standard output, and who reads it there writes the file: gnuplot does
+# not notice that a disk is full.
 
 set encoding utf8
 set micro
@@ -34,7 +35,6 @@ if (strlen(file) > 4 && file[strlen(file) - 3:*] eq '.png') {
 } else {
 	set terminal svg size wide,high font 'sans-serif,12' background rgb 'white'
 }
-set output file
 
 # The colours of Okabe and Ito, which those tell apart who see fewer colours; neighbours differ in lightness and marker, and the
 # second seven are dashed and hollow.

@@ -16,6 +16,7 @@
 #include "reaper.h"
 #include "loop.h"
 #include "options.h"
+#include "output.h"
 #include "port.h"
 #include "relay.h"
 #include "signals.h"
@@ -141,10 +142,13 @@ static int start_ranks(struct run *run)
 static bool output_complete(const struct job *job)
 {
 	for (int i = 0; i < SPAWN_STREAMS; i++) {
-		errno = job->sinks[i].error;
-		if (errno)
-			return say_cannot(i == 0 ? "write the standard output of the ranks"
-						 : "write the standard error of the ranks");
+		if (!job->sinks[i].error)
+			continue;
+		fprintf(stderr,
+			"tutti-run: cannot write the standard %s of the ranks: %s; " OUTPUT_ADVICE
+			"\n",
+			i == 0 ? "output" : "error", strerror(job->sinks[i].error));
+		return false;
 	}
 	return true;
 }
@@ -205,18 +209,6 @@ finish_job:
 	return status;
 }
 
-/* Descriptors 0 to 2 are taken, whoever started us: none of ours gets their numbers. */
-static void fill_standard_streams(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= 2);
-	if (fd > 2)
-		close(fd);
-}
-
 static bool adopt_orphans(void)
 {
 	return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || say_cannot("adopt what ranks leave behind");
@@ -247,7 +239,7 @@ int main(int argc, char **argv)
 	struct run run = { 0 };
 	int status = RUN_FAILED;
 
-	fill_standard_streams();
+	output_begin(RUN_FAILED);
 	switch (options_parse(&run.options, argc, argv)) {
 	case OPTIONS_DONE: status = 0; break;
 	case OPTIONS_WRONG: break;

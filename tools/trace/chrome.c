@@ -8,6 +8,7 @@
 
 #include "exits.h"
 #include "analysis.h"
+#include "output.h"
 
 #define ROWS_MAX 64 /* that one kind may take; beyond, operations share the last */
 
@@ -176,6 +177,15 @@ static bool fill(struct trace *trace, const struct flights *flights)
 	return good;
 }
 
+static bool write_json(const json_t *root, const char *path)
+{
+	char *text = json_dumps(root, JSON_COMPACT);
+	const bool good = text && output_file(path, text, strlen(text));
+
+	free(text);
+	return good;
+}
+
 bool chrome_write(const struct flights *flights, const char *path)
 {
 	struct trace trace = { .events = json_array(), .start = INT64_MAX };
@@ -195,15 +205,7 @@ bool chrome_write(const struct flights *flights, const char *path)
 		"otherData", "job", flights->n ? flights->at[0].job : flights->exits->job,
 		"start_realtime_ns", (json_int_t)(trace.start == INT64_MAX ? 0 : trace.start));
 	errno = ENOMEM;
-	if (root && good) {
-		FILE *out = fopen(path, "we");
-
-		good = out && json_dumpf(root, out, JSON_COMPACT) == 0;
-		if (out && fclose(out) != 0)
-			good = false;
-	} else {
-		good = false;
-	}
+	good = good && root && write_json(root, path);
 	const int error = errno;
 	json_decref(root);
 	errno = error;

@@ -13,6 +13,7 @@
 #include "tutti/tutti.h"
 
 #include "option.h"
+#include "output.h"
 #include "analysis.h"
 #include "await.h"
 #include "jobs.h"
@@ -143,18 +144,10 @@ static bool read_all(struct flights *flights, int count, char **paths)
 	return true;
 }
 
-static bool flush(void)
-{
-	if (fflush(stdout) == 0)
-		return true;
-	fprintf(stderr, "tutti-trace: cannot write what happened: %s\n", strerror(errno));
-	return false;
-}
-
 static bool list(const struct flights *flights)
 {
 	jobs_print(stdout, flights);
-	return flush() && flights->n + flights->nexits > 0;
+	return flights->n + flights->nexits > 0;
 }
 
 static bool tell(const struct options *options, struct flights *flights)
@@ -167,13 +160,11 @@ static bool tell(const struct options *options, struct flights *flights)
 		flights_print(stdout, flights);
 	else
 		analysis_print(stdout, flights);
-	bool good = flush();
-	if (options->output && !chrome_write(flights, options->output)) {
-		fprintf(stderr, "tutti-trace: cannot write %s: %s\n", options->output,
-			strerror(errno));
-		good = false;
-	}
-	return good;
+	if (!options->output || chrome_write(flights, options->output))
+		return true;
+	fprintf(stderr, "tutti-trace: cannot write \"%s\": %s; " OUTPUT_ADVICE "\n",
+		options->output, strerror(errno));
+	return false;
 }
 
 int main(int argc, char **argv)
@@ -182,6 +173,7 @@ int main(int argc, char **argv)
 	struct flights flights = { 0 };
 	bool good;
 
+	output_begin(1);
 	signal(SIGXFSZ,
 	       SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
 	switch (parse(&options, argc, argv)) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "data.h"
+#include "output.h"
 
 enum { WORKERS_MOST = 1 << 20, EPOCHS_MOST = 100000, PATH_ROOM = 4096 };
 
@@ -28,8 +29,8 @@ static void name_of(const char *path, unsigned server, unsigned servers, char na
 
 static tutti_result_t refuse_write(const struct journal_writer *w, struct why *why)
 {
-	return why_set(why, TUTTI_ERR_SYSTEM, "--journal: writing %s failed: %s", w->path,
-		       strerror(errno));
+	return why_set(why, TUTTI_ERR_SYSTEM, "--journal: writing %s failed: %s; " OUTPUT_ADVICE,
+		       w->path, strerror(errno));
 }
 
 tutti_result_t journal_open(const char *path, const struct journal_head *h,

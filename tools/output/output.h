@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What programs write: a standard output that is checked, and files that are whole or not there. */
+#ifndef TOOLS_OUTPUT_H
+#define TOOLS_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The end of every error message about what could not be written. */
+#define OUTPUT_ADVICE "make space, or name another place"
+
+/* To be called first in main(). If standard output could not be written, the process ends with an
+ * error message and the exit status `failed`. Standard streams that are closed are opened, so that
+ * no file or socket gets their numbers; to write there is such an error, too. */
+void output_begin(int failed);
+
+/* fflush() of a stream. What fails of standard output is remembered for its end. */
+bool output_flush(FILE *stream);
+
+/* Write a whole file. False: errno says why not, and a regular file is removed. */
+bool output_file(const char *path, const void *bytes, size_t length);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
