@@ -33,6 +33,12 @@ class Commands(unittest.TestCase):
                     sorted(done.stdout.split("\n")), ["", "[0] " + line, "[1] " + line]
                 )
 
+    def test_only_a_program_that_is_a_file_of_python_gets_an_interpreter(self) -> None:
+        code = "import sys; print(*sys.argv)"
+        for program in (["echo", "-c", "x.py"], [sys.executable, "-c", code, "x.py"]):
+            done = run("run", "-n", "1", "--env", "NAME=x.py", *program)
+            self.assertEqual(done.stdout, "[0] -c x.py\n", done.stderr)
+
     def test_the_other_programs(self) -> None:
         self.assertIn("tutti", run("info").stdout)
         self.assertEqual(run("trace", "--help").returncode, 0)

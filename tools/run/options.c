@@ -30,6 +30,7 @@ static const char usage[] =
 	"  -g, --grace S        seconds between SIGTERM and SIGKILL when ranks are ended\n"
 	"                       (default 3; 5 after a signal that was forwarded)\n"
 	"  -e, --env K=V        set a variable for the ranks; may be repeated\n"
+	"      --python PYTHON  start a PROGRAM that ends in .py by this interpreter\n"
 	"  -L, --no-label       pass on the output byte for byte, without \"[RANK] \" before lines\n"
 	"  -h, --help           show this text\n"
 	"  -V, --version        show the version\n"
@@ -58,6 +59,8 @@ static const char usage[] =
 	"others went on without those that did; 124 after --timeout, 125 if tutti-run itself\n"
 	"failed, 126 if PROGRAM cannot be executed, 127 if it is not found.\n";
 
+enum { FOREIGN = 256, OPTION_PYTHON };
+
 static const struct option long_options[] = {
 	{ "ranks", required_argument, NULL, 'n' },
 	{ "np", required_argument, NULL, 'n' },
@@ -70,6 +73,7 @@ static const struct option long_options[] = {
 	{ "timeout", required_argument, NULL, 't' },
 	{ "grace", required_argument, NULL, 'g' },
 	{ "env", required_argument, NULL, 'e' },
+	{ "python", required_argument, NULL, OPTION_PYTHON },
 	{ "no-label", no_argument, NULL, 'L' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
@@ -123,8 +127,6 @@ static const struct foreign {
 	{ "no-python", NOT_NEEDED },
 	{ "mca", NOT_NEEDED },
 };
-
-enum { FOREIGN = 256 };
 
 /* Said before getopt_long() takes -hostfile for -h. */
 static bool is_foreign(const char *word)
@@ -238,6 +240,7 @@ static bool parse_one(struct options *options, int option, char **argv)
 	case 'g': return parse_seconds("--grace", optarg, true, &options->grace);
 	case 'e': return add_env(options, optarg);
 	case 'L': options->label = false; return true;
+	case OPTION_PYTHON: options->python = optarg; return true;
 	case FOREIGN: return false;
 	default: say_wrong_option(option, argv); return false;
 	}
@@ -271,6 +274,13 @@ static int next_option(int argc, char **argv)
 	return getopt_long(argc, argv, "+:n:b:m:r:t:g:e:LhV", long_options, NULL);
 }
 
+static bool is_python(const char *program)
+{
+	const char *ending = program ? strrchr(program, '.') : NULL;
+
+	return ending && strcmp(ending, ".py") == 0;
+}
+
 enum options_verdict options_parse(struct options *options, int argc, char **argv)
 {
 	int option;
@@ -294,6 +304,8 @@ enum options_verdict options_parse(struct options *options, int argc, char **arg
 			return OPTIONS_WRONG;
 	}
 	options->program = argv + optind;
+	if (options->python && is_python(*options->program))
+		*--options->program = options->python; /* in the place of an option */
 	if (options->min_ranks == 0)
 		options->min_ranks = options->ranks;
 	return check_complete(options);

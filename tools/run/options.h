@@ -20,6 +20,7 @@ struct options {
 	double timeout; /* seconds; 0: none */
 	double grace;	/* seconds between SIGTERM and SIGKILL; negative: not given */
 	bool label;
+	char *python;	  /* starts programs that end in .py; NULL: they start themselves */
 	const char **env; /* "K=V", pointing into argv */
 	int env_count;
 	char **program; /* the rest of argv, NULL at its end */
