@@ -84,17 +84,16 @@ static void set_job(struct tt_launch *out, const char *text)
 /* ---------------------------------------------------------------- numbers */
 
 static tutti_result_t parse_number(const char *launcher, const char *name, const char *value,
-				   long least, int *out)
+				   long least, long most, int *out)
 {
 	char *end;
 
 	errno = 0;
 	const long number = strtol(value, &end, 10);
-	if (*end || isspace((unsigned char)*value) || errno != 0 || number < least ||
-	    number > INT_MAX)
+	if (*end || isspace((unsigned char)*value) || errno != 0 || number < least || number > most)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "%s set %s to \"%s\": expected a number of %ld or more", launcher,
-			       name, value, least);
+			       "%s set %s to \"%s\": expected a number from %ld to %ld", launcher,
+			       name, value, least, most);
 	*out = (int)number;
 	return TUTTI_OK;
 }
@@ -105,7 +104,7 @@ static tutti_result_t read_optional(const struct row *row, const char *const nam
 {
 	const char *value, *name = first_set(names, &value);
 
-	return name ? parse_number(row->launcher, name, value, least, out) : TUTTI_OK;
+	return name ? parse_number(row->launcher, name, value, least, INT_MAX, out) : TUTTI_OK;
 }
 
 static tutti_result_t read_needed(const struct row *row, const char *const names[NAMES], long least,
@@ -114,7 +113,7 @@ static tutti_result_t read_needed(const struct row *row, const char *const names
 	const char *value, *name = first_set(names, &value);
 
 	if (name)
-		return parse_number(row->launcher, name, value, least, out);
+		return parse_number(row->launcher, name, value, least, INT_MAX, out);
 	const char *sign = first_set(row->signs, &value);
 	return tt_fail(
 		TUTTI_ERR_INVALID, COMM,
@@ -193,7 +192,8 @@ static tutti_result_t torchrun_store(struct tt_launch *out)
 			       host ? "MASTER_PORT" : "MASTER_ADDR",
 			       host ? "a free port on the machine of rank 0, such as 29500"
 				    : "the address of the machine of rank 0");
-	const tutti_result_t result = parse_number("torchrun", "MASTER_PORT", text, 1, &port);
+	const tutti_result_t result =
+		parse_number("torchrun", "MASTER_PORT", text, 1, 65535, &port);
 	if (result != TUTTI_OK)
 		return result;
 	port += taken;
@@ -210,8 +210,8 @@ static tutti_result_t torchrun_store(struct tt_launch *out)
 	if (here)
 		host = "127.0.0.1";
 	if ((size_t)snprintf(out->store, sizeof(out->store),
-			     strchr(host, ':') ? "tcp://[%s]:%d" : "tcp://%s:%d", host,
-			     port) >= sizeof(out->store))
+			     strchr(host, ':') && *host != '[' ? "tcp://[%s]:%d" : "tcp://%s:%d",
+			     host, port) >= sizeof(out->store))
 		return tt_fail(
 			TUTTI_ERR_INVALID, COMM,
 			"MASTER_ADDR has %zu bytes: expected the address of the machine of rank 0",

@@ -65,13 +65,25 @@ static tutti_result_t fail_agent(const char *what, const char *why)
 		       getenv("MASTER_ADDR"), getenv("MASTER_PORT"), why);
 }
 
+/* MASTER_ADDR, without the brackets that an IPv6 address has in a URL. */
+static void read_host(char out[NI_MAXHOST])
+{
+	const char *text = getenv("MASTER_ADDR");
+	const size_t length = strlen(text);
+	const bool brackets = length > 2 && *text == '[' && text[length - 1] == ']';
+
+	snprintf(out, NI_MAXHOST, "%.*s", (int)(length - 2 * brackets), text + brackets);
+}
+
 /* The agent served it before it started this process. */
 static tutti_result_t dial(int *out)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
 	struct addrinfo *list;
-	const int error = getaddrinfo(getenv("MASTER_ADDR"), getenv("MASTER_PORT"), &hints, &list);
+	char host[NI_MAXHOST];
 
+	read_host(host);
+	const int error = getaddrinfo(host, getenv("MASTER_PORT"), &hints, &list);
 	if (error)
 		return fail_agent("connect to",
 				  error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));

@@ -269,6 +269,16 @@ static int request(struct client_store *s, struct connection *c, struct tt_wire_
 	return error;
 }
 
+/* The host also refuses more than TT_STORE_TOTAL_MAX. */
+static tutti_result_t fail_full(tutti_store_t store, const char *what, const char *key)
+{
+	return tt_fail(
+		TUTTI_ERR_NO_MEMORY, STORE,
+		"%s \"%s\": the host of the store %s has no memory left for keys and values, of which it "
+		"takes 1 GiB at most; raise the limit of its process (ulimit -v, its control group)",
+		what, key, store->address);
+}
+
 static tutti_result_t client_set(tutti_store_t store, const char *key, const void *value,
 				 size_t length)
 {
@@ -287,9 +297,7 @@ static tutti_result_t client_set(tutti_store_t store, const char *key, const voi
 	}
 	put_back(s, c);
 	if (header.status != TT_WIRE_DONE)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE,
-			       "set \"%s\": the host of the store %s has no memory for %zu bytes",
-			       key, store->address, length);
+		return fail_full(store, "set", key);
 	return TUTTI_OK;
 }
 
@@ -366,9 +374,7 @@ static tutti_result_t client_get(tutti_store_t store, const char *key, void *val
 	if (header.status == TT_WIRE_ENDED)
 		return fail_ended(s, key, word, header.value_length);
 	if (header.status == TT_WIRE_FULL)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, STORE,
-			       "get \"%s\": the host of the store %s has no memory left", key,
-			       store->address);
+		return fail_full(store, "get", key);
 	*length = header.value_length;
 	return *length <= capacity ? TUTTI_OK
 				   : tt_store_fail_capacity(store, key, capacity, *length);

@@ -20,6 +20,6 @@ void tt_store_report_twice(int member, const char *one, const char *other, char 
 	snprintf(
 		out, size,
 		"two processes are rank %d: %.100s and %.100s; start every rank once, each with a number of its own (TUTTI_RANK, or "
-		"the launcher's)",
+		"the launcher's), by one launcher (mpirun inside tutti-run starts each rank again)",
 		member, one, other);
 }

@@ -271,6 +271,7 @@ static bool says_sizes(const struct play *play, const char *error_text)
 static bool says_twice(const struct play *play, const char *error_text)
 {
 	return says(error_text, "two processes are rank %d:", taken(play)) &&
+	       strstr(error_text, "by one launcher (mpirun inside tutti-run starts each") &&
 	       says(error_text, "pid %d on", play->outcome[play->odd].pid) &&
 	       says(error_text, "pid %d on", play->outcome[taken(play)].pid);
 }

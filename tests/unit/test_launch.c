@@ -112,6 +112,8 @@ TEST(reads_torchrun)
 	      "torchrun, 1 of 2, at tcp://127.0.0.1:29501");
 	check(TORCH "MASTER_ADDR=fd00::1 MASTER_PORT=29500",
 	      "torchrun, 1 of 4, at tcp://[fd00::1]:29500");
+	check(TORCH "MASTER_ADDR=[fd00::1] MASTER_PORT=29500",
+	      "torchrun, 1 of 4, at tcp://[fd00::1]:29500");
 	assert_ptr_equal(read_good(TORCH "MASTER_ADDR=h MASTER_PORT=1 "
 					 "TORCHELASTIC_USE_AGENT_STORE=True")
 				 .kvs,
@@ -305,10 +307,14 @@ TEST(numbers_that_are_none_are_named)
 {
 	check_refused("TUTTI_RANK=one TUTTI_SIZE=2", "TUTTI_RANK to \"one\"");
 	check_refused("TUTTI_RANK=1x TUTTI_SIZE=2", "TUTTI_RANK to \"1x\"");
-	check_refused("TUTTI_RANK=-1 TUTTI_SIZE=2", "a number of 0 or more");
-	check_refused("TUTTI_RANK=0 TUTTI_SIZE=0", "TUTTI_SIZE to \"0\": expected a number of 1");
+	check_refused("TUTTI_RANK=-1 TUTTI_SIZE=2", "a number from 0 to 2147483647");
+	check_refused("TUTTI_RANK=0 TUTTI_SIZE=0",
+		      "TUTTI_SIZE to \"0\": expected a number from 1 to");
 	check_refused("TUTTI_RANK=0 TUTTI_SIZE=99999999999999999999", "TUTTI_SIZE");
-	check_refused("TUTTI_RANK=0 TUTTI_SIZE=3000000000", "TUTTI_SIZE");
+	check_refused("TUTTI_RANK=0 TUTTI_SIZE=3000000000",
+		      "TUTTI_SIZE to \"3000000000\": expected a number from 1 to 2147483647");
+	check_refused(TORCH "MASTER_ADDR=h MASTER_PORT=70000",
+		      "MASTER_PORT to \"70000\": expected a number from 1 to 65535");
 	check_refused("TUTTI_RANK=2 TUTTI_SIZE=2", "rank 2 of 2 ranks");
 	check_refused("TUTTI_RANK=0", "TUTTI_SIZE is not set");
 	check_refused("TUTTI_SIZE=2", "TUTTI_RANK is not set");

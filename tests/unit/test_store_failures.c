@@ -213,3 +213,27 @@ TEST(who_has_no_descriptors_is_told_so_at_once)
 	assert_non_null(strstr(tt_thread_error(), "Too many open files: "));
 	close(listening);
 }
+
+TEST(a_host_without_memory_is_the_one_whose_limit_to_raise)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (int n = 1; result != TUTTI_ERR_NO_MEMORY; n++) {
+		tutti_store_t host, client;
+
+		atomic_store(&calls_left, 0);
+		assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, 10, &host), TUTTI_OK);
+		assert_int_equal(tutti_store_open(tutti_store_address(host), 0, 10, &client),
+				 TUTTI_OK);
+		atomic_store(&failed, false);
+		atomic_store(&calls_left, n);
+		result = tutti_store_set(client, "key", "1234", 4);
+		assert_true(result == TUTTI_ERR_NO_MEMORY || atomic_load(&failed));
+		if (result == TUTTI_ERR_NO_MEMORY)
+			assert_non_null(strstr(tt_thread_error(),
+					       "has no memory left for keys and values, of which "
+					       "it takes 1 GiB at most; raise the limit of its"));
+		tutti_store_close(client);
+		tutti_store_close(host);
+	}
+}
