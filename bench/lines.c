@@ -8,6 +8,7 @@
 #include "lines.h"
 #include "output.h"
 #include "pattern.h"
+#include "printable.h"
 
 void bench_complain(const char *format, ...)
 {
@@ -19,7 +20,7 @@ void bench_complain(const char *format, ...)
 	errno = error;
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, tt_printable(text));
 }
 
 /* Bytes of the word at `at`, as long as fits one line, and the columns it takes: UTF-8 has several

@@ -83,9 +83,20 @@ static bool is_header(const struct cursor *c)
 	}
 }
 
+/* Spreadsheets begin a file with a byte-order mark in UTF-8. */
+static size_t mark_length(const struct input *input)
+{
+	static const char mark[] = { '\xef', '\xbb', '\xbf' };
+
+	return input->begins == 0 && input->length >= sizeof(mark) &&
+			       memcmp(input->bytes, mark, sizeof(mark)) == 0
+		       ? sizeof(mark)
+		       : 0;
+}
+
 static struct cursor first_line(const struct input *input, bool *found)
 {
-	struct cursor c = { .input = input, .next = input->bytes };
+	struct cursor c = { .input = input, .next = input->bytes + mark_length(input) };
 
 	*found = next_line(&c);
 	if (*found && c.end > c.at && input->begins == 0 && is_header(&c))

@@ -31,9 +31,10 @@ static size_t read_character(const uint8_t *at, uint32_t *character)
 static bool is_shown(uint32_t character)
 {
 	const bool control = character < 0x20 || (character >= 0x7f && character < 0xa0);
-	const bool mark = character == 0x200e || character == 0x200f ||
+	const bool mark = character == 0xad || character == 0xfeff ||
+			  (character >= 0x200b && character <= 0x200f) ||
 			  (character >= 0x2028 && character <= 0x202e) ||
-			  (character >= 0x2066 && character <= 0x2069);
+			  (character >= 0x2060 && character <= 0x2069);
 	const bool surrogate = character >= 0xd800 && character < 0xe000;
 
 	return !control && !mark && !surrogate;

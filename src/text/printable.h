@@ -6,7 +6,7 @@
 
 /* Put '?' for each byte that a terminal may act on instead of showing it: control characters,
  * line ends and tabs among them, in their one-byte form and in UTF-8, marks that change the
- * direction of text, and bytes that are not UTF-8. Gives `text`. */
+ * direction of text or have no width (a byte-order mark), and bytes that are not UTF-8. Gives `text`. */
 char *tt_printable(char *text);
 
 #endif

@@ -170,6 +170,7 @@ class Simulate(BenchTest):
 
     def test_files_that_are_not_json_are_named(self):
         self.refuse_all({'': 'line 1, column 0 is not JSON: ', '{\n"name": }': 'line 2, column 9 is not JSON: ',
+                         '\ufeff{}': "line 1, column 1 is not JSON: '[' or '{' expected near '???",
                          '{"name": "a",\n"name": "b"}': 'line 2, column 6 is not JSON: duplicate object key'})
         self.refuse('--simulate /dev/null/cluster.json all_reduce',
                     '/dev/null/cluster.json: cannot be read (Not a directory)')

@@ -21,6 +21,7 @@ HOSTS = 'on several hosts start them by torchrun, mpirun or srun'
 REFUSED = {
     ('-n', '0', 'true'): f'-n has "0": {NUMBER}',
     ('-n', '4x', 'true'): '-n has "4x": expected',
+    ('-n', '\ufeff4', 'true'): '-n has "???4": expected',
     ('--bind', 'socket', 'true'): '--bind has "socket": expected share, core, numa or none',
     ('--timeout', '-1', 'true'): f'--timeout has "-1": {SECONDS}',
     ('--timeout', '1e10', 'true'): f'--timeout has "1e10": {SECONDS}',

@@ -46,6 +46,24 @@ TEST(csv_header_is_passed_over)
 	data_finish(&data);
 }
 
+TEST(csv_byte_order_mark_is_passed_over)
+{
+	static const char *const texts[] = { "\xef\xbb\xbf"
+					     "1,2,0\n3,4,1\n",
+					     "\xef\xbb\xbfwidth,height,label\n1,2,0\n3,4,1\n" };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct data data = well(csv(texts[i]));
+
+		assert_int_equal(data.rows, 2);
+		assert_true(data.x[0] == 1 && data.x[1] == 2);
+		data_finish(&data);
+	}
+	refused(csv("1,2,0\n\xef\xbb\xbf"
+		    "3,4,1\n"),
+		"line 2, field 1: found '???3', expected a number");
+}
+
 TEST(csv_ragged_line_is_refused_with_its_number)
 {
 	refused(csv("1,2,0\n3,4,1\n5,1\n"), "line 3: found 2 fields, expected 3 as in line 1");

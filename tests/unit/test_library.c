@@ -124,7 +124,10 @@ TEST(what_a_terminal_acts_on_is_not_shown)
 		  "?1m ??" }, /* in one byte; never UTF-8 */
 		{ "\xe2\x80\xae"
 		  "abc \xe2\x81\xa6",
-		  "???abc ???" },				 /* from right to left; isolated */
+		  "???abc ???" }, /* from right to left; isolated */
+		{ "\xef\xbb\xbf"
+		  "5 \xe2\x80\x8b \xc2\xad",
+		  "???5 ??? ??" },				 /* without width */
 		{ "\xe2\x80\xa8", "???" },			 /* a line's end */
 		{ "\xc0\x9b \xe0\x82\x9b", "?? ???" },		 /* longer than need be */
 		{ "\xed\xa0\x80 \xf4\x90\x80\x80", "??? ????" }, /* a surrogate; beyond the last */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "option.h"
 #include "options.h"
+#include "printable.h"
 
 static const char usage[] =
 	"Usage: tutti-run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
@@ -128,6 +130,18 @@ static const struct foreign {
 	{ "mca", NOT_NEEDED },
 };
 
+/* A line of standard error, in which what was found shows. */
+static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fprintf(stderr, "tutti-run: %s\n", tt_printable(text));
+}
+
 /* Said before getopt_long() takes -hostfile for -h. */
 static bool is_foreign(const char *word)
 {
@@ -140,7 +154,7 @@ static bool is_foreign(const char *word)
 		if (strlen(foreign[i].name) != length ||
 		    strncmp(foreign[i].name, name, length) != 0)
 			continue;
-		fprintf(stderr, "tutti-run: found %s: %s\n", word, foreign[i].instead);
+		say("found %s: %s", word, foreign[i].instead);
 		return true;
 	}
 	return false;
@@ -162,8 +176,8 @@ static bool parse_count(const char *option, const char *text, const char *what, 
 	errno = 0;
 	const long value = strtol(text, &end, 10);
 	if (errno || end == text || *end || value < least || value > most) {
-		fprintf(stderr, "tutti-run: %s has \"%s\": expected a number of %s from %d to %d\n",
-			option, text, what, least, most);
+		say("%s has \"%s\": expected a number of %s from %d to %d", option, text, what,
+		    least, most);
 		return false;
 	}
 	*count = (int)value;
@@ -178,8 +192,8 @@ static bool parse_seconds(const char *option, const char *text, bool zero_allowe
 
 	if (end == text || *end || !isfinite(value) || value < 0 || value > 1e9 ||
 	    (value == 0 && !zero_allowed)) {
-		fprintf(stderr, "tutti-run: %s has \"%s\": expected seconds, %s 1e9, such as 2.5\n",
-			option, text, zero_allowed ? "0 to" : "above 0 and at most");
+		say("%s has \"%s\": expected seconds, %s 1e9, such as 2.5", option, text,
+		    zero_allowed ? "0 to" : "above 0 and at most");
 		return false;
 	}
 	*seconds = value;
@@ -193,8 +207,8 @@ static bool parse_bind(const char *text, enum bind_policy *bind)
 
 	if (bind_policy_by_name(text, bind))
 		return true;
-	fprintf(stderr, "tutti-run: --bind has \"%s\"%s: expected share, core, numa or none\n",
-		text, tt_did_you_mean(text, policies, hint));
+	say("--bind has \"%s\"%s: expected share, core, numa or none", text,
+	    tt_did_you_mean(text, policies, hint));
 	return false;
 }
 
@@ -203,10 +217,7 @@ static bool add_env(struct options *options, const char *text)
 	const char *equals = strchr(text, '=');
 
 	if (!equals || equals == text) {
-		fprintf(stderr,
-			"tutti-run: --env has \"%s\": expected NAME=VALUE, such as "
-			"TUTTI_LOG=info\n",
-			text);
+		say("--env has \"%s\": expected NAME=VALUE, such as TUTTI_LOG=info", text);
 		return false;
 	}
 	options->env[options->env_count++] = text;
@@ -217,10 +228,8 @@ static void say_wrong_option(int option, char **argv)
 {
 	char why[TT_OPTION_WHY];
 
-	fprintf(stderr,
-		"tutti-run: %s; tutti-run --help lists the options (those of the program come "
-		"after --)\n",
-		tt_option_why(option, argv, long_options, why));
+	say("%s; tutti-run --help lists the options (those of the program come after --)",
+	    tt_option_why(option, argv, long_options, why));
 }
 
 static bool parse_one(struct options *options, int option, char **argv)
@@ -251,16 +260,12 @@ static bool parse_one(struct options *options, int option, char **argv)
 static enum options_verdict check_complete(const struct options *options)
 {
 	if (options->ranks == 0)
-		fputs("tutti-run: no number of ranks: expected -n N, as in tutti-run -n 4 -- "
-		      "./program\n",
-		      stderr);
+		say("no number of ranks: expected -n N, as in tutti-run -n 4 -- ./program");
 	else if (options->min_ranks > options->ranks)
-		fprintf(stderr,
-			"tutti-run: --min-ranks has %d: expected at most the %d ranks of -n\n",
-			options->min_ranks, options->ranks);
+		say("--min-ranks has %d: expected at most the %d ranks of -n", options->min_ranks,
+		    options->ranks);
 	else if (!options->program[0] || !options->program[0][0])
-		fputs("tutti-run: no program: expected tutti-run -n N -- PROGRAM [ARGUMENT]...\n",
-		      stderr);
+		say("no program: expected tutti-run -n N -- PROGRAM [ARGUMENT]...");
 	else
 		return OPTIONS_RUN;
 	return OPTIONS_WRONG;
@@ -288,7 +293,7 @@ enum options_verdict options_parse(struct options *options, int argc, char **arg
 	*options = (struct options){ .bind = BIND_SHARE, .grace = -1, .label = true };
 	options->env = calloc((size_t)argc + 1, sizeof(*options->env));
 	if (!options->env) {
-		fputs("tutti-run: no memory for the options\n", stderr);
+		say("no memory for the options");
 		return OPTIONS_WRONG;
 	}
 	while ((option = next_option(argc, argv)) != -1) {
