@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How jobs end: failed ranks, signals, time limits, and what is left behind: nothing. test_run_end.py TUTTI_RUN"""
 import signal
+import sys
 import unittest
 
 from launched import ProgramTest, arguments, await_state, bound_s, ends_of
@@ -55,6 +56,14 @@ class End(ProgramTest):
         job = self.run_to_end(*ranks(2, 'setsid sleep 1000 & echo pid $!'))
         self.assertIn('all ranks are done, but left 2 processes running', job.err)
         self.assert_all_gone(job, 2)
+
+    def test_what_ends_by_itself_after_the_ranks_is_not_told(self):
+        """Python's resource tracker ends when the pipe from its process closes."""
+        code = ('from multiprocessing import resource_tracker as tracker; tracker.ensure_running(); '
+                'print("pid", tracker._resource_tracker._pid)')
+        job = self.run_to_end(RUN, '-n', 4, '--', sys.executable, '-c', code)
+        self.assert_all_gone(job, 4)
+        self.assertEqual(job.err, '')
 
     def limit_ends(self, who, processes, script, *options):
         """After --timeout the ranks that run are ended, which are `who` once `processes` have started: how long a limit

@@ -21,6 +21,8 @@
 
 #define FAILURE_GRACE 3.0
 #define GATHER	      0.1 /* seconds in which failures count as one event */
+/* seconds for what ranks have left to end by itself, as Python's resource tracker does */
+#define LEFTOVER_GRACE 2.0
 
 enum { READ_BYTES = 1 << 16, DRAIN_BYTES = 1 << 20 };
 
@@ -168,6 +170,7 @@ void job_add_rank(struct job *job, const struct seat *seat, const struct process
 	if (job->started <= rank)
 		job->started = rank + 1;
 	job->running++;
+	job->leftover_at = 0;
 	job->family_changed = true;
 }
 
@@ -305,6 +308,8 @@ void job_tick(struct job *job)
 		report_timeout(job);
 		job_stop(job);
 	}
+	if (job->ending == ENDING_NOT && job->leftover_at > 0 && now >= job->leftover_at)
+		job->family_changed = true; /* for job_gone() to look once more */
 	if (job->ending == ENDING_ASKED && !job->gone && now >= job->kill_at) {
 		report_kill(job);
 		job_kill(job);
@@ -329,11 +334,24 @@ int job_wait_ms(const struct job *job)
 		at = earlier(at, losses->settle_at);
 	at = earlier(at, losses->look_at);
 	if (job->ending == ENDING_NOT)
-		at = earlier(at, losses->left_out_at);
+		at = earlier(earlier(at, losses->left_out_at), job->leftover_at);
 	if (isinf(at))
 		return -1;
 	const double ms = ceil((at - job_now()) * 1e3);
 	return ms < 0 ? 0 : ms > 1e6 ? 1000000 : (int)ms;
+}
+
+static void end_leftovers(struct job *job, int count)
+{
+	const double now = job_now();
+
+	if (job->leftover_at == 0)
+		job->leftover_at = now + LEFTOVER_GRACE;
+	if (now < job->leftover_at)
+		return;
+	job_say(job, "all ranks are done, but left %d process%s running: ending %s", count,
+		count == 1 ? "" : "es", count == 1 ? "it" : "them");
+	job_end(job, SIGTERM, failure_grace(job));
 }
 
 bool job_gone(struct job *job)
@@ -348,11 +366,8 @@ bool job_gone(struct job *job)
 	/* some are found only now, when those that started them are gone */
 	left = proc_signal_children(signals[job->ending], is_no_orphan, job);
 	job->gone = left.live == 0 && left.zombies == 0;
-	if (left.live > 0 && job->ending == ENDING_NOT) {
-		job_say(job, "all ranks are done, but left %d process%s running: ending %s",
-			left.live, left.live == 1 ? "" : "es", left.live == 1 ? "it" : "them");
-		job_end(job, SIGTERM, failure_grace(job));
-	}
+	if (left.live > 0 && job->ending == ENDING_NOT)
+		end_leftovers(job, left.live);
 	return job->gone;
 }
 

@@ -67,6 +67,7 @@ struct job {
 	int forwarded;	/* SIGINT, SIGTERM or SIGHUP that this process got; 0: none */
 	bool timed_out;
 	bool family_changed; /* a child came or went since the last look for descendants */
+	double leftover_at;  /* when to end what ranks that are done have left; 0: nothing yet */
 	bool gone;	     /* every rank and all that they started */
 	struct losses losses;
 	struct failure failure; /* the one that gives the exit status */
