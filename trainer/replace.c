@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the way to a file that is whole or as it was: a draft is written beside it, and takes its
- * place when it is complete and on disk. */
+ * place when it is complete and on disk.
+ *
+ * A draft is locked (flock) while it is written. One that nobody locks is of a process that was
+ * killed, and is removed before the next one is made. Where a file system has no such locks, drafts
+ * that were left stay. */
 #include "replace.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,8 +71,52 @@ static tutti_result_t check_target(const struct draft *d, struct why *why)
 						 : "a device, a pipe or a socket");
 }
 
-/* Another process of this number may have left some behind: in a container it is always the
- * same. */
+/* NAME.PID-NUMBER.tmp */
+static bool is_draft(const struct draft *d, const char *file)
+{
+	const size_t length = strlen(d->name);
+	int end = 0;
+
+	return strncmp(file, d->name, length) == 0 &&
+	       sscanf(file + length, ".%*[0-9]-%*[0-9].tmp%n", &end) == 0 && end > 0 &&
+	       file[length + (size_t)end] == '\0';
+}
+
+static void remove_if_left(const struct draft *d, const char *file)
+{
+	const int fd = openat(d->directory, file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		unlinkat(d->directory, file, 0);
+	close(fd);
+}
+
+static void remove_left(const struct draft *d)
+{
+	const int fd = openat(d->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (fd >= 0 && !directory)
+		close(fd);
+	while (directory && (entry = readdir(directory)))
+		if (is_draft(d, entry->d_name))
+			remove_if_left(d, entry->d_name);
+	if (directory)
+		closedir(directory);
+}
+
+/* False: another process has taken it for one that was left. */
+static bool lock(int fd)
+{
+	struct stat status;
+
+	return flock(fd, LOCK_EX) < 0 || fstat(fd, &status) < 0 || status.st_nlink > 0;
+}
+
+/* Another process of this number may write one: in a container it is always the same. */
 static tutti_result_t create_file(struct draft *d, struct why *why)
 {
 	const size_t room = strlen(d->name) + 64;
@@ -77,10 +128,13 @@ static tutti_result_t create_file(struct draft *d, struct why *why)
 		snprintf(d->file, room, "%s.%ld-%d.tmp", d->name, (long)getpid(), i);
 		d->fd = openat(d->directory, d->file,
 			       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-		if (d->fd >= 0)
+		if (d->fd >= 0 && lock(d->fd))
 			return TUTTI_OK;
-		if (errno != EEXIST)
+		if (d->fd < 0 && errno != EEXIST)
 			return refuse_target(d, why);
+		if (d->fd >= 0)
+			close(d->fd);
+		d->fd = -1;
 	}
 	return why_set(
 		why, TUTTI_ERR_SYSTEM,
@@ -108,8 +162,10 @@ static tutti_result_t draft_create(const char *path, struct draft *out, struct w
 
 	if (result == TUTTI_OK)
 		result = check_target(&d, why);
-	if (result == TUTTI_OK)
+	if (result == TUTTI_OK) {
+		remove_left(&d);
 		result = create_file(&d, why);
+	}
 	if (result != TUTTI_OK) {
 		draft_finish(&d);
 		return result;

@@ -5,10 +5,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -502,10 +504,50 @@ TEST(checkpoint_of_a_training_that_diverged_replaces_none)
 	unlink(path);
 }
 
-/* In a container the process has the same number each time. */
-TEST(checkpoint_is_written_beside_what_a_killed_one_left)
+/* A file beside `path` whose name ends in `ending`. */
+static void write_beside(const char *path, const char *ending)
 {
-	char path[64], left[100];
+	char name[100];
+
+	snprintf(name, sizeof(name), "%s%s", path, ending);
+	write_file(name, "", 0);
+}
+
+static void remove_beside(const char *path, const char *ending)
+{
+	char name[100];
+
+	snprintf(name, sizeof(name), "%s%s", path, ending);
+	assert_int_equal(unlink(name), 0);
+}
+
+TEST(checkpoint_removes_what_a_killed_one_left)
+{
+	static const char *const left[] = { ".7-0.tmp", ".7-1.tmp", ".123456-99.tmp" };
+	static const char *const others[] = { ".tmp", ".7.tmp", ".7-x.tmp", ".7-0.tmp1",
+					      "2.7-0.tmp" };
+	char path[64];
+	struct sample s;
+	struct why why;
+
+	snprintf(path, sizeof(path), "%s/ck", directory);
+	sample_make(&s, &numbers_f32);
+	for (size_t i = 0; i < 3; i++)
+		write_beside(path, left[i]);
+	for (size_t i = 0; i < 5; i++)
+		write_beside(path, others[i]);
+	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	for (size_t i = 0; i < 5; i++)
+		remove_beside(path, others[i]);
+	assert_int_equal(files_left(), 1);
+	unlink(path);
+}
+
+/* In a container processes have the same number each time. */
+TEST(checkpoint_is_written_beside_those_that_others_write)
+{
+	char path[64], draft[100];
+	int drafts[100];
 	struct sample s;
 	struct why why;
 
@@ -513,15 +555,16 @@ TEST(checkpoint_is_written_beside_what_a_killed_one_left)
 	sample_make(&s, &numbers_f32);
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
-		snprintf(left, sizeof(left), "%s.%ld-%d.tmp", path, (long)getpid(), i);
-		write_file(left, "", 0);
+		snprintf(draft, sizeof(draft), "%s.%ld-%d.tmp", path, (long)getpid(), i);
+		drafts[i] = open(draft, O_WRONLY | O_CREAT | O_EXCL, 0600);
+		assert_int_equal(flock(drafts[i], LOCK_EX), 0);
 	}
 	refuses_target(path, "found 100 temporary files beside it");
 	assert_int_equal(files_left(), 101);
-	for (int i = 0; i < 100; i++) {
-		snprintf(left, sizeof(left), "%s.%ld-%d.tmp", path, (long)getpid(), i);
-		assert_int_equal(unlink(left), 0);
-	}
+	for (int i = 0; i < 100; i++)
+		close(drafts[i]);
+	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	assert_int_equal(files_left(), 1);
 	unlink(path);
 }
 
