@@ -46,5 +46,5 @@ int main(int argc, char **argv)
 	tutti_comm_destroy(comm);
 	free(x);
 	free(sum);
-	return result == TUTTI_OK ? 0 : 1;
+	return result == TUTTI_OK && fflush(stdout) == 0 ? 0 : 1;
 }

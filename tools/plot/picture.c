@@ -69,7 +69,7 @@ static void write_legend(FILE *script, const char *const *legend)
 
 FILE *picture_begin(const char *path, const struct picture_page *page)
 {
-	const int fd = memfd_create("picture", MFD_CLOEXEC);
+	const int fd = memfd_create("picture", 0); /* gnuplot inherits it */
 	FILE *script = fd < 0 ? NULL : fdopen(fd, "w");
 	char origin[512];
 
@@ -94,7 +94,7 @@ static int draw(int script, FILE *picture)
 	char command[64], bytes[4096];
 	size_t length;
 
-	snprintf(command, sizeof(command), "exec gnuplot /proc/%d/fd/%d", (int)getpid(), script);
+	snprintf(command, sizeof(command), "exec gnuplot /dev/fd/%d", script);
 	FILE *gnuplot = popen(command, "re");
 	if (!gnuplot)
 		return -1;
