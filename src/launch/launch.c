@@ -209,6 +209,12 @@ static tutti_result_t torchrun_store(struct tt_launch *out)
 	}
 	if (here)
 		host = "127.0.0.1";
+	if (host[strspn(host, ALLOWED_IN_NAMES ",:[]%")])
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"MASTER_ADDR is \"%s\": expected the name or the address of the machine of rank 0, such as "
+			"node1 or 192.0.2.1",
+			host);
 	if ((size_t)snprintf(out->store, sizeof(out->store),
 			     strchr(host, ':') && *host != '[' ? "tcp://[%s]:%d" : "tcp://%s:%d",
 			     host, port) >= sizeof(out->store))

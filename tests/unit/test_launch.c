@@ -130,6 +130,8 @@ TEST(reads_torchrun)
 	check("RANK=0 WORLD_SIZE=1", "torchrun, 0 of 1, at ");
 	check_refused(TORCH "MASTER_PORT=1", "MASTER_ADDR is not");
 	check_refused(TORCH "MASTER_ADDR=h", "MASTER_PORT is not");
+	check_refused(TORCH "MASTER_ADDR=http://h MASTER_PORT=1",
+		      "MASTER_ADDR is \"http://h\": expected the name or the address");
 	check_refused(TORCH "MASTER_ADDR=h MASTER_PORT=x1", "MASTER_PORT to \"x1\"");
 	check_refused("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h "
 		      "MASTER_PORT=65535 TORCHELASTIC_USE_AGENT_STORE=True",
