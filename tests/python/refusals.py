@@ -7,6 +7,7 @@ import ctypes
 import os
 import struct
 import unittest
+from functools import partial
 from typing import Any, Callable
 
 import numpy as np
@@ -32,6 +33,31 @@ class Refusals(unittest.TestCase):
         self.refused("expected an array", comm.all_reduce, 3.0)
         self.refused("..._object", comm.all_gather, np.array([{}]))
         self.refused("byte order", comm.all_reduce, np.ones(2, ">f8"))
+
+    def test_masks(self) -> None:
+        masked = np.ma.masked_array([1.0, 2.0], [False, True])
+        self.refused("mask would be lost.*filled", comm.all_reduce, masked)
+        self.refused("out is a masked", comm.all_reduce, np.ones(2), out=masked)
+        self.refused("mask would be lost", comm.broadcast, masked.astype("M8[s]"))
+        self.refused(r"arrays\[0\] is a masked", comm.all_to_all_v, [masked] * size)
+
+    def test_lists(self) -> None:
+        mixed = [np.ones(4), *[np.ones(4, "f4")] * (size - 1)]
+        mine = partial(comm.scatter_v, root=rank)
+        for call in (comm.reduce_scatter_v, comm.all_to_all_v, mine):
+            self.refused("expected a list", call, [X] * (size + 1))
+            self.refused("expected a list", call, 5)
+            self.refused(r"arrays\[0\] .* expected numbers", call, [X.astype(">f8")] * size)
+            for arrays in (mixed, mixed[::-1]) if size > 1 else ():
+                self.refused("expected one type", call, arrays)
+        if size > 1:
+            other = np.ones(2, "f4" if rank == 0 else "c8")
+            self.refused("rank 1 has elements of complex64", comm.all_gather_v, other)
+            blocks = [X] * size if rank == 0 else None
+            self.refused("expected one type", comm.scatter_v, blocks, like=np.ones(1, "f4"))
+        self.refused("timeout is", comm.all_gather_v, X, timeout=-1)
+        with comm.group():
+            self.refused("group open", comm.all_gather_v, X)
 
     def test_memory_of_a_gpu(self) -> None:
         class OnGpu:
@@ -62,6 +88,10 @@ class Refusals(unittest.TestCase):
         self.refused("read-only", comm.all_reduce, X, out=bytes(32))
         self.refused("3 elements, expected 4", comm.all_reduce, X, out=np.ones(3))
         self.refused("float32, x of float64", comm.all_reduce, X, out=np.ones(4, "f4"))
+        late, early = np.zeros(4, "M8[s]"), np.zeros(4, "M8[ms]")
+        self.refused(r"datetime64\[ms\], x of", comm.all_reduce, late, "max", out=early)
+        self.refused("of 4s, x of 1w", comm.all_gather, np.array("a"), out=np.zeros(size, "S4"))
+        self.refused("read-only", comm.all_reduce, late[:1], "max", out=np.datetime64(0, "s"))
         both = np.ones(8)
         self.refused("overlaps", comm.all_reduce, both[:4], out=both[1:5])
         if size > 1:
@@ -74,6 +104,10 @@ class Refusals(unittest.TestCase):
         self.refused("not defined for bool", comm.all_reduce, X > 0, "avg")
         self.refused("band", comm.all_reduce, X, "band")
         self.refused("not reduce", comm.all_reduce, np.array(["a"]))
+        self.refused("expected 'min' or 'max'", comm.all_reduce, np.zeros(1, "M8[s]"))
+        self.refused("expected 'sum', 'min'", comm.all_reduce, np.zeros(1, "m8[s]"), "prod")
+        self.refused("byte order", comm.all_reduce, np.zeros(1, ">M8[s]"), "min")
+        self.refused("expected numbers", comm.all_reduce, X > 0, comm.premul_sum(np.uint8(1)))
 
     def test_ranks_tags_shapes_times(self) -> None:
         self.refused("root is", comm.broadcast, X, size)
@@ -83,7 +117,6 @@ class Refusals(unittest.TestCase):
         self.refused("a block for each rank", comm.all_to_all, np.ones(size + 1))
         self.refused("no dimension", comm.reduce_scatter, np.array(1))
         self.refused("timeout is", comm.all_reduce, X, timeout=-1)
-        self.refused("expected a list", comm.all_to_all_v, [X] * (size + 1))
         with self.assertRaisesRegex(TypeError, "no argument 'ouput'"):
             comm.all_reduce(X, ouput=X)
         with self.assertRaisesRegex(TypeError, "not given 'x'"):

@@ -7,8 +7,9 @@
 #include "errors.h"
 #include "streams.h"
 
-static PyObject *adopt_function, *like_function; /* of tutti/_arrays.py */
+static PyObject *adopt_function, *like_function, *check_function; /* of tutti/_arrays.py */
 static PyObject *numpy_array, *numpy_empty_like; /* NULL before an array of NumPy was seen */
+static PyTypeObject *checked_type;		 /* the last that check_function let pass */
 
 /* ---------------------------------------------------------------- element types */
 
@@ -39,9 +40,23 @@ static bool float_of(size_t size, struct element *out)
 	}
 }
 
+/* Has the format objects or pointers? Between colons are names. */
+static bool has_pointers(const char *format)
+{
+	bool in_name = false;
+
+	for (; *format; format++) {
+		if (*format == ':')
+			in_name = !in_name;
+		else if (!in_name && strchr("O&PX", *format))
+			return true;
+	}
+	return false;
+}
+
 static bool opaque_of(const char *format, size_t size, struct element *out)
 {
-	if (strpbrk(format, "O&PX"))
+	if (size == 0 || has_pointers(format))
 		return false;
 	*out = (struct element){ TUTTI_UINT8, size, TP_OPAQUE };
 	return true;
@@ -106,21 +121,27 @@ const char *tp_view_type(const struct tp_view *view)
 	switch (view->kind) {
 	case TP_BOOL: return "bool";
 	case TP_COMPLEX: return view->dtype == TUTTI_FLOAT32 ? "complex64" : "complex128";
-	case TP_OPAQUE: return "bytes of a type that tutti does not know";
+	case TP_DATE:
+	case TP_DURATION:
+	case TP_OPAQUE: return view->name;
 	default: return tutti_dtype_name(view->dtype);
 	}
 }
 
-bool tp_dtype_of_name(const char *function, PyObject *name, tutti_dtype_t *out)
+bool tp_view_same_type(const struct tp_view *a, const struct tp_view *b)
 {
-	for (int i = 0; PyUnicode_Check(name) && i < TUTTI_DTYPE_COUNT; i++) {
-		if (PyUnicode_CompareWithASCIIString(name, tutti_dtype_name((tutti_dtype_t)i)) ==
-		    0) {
+	return a->dtype == b->dtype && a->kind == b->kind && a->per == b->per &&
+	       (a->kind < TP_DATE || strcmp(a->name, b->name) == 0);
+}
+
+static bool dtype_of_name(const char *name, tutti_dtype_t *out)
+{
+	for (int i = 0; i < TUTTI_DTYPE_COUNT; i++) {
+		if (strcmp(name, tutti_dtype_name((tutti_dtype_t)i)) == 0) {
 			*out = (tutti_dtype_t)i;
 			return true;
 		}
 	}
-	tp_invalid("%s(): dtype is %R, expected a name such as 'float32'", function, name);
 	return false;
 }
 
@@ -128,11 +149,10 @@ bool tp_dtype_of_name(const char *function, PyObject *name, tutti_dtype_t *out)
 
 static bool refuse_type(const struct tp_wanted *wanted, const char *found)
 {
-	tp_invalid("%s(): the elements of %s have the format '%s', expected numbers in this "
-		   "machine's byte order, such as float32; convert by astype(), objects go by the "
-		   "methods ..._object()",
-		   wanted->function, wanted->name, found);
-	return false;
+	return tp_invalid("%s(): the elements of %s have the format '%s', expected numbers in this "
+			  "machine's byte order, such as float32; convert by astype(), objects go "
+			  "by the methods ..._object()",
+			  wanted->function, wanted->name, found);
 }
 
 static void set_element(struct tp_view *view, const struct element *element)
@@ -160,6 +180,7 @@ static bool take_buffer(struct tp_view *view, PyObject *array, int flags,
 	set_element(view, &element);
 	view->data = buffer->buf;
 	view->count = buffer->itemsize ? (size_t)(buffer->len / buffer->itemsize) : 0;
+	view->name = buffer->format;
 	view->shape = buffer->shape;
 	view->ndim = buffer->ndim;
 	view->readonly = buffer->readonly;
@@ -228,7 +249,7 @@ static bool fill_from_dlpack(struct tp_view *view, const struct tp_dl_tensor *te
 	if (wanted->writable && readonly)
 		return tp_invalid("%s(): %s is read-only, and would be written; pass a copy of it",
 				  wanted->function, wanted->name);
-	if (!is_contiguous(tensor))
+	if (!wanted->any_layout && !is_contiguous(tensor))
 		return tp_invalid("%s(): the elements of %s do not follow each other in memory, "
 				  "expected a contiguous array; pass %s.contiguous()",
 				  wanted->function, wanted->name, wanted->name);
@@ -305,12 +326,41 @@ static bool take_dlpack(struct tp_view *view, PyObject *array, const struct tp_w
 	return false;
 }
 
+static int flags_of(const struct tp_wanted *wanted)
+{
+	return PyBUF_FORMAT | (wanted->any_layout ? PyBUF_STRIDES : PyBUF_C_CONTIGUOUS) |
+	       (wanted->writable ? PyBUF_WRITABLE : 0);
+}
+
+static bool refuse_object(PyObject *object, const struct tp_wanted *wanted)
+{
+	return tp_invalid("%s(): %s is %R of type %R, expected an array: one of NumPy, PyTorch, or "
+			  "another with the buffer protocol or DLPack; single numbers as "
+			  "numpy.array(value), other objects by the methods ..._object()",
+			  wanted->function, wanted->name, object, Py_TYPE(object));
+}
+
+/* The element type of an adopted array by its name, such as "bfloat16" or "datetime64[s]". */
+static bool name_element(struct tp_view *view, PyObject *name, const struct tp_wanted *wanted)
+{
+	view->name = PyBytes_AsString(name);
+	if (!view->name)
+		return false;
+	if (strncmp(view->name, "datetime64", strlen("datetime64")) == 0)
+		view->kind = TP_DATE;
+	else if (strncmp(view->name, "timedelta64", strlen("timedelta64")) == 0)
+		view->kind = TP_DURATION;
+	else if (!dtype_of_name(view->name, &view->dtype))
+		return refuse_type(wanted, view->name);
+	return true;
+}
+
 /* what _arrays.py makes of it: None, or an exporter of buffers and the name of the element type */
 static bool take_adopted(struct tp_view *view, PyObject *array, const struct tp_wanted *wanted)
 {
-	PyObject *pair = PyObject_CallFunction(adopt_function, "Os", array, wanted->name);
-	PyObject *bytes, *name;
-	bool taken;
+	PyObject *pair =
+		PyObject_CallFunction(adopt_function, "Oss", array, wanted->function, wanted->name);
+	PyObject *bytes;
 
 	if (!pair)
 		return false;
@@ -318,36 +368,46 @@ static bool take_adopted(struct tp_view *view, PyObject *array, const struct tp_
 		Py_DECREF(pair);
 		if (tp_dlpack_has(array)) /* JAX has buffers, but of some types */
 			return take_dlpack(view, array, wanted);
-		return tp_invalid("%s(): %s is %R of type %R, expected an array: one of NumPy, "
-				  "PyTorch, or another with the buffer protocol or DLPack; single "
-				  "numbers as numpy.array(value), other objects by the methods "
-				  "..._object()",
-				  wanted->function, wanted->name, array, Py_TYPE(array));
+		return refuse_object(array, wanted);
 	}
 	bytes = PyTuple_GetItem(pair, 0);
-	name = PyTuple_GetItem(pair, 1);
-	taken = take_buffer(view, bytes,
-			    PyBUF_C_CONTIGUOUS | PyBUF_FORMAT |
-				    (wanted->writable ? PyBUF_WRITABLE : 0),
-			    wanted) &&
-		tp_dtype_of_name(wanted->function, name, &view->dtype);
-	if (!taken && !view->has_buffer && PyErr_Occurred())
+	view->owner = pair; /* has the name */
+	if (take_buffer(view, bytes, flags_of(wanted), wanted)) {
+		if (name_element(view, PyTuple_GetItem(pair, 1), wanted))
+			return true;
+	} else if (!tp_invalid_occurred()) {
 		explain_refusal(bytes, wanted);
-	if (!taken)
-		tp_view_release(view);
-	Py_DECREF(pair); /* the buffer holds what it needs */
-	return taken;
+	}
+	tp_view_release(view);
+	return false;
+}
+
+/* Some arrays have more than their buffers tell, such as masks: _arrays.py refuses them. */
+static bool is_whole(PyObject *array, const struct tp_wanted *wanted)
+{
+	PyTypeObject *before = checked_type;
+	PyObject *none;
+
+	if (Py_TYPE(array) == checked_type)
+		return true;
+	none = PyObject_CallFunction(check_function, "Oss", array, wanted->function, wanted->name);
+	if (!none)
+		return false;
+	Py_DECREF(none);
+	checked_type = Py_TYPE(array);
+	Py_INCREF((PyObject *)checked_type);
+	Py_XDECREF((PyObject *)before);
+	return true;
 }
 
 bool tp_view_take(struct tp_view *view, PyObject *array, const struct tp_wanted *wanted)
 {
-	const int flags =
-		PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (wanted->writable ? PyBUF_WRITABLE : 0);
-
 	view->owner = NULL;
 	view->on_gpu = view->has_buffer = false;
 	if (PyObject_CheckBuffer(array)) {
-		if (take_buffer(view, array, flags, wanted))
+		if (!is_whole(array, wanted))
+			return false;
+		if (take_buffer(view, array, flags_of(wanted), wanted))
 			return true;
 		explain_refusal(array, wanted);
 		if (tp_invalid_occurred() || PyErr_ExceptionMatches(PyExc_MemoryError))
@@ -378,6 +438,30 @@ void tp_view_release(struct tp_view *view)
 	view->has_buffer = false;
 	if (view->owner)
 		drop_owner(view);
+}
+
+bool tp_view_normalize(struct tp_view *view)
+{
+	const unsigned char *from = view->data;
+	PyObject *copy;
+	unsigned char *to, bits = 0;
+
+	if (view->kind != TP_BOOL || view->on_gpu)
+		return true;
+	for (size_t i = 0; i < view->count; i++)
+		bits |= from[i];
+	if (bits <= 1)
+		return true;
+	copy = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)view->count);
+	if (!copy)
+		return false;
+	to = (unsigned char *)PyByteArray_AsString(copy);
+	for (size_t i = 0; i < view->count; i++)
+		to[i] = from[i] != 0;
+	tp_view_release(view); /* nothing of the array is looked at any more */
+	view->data = to;
+	view->owner = copy;
+	return true;
 }
 
 /* ---------------------------------------------------------------- new arrays */
@@ -429,8 +513,9 @@ bool tp_arrays_load(PyObject *module)
 		return false;
 	adopt_function = PyObject_GetAttrString(arrays, "adopt");
 	like_function = PyObject_GetAttrString(arrays, "like");
+	check_function = PyObject_GetAttrString(arrays, "check");
 	Py_DECREF(arrays);
-	return adopt_function && like_function;
+	return adopt_function && like_function && check_function;
 }
 
 PyObject *tp_arrays_fast(PyObject *module, PyObject *args)

@@ -18,10 +18,12 @@ struct tp_stream;
 
 /* What the elements are, beyond the library's types. */
 enum tp_kind {
-	TP_NUMBER,  /* an element type of the library */
-	TP_BOOL,    /* uint8 of 0 and 1: reductions are logical */
-	TP_COMPLEX, /* two floats: sums and averages only */
-	TP_OPAQUE   /* bytes that can be moved, not reduced */
+	TP_NUMBER,   /* an element type of the library */
+	TP_BOOL,     /* uint8 of 0 and 1: reductions are logical */
+	TP_COMPLEX,  /* two floats: sums and averages only */
+	TP_DATE,     /* int64, the least of which is no date (NaT): minimum and maximum only */
+	TP_DURATION, /* the same, and sums */
+	TP_OPAQUE    /* bytes that can be moved, not reduced */
 };
 
 struct tp_view {
@@ -32,6 +34,7 @@ struct tp_view {
 	size_t per; /* elements of `dtype` in one of the array's */
 	tutti_dtype_t dtype;
 	enum tp_kind kind;
+	const char *name; /* of the type of dates and opaque elements: "datetime64[s]", "3w" */
 	bool readonly;
 	bool on_gpu; /* or in managed memory: `data` is CUDA's */
 	bool has_buffer;
@@ -45,6 +48,7 @@ struct tp_wanted {
 	const char *name;
 	bool writable;
 	struct tp_stream *stream; /* of the call, for arrays on GPUs; NULL: it takes none */
+	bool any_layout;	  /* the elements need not follow each other: they are copied */
 };
 
 /* Take hold of an array's memory. On failure there is an error and nothing to be released. */
@@ -63,8 +67,17 @@ static inline size_t tp_view_item(const struct tp_view *view)
 	return view->per * tutti_dtype_size(view->dtype);
 }
 
-/* "float32", "complex64" …, for messages */
+/* "float32", "complex64", "datetime64[s]" …; of opaque elements the format of the buffer */
 const char *tp_view_type(const struct tp_view *view);
+
+/* Are the elements of both of one type? Messages can then name both types by tp_view_type(). */
+bool tp_view_same_type(const struct tp_view *a, const struct tp_view *b);
+
+/*
+ * Make the booleans of a view, which is read only, bytes of 0 and 1, by a copy where they are not.
+ * NumPy takes every byte but 0 for true, and bitwise operations do not. Those on GPUs stay.
+ */
+bool tp_view_normalize(struct tp_view *view);
 
 /*
  * A new array like `like`, with its shape, or of `ndim` lengths `shape` where that is not NULL.
@@ -78,8 +91,5 @@ PyObject *tp_array_like(PyObject *like, const struct tp_view *view, const Py_ssi
 bool tp_arrays_load(PyObject *module);
 /* the module's function with which _arrays.py says what NumPy's arrays are */
 PyObject *tp_arrays_fast(PyObject *module, PyObject *args);
-
-/* The element type of a name such as "float32"; an error and false if there is none. */
-bool tp_dtype_of_name(const char *function, PyObject *name, tutti_dtype_t *out);
 
 #endif

@@ -445,7 +445,7 @@ static bool fits(const struct call *call)
 
 	if (!f->has_input)
 		return true;
-	if (out->dtype != in->dtype || out->kind != in->kind || out->per != in->per)
+	if (!tp_view_same_type(out, in))
 		return tp_invalid("%s(): out has elements of %s, x of %s, expected the same type",
 				  call->collective->name, tp_view_type(out), tp_view_type(in));
 	if (tp_view_elements(out) != wanted)
@@ -553,9 +553,17 @@ static bool set_place(struct call *call)
 				f->has_input ? &f->input : NULL, f->has_output ? &f->output : NULL);
 }
 
+static bool set_operation(struct call *call, const struct tp_view *typed)
+{
+	const struct collective *c = call->collective;
+
+	return c->op < 0 ||
+	       tp_op_of(c->name, call->self, given(call, c->op), typed, &call->arguments.op);
+}
+
 static bool set_arguments(struct call *call)
 {
-	const struct tp_flight *f = &call->flight;
+	struct tp_flight *f = &call->flight;
 	struct arguments *a = &call->arguments;
 	const struct tp_view *typed = f->has_input ? &f->input : &f->output;
 
@@ -565,11 +573,14 @@ static bool set_arguments(struct call *call)
 		a->recv = f->input.data;
 	a->count = elements(call);
 	a->dtype = typed->dtype;
-	if (call->collective->op >= 0 &&
-	    !tp_op_of(call->collective->name, call->self, given(call, call->collective->op), typed,
-		      &a->op))
+	if (!set_operation(call, typed) || !overlaps_well(call))
 		return false;
-	return overlaps_well(call);
+	if (call->collective->op < 0)
+		return true;
+	if (!tp_view_normalize(&f->input))
+		return false;
+	a->send = f->input.data;
+	return true;
 }
 
 static bool prepare(struct call *call)
@@ -582,7 +593,8 @@ static bool prepare(struct call *call)
 		memset(call->flight.output.data, 0,
 		       call->flight.output.count * tp_view_item(&call->flight.output));
 	return tp_comm_next_call(call->self, call->collective->name,
-				 given(call, call->collective->timeout));
+				 given(call, call->collective->timeout)) &&
+	       (call->collective->op < 0 || tp_op_ready(call->self, &call->arguments.op));
 }
 
 /* ---------------------------------------------------------------- carrying it out */

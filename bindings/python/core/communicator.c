@@ -14,6 +14,7 @@
 #include "flight.h"
 #include "groups.h"
 #include "job.h"
+#include "lists.h"
 #include "messages.h"
 #include "operations.h"
 #include "store.h"
@@ -621,18 +622,20 @@ static PyMethodDef own_methods[] = {
 };
 enum { OWN = sizeof(own_methods) / sizeof(own_methods[0]) };
 
-/* ours and those of the collectives and messages, as one table that the type keeps */
+/* ours and those of the collectives, messages and lists, as one table that the type keeps */
 static PyMethodDef *join_methods(void)
 {
 	const size_t collectives = (size_t)tp_collective_count();
 	const size_t messages = (size_t)tp_message_count();
-	PyMethodDef *all = calloc(OWN + collectives + messages + 1, sizeof(*all));
+	const size_t lists = (size_t)tp_list_count();
+	PyMethodDef *all = calloc(OWN + collectives + messages + lists + 1, sizeof(*all));
 
 	if (!all)
 		return (PyMethodDef *)PyErr_NoMemory();
 	memcpy(all, own_methods, sizeof(own_methods));
 	memcpy(all + OWN, tp_collective_methods, collectives * sizeof(*all));
 	memcpy(all + OWN + collectives, tp_message_methods, messages * sizeof(*all));
+	memcpy(all + OWN + collectives + messages, tp_list_methods, lists * sizeof(*all));
 	return all;
 }
 

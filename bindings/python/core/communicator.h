@@ -20,6 +20,7 @@ struct tp_comm {
 	/* clang-format on */
 	int rank;
 	int size;
+	tutti_op_t date_ops[2];	    /* of operations.c; 0: not made */
 	int gpu;		    /* to which it is bound; -1: to none */
 	bool callers;		    /* the flight recorder is told who calls */
 	int users;		    /* threads that are inside the library with it */

@@ -7,7 +7,6 @@
 #include "collectives.h"
 #include "errors.h"
 #include "groups.h"
-#include "operations.h"
 #include "request.h"
 #include "streams.h"
 
@@ -15,10 +14,8 @@ struct call {
 	tutti_comm_t comm;
 	const void *send;
 	void *recv;
-	size_t count, received;
-	const size_t *send_counts, *recv_counts; /* of one array with room for both */
+	size_t count;
 	tutti_dtype_t dtype;
-	tutti_op_t op;
 	int peer, tag;
 	tutti_message_t *message;
 	struct tp_stream stream;
@@ -276,175 +273,6 @@ static PyObject *start_barrier(PyObject *self, PyObject *const *args, Py_ssize_t
 	return any_barrier(true, self, args, count, names);
 }
 
-/* ---------------------------------------------------------------- counts per rank */
-
-static tutti_result_t run_all_gather_v(const struct call *c, tutti_request_t *r)
-{
-	return tutti_all_gather_v(c->comm, c->send, c->recv, c->recv_counts, NULL, c->dtype, r);
-}
-
-static tutti_result_t run_gather_v(const struct call *c, tutti_request_t *r)
-{
-	return tutti_gather_v(c->comm, c->send, c->count, c->recv, c->recv_counts, NULL, c->dtype,
-			      c->peer, r);
-}
-
-static tutti_result_t run_scatter_v(const struct call *c, tutti_request_t *r)
-{
-	return tutti_scatter_v(c->comm, c->send, c->send_counts, NULL, c->recv, c->received,
-			       c->dtype, c->peer, r);
-}
-
-static tutti_result_t run_all_to_all_v(const struct call *c, tutti_request_t *r)
-{
-	return tutti_all_to_all_v(c->comm, c->send, c->send_counts, NULL, c->recv, c->recv_counts,
-				  NULL, c->dtype, r);
-}
-
-static tutti_result_t run_reduce_scatter_v(const struct call *c, tutti_request_t *r)
-{
-	return tutti_reduce_scatter_v(c->comm, c->send, c->recv, c->send_counts, c->dtype, c->op,
-				      r);
-}
-
-static tutti_result_t put_all_gather_v(const struct call *c)
-{
-	return tutti_cuda_all_gather_v(c->comm, c->send, c->recv, c->recv_counts, NULL, c->dtype,
-				       c->stream.handle);
-}
-
-static tutti_result_t put_gather_v(const struct call *c)
-{
-	return tutti_cuda_gather_v(c->comm, c->send, c->count, c->recv, c->recv_counts, NULL,
-				   c->dtype, c->peer, c->stream.handle);
-}
-
-static tutti_result_t put_scatter_v(const struct call *c)
-{
-	return tutti_cuda_scatter_v(c->comm, c->send, c->send_counts, NULL, c->recv, c->received,
-				    c->dtype, c->peer, c->stream.handle);
-}
-
-static tutti_result_t put_all_to_all_v(const struct call *c)
-{
-	return tutti_cuda_all_to_all_v(c->comm, c->send, c->send_counts, NULL, c->recv,
-				       c->recv_counts, NULL, c->dtype, c->stream.handle);
-}
-
-static tutti_result_t put_reduce_scatter_v(const struct call *c)
-{
-	return tutti_cuda_reduce_scatter_v(c->comm, c->send, c->recv, c->send_counts, c->dtype,
-					   c->op, c->stream.handle);
-}
-
-static const struct {
-	const char *name;
-	tutti_result_t (*run)(const struct call *call, tutti_request_t *request);
-	tutti_result_t (*put)(const struct call *call);
-	bool reduces;
-} by_counts[] = {
-	{ "all_gather_v", run_all_gather_v, put_all_gather_v, false },
-	{ "gather_v", run_gather_v, put_gather_v, false },
-	{ "scatter_v", run_scatter_v, put_scatter_v, false },
-	{ "all_to_all_v", run_all_to_all_v, put_all_to_all_v, false },
-	{ "reduce_scatter_v", run_reduce_scatter_v, put_reduce_scatter_v, true },
-};
-
-/* a list of counts as the library takes it; NULL without an error for None */
-static size_t *take_counts(PyObject *list, int size, size_t per)
-{
-	size_t *counts;
-
-	if (list == Py_None)
-		return NULL;
-	if (PyList_Size(list) != size) {
-		PyErr_SetString(PyExc_ValueError,
-				"a list of counts has not the length of the size");
-		return NULL;
-	}
-	counts = malloc(sizeof(*counts) * (size_t)size);
-	if (!counts)
-		return (size_t *)PyErr_NoMemory();
-	for (int i = 0; i < size; i++)
-		counts[i] = PyLong_AsSize_t(PyList_GetItem(list, i)) * per;
-	if (PyErr_Occurred()) {
-		free(counts);
-		return NULL;
-	}
-	return counts;
-}
-
-static bool take_optional(struct tp_view *view, bool *has, PyObject *array,
-			  const struct tp_wanted *wanted)
-{
-	if (array == Py_None)
-		return true;
-	if (!tp_view_take(view, array, wanted))
-		return false;
-	*has = true;
-	return true;
-}
-
-/* _counted(number, send, recv, send_counts, recv_counts, op, root, timeout), of _communicator.py,
- * which has made the arrays and counts to fit */
-static PyObject *counted(PyObject *object, PyObject *args)
-{
-	struct tp_comm *self = (struct tp_comm *)object;
-	PyObject *send, *recv, *send_list, *recv_list, *op, *timeout, *result = NULL;
-	struct tp_flight flight = { 0 };
-	struct call call = { .stream.gpu = self->gpu };
-	size_t *send_counts = NULL, *recv_counts = NULL;
-	const struct tp_view *view;
-	int number;
-
-	if (!PyArg_ParseTuple(args, "iOOOOOiO", &number, &send, &recv, &send_list, &recv_list, &op,
-			      &call.peer, &timeout))
-		return NULL;
-	call.comm = tp_comm_open(self, by_counts[number].name);
-	call.run = by_counts[number].run;
-	call.put = by_counts[number].put;
-	if (!call.comm)
-		return NULL;
-	if (self->groups && tp_group_find(self))
-		return tp_invalid("%s(): this thread has a group open, and shapes are exchanged "
-				  "first; call it outside",
-				  by_counts[number].name);
-	if (!take_optional(
-		    &flight.input, &flight.has_input, send,
-		    &(struct tp_wanted){ by_counts[number].name, "x", false, &call.stream }) ||
-	    !take_optional(
-		    &flight.output, &flight.has_output, recv,
-		    &(struct tp_wanted){ by_counts[number].name, "out", true, &call.stream }))
-		goto out;
-	view = flight.has_input ? &flight.input : &flight.output;
-	call.on_gpu = view->on_gpu;
-	if (!tp_stream_settle(&call.stream, by_counts[number].name,
-			      flight.has_input ? &flight.input : NULL,
-			      flight.has_output ? &flight.output : NULL))
-		goto out;
-	send_counts = take_counts(send_list, self->size, view->per);
-	recv_counts = PyErr_Occurred() ? NULL : take_counts(recv_list, self->size, view->per);
-	if (PyErr_Occurred())
-		goto out;
-	call.send = flight.has_input ? flight.input.data : NULL;
-	call.recv = flight.has_output ? flight.output.data : NULL;
-	call.count = flight.has_input ? tp_view_elements(&flight.input) : 0;
-	call.received = flight.has_output ? tp_view_elements(&flight.output) : 0;
-	call.send_counts = send_counts;
-	call.recv_counts = recv_counts;
-	call.dtype = view->dtype;
-	if (by_counts[number].reduces &&
-	    !tp_op_of(by_counts[number].name, self, op == Py_None ? NULL : op, view, &call.op))
-		goto out;
-	if (tp_comm_next_call(self, by_counts[number].name, timeout))
-		result = block(self, &call, &flight);
-out:
-	free(send_counts);
-	free(recv_counts);
-	tp_flight_clear(&flight);
-	return result;
-}
-
 PyMethodDef tp_message_methods[] = {
 	TP_METHOD("send", send,
 		  "send($self, x, dest, tag=0, *, timeout=None, stream=None)\n--\n\n"
@@ -468,7 +296,7 @@ PyMethodDef tp_message_methods[] = {
 		"recv_message", recv_message,
 		"recv_message($self, out, source=-1, tag=0, *, timeout=None)\n--\n\n"
 		"Receive a message that may be shorter than `out`, and return Message(source, "
-		"count).\n\n"
+		"length).\n\n"
 		"out: an array with room for the message, of its type. The first `length` elements "
 		"are written."),
 	TP_METHOD("start_recv_message", start_recv_message,
@@ -481,7 +309,6 @@ PyMethodDef tp_message_methods[] = {
 	TP_METHOD("start_barrier", start_barrier,
 		  "start_barrier($self, *, timeout=None)\n--\n\n"
 		  "The same as barrier(), but returns a Request at once."),
-	{ "_counted", counted, METH_VARARGS, NULL },
 };
 
 int tp_message_count(void)

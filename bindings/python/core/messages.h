@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends, receives, barriers, and the collectives with counts per rank that Python completes. */
+/* Sends, receives and barriers. */
 #ifndef TP_MESSAGES_H
 #define TP_MESSAGES_H
 

@@ -13,6 +13,12 @@ PyObject *tp_op_type(void);
 bool tp_op_of(const char *function, const struct tp_comm *comm, PyObject *value,
 	      const struct tp_view *view, tutti_op_t *out);
 
+/*
+ * The last thing before a call with the operation that tp_op_of() chose: nothing else may fail then.
+ * Operations of dates are made by the first call that has them, on all ranks the same.
+ */
+bool tp_op_ready(struct tp_comm *comm, tutti_op_t *op);
+
 /* Communicator.premul_sum() */
 tp_method_t tp_comm_premul_sum;
 

@@ -8,6 +8,7 @@ like given ones, and knows the types that those protocols cannot tell of.
 from __future__ import annotations
 
 import array
+import ast
 import importlib
 import operator
 import sys
@@ -44,20 +45,33 @@ def _library(x: Any) -> str:
     return type(x).__module__.partition(".")[0]
 
 
-def adopt(x: Any, name: str) -> Optional[Tuple[Any, str]]:
+def check(x: Any, function: str, name: str) -> None:
+    """Refuse what holds more than its elements, which would be lost."""
+    ma = sys.modules.get("numpy.ma")
+    if ma is not None and isinstance(x, ma.MaskedArray):
+        raise _errors.Invalid(
+            f"{function}(): {name} is a masked array, whose mask would be lost, expected a plain "
+            f"one; pass {name}.filled(value), or {name}.data and {name}.mask one after the other"
+        )
+
+
+def adopt(x: Any, function: str, name: str) -> Optional[Tuple[Any, bytes]]:
     """A buffer for `x` and the name of its element type, or None where it is no array."""
     if not _is_numpy(x):
         return None
     numpy = sys.modules["numpy"]
+    is_scalar = isinstance(x, numpy.generic)
     x = numpy.asarray(x)
-    if x.dtype.kind in "mM":
-        return x.view("int64"), "int64"
+    if is_scalar:  # a copy: what is written there is lost
+        x.flags.writeable = False
+    if x.dtype.kind in "mM" and x.dtype.isnative:
+        return x.view("int64"), x.dtype.name.encode()
     if x.dtype.name in _VIEWS:
         plain, known = _VIEWS[x.dtype.name]
-        return x.view(plain), known
+        return x.view(plain), known.encode()
     raise _errors.Invalid(
-        f"{name} has elements of {x.dtype}, expected numbers in this machine's byte order; "
-        "convert it by astype(), other objects go through the methods ..._object()"
+        f"{function}(): {name} has elements of {x.dtype}, expected numbers in this machine's byte "
+        "order; convert it by astype(), other objects go through the methods ..._object()"
     )
 
 
@@ -111,18 +125,15 @@ def _cast(view: Any, format: str, shape: Optional[Shape] = None) -> Any:
     return plain.cast(format) if shape is None else plain.cast(format, list(shape))
 
 
-def _plain(format: str, shape: Shape) -> Any:
+def _plain(view: memoryview, shape: Shape) -> Any:
     """Memory of Python itself; with NumPy, where that is loaded, as a view has no empty shapes."""
     numpy = sys.modules.get("numpy")
-    count = 1
-    for length in shape:
-        count *= length
     if numpy is not None:
-        return numpy.empty(shape, numpy.dtype(format))
-    size = array.array(format).itemsize if format not in "?ce" else (2 if format == "e" else 1)
-    if count == 0:
+        return numpy.empty(shape, numpy.asarray(view).dtype)
+    format = view.format.lstrip("@=<")
+    if count(shape) == 0:
         return _cast(memoryview(bytearray(0)), format)
-    return _cast(memoryview(bytearray(count * size)), format, shape)
+    return _cast(memoryview(bytearray(count(shape) * view.itemsize)), format, shape)
 
 
 def like(x: Any, shape: Shape) -> Tuple[Any, Finish]:
@@ -150,36 +161,29 @@ def like(x: Any, shape: Shape) -> Tuple[Any, Finish]:
         return bytearray(shape[0]), None
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__().empty(shape, dtype=x.dtype, device=x.device), None
-    return _plain(memoryview(x).format, shape), None
+    try:
+        view = memoryview(x)
+    except TypeError:
+        raise _errors.Invalid(
+            f"no result can be made like an array of {type(x)}, whose library tutti does not know; "
+            "pass out=, or convert it, to NumPy for example"
+        ) from None
+    return _plain(view, shape), None
 
 
 # ---------------------------------------------------------------- lists of arrays
 
 
-def describe(x: Any) -> Tuple[str, Shape]:
-    """The name of the element type, such as "float32", and the shape."""
-    if _is_numpy(x):
-        plain = x.dtype.kind not in "SUV" or x.dtype.name in _VIEWS
-        return (x.dtype.name if plain else x.dtype.str), tuple(x.shape)
-    if hasattr(x, "dtype") and hasattr(x, "shape"):
-        return str(x.dtype).rpartition(".")[2], tuple(x.shape)
+def name_of_opaque(function: str, name: str, x: Any) -> str:
+    """What empty() makes the same type of, of elements that are moved as bytes."""
+    numpy = sys.modules.get("numpy")
     try:
-        view = memoryview(x)
-    except TypeError:
+        return repr(numpy.lib.format.dtype_to_descr(numpy.asarray(x).dtype))  # type: ignore
+    except (AttributeError, ValueError):
         raise _errors.Invalid(
-            f"found {x!r} of {type(x)}, expected an array: of NumPy, PyTorch, or another with "
-            "the buffer protocol or DLPack; other objects go through the methods ..._object()"
+            f"{function}(): the elements of {name} have a type that cannot be told to other ranks, "
+            "expected numbers, or a type that NumPy can describe; pass a view as bytes"
         ) from None
-    return _name_of(view.format, view.itemsize), tuple(view.shape or ())
-
-
-def _name_of(format: str, size: int) -> str:
-    code = format.lstrip("@=<")
-    if code in tuple("bhilqn"):
-        return f"int{8 * size}"
-    if code in tuple("BHILQN"):
-        return f"uint{8 * size}"
-    return {"e": "float16", "f": "float32", "d": "float64", "?": "bool"}.get(code, format)
 
 
 def empty(name: str, shape: Shape) -> Any:
@@ -189,9 +193,13 @@ def empty(name: str, shape: Shape) -> Any:
     except ImportError:
         codes = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i"}
         codes.update({"uint32": "I", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"})
-        return _plain(codes.get(name, "B"), shape)
-    if name in _VIEWS:
-        return numpy.empty(shape, getattr(importlib.import_module("ml_dtypes"), name))
+        return _plain(memoryview(array.array(codes.get(name, "B"))), shape)
+    for of_numpy, (_, known) in _VIEWS.items():
+        if name == known:
+            return numpy.empty(shape, getattr(importlib.import_module("ml_dtypes"), of_numpy))
+    if name[0] in "'[(":  # of name_of_opaque()
+        dtype: Any = numpy.lib.format.descr_to_dtype(ast.literal_eval(name))  # type: ignore
+        return numpy.empty(shape, dtype)
     return numpy.empty(shape, name)
 
 
@@ -218,16 +226,29 @@ def pieces(flat: Any, shapes: Sequence[Shape]) -> List[Any]:
     return parts
 
 
-def joined(arrays: Sequence[Any]) -> Any:
+def joined(function: str, arrays: Sequence[Any]) -> Any:
     """The elements of arrays of one type behind each other, in a new array of one dimension."""
-    if all(_is_numpy(x) for x in arrays):
-        return sys.modules["numpy"].concatenate([x.reshape(-1) for x in arrays])
-    if all(_library(x) == "torch" for x in arrays):
-        return sys.modules["torch"].cat([x.reshape(-1) for x in arrays])
-    if all(_library(x) == "cupy" for x in arrays):
-        return sys.modules["cupy"].concatenate([x.reshape(-1) for x in arrays])
-    if all(hasattr(x, "__array_namespace__") for x in arrays):
-        space = arrays[0].__array_namespace__()
-        return space.concat([space.reshape(x, (-1,)) for x in arrays])
+    libraries = {_library(x) for x in arrays}
+    try:
+        if libraries == {"torch"}:
+            return sys.modules["torch"].cat([x.reshape(-1) for x in arrays])
+        if libraries == {"cupy"}:
+            return sys.modules["cupy"].concatenate([x.reshape(-1) for x in arrays])
+        if not any(_is_numpy(x) for x in arrays) and hasattr(arrays[0], "__array_namespace__"):
+            space = arrays[0].__array_namespace__()
+            return space.concat([space.reshape(x, (-1,)) for x in arrays])
+        return _joined_buffers(arrays)
+    except (TypeError, ValueError, BufferError) as error:
+        raise _errors.Invalid(
+            f"{function}(): the arrays cannot be joined ({error}), expected arrays of one library "
+            "with the buffer protocol, or of PyTorch, CuPy, or another with the array API"
+        ) from None
+
+
+def _joined_buffers(arrays: Sequence[Any]) -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        plain = [x if _is_numpy(x) else memoryview(x) for x in arrays]
+        return numpy.concatenate([numpy.asarray(x).reshape(-1) for x in plain])
     views = [memoryview(x) for x in arrays]
     return _cast(memoryview(b"".join(view.tobytes() for view in views)), views[0].format)

@@ -9,15 +9,13 @@ import pickle
 from types import TracebackType
 from typing import Any, List, Optional, Sequence, Tuple, Type, TypeVar, Union
 
-from . import _arrays, _core, _errors
+from . import _arrays, _core, _errors, _lists
 
 A = TypeVar("A")
 T = TypeVar("T")
 OpLike = Union[str, _core.Op]
 _Exit = Optional[Type[BaseException]]
 
-_RECORD = 512  # bytes for an array's type and shape
-_ON_GPU = " on a GPU"  # behind the name of the type
 _ALL_GATHER_V, _GATHER_V, _SCATTER_V, _ALL_TO_ALL_V, _REDUCE_SCATTER_V = range(5)
 
 
@@ -147,23 +145,25 @@ class Communicator(_core.Communicator):
 
     # ------------------------------------------------------------ arrays that differ
 
-    def _exchange(self, x: Any) -> List[Tuple[str, _arrays.Shape]]:
-        """What the arrays of all ranks are."""
-        records = memoryview(self.all_gather(_record(x))).cast("B")
-        found = [_read(records[r * _RECORD : (r + 1) * _RECORD]) for r in range(self.size)]
-        _check_types([name for name, _ in found])
-        return found
+    def _gathered(
+        self, number: int, x: A, told: List[_lists.Array], root: int, timeout: Optional[float]
+    ) -> List[A]:
+        """Collect arrays of which all is known."""
+        counts = [array.elements for array in told]
+        flat, finish = _arrays.like(x, (sum(counts),))
+        self._counted(number, x, flat, None, counts, None, root, timeout)
+        return _arrays.pieces(finish(flat) if finish else flat, [array.shape for array in told])
 
     def all_gather_v(self, x: A, *, timeout: Optional[float] = None) -> List[A]:
         """Collect arrays of different shapes: every rank gets the list of all, by rank.
 
         x: an array of any shape, of the same type on all ranks. The shapes are exchanged first.
         """
-        found = self._exchange(x)
-        counts = [_arrays.count(shape) for _, shape in found]
-        flat, finish = _arrays.like(x, (sum(counts),))
-        self._counted(_ALL_GATHER_V, x, flat, None, counts, None, 0, timeout)
-        return _arrays.pieces(finish(flat) if finish else flat, [shape for _, shape in found])
+        function = "all_gather_v"
+        mine = _lists.tell(self, function, "x", x)
+        told = _lists.exchange(self, function, mine, timeout)
+        _lists.check_kinds(function, [array.kind for array in told])
+        return self._gathered(_ALL_GATHER_V, x, told, 0, timeout)
 
     def gather_v(
         self, x: A, root: int = 0, *, timeout: Optional[float] = None
@@ -172,15 +172,15 @@ class Communicator(_core.Communicator):
 
         x: an array of any shape, of the same type on all ranks. The shapes are exchanged first.
         """
-        _check_root("gather_v", self, root)
-        found = self._exchange(x)
-        counts = [_arrays.count(shape) for _, shape in found]
-        if self.rank != root:
-            self._counted(_GATHER_V, x, None, None, None, None, root, timeout)
-            return None
-        flat, finish = _arrays.like(x, (sum(counts),))
-        self._counted(_GATHER_V, x, flat, None, counts, None, root, timeout)
-        return _arrays.pieces(finish(flat) if finish else flat, [shape for _, shape in found])
+        function = "gather_v"
+        _lists.check_root(self, function, root)
+        mine = _lists.tell(self, function, "x", x)
+        told = _lists.exchange(self, function, mine, timeout)
+        _lists.check_kinds(function, [array.kind for array in told])
+        if self.rank == root:
+            return self._gathered(_GATHER_V, x, told, root, timeout)
+        self._counted(_GATHER_V, x, None, None, None, None, root, timeout)
+        return None
 
     def scatter_v(
         self,
@@ -196,24 +196,41 @@ class Communicator(_core.Communicator):
         get arrays of NumPy, or of the library and GPU of `like`, an array of that type, which they
         need where the root's are on a GPU. Types and shapes are sent first.
         """
-        _check_root("scatter_v", self, root)
-        mine = bytearray(_RECORD)
+        function = "scatter_v"
+        _lists.check_root(self, function, root)
         if self.rank == root:
-            blocks = _check_list("scatter_v", self, arrays)
-            records = b"".join(bytes(_record(x)) for x in blocks)
-            self.scatter(memoryview(records).cast("B", [self.size, _RECORD]), root, mine)
-            counts = [_arrays.count(_arrays.describe(x)[1]) for x in blocks]
-            flat, finish = _arrays.like(blocks[root], (counts[root],))
-            self._counted(
-                _SCATTER_V, _arrays.joined(blocks), flat, counts, None, None, root, timeout
-            )
-            flat = finish(flat) if finish else flat
-            return _arrays.pieces(flat, [_arrays.describe(blocks[root])[1]])[0]  # type: ignore
-        self.scatter(None, root, mine)
-        kind, shape = _read(memoryview(mine))
-        out, finish = _room(kind, shape, like)
+            return self._scatter_mine(_lists.join(self, function, arrays), root, timeout)
+        mine = _lists.Array(None, ())
+        if like is not None:
+            mine = _lists.tell(self, function, "like", like, True)
+        told = _lists.exchange(self, function, mine, timeout)
+        _lists.check_likes(function, [array.kind for array in told], root)
+        came = _lists.room()
+        self.scatter(None, root, came, timeout=timeout)
+        (array,) = _lists.read(came)
+        if like is None:
+            out, finish = _arrays.empty(array.kind.type, array.shape), None  # type: ignore
+        else:
+            out, finish = _arrays.like(like, array.shape)
         self._counted(_SCATTER_V, None, out, None, None, None, root, timeout)
         return finish(out) if finish else out  # type: ignore
+
+    def _scatter_mine(self, mine: _lists.Joined[A], root: int, timeout: Optional[float]) -> A:
+        records = _lists.records("scatter_v", mine.told)
+        told = _lists.exchange(self, "scatter_v", mine.told[root], timeout)
+        _lists.check_likes("scatter_v", [array.kind for array in told], root)
+        self.scatter(records, root, _lists.room(), timeout=timeout)
+        return self._own_block(_SCATTER_V, mine, None, root, timeout)
+
+    def _own_block(
+        self, number: int, mine: _lists.Joined[A], op: Any, root: int, timeout: Optional[float]
+    ) -> A:
+        """Where a rank's list says all, the result is like its own entry of it."""
+        own = mine.told[self.rank]
+        flat, finish = _arrays.like(mine.arrays[self.rank], (own.elements,))
+        self._counted(number, mine.flat, flat, mine.counts, None, op, root, timeout)
+        flat = finish(flat) if finish else flat
+        return _arrays.pieces(flat, [own.shape])[0]  # type: ignore
 
     def all_to_all_v(self, arrays: Sequence[A], *, timeout: Optional[float] = None) -> List[A]:
         """Hand array r of the list to rank r; array r of the result comes from rank r.
@@ -221,17 +238,15 @@ class Communicator(_core.Communicator):
         arrays: `size` arrays of any shapes, of one type on all ranks. The shapes are exchanged
         first.
         """
-        blocks = _check_list("all_to_all_v", self, arrays)
-        records = b"".join(bytes(_record(x)) for x in blocks)
-        sent = memoryview(records).cast("B", [self.size, _RECORD])
-        came = memoryview(self.all_to_all(sent)).cast("B")
-        found = [_read(came[r * _RECORD : (r + 1) * _RECORD]) for r in range(self.size)]
-        _check_types([_kind(blocks[0])] + [name for name, _ in found])
-        counts = [_arrays.count(_arrays.describe(x)[1]) for x in blocks]
-        coming = [_arrays.count(shape) for _, shape in found]
-        flat, finish = _arrays.like(blocks[0], (sum(coming),))
-        self._counted(_ALL_TO_ALL_V, _arrays.joined(blocks), flat, counts, coming, None, 0, timeout)
-        return _arrays.pieces(finish(flat) if finish else flat, [shape for _, shape in found])
+        function = "all_to_all_v"
+        mine = _lists.join(self, function, arrays)
+        sent = _lists.records(function, mine.told)
+        told = _lists.read(self.all_to_all(sent, timeout=timeout))
+        _lists.check_kinds(function, [array.kind for array in told])
+        coming = [array.elements for array in told]
+        flat, finish = _arrays.like(mine.arrays[0], (sum(coming),))
+        self._counted(_ALL_TO_ALL_V, mine.flat, flat, mine.counts, coming, None, 0, timeout)
+        return _arrays.pieces(finish(flat) if finish else flat, [array.shape for array in told])
 
     def reduce_scatter_v(
         self, arrays: Sequence[A], op: OpLike = "sum", *, timeout: Optional[float] = None
@@ -240,12 +255,8 @@ class Communicator(_core.Communicator):
 
         arrays: `size` arrays of one type; array r has the same shape on all ranks.
         """
-        blocks = _check_list("reduce_scatter_v", self, arrays)
-        counts = [_arrays.count(_arrays.describe(x)[1]) for x in blocks]
-        flat, finish = _arrays.like(blocks[self.rank], (counts[self.rank],))
-        self._counted(_REDUCE_SCATTER_V, _arrays.joined(blocks), flat, counts, None, op, 0, timeout)
-        flat = finish(flat) if finish else flat
-        return _arrays.pieces(flat, [_arrays.describe(blocks[self.rank])[1]])[0]  # type: ignore
+        mine = _lists.join(self, "reduce_scatter_v", arrays)
+        return self._own_block(_REDUCE_SCATTER_V, mine, op, 0, timeout)
 
     # ------------------------------------------------------------ objects
 
@@ -254,7 +265,7 @@ class Communicator(_core.Communicator):
 
         value: matters at the root only.
         """
-        _check_root("broadcast_object", self, root)
+        _lists.check_root(self, "broadcast_object", root)
         data = pickle.dumps(value) if self.rank == root else b""
         length = self.broadcast(array.array("q", [len(data)]), root)[0]
         buffer = bytearray(data) if self.rank == root else bytearray(length)
@@ -275,10 +286,11 @@ class Communicator(_core.Communicator):
 
     def scatter_objects(self, values: Optional[Sequence[T]], root: int = 0) -> T:
         """Hand object r of the root's list to rank r, by pickle."""
-        _check_root("scatter_objects", self, root)
+        _lists.check_root(self, "scatter_objects", root)
         if self.rank != root:
             return pickle.loads(self.scatter_v(None, root))  # type: ignore
-        blocks = [pickle.dumps(value) for value in _check_list("scatter_objects", self, values)]
+        entries = _lists.check_list(self, "scatter_objects", values)
+        blocks = [pickle.dumps(value) for value in entries]
         return pickle.loads(self.scatter_v(blocks, root))  # type: ignore
 
     def send_object(self, value: Any, dest: int, tag: int = 0) -> None:
@@ -292,68 +304,6 @@ class Communicator(_core.Communicator):
         length = array.array("q", [0])
         source = self.recv_message(length, source, tag).source
         return pickle.loads(self.recv(bytearray(length[0]), source, tag))
-
-
-# ---------------------------------------------------------------- checks and records
-
-
-def _check_root(function: str, comm: Communicator, root: int) -> None:
-    if not 0 <= root < comm.size:
-        raise _errors.Invalid(
-            f"{function}(): root is {root}, expected a rank of the communicator: "
-            f"0 … {comm.size - 1}"
-        )
-
-
-def _check_list(function: str, comm: Communicator, values: Optional[Sequence[T]]) -> List[T]:
-    if values is None or len(values) != comm.size:
-        found = "None" if values is None else f"{len(values)} entries"
-        raise _errors.Invalid(f"{function}(): found {found}, expected a list of {comm.size}")
-    return list(values)
-
-
-def _check_types(names: List[str]) -> None:
-    for rank, name in enumerate(names):
-        if name != names[0]:
-            raise _errors.Invalid(
-                f"arrays of {names[0]} meet arrays of {name} (at place {rank}); expected one type "
-                "on all ranks, and all on GPUs or none: convert by astype(), or copy"
-            )
-
-
-def _kind(x: Any) -> str:
-    """The element type, and whether it is on a GPU."""
-    return _arrays.describe(x)[0] + (_ON_GPU if _arrays.on_gpu(x) else "")
-
-
-def _room(kind: str, shape: _arrays.Shape, like: Any) -> Tuple[Any, _arrays.Finish]:
-    """What receives an array of a list that the root alone has."""
-    if like is None and kind.endswith(_ON_GPU):
-        raise _errors.Invalid(
-            "scatter_v(): like is None, and the arrays of the root are on a GPU; expected an array "
-            "of their type on this rank's GPU, which may be empty: the result is made like it"
-        )
-    if like is None:
-        return _arrays.empty(kind, shape), None
-    if _kind(like) != kind:
-        raise _errors.Invalid(
-            f"scatter_v(): like is an array of {_kind(like)}, expected one of {kind}, as the root "
-            "has them"
-        )
-    return _arrays.like(like, shape)
-
-
-def _record(x: Any) -> bytearray:
-    name, shape = _kind(x), _arrays.describe(x)[1]
-    text = ",".join([name, *map(str, shape)]).encode()
-    if len(text) > _RECORD:
-        raise _errors.Invalid(f"an array of {name} with {len(shape)} dimensions is too much")
-    return bytearray(text.ljust(_RECORD, b"\0"))
-
-
-def _read(record: memoryview) -> Tuple[str, _arrays.Shape]:
-    name, *shape = record.tobytes().rstrip(b"\0").decode().split(",")
-    return name, tuple(map(int, shape))
 
 
 # ---------------------------------------------------------------- without a communicator
