@@ -192,6 +192,17 @@ class Requests(unittest.TestCase):
         for own in comms:
             own.close()
 
+    def test_an_array_may_hold_its_request(self) -> None:
+        class Holder(np.ndarray):
+            request: object = None
+
+        for _ in range(20):
+            other = comm.dup()
+            x = np.ones(100000).view(Holder)
+            x.request = other.start_all_reduce(x)
+            del x  # its end is that of the request
+            other.close()
+
     def test_close_ends_requests(self) -> None:
         other = comm.dup()
         request = other.start_recv(np.empty(1), tutti.ANY_RANK) if size > 1 else None

@@ -18,6 +18,28 @@ from ranks import comm, rank, size
 X = np.ones(4)
 
 
+class Closing:
+    """An array or number that closes a communicator when it is looked at, as another thread can."""
+
+    def __init__(self, comm: tutti.Communicator) -> None:
+        self.comm = comm
+
+    def __float__(self) -> float:
+        self.comm.close()
+        return 1.0
+
+    def __index__(self) -> int:
+        self.comm.close()
+        return 0
+
+    def __dlpack__(self, **named: Any) -> Any:
+        self.comm.close()
+        return X[:1].__dlpack__()
+
+    def __dlpack_device__(self) -> Any:
+        return X.__dlpack_device__()
+
+
 class Refusals(unittest.TestCase):
     def refused(self, text: str, call: Callable[..., Any], *args: Any, **named: Any) -> None:
         with self.assertRaisesRegex(tutti.Invalid, text):
@@ -128,6 +150,27 @@ class Refusals(unittest.TestCase):
         other.close()
         self.refused("is closed", other.all_reduce, X)
         self.refused("is closed", other.split, 0)
+
+    def test_closed_while_arguments_are_taken(self) -> None:
+        for make_call in (
+            lambda own, it: own.all_reduce(X, timeout=it),
+            lambda own, it: own.all_reduce(it, out=np.ones(1)),
+            lambda own, it: own.reduce_scatter_v([X] * size, timeout=it),
+            lambda own, it: own.start_broadcast(X, it),
+            lambda own, it: own.send(X, it),
+            lambda own, it: own.barrier(timeout=it),
+            lambda own, it: own.group(timeout=it).__enter__(),
+            lambda own, it: own.split(it),
+            lambda own, it: own.dup(timeout=it),
+            lambda own, it: own.premul_sum(it),
+            lambda own, it: own.transport(it),
+            lambda own, it: own.window(np.ones(1), timeout=it),
+            lambda own, it: own.window(np.ones(1)).put(X[:1], it),
+            lambda own, it: own.window(np.ones(1)).nbytes(it),
+        ):
+            own = comm.dup()
+            self.refused("is closed", make_call, own, Closing(own))
+            own.close()
 
     def test_groups(self) -> None:
         with comm.group():

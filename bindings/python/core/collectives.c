@@ -592,8 +592,9 @@ static bool prepare(struct call *call)
 	    !given(call, call->collective->out)) /* see clear_output() */
 		memset(call->flight.output.data, 0,
 		       call->flight.output.count * tp_view_item(&call->flight.output));
-	return tp_comm_next_call(call->self, call->collective->name,
-				 given(call, call->collective->timeout)) &&
+	call->arguments.comm = tp_comm_next_call(call->self, call->collective->name,
+						 given(call, call->collective->timeout));
+	return call->arguments.comm &&
 	       (call->collective->op < 0 || tp_op_ready(call->self, &call->arguments.op));
 }
 
@@ -683,8 +684,7 @@ static PyObject *method(int number, bool start, PyObject *object, PyObject *cons
 	call.self = (struct tp_comm *)object;
 	call.collective = collective;
 	call.found = found;
-	call.arguments.comm = tp_comm_open(call.self, collective->name);
-	if (!call.arguments.comm ||
+	if (!tp_comm_open(call.self, collective->name) ||
 	    !tp_arguments(&collective->signature, args, count, names, found))
 		return NULL;
 	call.stream = (struct tp_stream){ .gpu = call.self->gpu,

@@ -27,28 +27,33 @@ tutti_comm_t tp_comm_open(struct tp_comm *self, const char *function)
 	return self->comm;
 }
 
-bool tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout)
+/* Code of Python has run since somebody looked whether the communicator is open. */
+static tutti_comm_t say_next(struct tp_comm *self, const char *function, const tutti_call_t *call)
+{
+	const tutti_comm_t comm = tp_comm_open(self, function);
+	const tutti_result_t result = comm ? tutti_next_call(comm, call) : TUTTI_OK;
+
+	if (result == TUTTI_OK)
+		return comm;
+	tp_raise(comm, result);
+	return NULL;
+}
+
+tutti_comm_t tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout)
 {
 	const bool timed = timeout && timeout != Py_None;
 	tutti_call_t call = TUTTI_CALL_INIT;
 	PyObject *caller = NULL;
-	tutti_result_t result;
+	tutti_comm_t comm;
 
-	if (!timed && !self->callers)
-		return true;
 	if (timed && !tp_seconds(function, "timeout", timeout, &call.timeout_s))
-		return false;
+		return NULL;
 	if (self->callers && !tp_group_find(self)) /* a group's was said at its begin, for all */
 		caller = tp_caller();
-	if (!timed && !caller)
-		return true;
 	call.caller = caller ? PyBytes_AsString(caller) : NULL;
-	result = tutti_next_call(self->comm, &call);
+	comm = timed || caller ? say_next(self, function, &call) : tp_comm_open(self, function);
 	Py_XDECREF(caller);
-	if (result == TUTTI_OK)
-		return true;
-	tp_raise(self->comm, result);
-	return false;
+	return comm;
 }
 
 /* ---------------------------------------------------------------- making communicators */
@@ -120,7 +125,7 @@ static void free_make_job(struct tp_job *job)
 	free(j);
 }
 
-static struct make_job *new_job(enum maker maker, tutti_comm_t comm)
+static struct make_job *new_job(enum maker maker)
 {
 	struct make_job *job = calloc(1, sizeof(*job));
 
@@ -132,7 +137,6 @@ static struct make_job *new_job(enum maker maker, tutti_comm_t comm)
 	job->job.drop = drop;
 	job->job.free_job = free_make_job;
 	job->maker = maker;
-	job->job.comm = comm; /* that the new one is made of */
 	job->config.size = sizeof(job->config);
 	return job;
 }
@@ -206,7 +210,7 @@ static bool read_store(struct make_job *job, PyObject *store)
 static PyObject *make_from_outside(PyObject *class, enum maker maker, const char *function,
 				   PyObject *settings, PyObject *store, int rank, int size)
 {
-	struct make_job *job = new_job(maker, NULL);
+	struct make_job *job = new_job(maker);
 	PyObject *made;
 
 	if (!job)
@@ -272,27 +276,25 @@ static PyObject *make_from_comm(PyObject *object, enum maker maker, const char *
 				PyObject *store, int first, int second, PyObject *timeout)
 {
 	struct tp_comm *self = (struct tp_comm *)object;
-	const tutti_comm_t comm = tp_comm_open(self, function);
 	struct make_job *job;
 	PyObject *made;
 
-	if (!comm)
+	if (!tp_comm_open(self, function) || !is_outside(self, function))
 		return NULL;
-	if (!is_outside(self, function))
-		return NULL;
-	job = new_job(maker, comm);
+	job = new_job(maker);
 	if (!job)
 		return NULL;
 	job->numbers[0] = first;
 	job->numbers[1] = second;
 	note_caller(job, self);
 	if (!tp_seconds(function, "timeout", timeout, &job->next_timeout) ||
-	    !read_store(job, store)) {
+	    !read_store(job, store) || !tp_comm_open(self, function)) {
 		free_unused(job);
 		return NULL;
 	}
+	job->job.comm = self->comm;
 	self->users++;
-	made = run_job(Py_TYPE(object), job, comm);
+	made = run_job(Py_TYPE(object), job, self->comm);
 	self->users--;
 	return made;
 }
@@ -365,14 +367,16 @@ static PyObject *comm_bind_cuda(PyObject *object, PyObject *const *args, Py_ssiz
 {
 	static struct tp_signature signature = { "bind_cuda", 0, 1, { "device" }, { NULL } };
 	struct tp_comm *self = (struct tp_comm *)object;
-	struct binding binding = { .comm = tp_comm_open(self, "bind_cuda"), .device = -1 };
+	struct binding binding = { .device = -1 };
 	PyObject *found[TP_ARGUMENTS_MAX];
 
-	if (!binding.comm || !tp_arguments(&signature, args, count, names, found) ||
+	if (!tp_comm_open(self, "bind_cuda") ||
+	    !tp_arguments(&signature, args, count, names, found) ||
 	    !is_outside(self, "bind_cuda") ||
-	    !tp_int("bind_cuda", "device", found[0], &binding.device) ||
-	    !tp_comm_next_call(self, "bind_cuda", NULL) ||
-	    !tp_flight_run(self, start_binding, &binding))
+	    !tp_int("bind_cuda", "device", found[0], &binding.device))
+		return NULL;
+	binding.comm = tp_comm_next_call(self, "bind_cuda", NULL);
+	if (!binding.comm || !tp_flight_run(self, start_binding, &binding))
 		return NULL;
 	self->gpu = tutti_cuda_bound(binding.comm);
 	Py_RETURN_NONE;
@@ -472,13 +476,12 @@ static PyObject *comm_check(PyObject *object, PyObject *unused)
 static PyObject *comm_transport(PyObject *object, PyObject *peer)
 {
 	struct tp_comm *self = (struct tp_comm *)object;
-	const tutti_comm_t comm = tp_comm_open(self, "transport");
 	const char *name;
 	int rank = -1;
 
-	if (!comm || !tp_int("transport", "peer", peer, &rank))
+	if (!tp_int("transport", "peer", peer, &rank) || !tp_comm_open(self, "transport"))
 		return NULL;
-	name = tutti_comm_transport(comm, rank);
+	name = tutti_comm_transport(self->comm, rank);
 	if (name)
 		return PyUnicode_FromString(name);
 	return tp_invalid("transport(): peer is %d, expected a rank of the communicator, 0 ... %d",

@@ -33,13 +33,16 @@ struct tp_comm {
 /* Make the type. */
 PyObject *tp_communicator_type(void);
 
-/* The communicator of a call; an error and NULL if it is closed. */
+/* The communicator, for what needs no argument; an error and NULL if it is closed. */
 tutti_comm_t tp_comm_open(struct tp_comm *self, const char *function);
 
 /*
- * Have the next call of this thread take `timeout`, seconds as Python has them; NULL or None: no.
- * Tells the flight recorder where the call stands, if that is wanted.
+ * The communicator of a call whose arguments are taken, or an error and NULL. The last thing before
+ * the call that may run code of Python, which can close the communicator, as another thread can.
+ *
+ * The next call of this thread takes `timeout`, seconds as Python has them; NULL or None: no. The
+ * flight recorder is told where the call stands, if that is wanted.
  */
-bool tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout);
+tutti_comm_t tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout);
 
 #endif

@@ -47,8 +47,16 @@ struct tp_flight *tp_flight_new(void)
 	return flight;
 }
 
-static void release_arrays(struct tp_flight *flight)
+/* What belonged to the operation. May run code of Python. */
+static void release(struct tp_flight *flight)
 {
+	struct tp_flight *next;
+
+	for (struct tp_flight *member = flight->members; member; member = next) {
+		next = member->next;
+		tp_flight_free(member);
+	}
+	flight->members = NULL;
 	if (flight->has_input)
 		tp_view_release(&flight->input);
 	if (flight->has_output)
@@ -58,14 +66,7 @@ static void release_arrays(struct tp_flight *flight)
 
 void tp_flight_clear(struct tp_flight *flight)
 {
-	struct tp_flight *next;
-
-	for (struct tp_flight *member = flight->members; member; member = next) {
-		next = member->next;
-		tp_flight_free(member);
-	}
-	flight->members = NULL;
-	release_arrays(flight);
+	release(flight);
 	Py_CLEAR(flight->result);
 	Py_CLEAR(flight->finish);
 	Py_CLEAR(flight->text);
@@ -91,6 +92,8 @@ static void leave(struct tp_flight *flight)
 {
 	if (!flight->link)
 		return;
+	if (!flight->held)
+		flight->owner->orphans--;
 	*flight->link = flight->next;
 	if (flight->next)
 		flight->next->link = flight->link;
@@ -101,9 +104,7 @@ static void leave(struct tp_flight *flight)
 
 void tp_flight_end(struct tp_flight *flight, tutti_result_t result)
 {
-	struct tp_flight *next;
-
-	flight->ended = true;
+	flight->ending = true;
 	flight->code = result;
 	flight->fault = -1;
 	if (result < 0) {
@@ -116,15 +117,9 @@ void tp_flight_end(struct tp_flight *flight, tutti_result_t result)
 		if (comm)
 			tutti_comm_error(comm, &flight->fault);
 	}
-	for (struct tp_flight *member = flight->members; member; member = next) {
-		next = member->next;
-		tp_flight_free(member);
-	}
-	flight->members = NULL;
-	release_arrays(flight);
-	if (!flight->held)
-		flight->owner->orphans--;
 	leave(flight);
+	release(flight);
+	flight->ended = true;
 }
 
 void tp_flight_orphan(struct tp_flight *flight)
@@ -132,25 +127,25 @@ void tp_flight_orphan(struct tp_flight *flight)
 	flight->held = false;
 	if (flight->ended)
 		tp_flight_free(flight);
-	else
+	else if (!flight->ending) /* else who ends it frees it */
 		flight->owner->orphans++;
 }
 
 void tp_flight_sweep(struct tp_comm *comm)
 {
-	struct tp_flight *next;
+	struct tp_flight *next, *over = NULL;
 
 	for (struct tp_flight *flight = comm->flights; flight && comm->orphans > 0; flight = next) {
-		tutti_result_t result;
-
 		next = flight->next;
-		if (flight->held)
+		if (flight->held || tutti_test(&flight->request) == TUTTI_IN_PROGRESS)
 			continue;
-		result = tutti_test(&flight->request);
-		if (result == TUTTI_IN_PROGRESS)
-			continue;
-		tp_flight_end(flight, result);
-		tp_flight_free(flight);
+		leave(flight);
+		flight->next = over;
+		over = flight;
+	}
+	for (; over; over = next) { /* may run code of Python, which may start and sweep others */
+		next = over->next;
+		tp_flight_free(over);
 	}
 }
 
@@ -158,11 +153,10 @@ void tp_flight_end_all(struct tp_comm *comm)
 {
 	while (comm->flights) {
 		struct tp_flight *flight = comm->flights;
-		const bool held = flight->held;
 
 		flight->request = NULL;
 		tp_flight_end(flight, TUTTI_ERR_ABORTED);
-		if (!held)
+		if (!flight->held)
 			tp_flight_free(flight);
 	}
 }

@@ -28,9 +28,10 @@ bool tp_group_collect(struct tp_comm *comm, struct tp_group *group, struct tp_fl
 {
 	tutti_result_t result;
 
+	comm->users++;
 	Py_BEGIN_ALLOW_THREADS result = start(context, NULL);
-	Py_END_ALLOW_THREADS if (result < 0)
-	{
+	Py_END_ALLOW_THREADS comm->users--;
+	if (result < 0) {
 		tp_raise(comm->comm, result);
 		tp_flight_free(flight);
 		return false;
@@ -67,27 +68,31 @@ void tp_group_drop_all(struct tp_comm *comm)
 	}
 }
 
+static tutti_result_t start_begin(void *context, tutti_request_t *request)
+{
+	(void)request;
+	return tutti_group_begin(context);
+}
+
 PyObject *tp_comm_group_begin(PyObject *object, PyObject *const *args, Py_ssize_t count,
 			      PyObject *names)
 {
 	static struct tp_signature signature = { "group", 0, 1, { "timeout" }, { NULL } };
 	struct tp_comm *self = (struct tp_comm *)object;
-	const tutti_comm_t comm = tp_comm_open(self, "group");
 	PyObject *found[TP_ARGUMENTS_MAX];
 	struct tp_group *group;
-	tutti_result_t result;
+	tutti_comm_t comm;
 
-	if (!comm || !tp_arguments(&signature, args, count, names, found) ||
-	    !tp_comm_next_call(self, "group", found[0]))
+	if (!tp_arguments(&signature, args, count, names, found))
+		return NULL;
+	comm = tp_comm_next_call(self, "group", found[0]);
+	if (!comm)
 		return NULL;
 	group = calloc(1, sizeof(*group));
 	if (!group)
 		return PyErr_NoMemory();
-	Py_BEGIN_ALLOW_THREADS result = tutti_group_begin(comm);
-	Py_END_ALLOW_THREADS if (result < 0)
-	{
+	if (!tp_flight_run(self, start_begin, comm)) {
 		free(group);
-		tp_raise(comm, result);
 		return NULL;
 	}
 	group->thread = pthread_self();
@@ -158,7 +163,9 @@ PyObject *tp_comm_group_drop(PyObject *object, PyObject *const *args, Py_ssize_t
 	if (!group)
 		return NULL;
 	take_out(self, group);
+	self->users++;
 	Py_BEGIN_ALLOW_THREADS start_nothing(self->comm, NULL);
-	Py_END_ALLOW_THREADS group_free(group);
+	Py_END_ALLOW_THREADS self->users--;
+	group_free(group);
 	Py_RETURN_NONE;
 }

@@ -284,10 +284,9 @@ static PyObject *counted(PyObject *object, PyObject *args)
 			      &call.root, &timeout))
 		return NULL;
 	const struct by_counts *c = &by_counts[number];
-	call.comm = tp_comm_open(self, c->name);
 	call.run = c->run;
 	call.put = c->put;
-	if (!call.comm || !is_outside(self, c->name) ||
+	if (!tp_comm_open(self, c->name) || !is_outside(self, c->name) ||
 	    !take_arrays(&flight, c->name, send, recv, &call.stream))
 		goto out;
 	set_arrays(&call, &flight);
@@ -296,8 +295,9 @@ static PyObject *counted(PyObject *object, PyObject *args)
 	    !arrays_fit(self, c->name, &flight, &call) ||
 	    (c->reduces && !set_operation(self, c->name, op, &flight, &call)))
 		goto out;
-	if (tp_comm_next_call(self, c->name, timeout) &&
-	    (!c->reduces || tp_op_ready(self, &call.op)) && tp_flight_run(self, start_call, &call))
+	call.comm = tp_comm_next_call(self, c->name, timeout);
+	if (call.comm && (!c->reduces || tp_op_ready(self, &call.op)) &&
+	    tp_flight_run(self, start_call, &call))
 		result = tp_flight_result(&flight);
 out:
 	free(call.send_counts);

@@ -143,15 +143,15 @@ static PyObject *message(enum direction direction, bool start, PyObject *object,
 {
 	struct tp_comm *self = (struct tp_comm *)object;
 	struct tp_signature *signature = &signatures[direction];
-	struct call call = { .comm = tp_comm_open(self, signature->function),
-			     .run = direction == SEND ? run_send : run_recv,
+	struct call call = { .run = direction == SEND ? run_send : run_recv,
 			     .put = direction == SEND ? put_send : put_recv,
 			     .stream.gpu = self->gpu };
 	PyObject *found[TP_ARGUMENTS_MAX];
 	struct tp_flight *flight;
 	struct tp_group *group;
 
-	if (!call.comm || !tp_arguments(signature, args, count, names, found) ||
+	if (!tp_comm_open(self, signature->function) ||
+	    !tp_arguments(signature, args, count, names, found) ||
 	    !take_peer(self, direction, found, &call))
 		return NULL;
 	call.stream.given = found[4] == Py_None ? NULL : found[4];
@@ -162,8 +162,10 @@ static PyObject *message(enum direction direction, bool start, PyObject *object,
 	flight = tp_flight_new();
 	if (!flight)
 		return NULL;
-	if (!take_array(flight, direction, found[0], &call) ||
-	    !tp_comm_next_call(self, signature->function, found[3]))
+	if (!take_array(flight, direction, found[0], &call))
+		goto free_flight;
+	call.comm = tp_comm_next_call(self, signature->function, found[3]);
+	if (!call.comm)
 		goto free_flight;
 	flight->message.size = sizeof(flight->message);
 	call.message = direction == RECV_MESSAGE ? &flight->message : NULL;
@@ -247,15 +249,16 @@ static PyObject *any_barrier(bool start, PyObject *object, PyObject *const *args
 		"barrier", 0, 0, { "timeout", "stream" }, { NULL }
 	};
 	struct tp_comm *self = (struct tp_comm *)object;
-	struct call call = { .comm = tp_comm_open(self, "barrier"),
-			     .run = run_barrier,
-			     .put = put_barrier,
-			     .stream.gpu = self->gpu };
+	struct call call = { .run = run_barrier, .put = put_barrier, .stream.gpu = self->gpu };
 	struct tp_flight flight = { 0 };
 	PyObject *found[TP_ARGUMENTS_MAX];
 
-	if (!call.comm || !tp_arguments(&signature, args, count, names, found) ||
-	    !place_barrier(&call, start, found[1]) || !tp_comm_next_call(self, "barrier", found[0]))
+	if (!tp_comm_open(self, "barrier") ||
+	    !tp_arguments(&signature, args, count, names, found) ||
+	    !place_barrier(&call, start, found[1]))
+		return NULL;
+	call.comm = tp_comm_next_call(self, "barrier", found[0]);
+	if (!call.comm)
 		return NULL;
 	if (start || (self->groups && tp_group_find(self)))
 		return tp_call_carry_out(self, "barrier", start, &flight, start_call, &call);

@@ -177,30 +177,29 @@ PyObject *tp_comm_premul_sum(PyObject *object, PyObject *const *args, Py_ssize_t
 	static struct tp_signature signature = { "premul_sum", 1, 1, { "scalar" }, { NULL } };
 	static const struct tp_wanted wanted = { "premul_sum", "scalar", false, NULL };
 	struct tp_comm *self = (struct tp_comm *)object;
-	const tutti_comm_t comm = tp_comm_open(self, "premul_sum");
 	PyObject *found[TP_ARGUMENTS_MAX];
 	struct op *op = NULL;
 	struct tp_view view;
 	tutti_result_t result = TUTTI_OK;
 	allocfunc allocate = (allocfunc)PyType_GetSlot(op_type, Py_tp_alloc);
 
-	if (!comm || !tp_arguments(&signature, args, count, argument_names, found) ||
+	if (!tp_comm_open(self, "premul_sum") ||
+	    !tp_arguments(&signature, args, count, argument_names, found) ||
 	    !tp_view_take(&view, found[0], &wanted))
 		return NULL;
 	if (view.kind != TP_NUMBER || view.count != 1)
 		tp_invalid("premul_sum(): scalar has %zu elements of %s, expected one number, such "
 			   "as numpy.float32(0.5)",
 			   view.count, tp_view_type(&view));
-	else
+	else if (tp_comm_open(self, "premul_sum"))
 		op = (struct op *)allocate(op_type, 0);
 	if (op)
-		result = tutti_op_create_premul_sum(comm, view.data, view.dtype, &op->number);
-	tp_view_release(&view);
+		result = tutti_op_create_premul_sum(self->comm, view.data, view.dtype, &op->number);
 	if (op && result < 0) {
-		tp_raise(comm, result);
-		Py_DECREF((PyObject *)op);
-		return NULL;
+		tp_raise(self->comm, result);
+		Py_CLEAR(op);
 	}
+	tp_view_release(&view);
 	if (op) {
 		Py_INCREF(object);
 		op->comm = self;

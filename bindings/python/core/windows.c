@@ -89,7 +89,7 @@ static bool is_open(const struct window *self, const char *function, struct call
 		tp_invalid("%s(): the window is closed", function);
 		return false;
 	}
-	*call = (struct call){ .window = self->window, .comm = self->comm->comm };
+	*call = (struct call){ .window = self->window, .rank = TUTTI_ANY_PEER };
 	return true;
 }
 
@@ -104,9 +104,13 @@ static bool begin(PyObject *object, struct tp_signature *s, PyObject *const *arg
 static PyObject *carry_out(PyObject *object, const char *function, PyObject *timeout,
 			   tp_start_t *start, struct call *call)
 {
-	struct tp_comm *comm = ((struct window *)object)->comm;
+	const struct window *self = (struct window *)object;
 
-	if (!tp_comm_next_call(comm, function, timeout) || !tp_flight_run(comm, start, call))
+	if (!tp_comm_next_call(self->comm, function, timeout))
+		return NULL;
+	if (!self->exposed) /* code of Python has closed it, or another thread */
+		return tp_invalid("%s(): the window is closed", function);
+	if (!tp_flight_run(self->comm, start, call))
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -291,7 +295,6 @@ static PyObject *flush(PyObject *object, PyObject *const *args, Py_ssize_t count
 
 	if (!begin(object, &signature, args, count, names, found, &call))
 		return NULL;
-	call.rank = TUTTI_ANY_PEER;
 	if (!tp_int("flush", "rank", found[0], &call.rank))
 		return NULL;
 	return carry_out(object, "flush", found[1], run_flush, &call);
@@ -301,8 +304,11 @@ static bool take_rank(PyObject *object, const char *function, PyObject *rank, st
 {
 	const struct window *self = (struct window *)object;
 
-	if (!is_open(self, function, call) || !tp_int(function, "rank", rank, &call->rank))
+	int number = TUTTI_ANY_PEER;
+
+	if (!tp_int(function, "rank", rank, &number) || !is_open(self, function, call))
 		return false;
+	call->rank = number;
 	if (call->rank >= 0 && call->rank < self->comm->size)
 		return true;
 	tp_invalid("%s(): rank is %d, expected a rank of the communicator, 0 ... %d", function,
@@ -330,9 +336,19 @@ static PyObject *direct(PyObject *object, PyObject *rank)
 
 /* ---------------------------------------------------------------- its life */
 
+static void enter_list(struct tp_exposed *exposed, struct tp_comm *comm)
+{
+	exposed->next = comm->exposed;
+	exposed->link = &comm->exposed;
+	if (exposed->next)
+		exposed->next->link = &exposed->next;
+	comm->exposed = exposed;
+}
+
 static void release(struct tp_exposed *exposed)
 {
-	*exposed->link = exposed->next;
+	if (exposed->link)
+		*exposed->link = exposed->next;
 	if (exposed->next)
 		exposed->next->link = exposed->link;
 	if (exposed->has_view)
@@ -347,7 +363,7 @@ void tp_windows_end_all(struct tp_comm *comm)
 		release(comm->exposed);
 }
 
-static struct tp_exposed *expose(struct tp_comm *comm, PyObject *array)
+static struct tp_exposed *expose(PyObject *array)
 {
 	static const struct tp_wanted wanted = { "window", "x", true, NULL };
 	struct tp_exposed *exposed = calloc(1, sizeof(*exposed));
@@ -361,11 +377,6 @@ static struct tp_exposed *expose(struct tp_comm *comm, PyObject *array)
 		free(exposed);
 		return NULL;
 	}
-	exposed->next = comm->exposed;
-	exposed->link = &comm->exposed;
-	if (exposed->next)
-		exposed->next->link = &exposed->next;
-	comm->exposed = exposed;
 	return exposed;
 }
 
@@ -396,17 +407,16 @@ PyObject *tp_comm_window(PyObject *object, PyObject *const *args, Py_ssize_t cou
 		"window", 0, 2, { "x", "signals", "timeout" }, { NULL }
 	};
 	struct tp_comm *self = (struct tp_comm *)object;
-	struct call call = { .comm = tp_comm_open(self, "window") };
+	struct call call = { 0 };
 	PyObject *found[TP_ARGUMENTS_MAX];
 	struct tp_exposed *exposed;
 	struct window *window;
 	uint64_t signals = 0;
 
-	if (!call.comm || !tp_arguments(&signature, args, count, names, found) ||
-	    !take_number("window", "signals", found[1], UINT32_MAX, &signals) ||
-	    !tp_comm_next_call(self, "window", found[2]))
+	if (!tp_comm_open(self, "window") || !tp_arguments(&signature, args, count, names, found) ||
+	    !take_number("window", "signals", found[1], UINT32_MAX, &signals))
 		return NULL;
-	exposed = expose(self, found[0]);
+	exposed = expose(found[0]);
 	window = exposed ? new_window(self, exposed) : NULL;
 	if (!window) {
 		if (exposed)
@@ -417,8 +427,11 @@ PyObject *tp_comm_window(PyObject *object, PyObject *const *args, Py_ssize_t cou
 	call.bytes = exposed->has_view ? exposed->view.count * tp_view_item(&exposed->view) : 0;
 	call.signals = (uint32_t)signals;
 	call.made = &window->window;
-	if (tp_flight_run(self, run_create, &call))
+	call.comm = tp_comm_next_call(self, "window", found[2]);
+	if (call.comm && tp_flight_run(self, run_create, &call)) {
+		enter_list(exposed, self);
 		return (PyObject *)window;
+	}
 	window->exposed = NULL;
 	release(exposed);
 	Py_DECREF((PyObject *)window);
