@@ -34,6 +34,9 @@ class Messages(unittest.TestCase):
         else:
             comm.send(np.full(rank, rank, complex), 0, 7)
 
+        fields = ", ".join(tutti.Message._fields)
+        self.assertIn(f"Message({fields})", comm.recv_message.__doc__ or "")
+
     @unittest.skipIf(size < 2, "needs two ranks")
     def test_objects(self) -> None:
         if rank == 0:

@@ -180,7 +180,36 @@ class Refusals(unittest.TestCase):
     def test_settings(self) -> None:
         self.refused("transport", tutti.init, transports="pigeon")
         self.refused("without a method", tutti.Communicator, 5, 0, 1)
-        self.refused("bytes is 0", tutti.Memory, 0)
+        self.refused("rank is 'a', expected", tutti.Communicator, {}, "a", 1)
+        self.refused("transports is 5", tutti.init, transports=5)
+
+    def test_memory(self) -> None:
+        for bytes in (0, -1, 2**70, "x", 1.5):
+            self.refused("bytes is .*, expected", tutti.Memory, bytes)
+        for shape in ("x", -1, 2.5, (2, -1), (2, "a"), None):
+            self.refused("shape is .*, expected an integer", tutti.empty, shape)
+        for dtype in ("nosuch", object, [("a", "O")]):
+            self.refused("dtype is .*, expected a type", tutti.empty, 3, dtype)
+        self.refused("shape is", tutti.empty, [1] * 99)
+        self.assertEqual(tutti.empty(np.int64(3), "i1").shape, (3,))
+
+    def test_types_that_the_library_alone_makes(self) -> None:
+        base = tutti.Communicator.__mro__[1]
+        for kind in (tutti.Request, tutti.Op, tutti.Window, base):
+            for make in (kind, lambda: kind.__new__(kind), lambda: object.__new__(kind)):
+                with self.assertRaises(TypeError):
+                    make()
+        with self.assertRaisesRegex(TypeError, r"Request\(\).*comm.start_all_reduce"):
+            tutti.Request()
+        with self.assertRaises(TypeError):
+            object.__new__(tutti.Communicator)
+
+    def test_texts_and_numbers(self) -> None:
+        self.refused("reason is 5, expected a string", comm.abort, 5)
+        self.refused("address is 5, expected a string", tutti.Store, 5)
+        self.refused("fd is 'x', expected an integer", comm.start_barrier().notify_fd, "x")
+        with self.assertRaisesRegex(tutti.Invalid, "found rank -1"):
+            comm.window(np.zeros(1)).put(X[:1], None)
 
     def test_a_child_of_fork(self) -> None:
         child = os.fork()

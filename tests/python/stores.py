@@ -56,6 +56,17 @@ def newcomer(place: str) -> None:
         assert comm.all_reduce(np.array(1)) == comm.size
 
 
+class Closing:
+    """A number that closes a store when it is looked at."""
+
+    def __init__(self, store: tutti.Store) -> None:
+        self.store = store
+
+    def __float__(self) -> float:
+        self.store.close()
+        return 1.0
+
+
 class Stores(unittest.TestCase):
     def meet(self, kind: str, place: str, *more: str) -> None:
         command = [sys.executable, __file__]
@@ -91,6 +102,10 @@ class Stores(unittest.TestCase):
             self.assertEqual(store.get("a"), b"\0b")
             with self.assertRaises(tutti.Timeout):
                 store.get("b", timeout=0.01)
+            with self.assertRaisesRegex(tutti.Invalid, "key is 5, expected a string"):
+                store.set(5, b"")  # type: ignore
+            with self.assertRaisesRegex(tutti.Invalid, "closed"):
+                store.get("a", timeout=Closing(store))  # type: ignore
         with self.assertRaisesRegex(tutti.Invalid, "closed"):
             store.get("a")
 

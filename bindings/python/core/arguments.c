@@ -2,6 +2,7 @@
 #include "arguments.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "errors.h"
 
@@ -99,6 +100,24 @@ bool tp_int(const char *function, const char *name, PyObject *value, int *out)
 	}
 	*out = (int)number;
 	return true;
+}
+
+bool tp_text(const char *function, const char *name, PyObject *value, PyObject **out)
+{
+	PyObject *bytes;
+
+	if (!value || value == Py_None)
+		return true;
+	if (!PyUnicode_Check(value))
+		return tp_invalid("%s(): %s is %R, expected a string", function, name, value);
+	bytes = PyUnicode_AsEncodedString(value, "utf-8", "replace");
+	if (bytes && strlen(PyBytes_AsString(bytes)) != (size_t)PyBytes_Size(bytes)) {
+		Py_CLEAR(bytes);
+		tp_invalid("%s(): %s is %R, expected a string without NUL", function, name, value);
+	}
+	if (bytes)
+		*out = bytes;
+	return bytes;
 }
 
 bool tp_seconds(const char *function, const char *name, PyObject *value, double *out)

@@ -24,6 +24,8 @@ bool tp_arguments(struct tp_signature *signature, PyObject *const *args, Py_ssiz
 
 /* Conversions of one argument, which may be NULL or None: then `*out` stays. They set an error. */
 bool tp_int(const char *function, const char *name, PyObject *value, int *out);
+/* a new reference to bytes; lone surrogates become question marks */
+bool tp_text(const char *function, const char *name, PyObject *value, PyObject **out);
 bool tp_seconds(const char *function, const char *name, PyObject *value, double *out);
 
 #endif

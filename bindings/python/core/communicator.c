@@ -221,7 +221,9 @@ static PyObject *make_from_outside(PyObject *class, enum maker maker, const char
 		free_unused(job);
 		return NULL;
 	}
+	tp_store_use(store, 1);
 	made = run_job((PyTypeObject *)class, job, NULL);
+	tp_store_use(store, -1);
 	if (!made)
 		tp_store_leave(store);
 	return made;
@@ -238,10 +240,12 @@ static PyObject *comm_init(PyObject *class, PyObject *args)
 
 static PyObject *comm_create(PyObject *class, PyObject *args)
 {
-	PyObject *settings, *store;
-	int rank, size;
+	PyObject *settings, *store, *numbers[2];
+	int rank = -1, size = 0;
 
-	if (!PyArg_ParseTuple(args, "OOii", &settings, &store, &rank, &size))
+	if (!PyArg_ParseTuple(args, "OOOO", &settings, &store, &numbers[0], &numbers[1]) ||
+	    !tp_int("Communicator", "rank", numbers[0], &rank) ||
+	    !tp_int("Communicator", "size", numbers[1], &size))
 		return NULL;
 	return make_from_outside(class, CREATE, "Communicator", settings, store, rank, size);
 }
@@ -294,7 +298,9 @@ static PyObject *make_from_comm(PyObject *object, enum maker maker, const char *
 	}
 	job->job.comm = self->comm;
 	self->users++;
+	tp_store_use(store, 1);
 	made = run_job(Py_TYPE(object), job, self->comm);
+	tp_store_use(store, -1);
 	self->users--;
 	return made;
 }
@@ -429,13 +435,9 @@ static PyObject *comm_abort(PyObject *object, PyObject *const *args, Py_ssize_t 
 	PyObject *found[TP_ARGUMENTS_MAX], *bytes = NULL;
 	tutti_result_t result;
 
-	if (!comm || !tp_arguments(&signature, args, count, names, found))
+	if (!comm || !tp_arguments(&signature, args, count, names, found) ||
+	    !tp_text("abort", "reason", found[0], &bytes))
 		return NULL;
-	if (found[0] && found[0] != Py_None) {
-		bytes = PyUnicode_AsUTF8String(found[0]);
-		if (!bytes)
-			return NULL;
-	}
 	result = tutti_comm_abort(comm, bytes ? PyBytes_AsString(bytes) : NULL);
 	Py_XDECREF(bytes);
 	if (result < 0) {
@@ -443,6 +445,13 @@ static PyObject *comm_abort(PyObject *object, PyObject *const *args, Py_ssize_t 
 		return NULL;
 	}
 	Py_RETURN_NONE;
+}
+
+static PyObject *comm_refuse(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	(void)type, (void)args, (void)named;
+	return tp_refuse_new("Communicator", "one of tutti.init(), tutti.join(), or "
+					     "tutti.Communicator(store, rank, size)");
 }
 
 static void comm_dealloc(PyObject *object)
@@ -646,6 +655,7 @@ PyObject *tp_communicator_type(void)
 {
 	PyMethodDef *methods = join_methods();
 	PyType_Slot slots[] = {
+		TP_SLOT(Py_tp_new, comm_refuse),
 		TP_SLOT(Py_tp_dealloc, comm_dealloc),
 		TP_SLOT(Py_tp_methods, methods),
 		TP_SLOT(Py_tp_getset, properties),

@@ -36,6 +36,13 @@ PyObject *tp_invalid(const char *format, ...)
 	return NULL;
 }
 
+PyObject *tp_refuse_new(const char *type, const char *maker)
+{
+	PyErr_Format(PyExc_TypeError, "%s(): a program makes none by itself, expected %s", type,
+		     maker);
+	return NULL;
+}
+
 bool tp_invalid_occurred(void)
 {
 	return PyErr_ExceptionMatches(classes[-TUTTI_ERR_INVALID]);

@@ -15,6 +15,9 @@ bool tp_errors_load(void);
 /* Raise tutti.Invalid; the format is that of PyErr_Format(). NULL, so that callers return it. */
 PyObject *tp_invalid(const char *format, ...);
 
+/* Refuse to make an object of a type that the library alone makes: by `maker`. NULL */
+PyObject *tp_refuse_new(const char *type, const char *maker);
+
 /* Is the error that is set tutti.Invalid? */
 bool tp_invalid_occurred(void);
 

@@ -20,12 +20,17 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
 	tutti_result_t result;
 	struct memory *self;
+	PyObject *number;
 	Py_ssize_t bytes;
 
-	if (!PyArg_ParseTupleAndKeywords(args, named, "n:Memory", names, &bytes))
+	if (!PyArg_ParseTupleAndKeywords(args, named, "O:Memory", names, &number))
 		return NULL;
-	if (bytes <= 0)
-		return tp_invalid("Memory(): bytes is %zd, expected more than 0", bytes);
+	bytes = PyNumber_AsSsize_t(number, PyExc_OverflowError);
+	if (bytes <= 0) {
+		PyErr_Clear();
+		return tp_invalid("Memory(): bytes is %R, expected an integer from 1 to %zd",
+				  number, PY_SSIZE_T_MAX);
+	}
 	self = (struct memory *)allocate(type, 0);
 	if (!self)
 		return NULL;

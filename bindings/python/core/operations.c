@@ -207,6 +207,12 @@ PyObject *tp_comm_premul_sum(PyObject *object, PyObject *const *args, Py_ssize_t
 	return (PyObject *)op;
 }
 
+static PyObject *op_refuse(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	(void)type, (void)args, (void)named;
+	return tp_refuse_new("Op", "one of comm.premul_sum(), or a name such as 'sum'");
+}
+
 static void op_dealloc(PyObject *object)
 {
 	struct op *self = (struct op *)object;
@@ -221,6 +227,7 @@ static void op_dealloc(PyObject *object)
 }
 
 static PyType_Slot op_slots[] = {
+	TP_SLOT(Py_tp_new, op_refuse),
 	TP_SLOT(Py_tp_dealloc, op_dealloc),
 	{ Py_tp_doc,
 	  "A reduction that a communicator made, for the argument `op` of its methods." },

@@ -14,6 +14,12 @@ struct request {
 
 static PyTypeObject *request_type;
 
+static PyObject *request_refuse(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	(void)type, (void)args, (void)named;
+	return tp_refuse_new("Request", "one of a method such as comm.start_all_reduce()");
+}
+
 static void request_dealloc(PyObject *object)
 {
 	struct request *self = (struct request *)object;
@@ -140,14 +146,12 @@ static PyObject *request_done(PyObject *object, PyObject *unused)
 static PyObject *request_notify_fd(PyObject *object, PyObject *number)
 {
 	struct tp_flight *flight = ((struct request *)object)->flight;
-	const long fd = PyLong_AsLong(number);
 	tutti_result_t result;
+	int fd = -1;
 
-	if (fd == -1 && PyErr_Occurred())
+	if (!tp_int("notify_fd", "fd", number, &fd) || !is_free(flight, "notify_fd"))
 		return NULL;
-	if (!is_free(flight, "notify_fd"))
-		return NULL;
-	result = tutti_notify_fd(flight->ended ? NULL : flight->request, (int)fd);
+	result = tutti_notify_fd(flight->ended ? NULL : flight->request, fd);
 	if (result < 0) {
 		tp_raise(NULL, result);
 		return NULL;
@@ -182,6 +186,7 @@ static PyObject *request_await(PyObject *object)
 }
 
 static PyType_Slot request_slots[] = {
+	TP_SLOT(Py_tp_new, request_refuse),
 	TP_SLOT(Py_tp_dealloc, request_dealloc),
 	TP_SLOT(Py_tp_methods, request_methods),
 	TP_SLOT(Py_am_await, request_await),

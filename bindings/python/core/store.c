@@ -16,6 +16,7 @@ struct store {
 		/* clang-format off */
 	tutti_store_t store; /* NULL: closed */
 	/* clang-format on */
+	int users; /* calls that are inside the library with it */
 };
 
 static PyTypeObject *store_type;
@@ -102,27 +103,40 @@ static struct store_job *new_job(tutti_result_t (*work)(struct tp_job *job),
 
 /* ---------------------------------------------------------------- the type */
 
+/* a copy of a string that must be there */
+static bool take_text(const char *function, const char *name, PyObject *value, char **out)
+{
+	PyObject *bytes = NULL;
+
+	if (!tp_text(function, name, value, &bytes))
+		return false;
+	if (!bytes)
+		return tp_invalid("%s(): %s is None, expected a string", function, name);
+	*out = tp_job_copy(PyBytes_AsString(bytes));
+	Py_DECREF(bytes);
+	return *out || PyErr_NoMemory();
+}
+
 static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
 	static char *names[] = { "address", "serve", "timeout", "key", "encrypt", NULL };
 	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-	const char *address, *key = NULL;
-	PyObject *timeout = NULL;
-	int serve = 0, encrypt = 0;
+	PyObject *address, *key = NULL, *timeout = NULL, *encrypt = NULL;
 	struct store_job *job;
 	struct store *self;
+	int serve = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, named, "s|pOzi:Store", names, &address, &serve,
+	if (!PyArg_ParseTupleAndKeywords(args, named, "O|pOOO:Store", names, &address, &serve,
 					 &timeout, &key, &encrypt))
 		return NULL;
 	job = new_job(open_work, open_drop);
 	if (!job)
 		return NULL;
-	job->address = tp_job_copy(address);
-	job->key = tp_job_copy(key);
 	job->serve = serve;
-	job->encrypt = encrypt;
-	if (!tp_seconds("Store", "timeout", timeout, &job->timeout)) {
+	if (!take_text("Store", "address", address, &job->address) ||
+	    (key && key != Py_None && !take_text("Store", "key", key, &job->key)) ||
+	    !tp_int("Store", "encrypt", encrypt, &job->encrypt) ||
+	    !tp_seconds("Store", "timeout", timeout, &job->timeout)) {
 		free_store_job(&job->job);
 		return NULL;
 	}
@@ -146,31 +160,45 @@ static tutti_store_t opened(PyObject *object, const char *function)
 	return store;
 }
 
+/* Carry out a job of the open store, and free it. An interrupted one keeps the store. */
+static bool run_job(PyObject *object, struct store_job *job)
+{
+	struct store *self = (struct store *)object;
+	bool done;
+
+	self->users++;
+	done = tp_job_run(&job->job, NULL);
+	self->users--;
+	if (!done)
+		tp_store_leave(object);
+	return done;
+}
+
 static PyObject *store_set(PyObject *object, PyObject *args)
 {
-	tutti_store_t store = opened(object, "set");
 	struct store_job *job;
-	const char *name, *value;
+	const char *value;
+	PyObject *name;
 	Py_ssize_t length;
 
-	if (!store || !PyArg_ParseTuple(args, "sy#:set", &name, &value, &length))
+	if (!PyArg_ParseTuple(args, "Oy#:set", &name, &value, &length))
 		return NULL;
 	job = new_job(set_work, no_drop);
 	if (!job)
 		return NULL;
-	job->store = store;
-	job->name = tp_job_copy(name);
 	job->length = (size_t)length;
 	job->value = malloc((size_t)length + 1);
-	if (!job->name || !job->value) {
+	if (!job->value)
+		PyErr_NoMemory();
+	else if (take_text("set", "key", name, &job->name))
+		job->store = opened(object, "set");
+	if (!job->store) {
 		free_store_job(&job->job);
-		return PyErr_NoMemory();
-	}
-	memcpy(job->value, value, (size_t)length);
-	if (!tp_job_run(&job->job, NULL)) {
-		tp_store_leave(object);
 		return NULL;
 	}
+	memcpy(job->value, value, (size_t)length);
+	if (!run_job(object, job))
+		return NULL;
 	free_store_job(&job->job);
 	Py_RETURN_NONE;
 }
@@ -178,29 +206,28 @@ static PyObject *store_set(PyObject *object, PyObject *args)
 static PyObject *store_get(PyObject *object, PyObject *args, PyObject *named)
 {
 	static char *names[] = { "key", "timeout", NULL };
-	tutti_store_t store = opened(object, "get");
-	PyObject *timeout = NULL, *value;
+	PyObject *name, *timeout = NULL, *value;
 	struct store_job *job;
-	const char *name;
 
-	if (!store || !PyArg_ParseTupleAndKeywords(args, named, "s|O:get", names, &name, &timeout))
+	if (!PyArg_ParseTupleAndKeywords(args, named, "O|O:get", names, &name, &timeout))
 		return NULL;
 	job = new_job(get_work, no_drop);
 	if (!job)
 		return NULL;
-	job->store = store;
 	job->timeout = 300;
-	job->name = tp_job_copy(name);
 	job->length = VALUE_MAX;
 	job->value = malloc(VALUE_MAX);
-	if (!job->name || !job->value || !tp_seconds("get", "timeout", timeout, &job->timeout)) {
+	if (!job->value)
+		PyErr_NoMemory();
+	else if (take_text("get", "key", name, &job->name) &&
+		 tp_seconds("get", "timeout", timeout, &job->timeout))
+		job->store = opened(object, "get");
+	if (!job->store) {
 		free_store_job(&job->job);
-		return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-	}
-	if (!tp_job_run(&job->job, NULL)) {
-		tp_store_leave(object);
 		return NULL;
 	}
+	if (!run_job(object, job))
+		return NULL;
 	value = PyBytes_FromStringAndSize(job->value, (Py_ssize_t)job->length);
 	free_store_job(&job->job);
 	return value;
@@ -212,6 +239,9 @@ static PyObject *store_close(PyObject *object, PyObject *unused)
 	tutti_store_t store = self->store;
 
 	(void)unused;
+	if (self->users > 0)
+		return tp_invalid("close(): another thread is inside a call that uses the store; "
+				  "wait for it");
 	self->store = NULL;
 	Py_BEGIN_ALLOW_THREADS tutti_store_close(store);
 	Py_END_ALLOW_THREADS Py_RETURN_NONE;
@@ -290,6 +320,12 @@ PyObject *tp_store_type(void)
 
 	store_type = (PyTypeObject *)PyType_FromSpec(&spec);
 	return (PyObject *)store_type;
+}
+
+void tp_store_use(PyObject *object, int more)
+{
+	if (object && Py_TYPE(object) == store_type)
+		((struct store *)object)->users += more;
 }
 
 void tp_store_leave(PyObject *object)

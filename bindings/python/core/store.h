@@ -18,6 +18,9 @@ PyObject *tp_store_type(void);
  */
 bool tp_store_of(PyObject *object, tutti_store_t *out, bool *made);
 
+/* `more` calls use `object`: a Store in use cannot be closed. */
+void tp_store_use(PyObject *object, int more);
+
 /*
  * After a job failed that used `object`: if it was interrupted, it may still use the store. A Store
  * then counts as closed, and is not freed; those of other objects are the job's own.

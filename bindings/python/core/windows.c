@@ -489,6 +489,12 @@ static PyObject *leave(PyObject *object, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+static PyObject *window_refuse(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	(void)type, (void)args, (void)named;
+	return tp_refuse_new("Window", "one of comm.window()");
+}
+
 static void window_dealloc(PyObject *object)
 {
 	struct window *self = (struct window *)object;
@@ -537,6 +543,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
+	TP_SLOT(Py_tp_new, window_refuse),
 	TP_SLOT(Py_tp_dealloc, window_dealloc),
 	TP_SLOT(Py_tp_methods, methods),
 	{ Py_tp_doc, "Memory of each rank that the others access: comm.window()." },

@@ -171,6 +171,20 @@ def like(x: Any, shape: Shape) -> Tuple[Any, Finish]:
     return _plain(view, shape), None
 
 
+def lengths(function: str, shape: Any) -> Shape:
+    """A shape as NumPy takes it: an integer, or several."""
+    try:
+        several = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        found = tuple(operator.index(length) for length in several)
+    except TypeError:
+        found = (-1,)
+    if any(length < 0 for length in found):
+        raise _errors.Invalid(
+            f"{function}(): shape is {shape!r}, expected an integer from 0, or a sequence of them"
+        )
+    return found
+
+
 # ---------------------------------------------------------------- lists of arrays
 
 

@@ -44,6 +44,10 @@ def _settings(
     def three(value: Optional[bool]) -> int:
         return 0 if value is None else 1 if value else -1
 
+    texts = dict(transports=transports, algorithm=algorithm, host_id=host_id, key=key, wire=wire)
+    for name, text in texts.items():
+        if text is not None and (not isinstance(text, str) or "\0" in text):
+            raise _errors.Invalid(f"{name} is {text!r}, expected a string without NUL, or None")
     return (
         timeout,
         transports,
@@ -62,7 +66,7 @@ class Group:
 
     def __init__(self, comm: Communicator, wait: bool, timeout: Optional[float]) -> None:
         self._comm = comm
-        self._wait = wait
+        self._wait = bool(wait)
         self._timeout = timeout
         self._request: Optional[_core.Request[None]] = None
 
@@ -372,10 +376,21 @@ def empty(shape: Union[int, Sequence[int]], dtype: Any = "float64") -> Any:
     """
     import numpy
 
-    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
-    kind = numpy.dtype(dtype)
+    try:
+        kind = numpy.dtype(dtype)
+    except TypeError:
+        kind = numpy.dtype(object)
+    if kind.hasobject:
+        raise _errors.Invalid(
+            f"empty(): dtype is {dtype!r}, expected a type of NumPy without objects, such as "
+            "'float32'"
+        )
+    lengths = _arrays.lengths("empty", shape)
     memory = _core.Memory(max(_arrays.count(lengths) * kind.itemsize, 1))
-    return numpy.ndarray(lengths, kind, buffer=memory)  # type: ignore
+    try:
+        return numpy.ndarray(lengths, kind, buffer=memory)  # type: ignore
+    except ValueError as error:  # too many dimensions
+        raise _errors.Invalid(f"empty(): shape is {shape!r}: {error}") from None
 
 
 def _directory(name: str) -> str:
