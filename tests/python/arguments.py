@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import random
 import sys
+import unittest
 from typing import Any, Callable, Dict, List, Type
 
 import numpy as np
 import tutti
-from cases import KINDS, OPAQUE, OPS, REDUCED, Case, Draw, draw_case, ops_of
+from cases import KINDS, NUMBERS, OPAQUE, OPS, REDUCED, Case, Draw, draw_case, ops_of
 from ranks import comm, rank, size
 
 Args = Dict[str, Any]
@@ -131,7 +132,7 @@ WRONG: Dict[str, Callable[..., Any]] = {
 def spoil(d: Draw, method: str, args: Args) -> Args:
     """The same arguments but one; nothing where a call has none."""
     keys = [key for key in args if key in WRONG and args[key] is not None]
-    if "object" not in method:
+    if method and "object" not in method:
         keys.append("timeout")
     if not keys:
         return {}
@@ -164,6 +165,8 @@ TORN = ("all_gather_v", "gather_v", "all_to_all_v", "scatter_v")
 
 
 def call(form: str, method: str, args: Args) -> Any:
+    if not method:
+        return None
     if form == "start":
         return getattr(comm, "start_" + method)(**args).wait()
     if form == "group":
@@ -208,7 +211,7 @@ def before(d: Draw, case: Case, form: str) -> str:
     if way < 0.5 and torn:
         refused(tutti.Invalid, form, method, torn)
         return f"torn: {torn}"
-    if way < 0.55 and rank == victim:
+    if way < 0.55 and rank == victim and method:
         refused(TypeError, form, method, {**args, "ouput": 1})
     return ""
 
@@ -231,6 +234,51 @@ def one_call(d: Draw) -> None:
         raise
 
 
+def put_around(d: Draw, victim: int) -> None:
+    """Each rank puts its array into the window of the next one."""
+    kind, shape = d.choice(NUMBERS), d.shape()
+    inputs = [d.array(kind, shape) for _ in range(size)]
+    bytes = inputs[rank].nbytes
+    wrong = [
+        {"x": wrong_array(d, inputs[rank])}, {"rank": size}, {"rank": None}, {"offset": bytes + 1},
+        {"offset": -1}, {"offset": "0"}, {"signal": 1}, {"signal": 2**40}, {"timeout": -1},
+    ][d.randrange(9)]
+    x = np.zeros_like(inputs[rank])
+    with comm.window(x, 1) as window:
+        args = {"x": inputs[rank], "rank": (rank + 1) % size, "signal": 0}
+        if rank == victim:
+            with unittest.TestCase().assertRaises(tutti.Invalid):
+                window.put(**{**args, **wrong})
+        window.put(**args)
+        window.wait_signal(1)
+        assert same(x, inputs[rank - 1]), f"found {x!r}, expected {inputs[rank - 1]!r}"
+        out = window.get(np.zeros_like(x), rank)
+        assert same(out, x), f"found {out!r}, expected {x!r}"
+        comm.barrier()
+
+
+def makers(d: Draw) -> None:
+    """What makes something of a communicator, and its methods without arrays."""
+    victim, number = d.randrange(size), wrong_number()(d)
+    array = wrong_array(d, np.ones(2))
+    wrong: Any = [
+        ("split", {"color": number}), ("split", {"color": 0, "key": number}),
+        ("split", {"color": 0, "timeout": 0}), ("dup", {"timeout": "x"}),
+        ("premul_sum", {"scalar": np.ones(2)}), ("premul_sum", {"scalar": array}),
+        ("window", {"x": array}), ("window", {"signals": -1}), ("window", {"signals": "1"}),
+        ("abort", {"reason": 5}), ("grow", {"newcomers": number}), ("bind_cuda", {"device": number}),
+        ("barrier", {"timeout": -1}), ("start_barrier", {"timeout": -1}),
+    ][d.randrange(14)]
+    if rank == victim:
+        refused(tutti.Invalid, "", *wrong)
+    color = d.randrange(2)
+    with comm.split((color + rank) % 2, -rank) as part:
+        members = [r for r in range(size) if r % 2 == rank % 2]
+        assert (part.rank, part.size) == (members[::-1].index(rank), len(members))
+        assert part.all_reduce(np.array(rank)) == sum(members)
+    put_around(d, victim)
+
+
 def choice_of_seed() -> List[int]:
     given = [int(word) for word in sys.argv[1:]]
     fixed = os.environ.get("TEST_SEEDS") == "fixed"
@@ -245,7 +293,7 @@ def main() -> None:
     d = Draw(seed, rank, size)
     for number in range(calls):
         try:
-            one_call(d)
+            makers(d) if number % 50 == 49 else one_call(d)
         except BaseException:
             print(f"seed {seed}, call {number}", flush=True)
             raise
