@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every method with random arguments, right and wrong ones.
 
-Of right ones comes what NumPy says. A rank with a wrong one raises before anything is sent: it calls
-again with the right ones, and the others notice nothing. What only the arguments of several ranks show
-to be wrong, all ranks raise.
+Of right ones comes what NumPy says. A rank with a wrong one raises before anything is sent: it
+calls again with the right ones, and the others notice nothing. What only the arguments of several
+ranks show to be wrong, all ranks raise.
 
   arguments.py [SEED [CALLS]]     TEST_SEEDS=fixed: few calls of one seed
 """
@@ -29,7 +29,10 @@ def plain(x: Any) -> Any:
 
 
 def other_kind(d: Draw, x: Any) -> Any:
-    return d.choice([kind for kind in KINDS if np.dtype(kind) != x.dtype])
+    """Another type than that of `x`, often one of the same size."""
+    others = [kind for kind in KINDS if np.dtype(kind) != x.dtype]
+    similar = [kind for kind in others if np.dtype(kind).itemsize == x.dtype.itemsize]
+    return d.choice(similar if similar and d.random() < 0.5 else others)
 
 
 # ---------------------------------------------------------------- one wrong argument
@@ -239,10 +242,10 @@ def put_around(d: Draw, victim: int) -> None:
     kind, shape = d.choice(NUMBERS), d.shape()
     inputs = [d.array(kind, shape) for _ in range(size)]
     bytes = inputs[rank].nbytes
-    wrong = [
+    wrong = d.choice([
         {"x": wrong_array(d, inputs[rank])}, {"rank": size}, {"rank": None}, {"offset": bytes + 1},
         {"offset": -1}, {"offset": "0"}, {"signal": 1}, {"signal": 2**40}, {"timeout": -1},
-    ][d.randrange(9)]
+    ])
     x = np.zeros_like(inputs[rank])
     with comm.window(x, 1) as window:
         args = {"x": inputs[rank], "rank": (rank + 1) % size, "signal": 0}
@@ -261,14 +264,15 @@ def makers(d: Draw) -> None:
     """What makes something of a communicator, and its methods without arrays."""
     victim, number = d.randrange(size), wrong_number()(d)
     array = wrong_array(d, np.ones(2))
-    wrong: Any = [
+    wrong: Any = d.choice([
         ("split", {"color": number}), ("split", {"color": 0, "key": number}),
         ("split", {"color": 0, "timeout": 0}), ("dup", {"timeout": "x"}),
         ("premul_sum", {"scalar": np.ones(2)}), ("premul_sum", {"scalar": array}),
         ("window", {"x": array}), ("window", {"signals": -1}), ("window", {"signals": "1"}),
-        ("abort", {"reason": 5}), ("grow", {"newcomers": number}), ("bind_cuda", {"device": number}),
-        ("barrier", {"timeout": -1}), ("start_barrier", {"timeout": -1}),
-    ][d.randrange(14)]
+        ("abort", {"reason": 5}), ("grow", {"newcomers": number}),
+        ("bind_cuda", {"device": number}), ("barrier", {"timeout": -1}),
+        ("start_barrier", {"timeout": -1}),
+    ])
     if rank == victim:
         refused(tutti.Invalid, "", *wrong)
     color = d.randrange(2)

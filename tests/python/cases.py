@@ -103,7 +103,8 @@ class Draw(random.Random):
         if way < 0.15 and x.dtype.kind not in "mMV":
             return memoryview(x)
         if way < 0.2:
-            return x.view(np.recarray if x.dtype.names else np.matrix if x.ndim == 2 else np.ndarray)
+            kind = np.recarray if x.dtype.names else np.matrix if x.ndim == 2 else np.ndarray
+            return x.view(kind)
         return x
 
 
@@ -269,6 +270,6 @@ def _object(d: Draw) -> Case:
 
 
 def draw_case(d: Draw) -> Case:
-    families = [_reduction] * 4 + [_move] * 4 + [_differing] * 4 + [_scaled, _object]
+    families = [_reduction, _move, _differing] * 4 + [_scaled, _object]
     families += [_message] * 2 if d.size > 1 else []
     return d.choice(families)(d)

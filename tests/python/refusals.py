@@ -110,6 +110,7 @@ class Refusals(unittest.TestCase):
         self.refused("read-only", comm.all_reduce, X, out=bytes(32))
         self.refused("3 elements, expected 4", comm.all_reduce, X, out=np.ones(3))
         self.refused("float32, x of float64", comm.all_reduce, X, out=np.ones(4, "f4"))
+        self.refused("uint8, x of bool", comm.all_reduce, X > 0, out=np.ones(4, "u1"))
         late, early = np.zeros(4, "M8[s]"), np.zeros(4, "M8[ms]")
         self.refused(r"datetime64\[ms\], x of", comm.all_reduce, late, "max", out=early)
         self.refused("of 4s, x of 1w", comm.all_gather, np.array("a"), out=np.zeros(size, "S4"))
