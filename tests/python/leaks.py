@@ -54,6 +54,18 @@ class Leaks(unittest.TestCase):
         self.assertEqual(after[:2], before[:2])
         self.assertLess(abs(after[2] - before[2]), 100)
 
+    def test_copies_of_arrays(self) -> None:
+        dates, booleans = np.zeros(10, "M8[s]"), np.full(1 << 16, 2, "u1").view(bool)
+        self.keeps_nothing(lambda: comm.all_reduce(dates, "max"))
+        self.keeps_nothing(lambda: comm.start_all_reduce(booleans).wait())
+        self.keeps_nothing(lambda: comm.all_to_all_v([booleans] * size))
+        for wrong in dates.astype(">M8[s]"), np.ma.masked_array(dates), [dates]:
+            before = sys.getrefcount(wrong)
+            for _ in range(ROUNDS):
+                with self.assertRaises(tutti.Invalid):
+                    comm.all_reduce(wrong, "max")
+            self.assertEqual(sys.getrefcount(wrong), before)
+
     def test_large_results(self) -> None:
         x = np.ones(1 << 17)
         self.keeps_nothing(lambda: comm.all_reduce(x))

@@ -334,10 +334,11 @@ static int flags_of(const struct tp_wanted *wanted)
 
 static bool refuse_object(PyObject *object, const struct tp_wanted *wanted)
 {
-	return tp_invalid("%s(): %s is %R of type %R, expected an array: one of NumPy, PyTorch, or "
-			  "another with the buffer protocol or DLPack; single numbers as "
-			  "numpy.array(value), other objects by the methods ..._object()",
-			  wanted->function, wanted->name, object, Py_TYPE(object));
+	return tp_invalid(
+		"%s(): %s is %.200R of type %R, expected an array: one of NumPy, PyTorch, or "
+		"another with the buffer protocol or DLPack; single numbers as "
+		"numpy.array(value), other objects by the methods ..._object()",
+		wanted->function, wanted->name, object, Py_TYPE(object));
 }
 
 /* The element type of an adopted array by its name, such as "bfloat16" or "datetime64[s]". */

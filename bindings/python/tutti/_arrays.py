@@ -11,6 +11,7 @@ import array
 import ast
 import importlib
 import operator
+import reprlib
 import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
@@ -180,7 +181,8 @@ def lengths(function: str, shape: Any) -> Shape:
         found = (-1,)
     if any(length < 0 for length in found):
         raise _errors.Invalid(
-            f"{function}(): shape is {shape!r}, expected an integer from 0, or a sequence of them"
+            f"{function}(): shape is {reprlib.repr(shape)}, expected an integer from 0, or a sequence "
+            "of them"
         )
     return found
 

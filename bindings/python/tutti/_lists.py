@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import operator
+import reprlib
 from typing import Any, Generic, List, NamedTuple, Optional, Sequence, TypeVar
 
 from . import _arrays, _core, _errors
@@ -64,7 +65,7 @@ def check_root(comm: _core.Communicator, function: str, root: int) -> None:
         found = -1
     if not 0 <= found < comm.size:
         raise _errors.Invalid(
-            f"{function}(): root is {root!r}, expected a rank of the communicator: "
+            f"{function}(): root is {reprlib.repr(root)}, expected a rank of the communicator: "
             f"0 … {comm.size - 1}"
         )
 
@@ -74,7 +75,7 @@ def check_list(comm: _core.Communicator, function: str, values: Optional[Sequenc
         entries = list(values)  # type: ignore
     except TypeError:
         raise _errors.Invalid(
-            f"{function}(): found {values!r}, expected a list of {comm.size}"
+            f"{function}(): found {reprlib.repr(values)}, expected a list of {comm.size}"
         ) from None
     if len(entries) != comm.size:
         raise _errors.Invalid(
