@@ -467,7 +467,7 @@ bool tp_view_normalize(struct tp_view *view)
 
 /* ---------------------------------------------------------------- new arrays */
 
-static PyObject *tuple_of_shape(const Py_ssize_t *shape, int ndim)
+PyObject *tp_shape_tuple(const Py_ssize_t *shape, int ndim)
 {
 	PyObject *tuple = PyTuple_New(ndim);
 
@@ -488,7 +488,7 @@ PyObject *tp_array_like(PyObject *like, const struct tp_view *view, const Py_ssi
 	*finish = NULL;
 	if (numpy_array && (PyObject *)Py_TYPE(like) == numpy_array && !shape)
 		return PyObject_CallFunctionObjArgs(numpy_empty_like, like, NULL);
-	lengths = shape ? tuple_of_shape(shape, ndim) : tuple_of_shape(view->shape, view->ndim);
+	lengths = shape ? tp_shape_tuple(shape, ndim) : tp_shape_tuple(view->shape, view->ndim);
 	if (!lengths)
 		return NULL;
 	pair = PyObject_CallFunctionObjArgs(like_function, like, lengths, NULL);

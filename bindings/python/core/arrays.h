@@ -79,6 +79,9 @@ bool tp_view_same_type(const struct tp_view *a, const struct tp_view *b);
  */
 bool tp_view_normalize(struct tp_view *view);
 
+/* a shape as Python has it */
+PyObject *tp_shape_tuple(const Py_ssize_t *shape, int ndim);
+
 /*
  * A new array like `like`, with its shape, or of `ndim` lengths `shape` where that is not NULL.
  * `*finish` is NULL, or what has to be called with the array when it holds the result (a new

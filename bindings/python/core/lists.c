@@ -112,16 +112,9 @@ static bool is_outside(const struct tp_comm *self, const char *function)
 
 static PyObject *about(const struct tp_view *view)
 {
-	PyObject *shape = PyTuple_New(view->ndim);
-
-	for (int i = 0; shape && i < view->ndim; i++) {
-		PyObject *length = PyLong_FromSsize_t(view->shape[i]);
-
-		if (!length || PyTuple_SetItem(shape, i, length) < 0)
-			Py_CLEAR(shape);
-	}
 	return Py_BuildValue("sNNN", tp_view_type(view), PyBool_FromLong(view->kind == TP_OPAQUE),
-			     PyBool_FromLong(view->on_gpu), shape);
+			     PyBool_FromLong(view->on_gpu),
+			     tp_shape_tuple(view->shape, view->ndim));
 }
 
 /*
@@ -191,7 +184,7 @@ static bool holds(bool has_view, const struct tp_view *view, const size_t *count
 static bool arrays_fit(const struct tp_comm *self, const char *function, const struct tp_flight *f,
 		       const struct call *call)
 {
-	const bool both = f->has_input && f->has_output;
+	const bool both = f->has_input && f->has_output; /* and counts of one of them at least */
 
 	if (both && !tp_view_same_type(&f->input, &f->output))
 		return tp_invalid("%s(): out has elements of %s, x of %s, expected the same type",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arrays that differ between ranks: what they are is told before they travel.
 
-All arguments are checked before anything is sent, each by the C part, as the call itself will take it.
-What only the other ranks' arguments show to be wrong, all ranks find in the same records, and raise.
+All arguments are checked before anything is sent, each by the C part, as the call itself will take
+it. What only the other ranks' arguments show to be wrong, all ranks find in the same records, and
+raise.
 """
 
 from __future__ import annotations
@@ -45,10 +46,6 @@ class Joined(Generic[T]):
 
     def __init__(self, arrays: List[T], told: List[Array], flat: Any) -> None:
         self.arrays, self.told, self.flat = arrays, told, flat
-
-    @property
-    def kind(self) -> Optional[Kind]:
-        return self.told[0].kind
 
     @property
     def counts(self) -> List[int]:
