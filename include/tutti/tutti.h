@@ -45,7 +45,8 @@
  *   pthread_cancel()), the process ends with a message on standard error: catch in it what it may
  *   throw. It must not be left by longjmp(): operations stay unfinished, and other threads may wait
  *   for its thread. Where it must not call tutti, later calls of its thread then return
- *   #TUTTI_ERR_INVALID, and tutti_comm_destroy() frees nothing.
+ *   #TUTTI_ERR_INVALID, and tutti_comm_destroy() frees nothing. Nor must a thread be cancelled
+ *   while it is in a call.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H

@@ -23,17 +23,14 @@ static void finish(struct tp_job *job)
 	job->free_job(job);
 }
 
-/* The library keeps the text for this thread, or, where the communicator has ended, with that. */
 static void note_error(struct tp_job *job)
 {
 	const char *text = tutti_last_error(NULL);
-	const bool of_comm = !text[0] && job->comm;
 
-	if (of_comm)
-		text = tutti_last_error(job->comm);
 	strncpy(job->text, text[0] ? text : tutti_strerror(job->result), sizeof(job->text) - 1);
 	job->rank = -1;
-	if (of_comm && tutti_comm_error(job->comm, &job->rank) == TUTTI_OK)
+	if (job->comm && job->result != TUTTI_ERR_INVALID &&
+	    tutti_comm_error(job->comm, &job->rank) == TUTTI_OK)
 		job->rank = -1;
 }
 
