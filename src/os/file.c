@@ -67,9 +67,12 @@ int tt_file_resize(int fd, uint64_t bytes)
 int tt_file_reserve(int fd, uint64_t offset, uint64_t bytes)
 {
 	struct tt_file_guard guard;
+	int error;
 
 	tt_file_guard_begin(&guard);
-	const int error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+	do
+		error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+	while (error == EINTR);
 	tt_file_guard_end(&guard);
 	return error;
 }

@@ -50,9 +50,9 @@ FAILING(void *, realloc, (void *memory, size_t size), (memory, size), NULL)
 FAILING(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size), NULL)
 FAILING(void *, mmap64, (void *at, size_t bytes, int rights, int flags, int fd, off_t offset),
 	(at, bytes, rights, flags, fd, offset), MAP_FAILED)
-FAILING(int, madvise, (void *at, size_t bytes, int advice), (at, bytes, advice), -1)
 FAILING(int, memfd_create, (const char *name, unsigned flags), (name, flags), -1)
 FAILING(int, ftruncate64, (int fd, off_t bytes), (fd, bytes), -1)
+FAILING(int, posix_fallocate64, (int fd, off_t offset, off_t bytes), (fd, offset, bytes), ENOMEM)
 
 /* ---------------------------------------------------------------- the story of a rank */
 

@@ -47,30 +47,18 @@ void shm_keep_from_children(void *base, size_t bytes)
 	madvise(base, bytes, MADV_DONTFORK);
 }
 
-/* A page of a memfd that cannot be had when it is first touched is a SIGBUS: have those now that
- * every rank is certain to touch. 0 or an errno value. */
-static int have_pages(void *base, size_t bytes)
-{
-	while (madvise(base, bytes, MADV_POPULATE_WRITE) < 0) {
-		if (errno == EINVAL) /* a kernel before 5.14 */
-			return 0;
-		if (errno == EFAULT) /* it would be one */
-			return ENOMEM;
-		if (errno != EINTR && errno != EAGAIN)
-			return errno;
-	}
-	return 0;
-}
-
-/* What all ranks look at, and what this one may tell. */
+/* What all ranks look at, and what this one may tell. A page of a memfd that cannot be had when it
+ * is first touched is a SIGBUS: have those now that every rank is certain to touch. */
 static tutti_result_t reserve(const struct shm_arena *arena, int me)
 {
 	const size_t first = shm_told_offset(arena->members);
-	int error = have_pages(arena->base, first);
+	int error = tt_file_reserve(arena->fd, 0, first);
 
 	if (!error)
-		error = have_pages(shm_told(arena, me), sizeof(struct shm_told));
-	errno = error;
+		error = tt_file_reserve(arena->fd,
+					(uint64_t)((uint8_t *)shm_told(arena, me) - arena->base),
+					sizeof(struct shm_told));
+	errno = error == ENOSPC ? ENOMEM : error;
 	return error ? tt_fail_errno(SHM, "reserve the first %zu bytes of the arena", first)
 		     : TUTTI_OK;
 }
