@@ -11,7 +11,6 @@
 #include "control_area.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +18,7 @@
 #include "log.h"
 #include "names.h"
 #include "notes.h"
+#include "process.h"
 #include "progress_state.h"
 #include "text_append.h"
 
@@ -94,19 +94,9 @@ static uint64_t last_called(const struct tutti_comm *comm, int rank)
 /* Is the process stopped, by a signal or a debugger? False where it cannot be seen. */
 static bool is_stopped(const struct tutti_comm *comm, int rank)
 {
-	char path[32], line[512] = "";
 	const int32_t pid = comm->routes.peers[0][rank].pid;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	FILE *file = pid > 0 && rank != comm->rank ? fopen(path, "re") : NULL;
-	if (!file)
-		return false;
-	if (!fgets(line, sizeof(line), file))
-		line[0] = '\0';
-	fclose(file);
-	/* "PID (NAME) STATE …", where the name may have anything in it */
-	const char *name_end = strrchr(line, ')');
-	return name_end && (strncmp(name_end, ") T", 3) == 0 || strncmp(name_end, ") t", 3) == 0);
+	return pid > 0 && rank != comm->rank && tt_process_is_stopped(pid);
 }
 
 static enum group missing_state(const struct tutti_comm *comm, int rank)

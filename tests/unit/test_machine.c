@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whoever is in another namespace is no candidate for shared memory, though its rank counts as
  * one of the same host. And a machine is known by one thing, whatever is lacking when it is
- * first asked for. */
+ * first asked for. Of other processes it is known whether they have ended. */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests.h"
 #include "log.h"
 #include "machine.h"
+#include "process.h"
 #include "shm.h"
 #include "test_shortage.h"
 
@@ -107,4 +112,47 @@ TEST(a_network_namespace_apart_shares_none)
 	assert_true(one.machine.network != other.machine.network);
 	assert_false(tt_transport_shm.reach(&one.peer, &other.peer));
 	assert_false(tt_transport_shm.reach(&other.peer, &one.peer));
+}
+
+/* ---- other processes */
+
+/* Until the thread that begins the process is a zombie. */
+static void *outlive_first_thread(void *unused)
+{
+	char line[512] = "";
+
+	while (!strstr(line, ") Z ")) {
+		FILE *file = fopen("/proc/self/stat", "re");
+
+		if (!file || !fgets(line, sizeof(line), file))
+			_exit(1);
+		fclose(file);
+	}
+	raise(SIGSTOP);
+	_exit(0);
+}
+
+TEST(a_process_has_ended_once_its_last_thread_has)
+{
+	const pid_t child = fork();
+	pthread_t thread;
+	siginfo_t info;
+	int status;
+
+	if (child == 0) {
+		if (pthread_create(&thread, NULL, outlive_first_thread, NULL))
+			_exit(1);
+		syscall(SYS_exit, 0);
+	}
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	assert_true(WIFSTOPPED(status));
+	assert_false(tt_process_has_ended(child));
+	assert_int_equal(kill(child, SIGCONT), 0);
+	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(info.si_status, 0);
+	assert_true(tt_process_has_ended(child)); /* a zombie */
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(tt_process_has_ended(child));
+	assert_false(tt_process_has_ended(getpid()));
 }

@@ -9,16 +9,14 @@
  * several, each that is better than what was known is. */
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "endpoint.h"
 #include "numbers.h"
+#include "process.h"
 #include "wire.h"
 
 enum message { REVOKE = 1, GOOD_BYE = 2, NOTE = 3 };
@@ -112,16 +110,9 @@ static void hang_up(struct tcp_endpoint *e, struct tcp_control *control)
 bool tt_tcp_has_died(const struct tcp_endpoint *e, int rank)
 {
 	const struct tt_peer *peer = &e->known[rank];
-	struct pollfd poller = { .events = POLLIN };
 
-	if (peer->pid <= 0 || peer->process == e->known[e->rank].process)
-		return false;
-	poller.fd = TT_FD((int)syscall(SYS_pidfd_open, peer->pid, 0));
-	if (poller.fd < 0)
-		return errno == ESRCH;
-	const bool ended = poll(&poller, 1, 0) > 0;
-	tt_fd_close(poller.fd);
-	return ended;
+	return peer->pid > 0 && peer->process != e->known[e->rank].process &&
+	       tt_process_has_ended(peer->pid);
 }
 
 /* Is the end of a control link news? Not if a fault is known: who goes then goes because of it.
