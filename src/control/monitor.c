@@ -6,7 +6,8 @@
  *
  * It costs calls next to nothing: data never wakes it, news do a hundred times a second at most,
  * and it only tries for a communicator's lock. A thread that has the lock is in a call, and will
- * mostly look itself; the monitor tries again a little later until it has looked once.
+ * mostly look itself; the monitor tries again a little later until it has looked once. Ten times a
+ * second it looks for deaths that no descriptor tells of.
  *
  * `life` serialises coming and going, and so the start and end of the thread; `lock` guards the
  * list, and is held while the monitor looks: a communicator that has left is not looked at any
@@ -32,14 +33,16 @@
 #define PAUSE_MS                                                                                   \
 	10 /* from one poll to the next at least, and to the next attempt at a lock that a call
 	    * has */
-#define TRY_NS 200000 /* some short calls */
+#define TRY_NS	200000 /* some short calls */
+#define LOOK_MS 100    /* for deaths: as often as threads that sleep in a call */
 
 struct watched {
 	struct watched *next;
 	struct tutti_comm *comm;
 	uint64_t number; /* what events bring; another communicator may come to lie at the same
 			  * place */
-	bool due;	 /* something has come and was not looked at */
+	bool mortal;	 /* no descriptor tells of deaths */
+	bool due;	 /* something has come and was not looked at, or may have */
 };
 
 static struct {
@@ -48,6 +51,7 @@ static struct {
 	int epoll, bell; /* the bell ends the thread; -1 while there is none */
 	struct watched *first;
 	uint64_t numbers;
+	uint64_t look_at; /* for deaths, the next time */
 } monitor = { .life = PTHREAD_MUTEX_INITIALIZER,
 	      .lock = PTHREAD_MUTEX_INITIALIZER,
 	      .epoll = -1,
@@ -100,11 +104,22 @@ static void mark_due(uint64_t number)
 		w->due |= w->number == number;
 }
 
-/* Wait for something to come, or not at all; false: the bell rang. */
+static void mark_mortal(void)
+{
+	const uint64_t now = tt_now();
+
+	if (now < monitor.look_at)
+		return;
+	monitor.look_at = now + LOOK_MS * 1000000ull;
+	for (struct watched *w = monitor.first; w; w = w->next)
+		w->due |= w->mortal;
+}
+
+/* Wait until something comes or deaths are to be looked for, or not at all; false: the bell rang. */
 static bool await(bool at_once)
 {
 	struct epoll_event events[BATCH];
-	const int n = epoll_wait(monitor.epoll, events, BATCH, at_once ? 0 : -1);
+	const int n = epoll_wait(monitor.epoll, events, BATCH, at_once ? 0 : LOOK_MS);
 	bool go_on = true;
 
 	pthread_mutex_lock(&monitor.lock);
@@ -112,6 +127,7 @@ static bool await(bool at_once)
 		go_on &= events[i].data.u64 != 0;
 		mark_due(events[i].data.u64);
 	}
+	mark_mortal();
 	pthread_mutex_unlock(&monitor.lock);
 	return go_on;
 }
@@ -218,6 +234,16 @@ static int watch(const struct tutti_comm *comm, uint64_t number)
 	return 0;
 }
 
+static bool is_mortal(const struct tutti_comm *comm)
+{
+	bool mortal = false;
+
+	for (int i = 0; i < comm->nendpoints; i++)
+		mortal |= control_fd(comm, i) >= 0 &&
+			  comm->endpoints[i]->ops->control->looks_for_deaths;
+	return mortal;
+}
+
 /* Under `life`. */
 static int enter(struct tutti_comm *comm)
 {
@@ -233,7 +259,7 @@ static int enter(struct tutti_comm *comm)
 		return error;
 	}
 	pthread_mutex_lock(&monitor.lock);
-	*w = (struct watched){ monitor.first, comm, ++monitor.numbers, false };
+	*w = (struct watched){ monitor.first, comm, ++monitor.numbers, is_mortal(comm), false };
 	monitor.first = w;
 	pthread_mutex_unlock(&monitor.lock);
 	error = watch(comm, w->number);

@@ -118,6 +118,8 @@ struct tt_transport_control {
 	 * edges. Valid from join() to destroy(). -1: there is no need, since all ranks of the
 	 * communicator read one record, on which the first fault is that of all. */
 	int (*fd)(const struct tt_endpoint *endpoint);
+	/* The end of peers is no such thing: progress(thorough) has to look for it now and then. */
+	bool looks_for_deaths;
 	/* Will nothing more come from `peer` than what can be read now? True if it died, left,
 	 * or lost its connections; false where this rank cannot know. Also after a fault, which
 	 * may be about another rank. progress(thorough) finds out. */

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The claims of every transport, tried on shared memory; and what is claimed of it alone. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../patience.h"
+#include "../without_pidfd.h"
+#include "arena_file.h"
+#include "fork.h"
 #include "log.h"
 #include "machine.h"
 #include "fd_message.h"
@@ -132,7 +139,7 @@ SUITE_CLAIM(a_bell_is_silent_once_all_it_rang_for_are_up, 2, SUITE_POLLS)
 #define MANY	    40
 #define DESCRIPTORS 24 /* of a rank, whatever the number of ranks */
 #define VICTIM	    (MANY - 2)
-#define APART	    1 /* too far from the victim to watch it all the time */
+#define WAITER	    1
 
 /* Beside the one of its heap; and the memory of all can be mapped. */
 SUITE_CLAIM(a_rank_of_many_holds_few_descriptors, MANY, SUITE_UNMET | SUITE_PROCESSES)
@@ -161,25 +168,30 @@ SUITE_CLAIM(a_rank_of_many_holds_few_descriptors, MANY, SUITE_UNMET | SUITE_PROC
 	tutti_mem_free(mine);
 }
 
-/* All that watch the victim are in no call. */
-SUITE_CLAIM(who_waits_sees_the_death_of_any, MANY, SUITE_PROCESSES)
+static void await_death_of(struct suite_rank *rank, int victim)
 {
 	char expected[32];
 
+	while (!rank->endpoint->fault.result && tt_now() < rank->stage->deadline)
+		rank->ops->progress(rank->endpoint, true);
+	snprintf(expected, sizeof(expected), "rank %d (pid ", victim);
+	suite_require_fault(rank, TUTTI_ERR_PEER_LOST, victim, expected);
+}
+
+/* All others are in no call. */
+SUITE_CLAIM(who_waits_sees_the_death_of_any, MANY, SUITE_PROCESSES)
+{
 	if (rank->rank == VICTIM) {
 		suite_await(rank, SUITE_ARMED, 1);
 		suite_die(rank);
 	}
-	while (rank->rank != APART && suite_value(rank, SUITE_EVENT) == 0)
+	while (rank->rank != WAITER && suite_value(rank, SUITE_EVENT) == 0)
 		usleep(1000);
-	if (rank->rank != APART)
+	if (rank->rank != WAITER)
 		return;
 	suite_post(rank, SUITE_ARMED);
-	while (!rank->endpoint->fault.result && tt_now() < rank->stage->deadline)
-		rank->ops->progress(rank->endpoint, true);
+	await_death_of(rank, VICTIM);
 	suite_post(rank, SUITE_EVENT);
-	snprintf(expected, sizeof(expected), "rank %d (pid ", VICTIM);
-	suite_require_fault(rank, TUTTI_ERR_PEER_LOST, VICTIM, expected);
 }
 
 /* It dies between the call in which it names its memory and the first look at that. */
@@ -195,7 +207,7 @@ SUITE_CLAIM(memory_of_the_dead_is_their_death, 2, SUITE_PROCESSES)
 		suite_await(rank, SUITE_ARMED, 1);
 		suite_die(rank);
 	}
-	struct pollfd end = { pidfd_open(rank->peers[1].pid, 0), POLLIN, 0 };
+	struct pollfd end = { (int)syscall(SYS_pidfd_open, rank->peers[1].pid, 0), POLLIN, 0 };
 
 	suite_post(rank, SUITE_ARMED);
 	suite_require(rank, poll(&end, 1, 20000) == 1, "rank 1 does not die");
@@ -208,6 +220,72 @@ SUITE_CLAIM(memory_of_the_dead_is_their_death, 2, SUITE_PROCESSES)
 	suite_require_fault(rank, TUTTI_ERR_PEER_LOST, 1, "died");
 	tutti_mem_free(mine);
 }
+
+/* ---- how a death is seen */
+
+SUITE_CLAIM(a_death_is_seen_where_processes_have_no_descriptors, 3, SUITE_UNMET | SUITE_PROCESSES)
+{
+	suite_require(rank, refuse_pidfds() && syscall(SYS_pidfd_open, getpid(), 0) < 0,
+		      "refuse pidfd_open(2): %s", strerror(errno));
+	suite_open(rank);
+	suite_join(rank);
+	suite_barrier(rank);
+	if (rank->rank == 2)
+		suite_die(rank);
+	await_death_of(rank, 2);
+}
+
+/* A child that was made past the C library has all descriptors of its parent's. */
+SUITE_CLAIM(a_child_that_lives_on_hides_no_death, 2, SUITE_PROCESSES)
+{
+	if (rank->rank == 1) {
+		const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+		while (child == 0) {
+			if (suite_value(rank, SUITE_EVENT))
+				_exit(0);
+			usleep(1000);
+		}
+		suite_require(rank, child > 0, "clone: %s", strerror(errno));
+		suite_post(rank, SUITE_ARMED);
+		suite_die(rank);
+	}
+	suite_await(rank, SUITE_ARMED, 1);
+	await_death_of(rank, 1);
+	suite_post(rank, SUITE_EVENT);
+}
+
+static bool is_seen_alive(struct suite_rank *rank, int fd)
+{
+	const pid_t parent = getpid(), child = fork();
+	int status = 0;
+
+	if (child == 0)
+		_exit(shm_file_is_held(fd, parent));
+	suite_require(rank, child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status),
+		      "look from another process: %s", strerror(errno));
+	return WEXITSTATUS(status);
+}
+
+/* Threads of a process that are ranks of one communicator, and leave one after the other. */
+SUITE_CLAIM(a_process_is_alive_until_the_last_of_its_ranks_has_left, 2,
+	    SUITE_UNMET | SUITE_PROCESSES)
+{
+	const int outside = memfd_create("arena", MFD_CLOEXEC);
+	const int first = shm_file_take(TT_FD(dup(outside)));
+	const int second = shm_file_take(TT_FD(dup(outside)));
+
+	suite_require(rank, first >= 0 && first == second, "descriptors of one file: %d, %d", first,
+		      second);
+	suite_require(rank, is_seen_alive(rank, outside), "with two ranks: dead");
+	shm_file_drop(second);
+	suite_require(rank, is_seen_alive(rank, outside), "with one rank: dead");
+	shm_file_drop(first);
+	suite_require(rank, !is_seen_alive(rank, outside), "without ranks: alive");
+	close(outside);
+}
+
+/* ---- memory of others */
 
 /* As a program with rights of its own, or one that keeps others from looking at it. */
 SUITE_CLAIM(where_heaps_cannot_be_opened_none_is_exported, 3, SUITE_UNMET | SUITE_PROCESSES)
@@ -287,22 +365,20 @@ SUITE_CLAIM(last_dies_instead_of_joining, 3, SUITE_UNMET | SUITE_PROCESSES)
 	die_instead(rank, 2);
 }
 
-/* Leave room for four descriptors more. */
-static void allow_four_descriptors(struct suite_rank *rank)
+/* Leave room for one descriptor more. */
+static void allow_one_descriptor(struct suite_rank *rank)
 {
-	const int next[] = { dup(0), dup(0), dup(0), dup(0) };
+	const int next = dup(0);
 	struct rlimit limit;
 
-	for (int i = 0; i < 4; i++)
-		close(next[i]);
+	close(next);
 	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = (rlim_t)next[3] + 1;
+	limit.rlim_cur = (rlim_t)next + 1;
 	suite_require(rank, setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: %s",
 		      strerror(errno));
 }
 
-/* The others' pidfds, what watches these and the connection fit, the arena does
- * not. */
+/* The connection fits, the arena does not. */
 SUITE_CLAIM(the_cause_of_one_is_told_to_all, 3, SUITE_UNMET | SUITE_PROCESSES)
 {
 	struct rlimit limit;
@@ -313,7 +389,7 @@ SUITE_CLAIM(the_cause_of_one_is_told_to_all, 3, SUITE_UNMET | SUITE_PROCESSES)
 		require_told(rank, "rank 1 could not join: no space for 1 descriptor of");
 		return;
 	}
-	allow_four_descriptors(rank);
+	allow_one_descriptor(rank);
 	const tutti_result_t result = suite_try_join(rank);
 	suite_require(rank, result == TUTTI_ERR_SYSTEM && strstr(tt_thread_error(), "ulimit -n"),
 		      "join() without descriptors: %d (%s)", (int)result, tt_thread_error());

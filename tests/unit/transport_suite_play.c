@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -384,7 +384,7 @@ static void run_processes(struct suite_stage *stage, struct player *players)
 			abort();
 	}
 	for (int i = 0; i < stage->size; i++) {
-		struct pollfd end = { pidfd_open(players[i].pid, 0), POLLIN, 0 };
+		struct pollfd end = { (int)syscall(SYS_pidfd_open, players[i].pid, 0), POLLIN, 0 };
 		const uint64_t now = tt_now();
 
 		if (poll(&end, 1, now < until ? (int)((until - now) / 1000000) : 0) == 0)

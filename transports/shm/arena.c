@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "arena_file.h"
 #include "file.h"
 #include "fork.h"
 #include "log.h"
@@ -78,10 +79,13 @@ tutti_result_t shm_arena_open(struct shm_arena *arena, int fd, int members, int 
 			return result;
 		}
 	}
+	fd = shm_file_take(fd);
+	if (fd < 0)
+		return tt_fail_errno(SHM, "lock the arena's file");
 	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED) {
 		const tutti_result_t result = tt_fail_errno(SHM, "map %zu bytes of arena", bytes);
-		tt_fd_close(fd);
+		shm_file_drop(fd);
 		return result;
 	}
 	struct shm_arena opened = { .fd = fd, .members = members, .bytes = bytes, .base = base };
@@ -100,7 +104,7 @@ void shm_arena_close(struct shm_arena *arena)
 	if (!arena->base)
 		return;
 	munmap(arena->base, arena->bytes);
-	tt_fd_close(arena->fd);
+	shm_file_drop(arena->fd);
 	arena->base = NULL;
 }
 

@@ -2,7 +2,7 @@
 /* The arena: one memfd per communicator and host, made by the host's lowest rank and mapped by all
  * its ranks.
  *
- *   header          whether there are faults, sleepers, futex word
+ *   header          whether there are faults, sleepers, futex word, looks at the members
  *   member[n]       per rank of the host, a line: its state, how much it told, where its heap is
  *   told[n]         per rank, in pages of its own: the notes and faults that it told
  *   rings           per ordered pair of ranks and channel: a control page, then SHM_RING_BYTES of data
@@ -49,6 +49,10 @@ struct shm_header {
 	_Atomic uint32_t bells; /* members that sleep on descriptors: only a waker with some
 				 * rings */
 	_Alignas(SHM_LINE) _Atomic uint32_t wake; /* futex word: counts wake-ups */
+	/* Of the looks at who has died, which the members share (deaths.c): when somebody took some,
+	 * and how many have been taken. Relaxed: nothing is published by them. */
+	_Alignas(SHM_LINE) _Atomic uint64_t looked_at;
+	_Atomic uint32_t looks;
 };
 
 /* What all the others look at again and again: one line, so that these of hundreds of ranks are a
@@ -82,7 +86,7 @@ static_assert(sizeof(struct shm_header) <= SHM_PAGE, "the header fits its page")
 static_assert(sizeof(struct shm_ring) == 2 * SHM_LINE, "writer and reader have a line each");
 
 struct shm_arena {
-	int fd;
+	int fd; /* the process's (arena_file.h) */
 	int members;
 	size_t bytes; /* up to the shared region */
 	uint8_t *base;

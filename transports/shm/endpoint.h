@@ -18,8 +18,7 @@ static_assert(sizeof(struct shm_address) <= TT_ADDRESS_MAX, "an address fits");
 /* What a rank knows of another one on its host (and of itself). */
 struct shm_local_peer {
 	int rank;
-	int pid_fd; /* -1 for those that are not watched, see deaths.c */
-	bool died;
+	bool died;	   /* or left, or executes another program */
 	uint8_t *heap;	   /* mapped on first use … */
 	size_t heap_bytes; /* … whole */
 	uint64_t heard;	   /* of its notes */
@@ -47,9 +46,6 @@ struct shm_endpoint {
 	int waiting;	      /* this rank's epoll of it; -1 if whole */
 	uint32_t faults_seen; /* of the header's */
 	int alarm;	      /* all ranks' of the host: rung for faults; -1 if whole */
-	int deaths;	      /* epoll of the pidfds: one call looks at all of them */
-	unsigned looks;	      /* at those without */
-	int watch;	      /* epoll of what control_fd() is for: alarm and deaths; -1 if whole */
 };
 
 static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)
@@ -78,8 +74,7 @@ void shm_release(struct tt_link *link, size_t bytes);
 bool shm_ready(const struct tt_link *link);
 void shm_close(struct tt_link *link);
 
-/* deaths.c */
-tutti_result_t shm_deaths_watch(struct shm_endpoint *ep);
+/* deaths.c: once the rank has joined. */
 /* Dead processes: sets the endpoint's fault. */
 void shm_check_deaths(struct shm_endpoint *ep);
 /* Of a rank whose process has ended: tells all, unless it had left, which is no fault. True: there
@@ -88,8 +83,6 @@ bool shm_report_death(struct shm_endpoint *ep, int place);
 /* Has the rank's process ended, as far as can be known now? Has the rank left, in order? */
 bool shm_died(struct shm_endpoint *ep, int place);
 bool shm_left(const struct shm_endpoint *ep, int place);
-/* False with errno. */
-bool shm_epoll_add(int epoll, int fd, uint32_t events, int place);
 
 /* heaps.c */
 /* Once the arena is mapped: where the own one is; can that of another, who has told, be opened? */
@@ -101,7 +94,6 @@ void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, 
 bool shm_grants_writes(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
 
 /* faults.c */
-tutti_result_t shm_alarm_watch(struct shm_endpoint *ep);
 void shm_take_faults(struct shm_endpoint *ep);
 void shm_revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault);
 int shm_control_fd(const struct tt_endpoint *endpoint);

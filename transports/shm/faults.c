@@ -4,30 +4,16 @@
  * Where the host's ranks are the whole communicator, the first fault is that of all: whoever
  * exchanges `decided` for its number has decided. Where there are ranks elsewhere, too, the best
  * of all counts, and a better one may come from there later; then the ranks of the host also have
- * an alarm, so that they learn of faults and deaths while they are in no call. */
-#include <errno.h>
+ * an alarm, so that they learn of faults while they are in no call. Nobody ever reads it: each ring
+ * is an edge. */
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include "endpoint.h"
-#include "fork.h"
 #include "log.h"
-
-tutti_result_t shm_alarm_watch(struct shm_endpoint *ep)
-{
-	if (ep->whole)
-		return TUTTI_OK;
-	ep->watch = TT_FD(epoll_create1(EPOLL_CLOEXEC));
-	return ep->watch >= 0 && shm_epoll_add(ep->watch, ep->deaths, EPOLLIN, 0) &&
-			       shm_epoll_add(ep->watch, ep->alarm, EPOLLIN | EPOLLET, 0)
-		       ? TUTTI_OK
-		       : tt_fail_errno(SHM, "watch the other ranks of this host");
-}
 
 int shm_control_fd(const struct tt_endpoint *endpoint)
 {
-	return ((const struct shm_endpoint *)endpoint)->watch;
+	return ((const struct shm_endpoint *)endpoint)->alarm;
 }
 
 /* A copy, as another process may write there. */
@@ -73,12 +59,9 @@ static void take_first(struct shm_endpoint *ep)
 void shm_take_faults(struct shm_endpoint *ep)
 {
 	struct shm_header *header = shm_header(&ep->arena);
-	struct epoll_event events[2];
 
 	if (!atomic_load_explicit(&header->faults, memory_order_relaxed))
 		return;
-	if (!ep->whole) /* what rings later comes as an edge of its own */
-		epoll_wait(ep->watch, events, 2, 0);
 	/* acquire: pairs with the release in shm_revoke() */
 	ep->faults_seen = atomic_load_explicit(&header->faults, memory_order_acquire);
 	if (!ep->whole)

@@ -232,10 +232,8 @@ static tutti_result_t open_all(struct shm_endpoint *ep, int members)
 /* The rank has the arena: before the others learn that. */
 static tutti_result_t prepare(struct shm_endpoint *ep)
 {
-	tutti_result_t result = shm_bell_open(ep);
+	const tutti_result_t result = shm_bell_open(ep);
 
-	if (!result)
-		result = shm_alarm_watch(ep);
 	if (!result)
 		shm_heap_tell(ep);
 	return result;
@@ -446,7 +444,7 @@ static tutti_result_t prepare_local_peers(struct shm_endpoint *ep, int size)
 		if (rank == ep->config.rank)
 			ep->me = members;
 		ep->local_peer_of[rank] = members;
-		ep->local_peers[members++] = (struct shm_local_peer){ rank, .pid_fd = -1 };
+		ep->local_peers[members++] = (struct shm_local_peer){ rank };
 	}
 	ep->arena.members = members;
 	ep->whole = members == size;
@@ -466,12 +464,7 @@ tutti_result_t shm_join(struct tt_endpoint *endpoint, const struct tt_peer *peer
 	if (result || members == 1)
 		return result;
 	memcpy(&leader, peers[ep->local_peers[0].rank].address, sizeof(leader));
-	/* before meeting them: nobody has joined, and may be gone in order, while this rank has
-	 * not */
-	result = shm_deaths_watch(ep);
-	if (!result)
-		result = ep->me == 0 ? lead(ep, members, deadline)
-				     : follow(ep, &leader, members, deadline);
+	result = ep->me == 0 ? lead(ep, members, deadline) : follow(ep, &leader, members, deadline);
 	if (result)
 		return result;
 	tt_fd_close(ep->listen_fd);

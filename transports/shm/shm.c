@@ -19,7 +19,7 @@
 
 static void forget_descriptors(struct shm_endpoint *ep)
 {
-	ep->listen_fd = ep->bell = ep->waiting = ep->alarm = ep->deaths = ep->watch = -1;
+	ep->listen_fd = ep->bell = ep->waiting = ep->alarm = -1;
 }
 
 static tutti_result_t shm_open_endpoint(const struct tt_endpoint_config *config,
@@ -212,15 +212,12 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 		shm_interrupt(endpoint); /* who waits for this rank looks at its state */
 	}
 	for (int i = 0; ep->local_peers && i < ep->arena.members; i++) {
-		tt_fd_close(ep->local_peers[i].pid_fd);
 		if (ep->local_peers[i].heap)
 			munmap(ep->local_peers[i].heap, ep->local_peers[i].heap_bytes);
 	}
 	if (ep->shared)
 		munmap(ep->shared, ep->shared_bytes);
 	shm_arena_close(&ep->arena);
-	tt_fd_close(ep->watch);
-	tt_fd_close(ep->deaths);
 	tt_fd_close(ep->alarm);
 	tt_fd_close(ep->waiting);
 	tt_fd_close(ep->bell);
@@ -235,7 +232,7 @@ static void shm_forget(struct tt_endpoint *endpoint)
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 
 	for (int i = 0; ep->local_peers && i < ep->arena.members; i++)
-		ep->local_peers[i] = (struct shm_local_peer){ .pid_fd = -1 };
+		ep->local_peers[i] = (struct shm_local_peer){ 0 };
 	ep->arena.base = ep->shared = NULL;
 	forget_descriptors(ep);
 }
@@ -259,6 +256,7 @@ static const struct tt_transport_control control = {
 	.reject = shm_reject,
 	.revoke = shm_revoke,
 	.fd = shm_control_fd,
+	.looks_for_deaths = true,
 	.lost = shm_lost,
 	.send = shm_send_note,
 	.receive = shm_receive_note,

@@ -59,10 +59,12 @@ static void wake_sleepers(struct shm_endpoint *ep)
 
 tutti_result_t shm_bell_open(struct shm_endpoint *ep)
 {
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+
 	if (ep->whole)
 		return TUTTI_OK;
 	ep->waiting = TT_FD(epoll_create1(EPOLL_CLOEXEC));
-	return ep->waiting >= 0 && shm_epoll_add(ep->waiting, ep->bell, EPOLLIN | EPOLLET, 0)
+	return ep->waiting >= 0 && epoll_ctl(ep->waiting, EPOLL_CTL_ADD, ep->bell, &event) == 0
 		       ? TUTTI_OK
 		       : tt_fail_errno(SHM, "wait for the bell of this host");
 }
