@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How jobs end: failed ranks, signals, time limits, and what is left behind: nothing. test_run_end.py TUTTI_RUN"""
+"""How jobs end: failed ranks, signals, time limits, and what is left behind: nothing. test_run_end.py TUTTI_RUN
+
+TEST_UNDER names a program that starts tutti-run."""
+import os
 import signal
 import sys
 import unittest
@@ -8,12 +11,13 @@ import unittest
 from launched import ProgramTest, arguments, await_state, bound_s, ends_of
 
 RUN, = arguments(1)
+STARTER = os.environ['TEST_UNDER'].split() if 'TEST_UNDER' in os.environ else []
 PATIENT = ('--grace', 1000)  # whatever a busy machine needs to act on a signal
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and stays so in what is started
 
 
 def ranks(count, script, *options):
-    return RUN, '-n', count, *options, '--', '/bin/sh', '-c', script
+    return *STARTER, RUN, '-n', count, *options, '--', '/bin/sh', '-c', script
 
 
 class End(ProgramTest):
@@ -46,7 +50,7 @@ class End(ProgramTest):
     def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(self):
         job = self.ends_with(4, 2, *ranks(2, "trap '' TERM; echo pid $$; [ $TUTTI_RANK = 0 ] && read x && exit 4; "
                                              'while :; do sleep 1000; done', '--grace', 0.3))
-        self.assertIn('rank 1 did not end within 0.3 s of SIGTERM: killed\n', job.err)
+        self.assertIn('rank 1 did not end within 0.3 s of signal 15 (Terminated): killed\n', job.err)
 
     def test_grandchildren_end_with_a_failed_job(self):
         self.ends_with(5, 4, *ranks(2, 'sleep 1000 & echo pid $!; setsid sleep 1000 & echo pid $!; '

@@ -183,7 +183,8 @@ static void reaped(struct job *job, int rank)
 	job->family_changed = true;
 	if (job->options->min_ranks < job->options->ranks)
 		job->losses.left_out_at = job_now() + JOB_LEFT_OUT_GRACE;
-	close(r->process.pidfd);
+	if (r->process.pidfd >= 0)
+		close(r->process.pidfd);
 	job_drain_rank(job, rank);
 }
 
@@ -219,33 +220,51 @@ void job_drop_rank(struct job *job, int rank)
 	reaped(job, rank);
 }
 
+/* The rank that is not waited for yet; -1: none. */
+static int rank_of(const struct job *job, pid_t pid)
+{
+	for (int i = 0; i < job->started; i++)
+		if (job->ranks[i].running && job->ranks[i].process.pid == pid)
+			return i;
+	return -1;
+}
+
 /* Those that the search for orphans passes over: the reaper, and ranks not waited for. */
 static bool is_no_orphan(const void *context, pid_t pid)
 {
 	const struct job *job = context;
 
-	if (pid == job->reaper)
-		return true;
-	for (int i = 0; i < job->started; i++)
-		if (job->ranks[i].running && job->ranks[i].process.pid == pid)
-			return true;
-	return false;
+	return pid == job->reaper || rank_of(job, pid) >= 0;
 }
 
-void job_reap_orphans(struct job *job)
+/* False: the child is waited for elsewhere, as the reaper is, and a rank of whose end an event of
+ * its own tells, in the order in which ranks ended. */
+static bool reap_child(struct job *job, pid_t pid)
+{
+	const int rank = rank_of(job, pid);
+	siginfo_t info;
+
+	if (pid == job->reaper || (rank >= 0 && job->ranks[rank].process.pidfd >= 0))
+		return false;
+	if (rank >= 0)
+		job_reap_rank(job, rank);
+	else
+		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+	return true;
+}
+
+void job_reap_children(struct job *job, pid_t first)
 {
 	siginfo_t info;
 
 	job->family_changed = true;
-	for (;;) {
+	if (first > 0)
+		reap_child(job, first);
+	do {
 		info.si_pid = 0;
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
 			return;
-		/* a rank: its own event follows, in the order in which ranks ended */
-		if (is_no_orphan(job, info.si_pid))
-			return;
-		waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG);
-	}
+	} while (reap_child(job, info.si_pid));
 }
 
 void job_signal_groups(struct job *job, int sig)
@@ -361,7 +380,7 @@ bool job_gone(struct job *job)
 
 	if (job->running > 0 || !job->family_changed)
 		return job->gone;
-	job_reap_orphans(job);
+	job_reap_children(job, 0);
 	job->family_changed = false;
 	/* some are found only now, when those that started them are gone */
 	left = proc_signal_children(signals[job->ending], is_no_orphan, job);

@@ -91,8 +91,9 @@ void job_add_rank(struct job *job, const struct seat *seat, const struct process
 void job_reap_rank(struct job *job, int rank);
 /* End rank `rank` at once and wait for it: nobody would see its end. */
 void job_drop_rank(struct job *job, int rank);
-/* Wait for all other children that have ended. */
-void job_reap_orphans(struct job *job);
+/* Wait for all children that have ended, `first` (0: any) before the others, but for ranks of whose
+ * end a descriptor tells. */
+void job_reap_children(struct job *job, pid_t first);
 
 /* Bytes of a stream have arrived, or its end; false: the stream is closed now. */
 bool job_read_stream(struct job *job, int rank, int stream);

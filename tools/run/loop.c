@@ -2,7 +2,8 @@
 /* Owns the event loop of tutti-run.
  *
  * Ends of ranks are handled in the order in which the kernel queued them, which is that of the
- * deaths: it decides who failed first. While an output is congested the streams are not read, so
+ * deaths: it decides who failed first. Where the kernel has no descriptors of processes, the signal
+ * names the first. While an output is congested the streams are not read, so
  * that ranks wait for a slow reader as they would without tutti-run; signals and time limits still
  * work then. */
 #include <errno.h>
@@ -56,7 +57,7 @@ static bool watch_rank(struct loop *loop, int rank)
 	for (int i = 0; i < SPAWN_STREAMS; i++)
 		if (!watch(loop->streams, process->streams[i], EPOLLIN, (enum source)i, rank))
 			return false;
-	return watch(loop->epoll, process->pidfd, EPOLLIN, SOURCE_RANK, rank);
+	return process->pidfd < 0 || watch(loop->epoll, process->pidfd, EPOLLIN, SOURCE_RANK, rank);
 }
 
 int loop_start_rank(struct loop *loop, int rank, bool replaces)

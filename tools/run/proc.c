@@ -2,25 +2,67 @@
 /* Owns the search for processes through /proc. */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proc.h"
 
-/* The next process of `dir`; 0 at its end. */
-static pid_t next_pid(DIR *dir)
+/* The next number that `dir` lists; 0 at its end. */
+static int next_number(DIR *dir)
 {
 	struct dirent *entry;
 
 	while ((entry = readdir(dir)))
 		if (isdigit((unsigned char)entry->d_name[0]))
-			return (pid_t)atoi(entry->d_name);
+			return atoi(entry->d_name);
 	return 0;
+}
+
+void proc_close_from(int first)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int fd;
+
+	while (dir && (fd = next_number(dir)))
+		if (fd >= first && fd != dirfd(dir))
+			close(fd);
+	if (dir)
+		closedir(dir);
+}
+
+int proc_open(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+bool proc_is_unknown(int error)
+{
+	return error == ENOSYS || error == EPERM;
+}
+
+/* A process that is held keeps its number: nobody else is hit by a signal to it. Where the kernel
+ * has no descriptors of processes `*fd` is -1, and that is only likely. */
+static bool hold(pid_t pid, int *fd)
+{
+	*fd = proc_open(pid);
+	return *fd >= 0 || proc_is_unknown(errno);
+}
+
+static bool send_held(pid_t pid, int fd, int sig)
+{
+	return (fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) : kill(pid, sig)) == 0;
+}
+
+static void let_go(int fd)
+{
+	if (fd >= 0)
+		close(fd);
 }
 
 static FILE *open_of(pid_t pid, const char *file)
@@ -59,7 +101,7 @@ struct family proc_signal_children(int sig, bool (*spared)(const void *context, 
 
 	if (!dir)
 		return family;
-	while ((pid = next_pid(dir))) {
+	while ((pid = next_number(dir))) {
 		const char state = state_of_child(pid);
 
 		if (!state || spared(context, pid))
@@ -85,7 +127,7 @@ bool proc_group_has(pid_t group, bool (*found)(const void *context, pid_t pid), 
 
 	if (!dir)
 		return false;
-	while (!has && (pid = next_pid(dir)))
+	while (!has && (pid = next_number(dir)))
 		has = getpgid(pid) == group && found(context, pid);
 	closedir(dir);
 	return has;
@@ -125,27 +167,24 @@ static int signal_children_of(pid_t pid, pid_t thread, int sig)
 
 int proc_signal_handlers(pid_t pid, int sig)
 {
-	/* taken before the look at the process, so that a number used again in between does not
-	 * hit a stranger */
-	const int fd = pidfd_open(pid, 0);
 	char path[64];
-	int count = 0;
+	int fd, count = 0;
 	pid_t thread;
 
-	if (fd < 0)
+	if (!hold(pid, &fd))
 		return 0;
 	if (handles(pid, sig)) {
-		count = pidfd_send_signal(fd, sig, NULL, 0) == 0;
+		count = send_held(pid, fd, sig);
 	} else {
 		snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 		DIR *dir = opendir(path);
 
-		while (dir && (thread = next_pid(dir)))
+		while (dir && (thread = next_number(dir)))
 			count += signal_children_of(pid, thread, sig);
 		if (dir)
 			closedir(dir);
 	}
-	close(fd);
+	let_go(fd);
 	return count;
 }
 
@@ -173,20 +212,18 @@ int proc_kill_marked(const char *entry)
 
 	if (!dir)
 		return 0;
-	while ((pid = next_pid(dir))) {
-		/* the descriptor is taken before the look at the environment, so that a number used
-		 * again in between does not hit a stranger */
-		const int fd = pid == getpid() ? -1 : pidfd_open(pid, 0);
+	while ((pid = next_number(dir))) {
+		int fd;
 
-		if (fd < 0)
+		if (pid == getpid() || !hold(pid, &fd))
 			continue;
-		if (is_marked(pid, entry) && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0) {
+		if (is_marked(pid, entry) && send_held(pid, fd, SIGKILL)) {
 			struct pollfd end = { .fd = fd, .events = POLLIN };
 
-			poll(&end, 1, 1000);
+			poll(&end, 1, fd >= 0 ? 1000 : 10);
 			count++;
 		}
-		close(fd);
+		let_go(fd);
 	}
 	closedir(dir);
 	return count;

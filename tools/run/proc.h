@@ -11,6 +11,15 @@ struct family {
 	int zombies; /* ended, but not waited for */
 };
 
+/* Close every descriptor from `first` on. */
+void proc_close_from(int first);
+
+/* A descriptor of the process, readable once it has ended; -1 with errno. */
+int proc_open(pid_t pid);
+/* Does this error of proc_open() say that the kernel has none: before Linux 5.3, under valgrind, in
+ * some sandboxes? */
+bool proc_is_unknown(int error);
+
 /* Send `sig` (0: none) to every live child of this process that `spared` does not name; how many
  * children there are but those. */
 struct family proc_signal_children(int sig, bool (*spared)(const void *context, pid_t pid),

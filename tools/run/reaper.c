@@ -22,7 +22,7 @@ static void let_go_of_everything_but(int fd)
 	for (int i = 0; i < 3; i++)
 		dup2(null, i);
 	dup2(fd, 3);
-	close_range(4, ~0u, 0);
+	proc_close_from(4);
 	if (chdir("/") < 0) /* "/" always is; a mount that stays busy is all that could be lost */
 		return;
 }

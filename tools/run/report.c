@@ -151,6 +151,6 @@ void report_kill(struct job *job)
 
 	if (job->running > 0)
 		running_ranks(job, ranks, sizeof(ranks));
-	job_say(job, "%s did not end within %g s of SIG%s: killed", ranks, job->grace,
-		sigabbrev_np(job->asked_with));
+	job_say(job, "%s did not end within %g s of signal %d (%s): killed", ranks, job->grace,
+		job->asked_with, strsignal(job->asked_with));
 }

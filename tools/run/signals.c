@@ -69,8 +69,10 @@ static void stop_all(struct job *job)
 	raise(SIGSTOP);
 }
 
-static bool act(struct job *job, int sig)
+static bool act(struct job *job, const struct signalfd_siginfo *info)
 {
+	const int sig = (int)info->ssi_signo;
+
 	switch (sig) {
 	case SIGINT:
 	case SIGTERM:
@@ -80,7 +82,7 @@ static bool act(struct job *job, int sig)
 	case SIGUSR2: job_signal_ranks(job, sig); return true;
 	case SIGTSTP: stop_all(job); return true;
 	case SIGCONT: job_signal_groups(job, sig); return true;
-	case SIGCHLD: job_reap_orphans(job); return true;
+	case SIGCHLD: job_reap_children(job, (pid_t)info->ssi_pid); return true;
 	default: return true;
 	}
 }
@@ -91,6 +93,6 @@ bool signals_read(int fd, struct job *job)
 	bool go_on = true;
 
 	while (go_on && read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		go_on = act(job, (int)info.ssi_signo);
+		go_on = act(job, &info);
 	return go_on;
 }

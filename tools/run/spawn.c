@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "environment.h"
+#include "proc.h"
 #include "spawn.h"
 
 /* What the new process tells when it cannot become the program; nothing on success. */
@@ -238,8 +238,8 @@ static int give_birth(const struct spawn *spawn, struct birth *birth, struct pro
 	close(complaints[0]);
 	if (status)
 		return status;
-	process->pidfd = pidfd_open(process->pid, 0);
-	if (process->pidfd >= 0)
+	process->pidfd = proc_open(process->pid);
+	if (process->pidfd >= 0 || proc_is_unknown(errno))
 		return 0;
 	status = say_cannot("watch a process");
 	kill(-process->pid, SIGKILL);

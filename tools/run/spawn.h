@@ -39,7 +39,7 @@ struct seat {
 
 struct process {
 	pid_t pid;
-	int pidfd;
+	int pidfd;		    /* -1: the kernel has none, SIGCHLD tells of the end */
 	int streams[SPAWN_STREAMS]; /* to read its output from; non-blocking */
 };
 
