@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the heap of tutti_mem_alloc(): one sparse memfd of the process, mapped once at one place.
- * Peers map the same file, so a place is named by its offset. Pages exist only where they were
- * touched and are given back when memory is freed.
+/* Owns the heap of tutti_mem_alloc(): one sparse memfd of the process, mapped at one place by the
+ * first allocation: a program without any has none of its address space. Peers map the same file,
+ * so a place is named by its offset. Pages exist only where they were touched and are given back
+ * when memory is freed.
  *
  * Spans are kept in a list sorted by offset; allocation is first fit. The lock guards the lists;
  * base and size never change once set.
@@ -46,7 +47,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_once_t measured;
 	int fd;	       /* -1: not made, or it could not be: the next call tries again */
-	uint8_t *base; /* release in make_heap(), pairs with the acquire in tt_heap_offset() */
+	uint8_t *base; /* release in map_file(), pairs with the acquire in is_inside() */
 	size_t size;
 	bool limited;		       /* by what files may have */
 	struct span *used;	       /* sorted by offset */
@@ -89,27 +90,40 @@ static void measure_host(void)
 	heap.limited = heap.size < size;
 }
 
-/* Lock held. */
-static void make_heap(void)
+/* Lock held. False with errno. */
+static bool make_file(void)
 {
 	const size_t size = tt_heap_size();
-	const int fd = size ? TT_FD(memfd_create("tutti-heap", MFD_CLOEXEC)) : -1;
 
+	if (heap.fd >= 0)
+		return true;
+	const int fd = size ? TT_FD(memfd_create("tutti-heap", MFD_CLOEXEC)) : -1;
 	if (!size)
 		errno = EFBIG;
 	if (fd < 0)
-		return;
-	if (tt_file_resize(fd, size) < 0)
-		goto close_fd;
-	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (base == MAP_FAILED)
-		goto close_fd;
-	madvise(base, size, MADV_HUGEPAGE); /* where shmem has huge pages; advice only */
+		return false;
+	if (tt_file_resize(fd, size) < 0) {
+		tt_fd_close(fd);
+		return false;
+	}
 	heap.fd = fd;
+	return true;
+}
+
+/* Lock held. False with errno. */
+static bool map_file(void)
+{
+	const size_t size = tt_heap_size();
+
+	if (heap.base)
+		return true;
+	void *base =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, heap.fd, 0);
+	if (base == MAP_FAILED)
+		return false;
+	madvise(base, size, MADV_HUGEPAGE); /* where shmem has huge pages; advice only */
 	__atomic_store_n(&heap.base, base, __ATOMIC_RELEASE);
-	return;
-close_fd:
-	tt_fd_close(fd);
+	return true;
 }
 
 void tt_heap_hold(void)
@@ -120,6 +134,14 @@ void tt_heap_hold(void)
 void tt_heap_let_go(void)
 {
 	pthread_mutex_unlock(&heap.lock);
+}
+
+static bool make_heap(void)
+{
+	tt_heap_hold();
+	const bool made = make_file() && map_file();
+	tt_heap_let_go();
+	return made;
 }
 
 static void free_moves(void)
@@ -161,9 +183,7 @@ size_t tt_heap_size(void)
 int tt_heap_fd(void)
 {
 	tt_heap_hold();
-	if (heap.fd < 0)
-		make_heap();
-	const int fd = heap.fd;
+	const int fd = make_file() ? heap.fd : -1;
 	tt_heap_let_go();
 	return fd;
 }
@@ -186,7 +206,7 @@ static bool find_in_file(uint64_t at, size_t bytes, uint64_t *offset)
 static bool is_inside(const void *pointer, size_t bytes)
 {
 	const uint8_t *place = pointer;
-	/* acquire: pairs with the release in make_heap() */
+	/* acquire: pairs with the release in map_file() */
 	const uint8_t *base = __atomic_load_n(&heap.base, __ATOMIC_ACQUIRE);
 
 	return base && place >= base && place < base + heap.size &&
@@ -244,7 +264,7 @@ TUTTI_API tutti_result_t tutti_mem_alloc(size_t bytes, void **memory)
 			heap.limited
 				? ", as many as files of this process may have; raise the limit (ulimit -f)"
 				: "");
-	if (tt_heap_fd() < 0)
+	if (!make_heap())
 		return tt_fail_errno(MEM,
 				     "tutti_mem_alloc: make a heap of %zu bytes of address space",
 				     tt_heap_size());
