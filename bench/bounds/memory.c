@@ -9,8 +9,7 @@
 
 /* what chooses among them at the start runs before a thread sanitizer can */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define FOR_EVERY_VECTOR                                                                           \
-	__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define FOR_EVERY_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define FOR_EVERY_VECTOR
 #endif

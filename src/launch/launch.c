@@ -183,7 +183,7 @@ static tutti_result_t torchrun_store(struct tt_launch *out)
 	const bool here = out->local_size ==
 			  out->size; /* then a name that others know it by need not be known */
 	const bool taken = agent && (strcasecmp(agent, "true") == 0 || strcmp(agent, "1") == 0);
-	int port;
+	int port = 0;
 
 	if (!host || !text)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,

@@ -132,17 +132,18 @@ static void *run_half(void *argument)
 	return NULL;
 }
 
+/* A new thread may run where the one may that makes it. */
 static bool start_half(const struct pair *pair, struct half *half, pthread_t *thread)
 {
-	pthread_attr_t attributes;
-	cpu_set_t cpus;
+	cpu_set_t own, one;
 
-	CPU_ZERO(&cpus);
-	CPU_SET(pair->cpu[half->me], &cpus);
-	pthread_attr_init(&attributes);
-	pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
-	const bool started = pthread_create(thread, &attributes, run_half, half) == 0;
-	pthread_attr_destroy(&attributes);
+	CPU_ZERO(&one);
+	CPU_SET(pair->cpu[half->me], &one);
+	if (sched_getaffinity(0, sizeof(own), &own) < 0 ||
+	    sched_setaffinity(0, sizeof(one), &one) < 0)
+		return false;
+	const bool started = pthread_create(thread, NULL, run_half, half) == 0;
+	sched_setaffinity(0, sizeof(own), &own);
 	return started;
 }
 

@@ -33,6 +33,14 @@
 
 #include "log.h"
 
+#ifndef SSL_OP_ENABLE_KTLS /* before OpenSSL 3.0, which encrypts by itself … */
+#define SSL_OP_ENABLE_KTLS     0
+#define BIO_get_ktls_send(bio) 0
+#endif
+#ifndef SSL_OP_IGNORE_UNEXPECTED_EOF /* … and tells an end without a word as failed() has it */
+#define SSL_OP_IGNORE_UNEXPECTED_EOF 0
+#endif
+
 #define IDENTITY     "tutti" /* of the key; behind it the dialer's rank: "tutti 3" */
 #define IDENTITY_MAX 20
 #define RECORD	     16384 /* bytes of a record, at most */
@@ -466,11 +474,11 @@ static ssize_t failed(struct tt_tls_stream *stream, int result, int number)
 {
 	const int error = SSL_get_error(stream->ssl, result);
 
-	if (error == SSL_ERROR_ZERO_RETURN)
+	if (error == SSL_ERROR_ZERO_RETURN || (error == SSL_ERROR_SYSCALL && number == 0))
 		return 0;
 	if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
 		number = EAGAIN;
-	else if (error != SSL_ERROR_SYSCALL || number == 0)
+	else if (error != SSL_ERROR_SYSCALL)
 		number = EPROTO;
 	ERR_clear_error();
 	errno = number;

@@ -26,7 +26,8 @@ static int go_on_without(tutti_comm_t comm)
 
 static void hang(void)
 {
-	close_range(3, ~0U, 0);
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
 	raise(SIGSTOP);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a communicator leaves behind in its thread, and how its making refuses settings: a rank
  * alone shows it. */
-#include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "tests.h"
+#include "test_bytes_in_use.h"
 #include "tutti/tutti.h"
 
 static tutti_comm_t alone(void)
@@ -26,11 +26,6 @@ static int32_t sum_alone(tutti_comm_t comm)
 
 	tutti_all_reduce(comm, &send, &recv, 1, TUTTI_INT32, TUTTI_SUM, NULL);
 	return recv;
-}
-
-static size_t bytes_in_use(void)
-{
-	return mallinfo2().uordblks;
 }
 
 TEST(an_open_group_ends_with_its_communicator)

@@ -2,7 +2,6 @@
 /* The exchange of records by the real code through a real store, all ranks played in turn by one
  * process: what each sends and gets is counted. */
 #include <errno.h>
-#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "gather.h"
 #include "log.h"
 #include "store.h"
+#include "test_bytes_in_use.h"
 
 #define PATIENCE_NS 10000000000u
 
@@ -240,13 +240,6 @@ static struct tt_records records_of(const struct job *job)
 	}
 	records.proven = true;
 	return records;
-}
-
-static size_t bytes_in_use(void)
-{
-	const struct mallinfo2 info = mallinfo2();
-
-	return info.uordblks + info.hblkhd;
 }
 
 static int *all_members(int size)

@@ -4,9 +4,10 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "log.h"
@@ -15,7 +16,7 @@ static int node_here(void)
 {
 	unsigned node;
 
-	return getcpu(NULL, &node) == 0 ? (int)node : -1;
+	return syscall(SYS_getcpu, NULL, &node, NULL) == 0 ? (int)node : -1;
 }
 
 static int bits_of(const struct sockaddr *mask, size_t offset, int bytes)
