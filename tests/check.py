@@ -43,6 +43,8 @@ SCRIPTS = {                         # minutes on two cores, command; what follow
     'torch': (8, ['tests/torch/run', '--build', 'build-check']),
     'engines': (2, ['tests/python/engines', '--build', 'build-check']),
     'aarch64': (4, ['tests/aarch64']),
+    'musl': (2, ['tests/musl']),
+    'old': (12, ['tests/old']),
     'bare': (12, ['tests/bare', 'programs', 'launchers', 'python']),
     'bare_python': (5, ['tests/python/bare']),
     'bare_debian': (5, ['tests/install/debian']),

@@ -13,6 +13,8 @@ import tutti
 from everywhere import SUM, Everywhere
 from ranks import comm, rank, size
 
+with_dlpack = unittest.skipUnless(hasattr(np.ndarray, "__dlpack__"), "needs NumPy 1.22")
+
 
 class OnTheHost(Everywhere, unittest.TestCase):
     KINDS = Everywhere.KINDS + ["i2", "u2", "u4", "u8", "c16"]
@@ -122,6 +124,7 @@ class OtherArrays(unittest.TestCase):
         y = tutti.empty(0)
         self.assertEqual(y.shape, (0,))
 
+    @with_dlpack
     def test_dlpack(self) -> None:
         class Plain:
             """An array that has nothing but DLPack."""
@@ -141,6 +144,7 @@ class OtherArrays(unittest.TestCase):
         with self.assertRaisesRegex(tutti.Invalid, "do not follow each other"):
             comm.all_reduce(Plain(x[:, :1]), out=out)
 
+    @with_dlpack
     def test_dlpack_has_types_that_numpy_has_not(self) -> None:
         class Typed:
             """The bits of `x` are numbers of the type that DLPack has that code for."""
