@@ -15,6 +15,7 @@ import tutti.torch
 from tutti.torch import _build
 
 LIMIT_S = 240
+GROUPS_S = 10       # for a hundred groups, beside other work; alone 2 s
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(tutti.torch.__file__))))
 SUM = '''
 import torch, torch.distributed as dist
@@ -39,6 +40,46 @@ try:
     dist.irecv(torch.ones(1000), 1 - dist.get_rank()).get_future().then(callback)
 except dist.DistBackendError as error:      # the other rank has left already
     assert "destroyed" in str(error), error
+'''
+GROUPS = '''
+import time, torch, torch.distributed as dist
+dist.init_process_group("tutti")
+begun = time.monotonic()
+for _ in range(100):
+    dist.all_reduce(torch.ones(2), group=dist.new_group())
+print("summed", time.monotonic() - begun)
+dist.destroy_process_group()
+'''
+# Ranks die by turns: before they meet, with a group, between groups; then none does. Each attempt makes the
+# group three times. The agent's store has the keys of all attempts.
+RESTARTS = '''
+import os, torch, torch.distributed as dist, tutti.torch
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+def rank_main():
+    torch.set_num_threads(1)
+    attempt, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
+    dies_at = attempt % 3 if attempt < 10 and rank == attempt % 2 else None
+    if dies_at == 0:
+        os._exit(1)
+    for _ in range(3):
+        dist.init_process_group("tutti")
+        assert sum_of_ones() == 2
+        if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14):
+            dist.monitored_barrier()
+        if dies_at == 1:
+            os._exit(1)
+        dist.destroy_process_group()
+    if dies_at == 2:
+        os._exit(1)
+    return attempt
+def sum_of_ones():
+    found = torch.ones(1)
+    dist.all_reduce(found)
+    return found.item()
+tutti.torch._extension()
+config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="restarts", rdzv_backend="c10d",
+                      rdzv_endpoint="localhost:0", max_restarts=10, monitor_interval=0.1, start_method="fork")
+print(elastic_launch(config, rank_main)())
 '''
 REPORT = '''
 import torch, torch.distributed as dist, tutti.torch
@@ -66,8 +107,9 @@ class Start(unittest.TestCase):
                 file.write(text)
 
     def environment(self, **more):
-        return {**os.environ, 'PYTHONPATH': os.pathsep.join([self.directory, PACKAGES]), 'TUTTI_TRACE': 'off',
-                'GLOO_SOCKET_IFNAME': 'lo', 'OMP_NUM_THREADS': '1', **more}
+        path = os.pathsep.join([self.directory, PACKAGES, os.environ.get('PYTHONPATH', '')])
+        return {**os.environ, 'PYTHONPATH': path, 'TUTTI_TRACE': 'off', 'GLOO_SOCKET_IFNAME': 'lo',
+                'OMP_NUM_THREADS': '1', **more}
 
     def start(self, *command, **more):
         return subprocess.Popen([sys.executable, *command], env=self.environment(**more), stdin=subprocess.DEVNULL,
@@ -106,6 +148,19 @@ class Start(unittest.TestCase):
             status, _, err = self.run_python('-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2',
                                              script)
             self.assertEqual(status, 0, err)
+
+    def test_ten_restarts_by_torchruns_agent(self):
+        status, out, err = self.run_python('-c', RESTARTS)
+        self.assertEqual((status, out), (0, '{0: 10, 1: 10}\n'), err)
+
+    def test_groups_are_made_at_once_and_without_a_word(self):
+        script = os.path.join(self.directory, 'groups.py')
+        with open(script, 'w') as file:
+            file.write(GROUPS)
+        status, out, err = self.run_python('-W', 'ignore', '-m', 'torch.distributed.run', '--standalone',
+                                           '--nproc-per-node', '2', script)
+        self.assertEqual((status, err), (0, ''))
+        self.assertLess(float(out.split()[1]), GROUPS_S)
 
     def test_the_option_or_the_variable_has_callers_recorded(self):
         script = os.path.join(self.directory, 'report.py')

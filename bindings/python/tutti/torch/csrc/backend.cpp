@@ -86,7 +86,7 @@ TuttiBackend::TuttiBackend(const StorePtr &store, int rank, int size, const Opti
     : c10d::Backend(rank, size), options_(options), timeout_(options->timeout),
       made_with_(std::max(timeout_, LEAST_TO_MEET)),
       comm_(std::make_shared<Comm>(store, rank, size, *options, made_with_)),
-      monitored_(store, rank, size)
+      monitored_(comm_->store(), rank, size)
 {
 	Comm::add_open(comm_);
 	init();

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "comm.h"
 #include "monitored_barrier.h"
@@ -26,7 +25,6 @@ class TuttiBackend : public c10d::Backend
 	using Tensors = std::vector<at::Tensor>;
 	using TensorLists = std::vector<Tensors>;
 	using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-	using StorePtr = c10::intrusive_ptr<c10d::Store>;
 	using OptionsPtr = c10::intrusive_ptr<TuttiOptions>;
 
 	TuttiBackend(const StorePtr &store, int rank, int size, const OptionsPtr &options);

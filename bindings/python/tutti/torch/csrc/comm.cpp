@@ -2,13 +2,12 @@
 #include "comm.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include <tutti/cuda.h>
 
 #include "errors.h"
+#include "generation.h"
 #include "gil.h"
 #include "options.h"
 #include "host_work.h"
@@ -18,66 +17,6 @@ namespace tutti_torch
 
 namespace
 {
-
-using Milliseconds = std::chrono::milliseconds;
-
-const char *const KEY_NAME = "tutti/key"; // of the job's key in PyTorch's store
-
-// PyTorch's store as tutti_store_ops_t. What it throws is kept for the error message.
-struct StoreContext {
-	c10::intrusive_ptr<c10d::Store> store;
-	std::string error;
-};
-
-int store_set(void *context, const char *key, const void *value, size_t length)
-{
-	auto *self = static_cast<StoreContext *>(context);
-	const auto *bytes = static_cast<const uint8_t *>(value);
-
-	try {
-		self->store->set(key, std::vector<uint8_t>(bytes, bytes + length));
-		return 0;
-	} catch (const std::exception &error) {
-		self->error = error.what();
-		return EIO;
-	}
-}
-
-int store_get(void *context, const char *key, void *value, size_t *length, double timeout_s)
-{
-	auto *self = static_cast<StoreContext *>(context);
-	const auto begin = std::chrono::steady_clock::now();
-	const auto limit = Milliseconds(int64_t(timeout_s * 1000) + 1);
-
-	try {
-		self->store->wait({ key }, limit);
-		const auto found = self->store->get(key);
-
-		if (found.size() > *length) {
-			*length = found.size();
-			return EMSGSIZE;
-		}
-		if (!found.empty())
-			memcpy(value, found.data(), found.size());
-		*length = found.size();
-		return 0;
-	} catch (const std::exception &error) {
-		if (std::chrono::steady_clock::now() - begin >= limit - Milliseconds(1))
-			return ETIMEDOUT;
-		self->error = error.what();
-		return EIO;
-	}
-}
-
-// A connection of our own: waits must not hold up the program's other uses of the store.
-c10::intrusive_ptr<c10d::Store> own_connection(const c10::intrusive_ptr<c10d::Store> &store)
-{
-	try {
-		return store->clone();
-	} catch (const std::exception &) { // a store in Python need not have it
-		return store;
-	}
-}
 
 bool environment_has_key()
 {
@@ -89,20 +28,12 @@ bool environment_has_key()
 
 // Ranks on several hosts need a key. Unless the user has given one, rank 0 makes it, and PyTorch's
 // store hands it on, which then is what protects it.
-std::string job_key(StoreContext &context, int rank, const TuttiOptions &options,
-		    Milliseconds timeout)
+std::string make_key()
 {
 	char key[TUTTI_KEY_LENGTH + 1];
 
-	if (!options.key.empty() || environment_has_key())
-		return options.key;
-	if (rank == 0) {
-		check(nullptr, tutti_key_make(key));
-		context.store->set(KEY_NAME, std::string(key));
-		return key;
-	}
-	context.store->wait({ KEY_NAME }, timeout);
-	return context.store->get_to_str(KEY_NAME);
+	check(nullptr, tutti_key_make(key));
+	return key;
 }
 
 const char *or_null(const std::string &text)
@@ -112,15 +43,22 @@ const char *or_null(const std::string &text)
 
 } // namespace
 
-Comm::Comm(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
-	   const TuttiOptions &options, Milliseconds timeout)
+Comm::Comm(const StorePtr &store, int rank, int size, const TuttiOptions &options,
+	   Milliseconds timeout)
+    : store_(store)
 {
-	StoreContext context{ own_connection(store), "" };
-	const std::string key = size > 1 ? job_key(context, rank, options, timeout) : options.key;
-	const tutti_store_ops_t ops = { sizeof(ops), store_set, store_get, nullptr };
+	std::string key = options.key;
 	tutti_config_t config = TUTTI_CONFIG_INIT;
-	tutti_store_t meeting;
 
+	if (size > 1) {
+		const bool given = !key.empty() || environment_has_key();
+		const auto generation = join_generation(store, rank, size,
+							rank || given ? "" : make_key(), timeout);
+
+		store_ = generation.store;
+		if (!given)
+			key = generation.key;
+	}
 	config.timeout_s = std::chrono::duration<double>(timeout).count();
 	config.transports = or_null(options.transports);
 	config.algorithm = or_null(options.algorithm);
@@ -130,15 +68,16 @@ Comm::Comm(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
 	config.encrypt = options.encrypt;
 	if (!options.wire.empty())
 		check(nullptr, tutti_wire_parse(options.wire.c_str(), &config.wire));
-	check(nullptr, tutti_store_create(&ops, &context, &meeting));
-	const tutti_result_t result = tutti_comm_create(meeting, rank, size, &config, &comm_);
-	std::string text = result < 0 ? failure_text(nullptr, result) : "";
+	const LibraryStore meeting(store_);
+	const tutti_result_t result = tutti_comm_create(meeting.get(), rank, size, &config, &comm_);
 
-	tutti_store_close(meeting);
-	if (result < 0 && !context.error.empty())
-		text += " (PyTorch's store: " + context.error + ")";
-	if (result < 0)
-		throw_failure(result, text);
+	if (result == TUTTI_OK)
+		return;
+	std::string text = failure_text(nullptr, result);
+
+	if (!meeting.error().empty())
+		text += " (PyTorch's store: " + meeting.error() + ")";
+	throw_failure(result, text);
 }
 
 Comm::~Comm()

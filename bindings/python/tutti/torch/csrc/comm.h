@@ -14,9 +14,9 @@
 
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <tutti/tutti.h>
+
+#include "store.h"
 
 namespace tutti_torch
 {
@@ -28,12 +28,17 @@ class Comm
 {
       public:
 	// Make the communicator of all ranks that call with the same `store`. Blocks.
-	Comm(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
-	     const TuttiOptions &options, std::chrono::milliseconds timeout);
+	Comm(const StorePtr &store, int rank, int size, const TuttiOptions &options,
+	     Milliseconds timeout);
 	~Comm();
 	Comm(const Comm &) = delete;
 	Comm &operator=(const Comm &) = delete;
 
+	// For keys of this group, which no earlier one of its name has set.
+	const StorePtr &store() const
+	{
+		return store_;
+	}
 	// Pending and later operations fail on all ranks; returns at once.
 	void abort(const std::string &reason);
 	// Free the communicator. Pending operations end with an error, here and on other ranks.
@@ -90,6 +95,7 @@ class Comm
 	void finish_dropped();
 	std::vector<c10::intrusive_ptr<HostWork>> pending() const;
 
+	StorePtr store_;
 	tutti_comm_t comm_ = nullptr;
 	const pid_t process_ = getpid(); // a child of fork() leaves its copy alone
 	std::mutex binding_;

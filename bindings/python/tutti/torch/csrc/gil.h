@@ -5,12 +5,23 @@
 
 #include <Python.h>
 
+#include <pybind11/pybind11.h>
+
 namespace tutti_torch
 {
 
 inline bool holds_gil()
 {
 	return Py_IsInitialized() && PyGILState_Check();
+}
+
+// Call the handlers of signals that have come, in the interpreter's main thread; throw what they raise.
+inline void handle_signals()
+{
+	const pybind11::gil_scoped_acquire gil;
+
+	if (PyErr_CheckSignals())
+		throw pybind11::error_already_set();
 }
 
 class ReleaseGil

@@ -9,25 +9,6 @@ namespace tutti_torch
 namespace
 {
 
-using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
-
-// Stores differ in what they throw when the time is over.
-bool wait_for(c10d::Store &store, const std::string &key, milliseconds timeout)
-{
-	const auto limit = std::max(timeout, milliseconds(1));
-	const auto end = Clock::now() + limit - milliseconds(1);
-
-	try {
-		store.wait({ key }, limit);
-		return true;
-	} catch (const std::exception &) {
-		if (Clock::now() < end)
-			throw;
-		return false;
-	}
-}
-
 std::string key_of(int rank, uint64_t number, const char *what)
 {
 	return "tutti/monitored/" + std::to_string(rank) + "/" + std::to_string(number) + "/" +
@@ -45,12 +26,12 @@ std::string list(const std::vector<int> &ranks)
 
 } // namespace
 
-MonitoredBarrier::MonitoredBarrier(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
+MonitoredBarrier::MonitoredBarrier(StorePtr store, int rank, int size)
     : store_(std::move(store)), rank_(rank), arrivals_(size)
 {
 }
 
-void MonitoredBarrier::wait(milliseconds timeout, bool all)
+void MonitoredBarrier::wait(Milliseconds timeout, bool all)
 {
 	if (rank_ == 0)
 		lead(timeout, all);
@@ -59,7 +40,7 @@ void MonitoredBarrier::wait(milliseconds timeout, bool all)
 }
 
 // The error messages begin as Gloo's do.
-void MonitoredBarrier::lead(milliseconds timeout, bool all)
+void MonitoredBarrier::lead(Milliseconds timeout, bool all)
 {
 	const auto end = Clock::now() + timeout;
 	const std::string after = " in " + std::to_string(timeout.count()) + " ms";
@@ -68,12 +49,12 @@ void MonitoredBarrier::lead(milliseconds timeout, bool all)
 
 	for (int rank = 1; rank < int(arrivals_.size()); rank++) {
 		const std::string key = key_of(rank, arrivals_[rank], "here");
-		const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+		const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
 		const bool ended = !text.empty() || (!missing.empty() && !all);
 
 		if (ended ? store_->check({ key }) : wait_for(*store_, key, left))
 			came.push_back(rank); // and is answered, also after the end
-		else if (!ended && left <= milliseconds(0) && missing.empty())
+		else if (!ended && left <= Milliseconds(0) && missing.empty())
 			text = "Rank 0 timed out in monitoredBarrier" + after +
 			       ", waiting for rank " + std::to_string(rank);
 		else if (!ended)
@@ -93,7 +74,7 @@ void MonitoredBarrier::answer(const std::vector<int> &came, const std::string &t
 	}
 }
 
-void MonitoredBarrier::follow(milliseconds timeout)
+void MonitoredBarrier::follow(Milliseconds timeout)
 {
 	const std::string answer = key_of(rank_, arrivals_[rank_], "answer");
 	std::string text;

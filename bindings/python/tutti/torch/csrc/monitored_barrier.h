@@ -3,12 +3,11 @@
 // PyTorch's store: a missed deadline of the communicator would end it.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include "store.h"
 
 namespace tutti_torch
 {
@@ -18,17 +17,17 @@ namespace tutti_torch
 class MonitoredBarrier
 {
       public:
-	MonitoredBarrier(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
+	MonitoredBarrier(StorePtr store, int rank, int size);
 
 	// `all`: name all that are missing, not only the first. Throws where not all come.
-	void wait(std::chrono::milliseconds timeout, bool all);
+	void wait(Milliseconds timeout, bool all);
 
       private:
-	void lead(std::chrono::milliseconds timeout, bool all);
-	void follow(std::chrono::milliseconds timeout);
+	void lead(Milliseconds timeout, bool all);
+	void follow(Milliseconds timeout);
 	void answer(const std::vector<int> &came, const std::string &text);
 
-	c10::intrusive_ptr<c10d::Store> store_;
+	StorePtr store_;
 	const int rank_;
 	std::vector<uint64_t> arrivals_; // of each rank that were answered; of this rank: its own
 };

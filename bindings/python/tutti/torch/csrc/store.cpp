@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "store.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "errors.h"
+
+namespace tutti_torch
+{
+
+LibraryStore::LibraryStore(StorePtr store) : store_(std::move(store))
+{
+	const tutti_store_ops_t ops = { sizeof(ops), set, get, nullptr };
+
+	check(nullptr, tutti_store_create(&ops, this, &handle_));
+}
+
+LibraryStore::~LibraryStore()
+{
+	tutti_store_close(handle_);
+}
+
+int LibraryStore::set(void *context, const char *key, const void *value, size_t length)
+{
+	auto *self = static_cast<LibraryStore *>(context);
+	const auto *bytes = static_cast<const uint8_t *>(value);
+
+	try {
+		self->store_->set(key, std::vector<uint8_t>(bytes, bytes + length));
+		return 0;
+	} catch (const std::exception &error) {
+		self->error_ = error.what();
+		return EIO;
+	}
+}
+
+// The library asks in growing slices of time.
+int LibraryStore::get(void *context, const char *key, void *value, size_t *length, double timeout_s)
+{
+	auto *self = static_cast<LibraryStore *>(context);
+	const Microseconds slice(int64_t(timeout_s * 1e6));
+
+	try {
+		if (!poll([&] { return self->store_->check({ key }); }, slice, slice / 2))
+			return ETIMEDOUT;
+		const auto found = self->store_->get(key);
+
+		if (found.size() > *length) {
+			*length = found.size();
+			return EMSGSIZE;
+		}
+		if (!found.empty())
+			memcpy(value, found.data(), found.size());
+		*length = found.size();
+		return 0;
+	} catch (const std::exception &error) {
+		self->error_ = error.what();
+		return EIO;
+	}
+}
+
+} // namespace tutti_torch
