@@ -33,9 +33,8 @@ def _create(options: Any, backend_options: Any) -> Any:
                         "expected tutti.torch.Options")
     own._timeout = options.timeout
     own.callers = own.callers or callers_wanted()
-    own.group_name = options.group_id
-    own.global_ranks_in_group = options.global_ranks_in_group
-    return extension.create(options.store, options.group_rank, options.group_size, own)
+    return extension.create(options.store, options.group_rank, options.group_size,
+                            options.group_id, options.global_ranks_in_group, own)
 
 
 def _devices() -> list[str]:

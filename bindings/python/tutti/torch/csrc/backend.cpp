@@ -10,7 +10,9 @@
 #include "call.h"
 #include "callers.h"
 #include "errors.h"
+#include "lists.h"
 #include "streams.h"
+#include "versions.h"
 
 namespace tutti_torch
 {
@@ -31,16 +33,6 @@ auto refuse(const char *title)
 	};
 }
 
-// Newer versions of PyTorch have this in all options.
-template <class Options> auto is_async(const Options &options, int) -> decltype(options.asyncOp)
-{
-	return options.asyncOp;
-}
-template <class Options> bool is_async(const Options &, long)
-{
-	return true;
-}
-
 void check_same_type(const char *title, const at::Tensor &a, const at::Tensor &b)
 {
 	TORCH_CHECK_VALUE(a.scalar_type() == b.scalar_type(), title,
@@ -58,20 +50,20 @@ void check_multiple(const char *title, const at::Tensor &large, const at::Tensor
 			  " ranks, expected ", small.numel() * times, " and ", small.numel());
 }
 
-bool same_sizes(const TuttiBackend::Tensors &tensors)
+bool same_sizes(const Tensors &tensors)
 {
 	return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor &tensor) {
 		return tensor.numel() == tensors[0].numel();
 	});
 }
 
-void check_one_type(const char *title, const TuttiBackend::Tensors &tensors, const at::Tensor &like)
+void check_one_type(const char *title, const Tensors &tensors, const at::Tensor &like)
 {
 	for (size_t i = 0; i < tensors.size(); i++)
 		c10d::assertTypeMatch(refuse(title), like.options(), tensors, i);
 }
 
-std::vector<size_t> counts_of(const TuttiBackend::Tensors &tensors, size_t each)
+std::vector<size_t> counts_of(const Tensors &tensors, size_t each)
 {
 	std::vector<size_t> counts;
 
@@ -108,15 +100,15 @@ void TuttiBackend::setTimeout(std::chrono::milliseconds timeout)
 	options_->timeout = timeout;
 }
 
-c10d::ErrorType TuttiBackend::getError()
+ErrorType TuttiBackend::getError()
 {
 	int rank;
 
 	switch (comm_->error(&rank)) {
-	case TUTTI_OK: return c10d::ErrorType::SUCCESS;
-	case TUTTI_ERR_TIMEOUT: return c10d::ErrorType::TIMEOUT;
-	case TUTTI_ERR_PEER_LOST: return c10d::ErrorType::REMOTE_ERROR;
-	default: return c10d::ErrorType::COMM_ERROR;
+	case TUTTI_OK: return ErrorType::SUCCESS;
+	case TUTTI_ERR_TIMEOUT: return ErrorType::TIMEOUT;
+	case TUTTI_ERR_PEER_LOST: return ErrorType::REMOTE_ERROR;
+	default: return ErrorType::COMM_ERROR;
 	}
 }
 
@@ -135,11 +127,10 @@ c10::intrusive_ptr<c10d::Backend> TuttiBackend::split(
 		own = c10::make_intrusive<TuttiOptions>(*options_);
 		if (options) {
 			own->timeout = options->timeout;
-			own->group_name = options->group_name;
-			own->global_ranks_in_group = options->global_ranks_in_group;
+			copy_group<c10d::Backend::Options>(*own, *options);
 		}
 	}
-	auto prefixed = c10::make_intrusive<c10d::PrefixStore>("split/" + own->group_name, store);
+	auto prefixed = c10::make_intrusive<c10d::PrefixStore>("split/" + group_name(*own), store);
 
 	return c10::make_intrusive<TuttiBackend>(prefixed, int(mine - ranks.begin()),
 						 int(ranks.size()), own);
@@ -277,7 +268,7 @@ TuttiBackend::WorkPtr TuttiBackend::broadcast(Tensors &tensors,
 	c10d::assertSingleElement(refuse(title), tensors);
 	c10d::assertRootRank(refuse(title), options.rootRank, getSize());
 	Call call(*this, OpType::BROADCAST, title, tensors, tensors, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 	const Buffer all = call.inout(tensors[0]);
 
 	call.add([all, root = int(options.rootRank)](const Place &at) {
@@ -308,7 +299,7 @@ TuttiBackend::WorkPtr TuttiBackend::allreduce(Tensors &tensors,
 
 	c10d::assertSingleElement(refuse(title), tensors);
 	Call call(*this, OpType::ALLREDUCE, title, tensors, tensors, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 
 	all_reduce(call, tensors[0], options.reduceOp);
 	return call.work();
@@ -329,7 +320,7 @@ TuttiBackend::WorkPtr TuttiBackend::allreduce_coalesced(
 	c10d::assertLayoutMatch(refuse(title), tensors);
 	check_one_type(title, tensors, tensors[0]);
 	Call call(*this, OpType::ALLREDUCE_COALESCED, title, tensors, tensors, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 
 	for (const auto &tensor : tensors)
 		all_reduce(call, tensor, options.reduceOp);
@@ -344,7 +335,7 @@ TuttiBackend::WorkPtr TuttiBackend::reduce(Tensors &tensors, const c10d::ReduceO
 	c10d::assertSingleElement(refuse(title), tensors);
 	c10d::assertRootRank(refuse(title), options.rootRank, getSize());
 	Call call(*this, OpType::REDUCE, title, tensors, tensors, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 	const tutti_op_t op = reduced_as(tensors[0].scalar_type(), options.reduceOp).op;
 	const auto factored = premultiplied(tensors[0], options.reduceOp);
 	const Buffer send = call.input(factored);
@@ -409,10 +400,10 @@ TuttiBackend::WorkPtr TuttiBackend::allgather(TensorLists &outputs, Tensors &inp
 	const char *title = "tutti:all_gather";
 
 	c10d::assertSingleElementInput(refuse(title), inputs);
-	c10d::assertGatherOutputTensorList(refuse(title), outputs, getSize());
+	check_ranks_list(title, outputs, getSize(), "output");
 	check_gathered(title, outputs[0], inputs[0]);
 	Call call(*this, OpType::ALLGATHER, title, inputs, outputs[0], options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 
 	all_gather_list(call, outputs[0], inputs[0]);
 	return call.work();
@@ -425,7 +416,7 @@ TuttiBackend::WorkPtr TuttiBackend::_allgather_base(at::Tensor &output, at::Tens
 
 	check_multiple(title, output, input, getSize(), "output and input");
 	Call call(*this, OpType::_ALLGATHER_BASE, title, { input }, { output }, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 
 	all_gather(call, output, input);
 	return call.work();
@@ -439,12 +430,11 @@ TuttiBackend::WorkPtr TuttiBackend::allgather_coalesced(TensorLists &outputs, Te
 	Tensors all;
 
 	c10d::assertNonEmpty(refuse(title), inputs);
-	c10d::assertAllgatherCoalescedOutputTensorLists(refuse(title), outputs, inputs.size(),
-							getSize());
+	check_lists(title, outputs, inputs.size(), getSize());
 	for (const auto &list : outputs)
 		all.insert(all.end(), list.begin(), list.end());
 	Call call(*this, OpType::ALLGATHER_COALESCED, title, inputs, all, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 
 	for (size_t i = 0; i < inputs.size(); i++) {
 		Tensors each;
@@ -467,8 +457,8 @@ TuttiBackend::WorkPtr TuttiBackend::allgather_into_tensor_coalesced(
 			  " outputs and ", inputs.size(), " inputs, expected as many");
 	for (size_t i = 0; i < inputs.size(); i++)
 		check_multiple(title, outputs[i], inputs[i], getSize(), "output and input");
-	Call call(*this, OpType::ALLGATHER_INTO_TENSOR_COALESCED, title, inputs, outputs,
-		  options.timeout, is_async(options, 0));
+	Call call(*this, all_gather_tensors_type(), title, inputs, outputs, options.timeout,
+		  is_async(options));
 
 	for (size_t i = 0; i < inputs.size(); i++)
 		all_gather(call, outputs[i], inputs[i]);
@@ -485,14 +475,14 @@ TuttiBackend::WorkPtr TuttiBackend::gather(TensorLists &outputs, Tensors &inputs
 	c10d::assertRootRank(refuse(title), options.rootRank, getSize());
 	c10d::assertSingleElementInput(refuse(title), inputs);
 	if (receives) {
-		c10d::assertGatherOutputTensorList(refuse(title), outputs, getSize());
+		check_ranks_list(title, outputs, getSize(), "output");
 		c10d::assertTypeAndSizesMatch(refuse(title), outputs[0], inputs[0].options(),
 					      inputs[0].sizes());
 	} else {
-		c10d::assertEmptyOutputTensorList(refuse(title), outputs);
+		check_no_list(title, outputs, "output");
 	}
 	Call call(*this, OpType::GATHER, title, inputs, receives ? outputs[0] : Tensors{},
-		  options.timeout, is_async(options, 0));
+		  options.timeout, is_async(options));
 	const Buffer send = call.input(inputs[0]);
 	const Buffer recv = receives ? call.outputs(outputs[0]) : Buffer{};
 
@@ -514,7 +504,7 @@ TuttiBackend::WorkPtr TuttiBackend::gather_into_tensor(at::Tensor &output, at::T
 	if (receives)
 		check_multiple(title, output, input, getSize(), "output and input");
 	Call call(*this, OpType::GATHER, title, { input }, receives ? Tensors{ output } : Tensors{},
-		  options.timeout, is_async(options, 0));
+		  options.timeout, is_async(options));
 	const Buffer send = call.input(input);
 	const Buffer recv = receives ? call.output(output) : Buffer{};
 
@@ -535,14 +525,14 @@ TuttiBackend::WorkPtr TuttiBackend::scatter(Tensors &outputs, TensorLists &input
 	c10d::assertRootRank(refuse(title), options.rootRank, getSize());
 	c10d::assertSingleElementOutput(refuse(title), outputs);
 	if (sends) {
-		c10d::assertScatterInputTensorList(refuse(title), inputs, getSize());
+		check_ranks_list(title, inputs, getSize(), "input");
 		c10d::assertTypeAndSizesMatch(refuse(title), inputs[0], outputs[0].options(),
 					      outputs[0].sizes());
 	} else {
-		c10d::assertEmptyInputTensorList(refuse(title), inputs);
+		check_no_list(title, inputs, "input");
 	}
 	Call call(*this, OpType::SCATTER, title, sends ? inputs[0] : Tensors{}, outputs,
-		  options.timeout, is_async(options, 0));
+		  options.timeout, is_async(options));
 	const Buffer recv = call.output(outputs[0]);
 	const Buffer send = sends ? call.inputs(inputs[0]) : Buffer{};
 
@@ -574,11 +564,11 @@ TuttiBackend::WorkPtr TuttiBackend::reduce_scatter(Tensors &outputs, TensorLists
 	const char *title = "tutti:reduce_scatter";
 
 	c10d::assertSingleElementOutput(refuse(title), outputs);
-	c10d::assertScatterInputTensorList(refuse(title), inputs, getSize());
+	check_ranks_list(title, inputs, getSize(), "input");
 	check_one_type(title, inputs[0], outputs[0]);
 	c10d::assertSizesMatch(refuse(title), outputs[0].sizes(), inputs[0], size_t(getRank()));
 	Call call(*this, OpType::REDUCE_SCATTER, title, inputs[0], outputs, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 	const tutti_op_t op = reduced_as(outputs[0].scalar_type(), options.reduceOp).op;
 	Tensors blocks;
 
@@ -602,7 +592,7 @@ TuttiBackend::WorkPtr TuttiBackend::_reduce_scatter_base(at::Tensor &output, at:
 
 	check_multiple(title, input, output, getSize(), "input and output");
 	Call call(*this, OpType::_REDUCE_SCATTER_BASE, title, { input }, { output },
-		  options.timeout, is_async(options, 0));
+		  options.timeout, is_async(options));
 
 	reduce_scatter_blocks(call, output, input, options.reduceOp);
 	return call.work();
@@ -618,8 +608,8 @@ TuttiBackend::WorkPtr TuttiBackend::reduce_scatter_tensor_coalesced(
 			  " outputs and ", inputs.size(), " inputs, expected as many");
 	for (size_t i = 0; i < inputs.size(); i++)
 		check_multiple(title, inputs[i], outputs[i], getSize(), "input and output");
-	Call call(*this, OpType::REDUCE_SCATTER_TENSOR_COALESCED, title, inputs, outputs,
-		  options.timeout, is_async(options, 0));
+	Call call(*this, reduce_scatter_tensors_type(), title, inputs, outputs, options.timeout,
+		  is_async(options));
 
 	for (size_t i = 0; i < inputs.size(); i++)
 		reduce_scatter_blocks(call, outputs[i], inputs[i], options.reduceOp);
@@ -665,7 +655,7 @@ TuttiBackend::WorkPtr TuttiBackend::alltoall_base(at::Tensor &output, at::Tensor
 
 	check_same_type(title, output, input);
 	Call call(*this, OpType::ALLTOALL_BASE, title, { input }, { output }, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 	const Buffer send = call.input(input), recv = call.output(output);
 
 	call.add(exchange(send, split_counts(input, input_splits, getSize(), send.each), recv,
@@ -678,12 +668,12 @@ TuttiBackend::WorkPtr TuttiBackend::alltoall(Tensors &outputs, Tensors &inputs,
 {
 	const char *title = "tutti:all_to_all";
 
-	c10d::assertAllToAllTensorListSizes(refuse(title), outputs.size(), inputs.size(),
-					    getSize());
+	check_tensor_for_each(title, inputs, getSize(), "input");
+	check_tensor_for_each(title, outputs, getSize(), "output");
 	check_one_type(title, inputs, inputs[0]);
 	check_one_type(title, outputs, inputs[0]);
 	Call call(*this, OpType::ALLTOALL, title, inputs, outputs, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 	const Buffer send = call.inputs(inputs), recv = call.outputs(outputs);
 
 	call.add(exchange(send, counts_of(inputs, send.each), recv, counts_of(outputs, recv.each)));
@@ -750,7 +740,7 @@ TuttiBackend::WorkPtr TuttiBackend::barrier(const c10d::BarrierOptions &options)
 	if (options.device && !options.device->is_cpu())
 		current_stream(*options.device).synchronize();
 	Call call(*this, OpType::BARRIER, "tutti:barrier", {}, {}, options.timeout,
-		  is_async(options, 0));
+		  is_async(options));
 
 	call.add([](const Place &at) { return tutti_barrier(at.comm, at.request); });
 	return call.work();

@@ -12,8 +12,10 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "comm.h"
+#include "lists.h"
 #include "monitored_barrier.h"
 #include "options.h"
+#include "versions.h"
 #include "work.h"
 
 namespace tutti_torch
@@ -22,8 +24,6 @@ namespace tutti_torch
 class TuttiBackend : public c10d::Backend
 {
       public:
-	using Tensors = std::vector<at::Tensor>;
-	using TensorLists = std::vector<Tensors>;
 	using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 	using OptionsPtr = c10::intrusive_ptr<TuttiOptions>;
 
@@ -38,14 +38,14 @@ class TuttiBackend : public c10d::Backend
 	{
 		return true;
 	}
-	bool supportsCoalescing() const override
+	// What follows is new in some version of PyTorch: versions.h.
+	bool supportsCoalescing() const
 	{
 		return true;
 	}
-	// Not marked as overriding: older versions of PyTorch have no such functions.
 	c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions();
 	void setTimeout(std::chrono::milliseconds timeout);
-	c10d::ErrorType getError();
+	ErrorType getError();
 	c10::intrusive_ptr<c10d::Backend> split(
 		const StorePtr &store, const std::vector<int> &ranks,
 		const c10::intrusive_ptr<c10d::Backend::Options> &options);

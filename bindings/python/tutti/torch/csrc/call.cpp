@@ -29,8 +29,7 @@ void check_tensor(const char *title, const at::Tensor &tensor)
 		    ": only supports CPU and CUDA tensors, found one on ", tensor.device());
 }
 
-void check_tensors(const char *title, const TuttiBackend::Tensors &tensors,
-		   const at::Tensor *&first)
+void check_tensors(const char *title, const Tensors &tensors, const at::Tensor *&first)
 {
 	for (const auto &tensor : tensors) {
 		check_tensor(title, tensor);
@@ -43,7 +42,7 @@ void check_tensors(const char *title, const TuttiBackend::Tensors &tensors,
 }
 
 // PyTorch must not give their memory to others before `stream` is done with it.
-void used_on(const c10::Stream &stream, const TuttiBackend::Tensors &tensors)
+void used_on(const c10::Stream &stream, const Tensors &tensors)
 {
 	const c10::impl::VirtualGuardImpl device(stream.device_type());
 
@@ -65,7 +64,7 @@ at::Tensor plain_copy(const at::Tensor &tensor)
 }
 
 // Does each begin where the one before it ends? Such are chunks of one tensor.
-bool adjacent(const TuttiBackend::Tensors &tensors)
+bool adjacent(const Tensors &tensors)
 {
 	const auto *next = static_cast<const char *>(tensors[0].data_ptr());
 
@@ -78,7 +77,7 @@ bool adjacent(const TuttiBackend::Tensors &tensors)
 	return true;
 }
 
-int64_t total(const TuttiBackend::Tensors &tensors)
+int64_t total(const Tensors &tensors)
 {
 	int64_t sum = 0;
 
@@ -87,7 +86,7 @@ int64_t total(const TuttiBackend::Tensors &tensors)
 	return sum;
 }
 
-void copy_out(const at::Tensor &flat, const TuttiBackend::Tensors &tensors)
+void copy_out(const at::Tensor &flat, const Tensors &tensors)
 {
 	int64_t begin = 0;
 
@@ -97,7 +96,7 @@ void copy_out(const at::Tensor &flat, const TuttiBackend::Tensors &tensors)
 	}
 }
 
-void copy_in(const at::Tensor &flat, const TuttiBackend::Tensors &tensors)
+void copy_in(const at::Tensor &flat, const Tensors &tensors)
 {
 	int64_t begin = 0;
 

@@ -14,15 +14,18 @@
 #include "completions.h"
 #include "gil.h"
 #include "options.h"
+#include "versions.h"
 
 namespace py = pybind11;
 using tutti_torch::TuttiBackend;
 using tutti_torch::TuttiOptions;
 
 static c10::intrusive_ptr<TuttiBackend> create(const c10::intrusive_ptr<c10d::Store> &store,
-					       int rank, int size,
+					       int rank, int size, const std::string &group,
+					       const std::vector<uint64_t> &ranks,
 					       const c10::intrusive_ptr<TuttiOptions> &options)
 {
+	tutti_torch::set_group<c10d::Backend::Options>(*options, group, ranks);
 	return c10::make_intrusive<TuttiBackend>(store, rank, size, options);
 }
 
@@ -60,7 +63,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 		.def("perform_nocolor_split", [](TuttiBackend &, const py::object &) {});
 
 	module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"),
-		   py::arg("options"), py::call_guard<py::gil_scoped_release>());
+		   py::arg("group"), py::arg("ranks"), py::arg("options"),
+		   py::call_guard<py::gil_scoped_release>());
 	module.def("version", &tutti_version);
 	py::module_::import("atexit").attr("register")(py::cpp_function(&end));
 }

@@ -7,6 +7,7 @@
 
 #include "errors.h"
 #include "streams.h"
+#include "versions.h"
 
 namespace tutti_torch
 {
@@ -20,8 +21,7 @@ StreamWork::StreamWork(Described &&described, c10::Stream stream)
 // be given back to PyTorch at once.
 void StreamWork::run(tutti_comm_t comm, const Start &start, bool)
 {
-	const tutti_cuda_stream_t handle =
-		static_cast<tutti_cuda_stream_t>(stream_.native_handle());
+	const tutti_cuda_stream_t handle = static_cast<tutti_cuda_stream_t>(native_handle(stream_));
 
 	check(comm, start(Place{ comm, nullptr, handle }));
 	take_results();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "types.h"
 
+#include "versions.h"
+
 namespace tutti_torch
 {
 
@@ -105,7 +107,7 @@ at::Tensor premultiplied(const at::Tensor &tensor, const c10d::ReduceOp &op)
 {
 	if (op.op_ != c10d::ReduceOp::PREMUL_SUM)
 		return tensor;
-	const auto *factor = dynamic_cast<c10d::PreMulSumSupplement *>(op.supplement_.get());
+	const auto *factor = dynamic_cast<PreMulSumSupplement *>(op.supplement_.get());
 
 	TORCH_CHECK_VALUE(factor, "ReduceOp.PREMUL_SUM has no factor; make it by "
 				  "torch.distributed._make_nccl_premul_sum(factor)");

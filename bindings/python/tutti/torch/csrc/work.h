@@ -42,7 +42,7 @@ class TuttiWork : public c10d::Work
 	int sourceRank() const override;
 	std::vector<at::Tensor> result() override;
 	uint64_t getSequencenumber() const override;
-	std::chrono::milliseconds getTimeout() const override;
+	std::chrono::milliseconds getTimeout() const; // new in 2.14: versions.h
 
 	// The backend's part, in a Comm::Use: start the operation, once; throws where that fails.
 	// `blocking`: return when it has ended, as far as the host has to wait for that.
