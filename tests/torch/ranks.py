@@ -25,6 +25,7 @@ import gpu_device
 import tutti.torch
 
 LIMIT_S = 60.0          # of a test, beside other work
+PYTORCH = tuple(map(int, torch.__version__.split('.')[:2]))
 LEFT = 'left'           # what a test returns that leaves its group as it is
 
 DEVICE = gpu_device.find() if os.environ.get('TEST_ON') == 'gpu' else None

@@ -9,6 +9,7 @@
 #include "host_work.cpp"
 #include "module.cpp"
 #include "monitored_barrier.cpp"
+#include "sparse.cpp"
 #include "store.cpp"
 #include "stream_work.cpp"
 #include "types.cpp"

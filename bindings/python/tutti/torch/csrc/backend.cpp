@@ -298,17 +298,13 @@ TuttiBackend::WorkPtr TuttiBackend::allreduce(Tensors &tensors,
 	const char *title = "tutti:all_reduce";
 
 	c10d::assertSingleElement(refuse(title), tensors);
+	if (tensors[0].is_sparse())
+		return allreduce_sparse(tensors, options);
 	Call call(*this, OpType::ALLREDUCE, title, tensors, tensors, options.timeout,
 		  is_async(options));
 
 	all_reduce(call, tensors[0], options.reduceOp);
 	return call.work();
-}
-
-TuttiBackend::WorkPtr TuttiBackend::allreduce_sparse(Tensors &tensors,
-						     const c10d::AllreduceOptions &options)
-{
-	return allreduce(tensors, options); // says what to do
 }
 
 TuttiBackend::WorkPtr TuttiBackend::allreduce_coalesced(

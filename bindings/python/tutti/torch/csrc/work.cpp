@@ -26,6 +26,11 @@ void TuttiWork::add_tensors(const std::vector<at::Tensor> &inputs,
 	outputs_.insert(outputs_.end(), outputs.begin(), outputs.end());
 }
 
+void TuttiWork::set_result(const std::vector<at::Tensor> &tensors)
+{
+	outputs_ = tensors;
+}
+
 void TuttiWork::when_done(std::function<void()> after)
 {
 	after_.push_back(std::move(after));

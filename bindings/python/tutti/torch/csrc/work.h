@@ -55,6 +55,8 @@ class TuttiWork : public c10d::Work
 	void keep(const at::Tensor &tensor);
 	void add_tensors(const std::vector<at::Tensor> &inputs,
 			 const std::vector<at::Tensor> &outputs); // of a group
+	// What result() is, where it is not what the library writes.
+	void set_result(const std::vector<at::Tensor> &tensors);
 	// `after` copies results to where they belong.
 	void when_done(std::function<void()> after);
 
