@@ -35,9 +35,27 @@ class Directory:
             return None
 
 
+class Checked(Directory):
+    """As torch.distributed.Store: get() waits and complains, check() says whether it would."""
+
+    def set_timeout(self, timeout: object) -> None:
+        raise AssertionError("nobody is to change the program's store")
+
+    def check(self, keys: list[str]) -> bool:
+        return all(super(Checked, self).get(key) is not None for key in keys)
+
+    def get(self, key: str) -> Optional[bytes]:
+        value = super().get(key)
+        assert value is not None, "asked for what is not there"
+        return value
+
+
+STORES = {"python": Directory, "checked": Checked}
+
+
 def act(kind: str, place: str, rank: int, size: int) -> None:
     key = None
-    store = Directory(place) if kind == "python" else tutti.Store(place, serve=rank == 0)
+    store = STORES[kind](place) if kind in STORES else tutti.Store(place, serve=rank == 0)
     if kind == "key":
         if rank == 0:
             store.set("the key", tutti.key_make().encode())
@@ -86,6 +104,10 @@ class Stores(unittest.TestCase):
     def test_an_object_of_python(self) -> None:
         with tempfile.TemporaryDirectory() as path:
             self.meet("python", path)
+
+    def test_an_object_that_is_asked_before(self) -> None:
+        with tempfile.TemporaryDirectory() as path:
+            self.meet("checked", path)
 
     def test_a_key_that_one_rank_makes(self) -> None:
         with tempfile.TemporaryDirectory() as path:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 import inspect
 import time
 from typing import Any, Callable, Optional
@@ -26,9 +25,10 @@ class _Adapter:
     def __init__(self, store: Any) -> None:
         self._store = store
         self._with_timeout = _takes_timeout(store.get)
-        self._waits = callable(getattr(store, "wait", None)) and callable(
+        # torch.distributed.Store, whose waits log a warning for each time that is over
+        self._checks = callable(getattr(store, "check", None)) and callable(
             getattr(store, "set_timeout", None)
-        )  # torch.distributed.Store
+        )
 
     def set(self, key: str, value: bytes) -> None:
         self._store.set(key, value)
@@ -46,9 +46,8 @@ class _Adapter:
     def _look(self, key: str, seconds: float, end: float) -> Optional[bytes]:
         """The value, or None if it is not there yet."""
         try:
-            if self._waits:
-                self._store.wait([key], datetime.timedelta(seconds=seconds))
-                value = self._store.get(key)
+            if self._checks:
+                value = self._store.get(key) if self._store.check([key]) else None
             elif self._with_timeout:
                 value = self._store.get(key, timeout=seconds)
             else:
