@@ -53,8 +53,8 @@ class Standin:
         path = driver.with_name(f'{NAME}-{torch.__version__}-{sys.implementation.cache_tag}.so')
         if path.exists() and path.stat().st_mtime > source.stat().st_mtime:
             return path
-        library = _build._library()
-        subprocess.run([*_build._compiler(), *_build._flags(library, NAME, source), f'-I{HERE}/../../src/library',
+        command = _build._command(_build._library(), _build._compiler(), NAME, source)
+        subprocess.run([*command, f'-I{HERE}/../../src/library',
                         str(driver), f'-Wl,-rpath,{driver.parent}', '-o', f'{path}.tmp'], check=True)
         os.replace(f'{path}.tmp', path)
         return path

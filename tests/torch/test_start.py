@@ -3,7 +3,10 @@
 """How programs get the backend: by its name alone, built once for all ranks, or with a clear error."""
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
+import select
 import shutil
 import stat
 import subprocess
@@ -192,6 +195,36 @@ class Start(unittest.TestCase):
         with open(log) as file:
             self.assertEqual(len(file.readlines()), 1)
         self.assertEqual(sum('building' in err for (_, err), _ in ends), 1)
+
+    def stuck_compiler(self):
+        """One that never ends, and leaves its number in a file, a FIFO, when it has begun."""
+        begun, path = os.path.join(self.directory, 'begun'), os.path.join(self.directory, 'stuck')
+        os.mkfifo(begun)
+        with open(path, 'w') as file:
+            file.write(f'#!/bin/sh\nsleep 1000 &\necho $! >{begun}\nwait\n')
+        os.chmod(path, 0o755)
+        return path, begun
+
+    def test_a_build_ends_with_the_last_who_waits(self):
+        path, begun = self.stuck_compiler()
+        cache = os.path.join(self.directory, 'cache')
+        first, second = (self.start('-c', 'import tutti.torch; tutti.torch._extension()', XDG_CACHE_HOME=cache, CXX=path)
+                         for _ in range(2))
+        with open(begun) as file:
+            compiler = os.pidfd_open(int(file.read()))
+        told = {process.stderr.readline().split()[1]: process for process in (first, second)}
+        self.assertEqual(sorted(told), ['building', 'waiting'])
+        told['building'].kill()
+        told['building'].communicate()
+        self.assertEqual(select.select([compiler], [], [], 0.2)[0], [], 'the other one still waits')
+        told['waiting'].kill()
+        told['waiting'].communicate()
+        self.assertEqual(select.select([compiler], [], [], LIMIT_S)[0], [compiler])
+        os.close(compiler)
+        for name in glob.glob(os.path.join(cache, 'tutti', '*.lock')):
+            with open(name) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)        # when the process that compiled has ended, too
+        self.assertEqual(glob.glob(os.path.join(cache, 'tutti', '*.building')), [])
 
     def refused(self, expected, **more):
         status, _, err = self.run_python('-c', SUM.format(backend='tutti', how=ALONE), **more)

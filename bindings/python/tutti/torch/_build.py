@@ -3,8 +3,13 @@
 
 PyTorch's C++ interface for backends has no stable ABI. A binary in the wheel would fit one version
 of PyTorch, and break with the next. So the sources are in the wheel, and are compiled at first use
-into the user's cache. The name there holds all that the binary depends on. Ranks that start at once
-wait for the one that compiles. What is built appears under its name when it is complete.
+into the user's cache. The name there holds all that the binary depends on. What is built appears
+under its name when it is complete.
+
+One process compiles, whatever the number of ranks (_compile.py). It is nobody's in particular: it
+goes on when the rank that started it dies, and ends when nobody waits for it any more. Two files
+beside the binary say so by their locks: NAME.lock is held by the process that compiles, NAME.waiters
+is shared by those that wait.
 """
 
 from __future__ import annotations
@@ -19,10 +24,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import IO, TYPE_CHECKING, NamedTuple, Optional
 
 import torch
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
 NAME = "_tutti_torch"
 SOURCES = Path(__file__).resolve().parent / "csrc"
+COMPILE = Path(__file__).resolve().with_name("_compile.py")
 STANDARD = "c++20"
 TORCH_LIBRARIES = ("torch", "torch_cpu", "torch_python", "c10")
 
@@ -79,9 +84,8 @@ def _key(library: Library, compiler: list[str]) -> str:
     digest = hashlib.sha256()
     for path in sorted([*SOURCES.glob("*"), *library.include.glob("tutti/*.h")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    for text in (torch.__version__, str(torch._C._GLIBCXX_USE_CXX11_ABI), *torch.__path__,
-                 sys.implementation.cache_tag, sysconfig.get_platform(), str(library.file),
-                 *compiler):
+    for text in (torch.__version__, sys.implementation.cache_tag, sysconfig.get_platform(),
+                 *_command(library, compiler)):
         digest.update(text.encode() + b"\0")
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
@@ -105,36 +109,79 @@ def _cache() -> Path:
 
 def _built() -> Path:
     library, compiler = _library(), _compiler()
-    cache = _cache()
-    path = cache / f"{_key(library, compiler)}.so"
-    if path.exists():
-        return path
-    with open(f"{path}.lock", "w") as lock:
-        fcntl.lockf(lock, fcntl.LOCK_EX)  # released when the file is closed, or the process dies
-        if not path.exists():
-            _build(library, compiler, path)
+    path = _cache() / f"{_key(library, compiler)}.so"
+    if not path.exists():
+        with open(f"{path}.waiters", "a") as waiters:
+            fcntl.flock(waiters, fcntl.LOCK_SH)
+            _await(path, _command(library, compiler))
     return path
+
+
+def _await(path: Path, command: list[str]) -> None:
+    """Have `path` built, unless another process has that done already."""
+    told = False
+    while not path.exists():
+        with open(f"{path}.lock", "a") as lock:
+            if _try_lock(lock):
+                if not path.exists():
+                    _check_end(path, _start(path, command, lock))
+                continue
+            if not told:
+                _say(f"waiting for the backend, which another process builds: {path}")
+            told = True
+            fcntl.flock(lock, fcntl.LOCK_EX)  # when that has ended
+            _check_end(path, 0)
+
+
+def _check_end(path: Path, status: int) -> None:
+    failure = _failure_of(path)
+    if path.exists() or not (status or failure.exists()):
+        return
+    text = failure.read_text() if failure.exists() else f"{COMPILE} ended with status {status}"
+    raise BuildError(f"the compiler failed; PyTorch {torch.__version__} may differ from those the "
+                     f"backend knows\n{text}")
+
+
+def _try_lock(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+def _failure_of(path: Path) -> Path:
+    return path.with_suffix(".failed")
+
+
+def _say(text: str) -> None:
+    print(f"tutti: {text}", file=sys.stderr, flush=True)
 
 
 def _compiler() -> list[str]:
     return shlex.split(os.environ.get("CXX", "")) or ["c++"]
 
 
-def _flags(library: Library, name: str, source: Path) -> Iterator[str]:
+def _command(library: Library, compiler: list[str], name: str = NAME,
+             source: Path = SOURCES / "all.cpp") -> list[str]:
+    """What compiles a module of Python, but for the name of the output."""
     torch_root = Path(torch.__path__[0])
-    yield from (f"-std={STANDARD}", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
-    yield f"-DTORCH_EXTENSION_NAME={name}"
+    includes = (torch_root / "include", torch_root / "include/torch/csrc/api/include",
+                Path(sysconfig.get_paths()["include"]))
+    return [*compiler, f"-std={STANDARD}", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden",
+            f"-DTORCH_EXTENSION_NAME={name}", *_abi_flags(), *(f"-isystem{one}" for one in includes),
+            f"-I{library.include}", str(source), str(library.file), f"-L{torch_root / 'lib'}",
+            *(f"-l{one}" for one in TORCH_LIBRARIES),
+            *(f"-Wl,-rpath,{one}" for one in (library.file.parent, torch_root / "lib"))]
+
+
+def _abi_flags() -> Iterator[str]:
+    """What makes classes of C++ the same as PyTorch's, which may be from another compiler."""
     yield f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
-    for directory in (torch_root / "include", torch_root / "include/torch/csrc/api/include",
-                      Path(sysconfig.get_paths()["include"])):
-        yield f"-isystem{directory}"
-    yield f"-I{library.include}"
-    yield str(source)
-    yield str(library.file)
-    yield f"-L{torch_root / 'lib'}"
-    yield from (f"-l{name}" for name in TORCH_LIBRARIES)
-    for directory in (library.file.parent, torch_root / "lib"):
-        yield f"-Wl,-rpath,{directory}"
+    for name in ("COMPILER_TYPE", "STDLIB", "BUILD_ABI"):  # up to 2.8
+        value = getattr(torch._C, f"_PYBIND11_{name}", None)
+        if value:
+            yield f'-DPYBIND11_{name}="{value}"'
 
 
 def _check_tools(compiler: list[str]) -> None:
@@ -147,16 +194,12 @@ def _check_tools(compiler: list[str]) -> None:
                          "(Debian: apt-get install python3-dev)")
 
 
-def _build(library: Library, compiler: list[str], path: Path) -> None:
-    _check_tools(compiler)
-    print(f"tutti: building the backend for PyTorch {torch.__version__}, once, which takes about a "
-          f"minute: {path}", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
-        unfinished = Path(directory) / path.name
-        command = [*compiler, *_flags(library, NAME, SOURCES / "all.cpp"), "-o", str(unfinished)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise BuildError(f"the compiler failed with status {done.returncode}; "
-                             f"PyTorch {torch.__version__} may differ from those the backend knows"
-                             f"\n{shlex.join(command)}\n{done.stderr[-4000:]}")
-        os.replace(unfinished, path)
+def _start(path: Path, command: list[str], lock: IO[str]) -> int:
+    """Have a process compile, which takes the lock over, and return its status when it ends."""
+    _check_tools(command)
+    _failure_of(path).unlink(missing_ok=True)
+    _say(f"building the backend for PyTorch {torch.__version__}, once, which takes about a minute: {path}")
+    builder = subprocess.Popen([sys.executable, "-I", str(COMPILE), str(path), str(_failure_of(path)), *command],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               pass_fds=[lock.fileno()], start_new_session=True)
+    return builder.wait()
