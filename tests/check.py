@@ -40,7 +40,7 @@ BUILDS = {                          # suite of tests of that build: its director
 SCRIPTS = {                         # minutes on two cores, command; what follows "bare" belongs to that suite
     'fuzz': (4, ['tests/fuzz/run', '--seconds', '60']),
     'rdma': (6, ['tests/rdma/run', '--build', 'build-check']),
-    'torch': (8, ['tests/torch/run', '--build', 'build-check']),
+    'torch': (25, ['tests/torch/run', '--build', 'build-check']),
     'engines': (2, ['tests/python/engines', '--build', 'build-check']),
     'aarch64': (4, ['tests/aarch64']),
     'musl': (2, ['tests/musl']),

@@ -46,6 +46,17 @@ def _initialise(rank, size, path, timeout=30, bound=True, **options):
         dist.group.WORLD._get_backend(device).eager_connect_single_device(device)
 
 
+def set_timeout(seconds):
+    """dist.set_timeout(), and what it calls where PyTorch does not have it yet."""
+    backend = dist.group.WORLD._get_backend(torch.device('cpu'))
+    if hasattr(dist, 'set_timeout'):
+        dist.set_timeout(timedelta(seconds=seconds))
+    elif hasattr(backend, '_set_default_timeout'):
+        backend._set_default_timeout(timedelta(seconds=seconds))
+    else:
+        raise unittest.SkipTest("this PyTorch cannot change a group's timeout")
+
+
 def _rank_main(body, test, rank, size, path, options, pipe):
     torch.set_num_threads(1)
     try:

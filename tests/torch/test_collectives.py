@@ -349,7 +349,7 @@ class Collectives(unittest.TestCase):
             self.assertEqual(found[999].item(), step)
         dist.barrier()
 
-    @unittest.skipIf(PYTORCH < (2, 7), "this PyTorch counts the calls of its own backends alone")
+    @unittest.skipIf(PYTORCH < (2, 14), "this PyTorch counts the calls of its own backends alone")
     @on_ranks(2)
     def test_sequence_numbers_count_collectives(self):
         group = dist.group.WORLD

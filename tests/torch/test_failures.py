@@ -15,8 +15,10 @@ import torch
 import torch.distributed as dist
 
 from interrupts import signal_in_a_wait     # of tests/python
-from ranks import LEFT, on_ranks
+from ranks import LEFT, PYTORCH, on_ranks, set_timeout
 
+HAS_ASYNC = unittest.skipUnless(hasattr(dist.AllreduceOptions(), 'asyncOp'), 'in this PyTorch nothing blocks')
+HAS_ABORT = unittest.skipUnless(hasattr(dist.ProcessGroup, 'abort'), 'this PyTorch cannot end groups')
 SOON_S = 2.0    # within which the death of a rank is told
 
 
@@ -58,7 +60,8 @@ class Failures(unittest.TestCase):
         for wait in (works[0].wait, works[1].wait, future.wait, waited.wait):
             with self.assertRaisesRegex(RuntimeError, 'rank 1'):
                 wait()
-        self.assertIsNotNone(works[0].exception())
+        if PYTORCH >= (2, 14):  # older ones cannot hand it to Python
+            self.assertIsNotNone(works[0].exception())
         self.assertFalse(works[0].is_success())
         self.assertLess(time.monotonic() - begun, SOON_S)
 
@@ -98,7 +101,7 @@ class Failures(unittest.TestCase):
 
     @on_ranks(2)
     def test_a_stopped_rank_is_named_at_the_deadline(self):
-        dist.set_timeout(timedelta(seconds=1))
+        set_timeout(1)
         stopped = torch.tensor([os.getpid()])
         dist.broadcast(stopped, 1)
         if dist.get_rank() == 1:        # the other has it go on when it has been told
@@ -112,6 +115,7 @@ class Failures(unittest.TestCase):
         finally:
             os.kill(int(stopped), signal.SIGCONT)
 
+    @HAS_ASYNC
     @on_ranks(2)
     def test_a_deadline_of_one_operation(self):
         if dist.get_rank() == 0:
@@ -159,6 +163,7 @@ class Failures(unittest.TestCase):
         self.assertRegex(str(raised.exception), '4')
         self.assertRegex(str(raised.exception), '5')
 
+    @HAS_ABORT
     @on_ranks(2)
     def test_abort_ends_the_operations_of_all_ranks(self):
         begun = time.monotonic()
@@ -180,6 +185,7 @@ class Failures(unittest.TestCase):
             with self.assertRaisesRegex(dist.DistBackendError, 'rank 0.*interrupted by a signal'):
                 dist.recv(torch.ones(4), 0)
 
+    @HAS_ASYNC
     @on_ranks(2)
     def test_a_signal_ends_a_call_that_blocks(self):
         tensors, options = [torch.ones(4)], dist.AllreduceOptions()
@@ -191,6 +197,7 @@ class Failures(unittest.TestCase):
         work = dist.all_reduce(torch.ones(4), async_op=True) if dist.get_rank() == 0 else None
         self.interrupted(lambda: work.wait())
 
+    @HAS_ABORT
     @on_ranks(2)
     def test_a_work_outlives_its_group(self):
         found = torch.ones(4)
