@@ -75,7 +75,8 @@ class Collectives(unittest.TestCase):
         for count, dtype, inner in ((5, torch.float32, ()), (3 * rank, torch.float64, (2,)), (0, torch.float32, ()),
                                     (4, torch.int64, ()), (40, torch.bfloat16, ())):
             values = (100 * torch.randn(count, *inner, device='cpu')).to(dtype)
-            given = torch.sparse_coo_tensor(torch.randint(4, (2, count), device='cpu'), values, (4, 4, *inner))
+            given = torch.sparse_coo_tensor(torch.randint(4, (2, count), device='cpu'), values, (4, 4, *inner),
+                                            device='cpu')
             for how in (False, True):
                 found, expected = given.clone(), given.clone()
                 work = dist.all_reduce(found, async_op=how)
