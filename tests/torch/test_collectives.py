@@ -97,6 +97,11 @@ class Collectives(unittest.TestCase):
             found = rows[dist.get_rank()].clone()
             dist.all_reduce(found, op=op)
             self.same(found, expected)
+        bytes_of_both = torch.tensor([[2, 2, 0], [1, 0, 0]], dtype=torch.uint8).view(torch.bool)
+        for op, expected in {Op.SUM: [True, True, False], Op.PRODUCT: [True, False, False]}.items():
+            found = bytes_of_both[dist.get_rank()].clone()
+            dist.all_reduce(found, op=op)
+            self.assertEqual(found.tolist(), expected)
         with self.assertRaisesRegex(TypeError, 'AVG with bool'):
             dist.all_reduce(rows[0].clone(), op=Op.AVG)
 

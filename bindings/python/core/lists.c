@@ -276,6 +276,10 @@ static PyObject *counted(PyObject *object, PyObject *args)
 	if (!PyArg_ParseTuple(args, "iOOOOOiO", &number, &send, &recv, &send_list, &recv_list, &op,
 			      &call.root, &timeout))
 		return NULL;
+	if (number < 0 || (size_t)number >= sizeof(by_counts) / sizeof(by_counts[0])) {
+		PyErr_SetString(PyExc_ValueError, "no collective has that number");
+		return NULL;
+	}
 	const struct by_counts *c = &by_counts[number];
 	call.run = c->run;
 	call.put = c->put;

@@ -42,16 +42,17 @@ const char *name_of(c10d::ReduceOp::RedOpType op)
 	return op < std::size(names) ? names[op] : "UNUSED";
 }
 
-// A bool is a byte of 0 or 1. As in NCCL, the sum and the maximum are "or", the others "and".
+// A bool is a byte, of which a view of other memory may have any value: each but 0 is true. As in NCCL, the
+// sum and the maximum are "or", the others "and". "Exclusive or" is right for bytes of 0 and 1 alone.
 tutti_op_t op_of_bools(c10d::ReduceOp::RedOpType op)
 {
 	switch (op) {
 	case c10d::ReduceOp::SUM:
 	case c10d::ReduceOp::MAX:
-	case c10d::ReduceOp::BOR: return TUTTI_BOR;
+	case c10d::ReduceOp::BOR: return TUTTI_MAX;
 	case c10d::ReduceOp::PRODUCT:
 	case c10d::ReduceOp::MIN:
-	case c10d::ReduceOp::BAND: return TUTTI_BAND;
+	case c10d::ReduceOp::BAND: return TUTTI_MIN;
 	case c10d::ReduceOp::BXOR: return TUTTI_BXOR;
 	default:
 		TORCH_CHECK_TYPE(false, "Cannot use ReduceOp.", name_of(op),
