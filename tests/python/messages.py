@@ -203,6 +203,7 @@ class Requests(unittest.TestCase):
             other = comm.dup()
             x = np.ones(100000).view(Holder)
             x.request = other.start_all_reduce(x)
+            comm.barrier()  # all have started it
             del x  # its end is that of the request
             other.close()
 

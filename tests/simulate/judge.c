@@ -82,6 +82,14 @@ static bool has_message(const struct step *step)
 	return false;
 }
 
+/* Who waits for a message may be told of the rank that is to send it, which waits for the stopped one
+ * itself, there or in the step that this one is at next. */
+static bool waits_for_message(const struct plan *plan, const struct fault *fault)
+{
+	return has_message(&plan->steps[fault->step]) ||
+	       (fault->step + 1 < plan->nsteps && has_message(&plan->steps[fault->step + 1]));
+}
+
 /* May this fault, if it is the only one, have ended the job's communicator so? */
 static bool explains(const struct plan *plan, const struct outcome *out, const struct fault *fault,
 		     const struct told *told)
@@ -108,7 +116,8 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 	case FAULT_STOP: /* only a long one is told; what else goes on meanwhile takes time, too */
 		return told->result == TUTTI_ERR_TIMEOUT &&
 		       /* who waits for a newcomer knows only the rank that invites it */
-		       (told->culprit == fault->rank || fault->rank >= plan->ranks) &&
+		       (told->culprit == fault->rank || fault->rank >= plan->ranks ||
+			waits_for_message(plan, fault)) &&
 		       (double)fault->ns / 1e9 + plan->needs_s >= plan_shortest_s(plan);
 	case FAULT_JUMP: /* time in which no rank runs does not count */
 	case FAULT_PAUSE: return told->result == TUTTI_ERR_TIMEOUT && out->while_joining;
