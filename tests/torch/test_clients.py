@@ -88,7 +88,7 @@ class Clients(unittest.TestCase):
         multiprocessing.current_process()._config['daemon'] = False     # those of tests may have no children
         data = TensorDataset(torch.arange(24.0))
         for way in 'fork', 'forkserver', 'spawn':
-            loader = DataLoader(data, batch_size=3, num_workers=2, multiprocessing_context=way,
+            loader = DataLoader(data, batch_size=3, num_workers=1, multiprocessing_context=way,
                                 sampler=DistributedSampler(data, shuffle=False))
             total = torch.zeros(1)
             for batch, in loader:
