@@ -301,6 +301,16 @@ static void judge_words(const struct scene *s, int rank, const struct report *fi
 		     first->error_text);
 }
 
+/* Who lacks descriptors is told which limit that is. */
+static void judge_limit(const struct scene *s, int rank, struct verdict *v)
+{
+	const struct report *r = &s->stage->report[rank];
+
+	if (s->c.fault == FAULT_DESCRIPTORS && r->result == TUTTI_ERR_SYSTEM &&
+	    !strstr(r->error_text, "ulimit -n"))
+		fail(v, "rank %d does not name the limit: %.200s", rank, r->error_text);
+}
+
 /* Of one rank that the store's host saw go, those that could not join have heard by it. */
 static void judge_news(const struct scene *s, struct verdict *v)
 {
@@ -335,6 +345,7 @@ static void judge_witness(const struct scene *s, int rank, const struct report *
 	if (!r->result || !first->result)
 		return;
 	judge_culprit(s, r, rank, v);
+	judge_limit(s, rank, v);
 	if (!joining && (r->result != first->result || r->culprit != first->culprit))
 		fail(v, "rank %d got %d (%.150s), another %d (%.150s)", rank, r->result,
 		     r->error_text, first->result, first->error_text);
