@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define SHORTAGE_MOST 256 /* descriptors of the process */
+#define SHORTAGE_FEW  20
 
 struct shortage {
 	struct rlimit before;
@@ -31,6 +32,14 @@ static inline void shortage_begin(struct shortage *s)
 static inline void shortage_free_one(struct shortage *s)
 {
 	close(s->taken[--s->count]);
+}
+
+/* So many are. */
+static inline void shortage_begin_with_few(struct shortage *s)
+{
+	shortage_begin(s);
+	for (int i = 0; i < SHORTAGE_FEW; i++)
+		shortage_free_one(s);
 }
 
 static inline void shortage_end(struct shortage *s)

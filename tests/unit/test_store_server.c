@@ -234,6 +234,25 @@ TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, open_host, close_
 	close(silent);
 }
 
+/* They have a quarter of the descriptors that are left: the first make room for the last. */
+TEST_WITH(strangers_leave_the_host_descriptors, open_host, close_host)
+{
+	struct shortage shortage;
+	int fds[SHORTAGE_FEW / 2];
+	const int count = SHORTAGE_FEW / 2;
+
+	for (int i = 0; i < count; i++)
+		fds[i] = raw_socket();
+	shortage_begin_with_few(&shortage);
+	for (int i = 0; i < count; i++)
+		raw_call(fds[i], port_of(*state));
+	for (int i = 0; i < count - SHORTAGE_FEW / 4; i++)
+		expect_closed(fds[i]);
+	shortage_end(&shortage);
+	for (int i = count - SHORTAGE_FEW / 4; i < count; i++)
+		close(fds[i]);
+}
+
 /* How often threads but this one have gone to sleep. */
 static long sleeps_of_others(void)
 {

@@ -225,8 +225,8 @@ TEST_WITH(nobody_makes_room_where_nobody_waits, two_ranks, goes_on)
 	close(fd);
 }
 
-/* With `fd`, until it is in the listener's queue; the rank then looks there. */
-static void accept_one(int fd)
+/* With `fd`, until it is in the listener's queue; the rank then looks there, and has so many callers. */
+static int call_with(int fd)
 {
 	struct tcp_endpoint *const e = tcp_endpoint_of(fabric.endpoint[1]);
 	struct pollfd listener = { e->listener.connection.fd, POLLIN, 0 };
@@ -234,7 +234,7 @@ static void accept_one(int fd)
 	raw_call(fd, fabric_port(&fabric, 1));
 	assert_int_equal(poll(&listener, 1, 20000), 1);
 	tt_tcp_accept(e);
-	assert_int_equal(e->pending_count, 1);
+	return e->pending_count;
 }
 
 /* An idler's place, but not that of one who has just come; then none until one is free. */
@@ -246,11 +246,11 @@ TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, two_ranks, goes_o
 	struct caller dropped = { .fd = idle };
 
 	shortage_begin(&shortage);
-	accept_one(next);
+	assert_int_equal(call_with(next), 1);
 	assert_true(accepting(e));
 	e->pending[0]->handshake.deadline = tt_now() + 60 * SECOND;
 	fabric_until(&fabric, caller_heard, &dropped);
-	accept_one(last);
+	assert_int_equal(call_with(last), 1);
 	assert_true(e->short_since && e->listen_again_at);
 	shortage_end(&shortage);
 	wait_for_pending(2);
@@ -258,6 +258,23 @@ TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, two_ranks, goes_o
 	close(last);
 	close(next);
 	close(idle);
+}
+
+/* Callers have a quarter of the descriptors that are left, wherever there are few. */
+TEST_WITH(strangers_leave_the_rank_descriptors, two_ranks, goes_on)
+{
+	struct shortage shortage;
+	int callers[SHORTAGE_FEW / 2];
+	const int count = SHORTAGE_FEW / 2;
+
+	for (int i = 0; i < count; i++)
+		callers[i] = raw_socket();
+	shortage_begin_with_few(&shortage);
+	for (int i = 0; i < count; i++)
+		assert_in_range(call_with(callers[i]), 1, SHORTAGE_FEW / 4);
+	shortage_end(&shortage);
+	for (int i = 0; i < count; i++)
+		close(callers[i]);
 }
 
 /* Accepts, says something else than an answer, and goes. */
