@@ -505,11 +505,19 @@ class Trace(ProgramTest):
         return self.start(RUN, '-n', 3, *options, RANK, *arguments,
                           **{'TUTTI_TRACE': self.dir, 'TUTTI_TIMEOUT': bound_s(60), **variables})
 
-    def test_a_job_that_was_killed_is_told_of(self):
-        """tutti-run ends those that are left, so maybe nobody has reported anything."""
-        self.job('killed').finish()
+    def operations(self):
+        """What is told, and the operations of the trace; each sum of 400 bytes went to and fro once or twice for each peer."""
         trace = self.dir / 'trace.json'
         out, _ = self.trace('-o', trace, self.dir)
+        ops = [event for event in json.loads(trace.read_text(encoding='utf-8'))['traceEvents'] if event['ph'] == 'X']
+        for op in ops[:20]:
+            self.assertIn(op['args']['sent'] + op['args']['received'], range(400, 400 * 2 * 3 + 1))
+        return out, ops
+
+    def test_a_job_that_was_killed_is_told_of(self):
+        """tutti-run ends those that are left, so maybe nobody has reported anything."""
+        self.job('killed', TUTTI_TRANSPORT='tcp').finish()
+        out, ops = self.operations()
         self.assertIn('3 of 3 ranks', out)
         self.assertRegex(out, r'first to fail: rank 1 \(pid \d+ on .*\), killed by signal 9 \(Killed\), .* after the start of the job; '
                               r'its last is operation 20, all_reduce\(float32 × 100, sum\), which it had ended\n')
@@ -518,14 +526,15 @@ class Trace(ProgramTest):
         self.assertNotRegex(out, r'(?m)^  died') # a survivor's error message may say so of rank 1
         for rank in (0, 2):
             self.assertNotIn(f'silent: rank {rank}', out)
-        self.assertEqual(sorted(path.suffix for path in self.dir.iterdir() if path != trace), ['.json'] + ['.report'] * 3)
-        ops = [event for event in json.loads(trace.read_text(encoding='utf-8'))['traceEvents'] if event['ph'] == 'X']
+        self.assertEqual(sorted(path.suffix for path in self.dir.iterdir()), ['.json'] * 2 + ['.report'] * 3)
         self.assertGreaterEqual(len(ops), 3 * 20)
         self.no_overlap(ops)
 
     def test_a_rank_that_left_is_told_of(self):
-        self.job('failed').finish()
-        out, _ = self.trace(self.dir)
+        """The others have reported what it did before tutti-trace looks."""
+        self.job('failed', options=('--min-ranks', 2)).finish()
+        self.assertEqual(len(list(self.dir.glob('*.1.flight.report'))), 1)
+        out, _ = self.operations()
         self.assertRegex(out, r'first to fail: rank 1 \(pid \d+ on .*\), exited with status 7, ')
         self.assertNotRegex(out, r'(?m)^  died') # a survivor's error message may say so of rank 1
 

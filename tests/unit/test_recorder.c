@@ -248,24 +248,31 @@ TEST_WITH(the_last_4096_operations_are_kept, make_comm, destroy_comm)
 	}
 }
 
+/* Of an operation; NULL: it is not there. */
+static const json_t *header_of(const json_t *report, const json_t *op)
+{
+	const json_t *header, *found = NULL;
+	size_t i;
+
+	json_array_foreach(json_object_get(report, "headers"), i,
+			   header) if (number_in(header, "header") == number_in(op, "header"))
+		found = header;
+	return found;
+}
+
 TEST_WITH(operations_name_their_header, make_comm, destroy_comm)
 {
 	double in[3] = { 1, 2, 3 }, out[3];
-	size_t i;
-	const json_t *header, *found = NULL;
 
 	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
 	assert_int_equal(tutti_reduce(comm, in, out, 3, TUTTI_FLOAT64, TUTTI_PROD, 0, NULL),
 			 TUTTI_OK);
 	json_auto_t *report = report_on_signal();
-	const json_t *op = at(report, "operations", 1);
+	const json_t *header = header_of(report, at(report, "operations", 1));
 
-	json_array_foreach(json_object_get(report, "headers"), i,
-			   header) if (number_in(header, "header") == number_in(op, "header"))
-		found = header;
-	assert_non_null(found);
-	assert_shows(found, "{'collective': 'reduce', 'dtype': 'float64', 'op': 'prod', "
-			    "'count': 3, 'root': 0}");
+	assert_non_null(header);
+	assert_shows(header, "{'collective': 'reduce', 'dtype': 'float64', 'op': 'prod', "
+			     "'count': 3, 'root': 0}");
 }
 
 /* More plans than there is room for: the last operations have theirs, the first may not. */
@@ -302,6 +309,22 @@ TEST_WITH(headers_that_were_written_over_are_not_shown, make_comm, destroy_comm)
 	assert_int_equal(number_in(op, "sequence"), 4000);
 	assert_non_null(json_object_get(counts, name));
 	json_decref(counts);
+}
+
+/* What was noted of it at first is written over by then. */
+TEST_WITH(a_call_that_comes_back_has_its_header, make_comm, destroy_comm)
+{
+	static float in[6000], out[6000];
+
+	for (size_t k = 0; k <= 4000; k++)
+		assert_int_equal(tutti_all_reduce(comm, in, out, k % 2 ? k : 5999, TUTTI_FLOAT32,
+						  TUTTI_SUM, NULL),
+				 TUTTI_OK);
+	json_auto_t *report = report_on_signal();
+	const json_t *header = header_of(report, at(report, "operations", 4000));
+
+	assert_non_null(header);
+	assert_shows(header, "{'count': 5999}");
 }
 
 TEST_WITH(a_record_that_is_being_written_over_does_not_count, make_flight, free_flight)
