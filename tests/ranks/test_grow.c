@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -18,13 +17,12 @@
 
 #include "tests.h"
 #include "harness.h"
-#include "parts.h"
 
 #define MOST 12
 #define LONG 200000
 
 struct stage {
-	atomic_int joined, asked, done, failed;
+	atomic_int joined, asked, done;
 	_Atomic pid_t pid;
 	atomic_uint_fast32_t ranks; /* bit mask of those that newcomers got */
 };
@@ -34,8 +32,6 @@ struct play {
 	const char *store;
 	struct stage *stage;
 	bool early; /* newcomers come first */
-	int victim;
-	int capacity; /* descriptors more that the victim may open */
 };
 
 /* Each rank says who it is; what all say is right, over every kind of way. */
@@ -446,50 +442,6 @@ TEST(the_late_are_passed_over_and_come_in_later)
 	assert_int_equal(run_play(&play, 3, grow_past_the_late, 0, 0), 0);
 }
 
-/* The victim has no descriptors for what it has grown to; later it has. */
-static int grow_without_descriptors(int rank, void *argument)
-{
-	const struct play *play = argument;
-	tutti_comm_t comm = NULL, more = NULL;
-	tutti_store_t store = NULL;
-
-	if (rank == play->members)
-		return be_newcomer(play, play->members + 1);
-	if (init_members(play, &comm) || open_store(play, &store) || computes(comm))
-		return 1;
-	meet_at(&play->stage->asked, play->members);
-	if (rank == play->victim)
-		allow_descriptors(play->capacity);
-	tutti_result_t result = tutti_comm_grow(comm, store, 1, &more);
-	allow_descriptors(-1);
-	CLAIM((result == TUTTI_OK) == (more != NULL), "result %d, and %s communicator", result,
-	      more ? "a" : "no");
-	CLAIM(!result || strstr(tutti_last_error(NULL), "Too many open files"), "%s",
-	      tutti_last_error(NULL));
-	int32_t results[2], mine = result;
-	SUCCEEDS(tutti_all_gather(comm, &mine, results, 1, TUTTI_INT32, NULL));
-	CLAIM(results[0] == results[1], "one returned %d, the other %d", (int)results[0],
-	      (int)results[1]);
-	if (result) {
-		atomic_store(&play->stage->failed, 1);
-		SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
-	}
-	return use_both(comm, more, store);
-}
-
-TEST(a_member_without_descriptors_is_told_to_all)
-{
-	for (int victim = 0; victim < 2; victim++) {
-		struct play play = { .members = 2, .newcomers = 1, .victim = victim };
-
-		do {
-			assert_int_equal(run_play(&play, 3, grow_without_descriptors, 0, 0), 0);
-			play.capacity++;
-		} while (atomic_load(&play.stage->failed));
-		assert_true(play.capacity > 1);
-	}
-}
-
 /* ---- the coordinator dies */
 
 /* Rank 0, which looks for newcomers, dies over it; the others shrink, and take in who waits. */
@@ -526,78 +478,4 @@ TEST(the_coordinator_may_die)
 	struct play play = { .members = 3, .newcomers = 1 };
 
 	assert_int_equal(run_play(&play, 4, outlive_the_coordinator, 1, SIGALRM), 0);
-}
-
-/* ---- a coordinator that does not call tutti_comm_grow, but what it is made of, and says something
- * else */
-
-struct word {
-	int32_t result;
-	uint32_t length;
-	char text[640];
-};
-
-static const struct word words[] = {
-	{ .result = 7 },
-	{ .result = -99, .text = "\033[2J and so on" },
-	{ .result = TUTTI_OK, .length = UINT32_MAX },
-	{ .result = TUTTI_OK, .length = 0 },
-};
-#define WORDS (sizeof(words) / sizeof(words[0]))
-
-struct speech {
-	size_t which;
-	atomic_int done;
-};
-
-/* What comes of it on this rank does not matter. */
-static void be_another_coordinator(tutti_comm_t comm, const struct word *word)
-{
-	const struct {
-		uint64_t id;
-		int64_t newcomers;
-	} question = { 5, 1 };
-	const struct {
-		int32_t result;
-		uint32_t length;
-	} report = { 0 };
-	size_t length = sizeof(report), lengths[2];
-	uint8_t all[2 * 4096];
-
-	tt_part_all_gather(comm, TT_PART_GROW, &question, all, sizeof(question));
-	tt_part_all_gather(comm, TT_PART_GROW, &length, lengths, sizeof(length));
-	tt_part_all_gather_v(comm, TT_PART_GROW, &report, all, lengths);
-	tt_part_broadcast(comm, TT_PART_GROW, word, all, sizeof(*word), 0);
-}
-
-static int hear_another_coordinator(tutti_comm_t comm, void *argument)
-{
-	struct speech *speech = argument;
-	tutti_comm_t out;
-
-	if (tutti_comm_rank(comm) == 0) {
-		be_another_coordinator(comm, &words[speech->which]);
-		await_count(&speech->done, 1);
-		return 0;
-	}
-	const tutti_result_t result = tutti_comm_grow(comm, NULL, 1, &out);
-	atomic_fetch_add(&speech->done, 1);
-	CLAIM(result == TUTTI_ERR_UNSUPPORTED && !out, "word %zu: %d (%s)", speech->which, result,
-	      tutti_last_error(comm));
-	CLAIM(strstr(tutti_last_error(comm), "version of tutti"), "word %zu: it says: %s",
-	      speech->which, tutti_last_error(comm));
-	CLAIM(!strchr(tutti_last_error(comm), '\033'),
-	      "word %zu: the message speaks to the terminal", speech->which);
-	return 0;
-}
-
-TEST(the_coordinator_is_not_believed)
-{
-	for (size_t which = 0; which < WORDS; which++) {
-		struct speech *speech = shared_memory(sizeof(*speech));
-
-		speech->which = which;
-		HOLDS(.ranks = 2, .body = hear_another_coordinator, .argument = speech);
-		munmap(speech, sizeof(*speech));
-	}
 }

@@ -12,6 +12,7 @@
 #include "address.h"
 #include "bootstrap.h"
 #include "gather.h"
+#include "grow.h"
 #include "log.h"
 #include "store.h"
 #include "test_bytes_in_use.h"
@@ -361,6 +362,24 @@ TEST(what_is_no_bundle_is_about_all)
 	assert_true(rendezvous.unfit);
 	tt_records_free(&all);
 	close_stores(job.stores);
+}
+
+/* That a coordinator says it gathered, in place of records or before them. */
+TEST(a_coordinator_that_says_nonsense_is_not_believed)
+{
+	static const struct tt_grow_decision words[] = {
+		{ .result = 7 },
+		{ .result = -99, .text = "\033[2J and so on" },
+		{ .result = TUTTI_OK, .length = UINT32_MAX },
+		{ .result = TUTTI_OK, .length = 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		assert_int_equal(tt_grow_read_decision(&words[i], tt_bundle_capacity(3)),
+				 TUTTI_ERR_UNSUPPORTED);
+		assert_non_null(strstr(tt_thread_error(), "version of tutti"));
+		assert_null(strchr(tt_thread_error(), '\033'));
+	}
 }
 
 /* This thread and the store's take turns: on one core nobody is woken across cores. */
