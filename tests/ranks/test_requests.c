@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations in flight together: requests waited for in any order, groups, threads that share a
- * communicator.
+/* Operations in flight together: requests waited for in any order, groups.
  *
  *   TUTTI_LOG=warn,plan:debug test_requests shm|tcp|mixed
  *
  * What is planned is to be seen by a sink. */
 #include <dirent.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -413,70 +411,6 @@ static int fused(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-/* ---- threads of one rank */
-
-#define THREADS 4
-#define TURNS	50
-
-struct worker {
-	tutti_comm_t comm;
-	int number;
-	atomic_int *turn;
-	int failed;
-};
-
-static int work(struct worker *worker)
-{
-	tutti_comm_t comm = worker->comm;
-	const int rank = tutti_comm_rank(comm);
-	const size_t n = 5000;
-	float *send = malloc(n * sizeof(float)), *recv = malloc(n * sizeof(float));
-	int failed = 0;
-
-	for (int i = 0; i < TURNS && !failed; i++) {
-		const int turn = i * THREADS + worker->number;
-		tutti_request_t request = NULL;
-
-		fill(send, n, rank, turn);
-		while (atomic_load(worker->turn) != turn)
-			sched_yield();
-		SUCCEEDS(tutti_all_reduce(comm, send, recv, n, F32, TUTTI_SUM, &request));
-		/* the order of the calls is the same on all ranks */
-		atomic_fetch_add(worker->turn, 1);
-		SUCCEEDS(tutti_wait(&request));
-		failed = check(comm, recv, n, total(comm), turn);
-	}
-	free(send), free(recv);
-	return failed;
-}
-
-static void *worker_main(void *argument)
-{
-	struct worker *worker = argument;
-
-	worker->failed = work(worker);
-	return NULL;
-}
-
-static int threads_on_one(tutti_comm_t comm, void *argument)
-{
-	struct worker workers[THREADS];
-	pthread_t threads[THREADS];
-	atomic_int turn = 0;
-	int failed = 0;
-
-	for (int i = 0; i < THREADS; i++) {
-		workers[i] = (struct worker){ comm, i, &turn, 0 };
-		CLAIM(pthread_create(&threads[i], NULL, worker_main, &workers[i]) == 0,
-		      "cannot start a thread");
-	}
-	for (int i = 0; i < THREADS; i++) {
-		pthread_join(threads[i], NULL);
-		failed |= workers[i].failed;
-	}
-	return failed;
-}
-
 /* ---- the parent */
 
 /* Lines of what is planned are for one claim's own sink. */
@@ -497,7 +431,6 @@ JOB(the_thread_that_works_on_requests_takes_no_signals, .ranks = 2, .most = MAX_
 JOB(who_asked_is_told_of_the_end_of_requests, .ranks = 1, .most = MAX_RANKS, .body = notified)
 JOB(a_wait_ends_when_the_program_wants_it, .ranks = 2, .most = MAX_RANKS, .body = interrupted)
 JOB(small_sums_of_a_group_travel_as_one, .ranks = 2, .most = MAX_RANKS, .body = fused)
-JOB(threads_share_a_communicator, .ranks = 1, .most = MAX_RANKS, .body = threads_on_one)
 
 TEST(the_thread_that_works_on_requests_has_short_turns)
 {
