@@ -2,8 +2,6 @@
 /* What TCP claims of a link beside what every transport does: when it comes up, what closing
  * leaves, what wakes a sleeping thread and what does not. */
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 
 #include "test_tcp_fabric.h"
 
@@ -112,21 +110,6 @@ TEST_WITH(bytes_wake_only_who_waits_for_them, two_ends, no_ranks)
 	tcp->doorbell->disarm(sleeper);
 }
 
-TEST_WITH(room_wakes_a_blocked_writer, two_ends, no_ranks)
-{
-	static uint8_t bytes[1 << 20];
-
-	while (fabric_put(&fabric, 0, bytes, sizeof(bytes)) > 0)
-		;
-	tcp->doorbell->arm(fabric.endpoint[0]);
-	assert_int_equal(poll_fd(fabric.endpoint[0], AT_ONCE), 0);
-	/* the writer is woken when a good part of what it wrote has been read */
-	while (poll_fd(fabric.endpoint[0], AT_ONCE) == 0)
-		assert_true(fabric_get(&fabric, 1, bytes, sizeof(bytes)) >= 0);
-	assert_true(fabric_put(&fabric, 0, bytes, sizeof(bytes)) > 0);
-	tcp->doorbell->disarm(fabric.endpoint[0]);
-}
-
 /* The end of a stream is believed after a while in which nothing else happens. */
 TEST_WITH(the_end_of_a_stream_wakes_when_it_is_believed, two_ends, no_ranks)
 {
@@ -146,55 +129,13 @@ TEST_WITH(the_end_of_a_stream_wakes_when_it_is_believed, two_ends, no_ranks)
 	assert_string_equal(tt_thread_error(), "rank 0 closed its connection with rank 1");
 }
 
-#define SLEEPERS_MAX 70
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int armed, woken; /* under the lock */
-
-static void *sleep_once(void *with_poll)
+TEST_WITH(the_bell_is_quiet_after_who_was_rung_for_is_up, two_ranks, no_ranks)
 {
-	pthread_mutex_lock(&lock);
-	tcp->doorbell->arm(fabric.endpoint[0]);
-	armed++;
-	pthread_mutex_unlock(&lock);
-	if (with_poll)
-		poll_fd(fabric.endpoint[0], LONG);
-	else
-		tcp->doorbell->sleep(fabric.endpoint[0], LONG);
-	pthread_mutex_lock(&lock);
-	tcp->doorbell->disarm(fabric.endpoint[0]);
-	woken++;
-	pthread_mutex_unlock(&lock);
-	return NULL;
-}
-
-static void wake_all(int count)
-{
-	pthread_t threads[SLEEPERS_MAX];
-
-	armed = woken = 0;
-	for (int i = 0; i < count; i++)
-		assert_int_equal(
-			pthread_create(&threads[i], NULL, sleep_once, i % 2 ? &lock : NULL), 0);
-	for (int now = 0; now < count; sched_yield()) {
-		pthread_mutex_lock(&lock);
-		now = armed;
-		pthread_mutex_unlock(&lock);
+	for (int rings = 1; rings >= 0; rings--) {
+		tcp->doorbell->arm(fabric.endpoint[0]);
+		if (rings)
+			tcp->doorbell->interrupt(fabric.endpoint[0]);
+		assert_int_equal(poll_fd(fabric.endpoint[0], AT_ONCE), rings);
+		tcp->doorbell->disarm(fabric.endpoint[0]);
 	}
-	tcp->doorbell->interrupt(fabric.endpoint[0]);
-	for (int i = 0; i < count; i++)
-		pthread_join(threads[i], NULL);
-	assert_int_equal(woken, count);
-	/* the bell is quiet again */
-	tcp->doorbell->arm(fabric.endpoint[0]);
-	assert_int_equal(poll_fd(fabric.endpoint[0], AT_ONCE), 0);
-	tcp->doorbell->disarm(fabric.endpoint[0]);
-}
-
-/* Few, and more than there is room for. */
-TEST_WITH(an_interrupt_wakes_every_thread_once, two_ranks, no_ranks)
-{
-	for (int round = 0; round < 20; round++)
-		wake_all(3);
-	wake_all(SLEEPERS_MAX);
 }
