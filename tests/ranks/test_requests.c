@@ -6,7 +6,6 @@
  * What is planned is to be seen by a sink. */
 #include <dirent.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,79 +192,6 @@ static int without_calls(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-/* Signals that a thread of this process has blocked, once it sleeps: while it begins, the C library
- * has all blocked. False: it has ended. */
-static bool blocked_by(const char *thread, uint64_t *blocked)
-{
-	char path[64], line[256], run_state = 'R';
-	unsigned long long mask = 0;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%s/status", thread);
-	while (run_state != 'S') {
-		FILE *file = fopen(path, "re");
-
-		if (!file)
-			return false;
-		while (fgets(line, sizeof(line), file)) {
-			sscanf(line, "State: %c", &run_state);
-			sscanf(line, "SigBlk: %llx", &mask);
-		}
-		fclose(file);
-		look_again();
-	}
-	*blocked = mask;
-	return true;
-}
-
-static int check_threads(tutti_comm_t comm)
-{
-	static const int signals[] = { SIGHUP,	SIGINT,	 SIGTERM, SIGUSR1, SIGUSR2,
-				       SIGALRM, SIGCHLD, SIGIO,	  SIGPROF, SIGURG };
-	DIR *directory = opendir("/proc/self/task");
-	int others = 0;
-
-	for (struct dirent *entry; directory && (entry = readdir(directory));) {
-		uint64_t blocked;
-
-		if (atoi(entry->d_name) == 0 || atoi(entry->d_name) == getpid() ||
-		    !blocked_by(entry->d_name, &blocked))
-			continue;
-		others++;
-		for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-			CLAIM(blocked >> (signals[i] - 1) & 1,
-			      "thread %s of the library takes signal %d", entry->d_name,
-			      signals[i]);
-	}
-	closedir(directory);
-	CLAIM(others > 0, "no thread works on what is pending");
-	return 0;
-}
-
-/* Rank 0's request is pending until it has looked at who works on it. */
-static int look_while_pending(tutti_comm_t comm, atomic_int *looked, int (*look)(tutti_comm_t comm))
-{
-	const int rank = tutti_comm_rank(comm), last = tutti_comm_size(comm) - 1;
-	int failed = 0, byte = 0;
-	tutti_request_t request;
-
-	if (rank == 0) {
-		SUCCEEDS(tutti_recv(comm, &byte, 1, TUTTI_UINT8, last, &request));
-		failed = look(comm);
-		atomic_store(looked, 1);
-		SUCCEEDS(tutti_wait(&request));
-	} else if (rank == last) {
-		await_count(looked, 1);
-		SUCCEEDS(tutti_send(comm, &byte, 1, TUTTI_UINT8, 0, NULL));
-	}
-	return failed;
-}
-
-/* Signals of the program are for the program's threads. */
-static int with_signals(tutti_comm_t comm, void *argument)
-{
-	return look_while_pending(comm, argument, check_threads);
-}
-
 #define TURN_NS 100000
 
 /* struct sched_attr, as glibc has none before 2.41 */
@@ -301,18 +227,26 @@ static int threads_with_short_turns(void)
 	return found;
 }
 
-/* The thread asks for itself alone. */
-static int check_turns(tutti_comm_t comm)
-{
-	while (threads_with_short_turns() == 0)
-		look_again();
-	CLAIM(turn_of(0) != TURN_NS, "the caller's turns are short, too");
-	return 0;
-}
-
+/* Rank 0's request is pending until it has looked at who works on it: that thread asks for itself alone. */
 static int with_turns(tutti_comm_t comm, void *argument)
 {
-	return look_while_pending(comm, argument, check_turns);
+	atomic_int *looked = argument;
+	tutti_request_t request;
+	int byte = 0;
+
+	if (tutti_comm_rank(comm) == 1) {
+		await_count(looked, 1);
+		SUCCEEDS(tutti_send(comm, &byte, 1, TUTTI_UINT8, 0, NULL));
+		return 0;
+	}
+	SUCCEEDS(tutti_recv(comm, &byte, 1, TUTTI_UINT8, 1, &request));
+	while (threads_with_short_turns() == 0)
+		look_again();
+	const bool callers = turn_of(0) == TURN_NS;
+	atomic_store(looked, 1);
+	SUCCEEDS(tutti_wait(&request));
+	CLAIM(!callers, "the caller's turns are short, too");
+	return 0;
 }
 
 static int notified(tutti_comm_t comm, void *argument)
@@ -426,8 +360,6 @@ JOB(a_root_ahead_of_its_readers_overwrites_nothing, .ranks = 1, .most = MAX_RANK
     .body = root_ahead, .shares = sizeof(atomic_int))
 JOB(requests_end_while_the_caller_computes, .ranks = 1, .most = MAX_RANKS, .body = without_calls,
     .shares = sizeof(atomic_int))
-JOB(the_thread_that_works_on_requests_takes_no_signals, .ranks = 2, .most = MAX_RANKS,
-    .body = with_signals, .shares = sizeof(atomic_int))
 JOB(who_asked_is_told_of_the_end_of_requests, .ranks = 1, .most = MAX_RANKS, .body = notified)
 JOB(a_wait_ends_when_the_program_wants_it, .ranks = 2, .most = MAX_RANKS, .body = interrupted)
 JOB(small_sums_of_a_group_travel_as_one, .ranks = 2, .most = MAX_RANKS, .body = fused)
