@@ -26,6 +26,7 @@ static struct {
 	struct peer *peer;
 	bool slept;	   /* the waiter has come to sleep between its passes */
 	int passes;	   /* of the waiter since it last did */
+	int located;	   /* how often it has asked where the others run */
 	bool happened;	   /* the first message has come, in the second pass */
 	int after;	   /* how often it went to sleep since */
 	uint64_t sleep_ns; /* its sleep takes so long and ends with a message; 0: its own way */
@@ -50,6 +51,12 @@ static void watched_progress(struct tt_endpoint *endpoint, bool thorough)
 		let_send(watch.peer);
 	}
 	watch.real->progress(endpoint, thorough);
+}
+
+static void watched_locate(struct tt_endpoint *endpoint, int cpu, int *of)
+{
+	watch.located += by_waiter();
+	watch.real->locate(endpoint, cpu, of);
 }
 
 static void watched_arm(struct tt_endpoint *endpoint)
@@ -90,6 +97,7 @@ static void watch_endpoint(tutti_comm_t comm, struct peer *peer)
 	watch.real = endpoint->ops;
 	watch.ops = *endpoint->ops;
 	watch.ops.progress = watched_progress;
+	watch.ops.locate = watched_locate;
 	watch.doorbell = *endpoint->ops->doorbell;
 	watch.doorbell.arm = watched_arm;
 	watch.doorbell.disarm = watched_disarm;
@@ -176,6 +184,7 @@ TEST(waiting_for_any_sees_what_ended_since_it_was_tested)
 	assert_int_equal(came[0], 1);
 	assert_true(watch.happened);
 	assert_int_equal(watch.after, 0);
+	assert_true(watch.located > 0); /* for tt_spread() */
 	let_send(&peer);
 	assert_int_equal(tutti_wait(&requests[1]), TUTTI_OK);
 	assert_int_equal(came[1], 2);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Claims on how ranks meet: reach, join, connect, and the memory that they share. */
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -249,5 +250,40 @@ SUITE_CLAIM(exported_memory_is_the_peers_own, 3, SUITE_EXPORTS)
 	suite_require(rank, theirs[5] == 200, "what the peer writes later is not seen");
 	suite_barrier(rank);
 	rank->options->release(mine);
+	suite_barrier(rank);
+}
+
+/* From now on this process runs on one processor, and ranks on several where it may use as many. */
+static int settle(const struct suite_rank *rank)
+{
+	cpu_set_t allowed, one;
+	int cpu = -1;
+
+	sched_getaffinity(0, sizeof(allowed), &allowed);
+	for (int left = rank->rank % CPU_COUNT(&allowed); left >= 0;)
+		left -= CPU_ISSET(++cpu, &allowed) != 0;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	return cpu;
+}
+
+/* They say so, or what comes from them tells. */
+SUITE_CLAIM(ranks_know_where_the_others_run, 2, SUITE_PROCESSES)
+{
+	const int peer = 1 - rank->rank, cpu = settle(rank);
+	int of[2] = { -1, -1 };
+
+	suite_connect_all(rank);
+	struct suite_stream stream = suite_stream(rank, peer, TT_CHANNEL_COLLECTIVE, 1000, 1000);
+
+	suite_pump(rank, &stream, 1, "what tells where a rank runs");
+	rank->ops->locate(rank->endpoint, cpu, of);
+	suite_set(rank, SUITE_FIRST_FREE + rank->rank, (uint64_t)cpu);
+	suite_barrier(rank);
+	rank->ops->locate(rank->endpoint, cpu, of);
+	const int theirs = (int)suite_value(rank, SUITE_FIRST_FREE + peer);
+	suite_require(rank, of[peer] == theirs, "rank %d runs on processor %d, expected %d", peer,
+		      of[peer], theirs);
 	suite_barrier(rank);
 }
