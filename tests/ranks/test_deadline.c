@@ -326,101 +326,6 @@ static int waste_it(tutti_comm_t comm, void *argument)
 
 JOB(an_invalid_call_takes_it, .ranks = 3, .body = waste_it, .shares = sizeof(atomic_int))
 
-/* ---- of several that have not called */
-
-struct blame {
-	atomic_int joined, told;
-	_Atomic pid_t stopped; /* or 0 */
-	int first;	       /* calls operation 1; the other of ranks 1 and 2 calls nothing */
-	int blamed;
-	bool stops; /* the first one, then */
-};
-
-static tutti_result_t call_within(tutti_comm_t comm, double seconds, tutti_request_t *request)
-{
-	const tutti_result_t result = next_call_takes(comm, seconds);
-
-	return result ? result : tutti_barrier(comm, request);
-}
-
-static tutti_result_t call_once(struct blame *blame, tutti_comm_t comm)
-{
-	tutti_request_t request = NULL;
-	const tutti_result_t result = call_within(comm, 20, &request);
-
-	if (!result && blame->stops) {
-		atomic_store(&blame->stopped, getpid());
-		raise(SIGSTOP);
-	}
-	return result ? result : tutti_wait(&request);
-}
-
-static tutti_result_t call_late(struct blame *blame, tutti_comm_t comm)
-{
-	await_count(&blame->told, 1);
-	return tutti_barrier(comm, NULL);
-}
-
-/* The only rank whose deadline passes, in operation 2. */
-static tutti_result_t miss_it(struct blame *blame, tutti_comm_t comm)
-{
-	tutti_request_t earlier = NULL;
-	tutti_result_t result = call_within(comm, 20, &earlier);
-
-	if (blame->stops) {
-		await_count(&blame->stopped, 1);
-		CLAIM(await_stop(atomic_load(&blame->stopped)), "rank %d has ended", blame->first);
-	}
-	if (!result)
-		result = call_within(comm, 1, NULL);
-	atomic_store(&blame->told, 1);
-	if (blame->stops)
-		kill(atomic_load(&blame->stopped), SIGCONT);
-	tutti_wait(&earlier);
-	return result;
-}
-
-static int play_blame(tutti_comm_t comm, void *argument)
-{
-	struct blame *blame = argument;
-	const int rank = tutti_comm_rank(comm);
-	int named = -1;
-
-	meet_at(&blame->joined, FEW);
-	const tutti_result_t result = (rank == 0	      ? miss_it
-				       : rank == blame->first ? call_once
-							      : call_late)(blame, comm);
-	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
-	CLAIM(strstr(tutti_last_error(comm), "not called operation 2"),
-	      "\"%s\" is about something else", tutti_last_error(comm));
-	CLAIM(tutti_comm_error(comm, &named) == result && named == blame->blamed,
-	      "rank %d is blamed, not rank %d: %s", named, blame->blamed, tutti_last_error(comm));
-	return 0;
-}
-
-static void is_blamed(int blamed, int first, bool stops)
-{
-	struct blame *blame = shared_memory(sizeof(*blame));
-
-	blame->first = first;
-	blame->blamed = blamed;
-	blame->stops = stops;
-	HOLDS(.ranks = FEW, .body = play_blame, .argument = blame, .limit_s = 20);
-}
-
-/* The other may wait for it. */
-TEST(of_two_the_one_that_is_further_behind_is_blamed)
-{
-	is_blamed(2, 1, false);
-	is_blamed(1, 2, false);
-}
-
-TEST(a_stopped_one_is_blamed_before_one_that_is_further_behind)
-{
-	is_blamed(1, 1, true);
-	is_blamed(2, 2, true);
-}
-
 /* ---- two that send to each other */
 
 #define LONG (1u << 22) /* elements: more than any link takes without a receive */
@@ -431,6 +336,13 @@ struct senders {
 			      LONG of them */
 	const char *words; /* of the error message */
 };
+
+static tutti_result_t call_within(tutti_comm_t comm, double seconds, tutti_request_t *request)
+{
+	const tutti_result_t result = next_call_takes(comm, seconds);
+
+	return result ? result : tutti_barrier(comm, request);
+}
 
 static int play_senders(tutti_comm_t comm, void *argument)
 {

@@ -3,7 +3,11 @@
  * one has passed, how long a thread may sleep. No clock is read, but where ranks hand each other
  * descriptors: there clock and sleep are the test's, too. */
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests.h"
 #include "agreement.h"
@@ -157,6 +161,30 @@ TEST_WITH(who_has_not_called_is_told_the_one_furthest_behind_first, setup, teard
 			       "ranks 0, 1 have called it, "
 			       "ranks 2, 3 are alive but have not called operation 2"));
 	assert_non_null(strstr(comm.fault.text, "; TUTTI_TIMEOUT sets the deadline"));
+}
+
+/* The other may wait for it. */
+TEST_WITH(a_stopped_one_is_blamed_before_one_that_is_further_behind, setup, teardown)
+{
+	const pid_t child = fork();
+
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+	peers[2].pid = child;
+	comm.first = &ops[1];
+	for (int rank = 0; rank < RANKS; rank++)
+		tt_notes_heard(&comm, rank, rank < 2 ? 2 : rank == 2);
+	look_until(BEGIN, BEGIN + 10000 * MS);
+	assert_int_equal(comm.fault.rank, 2);
+	assert_non_null(strstr(comm.fault.text,
+			       "rank 2 is stopped (state T) and has not called operation 2"));
+	peers[2].pid = 0;
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 TEST_WITH(a_sleep_ends_when_the_next_deadline_passes, setup, teardown)
