@@ -94,27 +94,6 @@ TEST(all_choose_by_the_figures_of_rank_0)
 	assert_string_not_equal(chosen[0], chosen[1]);
 }
 
-static int fail_to_meet(int rank, void *argument)
-{
-	tutti_comm_t comm = NULL;
-
-	setenv("TUTTI_MODEL", rank ? "builtin" : "/dev/null", 1);
-	const tutti_result_t result = tutti_init(NULL, &comm);
-	const char *error_text = tutti_last_error(NULL);
-
-	CLAIM(comm == NULL, "there is a communicator");
-	if (rank == 0)
-		CLAIM(result == TUTTI_ERR_INVALID && strstr(error_text, "TUTTI_MODEL: /dev/null"),
-		      "%s (%s)", tutti_strerror(result), error_text);
-	else
-		CLAIM(result == TUTTI_ERR_PEER_LOST &&
-			      strstr(error_text, "rank 0 could not join: TUTTI_MODEL: /dev/null"),
-		      "%s (%s)", tutti_strerror(result), error_text);
-	return 0;
-}
-
-JOB(a_file_that_is_none_fails_on_every_rank, .ranks = 3, .whole = fail_to_meet)
-
 /* ---- hosts */
 
 static int expect_choice(tutti_comm_t comm, const char *wanted, float *vector, size_t count)
