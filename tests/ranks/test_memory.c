@@ -298,23 +298,9 @@ static int lend_results(tutti_comm_t comm, void *argument)
 
 /* ---- the cost of a communicator */
 
-static long status_kib(const char *field)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	char line[128];
-	long kib = 0;
-
-	while (file && fgets(line, sizeof(line), file))
-		if (strncmp(line, field, strlen(field)) == 0)
-			kib = atol(line + strlen(field));
-	if (file)
-		fclose(file);
-	return kib;
-}
-
 static int small_before_large(int rank, void *argument)
 {
-	const long before = status_kib("VmRSS:");
+	const long before = memory_in_use();
 	tutti_comm_t comm = NULL;
 	float data[256] = { 0 };
 
@@ -322,7 +308,7 @@ static int small_before_large(int rank, void *argument)
 	for (int i = 0; i < 100; i++)
 		SUCCEEDS(tutti_all_reduce(comm, data, data, 256, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	SUCCEEDS(tutti_barrier(comm, NULL));
-	const long used = status_kib("VmRSS:") - before;
+	const long used = memory_in_use() - before;
 	if (rank == 0)
 		printf("a communicator of 4: %ld KiB on rank 0, libraries included\n", used);
 	CLAIM(used <= PER_RANK_MAX_KIB, "the communicator takes %ld KiB, expected %d at most", used,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a communicator leaves behind in its thread, and how its making refuses settings: a rank
- * alone shows it. */
+/* What a communicator leaves behind in its thread: a rank alone shows it. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
@@ -171,14 +170,4 @@ TEST(counts_that_never_come_again_keep_no_memory)
 	}
 	assert_true(bytes_in_use() < before + (4u << 20));
 	tutti_comm_destroy(comm);
-}
-
-TEST(a_timeout_that_makes_no_sense_is_quoted)
-{
-	tutti_config_t config = TUTTI_CONFIG_INIT;
-	tutti_comm_t comm;
-
-	config.timeout_s = -2.5;
-	assert_int_equal(tutti_comm_create(NULL, 0, 1, &config, &comm), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tutti_last_error(NULL), "-2.5"));
 }
