@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests.h"
+#include "calls/call.h"
 #include "harness.h"
 
 #define MAX_RANKS 4
@@ -33,71 +34,89 @@ struct scene {
 	float *send, *recv;
 };
 
+/* What a rank calls. */
+struct act {
+	enum what what;
+	size_t count; /* 0: that of the play, and so many more; NOTHING: none */
+	size_t more;
+	tutti_dtype_t dtype; /* 0: float32 */
+	int combine, root;
+	size_t counts[MAX_RANKS];	    /* of each rank, where they are not alike … */
+	void (*count_each)(struct call *c); /* … or says them */
+};
+#define NOTHING SIZE_MAX
+
 struct mismatch {
 	const char *name;
-	/* What this rank does; `odd` is the one that differs. */
-	tutti_result_t (*call)(struct scene *s, bool odd);
 	/* What the error message says, several phrases with | between: see expand(). */
 	const char *odd_words, *other_words;
-	int smallest;		 /* number of ranks */
+	struct act odd, other; /* of the one that differs, and of the rest … */
+	/* … or what a rank does where that is more than a call. */
+	tutti_result_t (*call)(struct scene *s, bool odd);
+	int smallest;		 /* number of ranks; 0: 2 */
 	const char *odd_setting; /* NAME=VALUE in the environment of the odd rank */
 	bool last;		 /* the last rank is the odd one */
 };
 
 /* ---- the calls */
 
-static tutti_result_t sum(struct scene *s, size_t count, tutti_dtype_t dtype, tutti_op_t op)
+static void set_counts(struct call *c, int rank, size_t count)
 {
-	return tutti_all_reduce(s->comm, s->send, s->recv, count, dtype, op, NULL);
+	for (int to = 0; to < c->size; to++)
+		c->counts[rank][to] = count;
 }
 
-static tutti_result_t other_collective(struct scene *s, bool odd)
+static tutti_result_t act(struct scene *s, const struct act *act)
 {
-	if (odd)
-		return tutti_all_gather(s->comm, s->send, s->recv, s->count, TUTTI_FLOAT32, NULL);
-	return sum(s, s->count, TUTTI_FLOAT32, TUTTI_SUM);
+	const size_t count = act->count == NOTHING ? 0 : act->count ? act->count : s->count;
+	struct call c;
+
+	call_init(&c, act->what, s->rank, s->size, act->dtype ? act->dtype : TUTTI_FLOAT32,
+		  act->combine, count + act->more);
+	c.root = act->root;
+	c.to = s->size - 1; /* of a message: the rest meets them in a barrier */
+	for (int rank = 0; rank < s->size && act->counts[0]; rank++)
+		set_counts(&c, rank, act->counts[rank]);
+	if (act->count_each)
+		act->count_each(&c);
+	call_lay_out(&c);
+	c.send_at = s->send;
+	c.recv_at = s->recv;
+	const tutti_result_t result = call_make_op(s->comm, &c);
+	return result ? result : call_post(s->comm, &c, NULL);
 }
 
-static tutti_result_t barrier_or_sum(struct scene *s, bool odd)
+static void one_more_of_rank_0(struct call *c)
 {
-	return odd ? tutti_barrier(s->comm, NULL) : sum(s, s->count, TUTTI_FLOAT32, TUTTI_SUM);
+	set_counts(c, 0, c->count + 1);
 }
 
-static tutti_result_t other_count(struct scene *s, bool odd)
+static void one_moves_to_rank_0(struct call *c)
 {
-	return sum(s, odd ? s->count + 1 : s->count, TUTTI_FLOAT32, TUTTI_SUM);
+	set_counts(c, 0, c->count + 1);
+	set_counts(c, 1, c->count - 1);
 }
 
-static tutti_result_t empty_or_not(struct scene *s, bool odd)
+static void one_more_for_rank_1(struct call *c)
 {
-	return sum(s, odd ? 0 : s->count, TUTTI_FLOAT32, TUTTI_SUM);
+	for (int from = 0; from < c->size; from++)
+		c->counts[from][1]++;
 }
 
-static tutti_result_t other_size(struct scene *s, bool odd)
+/* Where each rank knows its own counts alone. */
+static void one_more_of_its_own(struct call *c)
 {
-	return sum(s, odd ? 1u << 18 : 2, TUTTI_FLOAT32, TUTTI_SUM);
+	c->counts[c->rank][c->rank]++;
 }
 
-static tutti_result_t other_dtype(struct scene *s, bool odd)
+static void one_more_to_rank_0(struct call *c)
 {
-	return sum(s, s->count, odd ? TUTTI_INT32 : TUTTI_FLOAT32, TUTTI_SUM);
+	c->counts[c->rank][0]++;
 }
 
-static tutti_result_t other_op(struct scene *s, bool odd)
+static tutti_result_t sum(struct scene *s, size_t count)
 {
-	return sum(s, s->count, TUTTI_FLOAT32, odd ? TUTTI_MAX : TUTTI_SUM);
-}
-
-static tutti_result_t other_root(struct scene *s, bool odd)
-{
-	return tutti_broadcast(s->comm, s->send, s->recv, s->count, TUTTI_FLOAT32, odd ? 1 : 0,
-			       NULL);
-}
-
-static tutti_result_t other_reduce_root(struct scene *s, bool odd)
-{
-	return tutti_reduce(s->comm, s->send, s->recv, s->count, TUTTI_FLOAT32, TUTTI_SUM,
-			    odd ? 1 : 0, NULL);
+	return act(s, &(const struct act){ ALL_REDUCE, count });
 }
 
 static tutti_result_t left_out(struct scene *s, bool odd)
@@ -106,57 +125,7 @@ static tutti_result_t left_out(struct scene *s, bool odd)
 		odd ? TUTTI_OK
 		    : tutti_broadcast(s->comm, s->send, s->recv, s->count, TUTTI_FLOAT32, 0, NULL);
 
-	return result ? result : sum(s, s->count, TUTTI_FLOAT32, TUTTI_SUM);
-}
-
-static tutti_result_t gather_all(struct scene *s, const size_t *counts)
-{
-	return tutti_all_gather_v(s->comm, s->send, s->recv, counts, NULL, TUTTI_FLOAT32, NULL);
-}
-
-static tutti_result_t other_counts(struct scene *s, bool odd)
-{
-	size_t counts[MAX_RANKS];
-
-	for (int rank = 0; rank < s->size; rank++)
-		counts[rank] = s->count + (odd && rank == 0);
-	return gather_all(s, counts);
-}
-
-static tutti_result_t moved_counts(struct scene *s, bool odd)
-{
-	size_t counts[MAX_RANKS];
-
-	for (int rank = 0; rank < s->size; rank++)
-		counts[rank] = s->count + (odd && rank == 0) - (odd && rank == 1);
-	return gather_all(s, counts);
-}
-
-static tutti_result_t bytes_for_elements(struct scene *s, bool odd)
-{
-	size_t counts[MAX_RANKS];
-
-	for (int rank = 0; rank < s->size; rank++)
-		counts[rank] = ((size_t)rank + 1) * (odd ? sizeof(float) : 1);
-	return gather_all(s, counts);
-}
-
-static tutti_result_t unlike_counts(struct scene *s, bool odd)
-{
-	static const size_t odd_counts[MAX_RANKS] = { 50, 10, 90, 20 },
-			    counts[MAX_RANKS] = { 3, 1, 4, 1 };
-
-	return gather_all(s, odd ? odd_counts : counts);
-}
-
-static tutti_result_t other_scatter_counts(struct scene *s, bool odd)
-{
-	size_t counts[MAX_RANKS];
-
-	for (int rank = 0; rank < s->size; rank++)
-		counts[rank] = s->count + (odd && rank == 1);
-	return tutti_reduce_scatter_v(s->comm, s->send, s->recv, counts, TUTTI_FLOAT32, TUTTI_SUM,
-				      NULL);
+	return result ? result : sum(s, s->count);
 }
 
 static tutti_result_t other_fused(struct scene *s, bool odd)
@@ -164,9 +133,9 @@ static tutti_result_t other_fused(struct scene *s, bool odd)
 	tutti_result_t result = tutti_group_begin(s->comm);
 
 	if (!result)
-		result = sum(s, odd ? 3 : 2, TUTTI_FLOAT32, TUTTI_SUM);
+		result = sum(s, odd ? 3 : 2);
 	if (!result)
-		result = sum(s, odd ? 2 : 3, TUTTI_FLOAT32, TUTTI_SUM);
+		result = sum(s, odd ? 2 : 3);
 	return result ? result : tutti_group_end(s->comm, NULL);
 }
 
@@ -175,7 +144,7 @@ static tutti_result_t sums_in_group(struct scene *s, int n, int longer)
 	tutti_result_t result = tutti_group_begin(s->comm);
 
 	for (int i = 0; i < n && !result; i++)
-		result = sum(s, i == longer ? 3 : 2, TUTTI_FLOAT32, TUTTI_SUM);
+		result = sum(s, i == longer ? 3 : 2);
 	return result ? result : tutti_group_end(s->comm, NULL);
 }
 
@@ -189,53 +158,13 @@ static tutti_result_t one_more_in_group(struct scene *s, bool odd)
 	return sums_in_group(s, odd ? 3 : 2, -1);
 }
 
-/* ---- where each rank knows its own counts alone */
-
-static tutti_result_t other_count_to_root(struct scene *s, bool odd)
-{
-	size_t counts[MAX_RANKS];
-
-	for (int rank = 0; rank < s->size; rank++)
-		counts[rank] = s->count;
-	return tutti_gather_v(s->comm, s->send, s->count + odd, s->recv, counts, NULL,
-			      TUTTI_FLOAT32, 0, NULL);
-}
-
-static tutti_result_t other_count_from_root(struct scene *s, bool odd)
-{
-	size_t counts[MAX_RANKS];
-
-	for (int rank = 0; rank < s->size; rank++)
-		counts[rank] = s->count;
-	return tutti_scatter_v(s->comm, s->send, counts, NULL, s->recv, s->count + odd,
-			       TUTTI_FLOAT32, 0, NULL);
-}
-
-static tutti_result_t other_count_to_one(struct scene *s, bool odd)
-{
-	size_t send_counts[MAX_RANKS], recv_counts[MAX_RANKS];
-
-	for (int rank = 0; rank < s->size; rank++) {
-		send_counts[rank] = s->count + (odd && rank == 0);
-		recv_counts[rank] = s->count;
-	}
-	return tutti_all_to_all_v(s->comm, s->send, send_counts, NULL, s->recv, recv_counts, NULL,
-				  TUTTI_FLOAT32, NULL);
-}
-
-static tutti_result_t gather_or_broadcast(struct scene *s, bool odd)
-{
-	return odd ? other_root(s, false) : other_count_to_root(s, false);
-}
-
 /* ---- functions that are made of several operations */
 
 static tutti_result_t split_or_sum(struct scene *s, bool odd)
 {
 	tutti_comm_t part = NULL;
 
-	return odd ? tutti_comm_split(s->comm, 0, 0, &part)
-		   : sum(s, s->count, TUTTI_FLOAT32, TUTTI_SUM);
+	return odd ? tutti_comm_split(s->comm, 0, 0, &part) : sum(s, s->count);
 }
 
 /* The first operation of both gathers a few bytes of each rank. */
@@ -260,63 +189,6 @@ static tutti_result_t duplicate_or_split(struct scene *s, bool odd)
 	tutti_comm_t other = NULL;
 
 	return odd ? tutti_comm_dup(s->comm, &other) : tutti_comm_split(s->comm, 0, 0, &other);
-}
-
-/* ---- operations of the user */
-
-static void add(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
-{
-	(void)dtype;
-	(void)context;
-	for (size_t i = 0; i < count; i++)
-		((float *)inout)[i] += ((const float *)in)[i];
-}
-
-static tutti_result_t commutative_on_one(struct scene *s, bool odd)
-{
-	tutti_op_t op;
-	const tutti_result_t result = tutti_op_create(s->comm, add, odd, NULL, &op);
-
-	return result ? result : sum(s, s->count, TUTTI_FLOAT32, op);
-}
-
-static tutti_result_t scaled_on_one(struct scene *s, bool odd)
-{
-	const float scale = 1;
-	tutti_op_t op;
-	const tutti_result_t result =
-		odd ? tutti_op_create_premul_sum(s->comm, &scale, TUTTI_FLOAT32, &op)
-		    : tutti_op_create(s->comm, add, 1, NULL, &op);
-
-	return result ? result : sum(s, s->count, TUTTI_FLOAT32, op);
-}
-
-static tutti_result_t same_call(struct scene *s, bool odd)
-{
-	return sum(s, s->count, TUTTI_FLOAT32, TUTTI_SUM);
-}
-
-/* The odd rank receives from a neighbour that sends something else; the rest meets them in a
- * barrier. */
-static tutti_result_t message(struct scene *s, bool odd, size_t odd_count, tutti_dtype_t odd_dtype)
-{
-	const int receiver = s->size - 1, sender = 0;
-
-	if (odd)
-		return tutti_recv(s->comm, s->recv, odd_count, odd_dtype, sender, NULL);
-	if (s->rank == sender)
-		return tutti_send(s->comm, s->send, s->count, TUTTI_FLOAT32, receiver, NULL);
-	return TUTTI_OK;
-}
-
-static tutti_result_t message_count(struct scene *s, bool odd)
-{
-	return message(s, odd, s->count + 1, TUTTI_FLOAT32);
-}
-
-static tutti_result_t message_dtype(struct scene *s, bool odd)
-{
-	return message(s, odd, s->count, TUTTI_INT32);
 }
 
 /* ---- a rank's part */
@@ -354,7 +226,9 @@ static int play_rank(int rank, void *argument)
 	meet_at(&play->stage->joined,
 		play->ranks); /* who is still in tutti_init() would be told there */
 	const double start = seconds_now();
-	tutti_result_t result = mismatch->call(&s, rank == play->odd);
+	const bool odd = rank == play->odd;
+	tutti_result_t result = mismatch->call ? mismatch->call(&s, odd)
+					       : act(&s, odd ? &mismatch->odd : &mismatch->other);
 	if (!result) /* it could end alone: the next cannot */
 		result = tutti_barrier(comm, NULL);
 	report(play, rank, comm, result, start);
@@ -436,7 +310,7 @@ static int judge(const struct play *play)
 			ranks_named(outcome->text) != 2 || !names(outcome->text, play->odd) ||
 			!says(play, outcome->text, m->odd_words) ||
 			!says(play, outcome->text, m->other_words) ||
-			(m->call != empty_or_not && strstr(outcome->text, "float32 × 0")) ||
+			(m->odd.count != NOTHING && strstr(outcome->text, "float32 × 0")) ||
 			strcmp(outcome->text, play->stage->outcomes[0].text) != 0;
 
 		bad += wrong;
@@ -453,9 +327,8 @@ static int judge(const struct play *play)
 static int run_play(const struct mismatch *mismatch, int ranks, size_t count, struct stage *stage)
 {
 	static int turn;
-	/* of two that have parts of their own, one alone can be the odd one */
-	const bool last = mismatch->last || strncmp(mismatch->name, "message", 7) == 0;
-	struct play play = { mismatch, count, ranks, last ? ranks - 1 : turn++ % ranks, stage };
+	struct play play = { mismatch, count, ranks, mismatch->last ? ranks - 1 : turn++ % ranks,
+			     stage };
 	/* who has a setting of its own differs from all others, whatever the tuner would choose */
 	const char *const env[] = { mismatch->odd_setting ? "TUTTI_ALGORITHM=flat" : NULL, NULL };
 	const struct job job = {
@@ -472,7 +345,7 @@ static void every_rank_is_told_of(const struct mismatch *mismatch)
 	struct stage *stage = shared_memory(sizeof(*stage));
 	int bad = 0;
 
-	for (int ranks = mismatch->smallest; ranks <= MAX_RANKS; ranks++) {
+	for (int ranks = mismatch->smallest ? mismatch->smallest : 2; ranks <= MAX_RANKS; ranks++) {
 		if (ranks != MAX_RANKS)
 			bad += run_play(mismatch, ranks, 2, stage);
 		if (ranks != MAX_RANKS - 1)
@@ -482,75 +355,90 @@ static void every_rank_is_told_of(const struct mismatch *mismatch)
 }
 
 #define SUM "all_reduce(float32 × %zu, sum)"
-#define SCENE(test, call, odd, other, ...)                                                         \
+#define SCENE(test, odd, other, ...)                                                               \
 	TEST(test)                                                                                 \
 	{                                                                                          \
-		static const struct mismatch it = { #call, call, odd, other, __VA_ARGS__ };        \
+		static const struct mismatch it = { #test, odd, other, __VA_ARGS__ };              \
 		every_rank_is_told_of(&it);                                                        \
 	}
 
-SCENE(another_collective_is_told_to_all, other_collective, "all_gather(float32 × %zu)", SUM, 2)
-SCENE(a_barrier_for_a_sum_is_told_to_all, barrier_or_sum, "barrier()", SUM, 2)
-SCENE(another_count_is_told_to_all, other_count, "all_reduce(float32 × ", SUM, 2)
-SCENE(an_empty_call_is_told_to_all, empty_or_not, "all_reduce(float32 × 0, sum)", SUM, 2)
-SCENE(a_large_call_among_small_is_told_to_all, other_size, "all_reduce(float32 × 262144, sum)",
-      "all_reduce(float32 × 2, sum)", 2)
-SCENE(another_type_is_told_to_all, other_dtype, "all_reduce(int32 × %zu, sum)", SUM, 2)
-SCENE(another_operation_is_told_to_all, other_op, "all_reduce(float32 × %zu, max)", SUM, 2)
-SCENE(another_root_is_told_to_all, other_root, "broadcast(float32 × %zu, root 1)",
-      "broadcast(float32 × %zu, root 0)", 2)
-SCENE(another_root_of_reduce_is_told_to_all, other_reduce_root,
-      "reduce(float32 × %zu, sum, root 1)", "reduce(float32 × %zu, sum, root 0)", 2)
-SCENE(an_operation_left_out_is_told_to_all, left_out, "called " SUM,
-      "called broadcast(float32 × %zu, root 0)", 2)
-SCENE(other_counts_are_told_to_all, other_counts,
-      "all_gather_v(float32 × %T in all)|counts[0] is|%+ on rank %o",
-      "all_gather_v(float32 × %t in all)|%zu on rank", 2)
-SCENE(counts_moved_to_another_rank_are_told_to_all, moved_counts,
-      "counts[0] is|%+ on rank %o|(1 more differ)", "all_gather_v(float32 × %t in all)|%zu on rank",
-      2)
-SCENE(bytes_for_elements_are_told_to_all, bytes_for_elements, "counts[0] is|4 on rank %o",
-      "1 on rank|more differ)", 2)
-SCENE(counts_that_have_nothing_in_common_are_told_to_all, unlike_counts,
-      "several of their counts differ", "all_gather_v(float32 × |in all)", 3)
-SCENE(other_counts_of_a_reduction_are_told_to_all, other_scatter_counts,
+SCENE(another_collective_is_told_to_all, "all_gather(float32 × %zu)", SUM, { ALL_GATHER },
+      { ALL_REDUCE })
+SCENE(a_barrier_for_a_sum_is_told_to_all, "barrier()", SUM, { BARRIER }, { ALL_REDUCE })
+SCENE(another_count_is_told_to_all, "all_reduce(float32 × ", SUM, { ALL_REDUCE, .more = 1 },
+      { ALL_REDUCE })
+SCENE(an_empty_call_is_told_to_all, "all_reduce(float32 × 0, sum)", SUM, { ALL_REDUCE, NOTHING },
+      { ALL_REDUCE })
+SCENE(a_large_call_among_small_is_told_to_all, "all_reduce(float32 × 262144, sum)",
+      "all_reduce(float32 × 2, sum)", { ALL_REDUCE, 1u << 18 }, { ALL_REDUCE, 2 })
+SCENE(another_type_is_told_to_all, "all_reduce(int32 × %zu, sum)", SUM,
+      { ALL_REDUCE, .dtype = TUTTI_INT32 }, { ALL_REDUCE })
+SCENE(another_operation_is_told_to_all, "all_reduce(float32 × %zu, max)", SUM,
+      { ALL_REDUCE, .combine = TUTTI_MAX }, { ALL_REDUCE })
+SCENE(another_root_is_told_to_all, "broadcast(float32 × %zu, root 1)",
+      "broadcast(float32 × %zu, root 0)", { BROADCAST, .root = 1 }, { BROADCAST })
+SCENE(another_root_of_reduce_is_told_to_all, "reduce(float32 × %zu, sum, root 1)",
+      "reduce(float32 × %zu, sum, root 0)", { REDUCE, .root = 1 }, { REDUCE })
+SCENE(an_operation_left_out_is_told_to_all, "called " SUM,
+      "called broadcast(float32 × %zu, root 0)", .call = left_out)
+SCENE(other_counts_are_told_to_all, "all_gather_v(float32 × %T in all)|counts[0] is|%+ on rank %o",
+      "all_gather_v(float32 × %t in all)|%zu on rank",
+      { ALL_GATHER_V, .count_each = one_more_of_rank_0 }, { ALL_GATHER_V })
+SCENE(counts_moved_to_another_rank_are_told_to_all, "counts[0] is|%+ on rank %o|(1 more differ)",
+      "all_gather_v(float32 × %t in all)|%zu on rank",
+      { ALL_GATHER_V, .count_each = one_moves_to_rank_0 }, { ALL_GATHER_V })
+SCENE(bytes_for_elements_are_told_to_all, "counts[0] is|4 on rank %o", "1 on rank|more differ)",
+      { ALL_GATHER_V, .counts = { 4, 8, 12, 16 } }, { ALL_GATHER_V, .counts = { 1, 2, 3, 4 } })
+SCENE(counts_that_have_nothing_in_common_are_told_to_all, "several of their counts differ",
+      "all_gather_v(float32 × |in all)", { ALL_GATHER_V, .counts = { 50, 10, 90, 20 } },
+      { ALL_GATHER_V, .counts = { 3, 1, 4, 1 } }, .smallest = 3)
+SCENE(other_counts_of_a_reduction_are_told_to_all,
       "reduce_scatter_v(float32 × %T in all, sum)|counts[1] is|%+ on rank %o",
-      "reduce_scatter_v(float32 × %t in all, sum)|%zu on rank", 2)
-SCENE(another_count_to_a_root_is_told_to_all, other_count_to_root,
+      "reduce_scatter_v(float32 × %t in all, sum)|%zu on rank",
+      { REDUCE_SCATTER_V, .count_each = one_more_for_rank_1 }, { REDUCE_SCATTER_V })
+SCENE(another_count_to_a_root_is_told_to_all,
       "rank %o called gather_v(float32 × %+, root 0) with send_count %+",
-      "rank 0 called gather_v(float32 × %zu, root 0) with counts[%o] %zu", 2, NULL, true)
-SCENE(another_count_from_a_root_is_told_to_all, other_count_from_root,
+      "rank 0 called gather_v(float32 × %zu, root 0) with counts[%o] %zu",
+      { GATHER_V, .count_each = one_more_of_its_own }, { GATHER_V }, .last = true)
+SCENE(another_count_from_a_root_is_told_to_all,
       "rank %o called scatter_v(float32 × %+, root 0) with recv_count %+",
-      "rank 0 called scatter_v(float32 × %zu, root 0) with counts[%o] %zu", 2, NULL, true)
-SCENE(another_count_to_one_of_all_is_told_to_all, other_count_to_one,
+      "rank 0 called scatter_v(float32 × %zu, root 0) with counts[%o] %zu",
+      { SCATTER_V, .count_each = one_more_of_its_own }, { SCATTER_V }, .last = true)
+SCENE(another_count_to_one_of_all_is_told_to_all,
       "rank %o called all_to_all_v(float32 × %T) with send_counts[0] %+",
-      "rank 0 called all_to_all_v(float32 × %t) with recv_counts[%o] %zu", 2, NULL, true)
-SCENE(own_counts_are_told_beside_another_collective, gather_or_broadcast,
-      "called broadcast(float32 × %zu, root 0)", "called gather_v(float32 × %zu, root 0)", 2)
-SCENE(other_calls_of_a_group_are_told_to_all, other_fused,
+      "rank 0 called all_to_all_v(float32 × %t) with recv_counts[%o] %zu",
+      { ALL_TO_ALL_V, .count_each = one_more_to_rank_0 }, { ALL_TO_ALL_V }, .last = true)
+SCENE(own_counts_are_told_beside_another_collective, "called broadcast(float32 × %zu, root 0)",
+      "called gather_v(float32 × %zu, root 0)", { BROADCAST }, { GATHER_V })
+SCENE(other_calls_of_a_group_are_told_to_all,
       "called a group of all_reduce(float32 × 3, sum) and all_reduce(float32 × 2, sum)",
-      "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 3, sum)", 2)
-SCENE(another_call_of_a_long_group_is_told_to_all, other_in_long_group,
+      "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 3, sum)",
+      .call = other_fused)
+SCENE(another_call_of_a_long_group_is_told_to_all,
       "call 9 of the group is of|3 on rank %o|2 on rank", "all_reduce(float32 × 2, sum) and 8 more",
-      2)
-SCENE(one_call_more_in_a_group_is_told_to_all, one_more_in_group,
+      .call = other_in_long_group)
+SCENE(one_call_more_in_a_group_is_told_to_all,
       "all_reduce(float32 × 2, sum), all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)",
-      "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)", 2)
-SCENE(a_split_for_a_sum_is_told_to_all, split_or_sum, "rank %o called tutti_comm_split",
-      "called " SUM, 2)
-SCENE(a_split_for_what_it_is_made_of_is_told_to_all, split_or_its_like,
-      "rank %o called tutti_comm_split", "called all_gather(uint8 × 12)", 2)
-SCENE(growing_for_a_split_is_told_to_all, grow_or_split, "rank %o called tutti_comm_grow",
-      "called tutti_comm_split", 2)
-SCENE(a_duplicate_for_a_split_is_told_to_all, duplicate_or_split, "rank %o called tutti_comm_dup",
-      "called tutti_comm_split", 2)
-SCENE(an_operation_that_commutes_on_one_is_told_to_all, commutative_on_one,
+      "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)",
+      .call = one_more_in_group)
+SCENE(a_split_for_a_sum_is_told_to_all, "rank %o called tutti_comm_split", "called " SUM,
+      .call = split_or_sum)
+SCENE(a_split_for_what_it_is_made_of_is_told_to_all, "rank %o called tutti_comm_split",
+      "called all_gather(uint8 × 12)", .call = split_or_its_like)
+SCENE(growing_for_a_split_is_told_to_all, "rank %o called tutti_comm_grow",
+      "called tutti_comm_split", .call = grow_or_split)
+SCENE(a_duplicate_for_a_split_is_told_to_all, "rank %o called tutti_comm_dup",
+      "called tutti_comm_split", .call = duplicate_or_split)
+SCENE(an_operation_that_commutes_on_one_is_told_to_all,
       "all_reduce(float32 × %zu, user 0 (commutative))",
-      "all_reduce(float32 × %zu, user 0 (not commutative))", 2)
-SCENE(an_operation_that_scales_on_one_is_told_to_all, scaled_on_one, "user 0 (pre-multiplied sum)",
-      "user 0 (commutative)", 2)
-SCENE(another_forced_algorithm_is_told_to_all, same_call, "TUTTI_ALGORITHM", SUM, 2,
-      "TUTTI_ALGORITHM=ring")
-SCENE(another_count_received_is_told_to_all, message_count, "(float32 × ",
-      "send/recv(float32 × %zu)", 2)
-SCENE(another_type_received_is_told_to_all, message_dtype, "(int32 × %zu)", "(float32 × %zu)", 2)
+      "all_reduce(float32 × %zu, user 0 (not commutative))", { ALL_REDUCE, .combine = COMBINE_ADD },
+      { ALL_REDUCE, .combine = COMBINE_COMPOSE })
+SCENE(an_operation_that_scales_on_one_is_told_to_all, "user 0 (pre-multiplied sum)",
+      "user 0 (commutative)", { ALL_REDUCE, .combine = COMBINE_PREMUL },
+      { ALL_REDUCE, .combine = COMBINE_ADD })
+SCENE(another_forced_algorithm_is_told_to_all, "TUTTI_ALGORITHM", SUM, { ALL_REDUCE },
+      { ALL_REDUCE }, .odd_setting = "TUTTI_ALGORITHM=ring")
+SCENE(another_count_received_is_told_to_all, "(float32 × ", "send/recv(float32 × %zu)",
+      { MESSAGE, .more = 1 }, { MESSAGE }, .last = true)
+SCENE(another_type_received_is_told_to_all, "(int32 × %zu)", "(float32 × %zu)",
+      { MESSAGE, .dtype = TUTTI_INT32 }, { MESSAGE }, .last = true)
