@@ -68,6 +68,19 @@ int complain(tutti_comm_t comm, const char *file, int line, const char *format, 
 		      tutti_last_error(comm));                                                     \
 	} while (0)
 
+/* The call is invalid, and the error message has these words. */
+#define REFUSES(call, ...)                                                                         \
+	do {                                                                                       \
+		const tutti_result_t refused = (call);                                             \
+		const char *const expected_words[] = { __VA_ARGS__ };                              \
+		CLAIM(refused == TUTTI_ERR_INVALID, "%s: %d (%s)", #call, refused,                 \
+		      tutti_last_error(comm));                                                     \
+		for (size_t w = 0; w < sizeof(expected_words) / sizeof(expected_words[0]); w++)    \
+			CLAIM(strstr(tutti_last_error(comm), expected_words[w]),                   \
+			      "%s: \"%s\" does not say \"%s\"", #call, tutti_last_error(comm),     \
+			      expected_words[w]);                                                  \
+	} while (0)
+
 double seconds_now(void);
 /* Zeroed memory that the parent and all ranks of its jobs share. */
 void *shared_memory(size_t bytes);

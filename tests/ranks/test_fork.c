@@ -57,13 +57,7 @@ static int await_child(tutti_comm_t comm, pid_t child, int signal)
 
 /* ---- what a child is told */
 
-#define REFUSED(call)                                                                              \
-	do {                                                                                       \
-		const tutti_result_t claimed = (call);                                             \
-		CLAIM(claimed == TUTTI_ERR_INVALID && strstr(tutti_last_error(NULL), made_by) &&   \
-			      strstr(tutti_last_error(NULL), "after fork"),                        \
-		      "%s gives %d (%s)", #call, claimed, tutti_last_error(NULL));                 \
-	} while (0)
+#define REFUSED(call) REFUSES(call, made_by, "after fork")
 
 struct things {
 	tutti_comm_t comm;

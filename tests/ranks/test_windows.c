@@ -317,40 +317,33 @@ static int several(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-#define REFUSED(call, text)                                                                        \
-	do {                                                                                       \
-		CLAIM((call) == TUTTI_ERR_INVALID, "%s was taken", #call);                         \
-		CLAIM(strstr(tutti_last_error(comm), text), "%s: said '%s'", #call,                \
-		      tutti_last_error(comm));                                                     \
-	} while (0)
-
 static int wrong_arguments(tutti_comm_t comm, void *argument)
 {
 	const int rank = tutti_comm_rank(comm);
 	uint64_t words[5] = { 0 };
 	tutti_window_t window;
 
-	REFUSED(tutti_window_create(comm, NULL, 8, 0, &window), "memory is NULL, bytes 8");
-	REFUSED(tutti_window_create(comm, words, 8, 65537, &window),
+	REFUSES(tutti_window_create(comm, NULL, 8, 0, &window), "memory is NULL, bytes 8");
+	REFUSES(tutti_window_create(comm, words, 8, 65537, &window),
 		"found 65537 signals, expected at most 65536");
-	REFUSED(tutti_window_create(comm, words, 8, 0, NULL), "window is NULL");
-	REFUSED(tutti_put(NULL, words, 8, 0, 0, NULL), "tutti_put: window is NULL");
+	REFUSES(tutti_window_create(comm, words, 8, 0, NULL), "window is NULL");
+	REFUSES(tutti_put(NULL, words, 8, 0, 0, NULL), "tutti_put: window is NULL");
 	SUCCEEDS(tutti_window_create(comm, (uint8_t *)words + rank, 32, 2, &window));
-	REFUSED(tutti_put(window, words, 8, 2, 0, NULL), "found rank 2, expected one from 0 to 1");
-	REFUSED(tutti_put(window, words, 8, -1, 0, NULL), "found rank -1");
-	REFUSED(tutti_put(window, words, 8, 1, 25, NULL),
+	REFUSES(tutti_put(window, words, 8, 2, 0, NULL), "found rank 2, expected one from 0 to 1");
+	REFUSES(tutti_put(window, words, 8, -1, 0, NULL), "found rank -1");
+	REFUSES(tutti_put(window, words, 8, 1, 25, NULL),
 		"found 8 bytes at 25, expected a part of the 32 bytes that rank 1 gave");
-	REFUSED(tutti_get(window, words, SIZE_MAX, 1, 8, NULL), "bytes at 8, expected a part");
-	REFUSED(tutti_put(window, NULL, 8, 1, 0, NULL), "the buffer is NULL, bytes 8");
-	REFUSED(tutti_signal(window, 1, 2, 1),
+	REFUSES(tutti_get(window, words, SIZE_MAX, 1, 8, NULL), "bytes at 8, expected a part");
+	REFUSES(tutti_put(window, NULL, 8, 1, 0, NULL), "the buffer is NULL, bytes 8");
+	REFUSES(tutti_signal(window, 1, 2, 1),
 		"found signal 2, expected one of the 2 that rank 1 gave");
-	REFUSED(tutti_signal(window, 1, UINT32_MAX, 1), "found signal 4294967295");
-	REFUSED(tutti_wait_signal(window, 7, 1, NULL, NULL), "tutti_wait_signal: found signal 7");
-	REFUSED(tutti_fetch_add(window, 1, 0, 1, words, NULL),
+	REFUSES(tutti_signal(window, 1, UINT32_MAX, 1), "found signal 4294967295");
+	REFUSES(tutti_wait_signal(window, 7, 1, NULL, NULL), "tutti_wait_signal: found signal 7");
+	REFUSES(tutti_fetch_add(window, 1, 0, 1, words, NULL),
 		"the address on rank 1 is no multiple of 8");
-	REFUSED(tutti_flush(window, 5, NULL), "tutti_flush: found rank 5");
+	REFUSES(tutti_flush(window, 5, NULL), "tutti_flush: found rank 5");
 	SUCCEEDS(tutti_group_begin(comm));
-	REFUSED(tutti_signal(window, 1, 0, 1), "this thread has a group open");
+	REFUSES(tutti_signal(window, 1, 0, 1), "this thread has a group open");
 	SUCCEEDS(tutti_group_end(comm, NULL));
 	SUCCEEDS(tutti_fetch_add(window, 1, 7, 1, NULL, NULL)); /* all is as before */
 	SUCCEEDS(tutti_window_destroy(window));
@@ -369,7 +362,7 @@ static int unfinished_calls(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_op_create_premul_sum(comm, &scalar, TUTTI_UINT64, &op));
 	SUCCEEDS(tutti_wait_signal(window, 0, 1, NULL, &request));
 	SUCCEEDS(tutti_op_destroy(comm, op));
-	REFUSED(tutti_window_destroy(window),
+	REFUSES(tutti_window_destroy(window),
 		"1 call of this rank on the window has not ended, expected none: test or wait for it");
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	SUCCEEDS(tutti_signal(window, 1 - tutti_comm_rank(comm), 0, 1));
@@ -392,14 +385,14 @@ static int next_calls(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_window_create(comm, memory.bytes, 64, 1, &window));
 	said.wire = TUTTI_WIRE_BFLOAT16;
 	SUCCEEDS(tutti_next_call(comm, &said));
-	REFUSED(tutti_put_signal(window, &word, 8, peer, 0, 0, 1, NULL),
+	REFUSES(tutti_put_signal(window, &word, 8, peer, 0, 0, 1, NULL),
 		"tutti_put_signal: tutti_next_call() said that its elements travel as");
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	SUCCEEDS(tutti_next_call(comm, &said));
-	REFUSED(tutti_get(window, &word, 8, peer, 8, NULL), "tutti_get: tutti_next_call() said");
+	REFUSES(tutti_get(window, &word, 8, peer, 8, NULL), "tutti_get: tutti_next_call() said");
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	SUCCEEDS(tutti_next_call(comm, &said));
-	REFUSED(tutti_flush(window, peer, NULL), "tutti_flush: tutti_next_call() said");
+	REFUSES(tutti_flush(window, peer, NULL), "tutti_flush: tutti_next_call() said");
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	SUCCEEDS(tutti_next_call(comm, &said));
 	SUCCEEDS(tutti_window_destroy(window));
