@@ -143,7 +143,7 @@ void come_too_late(struct player *p)
 	if (result != TUTTI_ERR_TIMEOUT)
 		player_complain(p, "a shrink that comes too late returned %d (%.200s)", result,
 				tutti_last_error(NULL));
-	if (seconds_now() - start > 1 + p->scene->slack_s)
+	if (seconds_now() - start > 1 + SLACK_S)
 		player_complain(p, "a shrink that comes too late took %.2f s",
 				seconds_now() - start);
 	tutti_comm_destroy(alone);

@@ -3,8 +3,8 @@
  * later calls return the same error, the survivors go on, and nothing is left behind. matrix.py
  * chooses cases and starts this program for each.
  *
- *   fault_matrix                        prints the names of all cases
- *   fault_matrix CASE [SEED [SLACK_S]]  plays one; 77: it cannot be played here */
+ *   fault_matrix              prints the names of all cases
+ *   fault_matrix CASE [SEED]  plays one; 77: it cannot be played here */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static const char *obstacle(const struct fault_case *c)
 	return c->fault == FAULT_UNPLUGGED ? network_refused() : NULL;
 }
 
-static int play(const struct fault_case *c, uint64_t seed, double slack_s)
+static int play(const struct fault_case *c, uint64_t seed)
 {
 	const char *why = obstacle(c);
 	struct verdict verdict;
@@ -39,7 +39,7 @@ static int play(const struct fault_case *c, uint64_t seed, double slack_s)
 		return 77;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	scene_play(c, seed, slack_s, &verdict);
+	scene_play(c, seed, &verdict);
 	if (verdict.failed)
 		puts(verdict.why);
 	else if (verdict.told_s >= 0)
@@ -68,8 +68,7 @@ int main(int argc, char **argv)
 	}
 	int status = argc == 1 ? 0 : 2;
 	if (wanted)
-		status = play(wanted, argc > 2 ? strtoull(argv[2], NULL, 0) : 1,
-			      argc > 3 ? atof(argv[3]) : bound_s(2));
+		status = play(wanted, argc > 2 ? strtoull(argv[2], NULL, 0) : 1);
 	else if (status)
 		fprintf(stderr,
 			"fault_matrix: there is no case %s; without arguments it prints all\n",

@@ -32,7 +32,7 @@ def selection(cases, seed):
 def play(options, case):
     """Its exit status, and what it has said, of which the last line is the verdict. Into a file: what a case
     leaves behind would keep a pipe open."""
-    command = [options.program, case, str(options.seed)] + ([str(options.slack)] if options.slack is not None else [])
+    command = [options.program, case, str(options.seed)]
     with tempfile.TemporaryFile() as output:
         status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT).returncode
         output.seek(0, 2)
@@ -48,8 +48,6 @@ def read_options():
     parser.add_argument('--only', metavar='TEXT', help='of all cases those whose names contain TEXT, such as kill/large')
     parser.add_argument('--seed', metavar='N', type=int, default=1, help='of the selection, and of what is random in a case')
     parser.add_argument('--jobs', metavar='N', type=int, default=4, help='cases at a time')
-    parser.add_argument('--slack', metavar='S', type=float,
-                        help='seconds by which a loaded machine may be late (2, times TEST_PATIENCE)')
     parser.add_argument('--list', action='store_true', help='print the names of the cases, play none')
     return parser.parse_args()
 

@@ -364,7 +364,7 @@ static void judge_times(const struct scene *s, struct verdict *v)
 		if (is_witness(s, rank) && end > 0)
 			v->told_s = fmax(v->told_s, fmax(end - last_fault(s), 0));
 	}
-	if (v->told_s > bound + s->slack_s)
+	if (v->told_s > bound + SLACK_S)
 		fail(v, "told after %.2f s, expected %g s", v->told_s, bound);
 }
 
@@ -456,7 +456,7 @@ static void remove_tree(const char *path)
 		perror(path);
 }
 
-void scene_play(const struct fault_case *c, uint64_t seed, double slack_s, struct verdict *out)
+void scene_play(const struct fault_case *c, uint64_t seed, struct verdict *out)
 {
 	struct scene s = {
 		.c = *c,
@@ -464,7 +464,6 @@ void scene_play(const struct fault_case *c, uint64_t seed, double slack_s, struc
 		.stage = shared_memory(sizeof(struct stage)),
 		.deadline_s = deadline_of(c),
 		.bound_s = bound_of(c),
-		.slack_s = slack_s,
 	};
 	const bool own_network = network_own(c->fault == FAULT_UNPLUGGED), own_shm = own_files();
 	char left[256];

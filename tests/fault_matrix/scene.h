@@ -15,6 +15,6 @@ struct verdict {
 
 /* Plays the case in the calling process, which is used up by it: it has a network of its own and
  * adopts what loses its parent. */
-void scene_play(const struct fault_case *c, uint64_t seed, double slack_s, struct verdict *out);
+void scene_play(const struct fault_case *c, uint64_t seed, struct verdict *out);
 
 #endif

@@ -16,6 +16,7 @@
 #define TRIALS_MAX     64 /* more than RANKS_MAX ranks begin */
 #define TRIAL_FAILED   (-1)
 #define ABORT_REASON   "the disk is full"
+#define SLACK_S	       bound_s(2) /* by which a loaded machine may be late */
 
 struct report {
 	_Atomic double fault_at; /* a victim's; 0: not yet */
@@ -63,7 +64,6 @@ struct scene {
 	char again[96];	    /* the store in which survivors meet again */
 	double deadline_s;  /* of every operation */
 	double bound_s;	    /* from the fault to the error */
-	double slack_s;
 };
 
 #endif
