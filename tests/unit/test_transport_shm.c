@@ -502,6 +502,7 @@ int main(void)
 		.processes = true,
 		.elsewhere = true,
 		.shares = true,
+		.locates = true,
 		.allocate = allocate,
 		.release = tutti_mem_free,
 	};

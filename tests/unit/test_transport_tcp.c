@@ -5,7 +5,9 @@
 
 int main(void)
 {
-	const struct suite_options options = { .threads = true, .processes = true };
+	const struct suite_options options = { .threads = true,
+					       .processes = true,
+					       .locates = true };
 
 	return transport_suite_run(&tt_transport_tcp, &options);
 }

@@ -33,6 +33,7 @@ static bool fits(const struct suite_claim *claim, const struct suite_options *op
 	if (!(processes ? options->processes : options->threads))
 		return false;
 	if ((!options->shares && (claim->needs & SUITE_SHARES)) ||
+	    (!options->locates && (claim->needs & SUITE_LOCATES)) ||
 	    (!options->allocate && (claim->needs & SUITE_EXPORTS)) ||
 	    (geteuid() != 0 && (claim->needs & SUITE_ROOT)))
 		return false;

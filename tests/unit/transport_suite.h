@@ -41,6 +41,7 @@ struct suite_options {
 	bool processes; /* ranks may be processes */
 	bool elsewhere; /* where claims poll, there is a rank more, which other transports reach */
 	bool shares;	/* has share() and wake() */
+	bool locates;	/* knows where processes with a link run */
 	/* Memory that export_memory() takes, and its release; NULL: the transport exports none. */
 	void *(*allocate)(size_t bytes);
 	void (*release)(void *memory);
@@ -92,6 +93,7 @@ enum suite_needs {
 	SUITE_UNMET = 8,     /* the ranks begin without an endpoint */
 	SUITE_ROOT = 16,     /* only by root */
 	SUITE_POLLS = 32,    /* fd() is there */
+	SUITE_LOCATES = 64,
 };
 
 struct suite_claim {

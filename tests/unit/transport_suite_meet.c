@@ -269,7 +269,7 @@ static int settle(const struct suite_rank *rank)
 }
 
 /* They say so, or what comes from them tells. */
-SUITE_CLAIM(ranks_know_where_the_others_run, 2, SUITE_PROCESSES)
+SUITE_CLAIM(ranks_know_where_the_others_run, 2, SUITE_PROCESSES | SUITE_LOCATES)
 {
 	const int peer = 1 - rank->rank, cpu = settle(rank);
 	int of[2] = { -1, -1 };
