@@ -56,11 +56,14 @@ static void keep(struct tutti_comm *comm, const struct tt_fault *fault)
 		comm->fault.result = TUTTI_ERR_SYSTEM;
 }
 
-/* A fault that has come from a peer. */
+/* A better fault than the one that is known. Whoever it is about may know the next of a chain of ranks
+ * that wait: that one has the time of a first fault to reach everybody. */
 static bool adopt(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	if (comm->agreement->done || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
 		return false;
+	if (fault->chain > comm->fault.chain)
+		comm->agreement->at = tt_now() + comm->agreement->ns;
 	keep(comm, fault);
 	return true;
 }
@@ -148,6 +151,12 @@ void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
 		begin_agreement(comm, fault);
 }
 
+void tt_comm_improve(struct tutti_comm *comm, const struct tt_fault *fault)
+{
+	if (comm->fault.result && adopt(comm, fault))
+		tell(comm);
+}
+
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 {
 	const bool own = result == TUTTI_ERR_NO_MEMORY || result == TUTTI_ERR_SYSTEM;
@@ -169,8 +178,8 @@ static void learn(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	if (!comm->fault.result)
 		begin_agreement(comm, fault);
-	else if (adopt(comm, fault))
-		tell(comm);
+	else
+		tt_comm_improve(comm, fault);
 }
 
 void tt_comm_check(struct tutti_comm *comm, bool thorough)

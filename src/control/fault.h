@@ -12,6 +12,9 @@ bool tt_comm_fault_open(struct tutti_comm *comm);
 void tt_comm_fault_free(struct tutti_comm *comm);
 /* End the communicator, here and on every rank, unless it knows of a fault already. Lock held. */
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
+/* There is a fault: take `fault` instead if it is better, and tell the others, unless they have agreed
+ * by now. Lock held. */
+void tt_comm_improve(struct tutti_comm *comm, const struct tt_fault *fault);
 /* The transports have joined: how are ranks to agree on a fault? */
 void tt_comm_choose_settling(struct tutti_comm *comm);
 /* Is there a fault, and is it that of all ranks? Lock held. */

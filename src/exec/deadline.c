@@ -4,8 +4,14 @@
  *
  * The control area, or else notes (notes.c), say which ranks have called. Of ranks whose
  * processes this one can see the kernel says whether they are stopped. All ranks that wait reach
- * their deadlines, and what each would say may differ by what it has heard; the first fault
- * counts for all (fault.c). */
+ * their deadlines, and what each would say may differ by what it has heard; fault.c says which of
+ * the faults counts for all.
+ *
+ * Ranks may wait in a chain, each for the next, and the last for none: that one is to blame. Who
+ * finds a deadline missed knows one link alone. So a rank that is blamed while it waits itself says
+ * for whom, and so on to the end, before the ranks agree. Where all share one arena the first fault
+ * is agreed at once; there a stopped process can be seen by all, and is blamed whoever waits for
+ * it. */
 #include "deadline.h"
 
 #include "control_area.h"
@@ -25,6 +31,8 @@
 #define POLL_MOST_NS                                                                               \
 	250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart
 		   * at most */
+#define CHAIN_MOST                                                                                 \
+	8 /* who is blamed is asked so often: each time takes a while to reach all ranks */
 
 /* ---- error messages */
 
@@ -312,6 +320,18 @@ static void append_any(struct tt_text *text, const struct tt_op *op)
 		       (unsigned long long)op->header.detail);
 }
 
+/* Has missed its deadline, or, as somebody blames this rank, has not yet. */
+static void append_wait(struct tt_text *text, const struct tt_op *op, uint64_t now)
+{
+	const uint64_t timeout = timeout_of(op);
+
+	if (now >= op->started + timeout)
+		tt_text_append(text, " missed its deadline of %g s: ", (double)timeout / 1e9);
+	else
+		tt_text_append(text, " has waited %.3g s, and others for rank %d: ",
+			       (double)(now - op->started) / 1e9, op->comm->rank);
+}
+
 static void append_operation(struct tt_text *text, const struct tt_op *op, int peer)
 {
 	char call[TT_CALL_BYTES];
@@ -327,59 +347,145 @@ static void append_operation(struct tt_text *text, const struct tt_op *op, int p
 	else
 		tt_text_append(text, "rank %d's message %" PRIu64 " from rank %d, %s",
 			       op->comm->rank, op->header.seq, peer, call);
-	tt_text_append(text, ", missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
+	tt_text_append(text, ",");
 }
 
-/* Of a one-sided call: the peer that it waits for, or, where that may be any, the first that is
- * stopped. -1: none. */
-static int append_one_sided(struct tt_text *text, const struct tt_op *op)
+/* These give whom the operation waits for, -1: for nobody that is known. */
+
+static int append_one_sided(struct tt_text *text, const struct tt_op *op, uint64_t now)
 {
 	const struct tutti_comm *comm = op->comm;
-	int peer;
 
 	comm->one_sided->describe(text, op);
-	tt_text_append(text, " missed its deadline of %g s: ", (double)timeout_of(op) / 1e9);
-	peer = comm->one_sided->explain(text, op);
-	for (int rank = 0; rank < comm->size && peer < 0; rank++)
-		if (rank != comm->rank && is_stopped(comm, rank))
-			peer = rank;
+	append_wait(text, op, now);
+	const int peer = comm->one_sided->explain(text, op);
+
 	if (peer >= 0 && peer != comm->rank)
 		tt_text_append(text, "; rank %d is %s", peer,
 			       is_stopped(comm, peer) ? "stopped (state T)" : "alive");
 	return peer;
 }
 
-static void miss(struct tt_op *op)
+static int append_one_message(struct tt_text *text, const struct tt_op *op, uint64_t now)
 {
-	struct tutti_comm *comm = op->comm;
+	const int peer = tt_message_peer(op);
+
+	append_operation(text, op, peer);
+	append_wait(text, op, now);
+	if (peer >= 0)
+		append_message(text, op, peer);
+	else
+		append_any(text, op);
+	return peer;
+}
+
+static int append_collective(struct tt_text *text, const struct tt_op *op, uint64_t now)
+{
+	enum group *of = malloc((size_t)op->comm->size * sizeof(*of));
+	int missing = -1;
+
+	append_operation(text, op, -1);
+	append_wait(text, op, now);
+	if (of)
+		missing = append_who_called(text, op, of);
+	else
+		tt_text_append(text, "no memory for the list of ranks that have called it");
+	if (of && missing < 0)
+		missing = append_who_is_awaited(text, op, of);
+	free(of);
+	return missing;
+}
+
+/* Whoever waits for a peer that runs may wait for a stopped rank by way of that peer. */
+static int append_stopped(struct tt_text *text, const struct tutti_comm *comm, int peer)
+{
+	if (peer >= 0 && is_stopped(comm, peer))
+		return peer;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (is_stopped(comm, rank)) {
+			tt_text_append(text, "; rank %d is stopped (state T)", rank);
+			return rank;
+		}
+	return peer;
+}
+
+static struct tt_fault describe(const struct tt_op *op, uint64_t now)
+{
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT };
 	struct tt_text text = { fault.text, sizeof(fault.text) };
-	const bool message = op->kind == TT_OP_MESSAGE;
-	const int peer = message ? tt_message_peer(op) : -1;
-	enum group *of = malloc((size_t)comm->size * sizeof(*of));
 
-	fault.seq = tt_op_is_collective(op) ? op->header.seq : 0;
-	fault.rank = peer;
-	if (op->kind != TT_OP_ONE_SIDED)
-		append_operation(&text, op, peer);
-	if (op->kind == TT_OP_ONE_SIDED) {
-		fault.rank = append_one_sided(&text, op);
-	} else if (peer >= 0) {
-		append_message(&text, op, peer);
-	} else if (message) {
-		append_any(&text, op);
-	} else if (!of) {
-		tt_text_append(&text, "no memory for the list of ranks that have called it");
+	if (tt_op_is_collective(op)) {
+		fault.seq = op->header.seq;
+		fault.rank = append_collective(&text, op, now);
 	} else {
-		fault.rank = append_who_called(&text, op, of);
-		if (fault.rank < 0)
-			fault.rank = append_who_is_awaited(&text, op, of);
+		fault.rank = op->kind == TT_OP_MESSAGE ? append_one_message(&text, op, now)
+						       : append_one_sided(&text, op, now);
+		fault.rank = append_stopped(&text, op->comm, fault.rank);
 	}
 	if (!op->timeout_ns)
 		tt_text_append(&text, "; TUTTI_TIMEOUT sets the deadline");
-	free(of);
-	tt_comm_revoke(comm, &fault);
+	fault.chain = fault.rank >= 0 && is_stopped(op->comm, fault.rank) ? TT_CHAIN_STOPPED : 1;
+	return fault;
 }
+
+static void miss(const struct tt_op *op, uint64_t now)
+{
+	const struct tt_fault fault = describe(op, now);
+
+	tt_comm_revoke(op->comm, &fault);
+}
+
+/* ---- chains */
+
+/* Is it said that others wait for this rank, while a thread of it waits? */
+static bool is_blamed(const struct tutti_comm *comm)
+{
+	const struct tt_fault *fault = &comm->fault;
+
+	return fault->result == TUTTI_ERR_TIMEOUT && fault->rank == comm->rank &&
+	       fault->chain > 0 && fault->chain < CHAIN_MOST && comm->waiters > 0 &&
+	       !comm->progress->objected;
+}
+
+/* Has it waited for half of its deadline, and this process not been stopped meanwhile? Otherwise this
+ * rank may well be the late one. */
+static bool waits_for_long(const struct tt_op *op, uint64_t now)
+{
+	const uint64_t resumed = op->comm->progress->resumed_at,
+		       since = resumed > op->started ? resumed : op->started;
+
+	return op->started && now - since >= timeout_of(op) / 2;
+}
+
+/* The operation that would miss its deadline next, if it waits for long. */
+static const struct tt_op *longest_wait(const struct tutti_comm *comm, uint64_t now)
+{
+	const struct tt_op *found = NULL;
+
+	for (const struct tt_op *op = comm->first; op; op = op->next)
+		if (waits_for_long(op, now) &&
+		    (!found || op->started + timeout_of(op) < found->started + timeout_of(found)))
+			found = op;
+	return found;
+}
+
+static void object(struct tutti_comm *comm, uint64_t now)
+{
+	const struct tt_op *op = longest_wait(comm, now);
+	struct tt_fault fault;
+
+	if (!op)
+		return;
+	fault = describe(op, now);
+	if (fault.rank < 0 || fault.rank == comm->rank)
+		return;
+	if (fault.chain != TT_CHAIN_STOPPED)
+		fault.chain = comm->fault.chain + 1;
+	comm->progress->objected = true;
+	tt_comm_improve(comm, &fault);
+}
+
+/* ---- */
 
 uint64_t tt_deadlines_uncounted(uint64_t checked, uint64_t now)
 {
@@ -391,16 +497,20 @@ void tt_deadlines_check(struct tutti_comm *comm, uint64_t now)
 	const uint64_t uncounted = tt_deadlines_uncounted(comm->progress->checked_at, now);
 
 	comm->progress->checked_at = now;
+	if (uncounted)
+		comm->progress->resumed_at = now;
 	comm->progress->next_deadline = UINT64_MAX;
 	for (struct tt_op *op = comm->first; op && !comm->fault.result; op = op->next) {
 		op->started = op->started ? op->started + uncounted : now;
 		const uint64_t deadline = op->started + timeout_of(op);
 
 		if (now >= deadline)
-			miss(op);
+			miss(op, now);
 		else if (deadline < comm->progress->next_deadline)
 			comm->progress->next_deadline = deadline;
 	}
+	if (is_blamed(comm))
+		object(comm, now);
 }
 
 int tt_deadlines_sleep_ms(const struct tutti_comm *comm, uint64_t now, int most_ms)

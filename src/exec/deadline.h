@@ -10,8 +10,8 @@
  * further apart the process did not run. A job that was stopped as a whole, by a shell, by a
  * scheduler, or with the machine that it runs on, goes on where it was. */
 uint64_t tt_deadlines_uncounted(uint64_t checked, uint64_t now);
-/* Start the clocks of operations that have none yet; revoke if one has missed its deadline. For
- * waits that get long. */
+/* Start the clocks of operations that have none yet; revoke if one has missed its deadline. If peers
+ * blame this rank for theirs, say for whom it waits itself. For waits that get long. */
 void tt_deadlines_check(struct tutti_comm *comm, uint64_t now);
 /* How long may a thread sleep from `now`, so that the next deadline is noticed in time? */
 int tt_deadlines_sleep_ms(const struct tutti_comm *comm, uint64_t now, int most_ms);

@@ -27,6 +27,9 @@ bool tt_fault_before(const struct tt_fault *a, const struct tt_fault *b)
 
 	if (a_class != b_class)
 		return a_class < b_class;
+	/* the others of a chain miss their deadlines because of its end */
+	if (a->chain != b->chain)
+		return a->chain > b->chain;
 	if (a_seq != b_seq)
 		return a_seq < b_seq;
 	if (a_rank != b_rank)

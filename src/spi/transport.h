@@ -42,10 +42,15 @@ enum tt_channel { TT_CHANNEL_COLLECTIVE, TT_CHANNEL_P2P, TT_CHANNEL_CONTROL, TT_
 struct tt_fault {
 	int32_t result; /* tutti_result_t; 0: no fault */
 	int32_t rank;	/* the rank it is about, -1 for none */
-	char text[TT_ERROR_MAX - 16];
-	uint64_t seq; /* of the collective it is about, 0 for none */
+	char text[TT_ERROR_MAX - 20];
+	uint32_t chain; /* see below; 0 for what is no missed deadline of an operation */
+	uint64_t seq;	/* of the collective it is about, 0 for none */
 };
 static_assert(sizeof(struct tt_fault) == TT_ERROR_MAX, "no bytes between");
+
+/* Of a missed deadline: how many ranks wait, each for the next, up to the one that it is about. That
+ * one waits for nobody that is known; or, as its process is stopped, for nobody at all. */
+#define TT_CHAIN_STOPPED UINT32_MAX
 
 /* Of two faults that ranks found at the same time, is `a` the one that all report? A total order,
  * the same everywhere. */

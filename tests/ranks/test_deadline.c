@@ -326,6 +326,82 @@ static int waste_it(tutti_comm_t comm, void *argument)
 
 JOB(an_invalid_call_takes_it, .ranks = 3, .body = waste_it, .shares = sizeof(atomic_int))
 
+/* ---- a chain of ranks that wait for messages: 1 for 0, and 0 for 2 */
+
+struct chain {
+	atomic_int joined, waits, told;
+	_Atomic pid_t stopped; /* or 0 */
+	bool stops;	       /* rank 2, which otherwise calls nothing */
+};
+
+static tutti_result_t end_chain(struct chain *chain, tutti_comm_t comm)
+{
+	if (chain->stops) {
+		atomic_store(&chain->stopped, getpid());
+		raise(SIGSTOP);
+	} else {
+		await_count(&chain->told, FEW - 1);
+	}
+	return tutti_barrier(comm, NULL);
+}
+
+/* Rank 1 misses its deadline when rank 0 has waited for most of its own, if that has not passed before. */
+static tutti_result_t wait_for_next(struct chain *chain, tutti_comm_t comm)
+{
+	const int rank = tutti_comm_rank(comm);
+	tutti_request_t request;
+	float value;
+
+	if (chain->stops) {
+		await_count(&chain->stopped, 1);
+		CLAIM(await_stop(atomic_load(&chain->stopped)), "rank 2 has ended");
+	}
+	if (rank == 1)
+		await_count(&chain->waits, 1);
+	SUCCEEDS(next_call_takes(comm, rank == 1 ? SHORT_S : 1.2 * SHORT_S));
+	SUCCEEDS(tutti_recv(comm, &value, 1, TUTTI_FLOAT32, rank == 1 ? 0 : 2, &request));
+	atomic_store(&chain->waits, 1);
+	const tutti_result_t result = tutti_wait(&request);
+
+	if (atomic_fetch_add(&chain->told, 1) == FEW - 2 && chain->stops)
+		kill(atomic_load(&chain->stopped), SIGCONT);
+	return result;
+}
+
+static int play_chain(tutti_comm_t comm, void *argument)
+{
+	struct chain *chain = argument;
+	int named = -1;
+
+	meet_at(&chain->joined, FEW);
+	const tutti_result_t result =
+		(tutti_comm_rank(comm) == 2 ? end_chain : wait_for_next)(chain, comm);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, tutti_last_error(comm));
+	CLAIM(tutti_comm_error(comm, &named) == result && named == 2, "rank %d is blamed: %s",
+	      named, tutti_last_error(comm));
+	return 0;
+}
+
+static void the_end_is_blamed(bool stops)
+{
+	struct chain *chain = shared_memory(sizeof(*chain));
+
+	chain->stops = stops;
+	HOLDS(.ranks = FEW, .body = play_chain, .argument = chain, .limit_s = 20);
+}
+
+TEST(a_stopped_rank_at_the_end_of_a_chain_is_blamed)
+{
+	the_end_is_blamed(true);
+}
+
+/* Where all share an arena nobody can be asked: the first fault is that of all. */
+TEST(the_end_of_a_chain_is_blamed)
+{
+	if (strcmp(transport_chosen, "shm") != 0)
+		the_end_is_blamed(false);
+}
+
 /* ---- two that send to each other */
 
 #define LONG (1u << 22) /* elements: more than any link takes without a receive */

@@ -82,12 +82,13 @@ static bool has_message(const struct step *step)
 	return false;
 }
 
-/* Who waits for a message may be told of the rank that is to send it, which waits for the stopped one
- * itself, there or in the step that this one is at next. */
-static bool waits_for_message(const struct plan *plan, const struct fault *fault)
+/* Who waits for a message knows its sender alone, which may wait for the stopped rank itself. Where
+ * news travel, the sender says so before the ranks agree. Otherwise the first fault counts at once:
+ * the ranks of one host do so, which see that a process is stopped, but no rank of this machine
+ * sees that. */
+static bool may_blame_sender(const struct plan *plan, const struct told *told)
 {
-	return has_message(&plan->steps[fault->step]) ||
-	       (fault->step + 1 < plan->nsteps && has_message(&plan->steps[fault->step + 1]));
+	return !strstr(plan->links, ",news=") && strstr(told->error_text, "'s message ");
 }
 
 /* May this fault, if it is the only one, have ended the job's communicator so? */
@@ -117,7 +118,7 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 		return told->result == TUTTI_ERR_TIMEOUT &&
 		       /* who waits for a newcomer knows only the rank that invites it */
 		       (told->culprit == fault->rank || fault->rank >= plan->ranks ||
-			waits_for_message(plan, fault)) &&
+			may_blame_sender(plan, told)) &&
 		       (double)fault->ns / 1e9 + plan->needs_s >= plan_shortest_s(plan);
 	case FAULT_JUMP: /* time in which no rank runs does not count */
 	case FAULT_PAUSE: return told->result == TUTTI_ERR_TIMEOUT && out->while_joining;

@@ -23,6 +23,8 @@
 #define RANKS 4
 #define OPS   2
 
+uint64_t __real_tt_now(void);
+
 static struct tt_peer peers[RANKS];
 static int hosts[RANKS];
 static struct tt_progress progress;
@@ -227,12 +229,91 @@ TEST_WITH(a_revoked_communicator_has_no_deadlines, setup, teardown)
 	assert_int_equal(tt_deadlines_sleep_ms(&comm, BEGIN, 100), 100);
 }
 
+/* ---- of several, the one that counts */
+
+static struct tt_fault late(int rank, uint32_t chain, uint64_t seq)
+{
+	return (struct tt_fault){ TUTTI_ERR_TIMEOUT, rank, "late", chain, seq };
+}
+
+TEST(of_missed_deadlines_that_of_a_stopped_rank_counts_and_then_the_end_of_a_chain)
+{
+	const struct tt_fault in_order[] = {
+		{ TUTTI_ERR_PEER_LOST, 3, "died" },
+		late(3, TT_CHAIN_STOPPED, 0),
+		late(2, 2, 0),
+		late(0, 1, 7),
+		late(1, 1, 7),
+		late(0, 1, 8),
+		late(0, 1, 0),
+		late(0, 0, 0),
+	};
+	const size_t count = sizeof(in_order) / sizeof(in_order[0]);
+
+	for (size_t a = 0; a < count; a++)
+		for (size_t b = 0; b < count; b++)
+			assert_int_equal(tt_fault_before(&in_order[a], &in_order[b]), a < b);
+}
+
+/* Rank 0 missed a deadline and blames this one, which has waited in operation 1 since BEGIN, for rank
+ * 3 alone; the ranks have not agreed yet. */
+static void be_blamed(uint32_t chain)
+{
+	comm.waiters = 1;
+	comm.agreement->ns = 200 * MS;
+	comm.agreement->at = UINT64_MAX;
+	comm.fault = late(comm.rank, chain, 0);
+	for (int rank = 0; rank < RANKS; rank++)
+		tt_notes_heard(&comm, rank, rank == 3 ? 0 : 2);
+}
+
+TEST_WITH(a_blamed_rank_that_waits_itself_says_for_whom, setup, teardown)
+{
+	look_until(BEGIN, BEGIN + 6000 * MS);
+	be_blamed(1);
+	tt_deadlines_check(&comm, BEGIN + 6100 * MS);
+	assert_int_equal(comm.fault.rank, 3);
+	assert_int_equal(comm.fault.chain, 2);
+	assert_non_null(strstr(comm.fault.text, ", has waited 6.1 s, and others for rank 1: "
+						"ranks 0-2 have called it, rank 3 is alive"));
+	/* that has its time to reach everybody */
+	assert_true(comm.agreement->at <= __real_tt_now() + 200 * MS);
+	/* a circle of ranks is gone round once */
+	comm.fault = late(comm.rank, 3, 0);
+	tt_deadlines_check(&comm, BEGIN + 6200 * MS);
+	assert_int_equal(comm.fault.chain, 3);
+}
+
+static void stays_blamed(uint64_t now, uint32_t chain)
+{
+	tt_deadlines_check(&comm, now);
+	assert_int_equal(comm.fault.rank, comm.rank);
+	assert_int_equal(comm.fault.chain, chain);
+}
+
+TEST_WITH(a_rank_that_is_late_itself_stays_blamed, setup, teardown)
+{
+	/* it waits since a moment ago */
+	look_until(BEGIN, BEGIN + 4000 * MS);
+	be_blamed(1);
+	stays_blamed(BEGIN + 4100 * MS, 1);
+	/* no thread of it waits */
+	look_until(BEGIN + 4100 * MS, BEGIN + 6000 * MS);
+	comm.waiters = 0;
+	stays_blamed(BEGIN + 6000 * MS, 1);
+	/* it was stopped */
+	comm.waiters = 1;
+	stays_blamed(BEGIN + 7000 * MS, 1);
+	/* what is known for sure, or found by something else than an operation's deadline */
+	comm.fault.chain = TT_CHAIN_STOPPED;
+	stays_blamed(BEGIN + 7100 * MS, TT_CHAIN_STOPPED);
+}
+
 /* ---- a wait that sleeps by itself */
 
 static uint64_t clock_now; /* 0: the real one */
 static uint64_t stop_ns;   /* of the next sleep */
 
-uint64_t __real_tt_now(void);
 uint64_t __wrap_tt_now(void);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t size);

@@ -228,6 +228,7 @@ static void set_fault(struct tt_fault *to, const struct tt_fault *fault)
 	if (to->result != 0)
 		return;
 	to->rank = fault->rank;
+	to->chain = fault->chain;
 	to->seq = fault->seq;
 	memcpy(to->text, fault->text, sizeof(to->text));
 	/* release: pairs with an acquire of whoever reads the fault without the communicator's lock

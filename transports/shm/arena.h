@@ -24,7 +24,7 @@
 #define SHM_PAGE       4096
 #define SHM_RING_BYTES (256u * 1024)
 
-#define SHM_FAULTS 8 /* that a rank tells at most, each better than the one before */
+#define SHM_FAULTS 16 /* that a rank tells at most, each better than the one before */
 
 enum shm_state { SHM_ABSENT, SHM_PRESENT, SHM_LEFT };
 enum shm_shares { SHM_UNDECIDED, SHM_SHARES, SHM_SHARES_NOT };

@@ -3,7 +3,8 @@
  * which faults are flooded and good-byes said, and whose end without a good-bye is the death of
  * a rank.
  *
- * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 seq:8 text,
+ * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 chain:4 seq:8
+ * text,
  * good-bye with none, a note of the runtime with TT_NOTE_BYTES. A fault is passed on once,
  * before anything else, so that whoever leaves because of it has told its neighbours first. Of
  * several, each that is better than what was known is. */
@@ -23,7 +24,7 @@ enum message { REVOKE = 1, GOOD_BYE = 2, NOTE = 3 };
 #define DECLINE_MS   1000 /* for neighbours to take the news */
 #define HOPE_MS	     50	  /* between questions whether there is any */
 #define HEAD_BYTES   8
-#define REVOKE_BYTES 16 /* and the text */
+#define REVOKE_BYTES 20 /* and the text */
 #define TEXT_MAX     (sizeof(((struct tt_fault *)0)->text) - 1)
 static_assert(HEAD_BYTES + REVOKE_BYTES + TEXT_MAX <= TCP_MESSAGE_MAX, "a revoke fits");
 
@@ -68,6 +69,7 @@ static void report_fault(struct tcp_control *control, const struct tt_fault *fau
 
 	at = wire_put(at, (uint32_t)fault->result, 4);
 	at = wire_put(at, (uint32_t)fault->rank, 4);
+	at = wire_put(at, fault->chain, 4);
 	at = wire_put(at, fault->seq, 8);
 	memcpy(at, fault->text, text);
 	tell(control, bytes, (size_t)(at - bytes) + text);
@@ -81,6 +83,7 @@ void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 	if (own->result && !tt_fault_before(fault, own))
 		return; /* whoever does not know the better one has been told it */
 	own->rank = fault->rank;
+	own->chain = fault->chain;
 	own->seq = fault->seq;
 	memcpy(own->text, fault->text, sizeof(own->text));
 	own->text[TEXT_MAX] = 0;
@@ -188,6 +191,7 @@ static bool receive_revoke(struct tcp_endpoint *e, struct tcp_control *control, 
 		return false;
 	fault.result = (int32_t)wire_get(&at, 4);
 	fault.rank = (int32_t)wire_get(&at, 4);
+	fault.chain = (uint32_t)wire_get(&at, 4);
 	fault.seq = wire_get(&at, 8);
 	memcpy(fault.text, at, length - REVOKE_BYTES);
 	if (!tt_fault_check(&fault, e->size))

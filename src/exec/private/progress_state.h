@@ -22,6 +22,8 @@ struct tt_progress {
 				 * sleeps have been short */
 	uint64_t next_deadline; /* of what was in flight when deadlines were checked last … */
 	uint64_t checked_at;	/* … and when that was */
+	uint64_t resumed_at;	/* when the process was last found to have stood still */
+	bool objected;		/* this rank was blamed, and has said for whom it waits itself */
 	uint64_t spread_at;	/* when to look for a better processor again */
 	int cpus[];		/* [size]: spread.c's */
 };
