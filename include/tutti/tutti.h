@@ -345,7 +345,8 @@ TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason)
  * -1 for none. Looks at what has become known without a call, too, and does not wait.
  * Where ranks are reached by a network, a fault counts 0.2 s after it was found, when all ranks
  * have settled on the same; operations return it then, too. Of ranks that wait in a chain, each for
- * the next, a missed deadline is about the last; each of them takes up to 0.2 s more.
+ * the next, a missed deadline is about the last; each of them takes up to 0.2 s more. The loss of a
+ * process of this host counts when its parent can know of it, at most 1 s later.
  */
 TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank);
 

@@ -8,7 +8,11 @@
  * same everywhere (tt_fault_before()), and passes that on; only then does it return the fault to
  * anybody. A fault that is told takes some tens of milliseconds to reach all; two are found at
  * the same time if neither finder had heard of the other's; so twice that time is enough for all
- * to know the best. */
+ * to know the best.
+ *
+ * A process that ends loses its connections and locks before its parent can know. So the loss of
+ * one that can be seen to end is told to the peers at once, and to the callers when it has ended: a
+ * launcher then sees its end before the ends of ranks that give up because of it. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +23,14 @@
 #include "agreement.h"
 #include "failure.h"
 #include "log.h"
+#include "process.h"
 #include "recorder.h"
 
 #define AGREE_NS 200000000 /* for faults that ranks found at the same time to reach everybody */
-#define POLL_MS	 5
+#define ENDING_NS                                                                                  \
+	1000000000 /* that callers wait for a process to end: longer where a driver has much to give \
+		    * back */
+#define POLL_MS 5
 
 bool tt_comm_fault_open(struct tutti_comm *comm)
 {
@@ -111,6 +119,19 @@ static void begin_agreement(struct tutti_comm *comm, const struct tt_fault *faul
 	tt_comm_interrupt(comm); /* who sleeps is to be up by then */
 }
 
+/* Is the lost rank's process still about to end? */
+static bool awaits_end(const struct tutti_comm *comm)
+{
+	const int rank = comm->fault.rank;
+
+	if (comm->fault.result != TUTTI_ERR_PEER_LOST || rank < 0 || comm->nendpoints == 0 ||
+	    tt_now() >= comm->agreement->at + ENDING_NS)
+		return false;
+	const int32_t pid = comm->routes.peers[0][rank].pid;
+
+	return pid > 0 && tt_process_is_ending(pid);
+}
+
 bool tt_comm_is_settled(struct tutti_comm *comm)
 {
 	if (!comm->agreement->done && comm->fault.result && tt_now() >= comm->agreement->at) {
@@ -118,7 +139,7 @@ bool tt_comm_is_settled(struct tutti_comm *comm)
 					   * time */
 		settle(comm);
 	}
-	return comm->agreement->done;
+	return comm->agreement->done && !awaits_end(comm);
 }
 
 void tt_comm_agree_now(struct tutti_comm *comm)

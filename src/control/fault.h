@@ -17,7 +17,7 @@ void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault);
 void tt_comm_improve(struct tutti_comm *comm, const struct tt_fault *fault);
 /* The transports have joined: how are ranks to agree on a fault? */
 void tt_comm_choose_settling(struct tutti_comm *comm);
-/* Is there a fault, and is it that of all ranks? Lock held. */
+/* Is there a fault, is it that of all ranks, and may callers be told? Lock held. */
 bool tt_comm_is_settled(struct tutti_comm *comm);
 /* There is a fault: when it is, in nanoseconds of tt_now(). */
 uint64_t tt_comm_settles_at(const struct tutti_comm *comm);

@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#define EXITING 0x4 /* PF_EXITING of the kernel: set before files are closed */
+
 struct process {
 	char state; /* as in proc(5); 0: unknown */
+	unsigned flags;
 	int threads;
 };
 
@@ -24,24 +27,35 @@ static struct process look_at(int32_t pid)
 	if (!fgets(line, sizeof(line), file))
 		line[0] = '\0';
 	fclose(file);
-	/* "PID (NAME) STATE …", where the name may have anything in it; the threads are the 20th */
+	/* "PID (NAME) STATE …", where the name may have anything in it; the flags are the 9th, the
+	 * threads the 20th */
 	const char *name_end = strrchr(line, ')');
 	if (!name_end ||
 	    sscanf(name_end,
-		   ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d",
-		   &process.state, &process.threads) != 2)
+		   ") %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d",
+		   &process.state, &process.flags, &process.threads) != 3)
 		return (struct process){ 0 };
 	return process;
+}
+
+/* The thread that began the process may have ended before the others. */
+static bool has_ended(const struct process *process)
+{
+	return process->state == 'X' || (process->state == 'Z' && process->threads <= 1);
 }
 
 bool tt_process_has_ended(int32_t pid)
 {
 	const struct process process = look_at(pid);
 
-	if (!process.state)
-		return kill(pid, 0) < 0 && errno == ESRCH;
-	/* the thread that began the process may have ended before the others */
-	return process.state == 'X' || (process.state == 'Z' && process.threads <= 1);
+	return process.state ? has_ended(&process) : kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+bool tt_process_is_ending(int32_t pid)
+{
+	const struct process process = look_at(pid);
+
+	return process.state && process.flags & EXITING && !has_ended(&process);
 }
 
 bool tt_process_is_stopped(int32_t pid)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jobs that outlive failed ranks, with fewer of them or with replacements.
 
-test_run_lost.py TUTTI_RUN STORE_RANK LEFT_OUT_RANK
+test_run_lost.py TUTTI_RUN STORE_RANK LEFT_OUT_RANK SLOW_END_RANK
 
 Ranks are shells that say what they are and then wait for a signal, so that each test decides who fails and when."""
 import os
@@ -11,7 +11,7 @@ import unittest
 
 from launched import Launched, ProgramTest, arguments, await_state
 
-RUN, STORE_RANK, LEFT_OUT_RANK = arguments(3)
+RUN, STORE_RANK, LEFT_OUT_RANK, SLOW_END_RANK = arguments(4)
 WELL, BADLY, KILLED = signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL  # how a rank ends
 
 # "[2] pid 17 join= restart=1 min=2 size=4", and then nothing before a signal. It waits in short sleeps: of the
@@ -175,6 +175,13 @@ class Lost(ProgramTest):
         self.finish(job, 127)
         self.assertIn('does not exist', job.err)
         self.assertIn('rank 1 cannot be replaced; ending rank 0\n', job.err)
+
+    def test_the_rank_that_died_is_named_however_slowly_it_ends(self):
+        """Not one of those that gave up because of it, although its connections end long before it does."""
+        for transport in 'shm', 'tcp':
+            job = self.run_to_end(RUN, '-n', 3, SLOW_END_RANK, status=128 + KILLED, TUTTI_TRANSPORT=transport)
+            self.assertRegex(job.err, r'tutti-run: rank 1 \(pid \d+\) was killed by signal 9 ')
+            self.assertNotIn('exited with status', job.err)
 
     def hanging(self, ranks, script):
         """A job of which left_out_rank.c, which is $0, leaves some ranks behind."""

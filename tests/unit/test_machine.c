@@ -132,7 +132,8 @@ static void *outlive_first_thread(void *unused)
 	_exit(0);
 }
 
-TEST(a_process_has_ended_once_its_last_thread_has)
+/* One that has not begun to end executes another program, or is not to be seen. */
+TEST(a_process_is_ending_until_its_last_thread_has_ended)
 {
 	const pid_t child = fork();
 	pthread_t thread;
@@ -148,11 +149,15 @@ TEST(a_process_has_ended_once_its_last_thread_has)
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
 	assert_true(WIFSTOPPED(status));
 	assert_false(tt_process_has_ended(child));
+	assert_true(tt_process_is_ending(child));
 	assert_int_equal(kill(child, SIGCONT), 0);
 	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
 	assert_int_equal(info.si_status, 0);
 	assert_true(tt_process_has_ended(child)); /* a zombie */
+	assert_false(tt_process_is_ending(child));
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(tt_process_has_ended(child));
+	assert_false(tt_process_is_ending(child));
 	assert_false(tt_process_has_ended(getpid()));
+	assert_false(tt_process_is_ending(getpid()));
 }

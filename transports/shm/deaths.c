@@ -10,27 +10,12 @@
 #include "arena_file.h"
 #include "endpoint.h"
 #include "log.h"
-#include "process.h"
 
-#define LOOK_NS	  62500	      /* from one look to the next: sixteen in a millisecond */
-#define ENDING_NS 1000000000u /* that a process may take to end, once its lock is free */
+#define LOOK_NS 62500 /* from one look to the next: sixteen in a millisecond */
 
 static const struct tt_peer *peer_at(const struct shm_endpoint *ep, int place)
 {
 	return &ep->peers[ep->local_peers[place].rank];
-}
-
-/* A process that ends loses its lock before its parent learns of it. Until then it is not reported: a
- * launcher would see those first that end because of it. Who lives on executes another program. */
-static bool has_gone(const struct shm_endpoint *ep, struct shm_local_peer *local_peer, int pid)
-{
-	const uint64_t now = tt_now();
-
-	if (shm_file_is_held(ep->arena.fd, pid))
-		return false;
-	if (!local_peer->unlocked)
-		local_peer->unlocked = now;
-	return tt_process_has_ended(pid) || now - local_peer->unlocked > ENDING_NS;
 }
 
 bool shm_died(struct shm_endpoint *ep, int place)
@@ -38,7 +23,7 @@ bool shm_died(struct shm_endpoint *ep, int place)
 	struct shm_local_peer *local_peer = &ep->local_peers[place];
 
 	if (!local_peer->died && !shm_is_here(ep, place))
-		local_peer->died = has_gone(ep, local_peer, peer_at(ep, place)->pid);
+		local_peer->died = !shm_file_is_held(ep->arena.fd, peer_at(ep, place)->pid);
 	return local_peer->died;
 }
 
@@ -88,7 +73,7 @@ void shm_check_deaths(struct shm_endpoint *ep)
 	int place = 0;
 
 	for (int left = take_looks(ep, &place); left > 0; left--) {
-		if (!ep->local_peers[place].died && !shm_left(ep, place) && shm_died(ep, place) &&
+		if (!ep->local_peers[place].died && shm_died(ep, place) &&
 		    shm_report_death(ep, place))
 			return;
 		place = (place + 1) % ep->arena.members;

@@ -19,7 +19,6 @@ static_assert(sizeof(struct shm_address) <= TT_ADDRESS_MAX, "an address fits");
 struct shm_local_peer {
 	int rank;
 	bool died;	   /* or left, or executes another program */
-	uint64_t unlocked; /* when its lock was first seen to be free; 0: never */
 	uint8_t *heap;	   /* mapped on first use … */
 	size_t heap_bytes; /* … whole */
 	uint64_t heard;	   /* of its notes */
