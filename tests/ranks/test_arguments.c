@@ -3,6 +3,7 @@
  * and the communicator works on. And calls that need no buffers, and get none.
  *
  *   test_arguments shm|tcp|mixed */
+#include <dlfcn.h>
 #include <limits.h>
 #include <locale.h>
 #include <math.h>
@@ -534,7 +535,21 @@ static bool set_locale_with_commas(void)
 	return strtod("0,5", NULL) == 0.5;
 }
 
-/* Numbers of the environment and of messages, which other ranks may get, have a point in every locale. */
+static int locales_made;
+
+/* The C library's, which the library calls. */
+locale_t newlocale(int categories, const char *name, locale_t base)
+{
+	void *const theirs = dlsym(RTLD_NEXT, "newlocale");
+	locale_t (*make)(int, const char *, locale_t);
+
+	memcpy(&make, &theirs, sizeof(make));
+	locales_made++;
+	return make(categories, name, base);
+}
+
+/* Numbers of the environment and of messages, which other ranks may get, have a point in every locale, for
+ * which one locale is made. */
 static int in_another_locale(int rank, void *argument)
 {
 	tutti_config_t late = TUTTI_CONFIG_INIT;
@@ -558,6 +573,7 @@ static int in_another_locale(int rank, void *argument)
 	CLAIM(result == TUTTI_ERR_TIMEOUT &&
 		      strstr(tutti_last_error(comm), "its deadline of 0.25 s"),
 	      "%d: %s", result, tutti_last_error(comm));
+	CLAIM(locales_made == 1, "%d locales were made", locales_made);
 	tutti_comm_destroy(comm);
 	return 0;
 }
