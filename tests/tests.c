@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 enum { TESTS_MAX = 100 };
 
@@ -19,6 +20,19 @@ void add_test(const struct CMUnitTest *test)
 int run_claims(CMFixtureFunction setup, CMFixtureFunction teardown)
 {
 	return _cmocka_run_group_tests("tests", tests, count, setup, teardown);
+}
+
+void need_descriptors(unsigned n)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_max >= n)
+		return;
+	print_message(
+		"skipped: the hard limit of descriptors is %llu, expected at least %u: raise it (ulimit -Hn)\n",
+		(unsigned long long)limit.rlim_max, n);
+	skip();
 }
 
 int run_claims_about(const struct subject *subjects, size_t n)

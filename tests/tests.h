@@ -41,4 +41,7 @@ struct subject {
 };
 int run_claims_about(const struct subject *subjects, size_t n);
 
+/* Skips the claim, and says why, where the hard limit of descriptors does not allow so many. */
+void need_descriptors(unsigned n);
+
 #endif
