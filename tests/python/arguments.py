@@ -3,13 +3,17 @@
 
 Of right ones comes what NumPy says. A rank with a wrong one raises before anything is sent: it
 calls again with the right ones, and the others notice nothing. What only the arguments of several
-ranks show to be wrong, all ranks raise.
+ranks show to be wrong, all ranks raise. What a rank sends that is no record of an array, or no length
+of an object, ends the communicator.
 
   arguments.py [SEED [CALLS]]     TEST_SEEDS=fixed: few calls of one seed
 """
 
 from __future__ import annotations
 
+import array
+import contextlib
+import json
 import os
 import random
 import sys
@@ -18,6 +22,7 @@ from typing import Any, Callable, Dict, List, Type
 
 import numpy as np
 import tutti
+from tutti import _core, _lists
 from cases import KINDS, NUMBERS, OPAQUE, OPS, REDUCED, Case, Draw, draw_case, ops_of
 from ranks import comm, rank, size
 
@@ -283,6 +288,98 @@ def makers(d: Draw) -> None:
     put_around(d, victim)
 
 
+# ---------------------------------------------------------------- what other ranks send
+
+
+NAMES = (
+    "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 float8_e4m3 "
+    "float8_e5m2 complex64 complex128 datetime64 datetime64[25s] timedelta64[us]"
+).split()
+
+
+class Ended:
+    """In the place of a communicator: what it was ended with."""
+
+    reason = ""
+
+    def abort(self, reason: str) -> None:
+        self.reason = reason
+
+
+def changed(d: Draw, found: Any) -> Any:
+    """With another value in a place of it."""
+    if not isinstance(found, list) or not found or d.random() < 0.3:
+        return d.choice([
+            None, True, -1, 0, 1.5, 2**62, 10**30, "", "int32", "O", "'|O'", "[('a', '<i4')]", "(" * 200,
+            "\33[2J", "ä", [], {}, [[]], ["int32", False], ["int32", 0], [2, 3], [2.0], [2**61, 0], [1] * 65,
+        ])
+    copied, place = list(found), d.randrange(len(found) + 1)
+    copied[place : place + d.randrange(2)] = [changed(d, found[min(place, len(found) - 1)])]
+    return copied
+
+
+def record_of(d: Draw) -> bytes:
+    """Of an array, or not quite."""
+    told = [[d.choice([*NAMES, "[('a', '<i4')]"]), d.choice([True, False])], [2, 3]]
+    text = json.dumps(changed(d, told) if d.random() < 0.5 else told).encode()
+    record = bytearray(text.ljust(512)[:512])
+    for _ in range(d.choice([0, 0, 0, 1, 5])):
+        record[d.randrange(60)] = d.randrange(256)
+    return d.randbytes(512) if d.random() < 0.05 else bytes(record)
+
+
+def is_array(record: bytes) -> bool:
+    """It is read as one, which can be made or not, or is refused in words that name the rank."""
+    ended: Any = Ended()
+    try:
+        (told,) = _lists.read(ended, "f", record, [7])
+        assert told.kind and not set(map(type, told.shape)) - {int}, told
+        assert _lists.read(ended, "f", _lists.records("f", [told]), [7]) == [told]
+        with contextlib.suppress(tutti.Unsupported):
+            _lists.empty(ended, "f", 7, _lists.Array(told.kind, (0,) * len(told.shape)))
+    except tutti.Unsupported as error:
+        text = str(error)
+        assert error.rank == 7 and text == ended.reason and text.isprintable(), text
+        assert text.startswith("f(): rank 7 sent "), text
+        return False
+    return True
+
+
+def lie(part: _core.Communicator, method: str, record: bytes, number: int) -> None:
+    """What `method` sends first, with other contents."""
+    blocks = memoryview(record * size).cast("B", [size, 512])
+    length = array.array("q", [number])
+    if method == "recv_object":
+        part.send(length, (rank + 1) % size)
+    elif method == "broadcast_object":
+        part.broadcast(length, rank)
+    elif method == "all_to_all_v":
+        part.all_to_all(blocks)
+    else:
+        part.all_gather(blocks[:1])
+
+
+def lies(d: Draw) -> None:
+    """One rank sends nonsense: those that get it say so, and all others are told."""
+    records = [record_of(d) for _ in range(100)]
+    refused = [record for record in records if not is_array(record)]
+    assert 0 < len(refused) < 100, len(refused)
+    liar, method = d.randrange(size), d.choice([*TORN, "broadcast_object", "recv_object"])
+    number = -1 - d.randrange(2**60)
+    args: Args = {
+        "all_to_all_v": {"arrays": [np.ones(2)] * size}, "scatter_v": {"arrays": None, "root": liar},
+        "broadcast_object": {"value": 1, "root": liar}, "recv_object": {"source": liar},
+    }.get(method, {"x": np.ones(2)})
+    ended = (tutti.Unsupported, tutti.Aborted)  # found here, or on another rank
+    with comm.dup() as part:
+        with unittest.TestCase().assertRaisesRegex(ended, f"rank {liar} sent "):
+            if rank == liar:
+                lie(part, method, refused[0], number)
+            elif method != "recv_object" or rank == (liar + 1) % size:
+                getattr(part, method)(**args)
+            part.barrier()
+
+
 def choice_of_seed() -> List[int]:
     given = [int(word) for word in sys.argv[1:]]
     fixed = os.environ.get("TEST_SEEDS") == "fixed"
@@ -297,7 +394,11 @@ def main() -> None:
     d = Draw(seed, rank, size)
     for number in range(calls):
         try:
-            makers(d) if number % 50 == 49 else one_call(d)
+            if number % 50 == 49:
+                makers(d)
+                lies(d)
+            else:
+                one_call(d)
         except BaseException:
             print(f"seed {seed}, call {number}", flush=True)
             raise

@@ -13,6 +13,7 @@ from typing import Any, Callable
 import numpy as np
 import ranks
 import tutti
+from tutti import _meeting
 from ranks import comm, rank, size
 
 X = np.ones(4)
@@ -211,6 +212,13 @@ class Refusals(unittest.TestCase):
         self.refused("fd is 'x', expected an integer", comm.start_barrier().notify_fd, "x")
         with self.assertRaisesRegex(tutti.Invalid, "found rank -1"):
             comm.window(np.zeros(1)).put(X[:1], None)
+
+    def test_what_an_engine_carries(self) -> None:
+        found = _meeting.place_of(b"tcp://host:1 00ff")
+        self.assertEqual(found, _meeting.Place("tcp://host:1", "00ff"))
+        for text in (b"", b"tcp://host:1", b"tcp://host:1 00 ff", b"\xff\xfe"):
+            with self.assertRaisesRegex(tutti.Unsupported, "expected an address and a key"):
+                _meeting.place_of(text)
 
     def test_a_child_of_fork(self) -> None:
         child = os.fork()

@@ -203,20 +203,36 @@ def name_of_opaque(function: str, name: str, x: Any) -> str:
 
 
 def empty(name: str, shape: Shape) -> Any:
-    """A new array of an element type by its name: of NumPy, or memory of Python without it."""
+    """A new array of an element type by its name: of NumPy, or memory of Python without it.
+
+    Raises ValueError where there is no such array.
+    """
     try:
         import numpy
     except ImportError:
         codes = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i"}
         codes.update({"uint32": "I", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"})
         return _plain(memoryview(array.array(codes.get(name, "B"))), shape)
-    for of_numpy, (_, known) in _VIEWS.items():
-        if name == known:
-            return numpy.empty(shape, getattr(importlib.import_module("ml_dtypes"), of_numpy))
-    if name[0] in "'[(":  # of name_of_opaque()
-        dtype: Any = numpy.lib.format.descr_to_dtype(ast.literal_eval(name))  # type: ignore
-        return numpy.empty(shape, dtype)
-    return numpy.empty(shape, name)
+    return numpy.empty(shape, _dtype_of(name))
+
+
+def _dtype_of(name: str) -> Any:
+    """Of NumPy; raises ValueError where it has none of that name, or one with Python's objects."""
+    import numpy
+
+    try:
+        for of_numpy, (_, known) in _VIEWS.items():
+            if name == known:
+                return numpy.dtype(getattr(importlib.import_module("ml_dtypes"), of_numpy))
+        if name[0] in "'[(":  # of name_of_opaque()
+            found: Any = numpy.lib.format.descr_to_dtype(ast.literal_eval(name))  # type: ignore
+        else:
+            found = numpy.dtype(name)
+    except Exception as error:  # of the parsers of Python and NumPy; or there is no ml_dtypes
+        raise ValueError(f"{name!r} is no type") from error
+    if found.hasobject:
+        raise ValueError(f"{name!r} has objects")
+    return found
 
 
 def count(shape: Sequence[int]) -> int:

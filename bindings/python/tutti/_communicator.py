@@ -207,13 +207,13 @@ class Communicator(_core.Communicator):
         mine = _lists.Array(None, ())
         if like is not None:
             mine = _lists.tell(self, function, "like", like, True)
-        told = _lists.exchange(self, function, mine, timeout)
+        told = _lists.exchange(self, function, mine, timeout, root)
         _lists.check_likes(function, [array.kind for array in told], root)
         came = _lists.room()
         self.scatter(None, root, came, timeout=timeout)
-        (array,) = _lists.read(came)
+        (array,) = _lists.read(self, function, came, [root])
         if like is None:
-            out, finish = _arrays.empty(array.kind.type, array.shape), None  # type: ignore
+            out, finish = _lists.empty(self, function, root, array), None
         else:
             out, finish = _arrays.like(like, array.shape)
         self._counted(_SCATTER_V, None, out, None, None, None, root, timeout)
@@ -221,7 +221,7 @@ class Communicator(_core.Communicator):
 
     def _scatter_mine(self, mine: _lists.Joined[A], root: int, timeout: Optional[float]) -> A:
         records = _lists.records("scatter_v", mine.told)
-        told = _lists.exchange(self, "scatter_v", mine.told[root], timeout)
+        told = _lists.exchange(self, "scatter_v", mine.told[root], timeout, root)
         _lists.check_likes("scatter_v", [array.kind for array in told], root)
         self.scatter(records, root, _lists.room(), timeout=timeout)
         return self._own_block(_SCATTER_V, mine, None, root, timeout)
@@ -245,7 +245,8 @@ class Communicator(_core.Communicator):
         function = "all_to_all_v"
         mine = _lists.join(self, function, arrays)
         sent = _lists.records(function, mine.told)
-        told = _lists.read(self.all_to_all(sent, timeout=timeout))
+        came = self.all_to_all(sent, timeout=timeout)
+        told = _lists.read(self, function, came, range(self.size))
         _lists.check_kinds(function, [array.kind for array in told])
         coming = [array.elements for array in told]
         flat, finish = _arrays.like(mine.arrays[0], (sum(coming),))
@@ -272,10 +273,11 @@ class Communicator(_core.Communicator):
         _lists.check_root(self, "broadcast_object", root)
         data = pickle.dumps(value) if self.rank == root else b""
         length = self.broadcast(array.array("q", [len(data)]), root)[0]
-        buffer = bytearray(data) if self.rank == root else bytearray(length)
-        self.broadcast(buffer, root)
         if self.rank == root:
+            self.broadcast(bytearray(data), root)
             return value
+        buffer = _lists.room_for_object(self, "broadcast_object", root, length)
+        self.broadcast(buffer, root)
         came: T = pickle.loads(buffer)
         return came
 
@@ -307,7 +309,8 @@ class Communicator(_core.Communicator):
         """Receive an object that rank `source`, or tutti.ANY_RANK, sent by send_object()."""
         length = array.array("q", [0])
         source = self.recv_message(length, source, tag).source
-        return pickle.loads(self.recv(bytearray(length[0]), source, tag))
+        buffer = _lists.room_for_object(self, "recv_object", source, length[0])
+        return pickle.loads(self.recv(buffer, source, tag))
 
 
 # ---------------------------------------------------------------- without a communicator

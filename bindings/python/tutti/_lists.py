@@ -3,21 +3,31 @@
 
 All arguments are checked before anything is sent, each by the C part, as the call itself will take
 it. What only the other ranks' arguments show to be wrong, all ranks find in the same records, and
-raise.
+raise. What is no record at all ends the communicator: others may have taken it for one, and wait.
 """
 
 from __future__ import annotations
 
 import json
 import operator
+import re
 import reprlib
-from typing import Any, Generic, List, NamedTuple, Optional, Sequence, TypeVar
+from typing import Any, Generic, List, NamedTuple, NoReturn, Optional, Sequence, TypeVar
 
 from . import _arrays, _core, _errors
 
 T = TypeVar("T")
 
 _RECORD = 512  # bytes that tell of an array
+_DIMENSIONS = 64  # of an array of any library
+_ELEMENTS = 2**60  # of one, whatever lengths are 0: libraries count bytes in 64 bits
+_SAME = "; all ranks must make the same calls, with the same version of tutti"
+# the names that the C part gives types, and those of _arrays.name_of_opaque()
+_TYPE = re.compile(
+    r"bool|u?int(8|16|32|64)|b?float16|float(32|64)|float8_e(4m3|5m2)|complex(64|128)|"
+    r"(datetime|timedelta)64(\[\w+\])?|['\[(].*",
+    re.ASCII,
+)
 
 
 class Kind(NamedTuple):
@@ -137,18 +147,91 @@ def room() -> bytearray:
     return bytearray(_RECORD)
 
 
-def read(data: Any) -> List[Array]:
-    text = bytes(data)
-    found = [json.loads(text[at : at + _RECORD]) for at in range(0, len(text), _RECORD)]
-    return [Array(Kind(*kind) if kind else None, tuple(shape)) for kind, shape in found]
+def _is_kind(found: Any) -> bool:
+    if not isinstance(found, list) or [type(entry) for entry in found] != [str, bool]:
+        return False
+    name: str = found[0]
+    return name.isprintable() and _TYPE.fullmatch(name) is not None
+
+
+def _is_shape(found: Any) -> bool:
+    if not isinstance(found, list) or len(found) > _DIMENSIONS:
+        return False
+    if any(type(length) is not int or length < 0 for length in found):
+        return False
+    return _arrays.count([length or 1 for length in found]) <= _ELEMENTS
+
+
+def _parse(record: bytes, may_lack: bool) -> Optional[Array]:
+    """What the record tells; None where it is no record."""
+    try:
+        kind, shape = json.loads(record)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if not _is_shape(shape) or not (_is_kind(kind) or (kind is None and may_lack)):
+        return None
+    return Array(Kind(*kind) if kind else None, tuple(shape))
+
+
+def refuse(
+    comm: _core.Communicator, function: str, rank: int, found: object, expected: str
+) -> NoReturn:
+    """Ends the communicator for what `rank` sent."""
+    text = f"{function}(): rank {rank} sent {reprlib.repr(found)}, expected {expected}"
+    comm.abort(text)
+    error = _errors.Unsupported(text)
+    error.rank = rank
+    raise error
+
+
+def read(
+    comm: _core.Communicator,
+    function: str,
+    data: Any,
+    ranks: Sequence[int],
+    root: Optional[int] = None,
+) -> List[Array]:
+    """What these ranks have sent; with a root, all others may have no array."""
+    text, told = bytes(data), []
+    for place, rank in enumerate(ranks):
+        record = text[place * _RECORD : (place + 1) * _RECORD].rstrip()
+        array = _parse(record, root not in (None, rank))
+        if array is None:
+            refuse(comm, function, rank, record, "the type and shape of an array" + _SAME)
+        told.append(array)
+    return told
 
 
 def exchange(
-    comm: _core.Communicator, function: str, array: Array, timeout: Optional[float]
+    comm: _core.Communicator,
+    function: str,
+    array: Array,
+    timeout: Optional[float],
+    root: Optional[int] = None,
 ) -> List[Array]:
-    """What the ranks' arrays are, by rank."""
+    """What the ranks' arrays are, by rank; with a root, all others may have none."""
     sent = records(function, [array])
-    return read(comm.all_gather(sent, timeout=timeout))
+    came = comm.all_gather(sent, timeout=timeout)
+    return read(comm, function, came, range(comm.size), root)
+
+
+def empty(comm: _core.Communicator, function: str, rank: int, told: Array) -> Any:
+    """A new array as `rank` tells."""
+    name = told.kind.type  # type: ignore
+    try:
+        return _arrays.empty(name, told.shape)
+    except ValueError:
+        expected = "a type that NumPy has here, maybe by ml_dtypes; pass like=, an array of it"
+        refuse(comm, function, rank, name, expected)
+
+
+def room_for_object(
+    comm: _core.Communicator, function: str, rank: int, length: int
+) -> bytearray:
+    """For so many bytes, as `rank` tells."""
+    if length < 0:
+        refuse(comm, function, rank, length, "the length of an object" + _SAME)
+    return bytearray(length)
 
 
 def check_kinds(function: str, kinds: Sequence[Optional[Kind]], first: int = 0) -> None:

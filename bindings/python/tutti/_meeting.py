@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
-from . import _communicator, _core
+from . import _communicator, _core, _errors
 
 
 class Place(NamedTuple):
@@ -17,6 +17,17 @@ class Place(NamedTuple):
 
     def __repr__(self) -> str:  # in logs of engines
         return f"Place({self.address!r})"
+
+
+def place_of(text: bytes) -> Place:
+    """As rank 0 has left it with the engine: the address, a space, the key."""
+    words = text.decode(errors="replace").split(" ")
+    if len(words) != 2:
+        raise _errors.Unsupported(
+            f"the place where rank 0 is to be met has {len(words)} words, expected an address and a "
+            "key; all ranks must have the same version of tutti"
+        )
+    return Place(*words)
 
 
 def serve(host: str, key: str) -> _core.Store:

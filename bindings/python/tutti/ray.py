@@ -132,7 +132,7 @@ def _find_store(name: str, timeout: float) -> Tuple[_meeting.Place, Store]:
     while True:
         found = internal_kv._internal_kv_get(name)
         if found:
-            place = _meeting.Place(*found.decode().split(" "))
+            place = _meeting.place_of(found)
             with contextlib.suppress(Error):
                 return place, _meeting.visit(place, 1.0)
         if time.monotonic() >= end:
