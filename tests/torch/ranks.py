@@ -34,12 +34,12 @@ os.environ.setdefault('TUTTI_TRACE', 'off')
 tutti.torch._extension()
 
 
-def _initialise(rank, size, path, timeout=30, bound=True, **options):
+def _initialise(rank, size, path, timeout=30, bound=True, make_store=dist.FileStore, **options):
     devices = ''
     if DEVICE:
         torch.set_default_device(DEVICE.name)
         devices = f'cpu:tutti,{DEVICE.name}:'
-    dist.init_process_group(f'{devices}tutti', store=dist.FileStore(path, size), rank=rank, world_size=size,
+    dist.init_process_group(f'{devices}tutti', store=make_store(path, size), rank=rank, world_size=size,
                             timeout=timedelta(seconds=timeout), **options)
     if DEVICE and bound:        # what init_process_group() does that is given a device_id
         device = torch.device(DEVICE.name, 0)

@@ -3,6 +3,7 @@
 """Every operation of torch.distributed on tutti: results, types, shapes, groups, and what is refused."""
 from __future__ import annotations
 
+import random
 import unittest
 from datetime import timedelta
 
@@ -28,6 +29,61 @@ def mine(*shape, dtype=torch.float32, rank=None):
 
 def all_of(*shape, dtype=torch.float32):
     return torch.stack([mine(*shape, dtype=dtype, rank=rank) for rank in range(dist.get_world_size())])
+
+
+class Counted(dist.Store):
+    """A store that notes what is done of tutti's keys, but not how often one is asked for: that is a matter of time."""
+    done = set()
+
+    def __init__(self, path, size):
+        super().__init__()
+        self.store = dist.FileStore(path, size)
+        Counted.made = self         # PyTorch keeps no reference to it
+
+    def note(self, what, key):
+        if '/tutti/' in key:
+            self.done.add((what, key))
+
+    def check(self, keys):
+        for key in keys:
+            self.note('check', key)
+        return self.store.check(keys)
+
+    def get(self, key):
+        self.note('get', key)
+        assert self.store.check([key]), f'{key} is waited for in the store'
+        return self.store.get(key)
+
+    def set(self, key, value):
+        self.note('set', key)
+        self.store.set(key, value)
+
+    def add(self, key, number):
+        self.note('add', key)
+        return self.store.add(key, number)
+
+    def wait(self, keys, timeout=timedelta(seconds=30)):
+        self.store.wait(keys, timeout)
+
+
+class Nonsense(dist.Store):
+    """A store in which somebody else has written."""
+
+    def __init__(self, **values):
+        super().__init__()
+        self.values = values
+
+    def check(self, keys):
+        return True
+
+    def get(self, key):
+        return self.values[key.rsplit('/', 1)[1]]
+
+    def set(self, key, value):
+        pass
+
+    def add(self, key, number):
+        return 1
 
 
 class Collectives(unittest.TestCase):
@@ -87,6 +143,16 @@ class Collectives(unittest.TestCase):
                 self.assertTrue(torch.equal(found.values(), expected.values()))
         with self.assertRaisesRegex(ValueError, 'do not match'):
             dist.all_reduce(torch.ones(2 + rank, device='cpu').to_sparse())
+
+    @on_ranks(2)
+    def test_a_wrong_number_of_sparse_elements_is_told(self):
+        for count in (-1, 2**62):
+            row = torch.tensor([[count, 2, 2, 2, 2] + 62 * [0]], device='cpu')      # csrc/sparse.cpp
+            if dist.get_rank() == 0:
+                dist.all_gather_into_tensor(torch.empty(2, 67, dtype=torch.int64, device='cpu'), row)
+            else:
+                with self.assertRaisesRegex(NotImplementedError, f'rank 0 sent {count}, expected its number'):
+                    dist.all_reduce(torch.eye(2, device='cpu').to_sparse())
 
     @on_ranks(2)
     def test_bools_are_or_and_and(self):
@@ -317,6 +383,25 @@ class Collectives(unittest.TestCase):
         self.assertEqual(found.item(), 1 if rank < 2 else 3)
         dist.destroy_process_group(halves[rank // 2])
         dist.barrier()
+
+    @on_ranks(2, make_store=Counted)
+    def test_a_group_costs_twenty_operations_of_the_store(self):
+        dist.all_reduce(torch.ones(1))
+        for _ in range(3):
+            Counted.done.clear()
+            dist.all_reduce(torch.ones(1), group=dist.new_group())
+            self.assertLessEqual(len(Counted.done), 40 if DEVICE else 20, Counted.done)
+
+    @on_ranks(1, initialise=False)
+    def test_nonsense_in_the_store_is_told(self):
+        draw = random.Random(1)
+        numbers = [b'', b'5', b'5 ', b' 2', b'5 2 ', b'5 0', b'5 -2', b'-5 2', b'5 2x', b'5 2\0', b'%d 2' % 2**64]
+        numbers += [draw.randbytes(draw.randrange(20)) for _ in range(100)]
+        for key, values in {'generation': numbers, 'confirmed': [b'', b'x', b'0']}.items():
+            for value in values:
+                store = Nonsense(**{'generation': b'5 2', key: value})
+                with self.assertRaisesRegex(NotImplementedError, f'{key} .*{len(value)} bytes, expected'):
+                    dist.init_process_group('tutti', store=store, rank=1, world_size=2)
 
     @on_ranks(2)
     def test_works_and_futures(self):

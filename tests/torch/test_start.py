@@ -15,10 +15,11 @@ import tempfile
 import unittest
 
 import tutti.torch
+from patience import bound_s
 from tutti.torch import _build
 
 LIMIT_S = 240
-GROUPS_S = 10       # for a hundred groups, beside other work; alone 2 s
+GROUPS_S = 2        # for a hundred groups; alone half of it
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(tutti.torch.__file__))))
 SUM = '''
 import torch, torch.distributed as dist
@@ -50,7 +51,8 @@ dist.init_process_group("tutti")
 begun = time.monotonic()
 for _ in range(100):
     dist.all_reduce(torch.ones(2), group=dist.new_group())
-print("summed", time.monotonic() - begun)
+if dist.get_rank() == 0:
+    print("summed", time.monotonic() - begun)
 dist.destroy_process_group()
 '''
 # Ranks die by turns: before they meet, with a group, between groups; then none does. Each attempt makes the
@@ -163,7 +165,7 @@ class Start(unittest.TestCase):
         status, out, err = self.run_python('-W', 'ignore', '-m', 'torch.distributed.run', '--standalone',
                                            '--nproc-per-node', '2', script)
         self.assertEqual((status, err), (0, ''))
-        self.assertLess(float(out.split()[1]), GROUPS_S)
+        self.assertLess(float(out.split()[1]), bound_s(GROUPS_S))
 
     def test_the_option_or_the_variable_has_callers_recorded(self):
         script = os.path.join(self.directory, 'report.py')

@@ -12,6 +12,7 @@
 // gone: then nobody confirms it. In both cases the rank waits until there is another name.
 #include "generation.h"
 
+#include <charconv>
 #include <random>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -26,6 +27,18 @@ namespace
 {
 
 const char *const CURRENT = "tutti/generation";
+
+// Two numbers with a space between, and nothing else.
+bool parse(const std::string &text, uint64_t *name, int *size)
+{
+	const char *const end = text.data() + text.size();
+	const auto first = std::from_chars(text.data(), end, *name);
+
+	if (first.ec != std::errc() || first.ptr == end || *first.ptr != ' ')
+		return false;
+	const auto second = std::from_chars(first.ptr + 1, end, *size);
+	return second.ec == std::errc() && second.ptr == end && *size > 0;
+}
 
 class Joining
 {
@@ -42,14 +55,14 @@ class Joining
 		name_ = std::to_string(uint64_t(random()) << 32 | random());
 		store_->set(CURRENT, name_ + " " + std::to_string(size_));
 		wait([this] { return store_->check({ of("all") }); });
-		store_->set(of("confirmed"), "=" + key); // never empty
+		store_->set(of("confirmed"), with_sign(key));
 		return joined(key);
 	}
 
 	Generation follow()
 	{
 		wait([this] { return look() && store_->check({ of("confirmed") }); });
-		return joined(store_->get_to_str(of("confirmed")).substr(1));
+		return joined(get_signed(*store_, of("confirmed")));
 	}
 
       private:
@@ -81,16 +94,18 @@ class Joining
 		if (name_.empty() && !store_->check({ CURRENT }))
 			return false;
 		const std::string found = store_->get_to_str(CURRENT);
-		const size_t gap = found.find(' ');
-		const std::string name = found.substr(0, gap);
+		uint64_t name;
+		int size; // rank 0's: the library tells who was given another
 
-		if (gap == std::string::npos || name == name_)
+		if (!parse(found, &name, &size))
+			throw_unknown(CURRENT, found,
+				      "rank 0's name of the group and number of ranks");
+		if (std::to_string(name) == name_)
 			return member_;
-		name_ = name;
+		name_ = std::to_string(name);
 		member_ = store_->add(of_rank(rank_), 1) == 1;
-		// rank 0's number of ranks: the library tells who was given another
-		if (member_ && store_->add(of("joined"), 1) == std::stoll(found.substr(gap)) - 1)
-			store_->set(of("all"), "=");
+		if (member_ && store_->add(of("joined"), 1) == size - 1)
+			store_->set(of("all"), with_sign(""));
 		return member_;
 	}
 

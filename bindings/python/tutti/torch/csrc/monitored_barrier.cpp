@@ -70,7 +70,7 @@ void MonitoredBarrier::answer(const std::vector<int> &came, const std::string &t
 {
 	for (const int rank : came) {
 		store_->deleteKey(key_of(rank, arrivals_[rank], "here"));
-		store_->set(key_of(rank, arrivals_[rank]++, "answer"), "=" + text); // never empty
+		store_->set(key_of(rank, arrivals_[rank]++, "answer"), with_sign(text));
 	}
 }
 
@@ -85,7 +85,7 @@ void MonitoredBarrier::follow(Milliseconds timeout)
 		    " successfully reached monitoredBarrier, but received errors while waiting for "
 		    "send/recv from rank 0, which did not answer in ",
 		    timeout.count() * 2, " ms");
-	text = store_->get_to_str(answer).substr(1);
+	text = get_signed(*store_, answer);
 	store_->deleteKey(answer);
 	arrivals_[rank_]++;
 	TORCH_CHECK(text.empty(), "[Rank ", rank_, "]: Rank ", rank_,

@@ -3,8 +3,11 @@
 // and each adds them up in the order and by the steps of Gloo's backend, so that the result is Gloo's.
 #include <ATen/ATen.h>
 
+#include <limits>
+
 #include "backend.h"
 #include "call.h"
+#include "errors.h"
 
 namespace tutti_torch
 {
@@ -33,6 +36,24 @@ std::vector<int64_t> with_rows(int64_t rows, const at::Tensor &like)
 
 	sizes[0] = rows;
 	return sizes;
+}
+
+// As other ranks have sent them; their sum is a number, too.
+void check_counts(const char *title, const at::Tensor &counts)
+{
+	const int64_t most = std::numeric_limits<int64_t>::max() / counts.numel();
+
+	for (int64_t rank = 0; rank < counts.numel(); rank++) {
+		const int64_t count = counts.data_ptr<int64_t>()[rank];
+
+		if (count < 0 || count > most)
+			throw_failure(
+				TUTTI_ERR_UNSUPPORTED,
+				std::string(title) + ": rank " + std::to_string(rank) + " sent " +
+					std::to_string(count) +
+					", expected its number of elements; all ranks must "
+					"make the same calls, with the same version of tutti");
+	}
 }
 
 at::Tensor add_up(const Tensors &indices, const Tensors &values, const at::Tensor &like)
@@ -75,6 +96,7 @@ TuttiBackend::WorkPtr TuttiBackend::allreduce_sparse(Tensors &tensors,
 			  ": Sparse dimensions do not match: ranks have tensors of different sizes "
 			  "or sparse dimensions");
 	const auto counts = shapes.select(1, 0).contiguous();
+	check_counts(title, counts);
 	const auto indices = input.indices().t().contiguous(), values = input.values();
 	const at::IntArrayRef rows(counts.data_ptr<int64_t>(), size_t(getSize()));
 	const int64_t total = counts.sum().item<int64_t>();

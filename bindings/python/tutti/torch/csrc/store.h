@@ -46,6 +46,19 @@ inline bool wait_for(c10d::Store &store, const std::string &key, Microseconds li
 	return poll([&] { return store.check({ key }); }, limit);
 }
 
+// Values that may be "" have a sign before them, as PyTorch's stores take an empty one for none.
+inline std::string with_sign(const std::string &value)
+{
+	return "=" + value;
+}
+
+// What another process has set there `with_sign`.
+std::string get_signed(c10d::Store &store, const std::string &key);
+
+// A value that no process of this version has set.
+[[noreturn]] void throw_unknown(const std::string &key, const std::string &found,
+				const std::string &expected);
+
 // A store of the library's, as long as this lives.
 class LibraryStore
 {
