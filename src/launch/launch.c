@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the reading of launchers' environment variables: one row per launcher, the first that shows
- * wins.
+ * wins; but tutti-run loses to one that it has started itself.
  *
  * Where the ranks meet: TUTTI_STORE if set; else the address the launcher gives; else, if the
  * launcher says that all ranks are on one host, a unix socket named after the user and the job; else
@@ -31,6 +31,7 @@
 struct row {
 	const char *launcher;
 	const char *signs[NAMES]; /* any of these is set: this launcher started us */
+	const char *own;	  /* set by it, and not handed on by tutti-run */
 	const char *rank[NAMES], *size[NAMES], *local_rank[NAMES], *local_size[NAMES];
 	/* Fills out->job, "" if there is nothing to make it of. */
 	void (*job)(struct tt_launch *out);
@@ -49,14 +50,6 @@ static const char *variable(const char *name)
 	const char *value = getenv(name);
 
 	return value && *value ? value : NULL;
-}
-
-/* Does the launcher serve the store? */
-static bool is_served(void)
-{
-	const char *text = variable("TUTTI_STORE_SERVED");
-
-	return text && strcmp(text, "1") == 0;
 }
 
 /* The first of `names` that is set; its value in *value. NULL: none is. */
@@ -356,6 +349,7 @@ static const struct row rows[] = {
 	{
 		.launcher = "tutti-run",
 		.signs = { "TUTTI_RANK", "TUTTI_SIZE" },
+		.own = "TUTTI_RESTART",
 		.rank = { "TUTTI_RANK", "JOB_COMPLETION_INDEX" },
 		.size = { "TUTTI_SIZE" },
 		.local_rank = { "TUTTI_LOCAL_RANK" },
@@ -367,6 +361,7 @@ static const struct row rows[] = {
 	{
 		.launcher = "torchrun",
 		.signs = { "RANK", "WORLD_SIZE" },
+		.own = "TORCHELASTIC_RUN_ID",
 		.rank = { "RANK" },
 		.size = { "WORLD_SIZE" },
 		.local_rank = { "LOCAL_RANK" },
@@ -378,6 +373,7 @@ static const struct row rows[] = {
 	{
 		.launcher = "Open MPI",
 		.signs = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+		.own = "OMPI_COMM_WORLD_RANK",
 		.rank = { "OMPI_COMM_WORLD_RANK" },
 		.size = { "OMPI_COMM_WORLD_SIZE" },
 		.local_rank = { "OMPI_COMM_WORLD_LOCAL_RANK" },
@@ -390,6 +386,7 @@ static const struct row rows[] = {
 	{
 		.launcher = "Hydra",
 		.signs = { "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+		.own = "MPI_LOCALRANKID",
 		.rank = { "PMI_RANK" },
 		.size = { "PMI_SIZE" },
 		.local_rank = { "MPI_LOCALRANKID" },
@@ -402,6 +399,7 @@ static const struct row rows[] = {
 	{
 		.launcher = "Slurm",
 		.signs = { "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS" },
+		.own = "SLURM_STEP_ID",
 		.rank = { "SLURM_PROCID" },
 		.size = { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" },
 		.local_rank = { "SLURM_LOCALID" },
@@ -413,6 +411,7 @@ static const struct row rows[] = {
 	{
 		.launcher = "PMI",
 		.signs = { "PMI_RANK", "PMI_SIZE" },
+		.own = "PMI_RANK",
 		.rank = { "PMI_RANK" },
 		.size = { "PMI_SIZE" },
 		.job = no_job,
@@ -422,10 +421,23 @@ static const struct row rows[] = {
 	},
 };
 
+/* The launcher that a rank of tutti-run has started. Its processes have that rank's variables, too: each would
+ * be that rank. NULL: there is none. */
+static const struct row *find_inner(void)
+{
+	for (size_t i = 1; variable(rows[0].own) && i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (variable(rows[i].own))
+			return &rows[i];
+	return NULL;
+}
+
 static const struct row *find_row(void)
 {
+	const struct row *const inner = find_inner();
 	const char *value;
 
+	if (inner)
+		return inner;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (first_set(rows[i].signs, &value))
 			return &rows[i];
@@ -433,6 +445,25 @@ static const struct row *find_row(void)
 }
 
 /* ---------------------------------------------------------------- where to meet */
+
+static bool says_served(void)
+{
+	const char *text = variable("TUTTI_STORE_SERVED");
+
+	return text && strcmp(text, "1") == 0;
+}
+
+/* Does this job's launcher serve the store? */
+static bool is_served(void)
+{
+	return says_served() && !find_inner();
+}
+
+/* TUTTI_STORE, unless it is the outer job's. */
+static const char *given_store(void)
+{
+	return says_served() && find_inner() ? NULL : variable("TUTTI_STORE");
+}
 
 static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch *out,
 				   const char *why)
@@ -456,7 +487,7 @@ static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch
 
 static tutti_result_t find_store(const struct row *row, bool keyed, struct tt_launch *out)
 {
-	const char *given = variable("TUTTI_STORE");
+	const char *given = given_store();
 	const bool served = is_served();
 	char why[512] = "";
 
@@ -522,8 +553,8 @@ tutti_result_t tt_launch_joins(bool *out)
 {
 	const char *text = variable("TUTTI_JOIN");
 
-	*out = text && strcmp(text, "1") == 0;
-	if (text && !*out && strcmp(text, "0") != 0)
+	*out = text && strcmp(text, "1") == 0 && !find_inner();
+	if (text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_JOIN is \"%s\": expected 0 or 1",
 			       text);
 	return TUTTI_OK;

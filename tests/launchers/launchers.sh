@@ -428,6 +428,14 @@ case_tutti_run_in_mpirun() {
 	check tutti_run 3 3 tutti-run
 }
 
+# Two jobs at once, each of which is not the one of tutti-run.
+case_tutti_run_around_mpirun() {
+	need_tutti_run
+	need_open_mpi
+	must inner "$tutti_run" -n 2 -- sh -c 'exec env TMPDIR="$TMPDIR/$TUTTI_RANK" "$@"' - "${mpirun[@]}" -n 2 "$launched"
+	check inner 2 2 "Open MPI" 2
+}
+
 # In a directory that the ranks use twice, which is a store that outlives them.
 case_by_hand() {
 	local time rank

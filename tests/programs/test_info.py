@@ -93,6 +93,9 @@ class Info(ProgramTest):
         launcher = self.report(RANK=3, WORLD_SIZE=8, TUTTI_RANK=1)['launcher']
         self.assertEqual(launcher['name'], 'tutti-run')
         self.assertIn('incomplete', hint(launcher, 'name'))
+        inner = {'OMPI_COMM_WORLD_RANK': 1, 'OMPI_COMM_WORLD_SIZE': 2}
+        launcher = self.report(TUTTI_RANK=0, TUTTI_SIZE=1, TUTTI_RESTART=0, **inner)['launcher']
+        self.assertEqual((launcher['name'], launcher['rank']), ('Open MPI', '1'))
 
     def test_the_key_is_not_shown(self):
         text = json.dumps(self.report(TUTTI_KEY='000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f'))

@@ -305,6 +305,24 @@ TEST(the_innermost_launcher_wins)
 	check(HYDRA SLURM "SLURM_NTASKS=4 TUTTI_STORE=unix:y", "Hydra, 1 of 2, at unix:y");
 }
 
+/* One of tutti-run's variables is set by it alone, and it hands on none that others set alone. */
+TEST(a_launcher_inside_tutti_run_wins)
+{
+	bool joins;
+
+#define INSIDE RUN "TUTTI_STORE_SERVED=1 TUTTI_RESTART=0 TUTTI_JOIN=1 "
+	check(INSIDE OMPI "PMIX_NAMESPACE=7", "Open MPI, 0 of 2, serves unix:tutti-UID-7");
+	assert_int_equal(tt_launch_joins(&joins), TUTTI_OK);
+	assert_false(joins);
+	check(INSIDE SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", "Slurm, 1 of 2, at unix:tutti-UID-9.3");
+	check(INSIDE TORCH "TORCHELASTIC_RUN_ID=none MASTER_ADDR=10.0.0.1 MASTER_PORT=29500",
+	      "torchrun, 1 of 4, at tcp://10.0.0.1:29500");
+	check(RUN OMPI "TUTTI_RESTART=0",
+	      "Open MPI, 0 of 2, serves unix:x"); /* its own TUTTI_STORE */
+	check(INSIDE "RANK=2 WORLD_SIZE=4", "tutti-run, 2 of 4, at unix:x");
+	check(INSIDE "PMI_SIZE=4", "tutti-run, 2 of 4, at unix:x");
+}
+
 TEST(numbers_that_are_none_are_named)
 {
 	check_refused("TUTTI_RANK=one TUTTI_SIZE=2", "TUTTI_RANK to \"one\"");

@@ -9,35 +9,45 @@
 #include "value.h"
 #include "variables.h"
 
-/* in the order in which tutti_init() looks for them */
+/* in the order in which tutti_init() looks for them, after those that tutti-run's ranks have started */
 static const struct launcher {
 	const char *name;
 	const char *signs[2]; /* either of them: it started this process */
+	const char *own;      /* set by it, and not handed on by tutti-run */
 	const char *rank, *size;
 	const char *local_size; /* NULL: it does not tell */
 } launchers[] = {
 	{ "tutti-run",
 	  { "TUTTI_RANK", "TUTTI_SIZE" },
+	  "TUTTI_RESTART",
 	  "TUTTI_RANK",
 	  "TUTTI_SIZE",
 	  "TUTTI_LOCAL_SIZE" }, /* or an Indexed Job of Kubernetes: rank_of() */
-	{ "torchrun", { "RANK", "WORLD_SIZE" }, "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE" },
+	{ "torchrun",
+	  { "RANK", "WORLD_SIZE" },
+	  "TORCHELASTIC_RUN_ID",
+	  "RANK",
+	  "WORLD_SIZE",
+	  "LOCAL_WORLD_SIZE" },
 	{ "Open MPI",
 	  { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+	  "OMPI_COMM_WORLD_RANK",
 	  "OMPI_COMM_WORLD_RANK",
 	  "OMPI_COMM_WORLD_SIZE",
 	  "OMPI_COMM_WORLD_LOCAL_SIZE" },
 	{ "Hydra",
 	  { "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+	  "MPI_LOCALRANKID",
 	  "PMI_RANK",
 	  "PMI_SIZE",
 	  "MPI_LOCALNRANKS" },
 	{ "Slurm",
 	  { "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS" },
+	  "SLURM_STEP_ID",
 	  "SLURM_PROCID",
 	  "SLURM_STEP_NUM_TASKS",
 	  NULL },
-	{ "PMI", { "PMI_RANK", "PMI_SIZE" }, "PMI_RANK", "PMI_SIZE", NULL },
+	{ "PMI", { "PMI_RANK", "PMI_SIZE" }, "PMI_RANK", "PMI_RANK", "PMI_SIZE", NULL },
 };
 
 /* An empty variable is as good as none. */
@@ -50,7 +60,12 @@ static const char *variable(const char *name)
 
 static const struct launcher *find(void)
 {
-	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+	const size_t n = sizeof(launchers) / sizeof(launchers[0]);
+
+	for (size_t i = 1; variable(launchers[0].own) && i < n; i++)
+		if (variable(launchers[i].own))
+			return &launchers[i];
+	for (size_t i = 0; i < n; i++)
 		if (variable(launchers[i].signs[0]) || variable(launchers[i].signs[1]))
 			return &launchers[i];
 	return NULL;

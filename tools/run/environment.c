@@ -71,11 +71,18 @@ static bool put_pytorch(char **env, const struct spawn *spawn, const struct seat
 }
 
 /* What another launcher says of the rank that tutti-run is in another job. A rank that was started
- * first is no newcomer, and torchrun's own store is not the one of this job. */
+ * first is no newcomer, and torchrun's own store is not the one of this job. The library takes the others
+ * for those of a launcher that a rank has started (src/launch/launch.c). */
 static bool put_inherited(char **env, const char *entry)
 {
-	return strncmp(entry, join, strlen("TUTTI_JOIN=")) == 0 ||
-	       strncmp(entry, "TORCHELASTIC_", strlen("TORCHELASTIC_")) == 0 || put(env, entry);
+	static const char *const left_out[] = { "TUTTI_JOIN=",	  "TORCHELASTIC_",
+						"PMI_RANK=",	  "OMPI_COMM_WORLD_RANK=",
+						"SLURM_STEP_ID=", "MPI_LOCALRANKID=" };
+
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+		if (strncmp(entry, left_out[i], strlen(left_out[i])) == 0)
+			return true;
+	return put(env, entry);
 }
 
 char **environment_of_rank(const struct spawn *spawn, const struct seat *seat)
