@@ -12,6 +12,8 @@
 #include "report.h"
 #include "windows.h"
 
+#include "../fake_transport.h"
+
 /* ---- messages of an agreement, from any of the others, between turns of the rank that hears
  * them: heads whose numbers are the input's and bodies cut from it */
 
@@ -190,20 +192,6 @@ static bool is_ready(const struct tt_link *link)
 	return false;
 }
 
-static tutti_result_t connect_to(struct tt_endpoint *endpoint, int peer, enum tt_channel channel,
-				 struct tt_link **out)
-{
-	static struct tt_link links[RANKS];
-
-	links[peer] = (struct tt_link){ endpoint->ops, endpoint, peer };
-	*out = &links[peer];
-	return TUTTI_OK;
-}
-
-static void progress(struct tt_endpoint *endpoint, bool thorough)
-{
-}
-
 static bool has_ended(struct tt_endpoint *endpoint, int peer)
 {
 	return from[peer].left == 0;
@@ -219,14 +207,6 @@ static void tell(struct tt_endpoint *endpoint, const void *note)
 static void revoke(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 {
 	FUZZ_PROMISE(fault->result == TUTTI_ERR_TIMEOUT && fault->rank >= 0 && fault->rank < RANKS);
-}
-
-static void do_nothing(struct tt_endpoint *endpoint)
-{
-}
-
-static void sleep_not_at_all(struct tt_endpoint *endpoint, int timeout_ms)
-{
 }
 
 static void check_agreed(const struct tt_agree *agreed)
@@ -251,17 +231,9 @@ FUZZ(consensus)
 	static const struct tt_transport_control control = {
 		.lost = has_ended, .send = tell, .receive = hear, .revoke = revoke
 	};
-	static const struct tt_transport_doorbell doorbell = { .arm = do_nothing,
-							       .disarm = do_nothing,
-							       .sleep = sleep_not_at_all };
-	static const struct tt_transport ops = { .name = "fuzz",
-						 .connect = connect_to,
-						 .write = send_nowhere,
-						 .read = read_stream,
-						 .ready = is_ready,
-						 .progress = progress,
-						 .control = &control,
-						 .doorbell = &doorbell };
+	static const struct tt_transport ops = { FAKE_TRANSPORT, .write = send_nowhere,
+						 .read = read_stream, .ready = is_ready,
+						 .control = &control };
 	const bool among[RANKS] = { true, true, true };
 	struct tt_endpoint endpoint = { .ops = &ops };
 	struct tutti_comm *comm = new_comm(ME, RANKS, &endpoint);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../without_pidfd.h"
+#include "../refuse_calls.h"
 
 int main(int argc, char **argv)
 {

@@ -108,8 +108,14 @@ class Start(unittest.TestCase):
         os.mkdir(info)
         for name, text in {'METADATA': 'Metadata-Version: 2.1\nName: tutti\nVersion: 0.0.0\n',
                            'entry_points.txt': '[torch.distributed.backends]\ntutti = tutti.torch:register\n'}.items():
-            with open(os.path.join(info, name), 'w') as file:
-                file.write(text)
+            self.write(os.path.join(info, name), text)
+
+    def write(self, name, text, mode=0o644):
+        path = os.path.join(self.directory, name)
+        with open(path, 'w') as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
 
     def environment(self, **more):
         path = os.pathsep.join([self.directory, PACKAGES, os.environ.get('PYTHONPATH', '')])
@@ -137,18 +143,14 @@ class Start(unittest.TestCase):
         self.summed('-c', SUM.format(backend='cpu:tutti,cuda:gloo', how=ALONE))
 
     def test_launchers_start_ranks(self):
-        script = os.path.join(self.directory, 'sum.py')
-        with open(script, 'w') as file:
-            file.write(SUM.format(backend='tutti', how=''))
+        script = self.write('sum.py', SUM.format(backend='tutti', how=''))
         for launcher in (['torch.distributed.run', '--standalone', '--nproc-per-node', '2'],
                          ['tutti', 'run', '-n', '2', '--', sys.executable]):
             out = self.summed('-m', *launcher, script)
             self.assertEqual(out.count('summed'), 2)
 
     def test_programs_may_end_without_destroying_their_group(self):
-        script = os.path.join(self.directory, 'leave.py')
-        with open(script, 'w') as file:
-            file.write(LEAVE)
+        script = self.write('leave.py', LEAVE)
         for _ in range(3):
             status, _, err = self.run_python('-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2',
                                              script)
@@ -159,20 +161,16 @@ class Start(unittest.TestCase):
         self.assertEqual((status, out), (0, '{0: 10, 1: 10}\n'), err)
 
     def test_groups_are_made_at_once_and_without_a_word(self):
-        script = os.path.join(self.directory, 'groups.py')
-        with open(script, 'w') as file:
-            file.write(GROUPS)
+        script = self.write('groups.py', GROUPS)
         status, out, err = self.run_python('-W', 'ignore', '-m', 'torch.distributed.run', '--standalone',
                                            '--nproc-per-node', '2', script)
         self.assertEqual((status, err), (0, ''))
         self.assertLess(float(out.split()[1]), bound_s(GROUPS_S))
 
     def test_the_option_or_the_variable_has_callers_recorded(self):
-        script = os.path.join(self.directory, 'report.py')
         for option, variable, line in ((False, '0', False), (True, '0', True), (False, '1', True)):
             with self.subTest(option=option, variable=variable), tempfile.TemporaryDirectory() as reports:
-                with open(script, 'w') as file:
-                    file.write(REPORT.format(option=option, how=ALONE))
+                script = self.write('report.py', REPORT.format(option=option, how=ALONE))
                 status, _, err = self.run_python(script, TUTTI_TRACE=reports, TUTTI_CALLERS=variable)
                 self.assertEqual(status, 0, err)
                 _, found, err = self.run_python('-m', 'tutti', 'trace', '--json', reports)
@@ -181,11 +179,9 @@ class Start(unittest.TestCase):
 
     def compiler(self):
         """One that takes the binary that is there already, and notes each time it is called."""
-        log, path = os.path.join(self.directory, 'log'), os.path.join(self.directory, 'compile')
-        with open(path, 'w') as file:
-            file.write(f'#!/bin/sh\necho called >> {log}\nfor last; do :; done\ncp {_build._built()} "$last"\n')
-        os.chmod(path, 0o755)
-        return path, log
+        log = os.path.join(self.directory, 'log')
+        text = f'#!/bin/sh\necho called >> {log}\nfor last; do :; done\ncp {_build._built()} "$last"\n'
+        return self.write('compile', text, 0o755), log
 
     def test_ranks_that_start_at_once_build_once(self):
         path, log = self.compiler()
@@ -200,12 +196,9 @@ class Start(unittest.TestCase):
 
     def stuck_compiler(self):
         """One that never ends, and leaves its number in a file, a FIFO, when it has begun."""
-        begun, path = os.path.join(self.directory, 'begun'), os.path.join(self.directory, 'stuck')
+        begun = os.path.join(self.directory, 'begun')
         os.mkfifo(begun)
-        with open(path, 'w') as file:
-            file.write(f'#!/bin/sh\nsleep 1000 &\necho $! >{begun}\nwait\n')
-        os.chmod(path, 0o755)
-        return path, begun
+        return self.write('stuck', f'#!/bin/sh\nsleep 1000 &\necho $! >{begun}\nwait\n', 0o755), begun
 
     def test_a_build_ends_with_the_last_who_waits(self):
         path, begun = self.stuck_compiler()
@@ -237,10 +230,7 @@ class Start(unittest.TestCase):
         self.refused('no C\\+\\+ compiler .*apt-get install', XDG_CACHE_HOME=self.directory, CXX='/nowhere/c++')
 
     def test_what_the_compiler_says_is_told(self):
-        path = os.path.join(self.directory, 'compile')
-        with open(path, 'w') as file:
-            file.write('#!/bin/sh\necho "no room in the inn" >&2\nexit 1\n')
-        os.chmod(path, 0o755)
+        path = self.write('compile', '#!/bin/sh\necho "no room in the inn" >&2\nexit 1\n', 0o755)
         self.refused('no room in the inn', XDG_CACHE_HOME=self.directory, CXX=path)
 
     def test_a_cache_that_others_can_write_is_refused(self):

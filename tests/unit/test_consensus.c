@@ -7,6 +7,8 @@
 #include "tests.h"
 #include "consensus.h"
 
+#include "../fake_transport.h"
+
 #define SECOND_NS UINT64_C(1000000000)
 #define ROOM	  1024
 
@@ -41,20 +43,6 @@ static bool is_ready(const struct tt_link *link)
 	return true;
 }
 
-static tutti_result_t connect_to(struct tt_endpoint *endpoint, int peer, enum tt_channel channel,
-				 struct tt_link **out)
-{
-	static struct tt_link link;
-
-	link = (struct tt_link){ endpoint->ops, endpoint, peer };
-	*out = &link;
-	return TUTTI_OK;
-}
-
-static void progress(struct tt_endpoint *endpoint, bool thorough)
-{
-}
-
 static bool nobody_is_lost(struct tt_endpoint *endpoint, int peer)
 {
 	return false;
@@ -69,36 +57,15 @@ static bool receive_nothing(struct tt_endpoint *endpoint, void *note)
 	return false;
 }
 
-static void do_nothing(struct tt_endpoint *endpoint)
-{
-}
-
-/* Something else is always there to be read, as where streams have ended. */
-static void sleep_not_at_all(struct tt_endpoint *endpoint, int timeout_ms)
-{
-}
-
 static const struct tt_transport_control control = {
 	.lost = nobody_is_lost,
 	.send = send_note,
 	.receive = receive_nothing,
 };
 
-static const struct tt_transport_doorbell doorbell = {
-	.arm = do_nothing,
-	.disarm = do_nothing,
-	.sleep = sleep_not_at_all,
-};
-
 static const struct tt_transport transport = {
-	.name = "test",
-	.connect = connect_to,
-	.write = write_to_leader,
-	.read = read_from_leader,
-	.ready = is_ready,
-	.progress = progress,
-	.control = &control,
-	.doorbell = &doorbell,
+	FAKE_TRANSPORT,	   .write = write_to_leader, .read = read_from_leader,
+	.ready = is_ready, .control = &control,
 };
 
 static void leader_says(uint32_t kind, uint64_t ballot, const void *body, size_t length)

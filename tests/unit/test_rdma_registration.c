@@ -5,8 +5,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -29,6 +26,8 @@
 #include "test_shortage.h"
 #include "test_warnings.h"
 #include "transport.h"
+
+#include "../refuse_calls.h"
 
 #define NEW_DESCRIPTOR 0xaa00 /* USERFAULTFD_IOC_NEW, which older headers lack */
 
@@ -491,21 +490,10 @@ TEST_WITH(a_want_of_threads_is_said_once_and_they_are_tried_after_a_while, begin
 /* For good, with /dev/userfaultfd, as by Docker. */
 static bool deny_userfaultfd(void)
 {
-	struct sock_filter steps[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 3, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data,
-				  args[1])), /* the lower half, where bytes are in that order */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NEW_DESCRIPTOR, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { sizeof(steps) / sizeof(steps[0]), steps };
+	const struct refused_call calls[] = { { SYS_userfaultfd, 0 },
+					      { SYS_ioctl, NEW_DESCRIPTOR } };
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+	return refuse_calls(EPERM, calls, 2);
 }
 
 /* As under Docker: the heap's memory, which needs no word of the kernel's, and no other. */

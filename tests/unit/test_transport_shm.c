@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "../patience.h"
-#include "../without_pidfd.h"
+#include "../refuse_calls.h"
 #include "arena_file.h"
 #include "fork.h"
 #include "log.h"
