@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What claims about registrations need: a device that a test makes up, threads of which there are so many to be
+ * had, memory, and children. */
+#ifndef TEST_RDMA_MADE_UP_H
+#define TEST_RDMA_MADE_UP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests.h"
+#include "registration.h"
+
+#define PAGE	4096u
+#define BYTES	(16 * PAGE)
+#define LIMIT_S 60 /* for what comes at once, on a machine that is busy */
+
+extern struct rdma_adapter adapter;
+extern size_t registered, lockable, longest; /* bytes: there are, may be, and at once */
+extern int regions_wanted, threads_left, threads_wanted;
+
+/* Of claims: with the device, which has nothing left in the end. */
+int begin(void **state);
+int end(void **state);
+
+void *map(void *at, size_t bytes, int flags);
+/* Word of a change may be on its way for a while: there is none then, which is no error. */
+struct rdma_registration *get(const void *pointer, size_t bytes);
+void get_and_put(const void *pointer, size_t bytes);
+/* It returns 0 there. */
+void in_child(int (*body)(uint8_t *memory), uint8_t *memory);
+/* So many are there. Those that the kernel told of are buried by a thread. */
+void expect(int count);
+
+#endif
