@@ -244,7 +244,8 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 /**
  * Make a communicator of `size` ranks that meet in `store`, of which the caller is `rank`.
  * The store is only used during the call and stays the caller's. Several communicators may be made
- * through one store, one after another.
+ * through one store, one after another, also by other processes, and after some that died. A rank
+ * that dies before rank 0 calls is missed at the deadline.
  */
 TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int size,
 					   const tutti_config_t *config, tutti_comm_t *comm);

@@ -45,7 +45,7 @@ static tutti_result_t exchange_again(struct tutti_comm *comm, bool failed,
 	if (result)
 		return result;
 	tt_records_free(records);
-	again.id = ~again.id;
+	again.again = true;
 	const tutti_result_t met = tt_gather(joining->store, &again, &comm->settings.key, record,
 					     *length, deadline, records);
 	joining->rendezvous->unfit |= again.unfit;
@@ -76,8 +76,6 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 		tt_bootstrap_fail(comm, record, &length);
 	tutti_result_t met = tt_gather(store, rendezvous, &comm->settings.key, record, length,
 				       deadline, &records);
-	if (!met)
-		met = tt_rendezvous_met(store, rendezvous);
 	if (!met && tt_bootstrap_awaits(&records, comm->size))
 		met = exchange_again(comm, result != TUTTI_OK, &joining, record, &length, deadline,
 				     &records);
@@ -209,8 +207,7 @@ TUTTI_API tutti_result_t tutti_init(const tutti_config_t *config, tutti_comm_t *
 		if (!result)
 			result = create(&settings, store, &rendezvous, launch.rank, launch.size,
 					deadline, comm);
-		goes_on = result && launch.lasting && store &&
-			  tt_rendezvous_goes_on(store, &rendezvous, result);
+		goes_on = result && store && tt_rendezvous_goes_on(store, &rendezvous, result);
 		tt_rendezvous_close(store, &rendezvous, result);
 		store = NULL;
 	} while (goes_on);

@@ -89,12 +89,20 @@ static tutti_result_t get_part(tutti_store_t store, const struct tt_rendezvous *
 	return TUTTI_OK;
 }
 
+/* A record of the first exchange proves nothing in the second. */
+static struct tt_record_from maker_of(const struct tt_rendezvous *rendezvous,
+				      const struct tt_key *key, int rank)
+{
+	return (struct tt_record_from){ key, rendezvous->again ? ~rendezvous->id : rendezvous->id,
+					rank };
+}
+
 /* The records that `from` gathered, of `count` ranks. */
 static tutti_result_t get_records(tutti_store_t store, struct tt_rendezvous *rendezvous,
 				  const struct tt_key *key, int from, int count, uint64_t deadline,
 				  struct part *part, struct tt_records *out)
 {
-	const struct tt_record_from maker = { key, rendezvous->id, from };
+	const struct tt_record_from maker = maker_of(rendezvous, key, from);
 	struct tt_bundle bundle = { 0 };
 	tutti_result_t result =
 		get_part(store, rendezvous, from, count, 0, deadline, part, &bundle);
@@ -181,7 +189,7 @@ tutti_result_t tt_gather_up(tutti_store_t store, struct tt_rendezvous *rendezvou
 			    const struct tt_key *key, const void *mine, size_t length,
 			    uint64_t deadline, struct tt_records *all)
 {
-	const struct tt_record_from maker = { key, rendezvous->id, rendezvous->rank };
+	const struct tt_record_from maker = maker_of(rendezvous, key, rendezvous->rank);
 	const int span = tt_rendezvous_span(rendezvous, rendezvous->rank);
 	struct known known = { 0 };
 	struct tt_bundle bundle = { 0 };
@@ -196,6 +204,8 @@ tutti_result_t tt_gather_up(tutti_store_t store, struct tt_rendezvous *rendezvou
 	}
 	if (!result)
 		result = tt_bundle_pack(&maker, known.count, &known.records, &bundle);
+	if (!result && rendezvous->rank == 0)
+		result = tt_rendezvous_met(store, rendezvous);
 	if (!result)
 		result = set_bundle(store, rendezvous, &bundle, part);
 	known.records.proven = true;
@@ -221,14 +231,30 @@ tutti_result_t tt_gather_down(tutti_store_t store, struct tt_rendezvous *rendezv
 	return result;
 }
 
+/* Has rank 0 taken this process's record? */
+static bool is_member(const struct tt_rendezvous *rendezvous, const struct tt_records *all,
+		      const void *mine, size_t length)
+{
+	uint8_t own[TT_RECORD_MAX];
+
+	memcpy(own, mine, length);
+	tt_record_forget_proof(own, length);
+	return all->length[rendezvous->rank] == length &&
+	       memcmp(all->bytes + all->offset[rendezvous->rank], own, length) == 0;
+}
+
 tutti_result_t tt_gather(tutti_store_t store, struct tt_rendezvous *rendezvous,
 			 const struct tt_key *key, const void *mine, size_t length,
 			 uint64_t deadline, struct tt_records *out)
 {
-	const tutti_result_t result =
-		tt_gather_up(store, rendezvous, key, mine, length, deadline, out);
+	tutti_result_t result = tt_gather_up(store, rendezvous, key, mine, length, deadline, out);
 
-	return result || rendezvous->rank == 0
-		       ? result
-		       : tt_gather_down(store, rendezvous, key, deadline, out);
+	if (result || rendezvous->rank == 0)
+		return result;
+	result = tt_gather_down(store, rendezvous, key, deadline, out);
+	if (result || is_member(rendezvous, out, mine, length))
+		return result;
+	tt_records_free(out);
+	return tt_fail(TT_SUPERSEDED, COMM, "another process has come as rank %d, and died",
+		       rendezvous->rank);
 }

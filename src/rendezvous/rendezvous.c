@@ -1,9 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the agreement on which rendezvous a rank is at, and what becomes of one to which not all
- * come. A store may outlive a rendezvous (the launcher's, a directory), so each rank counts its
- * own in the store: keys of an earlier rendezvous are never taken for this one's. */
+ * come. A store may keep what earlier starts left there, so a rendezvous has a name by chance:
+ *
+ *   GROUP/current    terms of the last that rank 0 began; it says in them when all have come
+ *   GROUP/next/ID    terms of the one that rank 0 began after ID; ID 0: of the first
+ *   GROUP/come/RANK  the ID to which a process with that number came last
+ *   GROUP/ID/RANK    records (gather.c); rank 0's, which has all, confirms the rendezvous
+ *   GROUP/failed/ID  rank 0 was there when ID failed
+ *
+ * Rank 0 goes along `next` to the last, ends that with TT_SUPERSEDED unless all had come, and sets
+ * `next` and `current` to its own. Killed in between, it leaves a way to the last.
+ * The others read `current`. Where all had come, or their number, they wait for `next`; otherwise
+ * they come. If it is of a start that died, however old, nobody confirms it until rank 0 of this
+ * start supersedes it, which ends their waits. If it is confirmed with another process's record in
+ * place of their own, they wait for `next`. Who dies is missed at the deadline, or seen by the host
+ * of the store, which ends the rendezvous.
+ * One that had ended before a rank came is of an earlier start, or of this one: the rank waits
+ * NEXT_NS for another. One that it does not fit is of an earlier start unless rank 0 says `failed`.
+ * Two starts that live at once have each number twice, and all are told so. */
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -13,12 +30,19 @@
 #include "rendezvous.h"
 #include "transport.h"
 
-#define KEY_MAX 160
+#define KEY_MAX 192
 #define POLL_NS 200000000ull /* at who has come, once the deadline has passed */
 #define LATE_NS                                                                                    \
-	1000000000ull /* for those to come who are to be told that the rendezvous has
-		       * failed, or that another one has begun */
-#define NAMED_MAX 16  /* ranks in an error message */
+	1000000000ull /* for those to come who are to be told that the rendezvous has failed */
+#define NEXT_NS	  2000000000ull /* for rank 0 to begin another one */
+#define NAMED_MAX 16		/* ranks in an error message */
+
+/* What rank 0 says of a rendezvous. */
+struct terms {
+	uint64_t id; /* 0: there was none */
+	uint32_t size;
+	uint32_t over; /* all had come: who comes from then on is at the next one */
+};
 
 static tutti_result_t fail_foreign(const char *key, size_t length, size_t expected)
 {
@@ -29,55 +53,92 @@ static tutti_result_t fail_foreign(const char *key, size_t length, size_t expect
 		key, length, expected);
 }
 
-static void begun_key(const char *group, int rank, char key[KEY_MAX])
+static uint64_t until(uint64_t deadline)
 {
-	snprintf(key, KEY_MAX, "%s/begun/%d", group, rank);
+	const uint64_t now = tt_now(), least = 1000000;
+
+	return deadline > now + least ? deadline - now : least;
 }
 
-/* How many rendezvous of its group the rank has begun. TUTTI_IN_PROGRESS: it has not come to any
- * within `timeout_ns`. */
-static tutti_result_t get_begun(tutti_store_t store, const char *group, int rank,
-				uint64_t timeout_ns, uint32_t *number)
+/* TUTTI_IN_PROGRESS: they have not come within `timeout_ns`. */
+static tutti_result_t get_terms(tutti_store_t store, const char *key, uint64_t timeout_ns,
+				struct terms *out)
 {
-	size_t length = sizeof(*number);
-	char key[KEY_MAX];
+	struct terms terms;
+	size_t length = sizeof(terms);
+	const tutti_result_t result = store->ops->get(store, key, &terms, &length, timeout_ns);
 
-	begun_key(group, rank, key);
-	const tutti_result_t result = store->ops->get(store, key, number, &length, timeout_ns);
-	if (result == TUTTI_OK && length != sizeof(*number))
-		return fail_foreign(key, length, sizeof(*number));
-	return result;
-}
-
-/* The same now; none is no failure. */
-static tutti_result_t rendezvous_of(tutti_store_t store, const char *group, int rank,
-				    uint32_t *number)
-{
-	const tutti_result_t result = get_begun(store, group, rank, 0, number);
-
-	if (result == TUTTI_IN_PROGRESS)
-		*number = 0;
-	return result < 0 ? result : TUTTI_OK;
-}
-
-/* Which rendezvous comes next, unless it is known. */
-static tutti_result_t find_rendezvous(tutti_store_t store, struct tt_rendezvous *rendezvous)
-{
-	uint32_t number;
-	const tutti_result_t result = rendezvous->number ? TUTTI_OK
-							 : rendezvous_of(store, rendezvous->group,
-									 rendezvous->rank, &number);
-
-	if (result != TUTTI_OK || rendezvous->number)
+	if (result != TUTTI_OK)
 		return result;
-	rendezvous->number = number + 1;
-	snprintf(rendezvous->prefix, sizeof(rendezvous->prefix), "%s/%u", rendezvous->group,
-		 (unsigned)rendezvous->number);
+	if (length != sizeof(terms))
+		return fail_foreign(key, length, sizeof(terms));
+	*out = terms;
 	return TUTTI_OK;
 }
 
-/* From here on the others learn at once if this process ends: the host of the store sees it. */
-static void attend(tutti_store_t store, const struct tt_rendezvous *rendezvous)
+static tutti_result_t set_current(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				  bool over)
+{
+	const struct terms terms = { rendezvous->id, (uint32_t)rendezvous->size, over };
+	char key[KEY_MAX];
+
+	snprintf(key, sizeof(key), "%s/current", rendezvous->group);
+	return tutti_store_set(store, key, &terms, sizeof(terms));
+}
+
+/* The last that rank 0 began, as far as is known there. */
+static tutti_result_t get_current(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				  struct terms *out)
+{
+	char key[KEY_MAX];
+
+	*out = (struct terms){ .over = true };
+	snprintf(key, sizeof(key), "%s/current", rendezvous->group);
+	const tutti_result_t result = get_terms(store, key, 0, out);
+	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
+}
+
+static void next_key(const struct tt_rendezvous *rendezvous, const struct terms *last,
+		     char key[KEY_MAX])
+{
+	snprintf(key, KEY_MAX, "%s/next/%016llx", rendezvous->group, (unsigned long long)last->id);
+}
+
+static void come_key(const struct tt_rendezvous *rendezvous, int rank, char key[KEY_MAX])
+{
+	snprintf(key, KEY_MAX, "%s/come/%d", rendezvous->group, rank);
+}
+
+/* To which rendezvous a process with the number `rank` has come last; 0: to none. */
+static tutti_result_t get_come(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+			       int rank, uint64_t timeout_ns, uint64_t *id)
+{
+	size_t length = sizeof(*id);
+	char key[KEY_MAX];
+
+	*id = 0;
+	come_key(rendezvous, rank, key);
+	const tutti_result_t result = store->ops->get(store, key, id, &length, timeout_ns);
+	if (result == TUTTI_OK && length != sizeof(*id))
+		return fail_foreign(key, length, sizeof(*id));
+	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
+}
+
+static void failed_key(const struct tt_rendezvous *rendezvous, char key[KEY_MAX])
+{
+	snprintf(key, KEY_MAX, "%s/failed/%016llx", rendezvous->group,
+		 (unsigned long long)rendezvous->id);
+}
+
+static void set_name(struct tt_rendezvous *rendezvous, uint64_t id)
+{
+	rendezvous->id = id;
+	snprintf(rendezvous->prefix, sizeof(rendezvous->prefix), "%s/%016llx", rendezvous->group,
+		 (unsigned long long)id);
+}
+
+/* From here on the others there learn at once if this process ends: the host sees it. */
+static void attend(tutti_store_t store, const struct tt_rendezvous *rendezvous, const char *prefix)
 {
 	char lost[TT_ERROR_MAX], who[100], name[65] = "?";
 
@@ -87,84 +148,200 @@ static void attend(tutti_store_t store, const struct tt_rendezvous *rendezvous)
 		lost, sizeof(lost),
 		"rank %d (%s) died or lost its connection to the store while the %d ranks met; its own output may say why",
 		rendezvous->rank, who, rendezvous->size);
-	store->ops->attend(store, &(struct tt_attendance){ rendezvous->prefix, rendezvous->rank,
-							   who, TUTTI_ERR_PEER_LOST, lost });
+	store->ops->attend(store, &(struct tt_attendance){ prefix, rendezvous->rank, who,
+							   TUTTI_ERR_PEER_LOST, lost });
 }
 
-/* Set by who has begun another rendezvous after number `number` of the group, to which not all had
- * come. */
-static void behind_key(const char *group, uint32_t number, char key[KEY_MAX])
+/* Where ranks are until rank 0 has begun what comes after `last`. What ends there would be told to
+ * later starts, too: in a store that may see some a rank meets there only who has its number. */
+static tutti_result_t attend_lobby(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				   const struct terms *last)
 {
-	snprintf(key, KEY_MAX, "%s/behind/%u", group, (unsigned)number);
+	char prefix[KEY_MAX];
+	uint64_t id = last->id;
+
+	if (!store->own && last->over)
+		return TUTTI_OK; /* that process comes to the next one, too */
+	if (!store->own && getrandom(&id, sizeof(id), 0) != sizeof(id))
+		return tt_fail_errno(COMM, "read random bytes");
+	snprintf(prefix, sizeof(prefix), "%s/lobby-%016llx", rendezvous->group,
+		 (unsigned long long)id);
+	attend(store, rendezvous, prefix);
+	return TUTTI_OK;
 }
 
-static bool has_key(tutti_store_t store, const char *key, uint64_t timeout_ns)
+/* ---- rank 0 */
+
+/* Gives what comes last, to its end, in `last`. */
+static tutti_result_t find_last(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				struct terms *last)
 {
-	size_t none = 0;
+	tutti_result_t result = store->own ? attend_lobby(store, rendezvous, last) : TUTTI_OK;
+	char key[KEY_MAX];
 
-	return store->ops->get(store, key, NULL, &none, timeout_ns) == TUTTI_OK;
-}
-
-/* Starts that died may have left the rendezvous before this one, to which not all had come. Who is
- * there, or comes there, is to go on to this one. */
-static tutti_result_t supersede(tutti_store_t store, const struct tt_rendezvous *rendezvous)
-{
-	char key[KEY_MAX], prefix[sizeof(rendezvous->prefix)], error_text[128];
-	tutti_result_t result = TUTTI_OK;
-
-	for (uint32_t before = rendezvous->number - 1; before > 0 && !result; before--) {
-		snprintf(prefix, sizeof(prefix), "%s/%u", rendezvous->group, (unsigned)before);
-		snprintf(key, sizeof(key), "%s/" TT_STORE_MET, prefix);
-		if (has_key(store, key, 0))
-			break;
-		behind_key(rendezvous->group, before, key);
-		if (has_key(store, key, 0))
-			break;
-		result = tutti_store_set(store, key, NULL, 0);
-		snprintf(error_text, sizeof(error_text),
-			 "rank %d has left rendezvous %u of this store and begun another one",
-			 rendezvous->rank, (unsigned)before);
-		store->ops->end(store, prefix, TUTTI_ERR_PEER_LOST, error_text);
+	while (!result) {
+		next_key(rendezvous, last, key);
+		result = get_terms(store, key, 0, last);
 	}
-	return result;
+	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
 
-static tutti_result_t count_rendezvous(tutti_store_t store, struct tt_rendezvous *rendezvous)
+static void supersede(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+		      const struct terms *last)
+{
+	struct tt_rendezvous before = *rendezvous;
+
+	if (last->over)
+		return;
+	set_name(&before, last->id);
+	store->ops->end(store, before.prefix, TT_SUPERSEDED, "rank 0 has begun another rendezvous");
+}
+
+static tutti_result_t lead(tutti_store_t store, struct tt_rendezvous *rendezvous,
+			   struct terms *last)
+{
+	struct terms terms = { .size = (uint32_t)rendezvous->size };
+	char key[KEY_MAX];
+	tutti_result_t result = find_last(store, rendezvous, last);
+
+	if (result)
+		return result;
+	if (getrandom(&terms.id, sizeof(terms.id), 0) != sizeof(terms.id))
+		return tt_fail_errno(COMM, "read random bytes");
+	set_name(rendezvous, terms.id);
+	if (!store->own)
+		attend(store, rendezvous, rendezvous->prefix);
+	supersede(store, rendezvous, last);
+	next_key(rendezvous, last, key);
+	result = tutti_store_set(store, key, &terms, sizeof(terms));
+	if (!result && store->own) { /* whom the lobby lost before that does not come */
+		result = store->ops->poll(store);
+		if (result)
+			store->ops->end(store, rendezvous->prefix, result, tt_thread_error());
+		attend(store, rendezvous, rendezvous->prefix);
+	}
+	return result ? result : set_current(store, rendezvous, false);
+}
+
+tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *rendezvous)
+{
+	return set_current(store, rendezvous, true);
+}
+
+/* ---- the others */
+
+static tutti_result_t come(tutti_store_t store, struct tt_rendezvous *rendezvous,
+			   const struct terms *terms)
 {
 	char key[KEY_MAX];
-	tutti_result_t result = find_rendezvous(store, rendezvous);
 
-	if (result != TUTTI_OK)
-		return result;
-	attend(store, rendezvous);
-	begun_key(rendezvous->group, rendezvous->rank, key);
-	result = tutti_store_set(store, key, &rendezvous->number, sizeof(rendezvous->number));
-	if (result != TUTTI_OK)
-		return result;
-	result = store->ops->poll(store);
-	rendezvous->late = result != TUTTI_OK;
-	return result ? result : supersede(store, rendezvous);
+	set_name(rendezvous, terms->id);
+	attend(store, rendezvous, rendezvous->prefix);
+	come_key(rendezvous, rendezvous->rank, key);
+	return tutti_store_set(store, key, &terms->id, sizeof(terms->id));
 }
 
-/* Two processes with one rank number (TUTTI_ERR_INVALID) would drive each other on for ever. What was
- * said before this rank came may be of an earlier start: the others of this one are waited for. */
-bool tt_rendezvous_goes_on(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+/* TUTTI_IN_PROGRESS: rank 0 has not begun what comes after `last` within `timeout_ns`. */
+static tutti_result_t come_next(tutti_store_t store, struct tt_rendezvous *rendezvous,
+				struct terms *last, uint64_t timeout_ns)
+{
+	char key[KEY_MAX];
+	tutti_result_t result = attend_lobby(store, rendezvous, last);
+
+	next_key(rendezvous, last, key);
+	if (!result)
+		result = get_terms(store, key, timeout_ns, last);
+	return result ? result : come(store, rendezvous, last);
+}
+
+/* What the rank has come to had ended before, for `told`. */
+static tutti_result_t come_late(tutti_store_t store, struct tt_rendezvous *rendezvous,
+				struct terms *last, tutti_result_t told)
+{
+	const uint64_t left = until(rendezvous->deadline);
+	char why[TT_ERROR_MAX];
+
+	snprintf(why, sizeof(why), "%s", tt_thread_error());
+	const tutti_result_t result =
+		come_next(store, rendezvous, last, left < NEXT_NS ? left : NEXT_NS);
+	if (result != TUTTI_IN_PROGRESS)
+		return result;
+	tt_thread_error_set(why);
+	return told;
+}
+
+static tutti_result_t fail_late(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				int from);
+
+static tutti_result_t follow(tutti_store_t store, struct tt_rendezvous *rendezvous,
+			     struct terms *last)
+{
+	uint64_t before = 0;
+	tutti_result_t result =
+		last->over ? TUTTI_OK : get_come(store, rendezvous, rendezvous->rank, 0, &before);
+
+	if (result)
+		return result;
+	if (last->over || before == last->id) {
+		result = come_next(store, rendezvous, last, until(rendezvous->deadline));
+		return result == TUTTI_IN_PROGRESS ? fail_late(store, rendezvous, 0) : result;
+	}
+	result = come(store, rendezvous, last);
+	if (result)
+		return result;
+	result = store->ops->poll(store);
+	return result && !store->own && !rendezvous->moved
+		       ? come_late(store, rendezvous, last, result)
+		       : result;
+}
+
+static tutti_result_t find_rendezvous(tutti_store_t store, struct tt_rendezvous *rendezvous)
+{
+	struct terms terms;
+	tutti_result_t result = get_current(store, rendezvous, &terms);
+
+	if (result)
+		return result;
+	if (rendezvous->rank == 0)
+		return lead(store, rendezvous, &terms);
+	result = follow(store, rendezvous, &terms);
+	if (result || terms.size == (uint32_t)rendezvous->size)
+		return result;
+	rendezvous->unfit = true;
+	return tt_fail(
+		TUTTI_ERR_INVALID, COMM,
+		"rank %d was told that there are %d ranks, and rank 0 that there are %u: give all ranks the same number "
+		"(TUTTI_SIZE, the launcher's, or the size of tutti_comm_create)",
+		rendezvous->rank, rendezvous->size, (unsigned)terms.size);
+}
+
+tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
+			     uint64_t deadline, struct tt_rendezvous *out)
+{
+	*out = (struct tt_rendezvous){
+		.rank = rank, .size = size, .deadline = deadline, .moved = out->moved
+	};
+	snprintf(out->group, sizeof(out->group), "%s", group);
+	return find_rendezvous(store, out);
+}
+
+bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous,
 			   tutti_result_t result)
 {
 	char key[KEY_MAX], own[TT_ERROR_MAX];
+	size_t none = 0;
 
-	if (!rendezvous->number || (result == TUTTI_ERR_INVALID && !rendezvous->late))
-		return false;
+	rendezvous->moved = result == TT_SUPERSEDED;
+	if (rendezvous->rank == 0 || !rendezvous->unfit || store->own)
+		return rendezvous->moved;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
-	behind_key(rendezvous->group, rendezvous->number, key);
-	const bool goes_on = has_key(store, key, rendezvous->late ? LATE_NS : 0);
-	if (!goes_on && rendezvous->late)
-		tt_log(INFO, COMM,
-		       "rendezvous %u in %s had failed before rank %d came: if an earlier start left it there, use an empty store",
-		       (unsigned)rendezvous->number, store->address, rendezvous->rank);
+	failed_key(rendezvous, key);
+	rendezvous->moved = store->ops->get(store, key, NULL, &none, LATE_NS) == TUTTI_IN_PROGRESS;
 	tt_thread_error_set(own);
-	return goes_on;
+	return rendezvous->moved;
 }
+
+/* ---- who is late */
 
 /* Of the tree: 0 for ranks that wait for nobody; rank 0 is alone at the top. `*span` gets
  * TT_TREE to the power of it. */
@@ -190,18 +367,17 @@ int tt_rendezvous_span(const struct tt_rendezvous *rendezvous, int rank)
 void tt_rendezvous_rank_key(const struct tt_rendezvous *rendezvous, int rank,
 			    char key[TT_RANK_KEY_MAX])
 {
-	snprintf(key, TT_RANK_KEY_MAX, "%s/%016llx/%d", rendezvous->prefix,
-		 (unsigned long long)rendezvous->id, rank);
+	snprintf(key, TT_RANK_KEY_MAX, "%s/%s%d", rendezvous->prefix,
+		 rendezvous->again ? "again/" : "", rank);
 }
 
 /* What cannot be known is not claimed. */
 static bool has_come(tutti_store_t store, const struct tt_rendezvous *rendezvous, int rank)
 {
-	uint32_t number;
+	uint64_t id;
 
-	return rank == rendezvous->rank ||
-	       rendezvous_of(store, rendezvous->group, rank, &number) != TUTTI_OK ||
-	       number >= rendezvous->number;
+	return rank == rendezvous->rank || rank == 0 ||
+	       get_come(store, rendezvous, rank, 0, &id) != TUTTI_OK || id == rendezvous->id;
 }
 
 static bool has_told(tutti_store_t store, const struct tt_rendezvous *rendezvous, int rank)
@@ -236,6 +412,10 @@ static void find_absent(tutti_store_t store, const struct tt_rendezvous *rendezv
 	int rank;
 
 	*out = (struct named){ .count = 0 };
+	if (!rendezvous->id) { /* to which the others might have come */
+		name_rank(out, 0);
+		return;
+	}
 	for (rank = 0; rank < rendezvous->size && out->count < NAMED_MAX && tt_now() < enough;
 	     rank++)
 		if (!has_come(store, rendezvous, rank))
@@ -270,7 +450,7 @@ static bool find_late(tutti_store_t store, const struct tt_rendezvous *rendezvou
 	const int top = find_level(rendezvous, 0, &span);
 
 	find_absent(store, rendezvous, enough, out);
-	if (out->count || !rendezvous->id) /* without an id nobody can tell anything yet */
+	if (out->count)
 		return true;
 	for (int level = 0; !out->count && level <= top; level++)
 		find_silent(store, rendezvous, level, enough, out);
@@ -324,19 +504,9 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 				 int from, const char *key, void *value, size_t *length,
 				 uint64_t deadline)
 {
-	const uint64_t now = tt_now(), least = 1000000;
-	const uint64_t left = deadline > now + least ? deadline - now : least;
-	const tutti_result_t result = store->ops->get(store, key, value, length, left);
+	const tutti_result_t result = store->ops->get(store, key, value, length, until(deadline));
 
 	return result == TUTTI_IN_PROGRESS ? fail_late(store, rendezvous, from) : result;
-}
-
-tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *rendezvous)
-{
-	char key[KEY_MAX];
-
-	snprintf(key, sizeof(key), "%s/" TT_STORE_MET, rendezvous->prefix);
-	return tutti_store_set(store, key, NULL, 0);
 }
 
 tutti_result_t tt_rendezvous_poll(tutti_store_t store)
@@ -344,11 +514,20 @@ tutti_result_t tt_rendezvous_poll(tutti_store_t store)
 	return store->ops->poll(store);
 }
 
+/* Who failed before it was at a rendezvous comes to it all the same: nobody waits for it there. */
 static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_result_t result,
 		 const char *error_text)
 {
-	if (find_rendezvous(store, rendezvous) == TUTTI_OK)
-		store->ops->end(store, rendezvous->prefix, result, error_text);
+	char key[KEY_MAX];
+
+	if (!rendezvous->id && !store->ops->poll(store))
+		(void)find_rendezvous(store, rendezvous);
+	if (!rendezvous->id)
+		return;
+	store->ops->end(store, rendezvous->prefix, result, error_text);
+	failed_key(rendezvous, key);
+	if (rendezvous->rank == 0 && !store->own)
+		(void)tutti_store_set(store, key, NULL, 0);
 }
 
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,
@@ -359,6 +538,8 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
 	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
 	tutti_result_t first;
 
+	if (result == TT_SUPERSEDED)
+		return result;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	if (about_others) {
 		tell(store, rendezvous, result, own);
@@ -387,8 +568,8 @@ static void await_late(tutti_store_t store, const struct tt_rendezvous *rendezvo
 	uint64_t now;
 
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
-	for (int rank = 0; rank < rendezvous->size && !result && (now = tt_now()) < enough; rank++)
-		result = get_begun(store, rendezvous->group, rank, enough - now, &(uint32_t){ 0 });
+	for (int rank = 1; rank < rendezvous->size && !result && (now = tt_now()) < enough; rank++)
+		result = get_come(store, rendezvous, rank, enough - now, &(uint64_t){ 0 });
 	tt_thread_error_set(own);
 }
 
@@ -398,60 +579,6 @@ void tt_rendezvous_close(tutti_store_t store, const struct tt_rendezvous *rendez
 	if (result && store && store->hosts)
 		await_late(store, rendezvous);
 	tutti_store_close(store);
-}
-
-/* What rank 0 says of the rendezvous. */
-struct terms {
-	uint64_t id;
-	uint64_t size;
-};
-
-static tutti_result_t make_id(tutti_store_t store, struct tt_rendezvous *rendezvous,
-			      const char *key)
-{
-	struct terms terms = { .size = (uint64_t)rendezvous->size };
-
-	if (getrandom(&terms.id, sizeof(terms.id), 0) != sizeof(terms.id))
-		return tt_fail_errno(COMM, "read random bytes");
-	rendezvous->id = terms.id;
-	return tutti_store_set(store, key, &terms, sizeof(terms));
-}
-
-static tutti_result_t get_id(tutti_store_t store, struct tt_rendezvous *rendezvous, const char *key,
-			     uint64_t deadline)
-{
-	struct terms terms;
-	size_t length = sizeof(terms);
-	const tutti_result_t result =
-		tt_rendezvous_get(store, rendezvous, 0, key, &terms, &length, deadline);
-
-	if (result)
-		return result;
-	if (length != sizeof(terms))
-		return fail_foreign(key, length, sizeof(terms));
-	rendezvous->id = terms.id;
-	if (terms.size == (uint64_t)rendezvous->size)
-		return TUTTI_OK;
-	rendezvous->unfit = true;
-	return tt_fail(
-		TUTTI_ERR_INVALID, COMM,
-		"rank %d was told that there are %d ranks, and rank 0 that there are %llu: give all ranks the same number "
-		"(TUTTI_SIZE, the launcher's, or the size of tutti_comm_create)",
-		rendezvous->rank, rendezvous->size, (unsigned long long)terms.size);
-}
-
-tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
-			     uint64_t deadline, struct tt_rendezvous *out)
-{
-	char key[KEY_MAX];
-
-	*out = (struct tt_rendezvous){ .rank = rank, .size = size };
-	snprintf(out->group, sizeof(out->group), "%s", group);
-	const tutti_result_t result = count_rendezvous(store, out);
-	if (result != TUTTI_OK)
-		return result;
-	snprintf(key, sizeof(key), "%s/id", out->prefix);
-	return rank == 0 ? make_id(store, out, key) : get_id(store, out, key, deadline);
 }
 
 /* A rank may be here while rank 0 has yet to close its store of the rendezvous before, which has
@@ -467,25 +594,24 @@ static bool may_come_again(const struct tt_launch *launch, tutti_store_t store,
 /* The store's address is taken. If it is another process's that is rank 0 of this job, too, its
  * store finds that out when this one attends as well, and tells all; the error message is then
  * that, and otherwise stays. */
-static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct tt_key *key,
+static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct tt_key *job_key,
 				    const char *group, tutti_result_t result)
 {
 	struct tt_rendezvous rendezvous = { .rank = launch->rank, .size = launch->size };
-	char own[TT_ERROR_MAX], id[KEY_MAX];
-	size_t none = 0;
+	const struct terms none = { .id = 0 };
+	struct terms first;
+	char own[TT_ERROR_MAX], key[KEY_MAX];
 	tutti_store_t store;
 
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	snprintf(rendezvous.group, sizeof(rendezvous.group), "%s", group);
 	tutti_result_t told =
-		tt_store_open(launch->store, key, launch->rank, false, LATE_NS, &store);
+		tt_store_open(launch->store, job_key, launch->rank, false, LATE_NS, &store);
 	if (!told) {
-		told = find_rendezvous(store, &rendezvous);
-		if (!told) {
-			attend(store, &rendezvous);
-			snprintf(id, sizeof(id), "%s/id", rendezvous.prefix);
-			store->ops->get(store, id, NULL, &none,
-					LATE_NS); /* rank 0 sets it when it attends */
+		told = attend_lobby(store, &rendezvous, &none);
+		next_key(&rendezvous, &none, key);
+		if (!told) { /* rank 0 sets it when it attends */
+			(void)get_terms(store, key, LATE_NS, &first);
 			told = store->ops->poll(store);
 			tt_rendezvous_leave(store);
 		}
@@ -522,6 +648,7 @@ static tutti_result_t meet_launched(const struct tt_launch *launch, const struct
 			return fail_to_serve(launch, key, group, result);
 		if (result != TUTTI_OK)
 			return result;
+		(*store)->own = !launch->lasting;
 		(*store)->close_by = deadline;
 		(*store)->host = launch->host;
 		result = tt_rendezvous(*store, group, launch->rank, launch->size, deadline, out);
@@ -530,8 +657,8 @@ static tutti_result_t meet_launched(const struct tt_launch *launch, const struct
 		again = may_come_again(launch, *store, result);
 		if (!again)
 			result = tt_rendezvous_give_up(*store, out, result);
-		again = again || (launch->lasting && tt_rendezvous_goes_on(*store, out, result));
 		tt_rendezvous_leave(*store);
+		again = again || tt_rendezvous_goes_on(*store, out, result);
 		tt_rendezvous_close(*store, out, result);
 		*store = NULL;
 	} while (again && tt_now() < deadline);

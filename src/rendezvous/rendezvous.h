@@ -13,17 +13,22 @@
 
 struct tt_rendezvous {
 	int rank, size;
-	char group[96];	  /* of ranks that meet again and again … */
-	uint32_t number;  /* … for the how many-th time */
-	uint64_t id;	  /* rank 0's random number: the communicator's */
+	char group[96];	  /* of ranks that meet again and again */
+	uint64_t id;	  /* rank 0's random number: the communicator's; 0: not known yet */
 	char prefix[128]; /* of keys that only this rendezvous uses */
-	bool unfit;	  /* what this rank failed for is about all, and told in the same words */
-	bool late;	  /* it had failed before this rank came */
+	uint64_t deadline;
+	bool again; /* records are exchanged once more */
+	bool unfit; /* what this rank failed for is about all, and told in the same words */
+	bool moved; /* this rank goes on from one that was not its own */
 };
 
+/* How a rendezvous has failed that is not this rank's: another one has begun, or another process has
+ * taken its place. */
+#define TT_SUPERSEDED TUTTI_ERR_ABORTED
+
 /* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store
- * may serve any number, one after another, also from other handles and processes: rank 0's n-th
- * rendezvous is every rank's n-th. */
+ * may serve any number, one after another, also from other handles and processes, and have what starts
+ * that died left there. `out` is zeroed, or has been told by tt_rendezvous_goes_on() to go on. */
 tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
 			     uint64_t deadline, struct tt_rendezvous *out);
 
@@ -42,8 +47,7 @@ int tt_rendezvous_span(const struct tt_rendezvous *rendezvous, int rank);
 void tt_rendezvous_rank_key(const struct tt_rendezvous *rendezvous, int rank,
 			    char key[TT_RANK_KEY_MAX]);
 
-/* All have come, as this rank knows: who has one of their numbers from now on comes to the next
- * rendezvous. */
+/* By rank 0, before it tells anybody: all have come. Who comes from now on is at the next one. */
 tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *rendezvous);
 
 /* Wait for a key of the rendezvous that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have
@@ -62,14 +66,14 @@ tutti_result_t tt_rendezvous_poll(tutti_store_t store);
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,
 				     tutti_result_t result);
 
-/* The rendezvous has failed with `result`. Have others of its group begun another one, since a start
- * that died had left this one? Then this rank is to come there, too. */
-bool tt_rendezvous_goes_on(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-			   tutti_result_t result);
-
 /* This rank is done with the rendezvous, one way or the other: that it ends is nothing to the
  * others any more, or seen in other ways. */
 void tt_rendezvous_leave(tutti_store_t store);
+
+/* The rank has left the rendezvous, which failed with `result`. Was that one of an earlier start, so
+ * that this rank is to look for another? */
+bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous,
+			   tutti_result_t result);
 
 /* Close the store of a launched rendezvous that has ended with `result`; NULL is fine. If it
  * failed, who hosts the store goes on serving it until all have come, a second at most: those

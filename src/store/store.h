@@ -39,9 +39,9 @@ struct tt_store_ops {
 	 * TUTTI_ERR_INVALID for a value that does not fit. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
 			      uint64_t timeout_ns);
-	/* A wait for a key that begins with `prefix` and '/', now or later, ends at once
-	 * with `result`, which is negative, and `error_text`; the first call for a prefix
-	 * counts. Where the store has no host, those who attend the prefix are told. */
+	/* A wait for a key that begins with `prefix` and '/', or of one who attends it, now or
+	 * later, ends at once with `result`, which is negative, and `error_text`; the first call
+	 * for a prefix counts. Where the store has no host, those who attend the prefix are told. */
 	void (*end)(tutti_store_t store, const char *prefix, tutti_result_t result,
 		    const char *error_text);
 	/* The caller's thread attends, in place of what it attended before. If another attends
@@ -62,8 +62,8 @@ struct tt_store_ops {
 	void (*forget)(tutti_store_t store);
 };
 
-/* Below a prefix: all whom it waits for have come. */
-#define TT_STORE_MET "met"
+/* Below a prefix: all whom it waits for have come. (It is rank 0's, see rendezvous.c.) */
+#define TT_STORE_MET "0"
 /* Where a served store says which process it turned away last, as it did not prove that it
  * belongs to the job. */
 #define TT_STORE_TURNED_AWAY "tutti/turned-away"
@@ -77,6 +77,7 @@ struct tutti_store {
 	uint64_t close_by;
 	const char *host;      /* who that is, for messages; NULL: unknown */
 	bool hosts;	       /* this handle serves it */
+	bool own;	       /* no other start of the job has left anything in it */
 	bool answered, closed; /* its host has answered something; has closed it in order:
 				* another may come to its address */
 };

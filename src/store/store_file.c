@@ -258,7 +258,7 @@ static tutti_result_t file_wait(tutti_store_t store, const char *key, const stru
 		if (now >= deadline)
 			break;
 		if (now >= check_at) {
-			const tutti_result_t ended = tt_unseen_check(store, key);
+			const tutti_result_t ended = tt_unseen_poll(store);
 
 			if (ended) {
 				result = ended;

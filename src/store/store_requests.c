@@ -36,6 +36,16 @@ static void note_news(struct tt_store_clients *s, struct tt_store_client *c)
 		c->news = tt_store_keys_ending(&s->keys, c->attended->prefix);
 }
 
+/* Why a wait of the client for the key is over; NULL: it is not. */
+static const struct tt_store_ending *ending_of(const struct tt_store_clients *s,
+					       const struct tt_store_client *c, const char *key)
+{
+	const struct tt_store_ending *ending = tt_store_keys_ending(&s->keys, key);
+
+	return ending || !c->attended ? ending
+				      : tt_store_keys_ending(&s->keys, c->attended->prefix);
+}
+
 /* Tell those who wait below the prefix or attend it, but for who said so. False without memory. */
 static bool end_below(struct tt_store_clients *s, const struct tt_store_client *by,
 		      const char *prefix, const uint8_t *word, size_t length)
@@ -44,7 +54,7 @@ static bool end_below(struct tt_store_clients *s, const struct tt_store_client *
 		return false;
 	for (struct tt_store_client *c = s->first, *next; c; c = next) {
 		const struct tt_store_ending *ending =
-			c->entry ? tt_store_keys_ending(&s->keys, c->entry->key) : NULL;
+			c->entry ? ending_of(s, c, c->entry->key) : NULL;
 
 		next = c->next;
 		if (c == by)
@@ -245,7 +255,7 @@ void tt_store_client_mourn(struct tt_store_clients *s, struct tt_store_client *c
 static void handle_get(struct tt_store_clients *s, struct tt_store_client *c,
 		       struct tt_store_entry *entry)
 {
-	const struct tt_store_ending *ending = tt_store_keys_ending(&s->keys, entry->key);
+	const struct tt_store_ending *ending = ending_of(s, c, entry->key);
 
 	if (entry->present) {
 		tt_store_client_answer_entry(s, c, entry);

@@ -158,7 +158,7 @@ static bool has_met(tutti_store_t store, const char *prefix)
 	size_t none = 0;
 
 	snprintf(key, sizeof(key), "%s/" TT_STORE_MET, prefix);
-	return store->ops->get(store, key, NULL, &none, 0) == TUTTI_OK;
+	return store->ops->get(store, key, NULL, &none, 0) != TUTTI_IN_PROGRESS;
 }
 
 /* Another process that has the same number has come after this one. */
@@ -197,15 +197,6 @@ static tutti_result_t check(tutti_store_t store, struct tt_unseen_attendance *a)
 		return tt_fail(result, STORE, "%s", error_text);
 	tt_thread_error_set(before);
 	return TUTTI_OK;
-}
-
-tutti_result_t tt_unseen_check(tutti_store_t store, const char *key)
-{
-	struct tt_unseen_attendance *a = own(unseen_of(store), false);
-	const size_t length = a ? strlen(a->prefix) : 0;
-
-	return a && strncmp(key, a->prefix, length) == 0 && key[length] == '/' ? check(store, a)
-									       : TUTTI_OK;
 }
 
 tutti_result_t tt_unseen_poll(tutti_store_t store)

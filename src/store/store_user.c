@@ -134,7 +134,7 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 		if (error != ETIMEDOUT || tt_now() >= deadline)
 			break;
 		if (tt_now() >= check_at) {
-			const tutti_result_t ended = tt_unseen_check(store, key);
+			const tutti_result_t ended = tt_unseen_poll(store);
 
 			if (ended)
 				return ended;

@@ -20,7 +20,7 @@
 #define ANSWERED                                                                                   \
 	2 /* messages to the store of which the last has an answer when another is said: hello, a
 	   * question … */
-#define ATTENDS 3 /* … and what the rank attends */
+#define ATTENDS 5 /* … a wait for rank 0, and what the rank attends */
 
 /* A block of the memory that is kept from everybody else. */
 struct block {

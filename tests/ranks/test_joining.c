@@ -83,8 +83,8 @@ struct outcome {
 struct play {
 	enum fault fault;
 	enum way way;
-	int size, odd; /* which rank; of start_again(): who alone came to the start before … */
-	bool gave_up;  /* … until its deadline; otherwise it was killed */
+	int size, odd; /* which rank; of start_again(): how many came to the start before … */
+	bool gave_up;  /* … until their deadline; otherwise they were killed */
 	char address[128];
 	atomic_int serving, over, done;
 	struct outcome outcome[RANKS_MAX];
@@ -380,9 +380,12 @@ static bool is_possible(const struct play *play)
 {
 	if (play->fault == ONE_LESS && (play->size == 2 || play->odd == play->size - 1))
 		return false; /* no such rank */
-	if (play->fault == TWICE && play->odd == 0 &&
-	    (play->way == HOSTED_TCP || play->way == HOSTED_UNIX))
-		return false; /* without a rank 0 there is no store */
+	if (play->fault == TWICE && play->odd == 0 && play->way != SERVED_TCP &&
+	    play->way != SERVED_UNIX)
+		return false; /* without a rank 0 there is no store, or nothing begins in it */
+	if ((play->fault == ONE_MORE || play->fault == ONE_LESS) && play->size > 3 &&
+	    (is_directory(play->way) || is_created(play->way)))
+		return false; /* who comes late waits whether another one begins */
 	if (is_turned_away(play) && is_created(play->way))
 		return false; /* without a rank: below */
 	return !is_about_keys(play->fault) ||
@@ -538,33 +541,39 @@ static tutti_result_t join(const struct play *play, tutti_comm_t *comm)
 	return is_created(play->way) ? create(play, comm) : tutti_init(NULL, comm);
 }
 
-/* The process of the first start, from when it has come to its end. */
+/* Processes of the first start, of which one is missing, from when they have come to their end. */
 static int fail_to_start(const struct play *play)
 {
+	const char *group = is_created(play->way) ? "comm" : "job-";
 	tutti_comm_t comm = NULL;
 	tutti_store_t store;
-	uint8_t number[4];
-	size_t length = sizeof(number);
+	uint8_t value[64];
+	size_t length;
 	char key[32];
+	pid_t child[RANKS_MAX];
 	int status;
-	const pid_t child = fork();
 
-	CLAIM(child >= 0, "no process");
-	if (child == 0) {
-		if (play->gave_up)
-			setenv("TUTTI_TIMEOUT", "0.2", 1);
-		_exit(join(play, &comm) == TUTTI_ERR_TIMEOUT ? 0 : 1);
+	SUCCEEDS(tutti_store_open(play->address, 0, 0, &store));
+	for (int rank = 0; rank < play->odd; rank++) {
+		child[rank] = fork();
+		CLAIM(child[rank] >= 0, "no process");
+		if (child[rank] == 0) {
+			set_number("TUTTI_RANK", rank);
+			if (play->gave_up)
+				setenv("TUTTI_TIMEOUT", "0.2", 1);
+			_exit(join(play, &comm) == TUTTI_ERR_TIMEOUT ? 0 : 1);
+		}
+		snprintf(key, sizeof(key), rank ? "%s/come/%d" : "%s/current", group, rank);
+		length = sizeof(value);
+		SUCCEEDS(tutti_store_get(store, key, value, &length, SOON_S));
 	}
-	if (!play->gave_up) {
-		snprintf(key, sizeof(key), "%s/begun/%d", is_created(play->way) ? "comm" : "job-",
-			 play->odd);
-		SUCCEEDS(tutti_store_open(play->address, 0, 0, &store));
-		SUCCEEDS(tutti_store_get(store, key, number, &length, SOON_S));
-		tutti_store_close(store);
-		kill(child, SIGKILL);
-	}
-	CLAIM(waitpid(child, &status, 0) == child && status == (play->gave_up ? 0 : SIGKILL),
-	      "the first start ended with %#x", status);
+	tutti_store_close(store);
+	for (int rank = 0; rank < play->odd && !play->gave_up; rank++)
+		kill(child[rank], SIGKILL);
+	for (int rank = 0; rank < play->odd; rank++)
+		CLAIM(waitpid(child[rank], &status, 0) == child[rank] &&
+			      status == (play->gave_up ? 0 : SIGKILL),
+		      "rank %d of the first start ended with %#x", rank, status);
 	return 0;
 }
 
@@ -579,7 +588,7 @@ static int start_again(int rank, void *argument)
 	unsetenv("TUTTI_JOB");
 	if (rank == play->size)
 		return serve(play);
-	if (rank == play->odd && fail_to_start(play))
+	if (rank == 0 && fail_to_start(play))
 		return 1;
 	meet_at(&play->over, play->size);
 	SUCCEEDS(join(play, &comm));
@@ -597,8 +606,8 @@ TEST(what_an_earlier_start_left_holds_up_no_other)
 		for (int i = 0; i < 4; i++) {
 			*play = (struct play){ .fault = TWICE,
 					       .way = way,
-					       .size = 2,
-					       .odd = i % 2,
+					       .size = 3,
+					       .odd = 1 + i % 2,
 					       .gave_up = i / 2 };
 			play_case(play, start_again, NULL);
 		}

@@ -135,12 +135,9 @@ static size_t make_record(const struct job *job, int rank, uint8_t record[TT_REC
 
 static struct tt_rendezvous rendezvous_of(const struct job *job, int rank)
 {
-	return (struct tt_rendezvous){ .rank = rank,
-				       .size = job->size,
-				       .group = "test",
-				       .number = 1,
-				       .id = 4711,
-				       .prefix = "test/1" };
+	return (struct tt_rendezvous){
+		.rank = rank, .size = job->size, .group = "test", .id = 4711, .prefix = "test/4711"
+	};
 }
 
 static void check_records(const struct job *job, const struct tt_records *all)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* That ranks mean the same rendezvous, whatever was in the store before. */
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests.h"
+#include "gather.h"
 #include "log.h"
 #include "rendezvous.h"
 #include "store.h"
@@ -39,16 +41,43 @@ struct rank {
 	struct tt_rendezvous rendezvous[RENDEZVOUS];
 };
 
+/* Exchange records, of which each process has its own. */
+static tutti_result_t exchange(tutti_store_t store, struct tt_rendezvous *rendezvous,
+			       const char *mine)
+{
+	const struct tt_key none = { 0 };
+	struct tt_records records = { 0 };
+	const tutti_result_t result = tt_gather(store, rendezvous, &none, mine, strlen(mine),
+						rendezvous->deadline, &records);
+
+	tt_records_free(&records);
+	return result;
+}
+
+/* One rendezvous, as who makes a communicator comes to it. */
+static tutti_result_t come_and_meet(tutti_store_t store, int rank, int size, uint64_t deadline,
+				    struct tt_rendezvous *rendezvous)
+{
+	tutti_result_t result;
+
+	do {
+		result = tt_rendezvous(store, "group", rank, size, deadline, rendezvous);
+		if (!result)
+			result = exchange(store, rendezvous, "a record");
+		if (result)
+			result = tt_rendezvous_give_up(store, rendezvous, result);
+		tt_rendezvous_leave(store);
+	} while (result && tt_rendezvous_goes_on(store, rendezvous, result));
+	return result;
+}
+
 static void *meet_in_store(void *argument)
 {
 	struct rank *r = argument;
 
-	for (int i = 0; i < RENDEZVOUS && r->result == TUTTI_OK; i++) {
-		r->result = tt_rendezvous(r->store, "group", r->launch.rank, 2, patience(),
-					  &r->rendezvous[i]);
-		if (r->result == TUTTI_OK)
-			r->result = tt_rendezvous_met(r->store, &r->rendezvous[i]);
-	}
+	for (int i = 0; i < RENDEZVOUS && r->result == TUTTI_OK; i++)
+		r->result =
+			come_and_meet(r->store, r->launch.rank, 2, patience(), &r->rendezvous[i]);
 	return NULL;
 }
 
@@ -107,8 +136,32 @@ static struct rank launched(int rank)
 	return r;
 }
 
+static sem_t asked;		   /* for … */
+static const char *asked_key = ""; /* … */
+
+/* A program's own definitions come before those of the C library. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	for (size_t i = 0; i < message->msg_iovlen && *asked_key; i++) {
+		const struct iovec *part = &message->msg_iov[i];
+
+		if (part->iov_base &&
+		    memmem(part->iov_base, part->iov_len, asked_key, strlen(asked_key)))
+			sem_post(&asked);
+	}
+	return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+/* From then on; before the threads that may ask. */
+static void expect(const char *key)
+{
+	sem_init(&asked, 0, 0);
+	asked_key = key;
+}
+
 TEST(rendezvous_in_one_store_are_told_apart)
 {
+	uint64_t before = 0;
 	struct rank ranks[2] = { { .launch.rank = 0, .store = open_store(true) },
 				 { .launch.rank = 1 } };
 
@@ -118,27 +171,25 @@ TEST(rendezvous_in_one_store_are_told_apart)
 		begin(&ranks[1], meet_in_store);
 		meet_both(ranks, meet_in_store, RENDEZVOUS);
 		for (int i = 0; i < RENDEZVOUS; i++) {
-			char prefix[32];
-
-			snprintf(prefix, sizeof(prefix), "group/%d", time * RENDEZVOUS + i + 1);
-			assert_string_equal(ranks[0].rendezvous[i].prefix, prefix);
+			assert_true(ranks[0].rendezvous[i].id != before);
+			before = ranks[0].rendezvous[i].id;
 		}
 		tutti_store_close(ranks[1].store);
 	}
 	tutti_store_close(ranks[0].store);
 }
 
+#define FIRST "job-j/next/0000000000000000" /* which ranks wait for in a fresh store */
+
 /* Rank 1 comes to the next rendezvous while the host of the one before is still there. */
 TEST(a_rank_leaves_the_host_of_the_rendezvous_before)
 {
 	struct rank ranks[2] = { launched(0), launched(1) };
 	tutti_store_t before = open_store(true);
-	uint32_t number;
-	size_t length = sizeof(number);
 
+	expect(FIRST);
 	begin(&ranks[1], meet_as_launched);
-	assert_int_equal(tutti_store_get(before, "job-j/begun/1", &number, &length, PATIENCE_S),
-			 TUTTI_OK);
+	sem_wait(&asked);
 	tutti_store_close(before);
 	meet_both(ranks, meet_as_launched, 1);
 	tutti_store_close(ranks[1].store);
@@ -149,8 +200,6 @@ TEST(a_rank_leaves_the_host_of_the_rendezvous_before)
 TEST(a_host_that_died_is_not_looked_for_again)
 {
 	struct rank rank = launched(1);
-	uint32_t number;
-	size_t length = sizeof(number);
 	tutti_store_t store;
 	const pid_t host = fork();
 
@@ -162,9 +211,9 @@ TEST(a_host_that_died_is_not_looked_for_again)
 		_exit(1);
 	}
 	store = open_store(false);
+	expect(FIRST);
 	begin(&rank, meet_as_launched);
-	assert_int_equal(tutti_store_get(store, "job-j/begun/1", &number, &length, PATIENCE_S),
-			 TUTTI_OK);
+	sem_wait(&asked);
 	kill(host, SIGKILL);
 	waitpid(host, NULL, 0);
 	pthread_join(rank.thread, NULL);
@@ -174,27 +223,34 @@ TEST(a_host_that_died_is_not_looked_for_again)
 
 TEST(keys_of_something_else_are_named)
 {
-	struct tt_rendezvous rendezvous;
-	tutti_store_t store = open_store(true);
+	static const struct {
+		int rank;
+		const char *key;
+	} rows[] = { { 0, "group/current" }, { 1, "group/current" }, { 1, "group/come/1" } };
 
-	assert_int_equal(tutti_store_set(store, "g/begun/1", "x", 1), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "g", 1, 2, patience(), &rendezvous),
-			 TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "key g/begun/1 of the store has 1 bytes"));
-	assert_int_equal(tutti_store_set(store, "g/begun/1", "12345", 5), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "g", 1, 2, patience(), &rendezvous),
-			 TUTTI_ERR_INVALID);
-	assert_int_equal(tutti_store_set(store, "h/1/id", "x", 1), TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "h", 1, 2, patience(), &rendezvous),
-			 TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "key h/1/id of the store has 1 bytes"));
-	tutti_store_close(store);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct tt_rendezvous rendezvous = { 0 };
+		tutti_store_t store = open_store(true);
+		char words[64];
+
+		if (strcmp(rows[i].key, "group/current") != 0)
+			assert_int_equal(tt_rendezvous(store, "group", 0, 2, patience(),
+						       &(struct tt_rendezvous){ 0 }),
+					 TUTTI_OK);
+		assert_int_equal(tutti_store_set(store, rows[i].key, "x", 1), TUTTI_OK);
+		assert_int_equal(
+			tt_rendezvous(store, "group", rows[i].rank, 2, patience(), &rendezvous),
+			TUTTI_ERR_INVALID);
+		snprintf(words, sizeof(words), "key %s of the store has 1 bytes", rows[i].key);
+		assert_non_null(strstr(tt_thread_error(), words));
+		tutti_store_close(store);
+	}
 }
 
 TEST(a_rank_waits_no_longer_than_its_deadline)
 {
 	struct rank rank = launched(1);
-	struct tt_rendezvous rendezvous;
+	struct tt_rendezvous rendezvous = { 0 };
 	struct tt_key none = { 0 };
 	tutti_store_t store;
 
@@ -209,59 +265,49 @@ TEST(a_rank_waits_no_longer_than_its_deadline)
 	tutti_store_close(store);
 }
 
-/* Whoever comes late to a rendezvous is told so without waiting; the next one is another matter. */
+/* Where no earlier start can have left it, who comes late is told at once; elsewhere another one is
+ * waited for. It comes in both, if all call again. */
 TEST(a_rendezvous_given_up_is_over_for_all)
 {
 	static const char absent[] =
-		"ranks 0, 2 have not come to the rendezvous of 3 ranks by rank 1's deadline";
+		"ranks 1, 2 have not come to the rendezvous of 3 ranks by rank 0's deadline";
+
+	for (int own = 0; own < 2; own++) {
+		tutti_store_t store = open_store(true);
+		struct rank ranks[2] = { { .launch.rank = 0, .store = store },
+					 { .launch.rank = 1, .store = store } };
+		struct tt_rendezvous late = { 0 };
+
+		store->own = own;
+		assert_int_equal(come_and_meet(store, 0, 3, soon(), &ranks[0].rendezvous[0]),
+				 TUTTI_ERR_TIMEOUT);
+		assert_non_null(strstr(tt_thread_error(), absent));
+		assert_int_equal(come_and_meet(store, 1, 3, own ? patience() : soon(), &late),
+				 TUTTI_ERR_TIMEOUT);
+		assert_non_null(strstr(tt_thread_error(), absent));
+		begin(&ranks[1], meet_in_store);
+		meet_both(ranks, meet_in_store, RENDEZVOUS);
+		tutti_store_close(store);
+	}
+}
+
+TEST(before_rank_0_comes_nobody_else_is_missed)
+{
 	tutti_store_t store = open_store(true);
-	struct rank ranks[2] = { { .launch.rank = 0, .store = store },
-				 { .launch.rank = 1, .store = store } };
-	struct tt_rendezvous rendezvous;
+	struct tt_rendezvous rendezvous = { 0 };
 
 	assert_int_equal(tt_rendezvous(store, "group", 1, 3, soon(), &rendezvous),
 			 TUTTI_ERR_TIMEOUT);
-	assert_non_null(strstr(tt_thread_error(), absent));
-	assert_int_equal(tt_rendezvous_give_up(store, &rendezvous, TUTTI_ERR_TIMEOUT),
-			 TUTTI_ERR_TIMEOUT);
-	assert_int_equal(tt_rendezvous(store, "group", 0, 3, patience(), &rendezvous),
-			 TUTTI_ERR_TIMEOUT);
-	assert_non_null(strstr(tt_thread_error(), absent));
-	begin(&ranks[1], meet_in_store);
-	meet_both(ranks, meet_in_store, 1);
-	assert_string_equal(ranks[0].rendezvous[0].prefix, "group/2");
+	assert_non_null(strstr(
+		tt_thread_error(),
+		"rank 0 (at least) has not come to the rendezvous of 3 ranks by rank 1's deadline"));
 	tutti_store_close(store);
-}
-
-static sem_t asked; /* whether rank 1 has come */
-
-/* A program's own definitions come before those of the C library. */
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
-{
-	static const char key[] = "job-late/begun/1";
-
-	for (size_t i = 0; i < message->msg_iovlen; i++) {
-		const struct iovec *part = &message->msg_iov[i];
-
-		if (part->iov_base && memmem(part->iov_base, part->iov_len, key, strlen(key)))
-			sem_post(&asked);
-	}
-	return syscall(SYS_sendmsg, fd, message, flags);
 }
 
 static void *meet_late(void *argument)
 {
-	struct rank *r = argument;
-	size_t none = 0;
-
 	sem_wait(&asked);
-	meet_as_launched(r);
-	if (r->result)
-		return NULL;
-	r->result = tt_rendezvous_get(r->store, &r->rendezvous[0], 0, "job-late/1/more", NULL,
-				      &none, patience());
-	tutti_store_close(r->store);
-	return NULL;
+	return meet_as_launched(argument);
 }
 
 /* Rank 0 hosts the store, and has failed before rank 1 begins. */
@@ -270,7 +316,7 @@ TEST(a_host_that_gave_up_tells_who_comes_late)
 	struct rank ranks[2] = { launched(0), launched(1) };
 	struct tt_rendezvous *rendezvous = &ranks[0].rendezvous[0];
 
-	sem_init(&asked, 0, 0);
+	expect("job-late/come/1"); /* which rank 0 waits for in the end */
 	for (int rank = 0; rank < 2; rank++)
 		snprintf(ranks[rank].launch.job, sizeof(ranks[rank].launch.job), "late");
 	begin(&ranks[1], meet_late);
@@ -279,16 +325,203 @@ TEST(a_host_that_gave_up_tells_who_comes_late)
 	tt_rendezvous_give_up(ranks[0].store, rendezvous, TUTTI_ERR_PEER_LOST);
 	tt_rendezvous_leave(ranks[0].store);
 	tt_rendezvous_close(ranks[0].store, rendezvous, TUTTI_ERR_PEER_LOST);
-	sem_post(&asked);
 	pthread_join(ranks[1].thread, NULL);
 	assert_int_equal(ranks[1].result, TUTTI_ERR_PEER_LOST);
-	sem_destroy(&asked);
+}
+
+/* ---- a store that outlives starts, and whose users nobody sees */
+
+struct user {
+	tutti_store_t inner, store;
+	int gets, sets;
+	sem_t *waits; /* posted once, when it first waits for a key */
+};
+
+static int user_set(void *context, const char *key, const void *value, size_t length)
+{
+	struct user *user = context;
+
+	user->sets++;
+	return tutti_store_set(user->inner, key, value, length) ? EIO : 0;
+}
+
+/* A get that waits is one, however often the library looks whether it should go on. */
+static int user_get(void *context, const char *key, void *value, size_t *length, double timeout_s)
+{
+	struct user *user = context;
+	static _Thread_local char last[TT_STORE_KEY_MAX + 1];
+
+	if (timeout_s == 0 || strcmp(last, key) != 0)
+		user->gets++;
+	snprintf(last, sizeof(last), "%s", timeout_s > 0 ? key : "");
+	if (timeout_s > 0 && user->waits) {
+		sem_post(user->waits);
+		user->waits = NULL;
+	}
+	switch (tutti_store_get(user->inner, key, value, length, timeout_s)) {
+	case TUTTI_OK: return 0;
+	case TUTTI_ERR_TIMEOUT: return ETIMEDOUT;
+	default: return EMSGSIZE;
+	}
+}
+
+static void use(tutti_store_t inner, struct user *user)
+{
+	const tutti_store_ops_t ops = { sizeof(ops), user_set, user_get, NULL };
+
+	*user = (struct user){ .inner = inner };
+	assert_int_equal(tutti_store_create(&ops, user, &user->store), TUTTI_OK);
+}
+
+struct process {
+	struct user user;
+	int rank;
+	pthread_t thread;
+	tutti_result_t result;
+	struct tt_rendezvous rendezvous;
+};
+
+static void *meet_as_process(void *argument)
+{
+	struct process *p = argument;
+
+	p->result = come_and_meet(p->user.store, p->rank, 2, patience(), &p->rendezvous);
+	return NULL;
+}
+
+/* Both ranks of a new start come, `first` of them when the other waits, and mean the same. */
+static void start(tutti_store_t inner, int first, struct process both[2])
+{
+	sem_t waits;
+
+	sem_init(&waits, 0, 0);
+	for (int i = 0; i < 2; i++) {
+		struct process *p = &both[i ? !first : first];
+
+		*p = (struct process){ .rank = (int)(p - both) };
+		use(inner, &p->user);
+		p->user.waits = i ? NULL : &waits;
+		assert_int_equal(pthread_create(&p->thread, NULL, meet_as_process, p), 0);
+		if (i == 0)
+			sem_wait(&waits);
+	}
+	for (int rank = 0; rank < 2; rank++) {
+		pthread_join(both[rank].thread, NULL);
+		if (both[rank].result)
+			fail_msg("rank %d: %s", rank, tutti_strerror(both[rank].result));
+		tutti_store_close(both[rank].user.store);
+	}
+	assert_true(both[0].rendezvous.id == both[1].rendezvous.id);
+	sem_destroy(&waits);
+}
+
+/* How far a start came that died. */
+enum left {
+	NAMED,	    /* rank 0 has begun it … */
+	HALF_NAMED, /* … or nearly … */
+	OF_THREE,   /* … and there were more ranks */
+	GAVE_UP,    /* until its deadline */
+	COME,	    /* rank 1 has come, too */
+	TOLD,	    /* and set its record */
+	ALL_CAME,   /* which rank 0 got, and confirmed nothing yet */
+	LEFT_COUNT
+};
+
+static uint64_t leave_behind(tutti_store_t inner, enum left left)
+{
+	const int size = left == OF_THREE ? 3 : 2;
+	const struct tt_key none = { 0 };
+	struct tt_records records = { 0 };
+	struct tt_rendezvous of[2] = { { 0 } };
+	struct user users[2];
+	uint8_t current[64];
+	size_t length = sizeof(current);
+	const bool is_first = tutti_store_get(inner, "group/current", current, &length, 0);
+
+	for (int rank = 0; rank < (left < COME ? 1 : 2); rank++) {
+		use(inner, &users[rank]);
+		assert_int_equal(tt_rendezvous(users[rank].store, "group", rank, size, patience(),
+					       &of[rank]),
+				 TUTTI_OK);
+	}
+	if (left == HALF_NAMED && !is_first)
+		assert_int_equal(tutti_store_set(inner, "group/current", current, length),
+				 TUTTI_OK);
+	if (left == TOLD || left == ALL_CAME)
+		assert_int_equal(
+			tt_gather_up(users[1].store, &of[1], &none, "old", 3, patience(), &records),
+			TUTTI_OK);
+	if (left == ALL_CAME)
+		assert_int_equal(tt_rendezvous_met(users[0].store, &of[0]), TUTTI_OK);
+	if (left == GAVE_UP)
+		tt_rendezvous_give_up(users[0].store, &of[0], TUTTI_ERR_TIMEOUT);
+	for (int rank = 0; rank < (left < COME ? 1 : 2); rank++)
+		tutti_store_close(users[rank].store);
+	return of[0].id;
+}
+
+/* In one store, in which each leaves more than the one before; rank 0 comes first, or rank 1. */
+TEST(what_starts_that_died_left_holds_up_no_other)
+{
+	tutti_store_t inner = open_store(true);
+	struct process both[2];
+
+	for (int first = 0; first < 2; first++) {
+		for (int left = 0; left < LEFT_COUNT; left++) {
+			const uint64_t one = leave_behind(inner, HALF_NAMED),
+				       other = leave_behind(inner, left);
+
+			start(inner, first, both);
+			assert_true(both[0].rendezvous.id != one && both[0].rendezvous.id != other);
+		}
+	}
+	tutti_store_close(inner);
+}
+
+TEST(who_meets_again_asks_as_often_as_at_first)
+{
+	tutti_store_t inner = open_store(true);
+	struct process both[2];
+
+	for (int first = 0; first < 2; first++) {
+		for (int time = 0; time < 2; time++) {
+			start(inner, first, both);
+			/* and now and then whether what they wait for has ended */
+			assert_in_range(both[0].user.gets, 3, 6);
+			assert_int_equal(both[0].user.sets, 5);
+			assert_in_range(both[1].user.gets, 3, 8);
+			assert_int_equal(both[1].user.sets, 3);
+		}
+	}
+	tutti_store_close(inner);
+}
+
+/* Of two that come at once, nobody sees the other: rank 0 has the record of one. */
+TEST(who_is_not_taken_for_its_rank_waits_for_the_next_rendezvous)
+{
+	const struct tt_key none = { 0 };
+	struct tt_records records = { 0 };
+	struct tt_rendezvous rendezvous[2] = { { 0 } };
+	tutti_store_t store = open_store(true);
+
+	for (int rank = 0; rank < 2; rank++)
+		assert_int_equal(
+			tt_rendezvous(store, "group", rank, 2, patience(), &rendezvous[rank]),
+			TUTTI_OK);
+	assert_int_equal(tt_gather_up(store, &rendezvous[1], &none, "one", 3, patience(), &records),
+			 TUTTI_OK);
+	assert_int_equal(exchange(store, &rendezvous[0], "zero"), TUTTI_OK);
+	assert_int_equal(exchange(store, &rendezvous[1], "other"), TT_SUPERSEDED);
+	assert_true(tt_rendezvous_goes_on(store, &rendezvous[1], TT_SUPERSEDED));
+	assert_int_equal(tt_rendezvous(store, "group", 1, 2, soon(), &rendezvous[1]),
+			 TUTTI_ERR_TIMEOUT);
+	tutti_store_close(store);
 }
 
 /* All have come, and rank 1, which nobody would wait for first, goes no further. */
 TEST(who_came_but_went_no_further_is_named)
 {
-	struct tt_rendezvous rendezvous[4];
+	struct tt_rendezvous rendezvous[4] = { 0 };
 	char key[TT_RANK_KEY_MAX];
 	size_t none = 0;
 	tutti_store_t store = open_store(true);
@@ -315,10 +548,10 @@ TEST(who_came_but_went_no_further_is_named)
 /* Rank 0 has met all, and closes at the deadline at which the others, which have not, give up. */
 TEST(what_a_rank_saw_counts_more_than_that_the_host_is_gone)
 {
-	struct tt_rendezvous rendezvous;
+	struct tt_rendezvous rendezvous = { 0 };
 	tutti_store_t host = open_store(true), store = open_store(false);
 
-	assert_int_equal(tutti_store_set(store, "group/1/id", (uint64_t[]){ 12345678, 3 }, 16),
+	assert_int_equal(tutti_store_set(store, "group/current", (uint64_t[]){ 12345678, 3 }, 16),
 			 TUTTI_OK);
 	assert_int_equal(tt_rendezvous(store, "group", 1, 3, patience(), &rendezvous), TUTTI_OK);
 	host->close_by = tt_now();

@@ -22,10 +22,7 @@ struct tt_unseen {
 void tt_unseen_init(struct tt_unseen *store);
 void tt_unseen_finish(struct tt_unseen *store);
 
-/* For a get that waits for `key`: TUTTI_OK, or why it is not to wait any longer. */
-tutti_result_t tt_unseen_check(tutti_store_t store, const char *key);
-
-/* Of the table. */
+/* Of the table. A get that waits polls, too. */
 void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result,
 		   const char *error_text);
 void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendance);
