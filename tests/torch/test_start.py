@@ -96,6 +96,18 @@ dist.init_process_group("tutti", pg_options=options{how})
 step()
 dist.group.WORLD.abort()        # it leaves the flight recorder's report
 '''
+INTERRUPTED = '''
+import signal, torch.distributed as dist, tutti.torch
+from interrupts import signal_in_a_wait     # of tests/python
+tutti.torch._extension()
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for rank in range(2):
+    signal_in_a_wait(signal.SIGINT)
+    try:
+        dist.init_process_group("tutti", store=dist.HashStore(), rank=rank, world_size=2)
+    except KeyboardInterrupt:
+        print("interrupted")
+'''
 ALONE = ', store=dist.HashStore(), rank=0, world_size=1'
 
 
@@ -166,6 +178,10 @@ class Start(unittest.TestCase):
                                            '--nproc-per-node', '2', script)
         self.assertEqual((status, err), (0, ''))
         self.assertLess(float(out.split()[1]), bound_s(GROUPS_S))
+
+    def test_a_signal_ends_the_wait_for_who_does_not_come(self):
+        status, out, err = self.run_python('-c', INTERRUPTED)
+        self.assertEqual((status, out), (0, 'interrupted\n' * 2), err)
 
     def test_the_option_or_the_variable_has_callers_recorded(self):
         for option, variable, line in ((False, '0', False), (True, '0', True), (False, '1', True)):

@@ -5,7 +5,6 @@
 #include "callers.cpp"
 #include "comm.cpp"
 #include "completions.cpp"
-#include "generation.cpp"
 #include "host_work.cpp"
 #include "module.cpp"
 #include "monitored_barrier.cpp"

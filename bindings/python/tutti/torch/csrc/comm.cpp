@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <random>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <tutti/cuda.h>
 
 #include "errors.h"
-#include "generation.h"
 #include "gil.h"
 #include "options.h"
 #include "host_work.h"
@@ -26,14 +27,37 @@ bool environment_has_key()
 	return false;
 }
 
-// Ranks on several hosts need a key. Unless the user has given one, rank 0 makes it, and PyTorch's
-// store hands it on, which then is what protects it.
 std::string make_key()
 {
 	char key[TUTTI_KEY_LENGTH + 1];
 
 	check(nullptr, tutti_key_make(key));
 	return key;
+}
+
+// Ranks on several hosts need a key. Unless the user has given one, rank 0 makes it, and PyTorch's
+// store hands it on, which then is what protects it. It stays there: a store that outlives the group
+// (torchrun's agent keeps it over restarts) has no other one that could be taken for it.
+std::string share_key(c10d::Store &store, int rank, int size, bool given, Milliseconds timeout)
+{
+	const char *const name = "tutti/key";
+	const std::string none = "="; // in front of each: never empty
+	const auto has_come = [&] {
+		handle_signals();
+		return store.check({ name });
+	};
+
+	if (rank == 0 && (!has_come() || (!given && store.get_to_str(name) == none)))
+		store.set(name, none + (given ? "" : make_key()));
+	if (given)
+		return "";
+	if (!poll(has_come, timeout)) // in the library's words
+		throw_failure(TUTTI_ERR_TIMEOUT,
+			      "tutti: Timed out : rank 0 has not come to the rendezvous of " +
+				      std::to_string(size) + " ranks by rank " +
+				      std::to_string(rank) +
+				      "'s deadline: was every rank started, with the same store?");
+	return store.get_to_str(name).substr(1);
 }
 
 const char *or_null(const std::string &text)
@@ -45,19 +69,16 @@ const char *or_null(const std::string &text)
 
 Comm::Comm(const StorePtr &store, int rank, int size, const TuttiOptions &options,
 	   Milliseconds timeout)
-    : store_(store)
 {
 	std::string key = options.key;
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 
 	if (size > 1) {
 		const bool given = !key.empty() || environment_has_key();
-		const auto generation = join_generation(store, rank, size,
-							rank || given ? "" : make_key(), timeout);
+		const auto shared = share_key(*store, rank, size, given, timeout);
 
-		store_ = generation.store;
 		if (!given)
-			key = generation.key;
+			key = shared;
 	}
 	config.timeout_s = std::chrono::duration<double>(timeout).count();
 	config.transports = or_null(options.transports);
@@ -68,15 +89,22 @@ Comm::Comm(const StorePtr &store, int rank, int size, const TuttiOptions &option
 	config.encrypt = options.encrypt;
 	if (!options.wire.empty())
 		check(nullptr, tutti_wire_parse(options.wire.c_str(), &config.wire));
-	const LibraryStore meeting(store_);
-	const tutti_result_t result = tutti_comm_create(meeting.get(), rank, size, &config, &comm_);
+	const LibraryStore meeting(store);
+	tutti_result_t result = tutti_comm_create(meeting.get(), rank, size, &config, &comm_);
+	uint64_t name = uint64_t(std::random_device()()) << 32 | std::random_device()();
 
 	if (result == TUTTI_OK)
+		result =
+			tutti_broadcast(comm_, &name, &name, sizeof(name), TUTTI_UINT8, 0, nullptr);
+	if (result == TUTTI_OK) {
+		store_ = c10::make_intrusive<c10d::PrefixStore>("tutti/" + std::to_string(name),
+								store);
 		return;
-	std::string text = failure_text(nullptr, result);
+	}
+	const std::string text = failure_text(comm_, result);
 
-	if (!meeting.error().empty())
-		text += " (PyTorch's store: " + meeting.error() + ")";
+	tutti_comm_destroy(comm_);
+	meeting.rethrow(text);
 	throw_failure(result, text);
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "errors.h"
+#include "gil.h"
 
 namespace tutti_torch
 {
@@ -38,42 +39,64 @@ LibraryStore::~LibraryStore()
 	tutti_store_close(handle_);
 }
 
+template <class Call> int LibraryStore::guarded(Call call)
+{
+	if (thrown_)
+		return EIO;
+	try {
+		return call();
+	} catch (...) {
+		thrown_ = std::current_exception();
+		return EIO;
+	}
+}
+
 int LibraryStore::set(void *context, const char *key, const void *value, size_t length)
 {
 	auto *self = static_cast<LibraryStore *>(context);
 	const auto *bytes = static_cast<const uint8_t *>(value);
 
-	try {
+	return self->guarded([&] {
 		self->store_->set(key, std::vector<uint8_t>(bytes, bytes + length));
 		return 0;
-	} catch (const std::exception &error) {
-		self->error_ = error.what();
-		return EIO;
-	}
+	});
 }
 
-// The library asks in growing slices of time.
+// The library asks in growing slices of time. It may take long: a signal ends it.
 int LibraryStore::get(void *context, const char *key, void *value, size_t *length, double timeout_s)
 {
 	auto *self = static_cast<LibraryStore *>(context);
 	const Microseconds slice(int64_t(timeout_s * 1e6));
+	const auto has_come = [&] {
+		handle_signals();
+		return self->store_->check({ key });
+	};
 
-	try {
-		if (!poll([&] { return self->store_->check({ key }); }, slice, slice / 2))
+	return self->guarded([&] {
+		if (!poll(has_come, slice, slice / 2))
 			return ETIMEDOUT;
 		const auto found = self->store_->get(key);
+		const size_t room = *length;
 
-		if (found.size() > *length) {
-			*length = found.size();
+		*length = found.size();
+		if (found.size() > room)
 			return EMSGSIZE;
-		}
 		if (!found.empty())
 			memcpy(value, found.data(), found.size());
-		*length = found.size();
 		return 0;
+	});
+}
+
+void LibraryStore::rethrow(const std::string &text) const
+{
+	if (!thrown_)
+		return;
+	try {
+		std::rethrow_exception(thrown_);
+	} catch (const pybind11::error_already_set &) {
+		throw;
 	} catch (const std::exception &error) {
-		self->error_ = error.what();
-		return EIO;
+		throw_failure(TUTTI_ERR_SYSTEM, text + " (PyTorch's store: " + error.what() + ")");
 	}
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <string>
 #include <thread>
 
@@ -72,18 +73,17 @@ class LibraryStore
 	{
 		return handle_;
 	}
-	// What PyTorch's store threw last; "": nothing.
-	const std::string &error() const
-	{
-		return error_;
-	}
+	// What ended the calls of the store, if it was thrown: a signal's, or PyTorch's behind `text`.
+	void rethrow(const std::string &text) const;
 
       private:
 	static int set(void *self, const char *key, const void *value, size_t length);
 	static int get(void *self, const char *key, void *value, size_t *length, double timeout_s);
 
+	template <class Call> int guarded(Call call);
+
 	StorePtr store_;
-	std::string error_;
+	std::exception_ptr thrown_; // from then on all calls fail
 	tutti_store_t handle_ = nullptr;
 };
 
