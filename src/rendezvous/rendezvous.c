@@ -98,10 +98,11 @@ static tutti_result_t get_current(tutti_store_t store, const struct tt_rendezvou
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
 
-static void next_key(const struct tt_rendezvous *rendezvous, const struct terms *last,
-		     char key[KEY_MAX])
+/* GROUP/WHAT/ID */
+static void id_key(const struct tt_rendezvous *rendezvous, const char *what, uint64_t id,
+		   char key[KEY_MAX])
 {
-	snprintf(key, KEY_MAX, "%s/next/%016llx", rendezvous->group, (unsigned long long)last->id);
+	snprintf(key, KEY_MAX, "%s/%s/%016llx", rendezvous->group, what, (unsigned long long)id);
 }
 
 static void come_key(const struct tt_rendezvous *rendezvous, int rank, char key[KEY_MAX])
@@ -122,12 +123,6 @@ static tutti_result_t get_come(tutti_store_t store, const struct tt_rendezvous *
 	if (result == TUTTI_OK && length != sizeof(*id))
 		return fail_foreign(key, length, sizeof(*id));
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
-}
-
-static void failed_key(const struct tt_rendezvous *rendezvous, char key[KEY_MAX])
-{
-	snprintf(key, KEY_MAX, "%s/failed/%016llx", rendezvous->group,
-		 (unsigned long long)rendezvous->id);
 }
 
 static void set_name(struct tt_rendezvous *rendezvous, uint64_t id)
@@ -180,7 +175,7 @@ static tutti_result_t find_last(tutti_store_t store, const struct tt_rendezvous 
 	char key[KEY_MAX];
 
 	while (!result) {
-		next_key(rendezvous, last, key);
+		id_key(rendezvous, "next", last->id, key);
 		result = get_terms(store, key, 0, last);
 	}
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
@@ -212,7 +207,7 @@ static tutti_result_t lead(tutti_store_t store, struct tt_rendezvous *rendezvous
 	if (!store->own)
 		attend(store, rendezvous, rendezvous->prefix);
 	supersede(store, rendezvous, last);
-	next_key(rendezvous, last, key);
+	id_key(rendezvous, "next", last->id, key);
 	result = tutti_store_set(store, key, &terms, sizeof(terms));
 	if (!result && store->own) { /* whom the lobby lost before that does not come */
 		result = store->ops->poll(store);
@@ -248,7 +243,7 @@ static tutti_result_t come_next(tutti_store_t store, struct tt_rendezvous *rende
 	char key[KEY_MAX];
 	tutti_result_t result = attend_lobby(store, rendezvous, last);
 
-	next_key(rendezvous, last, key);
+	id_key(rendezvous, "next", last->id, key);
 	if (!result)
 		result = get_terms(store, key, timeout_ns, last);
 	return result ? result : come(store, rendezvous, last);
@@ -335,7 +330,7 @@ bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous
 	if (rendezvous->rank == 0 || !rendezvous->unfit || store->own)
 		return rendezvous->moved;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
-	failed_key(rendezvous, key);
+	id_key(rendezvous, "failed", rendezvous->id, key);
 	rendezvous->moved = store->ops->get(store, key, NULL, &none, LATE_NS) == TUTTI_IN_PROGRESS;
 	tt_thread_error_set(own);
 	return rendezvous->moved;
@@ -525,7 +520,7 @@ static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_re
 	if (!rendezvous->id)
 		return;
 	store->ops->end(store, rendezvous->prefix, result, error_text);
-	failed_key(rendezvous, key);
+	id_key(rendezvous, "failed", rendezvous->id, key);
 	if (rendezvous->rank == 0 && !store->own)
 		(void)tutti_store_set(store, key, NULL, 0);
 }
@@ -609,7 +604,7 @@ static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct
 		tt_store_open(launch->store, job_key, launch->rank, false, LATE_NS, &store);
 	if (!told) {
 		told = attend_lobby(store, &rendezvous, &none);
-		next_key(&rendezvous, &none, key);
+		id_key(&rendezvous, "next", none.id, key);
 		if (!told) { /* rank 0 sets it when it attends */
 			(void)get_terms(store, key, LATE_NS, &first);
 			told = store->ops->poll(store);
