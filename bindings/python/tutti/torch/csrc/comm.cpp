@@ -41,14 +41,13 @@ std::string make_key()
 std::string share_key(c10d::Store &store, int rank, int size, bool given, Milliseconds timeout)
 {
 	const char *const name = "tutti/key";
-	const std::string none = "="; // in front of each: never empty
 	const auto has_come = [&] {
 		handle_signals();
 		return store.check({ name });
 	};
 
-	if (rank == 0 && (!has_come() || (!given && store.get_to_str(name) == none)))
-		store.set(name, none + (given ? "" : make_key()));
+	if (rank == 0 && (!has_come() || (!given && get_signed(store, name).empty())))
+		store.set(name, with_sign(given ? "" : make_key()));
 	if (given)
 		return "";
 	if (!poll(has_come, timeout)) // in the library's words
@@ -57,7 +56,7 @@ std::string share_key(c10d::Store &store, int rank, int size, bool given, Millis
 				      std::to_string(size) + " ranks by rank " +
 				      std::to_string(rank) +
 				      "'s deadline: was every rank started, with the same store?");
-	return store.get_to_str(name).substr(1);
+	return get_signed(store, name);
 }
 
 const char *or_null(const std::string &text)
