@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every source is as .clang-format has it, and no line of a public header is longer than 100 columns.
+# Every source is as .clang-format has it, and no line of a public header or of prose is longer than 100 columns.
 #   format.sh CHECKOUT
 # Versions of clang-format differ: it is that of Debian 12.
 set -euo pipefail
@@ -20,5 +20,8 @@ find algorithms bench bindings examples include src tests tools trainer transpor
 [ $status -eq 0 ] || printf 'format: run clang-format -i on the files above\n'
 for header in include/tutti/*.h; do
 	expand "$header" | LC_ALL=C.UTF-8 grep -nE '^.{101,}' | sed "s|^|$header:|" && status=1
+done
+for page in *.md data/*.md docs/*.md docs/*/*.md tests/*.md; do # without code and tables
+	sed '/^ *```/,/^ *```/d; /^    /d; /^ *|/d' "$page" | LC_ALL=C.UTF-8 grep -E '^.{101,}' | sed "s|^|$page: |" && status=1
 done
 exit $status
