@@ -233,7 +233,8 @@ TUTTI_API tutti_result_t tutti_key_make(char key[TUTTI_KEY_LENGTH + 1]);
  * TUTTI_ERR_INVALID: the environment or `config` makes no sense; tutti_last_error(NULL) says
  * what was found. TUTTI_ERR_TIMEOUT: not all ranks came. TUTTI_ERR_PEER_LOST: one came and could
  * not join, or died meanwhile, or the host of the store did: all are told at once where ranks
- * meet at tcp:// or unix:, and at their deadline in other stores. Ranks that do not fit together
+ * meet at tcp:// or unix: (where the store has served earlier starts, once rank 0 has come), and
+ * at their deadline in other stores. Ranks that do not fit together
  * get TUTTI_ERR_INVALID (two sizes, a rank number that two processes have, different keys) or
  * TUTTI_ERR_UNSUPPORTED (no transport joins two of them), all of them at once. On error `*comm`
  * is NULL, and rank 0, where it hosts the store, returns up to a second later than the others,
