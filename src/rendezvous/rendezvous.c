@@ -59,20 +59,28 @@ static uint64_t until(uint64_t deadline)
 	return deadline > now + least ? deadline - now : least;
 }
 
-/* TUTTI_IN_PROGRESS: they have not come within `timeout_ns`. */
+/* `size` bytes, no more and no fewer. TUTTI_IN_PROGRESS: they have not come within `timeout_ns`. */
+static tutti_result_t get_exactly(tutti_store_t store, const char *key, uint64_t timeout_ns,
+				  void *value, size_t size)
+{
+	size_t length = size;
+	const tutti_result_t result = store->ops->get(store, key, value, &length, timeout_ns);
+
+	return length != size && (result == TUTTI_OK || result == TUTTI_ERR_INVALID)
+		       ? fail_foreign(key, length, size)
+		       : result;
+}
+
+/* Of `out` nothing is changed unless they have come. */
 static tutti_result_t get_terms(tutti_store_t store, const char *key, uint64_t timeout_ns,
 				struct terms *out)
 {
 	struct terms terms;
-	size_t length = sizeof(terms);
-	const tutti_result_t result = store->ops->get(store, key, &terms, &length, timeout_ns);
+	const tutti_result_t result = get_exactly(store, key, timeout_ns, &terms, sizeof(terms));
 
-	if (result != TUTTI_OK)
-		return result;
-	if (length != sizeof(terms))
-		return fail_foreign(key, length, sizeof(terms));
-	*out = terms;
-	return TUTTI_OK;
+	if (result == TUTTI_OK)
+		*out = terms;
+	return result;
 }
 
 static tutti_result_t set_current(tutti_store_t store, const struct tt_rendezvous *rendezvous,
@@ -112,14 +120,12 @@ static void come_key(const struct tt_rendezvous *rendezvous, int rank, char key[
 tutti_result_t tt_rendezvous_get_come(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 				      int rank, uint64_t timeout_ns, uint64_t *id)
 {
-	size_t length = sizeof(*id);
 	char key[KEY_MAX];
 
-	*id = 0;
 	come_key(rendezvous, rank, key);
-	const tutti_result_t result = store->ops->get(store, key, id, &length, timeout_ns);
-	if (result == TUTTI_OK && length != sizeof(*id))
-		return fail_foreign(key, length, sizeof(*id));
+	const tutti_result_t result = get_exactly(store, key, timeout_ns, id, sizeof(*id));
+	if (result)
+		*id = 0;
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
 

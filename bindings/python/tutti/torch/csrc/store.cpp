@@ -10,20 +10,16 @@
 namespace tutti_torch
 {
 
-void throw_unknown(const std::string &key, const std::string &found, const std::string &expected)
-{
-	throw_failure(TUTTI_ERR_UNSUPPORTED,
-		      "tutti: the key " + key + " of PyTorch's store has a value of " +
-			      std::to_string(found.size()) + " bytes, expected " + expected +
-			      "; all ranks must have the same version of tutti");
-}
-
 std::string get_signed(c10d::Store &store, const std::string &key)
 {
 	const std::string found = store.get_to_str(key);
 
 	if (found.compare(0, 1, "=") != 0)
-		throw_unknown(key, found, "one that begins with =");
+		throw_failure(TUTTI_ERR_UNSUPPORTED,
+			      "tutti: the key " + key + " of PyTorch's store has a value of " +
+				      std::to_string(found.size()) +
+				      " bytes, expected one that begins with =; all ranks must "
+				      "have the same version of tutti");
 	return found.substr(1);
 }
 

@@ -56,10 +56,6 @@ inline std::string with_sign(const std::string &value)
 // What another process has set there `with_sign`.
 std::string get_signed(c10d::Store &store, const std::string &key);
 
-// A value that no process of this version has set.
-[[noreturn]] void throw_unknown(const std::string &key, const std::string &found,
-				const std::string &expected);
-
 // A store of the library's, as long as this lives.
 class LibraryStore
 {
