@@ -139,7 +139,9 @@ bool tt_comm_is_settled(struct tutti_comm *comm)
 					   * time */
 		settle(comm);
 	}
-	return comm->agreement->done && !awaits_end(comm);
+	if (comm->agreement->done && !comm->agreement->told)
+		comm->agreement->told = !awaits_end(comm);
+	return comm->agreement->told;
 }
 
 void tt_comm_agree_now(struct tutti_comm *comm)

@@ -499,8 +499,9 @@ static tutti_result_t find_store(const struct row *row, bool keyed, struct tt_la
 			       sizeof(out->store) - 1);
 	if (given) {
 		memcpy(out->store, given, strlen(given) + 1);
-		out->lasting =
-			strncmp(given, "file:", strlen("file:")) == 0 || (served && !out->job[0]);
+		/* tutti-run serves one start */
+		out->lasting = strncmp(given, "file:", strlen("file:")) == 0 ||
+			       (served && !variable(rows[0].own));
 		return TUTTI_OK;
 	}
 	const tutti_result_t result = row->store(out);

@@ -9,7 +9,7 @@
 #include "model.h"
 #include "transport.h"
 
-#define TT_RECORD_VERSION   6
+#define TT_RECORD_VERSION   7
 #define TT_RECORD_NOTE_MAX  160
 #define TT_RECORD_CPU_WORDS 16 /* up to 1024 cores */
 

@@ -8,6 +8,9 @@
  *   GROUP/ID/RANK    records (gather.c); rank 0's, which has all, confirms the rendezvous
  *   GROUP/failed/ID  rank 0 was there when ID failed
  *
+ * In a store that only one start uses (store->own) ranks attend GROUP/after-ID, and have their records
+ * there, from before rank 0 begins what comes after ID: all learn of each other's death.
+ *
  * Rank 0 goes along `next` to the last, ends that with TT_SUPERSEDED unless all had come, and sets
  * `next` and `current` to its own. Killed in between, it leaves a way to the last.
  * The others read `current`. Where all had come, or their number, they wait for `next`; otherwise
@@ -39,6 +42,7 @@
 /* What rank 0 says of a rendezvous. */
 struct terms {
 	uint64_t id; /* 0: there was none */
+	uint64_t after;
 	uint32_t size;
 	uint32_t over; /* all had come: who comes from then on is at the next one */
 };
@@ -86,7 +90,8 @@ static tutti_result_t get_terms(tutti_store_t store, const char *key, uint64_t t
 static tutti_result_t set_current(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 				  bool over)
 {
-	const struct terms terms = { rendezvous->id, (uint32_t)rendezvous->size, over };
+	const struct terms terms = { rendezvous->id, rendezvous->after, (uint32_t)rendezvous->size,
+				     over };
 	char key[KEY_MAX];
 
 	snprintf(key, sizeof(key), "%s/current", rendezvous->group);
@@ -129,11 +134,23 @@ tutti_result_t tt_rendezvous_get_come(tutti_store_t store, const struct tt_rende
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
 
-static void set_name(struct tt_rendezvous *rendezvous, uint64_t id)
+static void after_prefix(const struct tt_rendezvous *rendezvous, uint64_t after, char *out,
+			 size_t size)
 {
-	rendezvous->id = id;
-	snprintf(rendezvous->prefix, sizeof(rendezvous->prefix), "%s/%016llx", rendezvous->group,
-		 (unsigned long long)id);
+	snprintf(out, size, "%s/after-%016llx", rendezvous->group, (unsigned long long)after);
+}
+
+static void set_name(tutti_store_t store, struct tt_rendezvous *rendezvous,
+		     const struct terms *terms)
+{
+	rendezvous->id = terms->id;
+	rendezvous->after = terms->after;
+	if (store->own)
+		after_prefix(rendezvous, terms->after, rendezvous->prefix,
+			     sizeof(rendezvous->prefix));
+	else
+		snprintf(rendezvous->prefix, sizeof(rendezvous->prefix), "%s/%016llx",
+			 rendezvous->group, (unsigned long long)terms->id);
 }
 
 /* From here on the others there learn at once if this process ends: the host sees it. */
@@ -151,10 +168,10 @@ static void attend(tutti_store_t store, const struct tt_rendezvous *rendezvous, 
 							   TUTTI_ERR_PEER_LOST, lost });
 }
 
-/* Where ranks are until rank 0 has begun what comes after `last`. What ends there would be told to
- * later starts, too: in a store that may see some a rank meets there only who has its number. */
-static tutti_result_t attend_lobby(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-				   const struct terms *last)
+/* Until rank 0 has begun what comes after `last`. What ends there would be told to later starts, too:
+ * in a store that may see some a rank meets there only who has its number. */
+static tutti_result_t attend_next(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				  const struct terms *last)
 {
 	char prefix[KEY_MAX];
 	uint64_t id = last->id;
@@ -163,8 +180,7 @@ static tutti_result_t attend_lobby(tutti_store_t store, const struct tt_rendezvo
 		return TUTTI_OK; /* that process comes to the next one, too */
 	if (!store->own && getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return tt_fail_errno(COMM, "read random bytes");
-	snprintf(prefix, sizeof(prefix), "%s/lobby-%016llx", rendezvous->group,
-		 (unsigned long long)id);
+	after_prefix(rendezvous, id, prefix, sizeof(prefix));
 	attend(store, rendezvous, prefix);
 	return TUTTI_OK;
 }
@@ -175,7 +191,7 @@ static tutti_result_t attend_lobby(tutti_store_t store, const struct tt_rendezvo
 static tutti_result_t find_last(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 				struct terms *last)
 {
-	tutti_result_t result = store->own ? attend_lobby(store, rendezvous, last) : TUTTI_OK;
+	tutti_result_t result = TUTTI_OK;
 	char key[KEY_MAX];
 
 	while (!result) {
@@ -192,7 +208,7 @@ static void supersede(tutti_store_t store, const struct tt_rendezvous *rendezvou
 
 	if (last->over)
 		return;
-	set_name(&before, last->id);
+	set_name(store, &before, last);
 	store->ops->end(store, before.prefix, TT_SUPERSEDED, "rank 0 has begun another rendezvous");
 }
 
@@ -207,18 +223,12 @@ static tutti_result_t lead(tutti_store_t store, struct tt_rendezvous *rendezvous
 		return result;
 	if (getrandom(&terms.id, sizeof(terms.id), 0) != sizeof(terms.id))
 		return tt_fail_errno(COMM, "read random bytes");
-	set_name(rendezvous, terms.id);
-	if (!store->own)
-		attend(store, rendezvous, rendezvous->prefix);
+	terms.after = last->id;
+	set_name(store, rendezvous, &terms);
+	attend(store, rendezvous, rendezvous->prefix);
 	supersede(store, rendezvous, last);
 	id_key(rendezvous, "next", last->id, key);
 	result = tutti_store_set(store, key, &terms, sizeof(terms));
-	if (!result && store->own) { /* whom the lobby lost before that does not come */
-		result = store->ops->poll(store);
-		if (result)
-			store->ops->end(store, rendezvous->prefix, result, tt_thread_error());
-		attend(store, rendezvous, rendezvous->prefix);
-	}
 	return result ? result : set_current(store, rendezvous, false);
 }
 
@@ -234,7 +244,7 @@ static tutti_result_t come(tutti_store_t store, struct tt_rendezvous *rendezvous
 {
 	char key[KEY_MAX];
 
-	set_name(rendezvous, terms->id);
+	set_name(store, rendezvous, terms);
 	attend(store, rendezvous, rendezvous->prefix);
 	come_key(rendezvous, rendezvous->rank, key);
 	return tutti_store_set(store, key, &terms->id, sizeof(terms->id));
@@ -245,7 +255,7 @@ static tutti_result_t come_next(tutti_store_t store, struct tt_rendezvous *rende
 				struct terms *last, uint64_t timeout_ns)
 {
 	char key[KEY_MAX];
-	tutti_result_t result = attend_lobby(store, rendezvous, last);
+	tutti_result_t result = attend_next(store, rendezvous, last);
 
 	id_key(rendezvous, "next", last->id, key);
 	if (!result)
@@ -329,7 +339,7 @@ bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous
 	char key[KEY_MAX], own[TT_ERROR_MAX];
 	size_t none = 0;
 
-	rendezvous->moved = result == TT_SUPERSEDED;
+	rendezvous->moved = result == TT_SUPERSEDED && !rendezvous->met;
 	if (rendezvous->rank == 0 || !rendezvous->unfit || store->own)
 		return rendezvous->moved;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
@@ -360,6 +370,7 @@ static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_re
 {
 	char key[KEY_MAX];
 
+	rendezvous->deadline = tt_now(); /* nobody waits for rank 0 once more */
 	if (!rendezvous->id && !store->ops->poll(store))
 		(void)find_rendezvous(store, rendezvous);
 	if (!rendezvous->id)
@@ -378,7 +389,7 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
 	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
 	tutti_result_t first;
 
-	if (result == TT_SUPERSEDED)
+	if (result == TT_SUPERSEDED && !rendezvous->met)
 		return result;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	if (about_others) {
@@ -449,7 +460,7 @@ static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct
 	tutti_result_t told =
 		tt_store_open(launch->store, job_key, launch->rank, false, LATE_NS, &store);
 	if (!told) {
-		told = attend_lobby(store, &rendezvous, &none);
+		told = attend_next(store, &rendezvous, &none);
 		id_key(&rendezvous, "next", none.id, key);
 		if (!told) { /* rank 0 sets it when it attends */
 			(void)get_terms(store, key, LATE_NS, &first);

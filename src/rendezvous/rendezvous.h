@@ -14,11 +14,13 @@
 struct tt_rendezvous {
 	int rank, size;
 	char group[96];	  /* of ranks that meet again and again */
-	uint64_t id;	  /* rank 0's random number: the communicator's; 0: not known yet */
+	uint64_t id;	  /* rank 0's random number: the communicator's; 0: not known yet … */
+	uint64_t after;	  /* … and that of the one before in the store */
 	char prefix[128]; /* of keys that only this rendezvous uses */
 	uint64_t deadline;
 	bool again; /* records are exchanged once more */
 	bool unfit; /* what this rank failed for is about all, and told in the same words */
+	bool met;   /* records are exchanged: nothing supersedes it */
 	bool moved; /* this rank goes on from one that was not its own */
 };
 

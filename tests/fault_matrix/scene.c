@@ -90,8 +90,8 @@ static double bound_of(const struct fault_case *c)
 /* ---- the job */
 
 struct surroundings {
-	char text[9][96];
-	const char *env[10];
+	char text[10][96];
+	const char *env[11];
 };
 
 static void set(struct surroundings *s, const char *format, ...)
@@ -126,6 +126,7 @@ static void surround(struct surroundings *e, const struct scene *s)
 	if (phases[c->phase].served) {
 		set(e, "TUTTI_STORE=" SERVED, (int)getpid());
 		set(e, "TUTTI_STORE_SERVED=1");
+		set(e, "TUTTI_RESTART=0");	/* by tutti-run */
 	} else if (c->fault == FAULT_UNPLUGGED) /* what all hosts see */
 		set(e, "TUTTI_STORE=file:%s/first", s->directory);
 	/* on links every rank of a ring combines */

@@ -146,8 +146,10 @@ static void be_as_all(const struct play *play)
 	set_number("TUTTI_SIZE", play->size);
 	unsetenv("TUTTI_LOCAL_SIZE");
 	unsetenv("TUTTI_LOCAL_RANK");
-	if (is_served(play->way))
+	if (is_served(play->way)) {
 		setenv("TUTTI_STORE_SERVED", "1", 1);
+		setenv("TUTTI_RESTART", "0", 1); /* by tutti-run */
+	}
 }
 
 /* Whose number the odd one takes. */
@@ -544,12 +546,12 @@ static tutti_result_t join(const struct play *play, tutti_comm_t *comm)
 /* Processes of the first start, of which one is missing, from when they have come to their end. */
 static int fail_to_start(const struct play *play)
 {
-	const char *group = is_created(play->way) ? "comm" : "job-";
+	const char *group = is_created(play->way) ? "comm" : "job-again";
 	tutti_comm_t comm = NULL;
 	tutti_store_t store;
 	uint8_t value[64];
 	size_t length;
-	char key[32];
+	char key[40];
 	pid_t child[RANKS_MAX];
 	int status;
 
@@ -585,7 +587,8 @@ static int start_again(int rank, void *argument)
 	if (rank < play->size)
 		await_count(&play->serving, 1);
 	be_as_all(play);
-	unsetenv("TUTTI_JOB");
+	setenv("TUTTI_JOB", "again", 1);
+	unsetenv("TUTTI_RESTART");
 	if (rank == play->size)
 		return serve(play);
 	if (rank == 0 && fail_to_start(play))

@@ -551,8 +551,9 @@ TEST(what_a_rank_saw_counts_more_than_that_the_host_is_gone)
 	struct tt_rendezvous rendezvous = { 0 };
 	tutti_store_t host = open_store(true), store = open_store(false);
 
-	assert_int_equal(tutti_store_set(store, "group/current", (uint64_t[]){ 12345678, 3 }, 16),
-			 TUTTI_OK);
+	assert_int_equal(
+		tutti_store_set(store, "group/current", (uint64_t[]){ 12345678, 0, 3 }, 24),
+		TUTTI_OK);
 	assert_int_equal(tt_rendezvous(store, "group", 1, 3, patience(), &rendezvous), TUTTI_OK);
 	host->close_by = tt_now();
 	tutti_store_close(host);
@@ -560,6 +561,50 @@ TEST(what_a_rank_saw_counts_more_than_that_the_host_is_gone)
 	assert_int_equal(tt_rendezvous_give_up(store, &rendezvous, TUTTI_ERR_TIMEOUT),
 			 TUTTI_ERR_TIMEOUT);
 	assert_string_equal(tt_thread_error(), "rank 2 does not answer");
+	tutti_store_close(store);
+}
+
+/* Who has joined may call tutti_comm_abort() while others still do. */
+TEST(an_abort_of_the_new_communicator_is_no_other_rendezvous)
+{
+	struct tt_rendezvous rendezvous = { 0 };
+	tutti_store_t store = open_store(true);
+
+	assert_int_equal(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous), TUTTI_OK);
+	assert_true(tt_rendezvous_goes_on(store, &rendezvous, TUTTI_ERR_ABORTED));
+	rendezvous.met = true;
+	assert_false(tt_rendezvous_goes_on(store, &rendezvous, TUTTI_ERR_ABORTED));
+	assert_int_equal(tt_rendezvous_give_up(store, &rendezvous, TUTTI_ERR_ABORTED),
+			 TUTTI_ERR_ABORTED);
+	tutti_store_close(store);
+}
+
+static int set_nothing(void *context, const char *key, const void *value, size_t length)
+{
+	return 0;
+}
+
+/* Fails once, where a rank waits for rank 0. */
+static int fail_to_get(void *context, const char *key, void *value, size_t *length,
+		       double timeout_s)
+{
+	int *gets = context;
+	const bool fails = *gets == 0 && strstr(key, "/next/");
+
+	*gets += fails || *gets > 0;
+	return fails ? EIO : ETIMEDOUT;
+}
+
+TEST(who_loses_the_store_waits_for_nobody)
+{
+	const tutti_store_ops_t ops = { sizeof(ops), set_nothing, fail_to_get, NULL };
+	struct tt_rendezvous rendezvous = { 0 };
+	tutti_store_t store;
+	int gets = 0; /* from the failure on */
+
+	assert_int_equal(tutti_store_create(&ops, &gets, &store), TUTTI_OK);
+	assert_int_equal(come_and_meet(store, 1, 2, patience(), &rendezvous), TUTTI_ERR_SYSTEM);
+	assert_in_range(gets, 1, 1000000); /* in a millisecond; its deadline is 20 s */
 	tutti_store_close(store);
 }
 

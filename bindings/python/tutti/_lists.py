@@ -231,7 +231,11 @@ def room_for_object(
     """For so many bytes, as `rank` tells."""
     if length < 0:
         refuse(comm, function, rank, length, "the length of an object" + _SAME)
-    return bytearray(length)
+    try:
+        return bytearray(length)
+    except (MemoryError, OverflowError):
+        comm.abort(f"rank {comm.rank} has no memory for an object of {length} bytes")
+        raise
 
 
 def check_kinds(function: str, kinds: Sequence[Optional[Kind]], first: int = 0) -> None:

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 struct tt_agreement {
-	bool done;   /* the fault is that of all ranks */
+	bool done;   /* the fault is that of all ranks … */
+	bool told;   /* … and callers are told of it, from then on */
 	uint64_t at; /* when it will be */
 	uint64_t ns; /* how long ranks take to agree; 0: the first fault is that of all */
 };

@@ -36,8 +36,9 @@ std::string make_key()
 }
 
 // Ranks on several hosts need a key. Unless the user has given one, rank 0 makes it, and PyTorch's
-// store hands it on, which then is what protects it. It stays there: a store that outlives the group
-// (torchrun's agent keeps it over restarts) has no other one that could be taken for it.
+// store hands it on, which then is what protects it. It stays there for all groups (torchrun's agent
+// keeps the store over restarts). Where a group before had a key of the user's, a rank may still read
+// that there is none, and says so.
 std::string share_key(c10d::Store &store, int rank, int size, bool given, Milliseconds timeout)
 {
 	const char *const name = "tutti/key";
@@ -95,6 +96,13 @@ Comm::Comm(const StorePtr &store, int rank, int size, const TuttiOptions &option
 	if (result == TUTTI_OK)
 		result =
 			tutti_broadcast(comm_, &name, &name, sizeof(name), TUTTI_UINT8, 0, nullptr);
+	try { // a signal whose handler raised, although all ranks have met
+		if (result == TUTTI_OK)
+			meeting.rethrow_of_python();
+	} catch (...) {
+		tutti_comm_destroy(comm_);
+		throw;
+	}
 	if (result == TUTTI_OK) {
 		store_ = c10::make_intrusive<c10d::PrefixStore>("tutti/" + std::to_string(name),
 								store);

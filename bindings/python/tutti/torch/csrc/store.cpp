@@ -83,7 +83,7 @@ int LibraryStore::get(void *context, const char *key, void *value, size_t *lengt
 	});
 }
 
-void LibraryStore::rethrow(const std::string &text) const
+void LibraryStore::rethrow_of_python() const
 {
 	if (!thrown_)
 		return;
@@ -91,6 +91,17 @@ void LibraryStore::rethrow(const std::string &text) const
 		std::rethrow_exception(thrown_);
 	} catch (const pybind11::error_already_set &) {
 		throw;
+	} catch (...) {
+	}
+}
+
+void LibraryStore::rethrow(const std::string &text) const
+{
+	rethrow_of_python();
+	if (!thrown_)
+		return;
+	try {
+		std::rethrow_exception(thrown_);
 	} catch (const std::exception &error) {
 		throw_failure(TUTTI_ERR_SYSTEM, text + " (PyTorch's store: " + error.what() + ")");
 	}
