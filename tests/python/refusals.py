@@ -33,12 +33,14 @@ class Closing:
         self.comm.close()
         return 0
 
-    def __dlpack__(self, **named: Any) -> Any:
-        self.comm.close()
-        return X[:1].__dlpack__()
+    if hasattr(np.ndarray, "__dlpack__"):  # NumPy 1.22
 
-    def __dlpack_device__(self) -> Any:
-        return X.__dlpack_device__()
+        def __dlpack__(self, **named: Any) -> Any:
+            self.comm.close()
+            return X[:1].__dlpack__()
+
+        def __dlpack_device__(self) -> Any:
+            return X.__dlpack_device__()
 
 
 class Refusals(unittest.TestCase):
@@ -156,7 +158,7 @@ class Refusals(unittest.TestCase):
     def test_closed_while_arguments_are_taken(self) -> None:
         for make_call in (
             lambda own, it: own.all_reduce(X, timeout=it),
-            *[lambda own, it: own.all_reduce(it, out=np.ones(1))] * hasattr(np.ndarray, "__dlpack__"),  # NumPy 1.22
+            *[lambda own, it: own.all_reduce(it, out=np.ones(1))] * hasattr(Closing, "__dlpack__"),
             lambda own, it: own.reduce_scatter_v([X] * size, timeout=it),
             lambda own, it: own.start_broadcast(X, it),
             lambda own, it: own.send(X, it),
