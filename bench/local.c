@@ -72,7 +72,7 @@ static void become_rank(const struct ranks *ranks, int rank, char **argv, const 
 	set_number("TUTTI_LOCAL_SIZE", ranks->count);
 	set_number("TUTTI_JOB", parent);
 	setenv("TUTTI_STORE", store, 1);
-	setenv("TUTTI_STORE_SERVED", "1", 1);
+	setenv("TUTTI_STORE_SERVED", "once", 1);
 	execv("/proc/self/exe", argv);
 	fprintf(stderr, "rank %d: cannot run /proc/self/exe: %m\n", rank);
 	_exit(127);

@@ -5,7 +5,7 @@
  * Where the ranks meet: TUTTI_STORE if set; else the address the launcher gives; else, if the
  * launcher says that all ranks are on one host, a unix socket named after the user and the job; else
  * where rank 0 says by the launcher's key-value store (kvs.h); else at an address that follows from what
- * the launcher says. Rank 0 hosts the store unless TUTTI_STORE_SERVED=1 says that the launcher does. */
+ * the launcher says. Rank 0 hosts the store unless TUTTI_STORE_SERVED says that the launcher does. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -44,12 +44,20 @@ struct row {
 	void (*derived)(struct tt_launch *out);
 };
 
+static bool is_outer(const char *name);
+
 /* An empty variable is as good as none. */
-static const char *variable(const char *name)
+static const char *environment(const char *name)
 {
 	const char *value = getenv(name);
 
 	return value && *value ? value : NULL;
+}
+
+/* That counts here. */
+static const char *variable(const char *name)
+{
+	return is_outer(name) ? NULL : environment(name);
 }
 
 /* The first of `names` that is set; its value in *value. NULL: none is. */
@@ -421,14 +429,21 @@ static const struct row rows[] = {
 	},
 };
 
-/* The launcher that a rank of tutti-run has started. Its processes have that rank's variables, too: each would
- * be that rank. NULL: there is none. */
+/* The launcher that a rank of tutti-run has started. NULL: there is none. */
 static const struct row *find_inner(void)
 {
-	for (size_t i = 1; variable(rows[0].own) && i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (variable(rows[i].own))
+	for (size_t i = 1; environment(rows[0].own) && i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (environment(rows[i].own))
 			return &rows[i];
 	return NULL;
+}
+
+/* Its processes have that rank's variables, too: by these each would be that rank. A TUTTI_STORE that
+ * tutti-run does not serve was given to them. */
+static bool is_outer(const char *name)
+{
+	return strncmp(name, "TUTTI_", strlen("TUTTI_")) == 0 && find_inner() &&
+	       (strcmp(name, "TUTTI_STORE") != 0 || environment("TUTTI_STORE_SERVED"));
 }
 
 static const struct row *find_row(void)
@@ -446,23 +461,17 @@ static const struct row *find_row(void)
 
 /* ---------------------------------------------------------------- where to meet */
 
-static bool says_served(void)
+/* Does this job's launcher serve the store? `once`: for this start and no other. */
+static tutti_result_t read_served(bool *served, bool *once)
 {
 	const char *text = variable("TUTTI_STORE_SERVED");
 
-	return text && strcmp(text, "1") == 0;
-}
-
-/* Does this job's launcher serve the store? */
-static bool is_served(void)
-{
-	return says_served() && !find_inner();
-}
-
-/* TUTTI_STORE, unless it is the outer job's. */
-static const char *given_store(void)
-{
-	return says_served() && find_inner() ? NULL : variable("TUTTI_STORE");
+	*once = text && strcmp(text, "once") == 0;
+	*served = *once || (text && strcmp(text, "1") == 0);
+	if (!text || *served || strcmp(text, "0") == 0)
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_INVALID, COMM,
+		       "TUTTI_STORE_SERVED is \"%s\": expected 0, 1 or once", text);
 }
 
 static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch *out,
@@ -487,10 +496,13 @@ static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch
 
 static tutti_result_t find_store(const struct row *row, bool keyed, struct tt_launch *out)
 {
-	const char *given = given_store();
-	const bool served = is_served();
+	const char *given = variable("TUTTI_STORE");
+	bool served, once;
 	char why[512] = "";
+	tutti_result_t result = read_served(&served, &once);
 
+	if (result)
+		return result;
 	out->serve = out->rank == 0 && !served;
 	out->host = served ? "the launcher" : "rank 0";
 	if (given && strlen(given) >= sizeof(out->store))
@@ -499,12 +511,10 @@ static tutti_result_t find_store(const struct row *row, bool keyed, struct tt_la
 			       sizeof(out->store) - 1);
 	if (given) {
 		memcpy(out->store, given, strlen(given) + 1);
-		/* tutti-run serves one start */
-		out->lasting = strncmp(given, "file:", strlen("file:")) == 0 ||
-			       (served && !variable(rows[0].own));
+		out->lasting = strncmp(given, "file:", strlen("file:")) == 0 || (served && !once);
 		return TUTTI_OK;
 	}
-	const tutti_result_t result = row->store(out);
+	result = row->store(out);
 	if (result != TUTTI_OK || out->store[0] || out->kvs)
 		return result;
 	if (out->local_size == out->size && out->job[0]) {
@@ -555,7 +565,7 @@ tutti_result_t tt_launch_joins(bool *out)
 {
 	const char *text = variable("TUTTI_JOIN");
 
-	*out = text && strcmp(text, "1") == 0 && !find_inner();
+	*out = text && strcmp(text, "1") == 0;
 	if (text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "TUTTI_JOIN is \"%s\": expected 0 or 1",
 			       text);
@@ -582,9 +592,10 @@ void tt_launch_report_left_out(const int *pids, int count, const struct tt_key *
 	const char *address = variable("TUTTI_STORE");
 	tutti_result_t result = TUTTI_OK;
 	tutti_store_t store;
+	bool served, once;
 	char name[64];
 
-	if (count == 0 || !address || !is_served())
+	if (count == 0 || !address || read_served(&served, &once) || !served)
 		return;
 	if (tt_store_open(address, key, -1, false, REPORT_NS, &store)) {
 		tt_log(DEBUG, COMM, "the launcher does not learn who is left out: %s",

@@ -79,7 +79,6 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 	if (!met && tt_bootstrap_awaits(&records, comm->size))
 		met = exchange_again(comm, result != TUTTI_OK, &joining, record, &length, deadline,
 				     &records);
-	rendezvous->met = !met;
 	if (result)
 		tt_thread_error_set(own);
 	else

@@ -339,7 +339,7 @@ bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous
 	char key[KEY_MAX], own[TT_ERROR_MAX];
 	size_t none = 0;
 
-	rendezvous->moved = result == TT_SUPERSEDED && !rendezvous->met;
+	rendezvous->moved = result == TT_SUPERSEDED;
 	if (rendezvous->rank == 0 || !rendezvous->unfit || store->own)
 		return rendezvous->moved;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
@@ -389,7 +389,7 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
 	char own[TT_ERROR_MAX], told[TT_ERROR_MAX + 40];
 	tutti_result_t first;
 
-	if (result == TT_SUPERSEDED && !rendezvous->met)
+	if (result == TT_SUPERSEDED)
 		return result;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	if (about_others) {
@@ -483,7 +483,7 @@ static tutti_result_t meet_launched(const struct tt_launch *launch, const struct
 	const unsigned number = launch->kvs ? tt_kvs_number() : 0;
 	char group[sizeof(launch->job) + 8];
 	tutti_result_t result;
-	bool again;
+	bool again, goes_on;
 
 	snprintf(group, sizeof(group), "job-%s", launch->job);
 	do {
@@ -510,10 +510,10 @@ static tutti_result_t meet_launched(const struct tt_launch *launch, const struct
 		if (!again)
 			result = tt_rendezvous_give_up(*store, out, result);
 		tt_rendezvous_leave(*store);
-		again = again || tt_rendezvous_goes_on(*store, out, result);
+		goes_on = tt_rendezvous_goes_on(*store, out, result);
 		tt_rendezvous_close(*store, out, result);
 		*store = NULL;
-	} while (again && tt_now() < deadline);
+	} while (goes_on || (again && tt_now() < deadline));
 	return result;
 }
 

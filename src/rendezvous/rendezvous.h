@@ -20,13 +20,12 @@ struct tt_rendezvous {
 	uint64_t deadline;
 	bool again; /* records are exchanged once more */
 	bool unfit; /* what this rank failed for is about all, and told in the same words */
-	bool met;   /* records are exchanged: nothing supersedes it */
 	bool moved; /* this rank goes on from one that was not its own */
 };
 
 /* How a rendezvous has failed that is not this rank's: another one has begun, or another process has
- * taken its place. */
-#define TT_SUPERSEDED TUTTI_ERR_ABORTED
+ * taken its place. No call of the library's returns it: tt_rendezvous_goes_on(). */
+#define TT_SUPERSEDED ((tutti_result_t)-100)
 
 /* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store
  * may serve any number, one after another, also from other handles and processes, and have what starts

@@ -125,8 +125,7 @@ static void surround(struct surroundings *e, const struct scene *s)
 		set(e, "TEST_HOSTS=%d", case_hosts(c));
 	if (phases[c->phase].served) {
 		set(e, "TUTTI_STORE=" SERVED, (int)getpid());
-		set(e, "TUTTI_STORE_SERVED=1");
-		set(e, "TUTTI_RESTART=0");	/* by tutti-run */
+		set(e, "TUTTI_STORE_SERVED=once");
 	} else if (c->fault == FAULT_UNPLUGGED) /* what all hosts see */
 		set(e, "TUTTI_STORE=file:%s/first", s->directory);
 	/* on links every rank of a ring combines */

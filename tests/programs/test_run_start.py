@@ -114,7 +114,7 @@ class Start(ProgramTest):
         port, *_ = job.numbers_after('at 127.0.0.1:')
         self.assertEqual(sorted(job.out.splitlines(True)), sorted(
             f'[{rank}] {line}' for rank in range(3) for line in (
-                f'{rank}/3 {rank}/3 served 1 join=.\n', f'job {common}',
+                f'{rank}/3 {rank}/3 served once join=.\n', f'job {common}',
                 f'torch {rank}/3 {rank}/3 at 127.0.0.1:{port}\n')))
 
     def test_an_address_for_pytorch_that_was_given_stays(self):

@@ -146,10 +146,8 @@ static void be_as_all(const struct play *play)
 	set_number("TUTTI_SIZE", play->size);
 	unsetenv("TUTTI_LOCAL_SIZE");
 	unsetenv("TUTTI_LOCAL_RANK");
-	if (is_served(play->way)) {
-		setenv("TUTTI_STORE_SERVED", "1", 1);
-		setenv("TUTTI_RESTART", "0", 1); /* by tutti-run */
-	}
+	if (is_served(play->way))
+		setenv("TUTTI_STORE_SERVED", "once", 1);
 }
 
 /* Whose number the odd one takes. */
@@ -588,7 +586,8 @@ static int start_again(int rank, void *argument)
 		await_count(&play->serving, 1);
 	be_as_all(play);
 	setenv("TUTTI_JOB", "again", 1);
-	unsetenv("TUTTI_RESTART");
+	if (is_served(play->way))
+		setenv("TUTTI_STORE_SERVED", "1", 1);
 	if (rank == play->size)
 		return serve(play);
 	if (rank == 0 && fail_to_start(play))
@@ -616,6 +615,33 @@ TEST(what_an_earlier_start_left_holds_up_no_other)
 		}
 	}
 }
+
+/* ---- a communicator that ends while some still join it */
+
+static int be_aborted(int rank, void *argument)
+{
+	static const char reason[] = "it is not wanted any more";
+	int sum = rank;
+
+	for (int i = 0; i < 8; i++) {
+		tutti_comm_t comm = NULL;
+
+		tutti_result_t result = tutti_init(NULL, &comm);
+		if (rank == i % 4 && result == TUTTI_OK)
+			tutti_comm_abort(comm, reason);
+		if (comm)
+			result =
+				tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL);
+		CLAIM(result == TUTTI_ERR_ABORTED && strstr(tutti_last_error(comm), reason),
+		      "%s, round %d: %s", comm ? "joined" : "did not join", i,
+		      tutti_last_error(comm));
+		tutti_comm_destroy(comm);
+	}
+	return 0;
+}
+
+JOB(an_abort_is_told_to_who_still_joins, .ranks = 4, .env = ENV("TUTTI_TRANSPORT=tcp"),
+    .whole = be_aborted)
 
 /* ---- two hosts, and a cable */
 

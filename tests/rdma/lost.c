@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 	if (getenv("TUTTI_JOIN"))
 		return run_launched(be_in_its_place, NULL);
 	if (is(&loss, "killed")) { /* as long as rank 0 lives, and not until all have met */
-		setenv("TUTTI_STORE_SERVED", "1", 1);
+		setenv("TUTTI_STORE_SERVED", "once", 1);
 		if (strcmp(getenv("TUTTI_RANK"), "0") == 0 &&
 		    tutti_store_open(getenv("TUTTI_STORE"), 1, 60, &store)) {
 			fprintf(stderr, "%s\n", tutti_last_error(NULL));

@@ -102,6 +102,16 @@ TEST(reads_tutti_run)
 	check_refused("TUTTI_RANK=1 TUTTI_SIZE=2", "TUTTI_STORE=tcp://");
 }
 
+TEST(only_a_store_of_one_start_has_nothing_of_others)
+{
+	assert_false(read_good(RUN "TUTTI_STORE_SERVED=once").lasting);
+	assert_false(read_good(RUN "TUTTI_STORE_SERVED=0").lasting); /* rank 0's */
+	assert_true(read_good(RUN "TUTTI_STORE_SERVED=1").lasting);
+	assert_true(read_good("TUTTI_RANK=0 TUTTI_SIZE=4 TUTTI_STORE=file:/d").lasting);
+	check_refused(RUN "TUTTI_STORE_SERVED=yes",
+		      "TUTTI_STORE_SERVED is \"yes\": expected 0, 1 or once");
+}
+
 TEST(reads_torchrun)
 {
 #define TORCH "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
@@ -308,12 +318,14 @@ TEST(the_innermost_launcher_wins)
 /* One of tutti-run's variables is set by it alone, and it hands on none that others set alone. */
 TEST(a_launcher_inside_tutti_run_wins)
 {
+	struct tt_launch launch;
 	bool joins;
 
-#define INSIDE RUN "TUTTI_STORE_SERVED=1 TUTTI_RESTART=0 TUTTI_JOIN=1 "
+#define INSIDE RUN "TUTTI_STORE_SERVED=once TUTTI_RESTART=0 TUTTI_JOIN=1 "
 	check(INSIDE OMPI "PMIX_NAMESPACE=7", "Open MPI, 0 of 2, serves unix:tutti-UID-7");
 	assert_int_equal(tt_launch_joins(&joins), TUTTI_OK);
 	assert_false(joins);
+	assert_int_equal(tt_launch_meets("a call", &launch), TUTTI_ERR_INVALID); /* nor there */
 	check(INSIDE SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", "Slurm, 1 of 2, at unix:tutti-UID-9.3");
 	check(INSIDE TORCH "TORCHELASTIC_RUN_ID=none MASTER_ADDR=10.0.0.1 MASTER_PORT=29500",
 	      "torchrun, 1 of 4, at tcp://10.0.0.1:29500");

@@ -116,7 +116,8 @@ static const char *address(void)
 {
 	static char text[64];
 
-	snprintf(text, sizeof(text), "unix:tutti-test-meeting-%ld", (long)getpid());
+	if (!text[0]) /* children mean the same */
+		snprintf(text, sizeof(text), "unix:tutti-test-meeting-%ld", (long)getpid());
 	return text;
 }
 
@@ -327,6 +328,52 @@ TEST(a_host_that_gave_up_tells_who_comes_late)
 	tt_rendezvous_close(ranks[0].store, rendezvous, TUTTI_ERR_PEER_LOST);
 	pthread_join(ranks[1].thread, NULL);
 	assert_int_equal(ranks[1].result, TUTTI_ERR_PEER_LOST);
+}
+
+/* Rank 1, which waits for rank 0 and gets no further. */
+static pid_t fork_waiting(void)
+{
+	struct tt_rendezvous rendezvous = { 0 };
+	int come[2];
+	char byte = 0;
+
+	assert_int_equal(pipe(come), 0);
+	const pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		tutti_store_t store;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (tutti_store_open(address(), 0, PATIENCE_S, &store))
+			_exit(1);
+		store->own = true;
+		byte = tt_rendezvous(store, "group", 1, 3, soon(), &rendezvous) ==
+		       TUTTI_ERR_TIMEOUT;
+		while (write(come[1], &byte, 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(come[1]);
+	assert_int_equal(read(come[0], &byte, 1), 1);
+	assert_int_equal(byte, 1);
+	close(come[0]);
+	return pid;
+}
+
+/* In a store of one start, which sees who waits there. */
+TEST(who_dies_before_it_learns_that_rank_0_has_begun_is_missed_at_once)
+{
+	struct tt_rendezvous rendezvous = { 0 };
+	tutti_store_t store = open_store(true);
+	const pid_t pid = fork_waiting();
+
+	store->own = true;
+	assert_int_equal(tt_rendezvous(store, "group", 0, 3, patience(), &rendezvous), TUTTI_OK);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(exchange(store, &rendezvous, "a record"), TUTTI_ERR_PEER_LOST);
+	assert_non_null(strstr(tt_thread_error(), "rank 1 (pid "));
+	tutti_store_close(store);
 }
 
 /* ---- a store that outlives starts, and whose users nobody sees */
@@ -571,8 +618,7 @@ TEST(an_abort_of_the_new_communicator_is_no_other_rendezvous)
 	tutti_store_t store = open_store(true);
 
 	assert_int_equal(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous), TUTTI_OK);
-	assert_true(tt_rendezvous_goes_on(store, &rendezvous, TUTTI_ERR_ABORTED));
-	rendezvous.met = true;
+	assert_true(tt_rendezvous_goes_on(store, &rendezvous, TT_SUPERSEDED));
 	assert_false(tt_rendezvous_goes_on(store, &rendezvous, TUTTI_ERR_ABORTED));
 	assert_int_equal(tt_rendezvous_give_up(store, &rendezvous, TUTTI_ERR_ABORTED),
 			 TUTTI_ERR_ABORTED);

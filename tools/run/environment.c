@@ -11,6 +11,7 @@
 enum { RANK_VARIABLES = 16 };
 
 static const char join[] = "TUTTI_JOIN=1";
+static const char served[] = "TUTTI_STORE_SERVED=once";
 
 /* Entry of `env` with the name of `entry`, or the free place at its end. */
 static char **place_of(char **env, const char *entry)
@@ -50,8 +51,8 @@ static bool put_rank(char **env, const struct spawn *spawn, const struct seat *s
 	snprintf(entry, sizeof(entry), "TUTTI_STORE=%s", spawn->store);
 	return put_number(env, "TUTTI_RANK", seat->rank) && put_number(env, "TUTTI_SIZE", size) &&
 	       put_number(env, "TUTTI_LOCAL_RANK", seat->rank) &&
-	       put_number(env, "TUTTI_LOCAL_SIZE", size) && put(env, entry) &&
-	       put_number(env, "TUTTI_STORE_SERVED", 1) && put(env, spawn->mark) &&
+	       put_number(env, "TUTTI_LOCAL_SIZE", size) && put(env, entry) && put(env, served) &&
+	       put(env, spawn->mark) &&
 	       put_number(env, "TUTTI_MIN_RANKS", spawn->options->min_ranks) &&
 	       put_number(env, "TUTTI_RESTART", seat->restarts) && (!seat->joins || put(env, join));
 }

@@ -96,13 +96,6 @@ Comm::Comm(const StorePtr &store, int rank, int size, const TuttiOptions &option
 	if (result == TUTTI_OK)
 		result =
 			tutti_broadcast(comm_, &name, &name, sizeof(name), TUTTI_UINT8, 0, nullptr);
-	try { // a signal whose handler raised, although all ranks have met
-		if (result == TUTTI_OK)
-			meeting.rethrow_of_python();
-	} catch (...) {
-		tutti_comm_destroy(comm_);
-		throw;
-	}
 	if (result == TUTTI_OK) {
 		store_ = c10::make_intrusive<c10d::PrefixStore>("tutti/" + std::to_string(name),
 								store);

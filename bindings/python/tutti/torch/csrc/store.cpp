@@ -58,13 +58,14 @@ int LibraryStore::set(void *context, const char *key, const void *value, size_t 
 	});
 }
 
-// The library asks in growing slices of time. It may take long: a signal ends it.
+// The library waits in growing slices of time. That may take long, so a signal ends it.
 int LibraryStore::get(void *context, const char *key, void *value, size_t *length, double timeout_s)
 {
 	auto *self = static_cast<LibraryStore *>(context);
 	const Microseconds slice(int64_t(timeout_s * 1e6));
 	const auto has_come = [&] {
-		handle_signals();
+		if (slice > Microseconds(0))
+			handle_signals();
 		return self->store_->check({ key });
 	};
 
@@ -83,7 +84,7 @@ int LibraryStore::get(void *context, const char *key, void *value, size_t *lengt
 	});
 }
 
-void LibraryStore::rethrow_of_python() const
+void LibraryStore::rethrow(const std::string &text) const
 {
 	if (!thrown_)
 		return;
@@ -91,17 +92,6 @@ void LibraryStore::rethrow_of_python() const
 		std::rethrow_exception(thrown_);
 	} catch (const pybind11::error_already_set &) {
 		throw;
-	} catch (...) {
-	}
-}
-
-void LibraryStore::rethrow(const std::string &text) const
-{
-	rethrow_of_python();
-	if (!thrown_)
-		return;
-	try {
-		std::rethrow_exception(thrown_);
 	} catch (const std::exception &error) {
 		throw_failure(TUTTI_ERR_SYSTEM, text + " (PyTorch's store: " + error.what() + ")");
 	}

@@ -71,7 +71,6 @@ class LibraryStore
 	}
 	// What ended the calls of the store, if it was thrown: a signal's, or PyTorch's behind `text`.
 	void rethrow(const std::string &text) const;
-	void rethrow_of_python() const;
 
       private:
 	static int set(void *self, const char *key, const void *value, size_t length);
