@@ -62,7 +62,6 @@ static tutti_result_t parse_plot(const char *text, struct options *options, stru
 static tutti_result_t parse_parallel(const char *text, struct options *options, struct why *why);
 
 static const char *const scalings[] = { "linear", "sqrt", "none", NULL };
-static const char *const peers[] = { "ring", "random", NULL };
 static const char *const orders[] = { "1f1b", "gpipe", NULL };
 static const char *const devices[] = { "host", "cuda", NULL };
 
@@ -154,7 +153,7 @@ static const struct spec specs[] = {
 	{ "sync", "WAY",
 	  "how ranks train together: allreduce: gradients are summed, and each rank makes "
 	  "the same update; zero1: each rank updates its share of the weights; local: each rank makes "
-	  "steps of its own, and weights are averaged; gossip: likewise, each with some others' alone; ps: the first ranks are parameter servers, the "
+	  "steps of its own, and weights are averaged; ps: the first ranks are parameter servers, the "
 	  "others workers; async: likewise, and no worker waits for another (allreduce)",
 	  OTHER, .parse = parse_sync },
 	{ "servers", "S", "with --sync ps and async: how many ranks are servers (1)", COUNT,
@@ -176,19 +175,13 @@ static const struct spec specs[] = {
 	  TEXT, AT(journal) },
 	{ "replay", "FILE", "with --sync async, on one rank: the training of that journal again",
 	  TEXT, AT(replay) },
-	{ "every", "H",
-	  "with --sync local and gossip: steps from one average to the next (10; of gossip 1)",
-	  SIZE, AT(every), 1, 1000000, WHOLE("1000000") },
-	{ "peers", "WHO",
-	  "with --sync gossip: ring: each rank averages its weights with both neighbours; random: with one "
-	  "other, drawn anew each time (ring)",
-	  WORD, AT(peers), .words = peers, .expected = "ring or random" },
+	{ "every", "H", "with --sync local: steps from one average to the next (10)", SIZE,
+	  AT(every), 1, 1000000, WHOLE("1000000") },
 	{ "outer", "HOW",
 	  "with --sync local: averages are outer steps, sgd,RATE[,MOMENTUM] or "
 	  "nesterov,RATE,MOMENTUM (none)",
 	  OTHER, .parse = parse_outer },
-	{ "simulate-ranks", "P",
-	  "with --sync local, or gossip of one rank: each rank plays P, one after the other (1)",
+	{ "simulate-ranks", "P", "with --sync local: each rank plays P, one after the other (1)",
 	  COUNT, AT(replicas), 1, 1024, WHOLE("1024") },
 	{ "compress", "HOW",
 	  "with --sync allreduce: gradients travel as bf16, fp16, fp8 or int8; topk:F: the share F of largest "
@@ -340,6 +333,7 @@ static const struct options defaults = {
 	.sync = &sync_all_reduce,
 	.staleness = STALENESS_ANY,
 	.push_every = 1,
+	.every = 10,
 	.replicas = 1,
 	.compress = { .name = "none" },
 	.seed = 1,
@@ -538,13 +532,12 @@ static tutti_result_t parse_schedule(const char *text, struct options *o, struct
 
 static tutti_result_t parse_sync(const char *text, struct options *o, struct why *why)
 {
-	static const char *const words[] = { "allreduce", "zero1", "local", "gossip",
-					     "ps",	  "async", NULL };
+	static const char *const words[] = { "allreduce", "zero1", "local", "ps", "async", NULL };
 	static const struct sync *const ways[] = { &sync_all_reduce, &sync_zero1, &sync_local,
-						   &sync_gossip,     &sync_ps,	  &sync_async };
+						   &sync_ps, &sync_async };
 	int place = 0;
 	const tutti_result_t result = parse_word(
-		"sync", text, words, "allreduce, zero1, local, gossip, ps or async", &place, why);
+		"sync", text, words, "allreduce, zero1, local, ps or async", &place, why);
 
 	o->sync = ways[place];
 	return result;

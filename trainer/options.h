@@ -54,8 +54,7 @@ struct options {
 	const struct sync *sync;
 	uint64_t seed;
 	size_t bucket_bytes;
-	size_t every; /* steps from one average to the next, with --sync local and gossip */
-	int peers;    /* enum sync_peers */
+	size_t every; /* steps from one average to the next, with --sync local */
 	struct outer outer;
 	struct compress_options compress;
 	bool shard;			/* each rank reads and keeps a part of the samples */

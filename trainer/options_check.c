@@ -22,16 +22,6 @@ static bool is_local(const struct options *o)
 	return o->sync == &sync_local;
 }
 
-static bool gossips(const struct options *o)
-{
-	return o->sync == &sync_gossip;
-}
-
-static bool steps_alone(const struct options *o)
-{
-	return is_local(o) || gossips(o);
-}
-
 static bool reads_text(const struct options *o)
 {
 	return strncmp(o->source.path, "text:", strlen("text:")) == 0;
@@ -90,10 +80,9 @@ static const struct need needs[] = {
 	{ "journal", is_async, WITHOUT("--sync async") },
 	{ "replay", is_async, WITHOUT("--sync async") },
 	{ "servers", has_servers, WITHOUT("--sync ps or async") },
-	{ "every", steps_alone, WITHOUT("--sync local or gossip") },
-	{ "peers", gossips, WITHOUT("--sync gossip") },
+	{ "every", is_local, WITHOUT("--sync local") },
 	{ "outer", is_local, WITHOUT("--sync local") },
-	{ "simulate-ranks", steps_alone, WITHOUT("--sync local or gossip") },
+	{ "simulate-ranks", is_local, WITHOUT("--sync local") },
 	{ "micro", is_cut, WITHOUT("--parallel") },
 	{ "order", is_cut, WITHOUT("--parallel") },
 	{ "momentum", has_momentum, WITHOUT("an --optimizer that has it") },
@@ -251,8 +240,8 @@ static tutti_result_t check_cut(const struct options *o, struct why *why)
 		which = "--accumulate, for which --micro stands";
 	else if (o->shares.by_themselves)
 		which = "--shares auto";
-	else if (o->clip > 0 && steps_alone(o))
-		which = "--clip with --sync local or gossip";
+	else if (o->clip > 0 && is_local(o))
+		which = "--clip with --sync local";
 	else if (o->predict)
 		which = "--predict (give it with --save and --resume, without --parallel)";
 	return which ? why_set(why, TUTTI_ERR_UNSUPPORTED,
@@ -267,8 +256,6 @@ static void fill_in(struct options *o)
 		o->servers = 1;
 	if (o->fetch_every == 0)
 		o->fetch_every = o->push_every;
-	if (o->every == 0)
-		o->every = is_local(o) ? 10 : 1;
 	if (o->rate < 0)
 		o->rate = o->optimizer->rate;
 	if (o->momentum < 0)

@@ -38,9 +38,6 @@ uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 	}
 	if (o->sync == &sync_async || o->sync == &sync_replay)
 		return hash_async(o, hash, ranks);
-	if (o->sync == &sync_gossip)
-		return hash_word(hash_word(hash_word(hash, o->every), (uint64_t)o->peers + 1),
-				 (uint64_t)ranks * o->replicas);
 	if (o->sync != &sync_local ||
 	    (o->every == 1 && o->outer.rate == 0 && o->clip == 0 && o->optimizer->linear))
 		return hash; /* an average of each step is that of gradients */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that make steps of their own, by the mean gradient of their own slices: what --sync local and
- * gossip have in common. training->state is what all go on from, and is gone back to when ranks are lost;
+/* Ranks that make steps of their own, by the mean gradient of their own slices: what --sync local
+ * has. training->state is what all go on from, and is gone back to when ranks are lost;
  * steps from there on are ahead of it.
  *
  * One rank can play several (--simulate-ranks). */

@@ -16,8 +16,7 @@ struct epoch {
 	double test_loss, test_accuracy; /* NaN without validation */
 	double rate;			 /* at the last step */
 	double seconds;			 /* since the training began */
-	double distance; /* between ranks that gossip; 0: they are alike, or it was before --resume */
-	double least_share, most_share; /* of a batch, of a worker; 0: it was before --resume */
+	double least_share, most_share;	 /* of a batch, of a worker; 0: it was before --resume */
 };
 
 enum { LOSS_NAMES = 16, LOSS_CAUSE = 768 };

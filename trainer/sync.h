@@ -17,9 +17,6 @@
 struct training;
 struct rank_account;
 
-/* Of --peers: with whom ranks that gossip average their weights. */
-enum sync_peers { PEERS_RING, PEERS_RANDOM };
-
 /* Which samples a step of this rank had, of how many of all ranks; `first` of an epoch. A rank that
  * plays several calls all but fetch() for each in turn, as training->replica. */
 struct step {
@@ -76,7 +73,7 @@ struct sync {
 };
 
 extern const struct sync sync_compressed; /* of allreduce, with --compress */
-extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_gossip, sync_ps, sync_async,
+extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_async,
 	sync_replay; /* the proof of sync_async */
 
 /* ---- sync.c: what ways have in common */

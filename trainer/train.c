@@ -363,12 +363,8 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 	}
 	if (grid_is_cut(&t->grid))
 		note_plan_of_line(t);
-	else if ((t->options->servers > 0 || t->sync == &sync_gossip) && !t->sync->alone &&
-		 t->team->size > 1)
-		team_message_plan(t->team,
-				  t->team->rank > 0	    ? 0
-				  : t->options->servers > 0 ? (int)t->options->servers
-							    : 1,
+	else if (t->options->servers > 0 && !t->sync->alone && t->team->size > 1)
+		team_message_plan(t->team, t->team->rank > 0 ? 0 : (int)t->options->servers,
 				  t->summary.algorithm, t->summary.transports);
 	else
 		team_last_plan(t->team, t->summary.algorithm, t->summary.transports);
@@ -422,7 +418,6 @@ static tutti_result_t run_epoch(struct training *t, unsigned epoch, struct epoch
 	out->test_accuracy = validated.correct / validated.samples;
 	out->rate = rate_at(&t->plan, t->state.step - 1);
 	out->seconds = now_s() - t->start_s;
-	out->distance = t->distance;
 	shares_range(t, &out->least_share, &out->most_share);
 	return check_loss(t, out, why);
 }

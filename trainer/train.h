@@ -61,7 +61,6 @@ struct training {
 	struct shares shares;
 	struct sharded *sharded; /* owned; NULL: each rank has all samples */
 	double reading_s;	 /* that the samples took to be read */
-	double distance;  /* between ranks that gossip, after the last epoch; 0: they are alike */
 	unsigned replica; /* of those that this rank plays (--simulate-ranks): which it is now */
 };
 

@@ -41,7 +41,7 @@ static const char usage[] =
 	"\n"
 	"  --ranks N     ranks that compute (2); ps and async have a server besides\n"
 	"  --modes M,... ways: names of --sync, pipeline or tensor, each with options after +, such as\n"
-	"                local+every=5 (allreduce,zero1,local,gossip,ps,async)\n"
+	"                local+every=5 (allreduce,zero1,local,ps,async)\n"
 	"  --plot FILE   a picture, .svg or .png\n"
 	"  --logs DIR    keep the log of each training there, MODE.json (they are removed)\n"
 	"\n"
@@ -76,7 +76,7 @@ static tutti_result_t wrong(struct why *why, const char *name, const char *found
 /* Before the first +. What follows is for the training to judge. */
 static bool is_way(const char *text, char hint[TT_NEAREST_HINT])
 {
-	static const char *const names[] = { "allreduce", "zero1",    "local",	"gossip", "ps",
+	static const char *const names[] = { "allreduce", "zero1",    "local",	"ps",
 					     "async",	  "pipeline", "tensor", NULL };
 	char name[MODE_ROOM];
 
@@ -187,7 +187,7 @@ static tutti_result_t take_option(struct trials *t, int argc, char **argv, int *
 
 static tutti_result_t parse(struct trials *t, int argc, char **argv, struct why *why)
 {
-	tutti_result_t result = take_modes("allreduce,zero1,local,gossip,ps,async", t, why);
+	tutti_result_t result = take_modes("allreduce,zero1,local,ps,async", t, why);
 
 	for (int i = 1; i < argc && result == TUTTI_OK; i++)
 		result = take_option(t, argc, argv, &i, why);

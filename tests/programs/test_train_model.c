@@ -618,8 +618,6 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--parallel data=0,pipeline=2", "--parallel: found 'data=0,pipeline=2'" },
 		{ "--parallel pipeline=2,", "--parallel: found 'pipeline=2,'" },
 		{ "--parallel pipeline --micro 0", "--micro: found '0'" },
-		{ "--peers ring", "--peers without --sync gossip" },
-		{ "--sync gossip --peers all", "--peers: found 'all', expected ring or" },
 		{ "--micro 2", "--micro without --parallel" },
 		{ "--order gpipe", "--order without --parallel" },
 		{ "--parallel pipeline --sync ps", "--parallel and --sync ps or async" },
