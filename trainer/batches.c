@@ -16,7 +16,7 @@ struct slice slice_of(size_t total, int rank, int ranks)
 	return (struct slice){ r * each + (r < more ? r : more), each + (r < more) };
 }
 
-void shuffle(uint32_t *rows, size_t count, uint64_t state)
+static void shuffle(uint32_t *rows, size_t count, uint64_t state)
 {
 	for (size_t left = count; left > 1; left--) {
 		const uint32_t other = random_below(&state, (uint32_t)left), row = rows[other];

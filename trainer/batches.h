@@ -14,9 +14,6 @@ struct slice {
 /* The part of `total` that falls to `rank`: even to within one, the parts in rank order. */
 struct slice slice_of(size_t total, int rank, int ranks);
 
-/* Put the numbers into an order that follows from `random` alone (bits.h), each as likely. */
-void shuffle(uint32_t *numbers, size_t count, uint64_t random);
-
 /* Row numbers of the two parts of the data. Zeroed is empty. */
 struct split {
 	uint32_t *rows; /* owned; both parts are in it */

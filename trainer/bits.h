@@ -11,8 +11,7 @@
 enum random_purpose {
 	RANDOM_SPLIT = 1,
 	RANDOM_WEIGHTS = 2,
-	RANDOM_EPOCH = 3,	  /* + epoch */
-	RANDOM_FACTORS = 1 << 20, /* + layer */
+	RANDOM_EPOCH = 3, /* + epoch */
 };
 
 /* splitmix64 (Steele, Lea, Flood 2014) */

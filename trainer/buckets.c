@@ -2,11 +2,10 @@
 /* Owns the requests of gradients in flight. Ranks start the same buckets in the same order. */
 #include "buckets.h"
 
-void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail,
-		  bool apart)
+void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail)
 {
 	const struct numbers *numbers = model->numbers;
-	const bool alike = !apart && numbers->sums == numbers->gradients;
+	const bool alike = numbers->sums == numbers->gradients;
 	struct bucket *open = NULL;
 
 	*buckets = (struct buckets){ .tail = alike ? tail : 0, .apart = alike ? 0 : tail };
@@ -24,8 +23,8 @@ void buckets_init(struct buckets *buckets, const struct model *model, size_t byt
 	}
 }
 
-tutti_result_t buckets_start_tail(struct buckets *buckets, const struct model *model,
-				  struct team *team, struct why *why)
+static tutti_result_t start_tail(struct buckets *buckets, const struct model *model,
+				 struct team *team, struct why *why)
 {
 	const struct numbers *numbers = model->numbers;
 
@@ -35,20 +34,13 @@ tutti_result_t buckets_start_tail(struct buckets *buckets, const struct model *m
 			      buckets->apart, &buckets->apart_request, why);
 }
 
-tutti_result_t buckets_wait_tail(struct buckets *buckets, struct team *team, struct why *why)
-{
-	return team_wait(team, &buckets->apart_request, why);
-}
-
-static tutti_result_t start(struct buckets *buckets, const struct model *model,
-			    struct bucket *bucket, size_t count, struct team *team, struct why *why)
+static tutti_result_t start(const struct model *model, struct bucket *bucket, size_t count,
+			    struct team *team, struct why *why)
 {
 	const struct numbers *numbers = model->numbers->gradients;
-	void *values = numbers_at(numbers, model->gradients, bucket->first);
 
-	return buckets->wire ? team_start_narrow_sum(team, buckets->wire, values, count,
-						     &bucket->request, why)
-			     : team_start_sum(team, numbers, values, count, &bucket->request, why);
+	return team_start_sum(team, numbers, numbers_at(numbers, model->gradients, bucket->first),
+			      count, &bucket->request, why);
 }
 
 tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *model,
@@ -58,14 +50,14 @@ tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *
 
 	/* the shortest message goes first: what is behind it hides it */
 	if (buckets->apart > 0 && layer == model->layers - 1)
-		result = buckets_start_tail(buckets, model, team, why);
+		result = start_tail(buckets, model, team, why);
 	if (result != TUTTI_OK)
 		return result;
 	for (unsigned i = 0; i < buckets->count; i++) {
 		struct bucket *bucket = &buckets->bucket[i];
 
 		if (bucket->last_layer == layer)
-			return start(buckets, model, bucket,
+			return start(model, bucket,
 				     bucket->count + (layer == 0 ? buckets->tail : 0), team, why);
 	}
 	return TUTTI_OK;
@@ -75,8 +67,9 @@ tutti_result_t buckets_wait(struct buckets *buckets, unsigned i, struct team *te
 {
 	const tutti_result_t result = team_wait(team, &buckets->bucket[i].request, why);
 
-	return result == TUTTI_OK && i == buckets->count - 1 ? buckets_wait_tail(buckets, team, why)
-							     : result;
+	return result == TUTTI_OK && i == buckets->count - 1
+		       ? team_wait(team, &buckets->apart_request, why)
+		       : result;
 }
 
 tutti_result_t buckets_wait_all(struct buckets *buckets, struct team *team, struct why *why)

@@ -19,15 +19,12 @@ struct buckets {
 	size_t tail;  /* numbers behind the gradients that travel with the last bucket */
 	size_t apart; /* or that travel by themselves, since they are of another type */
 	tutti_request_t apart_request;
-	tutti_wire_t
-		wire; /* what gradients travel as, all buckets but what is apart; 0: as they are */
 	struct bucket bucket[MODEL_LAYERS_MAX]; /* in the order they become ready */
 };
 
 /* `tail`: of the sums behind the gradients, which are complete before the first layer is. They travel by
- * themselves if they are `apart`, or of another type. */
-void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail,
-		  bool apart);
+ * themselves if they are of another type. */
+void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail);
 
 /* The gradients of `layer` are there: start the all-reduce of its bucket if it is complete. */
 tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *model,
@@ -38,11 +35,6 @@ tutti_result_t buckets_wait(struct buckets *buckets, unsigned i, struct team *te
 			    struct why *why);
 
 tutti_result_t buckets_wait_all(struct buckets *buckets, struct team *team, struct why *why);
-
-/* What is apart, alone: for ways whose gradients travel otherwise. */
-tutti_result_t buckets_start_tail(struct buckets *buckets, const struct model *model,
-				  struct team *team, struct why *why);
-tutti_result_t buckets_wait_tail(struct buckets *buckets, struct team *team, struct why *why);
 
 /* End what is in flight after a failure, so that the memory of the gradients may be freed. */
 void buckets_drain(struct buckets *buckets);

@@ -60,7 +60,7 @@ tutti_result_t log_start(struct report *report, struct why *why)
 	return write_line(
 		report,
 		json_pack(
-			"{s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:s,s:f,s:f,s:f,s:f,s:I,s:b,s:s}",
+			"{s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:s,s:f,s:f,s:f,s:f,s:I,s:b}",
 			"event", "start", "version", tutti_version(), "data", o->source.path,
 			"device", o->device == DEVICE_CUDA ? "cuda" : "host", "dtype",
 			o->numbers->name, "sync", o->sync->name, "ranks", s->ranks_at_start,
@@ -71,7 +71,7 @@ tutti_result_t log_start(struct report *report, struct why *why)
 			(int)o->epochs, "batch", (json_int_t)s->batch, "optimizer",
 			o->optimizer->name, "lr", o->rate, "momentum", o->momentum, "weight_decay",
 			o->weight_decay, "warmup_epochs", o->warmup, "seed", (json_int_t)o->seed,
-			"verify", o->verify, "compress", o->compress.name),
+			"verify", o->verify),
 		why);
 }
 

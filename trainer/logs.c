@@ -71,13 +71,10 @@ static tutti_result_t take_text(const struct reader *r, const json_t *object, co
 /* What tells ways apart whose "sync" is the same; older logs have none of it. */
 static tutti_result_t take_way(const struct reader *r, const json_t *object, char **way)
 {
-	const char *compress = json_string_value(json_object_get(object, "compress"));
 	const bool stages = json_integer_value(json_object_get(object, "stages")) > 1,
 		   parts = json_integer_value(json_object_get(object, "ways")) > 1;
 	const char *name = stages && parts ? "grid" : stages ? "pipeline" : parts ? "tensor" : NULL;
 
-	if (compress && strcmp(compress, "none") != 0)
-		return take_text(r, object, "compress", way);
 	if (!name)
 		return take_text(r, object, "sync", way);
 	*way = strdup(name);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "bits.h"
-#include "compress/compress.h"
 #include "option.h"
 #include "options_check.h"
 #include "pipeline.h"
@@ -54,7 +53,6 @@ static tutti_result_t parse_optimizer(const char *text, struct options *options,
 static tutti_result_t parse_schedule(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_sync(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_outer(const char *text, struct options *options, struct why *why);
-static tutti_result_t parse_compress(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_seed(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_shares(const char *text, struct options *options, struct why *why);
 static tutti_result_t parse_slow(const char *text, struct options *options, struct why *why);
@@ -183,10 +181,6 @@ static const struct spec specs[] = {
 	  OTHER, .parse = parse_outer },
 	{ "simulate-ranks", "P", "with --sync local: each rank plays P, one after the other (1)",
 	  COUNT, AT(replicas), 1, 1024, WHOLE("1024") },
-	{ "compress", "HOW",
-	  "with --sync allreduce: gradients travel as bf16, fp16, fp8 or int8; topk:F: the share F of largest "
-	  "ones alone; powersgd:R: factors of rank R; what is not sent is added to the next step's (none)",
-	  OTHER, .parse = parse_compress },
 	{ "parallel", "HOW",
 	  "the model is cut: pipeline: each rank has some of the layers; tensor: each has a part of every "
 	  "layer; data=D,pipeline=S,tensor=T: D lines of S stages in T parts share out each batch; what is "
@@ -335,7 +329,6 @@ static const struct options defaults = {
 	.push_every = 1,
 	.every = 10,
 	.replicas = 1,
-	.compress = { .name = "none" },
 	.seed = 1,
 	.bucket_bytes = 1 << 20,
 	.wait_s = 30,
@@ -562,50 +555,6 @@ static tutti_result_t parse_outer(const char *text, struct options *o, struct wh
 	    !(outer.momentum >= 0 && outer.momentum < 1))
 		return wrong(why, "outer", text, expected);
 	o->outer = outer;
-	return TUTTI_OK;
-}
-
-/* What stands behind the colon; NULL: it is another method. */
-static const char *parameter(const char *text, const struct compression *how)
-{
-	const size_t length = strlen(how->name);
-
-	return strncmp(text, how->name, length) == 0 && text[length] == ':' ? text + length + 1
-									    : NULL;
-}
-
-static tutti_result_t parse_compress(const char *text, struct options *o, struct why *why)
-{
-	static const char expected[] =
-		"none, bf16, fp16, fp8, int8, topk:F with F from 1e-6 to 1, or "
-		"powersgd:R with R from 1 to 256, such as topk:0.01";
-	struct compress_options c = { 0 };
-	const char *const fraction = parameter(text, &compress_topk), *const rank = parameter(
-									      text,
-									      &compress_powersgd);
-	uint64_t number = 0;
-	char *rest = NULL;
-	const char *end;
-
-	if (fraction) {
-		c.how = &compress_topk;
-		c.fraction = strtod(fraction, &rest);
-		if (rest == fraction || *rest != '\0' || !(c.fraction >= 1e-6 && c.fraction <= 1))
-			return wrong(why, "compress", text, expected);
-	} else if (rank) {
-		c.how = &compress_powersgd;
-		if (!whole_prefix(rank, 1, 256, &end, &number) || *end != '\0')
-			return wrong(why, "compress", text, expected);
-		c.rank = (unsigned)number;
-	} else if (tutti_wire_parse(text, &c.wire) != TUTTI_OK || c.wire & TUTTI_WIRE_IF_FASTER) {
-		return wrong(why, "compress", text, expected);
-	} else if (c.wire == TUTTI_WIRE_FLOAT32) {
-		c.wire = TUTTI_WIRE_DEFAULT;
-	} else {
-		c.how = &compress_narrow;
-	}
-	snprintf(c.name, sizeof(c.name), "%s", text);
-	o->compress = c;
 	return TUTTI_OK;
 }
 

@@ -25,15 +25,6 @@ struct start {
 	const char *rank, *size, *store, *transport, *algorithm, *timeout;
 };
 
-/* Of --compress. */
-struct compress_options {
-	const struct compression *how; /* NULL: not at all */
-	tutti_wire_t wire;	       /* what elements travel as; 0: another method */
-	double fraction;	       /* of numbers that are sent */
-	unsigned rank;		       /* of the factors that are */
-	char name[24];		       /* as it was said; "none" */
-};
-
 struct options {
 	struct data_source source;
 	size_t hidden[MODEL_LAYERS_MAX - 1];
@@ -56,7 +47,6 @@ struct options {
 	size_t bucket_bytes;
 	size_t every; /* steps from one average to the next, with --sync local */
 	struct outer outer;
-	struct compress_options compress;
 	bool shard;			/* each rank reads and keeps a part of the samples */
 	unsigned replicas;		/* ranks that one plays */
 	unsigned servers;		/* of --sync ps and async; 0: another way */

@@ -183,21 +183,6 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 			"found --clip and --sync %s, whose servers see a part of the gradients "
 			"each; leave one out",
 			o->sync->name);
-	if (o->compress.how && (o->sync != &sync_all_reduce || on_gpu || is_cut(o)))
-		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
-			"found --compress %s and %s, expected --sync allreduce on the host, of a model in "
-			"one piece; leave one out",
-			o->compress.name,
-			on_gpu	    ? "--device cuda"
-			: is_cut(o) ? "--parallel"
-				    : "another --sync than allreduce");
-	if (o->compress.how && o->numbers != &numbers_f32)
-		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
-			"found --compress %s and --dtype %s, expected --dtype f32, whose gradients "
-			"are compressed",
-			o->compress.name, o->numbers->name);
 	const char *unsharded = on_gpu		  ? "--device cuda"
 				: is_cut(o)	  ? "--parallel"
 				: has_servers(o)  ? "--sync ps or async"
@@ -281,8 +266,6 @@ tutti_result_t options_check(struct options *o, const char *const *given, size_t
 	result = check_together(o, why);
 	if (result == TUTTI_OK)
 		result = check_cut(o, why);
-	if (result == TUTTI_OK && o->compress.how)
-		o->sync = &sync_compressed;
 	if (result == TUTTI_OK && o->replay) {
 		o->sync = &sync_replay;
 		o->shares.slow_count = 0; /* its ranks are played */

@@ -42,7 +42,7 @@ static tutti_result_t check_fits(const struct training *t, const struct checkpoi
 	else if (c->options != options_curve_hash(t->options, t->batch, ranks_at_start(t)))
 		differs =
 			"options that shape the curve (such as --lr, --batch, --epochs; with --sync "
-			"local and --compress the number of ranks, too)";
+			"local the number of ranks, too)";
 	else if (c->epoch_count > t->options->epochs ||
 		 c->step != c->epoch_count * t->steps_per_epoch)
 		differs = "steps";

@@ -72,7 +72,6 @@ struct sync {
 	void (*finish)(struct training *training);
 };
 
-extern const struct sync sync_compressed; /* of allreduce, with --compress */
 extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_async,
 	sync_replay; /* the proof of sync_async */
 

@@ -178,21 +178,6 @@ tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, 
 		      "the all-reduce", why);
 }
 
-tutti_result_t team_start_narrow_sum(struct team *team, tutti_wire_t wire, void *values,
-				     size_t count, tutti_request_t *request, struct why *why)
-{
-	const double start = now_s();
-	tutti_call_t call = TUTTI_CALL_INIT;
-
-	call.wire = wire;
-	count_sum(team, tutti_wire_bytes(wire, count));
-	tutti_result_t result = tutti_next_call(team->comm, &call);
-	if (result == TUTTI_OK)
-		result = tutti_all_reduce(team->comm, values, values, count, TUTTI_FLOAT32,
-					  TUTTI_SUM, request);
-	return called(team, start, result, "the all-reduce", why);
-}
-
 /* Where the caller's block is. */
 static void *own_block(const struct team *team, const struct numbers *numbers, void *values,
 		       const size_t *counts)
@@ -236,18 +221,6 @@ tutti_result_t team_start_gather(struct team *team, const struct numbers *number
 	return called(team, start,
 		      tutti_all_gather_v(team->comm, own_block(team, numbers, values, counts),
 					 values, counts, NULL, numbers->dtype, request),
-		      "the all-gather", why);
-}
-
-tutti_result_t team_start_gather_blocks(struct team *team, void *all, size_t bytes,
-					tutti_request_t *request, struct why *why)
-{
-	const double start = now_s();
-	const void *own = (const char *)all + bytes * (size_t)team->rank;
-
-	count_blocks(team, bytes * (size_t)team->size);
-	return called(team, start,
-		      tutti_all_gather(team->comm, own, all, bytes, TUTTI_UINT8, request),
 		      "the all-gather", why);
 }
 

@@ -60,9 +60,6 @@ tutti_result_t team_sum(struct team *team, double *values, size_t count, struct 
 /* The same of such numbers, begun; team_wait() ends it. */
 tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, void *values,
 			      size_t count, tutti_request_t *request, struct why *why);
-/* Of float32, which travels as `wire`. */
-tutti_result_t team_start_narrow_sum(struct team *team, tutti_wire_t wire, void *values,
-				     size_t count, tutti_request_t *request, struct why *why);
 /* Each rank's block of the sum, begun: `counts` [size] of the numbers at `values` are each rank's,
  * in rank order. The caller's is where it was. */
 tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *numbers,
@@ -71,9 +68,6 @@ tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *n
 /* Everybody's block to all, begun: the caller's is where it is to be in `values`. */
 tutti_result_t team_start_gather(struct team *team, const struct numbers *numbers, void *values,
 				 const size_t *counts, tutti_request_t *request, struct why *why);
-/* Everybody's `bytes` to all, begun, in rank order at `all`, where the caller's are already. */
-tutti_result_t team_start_gather_blocks(struct team *team, void *all, size_t bytes,
-					tutti_request_t *request, struct why *why);
 tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why);
 
 /* A message, begun. */

@@ -223,9 +223,7 @@ static tutti_result_t complete(struct training *t, struct why *why)
 	t->order = malloc(t->split.train_rows * sizeof(*t->order));
 	if (!t->order)
 		return why_no_memory(why, "the training");
-	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS,
-		     o->compress.how != NULL);
-	t->buckets.wire = o->compress.wire;
+	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
 	make_plan(t);
 	describe(t);
 	t->model.weights = state_now(&t->state, 0).weights;

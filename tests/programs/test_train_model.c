@@ -439,7 +439,7 @@ TEST_WITH(buckets_hold_every_layer_once_from_the_last, make_model, free_model)
 		struct buckets b;
 		size_t next = 0;
 
-		buckets_init(&b, &f->model, bytes, 0, false);
+		buckets_init(&b, &f->model, bytes, 0);
 		for (unsigned i = 0; i < b.count; i++) {
 			const struct layer *last = &f->model.layer[b.bucket[i].last_layer];
 
@@ -458,9 +458,9 @@ TEST_WITH(small_buckets_are_layers_and_large_ones_the_model, make_model, free_mo
 	const struct fixture *f = *state;
 	struct buckets b;
 
-	buckets_init(&b, &f->model, 1, 0, false);
+	buckets_init(&b, &f->model, 1, 0);
 	assert_int_equal(b.count, 3);
-	buckets_init(&b, &f->model, 1 << 20, 0, false);
+	buckets_init(&b, &f->model, 1 << 20, 0);
 	assert_int_equal(b.count, 1);
 }
 
@@ -696,9 +696,6 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--sync async --clip 1", "found --clip and --sync async" },
 		{ "--sync async --servers 17",
 		  "--servers: found 17 with --sync async, expected at most 16" },
-		{ "--compress int8 --sync zero1", "expected --sync allreduce on the host" },
-		{ "--compress int8 --parallel pipeline", "expected --sync allreduce on the host" },
-		{ "--compress int8 --dtype f64", "expected --dtype f32" },
 		{ "--shard --sync ps", "found --shard and --sync ps" },
 		{ "--shard --parallel pipeline", "found --shard and --parallel" },
 		{ "--shard --predict p", "found --shard and --predict" },
@@ -713,22 +710,6 @@ TEST(wrong_options_are_refused_by_name)
 
 		snprintf(line, sizeof(line), "--data d %s", cases[i][0]);
 		refuses_options(line, cases[i][1]);
-	}
-}
-
-TEST(wrong_ways_to_compress_are_refused)
-{
-	static const char *const cases[] = {
-		"int9",	      "topk",	      "topk:",	     "topk:0",	  "topk:1.1", "topk:x",
-		"powersgd:0", "powersgd:257", "powersgd:2x", "auto:int8", ""
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char line[64];
-
-		snprintf(line, sizeof(line), "--data d --compress=%s", cases[i]);
-		refuses_options(line, "expected none, bf16, fp16, fp8, int8, topk:F with F from "
-				      "1e-6 to 1, or powersgd:R with R from 1 to 256");
 	}
 }
 

@@ -30,7 +30,7 @@ class Shard(TrainingTest):
             lines = file.readlines()
         for way in ('--epochs 2 --batch 53 --verify', '--epochs 2 --sync zero1 --dtype f64',
                     '--epochs 2 --sync local --every 3', '--epochs 2 --shares 1,3,0.5',
-                    '--epochs 2 --accumulate 2', '--epochs 2 --compress int8 --verify', '--batch all --epochs 20'):
+                    '--epochs 2 --accumulate 2', '--batch all --epochs 20'):
             self.has_the_same_bits(3, f'--data data {way}')
         self.has_the_same_bits(1, '--data data --epochs 1')
         self.has_the_same_bits(8, '--data data --epochs 1 --test-fraction 0.5')

@@ -144,7 +144,7 @@ static void sum(struct rank *rank, const struct numbers *numbers,
 
 	if (result == TUTTI_OK) {
 		model.gradients = rank->values;
-		buckets_init(&buckets, &model, 1, TAIL, false);
+		buckets_init(&buckets, &model, 1, TAIL);
 		for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;) {
 			write_layer(rank, &model.layer[l]);
 			result = buckets_layer_ready(&buckets, &model, l, &rank->team, &rank->why);
