@@ -131,8 +131,6 @@ tutti_result_t standardise(struct data *data, const struct split *split, struct 
 {
 	const size_t n = data->features;
 
-	if (data->as_is)
-		return TUTTI_OK;
 	assert(!data->mean && !data->inverse);
 	data->mean = calloc(n, sizeof(*data->mean));
 	data->inverse = calloc(n, sizeof(*data->inverse));

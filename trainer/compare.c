@@ -139,10 +139,8 @@ enum { VALUE_TEXT = 128 };
 
 static void data_text(const struct logged *log, char text[VALUE_TEXT])
 {
-	const bool files = strncmp(log->data, "text:", 5) == 0;
-
 	snprintf(text, VALUE_TEXT, "%.0f samples of %.80s", log->train_samples,
-		 files ? log->data : file_name(log->data));
+		 file_name(log->data));
 }
 
 static void batch_text(const struct logged *log, char text[VALUE_TEXT])

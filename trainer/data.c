@@ -176,7 +176,7 @@ static tutti_result_t read_files(const struct data_source *source, struct data *
 	return result;
 }
 
-/* What is made or cut up here has its labels from the start. */
+/* What is made here has its labels from the start. */
 static tutti_result_t make(const struct data_source *source, struct data_part part,
 			   struct data *data, struct why *why)
 {
@@ -191,9 +191,7 @@ static tutti_result_t make(const struct data_source *source, struct data_part pa
 			       "%s: found %s, expected none: labels and samples for validation "
 			       "are made from what --data names; leave %s out",
 			       source->path, found, found);
-	result = text_is(source->path)
-			 ? text_read(source, data, why)
-			 : synthetic_make(source->path, part, source->most, data, why);
+	result = synthetic_make(source->path, part, source->most, data, why);
 	if (result == TUTTI_OK && source->classes && source->classes != data->classes)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: found --classes %u, expected %u, as many as there are; leave "
@@ -214,7 +212,7 @@ tutti_result_t data_read(const struct data_source *source, struct data *out, str
 	struct data data = { 0 };
 	tutti_result_t result;
 
-	if (synthetic_is(source->path) || text_is(source->path))
+	if (synthetic_is(source->path))
 		result = make(source, (struct data_part){ 0, 1 }, &data, why);
 	else if (source->test_labels && !source->test_path)
 		result = refuse_labels(source, why);
@@ -287,12 +285,6 @@ tutti_result_t data_read_part(const struct data_source *source, struct data_part
 	struct data data = { 0 };
 	tutti_result_t result;
 
-	if (text_is(source->path))
-		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
-			"%s: found text with --shard, whose samples are made of all of it; leave "
-			"--shard out",
-			source->path);
 	if (synthetic_is(source->path))
 		result = make(source, part, &data, why);
 	else if (source->test_labels && !source->test_path)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Labelled samples in memory, made up or read from CSV, IDX or text files, plain or compressed by
- * gzip. */
+/* Labelled samples in memory, made up or read from CSV or IDX files, plain or compressed by gzip. */
 #ifndef TRAIN_DATA_H
 #define TRAIN_DATA_H
 
@@ -18,7 +17,6 @@ struct data {
 	size_t rows, features;
 	size_t test_rows; /* at the end, for validation alone; 0: split_create() chooses some */
 	unsigned classes;
-	bool as_is;	 /* not to be standardised */
 	float *x;	 /* [rows][features], all finite */
 	uint32_t *y;	 /* [rows], each below `classes` */
 	size_t read;	 /* bytes of content that were read, or made */
@@ -29,16 +27,15 @@ struct data {
 
 /* What to read. */
 struct data_source {
-	/* CSV with the label last, or IDX; or "synthetic:…" or "text:…", which take neither labels
-	 * nor test files */
+	/* CSV with the label last, or IDX; or "synthetic:…", which takes neither labels nor test
+	 * files */
 	const char *path;
 	const char *labels;	 /* the labels of an IDX file, else NULL */
 	const char *test_path;	 /* samples for validation, in a file like `path`, or NULL */
 	const char *test_labels; /* its labels, as `labels` */
 	unsigned classes;	 /* 0: the largest label + 1, and each of them occurs */
 	size_t most;		 /* bytes: of a file, uncompressed; of samples that are made */
-	unsigned context;	 /* of text: characters before the one to tell; 0: 8 */
-	double test_fraction;	 /* of text: share of its blocks that is for validation */
+	double test_fraction;	 /* for validation, where there is no `test_path` */
 };
 
 /* On failure `out` is empty and `why` says where and what. */
@@ -116,13 +113,5 @@ tutti_result_t synthetic_parse(const char *path, struct synthetic *out, struct w
 /* At most `most` bytes of features. */
 tutti_result_t synthetic_make(const char *path, struct data_part part, size_t most,
 			      struct data *out, struct why *why);
-
-/* "text:FILE[,FILE...]", read as one text */
-bool text_is(const char *path);
-tutti_result_t text_read(const struct data_source *source, struct data *out, struct why *why);
-/* Rows for training first, then `test_rows`; x is one-hot: [context][classes] for each row, at most
- * `most` bytes. */
-tutti_result_t text_parse(const struct input *text, unsigned context, double test_fraction,
-			  size_t most, struct data *out, struct why *why);
 
 #endif

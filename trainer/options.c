@@ -67,15 +67,12 @@ static const struct spec specs[] = {
 	{ .help = "Data" },
 	{ "data", "FILE",
 	  "rows of numbers, the label last (CSV), or IDX; either may be gzipped; "
-	  "synthetic:ROWSxFEATURESxCLASSES[:SEED]: made up, by a teacher network; text:FILE[,FILE]: "
-	  "the next character from those before",
+	  "synthetic:ROWSxFEATURESxCLASSES[:SEED]: made up, by a teacher network",
 	  TEXT, AT(source.path) },
 	{ "labels", "FILE", "the labels of an IDX file", TEXT, AT(source.labels) },
 	{ "test-data", "FILE", "samples to validate on, rather than a share of --data", TEXT,
 	  AT(source.test_path) },
 	{ "test-labels", "FILE", "their labels, of an IDX file", TEXT, AT(source.test_labels) },
-	{ "context", "N", "characters that the next one is predicted from (8)", COUNT,
-	  AT(source.context), 1, 256, WHOLE("256") },
 	{ "classes", "N", "labels are 0 to N-1 (default: to the largest found)", COUNT,
 	  AT(source.classes), 2, DATA_LABEL_MAX + 1, "a whole number from 2 to 65536" },
 	{ "data-limit", "BYTES",

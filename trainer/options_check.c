@@ -22,11 +22,6 @@ static bool is_local(const struct options *o)
 	return o->sync == &sync_local;
 }
 
-static bool reads_text(const struct options *o)
-{
-	return strncmp(o->source.path, "text:", strlen("text:")) == 0;
-}
-
 static bool saves(const struct options *o)
 {
 	return o->save != NULL;
@@ -89,7 +84,6 @@ static const struct need needs[] = {
 	{ "beta2", has_squares, WITHOUT("--optimizer adam, adamw or lamb") },
 	{ "epsilon", has_squares, WITHOUT("--optimizer adam, adamw or lamb") },
 	{ "trust", is_lars, WITHOUT("--optimizer lars") },
-	{ "context", reads_text, WITHOUT("--data text:FILE") },
 	{ "every-epochs", saves, WITHOUT("--save FILE") },
 	{ "resume", saves, WITHOUT("--save FILE") },
 	{ "test-fraction", has_one_source, BESIDE("--test-data") },

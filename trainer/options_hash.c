@@ -31,7 +31,7 @@ uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 	hash = hash_word(hash_word(hash, (uint64_t)o->schedule.course), o->schedule.every);
 	hash = hash_word(hash_real(hash, o->schedule.factor), (uint64_t)o->scaling);
 	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
-	hash = hash_word(hash_word(hash, o->numbers->gradients->dtype), o->source.context);
+	hash = hash_word(hash, o->numbers->gradients->dtype);
 	if (o->sync == &sync_async || o->sync == &sync_replay)
 		return hash_async(o, hash, ranks);
 	if (o->sync != &sync_local ||

@@ -226,57 +226,6 @@ FUZZ(synthetic_name)
 	free(name);
 }
 
-/* ---- text: the first two bytes choose the context and the share that validates */
-
-/* One 1 among the classes of each character of the context. */
-static void check_row(const struct data *samples, size_t row)
-{
-	const float *x = samples->x + row * samples->features;
-
-	for (size_t i = 0; i < samples->features; i += samples->classes) {
-		unsigned ones = 0;
-
-		for (unsigned c = 0; c < samples->classes; c++) {
-			FUZZ_PROMISE(x[i + c] == 0 || x[i + c] == 1);
-			ones += x[i + c] == 1;
-		}
-		FUZZ_PROMISE(ones == 1);
-	}
-	FUZZ_PROMISE(samples->y[row] < samples->classes);
-}
-
-static void check_text(const struct data *samples, unsigned context, double test_fraction)
-{
-	FUZZ_PROMISE(samples->classes >= 2 && samples->classes <= 256);
-	FUZZ_PROMISE(samples->features == (size_t)context * samples->classes);
-	FUZZ_PROMISE(samples->rows * samples->features * sizeof(*samples->x) <= MOST);
-	FUZZ_PROMISE(samples->test_rows < samples->rows);
-	FUZZ_PROMISE((samples->test_rows > 0) == (test_fraction > 0));
-	FUZZ_PROMISE(samples->as_is);
-	for (size_t row = 0; row < samples->rows; row++)
-		check_row(samples, row);
-}
-
-FUZZ(text)
-{
-	struct fuzz_in in = { data, size };
-	uint8_t head[2];
-
-	fuzz_take(&in, head, sizeof(head));
-	const unsigned context = head[0] * 5u;
-	const double test_fraction = head[1] / 256.0;
-	struct input input = { "fuzz.txt", fuzz_text(in.at, in.left), in.left };
-	struct data samples = { 0 };
-	struct why why = { "" };
-
-	if (text_parse(&input, context, test_fraction, MOST, &samples, &why) == TUTTI_OK)
-		check_text(&samples, context, test_fraction);
-	else
-		FUZZ_PROMISE(why.text[0] && !samples.x && !samples.y);
-	data_finish(&samples);
-	input_finish(&input);
-}
-
 /* ---- what the trainer wrote: a journal, to be replayed; a log, for a comparison */
 
 FUZZ(journal)

@@ -94,16 +94,3 @@ TEST(features_are_standardised_over_the_training_rows)
 	free(data.mean);
 	free(data.inverse);
 }
-
-TEST(what_is_one_hot_is_not_standardised)
-{
-	float x[] = { 1, 0, 0, 1 };
-	uint32_t rows[] = { 0, 1 };
-	struct data data = { .rows = 2, .features = 2, .as_is = true, .x = x };
-	struct split split = { .rows = rows, .train = rows, .train_rows = 2 };
-	struct why why;
-
-	assert_int_equal(standardise(&data, &split, &why), TUTTI_OK);
-	assert_true(x[0] == 1 && x[1] == 0 && x[2] == 0 && x[3] == 1);
-	assert_true(!data.mean && !data.inverse);
-}

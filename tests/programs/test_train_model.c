@@ -677,7 +677,6 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--outer sgd,1", "found --outer without --sync local, where it does nothing" },
 		{ "--simulate-ranks 2", "found --simulate-ranks without --sync local" },
 		{ "--sync zero1 --every 3", "found --every without --sync local" },
-		{ "--context 3", "found --context without --data text:FILE" },
 		{ "--every-epochs 3", "found --every-epochs without --save FILE" },
 		{ "--batch 64 --batch-per-rank 3", "found --batch and --batch-per-rank" },
 		{ "--test-data e --test-fraction 0.1", "of which one is enough" },

@@ -75,8 +75,6 @@ class Shard(TrainingTest):
 
     def test_what_has_no_parts_is_refused(self):
         self.refuses(2, f'--data {DIGITS} --shard', 'all ranks: ', 'found a gzip stream with --shard')
-        self.write('data', 'some text, which is long enough\n')
-        self.refuses(2, '--data text:data --shard', 'found text with --shard')
         self.refused(self.start(RUN, *'-n 2 --min-ranks 1 --'.split(), TRAIN, '--data', 'synthetic:100x4x2', '--shard'),
                      ["found --shard with tutti-run's --min-ranks or --restart"])
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti-train makes up, reads as text, and reads to validate on. */
+/* What tutti-train makes up, and reads to validate on. */
 #include <stdbool.h>
 #include "tests.h"
 
@@ -35,7 +35,7 @@ TEST(synthetic_data_follow_from_their_name_alone)
 	assert_int_equal(data.rows, 1100);
 	assert_int_equal(data.features, 7);
 	assert_int_equal(data.classes, 3);
-	assert_true(!data.as_is && data.test_rows == 0);
+	assert_int_equal(data.test_rows, 0);
 	assert_true(same_samples(&data, &same, 1100));
 	assert_true(same_samples(&data, &longer, 1100));
 	assert_false(same_samples(&data, &other, 1100));
@@ -148,22 +148,18 @@ TEST(synthetic_data_beyond_the_limit_are_refused)
 /* Their labels and their validation are their own. */
 TEST(made_samples_refuse_the_options_of_files)
 {
-	static const char *const paths[] = { "synthetic:10x2x2", "text:nowhere" };
+	struct data_source source = { .path = "synthetic:10x2x2", .labels = "l", .most = MOST };
 
-	for (int i = 0; i < 2; i++) {
-		struct data_source source = { .path = paths[i], .labels = "l", .most = MOST };
-
-		refused(read_source(&source), "leave --labels out");
-		source.labels = NULL;
-		source.test_path = "t";
-		refused(read_source(&source), "leave --test-data out");
-		source.test_path = NULL;
-		source.test_labels = "t";
-		refused(read_source(&source), "leave --test-labels out");
-	}
-	refused(read_source(
-			&(struct data_source){ "synthetic:10x2x2", .classes = 3, .most = MOST }),
-		"found --classes 3, expected 2");
+	refused(read_source(&source), "leave --labels out");
+	source.labels = NULL;
+	source.test_path = "t";
+	refused(read_source(&source), "leave --test-data out");
+	source.test_path = NULL;
+	source.test_labels = "t";
+	refused(read_source(&source), "leave --test-labels out");
+	source.test_labels = NULL;
+	source.classes = 3;
+	refused(read_source(&source), "found --classes 3, expected 2");
 }
 
 /* ---- samples to validate on */
@@ -252,167 +248,6 @@ TEST(idx_files_of_both_kinds_are_read_as_they_are)
 	source.test_labels = path[3];
 	refused(read_source(&source), "but no --test-data; give both or neither");
 	for (int i = 0; i < 4; i++)
-		unlink(path[i]);
-}
-
-/* ---- text */
-
-static struct reading text_of(const char *bytes, size_t length, unsigned context,
-			      double test_fraction, size_t most)
-{
-	char *copy = malloc(length + 1); /* so that a sanitizer sees who reads on */
-	const struct input text = { "t.txt", memcpy(copy, bytes, length), length };
-	struct reading r = { .data = { 0 } };
-
-	r.result = text_parse(&text, context, test_fraction, most, &r.data, &r.why);
-	free(copy);
-	return r;
-}
-
-TEST(text_becomes_contexts_and_the_characters_behind_them)
-{
-	static const float x[] = { 1, 0, 0, 0, 0, 1, /* ac */ 0, 0, 1, 1, 0, 0, /* ca */
-				   1, 0, 0, 0, 1, 0 /* ab */ };
-	struct data data = well(text_of("acab\xff", 4, 2, 0, MOST));
-
-	assert_true(data.rows == 2 && data.features == 6 && data.classes == 3);
-	assert_true(data.as_is && data.test_rows == 0);
-	assert_memory_equal(data.x, x, 2 * 6 * sizeof(*x));
-	assert_true(data.y[0] == 0 && data.y[1] == 1);
-	data_finish(&data);
-	data = well(text_of("\xff\n\xff", 3, 1, 0, MOST));
-	assert_true(data.classes == 2 && data.y[0] == 0 && data.y[1] == 1);
-	data_finish(&data);
-}
-
-/* The characters that a row stands for, of the alphabet A, B, …: its context, and what follows. */
-static void spell(const struct data *data, size_t row, char *to)
-{
-	const size_t context = data->features / data->classes;
-
-	for (size_t i = 0; i < data->features; i++)
-		if (data->x[row * data->features + i] == 1)
-			to[i / data->classes] = (char)('A' + i % data->classes);
-	to[context] = (char)('A' + data->y[row]);
-}
-
-/* 25 blocks and a bit, each written in a letter of its own. */
-static size_t write_blocks(char *text)
-{
-	const size_t length = 25 * 1024 + 100;
-
-	for (size_t i = 0; i < length; i++)
-		text[i] = (char)('A' + i / 1024);
-	return length;
-}
-
-TEST(text_is_parted_by_blocks_that_no_sample_crosses)
-{
-	static char text[26 * 1024];
-	const size_t length = write_blocks(text);
-	bool tested[26] = { false };
-	struct data data = well(text_of(text, length, 4, 0.2, (size_t)64 << 20));
-
-	assert_int_equal(data.test_rows, 5 * 1020);
-	assert_int_equal(data.rows, 25 * 1020 + 96);
-	for (size_t row = 0; row < data.rows; row++) {
-		char letters[5] = { 0 };
-
-		spell(&data, row, letters);
-		for (int i = 1; i < 5; i++)
-			assert_int_equal(letters[i], letters[0]);
-		if (row >= data.rows - data.test_rows)
-			tested[letters[0] - 'A'] = true;
-	}
-	for (int block = 0, since = 0; block < 25; block++, since++)
-		if (tested[block]) { /* every fifth */
-			assert_int_equal(since, 4);
-			since = -1;
-		}
-	for (size_t row = 0; row < data.rows - data.test_rows; row++) {
-		char letters[5];
-
-		spell(&data, row, letters);
-		assert_false(tested[letters[0] - 'A']);
-	}
-	data_finish(&data);
-}
-
-TEST(text_validates_the_share_that_was_asked_for)
-{
-	static const struct {
-		double fraction;
-		size_t blocks;
-	} cases[] = { { 0, 0 }, { 0.001, 1 }, { 0.1, 2 }, { 0.5, 12 }, { 0.9, 22 }, { 0.999, 24 } };
-	static char text[26 * 1024];
-	const size_t length = write_blocks(text);
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct data data =
-			well(text_of(text, length, 1, cases[i].fraction, (size_t)8 << 20));
-
-		assert_int_equal(data.test_rows, cases[i].blocks * 1023);
-		assert_int_equal(data.rows, 25 * 1023 + 99);
-		data_finish(&data);
-	}
-}
-
-TEST(text_that_gives_no_samples_is_refused)
-{
-	static char text[4096];
-
-	refused(text_of(text, 0, 8, 0, 1000000), "found 0 characters, expected at least 9");
-	refused(text_of("abcdefgh", 8, 8, 0, 1000000), "found 8 characters, expected at least 9");
-	refused(text_of(text, 2047, 8, 0.2, 1000000),
-		"found 2047 characters, expected at least 2048");
-	refused(text_of(text, 2047, 8, 0.2, 1000000), "--test-fraction 0");
-	refused(text_of(text, sizeof(text), 8, 0.2, 1000000),
-		"found one and the same character everywhere");
-	refused(text_of(text, sizeof(text), 0, 0.2, 1000000), "found a context of 0 characters");
-	refused(text_of(text, sizeof(text), 1024, 0.2, 1000000), "expected 1 to 1023");
-}
-
-TEST(text_beyond_the_limit_is_refused_with_what_would_fit)
-{
-	static char text[26 * 1024];
-	struct data data;
-
-	for (size_t i = 0; i < sizeof(text); i++)
-		text[i] = (char)i;
-	refused(text_of(text, sizeof(text), 8, 0.2, 1000000),
-		"found 26416 samples of 8192 bytes (a context of 8 in an alphabet of 256), "
-		"expected at most 1000000 bytes in all, which are 122 samples");
-	data = well(text_of(text, 130, 8, 0, 122 * 8 * 130 * 4));
-	data_finish(&data);
-	refused(text_of(text, 130, 8, 0, 122 * 8 * 130 * 4 - 1), "which are 121 samples");
-}
-
-TEST(text_files_are_read_one_behind_the_other)
-{
-	char path[3][64], name[256];
-	struct data_source source = { .path = name, .most = MOST };
-	struct data data;
-
-	file_with(path[0], 0, "abcabcab", 8);
-	file_with(path[1], 1, "cd", 2);
-	file_with(path[2], 2, "", 0);
-	snprintf(name, sizeof(name), "text:%s,%s", path[0], path[1]);
-	data = well(read_source(&source));
-	assert_true(data.rows == 2 && data.features == 8 * 4); /* the usual context */
-	assert_true(data.y[0] == 2 && data.y[1] == 3);
-	data_finish(&data);
-	source.classes = 5;
-	refused(read_source(&source), "found --classes 5, expected 4");
-	source.classes = 0;
-	source.test_fraction = 0.2;
-	refused(read_source(&source), "found 10 characters, expected at least 2048");
-	snprintf(name, sizeof(name), "text:%s,%s", path[0], path[2]);
-	refused(read_source(&source), "2: found an empty file");
-	snprintf(name, sizeof(name), "text:%s,", path[0]);
-	refused(read_source(&source), "expected text:FILE[,FILE...]");
-	refused(read_source(&(struct data_source){ .path = "text:", .most = MOST }),
-		"expected text:FILE[,FILE...]");
-	for (int i = 0; i < 3; i++)
 		unlink(path[i]);
 }
 
