@@ -141,16 +141,13 @@ static tutti_result_t gradients(struct training *t, struct slice samples, double
 				     : host_gradients(t, samples, scale, sums, why);
 }
 
-/* The slice of a rank, or of one that it plays. */
-static tutti_result_t step_of_replica(struct training *t, size_t place, size_t count, int first,
-				      struct why *why)
+static tutti_result_t host_step(struct training *t, size_t place, size_t count, int first,
+				struct why *why)
 {
-	const int replicas = (int)t->options->replicas;
 	const struct worker worker = sync_worker(t);
-	const struct slice mine =
-		worker.index < 0 ? (struct slice){ 0 }
-				 : shares_slice(t, count, worker.index * replicas + (int)t->replica,
-						worker.count * replicas);
+	const struct slice mine = worker.index < 0
+					  ? (struct slice){ 0 }
+					  : shares_slice(t, count, worker.index, worker.count);
 	const double begun = now_s() - t->team->blocked_s;
 	const struct step step = { mine.count, count, first };
 	struct sums sums = { 0 };
@@ -162,16 +159,6 @@ static tutti_result_t step_of_replica(struct training *t, size_t place, size_t c
 		shares_note(t, mine.count, now_s() - t->team->blocked_s - begun);
 	}
 	return result == TUTTI_OK ? t->sync->update(t, &step, why) : result;
-}
-
-static tutti_result_t host_step(struct training *t, size_t place, size_t count, int first,
-				struct why *why)
-{
-	tutti_result_t result = TUTTI_OK;
-
-	for (t->replica = 0; t->replica < t->options->replicas && result == TUTTI_OK; t->replica++)
-		result = step_of_replica(t, place, count, first, why);
-	return result;
 }
 
 static tutti_result_t host_fetch(struct training *t, struct why *why)

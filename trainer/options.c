@@ -176,8 +176,6 @@ static const struct spec specs[] = {
 	  "with --sync local: averages are outer steps, sgd,RATE[,MOMENTUM] or "
 	  "nesterov,RATE,MOMENTUM (none)",
 	  OTHER, .parse = parse_outer },
-	{ "simulate-ranks", "P", "with --sync local: each rank plays P, one after the other (1)",
-	  COUNT, AT(replicas), 1, 1024, WHOLE("1024") },
 	{ "parallel", "HOW",
 	  "the model is cut: pipeline: each rank has some of the layers; tensor: each has a part of every "
 	  "layer; data=D,pipeline=S,tensor=T: D lines of S stages in T parts share out each batch; what is "
@@ -325,7 +323,6 @@ static const struct options defaults = {
 	.staleness = STALENESS_ANY,
 	.push_every = 1,
 	.every = 10,
-	.replicas = 1,
 	.seed = 1,
 	.bucket_bytes = 1 << 20,
 	.wait_s = 30,

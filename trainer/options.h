@@ -48,7 +48,6 @@ struct options {
 	size_t every; /* steps from one average to the next, with --sync local */
 	struct outer outer;
 	bool shard;			/* each rank reads and keeps a part of the samples */
-	unsigned replicas;		/* ranks that one plays */
 	unsigned servers;		/* of --sync ps and async; 0: another way */
 	size_t staleness;		/* updates that gradients may be old; STALENESS_ANY */
 	size_t push_every, fetch_every; /* batches of a worker, of --sync async */

@@ -77,7 +77,6 @@ static const struct need needs[] = {
 	{ "servers", has_servers, WITHOUT("--sync ps or async") },
 	{ "every", is_local, WITHOUT("--sync local") },
 	{ "outer", is_local, WITHOUT("--sync local") },
-	{ "simulate-ranks", is_local, WITHOUT("--sync local") },
 	{ "micro", is_cut, WITHOUT("--parallel") },
 	{ "order", is_cut, WITHOUT("--parallel") },
 	{ "momentum", has_momentum, WITHOUT("an --optimizer that has it") },
@@ -177,21 +176,15 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 			"found --clip and --sync %s, whose servers see a part of the gradients "
 			"each; leave one out",
 			o->sync->name);
-	const char *unsharded = on_gpu		  ? "--device cuda"
-				: is_cut(o)	  ? "--parallel"
-				: has_servers(o)  ? "--sync ps or async"
-				: o->replicas > 1 ? "--simulate-ranks"
-				: o->predict	  ? "--predict"
-						  : NULL;
+	const char *unsharded = on_gpu		 ? "--device cuda"
+				: is_cut(o)	 ? "--parallel"
+				: has_servers(o) ? "--sync ps or async"
+				: o->predict	 ? "--predict"
+						 : NULL;
 	if (o->shard && unsharded)
 		return why_set(why, TUTTI_ERR_UNSUPPORTED,
 			       "found --shard and %s, which needs all samples; leave one out",
 			       unsharded);
-	if (o->replicas > 1 && (o->shares.count || o->shares.by_themselves))
-		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
-			"found --simulate-ranks and --shares, which cannot be had together; leave "
-			"one out");
 	if (o->save && o->outer.momentum > 0)
 		return why_set(
 			why, TUTTI_ERR_UNSUPPORTED,
@@ -213,8 +206,6 @@ static tutti_result_t check_cut(const struct options *o, struct why *why)
 		which = "--sync ps or async";
 	else if (o->parallel.tensor && o->numbers == &numbers_bf16)
 		which = "tensor and --dtype bf16";
-	else if (o->replicas > 1)
-		which = "--simulate-ranks";
 	else if (o->accumulate > 1)
 		which = "--accumulate, for which --micro stands";
 	else if (o->shares.by_themselves)

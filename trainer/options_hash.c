@@ -37,14 +37,14 @@ uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 	if (o->sync != &sync_local ||
 	    (o->every == 1 && o->outer.rate == 0 && o->clip == 0 && o->optimizer->linear))
 		return hash; /* an average of each step is that of gradients */
-	hash = hash_word(hash_word(hash, o->every), (uint64_t)ranks * o->replicas);
+	hash = hash_word(hash_word(hash, o->every), (uint64_t)ranks);
 	hash = hash_real(hash_real(hash, o->outer.rate), o->outer.momentum);
 	return hash_word(hash, (uint64_t)o->outer.nesterov + 1);
 }
 
 uint64_t options_hash(const struct options *o)
 {
-	uint64_t hash = hash_word(options_curve_hash(o, o->batch, 1), o->replicas);
+	uint64_t hash = options_curve_hash(o, o->batch, 1);
 
 	hash = hash_word(hash_word(hash, o->batch_per_rank), o->accumulate);
 	hash = hash_bytes(hash_word(hash, o->bucket_bytes), o->sync->name, strlen(o->sync->name));

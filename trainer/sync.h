@@ -17,8 +17,7 @@
 struct training;
 struct rank_account;
 
-/* Which samples a step of this rank had, of how many of all ranks; `first` of an epoch. A rank that
- * plays several calls all but fetch() for each in turn, as training->replica. */
+/* Which samples a step of this rank had, of how many of all ranks; `first` of an epoch. */
 struct step {
 	size_t mine, all;
 	int first;

@@ -7,24 +7,50 @@
  * synchronous data parallelism, whatever the momentum. With --outer the mean is not taken as it is:
  * its distance from the last average is the gradient of an outer step.
  *
- * training->state is the last average, and what is gone back to when ranks are lost. The outer
- * velocity is rank 0's then.
- *
- * Ranks that one plays are added up in order, which is also what TUTTI_REPRODUCIBLE=1 makes of an
- * all-reduce: then both give the same bits. */
+ * training->state is the last average, and what is gone back to when ranks are lost; steps from there
+ * on are ahead of it. The outer velocity is rank 0's then. */
 #include <stdlib.h>
+#include <string.h>
 
-#include "own.h"
 #include "train.h"
 
 struct local {
-	struct owns owns;
-	void *outer; /* owned: velocity of the outer steps; NULL: none are made */
+	void *own;	  /* owned: weights, velocities, and behind them room for the sums; of
+			   * tutti_mem_alloc(): ranks of a host sum them without a copy */
+	size_t samples;	  /* that this rank has had since the last average … */
+	size_t all;	  /* … and all ranks have */
+	struct sums sums; /* over this rank's */
+	size_t ahead;	  /* steps, which training->state.step counts already */
+	int begins;	  /* an epoch, with the first of those steps */
+	bool begun;	  /* ranks may have seen `own` */
+	void *outer;	  /* owned: velocity of the outer steps; NULL: none are made */
 };
 
 static struct local *local_of(const struct training *t)
 {
 	return t->way;
+}
+
+/* Weights and velocities. */
+static size_t all_numbers(const struct training *t)
+{
+	return (1 + t->options->optimizer->velocities) * t->model.parameters;
+}
+
+/* How many of them a mean is of: velocities only where the next step depends on them. */
+static size_t meant_numbers(const struct training *t)
+{
+	return sync_keeps(t) ? all_numbers(t) : t->model.parameters;
+}
+
+static tutti_result_t take_memory(struct training *t, struct why *why)
+{
+	const tutti_result_t result = tutti_mem_alloc(
+		(all_numbers(t) + SUMS_NUMBERS) * t->model.numbers->size, &local_of(t)->own);
+
+	return result == TUTTI_OK ? TUTTI_OK
+				  : why_set(why, result, "no memory for a rank's own steps: %s",
+					    tutti_last_error(NULL));
 }
 
 static tutti_result_t create(struct training *t, struct why *why)
@@ -38,91 +64,128 @@ static tutti_result_t create(struct training *t, struct why *why)
 		local->outer = calloc(t->model.parameters, t->model.numbers->size);
 	if (t->options->outer.rate > 0 && !local->outer)
 		return why_no_memory(why, "the steps between averages");
-	return owns_create(t, &local->owns, why);
+	return take_memory(t, why);
 }
 
-/* Rank 0's outer velocity is that of all. */
+/* From the state. */
+static void start(struct training *t)
+{
+	struct local *local = t->way;
+
+	/* velocities lie behind the weights */
+	memcpy(local->own, state_now(&t->state, 0).weights,
+	       all_numbers(t) * t->model.numbers->size);
+	local->samples = local->all = local->ahead = 0;
+	local->sums = (struct sums){ 0 };
+	t->model.weights = state_now(&t->state, 0).weights;
+}
+
+/* A rank that was stuck may still write into the old memory, which is left as it is. Rank 0's outer
+ * velocity is that of all. */
 static tutti_result_t begin(struct training *t, struct why *why)
 {
 	struct local *local = t->way;
-	const tutti_result_t result = owns_begin(t, &local->owns, why);
+	const tutti_result_t result = local->begun ? take_memory(t, why) : TUTTI_OK;
 
-	return result == TUTTI_OK && t->options->outer.momentum > 0
+	if (result != TUTTI_OK)
+		return result;
+	local->begun = true;
+	start(t);
+	return t->options->outer.momentum > 0
 		       ? team_broadcast(t->grid.column, local->outer, local->outer,
 					t->model.parameters * t->model.numbers->size, 0, why)
-		       : result;
+		       : TUTTI_OK;
 }
 
 static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
 {
-	t->model.weights = owns_current(t, &local_of(t)->owns)->numbers;
+	t->model.weights = local_of(t)->own;
 	return TUTTI_OK;
 }
 
-/* What it adds to the mean, and its sums behind that. */
-static void weigh(const struct training *t, struct own *own)
+/* Of this rank alone, in place. */
+static tutti_result_t step_alone(struct training *t, struct why *why)
 {
 	const struct numbers *numbers = t->model.numbers;
-	const double sums[SUMS_NUMBERS] = { own->sums.loss, own->sums.correct, own->sums.samples };
+	const size_t count = t->model.parameters;
+	void *own = local_of(t)->own;
+	const struct trained mine =
+		trained_at(numbers, own, numbers_at(numbers, own, count), count, 0);
 
-	numbers->scale(own->numbers, owns_meant(t),
-		       (double)own->samples / (double)local_of(t)->owns.samples);
-	numbers->store(numbers_at(numbers, own->numbers, owns_meant(t)), sums, SUMS_NUMBERS);
+	if (t->options->clip > 0)
+		numbers->gradients->scale(
+			t->gradients, count,
+			sync_clip_factor(t, numbers->gradients->square_sum(t->gradients, count)));
+	return sync_update(t, (struct slice){ 0, count }, mine, t->gradients, mine, why);
 }
 
-/* The mean is complete: what the next steps start from follows from it. */
-static void take_mean(struct training *t, void *mean)
+/* The mean and the sums behind it are complete: what the next steps start from follows from them. */
+static void take_mean(struct training *t)
 {
+	const struct numbers *numbers = t->model.numbers;
 	struct local *local = t->way;
+	double sums[SUMS_NUMBERS];
 
 	if (local->outer)
-		t->model.numbers->outer(state_now(&t->state, 0).weights, mean, local->outer,
-					t->model.parameters, &t->options->outer);
-	owns_take_mean(t, &local->owns, mean);
-	owns_start(t, &local->owns);
+		numbers->outer(state_now(&t->state, 0).weights, local->own, local->outer,
+			       t->model.parameters, &t->options->outer);
+	numbers->load(sums, numbers_from(numbers, local->own, meant_numbers(t)), SUMS_NUMBERS);
+	memcpy(state_next(&t->state, 0).weights, local->own, meant_numbers(t) * numbers->size);
+	t->state.step--; /* update() has counted it already */
+	state_advance(&t->state, &(struct sums){ sums[0], sums[1], sums[2] }, local->begins);
+	start(t);
 }
 
 static tutti_result_t average(struct training *t, struct why *why)
 {
 	const struct numbers *numbers = t->model.numbers;
-	const size_t count = owns_meant(t) + SUMS_NUMBERS;
-	struct owns *owns = &local_of(t)->owns;
-	void *mean = owns->own[0].numbers;
+	const size_t count = meant_numbers(t);
+	struct local *local = t->way;
+	const double sums[SUMS_NUMBERS] = { local->sums.loss, local->sums.correct,
+					    local->sums.samples };
 
-	for (unsigned r = 0; r < t->options->replicas; r++) {
-		weigh(t, &owns->own[r]);
-		if (r > 0)
-			numbers->add(mean, owns->own[r].numbers, count);
-	}
-	const tutti_result_t result =
-		team_start_sum(t->grid.column, numbers, mean, count, NULL, why);
+	numbers->scale(local->own, count, (double)local->samples / (double)local->all);
+	numbers->store(numbers_at(numbers, local->own, count), sums, SUMS_NUMBERS);
+	const tutti_result_t result = team_start_sum(t->grid.column, numbers, local->own,
+						     count + SUMS_NUMBERS, NULL, why);
 
 	if (result == TUTTI_OK)
-		take_mean(t, mean);
+		take_mean(t);
 	return result;
 }
 
 static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
 {
-	struct owns *owns = &local_of(t)->owns;
-	bool complete;
-	const tutti_result_t result = owns_step(t, owns, step, &complete, why);
+	const struct sums sums = sync_load_sums(t);
+	struct local *local = t->way;
+	const tutti_result_t result = step->mine > 0 ? step_alone(t, why) : TUTTI_OK;
 
-	return result == TUTTI_OK && complete && owns->ahead == t->options->every ? average(t, why)
-										  : result;
+	if (result != TUTTI_OK)
+		return result;
+	local->samples += step->mine;
+	local->all += step->all;
+	local->sums.loss += sums.loss;
+	local->sums.correct += sums.correct;
+	local->sums.samples += sums.samples;
+	local->begins = local->ahead == 0 ? step->first : local->begins;
+	local->ahead++;
+	t->state.step++;
+	return local->ahead == t->options->every ? average(t, why) : TUTTI_OK;
 }
 
 static tutti_result_t fetch(struct training *t, struct why *why)
 {
-	const tutti_result_t result = local_of(t)->owns.ahead > 0 ? average(t, why) : TUTTI_OK;
+	const tutti_result_t result = local_of(t)->ahead > 0 ? average(t, why) : TUTTI_OK;
 
 	t->model.weights = state_now(&t->state, 0).weights;
 	return result;
 }
 
+/* Steps that were ahead are no more. */
 static void drain(struct training *t)
 {
-	owns_drain(t, &local_of(t)->owns);
+	t->state.step -= local_of(t)->ahead;
+	start(t);
 }
 
 static void finish(struct training *t)
@@ -131,7 +194,7 @@ static void finish(struct training *t)
 
 	if (!local)
 		return;
-	owns_finish(t, &local->owns);
+	tutti_mem_free(local->own);
 	free(local->outer);
 	free(local);
 }

@@ -31,7 +31,7 @@ static size_t choose_batch(const struct training *t)
 	const struct options *o = t->options;
 
 	if (o->batch_per_rank)
-		return o->batch_per_rank * t->workers * o->replicas;
+		return o->batch_per_rank * t->workers;
 	return o->batch ? o->batch : t->split.train_rows;
 }
 
@@ -77,7 +77,7 @@ static tutti_result_t check_sizes(const struct training *t, struct why *why)
 {
 	const struct options *o = t->options;
 	const int workers = grid_is_cut(&t->grid) ? t->grid.lines : t->team->size - (int)o->servers;
-	const size_t ranks = (size_t)(workers > 0 ? workers : 1) * o->replicas;
+	const size_t ranks = (size_t)(workers > 0 ? workers : 1);
 
 	if (t->split.train_rows < ranks || t->split.train_rows < t->batch)
 		return why_set(
@@ -117,7 +117,7 @@ static size_t most_rows(const struct training *t)
 	const bool cut = grid_is_cut(&t->grid);
 	const int workers =
 		t->sync->alone || o->replay || cut ? (int)t->workers : least - (int)o->servers;
-	const size_t share = slice_of(t->batch, 0, workers * (int)o->replicas).count;
+	const size_t share = slice_of(t->batch, 0, workers).count;
 	const size_t parts = cut ? t->grid.micro : o->accumulate,
 		     part = (share + parts - 1) / parts;
 

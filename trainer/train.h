@@ -61,7 +61,6 @@ struct training {
 	struct shares shares;
 	struct sharded *sharded; /* owned; NULL: each rank has all samples */
 	double reading_s;	 /* that the samples took to be read */
-	unsigned replica; /* of those that this rank plays (--simulate-ranks): which it is now */
 };
 
 /* Read the data, make the model; with --shard, read this rank's part alone. Touches no other rank. */

@@ -558,11 +558,11 @@ TEST(options_are_read)
 	assert_ptr_equal(o.numbers, &numbers_f64);
 	assert_int_equal(parse("--data d --dtype bf16", &o, &why), OPTIONS_RUN);
 	assert_ptr_equal(o.numbers, &numbers_bf16);
-	assert_int_equal(parse("--data d --batch all --sync local --every 5 --simulate-ranks 3 "
+	assert_int_equal(parse("--data d --batch all --sync local --every 5 "
 			       "--outer nesterov,0.7,0.9 --clip 2",
 			       &o, &why),
 			 OPTIONS_RUN);
-	assert_true(o.batch == 0 && o.sync == &sync_local && o.every == 5 && o.replicas == 3);
+	assert_true(o.batch == 0 && o.sync == &sync_local && o.every == 5);
 	assert_true(o.outer.nesterov && o.outer.rate == 0.7 && o.outer.momentum == 0.9);
 	assert_true(o.clip == 2);
 	assert_ptr_equal(o.optimizer, &optimizer_momentum);
@@ -670,12 +670,9 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--slow 1:0.5", "--slow: found '1:0.5'" },
 		{ "--slow 1:2:0", "--slow: found '1:2:0'" },
 		{ "--slow 1:2:3:4", "--slow: found '1:2:3:4'" },
-		{ "--shares auto --sync local --simulate-ranks 2",
-		  "found --simulate-ranks and --shares" },
 		{ "--servers 2", "found --servers without --sync ps or async" },
 		{ "--sync ps --clip 1", "found --clip and --sync ps" },
 		{ "--outer sgd,1", "found --outer without --sync local, where it does nothing" },
-		{ "--simulate-ranks 2", "found --simulate-ranks without --sync local" },
 		{ "--sync zero1 --every 3", "found --every without --sync local" },
 		{ "--every-epochs 3", "found --every-epochs without --save FILE" },
 		{ "--batch 64 --batch-per-rank 3", "found --batch and --batch-per-rank" },
@@ -698,7 +695,6 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--shard --sync ps", "found --shard and --sync ps" },
 		{ "--shard --parallel pipeline", "found --shard and --parallel" },
 		{ "--shard --predict p", "found --shard and --predict" },
-		{ "--shard --sync local --simulate-ranks 2", "found --shard and --simulate-ranks" },
 	};
 
 	refuses_options("", "no --data");
