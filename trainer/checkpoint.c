@@ -1,579 +1,406 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads and writes checkpoints (checkpoint.h has the format). Owns the memory of those that were
- * read, and nothing between calls. A file is trusted in nothing: its length must be what its header
- * implies before any memory is taken for it, and its checksum right before its numbers are looked
- * at. A file is never changed, but replaced (replace.h). */
+ * read, and nothing between calls. A file is trusted in nothing: what its header says is checked before
+ * memory is taken for it, and its length has to be what that implies. */
 #include "checkpoint.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+#include <zlib.h>
 
-#include "bits.h"
 #include "replace.h"
-#include "state.h"
 
-static const unsigned char magic[8] = { 0x89, 't', 'u', 't', 't', 'i', 'c', 'k' };
+#define KIND	 "tutti-train checkpoint"
+#define BEGIN	 "{\"" KIND "\":"
+#define FEATURES ((json_int_t)1 << 32) /* at most */
 
-enum {
-	WORD = 8, /* bytes of a width, a real, the checksum */
-	VERSION_END = sizeof(magic) + 4,
-	FIXED_END = VERSION_END + 5 * 4 + 4 * WORD,
-	HEADER_MAX = FIXED_END + (MODEL_LAYERS_MAX + 1) * WORD,
-	EPOCH_BYTES = 4 + 6 * WORD,
-	SUMS_BYTES = SUMS_NUMBERS * WORD,
-};
-
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the state is written as it lies");
-static_assert(sizeof(double) == WORD && sizeof(struct sums) == SUMS_BYTES, "the file's reals");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie");
 /* The largest model that the limits allow has less than 2^49 parameters, 2^54 bytes of state. */
 static_assert(sizeof(size_t) == 8, "no sum of sizes below overflows");
 
-static const char damaged[] = "the file is damaged; use another copy of it, or an older checkpoint";
+static const char old_begin[] = "\x89tuttick"; /* of formats 1 and 2 */
+static const char advice[] = "use another copy of it, or an older checkpoint";
 
-/* What the file calls each type: the bytes of its gradients. */
-static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
+/* What an array is of. */
+struct shape_of {
+	const char *name;
+	const struct numbers *numbers;
+	size_t count, bytes;
+};
 
-/* ---- fields */
-
-static void put(unsigned char **at, uint64_t value, unsigned bytes)
+static struct shape_of shape_of(const struct checkpoint *c, enum checkpoint_array which)
 {
-	for (unsigned i = 0; i < bytes; i++)
-		*(*at)++ = (unsigned char)(value >> 8 * i);
-}
-
-static uint64_t get(const unsigned char **at, unsigned bytes)
-{
-	uint64_t value = 0;
-
-	for (unsigned i = bytes; i-- > 0;)
-		value = value << 8 | (*at)[i];
-	*at += bytes;
-	return value;
-}
-
-static void put_real(unsigned char **at, double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	put(at, bits, WORD);
-}
-
-static double get_real(const unsigned char **at)
-{
-	const uint64_t bits = get(at, WORD);
-	double value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-static void put_epoch(unsigned char **at, const struct epoch *e)
-{
-	put(at, e->number, 4);
-	put_real(at, e->train_loss);
-	put_real(at, e->train_accuracy);
-	put_real(at, e->test_loss);
-	put_real(at, e->test_accuracy);
-	put_real(at, e->rate);
-	put_real(at, e->seconds);
-}
-
-static void get_epoch(const unsigned char **at, struct epoch *e)
-{
-	e->number = (unsigned)get(at, 4);
-	e->train_loss = get_real(at);
-	e->train_accuracy = get_real(at);
-	e->test_loss = get_real(at);
-	e->test_accuracy = get_real(at);
-	e->rate = get_real(at);
-	e->seconds = get_real(at);
-}
-
-/* ---- lengths */
-
-static size_t header_bytes(const struct checkpoint *c)
-{
-	return FIXED_END + ((size_t)c->layers + 1) * WORD;
-}
-
-static size_t implied_state_bytes(const struct checkpoint *c)
-{
-	return state_bytes_of(c->numbers, (1 + (size_t)c->velocities) *
-						  model_parameter_count(c->width, c->layers));
-}
-
-size_t checkpoint_bytes(const struct checkpoint *c)
-{
-	return header_bytes(c) + (size_t)c->epoch_count * EPOCH_BYTES + 2 * c->width[0] * WORD +
-	       implied_state_bytes(c) + WORD;
-}
-
-/* ---- what the fields may be */
-
-static tutti_result_t check_range(const char *path, const char *what, uint64_t found, uint64_t low,
-				  uint64_t high, struct why *why)
-{
-	if (found >= low && found <= high)
-		return TUTTI_OK;
-	return why_set(why, TUTTI_ERR_INVALID,
-		       "%s: %s: found %" PRIu64 ", expected %" PRIu64 " to %" PRIu64 "; %s", path,
-		       what, found, low, high, damaged);
-}
-
-static tutti_result_t check_width(const char *path, const struct checkpoint *c, unsigned i,
-				  struct why *why)
-{
-	char what[32];
-
-	if (i == 0)
-		return check_range(path, "features", c->width[i], 1, CHECKPOINT_FEATURES_MAX, why);
-	if (i == c->layers)
-		return check_range(path, "classes", c->width[i], 2, CHECKPOINT_CLASSES_MAX, why);
-	snprintf(what, sizeof(what), "width of hidden layer %u", i);
-	return check_range(path, what, c->width[i], 1, CHECKPOINT_HIDDEN_MAX, why);
-}
-
-/* Finite, or perhaps a NaN. */
-static tutti_result_t check_real(const char *path, const char *what, double found, bool or_nan,
-				 struct why *why)
-{
-	if (isfinite(found) || (or_nan && isnan(found)))
-		return TUTTI_OK;
-	return why_set(
-		why, TUTTI_ERR_INVALID,
-		"%s: %s: found %g, expected a finite number; the training has diverged: use a "
-		"smaller --lr, a longer --warmup, or an older checkpoint",
-		path, what, found);
-}
-
-static tutti_result_t check_epoch(const char *path, const struct epoch *e, unsigned number,
-				  struct why *why)
-{
-	const struct {
-		const char *what;
-		double value;
-		bool or_nan;
-	} reals[] = {
-		{ "training loss", e->train_loss, false },
-		{ "training accuracy", e->train_accuracy, false },
-		{ "validation loss", e->test_loss, true },
-		{ "validation accuracy", e->test_accuracy, true },
-		{ "rate", e->rate, false },
-		{ "seconds", e->seconds, false },
+	static const char *const names[] = { "mean", "factor", "weights", "velocity" };
+	const bool of_features = which < WEIGHTS;
+	const size_t times = which == VELOCITY ? c->velocities : 1;
+	struct shape_of shape = {
+		.name = names[which],
+		.numbers = of_features ? &numbers_f64 : c->numbers,
+		.count = of_features ? c->width[0]
+				     : times * model_parameter_count(c->width, c->layers),
 	};
-	char what[64];
 
-	if (e->number != number)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "%s: epochs: found number %u, expected %u; %s", path, e->number,
-			       number, damaged);
-	for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
-		snprintf(what, sizeof(what), "epoch %u, %s", number, reals[i].what);
-		const tutti_result_t result =
-			check_real(path, what, reals[i].value, reals[i].or_nan, why);
-
-		if (result != TUTTI_OK)
-			return result;
-	}
-	return TUTTI_OK;
+	shape.bytes = shape.count * shape.numbers->size;
+	return shape;
 }
 
-static tutti_result_t check_reals(const char *path, const char *what, const double *values,
-				  size_t count, struct why *why)
+static size_t all_bytes(const struct checkpoint *c)
 {
-	char place[64];
+	size_t bytes = 0;
 
-	for (size_t i = 0; i < count; i++)
-		if (!isfinite(values[i])) {
-			snprintf(place, sizeof(place), "%s %zu", what, i);
-			return check_real(path, place, values[i], false, why);
-		}
-	return TUTTI_OK;
+	for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
+		bytes += shape_of(c, a).bytes;
+	return bytes;
 }
 
-/* `count` numbers of the model from `first` on. */
-static tutti_result_t check_numbers(const char *path, const struct checkpoint *c, const char *what,
-				    size_t first, size_t count, struct why *why)
+static json_t *arrays_json(const struct checkpoint *c)
+{
+	json_t *all = json_array();
+
+	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
+		const struct shape_of shape = shape_of(c, a);
+
+		json_array_append_new(all, json_pack("[s,s,I]", shape.name,
+						     shape.numbers->size == 8 ? "<f8" : "<f4",
+						     (json_int_t)shape.count));
+	}
+	return all;
+}
+
+static tutti_result_t check_finite(const char *path, const struct checkpoint *c, struct why *why)
 {
 	double values[256];
-	char place[64];
 
-	for (size_t done = 0, some; done < count; done += some) {
-		some = count - done < 256 ? count - done : 256;
-		c->numbers->load(values, numbers_from(c->numbers, c->state, first + done), some);
-		for (size_t i = 0; i < some; i++)
-			if (!isfinite(values[i])) {
-				snprintf(place, sizeof(place), "%s %zu", what, done + i);
-				return check_real(path, place, values[i], false, why);
-			}
+	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
+		const struct shape_of shape = shape_of(c, a);
+
+		for (size_t i = 0; i < shape.count; i++) {
+			const size_t left = shape.count - i, place = i % 256;
+
+			if (place == 0)
+				shape.numbers->load(values,
+						    numbers_from(shape.numbers, c->array[a], i),
+						    left < 256 ? left : 256);
+			if (!isfinite(values[place]))
+				return why_set(
+					why, TUTTI_ERR_INVALID,
+					"%s: %s: found %g at %zu, expected a finite number; the "
+					"training has diverged: use a smaller --lr, a longer "
+					"--warmup, or an older checkpoint",
+					path, shape.name, values[place], i);
+		}
 	}
 	return TUTTI_OK;
 }
 
-static tutti_result_t check_state(const char *path, const struct checkpoint *c, struct why *why)
-{
-	const size_t parameters = model_parameter_count(c->width, c->layers);
-	double sums[SUMS_NUMBERS];
-	tutti_result_t result = check_numbers(path, c, "weight", 0, parameters, why);
+/* ---- to memory */
 
-	if (result == TUTTI_OK)
-		result = check_numbers(path, c, "velocity", parameters, c->velocities * parameters,
-				       why);
-	memcpy(sums, (const char *)c->state + c->state_bytes - SUMS_BYTES, sizeof(sums));
-	return result == TUTTI_OK ? check_reals(path, "sum of the epoch", sums, SUMS_NUMBERS, why)
-				  : result;
+static json_t *header_json(const struct checkpoint *c)
+{
+	json_t *width = json_array(), *epochs = json_array();
+	char data[17];
+
+	snprintf(data, sizeof(data), "%016llx", (unsigned long long)c->data);
+	for (unsigned i = 0; i <= c->layers; i++)
+		json_array_append_new(width, json_integer((json_int_t)c->width[i]));
+	for (unsigned i = 0; i < c->epoch_count; i++)
+		json_array_append_new(epochs, log_epoch_json(&c->epochs[i]));
+	return json_pack("{s:i,s:O,s:s,s:o,s:I,s:i,s:f,s:o,s:o}", KIND, CHECKPOINT_FORMAT,
+			 "options", c->options, "data", data, "width", width, "steps",
+			 (json_int_t)c->step, "ranks", c->ranks, "seconds", c->seconds, "epochs",
+			 epochs, "arrays", arrays_json(c));
 }
 
-/* Everything but what the header implies. */
-static tutti_result_t check_contents(const char *path, const struct checkpoint *c, struct why *why)
+static void put_arrays(const struct checkpoint *c, char *at)
 {
-	tutti_result_t result = check_real(path, "seconds", c->seconds, false, why);
+	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
+		const struct shape_of shape = shape_of(c, a);
 
-	for (unsigned i = 0; i < c->epoch_count && result == TUTTI_OK; i++)
-		result = check_epoch(path, &c->epochs[i], i + 1, why);
-	if (result == TUTTI_OK && c->mean)
-		result = check_reals(path, "mean of feature", c->mean, c->width[0], why);
-	if (result == TUTTI_OK && c->inverse)
-		result = check_reals(path, "factor of feature", c->inverse, c->width[0], why);
-	return result == TUTTI_OK ? check_state(path, c, why) : result;
+		memcpy(at, c->array[a], shape.bytes);
+		at += shape.bytes;
+	}
+}
+
+tutti_result_t checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes,
+			       size_t *length, struct why *why)
+{
+	json_t *json = header_json(c);
+	char *header = json_dumps(json, JSON_COMPACT), *all = NULL;
+	const size_t begin = header ? strlen(header) + 1 : 0, end = begin + all_bytes(c);
+	uint32_t sum;
+
+	json_decref(json);
+	if (header)
+		all = malloc(end + sizeof(sum));
+	if (all) {
+		memcpy(all, header, begin - 1);
+		all[begin - 1] = '\n';
+		put_arrays(c, all + begin);
+		sum = (uint32_t)crc32_z(0, (unsigned char *)all, end);
+		memcpy(all + end, &sum, sizeof(sum));
+	}
+	free(header);
+	*bytes = all;
+	*length = end + sizeof(sum);
+	return all ? TUTTI_OK : why_no_memory(why, path);
 }
 
 /* ---- from memory */
 
-static tutti_result_t refuse_short(const char *path, size_t found, const char *at_least,
-				   size_t expected, struct why *why)
+static tutti_result_t refuse_kind(const char *path, const char *bytes, size_t length,
+				  struct why *why)
 {
-	return why_set(why, TUTTI_ERR_INVALID,
-		       "%s: truncated: found %zu bytes, expected %s%zu; use another copy of it, or "
-		       "an older checkpoint",
-		       path, found, at_least, expected);
-}
-
-/* Is it one of ours, and of a version that this program knows? */
-static tutti_result_t check_kind(const char *path, const unsigned char *bytes, size_t length,
-				 struct why *why)
-{
-	const unsigned char *at;
-
-	if (length < sizeof(magic) || memcmp(bytes, magic, sizeof(magic)) != 0)
-		return why_set(
-			why, TUTTI_ERR_INVALID,
-			"%s: is not a checkpoint of tutti-train; give a file that --save wrote",
-			path);
-	if (length < FIXED_END)
-		return refuse_short(path, length, "at least ", FIXED_END, why);
-	at = bytes + sizeof(magic);
-	const unsigned version = (unsigned)get(&at, 4);
-	if (version > CHECKPOINT_VERSION)
-		return why_set(
-			why, TUTTI_ERR_INVALID,
-			"%s: was written by a newer tutti-train (format %u), expected at most %d; "
-			"use that one",
-			path, version, CHECKPOINT_VERSION);
-	if (version < CHECKPOINT_VERSION)
-		return why_set(
-			why, TUTTI_ERR_INVALID,
-			"%s: was written by an older tutti-train (format %u), expected format %d; "
-			"use that one, or begin anew",
-			path, version, CHECKPOINT_VERSION);
-	return TUTTI_OK;
-}
-
-/* NULL: there is no such type. */
-static const struct numbers *type_of(uint64_t code)
-{
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if (types[i]->gradients->size == code)
-			return types[i];
-	return NULL;
-}
-
-static tutti_result_t get_fixed(const char *path, const unsigned char *at, struct checkpoint *c,
-				struct why *why)
-{
-	const uint64_t type = get(&at, 4), layers = get(&at, 4), velocities = get(&at, 4),
-		       epochs = get(&at, 4), ranks = get(&at, 4);
-	tutti_result_t result;
-
-	c->numbers = type_of(type);
-	c->layers = (unsigned)layers;
-	c->velocities = (unsigned)velocities;
-	c->epoch_count = (unsigned)epochs;
-	c->options = get(&at, WORD);
-	c->data = get(&at, WORD);
-	c->step = get(&at, WORD);
-	c->seconds = get_real(&at);
-	if (!c->numbers)
+	if (length >= strlen(old_begin) && memcmp(bytes, old_begin, strlen(old_begin)) == 0)
 		return why_set(why, TUTTI_ERR_INVALID,
-			       "%s: type: found %" PRIu64
-			       ", expected 4 (f32), 8 (f64) or 2 (bf16); %s",
-			       path, type, damaged);
-	result = check_range(path, "layers", layers, 1, MODEL_LAYERS_MAX, why);
-	if (result == TUTTI_OK)
-		result = check_range(path, "numbers kept for each weight", velocities, 0,
-				     OPTIMIZER_VELOCITIES, why);
-	if (result == TUTTI_OK)
-		result = check_range(path, "ranks", ranks, 1, INT_MAX, why);
-	if (result == TUTTI_OK)
-		result = check_range(path, "steps", c->step, epochs, UINT64_MAX, why);
-	if (result == TUTTI_OK)
-		c->ranks = (int)ranks;
-	return result;
+			       "%s: was written by an older tutti-train, in its binary format, "
+			       "expected format %d; use that one, or begin anew",
+			       path, CHECKPOINT_FORMAT);
+	return why_set(why, TUTTI_ERR_INVALID,
+		       "%s: is not a checkpoint of tutti-train; give a file that --save wrote",
+		       path);
 }
 
-static tutti_result_t get_widths(const char *path, const unsigned char *at, struct checkpoint *c,
+static tutti_result_t refuse_header(const char *path, const char *what, struct why *why)
+{
+	return why_set(why, TUTTI_ERR_INVALID, "%s: the header is damaged: %s; %s", path, what,
+		       advice);
+}
+
+/* The first line, of `*length` bytes without its end. */
+static tutti_result_t load_header(const char *path, const char *bytes, size_t *length, json_t **out,
+				  struct why *why)
+{
+	const char *end = memchr(bytes, '\n', *length);
+	json_error_t error;
+	int format = 0;
+
+	if (*length < strlen(BEGIN) || memcmp(bytes, BEGIN, strlen(BEGIN)) != 0)
+		return refuse_kind(path, bytes, *length, why);
+	if (!end)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: truncated: found %zu bytes without the end of a line, expected "
+			       "the header; %s",
+			       path, *length, advice);
+	*length = (size_t)(end - bytes);
+	*out = json_loadb(bytes, *length, JSON_REJECT_DUPLICATES, &error);
+	if (!*out || json_unpack_ex(*out, &error, 0, "{s:i}", KIND, &format) < 0)
+		return refuse_header(path, error.text, why);
+	if (format == CHECKPOINT_FORMAT)
+		return TUTTI_OK;
+	return why_set(
+		why, TUTTI_ERR_INVALID,
+		"%s: was written by another tutti-train (format %d), expected format %d; use "
+		"that one, or begin anew",
+		path, format, CHECKPOINT_FORMAT);
+}
+
+static tutti_result_t get_types(const char *path, struct checkpoint *c, struct why *why)
+{
+	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
+	const char *dtype, *optimizer, *found = NULL;
+	json_error_t error;
+
+	if (json_unpack_ex(c->options, &error, 0, "{s:s,s:s}", "dtype", &dtype, "optimizer",
+			   &optimizer) < 0)
+		return refuse_header(path, error.text, why);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strcmp(types[i]->name, dtype) == 0)
+			c->numbers = types[i];
+	for (size_t i = 0; optimizers[i]; i++)
+		if (strcmp(optimizers[i]->name, optimizer) == 0) {
+			c->velocities = optimizers[i]->velocities;
+			found = optimizers[i]->name;
+		}
+	return c->numbers && found
+		       ? TUTTI_OK
+		       : refuse_header(path, "its dtype or optimizer is none of tutti-train's",
+				       why);
+}
+
+static tutti_result_t get_widths(const char *path, const json_t *widths, struct checkpoint *c,
 				 struct why *why)
 {
-	tutti_result_t result = TUTTI_OK;
+	const size_t count = json_array_size(widths);
+	char what[96];
 
-	for (unsigned i = 0; i <= c->layers && result == TUTTI_OK; i++) {
-		c->width[i] = (size_t)get(&at, WORD);
-		result = check_width(path, c, i, why);
+	if (count < 2 || count > MODEL_LAYERS_MAX + 1)
+		return refuse_header(path, "width: expected 2 to 17 of them", why);
+	c->layers = (unsigned)count - 1;
+	for (unsigned i = 0; i <= c->layers; i++) {
+		const json_int_t found = json_integer_value(json_array_get(widths, i)),
+				 least = i == c->layers ? 2 : 1,
+				 most = i == 0 ? FEATURES : DATA_LABEL_MAX + 1;
+
+		snprintf(what, sizeof(what), "width %u: found %lld, expected %lld to %lld", i,
+			 (long long)found, (long long)least, (long long)most);
+		if (found < least || found > most)
+			return refuse_header(path, what, why);
+		c->width[i] = (size_t)found;
 	}
-	return result;
-}
-
-/* Of a file of `length` bytes the first `have` are here: all of it, or HEADER_MAX. On success the
- * file is as long as it should be. */
-static tutti_result_t get_header(const char *path, const unsigned char *bytes, size_t have,
-				 size_t length, struct checkpoint *c, struct why *why)
-{
-	tutti_result_t result = check_kind(path, bytes, have, why);
-
-	if (result == TUTTI_OK)
-		result = get_fixed(path, bytes + VERSION_END, c, why);
-	if (result != TUTTI_OK)
-		return result;
-	if (have < header_bytes(c))
-		return refuse_short(path, have, "at least ", header_bytes(c), why);
-	result = get_widths(path, bytes + FIXED_END, c, why);
-	if (result != TUTTI_OK)
-		return result;
-	c->state_bytes = implied_state_bytes(c);
-	const size_t expected = checkpoint_bytes(c);
-	if (length < expected)
-		return refuse_short(path, length, "", expected, why);
-	if (length > expected)
-		return why_set(
-			why, TUTTI_ERR_INVALID,
-			"%s: %zu bytes longer than its header says: found %zu bytes, expected %zu; "
-			"%s",
-			path, length - expected, length, expected, damaged);
 	return TUTTI_OK;
 }
 
-static tutti_result_t check_sum(const char *path, const unsigned char *bytes, size_t length,
-				struct why *why)
+static double real_or_nan(const json_t *value)
 {
-	const unsigned char *at = bytes + length - WORD;
-	const uint64_t found = hash_bytes(0, bytes, length - WORD), expected = get(&at, WORD);
-
-	if (found == expected)
-		return TUTTI_OK;
-	return why_set(why, TUTTI_ERR_INVALID,
-		       "%s: found checksum %016" PRIx64 ", expected %016" PRIx64 "; %s", path,
-		       found, expected, damaged);
+	return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static double *get_reals(const unsigned char **at, size_t count)
+/* As log_epoch_json() has written it. */
+static tutti_result_t get_epochs(const char *path, const json_t *epochs, struct checkpoint *c,
+				 struct why *why)
 {
-	double *values = malloc(count * sizeof(*values));
+	json_error_t error;
 
-	for (size_t i = 0; values && i < count; i++)
-		values[i] = get_real(at);
-	return values;
-}
-
-static tutti_result_t get_contents(const char *path, const unsigned char *at, struct checkpoint *c,
-				   struct why *why)
-{
-	void *state;
-
+	c->epoch_count = (unsigned)json_array_size(epochs);
 	c->epochs = calloc((size_t)c->epoch_count + 1, sizeof(*c->epochs)); /* there may be none */
 	if (!c->epochs)
 		return why_no_memory(why, path);
-	for (unsigned i = 0; i < c->epoch_count; i++)
-		get_epoch(&at, &c->epochs[i]);
-	c->mean = get_reals(&at, c->width[0]);
-	if (c->mean)
-		c->inverse = get_reals(&at, c->width[0]);
-	c->state = state = malloc(c->state_bytes);
-	if (!c->inverse || !state)
-		return why_no_memory(why, path);
-	memcpy(state, at, c->state_bytes);
-	return check_contents(path, c, why);
+	for (unsigned i = 0; i < c->epoch_count; i++) {
+		struct epoch *e = &c->epochs[i];
+		json_t *loss, *accuracy;
+
+		if (json_unpack_ex(json_array_get(epochs, i), &error, 0,
+				   "{s:F,s:F,s:o,s:o,s:F,s:F,s:F,s:F}", "train_loss",
+				   &e->train_loss, "train_accuracy", &e->train_accuracy,
+				   "test_loss", &loss, "test_accuracy", &accuracy, "lr", &e->rate,
+				   "seconds", &e->seconds, "least_share", &e->least_share,
+				   "most_share", &e->most_share) < 0)
+			return refuse_header(path, error.text, why);
+		e->number = i + 1;
+		e->test_loss = real_or_nan(loss);
+		e->test_accuracy = real_or_nan(accuracy);
+	}
+	return TUTTI_OK;
+}
+
+static tutti_result_t get_header(const char *path, json_t *json, struct checkpoint *c,
+				 struct why *why)
+{
+	json_t *width, *epochs, *arrays, *expected;
+	json_int_t step;
+	const char *data;
+	json_error_t error;
+	tutti_result_t result;
+
+	if (json_unpack_ex(json, &error, 0, "{s:O,s:s,s:o,s:I,s:i,s:F,s:o,s:o}", "options",
+			   &c->options, "data", &data, "width", &width, "steps", &step, "ranks",
+			   &c->ranks, "seconds", &c->seconds, "epochs", &epochs, "arrays",
+			   &arrays) < 0)
+		return refuse_header(path, error.text, why);
+	c->data = strtoull(data, NULL, 16);
+	c->step = (size_t)step;
+	result = get_types(path, c, why);
+	if (result == TUTTI_OK)
+		result = get_widths(path, width, c, why);
+	if (result == TUTTI_OK)
+		result = get_epochs(path, epochs, c, why);
+	if (result != TUTTI_OK)
+		return result;
+	if (step < c->epoch_count || c->ranks < 1)
+		return refuse_header(path, "fewer steps than epochs, or no rank", why);
+	expected = arrays_json(c);
+	if (!json_equal(arrays, expected))
+		result = refuse_header(path, "arrays: found others than those of its widths", why);
+	json_decref(expected);
+	return result;
+}
+
+/* Behind the header are the arrays and the checksum. */
+static tutti_result_t check_file(const char *path, const char *bytes, size_t header, size_t length,
+				 const struct checkpoint *c, struct why *why)
+{
+	const size_t end = header + 1 + all_bytes(c), expected = end + sizeof(uint32_t);
+	uint32_t said, found;
+
+	if (length != expected)
+		return why_set(why, TUTTI_ERR_INVALID, "%s: %s: found %zu bytes, expected %zu; %s",
+			       path,
+			       length < expected ? "truncated" : "longer than its header says",
+			       length, expected, advice);
+	found = (uint32_t)crc32_z(0, (const unsigned char *)bytes, end);
+	memcpy(&said, bytes + end, sizeof(said));
+	return found == said ? TUTTI_OK
+			     : why_set(why, TUTTI_ERR_INVALID,
+				       "%s: the file is damaged: found checksum %08x, expected "
+				       "%08x; %s",
+				       path, found, said, advice);
+}
+
+static tutti_result_t get_arrays(const char *path, const char *at, struct checkpoint *c,
+				 struct why *why)
+{
+	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
+		const size_t bytes = shape_of(c, a).bytes;
+
+		c->array[a] = malloc(bytes + 1); /* there may be no velocity */
+		if (!c->array[a])
+			return why_no_memory(why, path);
+		memcpy(c->array[a], at, bytes);
+		at += bytes;
+	}
+	return check_finite(path, c, why);
 }
 
 tutti_result_t checkpoint_parse(const char *path, const void *bytes, size_t length,
 				struct checkpoint *out, struct why *why)
 {
 	struct checkpoint c = { 0 };
-	tutti_result_t result = get_header(path, bytes, length, length, &c, why);
+	json_t *json = NULL;
+	size_t header = length;
+	tutti_result_t result = load_header(path, bytes, &header, &json, why);
 
-	*out = (struct checkpoint){ 0 };
 	if (result == TUTTI_OK)
-		result = check_sum(path, bytes, length, why);
+		result = get_header(path, json, &c, why);
+	json_decref(json);
 	if (result == TUTTI_OK)
-		result = get_contents(path, (const unsigned char *)bytes + header_bytes(&c), &c,
-				      why);
-	if (result != TUTTI_OK) {
-		checkpoint_finish(&c);
-		return result;
-	}
+		result = check_file(path, bytes, header, length, &c, why);
+	if (result == TUTTI_OK)
+		result = get_arrays(path, (const char *)bytes + header + 1, &c, why);
 	*out = c;
-	return TUTTI_OK;
+	if (result != TUTTI_OK)
+		checkpoint_finish(out);
+	return result;
 }
 
 void checkpoint_finish(struct checkpoint *c)
 {
+	json_decref(c->options);
 	free(c->epochs);
-	free(c->mean);
-	free(c->inverse);
-	free((void *)c->state);
+	for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
+		free(c->array[a]);
 	*c = (struct checkpoint){ 0 };
 }
 
-/* ---- to memory */
-
-static void put_header(unsigned char **at, const struct checkpoint *c)
-{
-	memcpy(*at, magic, sizeof(magic));
-	*at += sizeof(magic);
-	put(at, CHECKPOINT_VERSION, 4);
-	put(at, c->numbers->gradients->size, 4);
-	put(at, c->layers, 4);
-	put(at, c->velocities, 4);
-	put(at, c->epoch_count, 4);
-	put(at, (uint64_t)c->ranks, 4);
-	put(at, c->options, WORD);
-	put(at, c->data, WORD);
-	put(at, c->step, WORD);
-	put_real(at, c->seconds);
-	for (unsigned i = 0; i <= c->layers; i++)
-		put(at, c->width[i], WORD);
-}
-
-void checkpoint_put(const struct checkpoint *c, void *to)
-{
-	unsigned char *at = to;
-
-	put_header(&at, c);
-	for (unsigned i = 0; i < c->epoch_count; i++)
-		put_epoch(&at, &c->epochs[i]);
-	for (size_t i = 0; i < c->width[0]; i++)
-		put_real(&at, c->mean ? c->mean[i] : 0);
-	for (size_t i = 0; i < c->width[0]; i++)
-		put_real(&at, c->inverse ? c->inverse[i] : 1);
-	memcpy(at, c->state, c->state_bytes);
-	at += c->state_bytes;
-	put(&at, hash_bytes(0, to, (size_t)(at - (unsigned char *)to)), WORD);
-}
-
-/* ---- from a file */
-
-static tutti_result_t open_regular(const char *path, int *fd, size_t *length, struct why *why)
-{
-	struct stat status;
-
-	/* opening a FIFO does not wait for its other end here */
-	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (*fd < 0)
-		return why_set(why, TUTTI_ERR_SYSTEM,
-			       "%s: cannot be read: %s; give a checkpoint of tutti-train", path,
-			       strerror(errno));
-	if (fstat(*fd, &status) == 0 && S_ISREG(status.st_mode)) {
-		*length = (size_t)status.st_size;
-		return TUTTI_OK;
-	}
-	close(*fd);
-	return why_set(why, TUTTI_ERR_INVALID,
-		       "%s: is not a regular file; give a checkpoint of tutti-train", path);
-}
-
-/* The first `length` bytes. */
-static tutti_result_t read_first(const char *path, int fd, unsigned char *to, size_t length,
-				 struct why *why)
-{
-	size_t done = 0;
-	ssize_t n = 1;
-
-	while (done < length && n != 0) {
-		n = pread(fd, to + done, length - done, (off_t)done);
-		if (n > 0)
-			done += (size_t)n;
-		else if (n < 0 && errno != EINTR)
-			return why_set(why, TUTTI_ERR_SYSTEM,
-				       "%s: read failed after %zu of %zu bytes: %s; use another "
-				       "copy of it, or an older checkpoint",
-				       path, done, length, strerror(errno));
-	}
-	return done == length ? TUTTI_OK : refuse_short(path, done, "", length, why);
-}
-
-static tutti_result_t read_all(const char *path, int fd, size_t length, struct checkpoint *out,
-			       struct why *why)
-{
-	unsigned char header[HEADER_MAX], *bytes;
-	const size_t have = length < HEADER_MAX ? length : HEADER_MAX;
-	struct checkpoint c = { 0 };
-	tutti_result_t result = read_first(path, fd, header, have, why);
-
-	if (result == TUTTI_OK)
-		result = get_header(path, header, have, length, &c, why);
-	if (result != TUTTI_OK)
-		return result;
-	bytes = malloc(length);
-	if (!bytes)
-		return why_no_memory(why, path);
-	result = read_first(path, fd, bytes, length, why);
-	if (result == TUTTI_OK)
-		result = checkpoint_parse(path, bytes, length, out, why);
-	free(bytes);
-	return result;
-}
+/* ---- files */
 
 tutti_result_t checkpoint_read(const char *path, struct checkpoint *out, struct why *why)
 {
-	int fd;
-	size_t length = 0;
+	struct input input = { 0 };
+	struct stat status = { 0 };
 	tutti_result_t result;
 
 	*out = (struct checkpoint){ 0 };
-	result = open_regular(path, &fd, &length, why);
-	if (result != TUTTI_OK)
-		return result;
-	result = read_all(path, fd, length, out, why);
-	close(fd);
+	stat(path, &status); /* a stream of gzip could be of any length */
+	result = input_read(path, (size_t)status.st_size, &input, why);
+	if (result == TUTTI_OK)
+		result = checkpoint_parse(path, input.bytes, input.length, out, why);
+	input_finish(&input);
 	return result;
 }
 
-/* ---- to a file */
-
 tutti_result_t checkpoint_write(const char *path, const struct checkpoint *c, struct why *why)
 {
-	unsigned char *bytes;
-	tutti_result_t result;
+	void *bytes = NULL;
+	size_t length = 0;
+	tutti_result_t result = check_finite(path, c, why);
 
-	assert(c->state_bytes == implied_state_bytes(c) && c->ranks > 0);
-	assert(c->step >= c->epoch_count && !c->mean == !c->inverse);
-	result = check_contents(path, c, why);
-	if (result != TUTTI_OK)
-		return result;
-	bytes = malloc(checkpoint_bytes(c));
-	if (!bytes)
-		return why_no_memory(why, path);
-	checkpoint_put(c, bytes);
-	result = replace_file(path, bytes, checkpoint_bytes(c), why);
+	if (result == TUTTI_OK)
+		result = checkpoint_pack(path, c, &bytes, &length, why);
+	if (result == TUTTI_OK)
+		result = replace_file(path, bytes, length, why);
 	free(bytes);
 	return result;
 }

@@ -75,17 +75,19 @@ tutti_result_t log_start(struct report *report, struct why *why)
 		why);
 }
 
+json_t *log_epoch_json(const struct epoch *e)
+{
+	return json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:f,s:f,s:f,s:f}", "event", "epoch", "epoch",
+			 (int)e->number, "train_loss", real_or_null(e->train_loss),
+			 "train_accuracy", real_or_null(e->train_accuracy), "test_loss",
+			 real_or_null(e->test_loss), "test_accuracy",
+			 real_or_null(e->test_accuracy), "lr", e->rate, "seconds", e->seconds,
+			 "least_share", e->least_share, "most_share", e->most_share);
+}
+
 tutti_result_t log_epoch(struct report *report, const struct epoch *e, struct why *why)
 {
-	return write_line(
-		report,
-		json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:f,s:f,s:f,s:f}", "event", "epoch", "epoch",
-			  (int)e->number, "train_loss", real_or_null(e->train_loss),
-			  "train_accuracy", real_or_null(e->train_accuracy), "test_loss",
-			  real_or_null(e->test_loss), "test_accuracy",
-			  real_or_null(e->test_accuracy), "lr", e->rate, "seconds", e->seconds,
-			  "least_share", e->least_share, "most_share", e->most_share),
-		why);
+	return write_line(report, log_epoch_json(e), why);
 }
 
 static json_t *lost_json(const struct loss *loss)

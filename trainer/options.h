@@ -3,6 +3,7 @@
 #ifndef TRAIN_OPTIONS_H
 #define TRAIN_OPTIONS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,8 +85,11 @@ static inline bool options_bounded(const struct options *options)
  * replacements are waited for). */
 uint64_t options_hash(const struct options *options);
 
-/* Equal for those that lead along the same curve, with a batch of so many samples, however ranks
- * share the work; where ranks step alone, with so many of them. */
+/* By name, those that lead along the same curve, with a batch of so many samples, however ranks share the
+ * work; where ranks step alone, with so many of them. NULL: there is no memory. */
+json_t *options_curve(const struct options *options, size_t batch, int ranks);
 uint64_t options_curve_hash(const struct options *options, size_t batch, int ranks);
+/* Of two such: `text` says the first that differs, and its values. */
+bool options_differ(json_t *then, json_t *now, char *text, size_t size);
 
 #endif

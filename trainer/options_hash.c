@@ -1,52 +1,133 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns nothing: what of the options makes trainings the same. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bits.h"
 #include "options.h"
 
-static uint64_t hash_real(uint64_t hash, double value)
+enum { TEXT = 128 };
+
+static const char *hidden_text(const struct options *o, char text[TEXT])
 {
-	return hash_bytes(hash, &value, sizeof(value));
+	size_t used = 0;
+
+	for (unsigned i = 0; i < o->hidden_layers; i++)
+		used += (size_t)snprintf(text + used, TEXT - used, "%s%zu", i ? "," : "",
+					 o->hidden[i]);
+	return o->hidden_layers ? text : "none";
 }
 
-/* With so many workers at the start. */
-static uint64_t hash_async(const struct options *o, uint64_t hash, int workers)
+static const char *schedule_text(const struct rate_schedule *s, char text[TEXT])
 {
-	hash = hash_word(hash_word(hash, (uint64_t)workers), o->servers);
-	return hash_word(hash_word(hash_word(hash, o->staleness), o->push_every), o->fetch_every);
+	snprintf(text, TEXT, "step:%u:%.15g", s->every, s->factor);
+	return s->course == RATE_COSINE ? "cosine" : s->course == RATE_STEP ? text : "constant";
+}
+
+static const char *outer_text(const struct outer *outer, char text[TEXT])
+{
+	snprintf(text, TEXT, "%s,%.15g,%.15g", outer->nesterov ? "nesterov" : "sgd", outer->rate,
+		 outer->momentum);
+	return outer->rate > 0 ? text : "none";
+}
+
+/* Where ranks step alone, and where updates are parts of a batch, how many there are counts, too. */
+static void add_way(json_t *all, const struct options *o, int ranks)
+{
+	char text[TEXT];
+
+	if (o->sync == &sync_async || o->sync == &sync_replay)
+		json_object_update_new(
+			all, json_pack("{s:s,s:i,s:i,s:o,s:I,s:I}", "sync", "async", "ranks", ranks,
+				       "servers", (int)o->servers, "staleness",
+				       options_bounded(o) ? json_integer((json_int_t)o->staleness)
+							  : json_string("any"),
+				       "push-every", (json_int_t)o->push_every, "fetch-every",
+				       (json_int_t)o->fetch_every));
+	else if (o->sync == &sync_local &&
+		 !(o->every == 1 && o->outer.rate == 0 && o->clip == 0 && o->optimizer->linear))
+		json_object_update_new(all, json_pack("{s:s,s:I,s:s,s:i}", "sync", "local", "every",
+						      (json_int_t)o->every, "outer",
+						      outer_text(&o->outer, text), "ranks", ranks));
+}
+
+json_t *options_curve(const struct options *o, size_t batch, int ranks)
+{
+	static const char *const scalings[] = { "linear", "sqrt", "none" };
+	char hidden[TEXT], schedule[TEXT];
+	json_t *all = json_pack(
+		"{s:I,s:s,s:s,s:I,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s,s:s,s:f,s:f,s:s}", "seed",
+		(json_int_t)o->seed, "hidden", hidden_text(o, hidden), "dtype", o->numbers->name,
+		"batch", (json_int_t)batch, "optimizer", o->optimizer->name, "lr", o->rate,
+		"momentum", o->momentum, "beta2", o->beta2, "epsilon", o->epsilon, "trust",
+		o->trust, "weight-decay", o->weight_decay, "clip", o->clip, "lr-scaling",
+		scalings[o->scaling], "schedule", schedule_text(&o->schedule, schedule), "warmup",
+		o->warmup < o->epochs ? o->warmup : o->epochs, "test-fraction",
+		o->source.test_fraction, "sync", "allreduce, zero1 or ps");
+
+	if (all && o->schedule.course == RATE_COSINE) /* else the rate is that of a longer one */
+		json_object_set_new(all, "epochs", json_integer(o->epochs));
+	if (all)
+		add_way(all, o, ranks);
+	return all;
+}
+
+/* As it is said on the command line. */
+static const char *value_text(const json_t *value, char text[TEXT])
+{
+	if (json_is_integer(value))
+		snprintf(text, TEXT, "%lld", (long long)json_integer_value(value));
+	else if (json_is_real(value))
+		snprintf(text, TEXT, "%.15g", json_real_value(value));
+	else
+		snprintf(text, TEXT, "%s",
+			 json_is_string(value) ? json_string_value(value) : "none");
+	return text;
+}
+
+/* The first that is not the same in both; NULL: there is none. */
+static const char *first_difference(json_t *a, json_t *b)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(a, name,
+			    value) if (!json_equal(value, json_object_get(b, name))) return name;
+	return NULL;
+}
+
+bool options_differ(json_t *then, json_t *now, char *text, size_t size)
+{
+	const char *name = first_difference(now, then);
+	char was[TEXT], is[TEXT];
+
+	name = name ? name : first_difference(then, now);
+	if (!name)
+		return false;
+	snprintf(text, size, "%s%s %s, expected %s as now", strcmp(name, "ranks") ? "--" : "", name,
+		 value_text(json_object_get(then, name), was),
+		 value_text(json_object_get(now, name), is));
+	return true;
 }
 
 uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
 {
-	uint64_t hash = hash_word(o->seed, o->hidden_layers);
+	json_t *all = options_curve(o, batch, ranks);
+	char *text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
+	const uint64_t hash = text ? hash_bytes(0, text, strlen(text)) : 0;
 
-	for (unsigned i = 0; i < o->hidden_layers; i++)
-		hash = hash_word(hash, o->hidden[i]);
-	hash = hash_word(hash_word(hash, o->epochs), batch);
-	hash = hash_real(hash_real(hash, o->rate), o->momentum);
-	hash = hash_real(hash_real(hash, o->weight_decay), o->warmup);
-	hash = hash_bytes(hash, o->optimizer->name, strlen(o->optimizer->name));
-	hash = hash_real(hash_real(hash_real(hash, o->beta2), o->epsilon), o->trust);
-	hash = hash_word(hash_word(hash, (uint64_t)o->schedule.course), o->schedule.every);
-	hash = hash_word(hash_real(hash, o->schedule.factor), (uint64_t)o->scaling);
-	hash = hash_real(hash_real(hash, o->source.test_fraction), o->clip);
-	hash = hash_word(hash, o->numbers->gradients->dtype);
-	if (o->sync == &sync_async || o->sync == &sync_replay)
-		return hash_async(o, hash, ranks);
-	if (o->sync != &sync_local ||
-	    (o->every == 1 && o->outer.rate == 0 && o->clip == 0 && o->optimizer->linear))
-		return hash; /* an average of each step is that of gradients */
-	hash = hash_word(hash_word(hash, o->every), (uint64_t)ranks);
-	hash = hash_real(hash_real(hash, o->outer.rate), o->outer.momentum);
-	return hash_word(hash, (uint64_t)o->outer.nesterov + 1);
+	free(text);
+	json_decref(all);
+	return hash;
 }
 
 uint64_t options_hash(const struct options *o)
 {
 	uint64_t hash = options_curve_hash(o, o->batch, 1);
 
-	hash = hash_word(hash_word(hash, o->batch_per_rank), o->accumulate);
+	hash = hash_word(hash_word(hash, o->epochs), o->accumulate);
+	hash = hash_word(hash, o->batch_per_rank);
 	hash = hash_bytes(hash_word(hash, o->bucket_bytes), o->sync->name, strlen(o->sync->name));
 	hash = hash_word(hash_word(hash_word(hash, o->save != NULL), o->every_epochs), o->servers);
 	hash = hash_word(hash_word(hash, o->resume), o->predict != NULL);

@@ -18,8 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DRAFTS_MAX = 100 };
-
 /* A place in a directory, and a file beside it that is to come there. */
 struct draft {
 	const char *path; /* of the place */
@@ -37,24 +35,20 @@ static tutti_result_t refuse_target(const struct draft *d, struct why *why)
 		       d->path, strerror(errno));
 }
 
-static tutti_result_t open_directory(struct draft *d, struct why *why)
+/* A device or a link would be replaced, not written to. */
+static tutti_result_t open_target(struct draft *d, struct why *why)
 {
 	const char *slash = strrchr(d->path, '/');
 	char *directory = slash ? strndup(d->path, (size_t)(slash - d->path) + 1) : strdup(".");
+	struct stat status;
 
 	if (!directory)
 		return why_no_memory(why, d->path);
 	d->name = slash ? slash + 1 : d->path;
 	d->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(directory);
-	return d->directory < 0 ? refuse_target(d, why) : TUTTI_OK;
-}
-
-/* A device or a link would be replaced, not written to. */
-static tutti_result_t check_target(const struct draft *d, struct why *why)
-{
-	struct stat status;
-
+	if (d->directory < 0)
+		return refuse_target(d, why);
 	if (d->name[0] == '\0')
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: names a directory, expected a file; add its name", d->path);
@@ -82,65 +76,52 @@ static bool is_draft(const struct draft *d, const char *file)
 	       file[length + (size_t)end] == '\0';
 }
 
-static void remove_if_left(const struct draft *d, const char *file)
-{
-	const int fd = openat(d->directory, file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-		unlinkat(d->directory, file, 0);
-	close(fd);
-}
-
 static void remove_left(const struct draft *d)
 {
-	const int fd = openat(d->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	const int own = openat(d->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = own < 0 ? NULL : fdopendir(own);
 	const struct dirent *entry;
 
-	if (fd >= 0 && !directory)
-		close(fd);
-	while (directory && (entry = readdir(directory)))
-		if (is_draft(d, entry->d_name))
-			remove_if_left(d, entry->d_name);
+	while (directory && (entry = readdir(directory))) {
+		const int fd = is_draft(d, entry->d_name)
+				       ? openat(d->directory, entry->d_name,
+						O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+				       : -1;
+
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			unlinkat(d->directory, entry->d_name, 0);
+		if (fd >= 0)
+			close(fd);
+	}
 	if (directory)
 		closedir(directory);
+	else if (own >= 0)
+		close(own);
 }
 
-/* False: another process has taken it for one that was left. */
-static bool lock(int fd)
-{
-	struct stat status;
-
-	return flock(fd, LOCK_EX) < 0 || fstat(fd, &status) < 0 || status.st_nlink > 0;
-}
-
-/* Another process of this number may write one: in a container it is always the same. */
+/* Another process of this number may write one, since in a container it is always the same; and another
+ * may take this one for one that was left, until it is locked. */
 static tutti_result_t create_file(struct draft *d, struct why *why)
 {
 	const size_t room = strlen(d->name) + 64;
+	struct stat status;
 
 	d->file = malloc(room);
 	if (!d->file)
 		return why_no_memory(why, d->path);
-	for (int i = 0; i < DRAFTS_MAX; i++) {
+	for (int i = 0;; i++) {
 		snprintf(d->file, room, "%s.%ld-%d.tmp", d->name, (long)getpid(), i);
 		d->fd = openat(d->directory, d->file,
 			       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-		if (d->fd >= 0 && lock(d->fd))
-			return TUTTI_OK;
 		if (d->fd < 0 && errno != EEXIST)
 			return refuse_target(d, why);
+		if (d->fd >= 0 &&
+		    (flock(d->fd, LOCK_EX) < 0 || fstat(d->fd, &status) < 0 || status.st_nlink > 0))
+			return TUTTI_OK;
 		if (d->fd >= 0)
 			close(d->fd);
 		d->fd = -1;
 	}
-	return why_set(
-		why, TUTTI_ERR_SYSTEM,
-		"%s: found %d temporary files beside it (%s the last), expected a name that is "
-		"free; remove those of trainings that have ended",
-		d->path, DRAFTS_MAX, d->file);
 }
 
 /* Removes the draft, unless it has taken its place. */
@@ -153,25 +134,6 @@ static void draft_finish(struct draft *d)
 	if (d->directory >= 0)
 		close(d->directory);
 	free(d->file);
-}
-
-static tutti_result_t draft_create(const char *path, struct draft *out, struct why *why)
-{
-	struct draft d = { .path = path, .directory = -1, .fd = -1 };
-	tutti_result_t result = open_directory(&d, why);
-
-	if (result == TUTTI_OK)
-		result = check_target(&d, why);
-	if (result == TUTTI_OK) {
-		remove_left(&d);
-		result = create_file(&d, why);
-	}
-	if (result != TUTTI_OK) {
-		draft_finish(&d);
-		return result;
-	}
-	*out = d;
-	return TUTTI_OK;
 }
 
 static tutti_result_t refuse_write(const struct draft *d, size_t done, size_t length,
@@ -217,24 +179,17 @@ static tutti_result_t draft_settle(struct draft *d, struct why *why)
 
 tutti_result_t replace_file(const char *path, const void *bytes, size_t length, struct why *why)
 {
-	struct draft draft;
-	tutti_result_t result = draft_create(path, &draft, why);
+	struct draft d = { .path = path, .directory = -1, .fd = -1 };
+	tutti_result_t result = open_target(&d, why);
 
-	if (result != TUTTI_OK)
-		return result;
-	result = draft_fill(&draft, bytes, length, why);
-	if (result == TUTTI_OK)
-		result = draft_settle(&draft, why);
-	draft_finish(&draft);
-	return result;
-}
-
-tutti_result_t replace_check(const char *path, struct why *why)
-{
-	struct draft draft;
-	const tutti_result_t result = draft_create(path, &draft, why);
-
-	if (result == TUTTI_OK)
-		draft_finish(&draft);
+	if (result == TUTTI_OK) {
+		remove_left(&d);
+		result = create_file(&d, why);
+	}
+	if (result == TUTTI_OK && bytes)
+		result = draft_fill(&d, bytes, length, why);
+	if (result == TUTTI_OK && bytes)
+		result = draft_settle(&d, why);
+	draft_finish(&d);
 	return result;
 }

@@ -7,13 +7,10 @@
 
 #include "why.h"
 
-/* Can a file be written to `path`? Tries by one beside it, which it removes: what stands at `path`
- * stays as it is. */
-tutti_result_t replace_check(const char *path, struct why *why);
-
-/* The file is on disk when this returns TUTTI_OK. On failure what was at `path` is still there, and
- * nothing else; but if `why` says that the directory could not be brought to disk, the new file is
- * there. */
+/* The file is on disk when this returns TUTTI_OK. On failure what was at `path` is still there, and nothing
+ * else; but if `why` says that the directory could not be brought to disk, the new file is there.
+ *
+ * `bytes` NULL: could a file be written? That is tried beside `path`, where nothing changes. */
 tutti_result_t replace_file(const char *path, const void *bytes, size_t length, struct why *why);
 
 #endif

@@ -16,7 +16,7 @@ struct epoch {
 	double test_loss, test_accuracy; /* NaN without validation */
 	double rate;			 /* at the last step */
 	double seconds;			 /* since the training began */
-	double least_share, most_share;	 /* of a batch, of a worker; 0: it was before --resume */
+	double least_share, most_share;	 /* of a batch, of a worker */
 };
 
 enum { LOSS_NAMES = 16, LOSS_CAUSE = 768 };
@@ -132,6 +132,8 @@ void report_finish(struct report *report);
 
 tutti_result_t log_start(struct report *report, struct why *why);
 tutti_result_t log_epoch(struct report *report, const struct epoch *epoch, struct why *why);
+/* What it writes, of which checkpoints are made, too. NULL: there is no memory. */
+json_t *log_epoch_json(const struct epoch *epoch);
 tutti_result_t log_loss(struct report *report, const struct loss *loss, struct why *why);
 /* Closes it, too. */
 tutti_result_t log_end(struct report *report, struct why *why);

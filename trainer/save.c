@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bits.h"
 #include "checkpoint.h"
 #include "replace.h"
 #include "train.h"
@@ -23,64 +22,58 @@ static int ranks_at_start(const struct training *t)
 
 /* ---- going on from a checkpoint */
 
+static tutti_result_t refuse(const struct training *t, const char *what, struct why *why)
+{
+	return why_set(why, TUTTI_ERR_INVALID,
+		       "%s: is of a training with %s; give the same as then, or another --save",
+		       t->options->save, what);
+}
+
 static tutti_result_t check_fits(const struct training *t, const struct checkpoint *c,
 				 struct why *why)
 {
-	const char *path = t->options->save, *differs = NULL;
-	const bool fits =
-		c->layers == t->model.cut.of &&
-		memcmp(c->width, t->model.width, (c->layers + 1) * sizeof(c->width[0])) == 0;
+	json_t *options = options_curve(t->options, t->batch, ranks_at_start(t));
+	char text[320];
+	const bool differ = options && options_differ(c->options, options, text, sizeof(text));
 
-	if (!fits)
-		differs = "widths of layers";
-	else if (c->velocities != t->options->optimizer->velocities)
-		differs = "--optimizer";
-	else if (c->numbers != t->model.numbers)
-		differs = "--dtype";
-	else if (c->data != t->data_hash)
-		differs = "data";
-	else if (c->options != options_curve_hash(t->options, t->batch, ranks_at_start(t)))
-		differs =
-			"options that shape the curve (such as --lr, --batch, --epochs; with --sync "
-			"local the number of ranks, too)";
-	else if (c->epoch_count > t->options->epochs ||
-		 c->step != c->epoch_count * t->steps_per_epoch)
-		differs = "steps";
-	if (!differs)
-		return TUTTI_OK;
-	return why_set(
-		why, TUTTI_ERR_INVALID,
-		"%s: is of a training with other %s; give the same as then, or another --save",
-		path, differs);
+	json_decref(options);
+	if (!options)
+		return why_no_memory(why, t->options->save);
+	if (differ)
+		return refuse(t, text, why);
+	if (c->data != t->data_hash || c->layers != t->model.cut.of ||
+	    memcmp(c->width, t->model.width, (c->layers + 1) * sizeof(c->width[0])) != 0)
+		return refuse(t, "other data", why);
+	if (c->step != c->epoch_count * t->steps_per_epoch)
+		return refuse(t, "other steps in an epoch", why);
+	snprintf(text, sizeof(text), "%u epochs, expected at most --epochs %u as now",
+		 c->epoch_count, t->options->epochs);
+	return c->epoch_count > t->options->epochs ? refuse(t, text, why) : TUTTI_OK;
 }
 
-/* All weights, however they are cut. */
-static size_t whole_parameters(const struct training *t)
+static size_t weights_bytes(const struct training *t)
 {
-	return model_parameter_count(t->model.width, t->model.cut.of);
+	return t->state.parameters * t->state.numbers->size;
 }
 
-/* The file has all velocity; a state that has none leaves it to be shared out, and of a model that is
- * cut everything. */
-static void take_state(struct training *t, struct checkpoint *c)
+/* A state that has no velocity leaves it to be shared out, and of a model that is cut everything. */
+static void take_arrays(struct training *t, struct checkpoint *c)
 {
-	const struct state *state = &t->state;
-	const size_t weights = state->parameters * state->numbers->size;
-	struct sums sums;
+	const bool cut = grid_is_cut(&t->grid);
+	const struct trained now = state_now(&t->state, 0);
 
-	if (grid_is_cut(&t->grid)) {
-		t->whole = (void *)c->state;
-		c->state = NULL;
-		return;
+	if (cut || t->sync->shares_velocity) {
+		t->velocity = c->array[VELOCITY];
+		c->array[VELOCITY] = NULL;
+	} else {
+		memcpy(now.velocity[0], c->array[VELOCITY], c->velocities * weights_bytes(t));
 	}
-	if (!t->sync->shares_velocity) {
-		memcpy(state->now, c->state, state_bytes(state));
-		return;
+	if (cut) {
+		t->whole = c->array[WEIGHTS];
+		c->array[WEIGHTS] = NULL;
+	} else {
+		memcpy(now.weights, c->array[WEIGHTS], weights_bytes(t));
 	}
-	memcpy(state->now, c->state, weights);
-	memcpy(t->velocity, (const char *)c->state + weights, c->velocities * weights);
-	memcpy(&sums, (const char *)c->state + c->state_bytes - sizeof(sums), sizeof(sums));
-	state_set_sums(&t->state, &sums);
 }
 
 static tutti_result_t take(struct training *t, struct checkpoint *c, struct why *why)
@@ -92,7 +85,7 @@ static tutti_result_t take(struct training *t, struct checkpoint *c, struct why 
 		result = history_reserve(history, c->epoch_count, 0, why);
 	if (result != TUTTI_OK)
 		return result;
-	take_state(t, c);
+	take_arrays(t, c);
 	t->state.step = c->step;
 	memcpy(history->epochs, c->epochs, c->epoch_count * sizeof(*c->epochs));
 	history->epoch_count = c->epoch_count;
@@ -122,104 +115,70 @@ tutti_result_t save_open(struct training *t, struct why *why)
 
 	if (t->team->rank > 0)
 		return TUTTI_OK;
-	if (o->save && o->resume && t->sync->shares_velocity && !grid_is_cut(&t->grid)) {
-		t->velocity = calloc(o->optimizer->velocities * t->model.parameters + 1,
-				     t->model.numbers->size);
-		if (!t->velocity)
-			return why_no_memory(why, "the velocity of all ranks");
-	}
 	if (o->save)
-		result = replace_check(o->save, why);
+		result = replace_file(o->save, NULL, 0, why);
 	if (result == TUTTI_OK && o->predict)
-		result = replace_check(o->predict, why);
+		result = replace_file(o->predict, NULL, 0, why);
 	return result == TUTTI_OK && o->resume ? resume(t, why) : result;
 }
 
 /* ---- a checkpoint */
 
-/* Of a model that is cut: this stage's velocity `k`, as the first line has it. With shares `shared` is
- * where it is collected; NULL on other lines. */
-static tutti_result_t collect_cut(struct training *t, char *bytes, void *shared, struct why *why)
+/* One number for each weight, of this rank's piece at `mine`, to rank 0, at `all`. Either may be NULL
+ * where it is not needed. */
+static tutti_result_t collect_one(struct training *t, const void *mine, void *all, struct why *why)
 {
-	const struct numbers *numbers = t->model.numbers;
-	const size_t all = whole_parameters(t);
-	const void *own = t->sync->shares_velocity ? shared : state_now(&t->state, 0).velocity[0];
-	tutti_result_t result = TUTTI_OK;
-
-	if (t->sync->shares_velocity)
-		result = t->sync->collect(t, shared, why);
-	if (result == TUTTI_OK)
-		result = grid_collect(t, state_now(&t->state, 0).weights, bytes, why);
-	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
-		result = grid_collect(
-			t, own ? numbers_from(numbers, own, k * t->model.parameters) : NULL,
-			bytes ? numbers_at(numbers, bytes, (k + 1) * all) : NULL, why);
-	return result;
-}
-
-static tutti_result_t collect_stages(struct training *t, char *bytes, struct why *why)
-{
-	const bool shared = t->sync->shares_velocity && t->grid.line == 0;
-	void *velocity =
-		shared ? calloc(t->options->optimizer->velocities * t->model.parameters + 1,
-				t->model.numbers->size)
-		       : NULL;
-	tutti_result_t result;
-
-	if (shared && !velocity)
-		return why_no_memory(why, "a checkpoint");
-	result = collect_cut(t, bytes, velocity, why);
-	free(velocity);
-	return result;
-}
-
-/* `bytes` is of a state that keeps all velocity. */
-static tutti_result_t collect(struct training *t, char *bytes, size_t length, struct why *why)
-{
-	const struct state *state = &t->state;
-	const size_t weights = state->parameters * state->numbers->size;
-	const struct sums sums = state_sums(state);
-
-	if (bytes) {
-		memset(bytes, 0, length);
-		memcpy(bytes + length - sizeof(sums), &sums, sizeof(sums));
-	}
 	if (grid_is_cut(&t->grid))
-		return collect_stages(t, bytes, why);
-	if (bytes)
-		memcpy(bytes, state->now, weights);
-	if (t->sync->shares_velocity)
-		return t->sync->collect(t, bytes ? bytes + weights : NULL, why);
-	if (bytes)
-		memcpy(bytes + weights, (const char *)state->now + weights,
-		       t->options->optimizer->velocities * weights);
+		return grid_collect(t, mine, all, why);
+	if (all && all != mine)
+		memcpy(all, mine, weights_bytes(t));
 	return TUTTI_OK;
 }
 
-static tutti_result_t write_checkpoint(const struct training *t, const void *state, size_t length,
+/* `own`: where this rank's piece of velocity is, or is collected from shares first. */
+static tutti_result_t collect(struct training *t, void *own, const struct checkpoint *c,
+			      struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
+	tutti_result_t result =
+		collect_one(t, state_now(&t->state, 0).weights, c->array[WEIGHTS], why);
+
+	if (result == TUTTI_OK && t->sync->shares_velocity)
+		result = t->sync->collect(t, own, why);
+	for (unsigned k = 0; k < c->velocities && result == TUTTI_OK; k++)
+		result = collect_one(t, sync_velocity(t, own, k),
+				     c->array[VELOCITY]
+					     ? numbers_at(numbers, c->array[VELOCITY], k * all)
+					     : NULL,
+				     why);
+	return result;
+}
+
+static tutti_result_t write_checkpoint(const struct training *t, struct checkpoint *c,
 				       struct why *why)
 {
 	const struct history *history = &t->report->history;
 	const struct data *samples = t->sharded ? &t->sharded->own : &t->data;
-	struct checkpoint c = {
-		.numbers = t->model.numbers,
-		.layers = t->model.cut.of,
-		.velocities = t->options->optimizer->velocities,
-		.options = options_curve_hash(t->options, t->batch, ranks_at_start(t)),
-		.data = t->data_hash,
-		.step = t->state.step,
-		.epoch_count = history->epoch_count,
-		.seconds = now_s() - t->start_s,
-		.ranks = t->team->size,
-		.epochs = history->epochs,
-		.state = state,
-		.state_bytes = length,
-		.mean = samples->mean,
-		.inverse = samples->inverse,
-	};
+	tutti_result_t result;
 
-	memcpy(c.width, t->model.width, sizeof(t->model.width));
-	return checkpoint_write(t->options->save, &c, why);
+	c->options = options_curve(t->options, t->batch, ranks_at_start(t));
+	if (!c->options)
+		return why_no_memory(why, "a checkpoint");
+	c->numbers = t->model.numbers;
+	c->data = t->data_hash;
+	c->layers = t->model.cut.of;
+	memcpy(c->width, t->model.width, sizeof(t->model.width));
+	c->step = t->state.step;
+	c->ranks = t->team->size;
+	c->seconds = now_s() - t->start_s;
+	c->epoch_count = history->epoch_count;
+	c->epochs = history->epochs;
+	c->array[MEAN] = samples->mean;
+	c->array[FACTOR] = samples->inverse;
+	result = checkpoint_write(t->options->save, c, why);
+	json_decref(c->options);
+	return result;
 }
 
 static bool is_due(const struct training *t)
@@ -232,22 +191,34 @@ static bool is_due(const struct training *t)
 
 tutti_result_t save_epoch(struct training *t, struct why *why)
 {
-	const bool writes = t->team->rank == 0;
-	const size_t length = state_bytes_of(
-		t->model.numbers, (1 + t->options->optimizer->velocities) * whole_parameters(t));
-	tutti_result_t result;
-	char *bytes = NULL;
+	const bool writes = t->team->rank == 0, cut = grid_is_cut(&t->grid),
+		   shares = t->sync->shares_velocity;
+	const size_t all = model_parameter_count(t->model.width, t->model.cut.of),
+		     size = t->model.numbers->size;
+	struct checkpoint c = { .velocities = t->options->optimizer->velocities };
+	void *own = state_now(&t->state, 0).velocity[0], *of_piece = NULL;
+	tutti_result_t result = TUTTI_OK;
 
-	if (!is_due(t) || (!writes && !t->sync->shares_velocity && !grid_is_cut(&t->grid)))
+	if (!is_due(t) || (!writes && !shares && !cut))
 		return TUTTI_OK;
-	if (writes)
-		bytes = malloc(length);
-	if (writes && !bytes)
-		return why_no_memory(why, "a checkpoint");
-	result = collect(t, bytes, length, why);
+	if (writes) {
+		c.array[WEIGHTS] = malloc(all * size);
+		c.array[VELOCITY] = calloc(c.velocities * all + 1, size);
+	}
+	if (cut && shares && t->grid.line == 0)
+		of_piece = calloc(c.velocities * t->model.parameters + 1, size);
+	if (shares)
+		own = cut ? of_piece : c.array[VELOCITY];
+	if ((writes && (!c.array[WEIGHTS] || !c.array[VELOCITY])) ||
+	    (cut && shares && t->grid.line == 0 && !of_piece))
+		result = why_no_memory(why, "a checkpoint");
+	if (result == TUTTI_OK)
+		result = collect(t, own, &c, why);
 	if (result == TUTTI_OK && writes)
-		result = write_checkpoint(t, bytes, length, why);
-	free(bytes);
+		result = write_checkpoint(t, &c, why);
+	free(c.array[WEIGHTS]);
+	free(c.array[VELOCITY]);
+	free(of_piece);
 	return result;
 }
 

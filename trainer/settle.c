@@ -107,27 +107,60 @@ static tutti_result_t receive_history(struct training *t, const struct stand *fr
 	return result;
 }
 
+/* Of a model that is cut: this rank's piece of what rank 0 has read from a checkpoint. */
+static tutti_result_t take_piece(struct training *t, struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
+	const unsigned velocities = t->options->optimizer->velocities;
+	const bool shares = t->sync->shares_velocity;
+	void *piece = shares ? calloc(velocities * t->model.parameters + 1, numbers->size)
+			     : state_now(&t->state, 0).velocity[0];
+	tutti_result_t result =
+		piece ? grid_share_out(t, t->whole, state_now(&t->state, 0).weights, why)
+		      : why_no_memory(why, "the velocity of all ranks");
+
+	for (unsigned k = 0; k < velocities && result == TUTTI_OK; k++)
+		result = grid_share_out(t,
+					t->whole ? numbers_at(numbers, t->velocity, k * all) : NULL,
+					sync_velocity(t, piece, k), why);
+	free(t->whole);
+	free(t->velocity);
+	t->whole = NULL;
+	t->velocity = shares ? piece : NULL;
+	return result;
+}
+
 /* What is received becomes this rank's own only when all of it is there: the giver may be lost. */
-static tutti_result_t take_over(struct training *t, const struct stand *from, int source,
-				struct why *why)
+static tutti_result_t take_state(struct training *t, const struct stand *from, int source,
+				 struct why *why)
 {
 	struct state *state = &t->state;
-	const bool gives = t->team->rank == source;
+	const bool gives = t->team->rank == source, cut = grid_is_cut(&t->grid);
 	tutti_result_t result =
-		team_broadcast(t->team, state->now, gives ? state->now : state->next,
-			       state_bytes(state), source, why);
+		cut ? take_piece(t, why)
+		    : team_broadcast(t->team, state->now, gives ? state->now : state->next,
+				     state_bytes(state), source, why);
 
 	if (result == TUTTI_OK)
 		result = receive_history(t, from, source, why);
 	if (result != TUTTI_OK || gives)
 		return result;
-	state_adopt(state, from->step);
+	if (!cut)
+		state_adopt(state, from->step);
+	state->step = (size_t)from->step;
 	t->survival.lacks_state = false;
 	if (!t->settled) /* else this rank knows it: from another it would be later by the message */
 		t->start_s = now_s() - from->elapsed_s;
 	t->report->history.epoch_count = (unsigned)from->epochs;
 	t->report->history.loss_count = (unsigned)from->losses;
 	return TUTTI_OK;
+}
+
+/* Pieces of a model are no one's but for a checkpoint, which rank 0 has. */
+static bool all_have_it(const struct training *t, const struct stand *all, int source)
+{
+	return grid_is_cut(&t->grid) ? all[source].step == 0 : all_at(all, t->team->size, source);
 }
 
 static void learn(struct training *t, const struct stand *from)
@@ -163,7 +196,7 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 	tutti_result_t result = TUTTI_OK;
 
 	note_members(t, all);
-	t->resumes = all[0].resumes;
+	t->resumes = all[0].resumes && t->sync->shares_velocity;
 	if (source < 0)
 		return nothing_to_go_on_from(
 			t,
@@ -175,9 +208,9 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 			t,
 			"rank 0 was lost before the others had its checkpoint; start the training again",
 			why);
-	if (!all_at(all, size, source)) {
-		result = take_over(t, &all[source], source, why);
-		if (result == TUTTI_OK)
+	if (!all_have_it(t, all, source)) {
+		result = take_state(t, &all[source], source, why);
+		if (result == TUTTI_OK && !grid_is_cut(&t->grid))
 			result = team_verify(t->team, t->state.now, state_bytes(&t->state),
 					     t->state.step, why);
 	}
@@ -188,77 +221,16 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 	return all[0].losing ? survive_record(t, why) : TUTTI_OK;
 }
 
-/* What rank 0 tells of the checkpoint of a model that is cut. */
-struct resumed {
-	int64_t there, step, epochs;
-	double elapsed_s;
-};
-
-/* Its history, which rank 0 has. */
-static tutti_result_t take_history(struct training *t, const struct resumed *from, struct why *why)
-{
-	const struct stand stand = { .epochs = from->epochs };
-	const tutti_result_t result = receive_history(t, &stand, 0, why);
-
-	t->report->history.epoch_count = (unsigned)from->epochs;
-	t->start_s = now_s() - from->elapsed_s;
-	return result;
-}
-
-/* Weights, and velocity to where it is kept. */
-static tutti_result_t take_stage(struct training *t, struct why *why)
-{
-	const struct numbers *numbers = t->model.numbers;
-	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
-	const unsigned velocities = t->options->optimizer->velocities;
-	tutti_result_t result = grid_share_out(t, t->whole, state_now(&t->state, 0).weights, why);
-	void *velocity = state_now(&t->state, 0).velocity[0];
-
-	if (t->sync->shares_velocity)
-		velocity = t->velocity =
-			calloc(velocities * t->model.parameters + 1, numbers->size);
-	if (!velocity)
-		return why_no_memory(why, "the velocity of all ranks");
-	for (unsigned k = 0; k < velocities && result == TUTTI_OK; k++)
-		result = grid_share_out(
-			t, t->whole ? numbers_at(numbers, t->whole, (k + 1) * all) : NULL,
-			numbers_at(numbers, velocity, k * t->model.parameters), why);
-	return result;
-}
-
-/* Ranks have the weights of the beginning, or what rank 0 read from a checkpoint. */
-static tutti_result_t settle_stages(struct training *t, struct why *why)
-{
-	struct resumed from = { t->whole != NULL, (int64_t)t->state.step,
-				t->report->history.epoch_count, now_s() - t->start_s };
-	tutti_result_t result = grid_begin(&t->grid, t->team, why);
-
-	if (result == TUTTI_OK)
-		result = team_broadcast(t->team, &from, &from, sizeof(from), 0, why);
-	if (result == TUTTI_OK && from.there)
-		result = take_history(t, &from, why);
-	if (result == TUTTI_OK && from.there)
-		result = take_stage(t, why);
-	free(t->whole);
-	t->whole = NULL;
-	t->state.step = (size_t)from.step;
-	t->resumes = from.there && t->sync->shares_velocity;
-	t->settled = true;
-	return result;
-}
-
 tutti_result_t settle(struct training *t, struct why *why)
 {
-	struct stand own, *all;
-	tutti_result_t result;
+	struct stand own, *all = calloc((size_t)t->team->size, sizeof(*all));
+	tutti_result_t result = grid_begin(&t->grid, t->team, why);
 
-	if (grid_is_cut(&t->grid))
-		return settle_stages(t, why);
-	own = own_stand(t);
-	all = calloc((size_t)t->team->size, sizeof(*all));
 	if (!all)
 		return why_no_memory(why, "where the ranks stand");
-	result = team_gather(t->team, &own, all, sizeof(own), why);
+	own = own_stand(t);
+	if (result == TUTTI_OK)
+		result = team_gather(t->team, &own, all, sizeof(own), why);
 	if (result == TUTTI_OK)
 		result = settle_by(t, all, why);
 	if (result == TUTTI_OK) {

@@ -4,9 +4,13 @@
 done on GPUs, and what there is beyond. Names of tests may follow; without them, all that the device has."""
 import glob
 import gzip
+import importlib.util
 import os
+import re
 import shutil
+import types
 import unittest
+import unittest.mock
 
 from local_sgd import local_sgd
 from training import DEVICE, DIGITS, RUN, TRAIN, TrainingTest, host_only
@@ -14,6 +18,10 @@ from training import DEVICE, DIGITS, RUN, TRAIN, TrainingTest, host_only
 WAYS = ('allreduce', 'zero1', 'ps', 'local')
 KNOWN = {}      # logs of one process, by its options: several ways are held against it
 GNUPLOT = unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot was not found')
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs/reference/trainer.md')
+# what its reader needs, where there is no NumPy
+Numpy = types.SimpleNamespace(frombuffer=lambda data, kind, count, at:
+                              memoryview(data)[at:at + count * int(kind[2])].cast({'<f4': 'f', '<f8': 'd'}[kind]))
 ON_STANDIN = unittest.skipUnless(os.environ.get('STANDIN_PEERS'), 'there is no stand-in for GPUs')
 
 
@@ -170,7 +178,7 @@ class Bfloat16(Train):
         for way in WAYS:
             clip = '--clip 5' if way == 'allreduce' else ''
             self.assert_resumed(f'--dtype bf16 --sync {way} {clip}')
-            self.refuse_to_resume(f'--sync {way}', 'is of a training with other --dtype')
+            self.refuse_to_resume(f'--sync {way}', 'is of a training with --dtype bf16, expected f32 as now')
 
 
 @host_only
@@ -189,7 +197,7 @@ class Optimisers(Train):
         """With as many numbers for each weight as there are, wherever they are kept."""
         for way in 'sgd --sync zero1', 'nesterov', 'adamw', 'lamb --sync zero1', 'adam --sync ps':
             self.assert_resumed(f'--optimizer {way}')
-            self.refuse_to_resume('', 'is of a training with other ')
+            self.refuse_to_resume('', f'is of a training with --optimizer {way.split()[0]}, expected momentum as now')
 
 
 @host_only
@@ -284,18 +292,61 @@ class Shares(Train):
         self.assertIn('--slow: found epoch 4, expected one from 1 to 3 (--epochs)', job.said)
 
 
-class Output(Train):
-    """What can be said in other words, and what is told: logs, predictions, pictures, the terminal."""
+@host_only
+class Saved(Train):
+    """Checkpoints, as users see them."""
 
-    def test_batches_are_said_in_three_ways(self):
-        whole, each = (self.digits(2, f'--epochs 2 --dtype f64 {batch}')
-                       for batch in ('--batch 48', '--batch-per-rank 24'))
-        self.assert_losses(each, whole, 0)
-        log = self.digits(1, '--epochs 3 --batch all --lr-scaling none')
-        self.assertEqual((log.starts[0]['batch'], log.end['steps']), (1438, 3))
-        self.assertEqual(self.digits(1, '--epochs 1 --batch 1').end['steps'], 1438)
+    def read_by_the_page(self, name):
+        """By the reader that docs/reference/trainer.md shows: the header, and arrays by name."""
+        with open(PAGE) as page:
+            reader = re.search(r'```python\n(.*?)```', page.read(), re.DOTALL)[1]
+        known = {}
+        with unittest.mock.patch.dict('sys.modules', {} if importlib.util.find_spec('numpy') else {'numpy': Numpy}):
+            exec(reader.replace('model.ck', self.path(name)), known)
+        return known['header'], known['arrays']
 
-    @host_only
+    def test_a_page_of_python_reads_a_checkpoint(self):
+        for dtype, kind in ('f32', '<f4'), ('f64', '<f8'), ('bf16', '<f4'):
+            log = self.digits(2, f'--epochs 2 --hidden 7 --optimizer adam --dtype {dtype} --save ck')
+            header, arrays = self.read_by_the_page('ck')
+            count = 65 * 7 + 8 * 10
+            self.assertEqual(header['arrays'], [['mean', '<f8', 64], ['factor', '<f8', 64], ['weights', kind, count],
+                                                ['velocity', kind, 2 * count]])
+            self.assertEqual((header['width'], header['steps'], header['ranks']), ([64, 7, 10], 46, 2))
+            self.assertEqual((header['options']['lr'], header['options']['dtype']), (0.001, dtype))
+            for found, shown in zip(header['epochs'], log.epochs, strict=True):
+                self.assertAlmostEqual(found['train_loss'], shown['train_loss'], delta=1e-12)
+            self.assertEqual(len(arrays['velocity']), 2 * count)
+
+    def test_a_training_is_resumed_by_no_other(self):
+        """The message names the option, and both values."""
+        usual = '--epochs 1 --save ck'
+        self.digits(2, usual)
+        for option, was, now in (('seed', 1, 2), ('lr', 0.1, 0.2), ('batch', 64, 32), ('hidden', '128,64', 'none'),
+                                 ('momentum', 0.9, 0.5), ('schedule', 'cosine', 'step:3:0.5'), ('clip', 0, 2.5),
+                                 ('test-fraction', 0.2, 0.3), ('sync', 'allreduce, zero1 or ps', 'local'),
+                                 ('epochs', 1, 2), ('lr-scaling', 'linear', 'none')):
+            said = self.ranks(2, f'--data {DIGITS} {usual} --resume --{option} {now}', status=1).said
+            self.assertIn(f'ck: is of a training with --{option} {was}, expected {now} as now; give the same as', said)
+        self.write('data', '1,0\n2,1\n3,0\n4,1\n' * 40)
+        said = self.ranks(1, f'--data data {usual} --resume', status=1).said
+        self.assertIn('ck: is of a training with other data; give the same as then', said)
+
+    def test_a_training_whose_rate_does_not_end_is_made_longer(self):
+        for schedule in 'constant', 'step:2:0.5':
+            whole, _, longer = (self.digits(2, f'--schedule {schedule} {options}') for options in
+                                ('--epochs 5', '--epochs 3 --save ck', '--epochs 5 --save ck --resume'))
+            self.assertEqual(longer.bits, whole.bits)
+            said = self.ranks(2, f'--data {DIGITS} --schedule {schedule} --epochs 4 --save ck --resume', status=1).said
+            self.assertIn('ck: is of a training with 5 epochs, expected at most --epochs 4 as now', said)
+            os.unlink(self.path('ck'))
+
+    def test_a_file_of_the_old_format_is_refused(self):
+        with open(self.path('ck'), 'wb') as file:
+            file.write(b'\x89tuttick' + bytes([2, 0, 0, 0]) * 40)
+        said = self.ranks(1, f'--data {DIGITS} --save ck --resume', status=1).said
+        self.assertIn('ck: was written by an older tutti-train, in its binary format, expected format 3', said)
+
     def test_labels_are_predicted_in_the_order_of_the_data(self):
         """Of samples in a file of their own, in its order: as many are right as the accuracy says."""
         with gzip.open(DIGITS, 'rt') as file:
@@ -310,6 +361,18 @@ class Output(Train):
         # once more, by the model that was saved
         self.ranks(1, f'{usual} --resume --predict again')
         self.assertEqual(self.text_of('again'), labels)
+
+
+class Output(Train):
+    """What can be said in other words, and what is told: logs, predictions, pictures, the terminal."""
+
+    def test_batches_are_said_in_three_ways(self):
+        whole, each = (self.digits(2, f'--epochs 2 --dtype f64 {batch}')
+                       for batch in ('--batch 48', '--batch-per-rank 24'))
+        self.assert_losses(each, whole, 0)
+        log = self.digits(1, '--epochs 3 --batch all --lr-scaling none')
+        self.assertEqual((log.starts[0]['batch'], log.end['steps']), (1438, 3))
+        self.assertEqual(self.digits(1, '--epochs 1 --batch 1').end['steps'], 1438)
 
     def test_the_log_may_go_to_standard_output(self):
         job = self.alone_without_launcher(f'--data {DIGITS} --epochs 2 --json -')

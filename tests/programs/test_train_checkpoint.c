@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The trainer's checkpoints: what comes back, what is refused, and that an old one stays. */
+/* The trainer's checkpoints: what comes back, what is refused, and that an old file stays. */
 #include <stdbool.h>
 #include "tests.h"
 
@@ -13,75 +13,93 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
-#include "bits.h"
 #include "checkpoint.h"
 #include "replace.h"
 #include "train_files.h"
 
-enum { PARAMETERS = (3 + 1) * 2 + (2 + 1) * 2, NUMBERS = 2 * PARAMETERS, FILE_ROOM = 1024 };
+enum { PARAMETERS = (3 + 1) * 2 + (2 + 1) * 2, FILE_ROOM = 4096 };
 
 /* A checkpoint of 3 features, 2 hidden units, 2 classes after two epochs, and what it points to. */
 struct sample {
 	struct checkpoint c;
 	struct epoch epochs[2];
-	double mean[3], inverse[3];
-	double state[NUMBERS + SUMS_NUMBERS]; /* room for that of either type */
+	double mean[3], factor[3];
+	double weights[PARAMETERS], velocity[PARAMETERS]; /* room for those of either type */
 };
 
 static void sample_make(struct sample *s, const struct numbers *numbers)
 {
-	static const double sums[SUMS_NUMBERS] = { 1.5, 2, 3 };
-	double values[NUMBERS];
+	double values[PARAMETERS];
 
 	*s = (struct sample){
-		.epochs = { { 1, 0.7, 0.5, 0.8, 0.4, 0.1, 1.25 },
+		.epochs = { { 1, 0.7, 0.5, 0.8, 0.4, 0.1, 1.25, 0.25, 0.75 },
 			    { 2, 0.1 + 0.2, 1, NAN, NAN, 1e-300, 2.5 } },
 		.mean = { -1.5, 0, 1e10 },
-		.inverse = { 2, 0, 1.0 / 3 },
+		.factor = { 2, 0, 1.0 / 3 },
 	};
-	for (int i = 0; i < NUMBERS; i++)
+	for (int i = 0; i < PARAMETERS; i++)
 		values[i] = (i - 9) / 7.0;
-	numbers->store(s->state, values, NUMBERS);
-	memcpy((char *)s->state + NUMBERS * numbers->size, sums, sizeof(sums));
+	numbers->store(s->weights, values, PARAMETERS);
+	numbers->store(s->velocity, values, PARAMETERS);
 	s->c = (struct checkpoint){
+		.options = json_pack("{s:s,s:s,s:f}", "dtype", numbers->name, "optimizer",
+				     "momentum", "lr", 0.1),
 		.numbers = numbers,
-		.layers = 2,
 		.velocities = 1,
-		.width = { 3, 2, 2 },
-		.options = 0x0123456789abcdef,
 		.data = UINT64_MAX,
+		.layers = 2,
+		.width = { 3, 2, 2 },
 		.step = 42,
-		.epoch_count = 2,
-		.seconds = 2.75,
 		.ranks = 4,
+		.seconds = 2.75,
+		.epoch_count = 2,
 		.epochs = s->epochs,
-		.state = s->state,
-		.state_bytes = NUMBERS * numbers->size + sizeof(sums),
-		.mean = s->mean,
-		.inverse = s->inverse,
+		.array = { s->mean, s->factor, s->weights, s->velocity },
 	};
 }
 
 /* Its file, at `bytes`. */
-static size_t sample_file(const struct numbers *numbers, unsigned char *bytes)
+static size_t sample_file(const struct numbers *numbers, char *bytes)
 {
 	struct sample s;
+	struct why why;
+	void *packed;
+	size_t length;
 
 	sample_make(&s, numbers);
-	assert_true(checkpoint_bytes(&s.c) <= FILE_ROOM);
-	checkpoint_put(&s.c, bytes);
-	return checkpoint_bytes(&s.c);
+	assert_int_equal(checkpoint_pack("t.ck", &s.c, &packed, &length, &why), TUTTI_OK);
+	assert_true(length <= FILE_ROOM);
+	memcpy(bytes, packed, length);
+	free(packed);
+	json_decref(s.c.options);
+	return length;
 }
 
-static void repair_checksum(unsigned char *bytes, size_t length)
+static void put_checksum(char *bytes, size_t length)
 {
-	const uint64_t sum = hash_bytes(0, bytes, length - sizeof(sum));
+	const uint32_t sum =
+		(uint32_t)crc32_z(0, (unsigned char *)bytes, length - sizeof(uint32_t));
 
 	memcpy(bytes + length - sizeof(sum), &sum, sizeof(sum));
 }
 
-static void refuses_checkpoint(const void *bytes, size_t length, const char *error_text)
+/* `text` instead of `was`, under a right checksum: how long it is then. */
+static size_t edit(char *bytes, size_t length, const char *was, const char *text)
+{
+	char *const at = memmem(bytes, length, was, strlen(was));
+	const size_t behind = length - (size_t)(at - bytes) - strlen(was);
+
+	assert_non_null(at);
+	memmove(at + strlen(text), at + strlen(was), behind);
+	memcpy(at, text, strlen(text));
+	length = length - strlen(was) + strlen(text);
+	put_checksum(bytes, length);
+	return length;
+}
+
+static void refuses(const void *bytes, size_t length, const char *error_text)
 {
 	void *copy = malloc(length + !length);
 	struct checkpoint c;
@@ -91,28 +109,34 @@ static void refuses_checkpoint(const void *bytes, size_t length, const char *err
 	assert_int_equal(checkpoint_parse("t.ck", copy, length, &c, &why), TUTTI_ERR_INVALID);
 	if (!strstr(why.text, error_text))
 		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
-	assert_true(!c.epochs && !c.state && !c.mean && !c.inverse && !c.numbers);
+	assert_memory_equal(&c, &(struct checkpoint){ 0 }, sizeof(c));
 	free(copy);
 }
 
 static void same_checkpoint(const struct checkpoint *a, const struct checkpoint *b)
 {
+	const size_t of_weights = PARAMETERS * a->numbers->size;
+
+	assert_true(json_equal(a->options, b->options));
 	assert_ptr_equal(a->numbers, b->numbers);
-	assert_int_equal(a->layers, b->layers);
 	assert_int_equal(a->velocities, b->velocities);
+	assert_int_equal(a->layers, b->layers);
 	assert_memory_equal(a->width, b->width, sizeof(a->width));
-	assert_true(a->options == b->options && a->data == b->data && a->step == b->step);
+	assert_true(a->data == b->data && a->step == b->step);
 	assert_true(a->seconds == b->seconds && a->ranks == b->ranks);
 	assert_int_equal(a->epoch_count, b->epoch_count);
 	for (unsigned i = 0; i < a->epoch_count; i++) {
-		assert_int_equal(a->epochs[i].number, b->epochs[i].number);
-		assert_memory_equal(&a->epochs[i].train_loss, &b->epochs[i].train_loss,
-				    6 * sizeof(double));
+		const struct epoch *x = &a->epochs[i], *y = &b->epochs[i];
+
+		assert_true(x->number == y->number && x->train_loss == y->train_loss);
+		assert_true(x->test_loss == y->test_loss ||
+			    (isnan(x->test_loss) && isnan(y->test_accuracy)));
+		assert_memory_equal(&x->rate, &y->rate, sizeof(*x) - offsetof(struct epoch, rate));
 	}
-	assert_int_equal(a->state_bytes, b->state_bytes);
-	assert_memory_equal(a->state, b->state, a->state_bytes);
-	assert_memory_equal(a->mean, b->mean, a->width[0] * sizeof(double));
-	assert_memory_equal(a->inverse, b->inverse, a->width[0] * sizeof(double));
+	for (int i = MEAN; i <= FACTOR; i++)
+		assert_memory_equal(a->array[i], b->array[i], 3 * sizeof(double));
+	for (int i = WEIGHTS; i <= VELOCITY; i++)
+		assert_memory_equal(a->array[i], b->array[i], of_weights);
 }
 
 static void comes_back(const struct checkpoint *c)
@@ -125,230 +149,168 @@ static void comes_back(const struct checkpoint *c)
 	assert_int_equal(checkpoint_read(path, &again, &why), TUTTI_OK);
 	same_checkpoint(c, &again);
 	checkpoint_finish(&again);
-	assert_null(again.state);
+	assert_null(again.array[WEIGHTS]);
 	unlink(path);
 }
 
 TEST(checkpoint_comes_back_bit_for_bit)
 {
-	struct sample s;
-
-	sample_make(&s, &numbers_f32);
-	comes_back(&s.c);
-	sample_make(&s, &numbers_f64);
-	comes_back(&s.c);
-	sample_make(&s, &numbers_bf16);
-	comes_back(&s.c);
-	s.c.epoch_count = 0;
-	s.c.step = 0;
-	comes_back(&s.c);
-}
-
-TEST(checkpoint_of_data_as_they_are_has_means_0_and_factors_1)
-{
-	const char *path = path_of("ck");
-	struct sample s;
-	struct checkpoint c;
-	struct why why;
-
-	sample_make(&s, &numbers_f32);
-	s.c.mean = s.c.inverse = NULL;
-	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
-	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_OK);
-	for (int i = 0; i < 3; i++)
-		assert_true(c.mean[i] == 0 && c.inverse[i] == 1);
-	checkpoint_finish(&c);
-	unlink(path);
-}
-
-TEST(checkpoint_cut_anywhere_is_refused)
-{
-	unsigned char bytes[FILE_ROOM];
-	const size_t length = sample_file(&numbers_f32, bytes);
-	char expected[64];
-
-	for (size_t cut = 0; cut < 8; cut++)
-		refuses_checkpoint(bytes, cut, "is not a checkpoint of tutti-train");
-	for (size_t cut = 8; cut < length; cut++) {
-		snprintf(expected, sizeof(expected), "truncated: found %zu bytes, expected %s", cut,
-			 cut < 88 ? "at least" : "384");
-		refuses_checkpoint(bytes, cut, expected);
-	}
-	assert_int_equal(length, 384);
-}
-
-TEST(checkpoint_with_any_byte_changed_is_refused)
-{
-	static const unsigned char changes[] = { 1, 0x80, 0xff };
 	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
-	unsigned char bytes[FILE_ROOM];
+	struct sample s;
 
-	for (int t = 0; t < 3; t++) {
-		const size_t length = sample_file(types[t], bytes);
-
-		for (size_t i = 0; i < length; i++)
-			for (size_t k = 0; k < sizeof(changes); k++) {
-				bytes[i] ^= changes[k];
-				refuses_checkpoint(bytes, length, "t.ck: ");
-				bytes[i] ^= changes[k];
-			}
+	for (int i = 0; i < 3; i++) {
+		sample_make(&s, types[i]);
+		comes_back(&s.c);
+		s.c.epoch_count = 0;
+		comes_back(&s.c);
+		json_decref(s.c.options);
 	}
+}
+
+TEST(checkpoint_cut_or_changed_anywhere_is_refused)
+{
+	static const char changes[] = { 1, (char)0x80, (char)0xff };
+	char bytes[FILE_ROOM];
+	const size_t length = sample_file(&numbers_f32, bytes);
+	const size_t header = (size_t)((char *)memchr(bytes, '\n', length) - bytes);
+
+	for (size_t cut = 0; cut < length; cut++)
+		refuses(bytes, cut,
+			cut < 26 ? "is not a checkpoint of tutti-train" : "t.ck: truncated: found");
+	assert_true(header > 26 && length == header + 1 + 6 * 8 + 2 * PARAMETERS * 4 + 4);
+	for (size_t i = 0; i < length; i++)
+		for (size_t k = 0; k < sizeof(changes); k++) {
+			bytes[i] ^= changes[k];
+			refuses(bytes, length, "t.ck: ");
+			bytes[i] ^= changes[k];
+		}
+	refuses(bytes, length + 3, "longer than its header says: found");
 }
 
 TEST(checkpoint_that_is_none_is_told_apart)
 {
-	unsigned char bytes[FILE_ROOM] = { 0 };
-	const size_t length = sample_file(&numbers_f32, bytes);
 	static const char csv[] = "1,2,0\n3,4,1\n";
+	static const char old[] = "\x89tuttick\x02\0\0\0\x04\0\0\0";
 
-	refuses_checkpoint(csv, strlen(csv), "is not a checkpoint of tutti-train");
-	refuses_checkpoint(bytes, length + 3, "3 bytes longer than its header says");
-	bytes[8] = 3;
-	refuses_checkpoint(
-		bytes, length,
-		"was written by a newer tutti-train (format 3), expected at most 2; use that one");
-	bytes[8] = 1;
-	refuses_checkpoint(bytes, length,
-			   "was written by an older tutti-train (format 1), "
-			   "expected format 2; use that one, or begin anew");
+	refuses(csv, strlen(csv), "is not a checkpoint of tutti-train");
+	refuses(old, sizeof(old),
+		"was written by an older tutti-train, in its binary format, expected format 3; use "
+		"that one, or begin anew");
 }
 
 /* The checksum is right: it is the fields that nobody trusts. */
 TEST(checkpoint_header_that_lies_is_refused)
 {
 	static const struct {
-		size_t offset, length;
-		uint64_t value;
-		const char *error_text;
+		const char *was, *text, *error_text;
 	} cases[] = {
-		{ 12, 4, 3, "type: found 3, expected 4 (f32), 8 (f64) or 2 (bf16)" },
-		{ 12, 4, 8, "truncated: found 384 bytes, expected 496" },
-		{ 16, 4, 0, "layers: found 0, expected 1 to 16" },
-		{ 16, 4, 17, "layers: found 17, expected 1 to 16" },
-		{ 16, 4, UINT32_MAX, "layers: found 4294967295, expected 1 to 16" },
-		{ 20, 4, 3, "numbers kept for each weight: found 3, expected 0 to 2" },
-		{ 20, 4, 0, "56 bytes longer than its header says" },
-		{ 20, 4, 2, "truncated: found 384 bytes, expected 440" },
-		{ 24, 4, 1, "52 bytes longer than its header says" },
-		{ 24, 4, UINT32_MAX, "steps: found 42, expected 4294967295" },
-		{ 28, 4, 0, "ranks: found 0, expected 1 to 2147483647" },
-		{ 28, 4, (uint64_t)1 << 31, "ranks: found 2147483648" },
-		{ 48, 8, 1, "steps: found 1, expected 2" },
-		{ 56, 8, 0x7ff0000000000000, "seconds: found inf, expected a finite number" },
-		{ 64, 8, 0, "features: found 0, expected 1 to 4294967296" },
-		{ 64, 8, ((uint64_t)1 << 32) + 1, "features: found 4294967297" },
-		{ 64, 8, (uint64_t)1 << 32, "truncated: found 384 bytes, expected 137438953760" },
-		{ 72, 8, 0, "width of hidden layer 1: found 0, expected 1 to 65536" },
-		{ 72, 8, 65537, "width of hidden layer 1: found 65537" },
-		{ 72, 8, UINT64_MAX, "width of hidden layer 1: found 18446744073709551615" },
-		{ 80, 8, 1, "classes: found 1, expected 2 to 65536" },
-		{ 80, 8, 65537, "classes: found 65537" },
-		{ 88, 4, 2, "epochs: found number 2, expected 1" },
-		{ 140, 4, 3, "epochs: found number 3, expected 2" },
+		{ "point\":3", "point\":4", "another tutti-train (format 4), expected format 3" },
+		{ "point\":3", "point\":\"3\"", "header is damaged: Expected integer, got string" },
+		{ "\"f32\"", "\"f16\"", "its dtype or optimizer is none of tutti-train's" },
+		{ "\"momentum\"", "\"impulse\"", "its dtype or optimizer is none of" },
+		{ "\"optimizer\"", "\"optimiser\"", "Object item not found: optimizer" },
+		{ "\"f32\"", "\"f64\"", "arrays: found others than those of its widths" },
+		{ "\"momentum\"", "\"adam\"", "arrays: found others than those of its widths" },
+		{ "[3,2,2]", "[3,3,2]", "arrays: found others than those of its widths" },
+		{ "[3,2,2]", "[3]", "width: expected 2 to 17 of them" },
+		{ "[3,2,2]", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18]", "2 to 17 of them" },
+		{ "[3,2,2]", "null", "width: expected 2 to 17 of them" },
+		{ "[3,2,2]", "[0,2,2]", "width 0: found 0, expected 1 to 4294967296" },
+		{ "[3,2,2]", "[4294967297,2,2]", "width 0: found 4294967297" },
+		{ "[3,2,2]", "[3,65537,2]", "width 1: found 65537, expected 1 to 65536" },
+		{ "[3,2,2]", "[3,-1,2]", "width 1: found -1" },
+		{ "[3,2,2]", "[3,2,1]", "width 2: found 1, expected 2 to 65536" },
+		{ "\"weights\",\"<f4\",14", "\"weights\",\"<f4\",15", "arrays: found others" },
+		{ "\"steps\":42", "\"steps\":1", "fewer steps than epochs, or no rank" },
+		{ "\"steps\":42", "\"steps\":-1", "fewer steps than epochs, or no rank" },
+		{ "\"ranks\":4", "\"ranks\":0", "fewer steps than epochs, or no rank" },
+		{ "\"seconds\":2.75", "\"seconds\":null", "Expected real or integer, got null" },
+		{ "\"test_loss\"", "\"test_lost\"", "Object item not found: test_loss" },
+		{ "{\"dtype\"", "{\"dtype\":1,\"dtype\"", "duplicate object key" },
 	};
-	unsigned char bytes[FILE_ROOM];
+	char bytes[FILE_ROOM];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const size_t length = sample_file(&numbers_f32, bytes);
 
-		memcpy(bytes + cases[i].offset, &cases[i].value, cases[i].length);
-		repair_checksum(bytes, length);
-		refuses_checkpoint(bytes, length, cases[i].error_text);
+		refuses(bytes, edit(bytes, length, cases[i].was, cases[i].text),
+			cases[i].error_text);
 	}
 }
 
 TEST(checkpoint_of_the_largest_model_overflows_nothing)
 {
-	unsigned char bytes[FILE_ROOM] = { 0 };
-	const uint64_t features = (uint64_t)1 << 32, layers = 16, eight = 8, most = 65536;
+	const uint64_t features = (uint64_t)1 << 32,
+		       parameters = (features + 1) * 65536 + 15 * (uint64_t)65537 * 65536;
+	char bytes[FILE_ROOM], text[400] = "[4294967296", counts[200];
+	size_t length = sample_file(&numbers_f64, bytes);
 
-	sample_file(&numbers_f64, bytes);
-	memcpy(bytes + 12, &eight, 4);
-	memcpy(bytes + 16, &layers, 4);
-	memcpy(bytes + 64, &features, 8);
-	for (int i = 1; i <= 16; i++)
-		memcpy(bytes + 64 + 8 * i, &most, 8);
-	refuses_checkpoint(bytes, sizeof(bytes),
-			   "truncated: found 1024 bytes, expected 4504699155775824");
+	for (int i = 0; i < 16; i++)
+		strcat(text, ",65536");
+	length = edit(bytes, length, "[3,2,2", text);
+	snprintf(counts, sizeof(counts),
+		 "[[\"mean\",\"<f8\",4294967296],[\"factor\",\"<f8\",4294967296],"
+		 "[\"weights\",\"<f8\",%llu],[\"velocity\",\"<f8\",%llu]]",
+		 (unsigned long long)parameters, (unsigned long long)parameters);
+	length = edit(bytes, length,
+		      "[[\"mean\",\"<f8\",3],[\"factor\",\"<f8\",3],[\"weights\",\"<f8\",14],"
+		      "[\"velocity\",\"<f8\",14]]",
+		      counts);
+	snprintf(text, sizeof(text), "truncated: found %zu bytes, expected 45046991557", length);
+	refuses(bytes, length, text);
 }
 
-/* 192: the epochs end; 240: the means and factors; then 14 weights, 14 of their velocity, 3 sums */
 TEST(checkpoint_numbers_that_are_not_finite_are_refused)
 {
-	static const struct {
-		size_t offset;
-		const char *error_text;
-	} reals[] = {
-		{ 92, "epoch 1, training loss: found nan" },
-		{ 100, "epoch 1, training accuracy: found nan" },
-		{ 124, "epoch 1, rate: found nan" },
-		{ 184, "epoch 2, seconds: found nan" },
-		{ 192, "mean of feature 0: found nan" },
-		{ 232, "factor of feature 2: found nan" },
-		{ 352, "sum of the epoch 0: found nan" },
-		{ 368, "sum of the epoch 2: found nan" },
-	}, numbers[] = {
-		{ 240, "weight 0: found nan" },
-		{ 240 + 13 * 4, "weight 13: found nan" },
-		{ 240 + 14 * 4, "velocity 0: found nan" },
-		{ 240 + 27 * 4, "velocity 13: found nan" },
-	};
-	static const double not_a_number = NAN;
-	static const float neither = NAN;
-	unsigned char bytes[FILE_ROOM];
-
-	for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
-		const size_t length = sample_file(&numbers_f32, bytes);
-
-		memcpy(bytes + reals[i].offset, &not_a_number, 8);
-		repair_checksum(bytes, length);
-		refuses_checkpoint(bytes, length, reals[i].error_text);
-	}
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		const size_t length = sample_file(&numbers_f32, bytes);
-
-		memcpy(bytes + numbers[i].offset, &neither, 4);
-		repair_checksum(bytes, length);
-		refuses_checkpoint(bytes, length, numbers[i].error_text);
-	}
-}
-
-/* Not read, for this reason. */
-static void refuses_file(const char *path, tutti_result_t result, const char *error_text)
-{
+	static const char *const names[] = { "mean", "factor", "weights", "velocity" };
+	const char *path = path_of("ck");
+	char text[100];
+	struct sample s;
 	struct checkpoint c;
 	struct why why;
 
-	assert_int_equal(checkpoint_read(path, &c, &why), result);
-	if (!strstr(why.text, error_text))
-		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
-	assert_null(c.state);
-}
+	sample_make(&s, &numbers_f64);
+	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	for (int i = 0; i < CHECKPOINT_ARRAYS; i++) {
+		double *const last = (double *)s.c.array[i] + (i < WEIGHTS ? 3 : PARAMETERS) - 1;
+		const double was = *last;
+		void *bytes;
+		size_t length;
 
-/* That what was read is parsed: what it may be is shown above. */
-TEST(checkpoint_file_that_is_damaged_is_refused)
-{
-	const char *path = path_of("ck");
-	unsigned char bytes[FILE_ROOM] = { 0 };
-	const size_t length = sample_file(&numbers_f64, bytes);
-
-	write_file(path, bytes, length - 1);
-	refuses_file(path, TUTTI_ERR_INVALID, "ck: truncated: found 495 bytes, expected 496");
-	write_file(path, bytes, length + 1);
-	refuses_file(path, TUTTI_ERR_INVALID, "ck: 1 bytes longer than its header says");
+		*last = INFINITY;
+		snprintf(text, sizeof(text), "%s: found inf at %d, expected a finite number; the",
+			 names[i], i < WEIGHTS ? 2 : PARAMETERS - 1);
+		assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_ERR_INVALID);
+		assert_non_null(strstr(why.text, text));
+		assert_int_equal(checkpoint_pack(path, &s.c, &bytes, &length, &why), TUTTI_OK);
+		refuses(bytes, length, text);
+		free(bytes);
+		*last = was;
+	}
+	/* that of a training that diverged replaces none */
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_OK);
+	same_checkpoint(&c, &s.c);
+	checkpoint_finish(&c);
+	json_decref(s.c.options);
 	unlink(path);
 }
 
+/* What was read is parsed: what it may be is shown above. */
 TEST(checkpoint_that_is_no_file_is_not_read)
 {
 	const char *path = path_of("fifo");
+	struct checkpoint c;
+	struct why why;
 
-	refuses_file(path, TUTTI_ERR_SYSTEM, "fifo: cannot be read: No such file");
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(why.text, "fifo: cannot be read: No such file"));
 	assert_int_equal(mkfifo(path, 0600), 0);
-	refuses_file(path, TUTTI_ERR_INVALID, "fifo: is not a regular file");
-	refuses_file(directory, TUTTI_ERR_INVALID, "is not a regular file");
+	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
+	assert_non_null(strstr(why.text, "fifo: is not a regular file"));
 	unlink(path);
 }
+
+/* ---- files that are whole or as they were */
 
 /* The files that are in the tests' directory. */
 static int files_left(void)
@@ -363,23 +325,29 @@ static int files_left(void)
 	return count;
 }
 
-/* replace_check() knows beforehand. */
+static void writes(const char *path, const char *text)
+{
+	struct why why;
+
+	if (replace_file(path, text, strlen(text), &why) != TUTTI_OK)
+		fail_msg("%s", why.text);
+}
+
+/* Also beforehand, without bytes. */
 static void refuses_target(const char *path, const char *error_text)
 {
-	struct sample s;
-	struct why why = { "" }, check_why = { "" };
 	const int before = files_left();
+	struct why why = { "" };
 
-	sample_make(&s, &numbers_f32);
-	assert_true(checkpoint_write(path, &s.c, &why) < 0);
-	if (!strstr(why.text, error_text))
-		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
-	assert_true(replace_check(path, &check_why) < 0);
-	assert_string_equal(check_why.text, why.text);
+	for (int i = 0; i < 2; i++) {
+		assert_true(replace_file(path, i ? "1" : NULL, 1, &why) < 0);
+		if (!strstr(why.text, error_text))
+			fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
+	}
 	assert_int_equal(files_left(), before);
 }
 
-TEST(checkpoint_replaces_nothing_but_a_file)
+TEST(a_file_replaces_nothing_but_a_file)
 {
 	char fifo[64], link[64], name[400];
 	struct stat status;
@@ -407,34 +375,29 @@ TEST(checkpoint_replaces_nothing_but_a_file)
 	unlink(link);
 }
 
-/* A checkpoint's name in the directory one is in needs no '/'. */
-TEST(checkpoint_may_be_written_beside_the_program)
+/* A name in the directory one is in needs no '/'. */
+TEST(a_file_may_be_written_beside_the_program)
 {
 	char *was = getcwd(NULL, 0);
-	struct sample s;
 	struct why why;
 
 	assert_non_null(was);
-	sample_make(&s, &numbers_f32);
 	assert_int_equal(chdir(directory), 0);
-	assert_int_equal(replace_check("ck", &why), TUTTI_OK);
+	assert_int_equal(replace_file("ck", NULL, 0, &why), TUTTI_OK);
 	assert_int_equal(files_left(), 0);
-	assert_int_equal(checkpoint_write("ck", &s.c, &why), TUTTI_OK);
+	writes("ck", "text");
 	assert_int_equal(unlink("ck"), 0);
 	assert_int_equal(chdir(was), 0);
 	free(was);
 }
 
-TEST(checkpoint_has_the_mode_that_the_umask_leaves)
+TEST(a_file_has_the_mode_that_the_umask_leaves)
 {
 	const char *path = path_of("ck");
 	const mode_t was = umask(026);
-	struct sample s;
 	struct stat status;
-	struct why why;
 
-	sample_make(&s, &numbers_f32);
-	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	writes(path, "text");
 	umask(was);
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_mode & 0777, 0640);
@@ -442,7 +405,7 @@ TEST(checkpoint_has_the_mode_that_the_umask_leaves)
 }
 
 /* A write of `limit` bytes at most, as on a disk that is full. */
-static tutti_result_t write_limited(const char *path, const struct checkpoint *c, rlim_t limit,
+static tutti_result_t write_limited(const char *path, const char *text, rlim_t limit,
 				    struct why *why)
 {
 	struct rlimit was, low;
@@ -452,118 +415,89 @@ static tutti_result_t write_limited(const char *path, const struct checkpoint *c
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
 	low = (struct rlimit){ limit, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-	result = checkpoint_write(path, c, why);
+	result = replace_file(path, text, strlen(text), why);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	signal(SIGXFSZ, SIG_DFL);
 	return result;
 }
 
-TEST(checkpoint_stays_where_a_later_one_cannot_be_written)
+static void has(const char *path, const char *text)
 {
-	static const rlim_t limits[] = { 0, 1, 100, 383 };
-	const char *path = path_of("ck");
-	char expected[64];
-	struct sample old, new;
-	struct checkpoint c;
-	struct why why;
+	char found[16] = { 0 };
+	FILE *file = fopen(path, "r");
 
-	sample_make(&old, &numbers_f64);
-	sample_make(&new, &numbers_f32);
-	assert_int_equal(checkpoint_write(path, &old.c, &why), TUTTI_OK);
-	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		assert_int_equal(write_limited(path, &new.c, limits[i], &why), TUTTI_ERR_SYSTEM);
-		snprintf(expected, sizeof(expected), "failed after %d of 384 bytes: %s",
-			 (int)limits[i], strerror(EFBIG));
-		assert_non_null(strstr(why.text, expected));
-		assert_non_null(strstr(why.text, path));
-		assert_int_equal(files_left(), 1);
-		assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_OK);
-		same_checkpoint(&c, &old.c);
-		checkpoint_finish(&c);
-	}
-	assert_int_equal(write_limited(path, &new.c, 384, &why), TUTTI_OK);
-	unlink(path);
+	assert_non_null(file);
+	assert_int_equal(fread(found, 1, sizeof(found) - 1, file), strlen(text));
+	fclose(file);
+	assert_string_equal(found, text);
 }
 
-TEST(checkpoint_of_a_training_that_diverged_replaces_none)
+TEST(a_file_stays_where_a_later_one_cannot_be_written)
 {
+	static const rlim_t limits[] = { 0, 1, 7 };
 	const char *path = path_of("ck");
-	struct sample s;
-	struct checkpoint c;
+	char expected[100];
 	struct why why;
 
-	sample_make(&s, &numbers_f64);
-	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
-	s.state[5] = INFINITY;
-	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(why.text, "weight 5: found inf, expected a finite number; the "
-					 "training has diverged"));
-	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_OK);
-	checkpoint_finish(&c);
-	assert_int_equal(files_left(), 1);
+	writes(path, "old");
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		assert_int_equal(write_limited(path, "8 bytes.", limits[i], &why),
+				 TUTTI_ERR_SYSTEM);
+		snprintf(expected, sizeof(expected), "ck: writing failed after %d of 8 bytes: %s",
+			 (int)limits[i], strerror(EFBIG));
+		assert_non_null(strstr(why.text, expected));
+		assert_int_equal(files_left(), 1);
+		has(path, "old");
+	}
+	assert_int_equal(write_limited(path, "8 bytes.", 8, &why), TUTTI_OK);
+	has(path, "8 bytes.");
 	unlink(path);
 }
 
 /* A file beside `path` whose name ends in `ending`. */
-static void write_beside(const char *path, const char *ending)
+static const char *beside(const char *path, const char *ending, char name[100])
 {
-	char name[100];
-
-	snprintf(name, sizeof(name), "%s%s", path, ending);
-	write_file(name, "", 0);
+	snprintf(name, 100, "%s%s", path, ending);
+	return name;
 }
 
-static void remove_beside(const char *path, const char *ending)
-{
-	char name[100];
-
-	snprintf(name, sizeof(name), "%s%s", path, ending);
-	assert_int_equal(unlink(name), 0);
-}
-
-TEST(checkpoint_removes_what_a_killed_one_left)
+TEST(a_file_removes_what_a_killed_process_left)
 {
 	static const char *const left[] = { ".7-0.tmp", ".7-1.tmp", ".123456-99.tmp" };
 	static const char *const others[] = { ".tmp", ".7.tmp", ".7-x.tmp", ".7-0.tmp1",
 					      "2.7-0.tmp" };
-	char path[64];
-	struct sample s;
-	struct why why;
+	char path[64], name[100];
 
 	snprintf(path, sizeof(path), "%s/ck", directory);
-	sample_make(&s, &numbers_f32);
 	for (size_t i = 0; i < 3; i++)
-		write_beside(path, left[i]);
+		write_file(beside(path, left[i], name), "", 0);
 	for (size_t i = 0; i < 5; i++)
-		write_beside(path, others[i]);
-	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+		write_file(beside(path, others[i], name), "", 0);
+	writes(path, "text");
 	for (size_t i = 0; i < 5; i++)
-		remove_beside(path, others[i]);
+		assert_int_equal(unlink(beside(path, others[i], name)), 0);
 	assert_int_equal(files_left(), 1);
 	unlink(path);
 }
 
 /* In a container processes have the same number each time. */
-TEST(checkpoint_is_written_beside_those_that_others_write)
+TEST(a_file_is_written_beside_those_that_others_write)
 {
+	enum { OTHERS = 20 };
 	char path[64], draft[100];
-	int drafts[100];
-	struct sample s;
-	struct why why;
+	int drafts[OTHERS];
 
 	snprintf(path, sizeof(path), "%s/ck", directory);
-	sample_make(&s, &numbers_f32);
-	for (int i = 0; i < 100; i++) {
-		assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	for (int i = 0; i < OTHERS; i++) {
+		writes(path, "text");
 		snprintf(draft, sizeof(draft), "%s.%ld-%d.tmp", path, (long)getpid(), i);
 		drafts[i] = open(draft, O_WRONLY | O_CREAT | O_EXCL, 0600);
 		assert_int_equal(flock(drafts[i], LOCK_EX), 0);
 	}
-	refuses_target(path, "found 100 temporary files beside it");
-	assert_int_equal(files_left(), 101);
-	for (int i = 0; i < 100; i++)
+	assert_int_equal(files_left(), 1 + OTHERS);
+	for (int i = 0; i < OTHERS; i++)
 		close(drafts[i]);
-	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	writes(path, "text");
 	assert_int_equal(files_left(), 1);
 	unlink(path);
 }
