@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "output.h"
 #include "report.h"
@@ -57,6 +58,9 @@ tutti_result_t log_start(struct report *report, struct why *why)
 	const struct options *o = report->options;
 	const struct summary *s = report->summary;
 
+	/* what was there is gone only now that there is something to say; pipes and devices stay */
+	if (report->json != stdout && ftruncate(fileno(report->json), 0) < 0 && errno != EINVAL)
+		return refuse_write(report, why);
 	return write_line(
 		report,
 		json_pack(

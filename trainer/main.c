@@ -40,6 +40,8 @@ static tutti_result_t prepare(const struct options *options, struct team *team,
 	struct alike alike = { 0 };
 
 	if (result == TUTTI_OK && team->rank == 0)
+		result = save_check(options, why);
+	if (result == TUTTI_OK && team->rank == 0)
 		result = report_open(report, why);
 
 	if (result == TUTTI_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the way to a file that is whole or as it was: a draft is written beside it, and takes its
  * place when it is complete and on disk.
+ * Which files are the same is found by their inodes, whatever their names.
  *
  * A draft is locked (flock) while it is written. One that nobody locks is of a process that was
  * killed, and is removed before the next one is made. Where a file system has no such locks, drafts
@@ -192,4 +193,56 @@ tutti_result_t replace_file(const char *path, const void *bytes, size_t length, 
 		result = draft_settle(&d, why);
 	draft_finish(&d);
 	return result;
+}
+
+/* ---- which files are the same */
+
+/* A file, or, where there is none yet, its directory and its name there. */
+struct place {
+	dev_t device;
+	ino_t inode;
+	const char *name;
+};
+
+static bool find_place(const char *path, struct place *out)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	char *directory;
+	struct stat status;
+
+	if (!path)
+		return false;
+	out->name = "";
+	if (stat(path, &status) < 0) {
+		out->name = slash ? slash + 1 : path;
+		directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+		const bool found = directory && stat(directory, &status) == 0;
+
+		free(directory);
+		if (!found)
+			return false;
+	} else if (!S_ISREG(status.st_mode)) {
+		return false;
+	}
+	out->device = status.st_dev;
+	out->inode = status.st_ino;
+	return true;
+}
+
+tutti_result_t replace_distinct(const struct named_file *files, size_t inputs, size_t count,
+				struct why *why)
+{
+	struct place a, b;
+
+	for (size_t i = inputs; i < count; i++)
+		for (size_t k = 0; k < i; k++)
+			if (find_place(files[i].path, &a) && find_place(files[k].path, &b) &&
+			    a.device == b.device && a.inode == b.inode &&
+			    strcmp(a.name, b.name) == 0)
+				return why_set(
+					why, TUTTI_ERR_INVALID,
+					"%s: found %s, the file of %s, which would be overwritten; "
+					"expected a file of its own: give another name",
+					files[i].option, files[i].path, files[k].option);
+	return TUTTI_OK;
 }

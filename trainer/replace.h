@@ -13,4 +13,13 @@
  * `bytes` NULL: could a file be written? That is tried beside `path`, where nothing changes. */
 tutti_result_t replace_file(const char *path, const void *bytes, size_t length, struct why *why);
 
+/* By what names it; path NULL: there is none. */
+struct named_file {
+	const char *option, *path;
+};
+/* The first `inputs` of `count` files are read, the others written: is each of these no other, by whatever
+ * name? Devices and pipes may be. */
+tutti_result_t replace_distinct(const struct named_file *files, size_t inputs, size_t count,
+				struct why *why);
+
 #endif

@@ -69,7 +69,7 @@ static tutti_result_t open_log(struct report *report, struct why *why)
 	if (path && strcmp(path, "-") == 0)
 		report->json = stdout;
 	else if (path)
-		report->json = fopen(path, "we");
+		report->json = fopen(path, "ae"); /* log_start() empties it */
 	if (path && !report->json)
 		return why_set(
 			why, TUTTI_ERR_SYSTEM,

@@ -108,6 +108,27 @@ static tutti_result_t resume(struct training *t, struct why *why)
 	return result;
 }
 
+tutti_result_t save_check(const struct options *o, struct why *why)
+{
+	const struct named_file files[] = {
+		{ "--data", o->source.path },
+		{ "--labels", o->source.labels },
+		{ "--test-data", o->source.test_path },
+		{ "--test-labels", o->source.test_labels },
+		{ "--replay", o->replay },
+		{ "--save", o->save },
+		{ "--predict", o->predict },
+		{ "--json", o->json && strcmp(o->json, "-") != 0 ? o->json : NULL },
+		{ "--journal", o->journal },
+		{ "--plot", o->plots[0] },
+		{ "--plot", o->plots[1] },
+		{ "--plot", o->plots[2] },
+		{ "--plot", o->plots[3] },
+	};
+
+	return replace_distinct(files, 5, sizeof(files) / sizeof(files[0]), why);
+}
+
 tutti_result_t save_open(struct training *t, struct why *why)
 {
 	const struct options *o = t->options;

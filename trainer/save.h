@@ -7,7 +7,11 @@
 
 #include "why.h"
 
+struct options;
 struct training;
+
+/* Is each file that will be written no other one that is named? */
+tutti_result_t save_check(const struct options *options, struct why *why);
 
 /* On rank 0, before the training: can the files be written? With --resume, take up where the
  * checkpoint stands, if there is one; the other ranks then settle with that (settle.h). */
