@@ -130,7 +130,7 @@ static tutti_result_t parse_row(const struct cursor *c, size_t features, float *
 {
 	const char *field = c->at;
 
-	for (size_t i = 0; i <= features; i++) {
+	for (size_t i = 0; i < features + (y != NULL); i++) {
 		const char *end = field_end(c, field);
 		double value;
 
@@ -185,8 +185,9 @@ static tutti_result_t count_rows(struct cursor c, size_t fields, size_t *rows, s
 static tutti_result_t parse_rows(struct cursor c, struct data *data, struct why *why)
 {
 	for (size_t row = 0; row < data->rows; row++) {
-		const tutti_result_t result = parse_row(
-			&c, data->features, data->x + row * data->features, data->y + row, why);
+		const tutti_result_t result =
+			parse_row(&c, data->features, data->x + row * data->features,
+				  data->y ? data->y + row : NULL, why);
 
 		if (result != TUTTI_OK)
 			return result;
@@ -221,18 +222,22 @@ tutti_result_t csv_parse(const struct input *input, struct data *out, struct why
 			"%s: found no row at the start, expected rows of numbers with commas "
 			"between them, the label last",
 			input->path);
-	data.features = count_fields(&first) - 1;
+	const size_t fields = count_fields(&first);
+	const bool labelled = fields != input->features;
+
+	data.features = fields - labelled;
 	if (data.features == 0)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: line %zu: found 1 field, expected features and a label, with "
 			       "commas between them",
 			       input->path, first.line);
-	result = count_rows(first, data.features + 1, &data.rows, why);
+	result = count_rows(first, fields, &data.rows, why);
 	if (result != TUTTI_OK)
 		return result;
 	data.x = malloc(data.rows * data.features * sizeof(*data.x));
-	data.y = malloc(data.rows * sizeof(*data.y));
-	result = data.x && data.y ? parse_rows(first, &data, why) : why_no_memory(why, input->path);
+	data.y = labelled ? malloc(data.rows * sizeof(*data.y)) : NULL;
+	result = data.x && (data.y || !labelled) ? parse_rows(first, &data, why)
+						 : why_no_memory(why, input->path);
 	if (result != TUTTI_OK) {
 		data_finish(&data);
 		return result;

@@ -84,17 +84,20 @@ static tutti_result_t parse_pair(const struct input *samples, const char *path, 
 	return result;
 }
 
-/* `option` is what names `labels`. */
+/* `option` is what names `labels`; rows of so many `features` need none, if they are not 0. */
 static tutti_result_t read_file(const char *path, const char *labels, const char *option,
-				size_t most, struct data *out, struct why *why)
+				size_t features, size_t most, struct data *out, struct why *why)
 {
 	struct input input = { 0 };
 	tutti_result_t result = input_read(path, most, &input, why);
 
 	if (result != TUTTI_OK)
 		return result;
+	input.features = features;
 	if (labels)
 		result = parse_pair(&input, labels, most, out, why);
+	else if (idx_looks_like(&input) && features)
+		result = idx_parse(&input, NULL, out, why);
 	else if (idx_looks_like(&input))
 		result = why_set(why, TUTTI_ERR_INVALID,
 				 "%s: is an IDX file; give the file of its labels with %s", path,
@@ -104,6 +107,28 @@ static tutti_result_t read_file(const char *path, const char *labels, const char
 	if (result == TUTTI_OK)
 		out->read = input.length;
 	input_finish(&input);
+	return result;
+}
+
+tutti_result_t data_read_samples(const struct data_source *source, size_t features,
+				 struct data *out, struct why *why)
+{
+	struct data data = { 0 };
+	tutti_result_t result = read_file(source->path, source->labels, "--labels", features,
+					  source->most, &data, why);
+
+	if (result == TUTTI_OK && data.features != features)
+		result = why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: found %zu features%s, expected the %zu of the model, with or without "
+			"a label; give samples of its kind",
+			source->path, data.features, data.y ? " and a label" : "", features);
+	if (result == TUTTI_OK && data.rows > UINT32_MAX)
+		result = why_set(why, TUTTI_ERR_INVALID, "found %zu samples, expected at most %u",
+				 data.rows, UINT32_MAX);
+	if (result != TUTTI_OK)
+		data_finish(&data);
+	*out = data;
 	return result;
 }
 
@@ -150,7 +175,7 @@ static tutti_result_t read_test(const struct data_source *source, struct data *d
 {
 	struct data test = { 0 };
 	tutti_result_t result = read_file(source->test_path, source->test_labels, "--test-labels",
-					  source->most, &test, why);
+					  0, source->most, &test, why);
 
 	if (result == TUTTI_OK)
 		result = check_test(source, data, &test, why);
@@ -165,7 +190,7 @@ static tutti_result_t read_files(const struct data_source *source, struct data *
 {
 	struct labels labels = { { 0 } };
 	tutti_result_t result =
-		read_file(source->path, source->labels, "--labels", source->most, data, why);
+		read_file(source->path, source->labels, "--labels", 0, source->most, data, why);
 
 	if (result != TUTTI_OK)
 		return result;

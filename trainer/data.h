@@ -40,6 +40,9 @@ struct data_source {
 
 /* On failure `out` is empty and `why` says where and what. */
 tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why);
+/* Samples for a model of so many features, of a file; `y` stays NULL where they have no labels. */
+tutti_result_t data_read_samples(const struct data_source *source, size_t features,
+				 struct data *out, struct why *why);
 /* Part `index` of `count` of it: the rows that begin in that part of each plain file, or that are made
  * there, and perhaps none. `test_rows` are those of the file for validation. `classes` is set only for
  * what is made. */
@@ -75,9 +78,10 @@ struct input {
 	const char *path; /* for messages */
 	char *bytes;
 	size_t length;
-	bool part;     /* of a file, … */
-	size_t begins; /* … so many bytes behind its beginning */
-	uint64_t mark; /* of a part: equal for equal files */
+	bool part;	 /* of a file, … */
+	size_t begins;	 /* … so many bytes behind its beginning */
+	uint64_t mark;	 /* of a part: equal for equal files */
+	size_t features; /* rows of so many fields have no label; 0: all have one */
 };
 
 tutti_result_t input_read(const char *path, size_t most, struct input *out, struct why *why);
@@ -94,7 +98,7 @@ tutti_result_t csv_parse(const struct input *input, struct data *out, struct why
 
 /* Does the file begin as IDX does (two zero bytes, which no text has)? */
 int idx_looks_like(const struct input *input);
-/* Sets everything but `classes`. */
+/* Sets everything but `classes`. `labels` NULL: there are none. */
 tutti_result_t idx_parse(const struct input *samples, const struct input *labels, struct data *out,
 			 struct why *why);
 /* The rows of a part of two such files. */

@@ -26,9 +26,6 @@ struct engine {
 	tutti_result_t (*fetch)(struct training *training, struct why *why);
 	/* Loss and hits of this rank's slice of the validation samples, with what fetch() gave. */
 	tutti_result_t (*validate)(struct training *training, struct sums *sums, struct why *why);
-	/* The labels that the model gives to `count` samples, with what fetch() gave. NULL: it cannot. */
-	tutti_result_t (*predict)(struct training *training, const uint32_t *rows, size_t count,
-				  uint32_t *labels, struct why *why);
 	/* After a failure: nothing is under way on return, and training->state is complete, of
 	 * the steps that it counts. */
 	void (*drain)(struct training *training);

@@ -189,22 +189,6 @@ static tutti_result_t host_validate(struct training *t, struct sums *sums, struc
 	return TUTTI_OK;
 }
 
-static tutti_result_t host_predict(struct training *t, const uint32_t *rows, size_t count,
-				   uint32_t *labels, struct why *why)
-{
-	const struct samples from = all_samples(t);
-
-	for (size_t done = 0; done < count; done += t->model.rows_max) {
-		const size_t left = count - done;
-		const size_t some = left < t->model.rows_max ? left : t->model.rows_max;
-
-		take_samples(t, &from, rows + done, some);
-		model_forward(&t->model, t->x, some);
-		model_choose(&t->model, some, labels + done);
-	}
-	return TUTTI_OK;
-}
-
 static void host_drain(struct training *t)
 {
 	pipeline_drain(t);
@@ -218,7 +202,6 @@ const struct engine engine_host = {
 	.step = host_step,
 	.fetch = host_fetch,
 	.validate = host_validate,
-	.predict = host_predict,
 	.drain = host_drain,
 	.renew_gradients = host_renew_gradients,
 	.finish = host_finish,

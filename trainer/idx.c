@@ -189,6 +189,8 @@ static tutti_result_t check_pair(const struct input *samples, const struct idx *
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: found %zu rows of %zu elements, expected at least one of each",
 			       samples->path, x->rows, x->features);
+	if (!labels)
+		return TUTTI_OK;
 	if (y->dims != 1 || y->type >= IDX_FLOAT32)
 		return why_set(
 			why, TUTTI_ERR_INVALID,
@@ -210,9 +212,9 @@ static tutti_result_t parse_pair(const struct input *samples, const struct idx *
 	tutti_result_t result;
 
 	data.x = malloc(x->rows * x->features * sizeof(*data.x));
-	data.y = malloc(y->rows * sizeof(*data.y));
-	result = data.x && data.y ? convert(samples, x, labels, y, &data, why)
-				  : why_no_memory(why, samples->path);
+	data.y = labels ? malloc(y->rows * sizeof(*data.y)) : NULL;
+	result = data.x && (data.y || !labels) ? convert(samples, x, labels, y, &data, why)
+					       : why_no_memory(why, samples->path);
 	if (result != TUTTI_OK) {
 		data_finish(&data);
 		return result;
@@ -227,7 +229,7 @@ tutti_result_t idx_parse(const struct input *samples, const struct input *labels
 	struct idx x = { 0 }, y = { 0 };
 	tutti_result_t result = parse_whole(samples, &x, why);
 
-	if (result == TUTTI_OK)
+	if (result == TUTTI_OK && labels)
 		result = parse_whole(labels, &y, why);
 	if (result == TUTTI_OK)
 		result = check_pair(samples, &x, labels, &y, why);

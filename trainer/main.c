@@ -9,6 +9,7 @@
 #include "async/newcomers.h"
 #include "compare.h"
 #include "output.h"
+#include "predict.h"
 #include "save.h"
 #include "train.h"
 #include "trials.h"
@@ -177,6 +178,8 @@ int main(int argc, char **argv)
 		return compare_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "compare") == 0)
 		return trials_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "predict") == 0)
+		return predict_main(argc - 1, argv + 1);
 	switch (options_parse(argc, argv, &options, &why)) {
 	case OPTIONS_DONE: return 0;
 	case OPTIONS_WRONG: refuse(&why); return EXIT_USAGE;

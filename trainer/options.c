@@ -292,6 +292,7 @@ static void print_help(void)
 	       "Train a multilayer perceptron by data-parallel SGD. Alone it is one rank; under tutti-run\n"
 	       "(tutti-run -n 4 -- tutti-train ...), torchrun, mpirun or srun it is one of many.\n"
 	       "\n"
+	       "tutti-train predict MODEL --data FILE [--predict FILE] classifies samples by a saved model.\n"
 	       "tutti-train report LOG... [--plot FILE] compares trainings by their logs.\n"
 	       "tutti-train compare --data FILE ... trains in several ways, and compares these.\n");
 	for (int i = 0; i < SPECS; i++)

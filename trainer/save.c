@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "checkpoint.h"
+#include "predict.h"
 #include "replace.h"
 #include "train.h"
 
@@ -252,29 +253,17 @@ static int by_row(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-enum { LINE_MOST = 12 }; /* bytes of a label and the end of its line */
-
 tutti_result_t save_predictions(struct training *t, struct why *why)
 {
 	const size_t rows = t->split.test_rows;
-	uint32_t *order = malloc((rows + 1) * sizeof(*order)),
-		 *labels = malloc((rows + 1) * sizeof(*labels));
-	char *text = malloc(rows * LINE_MOST + 1);
-	tutti_result_t result =
-		order && labels && text ? TUTTI_OK : why_no_memory(why, "predictions");
-	size_t used = 0;
+	uint32_t *order = malloc((rows + 1) * sizeof(*order));
+	tutti_result_t result;
 
-	if (result == TUTTI_OK) {
-		memcpy(order, t->split.test, rows * sizeof(*order));
-		qsort(order, rows, sizeof(*order), by_row);
-		result = t->engine->predict(t, order, rows, labels, why);
-	}
-	for (size_t i = 0; i < rows && result == TUTTI_OK; i++)
-		used += (size_t)snprintf(text + used, LINE_MOST, "%u\n", labels[i]);
-	if (result == TUTTI_OK)
-		result = replace_file(t->options->predict, text, used, why);
+	if (!order)
+		return why_no_memory(why, "predictions");
+	memcpy(order, t->split.test, rows * sizeof(*order));
+	qsort(order, rows, sizeof(*order), by_row);
+	result = predict_write(&t->model, &t->data, order, rows, t->options->predict, NULL, why);
 	free(order);
-	free(labels);
-	free(text);
 	return result;
 }

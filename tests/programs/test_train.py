@@ -5,6 +5,7 @@ done on GPUs, and what there is beyond. Names of tests may follow; without them,
 import glob
 import gzip
 import importlib.util
+import operator
 import os
 import re
 import shutil
@@ -348,19 +349,94 @@ class Saved(Train):
         self.assertIn('ck: was written by an older tutti-train, in its binary format, expected format 3', said)
 
     def test_labels_are_predicted_in_the_order_of_the_data(self):
-        """Of samples in a file of their own, in its order: as many are right as the accuracy says."""
+        """Of samples in a file of their own, in its order: as many are right as the accuracy says. And once more by the
+        model that was saved, with the labels and without, of CSV and of IDX."""
         with gzip.open(DIGITS, 'rt') as file:
             lines = file.read().splitlines(True)
         self.write('test', ''.join(lines[:300]))
         self.write('train', ''.join(lines[300:]))
-        usual = '--data train --test-data test --epochs 6 --save model'
-        log = self.log_of_ranks(2, f'{usual} --predict labels')
-        labels = self.text_of('labels')
-        right = sum(line.strip().split(',')[64] == label for line, label in zip(lines, labels.splitlines()))
-        self.assertEqual((labels.count('\n'), right), (300, round(300 * log.end['test_accuracy'])))
-        # once more, by the model that was saved
-        self.ranks(1, f'{usual} --resume --predict again')
-        self.assertEqual(self.text_of('again'), labels)
+        rows, truth = zip(*(line.rstrip().rsplit(',', 1) for line in lines[:300]))
+        self.write('unlabelled', ''.join(f'{row}\n' for row in rows))
+        for name, shape, content in (('x.idx', (300, 64), (pixel for row in rows for pixel in row.split(','))),
+                                     ('y.idx', (300,), truth)):
+            with open(self.path(name), 'wb') as file:
+                file.write(bytes([0, 0, 8, len(shape)]) + b''.join(n.to_bytes(4, 'big') for n in shape) +
+                           bytes(map(int, content)))
+        for dtype in 'f32', 'f64', 'bf16':
+            log = self.log_of_ranks(2, '--data train --test-data test --epochs 6 --hidden 20,10 --save ck '
+                                       f'--predict labels --dtype {dtype}')
+            labels = self.text_of('labels')
+            right = sum(map(str.__eq__, labels.split(), truth))
+            self.assertEqual((labels.count('\n'), right), (300, round(300 * log.end['test_accuracy'])))
+            said = f'accuracy {right / 300:.4f} ({right} of 300 samples)\n'
+            for data, told in ('test', said), ('unlabelled', ''), ('x.idx --labels y.idx', said), ('x.idx', ''):
+                job = self.alone_without_launcher(f'predict ck --data {data}')
+                self.assertEqual((job.out, job.err), (labels, told))
+                job = self.alone_without_launcher(f'predict ck --data {data} --predict again')
+                self.assertEqual((job.out, self.text_of('again')), (told, labels))
+            if dtype == 'f64':
+                self.assertEqual(self.labels_by_the_page('ck', rows[:20]), labels.split()[:20])
+
+    def labels_by_the_page(self, name, rows):
+        """By what docs/reference/trainer.md says of a checkpoint's arrays."""
+        header, arrays = self.read_by_the_page(name)
+        width, weights, layers, at = header['width'], arrays['weights'], [], 0
+        for columns, lines in list(zip(width, width[1:]))[::-1]:
+            matrix = [weights[at + i * columns:at + (i + 1) * columns] for i in range(lines)]
+            at += lines * columns
+            layers.insert(0, (matrix, weights[at:at + lines]))
+            at += lines
+        labels = []
+        for row in rows:
+            x = [(float(value) - mean) * factor
+                 for value, mean, factor in zip(row.split(','), arrays['mean'], arrays['factor'], strict=True)]
+            for matrix, biases in layers:
+                y = [sum(map(operator.mul, line, x)) + bias for line, bias in zip(matrix, biases, strict=True)]
+                x = [max(value, 0) for value in y]
+            labels.append(str(y.index(max(y))))
+        return labels
+
+    def test_samples_that_a_model_cannot_have_are_refused(self):
+        self.write('data', '1,2,0\n2,1,1\n' * 80)
+        self.write('other', '1,0\n')
+        self.alone_without_launcher('--data data --epochs 1 --save ck')
+        for options, status, text in (
+                ('', 2, 'found no model, expected tutti-train predict MODEL --data FILE'),
+                ('--data data', 2, 'found --data, expected tutti-train predict MODEL'),
+                ('ck', 2, 'found no --data'), ('ck --data data --lr 1', 2, 'found --lr with predict, expected --data'),
+                ('nowhere --data data', 1, 'nowhere: cannot be read'),
+                ('data --data data', 1, 'data: is not a checkpoint of tutti-train'),
+                ('ck --data other', 0, ''), ('ck --data ck', 1, 'ck: line'),
+                ('ck --data data --predict ck', 1, '--predict: found ck, the file of MODEL, which would be overwritten'),
+                ('ck --data data --predict nowhere/p', 1, 'nowhere/p: cannot be written')):
+            self.assertIn(text, self.alone_without_launcher(f'predict {options}', status).said)
+        self.write('other', '1,2,3,0\n')
+        self.assertIn('other: found 3 features and a label, expected the 2 of the model',
+                      self.alone_without_launcher('predict ck --data other', 1).said)
+
+    def test_an_output_is_no_other_file(self):
+        """By whatever name: neither one that is read, nor another output."""
+        content = '1,2,0\n2,1,1\n' * 80
+        for name in 'data', 'test', 'old':
+            self.write(name, content)
+        os.symlink('data', self.path('link'))
+        os.link(self.path('test'), self.path('hard'))
+        for options, text in (('--json data', '--json: found data, the file of --data'),
+                              ('--json link', '--json: found link, the file of --data'),
+                              ('--save ./data', '--save: found ./data, the file of --data'),
+                              ('--predict hard', '--predict: found hard, the file of --test-data'),
+                              ('--plot new.svg --json ./new.svg', '--plot: found new.svg, the file of --json'),
+                              ('--save new --predict new', '--predict: found new, the file of --save')):
+            said = self.ranks(2, f'--data data --test-data test {options}', status=1).said
+            self.assertIn(f'{text}, which would be overwritten; expected a file of its own', said)
+        # nor is an earlier one lost to a training that does not begin
+        self.ranks(2, '--data nowhere --json old', status=1)
+        self.ranks(2, '--data data --batch 10000 --json old', status=1)
+        for name in 'data', 'test', 'old':
+            self.assertEqual(self.text_of(name), content)
+        self.assertFalse(os.path.exists(self.path('new')))
+        self.log_of_ranks(2, '--data data --epochs 1')
+        self.log_of_ranks(2, '--data data --epochs 1')  # instead of the other log
 
 
 class Output(Train):

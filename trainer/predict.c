@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns nothing: classifies samples by a model, of a training or of a checkpoint. */
+#include "predict.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint.h"
+#include "output.h"
+#include "replace.h"
+
+enum { LINE_MOST = 12 /* bytes of a label and the end of its line */, ROWS_MOST = 1024 };
+
+static tutti_result_t choose(struct model *model, const struct data *data, const uint32_t *rows,
+			     size_t count, uint32_t *labels, struct why *why)
+{
+	void *x = malloc(model->rows_max * data->features * model->numbers->size);
+
+	for (size_t done = 0, some; x && done < count; done += some) {
+		some = count - done < model->rows_max ? count - done : model->rows_max;
+		model->numbers->gather(x, data->x, data->features, data->features, rows + done,
+				       some);
+		model_forward(model, x, some);
+		model_choose(model, some, labels + done);
+	}
+	free(x);
+	return x ? TUTTI_OK : why_no_memory(why, "samples");
+}
+
+static tutti_result_t put(const char *path, const char *text, size_t length, struct why *why)
+{
+	if (path)
+		return replace_file(path, text, length, why);
+	fwrite(text, 1, length, stdout); /* whose end says whether that went well */
+	return TUTTI_OK;
+}
+
+tutti_result_t predict_write(struct model *model, const struct data *data, const uint32_t *rows,
+			     size_t count, const char *path, size_t *right, struct why *why)
+{
+	uint32_t *labels = malloc(count * sizeof(*labels) + 1);
+	char *text = malloc(count * LINE_MOST + 1);
+	tutti_result_t result = labels && text ? choose(model, data, rows, count, labels, why)
+					       : why_no_memory(why, "predictions");
+	size_t used = 0;
+
+	for (size_t i = 0; i < count && result == TUTTI_OK; i++) {
+		used += (size_t)snprintf(text + used, LINE_MOST, "%u\n", labels[i]);
+		if (right && data->y)
+			*right += labels[i] == data->y[rows[i]];
+	}
+	if (result == TUTTI_OK)
+		result = put(path, text, used, why);
+	free(labels);
+	free(text);
+	return result;
+}
+
+/* ---- the command */
+
+/* All samples of `data`, in their order. */
+static tutti_result_t classify(struct checkpoint *c, struct data *data, const char *path,
+			       struct why *why)
+{
+	uint32_t *rows = malloc(data->rows * sizeof(*rows));
+	struct model model = { 0 };
+	size_t right = 0;
+	tutti_result_t result =
+		rows ? model_create(c->numbers, c->width,
+				    (struct cut){ .layers = c->layers, .of = c->layers }, ROWS_MOST,
+				    &model, why)
+		     : why_no_memory(why, "samples");
+
+	for (size_t i = 0; rows && i < data->rows; i++)
+		rows[i] = (uint32_t)i;
+	data->mean = c->array[MEAN];
+	data->inverse = c->array[FACTOR];
+	standardise_by(data);
+	data->mean = data->inverse = NULL;
+	model.weights = c->array[WEIGHTS];
+	if (result == TUTTI_OK)
+		result = predict_write(&model, data, rows, data->rows, path, &right, why);
+	if (result == TUTTI_OK && data->y)
+		fprintf(path ? stdout : stderr, "accuracy %.4f (%zu of %zu samples)\n",
+			(double)right / (double)data->rows, right, data->rows);
+	model_finish(&model);
+	free(rows);
+	return result;
+}
+
+static tutti_result_t predict(const char *path, const struct options *o, struct why *why)
+{
+	const struct named_file files[] = { { "MODEL", path },
+					    { "--data", o->source.path },
+					    { "--labels", o->source.labels },
+					    { "--predict", o->predict } };
+	struct checkpoint c = { 0 };
+	struct data data = { 0 };
+	tutti_result_t result = replace_distinct(files, 3, 4, why);
+
+	if (result == TUTTI_OK && o->predict)
+		result = replace_file(o->predict, NULL, 0, why);
+	if (result == TUTTI_OK)
+		result = checkpoint_read(path, &c, why);
+	if (result == TUTTI_OK)
+		result = data_read_samples(&o->source, c.width[0], &data, why);
+	if (result == TUTTI_OK)
+		result = classify(&c, &data, o->predict, why);
+	data_finish(&data);
+	checkpoint_finish(&c);
+	return result;
+}
+
+/* The other options are those of a training. */
+static tutti_result_t check_options(int argc, char **argv, struct why *why)
+{
+	static const char *const known[] = {
+		"data", "labels", "data-limit", "predict", "help", NULL
+	};
+
+	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--help") != 0))
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"found %s, expected tutti-train predict MODEL --data FILE, where MODEL "
+			"is a file that --save wrote; see --help",
+			argc < 2 ? "no model" : argv[1]);
+	for (int i = 1; i < argc; i++) {
+		const size_t length = strcspn(argv[i], "=");
+		int k = 0;
+
+		while (known[k] && (length != strlen(known[k]) + 2 ||
+				    strncmp(argv[i] + 2, known[k], length - 2) != 0))
+			k++;
+		if (strncmp(argv[i], "--", 2) == 0 && !known[k])
+			return why_set(why, TUTTI_ERR_INVALID,
+				       "found %.*s with predict, expected --data, --labels, "
+				       "--data-limit or --predict; leave it out",
+				       (int)length, argv[i]);
+	}
+	return TUTTI_OK;
+}
+
+int predict_main(int argc, char **argv)
+{
+	struct options options;
+	struct why why = { "" };
+	enum options_outcome outcome = OPTIONS_WRONG;
+	tutti_result_t result = check_options(argc, argv, &why);
+
+	if (result == TUTTI_OK)
+		outcome = options_parse(argc - (argv[1][0] != '-'), argv + (argv[1][0] != '-'),
+					&options, &why);
+	if (outcome == OPTIONS_RUN)
+		result = predict(argv[1], &options, &why);
+	if (result != TUTTI_OK || outcome == OPTIONS_WRONG)
+		fprintf(stderr, "tutti-train: %s\n", why.text);
+	return outcome == OPTIONS_WRONG ? 2 : result != TUTTI_OK;
+}
