@@ -10,8 +10,8 @@ import argparse
 import json
 import math
 
-from pictures import write_picture
 from torch_ranks import BACKENDS, dist, in_turn, run, show, summary, timed, torch, versions
+from pictures import write_picture
 
 import torch.nn.functional as F
 from torch import nn

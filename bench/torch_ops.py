@@ -4,8 +4,8 @@
 import argparse
 import json
 
-from pictures import write_picture
 from torch_ranks import BACKENDS, dist, in_turn, run, show, summary, timed, torch, versions
+from pictures import write_picture
 
 SECONDS = 0.05      # of each point and repetition
 

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../tools/plot'))  # pictures
+
 BACKENDS = ['tutti', 'gloo']
 SKIPPED = 77
 

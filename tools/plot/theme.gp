@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# How all pictures look: those of the programs, which have this file built in (picture.c), and those of bench/pictures.py.
+# How all pictures look: those of the programs, which have this file built in (picture.c), and those of pictures.py.
 #
 # A script sets these, then has the lines below, then for each graph `eval graph(...)` and `plot`:
 #   file     the picture's name; .png is a PNG, anything else an SVG

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Owns how programs in Python have gnuplot draw: in the style of all pictures, whole or not at all."""
 import os
+import stat
 import subprocess
 import sys
 
-THEME = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'tools', 'plot', 'theme.gp')
+THEME = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'theme.gp')
 
 
 def quoted(text):
-    return "'" + text.replace("'", "''") + "'"
+    """A string of a script. gnuplot 5.4 takes two quotes in a row for the end of one, wherever they are."""
+    return "'" + text.replace("'", """'."'".'""") + "'"
 
 
 def write_picture(path, heading, origin, legend, body, graphs):
@@ -19,8 +21,8 @@ def write_picture(path, heading, origin, legend, body, graphs):
     script = [f'file = {quoted(path)}', f'heading = {quoted(heading)}', f'origin = {quoted(origin)}',
               f'names = {quoted(names)}', f'styles = {quoted(styles)}', f'body = {body:.1f}', theme, *graphs,
               'unset multiplot', 'unset output', '']
-    drawn = subprocess.run(['gnuplot'], input='\n'.join(script).encode(), stdout=subprocess.PIPE, check=False)
-    if drawn.returncode:
+    drawn = subprocess.run(['gnuplot'], input=os.fsencode('\n'.join(script)), stdout=subprocess.PIPE, check=False)
+    if drawn.returncode or not drawn.stdout:
         sys.exit(f'--plot: gnuplot ended with status {drawn.returncode} and drew nothing for "{path}"; '
                  'its message says why')
     try:
@@ -30,12 +32,20 @@ def write_picture(path, heading, origin, legend, body, graphs):
 
 
 def write_whole(path, content):
-    """gnuplot does not notice that a disk is full. What is not whole is removed."""
-    file = open(path, 'wb')
-    try:
-        with file:
+    """gnuplot does not notice that a disk is full. A file is whole, or as it was; a device is written to."""
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+        with open(path, 'wb') as file:
             file.write(content)
+        return
+    beside = f'{path}.{os.getpid()}.tmp'
+    try:
+        with open(beside, 'xb') as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
     except OSError:
-        if os.path.isfile(path) and not os.path.islink(path):
-            os.remove(path)
+        if os.path.exists(beside):
+            os.remove(beside)
         raise
