@@ -12,7 +12,6 @@
 #include "predict.h"
 #include "save.h"
 #include "train.h"
-#include "trials.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -174,10 +173,8 @@ int main(int argc, char **argv)
 	 * end */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	if (argc > 1 && strcmp(argv[1], "report") == 0)
-		return compare_main(argc - 1, argv + 1);
-	if (argc > 1 && strcmp(argv[1], "compare") == 0)
-		return trials_main(argc - 1, argv + 1);
+	if (argc > 1 && (strcmp(argv[1], "report") == 0 || strcmp(argv[1], "compare") == 0))
+		return compare_exec(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "predict") == 0)
 		return predict_main(argc - 1, argv + 1);
 	switch (options_parse(argc, argv, &options, &why)) {

@@ -149,7 +149,9 @@ done
 # the installed launcher, trainer and data
 if [ -x "$prefix/bin/tutti-run" ] && [ -x "$prefix/bin/tutti-train" ]; then
 	TUTTI_TIMEOUT=20 "$prefix/bin/tutti-run" -n 2 -- "$prefix/bin/tutti-train" \
-		--data "$prefix/share/tutti/data/digits.csv.gz" --epochs 1 >"$work/out" 2>&1 ||
+		--data "$prefix/share/tutti/data/digits.csv.gz" --epochs 1 --json "$work/log.json" >"$work/out" 2>&1 ||
 		fail "the installed tutti-train does not train on the installed data: $(cat "$work/out")"
+	"$prefix/bin/tutti-train" report "$work/log.json" >"$work/out" 2>&1 && grep -q '^log  *2 allreduce' "$work/out" ||
+		fail "the installed tutti-train does not show a log: $(cat "$work/out")"
 fi
 echo "install: shared and static programs ran with two ranks, and the programs where they were moved to"

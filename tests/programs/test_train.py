@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tutti-train as a user runs it: under tutti-run, on real and on broken data. With TRAIN_DEVICE=cuda all of that is
 done on GPUs, and what there is beyond. Names of tests may follow; without them, all that the device has."""
-import glob
 import gzip
 import importlib.util
 import operator
@@ -454,71 +453,6 @@ class Output(Train):
         job = self.alone_without_launcher(f'--data {DIGITS} --epochs 2 --json -')
         self.assertEqual([line['event'] for line in job.objects], ['start', 'epoch', 'epoch', 'end'])
         self.assertEqual(job.err, '')
-
-    def report(self, logs, *texts, without=(), status=0):
-        said = self.alone_without_launcher(f'report {logs}', status).said
-        for text in texts:
-            self.assertIn(text, said)
-        for text in without:
-            self.assertNotIn(text, said)
-
-    def test_logs_are_compared(self):
-        for ranks, options in ((1, '--epochs 2 --test-fraction 0 --json one'), (2, '--epochs 3 --json two'),
-                               (1, '--epochs 1 --batch 32 --hidden 9 --json 3')):
-            self.ranks(ranks, f'--data {DIGITS} --dtype f64 {options}')
-        self.report('one two', 'one                      1 allreduce  -      ', 'two                      2 allreduce ',
-                    '/shm  ' if DEVICE == 'host' else '',
-                    'not the same data: 1797 samples of digits.csv.gz in one, 1438 samples of digits.csv.gz in two',
-                    without=('not the same batch', 'not the same model'))
-        self.report('two two 3', 'not the same batch: 64 samples in two, 32 samples in 3; speeds and losses',
-                    'not the same model: 17226 weights of f64 in two, 685 weights of f64 in 3',
-                    without=('not the same data',))
-        two = self.text_of('two')
-        self.write('3', two.replace('digits', '\\u001b[2J', 1))
-        self.report('two 3', '1438 samples of ?[2J.csv.gz in 3')
-        # one that was cut off in a line is one of a training that was killed
-        self.write('cut', two[:-20])
-        self.report('one cut', 'cut                      2 allreduce  -                    unfinished')
-        self.report('nowhere', 'tutti-train report: nowhere: cannot be read', status=1)
-        self.report(DIGITS, 'line 1: is not JSON; give a file that tutti-train --json wrote', status=1)
-        self.report('', 'found 0 logs, expected 1 to 14', status=2)
-        self.report('one --plot a.gif', "--plot: found 'a.gif'", status=2)
-        if shutil.which('gnuplot'):
-            self.logs_are_drawn()
-
-    def logs_are_drawn(self):
-        self.report('one two cut --plot a.svg')
-        picture = self.text_of('a.svg')
-        self.assertEqual([words in picture for words in ('Loss over time', 'Bytes of a step', 'Age of gradients')],
-                         [True, True, False])
-        if DEVICE == 'host':
-            self.ranks(3, f'--data {DIGITS} --epochs 2 --sync async --json async')
-            self.report('one async --plot a.svg')
-            self.assertIn('Age of gradients', self.text_of('a.svg'))
-
-    def compare(self, options, status=0):
-        """In a directory for files that nobody keeps, where nothing is left."""
-        temporary = self.path('temporary')
-        os.makedirs(temporary, exist_ok=True)
-        job = self.alone_without_launcher(f'compare --data {DIGITS} --epochs 2 {options}', status, TMPDIR=temporary)
-        self.assertEqual(glob.glob(f'{temporary}/tutti-compare.*'), [])
-        return job.said
-
-    @host_only
-    def test_ways_are_compared_in_one_command(self):
-        os.makedirs(self.path('logs'))
-        said = self.compare('--logs logs --modes allreduce,pipeline+micro=2,ps,local+momentum=0+every=3')
-        for words in '\nallreduce ', '\npipeline+micro=2 ', '\nlocal+momentum=0+eve':
-            self.assertIn(words, said)
-        self.assertRegex(said, r'(?m)^ps  *3 ps ')
-        self.assertEqual(len(os.listdir(self.path('logs'))), 4)
-        self.assertIn("--modes: found 'zero2' (did you mean zero1?), expected at most 14 names",
-                      self.compare('--modes allreduce,zero2', 2))
-        said = self.compare('--hidden 32,16 --modes allreduce+micro=2', 1)
-        self.assertIn('found --micro without --parallel', said)
-        self.assertIn('allreduce+micro=2: the training failed, as said above', said)
-        self.assertIn('found --save, which the trainings cannot have in common', self.compare('--save ck', 2))
-        self.assertIn('expected each way once', self.compare('--modes local,local', 2))
 
     @GNUPLOT
     def test_pictures_are_written(self):

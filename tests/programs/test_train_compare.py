@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trainings side by side: `tutti-train report` on logs that are written here, and `tutti-train compare`."""
+import glob
+import json
+import os
+import re
+import shutil
+import sys
+import unittest
+
+from training import DIGITS, TRAIN, TrainingTest
+
+sys.path.append(os.path.dirname(TRAIN))
+from compare import Log     # noqa: E402
+
+GNUPLOT = unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot was not found')
+START = {'event': 'start', 'data': 'd/digits.csv', 'dtype': 'f64', 'sync': 'allreduce', 'ranks': 1, 'parameters': 10,
+         'batch': 64, 'train_samples': 640}
+EPOCH = {'event': 'epoch', 'seconds': 0.5, 'train_loss': 0.25, 'test_loss': None, 'test_accuracy': None}
+LOSS = {'event': 'loss', 'seconds': 0.75}
+END = {'event': 'end', 'seconds': 2, 'samples_per_s': 100, 'blocked_share': 0, 'sent_bytes': 0, 'steps': 20,
+       'steps_begun': 20, 'algorithm': '', 'transports': '', 'each_rank': [{'received': 0}], 'staleness': []}
+
+
+class Compare(TrainingTest):
+    def write_lines(self, name, *lines):
+        self.write(name, ''.join(f'{line if isinstance(line, str) else json.dumps(line)}\n' for line in lines))
+
+    def write_log(self, name, end=True, **changed):
+        """Two epochs of a training with these values instead."""
+        def event(usual):
+            return {key: changed.get(key, value) for key, value in usual.items()}
+        self.write_lines(name, {**event(START), 'compress': changed.get('compress', 'none')}, event(EPOCH),
+                         {**event(EPOCH), 'seconds': 2, 'train_loss': 0.125}, *[event(END)] * end)
+
+    def report(self, words, status=0, program=(TRAIN,), **env):
+        return self.run_to_end(*program, 'report', *words.split(), status=status, cwd=self.dir, **env)
+
+    def refuse(self, words, why, status=1, **env):
+        job = self.report(words, status, **env)
+        self.assertEqual((job.out, job.err), ('', f'tutti-train report: {why}\n'))
+
+    def why_not_read(self):
+        """What the program's part that reads says of this log."""
+        with self.assertRaises(SystemExit) as refused:
+            Log(self.path('log'))
+        return refused.exception.code
+
+    def test_logs_are_compared(self):
+        self.write_log('one.jsonl', test_accuracy=0.5)
+        self.write_log('two', ranks=2, samples_per_s=150, blocked_share=0.25, algorithm='ring', transports='shm',
+                       sent_bytes=40e6)
+        self.write_log('cut', end=False, ranks=2, compress='int8')
+        with open(self.path('cut'), 'a') as file:     # killed while it wrote
+            file.write('{"event":"lo')
+        self.write_lines('lost', {**START, 'stages': 2, 'ways': 3}, EPOCH, LOSS, LOSS)
+        columns = 'log ranks way carried samples/s efficiency blocked MB/step loss accuracy seconds lost'.split()
+        found = self.report('one.jsonl two cut lost').out.replace('carried by', 'carried').splitlines()
+        self.assertEqual([line.split() for line in found], [
+            columns, 'one 1 allreduce - 100 1.00 0.0% 0.000 0.125 0.5000 2.00 0'.split(),
+            'two 2 allreduce ring/shm 150 0.75 25.0% 2.000 0.125 - 2.00 0'.split(),
+            'cut 2 int8 - unfinished - - - 0.125 - 2.00 0'.split(),
+            'lost 1 grid - unfinished - - - 0.25 - 0.50 2'.split()])
+        self.assertEqual(len({len(line) for line in self.report('one.jsonl two').out.splitlines()}), 1)
+
+    def test_logs_that_do_not_compare_are_named(self):
+        for name, batch in ('all', 640), ('mini', 64), ('sgd', 1), ('sgd2', 1):
+            self.write_log(name, batch=batch)
+        self.write_log('other', data='e/other.csv', parameters=9, dtype='f32')
+        self.assertEqual(self.report('mini all sgd mini sgd2').out.splitlines()[6:], [
+            'not the same batch: 64 samples in mini, 640 samples in all, 1 samples in sgd and sgd2; '
+            'speeds and losses do not compare'])
+        self.assertEqual(self.report('mini other').out.splitlines()[3:], [
+            'not the same data: 640 samples of digits.csv in mini, 640 samples of other.csv in other; '
+            'speeds and losses do not compare',
+            'not the same model: 10 weights of f64 in mini, 9 weights of f32 in other; speeds and losses do not compare'])
+
+    def test_names_tell_logs_apart_and_do_nothing_to_a_terminal(self):
+        self.write_log('a/log.json')
+        self.write_log('b/log.json', sync='\x1b[2J\u202e', data='x\ud800\n')
+        found = self.report('a/log.json b/log.json').out
+        self.assertEqual(re.findall(r'(?m)^([ab]/log.json) +1 (\S+)', found),
+                         [('a/log.json', 'allreduce'), ('b/log.json', '?[2J?')])
+        self.assertIn('640 samples of x?? in b/log.json', found)
+        self.write_log(f'{50 * "x"}1')
+        self.assertIn(f'\n…{38 * "x"}1 ', self.report(f'{50 * "x"}1').out)
+
+    def test_each_field_of_a_log_is_checked(self):
+        wrong = {'ranks': 0, 'parameters': '2', 'batch': True, 'train_samples': [], 'dtype': 1, 'data': None, 'sync': {},
+                 'compress': 1, 'seconds': -1, 'train_loss': None, 'test_loss': 'x', 'test_accuracy': False,
+                 'samples_per_s': 10**400, 'blocked_share': None, 'sent_bytes': '', 'steps': 0, 'steps_begun': -1,
+                 'algorithm': None, 'transports': 3, 'each_rank': [1], 'staleness': [0.5]}
+        for key, value in [*wrong.items(), ('each_rank', [{}])]:
+            self.write_log('log', **{key: value})
+            self.assertRegex(self.why_not_read(), f'log: line [1-4]: found .*"{"received" if key == "each_rank" else key}".*; '
+                             'give a file that tutti-train --json wrote$')
+        for lines, found in (([EPOCH], 'line 1: found another event than start'), ([START, START], 'line 2: found a second start'),
+                             ([START, EPOCH, END, END], 'line 4: found a second end'), ([START], 'log: found no epoch, expected'),
+                             ([START, '{"event": "epoch", "event": "loss"}'], 'line 2: is not JSON'), ([], 'log: found no epoch'),
+                             ([START, ''], 'line 2: is not JSON'),
+                             ([1000000 * '['], 'line 1: is not JSON'), (['[]'], 'line 1: found an object without "event"')):
+            self.write_lines('log', *lines)
+            self.assertIn(found, self.why_not_read())
+        for content, found in (b'\xff\n', 'is not JSON'), (b'half of a line', 'is no line'):
+            self.write('log', content)
+            self.refuse('log', f'log: line 1: {found}; give a file that tutti-train --json wrote')
+        self.refuse(DIGITS, f'{DIGITS}: line 1: is not JSON; give a file that tutti-train --json wrote')
+
+    def test_what_cannot_be_done_is_refused(self):
+        help_ = 'see tutti-train report --help'
+        os.mkfifo(self.path('pipe'))
+        self.write_log('log')
+        self.refuse('nowhere', 'nowhere: cannot be read: No such file or directory; '
+                    'give a file that exists and can be read')
+        self.refuse('pipe', 'pipe: is not a regular file; give one')
+        self.refuse('', f'found 0 logs, expected 1 to 14; {help_}', 2)
+        self.refuse(15 * ' log', f'found 15 logs, expected 1 to 14; {help_}', 2)
+        self.refuse('log --plto=a.svg', f'unknown option --plto (did you mean --plot?); {help_}', 2)
+        self.refuse('log --plot', f'--plot needs a value; {help_}', 2)
+        self.refuse('log --plot a.gif', "--plot: found 'a.gif', expected a file name that ends in .svg or .png; "
+                    f'{help_}', 2)
+        self.refuse('log', 'python3, which does this, cannot be started: No such file or directory; '
+                    'install it (Debian: python3)', PATH=self.dir)
+        os.symlink(sys.executable, self.path('python3'))
+        self.refuse('log --plot a.svg', '--plot: gnuplot was not found in PATH; install it (Debian: gnuplot-nox) or '
+                    'leave out --plot', PATH=self.dir)
+
+    def picture(self, words, name='a.svg'):
+        self.report(f'{words} --plot {name}')
+        with open(self.path(name)) as file:
+            return re.findall('<text>(?:<tspan[^>]*>)?([^<]*)', file.read())
+
+    @GNUPLOT
+    def test_logs_are_drawn(self):
+        two = {'ranks': 2, 'sent_bytes': 40e6}
+        self.write_log('one')
+        self.write_log("two''s", **two, batch=32)
+        self.write_log('three', **two, staleness=[1, 2])
+        self.write_log('cut', end=False)
+        self.assertEqual(self.report('one cut --plot a.svg --plot b.png').err, '')
+        with open(self.path('b.png'), 'rb') as file:
+            self.assertEqual(file.read(4), b'\x89PNG')
+        graphs = {'Time of a step', 'Bytes of a step of the busiest rank', 'Loss over time', 'Loss over bytes',
+                  'Loss over epochs', 'Age of gradients'}
+        for logs, missing in (("one two''s", {'Loss over epochs', 'Age of gradients'}),
+                              ("three two''s", {'Bytes of a step of the busiest rank', 'Loss over bytes'}),
+                              ('cut', graphs - {'Loss over time', 'Loss over epochs'})):
+            texts = self.picture(logs)
+            self.assertEqual(graphs - set(texts), missing)
+        self.assertTrue({'one: allreduce, 1 rank, batch 64 samples', "two''s: allreduce, 2 ranks, batch 32 samples"}
+                        <= set(self.picture("one two''s")))
+        self.write_lines('log', START, EPOCH)
+        self.assertIn('found one epoch in each log and no end, expected more', self.report('log --plot a.svg', 1).err)
+
+    @GNUPLOT
+    def test_a_picture_is_whole_or_as_it_was(self):
+        """By a limit of a file's size in place of a disk that is full."""
+        self.write_log('log')
+        self.write('a.svg', 'a picture')
+        limited = '/bin/sh', '-c', 'ulimit -f 1; exec "$0" "$@"', TRAIN
+        self.assertIn('--plot: cannot write "a.svg": File too large; make space, or name another place',
+                      self.report('log --plot a.svg', 1, limited).err)
+        with open(self.path('a.svg')) as file:
+            self.assertEqual(file.read(), 'a picture')
+        self.assertEqual(sorted(os.listdir(self.dir)), ['a.svg', 'log'])
+        self.assertIn('--plot: nowhere/a.svg cannot be written; give a file', self.report('log --plot nowhere/a.svg', 1).err)
+
+    def compare(self, options, status=0):
+        """In a directory for files that nobody keeps, where nothing is left."""
+        temporary = self.path('temporary')
+        os.makedirs(temporary, exist_ok=True)
+        job = self.run_to_end(TRAIN, 'compare', *f'--data {DIGITS} --epochs 2 {options}'.split(), status=status,
+                              cwd=self.dir, TMPDIR=temporary)
+        self.assertEqual(glob.glob(f'{temporary}/tutti-compare.*'), [])
+        return job.said
+
+    def test_ways_are_compared_in_one_command(self):
+        said = self.compare('--logs logs --modes allreduce,pipeline+micro=2,ps,gossip+peers=random+every=3')
+        for words in 'allreduce +2', r'pipeline\+micro=2 +2', 'ps +3', r'gossip\+peers=random\+every=3 +2':
+            self.assertRegex(said, f'(?m)^{words} ')
+        self.assertEqual(len(os.listdir(self.path('logs'))), 4)
+        said = self.compare('--hidden 32,16 --modes allreduce+micro=2', 1)
+        self.assertIn('found --micro without --parallel', said)
+        self.assertIn('allreduce+micro=2: the training failed, as said above', said)
+        for options, why in (('--modes local,zero2', "--modes: found 'zero2' (did you mean zero1?), expected at most"),
+                             ('--modes local/x', 'expected at most 14 names'),
+                             ('--modes local,local', 'expected each way once'),
+                             ('--modes local+json=x', 'expected other options behind the +'),
+                             ('--save ck', 'found --save, which the trainings cannot have in common'),
+                             ('--ranks 0', "--ranks: found '0', expected a whole number from 1 to 1024")):
+            self.assertIn(why, self.compare(options, 2))
+
+
+if __name__ == '__main__':
+    unittest.main()
