@@ -384,7 +384,7 @@ static void print_end(struct report *report)
 	       h->epoch_count, h->epoch_count == 1 ? "" : "s", samples / s->seconds, s->ranks,
 	       s->ranks == 1 ? "" : "s");
 	if (*s->algorithm)
-		printf("exchange        %s: %s over %s, %.1f MB by the rank that sent most\n",
+		printf("exchange        %s: %s over %s, at least %.1f MB by the rank that sent most\n",
 		       what_goes(report), s->algorithm, s->transports, s->sent_bytes * 1e-6);
 	print_staleness(&s->staleness);
 	if (report->options->shard)

@@ -3,6 +3,7 @@
 """What tutti-trace tells of jobs and of files: test_trace.py TUTTI_TRACE_PROGRAM TUTTI_RUN TRACE_RANK CUDA_STANDIN
 
 CUDA_STANDIN: "", or the library that stands in for CUDA's driver."""
+import glob
 import json
 import os
 import pathlib
@@ -456,7 +457,7 @@ class Trace(ProgramTest):
         self.trace('-o', self.dir / 'no' / 'file', self.dir, status=1)
 
     def test_what_cannot_be_written_is_a_failure(self):
-        """Of a file there is all or nothing."""
+        """A file is whole, or as it was."""
         self.store(report(0, [call(1, 1, 2)], size=1))
         for options in [], ['--json'], ['--list']:
             self.assert_output_is_missed(PROGRAM, *options, self.dir)
@@ -465,7 +466,8 @@ class Trace(ProgramTest):
         trace = self.write('trace', 'another trace')
         run = self.run_to_end('/bin/sh', '-c', 'ulimit -f 0; exec "$0" -o "$@"', PROGRAM, trace, self.dir, status=1)
         self.assertIn(f'cannot write "{trace}": File too large', run.err)
-        self.assertFalse(os.path.exists(trace))
+        self.assertEqual((self.dir / 'trace').read_text(), 'another trace')
+        self.assertEqual(glob.glob(f'{trace}.*'), [])
 
     # ---- the trace for viewers
 

@@ -34,8 +34,8 @@ class Compare(TrainingTest):
         self.write_lines(name, {**event(START), 'compress': changed.get('compress', 'none')}, event(EPOCH),
                          {**event(EPOCH), 'seconds': 2, 'train_loss': 0.125}, *[event(END)] * end)
 
-    def report(self, words, status=0, program=(TRAIN,), **env):
-        return self.run_to_end(*program, 'report', *words.split(), status=status, cwd=self.dir, **env)
+    def report(self, words, status=0, **env):
+        return self.run_to_end(TRAIN, 'report', *words.split(), status=status, cwd=self.dir, **env)
 
     def refuse(self, words, why, status=1, **env):
         job = self.report(words, status, **env)
@@ -157,13 +157,15 @@ class Compare(TrainingTest):
     def test_a_picture_is_whole_or_as_it_was(self):
         """By a limit of a file's size in place of a disk that is full."""
         self.write_log('log')
-        self.write('a.svg', 'a picture')
-        limited = '/bin/sh', '-c', 'ulimit -f 1; exec "$0" "$@"', TRAIN
-        self.assertIn('--plot: cannot write "a.svg": File too large; make space, or name another place',
-                      self.report('log --plot a.svg', 1, limited).err)
+        self.write('picture', 'a picture')
+        os.symlink('picture', self.path('a.svg'))
+        limited = self.run_to_end('/bin/sh', '-c', 'ulimit -f 1; exec "$0" report log --plot a.svg', TRAIN, status=1, cwd=self.dir)
+        self.assertIn('--plot: cannot write "a.svg": File too large; make space, or name another place', limited.err)
         with open(self.path('a.svg')) as file:
             self.assertEqual(file.read(), 'a picture')
-        self.assertEqual(sorted(os.listdir(self.dir)), ['a.svg', 'log'])
+        self.report('log --plot a.svg')
+        self.assertGreater(os.path.getsize(self.path('picture')), 10)
+        self.assertEqual(sorted(os.listdir(self.dir)), ['a.svg', 'log', 'picture'])
         self.assertIn('--plot: nowhere/a.svg cannot be written; give a file', self.report('log --plot nowhere/a.svg', 1).err)
 
     def compare(self, options, status=0):

@@ -791,7 +791,7 @@ TEST(curves_are_drawn_as_svg_and_png)
 		print_message("skipped: gnuplot was not found\n");
 		skip();
 	}
-	draws("it's \"one\".svg", "<?xml", 5, labels);
+	draws("it''s \"one\".svg", "<?xml", 5, labels);
 	/* 900 wide */
 	draws("one.png", "\211PNG\r\n\032\n\0\0\0\015IHDR\0\0\003\204", 20, &labels[9]);
 }

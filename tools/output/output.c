@@ -58,28 +58,49 @@ void output_begin(int failed)
 	atexit(check_standard_output); /* the first is called last */
 }
 
-static void remove_regular(const char *path)
-{
-	struct stat info;
-
-	if (lstat(path, &info) == 0 && S_ISREG(info.st_mode))
-		unlink(path);
-}
-
-bool output_file(const char *path, const void *bytes, size_t length)
+static bool write_all(const char *path, const void *bytes, size_t length)
 {
 	FILE *file = fopen(path, "we");
 	int error = 0;
 
 	if (!file)
 		return false;
-	if (fwrite(bytes, 1, length, file) < length)
+	if (fwrite(bytes, 1, length, file) < length || fflush(file) != 0 ||
+	    (fsync(fileno(file)) < 0 && errno != EINVAL)) /* it is no file */
 		error = errno;
 	if (fclose(file) != 0 && !error)
 		error = errno;
-	if (!error)
-		return true;
-	remove_regular(path);
 	errno = error;
-	return false;
+	return !error;
+}
+
+/* Beside the old one, which it then replaces. */
+static bool replace(const char *path, const void *bytes, size_t length)
+{
+	char *beside;
+	int error = 0;
+
+	if (asprintf(&beside, "%s.%d.tmp", path, (int)getpid()) < 0)
+		return false;
+	if (!write_all(beside, bytes, length) || rename(beside, path) < 0) {
+		error = errno;
+		unlink(beside);
+	}
+	free(beside);
+	errno = error;
+	return !error;
+}
+
+bool output_file(const char *path, const void *bytes, size_t length)
+{
+	char *const end = realpath(path, NULL); /* of links */
+	struct stat info;
+	const bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode),
+		   done = special ? write_all(path, bytes, length)
+				  : replace(end ? end : path, bytes, length);
+	const int error = errno;
+
+	free(end);
+	errno = error;
+	return done;
 }

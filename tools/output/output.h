@@ -22,7 +22,7 @@ void output_begin(int failed);
 /* fflush() of a stream. What fails of standard output is remembered for its end. */
 bool output_flush(FILE *stream);
 
-/* Write a whole file. False: errno says why not, and a regular file is removed. */
+/* Write a whole file, or to a device. False: errno says why not, and a file is as it was. */
 bool output_file(const char *path, const void *bytes, size_t length);
 
 #ifdef __cplusplus

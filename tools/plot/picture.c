@@ -41,19 +41,19 @@ const char *picture_missing(void)
 	       "--plot";
 }
 
-/* In single quotes, of which one inside is written twice. */
-void picture_string(FILE *script, const char *text)
+/* A quote is a string of its own: two in a row, each written twice, are an error to gnuplot 5.4. */
+static void write_text(FILE *script, const char *text)
 {
 	fputc('\'', script);
 	for (; *text; text++)
-		fprintf(script, *text == '\'' ? "''" : "%c", *text);
+		fprintf(script, *text == '\'' ? "'.\"'\".'" : "%c", *text);
 	fputc('\'', script);
 }
 
 static void write_string(FILE *script, const char *name, const char *text)
 {
 	fprintf(script, "%s = ", name);
-	picture_string(script, text);
+	write_text(script, text);
 	fputc('\n', script);
 }
 
@@ -62,7 +62,7 @@ static void write_legend(FILE *script, const char *const *legend)
 	fputs("names = ''\nstyles = ''\n", script);
 	for (unsigned i = 0; legend[i]; i++) {
 		fputs("names = names . '\"' . ", script);
-		picture_string(script, legend[i]);
+		write_text(script, legend[i]);
 		fprintf(script, " . '\" '\nstyles = styles . '%u '\n", i % LINE_TYPES + 1);
 	}
 }

@@ -33,10 +33,8 @@ const char *picture_missing(void);
  * The caller writes for each graph `eval graph(…)` and `plot`, see theme.gp. NULL: errno says why.
  */
 FILE *picture_begin(const char *path, const struct picture_page *page);
-/* Write `text` as a string of the script, whatever it contains. */
-void picture_string(FILE *script, const char *text);
 /* Ends the script, has gnuplot draw it, and writes the picture. NULL: it is whole. Otherwise an
- * error message, static, and what was at `path` is still there, or nothing. */
+ * error message, static, and what was at `path` is still there. */
 const char *picture_end(FILE *script, const char *path);
 
 /* The processor's model and how many cores there are. Static. */

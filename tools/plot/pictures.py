@@ -9,7 +9,7 @@ THEME = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'theme.gp')
 
 
 def quoted(text):
-    """A string of a script. gnuplot 5.4 takes two quotes in a row for the end of one, wherever they are."""
+    """A string of a script. A quote is one of its own: two in a row, each written twice, are an error to gnuplot 5.4."""
     return "'" + text.replace("'", """'."'".'""") + "'"
 
 
