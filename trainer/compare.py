@@ -25,7 +25,7 @@ LOG_MOST = 1 << 28  # bytes
 NAME_MOST = 40
 RANKS_MOST = 1024
 SAID_MOST = 2048    # bytes of what a training said that are shown
-TOGETHER = ('allreduce', 'zero1', 'local', 'gossip', 'ps', 'async')     # names of --sync
+TOGETHER = ('allreduce', 'zero1', 'local', 'ps', 'async')     # names of --sync
 CUT = ('pipeline', 'tensor')                                            # and of --parallel
 WITH_SERVER = ('ps', 'async')
 EACH_ITS_OWN = ('--sync', '--parallel', '--json', '--save', '--resume', '--predict', '--journal', '--replay', '--version')
@@ -154,15 +154,10 @@ class Log:
         self.started = True
         cut = [way for key, way in (('stages', 'pipeline'), ('ways', 'tensor'))
                if key in event and self.real(event, key) > 1]   # older logs have neither
-        if event.get('compress', 'none') != 'none':
-            self.way = self.text(event, 'compress')
-        else:
-            self.way = 'grid' if len(cut) == 2 else cut[0] if cut else self.text(event, 'sync')
+        self.way = 'grid' if len(cut) == 2 else cut[0] if cut else self.text(event, 'sync')
         self.ranks, batch, weights, samples = (
             int(self.real(event, key, 1)) for key in ('ranks', 'batch', 'parameters', 'train_samples'))
-        data = self.text(event, 'data')
-        data = data if data.startswith('text:') else os.path.basename(data)
-        self.same = {'data': f'{samples} samples of {data}', 'batch': f'{batch} samples',
+        self.same = {'data': f'{samples} samples of {os.path.basename(self.text(event, "data"))}', 'batch': f'{batch} samples',
                      'model': f'{weights} weights of {self.text(event, "dtype")}'}
 
     def take_epoch(self, event):

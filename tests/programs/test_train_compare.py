@@ -31,8 +31,8 @@ class Compare(TrainingTest):
         """Two epochs of a training with these values instead."""
         def event(usual):
             return {key: changed.get(key, value) for key, value in usual.items()}
-        self.write_lines(name, {**event(START), 'compress': changed.get('compress', 'none')}, event(EPOCH),
-                         {**event(EPOCH), 'seconds': 2, 'train_loss': 0.125}, *[event(END)] * end)
+        self.write_lines(name, event(START), event(EPOCH), {**event(EPOCH), 'seconds': 2, 'train_loss': 0.125},
+                         *[event(END)] * end)
 
     def report(self, words, status=0, **env):
         return self.run_to_end(TRAIN, 'report', *words.split(), status=status, cwd=self.dir, **env)
@@ -51,7 +51,7 @@ class Compare(TrainingTest):
         self.write_log('one.jsonl', test_accuracy=0.5)
         self.write_log('two', ranks=2, samples_per_s=150, blocked_share=0.25, algorithm='ring', transports='shm',
                        sent_bytes=40e6)
-        self.write_log('cut', end=False, ranks=2, compress='int8')
+        self.write_log('cut', end=False, ranks=2)
         with open(self.path('cut'), 'a') as file:     # killed while it wrote
             file.write('{"event":"lo')
         self.write_lines('lost', {**START, 'stages': 2, 'ways': 3}, EPOCH, LOSS, LOSS)
@@ -60,7 +60,7 @@ class Compare(TrainingTest):
         self.assertEqual([line.split() for line in found], [
             columns, 'one 1 allreduce - 100 1.00 0.0% 0.000 0.125 0.5000 2.00 0'.split(),
             'two 2 allreduce ring/shm 150 0.75 25.0% 2.000 0.125 - 2.00 0'.split(),
-            'cut 2 int8 - unfinished - - - 0.125 - 2.00 0'.split(),
+            'cut 2 allreduce - unfinished - - - 0.125 - 2.00 0'.split(),
             'lost 1 grid - unfinished - - - 0.25 - 0.50 2'.split()])
         self.assertEqual(len({len(line) for line in self.report('one.jsonl two').out.splitlines()}), 1)
 
@@ -88,7 +88,7 @@ class Compare(TrainingTest):
 
     def test_each_field_of_a_log_is_checked(self):
         wrong = {'ranks': 0, 'parameters': '2', 'batch': True, 'train_samples': [], 'dtype': 1, 'data': None, 'sync': {},
-                 'compress': 1, 'seconds': -1, 'train_loss': None, 'test_loss': 'x', 'test_accuracy': False,
+                 'seconds': -1, 'train_loss': None, 'test_loss': 'x', 'test_accuracy': False,
                  'samples_per_s': 10**400, 'blocked_share': None, 'sent_bytes': '', 'steps': 0, 'steps_begun': -1,
                  'algorithm': None, 'transports': 3, 'each_rank': [1], 'staleness': [0.5]}
         for key, value in [*wrong.items(), ('each_rank', [{}])]:
@@ -178,8 +178,8 @@ class Compare(TrainingTest):
         return job.said
 
     def test_ways_are_compared_in_one_command(self):
-        said = self.compare('--logs logs --modes allreduce,pipeline+micro=2,ps,gossip+peers=random+every=3')
-        for words in 'allreduce +2', r'pipeline\+micro=2 +2', 'ps +3', r'gossip\+peers=random\+every=3 +2':
+        said = self.compare('--logs logs --modes allreduce,pipeline+micro=2,ps,local+momentum=0+every=3')
+        for words in 'allreduce +2', r'pipeline\+micro=2 +2', 'ps +3', r'local\+momentum=0\+every=3 +2':
             self.assertRegex(said, f'(?m)^{words} ')
         self.assertEqual(len(os.listdir(self.path('logs'))), 4)
         said = self.compare('--hidden 32,16 --modes allreduce+micro=2', 1)
