@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns nothing: compares where ranks stand, and hands the state of one to all.
+/* Owns nothing: compares where ranks stand, and hands the state of one to all; with that a loss of ranks
+ * is over.
  *
  * Ranks that were there when another was lost hold complete states that are one step apart at most
  * (state.h), and know of as many epochs but for one. The furthest is a state that all of them would
@@ -10,8 +11,6 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-
-#include "survive.h"
 
 /* Numbers of eight bytes: no gaps to send. */
 struct stand {
@@ -163,13 +162,6 @@ static bool all_have_it(const struct training *t, const struct stand *all, int s
 	return grid_is_cut(&t->grid) ? all[source].step == 0 : all_at(all, t->team->size, source);
 }
 
-static void learn(struct training *t, const struct stand *from)
-{
-	t->summary.ranks_at_start = (int)from->ranks_at_start;
-	t->survival.restarts = (int)from->restarts;
-	t->survival.wanted = (int)from->wanted;
-}
-
 static void note_members(struct training *t, const struct stand *all)
 {
 	struct members *members = &t->survival.members;
@@ -179,6 +171,46 @@ static void note_members(struct training *t, const struct stand *all)
 		members->origin[r] = (int)all[r].origin;
 		members->fresh[r] = all[r].fresh != 0;
 	}
+}
+
+static bool goes_on(const struct members *members, int origin)
+{
+	for (int r = 0; r < members->count; r++)
+		if (members->origin[r] == origin && !members->fresh[r])
+			return true;
+	return false;
+}
+
+static void complete_loss(struct training *t)
+{
+	struct survival *s = &t->survival;
+	struct loss *loss = &s->loss;
+
+	loss->ranks_after = t->team->size;
+	for (int r = 0; r < s->members.count; r++)
+		loss->joined += s->members.fresh[r];
+	for (int i = 0; i < loss->ranks_before; i++)
+		if (!goes_on(&s->members, s->before[i]) && loss->lost_count++ < LOSS_NAMES)
+			loss->lost[loss->lost_count - 1] = s->before[i];
+	loss->recovery_s = now_s() - t->start_s - loss->seconds;
+}
+
+/* All that go on and all newcomers hold the same state. Rank 0 was there all the time: the others, newcomers included, take its word. */
+static tutti_result_t record_loss(struct training *t, struct why *why)
+{
+	struct survival *s = &t->survival;
+	tutti_result_t result;
+
+	if (t->team->rank == 0)
+		complete_loss(t);
+	result = team_broadcast(t->team, &s->loss, &s->loss, sizeof(s->loss), 0, why);
+	if (result == TUTTI_OK)
+		result = report_loss(t->report, &s->loss, why);
+	if (result != TUTTI_OK)
+		return result;
+	free(s->before);
+	s->before = NULL;
+	return TUTTI_OK;
 }
 
 /* Everybody finds the same: one says so. */
@@ -216,9 +248,12 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 	}
 	if (result != TUTTI_OK)
 		return result;
-	if (t->survival.fresh)
-		learn(t, &all[source]);
-	return all[0].losing ? survive_record(t, why) : TUTTI_OK;
+	if (t->survival.fresh) {
+		t->summary.ranks_at_start = (int)all[source].ranks_at_start;
+		t->survival.restarts = (int)all[source].restarts;
+		t->survival.wanted = (int)all[source].wanted;
+	}
+	return all[0].losing ? record_loss(t, why) : TUTTI_OK;
 }
 
 tutti_result_t settle(struct training *t, struct why *why)

@@ -14,16 +14,12 @@
 static_assert(sizeof(struct sums) == SUMS_NUMBERS * sizeof(double), "sums travel as a vector");
 
 /* The sums are behind weights and velocity, aligned for themselves. */
-size_t state_bytes_of(const struct numbers *numbers, size_t count)
-{
-	const size_t unit = sizeof(double);
-
-	return (count * numbers->size + unit - 1) / unit * unit + sizeof(struct sums);
-}
-
 size_t state_bytes(const struct state *state)
 {
-	return state_bytes_of(state->numbers, state->parameters + state->kept);
+	const size_t unit = sizeof(double),
+		     bytes = (state->parameters + state->kept) * state->numbers->size;
+
+	return (bytes + unit - 1) / unit * unit + sizeof(struct sums);
 }
 
 static void *sums_in(const struct state *state, void *copy)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all ranks hold alike, bit for bit: the state of the training after a number of steps. */
+/* What all ranks hold alike, bit for bit: the state of the training after a number of steps. It is one
+ * vector of weights and velocities, which survivors and newcomers exchange as it lies in memory, and
+ * checkpoints have as it is at the end of an epoch, when the sums behind it are over. */
 #ifndef TRAIN_STATE_H
 #define TRAIN_STATE_H
 
@@ -21,9 +23,8 @@ tutti_result_t state_create(const struct numbers *numbers, size_t parameters, si
 			    struct state *out, struct why *why);
 void state_finish(struct state *state);
 
-/* How many bytes `now` is, for those who hand it on; and with so many weights and velocities. */
+/* How many bytes `now` is, for those who hand it on. */
 size_t state_bytes(const struct state *state);
-size_t state_bytes_of(const struct numbers *numbers, size_t count);
 uint64_t state_hash(const struct state *state);
 
 /* Where the numbers from `first` on are, of the weights and of the velocities that are kept. */

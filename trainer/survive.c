@@ -74,7 +74,7 @@ bool survival_possible(const struct training *t, tutti_result_t fault)
 	return t->team->size > s->min_ranks || s->restarts > 0;
 }
 
-/* From here to survive_record() everything that happens is one loss. */
+/* From here on everything that happens until all have settled is one loss. */
 static tutti_result_t open_loss(struct training *t, tutti_result_t fault, struct why *why)
 {
 	struct survival *s = &t->survival;
@@ -94,46 +94,6 @@ static tutti_result_t open_loss(struct training *t, tutti_result_t fault, struct
 		.by_deadline = fault == TUTTI_ERR_TIMEOUT,
 	};
 	snprintf(s->loss.cause, sizeof(s->loss.cause), "%s", why->text);
-	return TUTTI_OK;
-}
-
-static bool goes_on(const struct members *members, int origin)
-{
-	for (int r = 0; r < members->count; r++)
-		if (members->origin[r] == origin && !members->fresh[r])
-			return true;
-	return false;
-}
-
-static void complete_loss(struct training *t)
-{
-	struct survival *s = &t->survival;
-	struct loss *loss = &s->loss;
-
-	loss->ranks_after = t->team->size;
-	for (int r = 0; r < s->members.count; r++)
-		loss->joined += s->members.fresh[r];
-	for (int i = 0; i < loss->ranks_before; i++)
-		if (!goes_on(&s->members, s->before[i]) && loss->lost_count++ < LOSS_NAMES)
-			loss->lost[loss->lost_count - 1] = s->before[i];
-	loss->recovery_s = now_s() - t->start_s - loss->seconds;
-}
-
-/* Rank 0 was there all the time: the others, newcomers included, take its word. */
-tutti_result_t survive_record(struct training *t, struct why *why)
-{
-	struct survival *s = &t->survival;
-	tutti_result_t result;
-
-	if (t->team->rank == 0)
-		complete_loss(t);
-	result = team_broadcast(t->team, &s->loss, &s->loss, sizeof(s->loss), 0, why);
-	if (result == TUTTI_OK)
-		result = report_loss(t->report, &s->loss, why);
-	if (result != TUTTI_OK)
-		return result;
-	free(s->before);
-	s->before = NULL;
 	return TUTTI_OK;
 }
 

@@ -42,8 +42,4 @@ bool survival_possible(const struct training *training, tutti_result_t fault);
  * settle. A failure may be survived again. */
 tutti_result_t survive(struct training *training, tutti_result_t fault, struct why *why);
 
-/* Collective, by settle(), once all that go on and all newcomers hold the same state: note the
- * loss. */
-tutti_result_t survive_record(struct training *training, struct why *why);
-
 #endif

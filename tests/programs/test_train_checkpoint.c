@@ -278,8 +278,8 @@ TEST(checkpoint_numbers_that_are_not_finite_are_refused)
 		size_t length;
 
 		*last = INFINITY;
-		snprintf(text, sizeof(text), "%s: found inf at %d, expected a finite number; the",
-			 names[i], i < WEIGHTS ? 2 : PARAMETERS - 1);
+		snprintf(text, sizeof(text), "%s: found a number that is not finite; the",
+			 names[i]);
 		assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_ERR_INVALID);
 		assert_non_null(strstr(why.text, text));
 		assert_int_equal(checkpoint_pack(path, &s.c, &bytes, &length, &why), TUTTI_OK);
