@@ -108,7 +108,8 @@ static const struct spec specs[] = {
 	  "lars 10)",
 	  REAL, AT(rate), 1e-12, 1e6, "a number from 1e-12 to 1e6" },
 	{ "lr-scaling", "HOW",
-	  "with the batch: linear, sqrt or none (linear; adam, adamw and lamb: sqrt; lars: none)",
+	  "with the batch: linear, sqrt or none (linear; with --batch all, and for adam, adamw and "
+	  "lamb: sqrt; lars: none)",
 	  WORD, AT(scaling), .words = scalings, .expected = "linear, sqrt or none" },
 	{ "schedule", "HOW",
 	  "after the warm-up: cosine, constant, or step:EPOCHS:FACTOR: times FACTOR after each so many "
@@ -174,7 +175,7 @@ static const struct spec specs[] = {
 	  AT(every), 1, 1000000, WHOLE("1000000") },
 	{ "outer", "HOW",
 	  "with --sync local: averages are outer steps, sgd,RATE[,MOMENTUM] or "
-	  "nesterov,RATE,MOMENTUM (none)",
+	  "nesterov,RATE,MOMENTUM, which goes with --optimizer adamw or --momentum 0 (none)",
 	  OTHER, .parse = parse_outer },
 	{ "parallel", "HOW",
 	  "the model is cut: pipeline: each rank has some of the layers; tensor: each has a part of every "

@@ -230,8 +230,10 @@ static void fill_in(struct options *o)
 		o->rate = o->optimizer->rate;
 	if (o->momentum < 0)
 		o->momentum = o->optimizer->momentum < 0 ? 0 : o->optimizer->momentum;
-	if (o->scaling < 0)
-		o->scaling = (int)o->optimizer->scaling;
+	if (o->scaling < 0) /* no batch is so large that the linear rule holds for all samples */
+		o->scaling = o->batch == 0 && o->optimizer->scaling == SCALE_LINEAR
+				     ? SCALE_SQRT
+				     : (int)o->optimizer->scaling;
 	if (!o->numbers)
 		o->numbers = o->device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
 }

@@ -82,6 +82,12 @@ class Learning(Train):
         for words in 'test accuracy', 'samples/s', 'communication':
             self.assertIn(words, self.last.said)
 
+    def test_gradient_descent_and_diloco_learn_as_documented(self):
+        """By the commands of the documentation, which have no rate."""
+        for options in '--batch all', '--sync local --every 10 --optimizer adamw --outer nesterov,0.7,0.9':
+            if DEVICE == 'host' or 'outer' not in options:
+                self.assertGreaterEqual(self.digits(2, options).end['test_accuracy'], 0.95, options)
+
     def test_weights_stay_the_same_on_every_rank(self):
         self.digits(3, '--epochs 4 --batch 50 --verify')
         self.digits(4, '--epochs 2 --bucket 1 --verify')

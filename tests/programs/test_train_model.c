@@ -566,7 +566,7 @@ TEST(options_are_read)
 	assert_true(o.outer.nesterov && o.outer.rate == 0.7 && o.outer.momentum == 0.9);
 	assert_true(o.clip == 2);
 	assert_ptr_equal(o.optimizer, &optimizer_momentum);
-	assert_true(o.rate == 0.1 && o.momentum == 0.9 && o.scaling == SCALE_LINEAR);
+	assert_true(o.rate == 0.1 && o.momentum == 0.9 && o.scaling == SCALE_SQRT);
 	assert_int_equal(
 		parse("--data d --optimizer adamw --beta2 0.95 --schedule step:7:0.25", &o, &why),
 		OPTIONS_RUN);
