@@ -110,7 +110,8 @@ void feature_inverses(const struct exact *squares, const double *mean, size_t fe
 	for (size_t j = 0; j < features; j++) {
 		const double deviation = sqrt(exact_value(&squares[j]) / (double)rows);
 
-		inverse[j] = deviation > 1e-6 * fabs(mean[j]) && deviation > 0 ? 1 / deviation : 0;
+		/* less is what the mean was rounded by */
+		inverse[j] = deviation > 1e-12 * fabs(mean[j]) ? 1 / deviation : 0;
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads rows of comma-separated numbers, strictly: every row has as many fields as the first, each
- * is a finite number, and the last is a label. A first line without any number is a header. Owns
- * nothing. */
+ * is a finite number, and one, usually the last, is a label. A first line without any number is a
+ * header. What people's files have otherwise (an index, a label that comes first, a header of numbers)
+ * is refused where it shows. Owns nothing. */
 #include "data.h"
 
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Where the reader is. `end` is the line's end, before any "\r\n". */
 struct cursor {
@@ -51,6 +53,15 @@ static size_t count_fields(const struct cursor *c)
 	return fields;
 }
 
+/* Take `off` from both ends of [*field, *end). */
+static void trim(const char **field, const char **end, const char *off)
+{
+	while (*field < *end && strchr(off, **field))
+		++*field;
+	while (*end > *field && strchr(off, (*end)[-1]))
+		--*end;
+}
+
 /* The number in [field, end), blanks around it allowed. strtod() would skip line ends, so that an
  * empty field must not reach it, and cannot pass `end`, since neither a comma nor a line end
  * continues a number. */
@@ -58,15 +69,15 @@ static bool parse_number(const char *field, const char *end, double *value)
 {
 	char *rest;
 
-	while (field < end && (*field == ' ' || *field == '\t'))
-		field++;
-	while (end > field && (end[-1] == ' ' || end[-1] == '\t'))
-		end--;
+	trim(&field, &end, " \t");
 	if (field == end || memchr(" \t\r\n\v\f", *field, 6))
 		return false;
 	*value = strtod(field, &rest);
-	return rest == end;
+	return rest == end && !memchr(field, 'x', (size_t)(end - field)) &&
+	       !memchr(field, 'X', (size_t)(end - field)); /* it reads hexadecimal numbers, too */
 }
+
+/* ---- the header */
 
 static bool is_header(const struct cursor *c)
 {
@@ -83,6 +94,46 @@ static bool is_header(const struct cursor *c)
 	}
 }
 
+static bool names_label(const char *name, size_t length)
+{
+	static const char *const labels[] = { "label", "labels", "class", "target", "y" };
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
+		found = found ||
+			(length == strlen(labels[i]) && strncasecmp(name, labels[i], length) == 0);
+	return found;
+}
+
+static tutti_result_t check_header(const struct cursor *c, size_t label_column, struct why *why)
+{
+	bool first = false, last = false; /* is it the label's name? */
+	size_t column = 0;
+
+	for (const char *field = c->at, *end = NULL; end != c->end; field = end + 1) {
+		const char *name = field, *stop = end = field_end(c, field);
+
+		column++;
+		trim(&name, &stop, " \t\"");
+		last = names_label(name, (size_t)(stop - name));
+		first = column == 1 ? last : first;
+		if (name == stop)
+			return why_set(
+				why, TUTTI_ERR_INVALID,
+				"%s: line 1: found no name for field %zu, as in a header that "
+				"pandas writes for an index; leave the index out "
+				"(index=False), or name the field",
+				c->input->path, column);
+	}
+	if (label_column > 0 || last || !first)
+		return TUTTI_OK;
+	return why_set(
+		why, TUTTI_ERR_INVALID,
+		"%s: line 1: found a label's name for the first field and none for the last, "
+		"expected the label last; give --label-column 1, or another name",
+		c->input->path);
+}
+
 /* Spreadsheets begin a file with a byte-order mark in UTF-8. */
 static size_t mark_length(const struct input *input)
 {
@@ -94,15 +145,23 @@ static size_t mark_length(const struct input *input)
 		       : 0;
 }
 
-static struct cursor first_line(const struct input *input, bool *found)
+/* The first line of numbers, if any is `found`. */
+static tutti_result_t first_line(const struct input *input, size_t label_column, struct cursor *out,
+				 bool *found, struct why *why)
 {
 	struct cursor c = { .input = input, .next = input->bytes + mark_length(input) };
+	tutti_result_t result = TUTTI_OK;
 
 	*found = next_line(&c);
-	if (*found && c.end > c.at && input->begins == 0 && is_header(&c))
+	if (*found && c.end > c.at && input->begins == 0 && is_header(&c)) {
+		result = check_header(&c, label_column, why);
 		*found = next_line(&c);
-	return c;
+	}
+	*out = c;
+	return result;
 }
+
+/* ---- rows */
 
 /* "line 7", or of a part of a file " of those from byte 4096 on" behind it. */
 enum { PLACE = 96 };
@@ -125,27 +184,43 @@ static tutti_result_t bad_field(const struct cursor *c, size_t column, const cha
 		       c->input->path, place(c, c->line, text), column, shown, field, expected);
 }
 
-static tutti_result_t parse_row(const struct cursor *c, size_t features, float *x, uint32_t *y,
-				struct why *why)
+/* Of a feature: its ends, and what a float has at most lost of a number. */
+struct spread {
+	double least, most, lost;
+};
+
+static void note(struct spread *s, double value, float kept, bool first)
 {
+	s->least = first ? value : fmin(s->least, value);
+	s->most = first ? value : fmax(s->most, value);
+	s->lost = fmax(s->lost, fabs(value - (double)kept));
+}
+
+/* `label`: the place of the label, from 0. */
+static tutti_result_t parse_row(const struct cursor *c, struct data *data, size_t row, size_t label,
+				struct spread *spreads, struct why *why)
+{
+	float *x = data->x + row * data->features;
 	const char *field = c->at;
 
-	for (size_t i = 0; i < features + (y != NULL); i++) {
+	for (size_t i = 0, j = 0; i < data->features + (data->y != NULL); i++) {
 		const char *end = field_end(c, field);
 		double value;
 
 		if (!parse_number(field, end, &value))
 			return bad_field(c, i + 1, field, end, "a number", why);
-		if (i == features) {
+		if (i == label) {
 			if (!(value >= 0 && value <= DATA_LABEL_MAX) || value != floor(value))
 				return bad_field(c, i + 1, field, end,
 						 "a label: an integer from 0 to 65535", why);
-			*y = (uint32_t)value;
+			data->y[row] = (uint32_t)value;
 		} else {
-			x[i] = (float)value;
-			if (!isfinite(x[i]))
+			x[j] = (float)value;
+			if (!isfinite(x[j]))
 				return bad_field(c, i + 1, field, end,
 						 "a finite number within a float's range", why);
+			note(&spreads[j], value, x[j], row == 0);
+			j++;
 		}
 		field = end + 1;
 	}
@@ -182,18 +257,61 @@ static tutti_result_t count_rows(struct cursor c, size_t fields, size_t *rows, s
 	return TUTTI_OK;
 }
 
-static tutti_result_t parse_rows(struct cursor c, struct data *data, struct why *why)
+/* Differences of which a float loses a thousandth and more, though the file has them: those of doubles
+ * are taken for what rounding has made of equal numbers. */
+static tutti_result_t check_spreads(const struct input *input, const struct spread *spreads,
+				    size_t features, size_t label, struct why *why)
 {
-	for (size_t row = 0; row < data->rows; row++) {
-		const tutti_result_t result =
-			parse_row(&c, data->features, data->x + row * data->features,
-				  data->y ? data->y + row : NULL, why);
+	for (size_t j = 0; j < features; j++) {
+		const struct spread *s = &spreads[j];
+		const double width = s->most - s->least;
 
-		if (result != TUTTI_OK)
-			return result;
-		next_line(&c);
+		if (width > 1e-12 * fmax(fabs(s->least), fabs(s->most)) && s->lost > width / 1000)
+			return why_set(
+				why, TUTTI_ERR_INVALID,
+				"%s: field %zu: found numbers from %.17g to %.17g, whose differences "
+				"float32 does not hold; subtract the first one from all of them, "
+				"or leave the field out",
+				input->path, j + 1 + (j >= label), s->least, s->most);
 	}
 	return TUTTI_OK;
+}
+
+/* 0, 1, 2 … in the first line, the last of which is a label that no other has. */
+static tutti_result_t check_first_row(const struct input *input, const struct data *data,
+				      size_t line, struct why *why)
+{
+	bool header = data->features > 1 && data->y[0] == data->features;
+
+	for (size_t j = 0; j < data->features; j++)
+		header = header && data->x[j] == (float)j;
+	for (size_t row = 1; row < data->rows; row++)
+		header = header && data->y[row] != data->y[0];
+	return header ? why_set(why, TUTTI_ERR_INVALID,
+				"%s: line %zu: found the numbers of the fields, from 0 to %zu, and "
+				"label %u on no other line, expected a sample; leave out that line, a "
+				"header as of pandas",
+				input->path, line, data->features, data->y[0])
+		      : TUTTI_OK;
+}
+
+static tutti_result_t parse_rows(const struct cursor first, size_t label, struct data *data,
+				 struct why *why)
+{
+	struct spread *spreads = calloc(data->features, sizeof(*spreads));
+	tutti_result_t result = spreads ? TUTTI_OK : why_no_memory(why, first.input->path);
+	struct cursor c = first;
+
+	for (size_t row = 0; row < data->rows && result == TUTTI_OK; row++) {
+		result = parse_row(&c, data, row, label, spreads, why);
+		next_line(&c);
+	}
+	if (result == TUTTI_OK)
+		result = check_spreads(first.input, spreads, data->features, label, why);
+	if (result == TUTTI_OK && data->y && !first.input->part && label == data->features)
+		result = check_first_row(first.input, data, first.line, why);
+	free(spreads);
+	return result;
 }
 
 /* Nothing but blank lines from here on, which may end a file. */
@@ -205,13 +323,34 @@ static bool is_blank(struct cursor c)
 	return false;
 }
 
-tutti_result_t csv_parse(const struct input *input, struct data *out, struct why *why)
+/* As a spreadsheet or an archive has, or text of two bytes for each character. */
+static tutti_result_t check_text(const struct input *input, struct why *why)
+{
+	for (size_t i = 0; i < input->length; i++) {
+		const unsigned char byte = (unsigned char)input->bytes[i];
+
+		if (byte < ' ' && (byte == '\0' || !strchr("\t\n\v\f\r", byte)))
+			return why_set(why, TUTTI_ERR_INVALID,
+				       "%s: found byte 0x%02x at %zu, which no text has, expected "
+				       "rows of numbers with commas between them; unpack the file, "
+				       "or save it as CSV in UTF-8",
+				       input->path, byte, input->begins + i);
+	}
+	return TUTTI_OK;
+}
+
+tutti_result_t csv_parse(const struct input *input, size_t label_column, struct data *out,
+			 struct why *why)
 {
 	struct data data = { 0 };
+	struct cursor first;
 	bool found;
-	const struct cursor first = first_line(input, &found);
-	tutti_result_t result;
+	tutti_result_t result = check_text(input, why);
 
+	if (result == TUTTI_OK)
+		result = first_line(input, label_column, &first, &found, why);
+	if (result != TUTTI_OK)
+		return result;
 	if (input->part && (!found || is_blank(first))) { /* none begins there */
 		*out = data;
 		return TUTTI_OK;
@@ -226,18 +365,22 @@ tutti_result_t csv_parse(const struct input *input, struct data *out, struct why
 	const bool labelled = fields != input->features;
 
 	data.features = fields - labelled;
-	if (data.features == 0)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "%s: line %zu: found 1 field, expected features and a label, with "
-			       "commas between them",
-			       input->path, first.line);
+	if (data.features == 0 || label_column > fields)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: line %zu: found %zu field%s, expected features and a label, with "
+			"commas between them, and as many as --label-column says",
+			input->path, first.line, fields, fields == 1 ? "" : "s");
 	result = count_rows(first, fields, &data.rows, why);
 	if (result != TUTTI_OK)
 		return result;
 	data.x = malloc(data.rows * data.features * sizeof(*data.x));
 	data.y = labelled ? malloc(data.rows * sizeof(*data.y)) : NULL;
-	result = data.x && (data.y || !labelled) ? parse_rows(first, &data, why)
-						 : why_no_memory(why, input->path);
+	result = data.x && (data.y || !labelled)
+			 ? parse_rows(first,
+				      label_column && labelled ? label_column - 1 : data.features,
+				      &data, why)
+			 : why_no_memory(why, input->path);
 	if (result != TUTTI_OK) {
 		data_finish(&data);
 		return result;

@@ -45,12 +45,15 @@ static tutti_result_t check_classes(const struct data_source *source, const stru
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"%s: label out of range: found %u, but no sample has label %u; labels "
-			"run from 0 without gaps, or give --classes",
+			"run from 0 without gaps, and are the last field of a line; or give "
+			"--label-column or --classes",
 			path, top, missing);
 	if (!source->classes && top == 0)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "%s: found label 0 on every sample, expected at least two classes",
-			       path);
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: found label 0 on every sample, expected at least two classes; labels "
+			"are the last field of a line, or that of --label-column",
+			path);
 	data->classes = source->classes ? source->classes : top + 1;
 	return TUTTI_OK;
 }
@@ -84,26 +87,34 @@ static tutti_result_t parse_pair(const struct input *samples, const char *path, 
 	return result;
 }
 
-/* `option` is what names `labels`; rows of so many `features` need none, if they are not 0. */
-static tutti_result_t read_file(const char *path, const char *labels, const char *option,
-				size_t features, size_t most, struct data *out, struct why *why)
+/* Of a file of samples, or of a part of one. Those of so many features as `input` says need no labels. */
+static tutti_result_t parse_input(const struct data_source *source, bool test,
+				  const struct input *input, struct data *out, struct why *why)
 {
+	const bool is_idx = input->begins == 0 && idx_looks_like(input);
+
+	if (is_idx && input->features)
+		return idx_parse(input, NULL, out, why);
+	if (is_idx)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: is an IDX file; give the file of its labels with %s",
+			       input->path, test ? "--test-labels" : "--labels");
+	return csv_parse(input, source->label_column, out, why);
+}
+
+static tutti_result_t read_file(const struct data_source *source, bool test, size_t features,
+				struct data *out, struct why *why)
+{
+	const char *labels = test ? source->test_labels : source->labels;
 	struct input input = { 0 };
-	tutti_result_t result = input_read(path, most, &input, why);
+	tutti_result_t result =
+		input_read(test ? source->test_path : source->path, source->most, &input, why);
 
 	if (result != TUTTI_OK)
 		return result;
 	input.features = features;
-	if (labels)
-		result = parse_pair(&input, labels, most, out, why);
-	else if (idx_looks_like(&input) && features)
-		result = idx_parse(&input, NULL, out, why);
-	else if (idx_looks_like(&input))
-		result = why_set(why, TUTTI_ERR_INVALID,
-				 "%s: is an IDX file; give the file of its labels with %s", path,
-				 option);
-	else
-		result = csv_parse(&input, out, why);
+	result = labels ? parse_pair(&input, labels, source->most, out, why)
+			: parse_input(source, test, &input, out, why);
 	if (result == TUTTI_OK)
 		out->read = input.length;
 	input_finish(&input);
@@ -114,8 +125,7 @@ tutti_result_t data_read_samples(const struct data_source *source, size_t featur
 				 struct data *out, struct why *why)
 {
 	struct data data = { 0 };
-	tutti_result_t result = read_file(source->path, source->labels, "--labels", features,
-					  source->most, &data, why);
+	tutti_result_t result = read_file(source, false, features, &data, why);
 
 	if (result == TUTTI_OK && data.features != features)
 		result = why_set(
@@ -174,8 +184,7 @@ static tutti_result_t read_test(const struct data_source *source, struct data *d
 				struct why *why)
 {
 	struct data test = { 0 };
-	tutti_result_t result = read_file(source->test_path, source->test_labels, "--test-labels",
-					  0, source->most, &test, why);
+	tutti_result_t result = read_file(source, true, 0, &test, why);
 
 	if (result == TUTTI_OK)
 		result = check_test(source, data, &test, why);
@@ -189,8 +198,7 @@ static tutti_result_t read_files(const struct data_source *source, struct data *
 				 struct why *why)
 {
 	struct labels labels = { { 0 } };
-	tutti_result_t result =
-		read_file(source->path, source->labels, "--labels", 0, source->most, data, why);
+	tutti_result_t result = read_file(source, false, 0, data, why);
 
 	if (result != TUTTI_OK)
 		return result;
@@ -253,24 +261,20 @@ tutti_result_t data_read(const struct data_source *source, struct data *out, str
 
 /* ---- parts */
 
-static tutti_result_t read_file_part(const char *path, const char *labels, const char *option,
-				     struct data_part part, size_t most, struct data *out,
-				     struct why *why)
+static tutti_result_t read_file_part(const struct data_source *source, bool test,
+				     struct data_part part, struct data *out, struct why *why)
 {
+	const char *path = test ? source->test_path : source->path,
+		   *labels = test ? source->test_labels : source->labels;
 	struct input input = { 0 };
 	tutti_result_t result;
 
 	if (labels)
-		return idx_read_part(path, labels, part, most, out, why);
-	result = input_read_lines(path, part, most, &input, why);
+		return idx_read_part(path, labels, part, source->most, out, why);
+	result = input_read_lines(path, part, source->most, &input, why);
 	if (result != TUTTI_OK)
 		return result;
-	if (input.begins == 0 && idx_looks_like(&input))
-		result = why_set(why, TUTTI_ERR_INVALID,
-				 "%s: is an IDX file; give the file of its labels with %s", path,
-				 option);
-	else
-		result = csv_parse(&input, out, why);
+	result = parse_input(source, test, &input, out, why);
 	if (result == TUTTI_OK) {
 		out->read = input.length;
 		out->origin = input.mark;
@@ -283,12 +287,10 @@ static tutti_result_t read_parts(const struct data_source *source, struct data_p
 				 struct data *data, struct why *why)
 {
 	struct data test = { 0 };
-	tutti_result_t result = read_file_part(source->path, source->labels, "--labels", part,
-					       source->most, data, why);
+	tutti_result_t result = read_file_part(source, false, part, data, why);
 
 	if (result == TUTTI_OK && source->test_path)
-		result = read_file_part(source->test_path, source->test_labels, "--test-labels",
-					part, source->most, &test, why);
+		result = read_file_part(source, true, part, &test, why);
 	if (result == TUTTI_OK && test.rows > 0 && data->rows > 0 &&
 	    test.features != data->features)
 		result = why_set(why, TUTTI_ERR_INVALID,

@@ -27,12 +27,13 @@ struct data {
 
 /* What to read. */
 struct data_source {
-	/* CSV with the label last, or IDX; or "synthetic:…", which takes neither labels nor test
+	/* CSV, or IDX; or "synthetic:…", which takes neither labels nor test
 	 * files */
 	const char *path;
 	const char *labels;	 /* the labels of an IDX file, else NULL */
 	const char *test_path;	 /* samples for validation, in a file like `path`, or NULL */
 	const char *test_labels; /* its labels, as `labels` */
+	unsigned label_column;	 /* of CSV, from 1; 0: the last */
 	unsigned classes;	 /* 0: the largest label + 1, and each of them occurs */
 	size_t most;		 /* bytes: of a file, uncompressed; of samples that are made */
 	double test_fraction;	 /* for validation, where there is no `test_path` */
@@ -93,8 +94,10 @@ tutti_result_t input_read_bytes(const char *path, size_t first, size_t count, st
 				size_t *all, struct why *why);
 void input_finish(struct input *input);
 
-/* Rows of numbers, the last of each the label. Sets everything but `classes`. */
-tutti_result_t csv_parse(const struct input *input, struct data *out, struct why *why);
+/* Rows of numbers, of which field `label_column`, from 1, is the label; 0: the last is. Sets everything but
+ * `classes`. */
+tutti_result_t csv_parse(const struct input *input, size_t label_column, struct data *out,
+			 struct why *why);
 
 /* Does the file begin as IDX does (two zero bytes, which no text has)? */
 int idx_looks_like(const struct input *input);

@@ -38,7 +38,7 @@ static tutti_result_t grow(struct input *input, size_t *capacity, size_t most, s
 static tutti_result_t check_end(gzFile file, const struct input *input, int got, struct why *why)
 {
 	int code = Z_OK;
-	const char *text = gzerror(file, &code);
+	const char *text = gzerror(file, &code), *cause = strstr(text, ": ");
 
 	if (got >= 0 && code == Z_OK)
 		return TUTTI_OK;
@@ -54,7 +54,7 @@ static tutti_result_t check_end(gzFile file, const struct input *input, int got,
 	return why_set(
 		why, TUTTI_ERR_INVALID,
 		"%s: corrupt gzip stream after %zu bytes of content (%s); fetch the file again",
-		input->path, input->length, text);
+		input->path, input->length, cause ? cause + 2 : text); /* behind "<fd:4>" */
 }
 
 static tutti_result_t refuse_length(const char *path, size_t most, struct why *why)

@@ -73,6 +73,8 @@ static const struct spec specs[] = {
 	{ "test-data", "FILE", "samples to validate on, rather than a share of --data", TEXT,
 	  AT(source.test_path) },
 	{ "test-labels", "FILE", "their labels, of an IDX file", TEXT, AT(source.test_labels) },
+	{ "label-column", "N", "which field of a CSV file is the label, from 1 (the last)", COUNT,
+	  AT(source.label_column), 1, 16777216, WHOLE("16777216") },
 	{ "classes", "N", "labels are 0 to N-1 (default: to the largest found)", COUNT,
 	  AT(source.classes), 2, DATA_LABEL_MAX + 1, "a whole number from 2 to 65536" },
 	{ "data-limit", "BYTES",

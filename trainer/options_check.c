@@ -22,6 +22,11 @@ static bool is_local(const struct options *o)
 	return o->sync == &sync_local;
 }
 
+static bool reads_csv(const struct options *o)
+{
+	return !o->source.labels && !synthetic_is(o->source.path);
+}
+
 static bool saves(const struct options *o)
 {
 	return o->save != NULL;
@@ -83,6 +88,7 @@ static const struct need needs[] = {
 	{ "beta2", has_squares, WITHOUT("--optimizer adam, adamw or lamb") },
 	{ "epsilon", has_squares, WITHOUT("--optimizer adam, adamw or lamb") },
 	{ "trust", is_lars, WITHOUT("--optimizer lars") },
+	{ "label-column", reads_csv, WITHOUT("a CSV file") },
 	{ "every-epochs", saves, WITHOUT("--save FILE") },
 	{ "resume", saves, WITHOUT("--save FILE") },
 	{ "test-fraction", has_one_source, BESIDE("--test-data") },

@@ -202,6 +202,20 @@ static tutti_result_t check_survival(const struct training *t, struct why *why)
 		       cut ? "parallel" : "shard");
 }
 
+static tutti_result_t check_features(const struct training *t, struct why *why)
+{
+	const struct data *data = t->sharded ? &t->sharded->own : &t->data;
+
+	for (size_t j = 0; j < data->features; j++)
+		if (data->inverse[j] > 0)
+			return TUTTI_OK;
+	return why_set(
+		why, TUTTI_ERR_INVALID,
+		"%s: found the same in all samples to train on but for their labels, expected a "
+		"feature that varies; give other samples",
+		t->options->source.path);
+}
+
 /* Once it is known what the samples are. */
 static tutti_result_t complete(struct training *t, struct why *why)
 {
@@ -216,6 +230,8 @@ static tutti_result_t complete(struct training *t, struct why *why)
 	if (result == TUTTI_OK)
 		result = o->shard ? sharded_standardise(t, why)
 				  : standardise(&t->data, &t->split, why);
+	if (result == TUTTI_OK)
+		result = check_features(t, why);
 	if (result == TUTTI_OK)
 		result = create_model(t, why);
 	if (result != TUTTI_OK)

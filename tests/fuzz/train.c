@@ -70,7 +70,7 @@ FUZZ(csv)
 	struct data samples = { 0 };
 	struct why why = { "" };
 
-	if (csv_parse(&input, &samples, &why) == TUTTI_OK) {
+	if (csv_parse(&input, size % 4, &samples, &why) == TUTTI_OK) {
 		FUZZ_PROMISE(samples.rows > 0 && samples.features > 0);
 		promise_finite(samples.x, samples.rows * samples.features);
 		for (size_t i = 0; i < samples.rows; i++)

@@ -411,7 +411,7 @@ class Saved(Train):
                 ('ck', 2, 'found no --data'), ('ck --data data --lr 1', 2, 'found --lr with predict, expected --data'),
                 ('nowhere --data data', 1, 'nowhere: cannot be read'),
                 ('data --data data', 1, 'data: is not a checkpoint of tutti-train'),
-                ('ck --data other', 0, ''), ('ck --data ck', 1, 'ck: line'),
+                ('ck --data other', 0, ''), ('ck --data ck', 1, 'ck: found byte 0x00'),
                 ('ck --data data --predict ck', 1, '--predict: found ck, the file of MODEL, which would be overwritten'),
                 ('ck --data data --predict nowhere/p', 1, 'nowhere/p: cannot be written')):
             self.assertIn(text, self.alone_without_launcher(f'predict {options}', status).said)
@@ -492,6 +492,7 @@ class Errors(Train):
         """Which data are broken test_train_data.c shows."""
         two, few = (4, '1,0\n2,1\n3,0\n4,1\n'), 'too few samples: found 3 to train on and 1'
         for ranks, content, options, text in (
+                (2, '1,0\n1,1\n' * 9, '--batch 4', 'expected a feature that varies'),
                 (4, '1,2,0\n3,4,1\n5,1\n', '', 'data: line 3: found 2 fields, expected 3'),
                 (*two, '--test-fraction 0.4', few),
                 (*two, '--batch 4', 'which --test-fraction 0.2 leaves none to validate'),

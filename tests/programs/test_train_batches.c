@@ -74,6 +74,20 @@ TEST(orders_follow_from_seed_and_epoch_alone)
 	split_finish(&c);
 }
 
+TEST(a_small_difference_beside_a_large_mean_counts)
+{
+	float x[] = { 16777214, 16777215 };
+	uint32_t rows[] = { 0, 1 };
+	struct data data = { .rows = 2, .features = 1, .x = x };
+	struct split split = { .rows = rows, .train = rows, .train_rows = 2 };
+	struct why why;
+
+	assert_int_equal(standardise(&data, &split, &why), TUTTI_OK);
+	assert_true(x[0] == -1 && x[1] == 1);
+	free(data.mean);
+	free(data.inverse);
+}
+
 TEST(features_are_standardised_over_the_training_rows)
 {
 	float x[] = { 1, 7, 1000, 3, 7, 9, 5, 7, -1 };

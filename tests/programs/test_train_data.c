@@ -14,15 +14,20 @@
 
 /* ---- CSV, from memory */
 
-static struct reading csv(const char *text)
+static struct reading csv_with_label(const char *text, size_t column)
 {
 	char *bytes = strdup(text);
 	const struct input input = { .path = "t.csv", .bytes = bytes, .length = strlen(text) };
 	struct reading r = { .data = { 0 } };
 
-	r.result = csv_parse(&input, &r.data, &r.why);
+	r.result = csv_parse(&input, column, &r.data, &r.why);
 	free(bytes);
 	return r;
+}
+
+static struct reading csv(const char *text)
+{
+	return csv_with_label(text, 0);
 }
 
 TEST(csv_rows_become_features_and_labels)
@@ -98,6 +103,52 @@ TEST(csv_label_that_is_none_is_refused)
 		snprintf(error_text, sizeof(error_text),
 			 "line 2, field 3: found '%s', expected a label", labels[i]);
 		refused(csv(text), error_text);
+	}
+}
+
+TEST(csv_of_other_programs_is_refused_with_what_is_to_be_done)
+{
+	refused(csv(",a,b\n0,1,0\n1,2,1\n"), "no name for field 1, as in a header that pandas");
+	refused(csv("\"\",\"a\",\"b\"\n0,1,0\n1,2,1\n"), "no name for field 1");
+	refused(csv("0,1,2\n5,6,0\n7,8,1\n"),
+		"line 1: found the numbers of the fields, from 0 to 2");
+	refused(csv("Label,a,b\n0,1,0\n1,2,1\n"), "give --label-column 1, or another name");
+	refused(csv("P\1K,1,0\n"), "found byte 0x01 at 1, which no text has");
+	refused(csv("1,0x1F,0\n3,4,1\n"), "line 1, field 2: found '0x1F', expected a number");
+	struct data data = well(csv("0,1,2\n5,6,0\n7,8,2\n")); /* a sample, perhaps */
+	data_finish(&data);
+}
+
+TEST(csv_label_may_be_in_any_field)
+{
+	struct data data = well(csv_with_label("label,a,b\n0,1,2\n1,3,4\n", 1));
+
+	assert_true(data.features == 2 && data.y[0] == 0 && data.y[1] == 1);
+	assert_true(data.x[0] == 1 && data.x[1] == 2 && data.x[2] == 3 && data.x[3] == 4);
+	data_finish(&data);
+	data = well(csv_with_label("1,0,2\n3,1,4\n", 2));
+	assert_true(data.x[1] == 2 && data.x[2] == 3 && data.y[1] == 1);
+	data_finish(&data);
+	refused(csv_with_label("1,0,2\n", 4), "line 1: found 3 fields, expected features and a");
+}
+
+TEST(csv_numbers_whose_differences_float32_lacks_are_refused)
+{
+	refused(csv("1,1700000000,0\n2,1700000050,1\n"),
+		"field 2: found numbers from 1700000000 to 1700000050, whose differences float32");
+	refused(csv_with_label("0,1,1700000000\n1,2,1700000050\n", 1), "field 3: found numbers");
+	/* equal but for the rounding of doubles, equal, exact, and far enough apart */
+	static const char *const right[][2] = { { "0.3", "0.30000000000000004" },
+						{ "0.1", "0.1" },
+						{ "16777214", "16777215" },
+						{ "1700000000", "1700500000" } };
+
+	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s,0\n%s,1\n", right[i][0], right[i][1]);
+		struct data data = well(csv(text));
+		data_finish(&data);
 	}
 }
 
@@ -303,7 +354,7 @@ TEST(gzip_is_read_and_a_broken_one_refused)
 	refused(file_of(bytes, length - 4, 0), "truncated: the gzip stream ends early");
 	refused(file_of(bytes, length / 2, 0), "truncated: the gzip stream ends early");
 	bytes[length - 6] ^= 1; /* in the checksum */
-	refused(file_of(bytes, length, 0), "corrupt gzip stream");
+	refused(file_of(bytes, length, 0), "bytes of content (incorrect data check)");
 }
 
 /* A few bytes of gzip's stand for many. */

@@ -675,6 +675,7 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--outer sgd,1", "found --outer without --sync local, where it does nothing" },
 		{ "--sync zero1 --every 3", "found --every without --sync local" },
 		{ "--every-epochs 3", "found --every-epochs without --save FILE" },
+		{ "--labels l --label-column 1", "found --label-column without a CSV file" },
 		{ "--batch 64 --batch-per-rank 3", "found --batch and --batch-per-rank" },
 		{ "--test-data e --test-fraction 0.1", "of which one is enough" },
 		{ "--push-every 1", "found --push-every without --sync async" },
