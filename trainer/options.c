@@ -21,6 +21,7 @@ enum kind {
 	FLAG,	/* bool, to true */
 	TEXT,	/* const char *, and not empty */
 	DIGITS, /* const char *: a whole number from low to high, that others read */
+	NUMBER, /* likewise, any number */
 	COUNT,	/* unsigned, from low to high */
 	SIZE,	/* size_t, likewise */
 	BYTES,	/* size_t, from 1 to high, with K, M or G */
@@ -218,8 +219,8 @@ static const struct spec specs[] = {
 	  AT(start.transport) },
 	{ "algorithm", "A", "of collectives, such as ring (TUTTI_ALGORITHM)", TEXT,
 	  AT(start.algorithm) },
-	{ "timeout", "S", "deadline of each operation, in seconds (TUTTI_TIMEOUT)", TEXT,
-	  AT(start.timeout) },
+	{ "timeout", "S", "deadline of each operation, in seconds (TUTTI_TIMEOUT)", NUMBER,
+	  AT(start.timeout), 1e-9, 1e9, "seconds, more than 0 and at most 1e9, such as 30" },
 
 	{ .help = "Results" },
 	{ "save", "FILE", "a checkpoint of the training, written anew after epochs", TEXT,
@@ -670,8 +671,12 @@ static tutti_result_t parse_text(const struct spec *spec, const char *text, cons
 				 struct why *why)
 {
 	uint64_t number;
+	double any;
 
 	*to = text;
+	if (spec->kind == NUMBER)
+		return parse_real(spec->name, text, spec->low, spec->high, spec->expected, &any,
+				  why);
 	if (spec->kind == DIGITS)
 		return parse_whole(spec->name, text, (uint64_t)spec->low, (uint64_t)spec->high,
 				   spec->expected, &number, why);
@@ -686,7 +691,8 @@ static tutti_result_t parse_one(const struct spec *spec, const char *text, struc
 	switch (spec->kind) {
 	case FLAG: *(bool *)to = true; return TUTTI_OK;
 	case TEXT:
-	case DIGITS: return parse_text(spec, text, to, why);
+	case DIGITS:
+	case NUMBER: return parse_text(spec, text, to, why);
 	case COUNT:
 	case SIZE: return parse_number(spec, text, to, why);
 	case BYTES:

@@ -17,7 +17,7 @@
 
 /* A bar with all that follows it fits into the 80 columns of a terminal: a line that wraps could not be
  * drawn over. */
-enum { BAR_WIDTH = 14, LOSS_TEXT = 24, LEFT_TEXT = 40 };
+enum { BAR_WIDTH = 10, LOSS_TEXT = 24, LEFT_TEXT = 40 };
 
 #define FIRST_SECOND 1.0 /* before it, a few steps' speed says little about all */
 
@@ -185,12 +185,11 @@ static void draw_bar(struct report *report, double done)
 	const int filled = (int)(done * BAR_WIDTH + 0.5);
 	char text[LEFT_TEXT];
 
-	printf("\r[%.*s%*s] %3.0f %%", filled, "##############", BAR_WIDTH - filled, "",
-	       100 * done);
+	printf("\r[%.*s%*s] %3.0f %%", filled, "##########", BAR_WIDTH - filled, "", 100 * done);
 	if (last)
 		printf("  epoch %u  loss %.4f", last->number, last->train_loss);
 	if (last && !isnan(last->test_accuracy))
-		printf("  accuracy %.4f", last->test_accuracy);
+		printf("  test accuracy %.4f", last->test_accuracy);
 	printf("%s\033[K", left_text(left_s(report, done), "  ", text));
 	report->bar_open = true;
 	output_flush(stdout);
@@ -246,7 +245,8 @@ static tutti_result_t print_loss(struct report *report, const struct loss *l, st
 		printf("%s %d", i ? "," : "", l->lost[i]);
 	if (l->lost_count > LOSS_NAMES)
 		printf(" and %d more", l->lost_count - LOSS_NAMES);
-	printf(" in epoch %u, after step %zu: %s\n", l->epochs + 1, l->step, l->cause);
+	printf(" in epoch %u, after step %zu: %s\n", report_loss_epoch(report, l), l->step,
+	       l->cause);
 	printf("%d of %d ranks go on", l->ranks_after - l->joined, l->ranks_before);
 	if (l->joined > 0)
 		printf(", %d replaced", l->joined);

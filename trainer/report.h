@@ -122,6 +122,11 @@ void report_step(struct report *report, unsigned epoch, size_t step, size_t step
 /* Add to the history, and show it. */
 tutti_result_t report_epoch(struct report *report, const struct epoch *epoch, struct why *why);
 tutti_result_t report_loss(struct report *report, const struct loss *loss, struct why *why);
+/* In which epoch that was, from 1: the last, if all were done. */
+static inline unsigned report_loss_epoch(const struct report *report, const struct loss *loss)
+{
+	return loss->epochs < report->options->epochs ? loss->epochs + 1 : loss->epochs;
+}
 /* The summary, and the pictures. */
 tutti_result_t report_end(struct report *report, struct why *why);
 /* Leave the bar's line, for other words to follow. */

@@ -42,6 +42,7 @@ class LossTest(TrainingTest):
         for loss in log.losses:
             self.assertGreater(loss['recovery_s'], 0)
             self.assertTrue(loss['cause'])
+            self.assertLessEqual(loss['epoch'], EPOCHS)
             self.assertEqual(len(loss['lost']), loss['lost_count'])
         return log
 
@@ -115,6 +116,7 @@ class Lost(LossTest):
         self.lose_at_once('2@settle1', left=3, others='0@settle1 1@settle1 3@settle1')
         self.lose('1@step30 2@settle2', left=2)
         self.lose('1@step30 1.1@settle1', left=4, restarts=2, lost=[1])
+        self.lose(f'2@save{EPOCHS}', left=3)    # all epochs are done: it is the last one's
         seed = 1 if os.environ.get('TEST_SEEDS') == 'fixed' else random.SystemRandom().randrange(10 ** 6)
         print('seed', seed, flush=True)
         draw = random.Random(seed)

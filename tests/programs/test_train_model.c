@@ -659,6 +659,7 @@ TEST(wrong_options_are_refused_by_name)
 		{ "-n 2", "-n is an option of tutti-run: give it before the --" },
 		{ "--rank x", "--rank: found 'x', expected a whole number from 0" },
 		{ "--size 0", "--size: found '0', expected a whole number from 1" },
+		{ "--timeout 0", "--timeout: found '0', expected seconds, more than 0" },
 		{ "--sync zero", "--sync: found 'zero' (did you mean zero1?)" },
 		{ "--sync local --outer adam,1", "--outer: found 'adam,1', expected sgd" },
 		{ "--sync local --outer nesterov,1", "--outer: found 'nesterov,1'" },

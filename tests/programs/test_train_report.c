@@ -83,11 +83,11 @@ TEST(an_epoch_that_was_done_before_tells_no_time)
 TEST(the_bar_tells_the_time_left_after_a_second)
 {
 	struct scene s = { 10, .seconds = 19.05, .bar = true,
-			   .expected = "\r[#######       ]  50 %  0:20 left" };
+			   .expected = "\r[#####     ]  50 %  0:20 left" };
 
 	expect(&s, true);
 	s.seconds = 0.05;
-	s.expected = "  50 %\033";
+	s.expected = " 50 %\033";
 	expect(&s, true);
 }
 
@@ -97,7 +97,8 @@ TEST(the_bar_fits_into_80_columns)
 	const struct scene s = { 99, 97, .seconds = 98 * 3600 + 50, .bar = true };
 	const char *text = shown(&s, false), *end = strstr(text, "\033[K");
 
-	assert_non_null(strstr(text, "  epoch 98  loss 0.2500  accuracy 0.5000  1:00:01 left"));
+	assert_non_null(
+		strstr(text, "  epoch 98  loss 0.2500  test accuracy 0.5000  1:00:01 left"));
 	assert_true(end && end - text < 80);
 }
 
