@@ -105,6 +105,7 @@ static json_t *lost_json(const struct loss *loss)
 
 tutti_result_t log_loss(struct report *report, const struct loss *l, struct why *why)
 {
+
 	return write_line(report,
 			  json_pack("{s:s,s:I,s:i,s:f,s:o,s:i,s:s,s:i,s:i,s:i,s:f,s:s}", "event",
 				    "loss", "step", (json_int_t)l->step, "epoch",
@@ -121,7 +122,7 @@ static json_t *weights_json(const struct summary *s)
 {
 	json_t *hashes = json_array();
 
-	for (int r = 0; r < s->holders; r++) {
+	for (int r = 0; r < s->ranks; r++) {
 		char text[17];
 
 		snprintf(text, sizeof(text), "%016" PRIx64, s->accounts[r].weights);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "async/newcomers.h"
 #include "compare.h"
 #include "output.h"
 #include "predict.h"
@@ -46,11 +45,6 @@ static tutti_result_t prepare(const struct options *options, struct team *team,
 
 	if (result == TUTTI_OK)
 		result = training_create(options, team, report, training, why);
-	if (options->sync->alone && team->newcomer) {
-		if (result != TUTTI_OK)
-			complain(team, report, NULL, why);
-		return result; /* the servers compare options and data */
-	}
 	result = team_agree(team, result, options_hash(options), training->data_hash, &alike, why);
 	if (result == TUTTI_OK && options->shard) {
 		alike = (struct alike){ 0 };
@@ -186,10 +180,7 @@ int main(int argc, char **argv)
 		complain(&team, &report, NULL, &why);
 		return EXIT_USAGE;
 	}
-	if (options.sync->alone && team_is_newcomer())
-		result = newcomer_announce(&why);
-	if (result == TUTTI_OK)
-		result = team_join(&team, 0, &why);
+	result = team_join(&team, 0, &why);
 	if (result == TUTTI_ERR_TIMEOUT && team.newcomer)
 		return say_not_needed(&why);
 	if (result != TUTTI_OK)

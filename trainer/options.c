@@ -153,7 +153,7 @@ static const struct spec specs[] = {
 	  "how ranks train together: allreduce: gradients are summed, and each rank makes "
 	  "the same update; zero1: each rank updates its share of the weights; local: each rank makes "
 	  "steps of its own, and weights are averaged; ps: the first ranks are parameter servers, the "
-	  "others workers; async: likewise, and no worker waits for another (allreduce)",
+	  "others workers; async: likewise, and within an epoch no worker waits for another (allreduce)",
 	  OTHER, .parse = parse_sync },
 	{ "servers", "S", "with --sync ps and async: how many ranks are servers (1)", COUNT,
 	  AT(servers), 1, 1023, WHOLE("1023") },
@@ -161,19 +161,6 @@ static const struct spec specs[] = {
 	  "with --sync async: updates wait rather than use gradients that are more than K updates "
 	  "old; 0: as --sync ps (any)",
 	  SIZE, AT(staleness), 0, 1000000, "a whole number from 0 to 1000000" },
-	{ "push-every", "N",
-	  "with --sync async: batches of a worker from one push of gradients to the next (1)", SIZE,
-	  AT(push_every), 1, 1000000, WHOLE("1000000") },
-	{ "fetch-every", "N",
-	  "with --sync async: batches of a worker from one fetch of weights to the next, a multiple "
-	  "of --push-every (--push-every)",
-	  SIZE, AT(fetch_every), 1, 1000000, WHOLE("1000000") },
-	{ "journal", "FILE",
-	  "with --sync async: what each server made updates of, in order; of several servers "
-	  "FILE.0, FILE.1, ...",
-	  TEXT, AT(journal) },
-	{ "replay", "FILE", "with --sync async, on one rank: the training of that journal again",
-	  TEXT, AT(replay) },
 	{ "every", "H", "with --sync local: steps from one average to the next (10)", SIZE,
 	  AT(every), 1, 1000000, WHOLE("1000000") },
 	{ "outer", "HOW",
@@ -326,7 +313,6 @@ static const struct options defaults = {
 	.schedule = { RATE_COSINE },
 	.sync = &sync_all_reduce,
 	.staleness = STALENESS_ANY,
-	.push_every = 1,
 	.every = 10,
 	.seed = 1,
 	.bucket_bytes = 1 << 20,

@@ -48,12 +48,10 @@ struct options {
 	size_t bucket_bytes;
 	size_t every; /* steps from one average to the next, with --sync local */
 	struct outer outer;
-	bool shard;			/* each rank reads and keeps a part of the samples */
-	unsigned servers;		/* of --sync ps and async; 0: another way */
-	size_t staleness;		/* updates that gradients may be old; STALENESS_ANY */
-	size_t push_every, fetch_every; /* batches of a worker, of --sync async */
-	const char *journal, *replay;	/* NULL: none */
-	double wait_s;			/* for replacements of lost ranks */
+	bool shard;	  /* each rank reads and keeps a part of the samples */
+	unsigned servers; /* of --sync ps and async; 0: another way */
+	size_t staleness; /* updates that gradients may be old; STALENESS_ANY */
+	double wait_s;	  /* for replacements of lost ranks */
 	bool verify;
 	struct share_options shares;
 	struct parallel parallel;
@@ -88,7 +86,6 @@ uint64_t options_hash(const struct options *options);
 /* By name, those that lead along the same curve, with a batch of so many samples, however ranks share the
  * work; where ranks step alone, with so many of them. NULL: there is no memory. */
 json_t *options_curve(const struct options *options, size_t batch, int ranks);
-uint64_t options_curve_hash(const struct options *options, size_t batch, int ranks);
 /* Of two such: `text` says the first that differs, and its values. */
 bool options_differ(json_t *then, json_t *now, char *text, size_t size);
 

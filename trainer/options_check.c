@@ -5,8 +5,6 @@
 #include <float.h>
 #include <string.h>
 
-#include "async/protocol.h"
-
 static bool is_async(const struct options *o)
 {
 	return o->sync == &sync_async;
@@ -75,10 +73,6 @@ struct need {
 
 static const struct need needs[] = {
 	{ "staleness", is_async, WITHOUT("--sync async") },
-	{ "push-every", is_async, WITHOUT("--sync async") },
-	{ "fetch-every", is_async, WITHOUT("--sync async") },
-	{ "journal", is_async, WITHOUT("--sync async") },
-	{ "replay", is_async, WITHOUT("--sync async") },
 	{ "servers", has_servers, WITHOUT("--sync ps or async") },
 	{ "every", is_local, WITHOUT("--sync local") },
 	{ "outer", is_local, WITHOUT("--sync local") },
@@ -100,36 +94,6 @@ static tutti_result_t check_needs(const struct options *o, const char *given, st
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
 		if (strcmp(needs[i].name, given) == 0 && !needs[i].met(o))
 			return why_set(why, TUTTI_ERR_INVALID, needs[i].message, given);
-	return TUTTI_OK;
-}
-
-/* The asynchronous way's own options. */
-static tutti_result_t check_async(const struct options *o, struct why *why)
-{
-	const bool async = is_async(o), bound = options_bounded(o);
-
-	if (async && o->servers > SERVERS_MAX)
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "--servers: found %u with --sync async, expected at most %d",
-			       o->servers, SERVERS_MAX);
-	if (o->fetch_every % o->push_every != 0)
-		return why_set(
-			why, TUTTI_ERR_INVALID,
-			"--fetch-every: found %zu with --push-every %zu, expected a multiple "
-			"of that",
-			o->fetch_every, o->push_every);
-	if (bound && (o->push_every > 1 || o->fetch_every > 1))
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "found --staleness and --push-every or --fetch-every, with which "
-			       "gradients are old by themselves; leave one out");
-	if (async && (o->shares.count || o->shares.by_themselves))
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "found --shares with --sync async, where each worker takes as many "
-			       "batches as it can; leave it out");
-	if (o->replay && o->journal)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "found --journal and --replay: a replay has no journal of its own; "
-			       "leave one out");
 	return TUTTI_OK;
 }
 
@@ -170,6 +134,10 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 			"found --optimizer %s with --sync async, whose updates are parts of a batch; "
 			"expected sgd, momentum or adagrad",
 			o->optimizer->name);
+	if (is_async(o) && (o->shares.count || o->shares.by_themselves))
+		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+			       "found --shares with --sync async, where each worker takes as many "
+			       "batches as it can; leave it out");
 	if (o->servers > 1 && o->optimizer->measure)
 		return why_set(
 			why, TUTTI_ERR_UNSUPPORTED,
@@ -230,8 +198,6 @@ static void fill_in(struct options *o)
 {
 	if (has_servers(o) && o->servers == 0)
 		o->servers = 1;
-	if (o->fetch_every == 0)
-		o->fetch_every = o->push_every;
 	if (o->rate < 0)
 		o->rate = o->optimizer->rate;
 	if (o->momentum < 0)
@@ -251,17 +217,11 @@ tutti_result_t options_check(struct options *o, const char *const *given, size_t
 
 	for (size_t i = 0; i < count && result == TUTTI_OK; i++)
 		result = check_needs(o, given[i], why);
-	if (result == TUTTI_OK)
-		result = check_async(o, why);
 	if (result != TUTTI_OK)
 		return result;
 	fill_in(o);
 	result = check_together(o, why);
 	if (result == TUTTI_OK)
 		result = check_cut(o, why);
-	if (result == TUTTI_OK && o->replay) {
-		o->sync = &sync_replay;
-		o->shares.slow_count = 0; /* its ranks are played */
-	}
 	return result;
 }

@@ -37,14 +37,12 @@ static void add_way(json_t *all, const struct options *o, int ranks)
 {
 	char text[TEXT];
 
-	if (o->sync == &sync_async || o->sync == &sync_replay)
+	if (o->sync == &sync_async)
 		json_object_update_new(
-			all, json_pack("{s:s,s:i,s:i,s:o,s:I,s:I}", "sync", "async", "ranks", ranks,
-				       "servers", (int)o->servers, "staleness",
+			all, json_pack("{s:s,s:i,s:i,s:o}", "sync", "async", "ranks", ranks, "servers",
+				       (int)o->servers, "staleness",
 				       options_bounded(o) ? json_integer((json_int_t)o->staleness)
-							  : json_string("any"),
-				       "push-every", (json_int_t)o->push_every, "fetch-every",
-				       (json_int_t)o->fetch_every));
+							  : json_string("any")));
 	else if (o->sync == &sync_local &&
 		 !(o->every == 1 && o->outer.rate == 0 && o->clip == 0 && o->optimizer->linear))
 		json_object_update_new(all, json_pack("{s:s,s:I,s:s,s:i}", "sync", "local", "every",
@@ -111,20 +109,14 @@ bool options_differ(json_t *then, json_t *now, char *text, size_t size)
 	return true;
 }
 
-uint64_t options_curve_hash(const struct options *o, size_t batch, int ranks)
-{
-	json_t *all = options_curve(o, batch, ranks);
-	char *text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
-	const uint64_t hash = text ? hash_bytes(0, text, strlen(text)) : 0;
-
-	free(text);
-	json_decref(all);
-	return hash;
-}
-
 uint64_t options_hash(const struct options *o)
 {
-	uint64_t hash = options_curve_hash(o, o->batch, 1);
+	json_t *curve = options_curve(o, o->batch, 1);
+	char *text = json_dumps(curve, JSON_COMPACT | JSON_SORT_KEYS);
+	uint64_t hash = text ? hash_bytes(0, text, strlen(text)) : 0;
+
+	free(text);
+	json_decref(curve);
 
 	hash = hash_word(hash_word(hash, o->epochs), o->accumulate);
 	hash = hash_word(hash, o->batch_per_rank);

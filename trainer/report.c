@@ -245,8 +245,10 @@ static tutti_result_t print_loss(struct report *report, const struct loss *l, st
 		printf("%s %d", i ? "," : "", l->lost[i]);
 	if (l->lost_count > LOSS_NAMES)
 		printf(" and %d more", l->lost_count - LOSS_NAMES);
-	printf(" in epoch %u, after step %zu: %s\n", report_loss_epoch(report, l), l->step,
-	       l->cause);
+	if (l->epochs < report->options->epochs)
+		printf(" in epoch %u, after step %zu: %s\n", l->epochs + 1, l->step, l->cause);
+	else
+		printf(" after the last epoch: %s\n", l->cause);
 	printf("%d of %d ranks go on", l->ranks_after - l->joined, l->ranks_before);
 	if (l->joined > 0)
 		printf(", %d replaced", l->joined);

@@ -74,7 +74,6 @@ struct summary {
 	double sent_bytes;		    /* that the rank which sent most had to send at least */
 	size_t steps_begun;		    /* by this rank */
 	struct rank_account *accounts;	    /* [ranks]: of each at the end */
-	int holders; /* the first of them: those that hold the weights then */
 	struct staleness staleness;
 	char algorithm[32], transports[32]; /* of this rank's last step; "": it exchanged nothing */
 };

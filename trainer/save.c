@@ -15,7 +15,6 @@
 #include "replace.h"
 #include "train.h"
 
-/* Of a replay, those of the training that it replays. */
 static int ranks_at_start(const struct training *t)
 {
 	return (int)(t->workers + t->options->servers);
@@ -116,11 +115,9 @@ tutti_result_t save_check(const struct options *o, struct why *why)
 		{ "--labels", o->source.labels },
 		{ "--test-data", o->source.test_path },
 		{ "--test-labels", o->source.test_labels },
-		{ "--replay", o->replay },
 		{ "--save", o->save },
 		{ "--predict", o->predict },
 		{ "--json", o->json && strcmp(o->json, "-") != 0 ? o->json : NULL },
-		{ "--journal", o->journal },
 		{ "--plot", o->plots[0] },
 		{ "--plot", o->plots[1] },
 		{ "--plot", o->plots[2] },

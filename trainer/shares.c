@@ -94,9 +94,9 @@ struct slice shares_slice(const struct training *t, size_t total, int index, int
 
 void shares_range(const struct training *t, double *least, double *most)
 {
-	const int count = sync_worker(t).count;
+	const int count = t->sync->epoch ? 0 : sync_worker(t).count; /* of async: as it comes */
 
-	*least = count > 0 ? 1 : 0; /* a server of async has no workers in its grid */
+	*least = count > 0 ? 1 : 0;
 	*most = 0;
 	for (int i = 0; i < count; i++) {
 		const double part =

@@ -68,7 +68,7 @@ bool survival_possible(const struct training *t, tutti_result_t fault)
 {
 	const struct survival *s = &t->survival;
 
-	if (t->sync->alone || s->left_out || grid_is_cut(&t->grid) ||
+	if (s->left_out || grid_is_cut(&t->grid) ||
 	    (fault != TUTTI_ERR_PEER_LOST && fault != TUTTI_ERR_TIMEOUT))
 		return false;
 	return t->team->size > s->min_ranks || s->restarts > 0;
@@ -88,7 +88,7 @@ static tutti_result_t open_loss(struct training *t, tutti_result_t fault, struct
 	memcpy(s->before, s->members.origin, bytes);
 	s->loss = (struct loss){
 		.seconds = now_s() - t->start_s,
-		.step = t->state.step,
+		.step = t->state.step + t->ahead,
 		.epochs = t->report->history.epoch_count,
 		.ranks_before = s->members.count,
 		.by_deadline = fault == TUTTI_ERR_TIMEOUT,

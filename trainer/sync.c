@@ -202,23 +202,8 @@ tutti_result_t sync_nothing(struct training *t, struct why *why)
 	return TUTTI_OK;
 }
 
-tutti_result_t sync_has_epochs(struct training *t, bool *worked, struct why *why)
-{
-	*worked = false;
-	return TUTTI_OK;
-}
-
 void sync_drains_nothing(struct training *t)
 {
-}
-
-void sync_tells_nobody(struct training *t, const struct why *why)
-{
-}
-
-size_t sync_no_others(const struct training *t, struct rank_account *out)
-{
-	return 0;
 }
 
 tutti_result_t sync_no_layer(struct training *t, unsigned l, struct why *why)

@@ -15,7 +15,6 @@
 #include "why.h"
 
 struct training;
-struct rank_account;
 
 /* Which samples a step of this rank had, of how many of all ranks; `first` of an epoch. */
 struct step {
@@ -29,17 +28,14 @@ struct sync {
 	/* Are weights the same on all ranks after each step, or only after fetch()? */
 	bool each_step;
 	bool shares_velocity; /* each rank keeps a part of it: training->state has none */
-	/* Ranks come and go by what this way does itself: what is collective is so among those that
-	 * go through epochs, and newcomers are none of these. */
-	bool alone;
 	/* Memory, and whatever else has to be there before ranks meet. */
 	tutti_result_t (*create)(struct training *training, struct why *why);
 	/* Collective, before the first step and again when ranks were lost: training->state is what
 	 * the next step starts from, the same on all ranks. */
 	tutti_result_t (*begin)(struct training *training, struct why *why);
-	/* All of the training of a rank that goes through no epochs, after begin(); `worked`: this
-	 * was one. */
-	tutti_result_t (*work)(struct training *training, bool *worked, struct why *why);
+	/* Collective: what is left of an epoch, from 0, where ranks go through no steps together; else
+	 * NULL. Until fetch() training->state is that of its beginning. */
+	tutti_result_t (*epoch)(struct training *training, unsigned epoch, struct why *why);
 	/* The forward pass is about to read the weights of layer `l`: model.weights points at where
 	 * they are on return. */
 	tutti_result_t (*weights)(struct training *training, unsigned l, struct why *why);
@@ -59,20 +55,14 @@ struct sync {
 	tutti_result_t (*collect)(struct training *training, void *velocity, struct why *why);
 	/* Collective, after the last epoch. */
 	tutti_result_t (*end)(struct training *training, struct why *why);
-	/* After that: how many ranks there were that went through no epochs; and, unless `out` is
-	 * NULL, what they told of themselves. */
-	size_t (*others)(const struct training *training, struct rank_account *out);
 	/* After a failure, or at the end: nothing is under way on return, and training->state is
 	 * complete, of the steps that it then counts. */
 	void (*drain)(struct training *training);
-	/* The training ends with an error: tell those who cannot know. */
-	void (*give_up)(struct training *training, const struct why *why);
 	/* Also of what create() left half done. */
 	void (*finish)(struct training *training);
 };
 
-extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_async,
-	sync_replay; /* the proof of sync_async */
+extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_async;
 
 /* ---- sync.c: what ways have in common */
 
@@ -129,10 +119,7 @@ struct worker sync_worker(const struct training *training);
 
 /* A way that has nothing to do here. */
 tutti_result_t sync_nothing(struct training *training, struct why *why);
-tutti_result_t sync_has_epochs(struct training *training, bool *worked, struct why *why);
 void sync_drains_nothing(struct training *training);
-void sync_tells_nobody(struct training *training, const struct why *why);
-size_t sync_no_others(const struct training *training, struct rank_account *out);
 tutti_result_t sync_no_layer(struct training *training, unsigned l, struct why *why);
 size_t sync_all_samples(const struct step *step);
 size_t sync_own_samples(const struct step *step);

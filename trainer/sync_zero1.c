@@ -331,7 +331,6 @@ const struct sync sync_zero1 = {
 	.shares_velocity = true,
 	.create = create,
 	.begin = begin,
-	.work = sync_has_epochs,
 	.weights = weights,
 	.divisor = sync_all_samples,
 	.gradients = gradients,
@@ -339,8 +338,6 @@ const struct sync sync_zero1 = {
 	.fetch = fetch,
 	.collect = collect,
 	.end = sync_nothing,
-	.others = sync_no_others,
 	.drain = drain,
-	.give_up = sync_tells_nobody,
 	.finish = finish,
 };

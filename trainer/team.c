@@ -122,14 +122,6 @@ tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct
 	return TUTTI_OK;
 }
 
-tutti_result_t team_part(struct team *team, bool in, tutti_comm_t *out, struct why *why)
-{
-	const double start = now_s();
-
-	return called(team, start, tutti_comm_split(team->comm, in ? 0 : -1, team->rank, out),
-		      "parting the ranks", why);
-}
-
 tutti_result_t team_divide(struct team *team, int color, int key, struct team *out, struct why *why)
 {
 	const double start = now_s();
@@ -145,19 +137,6 @@ tutti_result_t team_divide(struct team *team, int color, int key, struct team *o
 	part.started = part.size;
 	*out = part;
 	return TUTTI_OK;
-}
-
-tutti_result_t team_admit(struct team *team, double wait_s, tutti_comm_t *out, struct why *why)
-{
-	tutti_call_t call = TUTTI_CALL_INIT;
-
-	call.timeout_s = wait_s;
-	tutti_result_t result = tutti_next_call(team->comm, &call);
-
-	if (result == TUTTI_OK)
-		result = tutti_comm_grow(team->comm, NULL, 1, out);
-	return result == TUTTI_OK ? TUTTI_OK
-				  : regrouping_failed(result, "taking in a newcomer", why);
 }
 
 void team_leave(struct team *team)

@@ -47,11 +47,6 @@ void team_become(struct team *team, tutti_comm_t comm);
 /* Collective: those who say the same `color` are a team of its own, in order of `key`. */
 tutti_result_t team_divide(struct team *team, int color, int key, struct team *out,
 			   struct why *why);
-/* Collective: a communicator of those who are `in`; NULL on others. The team stays. */
-tutti_result_t team_part(struct team *team, bool in, tutti_comm_t *out, struct why *why);
-/* Collective: one of the team and one newcomer, behind it in rank, if it comes within `wait_s`
- * seconds. The team stays, whatever is returned. */
-tutti_result_t team_admit(struct team *team, double wait_s, tutti_comm_t *out, struct why *why);
 void team_leave(struct team *team);
 
 /* Element-wise sum over all ranks, in place. */

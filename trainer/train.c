@@ -10,7 +10,6 @@
  * not. */
 #include "train.h"
 
-#include "async/journal.h"
 #include "bits.h"
 #include "save.h"
 #include "settle.h"
@@ -56,20 +55,16 @@ static tutti_result_t check_servers(const struct training *t, struct why *why)
 	return TUTTI_OK;
 }
 
-/* Of a replay the journal says it. */
 static tutti_result_t count_workers(struct training *t, struct why *why)
 {
-	const struct options *o = t->options;
 	tutti_result_t result;
 
-	if (o->replay)
-		return journal_workers(o->replay, o->servers, &t->workers, why);
 	if (grid_is_cut(&t->grid)) {
 		t->workers = (size_t)t->grid.lines;
 		return TUTTI_OK;
 	}
 	result = check_servers(t, why);
-	t->workers = (size_t)t->team->started - o->servers;
+	t->workers = (size_t)t->team->started - t->options->servers;
 	return result;
 }
 
@@ -115,8 +110,7 @@ static size_t most_rows(const struct training *t)
 	const int size = t->team->size, min_ranks = t->survival.min_ranks;
 	const int least = o->accumulate == 1 && min_ranks < size ? min_ranks : size;
 	const bool cut = grid_is_cut(&t->grid);
-	const int workers =
-		t->sync->alone || o->replay || cut ? (int)t->workers : least - (int)o->servers;
+	const int workers = t->sync->epoch || cut ? (int)t->workers : least - (int)o->servers;
 	const size_t share = slice_of(t->batch, 0, workers).count;
 	const size_t parts = cut ? t->grid.micro : o->accumulate,
 		     part = (share + parts - 1) / parts;
@@ -354,8 +348,7 @@ static void note_plan_of_line(struct training *t)
 		team_message_plan(stages, stages->rank == 0 ? 1 : 0, s->algorithm, s->transports);
 }
 
-/* The steps of `epoch` that are still to be done. */
-static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why *why)
+static tutti_result_t train_steps(struct training *t, unsigned epoch, struct why *why)
 {
 	const size_t rows = t->split.train_rows, batch = t->batch;
 
@@ -375,9 +368,20 @@ static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why
 			return result;
 		report_step(t->report, epoch, s, t->steps_per_epoch);
 	}
+	return TUTTI_OK;
+}
+
+/* What of `epoch` is still to be done. */
+static tutti_result_t train_epoch(struct training *t, unsigned epoch, struct why *why)
+{
+	const tutti_result_t result =
+		t->sync->epoch ? t->sync->epoch(t, epoch, why) : train_steps(t, epoch, why);
+
+	if (result != TUTTI_OK)
+		return result;
 	if (grid_is_cut(&t->grid))
 		note_plan_of_line(t);
-	else if (t->options->servers > 0 && !t->sync->alone && t->team->size > 1)
+	else if (t->options->servers > 0 && t->team->size > 1)
 		team_message_plan(t->team, t->team->rank > 0 ? 0 : (int)t->options->servers,
 				  t->summary.algorithm, t->summary.transports);
 	else
@@ -476,6 +480,8 @@ static double own_share(const struct training *t)
 {
 	const struct worker worker = sync_worker(t);
 
+	if (t->sync->epoch)
+		return t->share;
 	return worker.index < 0
 		       ? 0
 		       : (double)shares_slice(t, t->batch, worker.index, worker.count).count /
@@ -489,7 +495,7 @@ static uint64_t most_memory(void)
 	return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-struct rank_account training_account(const struct training *t)
+static struct rank_account own_account(const struct training *t)
 {
 	return (struct rank_account){
 		.weights = hash_bytes(0, state_now(&t->state, 0).weights,
@@ -507,22 +513,18 @@ struct rank_account training_account(const struct training *t)
 
 static tutti_result_t account(struct training *t, struct why *why)
 {
-	const struct rank_account mine = training_account(t);
-	const size_t holders = (size_t)t->team->size, ranks = holders + t->sync->others(t, NULL);
+	const struct rank_account mine = own_account(t);
 	struct summary *s = &t->summary;
 	tutti_result_t result;
 
 	free(s->accounts);
-	s->holders = (int)holders;
-	s->ranks = (int)ranks;
-	s->accounts = calloc(ranks, sizeof(mine));
+	s->ranks = t->team->size;
+	s->accounts = calloc((size_t)s->ranks, sizeof(mine));
 	if (!s->accounts)
 		return why_no_memory(why, "the ranks' accounts");
 	result = team_gather(t->team, &mine, s->accounts, sizeof(mine), why);
-	if (result == TUTTI_OK) {
-		t->sync->others(t, s->accounts + holders);
+	if (result == TUTTI_OK)
 		sum_up(t);
-	}
 	return result;
 }
 
@@ -540,11 +542,8 @@ static tutti_result_t save_after_loss(struct training *t, struct why *why)
 static tutti_result_t go_on(struct training *t, struct why *why)
 {
 	tutti_result_t result = t->engine->begin(t, why);
-	bool worked = false;
 
-	if (result == TUTTI_OK)
-		result = t->sync->work(t, &worked, why);
-	if (result != TUTTI_OK || worked)
+	if (result != TUTTI_OK)
 		return result;
 	report_begin(t->report, (double)t->state.step / (double)t->plan.steps);
 	if (t->team->rank == 0)
@@ -570,6 +569,22 @@ static void begin(struct training *t)
 	t->team->bytes = t->team->received = 0;
 }
 
+/* A lost server is more than a lost rank. */
+static void name_server(const struct training *t, tutti_result_t fault, struct why *why)
+{
+	const struct why cause = *why;
+	int rank = -1;
+
+	if (t->survival.left_out || (fault != TUTTI_ERR_PEER_LOST && fault != TUTTI_ERR_TIMEOUT))
+		return;
+	tutti_comm_error(t->team->comm, &rank);
+	if (rank >= 0 && rank < (int)t->options->servers)
+		why_set(why, fault,
+			"parameter server %d was lost, and its weights with it: %s; start the training "
+			"again, with --resume if there is a checkpoint",
+			t->survival.members.origin[rank], cause.text);
+}
+
 /* Ranks that are lost on the way are gone on without, or replaced, as often as the launcher
  * allows. */
 tutti_result_t training_run(struct training *t, struct why *why)
@@ -577,7 +592,7 @@ tutti_result_t training_run(struct training *t, struct why *why)
 	tutti_result_t result;
 
 	begin(t);
-	result = t->sync->alone && t->team->newcomer ? TUTTI_OK : settle(t, why);
+	result = settle(t, why);
 	for (;;) {
 		if (result == TUTTI_OK)
 			result = go_on(t, why);
@@ -585,8 +600,7 @@ tutti_result_t training_run(struct training *t, struct why *why)
 			break;
 		result = survive(t, result, why);
 	}
+	name_server(t, result, why);
 	t->engine->drain(t);
-	if (result != TUTTI_OK)
-		t->sync->give_up(t, why);
 	return result;
 }

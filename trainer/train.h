@@ -45,6 +45,8 @@ struct training {
 	bool resumes;	    /* rank 0 has such velocity: the same on all ranks */
 	bool settled;	    /* this rank has settled with others (settle.h) */
 	size_t steps_begun; /* by this rank */
+	size_t ahead;	    /* steps of this epoch that servers of async are beyond the state */
+	double share;	    /* of all samples, of a worker of async at the end */
 	bool failed_alike;  /* as all ranks have: one says why */
 	double start_s, here_s; /* now_s() when the training began, and when this rank came */
 
@@ -75,8 +77,5 @@ void training_finish(struct training *training);
 
 /* From now on training->order is that of `epoch`, from 0. */
 void training_order(struct training *training, unsigned epoch);
-
-/* What this rank tells of itself at the end. */
-struct rank_account training_account(const struct training *training);
 
 #endif

@@ -4,11 +4,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "async/journal.h"
 #include "checkpoint.h"
 #include "data.h"
 #include "fuzz.h"
-#include "logs.h"
 
 #define MOST (1u << 20) /* bytes of content */
 
@@ -222,40 +220,4 @@ FUZZ(synthetic_name)
 	}
 	data_finish(&samples);
 	free(name);
-}
-
-/* ---- what the trainer wrote: a journal, to be replayed; a log, for a comparison */
-
-FUZZ(journal)
-{
-	struct journal journal = { 0 };
-	struct why why = { "" };
-
-	if (journal_parse("fuzz-journal", (const char *)data, size, &journal, &why) == TUTTI_OK) {
-		FUZZ_PROMISE(journal.head.servers >= 1 && journal.head.servers <= SERVERS_MAX);
-		FUZZ_PROMISE(journal.head.server < journal.head.servers &&
-			     journal.head.workers >= 1);
-		FUZZ_PROMISE(journal.epochs == 0
-				     ? journal.count == 0
-				     : journal.ends[journal.epochs - 1] == journal.count);
-	} else {
-		FUZZ_PROMISE(why.text[0] && !journal.entries && !journal.ends);
-	}
-	journal_finish(&journal);
-}
-
-FUZZ(train_log)
-{
-	struct logged log = { 0 };
-	struct why why = { "" };
-
-	if (logged_parse("fuzz-log", (const char *)data, size, &log, &why) == TUTTI_OK) {
-		FUZZ_PROMISE(log.point_count > 0 && log.ranks >= 1 && log.way && log.data);
-		for (size_t i = 0; i < log.point_count; i++)
-			FUZZ_PROMISE(isfinite(log.points[i].train_loss) &&
-				     isfinite(log.points[i].seconds));
-	} else {
-		FUZZ_PROMISE(why.text[0] && !log.points && !log.way && !log.losses);
-	}
-	logged_finish(&log);
 }

@@ -6,7 +6,11 @@
  * that rank behind which LEFT others may still be started. POINT is the name that a function below hands to
  * reach(). NUMBER says which time, from 1 on, as this process counts; of steps, how many are complete.
  * ACTION is KILL, STOP, or the path of a FIFO: the rank waits until no process has it open for writing. The
- * rank prints what it does. */
+ * rank prints what it does.
+ *
+ * TRAIN_UPDATES is the path of what proves an asynchronous training: the weights of its start and of its
+ * end, in PATH.start and PATH.end, and in PATH.SERVER a line for each update of a server's shard: its
+ * epoch, and of what it was made in which order, tasks and versions of the weights. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,9 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "async/compute.h"
-#include "async/server.h"
 #include "save.h"
+#include "servers/shard.h"
+#include "servers/tasks.h"
 #include "settle.h"
 #include "train.h"
 
@@ -74,7 +78,6 @@ static void reach(const char *point, unsigned long number)
  * save it. */
 MOMENT("join", team_join, (struct team * team, double timeout_s, struct why *why),
        (team, timeout_s, why))
-MOMENT("settle", settle, (struct training * t, struct why *why), (t, why))
 MOMENT("sum", team_start_sum,
        (struct team * team, const struct numbers *numbers, void *values, size_t count,
 	tutti_request_t *request, struct why *why),
@@ -83,13 +86,74 @@ MOMENT("wait", team_wait, (struct team * team, tutti_request_t *request, struct 
        (team, request, why))
 MOMENT("epoch", report_epoch, (struct report * report, const struct epoch *epoch, struct why *why),
        (report, epoch, why))
-MOMENT("save", save_epoch, (struct training * t, struct why *why), (t, why))
-/* Of --sync async: a worker is about to compute, a server to let the workers go. */
-MOMENT("task", compute_task,
-       (struct training * t, struct workplace *place, uint64_t number, bool goes_on,
-	struct sums *sums, struct why *why),
-       (t, place, number, goes_on, sums, why))
-MOMENT("end", server_end, (struct server * server, struct why *why), (server, why))
+/* Of --sync async: a worker is about to compute. */
+MOMENT("task", task_compute,
+       (struct training * t, uint64_t task, struct sums *sums, struct why *why),
+       (t, task, sums, why))
+
+/* The weights of this moment. */
+static void keep(const struct training *t, const char *name)
+{
+	const char *updates = getenv("TRAIN_UPDATES");
+	char path[512];
+	FILE *to;
+
+	if (!updates || t->team->rank > 0)
+		return;
+	snprintf(path, sizeof(path), "%s.%s", updates, name);
+	to = fopen(path, "w");
+	if (!to || fwrite(state_now(&t->state, 0).weights, t->model.numbers->size,
+			  t->model.parameters, to) != t->model.parameters)
+		abort();
+	fclose(to);
+}
+
+__typeof__(settle) __real_settle, __wrap_settle;
+tutti_result_t __wrap_settle(struct training *t, struct why *why)
+{
+	static unsigned long times;
+	const bool first = !t->settled;
+
+	reach("settle", ++times);
+	const tutti_result_t result = __real_settle(t, why);
+
+	if (result == TUTTI_OK && first)
+		keep(t, "start");
+	return result;
+}
+
+__typeof__(save_epoch) __real_save_epoch, __wrap_save_epoch;
+tutti_result_t __wrap_save_epoch(struct training *t, struct why *why)
+{
+	static unsigned long times;
+
+	reach("save", ++times);
+	keep(t, "end");
+	return __real_save_epoch(t, why);
+}
+
+__typeof__(shard_update) __real_shard_update, __wrap_shard_update;
+void __wrap_shard_update(struct training *t, struct shard *shard, const struct push *pushes,
+			 size_t count)
+{
+	const char *updates = getenv("TRAIN_UPDATES");
+	char path[512];
+	FILE *to = NULL;
+
+	if (updates) {
+		snprintf(path, sizeof(path), "%s.%d", updates, t->team->rank);
+		to = fopen(path, "a");
+		if (!to)
+			abort();
+		fprintf(to, "%u", t->ordered);
+		for (size_t i = 0; i < count; i++)
+			fprintf(to, " %llu %llu", (unsigned long long)pushes[i].task,
+				(unsigned long long)pushes[i].version);
+		fputc('\n', to);
+		fclose(to);
+	}
+	__real_shard_update(t, shard, pushes, count);
+}
 
 /* Steps are those of the training: a replacement begins in the middle. */
 __typeof__(report_step) __real_report_step, __wrap_report_step;

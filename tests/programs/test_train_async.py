@@ -1,54 +1,60 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tutti-train --sync async: what one rank makes of the journal has the same bits, and workers that are lost, stopped or
-replaced stop nobody.
+"""tutti-train --sync async: from what the servers made updates of NumPy makes the same weights, and ranks may be lost,
+stopped or replaced.
 
 Servers are the first ranks, workers those behind them. So that a worker surely gets a task, others wait at a gate."""
-import json
 import os
-import time
+import subprocess
+import sys
 import unittest
 
 from launched import ends_of
-from training import EPOCHS, STEPS, TrainingTest
+from training import DIGITS, EPOCHS, STEPS, TrainingTest
 
 TIMEOUT_S = 2      # of those who wait for a rank that has stopped
 LONG_S = 140       # no deadline passes in a test
+REPLAY = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'replay.py')
 
 
-def updates_of_epochs(journal):
-    """Of a server's journal: entries that are part of an update."""
-    with open(journal) as file:
-        lines = [json.loads(line) for line in file]
-    epochs = [[]]
-    for line in lines[1:]:
-        if 'epoch' in line:
-            epochs.append([])
-        elif line['update'] > 0:
-            epochs[-1].append(line)
-    return epochs[:-1]
+def python_with_numpy():
+    for python in os.environ.get('TEST_PYTHON'), sys.executable, '/usr/bin/python3':
+        if python and subprocess.run([python, '-c', 'import numpy'], stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    return None
 
 
 class AsyncTest(TrainingTest):
-    def start_async(self, ranks, options='', at='', **more):
-        return self.train(ranks, f'--sync async {options}', at, **more)
+    def start_async(self, ranks, options='', at='', log='log', **more):
+        return self.train(ranks, f'--sync async {options}', at, log=log, TRAIN_UPDATES=self.path(f'{log}-updates'), **more)
 
     def run_async(self, ranks, options='', **more):
-        job = self.start_async(ranks, options, **more)
-        self.finish(job)
+        self.finish(self.start_async(ranks, options, **more))
         return self.log()
 
-    def journal(self, options):
-        return f'{options} --journal {self.path("journal")}'
+    def updates(self, servers):
+        """Of each server: its updates, as the epoch and the pairs of what they were made of: task, version of weights."""
+        def parse(line):
+            epoch, *words = map(int, line.split())
+            return epoch, list(zip(words[::2], words[1::2]))
+        found = []
+        for server in range(servers):
+            with open(self.path(f'log-updates.{server}')) as file:
+                found.append([parse(line) for line in file])
+        return found
 
-    def expect_the_same_bits(self, options, log, epochs=EPOCHS):
-        """As the training that wrote journal and log, of one rank that has the journal alone."""
-        job = self.start_async(1, f'{options} --replay {self.path("journal")}', log='replayed', epochs=epochs)
+    def expect_each_task_once(self, servers, tasks, epochs=EPOCHS):
+        for lines in self.updates(servers):
+            self.assertEqual(sorted((epoch, task) for epoch, pairs in lines for task, _ in pairs),
+                             [(epoch + 1, task) for epoch in range(epochs) for task in range(tasks)])
+
+    def expect_the_weights_of_a_replay(self, servers):
+        python = python_with_numpy() or self.skipTest('no Python here has NumPy')
+        job = self.start(python, REPLAY, self.path('log-updates'), servers, self.path('log'), DIGITS)
         self.finish(job)
-        replayed = self.log('replayed')
-        self.assertEqual(replayed.end['weights'][0], log.end['weights'][0])
-        self.assertEqual(replayed.train_losses, log.train_losses)
-        self.assertEqual(len(log.epochs), epochs)
+        self.assertLess(float(job.out), 1e-9)
+        for path in os.listdir(self.dir):   # the next training appends
+            os.unlink(self.path(path))
 
     def start_together(self, ranks, options, at, **more):
         """A job, and its processes. They join at once: their short deadlines begin when all are there."""
@@ -62,51 +68,42 @@ class AsyncTest(TrainingTest):
 
 
 class Async(AsyncTest):
-    def test_one_rank_makes_the_same_bits_of_the_journal(self):
-        for ranks, options in ((2, ''),
-                               (4, '--batch 53 --dtype f64 --slow 2:4'),
-                               (3, '--optimizer adagrad --lr 0.02 --dtype bf16'),
-                               (4, '--push-every 3'),
-                               (4, '--batch 53 --push-every 2 --fetch-every 6 --lr 0.03'),
-                               (5, '--servers 2 --transport tcp'),
-                               (5, '--servers 2 --batch 53 --fetch-every 4 --slow 3:3 --lr 0.03'),
-                               (5, '--servers 3 --staleness 1'),
-                               (3, '--batch all --lr-scaling none --transport tcp'),
-                               (4, '--batch-per-rank 16 --servers 2')):
+    def test_numpy_makes_the_same_weights_of_the_updates(self):
+        for ranks, servers, options in ((2, 1, ''),
+                                        (4, 1, '--batch 53 --slow 2:4'),
+                                        (3, 1, '--optimizer adagrad --weight-decay 0.01'),
+                                        (3, 1, '--optimizer sgd --batch all --lr-scaling linear --transport tcp'),
+                                        (5, 2, '--transport tcp --warmup 0.5'),
+                                        (5, 3, '--staleness 1'),
+                                        (4, 2, '--batch-per-rank 16')):
             with self.subTest(options):
-                log = self.run_async(ranks, self.journal(options), epochs=3)
+                log = self.run_async(ranks, f'--dtype f64 --hidden 16,12 --servers {servers} {options}', epochs=3)
                 self.assertEqual(log.end['ranks'], ranks)
-                self.expect_the_same_bits(options, log, epochs=3)
+                self.expect_the_weights_of_a_replay(servers)
 
     def test_without_staleness_it_is_the_synchronous_server(self):
-        """Nobody is ahead of anybody."""
-        for servers in 1, 2:
-            for workers in 1, 3:
-                options = f'--batch 53 --dtype f64 --servers {servers}'
-                self.finish(self.train(servers + workers, f'--sync ps {options}', epochs=3))
-                ps = self.log()
-                log = self.run_async(servers + workers, f'{options} --staleness 0', epochs=3)
-                for is_now, was in zip(log.train_losses, ps.train_losses):
-                    self.assertAlmostEqual(is_now, was, delta=1e-9 * was)
-                self.assertEqual(log.end['staleness'][0], 3 * 28 * workers)
+        """Nobody is ahead of anybody: weights have the same bits, where the parts of a batch add up to 1."""
+        for workers, servers, dtype in (1, 1, 'f32'), (2, 2, 'f64'), (3, 1, 'f64'), (3, 2, 'f64'):
+            options = f'--dtype {dtype} --servers {servers}'
+            self.finish(self.train(servers + workers, f'--sync ps {options}', epochs=3))
+            ps = self.log()
+            log = self.run_async(servers + workers, f'{options} --staleness 0', epochs=3)
+            self.assert_losses(log, ps, 1e-9 if dtype == 'f64' else 1e-6)
+            if workers < 3:
+                self.assertEqual(log.end['weights'], ps.end['weights'])
+            self.assertEqual(log.end['staleness'], [3 * STEPS * workers])
 
     def test_gradients_are_no_older_than_was_said_on_any_server(self):
-        """And what is held at the end of an epoch belongs to it: the second one who has a task waits for the update, as
-        the first does."""
-        for ranks, servers, more in (7, 3, ''), (6, 2, '--hidden 256 --slow 3:60'):
-            options = f'--servers {servers} --staleness 1 {more}'
-            log = self.run_async(ranks, self.journal(options))
+        for ranks, servers, more in (7, 3, ''), (6, 2, '--slow 3:60'):
+            log = self.run_async(ranks, f'--servers {servers} --staleness 1 {more}')
             self.assertEqual(sum(log.end['staleness'][2:]), 0)
             self.assertGreater(log.end['test_accuracy'], 0.9)
-            tasks = STEPS * (ranks - servers)
+            for lines in self.updates(servers):
+                self.assertLessEqual(max(number - version for number, (_, pairs) in enumerate(lines)
+                                         for _, version in pairs), 1)
+            self.expect_each_task_once(servers, STEPS * (ranks - servers))
             for server in range(servers):
-                updates = updates_of_epochs(self.path(f'journal.{server}'))
-                self.assertEqual(len(updates), EPOCHS)
-                for epoch, some in enumerate(updates):
-                    self.assertEqual(sorted(update['task'] for update in some),
-                                     list(range(epoch * tasks, (epoch + 1) * tasks)))
-                    self.assertLessEqual(max(update['update'] - 1 - update['versions'][server] for update in some), 1)
-            self.expect_the_same_bits(options, log)
+                os.unlink(self.path(f'log-updates.{server}'))
 
     def test_without_a_bound_gradients_may_be_old(self):
         """A worker waits with its second task while others do twenty, and they for it until it has the third one."""
@@ -124,139 +121,106 @@ class Async(AsyncTest):
         self.assertGreater(sum(self.log().end['staleness'][20:]), 0)
 
     def test_a_checkpoint_goes_on(self):
-        options = f'--servers 2 --save {self.path("saved")} --resume'
-        self.run_async(4, options)
-        log = self.run_async(4, options)   # has nothing left to do
+        options = f'--servers 2 --save {self.path("saved")}'
+        job = self.start_async(4, options, f'3@task{2 * STEPS}')
+        self.assertNotEqual(job.finish(), 0)
+        log = self.run_async(4, f'{options} --resume')
         self.assertEqual(len(log.epochs), EPOCHS)
         self.assertGreater(log.end['test_accuracy'], 0.9)
 
     # ---- losses
 
-    def start_three_workers(self, gate, servers, at, run, options='', **more):
-        """A job of these servers and of workers that, unless `at` has them, wait at the gate with their second task."""
+    def lose(self, servers, at, losses, left, run, options='', gate=None):
+        """What happens at `at` leaves so many ranks of three workers and these servers, and a model that has learnt.
+        Workers that `at` has not wait with their second task until the launcher has told of the first loss."""
+        gate = gate or self.gate()
         at += ''.join(f' {rank}@task2={gate}' for rank in range(servers, servers + 3) if f'{rank}@' not in at)
-        return self.start_async(servers + 3, self.journal(f'--servers {servers} {options}'), at, run=run, **more)
-
-    def expect_nothing_stopped(self, servers, losses, ranks, options=''):
+        job = self.start_async(servers + 3, f'--servers {servers} {options}', at, run=run)
+        job.await_text(f'tutti-run: rank {losses[0]} (pid ', err=True)
+        gate.open()
+        self.finish(job)
         log = self.log()
-        self.assertEqual([loss['lost'] for loss in log.losses], losses)
-        self.assertEqual(log.end['ranks'], ranks)
+        self.assertEqual([loss['lost'] for loss in log.losses], [[rank] for rank in losses])
+        self.assertEqual(log.end['ranks'], left)
         self.assertGreater(log.end['test_accuracy'], 0.9)
-        self.expect_the_same_bits(f'--servers {servers} {options}', log)
         return log
 
-    def test_a_killed_worker_stops_nobody(self):
-        """Who waited for a dead one would wait for the deadline, longer than the test."""
-        for servers, options in (1, ''), (2, '--staleness 1'):
-            gate = self.gate()
-            job = self.start_three_workers(gate, servers, f'{servers + 1}@task1', '--min-ranks 3', options)
-            # else the launcher would see the others end well before it hears of that
-            job.await_text(f'tutti-run: rank {servers + 1} (pid ', err=True)
-            gate.open()
-            self.finish(job)
-            self.assertIn(f'lost rank {servers + 1} ', job.out)
-            self.expect_nothing_stopped(servers, [[servers + 1]], servers + 3, options)
+    def test_others_do_what_a_lost_worker_had(self):
+        for bound in '', '--staleness 0':
+            self.lose(1, '2@task1', [2], 3, '--min-ranks 2', f'--dtype f64 --hidden 16,12 {bound}')
+            self.expect_each_task_once(1, STEPS * 3)
+            self.expect_the_weights_of_a_replay(1)
 
-    def test_a_newcomer_takes_its_place(self):
-        """Also behind one that has died before it joined, or at its first task. It is a worker like the others."""
-        for servers, dies, losses, options in ((1, '', 1, ''), (2, '', 1, ''), (1, '1.1@join1', 1, '--transport tcp'),
-                                               (2, '2.1@task1', 2, '')):
-            gate, number = self.gate(), 2 + losses
-            job = self.start_three_workers(gate, servers, f'{servers}@task2 {dies} {servers}.0@task2={gate}',
-                                           f'--min-ranks 3 --restart {2 if dies else 1}', options)
-            self.await_moment(job, servers, 'task2', gate)
-            gate.open()
-            self.finish(job)
-            self.assertIn(f'as worker {number}', job.err)
-            log = self.expect_nothing_stopped(servers, [[servers]] * losses, servers + number + 1)
-            self.assertGreater(log.end['each_rank'][servers + number]['share'], 0)
-
-    def test_a_stopped_worker_stops_nobody(self):
+    def test_what_one_server_had_of_a_lost_worker_is_done_for_the_other(self):
+        """The worker dies when server 0 has answered, and server 1 is about to take its gradients."""
         gate = self.gate()
-        job = self.start_three_workers(gate, 1, '2@task2=STOP', '--min-ranks 2', TUTTI_TIMEOUT=LONG_S)
-        pid = self.await_moment(job, 2, 'task2')
-        gate.open()
-        job.await_text('  loss ', EPOCHS - 1)
-        self.wake(pid)
+        self.lose(2, f'1@wait1={gate} 2@wait5 3@wait1={gate} 4@wait1={gate}', [2], 4, '--min-ranks 3', gate=gate)
+        self.expect_each_task_once(2, STEPS * 3)
+
+    def test_a_slow_worker_gets_no_task_that_others_would_wait_for(self):
+        """It is about to push its second one when the other is at its fortieth, and both have 46 in an epoch."""
+        slow, fast = self.gate(), self.gate()
+        job = self.start_async(3, '', f'1@task2={slow} 1@wait8={fast} 2@task40={fast}', epochs=1)
+        self.await_moment(job, 2, 'task40', fast)
+        slow.open()
+        self.await_moment(job, 1, 'wait8', fast)    # it has its answer
+        fast.open()
         self.finish(job)
-        self.expect_nothing_stopped(1, [], 4)
+        self.assertAlmostEqual(self.log().end['each_rank'][1]['share'], 2 * 32 / 1438)
 
-    def test_a_lost_server_ends_the_training_by_name(self):
-        """And nobody waits for a deadline."""
-        for servers, victim in (1, 0), (2, 1):
-            job = self.start_async(servers + 2, f'--servers {servers}', f'{victim}@step10',
-                                   run=f'--min-ranks {servers + 1}')
-            pid = self.await_moment(job, victim, 'step10', 'KILL')
-            self.assertNotEqual(job.finish(), 0)
-            self.assertIn(f'rank {victim} (pid {pid}) died', job.err)
+    def test_a_replacement_takes_part(self):
+        """Also one of a replacement."""
+        for at, losses, restarts in ('2@task2', [2], 1), ('2@task2 2.1@task1', [2, 2], 2):
+            log = self.lose(1, at, losses, 4, f'--min-ranks 2 --restart {restarts}')
+            self.assertGreater(log.end['each_rank'][3]['share'], 0)
+            self.assertAlmostEqual(sum(log.of_ranks('share')), 1)
 
-    def test_too_few_workers_end_the_training(self):
-        """With somebody to say that it ended them, and with nobody."""
-        for ranks, at in (3, '2@task2'), (4, '1@task2 2@task2 3@task2'):
-            job = self.start_async(ranks, '', at, run=f'--min-ranks {5 - len(at.split())}')
-            self.assertNotEqual(job.finish(), 0)
+    def test_a_lost_server_has_the_epoch_begin_again(self):
+        """Another rank is server in its place."""
+        for servers, victim, restarts in (1, 0, 0), (2, 0, 1), (2, 1, 0):
+            job = self.start_async(servers + 3, f'--servers {servers}', f'{victim}@step{STEPS + 9}',
+                                   run=f'--min-ranks {servers + 1} --restart {restarts}')
+            self.finish(job)
+            self.assertIn('the velocity of all weights was lost with a rank, and begins anew', job.err)
+            log = self.log()
+            self.assertEqual([loss['lost'] for loss in log.losses], [[victim]])
+            self.assertEqual(log.end['ranks'], servers + 2 + restarts)
+            self.assertEqual(len(log.epochs), EPOCHS)
+            self.assertGreater(log.end['test_accuracy'], 0.9)
 
-    # ---- refusals
-
-    def expect_refusal(self, ranks, options, because):
-        job = self.train(ranks, options)
-        self.assertNotEqual(job.finish(), 0)
-        self.assertIn(because, job.err)
-
-    def test_what_cannot_be_is_refused(self):
-        for ranks, options, because in (
-                (1, '--sync async', 'expected one worker at least'),
-                (2, '--sync async --replay none', 'none cannot be read'),
-                (2, '--sync async --journal /no/such/file', 'cannot be written')):
-            self.expect_refusal(ranks, options, because)
-
-    def test_journals_of_others_are_refused(self):
-        self.run_async(3, self.journal(''))
-        for options, because in (('--lr 0.2', 'other options that shape the curve'),
-                                 ('--servers 2', 'journal.0 cannot be read'),
-                                 ('--test-fraction 0.3', 'other options that shape the curve')):
-            self.expect_refusal(1, f'--sync async {options} --replay {self.path("journal")}', because)
-
-    def test_journals_of_two_trainings_are_refused(self):
-        """One goes on from a checkpoint, and has fewer epochs."""
-        options = self.journal('--servers 2')
-        resumed = f'{options} --save {self.path("saved")} --resume'
-        job = self.start_async(3, resumed, f'2@task{2 * STEPS}')
-        self.assertNotEqual(job.finish(), 0)
-        self.run_async(3, resumed)
-        os.rename(self.path('journal.1'), self.path('other'))
-        self.run_async(3, options)
-        os.rename(self.path('other'), self.path('journal.1'))
-        self.expect_refusal(1, f'--sync async --servers 2 --replay {self.path("journal")}',
-                            'of server 1 begins after step')
+    def test_a_lost_server_that_ends_the_training_is_named(self):
+        """By ranks that the launcher leaves alone."""
+        for way in 'ps', 'async':
+            job = self.start('sh', '-c', 'for rank in 0 1 2; do TUTTI_RANK=$rank "$@" & done; wait', 'sh',
+                             os.environ['TEST_TRAIN'], '--data', DIGITS, '--sync', way, '--epochs', EPOCHS,
+                             TRAIN_MOMENTS=' 0@step30=KILL', TUTTI_SIZE=3, TUTTI_STORE=f'file:{self.path(way)}')
+            self.finish(job)
+            for rank in 1, 2:
+                self.assertRegex(job.err, fr'tutti-train: rank {rank}: parameter server 0 was lost, and its weights with it: '
+                                          r'.*rank 0 .*; start the training again, with --resume if there is a checkpoint')
 
 
 class Stuck(AsyncTest):
     """Several jobs wait for their deadlines at once."""
 
-    def test_a_stuck_worker_is_lost_and_a_stuck_server_ends_the_training(self):
-        worker, pids = self.start_together(4, self.journal(''), '2@task2=STOP', run='--min-ranks 2')
-        servers = [(victim, *self.start_together(count + 2, f'--servers {count}', f'{victim}@step10=STOP',
-                                                 log=f'log{count}', run=f'--min-ranks {count + 1}'))
-                   for count, victim in ((1, 0), (2, 1))]
-        worker.await_text('lost rank 2 ')
-        self.wake(pids[2])
-        self.assertLessEqual(worker.finish(), 1)   # the others ended well before it
-        log = self.log()
-        self.assertEqual([(loss['lost'], loss['how']) for loss in log.losses], [([2], 'deadline')])
-        self.assertGreater(log.end['test_accuracy'], 0.9)
-        self.expect_the_same_bits('', log)
-        for victim, job, pids in servers:
-            # it is waited for by the launcher, when the others have ended
-            job.await_text(f'rank {victim} is stopped (state T)', err=True)
+    def test_a_stuck_worker_or_server_is_lost(self):
+        jobs = [(victim, *self.start_together(4, f'--servers {servers} {options}', f'{victim}@{moment}=STOP',
+                                              log=f'log{number}', run=f'--min-ranks {servers + 1}'))
+                for number, (servers, victim, moment, options) in enumerate(
+                    ((1, 2, 'task2', ''), (1, 2, 'task2', '--staleness 1'), (1, 0, 'step10', ''), (2, 1, 'step10', '')))]
+        for number, (victim, job, pids) in enumerate(jobs):
+            job.await_text(f'lost rank {victim} ')
             self.wake(pids[victim])
-            self.assertNotEqual(job.finish(), 0)
+            self.assertLessEqual(job.finish(), 1)   # the others ended well before it
+            log = self.log(f'log{number}')
+            self.assertEqual([(loss['lost'], loss['how']) for loss in log.losses], [([victim], 'deadline')])
+            self.assertGreater(log.end['test_accuracy'], 0.9)
 
 
 class Phases(AsyncTest):
     """While ranks join and settle, at the first step or task, between an epoch and the next with a checkpoint, at the
     end. Whatever becomes of the training: nobody hangs."""
-    MOMENTS = [(victim, moment) for victim in (0, 1) for moment in ('join1', 'settle1', 'step1', 'save2', 'end1')]
+    MOMENTS = [(victim, moment) for victim in (0, 1) for moment in ('join1', 'settle1', 'step1', 'save2', 'leave1')]
     MOMENTS += [(3, moment) for moment in ('join1', 'settle1', 'task1', 'leave1')]
 
     def disturbances(self, action, start):
@@ -288,8 +252,7 @@ class Phases(AsyncTest):
 
 
 class Clock(AsyncTest):
-    """Claims about time, ten times as long as what may disturb them, and about shares of the processors' time."""
-    TIMEOUT_S = 10
+    """Claims about shares of the processors' time."""
 
     def test_workers_take_turns_at_a_busy_server(self):
         """Two could keep it busy, and nothing would be left to the last."""
@@ -303,31 +266,6 @@ class Clock(AsyncTest):
         shares = [account['share'] for account in log.end['each_rank']]
         self.assertLess(shares[1], 0.4)
         self.assertAlmostEqual(shares[1] + shares[2], 1, delta=1e-6)
-
-    def test_a_worker_that_stops_for_a_while_is_not_lost(self):
-        """In the midst of a message, over one deadline and less than three."""
-        job = self.start_async(3, '--hidden 512,512 --batch 14', '1@wait21=STOP 2@wait41=STOP', run='--min-ranks 2',
-                               TUTTI_TIMEOUT=self.TIMEOUT_S)
-        for rank, moment in (1, 'wait21'), (2, 'wait41'):
-            pid = self.await_moment(job, rank, moment)
-            time.sleep(1.5 * self.TIMEOUT_S)
-            self.wake(pid)
-        self.finish(job)
-        self.assertEqual(self.log().losses, [])
-
-    def test_who_waits_for_a_task_knows_that_the_server_is_there(self):
-        """An epoch is one task. Nobody knows how fast the other worker is: it gets no task as a backup, and has nothing
-        to do for more than two deadlines, after which it would give up the server. The one that has the task would be
-        lost after three."""
-        gate = self.gate()
-        tasks = f'--push-every {2 * STEPS} --fetch-every {2 * STEPS}'
-        job = self.start_async(3, tasks, f'1@task1={gate} 2@task1={gate}', run='--min-ranks 2',
-                               TUTTI_TIMEOUT=self.TIMEOUT_S)
-        job.await_text(' at task1: ')
-        time.sleep(2.5 * self.TIMEOUT_S)
-        gate.open()
-        self.finish(job)
-        self.assertEqual(self.log().losses, [])
 
 
 if __name__ == '__main__':

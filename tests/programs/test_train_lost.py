@@ -125,6 +125,8 @@ class Lost(LossTest):
             at = f'{draw.randrange(4)}@{point}{draw.randint(1, times)}'
             with self.subTest(at):
                 self.lose(at, left=3)
+        log = self.lose(f'2@save{EPOCHS}', left=3)
+        self.assertEqual((log.losses[0]['epoch'], log.losses[0]['step']), (EPOCHS, EPOCHS * STEPS))
 
     @host_only
     def test_a_replacement_that_does_not_come_is_gone_on_without(self):

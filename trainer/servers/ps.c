@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shard.h"
 #include "sync.h"
 #include "train.h"
 
@@ -40,19 +41,9 @@ static int workers(const struct training *t)
 	return t->team->size - (int)t->options->servers;
 }
 
-static bool serves(const struct training *t)
-{
-	return t->team->rank < (int)t->options->servers;
-}
-
 static int rank_of(const struct training *t, int worker)
 {
 	return (int)t->options->servers + worker;
-}
-
-static struct slice shard_of(const struct training *t, unsigned server)
-{
-	return slice_of(t->model.parameters, (int)server, (int)t->options->servers);
 }
 
 /* Where the gradients of a worker's shard arrive, and the sums behind them. */
@@ -102,17 +93,9 @@ static bool keeps_velocity(struct training *t, struct slice shard)
 	return true;
 }
 
-/* Vector `k` of this rank's, NULL where it is no server. */
-static void *velocity_of(const struct training *t, unsigned k)
-{
-	void *velocity = ps_of(t)->velocity[0].numbers;
-
-	return velocity ? numbers_at(t->model.numbers, velocity, k * ps_of(t)->shard.count) : NULL;
-}
-
 static tutti_result_t begin_server(struct training *t, struct why *why)
 {
-	const struct slice shard = shard_of(t, (unsigned)t->team->rank);
+	const struct slice shard = shard_slice(t, (unsigned)t->team->rank);
 	const size_t size = t->model.numbers->size;
 	struct ps *ps = t->way;
 
@@ -138,20 +121,6 @@ static tutti_result_t begin_server(struct training *t, struct why *why)
 	return TUTTI_OK;
 }
 
-/* What rank 0 has read from a checkpoint. */
-static tutti_result_t share_out(struct training *t, struct why *why)
-{
-	tutti_result_t result = TUTTI_OK;
-
-	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
-		result = team_share_out(t->team, t->model.numbers, sync_velocity(t, t->velocity, k),
-					ps_of(t)->counts, velocity_of(t, k), why);
-	if (result != TUTTI_OK)
-		return result; /* once more, when ranks have settled again */
-	sync_velocity_shared(t);
-	return TUTTI_OK;
-}
-
 static tutti_result_t begin(struct training *t, struct why *why)
 {
 	const size_t ranks = (size_t)t->team->size;
@@ -161,19 +130,19 @@ static tutti_result_t begin(struct training *t, struct why *why)
 	free(ps->requests);
 	free(ps->counts);
 	ps->requests = calloc(2 * ranks + 2, sizeof(*ps->requests));
-	ps->counts = calloc(ranks, sizeof(*ps->counts));
+	ps->counts = shard_counts(t);
 	if (!ps->requests || !ps->counts)
 		return why_no_memory(why, "the parameter servers");
-	for (unsigned s = 0; s < t->options->servers; s++)
-		ps->counts[s] = shard_of(t, s).count;
 	ps->sent = 0;
 	ps->partial = false;
 	t->model.weights = state_now(&t->state, 0).weights;
-	if (serves(t))
+	if (shard_serves(t))
 		result = begin_server(t, why);
 	else
 		forget_velocity(ps);
-	return result == TUTTI_OK && t->resumes ? share_out(t, why) : result;
+	if (result == TUTTI_OK && t->resumes)
+		result = shard_share_out(t, ps->counts, ps->velocity[0].numbers, why);
+	return result;
 }
 
 static void finish(struct training *t)
@@ -230,7 +199,7 @@ static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 	if (l == t->model.layers - 1)
 		result = start_send(t, numbers->sums, sync_sums(t), SUMS_NUMBERS, 0, why);
 	for (; ps->sent < t->options->servers && result == TUTTI_OK; ps->sent++) {
-		const struct slice shard = shard_of(t, ps->sent);
+		const struct slice shard = shard_slice(t, ps->sent);
 
 		if (shard.first + shard.count > ready)
 			break;
@@ -246,7 +215,7 @@ static tutti_result_t receive_weights(struct training *t, struct why *why)
 	tutti_result_t result = TUTTI_OK;
 
 	for (unsigned s = 0; s < t->options->servers && result == TUTTI_OK; s++) {
-		const struct slice shard = shard_of(t, s);
+		const struct slice shard = shard_slice(t, s);
 
 		result = start_receive(t, t->model.numbers,
 				       state_next(&t->state, shard.first).weights, shard.count,
@@ -353,7 +322,8 @@ static tutti_result_t update_server(struct training *t, struct why *why)
 
 static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
 {
-	const tutti_result_t result = serves(t) ? update_server(t, why) : update_worker(t, why);
+	const tutti_result_t result =
+		shard_serves(t) ? update_server(t, why) : update_worker(t, why);
 
 	if (result != TUTTI_OK)
 		return result;
@@ -384,12 +354,7 @@ static tutti_result_t fetch(struct training *t, struct why *why)
 
 static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
 {
-	tutti_result_t result = TUTTI_OK;
-
-	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
-		result = team_collect(t->team, t->model.numbers, velocity_of(t, k),
-				      ps_of(t)->counts, sync_velocity(t, velocity, k), why);
-	return result;
+	return shard_collect(t, ps_of(t)->counts, ps_of(t)->velocity[0].numbers, velocity, why);
 }
 
 static void drain(struct training *t)
@@ -410,7 +375,6 @@ const struct sync sync_ps = {
 	.shares_velocity = true,
 	.create = create,
 	.begin = begin,
-	.work = sync_has_epochs,
 	.weights = sync_no_layer,
 	.divisor = sync_all_samples,
 	.gradients = gradients,
@@ -418,8 +382,6 @@ const struct sync sync_ps = {
 	.fetch = fetch,
 	.collect = collect,
 	.end = sync_nothing,
-	.others = sync_no_others,
 	.drain = drain,
-	.give_up = sync_tells_nobody,
 	.finish = finish,
 };

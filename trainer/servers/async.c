@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns the asynchronous parameter server as a way to train: Downpour SGD (Dean et al. 2012, section
+ * 4.1; algorithms 7.1 and 7.2 of the supplement).
+ *
+ * In an epoch no worker waits for another. At its end all ranks get the weights. Until then the state
+ * of the training is that of its beginning, on all ranks: servers make updates of a copy, and workers
+ * compute with another. When a worker is lost, the servers still have their copies, and know what
+ * they are made of: the others do the rest of the epoch. When a server is lost, all begin the epoch
+ * again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "async.h"
+#include "sync.h"
+#include "train.h"
+
+static struct async *async_of(const struct training *t)
+{
+	return t->way;
+}
+
+static tutti_result_t create(struct training *t, struct why *why)
+{
+	const size_t tasks = tasks_of_epoch(t);
+	struct async *a = calloc(1, sizeof(*a));
+
+	t->way = a;
+	if (!a)
+		return why_no_memory(why, "the parameter servers");
+	a->todo = malloc(tasks * sizeof(*a->todo));
+	a->came = calloc(tasks, sizeof(*a->came));
+	a->requests = calloc(3 * (size_t)t->options->servers + 1, sizeof(*a->requests));
+	return a->todo && a->came && a->requests ? TUTTI_OK
+						 : why_no_memory(why, "the parameter servers");
+}
+
+static void finish(struct training *t)
+{
+	struct async *a = async_of(t);
+
+	if (!a)
+		return;
+	server_destroy(a->server);
+	shard_finish(&a->shard);
+	free(a->counts);
+	free(a->todo);
+	free(a->came);
+	free(a->requests);
+	free(a);
+}
+
+/* ---- the start, and after losses */
+
+/* Do all servers have their shards? One that is new has none: then all begin anew. */
+static tutti_result_t find_servers(struct training *t, bool *all, struct why *why)
+{
+	const struct async *a = async_of(t);
+	double kept = a->shard.weights != NULL;
+	const tutti_result_t result = team_sum(t->team, &kept, 1, why);
+
+	*all = kept == t->options->servers;
+	return result;
+}
+
+/* From the state that all ranks have. */
+static tutti_result_t begin_shard(struct training *t, struct why *why)
+{
+	struct async *a = async_of(t);
+	tutti_result_t result = TUTTI_OK;
+
+	a->epoch = 0;
+	a->sums = state_sums(&t->state);
+	shard_finish(&a->shard);
+	if (shard_serves(t))
+		result = shard_create(t, &a->shard, why);
+	if (result != TUTTI_OK)
+		return result;
+	if (t->resumes)
+		return shard_share_out(t, a->counts, a->shard.velocity, why);
+	if (t->team->rank == 0)
+		sync_tell_velocity_lost(t, "all weights");
+	return TUTTI_OK;
+}
+
+static tutti_result_t begin(struct training *t, struct why *why)
+{
+	struct async *a = async_of(t);
+	bool all_there;
+	tutti_result_t result;
+
+	free(a->counts);
+	a->counts = shard_counts(t);
+	if (!a->counts)
+		return why_no_memory(why, "the parameter servers");
+	t->model.weights = state_now(&t->state, 0).weights;
+	result = find_servers(t, &all_there, why);
+	if (result == TUTTI_OK && !all_there)
+		result = begin_shard(t, why);
+	return result == TUTTI_OK && shard_serves(t) ? server_create(t, a, why) : result;
+}
+
+/* ---- an epoch */
+
+/* To all ranks, as the weights of the next state. */
+static tutti_result_t gather_shards(struct training *t, struct why *why)
+{
+	const struct async *a = async_of(t);
+	const struct slice slice = a->shard.slice;
+
+	if (shard_serves(t))
+		memcpy(state_next(&t->state, slice.first).weights, a->shard.weights,
+		       slice.count * t->model.numbers->size);
+	team_be_patient(t->team, PATIENCE);
+	return team_start_gather(t->team, t->model.numbers, state_next(&t->state, 0).weights,
+				 a->counts, NULL, why);
+}
+
+/* Those of which a server lacks the gradients. */
+static tutti_result_t find_todo(struct training *t, struct why *why)
+{
+	const size_t tasks = tasks_of_epoch(t);
+	struct async *a = async_of(t);
+	double *came = calloc(tasks, sizeof(*came));
+	tutti_result_t result;
+
+	if (!came)
+		return why_no_memory(why, "the tasks of an epoch");
+	for (size_t i = 0; i < tasks; i++)
+		came[i] = shard_serves(t) && a->came[i];
+	result = team_sum(t->team, came, tasks, why);
+	a->left = 0;
+	for (size_t i = 0; i < tasks; i++)
+		if (came[i] < t->options->servers)
+			a->todo[a->left++] = i;
+	free(came);
+	return result;
+}
+
+static tutti_result_t epoch(struct training *t, unsigned number, struct why *why)
+{
+	struct async *a = async_of(t);
+	tutti_result_t result;
+
+	if (t->state.step >= (number + 1) * t->steps_per_epoch)
+		return TUTTI_OK; /* ranks were lost behind its end */
+	if (a->epoch != number + 1) {
+		a->epoch = number + 1;
+		a->sums = (struct sums){ 0 };
+		memset(a->came, 0, tasks_of_epoch(t) * sizeof(*a->came));
+	}
+	training_order(t, number);
+	result = find_todo(t, why);
+	if (result == TUTTI_OK)
+		result = gather_shards(t, why);
+	if (result != TUTTI_OK)
+		return result;
+	return shard_serves(t) ? server_epoch(t, a, why) : worker_epoch(t, a, why);
+}
+
+/* Each server has its shard, and server 0 the sums. */
+static tutti_result_t fetch(struct training *t, struct why *why)
+{
+	struct sums sums = async_of(t)->sums;
+	tutti_result_t result = gather_shards(t, why);
+
+	if (result == TUTTI_OK)
+		result = team_broadcast(t->team, &sums, &sums, sizeof(sums), 0, why);
+	if (result != TUTTI_OK)
+		return result;
+	state_adopt(&t->state, (t->report->history.epoch_count + 1) * t->steps_per_epoch);
+	state_set_sums(&t->state, &sums);
+	t->model.weights = state_now(&t->state, 0).weights;
+	t->ahead = 0;
+	return TUTTI_OK;
+}
+
+static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
+{
+	const struct async *a = async_of(t);
+
+	return shard_collect(t, a->counts, a->shard.velocity, velocity, why);
+}
+
+static tutti_result_t end(struct training *t, struct why *why)
+{
+	const struct async *a = async_of(t);
+	double all = a->samples;
+	const tutti_result_t result = team_sum(t->team, &all, 1, why);
+
+	t->share = all > 0 ? a->samples / all : 0;
+	t->summary.staleness = a->staleness;
+	return result;
+}
+
+static void drain(struct training *t)
+{
+	struct async *a = async_of(t);
+
+	server_drain(a->server);
+	tutti_wait_all(a->requests, a->pending);
+	a->pending = 0;
+}
+
+const struct sync sync_async = {
+	.name = "async",
+	.what = "gradients to parameter servers, without waiting",
+	.shares_velocity = true,
+	.create = create,
+	.begin = begin,
+	.weights = sync_no_layer,
+	.divisor = sync_all_samples,
+	.gradients = sync_no_layer,
+	.epoch = epoch,
+	.fetch = fetch,
+	.collect = collect,
+	.end = end,
+	.drain = drain,
+	.finish = finish,
+};

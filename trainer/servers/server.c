@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what a server has of its workers, and when their gradients become an update of its shard. The
+ * server waits for whichever message comes first. With --staleness K an update waits while it would
+ * make what a worker computes more than K updates old, and is then made of all that has come. With 0
+ * it waits for everybody who computes: that is the synchronous parameter server. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "async.h"
+#include "train.h"
+
+enum worker_state {
+	COMPUTES, /* or its report is on its way */
+	PUSHES,	  /* its gradients are */
+	HELD,	  /* they have come, and wait for an update */
+	IDLE,	  /* it has no task in this epoch any more */
+};
+
+struct peer {
+	enum worker_state state;
+	tutti_request_t receiving, sending[2]; /* in flight, or NULL */
+	struct task_report report;
+	uint64_t task;	  /* server 0's: its next */
+	void *numbers;	  /* owned: gradients of the shard that come, weights that go */
+	uint64_t version; /* of the weights that it has */
+	size_t done;	  /* tasks in this epoch */
+};
+
+struct server {
+	struct peer *peers; /* owned: [count] */
+	size_t count;
+	size_t turn; /* who is looked at first: the one behind the last that was served */
+	tutti_request_t *requests; /* owned: [count] */
+	struct push *pushes;	   /* owned: [count] */
+	struct peer **held;	   /* owned: [count] */
+	size_t given;		   /* tasks of those to be done */
+	size_t came;		   /* tasks of the epoch */
+};
+
+/* ---- its life */
+
+void server_destroy(struct server *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; s->peers && i < s->count; i++)
+		free(s->peers[i].numbers);
+	free(s->peers);
+	free(s->requests);
+	free(s->pushes);
+	free(s->held);
+	free(s);
+}
+
+static bool has_memory(const struct server *s)
+{
+	bool has = s->peers && s->requests && s->pushes && s->held;
+
+	for (size_t i = 0; has && i < s->count; i++)
+		has = s->peers[i].numbers != NULL;
+	return has;
+}
+
+tutti_result_t server_create(struct training *t, struct async *a, struct why *why)
+{
+	const size_t count = (size_t)sync_worker(t).count;
+	struct server *s = calloc(1, sizeof(*s));
+
+	server_destroy(a->server);
+	a->server = s;
+	if (!s)
+		return why_no_memory(why, "a parameter server");
+	s->count = count;
+	s->peers = calloc(count, sizeof(*s->peers));
+	s->requests = calloc(count, sizeof(*s->requests));
+	s->pushes = calloc(count, sizeof(*s->pushes));
+	s->held = calloc(count, sizeof(struct peer *));
+	for (size_t i = 0; s->peers && i < count; i++)
+		s->peers[i].numbers = malloc(a->shard.slice.count * t->model.numbers->size + 1);
+	return has_memory(s) ? TUTTI_OK : why_no_memory(why, "a parameter server");
+}
+
+void server_drain(struct server *s)
+{
+	for (size_t i = 0; s && i < s->count; i++) {
+		tutti_wait(&s->peers[i].receiving);
+		tutti_wait_all(s->peers[i].sending, 2);
+	}
+}
+
+/* ---- messages */
+
+static int rank_of(const struct training *t, const struct peer *p)
+{
+	return (int)t->options->servers + (int)(p - ((struct async *)t->way)->server->peers);
+}
+
+static tutti_result_t listen_to(struct training *t, struct peer *p, struct why *why)
+{
+	p->state = COMPUTES;
+	return team_start_receive(t->team, TUTTI_UINT8, &p->report, sizeof(p->report),
+				  rank_of(t, p), &p->receiving, why);
+}
+
+/* The worker's copy: the shard goes on. */
+static tutti_result_t send_weights(struct training *t, struct async *a, struct peer *p,
+				   struct why *why)
+{
+	const struct numbers *numbers = t->model.numbers;
+	const size_t count = a->shard.slice.count;
+
+	p->version = a->shard.version;
+	memcpy(p->numbers, a->shard.weights, count * numbers->size);
+	return team_start_send(t->team, numbers->dtype, p->numbers, count, rank_of(t, p),
+			       &p->sending[1], why);
+}
+
+/* Would others, at their pace in this epoch, do all that is left before this one has done a task? Then
+ * they would wait for it. */
+static bool is_too_slow(const struct server *s, const struct peer *p, size_t left)
+{
+	size_t others = 0;
+
+	for (size_t i = 0; i < s->count; i++)
+		if (s->peers[i].state != IDLE && s->peers[i].done > p->done)
+			others += s->peers[i].done / p->done - 1;
+	return others >= left;
+}
+
+static uint64_t next_task(struct async *a, const struct peer *p)
+{
+	struct server *s = a->server;
+
+	if (s->given == a->left || is_too_slow(s, p, a->left - s->given))
+		return TASK_NONE;
+	return a->todo[s->given++];
+}
+
+/* What it pushed has been dealt with. */
+static tutti_result_t answer(struct training *t, struct async *a, struct peer *p, struct why *why)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	p->done++;
+	if (t->team->rank == 0) {
+		p->task = next_task(a, p);
+		result = team_start_send(t->team, TUTTI_UINT8, &p->task, sizeof(p->task),
+					 rank_of(t, p), &p->sending[0], why);
+	}
+	if (result == TUTTI_OK)
+		result = send_weights(t, a, p, why);
+	if (result == TUTTI_OK && (t->team->rank > 0 || p->task != TASK_NONE))
+		return listen_to(t, p, why);
+	p->state = IDLE;
+	return result;
+}
+
+/* ---- updates */
+
+static bool may_update(const struct training *t, const struct async *a)
+{
+	const uint64_t next = a->shard.version + 1;
+	bool may = true;
+
+	for (size_t i = 0; i < a->server->count && options_bounded(t->options); i++) {
+		const struct peer *p = &a->server->peers[i];
+
+		if (p->state == COMPUTES || p->state == PUSHES)
+			may = may && next - p->version <= t->options->staleness;
+	}
+	return may;
+}
+
+static int by_task(const void *a, const void *b)
+{
+	const uint64_t one = (*(struct peer *const *)a)->report.task,
+		       other = (*(struct peer *const *)b)->report.task;
+
+	return (one > other) - (one < other);
+}
+
+static void count_in(struct async *a, const struct peer *p)
+{
+	const uint64_t stale = a->shard.version - p->version;
+
+	a->came[p->report.task] = true;
+	a->server->came++;
+	a->staleness.count[stale < STALENESS_MOST ? stale : STALENESS_MOST]++;
+	a->sums.loss += p->report.loss;
+	a->sums.correct += p->report.correct;
+	a->sums.samples += p->report.samples;
+}
+
+/* The steps whose gradients have come, as many as they would have been. */
+static void note_steps(struct training *t, const struct server *s)
+{
+	for (; t->ahead < s->came / t->workers; t->ahead++) {
+		t->steps_begun++;
+		report_step(t->report, t->ordered - 1, t->ahead, t->steps_per_epoch);
+	}
+}
+
+/* By those held, in order of their tasks. One that came before ranks were lost, and was done again since
+ * another server lacked it, is not part of it. */
+static tutti_result_t update(struct training *t, struct async *a, size_t held, struct why *why)
+{
+	struct server *s = a->server;
+	size_t count = 0;
+	tutti_result_t result = TUTTI_OK;
+
+	qsort(s->held, held, sizeof(struct peer *), by_task);
+	for (size_t i = 0; i < held; i++) {
+		const struct peer *p = s->held[i];
+
+		if (a->came[p->report.task])
+			continue;
+		count_in(a, p);
+		s->pushes[count++] = (struct push){ p->numbers, p->report.task, p->version };
+	}
+	if (count > 0)
+		shard_update(t, &a->shard, s->pushes, count);
+	note_steps(t, s);
+	for (size_t i = 0; i < held && result == TUTTI_OK; i++)
+		result = answer(t, a, s->held[i], why);
+	return result;
+}
+
+static tutti_result_t update_if_allowed(struct training *t, struct async *a, struct why *why)
+{
+	struct server *s = a->server;
+	size_t held = 0;
+
+	for (size_t i = 0; i < s->count; i++)
+		if (s->peers[i].state == HELD)
+			s->held[held++] = &s->peers[i];
+	return held > 0 && may_update(t, a) ? update(t, a, held, why) : TUTTI_OK;
+}
+
+/* ---- what comes next */
+
+static tutti_result_t refuse(const struct training *t, const struct peer *p, const char *what,
+			     struct why *why)
+{
+	return why_set(why, TUTTI_ERR_INVALID,
+		       "rank %d sent %s, expected what this version sends; use one version of "
+		       "tutti-train on all hosts",
+		       rank_of(t, p), what);
+}
+
+static tutti_result_t on_report(struct training *t, struct async *a, struct peer *p,
+				struct why *why)
+{
+	const struct task_report *r = &p->report;
+	tutti_result_t result;
+
+	if (r->task == TASK_NONE && t->team->rank > 0) {
+		p->state = IDLE;
+		return update_if_allowed(t, a, why); /* it may have been waited for */
+	}
+	if (r->task >= tasks_of_epoch(t))
+		return refuse(t, p, "gradients of a task that there is not", why);
+	if (r->samples != (double)task_samples(t, r->task))
+		return refuse(t, p, "gradients of other samples than its task has", why);
+	if (!(r->correct >= 0 && r->correct <= r->samples))
+		return refuse(t, p, "a number of correct answers that its task cannot have", why);
+	/* it has got what was sent: `numbers` is free */
+	result = team_wait(t->team, &p->sending[0], why);
+	if (result == TUTTI_OK)
+		result = team_wait(t->team, &p->sending[1], why);
+	if (result != TUTTI_OK)
+		return result;
+	p->state = PUSHES;
+	return team_start_receive(t->team, t->model.numbers->gradients->dtype, p->numbers,
+				  a->shard.slice.count, rank_of(t, p), &p->receiving, why);
+}
+
+static tutti_result_t on_message(struct training *t, struct async *a, struct peer *p,
+				 struct why *why)
+{
+	if (p->state == COMPUTES)
+		return on_report(t, a, p, why);
+	p->state = HELD;
+	return update_if_allowed(t, a, why);
+}
+
+/* Of messages that have come the first in the list counts. So workers take turns: otherwise two that keep
+ * a server busy would leave nothing to those behind them. */
+static tutti_result_t serve_next(struct training *t, struct async *a, struct why *why)
+{
+	struct server *s = a->server;
+	const double begun = now_s();
+	size_t place;
+	struct peer *p;
+
+	for (size_t i = 0; i < s->count; i++)
+		s->requests[i] = s->peers[(s->turn + i) % s->count].receiving;
+	tutti_result_t result = tutti_wait_any(s->requests, s->count, &place);
+
+	t->team->blocked_s += now_s() - begun;
+	s->turn = (s->turn + place) % s->count;
+	p = &s->peers[s->turn++];
+	p->receiving = NULL;
+	result = team_ended(t->team, result, "a message of a worker", why);
+	return result == TUTTI_OK ? on_message(t, a, p, why) : result;
+}
+
+static bool all_idle(const struct server *s)
+{
+	bool idle = true;
+
+	for (size_t i = 0; i < s->count; i++)
+		idle = idle && s->peers[i].state == IDLE;
+	return idle;
+}
+
+/* Workers have the weights of all shards, and the first ones a task. */
+tutti_result_t server_epoch(struct training *t, struct async *a, struct why *why)
+{
+	struct server *s = a->server;
+	tutti_result_t result = TUTTI_OK;
+
+	s->came = 0;
+	for (size_t i = 0; i < tasks_of_epoch(t); i++)
+		s->came += a->came[i];
+	t->ahead = s->came / t->workers;
+	for (s->given = 0; s->given < s->count && result == TUTTI_OK; s->given++) {
+		struct peer *p = &s->peers[s->given];
+
+		p->done = 0;
+		p->version = a->shard.version;
+		p->state = IDLE;
+		if (s->given < a->left)
+			result = listen_to(t, p, why);
+	}
+	s->given = s->count < a->left ? s->count : a->left;
+	while (result == TUTTI_OK && !all_idle(s))
+		result = serve_next(t, a, why);
+	/* the weights that went out last */
+	for (size_t i = 0; i < s->count && result == TUTTI_OK; i++)
+		for (size_t k = 0; k < 2 && result == TUTTI_OK; k++)
+			result = team_wait(t->team, &s->peers[i].sending[k], why);
+	return result;
+}
