@@ -105,7 +105,6 @@ static json_t *lost_json(const struct loss *loss)
 
 tutti_result_t log_loss(struct report *report, const struct loss *l, struct why *why)
 {
-
 	return write_line(report,
 			  json_pack("{s:s,s:I,s:i,s:f,s:o,s:i,s:s,s:i,s:i,s:i,s:f,s:s}", "event",
 				    "loss", "step", (json_int_t)l->step, "epoch",

@@ -124,7 +124,7 @@ tutti_result_t save_check(const struct options *o, struct why *why)
 		{ "--plot", o->plots[3] },
 	};
 
-	return replace_distinct(files, 5, sizeof(files) / sizeof(files[0]), why);
+	return replace_distinct(files, 4, sizeof(files) / sizeof(files[0]), why);
 }
 
 tutti_result_t save_open(struct training *t, struct why *why)
