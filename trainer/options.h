@@ -26,7 +26,13 @@ struct start {
 	const char *rank, *size, *store, *transport, *algorithm, *timeout;
 };
 
+/* Options as they were said; NULL: not at all. */
+struct said {
+	const char *hidden, *batch, *schedule, *seed, *outer, *parallel, *shares, *slow, *plot;
+};
+
 struct options {
+	struct said said;
 	struct data_source source;
 	size_t hidden[MODEL_LAYERS_MAX - 1];
 	unsigned hidden_layers;

@@ -1,100 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns nothing: which options go together. */
-#include "options_check.h"
+#include "options_table.h"
 
 #include <float.h>
 #include <string.h>
 
-static bool is_async(const struct options *o)
+bool is_async(const struct options *o)
 {
 	return o->sync == &sync_async;
 }
 
-static bool has_servers(const struct options *o)
+bool has_servers(const struct options *o)
 {
 	return o->sync == &sync_ps || is_async(o);
 }
 
-static bool is_local(const struct options *o)
+bool is_local(const struct options *o)
 {
 	return o->sync == &sync_local;
 }
 
-static bool reads_csv(const struct options *o)
+bool reads_csv(const struct options *o)
 {
 	return !o->source.labels && !synthetic_is(o->source.path);
 }
 
-static bool saves(const struct options *o)
+bool saves(const struct options *o)
 {
 	return o->save != NULL;
 }
 
-static bool is_cut(const struct options *o)
+bool is_cut(const struct options *o)
 {
 	return o->parallel.pipeline || o->parallel.tensor;
 }
 
-static bool has_momentum(const struct options *o)
+bool has_momentum(const struct options *o)
 {
 	return o->optimizer->momentum >= 0;
 }
 
-static bool has_squares(const struct options *o)
+bool has_squares(const struct options *o)
 {
 	return o->optimizer->squares;
 }
 
-static bool is_lars(const struct options *o)
+bool is_lars(const struct options *o)
 {
 	return strcmp(o->optimizer->name, "lars") == 0;
 }
 
-static bool has_one_source(const struct options *o)
+bool has_one_source(const struct options *o)
 {
 	return o->source.test_path == NULL;
 }
 
-static bool has_own_batch(const struct options *o)
+bool has_own_batch(const struct options *o)
 {
 	return o->batch_per_rank == 0;
-}
-
-/* An option that would do nothing. */
-struct need {
-	const char *name;
-	bool (*met)(const struct options *o);
-	const char *message; /* of its name */
-};
-
-#define WITHOUT(what)                                                                              \
-	"found --%s without " what ", where it does nothing; add that, or leave it out"
-#define BESIDE(what) "found --%s and " what ", of which one is enough; leave one out"
-
-static const struct need needs[] = {
-	{ "staleness", is_async, WITHOUT("--sync async") },
-	{ "servers", has_servers, WITHOUT("--sync ps or async") },
-	{ "every", is_local, WITHOUT("--sync local") },
-	{ "outer", is_local, WITHOUT("--sync local") },
-	{ "micro", is_cut, WITHOUT("--parallel") },
-	{ "order", is_cut, WITHOUT("--parallel") },
-	{ "momentum", has_momentum, WITHOUT("an --optimizer that has it") },
-	{ "beta2", has_squares, WITHOUT("--optimizer adam, adamw or lamb") },
-	{ "epsilon", has_squares, WITHOUT("--optimizer adam, adamw or lamb") },
-	{ "trust", is_lars, WITHOUT("--optimizer lars") },
-	{ "label-column", reads_csv, WITHOUT("a CSV file") },
-	{ "every-epochs", saves, WITHOUT("--save FILE") },
-	{ "resume", saves, WITHOUT("--save FILE") },
-	{ "test-fraction", has_one_source, BESIDE("--test-data") },
-	{ "batch", has_own_batch, BESIDE("--batch-per-rank") },
-};
-
-static tutti_result_t check_needs(const struct options *o, const char *given, struct why *why)
-{
-	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
-		if (strcmp(needs[i].name, given) == 0 && !needs[i].met(o))
-			return why_set(why, TUTTI_ERR_INVALID, needs[i].message, given);
-	return TUTTI_OK;
 }
 
 /* What only one way to train, or only the host, can do. */
@@ -210,18 +173,10 @@ static void fill_in(struct options *o)
 		o->numbers = o->device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
 }
 
-tutti_result_t options_check(struct options *o, const char *const *given, size_t count,
-			     struct why *why)
+tutti_result_t options_check(struct options *o, struct why *why)
 {
-	tutti_result_t result = TUTTI_OK;
-
-	for (size_t i = 0; i < count && result == TUTTI_OK; i++)
-		result = check_needs(o, given[i], why);
-	if (result != TUTTI_OK)
-		return result;
 	fill_in(o);
-	result = check_together(o, why);
-	if (result == TUTTI_OK)
-		result = check_cut(o, why);
-	return result;
+	const tutti_result_t result = check_together(o, why);
+
+	return result == TUTTI_OK ? check_cut(o, why) : result;
 }
