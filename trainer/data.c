@@ -87,7 +87,7 @@ static tutti_result_t parse_pair(const struct input *samples, const char *path, 
 	return result;
 }
 
-/* Of a file of samples, or of a part of one. Those of so many features as `input` says need no labels. */
+/* Those of so many features as `input` says need no labels. */
 static tutti_result_t parse_input(const struct data_source *source, bool test,
 				  const struct input *input, struct data *out, struct why *why)
 {
@@ -102,30 +102,38 @@ static tutti_result_t parse_input(const struct data_source *source, bool test,
 	return csv_parse(input, source->label_column, out, why);
 }
 
-static tutti_result_t read_file(const struct data_source *source, bool test, size_t features,
-				struct data *out, struct why *why)
+/* `test`: the file for validation. `part` is NULL for all of it. */
+static tutti_result_t read_file(const struct data_source *source, bool test,
+				const struct data_part *part, struct data *out, struct why *why)
 {
-	const char *labels = test ? source->test_labels : source->labels;
+	const char *path = test ? source->test_path : source->path,
+		   *labels = test ? source->test_labels : source->labels;
 	struct input input = { 0 };
-	tutti_result_t result =
-		input_read(test ? source->test_path : source->path, source->most, &input, why);
+	tutti_result_t result;
 
+	if (part && labels)
+		return idx_read_part(path, labels, *part, source->most, out, why);
+	result = part ? input_read_lines(path, *part, source->most, &input, why)
+		      : input_read(path, source->most, &input, why);
 	if (result != TUTTI_OK)
 		return result;
-	input.features = features;
+	input.features = source->features;
 	result = labels ? parse_pair(&input, labels, source->most, out, why)
 			: parse_input(source, test, &input, out, why);
-	if (result == TUTTI_OK)
+	if (result == TUTTI_OK) {
 		out->read = input.length;
+		out->origin = input.mark;
+	}
 	input_finish(&input);
 	return result;
 }
 
-tutti_result_t data_read_samples(const struct data_source *source, size_t features,
-				 struct data *out, struct why *why)
+tutti_result_t data_read_samples(const struct data_source *source, struct data *out,
+				 struct why *why)
 {
+	const size_t features = source->features;
 	struct data data = { 0 };
-	tutti_result_t result = read_file(source, false, features, &data, why);
+	tutti_result_t result = read_file(source, false, NULL, &data, why);
 
 	if (result == TUTTI_OK && data.features != features)
 		result = why_set(
@@ -142,17 +150,18 @@ tutti_result_t data_read_samples(const struct data_source *source, size_t featur
 	return result;
 }
 
+/* Of parts, some may have no rows, and classes are not known yet. */
 static tutti_result_t check_test(const struct data_source *source, const struct data *data,
 				 const struct data *test, struct why *why)
 {
 	const char *path = source->test_labels ? source->test_labels : source->test_path;
 
-	if (test->features != data->features)
+	if (data->rows > 0 && test->rows > 0 && test->features != data->features)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: found %zu features, expected %zu as in %s; give files of "
 			       "samples of one kind",
 			       source->test_path, test->features, data->features, source->path);
-	for (size_t i = 0; i < test->rows; i++)
+	for (size_t i = 0; i < test->rows && data->classes > 0; i++)
 		if (test->y[i] >= data->classes)
 			return why_set(why, TUTTI_ERR_INVALID,
 				       "%s: row %zu: found label %u, expected 0 to %u as in %s; "
@@ -164,7 +173,7 @@ static tutti_result_t check_test(const struct data_source *source, const struct 
 
 static tutti_result_t append(struct data *data, const struct data *test, struct why *why)
 {
-	const size_t rows = data->rows + test->rows, width = data->features * sizeof(*data->x);
+	const size_t rows = data->rows + test->rows, width = test->features * sizeof(*data->x);
 	float *x = realloc(data->x, rows * width);
 	uint32_t *y = realloc(data->y, rows * sizeof(*y));
 
@@ -172,45 +181,46 @@ static tutti_result_t append(struct data *data, const struct data *test, struct 
 	data->y = y ? y : data->y;
 	if (!x || !y)
 		return why_no_memory(why, "the samples for validation");
-	memcpy(x + data->rows * data->features, test->x, test->rows * width);
+	memcpy(x + data->rows * test->features, test->x, test->rows * width);
 	memcpy(y + data->rows, test->y, test->rows * sizeof(*y));
+	data->features = test->features;
 	data->rows = rows;
 	data->test_rows = test->rows;
 	data->read += test->read;
 	return TUTTI_OK;
 }
 
-static tutti_result_t read_test(const struct data_source *source, struct data *data,
-				struct why *why)
+static tutti_result_t read_test(const struct data_source *source, const struct data_part *part,
+				struct data *data, struct why *why)
 {
 	struct data test = { 0 };
-	tutti_result_t result = read_file(source, true, 0, &test, why);
+	tutti_result_t result = read_file(source, true, part, &test, why);
 
 	if (result == TUTTI_OK)
 		result = check_test(source, data, &test, why);
-	if (result == TUTTI_OK)
+	data->origin = hash_word(data->origin, test.origin);
+	if (result == TUTTI_OK && test.rows > 0)
 		result = append(data, &test, why);
 	data_finish(&test);
 	return result;
 }
 
-static tutti_result_t read_files(const struct data_source *source, struct data *data,
-				 struct why *why)
+static tutti_result_t read_files(const struct data_source *source, const struct data_part *part,
+				 struct data *data, struct why *why)
 {
 	struct labels labels = { { 0 } };
-	tutti_result_t result = read_file(source, false, 0, data, why);
+	tutti_result_t result = read_file(source, false, part, data, why);
 
-	if (result != TUTTI_OK)
-		return result;
-	data_note_labels(data, 0, data->rows, &labels);
-	result = check_classes(source, &labels, data, why);
-	if (result == TUTTI_OK && source->test_path)
-		result = read_test(source, data, why);
-	return result;
+	if (result == TUTTI_OK && !part) {
+		data_note_labels(data, 0, data->rows, &labels);
+		result = check_classes(source, &labels, data, why);
+	}
+	return result == TUTTI_OK && source->test_path ? read_test(source, part, data, why)
+						       : result;
 }
 
 /* What is made here has its labels from the start. */
-static tutti_result_t make(const struct data_source *source, struct data_part part,
+static tutti_result_t make(const struct data_source *source, const struct data_part *part,
 			   struct data *data, struct why *why)
 {
 	const char *found = source->labels	  ? "--labels"
@@ -224,7 +234,8 @@ static tutti_result_t make(const struct data_source *source, struct data_part pa
 			       "%s: found %s, expected none: labels and samples for validation "
 			       "are made from what --data names; leave %s out",
 			       source->path, found, found);
-	result = synthetic_make(source->path, part, source->most, data, why);
+	result = synthetic_make(source->path, part ? *part : (struct data_part){ 0, 1 },
+				source->most, data, why);
 	if (result == TUTTI_OK && source->classes && source->classes != data->classes)
 		return why_set(why, TUTTI_ERR_INVALID,
 			       "%s: found --classes %u, expected %u, as many as there are; leave "
@@ -233,81 +244,8 @@ static tutti_result_t make(const struct data_source *source, struct data_part pa
 	return result;
 }
 
-static tutti_result_t refuse_labels(const struct data_source *source, struct why *why)
-{
-	return why_set(why, TUTTI_ERR_INVALID,
-		       "--test-labels: found %s, but no --test-data; give both or neither",
-		       source->test_labels);
-}
-
-tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why)
-{
-	struct data data = { 0 };
-	tutti_result_t result;
-
-	if (synthetic_is(source->path))
-		result = make(source, (struct data_part){ 0, 1 }, &data, why);
-	else if (source->test_labels && !source->test_path)
-		result = refuse_labels(source, why);
-	else
-		result = read_files(source, &data, why);
-	if (result != TUTTI_OK) {
-		data_finish(&data);
-		return result;
-	}
-	*out = data;
-	return TUTTI_OK;
-}
-
-/* ---- parts */
-
-static tutti_result_t read_file_part(const struct data_source *source, bool test,
-				     struct data_part part, struct data *out, struct why *why)
-{
-	const char *path = test ? source->test_path : source->path,
-		   *labels = test ? source->test_labels : source->labels;
-	struct input input = { 0 };
-	tutti_result_t result;
-
-	if (labels)
-		return idx_read_part(path, labels, part, source->most, out, why);
-	result = input_read_lines(path, part, source->most, &input, why);
-	if (result != TUTTI_OK)
-		return result;
-	result = parse_input(source, test, &input, out, why);
-	if (result == TUTTI_OK) {
-		out->read = input.length;
-		out->origin = input.mark;
-	}
-	input_finish(&input);
-	return result;
-}
-
-static tutti_result_t read_parts(const struct data_source *source, struct data_part part,
-				 struct data *data, struct why *why)
-{
-	struct data test = { 0 };
-	tutti_result_t result = read_file_part(source, false, part, data, why);
-
-	if (result == TUTTI_OK && source->test_path)
-		result = read_file_part(source, true, part, &test, why);
-	if (result == TUTTI_OK && test.rows > 0 && data->rows > 0 &&
-	    test.features != data->features)
-		result = why_set(why, TUTTI_ERR_INVALID,
-				 "%s: found %zu features, expected %zu as in %s; give files of "
-				 "samples of one kind",
-				 source->test_path, test.features, data->features, source->path);
-	data->origin = hash_word(data->origin, test.origin);
-	if (result == TUTTI_OK && test.rows > 0) {
-		data->features = test.features;
-		result = append(data, &test, why);
-	}
-	data_finish(&test);
-	return result;
-}
-
-tutti_result_t data_read_part(const struct data_source *source, struct data_part part,
-			      struct data *out, struct why *why)
+static tutti_result_t read_source(const struct data_source *source, const struct data_part *part,
+				  struct data *out, struct why *why)
 {
 	struct data data = { 0 };
 	tutti_result_t result;
@@ -315,15 +253,29 @@ tutti_result_t data_read_part(const struct data_source *source, struct data_part
 	if (synthetic_is(source->path))
 		result = make(source, part, &data, why);
 	else if (source->test_labels && !source->test_path)
-		result = refuse_labels(source, why);
+		result =
+			why_set(why, TUTTI_ERR_INVALID,
+				"--test-labels: found %s, but no --test-data; give both or neither",
+				source->test_labels);
 	else
-		result = read_parts(source, part, &data, why);
+		result = read_files(source, part, &data, why);
 	if (result != TUTTI_OK) {
 		data_finish(&data);
 		return result;
 	}
 	*out = data;
 	return TUTTI_OK;
+}
+
+tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why)
+{
+	return read_source(source, NULL, out, why);
+}
+
+tutti_result_t data_read_part(const struct data_source *source, struct data_part part,
+			      struct data *out, struct why *why)
+{
+	return read_source(source, &part, out, why);
 }
 
 void data_finish(struct data *data)

@@ -34,6 +34,7 @@ struct data_source {
 	const char *test_path;	 /* samples for validation, in a file like `path`, or NULL */
 	const char *test_labels; /* its labels, as `labels` */
 	unsigned label_column;	 /* of CSV, from 1; 0: the last */
+	size_t features;	 /* rows of so many need no labels; 0: all need them */
 	unsigned classes;	 /* 0: the largest label + 1, and each of them occurs */
 	size_t most;		 /* bytes: of a file, uncompressed; of samples that are made */
 	double test_fraction;	 /* for validation, where there is no `test_path` */
@@ -41,9 +42,9 @@ struct data_source {
 
 /* On failure `out` is empty and `why` says where and what. */
 tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why);
-/* Samples for a model of so many features, of a file; `y` stays NULL where they have no labels. */
-tutti_result_t data_read_samples(const struct data_source *source, size_t features,
-				 struct data *out, struct why *why);
+/* Samples for a model of `features`, of a file; `y` stays NULL where they have no labels. */
+tutti_result_t data_read_samples(const struct data_source *source, struct data *out,
+				 struct why *why);
 /* Part `index` of `count` of it: the rows that begin in that part of each plain file, or that are made
  * there, and perhaps none. `test_rows` are those of the file for validation. `classes` is set only for
  * what is made. */

@@ -96,6 +96,7 @@ static tutti_result_t predict(const char *path, const struct options *o, struct 
 					    { "--labels", o->source.labels },
 					    { "--predict", o->predict } };
 	struct checkpoint c = { 0 };
+	struct data_source source = o->source;
 	struct data data = { 0 };
 	tutti_result_t result = replace_distinct(files, 3, 4, why);
 
@@ -103,8 +104,9 @@ static tutti_result_t predict(const char *path, const struct options *o, struct 
 		result = replace_file(o->predict, NULL, 0, why);
 	if (result == TUTTI_OK)
 		result = checkpoint_read(path, &c, why);
+	source.features = c.width[0];
 	if (result == TUTTI_OK)
-		result = data_read_samples(&o->source, c.width[0], &data, why);
+		result = data_read_samples(&source, &data, why);
 	if (result == TUTTI_OK)
 		result = classify(&c, &data, o->predict, why);
 	data_finish(&data);
