@@ -143,34 +143,40 @@ tutti_result_t save_open(struct training *t, struct why *why)
 
 /* ---- a checkpoint */
 
-/* One number for each weight, of this rank's piece at `mine`, to rank 0, at `all`. Either may be NULL
- * where it is not needed. */
-static tutti_result_t collect_one(struct training *t, const void *mine, void *all, struct why *why)
-{
-	if (grid_is_cut(&t->grid))
-		return grid_collect(t, mine, all, why);
-	if (all && all != mine)
-		memcpy(all, mine, weights_bytes(t));
-	return TUTTI_OK;
-}
-
-/* `own`: where this rank's piece of velocity is, or is collected from shares first. */
-static tutti_result_t collect(struct training *t, void *own, const struct checkpoint *c,
+/* To rank 0 weights and velocity of the whole model, in the state or in memory that is `owned`. Velocity
+ * in shares is collected first: that of this rank's piece, where the model is cut. */
+static tutti_result_t collect(struct training *t, struct checkpoint *c, void *owned[3],
 			      struct why *why)
 {
 	const struct numbers *numbers = t->model.numbers;
+	const bool writes = t->team->rank == 0, cut = grid_is_cut(&t->grid),
+		   shares = t->sync->shares_velocity,
+		   gathers = shares && (cut ? t->grid.line == 0 : writes);
 	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
-	tutti_result_t result =
-		collect_one(t, state_now(&t->state, 0).weights, c->array[WEIGHTS], why);
+	const struct trained now = state_now(&t->state, 0);
+	tutti_result_t result = TUTTI_OK;
 
-	if (result == TUTTI_OK && t->sync->shares_velocity)
+	if (gathers)
+		owned[0] = calloc(c->velocities * t->model.parameters + 1, numbers->size);
+	if (cut && writes) {
+		owned[1] = malloc(all * numbers->size);
+		owned[2] = malloc(c->velocities * all * numbers->size + 1);
+	}
+	if ((gathers && !owned[0]) || (cut && writes && (!owned[1] || !owned[2])))
+		return why_no_memory(why, "a checkpoint");
+	void *const own = shares ? owned[0] : now.velocity[0];
+
+	c->array[WEIGHTS] = cut ? owned[1] : now.weights;
+	c->array[VELOCITY] = cut ? owned[2] : own;
+	if (shares)
 		result = t->sync->collect(t, own, why);
+	if (!cut || result != TUTTI_OK)
+		return result;
+	result = grid_collect(t, now.weights, owned[1], why);
 	for (unsigned k = 0; k < c->velocities && result == TUTTI_OK; k++)
-		result = collect_one(t, sync_velocity(t, own, k),
-				     c->array[VELOCITY]
-					     ? numbers_at(numbers, c->array[VELOCITY], k * all)
-					     : NULL,
-				     why);
+		result =
+			grid_collect(t, sync_velocity(t, own, k),
+				     owned[2] ? numbers_at(numbers, owned[2], k * all) : NULL, why);
 	return result;
 }
 
@@ -210,34 +216,18 @@ static bool is_due(const struct training *t)
 
 tutti_result_t save_epoch(struct training *t, struct why *why)
 {
-	const bool writes = t->team->rank == 0, cut = grid_is_cut(&t->grid),
-		   shares = t->sync->shares_velocity;
-	const size_t all = model_parameter_count(t->model.width, t->model.cut.of),
-		     size = t->model.numbers->size;
+	const bool writes = t->team->rank == 0;
 	struct checkpoint c = { .velocities = t->options->optimizer->velocities };
-	void *own = state_now(&t->state, 0).velocity[0], *of_piece = NULL;
-	tutti_result_t result = TUTTI_OK;
+	void *owned[3] = { NULL };
+	tutti_result_t result;
 
-	if (!is_due(t) || (!writes && !shares && !cut))
+	if (!is_due(t) || (!writes && !t->sync->shares_velocity && !grid_is_cut(&t->grid)))
 		return TUTTI_OK;
-	if (writes) {
-		c.array[WEIGHTS] = malloc(all * size);
-		c.array[VELOCITY] = calloc(c.velocities * all + 1, size);
-	}
-	if (cut && shares && t->grid.line == 0)
-		of_piece = calloc(c.velocities * t->model.parameters + 1, size);
-	if (shares)
-		own = cut ? of_piece : c.array[VELOCITY];
-	if ((writes && (!c.array[WEIGHTS] || !c.array[VELOCITY])) ||
-	    (cut && shares && t->grid.line == 0 && !of_piece))
-		result = why_no_memory(why, "a checkpoint");
-	if (result == TUTTI_OK)
-		result = collect(t, own, &c, why);
+	result = collect(t, &c, owned, why);
 	if (result == TUTTI_OK && writes)
 		result = write_checkpoint(t, &c, why);
-	free(c.array[WEIGHTS]);
-	free(c.array[VELOCITY]);
-	free(of_piece);
+	for (int i = 0; i < 3; i++)
+		free(owned[i]);
 	return result;
 }
 
