@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "output.h"
@@ -57,9 +58,11 @@ tutti_result_t log_start(struct report *report, struct why *why)
 {
 	const struct options *o = report->options;
 	const struct summary *s = report->summary;
+	struct stat info;
 
-	/* what was there is gone only now that there is something to say; pipes and devices stay */
-	if (report->json != stdout && ftruncate(fileno(report->json), 0) < 0 && errno != EINVAL)
+	/* an older log stays until there is a training to tell of */
+	if (report->json != stdout && fstat(fileno(report->json), &info) == 0 &&
+	    S_ISREG(info.st_mode) && ftruncate(fileno(report->json), 0) < 0)
 		return refuse_write(report, why);
 	return write_line(
 		report,
