@@ -257,8 +257,8 @@ static tutti_result_t count_rows(struct cursor c, size_t fields, size_t *rows, s
 	return TUTTI_OK;
 }
 
-/* Differences of which a float loses a thousandth and more, though the file has them: those of doubles
- * are taken for what rounding has made of equal numbers. */
+/* A float loses a thousandth of the feature's range, or more. Numbers that differ by what doubles are
+ * rounded by are taken for equal. */
 static tutti_result_t check_spreads(const struct input *input, const struct spread *spreads,
 				    size_t features, size_t label, struct why *why)
 {
@@ -308,6 +308,7 @@ static tutti_result_t parse_rows(const struct cursor first, size_t label, struct
 	}
 	if (result == TUTTI_OK)
 		result = check_spreads(first.input, spreads, data->features, label, why);
+	/* a part does not know the labels of the others */
 	if (result == TUTTI_OK && data->y && !first.input->part && label == data->features)
 		result = check_first_row(first.input, data, first.line, why);
 	free(spreads);
