@@ -5,8 +5,9 @@
  * of rank, updates its shard, and sends it to all workers.
  *
  * Workers hold all weights, servers those of their shard; at the end of an epoch everybody holds
- * all. When ranks are lost, servers that have not got all of them receive the state of a worker. The first ranks are servers again; replacements are the last. Who still has the velocity that its shard had
- * after the step that is gone on from keeps it; the velocity of another shard begins anew. */
+ * all. When ranks are lost, servers that have not got all of them receive the state of a worker. The
+ * first ranks are servers again; replacements are the last. Who still has the velocity that its shard
+ * had after the step that is gone on from keeps it; that of another shard begins anew. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,21 +15,17 @@
 #include "sync.h"
 #include "train.h"
 
-/* Of a server, after so many steps: one vector behind the other. */
-struct velocity {
-	void *numbers;
-	size_t step;
-};
-
 struct ps {
 	tutti_request_t *requests; /* owned: [2 × ranks + 2]; the first `pending` are in flight */
 	size_t pending;
-	unsigned sent;	/* shards whose gradients a worker has sent in this step */
-	size_t *counts; /* owned: [ranks], numbers of each rank's shard, 0 of a worker */
-	void *incoming; /* owned: a server's, [workers][shard + sums] */
-	struct velocity velocity[2]; /* owned: a server's: now, and of the next step */
-	struct slice shard;	     /* of a server, what it has velocity of; empty: nothing */
-	bool partial;		     /* a server has not got all weights since the last fetch() */
+	unsigned sent;	    /* shards whose gradients a worker has sent in this step */
+	size_t *counts;	    /* owned: [ranks], numbers of each rank's shard, 0 of a worker */
+	void *incoming;	    /* owned: a server's, [workers][shard + sums] */
+	struct slice shard; /* of a server, what it has velocity of; empty: nothing */
+	size_t step;	    /* that this is of … */
+	void *velocity[2];  /* owned: … and that of another: … */
+	bool went;	    /* … the step before, if there was one */
+	bool partial;	    /* a server has not got all weights since the last fetch() */
 };
 
 static struct ps *ps_of(const struct training *t)
@@ -70,27 +67,32 @@ static tutti_result_t create(struct training *t, struct why *why)
 static void forget_velocity(struct ps *ps)
 {
 	for (int i = 0; i < 2; i++) {
-		free(ps->velocity[i].numbers);
-		ps->velocity[i] = (struct velocity){ 0 };
+		free(ps->velocity[i]);
+		ps->velocity[i] = NULL;
 	}
 	ps->shard = (struct slice){ 0 };
 }
 
+static void swap_velocity(struct ps *ps, size_t step)
+{
+	void *was = ps->velocity[0];
+
+	ps->velocity[0] = ps->velocity[1];
+	ps->velocity[1] = was;
+	ps->went = step > ps->step;
+	ps->step = step;
+}
+
 /* Of the step that all go on from, if this rank had it. */
-static bool keeps_velocity(struct training *t, struct slice shard)
+static bool keeps_velocity(const struct training *t, struct slice shard)
 {
 	struct ps *ps = t->way;
-	const struct velocity other = ps->velocity[1];
 
 	if (ps->shard.first != shard.first || ps->shard.count != shard.count)
 		return false;
-	if (ps->velocity[0].step == t->state.step)
-		return true;
-	if (other.step != t->state.step)
-		return false;
-	ps->velocity[1] = ps->velocity[0];
-	ps->velocity[0] = other;
-	return true;
+	if (ps->went && ps->step == t->state.step + 1)
+		swap_velocity(ps, t->state.step);
+	return ps->step == t->state.step;
 }
 
 static tutti_result_t begin_server(struct training *t, struct why *why)
@@ -109,13 +111,12 @@ static tutti_result_t begin_server(struct training *t, struct why *why)
 	if (!t->resumes)
 		sync_tell_velocity_lost(t, "a parameter server's weights");
 	for (int i = 0; i < 2; i++) {
-		ps->velocity[i].numbers =
-			calloc(t->options->optimizer->velocities * shard.count + 1, size);
-		if (!ps->velocity[i].numbers)
+		ps->velocity[i] = calloc(t->options->optimizer->velocities * shard.count + 1, size);
+		if (!ps->velocity[i])
 			return why_no_memory(why, "the velocity of a shard");
 	}
-	ps->velocity[0].step = t->state.step;
-	ps->velocity[1].step = SIZE_MAX;
+	ps->step = t->state.step;
+	ps->went = false;
 	ps->shard = shard;
 	t->velocity_since = t->resumes ? 0 : t->state.step;
 	return TUTTI_OK;
@@ -141,7 +142,7 @@ static tutti_result_t begin(struct training *t, struct why *why)
 	else
 		forget_velocity(ps);
 	if (result == TUTTI_OK && t->resumes)
-		result = shard_share_out(t, ps->counts, ps->velocity[0].numbers, why);
+		result = shard_share_out(t, ps->counts, ps->velocity[0], why);
 	return result;
 }
 
@@ -160,18 +161,9 @@ static void finish(struct training *t)
 
 /* ---- messages */
 
-static tutti_result_t start_send(struct training *t, const struct numbers *numbers,
-				 const void *values, size_t count, int peer, struct why *why)
+static tutti_request_t *next_request(const struct training *t)
 {
-	return team_start_send(t->team, numbers->dtype, values, count, peer,
-			       &ps_of(t)->requests[ps_of(t)->pending++], why);
-}
-
-static tutti_result_t start_receive(struct training *t, const struct numbers *numbers, void *values,
-				    size_t count, int peer, struct why *why)
-{
-	return team_start_receive(t->team, numbers->dtype, values, count, peer,
-				  &ps_of(t)->requests[ps_of(t)->pending++], why);
+	return &ps_of(t)->requests[ps_of(t)->pending++];
 }
 
 static tutti_result_t wait_all(struct training *t, struct why *why)
@@ -197,15 +189,16 @@ static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
 	tutti_result_t result = TUTTI_OK;
 
 	if (l == t->model.layers - 1)
-		result = start_send(t, numbers->sums, sync_sums(t), SUMS_NUMBERS, 0, why);
+		result = team_start_send(t->team, numbers->sums->dtype, sync_sums(t), SUMS_NUMBERS,
+					 0, next_request(t), why);
 	for (; ps->sent < t->options->servers && result == TUTTI_OK; ps->sent++) {
 		const struct slice shard = shard_slice(t, ps->sent);
 
 		if (shard.first + shard.count > ready)
 			break;
-		result = start_send(t, numbers->gradients,
-				    numbers_at(numbers->gradients, t->gradients, shard.first),
-				    shard.count, (int)ps->sent, why);
+		result = team_start_send(t->team, numbers->gradients->dtype,
+					 numbers_at(numbers->gradients, t->gradients, shard.first),
+					 shard.count, (int)ps->sent, next_request(t), why);
 	}
 	return result;
 }
@@ -217,9 +210,9 @@ static tutti_result_t receive_weights(struct training *t, struct why *why)
 	for (unsigned s = 0; s < t->options->servers && result == TUTTI_OK; s++) {
 		const struct slice shard = shard_slice(t, s);
 
-		result = start_receive(t, t->model.numbers,
-				       state_next(&t->state, shard.first).weights, shard.count,
-				       (int)s, why);
+		result = team_start_receive(t->team, t->model.numbers->dtype,
+					    state_next(&t->state, shard.first).weights, shard.count,
+					    (int)s, next_request(t), why);
 	}
 	ps_of(t)->sent = 0;
 	return result == TUTTI_OK ? wait_all(t, why) : result;
@@ -230,8 +223,8 @@ static tutti_result_t update_worker(struct training *t, struct why *why)
 	tutti_result_t result = wait_all(t, why); /* the sums come where these were sent from */
 
 	if (result == TUTTI_OK)
-		result = start_receive(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS, 0,
-				       why);
+		result = team_start_receive(t->team, t->model.numbers->sums->dtype, sync_sums(t),
+					    SUMS_NUMBERS, 0, next_request(t), why);
 	if (result == TUTTI_OK)
 		result = receive_weights(t, why);
 	return result;
@@ -246,11 +239,13 @@ static tutti_result_t receive_gradients(struct training *t, struct why *why)
 
 	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
 		if (t->team->rank == 0)
-			result = start_receive(t, numbers->sums, incoming_sums(t, w), SUMS_NUMBERS,
-					       rank_of(t, w), why);
+			result = team_start_receive(t->team, numbers->sums->dtype,
+						    incoming_sums(t, w), SUMS_NUMBERS,
+						    rank_of(t, w), next_request(t), why);
 		if (result == TUTTI_OK)
-			result = start_receive(t, numbers->gradients, incoming(t, w),
-					       ps_of(t)->shard.count, rank_of(t, w), why);
+			result = team_start_receive(t->team, numbers->gradients->dtype,
+						    incoming(t, w), ps_of(t)->shard.count,
+						    rank_of(t, w), next_request(t), why);
 	}
 	return result == TUTTI_OK ? wait_all(t, why) : result;
 }
@@ -270,19 +265,18 @@ static void add_up(struct training *t)
 static tutti_result_t update_shard(struct training *t, struct why *why)
 {
 	const struct slice shard = ps_of(t)->shard;
-	struct velocity *now = &ps_of(t)->velocity[0], *next = &ps_of(t)->velocity[1], was = *now;
+	void *const *velocity = ps_of(t)->velocity;
 	const struct numbers *numbers = t->model.numbers;
 	const tutti_result_t result =
 		sync_update(t, shard,
 			    trained_at(numbers, state_now(&t->state, shard.first).weights,
-				       now->numbers, shard.count, 0),
+				       velocity[0], shard.count, 0),
 			    incoming(t, 0),
 			    trained_at(numbers, state_next(&t->state, shard.first).weights,
-				       next->numbers, shard.count, 0),
+				       velocity[1], shard.count, 0),
 			    why);
-	next->step = t->state.step + 1;
-	*now = *next;
-	*next = was;
+
+	swap_velocity(t->way, t->state.step + 1);
 	return result;
 }
 
@@ -293,12 +287,13 @@ static tutti_result_t send_weights(struct training *t, struct why *why)
 
 	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
 		if (t->team->rank == 0)
-			result = start_send(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS,
-					    rank_of(t, w), why);
+			result = team_start_send(t->team, t->model.numbers->sums->dtype,
+						 sync_sums(t), SUMS_NUMBERS, rank_of(t, w),
+						 next_request(t), why);
 		if (result == TUTTI_OK)
-			result = start_send(t, t->model.numbers,
-					    state_next(&t->state, shard.first).weights, shard.count,
-					    rank_of(t, w), why);
+			result = team_start_send(t->team, t->model.numbers->dtype,
+						 state_next(&t->state, shard.first).weights,
+						 shard.count, rank_of(t, w), next_request(t), why);
 	}
 	return result == TUTTI_OK ? wait_all(t, why) : result;
 }
@@ -325,13 +320,9 @@ static tutti_result_t update(struct training *t, const struct step *step, struct
 	const tutti_result_t result =
 		shard_serves(t) ? update_server(t, why) : update_worker(t, why);
 
-	if (result != TUTTI_OK)
-		return result;
-	const struct sums sums = sync_load_sums(t);
-
-	state_advance(&t->state, &sums, step->first);
-	t->model.weights = state_now(&t->state, 0).weights;
-	return TUTTI_OK;
+	if (result == TUTTI_OK)
+		sync_advance(t, step);
+	return result;
 }
 
 /* Servers get what they have not; workers have the same already. */
@@ -354,7 +345,7 @@ static tutti_result_t fetch(struct training *t, struct why *why)
 
 static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
 {
-	return shard_collect(t, ps_of(t)->counts, ps_of(t)->velocity[0].numbers, velocity, why);
+	return shard_collect(t, ps_of(t)->counts, ps_of(t)->velocity[0], velocity, why);
 }
 
 static void drain(struct training *t)

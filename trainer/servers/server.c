@@ -21,7 +21,7 @@ struct peer {
 	tutti_request_t receiving, sending[2]; /* in flight, or NULL */
 	struct task_report report;
 	uint64_t task;	  /* server 0's: its next */
-	void *numbers;	  /* owned: gradients of the shard that come, weights that go */
+	void *numbers;	  /* gradients of the shard that come, weights that go */
 	uint64_t version; /* of the weights that it has */
 	size_t done;	  /* tasks in this epoch */
 };
@@ -32,7 +32,7 @@ struct server {
 	size_t turn; /* who is looked at first: the one behind the last that was served */
 	tutti_request_t *requests; /* owned: [count] */
 	struct push *pushes;	   /* owned: [count] */
-	struct peer **held;	   /* owned: [count] */
+	void *numbers;		   /* owned: all peers' */
 	size_t given;		   /* tasks of those to be done */
 	size_t came;		   /* tasks of the epoch */
 };
@@ -43,27 +43,16 @@ void server_destroy(struct server *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; s->peers && i < s->count; i++)
-		free(s->peers[i].numbers);
 	free(s->peers);
 	free(s->requests);
 	free(s->pushes);
-	free(s->held);
+	free(s->numbers);
 	free(s);
-}
-
-static bool has_memory(const struct server *s)
-{
-	bool has = s->peers && s->requests && s->pushes && s->held;
-
-	for (size_t i = 0; has && i < s->count; i++)
-		has = s->peers[i].numbers != NULL;
-	return has;
 }
 
 tutti_result_t server_create(struct training *t, struct async *a, struct why *why)
 {
-	const size_t count = (size_t)sync_worker(t).count;
+	const size_t count = (size_t)sync_worker(t).count, shard = a->shard.slice.count;
 	struct server *s = calloc(1, sizeof(*s));
 
 	server_destroy(a->server);
@@ -74,10 +63,12 @@ tutti_result_t server_create(struct training *t, struct async *a, struct why *wh
 	s->peers = calloc(count, sizeof(*s->peers));
 	s->requests = calloc(count, sizeof(*s->requests));
 	s->pushes = calloc(count, sizeof(*s->pushes));
-	s->held = calloc(count, sizeof(struct peer *));
-	for (size_t i = 0; s->peers && i < count; i++)
-		s->peers[i].numbers = malloc(a->shard.slice.count * t->model.numbers->size + 1);
-	return has_memory(s) ? TUTTI_OK : why_no_memory(why, "a parameter server");
+	s->numbers = malloc(count * shard * t->model.numbers->size + 1);
+	if (!s->peers || !s->requests || !s->pushes || !s->numbers)
+		return why_no_memory(why, "a parameter server");
+	for (size_t i = 0; i < count; i++)
+		s->peers[i].numbers = numbers_at(t->model.numbers, s->numbers, i * shard);
+	return TUTTI_OK;
 }
 
 void server_drain(struct server *s)
@@ -173,8 +164,7 @@ static bool may_update(const struct training *t, const struct async *a)
 
 static int by_task(const void *a, const void *b)
 {
-	const uint64_t one = (*(struct peer *const *)a)->report.task,
-		       other = (*(struct peer *const *)b)->report.task;
+	const uint64_t one = ((const struct push *)a)->task, other = ((const struct push *)b)->task;
 
 	return (one > other) - (one < other);
 }
@@ -200,40 +190,30 @@ static void note_steps(struct training *t, const struct server *s)
 	}
 }
 
-/* By those held, in order of their tasks. One that came before ranks were lost, and was done again since
+/* By all that has come, in order of tasks. What came before ranks were lost, and was done again since
  * another server lacked it, is not part of it. */
-static tutti_result_t update(struct training *t, struct async *a, size_t held, struct why *why)
+static tutti_result_t update(struct training *t, struct async *a, struct why *why)
 {
 	struct server *s = a->server;
 	size_t count = 0;
 	tutti_result_t result = TUTTI_OK;
 
-	qsort(s->held, held, sizeof(struct peer *), by_task);
-	for (size_t i = 0; i < held; i++) {
-		const struct peer *p = s->held[i];
+	for (size_t i = 0; i < s->count; i++) {
+		const struct peer *p = &s->peers[i];
 
-		if (a->came[p->report.task])
+		if (p->state != HELD || a->came[p->report.task])
 			continue;
 		count_in(a, p);
 		s->pushes[count++] = (struct push){ p->numbers, p->report.task, p->version };
 	}
+	qsort(s->pushes, count, sizeof(*s->pushes), by_task);
 	if (count > 0)
 		shard_update(t, &a->shard, s->pushes, count);
 	note_steps(t, s);
-	for (size_t i = 0; i < held && result == TUTTI_OK; i++)
-		result = answer(t, a, s->held[i], why);
-	return result;
-}
-
-static tutti_result_t update_if_allowed(struct training *t, struct async *a, struct why *why)
-{
-	struct server *s = a->server;
-	size_t held = 0;
-
-	for (size_t i = 0; i < s->count; i++)
+	for (size_t i = 0; i < s->count && result == TUTTI_OK; i++)
 		if (s->peers[i].state == HELD)
-			s->held[held++] = &s->peers[i];
-	return held > 0 && may_update(t, a) ? update(t, a, held, why) : TUTTI_OK;
+			result = answer(t, a, &s->peers[i], why);
+	return result;
 }
 
 /* ---- what comes next */
@@ -254,8 +234,8 @@ static tutti_result_t on_report(struct training *t, struct async *a, struct peer
 	tutti_result_t result;
 
 	if (r->task == TASK_NONE && t->team->rank > 0) {
-		p->state = IDLE;
-		return update_if_allowed(t, a, why); /* it may have been waited for */
+		p->state = IDLE; /* it may have been waited for */
+		return may_update(t, a) ? update(t, a, why) : TUTTI_OK;
 	}
 	if (r->task >= tasks_of_epoch(t))
 		return refuse(t, p, "gradients of a task that there is not", why);
@@ -280,7 +260,7 @@ static tutti_result_t on_message(struct training *t, struct async *a, struct pee
 	if (p->state == COMPUTES)
 		return on_report(t, a, p, why);
 	p->state = HELD;
-	return update_if_allowed(t, a, why);
+	return may_update(t, a) ? update(t, a, why) : TUTTI_OK;
 }
 
 /* Of messages that have come the first in the list counts. So workers take turns: otherwise two that keep
@@ -335,9 +315,6 @@ tutti_result_t server_epoch(struct training *t, struct async *a, struct why *why
 	s->given = s->count < a->left ? s->count : a->left;
 	while (result == TUTTI_OK && !all_idle(s))
 		result = serve_next(t, a, why);
-	/* the weights that went out last */
-	for (size_t i = 0; i < s->count && result == TUTTI_OK; i++)
-		for (size_t k = 0; k < 2 && result == TUTTI_OK; k++)
-			result = team_wait(t->team, &s->peers[i].sending[k], why);
+	server_drain(s); /* the weights that went out last */
 	return result;
 }

@@ -4,13 +4,6 @@
 #include "async.h"
 #include "train.h"
 
-static tutti_result_t start_send(struct training *t, struct async *a, tutti_dtype_t dtype,
-				 const void *values, size_t count, unsigned server, struct why *why)
-{
-	return team_start_send(t->team, dtype, values, count, (int)server,
-			       &a->requests[a->pending++], why);
-}
-
 static tutti_result_t start_receive(struct training *t, struct async *a, tutti_dtype_t dtype,
 				    void *values, size_t count, unsigned server, struct why *why)
 {
@@ -35,12 +28,13 @@ static tutti_result_t start_exchange(struct training *t, struct async *a, unsign
 {
 	const struct slice shard = shard_slice(t, server);
 	const struct numbers *gradients = t->model.numbers->gradients;
-	tutti_result_t result = start_send(t, a, TUTTI_UINT8, done, sizeof(*done), server, why);
+	tutti_result_t result = team_start_send(t->team, TUTTI_UINT8, done, sizeof(*done),
+						(int)server, &a->requests[a->pending++], why);
 
 	if (result == TUTTI_OK)
-		result = start_send(t, a, gradients->dtype,
-				    numbers_at(gradients, t->gradients, shard.first), shard.count,
-				    server, why);
+		result = team_start_send(t->team, gradients->dtype,
+					 numbers_at(gradients, t->gradients, shard.first),
+					 shard.count, (int)server, &a->requests[a->pending++], why);
 	if (result == TUTTI_OK)
 		result = start_receive(t, a, t->model.numbers->dtype,
 				       state_next(&t->state, shard.first).weights, shard.count,
@@ -91,6 +85,7 @@ tutti_result_t worker_epoch(struct training *t, struct async *a, struct why *why
 	while (result == TUTTI_OK && task != TASK_NONE)
 		result = do_task(t, a, &task, why);
 	for (unsigned s = 1; s < t->options->servers && result == TUTTI_OK; s++)
-		result = start_send(t, a, TUTTI_UINT8, &none, sizeof(none), s, why);
+		result = team_start_send(t->team, TUTTI_UINT8, &none, sizeof(none), (int)s,
+					 &a->requests[a->pending++], why);
 	return result == TUTTI_OK ? wait_all(t, a, why) : result;
 }
