@@ -94,7 +94,7 @@ static tutti_result_t begin(struct training *t, struct why *why)
 		return why_no_memory(why, "the parameter servers");
 	t->model.weights = state_now(&t->state, 0).weights;
 	result = find_servers(t, &all_there, why);
-	if (result == TUTTI_OK && !all_there)
+	if (result == TUTTI_OK && (!all_there || t->resumes))
 		result = begin_shard(t, why);
 	return result == TUTTI_OK && shard_serves(t) ? server_create(t, a, why) : result;
 }

@@ -17,6 +17,7 @@ enum worker_state {
 };
 
 struct peer {
+	int rank;
 	enum worker_state state;
 	tutti_request_t receiving, sending[2]; /* in flight, or NULL */
 	struct task_report report;
@@ -66,8 +67,10 @@ tutti_result_t server_create(struct training *t, struct async *a, struct why *wh
 	s->numbers = malloc(count * shard * t->model.numbers->size + 1);
 	if (!s->peers || !s->requests || !s->pushes || !s->numbers)
 		return why_no_memory(why, "a parameter server");
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		s->peers[i].rank = (int)(t->options->servers + i);
 		s->peers[i].numbers = numbers_at(t->model.numbers, s->numbers, i * shard);
+	}
 	return TUTTI_OK;
 }
 
@@ -81,16 +84,11 @@ void server_drain(struct server *s)
 
 /* ---- messages */
 
-static int rank_of(const struct training *t, const struct peer *p)
-{
-	return (int)t->options->servers + (int)(p - ((struct async *)t->way)->server->peers);
-}
-
 static tutti_result_t listen_to(struct training *t, struct peer *p, struct why *why)
 {
 	p->state = COMPUTES;
-	return team_start_receive(t->team, TUTTI_UINT8, &p->report, sizeof(p->report),
-				  rank_of(t, p), &p->receiving, why);
+	return team_start_receive(t->team, TUTTI_UINT8, &p->report, sizeof(p->report), p->rank,
+				  &p->receiving, why);
 }
 
 /* The worker's copy: the shard goes on. */
@@ -102,8 +100,8 @@ static tutti_result_t send_weights(struct training *t, struct async *a, struct p
 
 	p->version = a->shard.version;
 	memcpy(p->numbers, a->shard.weights, count * numbers->size);
-	return team_start_send(t->team, numbers->dtype, p->numbers, count, rank_of(t, p),
-			       &p->sending[1], why);
+	return team_start_send(t->team, numbers->dtype, p->numbers, count, p->rank, &p->sending[1],
+			       why);
 }
 
 /* Would others, at their pace in this epoch, do all that is left before this one has done a task? Then
@@ -135,8 +133,8 @@ static tutti_result_t answer(struct training *t, struct async *a, struct peer *p
 	p->done++;
 	if (t->team->rank == 0) {
 		p->task = next_task(a, p);
-		result = team_start_send(t->team, TUTTI_UINT8, &p->task, sizeof(p->task),
-					 rank_of(t, p), &p->sending[0], why);
+		result = team_start_send(t->team, TUTTI_UINT8, &p->task, sizeof(p->task), p->rank,
+					 &p->sending[0], why);
 	}
 	if (result == TUTTI_OK)
 		result = send_weights(t, a, p, why);
@@ -218,13 +216,12 @@ static tutti_result_t update(struct training *t, struct async *a, struct why *wh
 
 /* ---- what comes next */
 
-static tutti_result_t refuse(const struct training *t, const struct peer *p, const char *what,
-			     struct why *why)
+static tutti_result_t refuse(const struct peer *p, const char *what, struct why *why)
 {
 	return why_set(why, TUTTI_ERR_INVALID,
 		       "rank %d sent %s, expected what this version sends; use one version of "
 		       "tutti-train on all hosts",
-		       rank_of(t, p), what);
+		       p->rank, what);
 }
 
 static tutti_result_t on_report(struct training *t, struct async *a, struct peer *p,
@@ -238,11 +235,11 @@ static tutti_result_t on_report(struct training *t, struct async *a, struct peer
 		return may_update(t, a) ? update(t, a, why) : TUTTI_OK;
 	}
 	if (r->task >= tasks_of_epoch(t))
-		return refuse(t, p, "gradients of a task that there is not", why);
+		return refuse(p, "gradients of a task that there is not", why);
 	if (r->samples != (double)task_samples(t, r->task))
-		return refuse(t, p, "gradients of other samples than its task has", why);
+		return refuse(p, "gradients of other samples than its task has", why);
 	if (!(r->correct >= 0 && r->correct <= r->samples))
-		return refuse(t, p, "a number of correct answers that its task cannot have", why);
+		return refuse(p, "a number of correct answers that its task cannot have", why);
 	/* it has got what was sent: `numbers` is free */
 	result = team_wait(t->team, &p->sending[0], why);
 	if (result == TUTTI_OK)
@@ -251,7 +248,7 @@ static tutti_result_t on_report(struct training *t, struct async *a, struct peer
 		return result;
 	p->state = PUSHES;
 	return team_start_receive(t->team, t->model.numbers->gradients->dtype, p->numbers,
-				  a->shard.slice.count, rank_of(t, p), &p->receiving, why);
+				  a->shard.slice.count, p->rank, &p->receiving, why);
 }
 
 static tutti_result_t on_message(struct training *t, struct async *a, struct peer *p,
@@ -303,16 +300,16 @@ tutti_result_t server_epoch(struct training *t, struct async *a, struct why *why
 	for (size_t i = 0; i < tasks_of_epoch(t); i++)
 		s->came += a->came[i];
 	t->ahead = s->came / t->workers;
-	for (s->given = 0; s->given < s->count && result == TUTTI_OK; s->given++) {
-		struct peer *p = &s->peers[s->given];
+	s->given = s->count < a->left ? s->count : a->left;
+	for (size_t i = 0; i < s->count && result == TUTTI_OK; i++) {
+		struct peer *p = &s->peers[i];
 
 		p->done = 0;
 		p->version = a->shard.version;
 		p->state = IDLE;
-		if (s->given < a->left)
+		if (i < s->given)
 			result = listen_to(t, p, why);
 	}
-	s->given = s->count < a->left ? s->count : a->left;
 	while (result == TUTTI_OK && !all_idle(s))
 		result = serve_next(t, a, why);
 	server_drain(s); /* the weights that went out last */
