@@ -12,18 +12,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Numbers of eight bytes: no gaps to send. */
-struct stand {
-	uint64_t step, epochs, losses;
-	uint64_t hash; /* of the state */
-	int64_t origin;
-	int64_t fresh, lacks, losing, restarts, wanted; /* survive.h */
-	int64_t settled;				/* has it settled with others before? */
-	int64_t resumes;				/* has it velocity from a checkpoint? */
-	int64_t ranks_at_start;
-	double elapsed_s;
-};
-
 static struct stand own_stand(const struct training *t)
 {
 	const struct history *history = &t->report->history;
@@ -162,21 +150,10 @@ static bool all_have_it(const struct training *t, const struct stand *all, int s
 	return grid_is_cut(&t->grid) ? all[source].step == 0 : all_at(all, t->team->size, source);
 }
 
-static void note_members(struct training *t, const struct stand *all)
+static bool goes_on(const struct survival *s, int64_t origin)
 {
-	struct members *members = &t->survival.members;
-
-	members->count = t->team->size;
-	for (int r = 0; r < members->count; r++) {
-		members->origin[r] = (int)all[r].origin;
-		members->fresh[r] = all[r].fresh != 0;
-	}
-}
-
-static bool goes_on(const struct members *members, int origin)
-{
-	for (int r = 0; r < members->count; r++)
-		if (members->origin[r] == origin && !members->fresh[r])
+	for (int r = 0; r < s->member_count; r++)
+		if (s->members[r].origin == origin && !s->members[r].fresh)
 			return true;
 	return false;
 }
@@ -186,16 +163,16 @@ static void complete_loss(struct training *t)
 	struct survival *s = &t->survival;
 	struct loss *loss = &s->loss;
 
-	loss->ranks_after = t->team->size;
-	for (int r = 0; r < s->members.count; r++)
-		loss->joined += s->members.fresh[r];
+	loss->ranks_after = s->member_count;
+	for (int r = 0; r < s->member_count; r++)
+		loss->joined += s->members[r].fresh != 0;
 	for (int i = 0; i < loss->ranks_before; i++)
-		if (!goes_on(&s->members, s->before[i]) && loss->lost_count++ < LOSS_NAMES)
-			loss->lost[loss->lost_count - 1] = s->before[i];
+		if (!goes_on(s, s->before[i].origin) && loss->lost_count++ < LOSS_NAMES)
+			loss->lost[loss->lost_count - 1] = (int)s->before[i].origin;
 	loss->recovery_s = now_s() - t->start_s - loss->seconds;
 }
 
-/* All that go on and all newcomers hold the same state. Rank 0 was there all the time: the others, newcomers included, take its word. */
+/* All hold the same state. Rank 0 was there all the time: the others, newcomers included, take its word. */
 static tutti_result_t record_loss(struct training *t, struct why *why)
 {
 	struct survival *s = &t->survival;
@@ -221,13 +198,12 @@ static tutti_result_t nothing_to_go_on_from(struct training *t, const char *text
 	return why_set(why, TUTTI_ERR_PEER_LOST, "%s", text);
 }
 
-/* `all` are the stands of all ranks: everybody comes to the same conclusions. */
+/* By the stands of all ranks: everybody comes to the same conclusions. */
 static tutti_result_t settle_by(struct training *t, const struct stand *all, struct why *why)
 {
 	const int size = t->team->size, source = furthest(all, size);
 	tutti_result_t result = TUTTI_OK;
 
-	note_members(t, all);
 	t->resumes = all[0].resumes && t->sync->shares_velocity;
 	if (source < 0)
 		return nothing_to_go_on_from(
@@ -258,6 +234,7 @@ static tutti_result_t settle_by(struct training *t, const struct stand *all, str
 
 tutti_result_t settle(struct training *t, struct why *why)
 {
+	struct survival *s = &t->survival;
 	struct stand own, *all = calloc((size_t)t->team->size, sizeof(*all));
 	tutti_result_t result = grid_begin(&t->grid, t->team, why);
 
@@ -266,12 +243,18 @@ tutti_result_t settle(struct training *t, struct why *why)
 	own = own_stand(t);
 	if (result == TUTTI_OK)
 		result = team_gather(t->team, &own, all, sizeof(own), why);
-	if (result == TUTTI_OK)
-		result = settle_by(t, all, why);
+	if (result != TUTTI_OK) {
+		free(all);
+		return result;
+	}
+	if (s->members != s->before)
+		free(s->members);
+	s->members = all;
+	s->member_count = t->team->size;
+	result = settle_by(t, all, why);
 	if (result == TUTTI_OK) {
-		t->survival.fresh = false;
+		s->fresh = false;
 		t->settled = true;
 	}
-	free(all);
 	return result;
 }

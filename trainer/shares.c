@@ -8,12 +8,6 @@
 
 #include "train.h"
 
-/* A rank is known by the launcher's number: that stays as it is when others are lost. */
-static int origin_of(const struct training *t, int rank)
-{
-	return t->survival.members.origin[rank];
-}
-
 static double said_of(const struct share_options *o, int origin)
 {
 	return origin >= 0 && origin < o->count ? o->of[origin] : 1;
@@ -61,7 +55,7 @@ tutti_result_t shares_begin(struct training *t, struct why *why)
 	if (!of)
 		return why_no_memory(why, "the shares of ranks");
 	for (int r = 0; r < t->team->size; r++)
-		of[r] = said_of(o, origin_of(t, r));
+		of[r] = said_of(o, survival_origin(&t->survival, r));
 	t->shares.of = of;
 	return TUTTI_OK;
 }

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "settle.h"
 
@@ -42,25 +41,22 @@ tutti_result_t survival_init(struct survival *survival, const struct team *team,
 				    why);
 	if (result != TUTTI_OK)
 		return result;
-	s.members.origin = calloc((size_t)team->size, sizeof(int));
-	s.members.fresh = calloc((size_t)team->size, sizeof(bool));
-	if (!s.members.origin || !s.members.fresh) {
-		survival_finish(&s);
+	s.members = calloc((size_t)team->size, sizeof(*s.members));
+	if (!s.members)
 		return why_no_memory(why, "the list of ranks");
-	}
 	/* they settle only after they have met: one may be lost between */
-	s.members.count = team->newcomer ? 0 : team->size;
-	for (int r = 0; r < s.members.count; r++)
-		s.members.origin[r] = r;
+	s.member_count = team->newcomer ? 0 : team->size;
+	for (int r = 0; r < s.member_count; r++)
+		s.members[r].origin = r;
 	*survival = s;
 	return TUTTI_OK;
 }
 
 void survival_finish(struct survival *survival)
 {
-	free(survival->members.origin);
-	free(survival->members.fresh);
-	free(survival->before);
+	if (survival->before != survival->members)
+		free(survival->before);
+	free(survival->members);
 	*survival = (struct survival){ 0 };
 }
 
@@ -75,26 +71,21 @@ bool survival_possible(const struct training *t, tutti_result_t fault)
 }
 
 /* From here on everything that happens until all have settled is one loss. */
-static tutti_result_t open_loss(struct training *t, tutti_result_t fault, struct why *why)
+static void open_loss(struct training *t, tutti_result_t fault, const struct why *why)
 {
 	struct survival *s = &t->survival;
-	const size_t bytes = (size_t)s->members.count * sizeof(*s->before);
 
 	if (s->before)
-		return TUTTI_OK;
-	s->before = malloc(bytes);
-	if (!s->before)
-		return why_no_memory(why, "the list of ranks");
-	memcpy(s->before, s->members.origin, bytes);
+		return;
+	s->before = s->members; /* which settle() replaces */
 	s->loss = (struct loss){
 		.seconds = now_s() - t->start_s,
 		.step = t->state.step + t->ahead,
 		.epochs = t->report->history.epoch_count,
-		.ranks_before = s->members.count,
+		.ranks_before = s->member_count,
 		.by_deadline = fault == TUTTI_ERR_TIMEOUT,
 	};
 	snprintf(s->loss.cause, sizeof(s->loss.cause), "%s", why->text);
-	return TUTTI_OK;
 }
 
 /* Newcomers have just read options and data: are they ours? One that could not start has said why,
@@ -167,10 +158,9 @@ tutti_result_t survive(struct training *t, tutti_result_t fault, struct why *why
 	tutti_result_t result;
 
 	t->engine->drain(t); /* which may say how many steps are complete */
-	result = open_loss(t, fault, why);
+	open_loss(t, fault, why);
 	/* a rank that was stuck may still write into the memory of the others when it wakes up */
-	if (result == TUTTI_OK)
-		result = t->engine->renew_gradients(t, why);
+	result = t->engine->renew_gradients(t, why);
 	if (result == TUTTI_OK)
 		result = come_together(t, fault, why);
 	return result == TUTTI_OK ? settle(t, why) : result;

@@ -11,11 +11,16 @@
 
 struct training;
 
-/* The ranks that hold the state, as they settled last. */
-struct members {
-	int count;
-	int *origin;
-	bool *fresh;
+/* Where a rank stands when ranks settle. Numbers of eight bytes: no gaps to send. */
+struct stand {
+	uint64_t step, epochs, losses;
+	uint64_t hash;					/* of the state */
+	int64_t origin;					/* its number, by the launcher */
+	int64_t fresh, lacks, losing, restarts, wanted; /* as in survival */
+	int64_t settled;				/* has it settled with others before? */
+	int64_t resumes;				/* has it velocity from a checkpoint? */
+	int64_t ranks_at_start;
+	double elapsed_s;
 };
 
 /* Zeroed is empty. */
@@ -26,14 +31,23 @@ struct survival {
 	int min_ranks;	  /* go on while there are so many */
 	int restarts;	  /* lost ranks that are still replaced */
 	int wanted;	  /* ranks that there would be, had every replacement come */
-	struct members members;
-	int *before;	  /* the members' origins when the first rank was lost; NULL: none is */
-	struct loss loss; /* that is being recovered from */
+	struct stand *
+		members; /* owned, [member_count]: those that hold the state, as they settled last */
+	int member_count;
+	struct stand *before; /* owned: these when the first rank was lost; NULL: none is */
+	struct loss loss;     /* that is being recovered from */
 };
 
 /* Read what the launcher says (TUTTI_MIN_RANKS, TUTTI_RESTART, TUTTI_JOIN). */
 tutti_result_t survival_init(struct survival *survival, const struct team *team, struct why *why);
 void survival_finish(struct survival *survival);
+
+/* The launcher's number of a rank, which stays as it is when others are lost; before ranks have settled
+ * it is the rank itself. */
+static inline int survival_origin(const struct survival *survival, int rank)
+{
+	return rank < survival->member_count ? (int)survival->members[rank].origin : rank;
+}
 
 /* May those that are left go on after `fault`? */
 bool survival_possible(const struct training *training, tutti_result_t fault);

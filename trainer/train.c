@@ -582,7 +582,7 @@ static void name_server(const struct training *t, tutti_result_t fault, struct w
 		why_set(why, fault,
 			"parameter server %d was lost, and its weights with it: %s; start the training "
 			"again, with --resume if there is a checkpoint",
-			t->survival.members.origin[rank], cause.text);
+			survival_origin(&t->survival, rank), cause.text);
 }
 
 /* Ranks that are lost on the way are gone on without, or replaced, as often as the launcher

@@ -247,11 +247,10 @@ static void note_epoch(struct training *t, double pace_us)
 static void divide_by_speed(struct rank *rank)
 {
 	const struct options said = { .shares = speeds->said };
-	int origin[RANKS] = { 0, 1, 2 };
-	struct training t = { .options = &said,
-			      .team = &rank->team,
-			      .batch = BATCH,
-			      .survival.members.origin = origin };
+	struct stand members[RANKS] = { { .origin = 0 }, { .origin = 1 }, { .origin = 2 } };
+	struct training t = {
+		.options = &said, .team = &rank->team, .batch = BATCH, .survival.members = members
+	};
 
 	rank->team.origin = rank->team.rank;
 	rank->result = shares_begin(&t, &rank->why);
@@ -342,9 +341,9 @@ static void put_at(struct training *t, const struct place *place)
 	t->settled = place->settled;
 	t->survival.fresh = place->newcomer;
 	/* ranks 0 to 3 were there */
-	t->survival.before = place->losing ? calloc(4, sizeof(int)) : NULL;
+	t->survival.before = place->losing ? calloc(4, sizeof(struct stand)) : NULL;
 	for (int i = 0; place->losing && i < 4; i++)
-		t->survival.before[i] = i;
+		t->survival.before[i].origin = i;
 	t->survival.loss.ranks_before = 4;
 	t->survival.restarts = place->newcomer ? 0 : 7;
 	t->summary.ranks_at_start = place->newcomer ? 3 : 4;
