@@ -188,27 +188,22 @@ static tutti_result_t load_header(const char *path, const char *bytes, size_t *l
 		path, format, CHECKPOINT_FORMAT);
 }
 
-static tutti_result_t get_types(const char *path, struct checkpoint *c, struct why *why)
+static tutti_result_t get_types(const char *path, const char *dtype, const char *optimizer,
+				struct checkpoint *c, struct why *why)
 {
 	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
-	const char *dtype, *optimizer, *found = NULL;
-	json_error_t error;
+	const struct optimizer *found = NULL;
 
-	if (json_unpack_ex(c->options, &error, 0, "{s:s,s:s}", "dtype", &dtype, "optimizer",
-			   &optimizer) < 0)
-		return refuse_header(path, error.text, why);
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (strcmp(types[i]->name, dtype) == 0)
 			c->numbers = types[i];
 	for (size_t i = 0; optimizers[i]; i++)
-		if (strcmp(optimizers[i]->name, optimizer) == 0) {
-			c->velocities = optimizers[i]->velocities;
-			found = optimizers[i]->name;
-		}
-	return c->numbers && found
-		       ? TUTTI_OK
-		       : refuse_header(path, "its dtype or optimizer is none of tutti-train's",
-				       why);
+		if (strcmp(optimizers[i]->name, optimizer) == 0)
+			found = optimizers[i];
+	if (!c->numbers || !found)
+		return refuse_header(path, "its dtype or optimizer is none of tutti-train's", why);
+	c->velocities = found->velocities;
+	return TUTTI_OK;
 }
 
 static tutti_result_t get_widths(const char *path, const json_t *widths, struct checkpoint *c,
@@ -272,18 +267,19 @@ static tutti_result_t get_header(const char *path, json_t *json, struct checkpoi
 {
 	json_t *width, *epochs, *arrays, *expected;
 	json_int_t step;
-	const char *data;
+	const char *data, *dtype, *optimizer;
 	json_error_t error;
 	tutti_result_t result;
 
-	if (json_unpack_ex(json, &error, 0, "{s:O,s:s,s:o,s:I,s:i,s:F,s:o,s:o}", "options",
-			   &c->options, "data", &data, "width", &width, "steps", &step, "ranks",
+	if (json_unpack_ex(json, &error, 0, "{s:O,s:{s:s,s:s},s:s,s:o,s:I,s:i,s:F,s:o,s:o}",
+			   "options", &c->options, "options", "dtype", &dtype, "optimizer",
+			   &optimizer, "data", &data, "width", &width, "steps", &step, "ranks",
 			   &c->ranks, "seconds", &c->seconds, "epochs", &epochs, "arrays",
 			   &arrays) < 0)
 		return refuse_header(path, error.text, why);
 	c->data = strtoull(data, NULL, 16);
 	c->step = (size_t)step;
-	result = get_types(path, c, why);
+	result = get_types(path, dtype, optimizer, c, why);
 	if (result == TUTTI_OK)
 		result = get_widths(path, width, c, why);
 	if (result == TUTTI_OK)

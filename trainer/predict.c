@@ -117,9 +117,9 @@ static tutti_result_t predict(const char *path, const struct options *o, struct 
 /* The other options are those of a training. */
 static tutti_result_t check_options(int argc, char **argv, struct why *why)
 {
-	static const char *const known[] = {
-		"data", "labels", "data-limit", "predict", "help", NULL
-	};
+	static const char *const known[] = { "data",	   "labels",  "label-column",
+					     "data-limit", "predict", "help",
+					     NULL };
 
 	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--help") != 0))
 		return why_set(
@@ -137,7 +137,7 @@ static tutti_result_t check_options(int argc, char **argv, struct why *why)
 		if (strncmp(argv[i], "--", 2) == 0 && !known[k])
 			return why_set(why, TUTTI_ERR_INVALID,
 				       "found %.*s with predict, expected --data, --labels, "
-				       "--data-limit or --predict; leave it out",
+				       "--label-column, --data-limit or --predict; leave it out",
 				       (int)length, argv[i]);
 	}
 	return TUTTI_OK;
