@@ -4,7 +4,7 @@
 
 #include "cuda_shim.h"
 #include "kernel.h"
-#include "trainer/kernels.cu"
+#include "trainer/device/kernels.cu"
 #undef EACH // each has one of its own
 #include "bench/check.cu"
 
