@@ -125,8 +125,10 @@ class Lost(LossTest):
             at = f'{draw.randrange(4)}@{point}{draw.randint(1, times)}'
             with self.subTest(at):
                 self.lose(at, left=3)
-        log = self.lose(f'2@save{EPOCHS}', left=3)
-        self.assertEqual((log.losses[0]['epoch'], log.losses[0]['step']), (EPOCHS, EPOCHS * STEPS))
+        job = self.lose_ranks(f'2@save{EPOCHS}', least=2)
+        loss, = self.check_losses(job, f'2@save{EPOCHS}', 3, '').losses
+        self.assertEqual((loss['epoch'], loss['step']), (EPOCHS, EPOCHS * STEPS))
+        self.assertIn('lost rank 2 after the last epoch: ', job.out)
 
     @host_only
     def test_a_replacement_that_does_not_come_is_gone_on_without(self):
