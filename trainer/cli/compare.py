@@ -28,7 +28,7 @@ SAID_MOST = 2048    # bytes of what a training said that are shown
 TOGETHER = ('allreduce', 'zero1', 'local', 'ps', 'async')     # names of --sync
 CUT = ('pipeline', 'tensor')                                            # and of --parallel
 WITH_SERVER = ('ps', 'async')
-EACH_ITS_OWN = ('--sync', '--parallel', '--json', '--save', '--resume', '--predict', '--journal', '--replay', '--version')
+EACH_ITS_OWN = ('--sync', '--parallel', '--json', '--save', '--resume', '--predict', '--version')
 ROW, ABOVE, BELOW = 310, 30, 46     # pixels
 
 USAGE = {'report': f"""\
