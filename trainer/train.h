@@ -65,7 +65,7 @@ struct training {
 	double reading_s;	 /* that the samples took to be read */
 };
 
-/* Read the data, make the model; with --shard, read this rank's part alone. Touches no other rank. */
+/* prepare.c: read the data, make the model; with --shard, read this rank's part alone. Touches no other rank. */
 tutti_result_t training_create(const struct options *options, struct team *team,
 			       struct report *report, struct training *out, struct why *why);
 /* Collective, with --shard: make all else. */
@@ -74,6 +74,9 @@ tutti_result_t training_share(struct training *training, struct why *why);
  * under way on return. */
 tutti_result_t training_run(struct training *training, struct why *why);
 void training_finish(struct training *training);
+
+/* account.c: collective, at the end: what all ranks tell of themselves, in `training->summary`. */
+tutti_result_t training_account(struct training *training, struct why *why);
 
 /* From now on training->order is that of `epoch`, from 0. */
 void training_order(struct training *training, unsigned epoch);

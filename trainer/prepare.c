@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what a rank makes before it trains: its copy of the data, or a part of them, the model, the
+ * size of a batch, and the plan of the rate. */
+#include <stdlib.h>
+
+#include "save.h"
+#include "train.h"
+
+enum {
+	ROWS_MIN = 64,	 /* at a time in validation */
+	ROWS_MOST = 1024 /* at a time on the host: their outputs and deltas stay near */
+};
+
+static size_t choose_batch(const struct training *t)
+{
+	const struct options *o = t->options;
+
+	if (o->batch_per_rank)
+		return o->batch_per_rank * t->workers;
+	return o->batch ? o->batch : t->split.train_rows;
+}
+
+/* One more than the servers is to be left, so that one of them holds all weights. */
+static tutti_result_t check_servers(const struct training *t, struct why *why)
+{
+	const int servers = (int)t->options->servers, size = t->team->size;
+	const int least = t->survival.min_ranks < size ? t->survival.min_ranks : size;
+
+	if (t->team->started <= servers)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"--servers: found %d of %d ranks, expected one worker at least; start more "
+			"ranks",
+			servers, t->team->started);
+	if (servers > 0 && least <= servers)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"TUTTI_MIN_RANKS: found %d with %d servers, expected %d at least (tutti-run "
+			"--min-ranks), so that a worker is left",
+			least, servers, servers + 1);
+	return TUTTI_OK;
+}
+
+static tutti_result_t count_workers(struct training *t, struct why *why)
+{
+	tutti_result_t result;
+
+	if (grid_is_cut(&t->grid)) {
+		t->workers = (size_t)t->grid.lines;
+		return TUTTI_OK;
+	}
+	result = check_servers(t, why);
+	t->workers = (size_t)t->team->started - t->options->servers;
+	return result;
+}
+
+static tutti_result_t check_sizes(const struct training *t, struct why *why)
+{
+	const struct options *o = t->options;
+	const int workers = grid_is_cut(&t->grid) ? t->grid.lines : t->team->size - (int)o->servers;
+	const size_t ranks = (size_t)(workers > 0 ? workers : 1);
+
+	if (t->split.train_rows < ranks || t->split.train_rows < t->batch)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"%s: too few samples: found %zu to train on and %zu to validate, "
+			"expected at least %zu to train on, one for each rank and for each place in a "
+			"batch of %zu; use a smaller --batch or --test-fraction, or fewer ranks",
+			o->source.path, t->split.train_rows, t->split.test_rows,
+			ranks > t->batch ? ranks : t->batch, t->batch);
+	if (o->source.test_fraction > 0 && t->split.test_rows == 0)
+		return why_set(why, TUTTI_ERR_INVALID,
+			       "%s: too few samples: found %zu, of which --test-fraction %g leaves "
+			       "none to validate; give a larger share, or 0",
+			       o->source.path, t->data.rows, o->source.test_fraction);
+	if (o->predict && t->split.test_rows == 0)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"found --predict, but no samples to validate, whose labels it predicts; give a "
+			"--test-fraction of more than 0, or --test-data");
+	if (t->batch < ranks)
+		return why_set(
+			why, TUTTI_ERR_INVALID,
+			"--batch: found %zu sample%s per step for %zu ranks, expected at least one for "
+			"each rank; give a larger --batch, or start fewer ranks",
+			t->batch, t->batch == 1 ? "" : "s", ranks);
+	return TUTTI_OK;
+}
+
+/* Samples at a time: rank 0's slice of a batch is the largest, and larger where ranks are lost. The
+ * GPU takes a slice at once; the host --accumulate parts of it, and more of a long one. */
+static size_t most_rows(const struct training *t)
+{
+	const struct options *o = t->options;
+	/* more memory for those who are left is not what --accumulate asks for */
+	const int size = t->team->size, min_ranks = t->survival.min_ranks;
+	const int least = o->accumulate == 1 && min_ranks < size ? min_ranks : size;
+	const bool cut = grid_is_cut(&t->grid);
+	const int workers = t->sync->epoch || cut ? (int)t->workers : least - (int)o->servers;
+	const size_t share = slice_of(t->batch, 0, workers).count;
+	const size_t parts = cut ? t->grid.micro : o->accumulate,
+		     part = (share + parts - 1) / parts;
+
+	if (cut) /* a micro-batch is one pass */
+		return part > ROWS_MIN ? part : ROWS_MIN;
+	if (o->device == DEVICE_HOST && part > ROWS_MOST)
+		return ROWS_MOST;
+	return part > ROWS_MIN || o->accumulate > 1 ? part : ROWS_MIN;
+}
+
+static tutti_result_t create_model(struct training *t, struct why *why)
+{
+	const struct options *o = t->options;
+	size_t width[MODEL_LAYERS_MAX + 1];
+	struct cut cut = { 0 };
+	const unsigned layers = o->hidden_layers + 1;
+	tutti_result_t result;
+
+	width[0] = t->data.features;
+	for (unsigned l = 0; l < o->hidden_layers; l++)
+		width[l + 1] = o->hidden[l];
+	width[layers] = t->data.classes;
+	result = grid_cut(&t->grid, o, width, layers, &cut, why);
+	if (result == TUTTI_OK)
+		result = model_create(o->numbers, width, cut, most_rows(t), &t->model, why);
+	if (result == TUTTI_OK)
+		result = state_create(o->numbers, t->model.parameters,
+				      o->sync->shares_velocity
+					      ? 0
+					      : o->optimizer->velocities * t->model.parameters,
+				      &t->state, why);
+	return result;
+}
+
+static void make_plan(struct training *t)
+{
+	const struct options *o = t->options;
+	const size_t steps = (t->split.train_rows + t->batch - 1) / t->batch;
+	const double warmup = o->warmup * (double)steps, all = (double)(steps * o->epochs);
+
+	t->steps_per_epoch = steps;
+	t->plan = (struct rate_plan){
+		.base = o->rate,
+		.scaling = o->scaling,
+		.schedule = o->schedule,
+		.batch = t->batch,
+		.steps = steps * o->epochs,
+		.epoch_steps = steps,
+		.warmup_steps = (size_t)(warmup < all ? warmup : all),
+	};
+}
+
+static void describe(struct training *t)
+{
+	t->summary = (struct summary){
+		.ranks_at_start = t->team->size,
+		.train_rows = t->split.train_rows,
+		.test_rows = t->split.test_rows,
+		.features = t->data.features,
+		.classes = t->data.classes,
+		.parameters = model_parameter_count(t->model.width, t->model.cut.of),
+		.stages = t->grid.stages,
+		.ways = t->grid.ways,
+		.micro = t->grid.micro,
+		.buckets = t->buckets.count,
+		.steps = t->plan.steps,
+		.batch = t->batch,
+	};
+}
+
+/* What a lost rank holds, no other has; where there are several lines one could go on, but none does. */
+static tutti_result_t check_survival(const struct training *t, struct why *why)
+{
+	const bool cut = grid_is_cut(&t->grid);
+
+	if ((!cut && !t->options->shard) ||
+	    (t->survival.min_ranks >= t->team->started && t->survival.restarts == 0))
+		return TUTTI_OK;
+	return why_set(why, TUTTI_ERR_UNSUPPORTED,
+		       "found --%s with tutti-run's --min-ranks or --restart, expected neither: a "
+		       "rank that is lost is missed; use --save, and start again with --resume",
+		       cut ? "parallel" : "shard");
+}
+
+static tutti_result_t check_features(const struct training *t, struct why *why)
+{
+	const struct data *data = t->sharded ? &t->sharded->own : &t->data;
+
+	for (size_t j = 0; j < data->features; j++)
+		if (data->inverse[j] > 0)
+			return TUTTI_OK;
+	return why_set(
+		why, TUTTI_ERR_INVALID,
+		"%s: found the same in all samples to train on but for their labels, expected a "
+		"feature that varies; give other samples",
+		t->options->source.path);
+}
+
+/* Once it is known what the samples are. */
+static tutti_result_t complete(struct training *t, struct why *why)
+{
+	const struct options *o = t->options;
+	tutti_result_t result =
+		split_create(&t->data, o->source.test_fraction, o->seed, &t->split, why);
+
+	if (result == TUTTI_OK) {
+		t->batch = choose_batch(t);
+		result = check_sizes(t, why);
+	}
+	if (result == TUTTI_OK)
+		result = o->shard ? sharded_standardise(t, why)
+				  : standardise(&t->data, &t->split, why);
+	if (result == TUTTI_OK)
+		result = check_features(t, why);
+	if (result == TUTTI_OK)
+		result = create_model(t, why);
+	if (result != TUTTI_OK)
+		return result;
+	t->order = malloc(t->split.train_rows * sizeof(*t->order));
+	if (!t->order)
+		return why_no_memory(why, "the training");
+	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
+	make_plan(t);
+	describe(t);
+	t->model.weights = state_now(&t->state, 0).weights;
+	result = model_init_weights(&t->model, o->seed, why);
+	if (result == TUTTI_OK)
+		result = t->engine->create(t, why);
+	return result == TUTTI_OK && !t->team->newcomer ? save_open(t, why) : result;
+}
+
+static tutti_result_t read_samples(struct training *t, struct why *why)
+{
+	const double start = now_s();
+	const tutti_result_t result = t->options->shard
+					      ? sharded_read(t, why)
+					      : data_read(&t->options->source, &t->data, why);
+
+	t->reading_s = now_s() - start;
+	return result;
+}
+
+static tutti_result_t prepare(struct training *t, struct why *why)
+{
+	const struct options *o = t->options;
+	tutti_result_t result = survival_init(&t->survival, t->team, why);
+
+	if (result == TUTTI_OK)
+		result = grid_place(o, t->team, &t->grid, why);
+	if (result == TUTTI_OK)
+		result = check_survival(t, why);
+	if (result == TUTTI_OK)
+		result = count_workers(t, why);
+	if (result == TUTTI_OK)
+		result = shares_check(t, why);
+	if (result == TUTTI_OK)
+		result = read_samples(t, why);
+	if (result != TUTTI_OK || o->shard)
+		return result;
+	t->data_hash = data_hash(&t->data);
+	return complete(t, why);
+}
+
+tutti_result_t training_share(struct training *t, struct why *why)
+{
+	const tutti_result_t result = sharded_join(t, why);
+
+	return result == TUTTI_OK ? complete(t, why) : result;
+}
+
+tutti_result_t training_create(const struct options *options, struct team *team,
+			       struct report *report, struct training *out, struct why *why)
+{
+	struct training t = {
+		.options = options,
+		.sync = options->sync,
+		.engine = options->device == DEVICE_CUDA ? &engine_cuda : &engine_host,
+		.team = team,
+		.report = report,
+	};
+	const tutti_result_t result = prepare(&t, why);
+
+	if (result != TUTTI_OK) {
+		training_finish(&t);
+		return result;
+	}
+	*out = t;
+	return TUTTI_OK;
+}
+
+void training_finish(struct training *t)
+{
+	if (t->engine)
+		t->engine->finish(t);
+	free(t->order);
+	shares_finish(&t->shares);
+	sharded_finish(t);
+	free(t->velocity);
+	state_finish(&t->state);
+	survival_finish(&t->survival);
+	free(t->whole);
+	free(t->summary.accounts);
+	model_finish(&t->model);
+	split_finish(&t->split);
+	data_finish(&t->data);
+}

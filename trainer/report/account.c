@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Owns what ranks tell of themselves at the end, and the sums of it. */
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "bits.h"
+#include "train.h"
+
+static void sum_up(struct training *t)
+{
+	struct summary *summary = &t->summary;
+	double total = 0;
+
+	summary->blocked_worst = summary->sent_bytes = 0;
+	for (int r = 0; r < summary->ranks; r++) {
+		total += summary->accounts[r].blocked;
+		summary->blocked_worst = fmax(summary->blocked_worst, summary->accounts[r].blocked);
+		summary->sent_bytes = fmax(summary->sent_bytes, (double)summary->accounts[r].bytes);
+	}
+	summary->blocked_mean = total / summary->ranks;
+	summary->steps_begun = t->steps_begun;
+}
+
+static double own_share(const struct training *t)
+{
+	const struct worker worker = sync_worker(t);
+
+	if (t->sync->epoch)
+		return t->share;
+	return worker.index < 0
+		       ? 0
+		       : (double)shares_slice(t, t->batch, worker.index, worker.count).count /
+				 (double)t->batch;
+}
+
+static uint64_t most_memory(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+static struct rank_account own_account(const struct training *t)
+{
+	return (struct rank_account){
+		.weights = hash_bytes(0, state_now(&t->state, 0).weights,
+				      t->model.parameters * t->model.numbers->size),
+		.bytes = t->team->bytes,
+		.received = t->team->received,
+		.memory = most_memory(),
+		.blocked = t->team->blocked_s / (now_s() - t->here_s),
+		.share = own_share(t),
+		.read = t->sharded ? t->sharded->own.read : t->data.read,
+		.read_s = t->reading_s,
+		.rows_sent = t->sharded ? t->sharded->sent : 0,
+	};
+}
+
+tutti_result_t training_account(struct training *t, struct why *why)
+{
+	const struct rank_account mine = own_account(t);
+	struct summary *s = &t->summary;
+	tutti_result_t result;
+
+	free(s->accounts);
+	s->ranks = t->team->size;
+	s->accounts = calloc((size_t)s->ranks, sizeof(mine));
+	if (!s->accounts)
+		return why_no_memory(why, "the ranks' accounts");
+	result = team_gather(t->team, &mine, s->accounts, sizeof(mine), why);
+	if (result == TUTTI_OK)
+		sum_up(t);
+	return result;
+}
