@@ -56,7 +56,8 @@ static void count_sum(struct team *team, size_t bytes)
 	count_blocks(team, 2 * bytes);
 }
 
-void team_become(struct team *team, tutti_comm_t comm)
+/* Another communicator is the team's from now on, and the one before is gone. */
+static void team_become(struct team *team, tutti_comm_t comm)
 {
 	tutti_comm_destroy(team->comm);
 	team->comm = comm;

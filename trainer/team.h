@@ -42,8 +42,6 @@ tutti_result_t team_shrink(struct team *team, struct why *why);
 /* Take in so many that the launcher has started, if they come within `wait_s` seconds;
  * TUTTI_ERR_TIMEOUT: they do not, and the team is as it was. */
 tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct why *why);
-/* Another communicator is the team's from now on, and the one before is gone. */
-void team_become(struct team *team, tutti_comm_t comm);
 /* Collective: those who say the same `color` are a team of its own, in order of `key`. */
 tutti_result_t team_divide(struct team *team, int color, int key, struct team *out,
 			   struct why *why);

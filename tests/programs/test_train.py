@@ -334,6 +334,7 @@ class Saved(Train):
                                  ('epochs', 1, 2), ('lr-scaling', 'linear', 'none')):
             said = self.ranks(2, f'--data {DIGITS} {usual} --resume --{option} {now}', status=1).said
             self.assertIn(f'ck: is of a training with --{option} {was}, expected {now} as now; give the same as', said)
+        self.ranks(2, f'--data {DIGITS} {usual} --resume --seed 01 --hidden 128,064 --test-fraction .2')   # the same
         self.write('data', '1,0\n2,1\n3,0\n4,1\n' * 40)
         said = self.ranks(1, f'--data data {usual} --resume', status=1).said
         self.assertIn('ck: is of a training with other data; give the same as then', said)
@@ -381,6 +382,11 @@ class Saved(Train):
                 self.assertEqual((job.out, self.text_of('again')), (told, labels))
             if dtype == 'f64':
                 self.assertEqual(self.labels_by_the_page('ck', rows[:20]), labels.split()[:20])
+        # the model knows which field was the label
+        self.write('first', ''.join(f'{label},{row}\n' for label, row in zip(truth, rows)))
+        self.log_of_ranks(1, '--data first --label-column 1 --epochs 6 --hidden 20,10 --save ck2')
+        said = self.alone_without_launcher('predict ck2 --data first').err
+        self.assertGreater(float(said.split()[1]), 0.5)
 
     def labels_by_the_page(self, name, rows):
         """By what docs/reference/trainer.md says of a checkpoint's arrays."""
@@ -426,12 +432,14 @@ class Saved(Train):
             self.write(name, content)
         os.symlink('data', self.path('link'))
         os.link(self.path('test'), self.path('hard'))
+        os.symlink('./new', self.path('dangling'))
         for options, text in (('--json data', '--json: found data, the file of --data'),
                               ('--json link', '--json: found link, the file of --data'),
                               ('--save ./data', '--save: found ./data, the file of --data'),
                               ('--predict hard', '--predict: found hard, the file of --test-data'),
                               ('--plot new.svg --json ./new.svg', '--plot: found new.svg, the file of --json'),
-                              ('--save new --predict new', '--predict: found new, the file of --save')):
+                              ('--save new --predict new', '--predict: found new, the file of --save'),
+                              ('--save new --json dangling', '--json: found dangling, the file of --save')):
             said = self.ranks(2, f'--data data --test-data test {options}', status=1).said
             self.assertIn(f'{text}, which would be overwritten; expected a file of its own', said)
         # nor is an earlier one lost to a training that does not begin

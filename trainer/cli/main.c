@@ -42,7 +42,6 @@ static tutti_result_t prepare(const struct options *options, struct team *team,
 		result = save_check(options, why);
 	if (result == TUTTI_OK && team->rank == 0)
 		result = report_open(report, why);
-
 	if (result == TUTTI_OK)
 		result = training_create(options, team, report, training, why);
 	result = team_agree(team, result, options_hash(options), training->data_hash, &alike, why);
@@ -81,9 +80,8 @@ static tutti_result_t train(const struct options *options, struct team *team, st
 	if (result != TUTTI_OK)
 		return result;
 	result = training_run(training, why);
-	if (result != TUTTI_OK) {
+	if (result != TUTTI_OK)
 		report_failure(team, report, training, why);
-	}
 	return result;
 }
 

@@ -31,7 +31,7 @@ const struct spec options_table[] = {
 	  TEXT, AT(source.test_path) },
 	{ "test-labels", "FILE", "their labels, of an IDX file", NOTHING, TEXT,
 	  AT(source.test_labels) },
-	{ "label-column", "N", "which field of a CSV file is the label, from 1 (the last)", NOTHING,
+	{ "label-column", "N", "which field of a CSV file is the label, from 1 (the last)", CURVE,
 	  COUNT, AT(source.label_column), NULL, 1, 16777216, WHOLE("16777216"), .met = reads_csv,
 	  .without = "a CSV file" },
 	{ "classes", "N", "labels are 0 to N-1 (default: to the largest found)", RANKS, COUNT,
@@ -172,12 +172,13 @@ const struct spec options_table[] = {
 		  "RANK:FACTOR[:EPOCH] with a factor from 1 to 1000 and an epoch from 1 to 100000, "
 		  "such as 0:2 or 0:2:4, and at most 16 of them",
 	  .read = read_slow },
-	{ "bucket", "BYTES", "gradients averaged at a time, K and M allowed", RANKS, BYTES,
+	{ "bucket", "BYTES", "gradients summed at a time, K and M allowed", RANKS, BYTES,
 	  AT(bucket_bytes), "1M", 1, 1073741824, "a number of bytes from 1 to 1024M, such as 64K" },
 	{ "wait", "S", "seconds that replacements of lost ranks have to come", NOTHING, REAL,
 	  AT(wait_s), "30", 1e-3, 1e6, "seconds from 0.001 to 1e6" },
 	{ "verify", NULL,
-	  "check after every step, with local after every epoch, that all ranks have the same weights",
+	  "check after every step, with local and async after every epoch, that all ranks have the same "
+	  "weights",
 	  RANKS, FLAG, AT(verify) },
 
 	{ .help = "Start" },

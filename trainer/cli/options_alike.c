@@ -15,6 +15,31 @@ static json_t *text_json(const char *text)
 	return json_string(text ? text : "none");
 }
 
+/* What is not compared as it was said: 2 and 02, .5 and 0.5 are alike. */
+static json_t *numbers_json(const char *text)
+{
+	char out[4096] = "";
+	size_t used = 0;
+
+	while (text && *text && used < sizeof(out)) {
+		const size_t length = strcspn(text, ",:=");
+		char piece[64], *end = piece;
+		double value = 0;
+
+		snprintf(piece, sizeof(piece), "%.*s", (int)length, text);
+		if (*piece && piece[strspn(piece, "0123456789")] == '\0')
+			snprintf(piece, sizeof(piece), "%llu", strtoull(text, NULL, 10));
+		else
+			value = strtod(piece, &end);
+		if (end != piece && *end == '\0')
+			snprintf(piece, sizeof(piece), "%.15g", value);
+		used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%.*s", piece,
+					 text[length] != '\0', text + length);
+		text += length + (text[length] != '\0');
+	}
+	return text_json(text ? out : NULL);
+}
+
 static json_t *value_json(const struct spec *spec, const struct options *o)
 {
 	const void *at = option_value(spec, o);
@@ -37,7 +62,7 @@ static json_t *value_json(const struct spec *spec, const struct options *o)
 	case NUMBER:
 	case OTHER: break;
 	}
-	return text_json(*(const char *const *)at);
+	return numbers_json(*(const char *const *)at);
 }
 
 /* Those that have to be as much alike as that. */
@@ -73,6 +98,8 @@ static void add_way(json_t *all, const struct options *o, int ranks)
 	add(all, "sync", o);
 	add(all, async ? "servers" : "every", o);
 	add(all, async ? "staleness" : "outer", o);
+	if (!async) /* they are how long a rank's own steps are */
+		add(all, "shares", o);
 	json_object_set_new(all, "ranks", json_integer(ranks));
 }
 

@@ -105,6 +105,9 @@ static tutti_result_t predict(const char *path, const struct options *o, struct 
 	if (result == TUTTI_OK)
 		result = checkpoint_read(path, &c, why);
 	source.features = c.width[0];
+	if (source.label_column == 0)
+		source.label_column =
+			(unsigned)json_integer_value(json_object_get(c.options, "label-column"));
 	if (result == TUTTI_OK)
 		result = data_read_samples(&source, &data, why);
 	if (result == TUTTI_OK)
@@ -121,7 +124,8 @@ static tutti_result_t check_options(int argc, char **argv, struct why *why)
 					     "data-limit", "predict", "help",
 					     NULL };
 
-	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--help") != 0))
+	if (argc < 2 ||
+	    (argv[1][0] == '-' && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0))
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"found %s, expected tutti-train predict MODEL --data FILE, where MODEL "

@@ -80,7 +80,7 @@ void exact_add(struct exact *sum, double x)
 	sum->high = rounded;
 }
 
-double exact_value(const struct exact *sum)
+static double exact_value(const struct exact *sum)
 {
 	return sum->high + sum->low;
 }

@@ -33,7 +33,6 @@ struct exact {
 	double high, low;
 };
 void exact_add(struct exact *sum, double x);
-double exact_value(const struct exact *sum);
 /* Add to `sums` [features] the features of these rows, or, where there is a `mean` [features], the squares
  * of what they are apart from it. */
 void sum_features(const struct data *data, const uint32_t *rows, size_t count, const double *mean,

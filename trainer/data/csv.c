@@ -366,7 +366,7 @@ tutti_result_t csv_parse(const struct input *input, size_t label_column, struct 
 	const bool labelled = fields != input->features;
 
 	data.features = fields - labelled;
-	if (data.features == 0 || label_column > fields)
+	if (data.features == 0 || (labelled && label_column > fields))
 		return why_set(
 			why, TUTTI_ERR_INVALID,
 			"%s: line %zu: found %zu field%s, expected features and a label, with "

@@ -27,8 +27,7 @@ struct data {
 
 /* What to read. */
 struct data_source {
-	/* CSV, or IDX; or "synthetic:…", which takes neither labels nor test
-	 * files */
+	/* CSV, or IDX; or "synthetic:…", which takes neither labels nor test files */
 	const char *path;
 	const char *labels;	 /* the labels of an IDX file, else NULL */
 	const char *test_path;	 /* samples for validation, in a file like `path`, or NULL */

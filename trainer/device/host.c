@@ -57,7 +57,6 @@ static tutti_result_t host_begin(struct training *t, struct why *why)
 
 	if (result == TUTTI_OK)
 		result = shares_begin(t, why);
-
 	return result == TUTTI_OK ? t->sync->begin(t, why) : result;
 }
 

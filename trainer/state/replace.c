@@ -204,6 +204,23 @@ struct place {
 	const char *name;
 };
 
+static bool find_place(const char *path, struct place *out);
+
+/* Where a link leads. */
+static bool follow(const char *link, struct place *out)
+{
+	const char *slash = strrchr(link, '/');
+	char target[PATH_MAX], path[2 * PATH_MAX];
+	const ssize_t length = readlink(link, target, sizeof(target) - 1);
+
+	if (length < 0)
+		return false;
+	target[length] = '\0';
+	snprintf(path, sizeof(path), "%.*s%s",
+		 *target != '/' && slash ? (int)(slash - link) + 1 : 0, link, target);
+	return find_place(path, out);
+}
+
 static bool find_place(const char *path, struct place *out)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
@@ -214,6 +231,8 @@ static bool find_place(const char *path, struct place *out)
 		return false;
 	out->name = "";
 	if (stat(path, &status) < 0) {
+		if (errno == ENOENT && lstat(path, &status) == 0)
+			return follow(path, out);
 		out->name = slash ? slash + 1 : path;
 		directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 		const bool found = directory && stat(directory, &status) == 0;

@@ -202,10 +202,6 @@ tutti_result_t sync_nothing(struct training *t, struct why *why)
 	return TUTTI_OK;
 }
 
-void sync_drains_nothing(struct training *t)
-{
-}
-
 tutti_result_t sync_no_layer(struct training *t, unsigned l, struct why *why)
 {
 	return TUTTI_OK;

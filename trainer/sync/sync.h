@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ways to train together: what ranks do with their gradients so that they have the same
- * weights, after each step or after some. One file has one way, sync_NAME.c.
+ * weights, after each step or after some. One file has one way.
  *
  * host.c computes, and calls these in the order in which they stand here. Of the training they use
  * model, state, plan, options and team. */
@@ -119,7 +119,6 @@ struct worker sync_worker(const struct training *training);
 
 /* A way that has nothing to do here. */
 tutti_result_t sync_nothing(struct training *training, struct why *why);
-void sync_drains_nothing(struct training *training);
 tutti_result_t sync_no_layer(struct training *training, unsigned l, struct why *why);
 size_t sync_all_samples(const struct step *step);
 size_t sync_own_samples(const struct step *step);
