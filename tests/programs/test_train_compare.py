@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import unittest
 
+from launched import children_of, ends_of
 from training import DIGITS, TRAIN, TrainingTest
 
 sys.path.append(os.path.dirname(TRAIN))
@@ -167,6 +169,44 @@ class Compare(TrainingTest):
         self.assertGreater(os.path.getsize(self.path('picture')), 10)
         self.assertEqual(sorted(os.listdir(self.dir)), ['a.svg', 'log', 'picture'])
         self.assertIn('--plot: nowhere/a.svg cannot be written; give a file', self.report('log --plot nowhere/a.svg', 1).err)
+
+    @GNUPLOT
+    def test_an_output_is_no_other_file(self):
+        self.write_log('log.svg')
+        self.refuse('log.svg --plot log.svg', '--plot: found log.svg, the file of a log, which would be overwritten; '
+                                              'expected a file of its own: give another name')
+        with open(DIGITS, 'rb') as digits:
+            content = digits.read()
+        with open(self.path('data.svg'), 'wb') as file:
+            file.write(content)
+        os.mkdir(self.path('logs'))
+        os.link(self.path('data.svg'), self.path('logs', 'allreduce.json'))
+        os.link(self.path('data.svg'), self.path('logs', 'allreduce.out'))
+        for options, words in (('--plot data.svg', '--plot: found data.svg, the file of --data'),
+                               ('--logs logs', '--logs: found logs/allreduce.json, the file of --data'),
+                               ('--logs logs --plot a.svg --plot ./a.svg', '--logs: found logs/allreduce.json')):
+            job = self.run_to_end(TRAIN, 'compare', *f'--data data.svg --epochs 1 --modes allreduce {options}'.split(),
+                                  status=1, cwd=self.dir)
+            self.assertIn(words, job.err)
+        os.unlink(self.path('logs', 'allreduce.json'))
+        self.run_to_end(TRAIN, 'compare', *'--data data.svg --epochs 1 --modes allreduce --logs logs'.split(), cwd=self.dir)
+        with open(self.path('data.svg'), 'rb') as file:
+            self.assertEqual(file.read(), content)
+
+    def test_a_signal_ends_the_training_and_leaves_nothing(self):
+        for number in signal.SIGTERM, signal.SIGINT:
+            os.makedirs(self.path('temporary'), exist_ok=True)
+            job = self.start(TRAIN, 'compare', '--data', DIGITS, '--epochs', '100000', '--modes', 'allreduce', cwd=self.dir,
+                             TMPDIR=self.path('temporary'))
+            job.await_text('1 of 1: allreduce', err=True)
+            while not (logs := glob.glob(self.path('temporary', '*', '*.json'))) or not os.path.getsize(logs[0]):
+                os.sched_yield()
+            pids = [int(pid) for child in children_of(job.pid) for pid in (child, *children_of(child))]
+            self.assertGreaterEqual(len(pids), 3)   # tutti-run and its ranks
+            with ends_of(pids):
+                job.send(number)
+                self.finish(job, 128 + number)
+            self.assertEqual(os.listdir(self.path('temporary')), [])
 
     def compare(self, options, status=0):
         """In a directory for files that nobody keeps, where nothing is left."""

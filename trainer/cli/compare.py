@@ -25,8 +25,8 @@ LOG_MOST = 1 << 28  # bytes
 NAME_MOST = 40
 RANKS_MOST = 1024
 SAID_MOST = 2048    # bytes of what a training said that are shown
-TOGETHER = ('allreduce', 'zero1', 'local', 'ps', 'async')     # names of --sync
-CUT = ('pipeline', 'tensor')                                            # and of --parallel
+TOGETHER = ('allreduce', 'zero1', 'local', 'ps', 'async')   # names of --sync
+CUT = ('pipeline', 'tensor')                                # and of --parallel
 WITH_SERVER = ('ps', 'async')
 EACH_ITS_OWN = ('--sync', '--parallel', '--json', '--save', '--resume', '--predict', '--version')
 ROW, ABOVE, BELOW = 310, 30, 46     # pixels
@@ -314,7 +314,7 @@ def take_options(words, names):
     for name in names:
         if '' in options[name]:
             raise Wrong(f'{name} needs a value')
-    check_pictures(options['--plot'])
+    check_pictures(options.get('--plot', []))
     return options, others
 
 
@@ -327,6 +327,22 @@ def check_pictures(paths):
             sys.exit('--plot: gnuplot was not found in PATH; install it (Debian: gnuplot-nox) or leave out --plot')
         if not os.access(os.path.dirname(path) or '.', os.W_OK | os.X_OK):
             sys.exit(f'--plot: {path} cannot be written; give a file in a directory that exists and can be written')
+
+
+def is_same_file(one, other):
+    try:
+        return os.path.samefile(one, other)
+    except OSError:     # one is not there yet
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def check_distinct(inputs, outputs):
+    """Of pairs: what names a file, and the file. No output may be a file that is read, or another output."""
+    for number, (name, path) in enumerate(outputs):
+        for other_name, other in inputs + outputs[:number]:
+            if is_same_file(path, other):
+                sys.exit(f'{name}: found {path}, the file of {other_name}, which would be overwritten; expected a file '
+                         'of its own: give another name')
 
 
 def did_you_mean(word, names):
@@ -348,6 +364,7 @@ def report(words, origin):
         raise Wrong(f'unknown option {word}{did_you_mean(word, ["--plot", "--help"])}')
     if not 1 <= len(paths) <= LOGS_MOST:
         raise Wrong(f'found {len(paths)} logs, expected 1 to {LOGS_MOST}')
+    check_distinct([('a log', path) for path in paths], [('--plot', path) for path in options['--plot']])
     show(paths, options['--plot'], origin)
 
 
@@ -390,16 +407,33 @@ def launcher_of(program):
     return sys.exit(f'found no tutti-run beside {program}; install both, or build the tools')
 
 
+class Ended(Exception):
+    """By a signal, whose number it has."""
+
+
+running, ended = [], []
+
+
+def end_by(number, _):
+    """The training that runs is a job, and ends its ranks; what this command made is removed then."""
+    ended.append(number)
+    for job in running:
+        job.terminate()
+
+
 def train(mode, command, out):
-    """What it says goes to `out`, which stays if it fails."""
-    with open(out, 'wb') as file:
-        status = subprocess.run(command, stdout=file, stderr=file, check=False).returncode
+    with open(out, 'wb') as file, subprocess.Popen(command, stdout=file, stderr=file) as job:
+        running[:] = [job]
+        if ended:
+            job.terminate()
+        status = job.wait()
+    if ended:
+        raise Ended(ended[0])
     if status:
         with open(out, 'rb') as file:
             said = file.read()
         sys.stderr.buffer.write(said if len(said) < SAID_MOST else said[-SAID_MOST:].partition(b'\n')[2])
         sys.exit(f'{mode}: the training failed, as said above')
-    os.remove(out)
 
 
 def compare(words, program, origin):
@@ -411,19 +445,22 @@ def compare(words, program, origin):
     if not common:
         raise Wrong('found no options, expected --data FILE at least')
     launcher = launcher_of(program)
-    # a Ctrl-C is the job's: it ends, and what this command made is removed
-    signal.signal(signal.SIGINT, lambda *_: None)
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, end_by)
     with tempfile.TemporaryDirectory(prefix='tutti-compare.') as temporary:
         directory = (options['--logs'] or [temporary])[-1]
         os.makedirs(directory, exist_ok=True)
         logs = [os.path.join(directory, f'{mode}.json') for mode in modes]
+        inputs, _ = take_options(common, ['--data', '--labels', '--test-data', '--test-labels'])
+        check_distinct([(name, path) for name in inputs for path in inputs[name]],
+                       [('--logs', log) for log in logs] + [('--plot', path) for path in options['--plot']])
         for number, (mode, log) in enumerate(zip(modes, logs), 1):
             name, *own = mode.split('+')
             size = str(ranks + (name in WITH_SERVER))
             print(f'{number} of {len(modes)}: {mode} on {size} ranks', file=sys.stderr)
             train(mode, [launcher, '-n', size, '--no-label', '--', program, *common, '--json', log,
                          '--parallel' if name in CUT else '--sync', name, *(f'--{option}' for option in own)],
-                  os.path.join(directory, f'{mode}.out'))
+                  os.path.join(temporary, 'said'))
         show(logs, options['--plot'], origin)
 
 
@@ -440,6 +477,8 @@ def run(program, origin, command, *words):
         return 0, None
     except Wrong as error:
         return 2, f'{error}; see tutti-train {command} --help'
+    except Ended as end:
+        return 128 + end.args[0], None
     except SystemExit as end:
         return 1, end.code
     except OSError as error:
