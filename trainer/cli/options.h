@@ -79,12 +79,6 @@ enum options_outcome { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
  * Strings stay argv's. */
 enum options_outcome options_parse(int argc, char **argv, struct options *out, struct why *why);
 
-/* Does anybody wait for a worker with --sync async? */
-static inline bool options_bounded(const struct options *options)
-{
-	return options->staleness < STALENESS_ANY;
-}
-
 /* Equal for options that make the same training (where results are written may differ, and how long
  * replacements are waited for). */
 uint64_t options_hash(const struct options *options);

@@ -51,24 +51,64 @@ static void finish(struct training *t)
 
 /* ---- the start, and after losses */
 
-/* Do all servers have their shards? One that is new has none: then all begin anew. */
-static tutti_result_t find_servers(struct training *t, bool *all, struct why *why)
+/* What a rank keeps. */
+struct keeps {
+	uint64_t first, count; /* of the weights; a worker has none */
+	uint64_t beginning;
+};
+
+static uint64_t last_beginning(const struct training *t, const struct keeps *all)
+{
+	uint64_t last = 0;
+
+	for (int r = 0; r < t->team->size; r++)
+		if (all[r].beginning > last)
+			last = all[r].beginning;
+	return last;
+}
+
+static bool keep_their_shards(const struct training *t, const struct keeps *all)
+{
+	bool keep = all[0].beginning > 0;
+
+	for (unsigned s = 0; s < t->options->servers; s++) {
+		const struct slice shard = shard_slice(t, s);
+
+		keep = keep && all[s].first == shard.first && all[s].count == shard.count &&
+		       all[s].beginning == all[0].beginning;
+	}
+	return keep;
+}
+
+/* Do all servers have the shards that are theirs now, of one beginning? Else all begin anew: one that is
+ * new has none, one that was another server has that one's; and where a rank was lost while they began,
+ * some have and others have not. A beginning is later than those that any rank knows of: equal numbers
+ * are from one list, and shards of one state. */
+static tutti_result_t find_servers(struct training *t, bool *all_there, uint64_t *last,
+				   struct why *why)
 {
 	const struct async *a = async_of(t);
-	double kept = a->shard.weights != NULL;
-	const tutti_result_t result = team_sum(t->team, &kept, 1, why);
+	const struct keeps own = { a->shard.slice.first, a->shard.slice.count, a->beginning };
+	struct keeps *all = calloc((size_t)t->team->size, sizeof(*all));
+	tutti_result_t result;
 
-	*all = kept == t->options->servers;
+	if (!all)
+		return why_no_memory(why, "what the parameter servers keep");
+	result = team_gather(t->team, &own, all, sizeof(own), why);
+	*all_there = result == TUTTI_OK && keep_their_shards(t, all);
+	*last = last_beginning(t, all);
+	free(all);
 	return result;
 }
 
 /* From the state that all ranks have. */
-static tutti_result_t begin_shard(struct training *t, struct why *why)
+static tutti_result_t begin_shard(struct training *t, uint64_t beginning, struct why *why)
 {
 	struct async *a = async_of(t);
 	tutti_result_t result = TUTTI_OK;
 
 	a->epoch = 0;
+	a->beginning = beginning;
 	a->sums = state_sums(&t->state);
 	shard_finish(&a->shard);
 	if (shard_serves(t))
@@ -86,6 +126,7 @@ static tutti_result_t begin(struct training *t, struct why *why)
 {
 	struct async *a = async_of(t);
 	bool all_there;
+	uint64_t last;
 	tutti_result_t result;
 
 	free(a->counts);
@@ -93,9 +134,9 @@ static tutti_result_t begin(struct training *t, struct why *why)
 	if (!a->counts)
 		return why_no_memory(why, "the parameter servers");
 	t->model.weights = state_now(&t->state, 0).weights;
-	result = find_servers(t, &all_there, why);
+	result = find_servers(t, &all_there, &last, why);
 	if (result == TUTTI_OK && (!all_there || t->resumes))
-		result = begin_shard(t, why);
+		result = begin_shard(t, last + 1, why);
 	return result == TUTTI_OK && shard_serves(t) ? server_create(t, a, why) : result;
 }
 

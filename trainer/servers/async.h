@@ -34,6 +34,7 @@ struct async {
 
 	/* a server's */
 	struct shard shard;
+	uint64_t beginning; /* with which the shard began, from 1 on; 0: with none */
 	bool *came;	  /* owned: [tasks of an epoch]: an update has been made of it */
 	struct sums sums; /* of these */
 	struct staleness staleness;

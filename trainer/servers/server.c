@@ -151,7 +151,7 @@ static bool may_update(const struct training *t, const struct async *a)
 	const uint64_t next = a->shard.version + 1;
 	bool may = true;
 
-	for (size_t i = 0; i < a->server->count && options_bounded(t->options); i++) {
+	for (size_t i = 0; i < a->server->count; i++) {
 		const struct peer *p = &a->server->peers[i];
 
 		if (p->state == COMPUTES || p->state == PUSHES)

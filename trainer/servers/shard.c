@@ -33,6 +33,14 @@ static void *vector(const struct training *t, const size_t *counts, void *mine, 
 	return mine ? numbers_at(t->model.numbers, mine, k * counts[t->team->rank]) : NULL;
 }
 
+/* A sum ends well only when everybody has come to it. */
+static tutti_result_t all_have_theirs(struct training *t, struct why *why)
+{
+	double has = 1;
+
+	return team_sum(t->team, &has, 1, why);
+}
+
 tutti_result_t shard_share_out(struct training *t, const size_t *counts, void *mine,
 			       struct why *why)
 {
@@ -41,6 +49,8 @@ tutti_result_t shard_share_out(struct training *t, const size_t *counts, void *m
 	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
 		result = team_share_out(t->team, t->model.numbers, sync_velocity(t, t->velocity, k),
 					counts, vector(t, counts, mine, k), why);
+	if (result == TUTTI_OK)
+		result = all_have_theirs(t, why);
 	if (result == TUTTI_OK) /* else once more, when ranks have settled again */
 		sync_velocity_shared(t);
 	return result;

@@ -20,7 +20,8 @@ struct slice shard_slice(const struct training *training, unsigned server);
 size_t *shard_counts(const struct training *training);
 
 /* Collective: what an optimiser keeps, one vector behind the other, from rank 0's training->velocity
- * to the servers, and from them to rank 0's `all`. At `mine` it is of this rank's shard. */
+ * to the servers, and from them to rank 0's `all`. At `mine` it is of this rank's shard. Rank 0 keeps
+ * what it has until all servers have theirs. */
 tutti_result_t shard_share_out(struct training *training, const size_t *counts, void *mine,
 			       struct why *why);
 tutti_result_t shard_collect(struct training *training, const size_t *counts, void *mine, void *all,

@@ -150,6 +150,8 @@ static bool all_have_it(const struct training *t, const struct stand *all, int s
 	return grid_is_cut(&t->grid) ? all[source].step == 0 : all_at(all, t->team->size, source);
 }
 
+#define FOUND_LOST (-1) /* for the origin of one of those that were there before */
+
 static bool goes_on(const struct survival *s, int64_t origin)
 {
 	for (int r = 0; r < s->member_count; r++)
@@ -158,17 +160,24 @@ static bool goes_on(const struct survival *s, int64_t origin)
 	return false;
 }
 
+/* Others may be lost before all know of the loss, and this is done again: who was found lost stays so, even
+ * if its replacement has trained since. */
 static void complete_loss(struct training *t)
 {
 	struct survival *s = &t->survival;
 	struct loss *loss = &s->loss;
 
 	loss->ranks_after = s->member_count;
-	for (int r = 0; r < s->member_count; r++)
-		loss->joined += s->members[r].fresh != 0;
-	for (int i = 0; i < loss->ranks_before; i++)
-		if (!goes_on(s, s->before[i].origin) && loss->lost_count++ < LOSS_NAMES)
-			loss->lost[loss->lost_count - 1] = (int)s->before[i].origin;
+	for (int i = 0; i < loss->ranks_before; i++) {
+		const int64_t origin = s->before[i].origin;
+
+		if (origin == FOUND_LOST || goes_on(s, origin))
+			continue;
+		if (loss->lost_count++ < LOSS_NAMES)
+			loss->lost[loss->lost_count - 1] = (int)origin;
+		s->before[i].origin = FOUND_LOST;
+	}
+	loss->joined = loss->ranks_after - (loss->ranks_before - loss->lost_count);
 	loss->recovery_s = now_s() - t->start_s - loss->seconds;
 }
 
@@ -176,13 +185,15 @@ static void complete_loss(struct training *t)
 static tutti_result_t record_loss(struct training *t, struct why *why)
 {
 	struct survival *s = &t->survival;
+	struct loss loss;
 	tutti_result_t result;
 
-	if (t->team->rank == 0)
+	if (s->before) /* rank 0, and whoever may be that when this is done again */
 		complete_loss(t);
-	result = team_broadcast(t->team, &s->loss, &s->loss, sizeof(s->loss), 0, why);
+	loss = s->loss;
+	result = team_broadcast(t->team, &loss, &loss, sizeof(loss), 0, why);
 	if (result == TUTTI_OK)
-		result = report_loss(t->report, &s->loss, why);
+		result = report_loss(t->report, &loss, why);
 	if (result != TUTTI_OK)
 		return result;
 	free(s->before);
