@@ -21,40 +21,40 @@ static size_t choose_batch(const struct training *t)
 }
 
 /* One more than the servers is to be left, so that one of them holds all weights. */
-static tutti_result_t check_servers(const struct training *t, struct why *why)
+static bool check_servers(const struct training *t)
 {
 	const int servers = (int)t->options->servers, size = t->team->size;
 	const int least = t->survival.min_ranks < size ? t->survival.min_ranks : size;
 
 	if (t->team->started <= servers)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"--servers: found %d of %d ranks, expected one worker at least; start more "
 			"ranks",
 			servers, t->team->started);
 	if (servers > 0 && least <= servers)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"TUTTI_MIN_RANKS: found %d with %d servers, expected %d at least (tutti-run "
 			"--min-ranks), so that a worker is left",
 			least, servers, servers + 1);
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t count_workers(struct training *t, struct why *why)
+static bool count_workers(struct training *t)
 {
-	tutti_result_t result;
+	bool ok;
 
 	if (grid_is_cut(&t->grid)) {
 		t->workers = (size_t)t->grid.lines;
-		return TUTTI_OK;
+		return true;
 	}
-	result = check_servers(t, why);
+	ok = check_servers(t);
 	t->workers = (size_t)t->team->started - t->options->servers;
-	return result;
+	return ok;
 }
 
-static tutti_result_t check_sizes(const struct training *t, struct why *why)
+static bool check_sizes(const struct training *t)
 {
 	const struct options *o = t->options;
 	const int workers = grid_is_cut(&t->grid) ? t->grid.lines : t->team->size - (int)o->servers;
@@ -62,29 +62,29 @@ static tutti_result_t check_sizes(const struct training *t, struct why *why)
 
 	if (t->split.train_rows < ranks || t->split.train_rows < t->batch)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"%s: too few samples: found %zu to train on and %zu to validate, "
 			"expected at least %zu to train on, one for each rank and for each place in a "
 			"batch of %zu; use a smaller --batch or --test-fraction, or fewer ranks",
 			o->source.path, t->split.train_rows, t->split.test_rows,
 			ranks > t->batch ? ranks : t->batch, t->batch);
 	if (o->source.test_fraction > 0 && t->split.test_rows == 0)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: too few samples: found %zu, of which --test-fraction %g leaves "
 			       "none to validate; give a larger share, or 0",
 			       o->source.path, t->data.rows, o->source.test_fraction);
 	if (o->predict && t->split.test_rows == 0)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"found --predict, but no samples to validate, whose labels it predicts; give a "
 			"--test-fraction of more than 0, or --test-data");
 	if (t->batch < ranks)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"--batch: found %zu sample%s per step for %zu ranks, expected at least one for "
 			"each rank; give a larger --batch, or start fewer ranks",
 			t->batch, t->batch == 1 ? "" : "s", ranks);
-	return TUTTI_OK;
+	return true;
 }
 
 /* Samples at a time: rank 0's slice of a batch is the largest, and larger where ranks are lost. The
@@ -108,28 +108,24 @@ static size_t most_rows(const struct training *t)
 	return part > ROWS_MIN || o->accumulate > 1 ? part : ROWS_MIN;
 }
 
-static tutti_result_t create_model(struct training *t, struct why *why)
+static bool create_model(struct training *t)
 {
 	const struct options *o = t->options;
 	size_t width[MODEL_LAYERS_MAX + 1];
 	struct cut cut = { 0 };
 	const unsigned layers = o->hidden_layers + 1;
-	tutti_result_t result;
 
 	width[0] = t->data.features;
 	for (unsigned l = 0; l < o->hidden_layers; l++)
 		width[l + 1] = o->hidden[l];
 	width[layers] = t->data.classes;
-	result = grid_cut(&t->grid, o, width, layers, &cut, why);
-	if (result == TUTTI_OK)
-		result = model_create(o->numbers, width, cut, most_rows(t), &t->model, why);
-	if (result == TUTTI_OK)
-		result = state_create(o->numbers, t->model.parameters,
-				      o->sync->shares_velocity
-					      ? 0
-					      : o->optimizer->velocities * t->model.parameters,
-				      &t->state, why);
-	return result;
+	return grid_cut(&t->grid, o, width, layers, &cut) &&
+	       model_create(o->numbers, width, cut, most_rows(t), &t->model) &&
+	       state_create(o->numbers, t->model.parameters,
+			    o->sync->shares_velocity
+				    ? 0
+				    : o->optimizer->velocities * t->model.parameters,
+			    &t->state);
 }
 
 static void make_plan(struct training *t)
@@ -169,107 +165,86 @@ static void describe(struct training *t)
 }
 
 /* What a lost rank holds, no other has; where there are several lines one could go on, but none does. */
-static tutti_result_t check_survival(const struct training *t, struct why *why)
+static bool check_survival(const struct training *t)
 {
 	const bool cut = grid_is_cut(&t->grid);
 
 	if ((!cut && !t->options->shard) ||
 	    (t->survival.min_ranks >= t->team->started && t->survival.restarts == 0))
-		return TUTTI_OK;
-	return why_set(why, TUTTI_ERR_UNSUPPORTED,
+		return true;
+	return why_set(TUTTI_ERR_UNSUPPORTED,
 		       "found --%s with tutti-run's --min-ranks or --restart, expected neither: a "
 		       "rank that is lost is missed; use --save, and start again with --resume",
 		       cut ? "parallel" : "shard");
 }
 
-static tutti_result_t check_features(const struct training *t, struct why *why)
+static bool check_features(const struct training *t)
 {
 	const struct data *data = t->sharded ? &t->sharded->own : &t->data;
 
 	for (size_t j = 0; j < data->features; j++)
 		if (data->inverse[j] > 0)
-			return TUTTI_OK;
+			return true;
 	return why_set(
-		why, TUTTI_ERR_INVALID,
+		TUTTI_ERR_INVALID,
 		"%s: found the same in all samples to train on but for their labels, expected a "
 		"feature that varies; give other samples",
 		t->options->source.path);
 }
 
 /* Once it is known what the samples are. */
-static tutti_result_t complete(struct training *t, struct why *why)
+static bool complete(struct training *t)
 {
 	const struct options *o = t->options;
-	tutti_result_t result =
-		split_create(&t->data, o->source.test_fraction, o->seed, &t->split, why);
+	bool ok = split_create(&t->data, o->source.test_fraction, o->seed, &t->split);
 
-	if (result == TUTTI_OK) {
+	if (ok) {
 		t->batch = choose_batch(t);
-		result = check_sizes(t, why);
+		ok = check_sizes(t);
 	}
-	if (result == TUTTI_OK)
-		result = o->shard ? sharded_standardise(t, why)
-				  : standardise(&t->data, &t->split, why);
-	if (result == TUTTI_OK)
-		result = check_features(t, why);
-	if (result == TUTTI_OK)
-		result = create_model(t, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok || !(o->shard ? sharded_standardise(t) : standardise(&t->data, &t->split)) ||
+	    !check_features(t) || !create_model(t))
+		return false;
 	t->order = malloc(t->split.train_rows * sizeof(*t->order));
 	if (!t->order)
-		return why_no_memory(why, "the training");
+		return why_no_memory("the training");
 	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
 	make_plan(t);
 	describe(t);
 	t->model.weights = state_now(&t->state, 0).weights;
-	result = model_init_weights(&t->model, o->seed, why);
-	if (result == TUTTI_OK)
-		result = t->engine->create(t, why);
-	return result == TUTTI_OK && !t->team->newcomer ? save_open(t, why) : result;
+	ok = model_init_weights(&t->model, o->seed) && t->engine->create(t);
+	return ok && (t->team->newcomer || save_open(t));
 }
 
-static tutti_result_t read_samples(struct training *t, struct why *why)
+static bool read_samples(struct training *t)
 {
 	const double start = now_s();
-	const tutti_result_t result = t->options->shard
-					      ? sharded_read(t, why)
-					      : data_read(&t->options->source, &t->data, why);
+	const bool ok =
+		t->options->shard ? sharded_read(t) : data_read(&t->options->source, &t->data);
 
 	t->reading_s = now_s() - start;
-	return result;
+	return ok;
 }
 
-static tutti_result_t prepare(struct training *t, struct why *why)
+static bool prepare(struct training *t)
 {
 	const struct options *o = t->options;
-	tutti_result_t result = survival_init(&t->survival, t->team, why);
+	bool ok = survival_init(&t->survival, t->team) && grid_place(o, t->team, &t->grid) &&
+		  check_survival(t) && count_workers(t) && shares_check(t) && read_samples(t);
 
-	if (result == TUTTI_OK)
-		result = grid_place(o, t->team, &t->grid, why);
-	if (result == TUTTI_OK)
-		result = check_survival(t, why);
-	if (result == TUTTI_OK)
-		result = count_workers(t, why);
-	if (result == TUTTI_OK)
-		result = shares_check(t, why);
-	if (result == TUTTI_OK)
-		result = read_samples(t, why);
-	if (result != TUTTI_OK || o->shard)
-		return result;
+	if (!ok || o->shard)
+		return ok;
 	t->data_hash = data_hash(&t->data);
-	return complete(t, why);
+	return complete(t);
 }
 
-tutti_result_t training_share(struct training *t, struct why *why)
+bool training_share(struct training *t)
 {
-	const tutti_result_t result = sharded_join(t, why);
-
-	return result == TUTTI_OK ? complete(t, why) : result;
+	return sharded_join(t) && complete(t);
 }
 
-tutti_result_t training_create(const struct options *options, struct team *team,
-			       struct report *report, struct training *out, struct why *why)
+bool training_create(const struct options *options, struct team *team, struct report *report,
+		     struct training *out)
 {
 	struct training t = {
 		.options = options,
@@ -278,14 +253,14 @@ tutti_result_t training_create(const struct options *options, struct team *team,
 		.team = team,
 		.report = report,
 	};
-	const tutti_result_t result = prepare(&t, why);
+	const bool ok = prepare(&t);
 
-	if (result != TUTTI_OK) {
+	if (!ok) {
 		training_finish(&t);
-		return result;
+		return false;
 	}
 	*out = t;
-	return TUTTI_OK;
+	return true;
 }
 
 void training_finish(struct training *t)

@@ -20,12 +20,10 @@ double now_s(void)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static tutti_result_t communication_failed(const struct team *team, tutti_result_t result,
-					   const char *what, struct why *why)
+/* `text` is the library's error message, which may be none. */
+static bool failed(tutti_result_t result, const char *what, const char *text)
 {
-	const char *text = tutti_last_error(team->comm);
-
-	return why_set(why, result, "%s failed: %s", what, *text ? text : tutti_strerror(result));
+	return why_set(result, "%s failed: %s", what, *text ? text : tutti_strerror(result));
 }
 
 static struct team *account_of(struct team *team)
@@ -33,12 +31,18 @@ static struct team *account_of(struct team *team)
 	return team->whole ? team->whole : team;
 }
 
-/* Account for a call that began at `start`. */
-static tutti_result_t called(struct team *team, double start, tutti_result_t result,
-			     const char *what, struct why *why)
+/* A call's time goes to the account, and its failure to why. */
+#define TIMED(team, call, what) (begin_call(team), end_call(team, call, what))
+
+static void begin_call(struct team *team)
 {
-	account_of(team)->blocked_s += now_s() - start;
-	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
+	account_of(team)->blocked_s -= now_s();
+}
+
+static bool end_call(struct team *team, tutti_result_t result, const char *what)
+{
+	account_of(team)->blocked_s += now_s();
+	return team_ended(team, result, what);
 }
 
 /* Blocks of `bytes` in all, of which each rank sends what is not its own; and a sum of as many, which
@@ -72,7 +76,7 @@ bool team_is_newcomer(void)
 	return join && strcmp(join, "1") == 0;
 }
 
-tutti_result_t team_join(struct team *team, double timeout_s, struct why *why)
+bool team_join(struct team *team, double timeout_s)
 {
 	const char *rank = getenv("TUTTI_RANK"), *size = getenv("TUTTI_SIZE");
 	tutti_config_t config = TUTTI_CONFIG_INIT;
@@ -83,33 +87,31 @@ tutti_result_t team_join(struct team *team, double timeout_s, struct why *why)
 	team->newcomer = team_is_newcomer();
 	result = tutti_init(&config, &comm);
 	if (result != TUTTI_OK)
-		return communication_failed(team, result, "joining the other ranks", why);
+		return failed(result, "joining the other ranks", tutti_last_error(NULL));
 	team_become(team, comm);
 	team->origin = team->newcomer && rank ? atoi(rank) : team->rank;
 	team->started = team->newcomer && size ? atoi(size) : team->size;
-	return TUTTI_OK;
+	return true;
 }
 
-/* Its error message is that of this thread: the communicator's tells of the loss. */
-static tutti_result_t regrouping_failed(tutti_result_t result, const char *what, struct why *why)
+/* Of calls that make another communicator: the one that there is tells of the loss. */
+static bool regrouping_failed(tutti_result_t result, const char *what)
 {
-	const char *text = tutti_last_error(NULL);
-
-	return why_set(why, result, "%s failed: %s", what, *text ? text : tutti_strerror(result));
+	return failed(result, what, tutti_last_error(NULL));
 }
 
-tutti_result_t team_shrink(struct team *team, struct why *why)
+bool team_shrink(struct team *team)
 {
 	tutti_comm_t left;
 	const tutti_result_t result = tutti_comm_shrink(team->comm, &left);
 
 	if (result != TUTTI_OK)
-		return regrouping_failed(result, "going on without lost ranks", why);
+		return regrouping_failed(result, "going on without lost ranks");
 	team_become(team, left);
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct why *why)
+bool team_grow(struct team *team, int newcomers, double wait_s)
 {
 	const tutti_call_t call = { sizeof(call), wait_s };
 	tutti_comm_t grown;
@@ -118,26 +120,22 @@ tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct
 	if (result == TUTTI_OK)
 		result = tutti_comm_grow(team->comm, NULL, newcomers, &grown);
 	if (result != TUTTI_OK)
-		return regrouping_failed(result, "taking in replacements", why);
+		return regrouping_failed(result, "taking in replacements");
 	team_become(team, grown);
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t team_divide(struct team *team, int color, int key, struct team *out, struct why *why)
+bool team_divide(struct team *team, int color, int key, struct team *out)
 {
-	const double start = now_s();
 	struct team part = { .whole = account_of(team), .origin = team->origin };
 	tutti_comm_t comm = NULL;
-	const tutti_result_t result =
-		called(team, start, tutti_comm_split(team->comm, color, key, &comm),
-		       "parting the ranks", why);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!TIMED(team, tutti_comm_split(team->comm, color, key, &comm), "parting the ranks"))
+		return false;
 	team_become(&part, comm);
 	part.started = part.size;
 	*out = part;
-	return TUTTI_OK;
+	return true;
 }
 
 void team_leave(struct team *team)
@@ -146,16 +144,14 @@ void team_leave(struct team *team)
 	team->comm = NULL;
 }
 
-tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, void *values,
-			      size_t count, tutti_request_t *request, struct why *why)
+bool team_start_sum(struct team *team, const struct numbers *numbers, void *values, size_t count,
+		    tutti_request_t *request)
 {
-	const double start = now_s();
-
 	count_sum(team, count * numbers->size);
-	return called(team, start,
-		      tutti_all_reduce(team->comm, values, values, count, numbers->dtype, TUTTI_SUM,
-				       request),
-		      "the all-reduce", why);
+	return TIMED(team,
+		     tutti_all_reduce(team->comm, values, values, count, numbers->dtype, TUTTI_SUM,
+				      request),
+		     "the all-reduce");
 }
 
 /* Where the caller's block is. */
@@ -178,68 +174,56 @@ static size_t total(const struct team *team, const size_t *counts)
 	return sum;
 }
 
-tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *numbers,
-				      void *values, const size_t *counts, tutti_request_t *request,
-				      struct why *why)
+bool team_start_scatter_sum(struct team *team, const struct numbers *numbers, void *values,
+			    const size_t *counts, tutti_request_t *request)
 {
-	const double start = now_s();
-
 	count_blocks(team, total(team, counts) * numbers->size);
-	return called(team, start,
-		      tutti_reduce_scatter_v(team->comm, values,
-					     own_block(team, numbers, values, counts), counts,
-					     numbers->dtype, TUTTI_SUM, request),
-		      "the reduce-scatter", why);
+	return TIMED(team,
+		     tutti_reduce_scatter_v(team->comm, values,
+					    own_block(team, numbers, values, counts), counts,
+					    numbers->dtype, TUTTI_SUM, request),
+		     "the reduce-scatter");
 }
 
-tutti_result_t team_start_gather(struct team *team, const struct numbers *numbers, void *values,
-				 const size_t *counts, tutti_request_t *request, struct why *why)
+bool team_start_gather(struct team *team, const struct numbers *numbers, void *values,
+		       const size_t *counts, tutti_request_t *request)
 {
-	const double start = now_s();
-
 	count_blocks(team, total(team, counts) * numbers->size);
-	return called(team, start,
-		      tutti_all_gather_v(team->comm, own_block(team, numbers, values, counts),
-					 values, counts, NULL, numbers->dtype, request),
-		      "the all-gather", why);
+	return TIMED(team,
+		     tutti_all_gather_v(team->comm, own_block(team, numbers, values, counts),
+					values, counts, NULL, numbers->dtype, request),
+		     "the all-gather");
 }
 
-tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why)
+bool team_wait(struct team *team, tutti_request_t *request)
 {
-	const double start = now_s();
-
-	return called(team, start, tutti_wait(request), "waiting for other ranks", why);
+	return TIMED(team, tutti_wait(request), "waiting for other ranks");
 }
 
-tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why)
+bool team_sum(struct team *team, double *values, size_t count)
 {
-	return team_start_sum(team, &numbers_f64, values, count, NULL, why);
+	return team_start_sum(team, &numbers_f64, values, count, NULL);
 }
 
-tutti_result_t team_start_send(struct team *team, tutti_dtype_t dtype, const void *values,
-			       size_t count, int peer, tutti_request_t *request, struct why *why)
+bool team_start_send(struct team *team, tutti_dtype_t dtype, const void *values, size_t count,
+		     int peer, tutti_request_t *request)
 {
-	const double start = now_s();
-
 	account_of(team)->bytes += count * tutti_dtype_size(dtype);
-	return called(team, start, tutti_send(team->comm, values, count, dtype, peer, request),
-		      "a message to a rank", why);
+	return TIMED(team, tutti_send(team->comm, values, count, dtype, peer, request),
+		     "a message to a rank");
 }
 
-tutti_result_t team_start_receive(struct team *team, tutti_dtype_t dtype, void *values,
-				  size_t count, int peer, tutti_request_t *request, struct why *why)
+bool team_start_receive(struct team *team, tutti_dtype_t dtype, void *values, size_t count,
+			int peer, tutti_request_t *request)
 {
-	const double start = now_s();
-
 	account_of(team)->received += count * tutti_dtype_size(dtype);
-	return called(team, start, tutti_recv(team->comm, values, count, dtype, peer, request),
-		      "a message from a rank", why);
+	return TIMED(team, tutti_recv(team->comm, values, count, dtype, peer, request),
+		     "a message from a rank");
 }
 
-tutti_result_t team_ended(struct team *team, tutti_result_t result, const char *what,
-			  struct why *why)
+bool team_ended(struct team *team, tutti_result_t result, const char *what)
 {
-	return result == TUTTI_OK ? TUTTI_OK : communication_failed(team, result, what, why);
+	return result == TUTTI_OK || failed(result, what, tutti_last_error(team->comm));
 }
 
 void team_be_patient(struct team *team, int times)
@@ -250,90 +234,70 @@ void team_be_patient(struct team *team, int times)
 	tutti_next_call(team->comm, &call);
 }
 
-tutti_result_t team_share_out(struct team *team, const struct numbers *numbers, const void *all,
-			      const size_t *counts, void *mine, struct why *why)
+bool team_share_out(struct team *team, const struct numbers *numbers, const void *all,
+		    const size_t *counts, void *mine)
 {
-	const double start = now_s();
-
-	return called(team, start,
-		      tutti_scatter_v(team->comm, all, counts, NULL, mine, counts[team->rank],
-				      numbers->dtype, 0, NULL),
-		      "the scatter", why);
-}
-
-tutti_result_t team_collect(struct team *team, const struct numbers *numbers, const void *mine,
-			    const size_t *counts, void *all, struct why *why)
-{
-	const double start = now_s();
-
-	return called(team, start,
-		      tutti_gather_v(team->comm, mine, counts[team->rank], all, counts, NULL,
+	return TIMED(team,
+		     tutti_scatter_v(team->comm, all, counts, NULL, mine, counts[team->rank],
 				     numbers->dtype, 0, NULL),
-		      "the gather", why);
+		     "the scatter");
 }
 
-tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, size_t bytes,
-			      int root, struct why *why)
+bool team_collect(struct team *team, const struct numbers *numbers, const void *mine,
+		  const size_t *counts, void *all)
 {
-	const double start = now_s();
-
-	return called(team, start,
-		      tutti_broadcast(team->comm, send, recv, bytes, TUTTI_UINT8, root, NULL),
-		      "the broadcast", why);
+	return TIMED(team,
+		     tutti_gather_v(team->comm, mine, counts[team->rank], all, counts, NULL,
+				    numbers->dtype, 0, NULL),
+		     "the gather");
 }
 
-tutti_result_t team_exchange(struct team *team, const float *send, const size_t *to, float *recv,
-			     const size_t *from, struct why *why)
+bool team_broadcast(struct team *team, const void *send, void *recv, size_t bytes, int root)
 {
-	const double start = now_s();
-
-	return called(team, start,
-		      tutti_all_to_all_v(team->comm, send, to, NULL, recv, from, NULL,
-					 TUTTI_FLOAT32, NULL),
-		      "the exchange of samples", why);
+	return TIMED(team, tutti_broadcast(team->comm, send, recv, bytes, TUTTI_UINT8, root, NULL),
+		     "the broadcast");
 }
 
-tutti_result_t team_gather(struct team *team, const void *mine, void *all, size_t bytes,
-			   struct why *why)
+bool team_exchange(struct team *team, const float *send, const size_t *to, float *recv,
+		   const size_t *from)
 {
-	const double start = now_s();
-
-	return called(team, start,
-		      tutti_all_gather(team->comm, mine, all, bytes, TUTTI_UINT8, NULL),
-		      "the all-gather", why);
+	return TIMED(team,
+		     tutti_all_to_all_v(team->comm, send, to, NULL, recv, from, NULL, TUTTI_FLOAT32,
+					NULL),
+		     "the exchange of samples");
 }
 
-tutti_result_t team_bind_gpu(struct team *team, int device, struct why *why)
+bool team_gather(struct team *team, const void *mine, void *all, size_t bytes)
 {
-	const double start = now_s();
-
-	return called(team, start, tutti_cuda_bind(team->comm, device), "binding to a GPU", why);
+	return TIMED(team, tutti_all_gather(team->comm, mine, all, bytes, TUTTI_UINT8, NULL),
+		     "the all-gather");
 }
 
-tutti_result_t team_share_gpu_memory(struct team *team, void *memory, size_t bytes, struct why *why)
+bool team_bind_gpu(struct team *team, int device)
 {
-	const double start = now_s();
+	return TIMED(team, tutti_cuda_bind(team->comm, device), "binding to a GPU");
+}
+
+bool team_share_gpu_memory(struct team *team, void *memory, size_t bytes)
+{
 	tutti_cuda_window_t window; /* the communicator's end is the window's */
 
-	return called(team, start, tutti_cuda_register(team->comm, memory, bytes, &window),
-		      "sharing the gradients' memory", why);
+	return TIMED(team, tutti_cuda_register(team->comm, memory, bytes, &window),
+		     "sharing the gradients' memory");
 }
 
-tutti_result_t team_sum_on_gpu(struct team *team, double *values, size_t count,
-			       tutti_cuda_stream_t stream, struct why *why)
+bool team_sum_on_gpu(struct team *team, double *values, size_t count, tutti_cuda_stream_t stream)
 {
-	const double start = now_s();
-
 	count_sum(team, count * sizeof(*values));
-	return called(team, start,
-		      tutti_cuda_all_reduce(team->comm, values, values, count, TUTTI_FLOAT64,
-					    TUTTI_SUM, stream),
-		      "the all-reduce", why);
+	return TIMED(team,
+		     tutti_cuda_all_reduce(team->comm, values, values, count, TUTTI_FLOAT64,
+					   TUTTI_SUM, stream),
+		     "the all-reduce");
 }
 
-tutti_result_t team_check(struct team *team, struct why *why)
+bool team_check(struct team *team)
 {
-	return called(team, now_s(), tutti_comm_error(team->comm, NULL), "the all-reduce", why);
+	return TIMED(team, tutti_comm_error(team->comm, NULL), "the all-reduce");
 }
 
 void team_message_plan(const struct team *team, int peer, char algorithm[32], char transports[32])
@@ -381,30 +345,26 @@ static int list_ranks(const uint64_t *all, int size, int fields, int field, bool
 	return listed;
 }
 
-static tutti_result_t judge(const uint64_t *all, int size, tutti_result_t mine, struct why *why)
+static bool judge(const uint64_t *all, int size)
 {
+	static const struct {
+		const char *before, *behind;
+	} said[AGREE_FIELDS] = {
+		[AGREE_RESULT] = { "cannot go on: ", "could not start; its own message says why" },
+		[AGREE_OPTIONS] = { "", "has other options than rank 0; start all ranks alike" },
+		[AGREE_DATA] = { "", "read other data than rank 0; give all hosts the same files" },
+	};
 	char ranks[128];
 
-	list_ranks(all, size, AGREE_FIELDS, AGREE_RESULT, false, 0, ranks, sizeof(ranks));
-	if (mine != TUTTI_OK)
-		return mine;
-	if (*ranks)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "cannot go on: rank %s could not start; its own message says why",
-			       ranks);
-	list_ranks(all, size, AGREE_FIELDS, AGREE_OPTIONS, false, all[AGREE_OPTIONS], ranks,
-		   sizeof(ranks));
-	if (*ranks)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "rank %s has other options than rank 0; start all ranks alike",
-			       ranks);
-	list_ranks(all, size, AGREE_FIELDS, AGREE_DATA, false, all[AGREE_DATA], ranks,
-		   sizeof(ranks));
-	if (*ranks)
-		return why_set(why, TUTTI_ERR_INVALID,
-			       "rank %s read other data than rank 0; give all hosts the same files",
-			       ranks);
-	return TUTTI_OK;
+	for (int field = 0; field < AGREE_FIELDS; field++) {
+		const uint64_t expected = field == AGREE_RESULT ? 0 : all[field];
+
+		list_ranks(all, size, AGREE_FIELDS, field, false, expected, ranks, sizeof(ranks));
+		if (*ranks)
+			return why_set(TUTTI_ERR_INVALID, "%srank %s %s", said[field].before, ranks,
+				       said[field].behind);
+	}
+	return true;
 }
 
 /* Find the ranks with the same error, or without one like this rank. The lowest of them prints it.
@@ -423,65 +383,56 @@ static void find_alike(const struct team *team, const uint64_t *all, struct alik
 		snprintf(out->ranks, sizeof(out->ranks), "rank %s", ranks);
 }
 
-tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
-			  struct alike *alike, struct why *why)
+bool team_agree(struct team *team, bool mine, uint64_t options, uint64_t data, struct alike *alike)
 {
-	const uint64_t failure =
-		mine == TUTTI_OK ? 0 : hash_bytes(0, why->text, strlen(why->text)) | 1;
+	const struct why own = why;
+	const uint64_t failure = mine ? 0 : hash_bytes(0, own.text, strlen(own.text)) | 1;
 	const uint64_t told[AGREE_FIELDS] = { failure, options, data };
 	uint64_t *all = calloc((size_t)team->size, sizeof(told));
-	struct why lost;
-	tutti_result_t result;
+	bool ok;
 
 	if (!all)
-		return why_no_memory(why, "the ranks' answers");
-	result = team_gather(team, told, all, sizeof(told), &lost);
-	if (result == TUTTI_OK) {
-		result = judge(all, team->size, mine, why);
-		if (alike)
-			find_alike(team, all, alike);
-	} else if (mine == TUTTI_OK) {
-		*why = lost;
-	} else {
-		result = mine;
-	}
+		return why_no_memory("the ranks' answers");
+	ok = team_gather(team, told, all, sizeof(told));
+	if (ok && alike)
+		find_alike(team, all, alike);
+	ok = ok && judge(all, team->size);
+	if (!mine)
+		why = own;
 	free(all);
-	return result;
+	return ok && mine;
 }
 
 /* The slow path of team_verify(), once it is known that some rank differs. */
-static tutti_result_t name_different(struct team *team, uint64_t hash, size_t step, struct why *why)
+static bool name_different(struct team *team, uint64_t hash, size_t step)
 {
 	uint64_t *all = calloc((size_t)team->size, sizeof(*all));
 	char ranks[128];
-	tutti_result_t result;
+	bool ok;
 
 	if (!all)
-		return why_no_memory(why, "the ranks' checksums");
-	result = team_gather(team, &hash, all, sizeof(hash), why);
-	if (result == TUTTI_OK) {
+		return why_no_memory("the ranks' checksums");
+	ok = team_gather(team, &hash, all, sizeof(hash));
+	if (ok) {
 		list_ranks(all, team->size, 1, 0, false, all[0], ranks, sizeof(ranks));
-		result = why_set(why, TUTTI_ERR_MISMATCH,
-				 "step %zu: the weights of rank %s differ from those of rank 0; "
-				 "expected the same bits on every rank",
-				 step, ranks);
+		ok = why_set(TUTTI_ERR_MISMATCH,
+			     "step %zu: the weights of rank %s differ from those of rank 0; "
+			     "expected the same bits on every rank",
+			     step, ranks);
 	}
 	free(all);
-	return result;
+	return ok;
 }
 
-tutti_result_t team_verify(struct team *team, const void *weights, size_t bytes, size_t step,
-			   struct why *why)
+bool team_verify(struct team *team, const void *weights, size_t bytes, size_t step)
 {
 	const uint64_t hash = hash_bytes(0, weights, bytes);
 	uint64_t ends[2] = { hash, ~hash }; /* the smallest, and the complement of the largest */
-	const double start = now_s();
-	const tutti_result_t result =
-		called(team, start,
-		       tutti_all_reduce(team->comm, ends, ends, 2, TUTTI_UINT64, TUTTI_MIN, NULL),
-		       "the comparison of weights", why);
+	const bool ok = TIMED(
+		team, tutti_all_reduce(team->comm, ends, ends, 2, TUTTI_UINT64, TUTTI_MIN, NULL),
+		"the comparison of weights");
 
-	if (result != TUTTI_OK || ends[0] == ~ends[1])
-		return result;
-	return name_different(team, hash, step, why);
+	if (!ok || ends[0] == ~ends[1])
+		return ok;
+	return name_different(team, hash, step);
 }

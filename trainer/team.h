@@ -35,75 +35,67 @@ double now_s(void);
 bool team_is_newcomer(void);
 
 /* Within `timeout_s` seconds; 0: as the environment says. */
-tutti_result_t team_join(struct team *team, double timeout_s, struct why *why);
+bool team_join(struct team *team, double timeout_s);
 
 /* Go on without those that are lost. */
-tutti_result_t team_shrink(struct team *team, struct why *why);
+bool team_shrink(struct team *team);
 /* Take in so many that the launcher has started, if they come within `wait_s` seconds;
  * TUTTI_ERR_TIMEOUT: they do not, and the team is as it was. */
-tutti_result_t team_grow(struct team *team, int newcomers, double wait_s, struct why *why);
+bool team_grow(struct team *team, int newcomers, double wait_s);
 /* Collective: those who say the same `color` are a team of its own, in order of `key`. */
-tutti_result_t team_divide(struct team *team, int color, int key, struct team *out,
-			   struct why *why);
+bool team_divide(struct team *team, int color, int key, struct team *out);
 void team_leave(struct team *team);
 
 /* Element-wise sum over all ranks, in place. */
-tutti_result_t team_sum(struct team *team, double *values, size_t count, struct why *why);
+bool team_sum(struct team *team, double *values, size_t count);
 
 /* The same of such numbers, begun; team_wait() ends it. */
-tutti_result_t team_start_sum(struct team *team, const struct numbers *numbers, void *values,
-			      size_t count, tutti_request_t *request, struct why *why);
+bool team_start_sum(struct team *team, const struct numbers *numbers, void *values, size_t count,
+		    tutti_request_t *request);
 /* Each rank's block of the sum, begun: `counts` [size] of the numbers at `values` are each rank's,
  * in rank order. The caller's is where it was. */
-tutti_result_t team_start_scatter_sum(struct team *team, const struct numbers *numbers,
-				      void *values, const size_t *counts, tutti_request_t *request,
-				      struct why *why);
+bool team_start_scatter_sum(struct team *team, const struct numbers *numbers, void *values,
+			    const size_t *counts, tutti_request_t *request);
 /* Everybody's block to all, begun: the caller's is where it is to be in `values`. */
-tutti_result_t team_start_gather(struct team *team, const struct numbers *numbers, void *values,
-				 const size_t *counts, tutti_request_t *request, struct why *why);
-tutti_result_t team_wait(struct team *team, tutti_request_t *request, struct why *why);
+bool team_start_gather(struct team *team, const struct numbers *numbers, void *values,
+		       const size_t *counts, tutti_request_t *request);
+bool team_wait(struct team *team, tutti_request_t *request);
 
 /* A message, begun. */
-tutti_result_t team_start_send(struct team *team, tutti_dtype_t dtype, const void *values,
-			       size_t count, int peer, tutti_request_t *request, struct why *why);
-tutti_result_t team_start_receive(struct team *team, tutti_dtype_t dtype, void *values,
-				  size_t count, int peer, tutti_request_t *request,
-				  struct why *why);
+bool team_start_send(struct team *team, tutti_dtype_t dtype, const void *values, size_t count,
+		     int peer, tutti_request_t *request);
+bool team_start_receive(struct team *team, tutti_dtype_t dtype, void *values, size_t count,
+			int peer, tutti_request_t *request);
 /* A request ended with `result` elsewhere than in team_wait(). `what` is for an error message. */
-tutti_result_t team_ended(struct team *team, tutti_result_t result, const char *what,
-			  struct why *why);
+bool team_ended(struct team *team, tutti_result_t result, const char *what);
 /* The next call may take so many times as long as others before it is taken for lost. */
 void team_be_patient(struct team *team, int times);
 
 /* Blocks of `counts` [size] numbers, from rank 0's `all` to each rank, at `mine`; and the way back.
  * `all` is rank 0's alone. */
-tutti_result_t team_share_out(struct team *team, const struct numbers *numbers, const void *all,
-			      const size_t *counts, void *mine, struct why *why);
-tutti_result_t team_collect(struct team *team, const struct numbers *numbers, const void *mine,
-			    const size_t *counts, void *all, struct why *why);
+bool team_share_out(struct team *team, const struct numbers *numbers, const void *all,
+		    const size_t *counts, void *mine);
+bool team_collect(struct team *team, const struct numbers *numbers, const void *mine,
+		  const size_t *counts, void *all);
 
 /* What the rank `root` has at `send` to all others, at `recv`. */
-tutti_result_t team_broadcast(struct team *team, const void *send, void *recv, size_t bytes,
-			      int root, struct why *why);
+bool team_broadcast(struct team *team, const void *send, void *recv, size_t bytes, int root);
 
 /* Blocks of float32 to all and from all, packed in rank order: `to` [size] numbers of `send`, `from` [size] of
  * `recv`. Of the account only the time is kept. */
-tutti_result_t team_exchange(struct team *team, const float *send, const size_t *to, float *recv,
-			     const size_t *from, struct why *why);
+bool team_exchange(struct team *team, const float *send, const size_t *to, float *recv,
+		   const size_t *from);
 
 /* Everybody's `bytes` at `mine` to all, in rank order at `all`. */
-tutti_result_t team_gather(struct team *team, const void *mine, void *all, size_t bytes,
-			   struct why *why);
+bool team_gather(struct team *team, const void *mine, void *all, size_t bytes);
 
 /* The same on a GPU: collective calls that make it the communicator's, and `bytes` of its memory
  * such as are summed without a copy; a sum on its way behind what `stream` has; and has a fault
  * become known? */
-tutti_result_t team_bind_gpu(struct team *team, int device, struct why *why);
-tutti_result_t team_share_gpu_memory(struct team *team, void *memory, size_t bytes,
-				     struct why *why);
-tutti_result_t team_sum_on_gpu(struct team *team, double *values, size_t count,
-			       tutti_cuda_stream_t stream, struct why *why);
-tutti_result_t team_check(struct team *team, struct why *why);
+bool team_bind_gpu(struct team *team, int device);
+bool team_share_gpu_memory(struct team *team, void *memory, size_t bytes);
+bool team_sum_on_gpu(struct team *team, double *values, size_t count, tutti_cuda_stream_t stream);
+bool team_check(struct team *team);
 
 /* How the last collective went, such as "ring" over "shm"; both "" if it was none of several ranks. */
 void team_last_plan(const struct team *team, char algorithm[32], char transports[32]);
@@ -119,12 +111,10 @@ struct alike {
 /* Did every rank get here well, and with the same options and data? All ranks return alike: the
  * error of one is an error on each, and names the ranks. A rank whose own `mine` failed keeps its
  * own error message. `alike` may be NULL; it is set where ranks could be asked. */
-tutti_result_t team_agree(struct team *team, tutti_result_t mine, uint64_t options, uint64_t data,
-			  struct alike *alike, struct why *why);
+bool team_agree(struct team *team, bool mine, uint64_t options, uint64_t data, struct alike *alike);
 
 /* Do all ranks hold the same bytes after `step` steps? If not, names the
  * ranks that differ from rank 0. */
-tutti_result_t team_verify(struct team *team, const void *weights, size_t bytes, size_t step,
-			   struct why *why);
+bool team_verify(struct team *team, const void *weights, size_t bytes, size_t step);
 
 #endif

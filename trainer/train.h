@@ -66,17 +66,17 @@ struct training {
 };
 
 /* prepare.c: read the data, make the model; with --shard, read this rank's part alone. Touches no other rank. */
-tutti_result_t training_create(const struct options *options, struct team *team,
-			       struct report *report, struct training *out, struct why *why);
+bool training_create(const struct options *options, struct team *team, struct report *report,
+		     struct training *out);
 /* Collective, with --shard: make all else. */
-tutti_result_t training_share(struct training *training, struct why *why);
+bool training_share(struct training *training);
 /* Train. All ranks return alike; on success `training->summary` is complete. No call of tutti is
  * under way on return. */
-tutti_result_t training_run(struct training *training, struct why *why);
+bool training_run(struct training *training);
 void training_finish(struct training *training);
 
 /* account.c: collective, at the end: what all ranks tell of themselves, in `training->summary`. */
-tutti_result_t training_account(struct training *training, struct why *why);
+bool training_account(struct training *training);
 
 /* From now on training->order is that of `epoch`, from 0. */
 void training_order(struct training *training, unsigned epoch);

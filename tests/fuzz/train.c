@@ -16,18 +16,26 @@ static void promise_finite(const float *numbers, size_t count)
 		FUZZ_PROMISE(isfinite(numbers[i]));
 }
 
+/* Why the last call has failed. */
+static int is_told(void)
+{
+	const int told = why.text[0];
+
+	why.text[0] = '\0';
+	return told;
+}
+
 /* ---- checkpoints: the file as it is, and once more with the checksum that it should have */
 
 /* What was understood is understood again when it is written. */
 static void write_again(const struct checkpoint *c)
 {
 	struct checkpoint again;
-	struct why why = { "" };
 	void *bytes;
 	size_t length;
 
-	FUZZ_PROMISE(checkpoint_pack("fuzz", c, &bytes, &length, &why) == TUTTI_OK);
-	FUZZ_PROMISE(checkpoint_parse("fuzz", bytes, length, &again, &why) == TUTTI_OK);
+	FUZZ_PROMISE(checkpoint_pack("fuzz", c, &bytes, &length));
+	FUZZ_PROMISE(checkpoint_parse("fuzz", bytes, length, &again));
 	FUZZ_PROMISE(json_equal(again.options, c->options) && again.step == c->step &&
 		     again.epoch_count == c->epoch_count);
 	checkpoint_finish(&again);
@@ -37,12 +45,11 @@ static void write_again(const struct checkpoint *c)
 static void parse_checkpoint(const uint8_t *bytes, size_t length)
 {
 	struct checkpoint c;
-	struct why why = { "" };
 
-	if (checkpoint_parse("fuzz", bytes, length, &c, &why) == TUTTI_OK)
+	if (checkpoint_parse("fuzz", bytes, length, &c))
 		write_again(&c);
 	else
-		FUZZ_PROMISE(why.text[0] && !c.options && !c.epochs && !c.array[0]);
+		FUZZ_PROMISE(is_told() && !c.options && !c.epochs && !c.array[0]);
 	checkpoint_finish(&c);
 }
 
@@ -66,15 +73,14 @@ FUZZ(csv)
 {
 	struct input input = { "fuzz.csv", fuzz_text(data, size), size };
 	struct data samples = { 0 };
-	struct why why = { "" };
 
-	if (csv_parse(&input, size % 4, &samples, &why) == TUTTI_OK) {
+	if (csv_parse(&input, size % 4, &samples)) {
 		FUZZ_PROMISE(samples.rows > 0 && samples.features > 0);
 		promise_finite(samples.x, samples.rows * samples.features);
 		for (size_t i = 0; i < samples.rows; i++)
 			FUZZ_PROMISE(samples.y[i] <= DATA_LABEL_MAX);
 	} else {
-		FUZZ_PROMISE(why.text[0] && !samples.x && !samples.y);
+		FUZZ_PROMISE(is_told() && !samples.x && !samples.y);
 	}
 	data_finish(&samples);
 	input_finish(&input);
@@ -92,13 +98,12 @@ FUZZ(idx)
 	struct input samples = { "fuzz-images", fuzz_text(first.at, first.left), first.left },
 		     labels = { "fuzz-labels", fuzz_text(in.at, in.left), in.left };
 	struct data out = { 0 };
-	struct why why = { "" };
 
 	if (idx_looks_like(&samples)) {
-		if (idx_parse(&samples, &labels, &out, &why) == TUTTI_OK)
+		if (idx_parse(&samples, &labels, &out))
 			promise_finite(out.x, out.rows * out.features);
 		else
-			FUZZ_PROMISE(why.text[0] && !out.x && !out.y);
+			FUZZ_PROMISE(is_told() && !out.x && !out.y);
 	}
 	data_finish(&out);
 	input_finish(&samples);
@@ -110,9 +115,8 @@ FUZZ(idx)
 static void read_samples(const struct data_source *source, struct data_part part, size_t size)
 {
 	struct data samples = { 0 };
-	struct why why = { "" };
 
-	if (data_read_part(source, part, &samples, &why) == TUTTI_OK)
+	if (data_read_part(source, part, &samples))
 		FUZZ_PROMISE(samples.rows <= size);
 	data_finish(&samples);
 }
@@ -121,21 +125,20 @@ static void read_samples(const struct data_source *source, struct data_part part
 static void read_parts(const char *path, const uint8_t *data, size_t size)
 {
 	const int count = 1 + (int)(size % 5);
-	struct why why = { "" };
 	size_t at = 0;
 
 	for (int i = 0; i < count; i++) {
 		const struct data_part part = { i, count };
 		struct input input = { 0 };
 
-		if (input_read_lines(path, part, MOST, &input, &why) == TUTTI_OK) {
+		if (input_read_lines(path, part, MOST, &input)) {
 			FUZZ_PROMISE(input.length == 0 ||
 				     (input.begins == at && input.length <= size - at &&
 				      memcmp(input.bytes, data + at, input.length) == 0));
 			at += input.length;
 			FUZZ_PROMISE(i < count - 1 || at == size);
 		} else {
-			FUZZ_PROMISE(why.text[0] && !input.bytes);
+			FUZZ_PROMISE(is_told() && !input.bytes);
 			at = size; /* all parts are refused */
 		}
 		input_finish(&input);
@@ -149,15 +152,14 @@ FUZZ(input)
 {
 	const char *path = fuzz_file(data, size);
 	struct input input = { 0 };
-	struct why why = { "" };
 
-	if (input_read(path, MOST, &input, &why) == TUTTI_OK) {
+	if (input_read(path, MOST, &input)) {
 		FUZZ_PROMISE(input.length <= MOST && input.bytes &&
 			     input.bytes[input.length] == '\0');
 		if (size < 2 || data[0] != 0x1f || data[1] != 0x8b) /* as it is */
 			FUZZ_PROMISE(input.length == size && memcmp(input.bytes, data, size) == 0);
 	} else {
-		FUZZ_PROMISE(why.text[0] && !input.bytes);
+		FUZZ_PROMISE(is_told() && !input.bytes);
 	}
 	input_finish(&input);
 	if (size <= MOST)
@@ -184,10 +186,8 @@ static void check_made_parts(const char *name, const struct data *samples)
 
 	for (int i = 0; i < 3; i++) {
 		struct data part = { 0 };
-		struct why why = { "" };
 
-		FUZZ_PROMISE(synthetic_make(name, (struct data_part){ i, 3 }, MADE, &part, &why) ==
-			     TUTTI_OK);
+		FUZZ_PROMISE(synthetic_make(name, (struct data_part){ i, 3 }, MADE, &part));
 		FUZZ_PROMISE(part.rows <= samples->rows - rows);
 		FUZZ_PROMISE(memcmp(part.x, samples->x + rows * samples->features,
 				    part.rows * part.features * sizeof(*part.x)) == 0);
@@ -203,20 +203,19 @@ FUZZ(synthetic_name)
 	char *name = fuzz_text(data, size);
 	struct synthetic s = { 0 };
 	struct data samples = { 0 };
-	struct why why = { "" };
 
-	if (synthetic_parse(name, &s, &why) == TUTTI_OK) {
+	if (synthetic_parse(name, &s)) {
 		FUZZ_PROMISE(synthetic_is(name));
 		FUZZ_PROMISE(s.rows >= 2 && s.rows <= UINT32_MAX);
 		FUZZ_PROMISE(s.features >= 1 && s.features <= 65536);
 		FUZZ_PROMISE(s.classes >= 2 && s.classes <= DATA_LABEL_MAX + 1);
-		if (s.classes <= 64 && synthetic_make(name, (struct data_part){ 0, 1 }, MADE,
-						      &samples, &why) == TUTTI_OK) {
+		if (s.classes <= 64 &&
+		    synthetic_make(name, (struct data_part){ 0, 1 }, MADE, &samples)) {
 			check_made(&samples, &s);
 			check_made_parts(name, &samples);
 		}
 	} else {
-		FUZZ_PROMISE(why.text[0]);
+		FUZZ_PROMISE(is_told());
 	}
 	data_finish(&samples);
 	free(name);

@@ -65,7 +65,7 @@ static void reach(const char *point, unsigned long number)
 /* `call`, which is known by `name` in its own file, once this process has come to `point` again. */
 #define MOMENT(point, name, parameters, call)                                                      \
 	__typeof__(name) __real_##name, __wrap_##name;                                             \
-	tutti_result_t __wrap_##name parameters                                                    \
+	bool __wrap_##name parameters                                                              \
 	{                                                                                          \
 		static unsigned long times;                                                        \
                                                                                                    \
@@ -76,20 +76,16 @@ static void reach(const char *point, unsigned long number)
 /* A rank is about to join the others; to compare where it stands with the others, at the start and after
  * each loss; to give gradients to the sum, and to wait for it; at the end of an epoch to report it, and to
  * save it. */
-MOMENT("join", team_join, (struct team * team, double timeout_s, struct why *why),
-       (team, timeout_s, why))
+MOMENT("join", team_join, (struct team * team, double timeout_s), (team, timeout_s))
 MOMENT("sum", team_start_sum,
        (struct team * team, const struct numbers *numbers, void *values, size_t count,
-	tutti_request_t *request, struct why *why),
-       (team, numbers, values, count, request, why))
-MOMENT("wait", team_wait, (struct team * team, tutti_request_t *request, struct why *why),
-       (team, request, why))
-MOMENT("epoch", report_epoch, (struct report * report, const struct epoch *epoch, struct why *why),
-       (report, epoch, why))
+	tutti_request_t *request),
+       (team, numbers, values, count, request))
+MOMENT("wait", team_wait, (struct team * team, tutti_request_t *request), (team, request))
+MOMENT("epoch", report_epoch, (struct report * report, const struct epoch *epoch), (report, epoch))
 /* Of --sync async: a worker is about to compute. */
-MOMENT("task", task_compute,
-       (struct training * t, uint64_t task, struct sums *sums, struct why *why),
-       (t, task, sums, why))
+MOMENT("task", task_compute, (struct training * t, uint64_t task, struct sums *sums),
+       (t, task, sums))
 
 /* The weights of this moment. */
 static void keep(const struct training *t, const char *name)
@@ -109,27 +105,27 @@ static void keep(const struct training *t, const char *name)
 }
 
 __typeof__(settle) __real_settle, __wrap_settle;
-tutti_result_t __wrap_settle(struct training *t, struct why *why)
+bool __wrap_settle(struct training *t)
 {
 	static unsigned long times;
 	const bool first = !t->settled;
 
 	reach("settle", ++times);
-	const tutti_result_t result = __real_settle(t, why);
+	const bool ok = __real_settle(t);
 
-	if (result == TUTTI_OK && first)
+	if (ok && first)
 		keep(t, "start");
-	return result;
+	return ok;
 }
 
 __typeof__(save_epoch) __real_save_epoch, __wrap_save_epoch;
-tutti_result_t __wrap_save_epoch(struct training *t, struct why *why)
+bool __wrap_save_epoch(struct training *t)
 {
 	static unsigned long times;
 
 	reach("save", ++times);
 	keep(t, "end");
-	return __real_save_epoch(t, why);
+	return __real_save_epoch(t);
 }
 
 __typeof__(shard_update) __real_shard_update, __wrap_shard_update;

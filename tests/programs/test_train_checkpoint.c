@@ -64,12 +64,11 @@ static void sample_make(struct sample *s, const struct numbers *numbers)
 static size_t sample_file(const struct numbers *numbers, char *bytes)
 {
 	struct sample s;
-	struct why why;
 	void *packed;
 	size_t length;
 
 	sample_make(&s, numbers);
-	assert_int_equal(checkpoint_pack("t.ck", &s.c, &packed, &length, &why), TUTTI_OK);
+	assert_true(checkpoint_pack("t.ck", &s.c, &packed, &length));
 	assert_true(length <= FILE_ROOM);
 	memcpy(bytes, packed, length);
 	free(packed);
@@ -103,10 +102,10 @@ static void refuses(const void *bytes, size_t length, const char *error_text)
 {
 	void *copy = malloc(length + !length);
 	struct checkpoint c;
-	struct why why;
 
 	memcpy(copy, bytes, length);
-	assert_int_equal(checkpoint_parse("t.ck", copy, length, &c, &why), TUTTI_ERR_INVALID);
+	assert_false(checkpoint_parse("t.ck", copy, length, &c));
+	assert_int_equal(why.result, TUTTI_ERR_INVALID);
 	if (!strstr(why.text, error_text))
 		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
 	assert_memory_equal(&c, &(struct checkpoint){ 0 }, sizeof(c));
@@ -143,10 +142,9 @@ static void comes_back(const struct checkpoint *c)
 {
 	const char *path = path_of("ck");
 	struct checkpoint again;
-	struct why why;
 
-	assert_int_equal(checkpoint_write(path, c, &why), TUTTI_OK);
-	assert_int_equal(checkpoint_read(path, &again, &why), TUTTI_OK);
+	assert_true(checkpoint_write(path, c));
+	assert_true(checkpoint_read(path, &again));
 	same_checkpoint(c, &again);
 	checkpoint_finish(&again);
 	assert_null(again.array[WEIGHTS]);
@@ -267,10 +265,9 @@ TEST(checkpoint_numbers_that_are_not_finite_are_refused)
 	char text[100];
 	struct sample s;
 	struct checkpoint c;
-	struct why why;
 
 	sample_make(&s, &numbers_f64);
-	assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_OK);
+	assert_true(checkpoint_write(path, &s.c));
 	for (int i = 0; i < CHECKPOINT_ARRAYS; i++) {
 		double *const last = (double *)s.c.array[i] + (i < WEIGHTS ? 3 : PARAMETERS) - 1;
 		const double was = *last;
@@ -280,15 +277,16 @@ TEST(checkpoint_numbers_that_are_not_finite_are_refused)
 		*last = INFINITY;
 		snprintf(text, sizeof(text), "%s: found a number that is not finite; the",
 			 names[i]);
-		assert_int_equal(checkpoint_write(path, &s.c, &why), TUTTI_ERR_INVALID);
+		assert_false(checkpoint_write(path, &s.c));
+		assert_int_equal(why.result, TUTTI_ERR_INVALID);
 		assert_non_null(strstr(why.text, text));
-		assert_int_equal(checkpoint_pack(path, &s.c, &bytes, &length, &why), TUTTI_OK);
+		assert_true(checkpoint_pack(path, &s.c, &bytes, &length));
 		refuses(bytes, length, text);
 		free(bytes);
 		*last = was;
 	}
 	/* that of a training that diverged replaces none */
-	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_OK);
+	assert_true(checkpoint_read(path, &c));
 	same_checkpoint(&c, &s.c);
 	checkpoint_finish(&c);
 	json_decref(s.c.options);
@@ -300,12 +298,13 @@ TEST(checkpoint_that_is_no_file_is_not_read)
 {
 	const char *path = path_of("fifo");
 	struct checkpoint c;
-	struct why why;
 
-	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_SYSTEM);
+	assert_false(checkpoint_read(path, &c));
+	assert_int_equal(why.result, TUTTI_ERR_SYSTEM);
 	assert_non_null(strstr(why.text, "fifo: cannot be read: No such file"));
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(checkpoint_read(path, &c, &why), TUTTI_ERR_INVALID);
+	assert_false(checkpoint_read(path, &c));
+	assert_int_equal(why.result, TUTTI_ERR_INVALID);
 	assert_non_null(strstr(why.text, "fifo: is not a regular file"));
 	unlink(path);
 }
@@ -327,9 +326,8 @@ static int files_left(void)
 
 static void writes(const char *path, const char *text)
 {
-	struct why why;
 
-	if (replace_file(path, text, strlen(text), &why) != TUTTI_OK)
+	if (!replace_file(path, text, strlen(text)))
 		fail_msg("%s", why.text);
 }
 
@@ -337,10 +335,9 @@ static void writes(const char *path, const char *text)
 static void refuses_target(const char *path, const char *error_text)
 {
 	const int before = files_left();
-	struct why why = { "" };
 
 	for (int i = 0; i < 2; i++) {
-		assert_true(replace_file(path, i ? "1" : NULL, 1, &why) < 0);
+		assert_false(replace_file(path, i ? "1" : NULL, 1));
 		if (!strstr(why.text, error_text))
 			fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
 	}
@@ -379,11 +376,10 @@ TEST(a_file_replaces_nothing_but_a_file)
 TEST(a_file_may_be_written_beside_the_program)
 {
 	char *was = getcwd(NULL, 0);
-	struct why why;
 
 	assert_non_null(was);
 	assert_int_equal(chdir(directory), 0);
-	assert_int_equal(replace_file("ck", NULL, 0, &why), TUTTI_OK);
+	assert_true(replace_file("ck", NULL, 0));
 	assert_int_equal(files_left(), 0);
 	writes("ck", "text");
 	assert_int_equal(unlink("ck"), 0);
@@ -405,20 +401,19 @@ TEST(a_file_has_the_mode_that_the_umask_leaves)
 }
 
 /* A write of `limit` bytes at most, as on a disk that is full. */
-static tutti_result_t write_limited(const char *path, const char *text, rlim_t limit,
-				    struct why *why)
+static bool write_limited(const char *path, const char *text, rlim_t limit)
 {
 	struct rlimit was, low;
-	tutti_result_t result;
+	bool ok;
 
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
 	low = (struct rlimit){ limit, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-	result = replace_file(path, text, strlen(text), why);
+	ok = replace_file(path, text, strlen(text));
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	signal(SIGXFSZ, SIG_DFL);
-	return result;
+	return ok;
 }
 
 static void has(const char *path, const char *text)
@@ -437,19 +432,18 @@ TEST(a_file_stays_where_a_later_one_cannot_be_written)
 	static const rlim_t limits[] = { 0, 1, 7 };
 	const char *path = path_of("ck");
 	char expected[100];
-	struct why why;
 
 	writes(path, "old");
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		assert_int_equal(write_limited(path, "8 bytes.", limits[i], &why),
-				 TUTTI_ERR_SYSTEM);
+		assert_false(write_limited(path, "8 bytes.", limits[i]));
+		assert_int_equal(why.result, TUTTI_ERR_SYSTEM);
 		snprintf(expected, sizeof(expected), "ck: writing failed after %d of 8 bytes: %s",
 			 (int)limits[i], strerror(EFBIG));
 		assert_non_null(strstr(why.text, expected));
 		assert_int_equal(files_left(), 1);
 		has(path, "old");
 	}
-	assert_int_equal(write_limited(path, "8 bytes.", 8, &why), TUTTI_OK);
+	assert_true(write_limited(path, "8 bytes.", 8));
 	has(path, "8 bytes.");
 	unlink(path);
 }

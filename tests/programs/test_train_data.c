@@ -20,7 +20,7 @@ static struct reading csv_with_label(const char *text, size_t column)
 	const struct input input = { .path = "t.csv", .bytes = bytes, .length = strlen(text) };
 	struct reading r = { .data = { 0 } };
 
-	r.result = csv_parse(&input, column, &r.data, &r.why);
+	r.ok = csv_parse(&input, column, &r.data);
 	free(bytes);
 	return r;
 }
@@ -169,7 +169,7 @@ static struct reading idx(const char *x, size_t x_length, const char *y, size_t 
 	const struct input labels = { "t.y", memcpy(y_copy, y, y_length), y_length };
 	struct reading r = { .data = { 0 } };
 
-	r.result = idx_parse(&samples, &labels, &r.data, &r.why);
+	r.ok = idx_parse(&samples, &labels, &r.data);
 	free(x_copy);
 	free(y_copy);
 	return r;
@@ -310,10 +310,9 @@ TEST(a_file_of_any_length_is_read_whole)
 	for (size_t power = 1 << 15; power < sizeof(bytes); power *= 2) {
 		for (size_t length = power - 2; length <= power + 1; length++) {
 			struct input input = { 0 };
-			struct why why;
 
 			write_file(path, bytes, length);
-			assert_int_equal(input_read(path, sizeof(bytes), &input, &why), TUTTI_OK);
+			assert_true(input_read(path, sizeof(bytes), &input));
 			assert_int_equal(input.length, length);
 			assert_memory_equal(input.bytes, bytes, length);
 			assert_int_equal(input.bytes[length], 0);
@@ -367,7 +366,6 @@ TEST(content_beyond_the_limit_is_refused)
 	static char bytes[1 << 16];
 	char expected[64];
 	struct input input;
-	struct why why;
 
 	for (int plain = 0; plain < 2; plain++) {
 		const char *path = path_of("data");
@@ -378,10 +376,7 @@ TEST(content_beyond_the_limit_is_refused)
 			assert_int_equal(gzwrite(file, bytes, sizeof(bytes)), sizeof(bytes));
 		assert_int_equal(gzclose(file), Z_OK);
 		for (int i = 0; i < 4; i++) {
-			const tutti_result_t result =
-				input_read(path, limits[i].most, &input, &why);
-
-			assert_int_equal(result, limits[i].fits ? TUTTI_OK : TUTTI_ERR_INVALID);
+			assert_int_equal(input_read(path, limits[i].most, &input), limits[i].fits);
 			snprintf(expected, sizeof(expected), "found more than %zu bytes of content",
 				 limits[i].most);
 			if (limits[i].fits)

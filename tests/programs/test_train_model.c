@@ -33,17 +33,14 @@ static int make_model(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	uint64_t random = 17;
-	struct why why;
 
 	assert_non_null(f);
 	assert_int_equal(model_parameter_count(width, 3),
 			 sizeof(f->gradients) / sizeof(f->gradients[0]));
-	assert_int_equal(
-		model_create(&numbers_f64, width, (struct cut){ 0, 3, 3 }, ROWS, &f->model, &why),
-		TUTTI_OK);
+	assert_true(model_create(&numbers_f64, width, (struct cut){ 0, 3, 3 }, ROWS, &f->model));
 	f->model.weights = f->weights;
 	f->model.gradients = f->gradients;
-	assert_int_equal(model_init_weights(&f->model, 3, &why), TUTTI_OK);
+	assert_true(model_init_weights(&f->model, 3));
 	for (size_t i = 0; i < f->model.parameters; i++) /* biases too */
 		f->weights[i] += 0.2 * (random_unit(&random) - 0.5);
 	for (size_t i = 0; i < ROWS * FEATURES; i++)
@@ -180,12 +177,9 @@ TEST_WITH(float32_has_the_same_gradients_but_for_rounding, make_model, free_mode
 	float weights[PARAMETERS], gradients[PARAMETERS], x[ROWS * FEATURES];
 	struct model model;
 	struct sums sums = { 0 };
-	struct why why;
 	const double expected = mean_loss(f);
 
-	assert_int_equal(
-		model_create(&numbers_f32, width, (struct cut){ 0, 3, 3 }, ROWS, &model, &why),
-		TUTTI_OK);
+	assert_true(model_create(&numbers_f32, width, (struct cut){ 0, 3, 3 }, ROWS, &model));
 	numbers_f32.store(weights, f->weights, PARAMETERS);
 	numbers_f32.store(x, f->x, ROWS * FEATURES);
 	model.weights = weights;
@@ -280,10 +274,8 @@ static void gradients_in(struct fixture *f, const struct numbers *numbers, struc
 			 float *weights, void *gradients, double *out)
 {
 	static float x[ROWS * FEATURES];
-	struct why why;
 
-	assert_int_equal(model_create(numbers, width, (struct cut){ 0, 3, 3 }, ROWS, model, &why),
-			 TUTTI_OK);
+	assert_true(model_create(numbers, width, (struct cut){ 0, 3, 3 }, ROWS, model));
 	numbers->store(weights, f->weights, model->parameters);
 	for (size_t i = 0; i < ROWS * FEATURES; i++)
 		x[i] = bf16_rounded((float)f->x[i]); /* as gather() does */
@@ -470,10 +462,9 @@ TEST(a_step_that_is_not_complete_changes_nothing)
 {
 	const struct sums step = { 2, 1, 4 };
 	struct state s;
-	struct why why;
 	uint64_t before;
 
-	assert_int_equal(state_create(&numbers_f64, 3, 3, &s, &why), TUTTI_OK);
+	assert_true(state_create(&numbers_f64, 3, 3, &s));
 	before = state_hash(&s);
 	for (size_t i = 0; i < 3; i++) {
 		*(double *)state_next(&s, i).weights = (double)i + 1;
@@ -492,9 +483,8 @@ TEST(sums_begin_anew_with_each_epoch)
 {
 	const struct sums step = { 2, 1, 4 };
 	struct state s;
-	struct why why;
 
-	assert_int_equal(state_create(&numbers_f64, 1, 1, &s, &why), TUTTI_OK);
+	assert_true(state_create(&numbers_f64, 1, 1, &s));
 	state_advance(&s, &step, true);
 	state_advance(&s, &step, false);
 	assert_true(state_sums(&s).loss == 4 && state_sums(&s).correct == 2 &&
@@ -521,7 +511,7 @@ TEST(checksum_sees_every_bit)
 
 /* ---- options */
 
-static enum options_outcome parse(const char *line, struct options *o, struct why *why)
+static enum options_outcome parse(const char *line, struct options *o)
 {
 	static char words[512];
 	char *argv[32], *rest;
@@ -531,18 +521,17 @@ static enum options_outcome parse(const char *line, struct options *o, struct wh
 	for (char *w = strtok_r(words, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
 		argv[argc++] = w;
 	argv[argc] = NULL;
-	return options_parse(argc, argv, o, why);
+	return options_parse(argc, argv, o);
 }
 
 TEST(options_are_read)
 {
 	struct options o;
-	struct why why;
 
 	assert_int_equal(parse("--data d.csv --hidden 9,8,7 --batch 128 --lr 0.5 --lr-scaling sqrt "
 			       "--schedule constant --bucket 3K --seed 7 --verify --plot a.svg "
 			       "--plot=b.png --test-fraction 0",
-			       &o, &why),
+			       &o),
 			 OPTIONS_RUN);
 	assert_string_equal(o.source.path, "d.csv");
 	assert_int_equal(o.hidden_layers, 3);
@@ -554,13 +543,13 @@ TEST(options_are_read)
 	assert_int_equal(o.plot_count, 2);
 	assert_true(o.verify && o.rate == 0.5 && o.seed == 7 && o.source.test_fraction == 0);
 	assert_ptr_equal(o.numbers, &numbers_f32);
-	assert_int_equal(parse("--data d --device cuda --sync allreduce", &o, &why), OPTIONS_RUN);
+	assert_int_equal(parse("--data d --device cuda --sync allreduce", &o), OPTIONS_RUN);
 	assert_ptr_equal(o.numbers, &numbers_f64);
-	assert_int_equal(parse("--data d --dtype bf16", &o, &why), OPTIONS_RUN);
+	assert_int_equal(parse("--data d --dtype bf16", &o), OPTIONS_RUN);
 	assert_ptr_equal(o.numbers, &numbers_bf16);
 	assert_int_equal(parse("--data d --batch all --sync local --every 5 "
 			       "--outer nesterov,0.7,0.9 --clip 2",
-			       &o, &why),
+			       &o),
 			 OPTIONS_RUN);
 	assert_true(o.batch == 0 && o.sync == &sync_local && o.every == 5);
 	assert_true(o.outer.nesterov && o.outer.rate == 0.7 && o.outer.momentum == 0.9);
@@ -568,22 +557,21 @@ TEST(options_are_read)
 	assert_ptr_equal(o.optimizer, &optimizer_momentum);
 	assert_true(o.rate == 0.1 && o.momentum == 0.9 && o.scaling == SCALE_SQRT);
 	assert_int_equal(
-		parse("--data d --optimizer adamw --beta2 0.95 --schedule step:7:0.25", &o, &why),
+		parse("--data d --optimizer adamw --beta2 0.95 --schedule step:7:0.25", &o),
 		OPTIONS_RUN);
 	assert_true(o.rate == 0.001 && o.momentum == 0.9 && o.beta2 == 0.95);
 	assert_int_equal(o.scaling, SCALE_SQRT);
 	assert_true(o.schedule.course == RATE_STEP && o.schedule.every == 7 &&
 		    o.schedule.factor == 0.25);
-	assert_int_equal(parse("--data d --hidden none", &o, &why), OPTIONS_RUN);
+	assert_int_equal(parse("--data d --hidden none", &o), OPTIONS_RUN);
 	assert_int_equal(o.hidden_layers, 0);
 }
 
 static void refuses_options(const char *line, const char *error_text)
 {
 	struct options o;
-	struct why why = { "" };
 
-	if (parse(line, &o, &why) != OPTIONS_WRONG || !strstr(why.text, error_text))
+	if (parse(line, &o) != OPTIONS_WRONG || !strstr(why.text, error_text))
 		fail_msg("%s: found \"%s\", expected \"%s\"", line, why.text, error_text);
 }
 
@@ -731,19 +719,18 @@ TEST(other_options_have_another_hash)
 		"--schedule step:4:0.5",
 	};
 	struct options o;
-	struct why why;
 	uint64_t usual;
 
-	parse("--data d", &o, &why);
+	parse("--data d", &o);
 	usual = options_hash(&o);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char line[64];
 
 		snprintf(line, sizeof(line), "--data d %s", cases[i]);
-		assert_int_equal(parse(line, &o, &why), OPTIONS_RUN);
+		assert_int_equal(parse(line, &o), OPTIONS_RUN);
 		assert_true(options_hash(&o) != usual);
 	}
-	parse("--data e --json x --plot x.svg", &o, &why);
+	parse("--data e --json x --plot x.svg", &o);
 	assert_true(options_hash(&o) == usual);
 }
 
@@ -755,12 +742,11 @@ static void draws(const char *name, const char *magic, size_t length, const char
 	static const struct epoch epochs[] = { { 1, 2.0, 0.3, 2.1, 0.25, 0.1, 1 },
 					       { 2, 1.0, 0.6, 1.2, 0.5, 0.1, 2 } };
 	char directory[] = "/tmp/tutti-plot-XXXXXX", path[64];
-	struct why why = { "" };
 	FILE *file;
 
 	assert_non_null(mkdtemp(directory));
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	assert_int_equal(plot_write(path, "two epochs", epochs, 2, &why), TUTTI_OK);
+	assert_true(plot_write(path, "two epochs", epochs, 2));
 	file = fopen(path, "r");
 	assert_non_null(file);
 	const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
@@ -794,8 +780,7 @@ TEST(curves_are_drawn_as_svg_and_png)
 TEST(picture_in_no_directory_is_refused_before_the_training)
 {
 	struct options o = { .plots = { "/nowhere/a.svg" }, .plot_count = 1 };
-	struct why why = { "" };
 
-	assert_int_not_equal(plot_check(&o, &why), TUTTI_OK);
+	assert_false(plot_check(&o));
 	assert_non_null(strstr(why.text, "--plot"));
 }

@@ -24,10 +24,9 @@ static const char *shown(const struct scene *s, bool step)
 	};
 	const struct options options = { .epochs = s->epochs };
 	struct report report;
-	struct why why;
 	FILE *const usual = stdout;
 
-	assert_int_equal(report_create(&options, &report, &why), TUTTI_OK);
+	assert_true(report_create(&options, &report));
 	report.on = report.text.start = true;
 	report.bar = s->bar;
 	report.text.epochs = report.history.epoch_count = s->before;
@@ -38,7 +37,7 @@ static const char *shown(const struct scene *s, bool step)
 	if (step)
 		report_step(&report, s->epochs / 2, 0, 1000);
 	else
-		report_epoch(&report, &epoch, &why);
+		report_epoch(&report, &epoch);
 	fclose(stdout);
 	stdout = usual;
 	report.bar_open = false;

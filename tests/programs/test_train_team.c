@@ -17,9 +17,8 @@ enum { RANKS = 3, PARAMETERS = (4 + 1) * 5 + (5 + 1) * 3, TAIL = 2 };
 struct rank {
 	struct team team;
 	tutti_store_t store;
-	void (*body)(struct rank *);
+	bool (*body)(struct rank *);
 	/* what the body finds, for the test to judge: assertions belong to the main thread */
-	tutti_result_t result;
 	struct why why;
 	struct alike alike;
 	double values[PARAMETERS + TAIL];
@@ -29,20 +28,18 @@ static void *run_rank(void *argument)
 {
 	struct rank *rank = argument;
 	tutti_config_t config = TUTTI_CONFIG_INIT;
+	tutti_result_t result;
 
 	config.timeout_s = bound_s(30);
-	rank->result =
-		tutti_comm_create(rank->store, rank->team.rank, RANKS, &config, &rank->team.comm);
-	if (rank->result == TUTTI_OK)
-		rank->body(rank);
-	else
-		why_set(&rank->why, rank->result, "%s", tutti_last_error(NULL));
+	result = tutti_comm_create(rank->store, rank->team.rank, RANKS, &config, &rank->team.comm);
+	if (result != TUTTI_OK ? !why_set(result, "%s", tutti_last_error(NULL)) : !rank->body(rank))
+		rank->why = why;
 	team_leave(&rank->team);
 	return NULL;
 }
 
 /* Run `body` on every rank at the same time. */
-static void run_ranks(struct rank *ranks, void (*body)(struct rank *))
+static void run_ranks(struct rank *ranks, bool (*body)(struct rank *))
 {
 	char address[64];
 	pthread_t threads[RANKS];
@@ -67,8 +64,9 @@ static void run_ranks(struct rank *ranks, void (*body)(struct rank *))
 static void expect(const struct rank *ranks, tutti_result_t result, const char *error_text)
 {
 	for (int r = 0; r < RANKS; r++) {
-		if (ranks[r].result != result)
-			fail_msg("rank %d: result %d: %s", r, ranks[r].result, ranks[r].why.text);
+		if (ranks[r].why.result != result)
+			fail_msg("rank %d: result %d: %s", r, ranks[r].why.result,
+				 ranks[r].why.text);
 		if (!strstr(ranks[r].why.text, error_text))
 			fail_msg("rank %d: expected '%s' in '%s'", r, error_text,
 				 ranks[r].why.text);
@@ -77,14 +75,13 @@ static void expect(const struct rank *ranks, tutti_result_t result, const char *
 
 static bool one_bit_differs;
 
-static void verify(struct rank *rank)
+static bool verify(struct rank *rank)
 {
 	for (int i = 0; i < PARAMETERS; i++)
 		rank->values[i] = 1.0 / (i + 1);
 	if (one_bit_differs && rank->team.rank == 1)
 		((unsigned char *)rank->values)[100] ^= 1;
-	rank->result =
-		team_verify(&rank->team, rank->values, PARAMETERS * sizeof(double), 7, &rank->why);
+	return team_verify(&rank->team, rank->values, PARAMETERS * sizeof(double), 7);
 }
 
 TEST(verify_passes_equal_weights_and_names_ranks_that_differ)
@@ -99,20 +96,18 @@ TEST(verify_passes_equal_weights_and_names_ranks_that_differ)
 	expect(ranks, TUTTI_ERR_MISMATCH, "step 7: the weights of rank 1 differ");
 }
 
-static void agree_data(struct rank *rank)
+static bool agree_data(struct rank *rank)
 {
 	const uint64_t data = rank->team.rank == 0 ? 5 : 6;
 
-	rank->result = team_agree(&rank->team, TUTTI_OK, 1, data, NULL, &rank->why);
+	return team_agree(&rank->team, true, 1, data, NULL);
 }
 
-static void agree_failure(struct rank *rank)
+static bool agree_failure(struct rank *rank)
 {
-	tutti_result_t mine = TUTTI_OK;
+	const bool mine = rank->team.rank != 2 || why_set(TUTTI_ERR_SYSTEM, "its own sentence");
 
-	if (rank->team.rank == 2)
-		mine = why_set(&rank->why, TUTTI_ERR_SYSTEM, "its own sentence");
-	rank->result = team_agree(&rank->team, mine, 1, 2, &rank->alike, &rank->why);
+	return team_agree(&rank->team, mine, 1, 2, &rank->alike);
 }
 
 TEST(disagreement_is_told_to_every_rank)
@@ -122,7 +117,7 @@ TEST(disagreement_is_told_to_every_rank)
 	run_ranks(ranks, agree_data);
 	expect(ranks, TUTTI_ERR_INVALID, "rank 1, 2 read other data than rank 0");
 	run_ranks(ranks, agree_failure);
-	assert_int_equal(ranks[2].result, TUTTI_ERR_SYSTEM);
+	assert_int_equal(ranks[2].why.result, TUTTI_ERR_SYSTEM);
 	assert_string_equal(ranks[2].why.text, "its own sentence");
 	assert_string_equal(ranks[2].alike.ranks, "rank 2");
 	assert_string_equal(ranks[0].alike.ranks, "rank 0, 1");
@@ -133,30 +128,29 @@ TEST(disagreement_is_told_to_every_rank)
 
 /* Two buckets of a model's gradients, of which the first is in flight while `write_layer` still writes
  * the second, and the sums behind them. */
-static void sum(struct rank *rank, const struct numbers *numbers,
+static bool sum(struct rank *rank, const struct numbers *numbers,
 		void (*write_layer)(struct rank *rank, const struct layer *layer))
 {
 	static const size_t width[] = { 4, 5, 3 };
 	struct buckets buckets;
 	struct model model;
-	tutti_result_t result =
-		model_create(numbers, width, (struct cut){ 0, 2, 2 }, 1, &model, &rank->why);
+	bool ok = true;
 
-	if (result == TUTTI_OK) {
-		model.gradients = rank->values;
-		buckets_init(&buckets, &model, 1, TAIL);
-		for (unsigned l = 2; l-- > 0 && result == TUTTI_OK;) {
-			write_layer(rank, &model.layer[l]);
-			result = buckets_layer_ready(&buckets, &model, l, &rank->team, &rank->why);
-		}
-		for (unsigned i = 0; i < buckets.count && result == TUTTI_OK; i++)
-			result = buckets_wait(&buckets, i, &rank->team, &rank->why);
-		if (result == TUTTI_OK && buckets.apart_request)
-			result = why_set(&rank->why, TUTTI_ERR_INVALID, "sums are in flight");
-		buckets_drain(&buckets);
-		model_finish(&model);
+	if (!model_create(numbers, width, (struct cut){ 0, 2, 2 }, 1, &model))
+		return false;
+	model.gradients = rank->values;
+	buckets_init(&buckets, &model, 1, TAIL);
+	for (unsigned l = 2; l-- > 0 && ok;) {
+		write_layer(rank, &model.layer[l]);
+		ok = buckets_layer_ready(&buckets, &model, l, &rank->team);
 	}
-	rank->result = result;
+	for (unsigned i = 0; i < buckets.count && ok; i++)
+		ok = buckets_wait(&buckets, i, &rank->team);
+	if (ok && buckets.apart_request)
+		ok = why_set(TUTTI_ERR_INVALID, "sums are in flight");
+	buckets_drain(&buckets);
+	model_finish(&model);
+	return ok;
 }
 
 static void write_places(struct rank *rank, const struct layer *layer)
@@ -165,11 +159,11 @@ static void write_places(struct rank *rank, const struct layer *layer)
 		rank->values[layer->offset + i] = (double)i + 1000.0 * rank->team.rank;
 }
 
-static void sum_buckets(struct rank *rank)
+static bool sum_buckets(struct rank *rank)
 {
 	for (int i = 0; i < TAIL; i++)
 		rank->values[PARAMETERS + i] = i + 1;
-	sum(rank, &numbers_f64, write_places);
+	return sum(rank, &numbers_f64, write_places);
 }
 
 TEST(buckets_sum_gradients_of_all_ranks)
@@ -200,14 +194,14 @@ static void leave_as_it_is(struct rank *rank, const struct layer *layer)
 }
 
 /* Gradients of two bytes, and sums behind them that go first, by themselves. */
-static void sum_buckets_of_halves(struct rank *rank)
+static bool sum_buckets_of_halves(struct rank *rank)
 {
 	const double gradients[PARAMETERS] = { 1, 2, 3 },
 		     sums[TAIL] = { 1e9 + rank->team.rank, 0.5 };
 
 	numbers_bf16.gradients->store(rank->values, gradients, PARAMETERS);
 	numbers_f64.store(sums_of_halves(rank), sums, TAIL);
-	sum(rank, &numbers_bf16, leave_as_it_is);
+	return sum(rank, &numbers_bf16, leave_as_it_is);
 }
 
 TEST(sums_behind_gradients_of_another_type_travel_by_themselves)
@@ -244,7 +238,7 @@ static void note_epoch(struct training *t, double pace_us)
 			    1e-5 * pace_us * (t->team->rank == 0 && step == 2 ? 100 : 1));
 }
 
-static void divide_by_speed(struct rank *rank)
+static bool divide_by_speed(struct rank *rank)
 {
 	const struct options said = { .shares = speeds->said };
 	struct stand members[RANKS] = { { .origin = 0 }, { .origin = 1 }, { .origin = 2 } };
@@ -252,16 +246,19 @@ static void divide_by_speed(struct rank *rank)
 		.options = &said, .team = &rank->team, .batch = BATCH, .survival.members = members
 	};
 
+	bool ok;
+
 	rank->team.origin = rank->team.rank;
-	rank->result = shares_begin(&t, &rank->why);
-	for (int epoch = 0; epoch < EPOCHS && rank->result == TUTTI_OK; epoch++) {
+	ok = shares_begin(&t);
+	for (int epoch = 0; epoch < EPOCHS && ok; epoch++) {
 		note_epoch(&t, speeds->pace_us[epoch][rank->team.rank]);
-		rank->result = shares_adapt(&t, &rank->why);
+		ok = shares_adapt(&t);
 		for (int r = 0; r < RANKS; r++)
 			rank->values[epoch * RANKS + r] =
 				(double)shares_slice(&t, BATCH, r, RANKS).count;
 	}
 	shares_finish(&t.shares);
+	return ok;
 }
 
 static void expect_slices(const struct speeds *of)
@@ -350,22 +347,19 @@ static void put_at(struct training *t, const struct place *place)
 	t->start_s = now_s() - (place->newcomer ? 0 : 100);
 }
 
-static void settle_places(struct rank *rank)
+static bool settle_places(struct rank *rank)
 {
 	const int r = rank->team.rank;
 	struct report report;
 	struct training t = { .options = &options, .team = &rank->team, .report = &report };
+	bool ok;
 
 	rank->team.origin = places[r].origin;
-	rank->result = report_create(&options, &report, &rank->why);
-	if (rank->result == TUTTI_OK)
-		rank->result = state_create(&numbers_f64, 5, 5, &t.state, &rank->why);
-	if (rank->result == TUTTI_OK)
-		rank->result = survival_init(&t.survival, &rank->team, &rank->why);
-	if (rank->result != TUTTI_OK)
-		return;
+	if (!report_create(&options, &report) || !state_create(&numbers_f64, 5, 5, &t.state) ||
+	    !survival_init(&t.survival, &rank->team))
+		return false;
 	put_at(&t, &places[r]);
-	rank->result = settle(&t, &rank->why);
+	ok = settle(&t);
 	settled[r] = (struct place){
 		.step = t.state.step,
 		.number = *(double *)state_now(&t.state, 4).weights,
@@ -381,6 +375,7 @@ static void settle_places(struct rank *rank)
 	report_finish(&report);
 	state_finish(&t.state);
 	survival_finish(&t.survival);
+	return ok;
 }
 
 static void expect_settled(const struct place *expected)

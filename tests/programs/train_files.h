@@ -55,16 +55,15 @@ static inline const char *file_with(char *path, int number, const void *bytes, s
 
 /* Samples, or why there are none. */
 struct reading {
-	tutti_result_t result;
+	bool ok;
 	struct data data;
-	struct why why;
 };
 
 static inline struct reading read_part(const struct data_source *source, struct data_part part)
 {
 	struct reading r = { .data = { 0 } };
 
-	r.result = data_read_part(source, part, &r.data, &r.why);
+	r.ok = data_read_part(source, part, &r.data);
 	return r;
 }
 
@@ -72,22 +71,23 @@ static inline struct reading read_source(const struct data_source *source)
 {
 	struct reading r = { .data = { 0 } };
 
-	r.result = data_read(source, &r.data, &r.why);
+	r.ok = data_read(source, &r.data);
 	return r;
 }
 
 static inline struct data well(struct reading r)
 {
-	if (r.result != TUTTI_OK)
-		fail_msg("refused: %s", r.why.text);
+	if (!r.ok)
+		fail_msg("refused: %s", why.text);
 	return r.data;
 }
 
 static inline void refused_as(tutti_result_t result, struct reading r, const char *error_text)
 {
-	assert_int_equal(r.result, result);
-	if (!strstr(r.why.text, error_text))
-		fail_msg("found \"%s\", expected \"%s\"", r.why.text, error_text);
+	assert_false(r.ok);
+	assert_int_equal(why.result, result);
+	if (!strstr(why.text, error_text))
+		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
 	assert_null(r.data.x);
 }
 

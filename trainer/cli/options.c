@@ -332,74 +332,71 @@ static void make_long_options(struct option *out)
 	*out = (struct option){ 0 };
 }
 
-static tutti_result_t refuse(int id, char **argv, const struct option *known, struct why *why)
+static bool refuse(int id, char **argv, const struct option *known)
 {
 	const char *launchers = launcher_option(argv[optind - 1]);
 	char text[TT_OPTION_WHY];
 
 	if (launchers)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s is an option of tutti-run: give it before the --", launchers);
-	return why_set(why, TUTTI_ERR_INVALID, "%s; see --help",
-		       tt_option_why(id, argv, known, text));
+	return why_set(TUTTI_ERR_INVALID, "%s; see --help", tt_option_why(id, argv, known, text));
 }
 
-static tutti_result_t take(int id, char **argv, const struct option *known, struct options *options,
-			   struct why *why)
+static bool take(int id, char **argv, const struct option *known, struct options *options)
 {
 	if (id < OPT_FIRST)
-		return refuse(id, argv, known, why);
+		return refuse(id, argv, known);
 	const struct spec *spec = &options_table[id - OPT_FIRST];
 	const char *argument = argv[optind - 1];
 
 	if (spec->value && argument == optarg)
 		argument = argv[optind - 2];
 	if (!is_in_full(argument, spec->name))
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "found the option %s, expected --%s in full; see --help", argument,
 			       spec->name);
-	return option_read(spec, optarg, options, why);
+	return option_read(spec, optarg, options);
 }
 
-static tutti_result_t set_usual(struct options *options, struct why *why)
+static bool set_usual(struct options *options)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	*options = (struct options){
 		.rate = -1, .momentum = -1, .scaling = -1, .staleness = STALENESS_ANY
 	};
-	for (int i = 0; i < SPECS && result == TUTTI_OK; i++)
+	for (int i = 0; i < SPECS && ok; i++)
 		if (options_table[i].usual)
-			result = option_read(&options_table[i], options_table[i].usual, options,
-					     why);
-	return result;
+			ok = option_read(&options_table[i], options_table[i].usual, options);
+	return ok;
 }
 
 /* An option that would do nothing. */
-static tutti_result_t check_given(const struct spec *spec, const struct options *o, struct why *why)
+static bool check_given(const struct spec *spec, const struct options *o)
 {
 	if (!spec->met || spec->met(o))
-		return TUTTI_OK;
+		return true;
 	return spec->without
-		       ? why_set(why, TUTTI_ERR_INVALID,
+		       ? why_set(TUTTI_ERR_INVALID,
 				 "found --%s without %s, where it does nothing; add that, or leave it out",
 				 spec->name, spec->without)
-		       : why_set(why, TUTTI_ERR_INVALID,
+		       : why_set(TUTTI_ERR_INVALID,
 				 "found --%s and %s, of which one is enough; leave one out",
 				 spec->name, spec->beside);
 }
 
-enum options_outcome options_parse(int argc, char **argv, struct options *out, struct why *why)
+enum options_outcome options_parse(int argc, char **argv, struct options *out)
 {
 	struct options options;
 	struct option known[SPECS + 1];
 	bool given[SPECS] = { false };
-	tutti_result_t result = set_usual(&options, why);
+	bool ok = set_usual(&options);
 	int id;
 
 	make_long_options(known);
 	optind = 0; /* glibc: start afresh, so that a process may parse twice */
-	while (result == TUTTI_OK && (id = getopt_long(argc, argv, ":hV", known, NULL)) != -1) {
+	while (ok && (id = getopt_long(argc, argv, ":hV", known, NULL)) != -1) {
 		if (id == OPT_HELP) {
 			print_help();
 			return OPTIONS_DONE;
@@ -408,20 +405,19 @@ enum options_outcome options_parse(int argc, char **argv, struct options *out, s
 			printf("tutti-train %s\n", tutti_version());
 			return OPTIONS_DONE;
 		}
-		result = take(id, argv, known, &options, why);
-		if (result == TUTTI_OK)
+		ok = take(id, argv, known, &options);
+		if (ok)
 			given[id - OPT_FIRST] = true;
 	}
-	if (result == TUTTI_OK && (optind < argc || !options.source.path))
-		result = why_set(why, TUTTI_ERR_INVALID,
-				 "found %s%s, expected --data FILE and options; see --help",
-				 optind < argc ? "the argument " : "no --data",
-				 optind < argc ? argv[optind] : "");
-	for (int i = 0; i < SPECS && result == TUTTI_OK; i++)
+	if (ok && (optind < argc || !options.source.path))
+		ok = why_set(TUTTI_ERR_INVALID,
+			     "found %s%s, expected --data FILE and options; see --help",
+			     optind < argc ? "the argument " : "no --data",
+			     optind < argc ? argv[optind] : "");
+	for (int i = 0; i < SPECS && ok; i++)
 		if (given[i])
-			result = check_given(&options_table[i], &options, why);
-	if (result == TUTTI_OK)
-		result = options_check(&options, why);
+			ok = check_given(&options_table[i], &options);
+	ok = ok && options_check(&options);
 	*out = options;
-	return result == TUTTI_OK ? OPTIONS_RUN : OPTIONS_WRONG;
+	return ok ? OPTIONS_RUN : OPTIONS_WRONG;
 }

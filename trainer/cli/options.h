@@ -75,9 +75,9 @@ struct options {
 
 enum options_outcome { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
 
-/* Fill in `out`. OPTIONS_DONE: --help or --version was printed. OPTIONS_WRONG: `why` says what.
+/* Fill in `out`. OPTIONS_DONE: --help or --version was printed. OPTIONS_WRONG: why says what.
  * Strings stay argv's. */
-enum options_outcome options_parse(int argc, char **argv, struct options *out, struct why *why);
+enum options_outcome options_parse(int argc, char **argv, struct options *out);
 
 /* Equal for options that make the same training (where results are written may differ, and how long
  * replacements are waited for). */

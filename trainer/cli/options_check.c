@@ -61,7 +61,7 @@ bool has_own_batch(const struct options *o)
 }
 
 /* What only one way to train, or only the host, can do. */
-static tutti_result_t check_together(const struct options *o, struct why *why)
+static bool check_together(const struct options *o)
 {
 	const bool on_gpu = o->device == DEVICE_CUDA;
 	const char *which = NULL;
@@ -82,34 +82,34 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 		which = "--predict";
 	if (which)
 		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
+			TUTTI_ERR_UNSUPPORTED,
 			"found --device cuda and %s, which only the host can do; leave one out",
 			which);
 	if (o->numbers->size < sizeof(double) && o->epsilon < FLT_MIN)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"--epsilon: found %g with --dtype %s, expected at least %g, the least that "
 			"it has",
 			o->epsilon, o->numbers->name, (double)FLT_MIN);
 	if (is_async(o) && !o->optimizer->takes_parts)
 		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
+			TUTTI_ERR_UNSUPPORTED,
 			"found --optimizer %s with --sync async, whose updates are parts of a batch; "
 			"expected sgd, momentum or adagrad",
 			o->optimizer->name);
 	if (is_async(o) && (o->shares.count || o->shares.by_themselves))
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+		return why_set(TUTTI_ERR_UNSUPPORTED,
 			       "found --shares with --sync async, where each worker takes as many "
 			       "batches as it can; leave it out");
 	if (o->servers > 1 && o->optimizer->measure)
 		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
+			TUTTI_ERR_UNSUPPORTED,
 			"found --optimizer %s with --servers %u, who see parts of layers each; leave "
 			"--servers out",
 			o->optimizer->name, o->servers);
 	if (o->servers > 0 && o->clip > 0)
 		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
+			TUTTI_ERR_UNSUPPORTED,
 			"found --clip and --sync %s, whose servers see a part of the gradients "
 			"each; leave one out",
 			o->sync->name);
@@ -118,25 +118,26 @@ static tutti_result_t check_together(const struct options *o, struct why *why)
 				: has_servers(o) ? "--sync ps or async"
 				: o->predict	 ? "--predict"
 						 : NULL;
+
 	if (o->shard && unsharded)
-		return why_set(why, TUTTI_ERR_UNSUPPORTED,
+		return why_set(TUTTI_ERR_UNSUPPORTED,
 			       "found --shard and %s, which needs all samples; leave one out",
 			       unsharded);
 	if (o->save && o->outer.momentum > 0)
 		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
+			TUTTI_ERR_UNSUPPORTED,
 			"found --save and --outer with a momentum, which no checkpoint has; leave "
 			"one out");
-	return TUTTI_OK;
+	return true;
 }
 
 /* What a model that is cut in pieces cannot do. */
-static tutti_result_t check_cut(const struct options *o, struct why *why)
+static bool check_cut(const struct options *o)
 {
 	const char *which = NULL;
 
 	if (!is_cut(o))
-		return TUTTI_OK;
+		return true;
 	if (o->device == DEVICE_CUDA)
 		which = "--device cuda";
 	else if (has_servers(o))
@@ -151,10 +152,10 @@ static tutti_result_t check_cut(const struct options *o, struct why *why)
 		which = "--clip with --sync local";
 	else if (o->predict)
 		which = "--predict (give it with --save and --resume, without --parallel)";
-	return which ? why_set(why, TUTTI_ERR_UNSUPPORTED,
-			       "found --parallel and %s, which cannot be had together; leave one out",
-			       which)
-		     : TUTTI_OK;
+	return !which ||
+	       why_set(TUTTI_ERR_UNSUPPORTED,
+		       "found --parallel and %s, which cannot be had together; leave one out",
+		       which);
 }
 
 static void fill_in(struct options *o)
@@ -173,10 +174,8 @@ static void fill_in(struct options *o)
 		o->numbers = o->device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
 }
 
-tutti_result_t options_check(struct options *o, struct why *why)
+bool options_check(struct options *o)
 {
 	fill_in(o);
-	const tutti_result_t result = check_together(o, why);
-
-	return result == TUTTI_OK ? check_cut(o, why) : result;
+	return check_together(o) && check_cut(o);
 }

@@ -65,8 +65,7 @@ static inline const char *option_name_of(const void *named)
 /* ---- options_values.c: texts that are read */
 
 /* What the option of that text means. */
-tutti_result_t option_read(const struct spec *spec, const char *text, struct options *options,
-			   struct why *why);
+bool option_read(const struct spec *spec, const char *text, struct options *options);
 
 /* Those of OTHER: is it one? */
 bool read_hidden(const char *text, struct options *options);
@@ -94,6 +93,6 @@ bool has_one_source(const struct options *options);
 bool has_own_batch(const struct options *options);
 
 /* Fill in what follows from other options, and refuse what does not go together. */
-tutti_result_t options_check(struct options *options, struct why *why);
+bool options_check(struct options *options);
 
 #endif

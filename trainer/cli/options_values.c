@@ -271,15 +271,12 @@ static const char *hint_at(const struct spec *spec, const char *text, char hint[
 	return tt_nearest_hint(&nearest, hint);
 }
 
-tutti_result_t option_read(const struct spec *spec, const char *text, struct options *options,
-			   struct why *why)
+bool option_read(const struct spec *spec, const char *text, struct options *options)
 {
 	char hint[TT_NEAREST_HINT];
 
-	return read_one(spec, text, options)
-		       ? TUTTI_OK
-		       : why_set(why, TUTTI_ERR_INVALID,
-				 "--%s: found '%s'%s, expected %s; see --help", spec->name, text,
-				 hint_at(spec, text, hint),
-				 spec->expected ? spec->expected : spec->value);
+	return read_one(spec, text, options) ||
+	       why_set(TUTTI_ERR_INVALID, "--%s: found '%s'%s, expected %s; see --help", spec->name,
+		       text, hint_at(spec, text, hint),
+		       spec->expected ? spec->expected : spec->value);
 }

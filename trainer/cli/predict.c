@@ -12,8 +12,8 @@
 
 enum { LINE_MOST = 12 /* bytes of a label and the end of its line */, ROWS_MOST = 1024 };
 
-static tutti_result_t choose(struct model *model, const struct data *data, const uint32_t *rows,
-			     size_t count, uint32_t *labels, struct why *why)
+static bool choose(struct model *model, const struct data *data, const uint32_t *rows, size_t count,
+		   uint32_t *labels)
 {
 	void *x = malloc(model->rows_max * data->features * model->numbers->size);
 
@@ -25,52 +25,49 @@ static tutti_result_t choose(struct model *model, const struct data *data, const
 		model_choose(model, some, labels + done);
 	}
 	free(x);
-	return x ? TUTTI_OK : why_no_memory(why, "samples");
+	return x || why_no_memory("samples");
 }
 
-static tutti_result_t put(const char *path, const char *text, size_t length, struct why *why)
+static bool put(const char *path, const char *text, size_t length)
 {
 	if (path)
-		return replace_file(path, text, length, why);
+		return replace_file(path, text, length);
 	fwrite(text, 1, length, stdout); /* whose end says whether that went well */
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t predict_write(struct model *model, const struct data *data, const uint32_t *rows,
-			     size_t count, const char *path, size_t *right, struct why *why)
+bool predict_write(struct model *model, const struct data *data, const uint32_t *rows, size_t count,
+		   const char *path, size_t *right)
 {
 	uint32_t *labels = malloc(count * sizeof(*labels) + 1);
 	char *text = malloc(count * LINE_MOST + 1);
-	tutti_result_t result = labels && text ? choose(model, data, rows, count, labels, why)
-					       : why_no_memory(why, "predictions");
+	bool ok = labels && text ? choose(model, data, rows, count, labels)
+				 : why_no_memory("predictions");
 	size_t used = 0;
 
-	for (size_t i = 0; i < count && result == TUTTI_OK; i++) {
+	for (size_t i = 0; i < count && ok; i++) {
 		used += (size_t)snprintf(text + used, LINE_MOST, "%u\n", labels[i]);
 		if (right && data->y)
 			*right += labels[i] == data->y[rows[i]];
 	}
-	if (result == TUTTI_OK)
-		result = put(path, text, used, why);
+	ok = ok && put(path, text, used);
 	free(labels);
 	free(text);
-	return result;
+	return ok;
 }
 
 /* ---- the command */
 
 /* All samples of `data`, in their order. */
-static tutti_result_t classify(struct checkpoint *c, struct data *data, const char *path,
-			       struct why *why)
+static bool classify(struct checkpoint *c, struct data *data, const char *path)
 {
 	uint32_t *rows = malloc(data->rows * sizeof(*rows));
 	struct model model = { 0 };
 	size_t right = 0;
-	tutti_result_t result =
-		rows ? model_create(c->numbers, c->width,
-				    (struct cut){ .layers = c->layers, .of = c->layers }, ROWS_MOST,
-				    &model, why)
-		     : why_no_memory(why, "samples");
+	bool ok = rows ? model_create(c->numbers, c->width,
+				      (struct cut){ .layers = c->layers, .of = c->layers },
+				      ROWS_MOST, &model)
+		       : why_no_memory("samples");
 
 	for (size_t i = 0; rows && i < data->rows; i++)
 		rows[i] = (uint32_t)i;
@@ -79,17 +76,16 @@ static tutti_result_t classify(struct checkpoint *c, struct data *data, const ch
 	standardise_by(data);
 	data->mean = data->inverse = NULL;
 	model.weights = c->array[WEIGHTS];
-	if (result == TUTTI_OK)
-		result = predict_write(&model, data, rows, data->rows, path, &right, why);
-	if (result == TUTTI_OK && data->y)
+	ok = ok && predict_write(&model, data, rows, data->rows, path, &right);
+	if (ok && data->y)
 		fprintf(path ? stdout : stderr, "accuracy %.4f (%zu of %zu samples)\n",
 			(double)right / (double)data->rows, right, data->rows);
 	model_finish(&model);
 	free(rows);
-	return result;
+	return ok;
 }
 
-static tutti_result_t predict(const char *path, const struct options *o, struct why *why)
+static bool predict(const char *path, const struct options *o)
 {
 	const struct named_file files[] = { { "MODEL", path },
 					    { "--data", o->source.path },
@@ -98,27 +94,23 @@ static tutti_result_t predict(const char *path, const struct options *o, struct 
 	struct checkpoint c = { 0 };
 	struct data_source source = o->source;
 	struct data data = { 0 };
-	tutti_result_t result = replace_distinct(files, 3, 4, why);
+	bool ok = replace_distinct(files, 3, 4);
 
-	if (result == TUTTI_OK && o->predict)
-		result = replace_file(o->predict, NULL, 0, why);
-	if (result == TUTTI_OK)
-		result = checkpoint_read(path, &c, why);
+	if (ok && o->predict)
+		ok = replace_file(o->predict, NULL, 0);
+	ok = ok && checkpoint_read(path, &c);
 	source.features = c.width[0];
 	if (source.label_column == 0)
 		source.label_column =
 			(unsigned)json_integer_value(json_object_get(c.options, "label-column"));
-	if (result == TUTTI_OK)
-		result = data_read_samples(&source, &data, why);
-	if (result == TUTTI_OK)
-		result = classify(&c, &data, o->predict, why);
+	ok = ok && data_read_samples(&source, &data) && classify(&c, &data, o->predict);
 	data_finish(&data);
 	checkpoint_finish(&c);
-	return result;
+	return ok;
 }
 
 /* The other options are those of a training. */
-static tutti_result_t check_options(int argc, char **argv, struct why *why)
+static bool check_options(int argc, char **argv)
 {
 	static const char *const known[] = { "data",	   "labels",  "label-column",
 					     "data-limit", "predict", "help",
@@ -127,7 +119,7 @@ static tutti_result_t check_options(int argc, char **argv, struct why *why)
 	if (argc < 2 ||
 	    (argv[1][0] == '-' && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0))
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"found %s, expected tutti-train predict MODEL --data FILE, where MODEL "
 			"is a file that --save wrote; see --help",
 			argc < 2 ? "no model" : argv[1]);
@@ -139,27 +131,26 @@ static tutti_result_t check_options(int argc, char **argv, struct why *why)
 				    strncmp(argv[i] + 2, known[k], length - 2) != 0))
 			k++;
 		if (strncmp(argv[i], "--", 2) == 0 && !known[k])
-			return why_set(why, TUTTI_ERR_INVALID,
+			return why_set(TUTTI_ERR_INVALID,
 				       "found %.*s with predict, expected --data, --labels, "
 				       "--label-column, --data-limit or --predict; leave it out",
 				       (int)length, argv[i]);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 int predict_main(int argc, char **argv)
 {
 	struct options options;
-	struct why why = { "" };
 	enum options_outcome outcome = OPTIONS_WRONG;
-	tutti_result_t result = check_options(argc, argv, &why);
+	bool ok = check_options(argc, argv);
 
-	if (result == TUTTI_OK)
+	if (ok)
 		outcome = options_parse(argc - (argv[1][0] != '-'), argv + (argv[1][0] != '-'),
-					&options, &why);
+					&options);
 	if (outcome == OPTIONS_RUN)
-		result = predict(argv[1], &options, &why);
-	if (result != TUTTI_OK || outcome == OPTIONS_WRONG)
+		ok = predict(argv[1], &options);
+	if (!ok || outcome == OPTIONS_WRONG)
 		fprintf(stderr, "tutti-train: %s\n", why.text);
-	return outcome == OPTIONS_WRONG ? 2 : result != TUTTI_OK;
+	return outcome == OPTIONS_WRONG ? 2 : !ok;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns nothing: writes the error messages of failures. */
+/* Owns the error message of a thread. */
 #include "why.h"
 
 #include <stdarg.h>
@@ -7,21 +7,25 @@
 
 #include "printable.h"
 
-tutti_result_t why_set(struct why *why, tutti_result_t result, const char *format, ...)
+_Thread_local struct why why;
+
+bool why_set(tutti_result_t result, const char *format, ...)
 {
+	struct why set = { .result = result };
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(why->text, sizeof(why->text), format, args);
+	vsnprintf(set.text, sizeof(set.text), format, args);
 	va_end(args);
-	tt_printable(why->text); /* it may tell what a file holds */
-	return result;
+	tt_printable(set.text); /* it may tell what a file holds */
+	why = set;
+	return false;
 }
 
-tutti_result_t why_no_memory(struct why *why, const char *what)
+bool why_no_memory(const char *what)
 {
 	return why_set(
-		why, TUTTI_ERR_NO_MEMORY,
+		TUTTI_ERR_NO_MEMORY,
 		"no memory for %s; use smaller data, a smaller model, or fewer ranks per host",
 		what);
 }

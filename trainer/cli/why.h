@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why something failed: one error message, written by whoever found the failure, printed by
- * main. */
+/* Why something failed: one error message of a thread, as errno is one number, written by whoever found the
+ * failure, printed by main. A function of the trainer that can fail is a bool: true, all went well. */
 #ifndef TRAIN_WHY_H
 #define TRAIN_WHY_H
+
+#include <stdbool.h>
 
 #include "tutti/tutti.h"
 
 struct why {
+	tutti_result_t result;
 	char text[768];
 };
 
-/* Keep the error message and give `result` back: return why_set(why, TUTTI_ERR_INVALID, "…", …); */
-tutti_result_t why_set(struct why *why, tutti_result_t result, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+/* Of the last function that returned false. */
+extern _Thread_local struct why why;
+
+/* Keep the error message, and give false back: return why_set(TUTTI_ERR_INVALID, "…", …); The message may
+ * have why.text in it. */
+bool why_set(tutti_result_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* There is no memory for `what`. */
-tutti_result_t why_no_memory(struct why *why, const char *what);
+bool why_no_memory(const char *what);
 
 #endif

@@ -44,17 +44,16 @@ static void part_in_order(const struct data *data, struct split *split)
 	split->test = split->rows + split->train_rows;
 }
 
-tutti_result_t split_create(const struct data *data, double fraction, uint64_t seed,
-			    struct split *out, struct why *why)
+bool split_create(const struct data *data, double fraction, uint64_t seed, struct split *out)
 {
 	struct split split = { 0 };
 
 	if (data->rows > UINT32_MAX)
-		return why_set(why, TUTTI_ERR_INVALID, "found %zu samples, expected at most %u",
+		return why_set(TUTTI_ERR_INVALID, "found %zu samples, expected at most %u",
 			       data->rows, UINT32_MAX);
 	split.rows = malloc(data->rows * sizeof(*split.rows));
 	if (!split.rows)
-		return why_no_memory(why, "the order of the samples");
+		return why_no_memory("the order of the samples");
 	for (size_t i = 0; i < data->rows; i++)
 		split.rows[i] = (uint32_t)i;
 	if (data->test_rows > 0)
@@ -62,7 +61,7 @@ tutti_result_t split_create(const struct data *data, double fraction, uint64_t s
 	else
 		part_at_random(data, fraction, seed, &split);
 	*out = split;
-	return TUTTI_OK;
+	return true;
 }
 
 void split_finish(struct split *split)
@@ -128,7 +127,7 @@ void standardise_by(struct data *data)
 }
 
 /* Two passes: the textbook's one-pass formula loses all digits where the mean is large. */
-tutti_result_t standardise(struct data *data, const struct split *split, struct why *why)
+bool standardise(struct data *data, const struct split *split)
 {
 	const size_t n = data->features;
 
@@ -136,9 +135,10 @@ tutti_result_t standardise(struct data *data, const struct split *split, struct 
 	data->mean = calloc(n, sizeof(*data->mean));
 	data->inverse = calloc(n, sizeof(*data->inverse));
 	struct exact *sums = calloc(2 * n, sizeof(*sums));
+
 	if (!data->mean || !data->inverse || !sums) {
 		free(sums);
-		return why_no_memory(why, "the features' means");
+		return why_no_memory("the features' means");
 	}
 	sum_features(data, split->train, split->train_rows, NULL, sums);
 	feature_means(sums, n, split->train_rows, data->mean);
@@ -146,7 +146,7 @@ tutti_result_t standardise(struct data *data, const struct split *split, struct 
 	feature_inverses(sums + n, data->mean, n, split->train_rows, data->inverse);
 	free(sums);
 	standardise_by(data);
-	return TUTTI_OK;
+	return true;
 }
 
 void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint32_t *order)

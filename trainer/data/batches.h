@@ -23,8 +23,7 @@ struct split {
 
 /* Set aside `fraction` of the rows, rounded down, for validation; or, where the data say which are
  * for validation, those, in their order. */
-tutti_result_t split_create(const struct data *data, double fraction, uint64_t seed,
-			    struct split *out, struct why *why);
+bool split_create(const struct data *data, double fraction, uint64_t seed, struct split *out);
 void split_finish(struct split *split);
 
 /* A sum and what its rounding has lost: of parts of the numbers, in any order, the sum comes out alike (but
@@ -47,7 +46,7 @@ void standardise_by(struct data *data);
 
 /* Give each feature mean 0 and variance 1 over the training rows; constant features become 0.
  * Keeps what it used in `data`. Data that are used as they are stay so. */
-tutti_result_t standardise(struct data *data, const struct split *split, struct why *why);
+bool standardise(struct data *data, const struct split *split);
 
 /* Write the order in which `epoch` goes through the training rows. */
 void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint32_t *order);

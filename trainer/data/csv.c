@@ -105,7 +105,7 @@ static bool names_label(const char *name, size_t length)
 	return found;
 }
 
-static tutti_result_t check_header(const struct cursor *c, size_t label_column, struct why *why)
+static bool check_header(const struct cursor *c, size_t label_column)
 {
 	bool first = false, last = false; /* is it the label's name? */
 	size_t column = 0;
@@ -119,16 +119,16 @@ static tutti_result_t check_header(const struct cursor *c, size_t label_column, 
 		first = column == 1 ? last : first;
 		if (name == stop)
 			return why_set(
-				why, TUTTI_ERR_INVALID,
+				TUTTI_ERR_INVALID,
 				"%s: line 1: found no name for field %zu, as in a header that "
 				"pandas writes for an index; leave the index out "
 				"(index=False), or name the field",
 				c->input->path, column);
 	}
 	if (label_column > 0 || last || !first)
-		return TUTTI_OK;
+		return true;
 	return why_set(
-		why, TUTTI_ERR_INVALID,
+		TUTTI_ERR_INVALID,
 		"%s: line 1: found a label's name for the first field and none for the last, "
 		"expected the label last; give --label-column 1, or another name",
 		c->input->path);
@@ -146,19 +146,19 @@ static size_t mark_length(const struct input *input)
 }
 
 /* The first line of numbers, if any is `found`. */
-static tutti_result_t first_line(const struct input *input, size_t label_column, struct cursor *out,
-				 bool *found, struct why *why)
+static bool first_line(const struct input *input, size_t label_column, struct cursor *out,
+		       bool *found)
 {
 	struct cursor c = { .input = input, .next = input->bytes + mark_length(input) };
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	*found = next_line(&c);
 	if (*found && c.end > c.at && input->begins == 0 && is_header(&c)) {
-		result = check_header(&c, label_column, why);
+		ok = check_header(&c, label_column);
 		*found = next_line(&c);
 	}
 	*out = c;
-	return result;
+	return ok;
 }
 
 /* ---- rows */
@@ -174,13 +174,13 @@ static const char *place(const struct cursor *c, size_t line, char text[PLACE])
 	return text;
 }
 
-static tutti_result_t bad_field(const struct cursor *c, size_t column, const char *field,
-				const char *end, const char *expected, struct why *why)
+static bool bad_field(const struct cursor *c, size_t column, const char *field, const char *end,
+		      const char *expected)
 {
 	const int shown = end - field > 40 ? 40 : (int)(end - field);
 	char text[PLACE];
 
-	return why_set(why, TUTTI_ERR_INVALID, "%s: %s, field %zu: found '%.*s', expected %s",
+	return why_set(TUTTI_ERR_INVALID, "%s: %s, field %zu: found '%.*s', expected %s",
 		       c->input->path, place(c, c->line, text), column, shown, field, expected);
 }
 
@@ -197,8 +197,8 @@ static void note(struct spread *s, double value, float kept, bool first)
 }
 
 /* `label`: the place of the label, from 0. */
-static tutti_result_t parse_row(const struct cursor *c, struct data *data, size_t row, size_t label,
-				struct spread *spreads, struct why *why)
+static bool parse_row(const struct cursor *c, struct data *data, size_t row, size_t label,
+		      struct spread *spreads)
 {
 	float *x = data->x + row * data->features;
 	const char *field = c->at;
@@ -208,27 +208,27 @@ static tutti_result_t parse_row(const struct cursor *c, struct data *data, size_
 		double value;
 
 		if (!parse_number(field, end, &value))
-			return bad_field(c, i + 1, field, end, "a number", why);
+			return bad_field(c, i + 1, field, end, "a number");
 		if (i == label) {
 			if (!(value >= 0 && value <= DATA_LABEL_MAX) || value != floor(value))
 				return bad_field(c, i + 1, field, end,
-						 "a label: an integer from 0 to 65535", why);
+						 "a label: an integer from 0 to 65535");
 			data->y[row] = (uint32_t)value;
 		} else {
 			x[j] = (float)value;
 			if (!isfinite(x[j]))
 				return bad_field(c, i + 1, field, end,
-						 "a finite number within a float's range", why);
+						 "a finite number within a float's range");
 			note(&spreads[j], value, x[j], row == 0);
 			j++;
 		}
 		field = end + 1;
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 /* How many rows there are, all of `fields` fields. Blank lines may only end the file. */
-static tutti_result_t count_rows(struct cursor c, size_t fields, size_t *rows, struct why *why)
+static bool count_rows(struct cursor c, size_t fields, size_t *rows)
 {
 	const size_t first = c.line;
 	char text[PLACE];
@@ -243,24 +243,24 @@ static tutti_result_t count_rows(struct cursor c, size_t fields, size_t *rows, s
 			continue;
 		}
 		if (blank)
-			return why_set(why, TUTTI_ERR_INVALID,
+			return why_set(TUTTI_ERR_INVALID,
 				       "%s: %s: found a blank line, expected %zu fields as "
 				       "in line %zu",
 				       c.input->path, place(&c, blank, text), fields, first);
 		if (found != fields)
-			return why_set(why, TUTTI_ERR_INVALID,
+			return why_set(TUTTI_ERR_INVALID,
 				       "%s: %s: found %zu field%s, expected %zu as in line %zu",
 				       c.input->path, place(&c, c.line, text), found,
 				       found == 1 ? "" : "s", fields, first);
 		++*rows;
 	} while (next_line(&c));
-	return TUTTI_OK;
+	return true;
 }
 
 /* A float loses a thousandth of the feature's range, or more. Numbers that differ by what doubles are
  * rounded by are taken for equal. */
-static tutti_result_t check_spreads(const struct input *input, const struct spread *spreads,
-				    size_t features, size_t label, struct why *why)
+static bool check_spreads(const struct input *input, const struct spread *spreads, size_t features,
+			  size_t label)
 {
 	for (size_t j = 0; j < features; j++) {
 		const struct spread *s = &spreads[j];
@@ -268,18 +268,17 @@ static tutti_result_t check_spreads(const struct input *input, const struct spre
 
 		if (width > 1e-12 * fmax(fabs(s->least), fabs(s->most)) && s->lost > width / 1000)
 			return why_set(
-				why, TUTTI_ERR_INVALID,
+				TUTTI_ERR_INVALID,
 				"%s: field %zu: found numbers from %.17g to %.17g, whose differences "
 				"float32 does not hold; subtract the first one from all of them, "
 				"or leave the field out",
 				input->path, j + 1 + (j >= label), s->least, s->most);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 /* 0, 1, 2 … in the first line, the last of which is a label that no other has. */
-static tutti_result_t check_first_row(const struct input *input, const struct data *data,
-				      size_t line, struct why *why)
+static bool check_first_row(const struct input *input, const struct data *data, size_t line)
 {
 	bool header = data->features > 1 && data->y[0] == data->features;
 
@@ -287,32 +286,30 @@ static tutti_result_t check_first_row(const struct input *input, const struct da
 		header = header && data->x[j] == (float)j;
 	for (size_t row = 1; row < data->rows; row++)
 		header = header && data->y[row] != data->y[0];
-	return header ? why_set(why, TUTTI_ERR_INVALID,
-				"%s: line %zu: found the numbers of the fields, from 0 to %zu, and "
-				"label %u on no other line, expected a sample; leave out that line, a "
-				"header as of pandas",
-				input->path, line, data->features, data->y[0])
-		      : TUTTI_OK;
+	return !header ||
+	       why_set(TUTTI_ERR_INVALID,
+		       "%s: line %zu: found the numbers of the fields, from 0 to %zu, and "
+		       "label %u on no other line, expected a sample; leave out that line, a "
+		       "header as of pandas",
+		       input->path, line, data->features, data->y[0]);
 }
 
-static tutti_result_t parse_rows(const struct cursor first, size_t label, struct data *data,
-				 struct why *why)
+static bool parse_rows(const struct cursor first, size_t label, struct data *data)
 {
 	struct spread *spreads = calloc(data->features, sizeof(*spreads));
-	tutti_result_t result = spreads ? TUTTI_OK : why_no_memory(why, first.input->path);
+	bool ok = spreads || why_no_memory(first.input->path);
 	struct cursor c = first;
 
-	for (size_t row = 0; row < data->rows && result == TUTTI_OK; row++) {
-		result = parse_row(&c, data, row, label, spreads, why);
+	for (size_t row = 0; row < data->rows && ok; row++) {
+		ok = parse_row(&c, data, row, label, spreads);
 		next_line(&c);
 	}
-	if (result == TUTTI_OK)
-		result = check_spreads(first.input, spreads, data->features, label, why);
+	ok = ok && check_spreads(first.input, spreads, data->features, label);
 	/* a part does not know the labels of the others */
-	if (result == TUTTI_OK && data->y && !first.input->part && label == data->features)
-		result = check_first_row(first.input, data, first.line, why);
+	if (ok && data->y && !first.input->part && label == data->features)
+		ok = check_first_row(first.input, data, first.line);
 	free(spreads);
-	return result;
+	return ok;
 }
 
 /* Nothing but blank lines from here on, which may end a file. */
@@ -325,40 +322,37 @@ static bool is_blank(struct cursor c)
 }
 
 /* As a spreadsheet or an archive has, or text of two bytes for each character. */
-static tutti_result_t check_text(const struct input *input, struct why *why)
+static bool check_text(const struct input *input)
 {
 	for (size_t i = 0; i < input->length; i++) {
 		const unsigned char byte = (unsigned char)input->bytes[i];
 
 		if (byte < ' ' && (byte == '\0' || !strchr("\t\n\v\f\r", byte)))
-			return why_set(why, TUTTI_ERR_INVALID,
+			return why_set(TUTTI_ERR_INVALID,
 				       "%s: found byte 0x%02x at %zu, which no text has, expected "
 				       "rows of numbers with commas between them; unpack the file, "
 				       "or save it as CSV in UTF-8",
 				       input->path, byte, input->begins + i);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t csv_parse(const struct input *input, size_t label_column, struct data *out,
-			 struct why *why)
+bool csv_parse(const struct input *input, size_t label_column, struct data *out)
 {
 	struct data data = { 0 };
 	struct cursor first;
 	bool found;
-	tutti_result_t result = check_text(input, why);
+	bool ok = check_text(input) && first_line(input, label_column, &first, &found);
 
-	if (result == TUTTI_OK)
-		result = first_line(input, label_column, &first, &found, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	if (input->part && (!found || is_blank(first))) { /* none begins there */
 		*out = data;
-		return TUTTI_OK;
+		return true;
 	}
 	if (!found || first.end == first.at)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"%s: found no row at the start, expected rows of numbers with commas "
 			"between them, the label last",
 			input->path);
@@ -368,24 +362,23 @@ tutti_result_t csv_parse(const struct input *input, size_t label_column, struct 
 	data.features = fields - labelled;
 	if (data.features == 0 || (labelled && label_column > fields))
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"%s: line %zu: found %zu field%s, expected features and a label, with "
 			"commas between them, and as many as --label-column says",
 			input->path, first.line, fields, fields == 1 ? "" : "s");
-	result = count_rows(first, fields, &data.rows, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!count_rows(first, fields, &data.rows))
+		return false;
 	data.x = malloc(data.rows * data.features * sizeof(*data.x));
 	data.y = labelled ? malloc(data.rows * sizeof(*data.y)) : NULL;
-	result = data.x && (data.y || !labelled)
-			 ? parse_rows(first,
-				      label_column && labelled ? label_column - 1 : data.features,
-				      &data, why)
-			 : why_no_memory(why, input->path);
-	if (result != TUTTI_OK) {
+	ok = data.x && (data.y || !labelled)
+		     ? parse_rows(first,
+				  label_column && labelled ? label_column - 1 : data.features,
+				  &data)
+		     : why_no_memory(input->path);
+	if (!ok) {
 		data_finish(&data);
-		return result;
+		return false;
 	}
 	*out = data;
-	return TUTTI_OK;
+	return true;
 }

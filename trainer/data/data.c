@@ -30,148 +30,145 @@ static void ends_of(const struct labels *labels, uint32_t *top, uint32_t *missin
 
 /* Labels run from 0 without gaps, unless the user said how many classes there are. A gap is most
  * often a wrong label, and would cost a row of weights for each missing class. */
-static tutti_result_t check_classes(const struct data_source *source, const struct labels *labels,
-				    struct data *data, struct why *why)
+static bool check_classes(const struct data_source *source, const struct labels *labels,
+			  struct data *data)
 {
 	const char *path = source->labels ? source->labels : source->path;
 	uint32_t top, missing;
 
 	ends_of(labels, &top, &missing);
 	if (source->classes && top >= source->classes)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: label out of range: found %u, expected 0 to %u (--classes %u)",
 			       path, top, source->classes - 1, source->classes);
 	if (!source->classes && missing < top)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"%s: label out of range: found %u, but no sample has label %u; labels "
 			"run from 0 without gaps, and are the last field of a line; or give "
 			"--label-column or --classes",
 			path, top, missing);
 	if (!source->classes && top == 0)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"%s: found label 0 on every sample, expected at least two classes; labels "
 			"are the last field of a line, or that of --label-column",
 			path);
 	data->classes = source->classes ? source->classes : top + 1;
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t data_count_classes(const struct data_source *source, const struct labels *labels,
-				  const struct labels *test, struct data *data, struct why *why)
+bool data_count_classes(const struct data_source *source, const struct labels *labels,
+			const struct labels *test, struct data *data)
 {
-	const tutti_result_t result = check_classes(source, labels, data, why);
+	const bool ok = check_classes(source, labels, data);
 	uint32_t top, missing;
 
 	ends_of(test, &top, &missing);
-	if (result != TUTTI_OK || top < data->classes)
-		return result;
-	return why_set(why, TUTTI_ERR_INVALID,
+	if (!ok || top < data->classes)
+		return ok;
+	return why_set(TUTTI_ERR_INVALID,
 		       "%s: found label %u, expected 0 to %u as in %s; leave such samples out, or "
 		       "give --classes",
 		       source->test_labels ? source->test_labels : source->test_path, top,
 		       data->classes - 1, source->labels ? source->labels : source->path);
 }
 
-static tutti_result_t parse_pair(const struct input *samples, const char *path, size_t most,
-				 struct data *out, struct why *why)
+static bool parse_pair(const struct input *samples, const char *path, size_t most, struct data *out)
 {
 	struct input labels = { 0 };
-	tutti_result_t result = input_read(path, most, &labels, why);
+	bool ok = input_read(path, most, &labels);
 
-	if (result != TUTTI_OK)
-		return result;
-	result = idx_parse(samples, &labels, out, why);
+	if (!ok)
+		return false;
+	ok = idx_parse(samples, &labels, out);
 	input_finish(&labels);
-	return result;
+	return ok;
 }
 
 /* Those of so many features as `input` says need no labels. */
-static tutti_result_t parse_input(const struct data_source *source, bool test,
-				  const struct input *input, struct data *out, struct why *why)
+static bool parse_input(const struct data_source *source, bool test, const struct input *input,
+			struct data *out)
 {
 	const bool is_idx = input->begins == 0 && idx_looks_like(input);
 
 	if (is_idx && input->features)
-		return idx_parse(input, NULL, out, why);
+		return idx_parse(input, NULL, out);
 	if (is_idx)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: is an IDX file; give the file of its labels with %s",
 			       input->path, test ? "--test-labels" : "--labels");
-	return csv_parse(input, source->label_column, out, why);
+	return csv_parse(input, source->label_column, out);
 }
 
 /* `test`: the file for validation. `part` is NULL for all of it. */
-static tutti_result_t read_file(const struct data_source *source, bool test,
-				const struct data_part *part, struct data *out, struct why *why)
+static bool read_file(const struct data_source *source, bool test, const struct data_part *part,
+		      struct data *out)
 {
 	const char *path = test ? source->test_path : source->path,
 		   *labels = test ? source->test_labels : source->labels;
 	struct input input = { 0 };
-	tutti_result_t result;
+	bool ok;
 
 	if (part && labels)
-		return idx_read_part(path, labels, *part, source->most, out, why);
-	result = part ? input_read_lines(path, *part, source->most, &input, why)
-		      : input_read(path, source->most, &input, why);
-	if (result != TUTTI_OK)
-		return result;
+		return idx_read_part(path, labels, *part, source->most, out);
+	if (!(part ? input_read_lines(path, *part, source->most, &input)
+		   : input_read(path, source->most, &input)))
+		return false;
 	input.features = source->features;
-	result = labels ? parse_pair(&input, labels, source->most, out, why)
-			: parse_input(source, test, &input, out, why);
-	if (result == TUTTI_OK) {
+	ok = labels ? parse_pair(&input, labels, source->most, out)
+		    : parse_input(source, test, &input, out);
+	if (ok) {
 		out->read = input.length;
 		out->origin = input.mark;
 	}
 	input_finish(&input);
-	return result;
+	return ok;
 }
 
-tutti_result_t data_read_samples(const struct data_source *source, struct data *out,
-				 struct why *why)
+bool data_read_samples(const struct data_source *source, struct data *out)
 {
 	const size_t features = source->features;
 	struct data data = { 0 };
-	tutti_result_t result = read_file(source, false, NULL, &data, why);
+	bool ok = read_file(source, false, NULL, &data);
 
-	if (result == TUTTI_OK && data.features != features)
-		result = why_set(
-			why, TUTTI_ERR_INVALID,
+	if (ok && data.features != features)
+		ok = why_set(
+			TUTTI_ERR_INVALID,
 			"%s: found %zu features%s, expected the %zu of the model, with or without "
 			"a label; give samples of its kind",
 			source->path, data.features, data.y ? " and a label" : "", features);
-	if (result == TUTTI_OK && data.rows > UINT32_MAX)
-		result = why_set(why, TUTTI_ERR_INVALID, "found %zu samples, expected at most %u",
-				 data.rows, UINT32_MAX);
-	if (result != TUTTI_OK)
+	if (ok && data.rows > UINT32_MAX)
+		ok = why_set(TUTTI_ERR_INVALID, "found %zu samples, expected at most %u", data.rows,
+			     UINT32_MAX);
+	if (!ok)
 		data_finish(&data);
 	*out = data;
-	return result;
+	return ok;
 }
 
 /* Of parts, some may have no rows, and classes are not known yet. */
-static tutti_result_t check_test(const struct data_source *source, const struct data *data,
-				 const struct data *test, struct why *why)
+static bool check_test(const struct data_source *source, const struct data *data,
+		       const struct data *test)
 {
 	const char *path = source->test_labels ? source->test_labels : source->test_path;
 
 	if (data->rows > 0 && test->rows > 0 && test->features != data->features)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: found %zu features, expected %zu as in %s; give files of "
 			       "samples of one kind",
 			       source->test_path, test->features, data->features, source->path);
 	for (size_t i = 0; i < test->rows && data->classes > 0; i++)
 		if (test->y[i] >= data->classes)
-			return why_set(why, TUTTI_ERR_INVALID,
+			return why_set(TUTTI_ERR_INVALID,
 				       "%s: row %zu: found label %u, expected 0 to %u as in %s; "
 				       "leave such samples out, or give --classes",
 				       path, i, test->y[i], data->classes - 1,
 				       source->labels ? source->labels : source->path);
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t append(struct data *data, const struct data *test, struct why *why)
+static bool append(struct data *data, const struct data *test)
 {
 	const size_t rows = data->rows + test->rows, width = test->features * sizeof(*data->x);
 	float *x = realloc(data->x, rows * width);
@@ -180,102 +177,95 @@ static tutti_result_t append(struct data *data, const struct data *test, struct 
 	data->x = x ? x : data->x;
 	data->y = y ? y : data->y;
 	if (!x || !y)
-		return why_no_memory(why, "the samples for validation");
+		return why_no_memory("the samples for validation");
 	memcpy(x + data->rows * test->features, test->x, test->rows * width);
 	memcpy(y + data->rows, test->y, test->rows * sizeof(*y));
 	data->features = test->features;
 	data->rows = rows;
 	data->test_rows = test->rows;
 	data->read += test->read;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t read_test(const struct data_source *source, const struct data_part *part,
-				struct data *data, struct why *why)
+static bool read_test(const struct data_source *source, const struct data_part *part,
+		      struct data *data)
 {
 	struct data test = { 0 };
-	tutti_result_t result = read_file(source, true, part, &test, why);
-
-	if (result == TUTTI_OK)
-		result = check_test(source, data, &test, why);
+	bool ok = read_file(source, true, part, &test) && check_test(source, data, &test);
 	data->origin = hash_word(data->origin, test.origin);
-	if (result == TUTTI_OK && test.rows > 0)
-		result = append(data, &test, why);
+	if (ok && test.rows > 0)
+		ok = append(data, &test);
 	data_finish(&test);
-	return result;
+	return ok;
 }
 
-static tutti_result_t read_files(const struct data_source *source, const struct data_part *part,
-				 struct data *data, struct why *why)
+static bool read_files(const struct data_source *source, const struct data_part *part,
+		       struct data *data)
 {
 	struct labels labels = { { 0 } };
-	tutti_result_t result = read_file(source, false, part, data, why);
+	bool ok = read_file(source, false, part, data);
 
-	if (result == TUTTI_OK && !part) {
+	if (ok && !part) {
 		data_note_labels(data, 0, data->rows, &labels);
-		result = check_classes(source, &labels, data, why);
+		ok = check_classes(source, &labels, data);
 	}
-	return result == TUTTI_OK && source->test_path ? read_test(source, part, data, why)
-						       : result;
+	return ok && (!source->test_path || read_test(source, part, data));
 }
 
 /* What is made here has its labels from the start. */
-static tutti_result_t make(const struct data_source *source, const struct data_part *part,
-			   struct data *data, struct why *why)
+static bool make(const struct data_source *source, const struct data_part *part, struct data *data)
 {
 	const char *found = source->labels	  ? "--labels"
 			    : source->test_path	  ? "--test-data"
 			    : source->test_labels ? "--test-labels"
 						  : NULL;
-	tutti_result_t result;
+	bool ok;
 
 	if (found)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: found %s, expected none: labels and samples for validation "
 			       "are made from what --data names; leave %s out",
 			       source->path, found, found);
-	result = synthetic_make(source->path, part ? *part : (struct data_part){ 0, 1 },
-				source->most, data, why);
-	if (result == TUTTI_OK && source->classes && source->classes != data->classes)
-		return why_set(why, TUTTI_ERR_INVALID,
+	ok = synthetic_make(source->path, part ? *part : (struct data_part){ 0, 1 }, source->most,
+			    data);
+	if (ok && source->classes && source->classes != data->classes)
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: found --classes %u, expected %u, as many as there are; leave "
 			       "--classes out",
 			       source->path, source->classes, data->classes);
-	return result;
+	return ok;
 }
 
-static tutti_result_t read_source(const struct data_source *source, const struct data_part *part,
-				  struct data *out, struct why *why)
+static bool read_source(const struct data_source *source, const struct data_part *part,
+			struct data *out)
 {
 	struct data data = { 0 };
-	tutti_result_t result;
+	bool ok;
 
 	if (synthetic_is(source->path))
-		result = make(source, part, &data, why);
+		ok = make(source, part, &data);
 	else if (source->test_labels && !source->test_path)
-		result =
-			why_set(why, TUTTI_ERR_INVALID,
-				"--test-labels: found %s, but no --test-data; give both or neither",
-				source->test_labels);
+		ok = why_set(TUTTI_ERR_INVALID,
+			     "--test-labels: found %s, but no --test-data; give both or neither",
+			     source->test_labels);
 	else
-		result = read_files(source, part, &data, why);
-	if (result != TUTTI_OK) {
+		ok = read_files(source, part, &data);
+	if (!ok) {
 		data_finish(&data);
-		return result;
+		return false;
 	}
 	*out = data;
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why)
+bool data_read(const struct data_source *source, struct data *out)
 {
-	return read_source(source, NULL, out, why);
+	return read_source(source, NULL, out);
 }
 
-tutti_result_t data_read_part(const struct data_source *source, struct data_part part,
-			      struct data *out, struct why *why)
+bool data_read_part(const struct data_source *source, struct data_part part, struct data *out)
 {
-	return read_source(source, &part, out, why);
+	return read_source(source, &part, out);
 }
 
 void data_finish(struct data *data)

@@ -39,19 +39,17 @@ struct data_source {
 	double test_fraction;	 /* for validation, where there is no `test_path` */
 };
 
-/* On failure `out` is empty and `why` says where and what. */
-tutti_result_t data_read(const struct data_source *source, struct data *out, struct why *why);
+/* On failure `out` is empty and why says where and what. */
+bool data_read(const struct data_source *source, struct data *out);
 /* Samples for a model of `features`, of a file; `y` stays NULL where they have no labels. */
-tutti_result_t data_read_samples(const struct data_source *source, struct data *out,
-				 struct why *why);
+bool data_read_samples(const struct data_source *source, struct data *out);
 /* Part `index` of `count` of it: the rows that begin in that part of each plain file, or that are made
  * there, and perhaps none. `test_rows` are those of the file for validation. `classes` is set only for
  * what is made. */
 struct data_part {
 	int index, count;
 };
-tutti_result_t data_read_part(const struct data_source *source, struct data_part part,
-			      struct data *out, struct why *why);
+bool data_read_part(const struct data_source *source, struct data_part part, struct data *out);
 /* A bit for each label. */
 struct labels {
 	uint64_t seen[(DATA_LABEL_MAX + 1) / 64];
@@ -59,8 +57,8 @@ struct labels {
 /* Labels of rows from `first` on. */
 void data_note_labels(const struct data *data, size_t first, size_t count, struct labels *labels);
 /* Sets `classes` by the labels that all parts have together: of rows for training, and of the others. */
-tutti_result_t data_count_classes(const struct data_source *source, const struct labels *labels,
-				  const struct labels *test, struct data *data, struct why *why);
+bool data_count_classes(const struct data_source *source, const struct labels *labels,
+			const struct labels *test, struct data *data);
 void data_finish(struct data *data);
 
 /* Equal for equal data. What it has of rows is a sum: of parts of the data, whose rows have the numbers
@@ -85,28 +83,24 @@ struct input {
 	size_t features; /* rows of so many fields have no label; 0: all have one */
 };
 
-tutti_result_t input_read(const char *path, size_t most, struct input *out, struct why *why);
+bool input_read(const char *path, size_t most, struct input *out);
 /* The lines that begin in part `part` of a plain file. */
-tutti_result_t input_read_lines(const char *path, struct data_part part, size_t most,
-				struct input *out, struct why *why);
+bool input_read_lines(const char *path, struct data_part part, size_t most, struct input *out);
 /* Bytes of a plain file from `first` on, `count` of them if it has so many; and how many it has. */
-tutti_result_t input_read_bytes(const char *path, size_t first, size_t count, struct input *out,
-				size_t *all, struct why *why);
+bool input_read_bytes(const char *path, size_t first, size_t count, struct input *out, size_t *all);
 void input_finish(struct input *input);
 
 /* Rows of numbers, of which field `label_column`, from 1, is the label; 0: the last is. Sets everything but
  * `classes`. */
-tutti_result_t csv_parse(const struct input *input, size_t label_column, struct data *out,
-			 struct why *why);
+bool csv_parse(const struct input *input, size_t label_column, struct data *out);
 
 /* Does the file begin as IDX does (two zero bytes, which no text has)? */
 int idx_looks_like(const struct input *input);
 /* Sets everything but `classes`. `labels` NULL: there are none. */
-tutti_result_t idx_parse(const struct input *samples, const struct input *labels, struct data *out,
-			 struct why *why);
+bool idx_parse(const struct input *samples, const struct input *labels, struct data *out);
 /* The rows of a part of two such files. */
-tutti_result_t idx_read_part(const char *samples, const char *labels, struct data_part part,
-			     size_t most, struct data *out, struct why *why);
+bool idx_read_part(const char *samples, const char *labels, struct data_part part, size_t most,
+		   struct data *out);
 
 /* "synthetic:ROWSxFEATURESxCLASSES[:SEED]" */
 struct synthetic {
@@ -116,9 +110,8 @@ struct synthetic {
 };
 
 bool synthetic_is(const char *path);
-tutti_result_t synthetic_parse(const char *path, struct synthetic *out, struct why *why);
+bool synthetic_parse(const char *path, struct synthetic *out);
 /* At most `most` bytes of features. */
-tutti_result_t synthetic_make(const char *path, struct data_part part, size_t most,
-			      struct data *out, struct why *why);
+bool synthetic_make(const char *path, struct data_part part, size_t most, struct data *out);
 
 #endif

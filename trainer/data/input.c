@@ -21,62 +21,60 @@ enum {
 };
 
 /* `most`: what is ever needed. */
-static tutti_result_t grow(struct input *input, size_t *capacity, size_t most, struct why *why)
+static bool grow(struct input *input, size_t *capacity, size_t most)
 {
 	const size_t twice = *capacity ? 2 * *capacity : FIRST_ROOM,
 		     wanted = twice < most ? twice : most;
 	char *bytes = realloc(input->bytes, wanted);
 
 	if (!bytes)
-		return why_no_memory(why, input->path);
+		return why_no_memory(input->path);
 	input->bytes = bytes;
 	*capacity = wanted;
-	return TUTTI_OK;
+	return true;
 }
 
 /* gzread() reports a stream that ends early only by gzerror(), after handing out what it had. */
-static tutti_result_t check_end(gzFile file, const struct input *input, int got, struct why *why)
+static bool check_end(gzFile file, const struct input *input, int got)
 {
 	int code = Z_OK;
 	const char *text = gzerror(file, &code), *cause = strstr(text, ": ");
 
 	if (got >= 0 && code == Z_OK)
-		return TUTTI_OK;
+		return true;
 	if (code == Z_ERRNO)
-		return why_set(why, TUTTI_ERR_SYSTEM, "%s: read failed after %zu bytes: %s",
-			       input->path, input->length, strerror(errno));
+		return why_set(TUTTI_ERR_SYSTEM, "%s: read failed after %zu bytes: %s", input->path,
+			       input->length, strerror(errno));
 	if (code == Z_BUF_ERROR)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"%s: truncated: the gzip stream ends early, after %zu bytes of content; "
 			"fetch the file again",
 			input->path, input->length);
 	return why_set(
-		why, TUTTI_ERR_INVALID,
+		TUTTI_ERR_INVALID,
 		"%s: corrupt gzip stream after %zu bytes of content (%s); fetch the file again",
 		input->path, input->length, cause ? cause + 2 : text); /* behind "<fd:4>" */
 }
 
-static tutti_result_t refuse_length(const char *path, size_t most, struct why *why)
+static bool refuse_length(const char *path, size_t most)
 {
 	return why_set(
-		why, TUTTI_ERR_INVALID,
+		TUTTI_ERR_INVALID,
 		"%s: found more than %zu bytes of content, expected at most as many; if the file is what it should be and memory allows, "
 		"raise --data-limit",
 		path, most);
 }
 
-static tutti_result_t read_all(gzFile file, size_t most, struct input *input, struct why *why)
+static bool read_all(gzFile file, size_t most, struct input *input)
 {
 	size_t capacity = 0;
 	int got = 1;
 
 	while (got > 0) {
 		if (capacity - input->length < 2) { /* a byte, and the zero behind the last */
-			const tutti_result_t result = grow(input, &capacity, most + 2, why);
-
-			if (result != TUTTI_OK)
-				return result;
+			if (!grow(input, &capacity, most + 2))
+				return false;
 		}
 		const size_t left = capacity - input->length - 1;
 
@@ -85,61 +83,61 @@ static tutti_result_t read_all(gzFile file, size_t most, struct input *input, st
 		if (got > 0)
 			input->length += (size_t)got;
 		if (input->length > most)
-			return refuse_length(input->path, most, why);
+			return refuse_length(input->path, most);
 	}
 	input->bytes[input->length] = '\0';
-	return check_end(file, input, got, why);
+	return check_end(file, input, got);
 }
 
 /* A directory would only fail later, and less clearly, and a pipe not at all: opening one does
  * not wait for its other end here. */
-static tutti_result_t open_regular(const char *path, int *fd, struct why *why)
+static bool open_regular(const char *path, int *fd)
 {
 	struct stat status;
 
 	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (*fd < 0)
-		return why_set(why, TUTTI_ERR_SYSTEM,
+		return why_set(TUTTI_ERR_SYSTEM,
 			       "%s: cannot be read: %s; give a file that exists and can be read",
 			       path, strerror(errno));
 	if (fstat(*fd, &status) == 0 && S_ISREG(status.st_mode))
-		return TUTTI_OK;
+		return true;
 	close(*fd);
-	return why_set(why, TUTTI_ERR_INVALID, "%s: is not a regular file; give one", path);
+	return why_set(TUTTI_ERR_INVALID, "%s: is not a regular file; give one", path);
 }
 
-tutti_result_t input_read(const char *path, size_t most, struct input *out, struct why *why)
+bool input_read(const char *path, size_t most, struct input *out)
 {
 	struct input input = { .path = path };
 	int fd;
-	tutti_result_t result = open_regular(path, &fd, why);
+	bool ok = open_regular(path, &fd);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	const gzFile file = gzdopen(fd, "rb");
+
 	if (!file) {
 		close(fd);
-		return why_no_memory(why, path);
+		return why_no_memory(path);
 	}
-	result = read_all(file, most, &input, why);
+	ok = read_all(file, most, &input);
 	gzclose(file);
-	if (result != TUTTI_OK) {
+	if (!ok) {
 		input_finish(&input);
-		return result;
+		return false;
 	}
 	*out = input;
-	return TUTTI_OK;
+	return true;
 }
 
 /* All of `count` bytes, unless the file ends before. */
-static tutti_result_t read_range(int fd, size_t first, size_t count, struct input *input,
-				 struct why *why)
+static bool read_range(int fd, size_t first, size_t count, struct input *input)
 {
 	char *bytes = realloc(input->bytes, input->length + count + 1);
 	size_t got = 0;
 
 	if (!bytes)
-		return why_no_memory(why, input->path);
+		return why_no_memory(input->path);
 	input->bytes = bytes;
 	while (got < count) {
 		const ssize_t some =
@@ -148,7 +146,7 @@ static tutti_result_t read_range(int fd, size_t first, size_t count, struct inpu
 		if (some < 0 && errno == EINTR)
 			continue;
 		if (some < 0)
-			return why_set(why, TUTTI_ERR_SYSTEM, "%s: read failed at byte %zu: %s",
+			return why_set(TUTTI_ERR_SYSTEM, "%s: read failed at byte %zu: %s",
 				       input->path, first + got, strerror(errno));
 		if (some == 0)
 			break;
@@ -156,7 +154,7 @@ static tutti_result_t read_range(int fd, size_t first, size_t count, struct inpu
 	}
 	input->length += got;
 	bytes[input->length] = '\0';
-	return TUTTI_OK;
+	return true;
 }
 
 /* The same for the same file: of its length, and of what is at some places. */
@@ -175,75 +173,72 @@ static uint64_t mark_of(int fd, size_t length)
 	return mark;
 }
 
-static tutti_result_t open_plain(const char *path, int *fd, size_t *length, struct why *why)
+static bool open_plain(const char *path, int *fd, size_t *length)
 {
-	const tutti_result_t result = open_regular(path, fd, why);
+	const bool ok = open_regular(path, fd);
 	unsigned char magic[2] = { 0 };
 	struct stat status;
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	const bool read = fstat(*fd, &status) == 0 && pread(*fd, magic, 2, 0) >= 0;
 	const int error = errno;
+
 	if (read && !(magic[0] == 0x1f && magic[1] == 0x8b)) {
 		*length = (size_t)status.st_size;
-		return TUTTI_OK;
+		return true;
 	}
 	close(*fd);
 	if (!read)
-		return why_set(why, TUTTI_ERR_SYSTEM, "%s: cannot be read: %s", path,
-			       strerror(error));
-	return why_set(why, TUTTI_ERR_UNSUPPORTED,
+		return why_set(TUTTI_ERR_SYSTEM, "%s: cannot be read: %s", path, strerror(error));
+	return why_set(TUTTI_ERR_UNSUPPORTED,
 		       "%s: found a gzip stream with --shard, which can only be read from its "
 		       "beginning; unpack it, or leave --shard out",
 		       path);
 }
 
-tutti_result_t input_read_bytes(const char *path, size_t first, size_t count, struct input *out,
-				size_t *all, struct why *why)
+bool input_read_bytes(const char *path, size_t first, size_t count, struct input *out, size_t *all)
 {
 	struct input input = { .path = path, .part = true, .begins = first };
 	int fd;
-	tutti_result_t result = open_plain(path, &fd, all, why);
+	bool ok = open_plain(path, &fd, all);
 
-	if (result != TUTTI_OK)
-		return result;
-	result = read_range(fd, first, count, &input, why);
+	if (!ok)
+		return false;
+	ok = read_range(fd, first, count, &input);
 	input.mark = mark_of(fd, *all);
 	close(fd);
-	if (result != TUTTI_OK) {
+	if (!ok) {
 		input_finish(&input);
-		return result;
+		return false;
 	}
 	*out = input;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t refuse_shorter(const char *path, struct why *why)
+static bool refuse_shorter(const char *path)
 {
-	return why_set(why, TUTTI_ERR_INVALID, "%s: it became shorter while it was read", path);
+	return why_set(TUTTI_ERR_INVALID, "%s: it became shorter while it was read", path);
 }
 
 /* Until the line has ended that the last byte is of. */
-static tutti_result_t read_line_end(int fd, size_t at, size_t length, size_t most,
-				    struct input *input, struct why *why)
+static bool read_line_end(int fd, size_t at, size_t length, size_t most, struct input *input)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 	size_t seen = input->length > 0 ? input->length - 1 : 0;
 
-	while (result == TUTTI_OK && at < length &&
-	       !memchr(input->bytes + seen, '\n', input->length - seen)) {
+	while (ok && at < length && !memchr(input->bytes + seen, '\n', input->length - seen)) {
 		const size_t before = input->length;
 
 		if (before > most)
-			return refuse_length(input->path, most, why);
-		result = read_range(fd, at, FIRST_ROOM, input, why);
-		if (result == TUTTI_OK && input->length == before)
-			return refuse_shorter(input->path, why);
+			return refuse_length(input->path, most);
+		ok = read_range(fd, at, FIRST_ROOM, input);
+		if (ok && input->length == before)
+			return refuse_shorter(input->path);
 		seen = before;
 		at += input->length - before;
 	}
-	return result;
+	return ok;
 }
 
 /* The bytes begin with one before the part, unless this is at the file's beginning: a line that begins
@@ -267,35 +262,32 @@ static void cut_lines(struct input *input, size_t begin, size_t part)
 	input->begins = begin - before + from;
 }
 
-tutti_result_t input_read_lines(const char *path, struct data_part part, size_t most,
-				struct input *out, struct why *why)
+bool input_read_lines(const char *path, struct data_part part, size_t most, struct input *out)
 {
 	struct input input = { .path = path, .part = true };
 	size_t length;
 	int fd;
-	tutti_result_t result = open_plain(path, &fd, &length, why);
+	bool ok = open_plain(path, &fd, &length);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	const struct slice mine = slice_of(length, part.index, part.count);
 	const size_t before = mine.first > 0;
 
-	result = mine.count > most
-			 ? refuse_length(path, most, why)
-			 : read_range(fd, mine.first - before, mine.count + before, &input, why);
-	if (result == TUTTI_OK && input.length < mine.count + before)
-		result = refuse_shorter(path, why);
-	if (result == TUTTI_OK)
-		result = read_line_end(fd, mine.first + mine.count, length, most, &input, why);
+	ok = mine.count > most ? refuse_length(path, most)
+			       : read_range(fd, mine.first - before, mine.count + before, &input);
+	if (ok && input.length < mine.count + before)
+		ok = refuse_shorter(path);
+	ok = ok && read_line_end(fd, mine.first + mine.count, length, most, &input);
 	input.mark = mark_of(fd, length);
 	close(fd);
-	if (result != TUTTI_OK) {
+	if (!ok) {
 		input_finish(&input);
-		return result;
+		return false;
 	}
 	cut_lines(&input, mine.first, mine.count);
 	*out = input;
-	return TUTTI_OK;
+	return true;
 }
 
 void input_finish(struct input *input)

@@ -9,13 +9,13 @@
 
 enum { WINDOWS = 8 /* of an epoch: so little of it is at a rank beside what that keeps */ };
 
-tutti_result_t sharded_read(struct training *t, struct why *why)
+bool sharded_read(struct training *t)
 {
 	const struct data_part part = { t->team->rank, t->team->size };
 
 	t->sharded = calloc(1, sizeof(*t->sharded));
-	return t->sharded ? data_read_part(&t->options->source, part, &t->sharded->own, why)
-			  : why_no_memory(why, "a part of the samples");
+	return t->sharded ? data_read_part(&t->options->source, part, &t->sharded->own)
+			  : why_no_memory("a part of the samples");
 }
 
 void sharded_finish(struct training *t)
@@ -42,7 +42,7 @@ struct told {
 	uint64_t origin;
 };
 
-static tutti_result_t number_rows(struct training *t, const struct told *all, struct why *why)
+static bool number_rows(struct training *t, const struct told *all)
 {
 	struct sharded *s = t->sharded;
 	const int size = t->team->size;
@@ -51,7 +51,7 @@ static tutti_result_t number_rows(struct training *t, const struct told *all, st
 	for (int file = 0; file < 2; file++) {
 		s->begins[file] = malloc(((size_t)size + 1) * sizeof(*s->begins[file]));
 		if (!s->begins[file])
-			return why_no_memory(why, "where parts of the samples begin");
+			return why_no_memory("where parts of the samples begin");
 		for (int r = 0; r < size; r++) {
 			s->begins[file][r] = next;
 			next += (size_t)all[r].rows[file];
@@ -60,11 +60,11 @@ static tutti_result_t number_rows(struct training *t, const struct told *all, st
 	}
 	t->data.rows = next;
 	t->data.test_rows = next - s->begins[1][0];
-	return TUTTI_OK;
+	return true;
 }
 
 /* Parts of a file have rows of one kind. */
-static tutti_result_t compare_features(struct training *t, const struct told *all, struct why *why)
+static bool compare_features(struct training *t, const struct told *all)
 {
 	int first = -1;
 	uint64_t rows = 0;
@@ -72,7 +72,7 @@ static tutti_result_t compare_features(struct training *t, const struct told *al
 	for (int r = 0; r < t->team->size; r++) {
 		if (all[r].origin != all[0].origin)
 			return why_set(
-				why, TUTTI_ERR_INVALID,
+				TUTTI_ERR_INVALID,
 				"%s: rank %d reads other data than rank 0: another file, or other "
 				"samples that are made; give all hosts the same files",
 				t->options->source.path, r);
@@ -81,7 +81,7 @@ static tutti_result_t compare_features(struct training *t, const struct told *al
 			continue;
 		if (first >= 0 && all[r].features != all[first].features)
 			return why_set(
-				why, TUTTI_ERR_INVALID,
+				TUTTI_ERR_INVALID,
 				"%s: found %zu features in the part of rank %d and %zu in that "
 				"of rank %d, expected as many in all",
 				t->options->source.path, (size_t)all[first].features, first,
@@ -89,16 +89,16 @@ static tutti_result_t compare_features(struct training *t, const struct told *al
 		first = first < 0 ? r : first;
 	}
 	if (rows == 0)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: found no row, expected rows of numbers with commas between "
 			       "them, the label last",
 			       t->options->source.path);
 	t->data.features = (size_t)all[first].features;
 	t->data.classes = (unsigned)all[first].classes;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t join_counts(struct training *t, struct why *why)
+static bool join_counts(struct training *t)
 {
 	const struct data *own = &t->sharded->own;
 	const struct told mine = { { own->rows - own->test_rows, own->test_rows },
@@ -106,15 +106,11 @@ static tutti_result_t join_counts(struct training *t, struct why *why)
 				   own->classes,
 				   own->origin };
 	struct told *all = calloc((size_t)t->team->size, sizeof(*all));
-	tutti_result_t result = all ? team_gather(t->team, &mine, all, sizeof(mine), why)
-				    : why_no_memory(why, "all parts of the samples");
-
-	if (result == TUTTI_OK)
-		result = compare_features(t, all, why);
-	if (result == TUTTI_OK)
-		result = number_rows(t, all, why);
+	bool ok = (all ? team_gather(t->team, &mine, all, sizeof(mine))
+		       : why_no_memory("all parts of the samples")) &&
+		  compare_features(t, all) && number_rows(t, all);
 	free(all);
-	return result;
+	return ok;
 }
 
 /* What else there is to know, once rows have their numbers. */
@@ -142,10 +138,10 @@ static void add_labels(struct labels *to, const struct labels *from)
 		to->seen[i] |= from->seen[i];
 }
 
-static tutti_result_t judge_facts(struct training *t, struct facts *all, struct why *why)
+static bool judge_facts(struct training *t, struct facts *all)
 {
 	struct facts *sum = &all[0];
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	for (int r = 1; r < t->team->size; r++) {
 		sum->hash += all[r].hash;
@@ -153,29 +149,27 @@ static tutti_result_t judge_facts(struct training *t, struct facts *all, struct 
 		add_labels(&sum->test, &all[r].test);
 	}
 	if (t->data.classes == 0) /* of what is made they are known, and alike */
-		result = data_count_classes(&t->options->source, &sum->labels, &sum->test, &t->data,
-					    why);
+		ok = data_count_classes(&t->options->source, &sum->labels, &sum->test, &t->data);
 	t->data_hash = data_hash_of(t->data.rows, t->data.test_rows, t->data.features,
 				    t->data.classes, sum->hash);
-	return result;
+	return ok;
 }
 
-tutti_result_t sharded_join(struct training *t, struct why *why)
+bool sharded_join(struct training *t)
 {
-	tutti_result_t result = join_counts(t, why);
+	bool ok = join_counts(t);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	t->sharded->own.features = t->data.features;
 	struct facts *all = calloc((size_t)t->team->size + 1, sizeof(*all));
+
 	if (!all)
-		return why_no_memory(why, "the labels of all parts");
+		return why_no_memory("the labels of all parts");
 	note_facts(t, &all[t->team->size]);
-	result = team_gather(t->team, &all[t->team->size], all, sizeof(*all), why);
-	if (result == TUTTI_OK)
-		result = judge_facts(t, all, why);
+	ok = team_gather(t->team, &all[t->team->size], all, sizeof(*all)) && judge_facts(t, all);
 	free(all);
-	return result;
+	return ok;
 }
 
 /* Who keeps a row, and which of its own it is. */
@@ -212,65 +206,61 @@ static size_t keep_own(const struct training *t, const uint32_t *rows, size_t co
 /* ---- standardised like the whole */
 
 /* The sums of all ranks: added up in the order of ranks. `all` has room for them. */
-static tutti_result_t add_up(struct training *t, struct exact *sums, struct exact *all,
-			     struct why *why)
+static bool add_up(struct training *t, struct exact *sums, struct exact *all)
 {
 	const size_t n = t->data.features;
-	const tutti_result_t result = team_gather(t->team, sums, all, n * sizeof(*sums), why);
+	const bool ok = team_gather(t->team, sums, all, n * sizeof(*sums));
 
 	memset(sums, 0, n * sizeof(*sums));
-	for (size_t i = 0; result == TUTTI_OK && i < n * (size_t)t->team->size; i++) {
+	for (size_t i = 0; ok && i < n * (size_t)t->team->size; i++) {
 		exact_add(&sums[i % n], all[i].high);
 		exact_add(&sums[i % n], all[i].low);
 	}
-	return result;
+	return ok;
 }
 
-static tutti_result_t find_means(struct training *t, const uint32_t *rows, size_t count,
-				 struct exact *sums, struct why *why)
+static bool find_means(struct training *t, const uint32_t *rows, size_t count, struct exact *sums)
 {
 	struct data *own = &t->sharded->own;
 	const size_t n = t->data.features;
 	struct exact *all = sums + n;
-	tutti_result_t result;
+	bool ok;
 
 	sum_features(own, rows, count, NULL, sums);
-	result = add_up(t, sums, all, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!add_up(t, sums, all))
+		return false;
 	feature_means(sums, n, t->split.train_rows, own->mean);
 	memset(sums, 0, n * sizeof(*sums));
 	sum_features(own, rows, count, own->mean, sums);
-	result = add_up(t, sums, all, why);
-	if (result == TUTTI_OK)
+	ok = add_up(t, sums, all);
+	if (ok)
 		feature_inverses(sums, own->mean, n, t->split.train_rows, own->inverse);
-	return result;
+	return ok;
 }
 
-tutti_result_t sharded_standardise(struct training *t, struct why *why)
+bool sharded_standardise(struct training *t)
 {
 	struct sharded *s = t->sharded;
 	const size_t n = t->data.features, rows = s->own.rows;
 	struct exact *sums = calloc(n * ((size_t)t->team->size + 1), sizeof(*sums));
 	uint32_t *train = malloc((rows + 1) * sizeof(*train));
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	s->own.mean = calloc(n, sizeof(*s->own.mean));
 	s->own.inverse = calloc(n, sizeof(*s->own.inverse));
 	s->test = malloc((rows + 1) * sizeof(*s->test));
 	if (!sums || !train || !s->own.mean || !s->own.inverse || !s->test)
-		result = why_no_memory(why, "the features' means");
-	if (result == TUTTI_OK) {
+		ok = why_no_memory("the features' means");
+	if (ok) {
 		s->test_count = keep_own(t, t->split.test, t->split.test_rows, s->test);
-		result = find_means(t, train,
-				    keep_own(t, t->split.train, t->split.train_rows, train), sums,
-				    why);
+		ok = find_means(t, train, keep_own(t, t->split.train, t->split.train_rows, train),
+				sums);
 	}
-	if (result == TUTTI_OK)
+	if (ok)
 		standardise_by(&s->own);
 	free(train);
 	free(sums);
-	return result;
+	return ok;
 }
 
 /* ---- delivery */
@@ -367,8 +357,7 @@ static size_t lay_out(const size_t *counts, int ranks, size_t *places)
 }
 
 /* Buffers for so many rows, and for all places. */
-static tutti_result_t make_room(struct training *t, struct flows *flows, size_t going,
-				size_t coming, struct why *why)
+static bool make_room(struct training *t, struct flows *flows, size_t going, size_t coming)
 {
 	struct sharded *s = t->sharded;
 	const size_t width = (t->data.features + 1) * sizeof(float);
@@ -378,11 +367,10 @@ static tutti_result_t make_room(struct training *t, struct flows *flows, size_t 
 	flows->going = malloc(going * width + 1);
 	s->rows = malloc(coming * width + 1);
 	s->at = malloc(s->steps * t->batch * sizeof(*s->at));
-	return flows->going && s->rows && s->at ? TUTTI_OK
-						: why_no_memory(why, "samples on their way");
+	return (flows->going && s->rows && s->at) || why_no_memory("samples on their way");
 }
 
-static tutti_result_t exchange(struct training *t, struct flows *flows, struct why *why)
+static bool exchange(struct training *t, struct flows *flows)
 {
 	struct sharded *s = t->sharded;
 	const size_t width = t->data.features + 1;
@@ -393,41 +381,40 @@ static tutti_result_t exchange(struct training *t, struct flows *flows, struct w
 		flows->from[r] *= width;
 		s->sent += r == t->team->rank ? 0 : flows->to[r] * sizeof(float);
 	}
-	return team_exchange(t->team, flows->going, flows->to, s->rows, flows->from, why);
+	return team_exchange(t->team, flows->going, flows->to, s->rows, flows->from);
 }
 
-static tutti_result_t deliver(struct training *t, struct flows *flows, struct why *why)
+static bool deliver(struct training *t, struct flows *flows)
 {
 	const int ranks = t->team->size;
 
 	visit_all(t, flows, count_row);
 	const size_t going = lay_out(flows->to, ranks, flows->to_place),
 		     coming = lay_out(flows->from, ranks, flows->from_place);
-	tutti_result_t result = make_room(t, flows, going, coming, why);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!make_room(t, flows, going, coming))
+		return false;
 	visit_all(t, flows, pack_row);
-	return exchange(t, flows, why);
+	return exchange(t, flows);
 }
 
-tutti_result_t sharded_deliver(struct training *t, size_t step, struct why *why)
+bool sharded_deliver(struct training *t, size_t step)
 {
 	struct sharded *s = t->sharded;
 	const size_t most = (t->steps_per_epoch + WINDOWS - 1) / WINDOWS,
 		     left = t->steps_per_epoch - step;
 	struct flows flows;
-	tutti_result_t result;
+	bool ok;
 
 	if (step > 0 && step >= s->first_step && step < s->first_step + s->steps)
-		return TUTTI_OK;
+		return true;
 	s->first_step = step;
 	s->steps = left < most ? left : most;
 	s->first_place = step * t->batch;
-	result = flows_create(t->team->size, &flows) ? deliver(t, &flows, why)
-						     : why_no_memory(why, "samples on their way");
+	ok = flows_create(t->team->size, &flows) ? deliver(t, &flows)
+						 : why_no_memory("samples on their way");
 	flows_finish(&flows);
-	return result;
+	return ok;
 }
 
 const uint32_t *sharded_places(const struct sharded *s, size_t place, size_t features,

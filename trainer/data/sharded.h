@@ -35,13 +35,13 @@ struct sharded {
 };
 
 /* Read this rank's part. Touches no other rank. */
-tutti_result_t sharded_read(struct training *training, struct why *why);
+bool sharded_read(struct training *training);
 /* Collective, and all return alike: training->data is about the whole from now on, but for the samples. */
-tutti_result_t sharded_join(struct training *training, struct why *why);
+bool sharded_join(struct training *training);
 /* Collective: like standardise(), once training->split is there. */
-tutti_result_t sharded_standardise(struct training *training, struct why *why);
+bool sharded_standardise(struct training *training);
 /* Collective, before each step of training->order: `step` of the epoch, from 0. */
-tutti_result_t sharded_deliver(struct training *training, size_t step, struct why *why);
+bool sharded_deliver(struct training *training, size_t step);
 void sharded_finish(struct training *training);
 
 /* Of this rank, the samples of the epoch's places from `place` on: numbers of rows in `out`. */

@@ -40,7 +40,7 @@ static bool take_number(const char **at, char before, uint64_t low, uint64_t hig
 	return errno == 0 && *value >= low && *value <= high;
 }
 
-tutti_result_t synthetic_parse(const char *path, struct synthetic *out, struct why *why)
+bool synthetic_parse(const char *path, struct synthetic *out)
 {
 	const char *at = synthetic_is(path) ? path + strlen(prefix) - 1 : "";
 	uint64_t rows, features, classes, seed = 1;
@@ -50,13 +50,13 @@ tutti_result_t synthetic_parse(const char *path, struct synthetic *out, struct w
 	    !take_number(&at, 'x', 2, DATA_LABEL_MAX + 1, &classes) ||
 	    (*at && !take_number(&at, ':', 0, UINT64_MAX, &seed)) || *at)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"--data: found '%.200s', expected synthetic:ROWSxFEATURESxCLASSES[:SEED] "
 			"with 2 to 4294967295 rows, 1 to 65536 features and 2 to 65536 classes, "
 			"such as synthetic:10000x64x10",
 			path);
 	*out = (struct synthetic){ (size_t)rows, (size_t)features, (unsigned)classes, seed };
-	return TUTTI_OK;
+	return true;
 }
 
 /* ---- the samples */
@@ -149,14 +149,12 @@ static struct teacher make_teacher(const struct synthetic *s)
 	return t;
 }
 
-tutti_result_t synthetic_make(const char *path, struct data_part part, size_t most,
-			      struct data *out, struct why *why)
+bool synthetic_make(const char *path, struct data_part part, size_t most, struct data *out)
 {
 	struct synthetic s;
-	const tutti_result_t result = synthetic_parse(path, &s, why);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!synthetic_parse(path, &s))
+		return false;
 	const struct slice mine = slice_of(s.rows, part.index, part.count);
 	const size_t row = s.features * sizeof(float);
 	struct data data = {
@@ -169,7 +167,7 @@ tutti_result_t synthetic_make(const char *path, struct data_part part, size_t mo
 
 	if (mine.count > most / row)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"%s: found %zu rows of %zu bytes, expected at most %zu bytes in all, which "
 			"are %zu rows; ask for fewer, or raise --data-limit if memory allows",
 			path, mine.count, row, most, most / row);
@@ -187,5 +185,5 @@ tutti_result_t synthetic_make(const char *path, struct data_part part, size_t mo
 		data_finish(&data);
 	}
 	free(teacher.first);
-	return data.x ? TUTTI_OK : why_no_memory(why, path);
+	return data.x || why_no_memory(path);
 }

@@ -35,38 +35,35 @@ static const struct tt_library library = {
 	.count = sizeof(functions) / sizeof(functions[0]),
 };
 
-static tutti_result_t open_cublas(struct why *why)
+static bool open_cublas(void)
 {
 	static bool open;
 	char trouble[TT_LIBRARY_WHY];
 
 	open = open || tt_library_open(&library, &blas, trouble);
-	return open ? TUTTI_OK : why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: %s", trouble);
+	return open || why_set(TUTTI_ERR_UNSUPPORTED, "--device cuda: %s", trouble);
 }
 
-static tutti_result_t failed(const char *what, int status, struct why *why)
+static bool did(const char *what, int status)
 {
-	return status ? why_set(why, TUTTI_ERR_SYSTEM, "cuBLAS failed to %s: %s", what,
-				blas.text(status))
-		      : TUTTI_OK;
+	return !status ||
+	       why_set(TUTTI_ERR_SYSTEM, "cuBLAS failed to %s: %s", what, blas.text(status));
 }
 
-tutti_result_t cublas_create(gpu_stream_t stream, cublas_t *out, struct why *why)
+bool cublas_create(gpu_stream_t stream, cublas_t *out)
 {
 	cublas_t cublas = NULL;
-	tutti_result_t result = open_cublas(why);
+	bool ok = open_cublas() && did("begin", blas.create(&cublas));
 
-	if (result == TUTTI_OK)
-		result = failed("begin", blas.create(&cublas), why);
-	if (result != TUTTI_OK)
-		return result;
-	result = failed("take a stream", blas.set_stream(cublas, stream), why);
-	if (result != TUTTI_OK) {
+	if (!ok)
+		return false;
+	ok = did("take a stream", blas.set_stream(cublas, stream));
+	if (!ok) {
 		cublas_free(cublas);
-		return result;
+		return false;
 	}
 	*out = cublas;
-	return TUTTI_OK;
+	return true;
 }
 
 void cublas_free(cublas_t cublas)
@@ -76,14 +73,12 @@ void cublas_free(cublas_t cublas)
 }
 
 /* cuBLAS has columns where we have rows: to it each matrix is its transpose, and cᵀ = bᵀ × aᵀ. */
-tutti_result_t cublas_multiply(cublas_t cublas, size_t m, size_t n, size_t k, struct matrix a,
-			       struct matrix b, double keep, double *c, struct why *why)
+bool cublas_multiply(cublas_t cublas, size_t m, size_t n, size_t k, struct matrix a,
+		     struct matrix b, double keep, double *c)
 {
 	static const double one = 1;
 
-	return failed("multiply",
-		      blas.multiply(cublas, b.transposed, a.transposed, (int)n, (int)m, (int)k,
-				    &one, b.numbers, (int)b.width, a.numbers, (int)a.width, &keep,
-				    c, (int)n),
-		      why);
+	return did("multiply", blas.multiply(cublas, b.transposed, a.transposed, (int)n, (int)m,
+					     (int)k, &one, b.numbers, (int)b.width, a.numbers,
+					     (int)a.width, &keep, c, (int)n));
 }

@@ -12,7 +12,7 @@
 typedef struct cublasContext *cublas_t;
 
 /* For the GPU that the thread has entered. What it does is put on `stream`. */
-tutti_result_t cublas_create(gpu_stream_t stream, cublas_t *out, struct why *why);
+bool cublas_create(gpu_stream_t stream, cublas_t *out);
 void cublas_free(cublas_t cublas); /* NULL is allowed */
 
 /* A matrix in memory of the GPU, row after row. */
@@ -23,7 +23,7 @@ struct matrix {
 };
 
 /* The m × n matrix `c` = a × b + `keep` × c, of which `a` has k columns. */
-tutti_result_t cublas_multiply(cublas_t cublas, size_t m, size_t n, size_t k, struct matrix a,
-			       struct matrix b, double keep, double *c, struct why *why);
+bool cublas_multiply(cublas_t cublas, size_t m, size_t n, size_t k, struct matrix a,
+		     struct matrix b, double keep, double *c);
 
 #endif

@@ -35,26 +35,26 @@ struct cuda {
 	size_t epoch;	/* whose order the GPU has */
 };
 
-static tutti_result_t gpu_failed(const char *what, struct why *why)
+static bool gpu_failed(const char *what)
 {
-	return why_set(why, TUTTI_ERR_SYSTEM, "the GPU failed to %s: %s", what, gpu_error());
+	return why_set(TUTTI_ERR_SYSTEM, "the GPU failed to %s: %s", what, gpu_error());
 }
 
 /* ---- its life */
 
 /* Ranks of a host take the GPUs in turn. */
-static tutti_result_t choose_gpu(struct cuda *cuda, const struct team *team, struct why *why)
+static bool choose_gpu(struct cuda *cuda, const struct team *team)
 {
 	if (!gpu_open())
-		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--device cuda: %s", gpu_error());
+		return why_set(TUTTI_ERR_UNSUPPORTED, "--device cuda: %s", gpu_error());
 	const int count = gpu_count(), local = tutti_comm_local_rank(team->comm);
 
 	if (count == 0)
 		return why_set(
-			why, TUTTI_ERR_UNSUPPORTED,
+			TUTTI_ERR_UNSUPPORTED,
 			"--device cuda: CUDA shows this process no GPU, expected at least one; is CUDA_VISIBLE_DEVICES right?");
 	cuda->device = (local < 0 ? 0 : local) % count;
-	return gpu_enter(cuda->device) ? TUTTI_OK : gpu_failed("begin", why);
+	return gpu_enter(cuda->device) || gpu_failed("begin");
 }
 
 static bool make_event(gpu_event_t *event)
@@ -63,7 +63,7 @@ static bool make_event(gpu_event_t *event)
 	return *event != NULL;
 }
 
-static tutti_result_t make_events(struct cuda *cuda, unsigned buckets, struct why *why)
+static bool make_events(struct cuda *cuda, unsigned buckets)
 {
 	bool made = true;
 
@@ -77,35 +77,30 @@ static tutti_result_t make_events(struct cuda *cuda, unsigned buckets, struct wh
 	}
 	for (int turn = 0; turn < TURNS && made; turn++)
 		made = make_event(&cuda->turns[turn].end);
-	return made ? TUTTI_OK : gpu_failed("make a stream and events", why);
+	return made || gpu_failed("make a stream and events");
 }
 
-static tutti_result_t cuda_renew_gradients(struct training *t, struct why *why)
+static bool cuda_renew_gradients(struct training *t)
 {
+	const size_t bytes = (t->model.parameters + SUMS_NUMBERS) * sizeof(double);
 	void *gradients;
-	const tutti_result_t result = tutti_cuda_mem_alloc(
-		(t->model.parameters + SUMS_NUMBERS) * sizeof(double), &gradients);
+	const tutti_result_t result = tutti_cuda_mem_alloc(bytes, &gradients);
 
 	if (result != TUTTI_OK)
-		return why_set(why, result, "no memory of the GPU for the gradients: %s",
+		return why_set(result, "no memory of the GPU for the gradients: %s",
 			       tutti_last_error(NULL));
 	t->cuda->model.gradients = gradients;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t cuda_create(struct training *t, struct why *why)
+static bool cuda_create(struct training *t)
 {
-	tutti_result_t result;
-
 	t->cuda = calloc(1, sizeof(*t->cuda));
 	if (!t->cuda)
-		return why_no_memory(why, "the training");
-	result = choose_gpu(t->cuda, t->team, why);
-	if (result == TUTTI_OK)
-		result = cuda_model_create(&t->model, &t->data, &t->split, &t->cuda->model, why);
-	if (result == TUTTI_OK)
-		result = make_events(t->cuda, t->buckets.count, why);
-	return result == TUTTI_OK ? cuda_renew_gradients(t, why) : result;
+		return why_no_memory("the training");
+	return choose_gpu(t->cuda, t->team) &&
+	       cuda_model_create(&t->model, &t->data, &t->split, &t->cuda->model) &&
+	       make_events(t->cuda, t->buckets.count) && cuda_renew_gradients(t);
 }
 
 static void free_event(gpu_event_t event)
@@ -139,75 +134,65 @@ static void cuda_finish(struct training *t)
 }
 
 /* The communicator is a new one: at the start, and when ranks were lost. */
-static tutti_result_t cuda_begin(struct training *t, struct why *why)
+static bool cuda_begin(struct training *t)
 {
 	struct cuda_model *m = &t->cuda->model;
-	tutti_result_t result = team_bind_gpu(t->team, t->cuda->device, why);
 
-	if (result == TUTTI_OK)
-		result = team_share_gpu_memory(
-			t->team, m->gradients,
-			(t->model.parameters + SUMS_NUMBERS) * sizeof(double), why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!team_bind_gpu(t->team, t->cuda->device) ||
+	    !team_share_gpu_memory(t->team, m->gradients,
+				   (t->model.parameters + SUMS_NUMBERS) * sizeof(double)))
+		return false;
 	cuda_model_copy(m, m->state, t->state.now, state_bytes(&t->state));
 	t->cuda->fetched = t->state.step;
 	t->cuda->epoch = SIZE_MAX;
-	*why = m->why;
-	return m->result;
+	return !m->failed;
 }
 
 /* ---- a step */
 
 /* Wait for the step that had the turn, and count how long the GPU's own work stood still for its
  * sums. */
-static tutti_result_t end_turn(struct turn *turn, unsigned buckets, struct team *team,
-			       struct why *why)
+static bool end_turn(struct turn *turn, unsigned buckets, struct team *team)
 {
 	if (!turn->used)
-		return TUTTI_OK;
+		return true;
 	turn->used = false;
 	if (!gpu_wait(turn->end))
-		return gpu_failed("end a step", why);
+		return gpu_failed("end a step");
 	for (unsigned i = 0; i < buckets; i++) {
 		const double seconds = gpu_seconds(turn->before[i], turn->after[i]);
 
 		if (seconds < 0)
-			return gpu_failed("time a step", why);
+			return gpu_failed("time a step");
 		team->blocked_s += seconds;
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 /* The gradients of `layer` are on their way to being there: behind them comes the all-reduce of
  * its bucket if that is complete. */
-static tutti_result_t layer_ready(struct training *t, unsigned layer, struct why *why)
+static bool layer_ready(struct training *t, unsigned layer)
 {
 	struct cuda *cuda = t->cuda;
 
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		const struct bucket *bucket = &t->buckets.bucket[i];
-		tutti_result_t result;
 
 		if (bucket->last_layer != layer)
 			continue;
 		if (!gpu_record(cuda->ready[i], cuda->model.stream) ||
 		    !gpu_follow(cuda->sums, cuda->ready[i]))
-			return gpu_failed("order two streams", why);
-		result = team_sum_on_gpu(t->team, cuda->model.gradients + bucket->first,
-					 bucket->count + (layer == 0 ? t->buckets.tail : 0),
-					 cuda->sums, why);
-		if (result != TUTTI_OK)
-			return result;
-		return gpu_record(cuda->summed[i], cuda->sums)
-			       ? TUTTI_OK
-			       : gpu_failed("order two streams", why);
+			return gpu_failed("order two streams");
+		return team_sum_on_gpu(t->team, cuda->model.gradients + bucket->first,
+				       bucket->count + (layer == 0 ? t->buckets.tail : 0),
+				       cuda->sums) &&
+		       (gpu_record(cuda->summed[i], cuda->sums) || gpu_failed("order two streams"));
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 /* Each bucket is updated as it arrives, while the next are under way. */
-static tutti_result_t update(struct training *t, struct turn *turn, double rate, struct why *why)
+static bool update(struct training *t, struct turn *turn, double rate)
 {
 	struct cuda *cuda = t->cuda;
 	const gpu_stream_t stream = cuda->model.stream;
@@ -217,11 +202,11 @@ static tutti_result_t update(struct training *t, struct turn *turn, double rate,
 
 		if (!gpu_record(turn->before[i], stream) || !gpu_follow(stream, cuda->summed[i]) ||
 		    !gpu_record(turn->after[i], stream))
-			return gpu_failed("order two streams", why);
+			return gpu_failed("order two streams");
 		cuda_model_update(&cuda->model, b->first, b->count, rate, t->options->momentum,
 				  t->options->weight_decay);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 /* The order of the epoch, which is the same until its last step. */
@@ -235,7 +220,7 @@ static void take_order(struct training *t)
 	t->cuda->epoch = epoch;
 }
 
-static tutti_result_t pass(struct training *t, size_t place, size_t count, struct why *why)
+static bool pass(struct training *t, size_t place, size_t count)
 {
 	const struct slice mine = slice_of(count, t->team->rank, t->team->size);
 	struct cuda_model *m = &t->cuda->model;
@@ -244,74 +229,58 @@ static tutti_result_t pass(struct training *t, size_t place, size_t count, struc
 	cuda_model_forward(m, mine.count);
 	cuda_model_loss(m, mine.count, 1.0 / (double)count, 0, m->gradients + t->model.parameters);
 	for (unsigned l = t->model.layers; l-- > 0;) {
-		tutti_result_t result;
-
 		cuda_model_backward(m, l, mine.count);
-		if (m->result != TUTTI_OK) {
-			*why = m->why;
-			return m->result;
-		}
-		result = layer_ready(t, l, why);
-		if (result != TUTTI_OK)
-			return result;
+		if (m->failed || !layer_ready(t, l))
+			return false;
 	}
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t cuda_step(struct training *t, size_t place, size_t count, int first,
-				struct why *why)
+static bool cuda_step(struct training *t, size_t place, size_t count, int first)
 {
 	struct cuda *cuda = t->cuda;
 	struct turn *turn = &cuda->turns[t->state.step % TURNS];
-	tutti_result_t result = end_turn(turn, t->buckets.count, t->team, why);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!end_turn(turn, t->buckets.count, t->team))
+		return false;
 	take_order(t);
-	result = pass(t, place, count, why);
-	if (result == TUTTI_OK)
-		result = update(t, turn, rate_at(&t->plan, t->state.step), why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!pass(t, place, count) || !update(t, turn, rate_at(&t->plan, t->state.step)))
+		return false;
 	cuda_model_count(&cuda->model, first);
 	if (!gpu_record(turn->end, cuda->model.stream))
-		return gpu_failed("note the end of a step", why);
+		return gpu_failed("note the end of a step");
 	turn->used = true;
 	t->state.step++;
-	*why = cuda->model.why;
-	return cuda->model.result;
+	return !cuda->model.failed;
 }
 
 /* ---- what comes back */
 
 /* What streams did after a fault of the communicator is undefined: it is asked when they are
  * done. */
-static tutti_result_t cuda_fetch(struct training *t, struct why *why)
+static bool cuda_fetch(struct training *t)
 {
 	struct cuda *cuda = t->cuda;
 	struct cuda_model *m = &cuda->model;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (int turn = 0; turn < TURNS && result == TUTTI_OK; turn++)
-		result = end_turn(&cuda->turns[turn], t->buckets.count, t->team, why);
-	if (result != TUTTI_OK)
-		return result;
+	for (int turn = 0; turn < TURNS && ok; turn++)
+		ok = end_turn(&cuda->turns[turn], t->buckets.count, t->team);
+	if (!ok)
+		return false;
 	cuda_model_copy(m, t->state.next, m->state, state_bytes(&t->state));
-	if (m->result != TUTTI_OK) {
-		*why = m->why;
-		return m->result;
-	}
+	if (m->failed)
+		return false;
 	if (!gpu_finish(m->stream))
-		return gpu_failed("end its steps", why);
-	result = team_check(t->team, why);
-	if (result != TUTTI_OK)
-		return result;
+		return gpu_failed("end its steps");
+	if (!team_check(t->team))
+		return false;
 	state_adopt(&t->state, t->state.step);
 	cuda->fetched = t->state.step;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t cuda_validate(struct training *t, struct sums *sums, struct why *why)
+static bool cuda_validate(struct training *t, struct sums *sums)
 {
 	const struct slice mine = slice_of(t->split.test_rows, t->team->rank, t->team->size);
 	struct cuda_model *m = &t->cuda->model;
@@ -327,10 +296,9 @@ static tutti_result_t cuda_validate(struct training *t, struct sums *sums, struc
 		done += count;
 	} while (done < mine.count);
 	cuda_model_copy(m, sums, m->validated, sizeof(*sums));
-	if (m->result == TUTTI_OK && !gpu_finish(m->stream))
-		return gpu_failed("validate", why);
-	*why = m->why;
-	return m->result;
+	if (!m->failed && !gpu_finish(m->stream))
+		return gpu_failed("validate");
+	return !m->failed;
 }
 
 static void cuda_drain(struct training *t)
@@ -341,7 +309,7 @@ static void cuda_drain(struct training *t)
 	gpu_finish(cuda->model.stream);
 	for (int turn = 0; turn < TURNS; turn++)
 		cuda->turns[turn].used = false;
-	cuda->model.result = TUTTI_OK;
+	cuda->model.failed = false;
 	t->state.step = cuda->fetched;
 }
 

@@ -7,6 +7,6 @@
 #include "why.h"
 
 /* Into the GPU that the thread has entered. */
-tutti_result_t cuda_image_load(gpu_module_t *out, struct why *why);
+bool cuda_image_load(gpu_module_t *out);
 
 #endif

@@ -23,8 +23,8 @@ static const char *const names[KERNELS] = {
 
 static void keep(struct cuda_model *m, bool done)
 {
-	if (!done && m->result == TUTTI_OK)
-		m->result = why_set(&m->why, TUTTI_ERR_SYSTEM, "the GPU failed: %s", gpu_error());
+	if (!done && !m->failed)
+		m->failed = !why_set(TUTTI_ERR_SYSTEM, "the GPU failed: %s", gpu_error());
 }
 
 /* One thread for each of `count`, as far as they go at once. */
@@ -32,7 +32,7 @@ static void run(struct cuda_model *m, enum cuda_kernel kernel, size_t count, voi
 {
 	const size_t blocks = (count + THREADS - 1) / THREADS;
 
-	if (m->result == TUTTI_OK && count > 0)
+	if (!m->failed && count > 0)
 		keep(m, gpu_run(m->kernel[kernel],
 				(unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), THREADS,
 				arguments, m->stream));
@@ -41,20 +41,18 @@ static void run(struct cuda_model *m, enum cuda_kernel kernel, size_t count, voi
 static void multiply(struct cuda_model *m, size_t rows, size_t columns, size_t terms,
 		     struct matrix a, struct matrix b, double keep_c, double *c)
 {
-	if (m->result == TUTTI_OK)
-		m->result =
-			cublas_multiply(m->cublas, rows, columns, terms, a, b, keep_c, c, &m->why);
+	m->failed = m->failed || !cublas_multiply(m->cublas, rows, columns, terms, a, b, keep_c, c);
 }
 
 void cuda_model_copy(struct cuda_model *m, void *to, const void *from, size_t bytes)
 {
-	if (m->result == TUTTI_OK)
+	if (!m->failed)
 		keep(m, gpu_copy(to, from, bytes, m->stream));
 }
 
 static void clear(struct cuda_model *m, double *numbers, size_t count)
 {
-	if (m->result == TUTTI_OK)
+	if (!m->failed)
 		keep(m, gpu_fill(numbers, 0, count * sizeof(*numbers), m->stream));
 }
 
@@ -93,14 +91,13 @@ static size_t lay_out(struct cuda_model *m, const struct data *data, const struc
 	return used;
 }
 
-static tutti_result_t fill(struct cuda_model *m, const struct data *data, const struct split *split,
-			   struct why *why)
+static bool fill(struct cuda_model *m, const struct data *data, const struct split *split)
 {
 	const size_t rows = m->layout.rows_max;
 	double *ones = malloc(rows * sizeof(*ones));
 
 	if (!ones)
-		return why_no_memory(why, "the model");
+		return why_no_memory("the model");
 	for (size_t i = 0; i < rows; i++)
 		ones[i] = 1;
 	cuda_model_copy(m, m->ones, ones, rows * sizeof(*ones));
@@ -109,63 +106,57 @@ static tutti_result_t fill(struct cuda_model *m, const struct data *data, const 
 	cuda_model_copy(m, m->test, split->test, split->test_rows * sizeof(*split->test));
 	keep(m, gpu_finish(m->stream));
 	free(ones);
-	*why = m->why;
-	return m->result;
+	return !m->failed;
 }
 
-static tutti_result_t take_memory(struct cuda_model *m, const struct data *data,
-				  const struct split *split, struct why *why)
+static bool take_memory(struct cuda_model *m, const struct data *data, const struct split *split)
 {
 	const size_t bytes = lay_out(m, data, split);
 
 	m->memory = gpu_alloc(bytes);
 	if (!m->memory)
 		return why_set(
-			why, TUTTI_ERR_NO_MEMORY,
+			TUTTI_ERR_NO_MEMORY,
 			"--device cuda: the GPU has no %zu bytes for the model, %zu samples at a time and all %zu of the data: %s; use a smaller --hidden or "
 			"--batch, or less data",
 			bytes, m->layout.rows_max, data->rows, gpu_error());
 	lay_out(m, data, split);
-	return fill(m, data, split, why);
+	return fill(m, data, split);
 }
 
-static tutti_result_t find_kernels(struct cuda_model *m, struct why *why)
+static bool find_kernels(struct cuda_model *m)
 {
-	const tutti_result_t result = cuda_image_load(&m->module, why);
+	const bool ok = cuda_image_load(&m->module);
 
-	for (int i = 0; i < KERNELS && result == TUTTI_OK; i++) {
+	for (int i = 0; i < KERNELS && ok; i++) {
 		m->kernel[i] = gpu_kernel(m->module, names[i]);
 		if (!m->kernel[i])
 			return why_set(
-				why, TUTTI_ERR_UNSUPPORTED,
+				TUTTI_ERR_UNSUPPORTED,
 				"--device cuda: the kernels are not those of this tutti-train's trainer/kernels.cu: %s",
 				gpu_error());
 	}
-	return result;
+	return ok;
 }
 
-tutti_result_t cuda_model_create(const struct model *layout, const struct data *data,
-				 const struct split *split, struct cuda_model *out, struct why *why)
+bool cuda_model_create(const struct model *layout, const struct data *data,
+		       const struct split *split, struct cuda_model *out)
 {
 	struct cuda_model m = { .layout = *layout };
-	tutti_result_t result = find_kernels(&m, why);
+	bool ok = find_kernels(&m);
 
-	if (result == TUTTI_OK) {
+	if (ok) {
 		m.stream = gpu_stream();
-		result = m.stream ? TUTTI_OK
-				  : why_set(why, TUTTI_ERR_SYSTEM,
-					    "--device cuda: no stream can be had: %s", gpu_error());
+		ok = m.stream || why_set(TUTTI_ERR_SYSTEM,
+					 "--device cuda: no stream can be had: %s", gpu_error());
 	}
-	if (result == TUTTI_OK)
-		result = cublas_create(m.stream, &m.cublas, why);
-	if (result == TUTTI_OK)
-		result = take_memory(&m, data, split, why);
-	if (result != TUTTI_OK) {
+	ok = ok && cublas_create(m.stream, &m.cublas) && take_memory(&m, data, split);
+	if (!ok) {
 		cuda_model_finish(&m);
-		return result;
+		return false;
 	}
 	*out = m;
-	return TUTTI_OK;
+	return true;
 }
 
 void cuda_model_finish(struct cuda_model *m)

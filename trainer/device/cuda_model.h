@@ -3,7 +3,7 @@
  * processor: the same layout, the same numbers but for the order in which products are summed.
  *
  * Functions put work on the model's stream and return. After one has failed the others do
- * nothing, and `result` and `why` say what it was. All memory is of the GPU. */
+ * nothing, and why says what it was. All memory is of the GPU. */
 #ifndef TRAIN_CUDA_MODEL_H
 #define TRAIN_CUDA_MODEL_H
 
@@ -29,8 +29,7 @@ struct cuda_model {
 	cublas_t cublas;
 	gpu_module_t module;
 	gpu_kernel_t kernel[KERNELS];
-	tutti_result_t result;
-	struct why why;
+	bool failed;
 
 	char *memory;	   /* owned: all that follows is in it, but the gradients, which are the
 			    * caller's */
@@ -47,9 +46,8 @@ struct cuda_model {
 };
 
 /* On the GPU that the thread has entered. */
-tutti_result_t cuda_model_create(const struct model *layout, const struct data *data,
-				 const struct split *split, struct cuda_model *out,
-				 struct why *why);
+bool cuda_model_create(const struct model *layout, const struct data *data,
+		       const struct split *split, struct cuda_model *out);
 void cuda_model_finish(struct cuda_model *model);
 
 /* Of either side to the other; the host's memory may be used as soon as the call returns. */

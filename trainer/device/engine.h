@@ -13,25 +13,24 @@ struct training;
 struct engine {
 	const char *name;
 	/* Memory, and whatever else has to be there before ranks meet. Touches no other rank. */
-	tutti_result_t (*create)(struct training *training, struct why *why);
+	bool (*create)(struct training *training);
 	/* Collective, before the first step, and again when ranks were lost: training->state is
 	 * what the next step starts from. */
-	tutti_result_t (*begin)(struct training *training, struct why *why);
+	bool (*begin)(struct training *training);
 	/* The next step, of the global batch of `count` samples that are named from order[place]
 	 * on, of which this rank takes its slice. On return state.step counts it; it may still
 	 * be under way. `first`: of the epoch. */
-	tutti_result_t (*step)(struct training *training, size_t place, size_t count, int first,
-			       struct why *why);
+	bool (*step)(struct training *training, size_t place, size_t count, int first);
 	/* All steps are done on return, and training->state holds what they led to. */
-	tutti_result_t (*fetch)(struct training *training, struct why *why);
+	bool (*fetch)(struct training *training);
 	/* Loss and hits of this rank's slice of the validation samples, with what fetch() gave. */
-	tutti_result_t (*validate)(struct training *training, struct sums *sums, struct why *why);
+	bool (*validate)(struct training *training, struct sums *sums);
 	/* After a failure: nothing is under way on return, and training->state is complete, of
 	 * the steps that it counts. */
 	void (*drain)(struct training *training);
 	/* Leave the memory of the gradients as it is, and take new: a lost rank may still write
 	 * into it. */
-	tutti_result_t (*renew_gradients)(struct training *training, struct why *why);
+	bool (*renew_gradients)(struct training *training);
 	/* Also of what create() left half done. */
 	void (*finish)(struct training *training);
 };

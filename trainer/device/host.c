@@ -13,33 +13,31 @@ struct part {
 	bool first, last;
 };
 
-static tutti_result_t host_renew_gradients(struct training *t, struct why *why)
+static bool host_renew_gradients(struct training *t)
 {
+	const size_t bytes = numbers_sums_end(t->model.numbers, t->model.parameters);
 	void *gradients;
-	const tutti_result_t result = tutti_mem_alloc(
-		numbers_sums_end(t->model.numbers, t->model.parameters), &gradients);
+	const tutti_result_t result = tutti_mem_alloc(bytes, &gradients);
 
 	if (result != TUTTI_OK)
-		return why_set(why, result, "no memory for the gradients: %s",
-			       tutti_last_error(NULL));
-	t->gradients = gradients;
-	t->model.gradients = gradients;
-	return TUTTI_OK;
+		return why_set(result, "no memory for the gradients: %s", tutti_last_error(NULL));
+	t->gradients = t->model.gradients = gradients;
+	return true;
 }
 
-static tutti_result_t host_create(struct training *t, struct why *why)
+static bool host_create(struct training *t)
 {
 	const size_t rows_max = t->model.rows_max;
-	tutti_result_t result;
+	bool ok;
 
 	t->x = malloc(rows_max * t->data.features * t->model.numbers->size);
 	t->y = malloc(rows_max * sizeof(*t->y));
 	if (!t->x || !t->y)
-		return why_no_memory(why, "the training");
-	result = host_renew_gradients(t, why);
-	if (result == TUTTI_OK && grid_is_cut(&t->grid))
-		result = pipeline_create(t, why);
-	return result == TUTTI_OK ? t->sync->create(t, why) : result;
+		return why_no_memory("the training");
+	ok = host_renew_gradients(t);
+	if (ok && grid_is_cut(&t->grid))
+		ok = pipeline_create(t);
+	return ok && t->sync->create(t);
 }
 
 static void host_finish(struct training *t)
@@ -51,13 +49,9 @@ static void host_finish(struct training *t)
 	tutti_mem_free(t->gradients);
 }
 
-static tutti_result_t host_begin(struct training *t, struct why *why)
+static bool host_begin(struct training *t)
 {
-	tutti_result_t result = grid_begin(&t->grid, t->team, why);
-
-	if (result == TUTTI_OK)
-		result = shares_begin(t, why);
-	return result == TUTTI_OK ? t->sync->begin(t, why) : result;
+	return grid_begin(&t->grid, t->team) && shares_begin(t) && t->sync->begin(t);
 }
 
 static void take_samples(struct training *t, const struct samples *from, const uint32_t *rows,
@@ -79,42 +73,35 @@ static struct samples all_samples(const struct training *t)
 	return (struct samples){ data->x, data->features, data->y };
 }
 
-static tutti_result_t forward(struct training *t, size_t rows, struct why *why)
+static bool forward(struct training *t, size_t rows)
 {
 	for (unsigned l = 0; l < t->model.layers; l++) {
-		const tutti_result_t result = t->sync->weights(t, l, why);
-
-		if (result != TUTTI_OK)
-			return result;
+		if (!t->sync->weights(t, l))
+			return false;
 		model_forward_layer(&t->model, t->x, l, rows);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 /* A part of the slice: the gradients of all but the last are only added up. */
-static tutti_result_t pass(struct training *t, const struct samples *from, const uint32_t *rows,
-			   struct part part, double scale, struct sums *sums, struct why *why)
+static bool pass(struct training *t, const struct samples *from, const uint32_t *rows,
+		 struct part part, double scale, struct sums *sums)
 {
-	tutti_result_t result;
-
 	take_samples(t, from, rows, part.count);
-	result = forward(t, part.count, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!forward(t, part.count))
+		return false;
 	model_loss(&t->model, t->y, part.count, scale, sums);
 	if (part.last) /* loss and hits travel behind the gradients: they are not lost with the rank */
 		sync_store_sums(t, sums);
 	for (unsigned l = t->model.layers; l-- > 0;) {
 		model_backward(&t->model, l, part.count, !part.first);
-		result = part.last ? t->sync->gradients(t, l, why) : TUTTI_OK;
-		if (result != TUTTI_OK)
-			return result;
+		if (part.last && !t->sync->gradients(t, l))
+			return false;
 	}
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t host_gradients(struct training *t, struct slice samples, double scale,
-			      struct sums *sums, struct why *why)
+bool host_gradients(struct training *t, struct slice samples, double scale, struct sums *sums)
 {
 	struct samples from = all_samples(t);
 	const uint32_t *rows =
@@ -125,23 +112,21 @@ tutti_result_t host_gradients(struct training *t, struct slice samples, double s
 	for (;;) { /* also without a sample */
 		const size_t left = samples.count - done, most = t->model.rows_max;
 		const struct part part = { left < most ? left : most, done == 0, left <= most };
-		const tutti_result_t result = pass(t, &from, rows + done, part, scale, sums, why);
+		const bool ok = pass(t, &from, rows + done, part, scale, sums);
 
-		if (result != TUTTI_OK || part.last)
-			return result;
+		if (!ok || part.last)
+			return ok;
 		done += part.count;
 	}
 }
 
-static tutti_result_t gradients(struct training *t, struct slice samples, double scale,
-				struct sums *sums, struct why *why)
+static bool gradients(struct training *t, struct slice samples, double scale, struct sums *sums)
 {
-	return grid_is_cut(&t->grid) ? pipeline_gradients(t, samples, scale, sums, why)
-				     : host_gradients(t, samples, scale, sums, why);
+	return grid_is_cut(&t->grid) ? pipeline_gradients(t, samples, scale, sums)
+				     : host_gradients(t, samples, scale, sums);
 }
 
-static tutti_result_t host_step(struct training *t, size_t place, size_t count, int first,
-				struct why *why)
+static bool host_step(struct training *t, size_t place, size_t count, int first)
 {
 	const struct worker worker = sync_worker(t);
 	const struct slice mine = worker.index < 0
@@ -150,22 +135,22 @@ static tutti_result_t host_step(struct training *t, size_t place, size_t count, 
 	const double begun = now_s() - t->team->blocked_s;
 	const struct step step = { mine.count, count, first };
 	struct sums sums = { 0 };
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (worker.index >= 0) {
-		result = gradients(t, (struct slice){ place + mine.first, mine.count },
-				   1.0 / (double)t->sync->divisor(&step), &sums, why);
+		ok = gradients(t, (struct slice){ place + mine.first, mine.count },
+			       1.0 / (double)t->sync->divisor(&step), &sums);
 		shares_note(t, mine.count, now_s() - t->team->blocked_s - begun);
 	}
-	return result == TUTTI_OK ? t->sync->update(t, &step, why) : result;
+	return ok && t->sync->update(t, &step);
 }
 
-static tutti_result_t host_fetch(struct training *t, struct why *why)
+static bool host_fetch(struct training *t)
 {
-	return t->sync->fetch(t, why);
+	return t->sync->fetch(t);
 }
 
-static tutti_result_t host_validate(struct training *t, struct sums *sums, struct why *why)
+static bool host_validate(struct training *t, struct sums *sums)
 {
 	const struct team *column = t->grid.column;
 	const struct slice mine =
@@ -176,7 +161,7 @@ static tutti_result_t host_validate(struct training *t, struct sums *sums, struc
 
 	*sums = (struct sums){ 0 };
 	if (grid_is_cut(&t->grid))
-		return pipeline_validate(t, rows, mine.count, sums, why);
+		return pipeline_validate(t, rows, mine.count, sums);
 	for (size_t done = 0; done < mine.count; done += t->model.rows_max) {
 		const size_t left = mine.count - done;
 		const size_t count = left < t->model.rows_max ? left : t->model.rows_max;
@@ -185,7 +170,7 @@ static tutti_result_t host_validate(struct training *t, struct sums *sums, struc
 		model_forward(&t->model, t->x, count);
 		model_loss(&t->model, t->y, count, 0, sums);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 static void host_drain(struct training *t)

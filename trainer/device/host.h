@@ -12,7 +12,7 @@ struct training;
 /* With the model's weights: the gradients of `scale` × the sum of the losses of these samples in the
  * order of the epoch, at training->gradients, in parts of at most rows_max samples. Adds to `sums`. A
  * slice may be empty. */
-tutti_result_t host_gradients(struct training *training, struct slice samples, double scale,
-			      struct sums *sums, struct why *why);
+bool host_gradients(struct training *training, struct slice samples, double scale,
+		    struct sums *sums);
 
 #endif

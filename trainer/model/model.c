@@ -159,7 +159,7 @@ void model_use_outputs(struct model *model, void *outputs, const void *x)
 	model->x = x;
 }
 
-static tutti_result_t allocate(struct model *model, struct why *why)
+static bool allocate(struct model *model)
 {
 	const size_t bytes = model_output_bytes(model);
 	void *next;
@@ -167,50 +167,48 @@ static tutti_result_t allocate(struct model *model, struct why *why)
 	model->outputs = calloc(1, bytes);
 	model->deltas = next = calloc(1, bytes);
 	if (!model->outputs || !model->deltas)
-		return why_no_memory(why, "the model");
+		return why_no_memory("the model");
 	for (unsigned l = 0; l < model->layers; l++) {
 		model->layer[l].delta = next;
 		next = numbers_at(model->numbers, next,
 				  model->layer[l].shape.out * model->rows_max);
 	}
 	model_use_outputs(model, NULL, NULL);
-	return TUTTI_OK;
+	return true;
 }
 
 /* Unless gradients are numbers like all others. */
-static tutti_result_t allocate_mixed(struct model *model, struct why *why)
+static bool allocate_mixed(struct model *model)
 {
 	const struct numbers *numbers = model->numbers;
 
 	if (numbers->gradients == numbers)
-		return TUTTI_OK;
+		return true;
 	model->rounded = calloc(model->parameters, numbers->size);
 	model->unrounded = calloc(model->parameters, numbers->size);
-	return model->rounded && model->unrounded ? TUTTI_OK : why_no_memory(why, "the model");
+	return (model->rounded && model->unrounded) || why_no_memory("the model");
 }
 
-tutti_result_t model_create(const struct numbers *numbers, const size_t *width, struct cut cut,
-			    size_t rows_max, struct model *out, struct why *why)
+bool model_create(const struct numbers *numbers, const size_t *width, struct cut cut,
+		  size_t rows_max, struct model *out)
 {
 	struct model model = {
 		.numbers = numbers, .cut = cut, .layers = cut.layers, .rows_max = rows_max
 	};
-	tutti_result_t result;
+	bool ok;
 
 #ifdef HAVE_OPENBLAS_SET_NUM_THREADS
 	openblas_set_num_threads(1);
 #endif
 	memcpy(model.width, width, (cut.of + 1) * sizeof(*width));
 	lay_out(&model);
-	result = allocate(&model, why);
-	if (result == TUTTI_OK)
-		result = allocate_mixed(&model, why);
-	if (result != TUTTI_OK) {
+	ok = allocate(&model) && allocate_mixed(&model);
+	if (!ok) {
 		model_finish(&model);
-		return result;
+		return false;
 	}
 	*out = model;
-	return TUTTI_OK;
+	return true;
 }
 
 bool model_begins(const struct model *model)
@@ -233,7 +231,7 @@ void model_finish(struct model *model)
 }
 
 /* All layers are drawn, in their order, and as a whole: who has a part of them has the same numbers. */
-tutti_result_t model_init_weights(struct model *model, uint64_t seed, struct why *why)
+bool model_init_weights(struct model *model, uint64_t seed)
 {
 	const struct numbers *numbers = model->numbers;
 	const struct cut *cut = &model->cut;
@@ -244,7 +242,7 @@ tutti_result_t model_init_weights(struct model *model, uint64_t seed, struct why
 		void *whole = malloc((shape.in + 1) * shape.out * numbers->size);
 
 		if (!whole)
-			return why_no_memory(why, "the model");
+			return why_no_memory("the model");
 		numbers->draw(whole, shape, sqrt(2.0 / (double)shape.in), &state);
 		if (l >= cut->first)
 			copy_layer(numbers, model->width, cut, l - cut->first, whole,
@@ -253,7 +251,7 @@ tutti_result_t model_init_weights(struct model *model, uint64_t seed, struct why
 				   true);
 		free(whole);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 static const void *layer_input(const struct model *model, unsigned l)

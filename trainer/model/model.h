@@ -66,13 +66,13 @@ struct model {
 size_t model_parameter_count(const size_t *width, unsigned layers);
 
 /* `width` is of the larger model. */
-tutti_result_t model_create(const struct numbers *numbers, const size_t *width, struct cut cut,
-			    size_t rows_max, struct model *out, struct why *why);
+bool model_create(const struct numbers *numbers, const size_t *width, struct cut cut,
+		  size_t rows_max, struct model *out);
 void model_finish(struct model *model);
 
 /* He initialisation: normal weights of variance 2 / in, biases 0. A part has the weights that it has in
  * the larger model. */
-tutti_result_t model_init_weights(struct model *model, uint64_t seed, struct why *why);
+bool model_init_weights(struct model *model, uint64_t seed);
 /* Has it the first layer of all; the last, whose outputs are logits? */
 bool model_begins(const struct model *model);
 bool model_ends(const struct model *model);

@@ -38,8 +38,7 @@ static const char *said(const struct parallel *p, char text[96])
 }
 
 /* What is said of each axis, and one that was not takes the ranks that are left. */
-static tutti_result_t share_out_ranks(const struct parallel *p, unsigned ranks, struct grid *out,
-				      struct why *why)
+static bool share_out_ranks(const struct parallel *p, unsigned ranks, struct grid *out)
 {
 	unsigned axis[3] = { p->data, p->pipeline ? p->stages : 1, p->tensor ? p->ways : 1 };
 	unsigned product = 1, *open = NULL;
@@ -56,31 +55,30 @@ static tutti_result_t share_out_ranks(const struct parallel *p, unsigned ranks, 
 	if (open && ranks % product == 0 && ranks >= product)
 		*open = ranks / product;
 	else if (ranks != product)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "--parallel: found %s with %u rank%s, expected %s%u; start as many",
 			       said(p, text), ranks, ranks == 1 ? "" : "s",
 			       open ? "a multiple of " : "", product);
 	*out = (struct grid){ .lines = (int)axis[0], .stages = (int)axis[1], .ways = (int)axis[2] };
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t grid_place(const struct options *o, struct team *team, struct grid *out,
-			  struct why *why)
+bool grid_place(const struct options *o, struct team *team, struct grid *out)
 {
 	struct grid grid = { .lines = team->started, .stages = 1, .ways = 1 };
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (o->parallel.pipeline || o->parallel.tensor)
-		result = share_out_ranks(&o->parallel, (unsigned)team->started, &grid, why);
-	if (result != TUTTI_OK)
-		return result;
+		ok = share_out_ranks(&o->parallel, (unsigned)team->started, &grid);
+	if (!ok)
+		return false;
 	grid.way = team->rank % grid.ways;
 	grid.stage = grid.stages - 1 - team->rank / grid.ways % grid.stages;
 	grid.line = team->rank / grid.ways / grid.stages;
 	grid.micro = o->micro ? o->micro : grid.stages > 1 ? 4 : 1;
 	grid.column = team;
 	*out = grid;
-	return TUTTI_OK;
+	return true;
 }
 
 /* ---- which layers */
@@ -124,29 +122,28 @@ static struct best add_stage(const struct grid *grid, const struct options *o, c
 }
 
 /* Each part has one input or output at least. */
-static tutti_result_t check_parts(const struct grid *grid, const size_t *width, struct cut cut,
-				  struct why *why)
+static bool check_parts(const struct grid *grid, const size_t *width, struct cut cut)
 {
 	for (unsigned b = cut.layers; b-- > 0;)
 		if ((cut.layers - b) % 2 == 1 && width[cut.first + b] < (size_t)grid->ways)
 			return why_set(
-				why, TUTTI_ERR_INVALID,
+				TUTTI_ERR_INVALID,
 				"--parallel: found %d parts of %s %u, which has %zu, expected as "
 				"many at least; give a wider one, or fewer parts",
 				grid->ways,
 				cut.first + b ? "hidden layer" : "features before layer",
 				cut.first + b ? cut.first + b : 1, width[cut.first + b]);
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t grid_cut(const struct grid *grid, const struct options *o, const size_t *width,
-			unsigned layers, struct cut *out, struct why *why)
+bool grid_cut(const struct grid *grid, const struct options *o, const size_t *width,
+	      unsigned layers, struct cut *out)
 {
 	struct best table[MODEL_LAYERS_MAX + 1][MODEL_LAYERS_MAX + 1]; /* [stages][layers] */
 	unsigned end = layers;
 
 	if ((unsigned)grid->stages > layers)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "--parallel: found %d stages for %u layer%s, expected a layer for "
 			       "each stage at least; give more --hidden layers, or fewer stages",
 			       grid->stages, layers, layers == 1 ? "" : "s");
@@ -157,7 +154,7 @@ tutti_result_t grid_cut(const struct grid *grid, const struct options *o, const 
 			table[s + 1][n] = add_stage(grid, o, width, table[s], s, n);
 	if (table[grid->stages][layers].slowest == DBL_MAX)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"--parallel: found %d stages for %u layers in parts, expected two layers "
 			"for each stage but the first at least; give more --hidden layers, or fewer "
 			"stages",
@@ -169,29 +166,24 @@ tutti_result_t grid_cut(const struct grid *grid, const struct options *o, const 
 			*out = (struct cut){ first, end - first, layers, grid->way, grid->ways };
 		end = first;
 	}
-	return check_parts(grid, width, *out, why);
+	return check_parts(grid, width, *out);
 }
 
 /* ---- teams */
 
-tutti_result_t grid_begin(struct grid *grid, struct team *team, struct why *why)
+bool grid_begin(struct grid *grid, struct team *team)
 {
 	const int stages = grid->stages, ways = grid->ways;
-	tutti_result_t result;
+	bool ok;
 
 	if (!grid_is_cut(grid) || grid->own_column.comm)
-		return TUTTI_OK;
-	result = team_divide(team, grid->line * ways + grid->way, team->rank, &grid->own_stages,
-			     why);
-	if (result == TUTTI_OK)
-		result = team_divide(team, grid->line * stages + grid->stage, team->rank,
-				     &grid->mates, why);
-	if (result == TUTTI_OK)
-		result = team_divide(team, grid->stage * ways + grid->way, team->rank,
-				     &grid->own_column, why);
-	if (result == TUTTI_OK)
+		return true;
+	ok = team_divide(team, grid->line * ways + grid->way, team->rank, &grid->own_stages) &&
+	     team_divide(team, grid->line * stages + grid->stage, team->rank, &grid->mates) &&
+	     team_divide(team, grid->stage * ways + grid->way, team->rank, &grid->own_column);
+	if (ok)
 		grid->column = &grid->own_column;
-	return result;
+	return ok;
 }
 
 void grid_finish(struct grid *grid)
@@ -204,48 +196,45 @@ void grid_finish(struct grid *grid)
 	*grid = (struct grid){ 0 };
 }
 
-tutti_result_t grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values,
-			      size_t count, struct why *why)
+bool grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values, size_t count)
 {
-	return grid->ways > 1 && count > 0
-		       ? team_start_sum(&grid->mates, numbers, values, count, NULL, why)
-		       : TUTTI_OK;
+	return grid->ways <= 1 || count <= 0 ||
+	       team_start_sum(&grid->mates, numbers, values, count, NULL);
 }
 
-tutti_result_t grid_sum(struct grid *grid, double *values, size_t count, struct why *why)
+bool grid_sum(struct grid *grid, double *values, size_t count)
 {
-	tutti_result_t result = grid_sum_parts(grid, &numbers_f64, values, count, why);
+	bool ok = grid_sum_parts(grid, &numbers_f64, values, count);
 
-	if (result == TUTTI_OK && grid->stages > 1)
-		result = team_sum(&grid->own_stages, values, count, why);
-	return result;
+	if (ok && grid->stages > 1)
+		ok = team_sum(&grid->own_stages, values, count);
+	return ok;
 }
 
 /* ---- all weights of a line */
 
 /* The cut of the rank of this line that is at another stage, or has another part. */
-static tutti_result_t cut_of(const struct training *t, int stage, int way, struct cut *out,
-			     struct why *why)
+static bool cut_of(const struct training *t, int stage, int way, struct cut *out)
 {
 	struct grid place = t->grid;
 
 	place.stage = stage;
 	place.way = way;
-	return grid_cut(&place, t->options, t->model.width, t->model.cut.of, out, why);
+	return grid_cut(&place, t->options, t->model.width, t->model.cut.of, out);
 }
 
 /* Numbers of whole layers of each stage, in order of rank. */
-static tutti_result_t count_stages(const struct training *t, size_t *counts, struct why *why)
+static bool count_stages(const struct training *t, size_t *counts)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (int r = 0; r < t->grid.stages && result == TUTTI_OK; r++) {
+	for (int r = 0; r < t->grid.stages && ok; r++) {
 		struct cut cut = { 0 };
 
-		result = cut_of(t, t->grid.stages - 1 - r, 0, &cut, why);
+		ok = cut_of(t, t->grid.stages - 1 - r, 0, &cut);
 		counts[r] = model_parameter_count(t->model.width + cut.first, cut.layers);
 	}
-	return result;
+	return ok;
 }
 
 /* What the mates of a stage hold, one part behind the other, and what it is a part of. */
@@ -263,7 +252,7 @@ static struct cut part_of_stage(const struct training *t, int way)
 	return cut;
 }
 
-static tutti_result_t create_parts(const struct training *t, struct parts *out, struct why *why)
+static bool create_parts(const struct training *t, struct parts *out)
 {
 	const size_t size = t->model.numbers->size;
 	size_t all = 0;
@@ -279,9 +268,8 @@ static tutti_result_t create_parts(const struct training *t, struct parts *out, 
 							  t->model.layers) *
 				    size);
 	}
-	return out->counts && (t->grid.way > 0 || (out->pieces && out->whole))
-		       ? TUTTI_OK
-		       : why_no_memory(why, "all parts of a stage");
+	return (out->counts && (t->grid.way > 0 || (out->pieces && out->whole))) ||
+	       why_no_memory("all parts of a stage");
 }
 
 static void finish_parts(struct parts *parts)
@@ -307,64 +295,54 @@ static void join(const struct training *t, const struct parts *parts, bool takes
 	}
 }
 
-static tutti_result_t collect(struct training *t, struct parts *parts, const void *mine, void *all,
-			      struct why *why)
+static bool collect(struct training *t, struct parts *parts, const void *mine, void *all)
 {
 	size_t counts[MODEL_LAYERS_MAX];
-	tutti_result_t result = count_stages(t, counts, why);
+	bool ok = count_stages(t, counts) && team_collect(&t->grid.mates, t->model.numbers, mine,
+							  parts->counts, parts->pieces);
 
-	if (result == TUTTI_OK)
-		result = team_collect(&t->grid.mates, t->model.numbers, mine, parts->counts,
-				      parts->pieces, why);
-	if (result != TUTTI_OK || t->grid.way > 0)
-		return result;
+	if (!ok || t->grid.way > 0)
+		return ok;
 	join(t, parts, false);
-	return team_collect(&t->grid.own_stages, t->model.numbers, parts->whole, counts, all, why);
+	return team_collect(&t->grid.own_stages, t->model.numbers, parts->whole, counts, all);
 }
 
-tutti_result_t grid_collect(struct training *t, const void *mine, void *all, struct why *why)
+bool grid_collect(struct training *t, const void *mine, void *all)
 {
 	struct parts parts = { 0 };
-	tutti_result_t result;
+	bool ok;
 
 	if (t->grid.line > 0)
-		return TUTTI_OK;
-	result = create_parts(t, &parts, why);
-	if (result == TUTTI_OK)
-		result = collect(t, &parts, mine, all, why);
+		return true;
+	ok = create_parts(t, &parts) && collect(t, &parts, mine, all);
 	finish_parts(&parts);
-	return result;
+	return ok;
 }
 
-static tutti_result_t share_out(struct training *t, struct parts *parts, const void *all,
-				void *mine, struct why *why)
+static bool share_out(struct training *t, struct parts *parts, const void *all, void *mine)
 {
 	size_t counts[MODEL_LAYERS_MAX];
-	tutti_result_t result = count_stages(t, counts, why);
+	bool ok = count_stages(t, counts);
 
-	if (result == TUTTI_OK && t->grid.way == 0) {
-		result = team_share_out(&t->grid.own_stages, t->model.numbers, all, counts,
-					parts->whole, why);
-		if (result == TUTTI_OK)
+	if (ok && t->grid.way == 0) {
+		ok = team_share_out(&t->grid.own_stages, t->model.numbers, all, counts,
+				    parts->whole);
+		if (ok)
 			join(t, parts, true);
 	}
-	return result == TUTTI_OK ? team_share_out(&t->grid.mates, t->model.numbers, parts->pieces,
-						   parts->counts, mine, why)
-				  : result;
+	return ok &&
+	       team_share_out(&t->grid.mates, t->model.numbers, parts->pieces, parts->counts, mine);
 }
 
-tutti_result_t grid_share_out(struct training *t, const void *all, void *mine, struct why *why)
+bool grid_share_out(struct training *t, const void *all, void *mine)
 {
 	const size_t bytes = t->model.parameters * t->model.numbers->size;
 	struct parts parts = { 0 };
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (t->grid.line == 0) {
-		result = create_parts(t, &parts, why);
-		if (result == TUTTI_OK)
-			result = share_out(t, &parts, all, mine, why);
+		ok = create_parts(t, &parts) && share_out(t, &parts, all, mine);
 		finish_parts(&parts);
 	}
-	return result == TUTTI_OK ? team_broadcast(t->grid.column, mine, mine, bytes, 0, why)
-				  : result;
+	return ok && team_broadcast(t->grid.column, mine, mine, bytes, 0);
 }

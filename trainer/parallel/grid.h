@@ -38,29 +38,25 @@ struct grid {
 };
 
 /* Find this rank's place. Touches no other rank. */
-tutti_result_t grid_place(const struct options *options, struct team *team, struct grid *out,
-			  struct why *why);
+bool grid_place(const struct options *options, struct team *team, struct grid *out);
 bool grid_is_cut(const struct grid *grid);
 /* The layers of this rank, of a model of these widths: computed evenly, or by --shares. */
-tutti_result_t grid_cut(const struct grid *grid, const struct options *options, const size_t *width,
-			unsigned layers, struct cut *out, struct why *why);
+bool grid_cut(const struct grid *grid, const struct options *options, const size_t *width,
+	      unsigned layers, struct cut *out);
 /* Collective, before the first step: lines and columns meet. */
-tutti_result_t grid_begin(struct grid *grid, struct team *team, struct why *why);
+bool grid_begin(struct grid *grid, struct team *team);
 void grid_finish(struct grid *grid);
 
 /* Sum over this rank's line. */
-tutti_result_t grid_sum(struct grid *grid, double *values, size_t count, struct why *why);
+bool grid_sum(struct grid *grid, double *values, size_t count);
 
 /* Over its mates: nothing, where layers are whole. */
-tutti_result_t grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values,
-			      size_t count, struct why *why);
+bool grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values, size_t count);
 
 /* Collective: a number for each weight, of which each rank of the first line has its own at `mine`, to
  * rank 0, at `all`. Other lines do nothing. */
-tutti_result_t grid_collect(struct training *training, const void *mine, void *all,
-			    struct why *why);
+bool grid_collect(struct training *training, const void *mine, void *all);
 /* Collective: the way back, to all lines. */
-tutti_result_t grid_share_out(struct training *training, const void *all, void *mine,
-			      struct why *why);
+bool grid_share_out(struct training *training, const void *all, void *mine);
 
 #endif

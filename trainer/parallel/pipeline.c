@@ -73,7 +73,7 @@ static bool create_flight(const struct training *t, struct flight *f)
 	return f->outputs && f->input && (begins(t) || f->handed_back) && (ends(t) || f->delta);
 }
 
-tutti_result_t pipeline_create(struct training *t, struct why *why)
+bool pipeline_create(struct training *t)
 {
 	struct pipeline *p = calloc(1, sizeof(*p));
 	bool created = p != NULL;
@@ -86,7 +86,7 @@ tutti_result_t pipeline_create(struct training *t, struct why *why)
 	}
 	for (size_t i = 0; created && i < p->count; i++)
 		created = create_flight(t, &p->flights[i]);
-	return created ? TUTTI_OK : why_no_memory(why, "the micro-batches of a stage");
+	return created || why_no_memory("the micro-batches of a stage");
 }
 
 void pipeline_drain(struct training *t)
@@ -128,7 +128,6 @@ struct work {
 	bool trains; /* sync's weights may be on their way, or others than the state's */
 	double scale;
 	struct sums *sums;
-	struct why *why;
 };
 
 static struct slice micro_of(const struct work *w, size_t m)
@@ -154,79 +153,73 @@ static int stage_before(const struct training *t)
 	return t->grid.own_stages.rank + 1;
 }
 
-static tutti_result_t send(struct training *t, const void *values, size_t count, int peer,
-			   tutti_request_t *request, struct why *why)
+static bool send(struct training *t, const void *values, size_t count, int peer,
+		 tutti_request_t *request)
 {
-	return count == 0 ? TUTTI_OK
-			  : team_start_send(&t->grid.own_stages, t->model.numbers->dtype, values,
-					    count, peer, request, why);
+	return count == 0 || team_start_send(&t->grid.own_stages, t->model.numbers->dtype, values,
+					     count, peer, request);
 }
 
-static tutti_result_t receive(struct training *t, void *values, size_t count, int peer,
-			      tutti_request_t *request, struct why *why)
+static bool receive(struct training *t, void *values, size_t count, int peer,
+		    tutti_request_t *request)
 {
-	return count == 0 ? TUTTI_OK
-			  : team_start_receive(&t->grid.own_stages, t->model.numbers->dtype, values,
-					       count, peer, request, why);
+	return count == 0 || team_start_receive(&t->grid.own_stages, t->model.numbers->dtype,
+						values, count, peer, request);
 }
 
-static tutti_result_t wait(struct training *t, tutti_request_t *request, struct why *why)
+static bool wait(struct training *t, tutti_request_t *request)
 {
-	return *request ? team_wait(&t->grid.own_stages, request, why) : TUTTI_OK;
+	return !*request || team_wait(&t->grid.own_stages, request);
 }
 
 /* The micro-batch that was in its place is done with: the input of `m` may come. */
-static tutti_result_t expect_input(const struct work *w, size_t m)
+static bool expect_input(const struct work *w, size_t m)
 {
 	struct training *t = w->training;
 	struct flight *f = flight_of(w, m);
 
-	return m >= w->of || begins(t) ? TUTTI_OK
-				       : receive(t, f->input, micro_of(w, m).count * input_width(t),
-						 stage_before(t), &f->came, w->why);
+	return m >= w->of || begins(t) ||
+	       receive(t, f->input, micro_of(w, m).count * input_width(t), stage_before(t),
+		       &f->came);
 }
 
 /* With what its mates have of the layer. */
-static tutti_result_t forward_layer(const struct work *w, unsigned l, const void *x, size_t rows)
+static bool forward_layer(const struct work *w, unsigned l, const void *x, size_t rows)
 {
 	struct training *t = w->training;
 	const struct layer *layer = &t->model.layer[l];
-	tutti_result_t result;
+	bool ok;
 
 	model_forward_layer(&t->model, x, l, rows);
 	if (!model_by_rows(&t->model, l))
-		return TUTTI_OK;
-	result = grid_sum_parts(&t->grid, t->model.numbers, layer->output, rows * layer->shape.out,
-				w->why);
+		return true;
+	ok = grid_sum_parts(&t->grid, t->model.numbers, layer->output, rows * layer->shape.out);
 	model_open_layer(&t->model, l, rows);
-	return result;
+	return ok;
 }
 
-static tutti_result_t forward(const struct work *w, size_t m)
+static bool forward(const struct work *w, size_t m)
 {
 	struct training *t = w->training;
 	const struct slice micro = micro_of(w, m);
 	const struct slice features = model_features(&t->model);
 	struct flight *f = flight_of(w, m);
-	tutti_result_t result;
+	bool ok;
 
 	if (begins(t))
 		t->model.numbers->gather(f->input, t->data.x + features.first, t->data.features,
 					 features.count, w->rows + micro.first, micro.count);
-	result = wait(t, &f->came, w->why);
-	if (result == TUTTI_OK)
-		result = wait(t, &f->went, w->why);
+	ok = wait(t, &f->came) && wait(t, &f->went);
 	model_use_outputs(&t->model, f->outputs, f->input);
-	for (unsigned l = 0; l < t->model.layers && result == TUTTI_OK; l++) {
+	for (unsigned l = 0; l < t->model.layers && ok; l++) {
 		if (w->trains)
-			result = t->sync->weights(t, l, w->why);
-		if (result == TUTTI_OK)
-			result = forward_layer(w, l, f->input, micro.count);
+			ok = t->sync->weights(t, l);
+		ok = ok && forward_layer(w, l, f->input, micro.count);
 	}
-	if (result != TUTTI_OK || ends(t))
-		return result;
+	if (!ok || ends(t))
+		return ok;
 	return send(t, last_layer(t)->output, micro.count * last_layer(t)->shape.out, next_stage(t),
-		    &f->went, w->why);
+		    &f->went);
 }
 
 static void add_loss(const struct work *w, struct slice micro)
@@ -242,7 +235,7 @@ static void add_loss(const struct work *w, struct slice micro)
 /* ---- steps */
 
 /* The derivative by the output of micro-batch `m`: on the last stage that of the loss. */
-static tutti_result_t take_delta(const struct work *w, size_t m)
+static bool take_delta(const struct work *w, size_t m)
 {
 	struct training *t = w->training;
 	struct layer *last = &t->model.layer[t->model.layers - 1];
@@ -250,73 +243,65 @@ static tutti_result_t take_delta(const struct work *w, size_t m)
 
 	if (ends(t)) {
 		add_loss(w, micro_of(w, m));
-		return TUTTI_OK;
+		return true;
 	}
 	last->delta = f->delta;
-	return wait(t, &f->delta_came, w->why);
+	return wait(t, &f->delta_came);
 }
 
-static tutti_result_t expect_delta(const struct work *w, size_t m)
+static bool expect_delta(const struct work *w, size_t m)
 {
 	struct training *t = w->training;
 	struct flight *f = flight_of(w, m);
 
-	return ends(t) ? TUTTI_OK
-		       : receive(t, f->delta, micro_of(w, m).count * last_layer(t)->shape.out,
-				 next_stage(t), &f->delta_came, w->why);
+	return ends(t) || receive(t, f->delta, micro_of(w, m).count * last_layer(t)->shape.out,
+				  next_stage(t), &f->delta_came);
 }
 
 /* The derivative by the input, to the stage that it came from, which waits for it. */
-static tutti_result_t hand_back(const struct work *w, size_t m)
+static bool hand_back(const struct work *w, size_t m)
 {
 	struct training *t = w->training;
 	const size_t count = micro_of(w, m).count;
 	struct flight *f = flight_of(w, m);
-	tutti_result_t result = wait(t, &f->delta_went, w->why);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!wait(t, &f->delta_went))
+		return false;
 	model_backward_input(&t->model, count, f->handed_back);
-	result = grid_sum_parts(&t->grid, t->model.numbers, f->handed_back, count * input_width(t),
-				w->why);
-	if (result != TUTTI_OK)
-		return result;
-	return send(t, f->handed_back, count * input_width(t), stage_before(t), &f->delta_went,
-		    w->why);
+	return grid_sum_parts(&t->grid, t->model.numbers, f->handed_back, count * input_width(t)) &&
+	       send(t, f->handed_back, count * input_width(t), stage_before(t), &f->delta_went);
 }
 
-static tutti_result_t backward_layer(const struct work *w, unsigned l, size_t rows, bool add)
+static bool backward_layer(const struct work *w, unsigned l, size_t rows, bool add)
 {
 	struct training *t = w->training;
 
 	model_backward(&t->model, l, rows, add);
-	return l > 0 && model_by_columns(&t->model, l)
-		       ? grid_sum_parts(&t->grid, t->model.numbers, t->model.layer[l - 1].delta,
-					rows * t->model.layer[l].shape.in, w->why)
-		       : TUTTI_OK;
+	return l <= 0 || !model_by_columns(&t->model, l) ||
+	       grid_sum_parts(&t->grid, t->model.numbers, t->model.layer[l - 1].delta,
+			      rows * t->model.layer[l].shape.in);
 }
 
 /* The gradients of all but the last are only added up. */
-static tutti_result_t backward(const struct work *w, size_t m)
+static bool backward(const struct work *w, size_t m)
 {
 	struct training *t = w->training;
 	const size_t count = micro_of(w, m).count;
 	struct flight *f = flight_of(w, m);
-	tutti_result_t result;
+	bool ok;
 
 	model_use_outputs(&t->model, f->outputs, f->input);
-	result = take_delta(w, m);
+	ok = take_delta(w, m);
 	if (m == w->of - 1)
 		sync_store_sums(t, w->sums);
-	for (unsigned l = t->model.layers; l-- > 0 && result == TUTTI_OK;) {
+	for (unsigned l = t->model.layers; l-- > 0 && ok;) {
 		if (l == 0 && !begins(t))
-			result = hand_back(w, m);
-		if (result == TUTTI_OK)
-			result = backward_layer(w, l, count, m > 0);
-		if (result == TUTTI_OK && m == w->of - 1)
-			result = t->sync->gradients(t, l, w->why);
+			ok = hand_back(w, m);
+		ok = ok && backward_layer(w, l, count, m > 0);
+		if (ok && m == w->of - 1)
+			ok = t->sync->gradients(t, l);
 	}
-	return result;
+	return ok;
 }
 
 /* How many forward passes come before the first backward pass. */
@@ -327,89 +312,84 @@ static size_t count_ahead(const struct training *t)
 	return t->options->order == ORDER_GPIPE || behind > micro ? micro : behind;
 }
 
-static tutti_result_t forward_step(const struct work *w, size_t m)
+static bool forward_step(const struct work *w, size_t m)
 {
-	const tutti_result_t result = forward(w, m);
-
-	return result == TUTTI_OK ? expect_delta(w, m) : result;
+	return forward(w, m) && expect_delta(w, m);
 }
 
-static tutti_result_t backward_step(const struct work *w, size_t m)
+static bool backward_step(const struct work *w, size_t m)
 {
-	const tutti_result_t result = backward(w, m);
-
-	return result == TUTTI_OK ? expect_input(w, m + pipeline_of(w->training)->count) : result;
+	return backward(w, m) && expect_input(w, m + pipeline_of(w->training)->count);
 }
 
-static tutti_result_t expect_first(const struct work *w)
+static bool expect_first(const struct work *w)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (size_t m = 0; m < pipeline_of(w->training)->count && result == TUTTI_OK; m++)
-		result = expect_input(w, m);
-	return result;
+	for (size_t m = 0; m < pipeline_of(w->training)->count && ok; m++)
+		ok = expect_input(w, m);
+	return ok;
 }
 
-tutti_result_t pipeline_gradients(struct training *t, struct slice samples, double scale,
-				  struct sums *sums, struct why *why)
+bool pipeline_gradients(struct training *t, struct slice samples, double scale, struct sums *sums)
 {
-	const struct work w = { .training = t,
-				.rows = t->order + samples.first,
-				.count = samples.count,
-				.of = t->grid.micro,
-				.trains = true,
-				.scale = scale,
-				.sums = sums,
-				.why = why };
+	const struct work w = {
+		.training = t,
+		.rows = t->order + samples.first,
+		.count = samples.count,
+		.of = t->grid.micro,
+		.trains = true,
+		.scale = scale,
+		.sums = sums,
+	};
 	const size_t ahead = count_ahead(t);
-	tutti_result_t result = expect_first(&w);
+	bool ok = expect_first(&w);
 	size_t f = 0;
 
-	for (; f < ahead && result == TUTTI_OK; f++)
-		result = forward_step(&w, f);
-	for (size_t b = 0; b < w.of && result == TUTTI_OK; b++) {
+	for (; f < ahead && ok; f++)
+		ok = forward_step(&w, f);
+	for (size_t b = 0; b < w.of && ok; b++) {
 		if (f < w.of)
-			result = forward_step(&w, f++);
-		if (result == TUTTI_OK)
-			result = backward_step(&w, b);
+			ok = forward_step(&w, f++);
+		ok = ok && backward_step(&w, b);
 	}
-	return result;
+	return ok;
 }
 
 /* ---- validation */
 
-static tutti_result_t validate_micro(const struct work *w, size_t m)
+static bool validate_micro(const struct work *w, size_t m)
 {
-	tutti_result_t result = forward(w, m);
+	bool ok = forward(w, m);
 
-	if (result == TUTTI_OK && ends(w->training))
+	if (ok && ends(w->training))
 		add_loss(w, micro_of(w, m));
-	return result == TUTTI_OK ? expect_input(w, m + pipeline_of(w->training)->count) : result;
+	return ok && expect_input(w, m + pipeline_of(w->training)->count);
 }
 
 /* Outputs that are sent have to have gone before the next step writes others there. */
-static tutti_result_t end_messages(const struct work *w)
+static bool end_messages(const struct work *w)
 {
 	const struct pipeline *p = pipeline_of(w->training);
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (size_t i = 0; i < p->count && result == TUTTI_OK; i++)
-		result = wait(w->training, &p->flights[i].went, w->why);
-	return result;
+	for (size_t i = 0; i < p->count && ok; i++)
+		ok = wait(w->training, &p->flights[i].went);
+	return ok;
 }
 
-tutti_result_t pipeline_validate(struct training *t, const uint32_t *rows, size_t count,
-				 struct sums *sums, struct why *why)
+bool pipeline_validate(struct training *t, const uint32_t *rows, size_t count, struct sums *sums)
 {
-	const struct work w = { .training = t,
-				.rows = rows,
-				.count = count,
-				.of = (count + t->model.rows_max - 1) / t->model.rows_max,
-				.sums = sums,
-				.why = why };
-	tutti_result_t result = expect_first(&w);
+	const struct work w = {
+		.training = t,
+		.rows = rows,
+		.count = count,
+		.of = (count + t->model.rows_max - 1) / t->model.rows_max,
+		.sums = sums,
+	};
+	bool ok = expect_first(&w);
 
-	for (size_t m = 0; m < w.of && result == TUTTI_OK; m++)
-		result = validate_micro(&w, m);
-	return result == TUTTI_OK ? end_messages(&w) : result;
+	for (size_t m = 0; m < w.of && ok; m++)
+		ok = validate_micro(&w, m);
+	return ok && end_messages(&w);
 }

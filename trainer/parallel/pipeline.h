@@ -16,16 +16,16 @@ struct training;
  * micro-batches as there are stages from it on, and not of all. */
 enum pipeline_order { ORDER_1F1B, ORDER_GPIPE };
 
-tutti_result_t pipeline_create(struct training *training, struct why *why);
+bool pipeline_create(struct training *training);
 /* Nothing is under way on return. */
 void pipeline_drain(struct training *training);
 void pipeline_finish(struct training *training);
 
 /* As host_gradients(). The sums are the last stage's alone. */
-tutti_result_t pipeline_gradients(struct training *training, struct slice samples, double scale,
-				  struct sums *sums, struct why *why);
+bool pipeline_gradients(struct training *training, struct slice samples, double scale,
+			struct sums *sums);
 /* Loss and hits of `count` samples, on the last stage; others add nothing. */
-tutti_result_t pipeline_validate(struct training *training, const uint32_t *rows, size_t count,
-				 struct sums *sums, struct why *why);
+bool pipeline_validate(struct training *training, const uint32_t *rows, size_t count,
+		       struct sums *sums);
 
 #endif

@@ -57,19 +57,19 @@ static struct rank_account own_account(const struct training *t)
 	};
 }
 
-tutti_result_t training_account(struct training *t, struct why *why)
+bool training_account(struct training *t)
 {
 	const struct rank_account mine = own_account(t);
 	struct summary *s = &t->summary;
-	tutti_result_t result;
+	bool ok;
 
 	free(s->accounts);
 	s->ranks = t->team->size;
 	s->accounts = calloc((size_t)s->ranks, sizeof(mine));
 	if (!s->accounts)
-		return why_no_memory(why, "the ranks' accounts");
-	result = team_gather(t->team, &mine, s->accounts, sizeof(mine), why);
-	if (result == TUTTI_OK)
+		return why_no_memory("the ranks' accounts");
+	ok = team_gather(t->team, &mine, s->accounts, sizeof(mine));
+	if (ok)
 		sum_up(t);
-	return result;
+	return ok;
 }

@@ -12,31 +12,31 @@
 #include "output.h"
 #include "report.h"
 
-static tutti_result_t refuse_write(const struct report *report, struct why *why)
+static bool refuse_write(const struct report *report)
 {
-	return why_set(why, TUTTI_ERR_SYSTEM, "--json: writing %s failed: %s; " OUTPUT_ADVICE,
+	return why_set(TUTTI_ERR_SYSTEM, "--json: writing %s failed: %s; " OUTPUT_ADVICE,
 		       report->options->json, strerror(errno));
 }
 
 /* Write `object`, which may be NULL for want of memory, as a line, and free it. */
-static tutti_result_t write_line(struct report *report, json_t *object, struct why *why)
+static bool write_line(struct report *report, json_t *object)
 {
 	int failed;
 
 	if (!object)
-		return why_no_memory(why, "a line of the JSON log");
+		return why_no_memory("a line of the JSON log");
 	failed = json_dumpf(object, report->json, JSON_COMPACT | JSON_REAL_PRECISION(15)) < 0 ||
 		 fputc('\n', report->json) == EOF || !output_flush(report->json);
 	json_decref(object);
-	return failed ? refuse_write(report, why) : TUTTI_OK;
+	return !failed || refuse_write(report);
 }
 
-static tutti_result_t close_log(struct report *report, struct why *why)
+static bool close_log(struct report *report)
 {
 	FILE *log = report->json;
 
 	report->json = NULL;
-	return log == stdout || fclose(log) == 0 ? TUTTI_OK : refuse_write(report, why);
+	return log == stdout || fclose(log) == 0 || refuse_write(report);
 }
 
 /* JSON has no NaN. */
@@ -54,7 +54,7 @@ static json_t *hidden_json(const struct options *o)
 	return widths;
 }
 
-tutti_result_t log_start(struct report *report, struct why *why)
+bool log_start(struct report *report)
 {
 	const struct options *o = report->options;
 	const struct summary *s = report->summary;
@@ -63,7 +63,7 @@ tutti_result_t log_start(struct report *report, struct why *why)
 	/* an older log stays until there is a training to tell of */
 	if (report->json != stdout && fstat(fileno(report->json), &info) == 0 &&
 	    S_ISREG(info.st_mode) && ftruncate(fileno(report->json), 0) < 0)
-		return refuse_write(report, why);
+		return refuse_write(report);
 	return write_line(
 		report,
 		json_pack(
@@ -78,8 +78,7 @@ tutti_result_t log_start(struct report *report, struct why *why)
 			(int)o->epochs, "batch", (json_int_t)s->batch, "optimizer",
 			o->optimizer->name, "lr", o->rate, "momentum", o->momentum, "weight_decay",
 			o->weight_decay, "warmup_epochs", o->warmup, "seed", (json_int_t)o->seed,
-			"verify", o->verify),
-		why);
+			"verify", o->verify));
 }
 
 json_t *log_epoch_json(const struct epoch *e)
@@ -92,9 +91,9 @@ json_t *log_epoch_json(const struct epoch *e)
 			 "least_share", e->least_share, "most_share", e->most_share);
 }
 
-tutti_result_t log_epoch(struct report *report, const struct epoch *e, struct why *why)
+bool log_epoch(struct report *report, const struct epoch *e)
 {
-	return write_line(report, log_epoch_json(e), why);
+	return write_line(report, log_epoch_json(e));
 }
 
 static json_t *lost_json(const struct loss *loss)
@@ -106,7 +105,7 @@ static json_t *lost_json(const struct loss *loss)
 	return ranks;
 }
 
-tutti_result_t log_loss(struct report *report, const struct loss *l, struct why *why)
+bool log_loss(struct report *report, const struct loss *l)
 {
 	return write_line(report,
 			  json_pack("{s:s,s:I,s:i,s:f,s:o,s:i,s:s,s:i,s:i,s:i,s:f,s:s}", "event",
@@ -115,8 +114,7 @@ tutti_result_t log_loss(struct report *report, const struct loss *l, struct why 
 				    "lost", lost_json(l), "lost_count", l->lost_count, "how",
 				    l->by_deadline ? "deadline" : "died", "ranks_before",
 				    l->ranks_before, "ranks_after", l->ranks_after, "replaced",
-				    l->joined, "recovery_s", l->recovery_s, "cause", l->cause),
-			  why);
+				    l->joined, "recovery_s", l->recovery_s, "cause", l->cause));
 }
 
 /* Checksums as text: a JSON number holds 53 bits for sure. */
@@ -164,25 +162,26 @@ static json_t *staleness_json(const struct summary *s)
 	return counts;
 }
 
-tutti_result_t log_end(struct report *report, struct why *why)
+bool log_end(struct report *report)
 {
 	const struct history *h = &report->history;
 	const struct summary *s = report->summary;
 	const struct epoch *last = &h->epochs[h->epoch_count - 1];
 	const double samples = (double)s->train_rows * h->epoch_count;
-	const tutti_result_t result = write_line(
-		report,
-		json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o,s:o}",
-			  "event", "end", "ranks", s->ranks, "test_accuracy",
-			  real_or_null(last->test_accuracy), "train_loss",
-			  real_or_null(last->train_loss), "seconds", s->seconds, "samples_per_s",
-			  samples / s->seconds, "steps", (json_int_t)s->steps, "steps_begun",
-			  (json_int_t)s->steps_begun, "losses", (int)h->loss_count, "blocked_share",
-			  s->blocked_mean, "blocked_share_worst", s->blocked_worst, "sent_bytes",
-			  (json_int_t)s->sent_bytes, "algorithm", s->algorithm, "transports",
-			  s->transports, "weights", weights_json(s), "each_rank", ranks_json(s),
-			  "staleness", staleness_json(s)),
-		why);
 
-	return result == TUTTI_OK ? close_log(report, why) : result;
+	return write_line(
+		       report,
+		       json_pack(
+			       "{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o,s:o}",
+			       "event", "end", "ranks", s->ranks, "test_accuracy",
+			       real_or_null(last->test_accuracy), "train_loss",
+			       real_or_null(last->train_loss), "seconds", s->seconds,
+			       "samples_per_s", samples / s->seconds, "steps", (json_int_t)s->steps,
+			       "steps_begun", (json_int_t)s->steps_begun, "losses",
+			       (int)h->loss_count, "blocked_share", s->blocked_mean,
+			       "blocked_share_worst", s->blocked_worst, "sent_bytes",
+			       (json_int_t)s->sent_bytes, "algorithm", s->algorithm, "transports",
+			       s->transports, "weights", weights_json(s), "each_rank",
+			       ranks_json(s), "staleness", staleness_json(s))) &&
+	       close_log(report);
 }

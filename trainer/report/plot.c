@@ -13,33 +13,32 @@
 
 enum { BODY = 330, ABOVE = 26, BELOW = 46 }; /* pixels */
 
-static tutti_result_t check_directory(const char *path, struct why *why)
+static bool check_directory(const char *path)
 {
 	char *copy = strdup(path);
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (!copy)
-		return why_no_memory(why, "a file name");
+		return why_no_memory("a file name");
 	if (access(dirname(copy), W_OK | X_OK) < 0)
-		result =
-			why_set(why, TUTTI_ERR_SYSTEM,
-				"--plot: %s cannot be written: %s; give a file in a directory that "
-				"exists and can be written",
-				path, strerror(errno));
+		ok = why_set(TUTTI_ERR_SYSTEM,
+			     "--plot: %s cannot be written: %s; give a file in a directory that "
+			     "exists and can be written",
+			     path, strerror(errno));
 	free(copy);
-	return result;
+	return ok;
 }
 
-tutti_result_t plot_check(const struct options *options, struct why *why)
+bool plot_check(const struct options *options)
 {
 	const char *missing = picture_missing();
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (missing)
-		return why_set(why, TUTTI_ERR_UNSUPPORTED, "--plot: %s", missing);
-	for (unsigned i = 0; i < options->plot_count && result == TUTTI_OK; i++)
-		result = check_directory(options->plots[i], why);
-	return result;
+		return why_set(TUTTI_ERR_UNSUPPORTED, "--plot: %s", missing);
+	for (unsigned i = 0; i < options->plot_count && ok; i++)
+		ok = check_directory(options->plots[i]);
+	return ok;
 }
 
 static void print_numbers(FILE *to, const struct epoch *epochs, unsigned count)
@@ -71,8 +70,7 @@ static void print_script(FILE *to, bool validated)
 	print_graph(to, 1, 4, validated);
 }
 
-tutti_result_t plot_write(const char *path, const char *heading, const struct epoch *epochs,
-			  unsigned count, struct why *why)
+bool plot_write(const char *path, const char *heading, const struct epoch *epochs, unsigned count)
 {
 	static const char *const legend[] = { "training", "validation", NULL };
 	const bool validated = !isnan(epochs[0].test_loss);
@@ -85,9 +83,9 @@ tutti_result_t plot_write(const char *path, const char *heading, const struct ep
 	const char *failed;
 
 	if (!script)
-		return why_no_memory(why, "the script of a picture");
+		return why_no_memory("the script of a picture");
 	print_numbers(script, epochs, count);
 	print_script(script, validated);
 	failed = picture_end(script, path);
-	return failed ? why_set(why, TUTTI_ERR_SYSTEM, "--plot: %s", failed) : TUTTI_OK;
+	return !failed || why_set(TUTTI_ERR_SYSTEM, "--plot: %s", failed);
 }

@@ -23,8 +23,7 @@ enum { BAR_WIDTH = 10, LOSS_TEXT = 24, LEFT_TEXT = 40 };
 
 /* ---- the history */
 
-tutti_result_t history_reserve(struct history *history, unsigned epochs, unsigned losses,
-			       struct why *why)
+bool history_reserve(struct history *history, unsigned epochs, unsigned losses)
 {
 	struct epoch *more_epochs = history->epochs;
 	struct loss *more_losses = history->losses;
@@ -32,17 +31,17 @@ tutti_result_t history_reserve(struct history *history, unsigned epochs, unsigne
 	if (epochs > history->epoch_capacity)
 		more_epochs = realloc(history->epochs, epochs * sizeof(*more_epochs));
 	if (!more_epochs && epochs > 0)
-		return why_no_memory(why, "the history of epochs");
+		return why_no_memory("the history of epochs");
 	history->epochs = more_epochs;
 	history->epoch_capacity =
 		epochs > history->epoch_capacity ? epochs : history->epoch_capacity;
 	if (losses > history->loss_capacity)
 		more_losses = realloc(history->losses, losses * sizeof(*more_losses));
 	if (!more_losses && losses > 0)
-		return why_no_memory(why, "the history of lost ranks");
+		return why_no_memory("the history of lost ranks");
 	history->losses = more_losses;
 	history->loss_capacity = losses > history->loss_capacity ? losses : history->loss_capacity;
-	return TUTTI_OK;
+	return true;
 }
 
 static void history_finish(struct history *history)
@@ -53,16 +52,16 @@ static void history_finish(struct history *history)
 
 /* ---- life */
 
-tutti_result_t report_create(const struct options *options, struct report *out, struct why *why)
+bool report_create(const struct options *options, struct report *out)
 {
 	struct report report = { .options = options };
-	const tutti_result_t result = history_reserve(&report.history, options->epochs, 0, why);
+	const bool ok = history_reserve(&report.history, options->epochs, 0);
 
-	*out = result == TUTTI_OK ? report : (struct report){ 0 };
-	return result;
+	*out = ok ? report : (struct report){ 0 };
+	return ok;
 }
 
-static tutti_result_t open_log(struct report *report, struct why *why)
+static bool open_log(struct report *report)
 {
 	const char *path = report->options->json;
 
@@ -72,23 +71,23 @@ static tutti_result_t open_log(struct report *report, struct why *why)
 		report->json = fopen(path, "ae"); /* log_start() empties it */
 	if (path && !report->json)
 		return why_set(
-			why, TUTTI_ERR_SYSTEM,
+			TUTTI_ERR_SYSTEM,
 			"--json: %s cannot be written: %s; give a file in a directory that exists "
 			"and can be written, or - for standard output",
 			path, strerror(errno));
 	report->on = true;
 	report->quiet = report->json == stdout;
 	report->bar = isatty(STDOUT_FILENO) && !report->quiet;
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t report_open(struct report *report, struct why *why)
+bool report_open(struct report *report)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (report->options->plot_count)
-		result = plot_check(report->options, why);
-	return result == TUTTI_OK ? open_log(report, why) : result;
+		ok = plot_check(report->options);
+	return ok && open_log(report);
 }
 
 void report_resumed(struct report *report)
@@ -100,15 +99,15 @@ void report_resumed(struct report *report)
 }
 
 /* What the other rank has printed stays; the end of its log is not certain. */
-tutti_result_t report_take_over(struct report *report, struct why *why)
+bool report_take_over(struct report *report)
 {
 	if (report->on)
-		return TUTTI_OK;
+		return true;
 	report->text =
 		(struct shown){ true, report->history.epoch_count, report->history.loss_count };
 	if (report->text.losses > 0) /* the one because of which this rank takes over */
 		report->text.losses--;
-	return open_log(report, why);
+	return open_log(report);
 }
 
 void report_begin(struct report *report, double done)
@@ -136,11 +135,10 @@ void report_finish(struct report *report)
 
 /* ---- text */
 
-static tutti_result_t print_start(struct report *report, struct why *why)
+static bool print_start(struct report *report)
 {
 	const struct summary *s = report->summary;
 
-	(void)why;
 	printf("%zu samples to train on, %zu to validate: %zu features, %u classes\n",
 	       s->train_rows, s->test_rows, s->features, s->classes);
 	printf("%zu weights in %u bucket%s; %d rank%s, %zu samples per step of all ranks "
@@ -153,7 +151,7 @@ static tutti_result_t print_start(struct report *report, struct why *why)
 		printf("%d stages of the model, %u micro-batches of a batch, %s\n", s->stages,
 		       s->micro, report->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
 	output_flush(stdout);
-	return TUTTI_OK;
+	return true;
 }
 
 /* By the speed since report_begin(); NaN: little was done since then, or nothing is left. */
@@ -215,15 +213,14 @@ static const char *loss_text(double loss, char text[LOSS_TEXT])
 	return text;
 }
 
-static tutti_result_t print_epoch(struct report *report, const struct epoch *e, struct why *why)
+static bool print_epoch(struct report *report, const struct epoch *e)
 {
 	const double done = (double)e->number / (double)report->options->epochs;
 	char text[LOSS_TEXT], left[LEFT_TEXT];
 
-	(void)why;
 	if (report->bar) {
 		draw_bar(report, done);
-		return TUTTI_OK;
+		return true;
 	}
 	printf("epoch %*u/%u  loss %s  accuracy %.4f", report->options->epochs < 100 ? 2 : 4,
 	       e->number, report->options->epochs, loss_text(e->train_loss, text),
@@ -233,12 +230,11 @@ static tutti_result_t print_epoch(struct report *report, const struct epoch *e, 
 		       e->test_accuracy);
 	printf("  %.2f s%s\n", e->seconds, left_text(left_s(report, done), ", ", left));
 	output_flush(stdout);
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t print_loss(struct report *report, const struct loss *l, struct why *why)
+static bool print_loss(struct report *report, const struct loss *l)
 {
-	(void)why;
 	report_interrupt(report);
 	printf("lost rank%s", l->lost_count == 1 ? "" : "s");
 	for (int i = 0; i < l->lost_count && i < LOSS_NAMES; i++)
@@ -256,77 +252,72 @@ static tutti_result_t print_loss(struct report *report, const struct loss *l, st
 		printf("; that took %.3f s", l->recovery_s);
 	putchar('\n');
 	output_flush(stdout);
-	return TUTTI_OK;
+	return true;
 }
 
 /* ---- both accounts */
 
 struct account {
-	tutti_result_t (*start)(struct report *report, struct why *why);
-	tutti_result_t (*epoch)(struct report *report, const struct epoch *epoch, struct why *why);
-	tutti_result_t (*loss)(struct report *report, const struct loss *loss, struct why *why);
+	bool (*start)(struct report *report);
+	bool (*epoch)(struct report *report, const struct epoch *epoch);
+	bool (*loss)(struct report *report, const struct loss *loss);
 };
 
 static const struct account text_account = { print_start, print_epoch, print_loss };
 static const struct account log_account = { log_start, log_epoch, log_loss };
 
 /* The next entry of the history, in the order in which things happened. */
-static tutti_result_t show_next(struct report *report, const struct account *account,
-				struct shown *shown, struct why *why)
+static bool show_next(struct report *report, const struct account *account, struct shown *shown)
 {
 	const struct history *h = &report->history;
 
 	if (shown->losses < h->loss_count &&
 	    (shown->epochs == h->epoch_count || h->losses[shown->losses].epochs <= shown->epochs))
-		return account->loss(report, &h->losses[shown->losses++], why);
-	return account->epoch(report, &h->epochs[shown->epochs++], why);
+		return account->loss(report, &h->losses[shown->losses++]);
+	return account->epoch(report, &h->epochs[shown->epochs++]);
 }
 
-static tutti_result_t catch_up(struct report *report, const struct account *account,
-			       struct shown *shown, struct why *why)
+static bool catch_up(struct report *report, const struct account *account, struct shown *shown)
 {
 	const struct history *h = &report->history;
-	tutti_result_t result = shown->start ? TUTTI_OK : account->start(report, why);
+	bool ok = shown->start || account->start(report);
 
 	shown->start = true;
-	while (result == TUTTI_OK &&
-	       (shown->epochs < h->epoch_count || shown->losses < h->loss_count))
-		result = show_next(report, account, shown, why);
-	return result;
+	while (ok && (shown->epochs < h->epoch_count || shown->losses < h->loss_count))
+		ok = show_next(report, account, shown);
+	return ok;
 }
 
-tutti_result_t report_show(struct report *report, struct why *why)
+bool report_show(struct report *report)
 {
-	tutti_result_t result;
+	bool ok;
 
 	if (!report->on)
-		return TUTTI_OK;
-	result = report->quiet ? TUTTI_OK : catch_up(report, &text_account, &report->text, why);
-	if (result == TUTTI_OK && report->json)
-		result = catch_up(report, &log_account, &report->log, why);
-	return result;
+		return true;
+	ok = report->quiet || catch_up(report, &text_account, &report->text);
+	if (ok && report->json)
+		ok = catch_up(report, &log_account, &report->log);
+	return ok;
 }
 
-tutti_result_t report_epoch(struct report *report, const struct epoch *epoch, struct why *why)
+bool report_epoch(struct report *report, const struct epoch *epoch)
 {
 	struct history *h = &report->history;
-	const tutti_result_t result = history_reserve(h, h->epoch_count + 1, 0, why);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!history_reserve(h, h->epoch_count + 1, 0))
+		return false;
 	h->epochs[h->epoch_count++] = *epoch;
-	return report_show(report, why);
+	return report_show(report);
 }
 
-tutti_result_t report_loss(struct report *report, const struct loss *loss, struct why *why)
+bool report_loss(struct report *report, const struct loss *loss)
 {
 	struct history *h = &report->history;
-	const tutti_result_t result = history_reserve(h, 0, h->loss_count + 1, why);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!history_reserve(h, 0, h->loss_count + 1))
+		return false;
 	h->losses[h->loss_count++] = *loss;
-	return report_show(report, why);
+	return report_show(report);
 }
 
 static void print_staleness(const struct staleness *s)
@@ -405,34 +396,34 @@ static const char *batch_kind(const struct summary *s)
 					   : "";
 }
 
-static tutti_result_t draw(const struct report *report, const char *path, struct why *why)
+static bool draw(const struct report *report, const char *path)
 {
 	const struct history *h = &report->history;
 	const struct summary *s = report->summary;
 	const char *data = report->options->source.path, *slash = strrchr(data, '/');
 	char heading[256];
-	tutti_result_t result;
+	bool ok;
 
 	snprintf(heading, sizeof(heading), "tutti-train, %s, %d rank%s, %s, batch %zu%s, %.3g s",
 		 slash ? slash + 1 : data, s->ranks, s->ranks == 1 ? "" : "s",
 		 report->options->sync->name, s->batch, batch_kind(s), s->seconds);
-	result = plot_write(path, heading, h->epochs, h->epoch_count, why);
-	if (result == TUTTI_OK && !report->quiet)
+	ok = plot_write(path, heading, h->epochs, h->epoch_count);
+	if (ok && !report->quiet)
 		printf("curves          %s\n", path);
-	return result;
+	return ok;
 }
 
-tutti_result_t report_end(struct report *report, struct why *why)
+bool report_end(struct report *report)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (!report->on)
-		return TUTTI_OK;
+		return true;
 	if (!report->quiet)
 		print_end(report);
 	if (report->json)
-		result = log_end(report, why);
-	for (unsigned i = 0; i < report->options->plot_count && result == TUTTI_OK; i++)
-		result = draw(report, report->options->plots[i], why);
-	return result;
+		ok = log_end(report);
+	for (unsigned i = 0; i < report->options->plot_count && ok; i++)
+		ok = draw(report, report->options->plots[i]);
+	return ok;
 }

@@ -100,53 +100,51 @@ struct report {
 };
 
 /* Make room for so many in all. */
-tutti_result_t history_reserve(struct history *history, unsigned epochs, unsigned losses,
-			       struct why *why);
+bool history_reserve(struct history *history, unsigned epochs, unsigned losses);
 
-tutti_result_t report_create(const struct options *options, struct report *out, struct why *why);
+bool report_create(const struct options *options, struct report *out);
 /* This rank shows it from now on. Opens what can only be opened, so that a wrong file name is known
  * before the training. */
-tutti_result_t report_open(struct report *report, struct why *why);
+bool report_open(struct report *report);
 /* The history has epochs of an earlier run: they are in the log, and not on standard output. */
 void report_resumed(struct report *report);
 /* Whoever showed it is lost: if this rank does not yet, it does from now on, and writes the log
  * anew. */
-tutti_result_t report_take_over(struct report *report, struct why *why);
+bool report_take_over(struct report *report);
 /* Training begins, or goes on after a loss, with that part of it `done`, from 0 to 1. The time that is
  * left is estimated by the speed from now on: other steps were another run's, or other ranks'. */
 void report_begin(struct report *report, double done);
 /* Show what of the history was not shown yet. */
-tutti_result_t report_show(struct report *report, struct why *why);
+bool report_show(struct report *report);
 void report_step(struct report *report, unsigned epoch, size_t step, size_t steps);
 /* Add to the history, and show it. */
-tutti_result_t report_epoch(struct report *report, const struct epoch *epoch, struct why *why);
-tutti_result_t report_loss(struct report *report, const struct loss *loss, struct why *why);
+bool report_epoch(struct report *report, const struct epoch *epoch);
+bool report_loss(struct report *report, const struct loss *loss);
 /* In which epoch that was, from 1: the last, if all were done. */
 static inline unsigned report_loss_epoch(const struct report *report, const struct loss *loss)
 {
 	return loss->epochs < report->options->epochs ? loss->epochs + 1 : loss->epochs;
 }
 /* The summary, and the pictures. */
-tutti_result_t report_end(struct report *report, struct why *why);
+bool report_end(struct report *report);
 /* Leave the bar's line, for other words to follow. */
 void report_interrupt(struct report *report);
 void report_finish(struct report *report);
 
 /* ---- log.c: the JSON log */
 
-tutti_result_t log_start(struct report *report, struct why *why);
-tutti_result_t log_epoch(struct report *report, const struct epoch *epoch, struct why *why);
+bool log_start(struct report *report);
+bool log_epoch(struct report *report, const struct epoch *epoch);
 /* What it writes, of which checkpoints are made, too. NULL: there is no memory. */
 json_t *log_epoch_json(const struct epoch *epoch);
-tutti_result_t log_loss(struct report *report, const struct loss *loss, struct why *why);
+bool log_loss(struct report *report, const struct loss *loss);
 /* Closes it, too. */
-tutti_result_t log_end(struct report *report, struct why *why);
+bool log_end(struct report *report);
 
 /* ---- plot.c */
 
 /* Is gnuplot there, and the directory of each picture? */
-tutti_result_t plot_check(const struct options *options, struct why *why);
-tutti_result_t plot_write(const char *path, const char *heading, const struct epoch *epochs,
-			  unsigned count, struct why *why);
+bool plot_check(const struct options *options);
+bool plot_write(const char *path, const char *heading, const struct epoch *epochs, unsigned count);
 
 #endif

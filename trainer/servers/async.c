@@ -19,19 +19,18 @@ static struct async *async_of(const struct training *t)
 	return t->way;
 }
 
-static tutti_result_t create(struct training *t, struct why *why)
+static bool create(struct training *t)
 {
 	const size_t tasks = tasks_of_epoch(t);
 	struct async *a = calloc(1, sizeof(*a));
 
 	t->way = a;
 	if (!a)
-		return why_no_memory(why, "the parameter servers");
+		return why_no_memory("the parameter servers");
 	a->todo = malloc(tasks * sizeof(*a->todo));
 	a->came = calloc(tasks, sizeof(*a->came));
 	a->requests = calloc(3 * (size_t)t->options->servers + 1, sizeof(*a->requests));
-	return a->todo && a->came && a->requests ? TUTTI_OK
-						 : why_no_memory(why, "the parameter servers");
+	return (a->todo && a->came && a->requests) || why_no_memory("the parameter servers");
 }
 
 static void finish(struct training *t)
@@ -84,66 +83,65 @@ static bool keep_their_shards(const struct training *t, const struct keeps *all)
  * new has none, one that was another server has that one's; and where a rank was lost while they began,
  * some have and others have not. A beginning is later than those that any rank knows of: equal numbers
  * are from one list, and shards of one state. */
-static tutti_result_t find_servers(struct training *t, bool *all_there, uint64_t *last,
-				   struct why *why)
+static bool find_servers(struct training *t, bool *all_there, uint64_t *last)
 {
 	const struct async *a = async_of(t);
 	const struct keeps own = { a->shard.slice.first, a->shard.slice.count, a->beginning };
 	struct keeps *all = calloc((size_t)t->team->size, sizeof(*all));
-	tutti_result_t result;
+	bool ok;
 
 	if (!all)
-		return why_no_memory(why, "what the parameter servers keep");
-	result = team_gather(t->team, &own, all, sizeof(own), why);
-	*all_there = result == TUTTI_OK && keep_their_shards(t, all);
+		return why_no_memory("what the parameter servers keep");
+	ok = team_gather(t->team, &own, all, sizeof(own));
+	*all_there = ok && keep_their_shards(t, all);
 	*last = last_beginning(t, all);
 	free(all);
-	return result;
+	return ok;
 }
 
 /* From the state that all ranks have. */
-static tutti_result_t begin_shard(struct training *t, uint64_t beginning, struct why *why)
+static bool begin_shard(struct training *t, uint64_t beginning)
 {
 	struct async *a = async_of(t);
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	a->epoch = 0;
 	a->beginning = beginning;
 	a->sums = state_sums(&t->state);
 	shard_finish(&a->shard);
 	if (shard_serves(t))
-		result = shard_create(t, &a->shard, why);
-	if (result != TUTTI_OK)
-		return result;
+		ok = shard_create(t, &a->shard);
+	if (!ok)
+		return false;
 	if (t->resumes)
-		return shard_share_out(t, a->counts, a->shard.velocity, why);
+		return shard_share_out(t, a->counts, a->shard.velocity);
 	if (t->team->rank == 0)
 		sync_tell_velocity_lost(t, "all weights");
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t begin(struct training *t, struct why *why)
+static bool begin(struct training *t)
 {
 	struct async *a = async_of(t);
-	bool all_there;
-	uint64_t last;
-	tutti_result_t result;
+	bool all_there = false;
+	uint64_t last = 0;
+	bool ok;
 
 	free(a->counts);
 	a->counts = shard_counts(t);
 	if (!a->counts)
-		return why_no_memory(why, "the parameter servers");
+		return why_no_memory("the parameter servers");
 	t->model.weights = state_now(&t->state, 0).weights;
-	result = find_servers(t, &all_there, &last, why);
-	if (result == TUTTI_OK && (!all_there || t->resumes))
-		result = begin_shard(t, last + 1, why);
-	return result == TUTTI_OK && shard_serves(t) ? server_create(t, a, why) : result;
+	ok = find_servers(t, &all_there, &last);
+	if (ok && (!all_there || t->resumes))
+		ok = begin_shard(t, last + 1);
+	return ok && (!shard_serves(t) || server_create(t, a));
 }
 
 /* ---- an epoch */
 
 /* To all ranks, as the weights of the next state. */
-static tutti_result_t gather_shards(struct training *t, struct why *why)
+static bool gather_shards(struct training *t)
 {
 	const struct async *a = async_of(t);
 	const struct slice slice = a->shard.slice;
@@ -153,84 +151,77 @@ static tutti_result_t gather_shards(struct training *t, struct why *why)
 		       slice.count * t->model.numbers->size);
 	team_be_patient(t->team, PATIENCE);
 	return team_start_gather(t->team, t->model.numbers, state_next(&t->state, 0).weights,
-				 a->counts, NULL, why);
+				 a->counts, NULL);
 }
 
 /* Those of which a server lacks the gradients. */
-static tutti_result_t find_todo(struct training *t, struct why *why)
+static bool find_todo(struct training *t)
 {
 	const size_t tasks = tasks_of_epoch(t);
 	struct async *a = async_of(t);
 	double *came = calloc(tasks, sizeof(*came));
-	tutti_result_t result;
+	bool ok;
 
 	if (!came)
-		return why_no_memory(why, "the tasks of an epoch");
+		return why_no_memory("the tasks of an epoch");
 	for (size_t i = 0; i < tasks; i++)
 		came[i] = shard_serves(t) && a->came[i];
-	result = team_sum(t->team, came, tasks, why);
+	ok = team_sum(t->team, came, tasks);
 	a->left = 0;
 	for (size_t i = 0; i < tasks; i++)
 		if (came[i] < t->options->servers)
 			a->todo[a->left++] = i;
 	free(came);
-	return result;
+	return ok;
 }
 
-static tutti_result_t epoch(struct training *t, unsigned number, struct why *why)
+static bool epoch(struct training *t, unsigned number)
 {
 	struct async *a = async_of(t);
-	tutti_result_t result;
 
 	if (t->state.step >= (number + 1) * t->steps_per_epoch)
-		return TUTTI_OK; /* ranks were lost behind its end */
+		return true; /* ranks were lost behind its end */
 	if (a->epoch != number + 1) {
 		a->epoch = number + 1;
 		a->sums = (struct sums){ 0 };
 		memset(a->came, 0, tasks_of_epoch(t) * sizeof(*a->came));
 	}
 	training_order(t, number);
-	result = find_todo(t, why);
-	if (result == TUTTI_OK)
-		result = gather_shards(t, why);
-	if (result != TUTTI_OK)
-		return result;
-	return shard_serves(t) ? server_epoch(t, a, why) : worker_epoch(t, a, why);
+	if (!find_todo(t) || !gather_shards(t))
+		return false;
+	return shard_serves(t) ? server_epoch(t, a) : worker_epoch(t, a);
 }
 
 /* Each server has its shard, and server 0 the sums. */
-static tutti_result_t fetch(struct training *t, struct why *why)
+static bool fetch(struct training *t)
 {
 	struct sums sums = async_of(t)->sums;
-	tutti_result_t result = gather_shards(t, why);
 
-	if (result == TUTTI_OK)
-		result = team_broadcast(t->team, &sums, &sums, sizeof(sums), 0, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!gather_shards(t) || !team_broadcast(t->team, &sums, &sums, sizeof(sums), 0))
+		return false;
 	state_adopt(&t->state, (t->report->history.epoch_count + 1) * t->steps_per_epoch);
 	state_set_sums(&t->state, &sums);
 	t->model.weights = state_now(&t->state, 0).weights;
 	t->ahead = 0;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
+static bool collect(struct training *t, void *velocity)
 {
 	const struct async *a = async_of(t);
 
-	return shard_collect(t, a->counts, a->shard.velocity, velocity, why);
+	return shard_collect(t, a->counts, a->shard.velocity, velocity);
 }
 
-static tutti_result_t end(struct training *t, struct why *why)
+static bool end(struct training *t)
 {
 	const struct async *a = async_of(t);
 	double all = a->samples;
-	const tutti_result_t result = team_sum(t->team, &all, 1, why);
+	const bool ok = team_sum(t->team, &all, 1);
 
 	t->share = all > 0 ? a->samples / all : 0;
 	t->summary.staleness = a->staleness;
-	return result;
+	return ok;
 }
 
 static void drain(struct training *t)

@@ -35,8 +35,8 @@ struct async {
 	/* a server's */
 	struct shard shard;
 	uint64_t beginning; /* with which the shard began, from 1 on; 0: with none */
-	bool *came;	  /* owned: [tasks of an epoch]: an update has been made of it */
-	struct sums sums; /* of these */
+	bool *came;	    /* owned: [tasks of an epoch]: an update has been made of it */
+	struct sums sums;   /* of these */
 	struct staleness staleness;
 	struct server *server; /* owned */
 
@@ -45,14 +45,14 @@ struct async {
 };
 
 /* Of these workers; what was there before is given back. */
-tutti_result_t server_create(struct training *training, struct async *async, struct why *why);
+bool server_create(struct training *training, struct async *async);
 /* The updates of an epoch. */
-tutti_result_t server_epoch(struct training *training, struct async *async, struct why *why);
+bool server_epoch(struct training *training, struct async *async);
 /* Nothing is in flight on return. */
 void server_drain(struct server *server);
 void server_destroy(struct server *server);
 
 /* A worker's part of an epoch, with weights at state_next(). */
-tutti_result_t worker_epoch(struct training *training, struct async *async, struct why *why);
+bool worker_epoch(struct training *training, struct async *async);
 
 #endif

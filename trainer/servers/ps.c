@@ -58,10 +58,10 @@ static void *incoming_sums(const struct training *t, int worker)
 
 /* ---- its life */
 
-static tutti_result_t create(struct training *t, struct why *why)
+static bool create(struct training *t)
 {
 	t->way = calloc(1, sizeof(struct ps));
-	return t->way ? TUTTI_OK : why_no_memory(why, "the parameter servers");
+	return t->way || why_no_memory("the parameter servers");
 }
 
 static void forget_velocity(struct ps *ps)
@@ -95,7 +95,7 @@ static bool keeps_velocity(const struct training *t, struct slice shard)
 	return ps->step == t->state.step;
 }
 
-static tutti_result_t begin_server(struct training *t, struct why *why)
+static bool begin_server(struct training *t)
 {
 	const struct slice shard = shard_slice(t, (unsigned)t->team->rank);
 	const size_t size = t->model.numbers->size;
@@ -104,46 +104,46 @@ static tutti_result_t begin_server(struct training *t, struct why *why)
 	free(ps->incoming);
 	ps->incoming = malloc((size_t)workers(t) * numbers_sums_end(t->model.numbers, shard.count));
 	if (!ps->incoming)
-		return why_no_memory(why, "gradients of workers");
+		return why_no_memory("gradients of workers");
 	if (keeps_velocity(t, shard))
-		return TUTTI_OK;
+		return true;
 	forget_velocity(ps);
 	if (!t->resumes)
 		sync_tell_velocity_lost(t, "a parameter server's weights");
 	for (int i = 0; i < 2; i++) {
 		ps->velocity[i] = calloc(t->options->optimizer->velocities * shard.count + 1, size);
 		if (!ps->velocity[i])
-			return why_no_memory(why, "the velocity of a shard");
+			return why_no_memory("the velocity of a shard");
 	}
 	ps->step = t->state.step;
 	ps->went = false;
 	ps->shard = shard;
 	t->velocity_since = t->resumes ? 0 : t->state.step;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t begin(struct training *t, struct why *why)
+static bool begin(struct training *t)
 {
 	const size_t ranks = (size_t)t->team->size;
 	struct ps *ps = t->way;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	free(ps->requests);
 	free(ps->counts);
 	ps->requests = calloc(2 * ranks + 2, sizeof(*ps->requests));
 	ps->counts = shard_counts(t);
 	if (!ps->requests || !ps->counts)
-		return why_no_memory(why, "the parameter servers");
+		return why_no_memory("the parameter servers");
 	ps->sent = 0;
 	ps->partial = false;
 	t->model.weights = state_now(&t->state, 0).weights;
 	if (shard_serves(t))
-		result = begin_server(t, why);
+		ok = begin_server(t);
 	else
 		forget_velocity(ps);
-	if (result == TUTTI_OK && t->resumes)
-		result = shard_share_out(t, ps->counts, ps->velocity[0], why);
-	return result;
+	if (ok && t->resumes)
+		ok = shard_share_out(t, ps->counts, ps->velocity[0]);
+	return ok;
 }
 
 static void finish(struct training *t)
@@ -166,88 +166,85 @@ static tutti_request_t *next_request(const struct training *t)
 	return &ps_of(t)->requests[ps_of(t)->pending++];
 }
 
-static tutti_result_t wait_all(struct training *t, struct why *why)
+static bool wait_all(struct training *t)
 {
 	struct ps *ps = t->way;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (size_t i = 0; i < ps->pending && result == TUTTI_OK; i++)
-		result = team_wait(t->team, &ps->requests[i], why);
-	if (result == TUTTI_OK)
+	for (size_t i = 0; i < ps->pending && ok; i++)
+		ok = team_wait(t->team, &ps->requests[i]);
+	if (ok)
 		ps->pending = 0;
-	return result;
+	return ok;
 }
 
 /* ---- a worker */
 
 /* The first server adds up loss and hits, too. Gradients become ready from the front. */
-static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
+static bool gradients(struct training *t, unsigned l)
 {
 	const size_t ready = t->model.layer[l].offset + t->model.layer[l].count;
 	const struct numbers *numbers = t->model.numbers;
 	struct ps *ps = t->way;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (l == t->model.layers - 1)
-		result = team_start_send(t->team, numbers->sums->dtype, sync_sums(t), SUMS_NUMBERS,
-					 0, next_request(t), why);
-	for (; ps->sent < t->options->servers && result == TUTTI_OK; ps->sent++) {
+		ok = team_start_send(t->team, numbers->sums->dtype, sync_sums(t), SUMS_NUMBERS, 0,
+				     next_request(t));
+	for (; ps->sent < t->options->servers && ok; ps->sent++) {
 		const struct slice shard = shard_slice(t, ps->sent);
 
 		if (shard.first + shard.count > ready)
 			break;
-		result = team_start_send(t->team, numbers->gradients->dtype,
-					 numbers_at(numbers->gradients, t->gradients, shard.first),
-					 shard.count, (int)ps->sent, next_request(t), why);
+		ok = team_start_send(t->team, numbers->gradients->dtype,
+				     numbers_at(numbers->gradients, t->gradients, shard.first),
+				     shard.count, (int)ps->sent, next_request(t));
 	}
-	return result;
+	return ok;
 }
 
-static tutti_result_t receive_weights(struct training *t, struct why *why)
+static bool receive_weights(struct training *t)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (unsigned s = 0; s < t->options->servers && result == TUTTI_OK; s++) {
+	for (unsigned s = 0; s < t->options->servers && ok; s++) {
 		const struct slice shard = shard_slice(t, s);
 
-		result = team_start_receive(t->team, t->model.numbers->dtype,
-					    state_next(&t->state, shard.first).weights, shard.count,
-					    (int)s, next_request(t), why);
+		ok = team_start_receive(t->team, t->model.numbers->dtype,
+					state_next(&t->state, shard.first).weights, shard.count,
+					(int)s, next_request(t));
 	}
 	ps_of(t)->sent = 0;
-	return result == TUTTI_OK ? wait_all(t, why) : result;
+	return ok && wait_all(t);
 }
 
-static tutti_result_t update_worker(struct training *t, struct why *why)
+static bool update_worker(struct training *t)
 {
-	tutti_result_t result = wait_all(t, why); /* the sums come where these were sent from */
+	bool ok = wait_all(t); /* the sums come where these were sent from */
 
-	if (result == TUTTI_OK)
-		result = team_start_receive(t->team, t->model.numbers->sums->dtype, sync_sums(t),
-					    SUMS_NUMBERS, 0, next_request(t), why);
-	if (result == TUTTI_OK)
-		result = receive_weights(t, why);
-	return result;
+	ok = ok &&
+	     team_start_receive(t->team, t->model.numbers->sums->dtype, sync_sums(t), SUMS_NUMBERS,
+				0, next_request(t)) &&
+	     receive_weights(t);
+	return ok;
 }
 
 /* ---- a server */
 
-static tutti_result_t receive_gradients(struct training *t, struct why *why)
+static bool receive_gradients(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
+	for (int w = 0; w < workers(t) && ok; w++) {
 		if (t->team->rank == 0)
-			result = team_start_receive(t->team, numbers->sums->dtype,
-						    incoming_sums(t, w), SUMS_NUMBERS,
-						    rank_of(t, w), next_request(t), why);
-		if (result == TUTTI_OK)
-			result = team_start_receive(t->team, numbers->gradients->dtype,
-						    incoming(t, w), ps_of(t)->shard.count,
-						    rank_of(t, w), next_request(t), why);
+			ok = team_start_receive(t->team, numbers->sums->dtype, incoming_sums(t, w),
+						SUMS_NUMBERS, rank_of(t, w), next_request(t));
+		ok = ok &&
+		     team_start_receive(t->team, numbers->gradients->dtype, incoming(t, w),
+					ps_of(t)->shard.count, rank_of(t, w), next_request(t));
 	}
-	return result == TUTTI_OK ? wait_all(t, why) : result;
+	return ok && wait_all(t);
 }
 
 /* Into the first worker's place. */
@@ -262,90 +259,83 @@ static void add_up(struct training *t)
 	}
 }
 
-static tutti_result_t update_shard(struct training *t, struct why *why)
+static bool update_shard(struct training *t)
 {
 	const struct slice shard = ps_of(t)->shard;
 	void *const *velocity = ps_of(t)->velocity;
 	const struct numbers *numbers = t->model.numbers;
-	const tutti_result_t result =
-		sync_update(t, shard,
-			    trained_at(numbers, state_now(&t->state, shard.first).weights,
-				       velocity[0], shard.count, 0),
-			    incoming(t, 0),
-			    trained_at(numbers, state_next(&t->state, shard.first).weights,
-				       velocity[1], shard.count, 0),
-			    why);
+	const bool ok = sync_update(t, shard,
+				    trained_at(numbers, state_now(&t->state, shard.first).weights,
+					       velocity[0], shard.count, 0),
+				    incoming(t, 0),
+				    trained_at(numbers, state_next(&t->state, shard.first).weights,
+					       velocity[1], shard.count, 0));
 
 	swap_velocity(t->way, t->state.step + 1);
-	return result;
+	return ok;
 }
 
-static tutti_result_t send_weights(struct training *t, struct why *why)
+static bool send_weights(struct training *t)
 {
 	const struct slice shard = ps_of(t)->shard;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (int w = 0; w < workers(t) && result == TUTTI_OK; w++) {
+	for (int w = 0; w < workers(t) && ok; w++) {
 		if (t->team->rank == 0)
-			result = team_start_send(t->team, t->model.numbers->sums->dtype,
-						 sync_sums(t), SUMS_NUMBERS, rank_of(t, w),
-						 next_request(t), why);
-		if (result == TUTTI_OK)
-			result = team_start_send(t->team, t->model.numbers->dtype,
-						 state_next(&t->state, shard.first).weights,
-						 shard.count, rank_of(t, w), next_request(t), why);
+			ok = team_start_send(t->team, t->model.numbers->sums->dtype, sync_sums(t),
+					     SUMS_NUMBERS, rank_of(t, w), next_request(t));
+		ok = ok && team_start_send(t->team, t->model.numbers->dtype,
+					   state_next(&t->state, shard.first).weights, shard.count,
+					   rank_of(t, w), next_request(t));
 	}
-	return result == TUTTI_OK ? wait_all(t, why) : result;
+	return ok && wait_all(t);
 }
 
-static tutti_result_t update_server(struct training *t, struct why *why)
+static bool update_server(struct training *t)
 {
-	tutti_result_t result = receive_gradients(t, why);
+	bool ok = receive_gradients(t);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	ps_of(t)->partial = t->options->servers > 1;
 	add_up(t);
 	if (t->team->rank == 0)
 		memcpy(sync_sums(t), incoming_sums(t, 0),
 		       SUMS_NUMBERS * t->model.numbers->sums->size);
-	result = update_shard(t, why);
-	return result == TUTTI_OK ? send_weights(t, why) : result;
+	ok = update_shard(t);
+	return ok && send_weights(t);
 }
 
 /* ---- both */
 
-static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
+static bool update(struct training *t, const struct step *step)
 {
-	const tutti_result_t result =
-		shard_serves(t) ? update_server(t, why) : update_worker(t, why);
+	const bool ok = shard_serves(t) ? update_server(t) : update_worker(t);
 
-	if (result == TUTTI_OK)
+	if (ok)
 		sync_advance(t, step);
-	return result;
+	return ok;
 }
 
 /* Servers get what they have not; workers have the same already. */
-static tutti_result_t fetch(struct training *t, struct why *why)
+static bool fetch(struct training *t)
 {
 	const bool gives = t->team->rank == rank_of(t, 0);
 	struct state *state = &t->state;
-	const tutti_result_t result =
-		team_broadcast(t->team, state->now, gives ? state->now : state->next,
-			       state_bytes(state), rank_of(t, 0), why);
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!team_broadcast(t->team, state->now, gives ? state->now : state->next,
+			    state_bytes(state), rank_of(t, 0)))
+		return false;
 	if (!gives)
 		state_adopt(state, state->step);
 	ps_of(t)->partial = false;
 	t->model.weights = state_now(state, 0).weights;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
+static bool collect(struct training *t, void *velocity)
 {
-	return shard_collect(t, ps_of(t)->counts, ps_of(t)->velocity[0], velocity, why);
+	return shard_collect(t, ps_of(t)->counts, ps_of(t)->velocity[0], velocity);
 }
 
 static void drain(struct training *t)

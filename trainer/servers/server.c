@@ -51,7 +51,7 @@ void server_destroy(struct server *s)
 	free(s);
 }
 
-tutti_result_t server_create(struct training *t, struct async *a, struct why *why)
+bool server_create(struct training *t, struct async *a)
 {
 	const size_t count = (size_t)sync_worker(t).count, shard = a->shard.slice.count;
 	struct server *s = calloc(1, sizeof(*s));
@@ -59,19 +59,19 @@ tutti_result_t server_create(struct training *t, struct async *a, struct why *wh
 	server_destroy(a->server);
 	a->server = s;
 	if (!s)
-		return why_no_memory(why, "a parameter server");
+		return why_no_memory("a parameter server");
 	s->count = count;
 	s->peers = calloc(count, sizeof(*s->peers));
 	s->requests = calloc(count, sizeof(*s->requests));
 	s->pushes = calloc(count, sizeof(*s->pushes));
 	s->numbers = malloc(count * shard * t->model.numbers->size + 1);
 	if (!s->peers || !s->requests || !s->pushes || !s->numbers)
-		return why_no_memory(why, "a parameter server");
+		return why_no_memory("a parameter server");
 	for (size_t i = 0; i < count; i++) {
 		s->peers[i].rank = (int)(t->options->servers + i);
 		s->peers[i].numbers = numbers_at(t->model.numbers, s->numbers, i * shard);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 void server_drain(struct server *s)
@@ -84,24 +84,22 @@ void server_drain(struct server *s)
 
 /* ---- messages */
 
-static tutti_result_t listen_to(struct training *t, struct peer *p, struct why *why)
+static bool listen_to(struct training *t, struct peer *p)
 {
 	p->state = COMPUTES;
 	return team_start_receive(t->team, TUTTI_UINT8, &p->report, sizeof(p->report), p->rank,
-				  &p->receiving, why);
+				  &p->receiving);
 }
 
 /* The worker's copy: the shard goes on. */
-static tutti_result_t send_weights(struct training *t, struct async *a, struct peer *p,
-				   struct why *why)
+static bool send_weights(struct training *t, struct async *a, struct peer *p)
 {
 	const struct numbers *numbers = t->model.numbers;
 	const size_t count = a->shard.slice.count;
 
 	p->version = a->shard.version;
 	memcpy(p->numbers, a->shard.weights, count * numbers->size);
-	return team_start_send(t->team, numbers->dtype, p->numbers, count, p->rank, &p->sending[1],
-			       why);
+	return team_start_send(t->team, numbers->dtype, p->numbers, count, p->rank, &p->sending[1]);
 }
 
 /* Would others, at their pace in this epoch, do all that is left before this one has done a task? Then
@@ -126,22 +124,21 @@ static uint64_t next_task(struct async *a, const struct peer *p)
 }
 
 /* What it pushed has been dealt with. */
-static tutti_result_t answer(struct training *t, struct async *a, struct peer *p, struct why *why)
+static bool answer(struct training *t, struct async *a, struct peer *p)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	p->done++;
 	if (t->team->rank == 0) {
 		p->task = next_task(a, p);
-		result = team_start_send(t->team, TUTTI_UINT8, &p->task, sizeof(p->task), p->rank,
-					 &p->sending[0], why);
+		ok = team_start_send(t->team, TUTTI_UINT8, &p->task, sizeof(p->task), p->rank,
+				     &p->sending[0]);
 	}
-	if (result == TUTTI_OK)
-		result = send_weights(t, a, p, why);
-	if (result == TUTTI_OK && (t->team->rank > 0 || p->task != TASK_NONE))
-		return listen_to(t, p, why);
+	ok = ok && send_weights(t, a, p);
+	if (ok && (t->team->rank > 0 || p->task != TASK_NONE))
+		return listen_to(t, p);
 	p->state = IDLE;
-	return result;
+	return ok;
 }
 
 /* ---- updates */
@@ -190,11 +187,11 @@ static void note_steps(struct training *t, const struct server *s)
 
 /* By all that has come, in order of tasks. What came before ranks were lost, and was done again since
  * another server lacked it, is not part of it. */
-static tutti_result_t update(struct training *t, struct async *a, struct why *why)
+static bool update(struct training *t, struct async *a)
 {
 	struct server *s = a->server;
 	size_t count = 0;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	for (size_t i = 0; i < s->count; i++) {
 		const struct peer *p = &s->peers[i];
@@ -208,77 +205,70 @@ static tutti_result_t update(struct training *t, struct async *a, struct why *wh
 	if (count > 0)
 		shard_update(t, &a->shard, s->pushes, count);
 	note_steps(t, s);
-	for (size_t i = 0; i < s->count && result == TUTTI_OK; i++)
+	for (size_t i = 0; i < s->count && ok; i++)
 		if (s->peers[i].state == HELD)
-			result = answer(t, a, &s->peers[i], why);
-	return result;
+			ok = answer(t, a, &s->peers[i]);
+	return ok;
 }
 
 /* ---- what comes next */
 
-static tutti_result_t refuse(const struct peer *p, const char *what, struct why *why)
+static bool refuse(const struct peer *p, const char *what)
 {
-	return why_set(why, TUTTI_ERR_INVALID,
+	return why_set(TUTTI_ERR_INVALID,
 		       "rank %d sent %s, expected what this version sends; use one version of "
 		       "tutti-train on all hosts",
 		       p->rank, what);
 }
 
-static tutti_result_t on_report(struct training *t, struct async *a, struct peer *p,
-				struct why *why)
+static bool on_report(struct training *t, struct async *a, struct peer *p)
 {
 	const struct task_report *r = &p->report;
-	tutti_result_t result;
 
 	if (r->task == TASK_NONE && t->team->rank > 0) {
 		p->state = IDLE; /* it may have been waited for */
-		return may_update(t, a) ? update(t, a, why) : TUTTI_OK;
+		return !may_update(t, a) || update(t, a);
 	}
 	if (r->task >= tasks_of_epoch(t))
-		return refuse(p, "gradients of a task that there is not", why);
+		return refuse(p, "gradients of a task that there is not");
 	if (r->samples != (double)task_samples(t, r->task))
-		return refuse(p, "gradients of other samples than its task has", why);
+		return refuse(p, "gradients of other samples than its task has");
 	if (!(r->correct >= 0 && r->correct <= r->samples))
-		return refuse(p, "a number of correct answers that its task cannot have", why);
+		return refuse(p, "a number of correct answers that its task cannot have");
 	/* it has got what was sent: `numbers` is free */
-	result = team_wait(t->team, &p->sending[0], why);
-	if (result == TUTTI_OK)
-		result = team_wait(t->team, &p->sending[1], why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!team_wait(t->team, &p->sending[0]) || !team_wait(t->team, &p->sending[1]))
+		return false;
 	p->state = PUSHES;
 	return team_start_receive(t->team, t->model.numbers->gradients->dtype, p->numbers,
-				  a->shard.slice.count, p->rank, &p->receiving, why);
+				  a->shard.slice.count, p->rank, &p->receiving);
 }
 
-static tutti_result_t on_message(struct training *t, struct async *a, struct peer *p,
-				 struct why *why)
+static bool on_message(struct training *t, struct async *a, struct peer *p)
 {
 	if (p->state == COMPUTES)
-		return on_report(t, a, p, why);
+		return on_report(t, a, p);
 	p->state = HELD;
-	return may_update(t, a) ? update(t, a, why) : TUTTI_OK;
+	return !may_update(t, a) || update(t, a);
 }
 
 /* Of messages that have come the first in the list counts. So workers take turns: otherwise two that keep
  * a server busy would leave nothing to those behind them. */
-static tutti_result_t serve_next(struct training *t, struct async *a, struct why *why)
+static bool serve_next(struct training *t, struct async *a)
 {
 	struct server *s = a->server;
 	const double begun = now_s();
+	tutti_result_t result;
 	size_t place;
 	struct peer *p;
 
 	for (size_t i = 0; i < s->count; i++)
 		s->requests[i] = s->peers[(s->turn + i) % s->count].receiving;
-	tutti_result_t result = tutti_wait_any(s->requests, s->count, &place);
-
+	result = tutti_wait_any(s->requests, s->count, &place);
 	t->team->blocked_s += now_s() - begun;
 	s->turn = (s->turn + place) % s->count;
 	p = &s->peers[s->turn++];
 	p->receiving = NULL;
-	result = team_ended(t->team, result, "a message of a worker", why);
-	return result == TUTTI_OK ? on_message(t, a, p, why) : result;
+	return team_ended(t->team, result, "a message of a worker") && on_message(t, a, p);
 }
 
 static bool all_idle(const struct server *s)
@@ -291,27 +281,27 @@ static bool all_idle(const struct server *s)
 }
 
 /* Workers have the weights of all shards, and the first ones a task. */
-tutti_result_t server_epoch(struct training *t, struct async *a, struct why *why)
+bool server_epoch(struct training *t, struct async *a)
 {
 	struct server *s = a->server;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	s->came = 0;
 	for (size_t i = 0; i < tasks_of_epoch(t); i++)
 		s->came += a->came[i];
 	t->ahead = s->came / t->workers;
 	s->given = s->count < a->left ? s->count : a->left;
-	for (size_t i = 0; i < s->count && result == TUTTI_OK; i++) {
+	for (size_t i = 0; i < s->count && ok; i++) {
 		struct peer *p = &s->peers[i];
 
 		p->done = 0;
 		p->version = a->shard.version;
 		p->state = IDLE;
 		if (i < s->given)
-			result = listen_to(t, p, why);
+			ok = listen_to(t, p);
 	}
-	while (result == TUTTI_OK && !all_idle(s))
-		result = serve_next(t, a, why);
+	while (ok && !all_idle(s))
+		ok = serve_next(t, a);
 	server_drain(s); /* the weights that went out last */
-	return result;
+	return ok;
 }

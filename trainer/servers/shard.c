@@ -34,42 +34,39 @@ static void *vector(const struct training *t, const size_t *counts, void *mine, 
 }
 
 /* A sum ends well only when everybody has come to it. */
-static tutti_result_t all_have_theirs(struct training *t, struct why *why)
+static bool all_have_theirs(struct training *t)
 {
 	double has = 1;
 
-	return team_sum(t->team, &has, 1, why);
+	return team_sum(t->team, &has, 1);
 }
 
-tutti_result_t shard_share_out(struct training *t, const size_t *counts, void *mine,
-			       struct why *why)
+bool shard_share_out(struct training *t, const size_t *counts, void *mine)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
-		result = team_share_out(t->team, t->model.numbers, sync_velocity(t, t->velocity, k),
-					counts, vector(t, counts, mine, k), why);
-	if (result == TUTTI_OK)
-		result = all_have_theirs(t, why);
-	if (result == TUTTI_OK) /* else once more, when ranks have settled again */
+	for (unsigned k = 0; k < t->options->optimizer->velocities && ok; k++)
+		ok = team_share_out(t->team, t->model.numbers, sync_velocity(t, t->velocity, k),
+				    counts, vector(t, counts, mine, k));
+	ok = ok && all_have_theirs(t);
+	if (ok) /* else once more, when ranks have settled again */
 		sync_velocity_shared(t);
-	return result;
+	return ok;
 }
 
-tutti_result_t shard_collect(struct training *t, const size_t *counts, void *mine, void *all,
-			     struct why *why)
+bool shard_collect(struct training *t, const size_t *counts, void *mine, void *all)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (unsigned k = 0; k < t->options->optimizer->velocities && result == TUTTI_OK; k++)
-		result = team_collect(t->team, t->model.numbers, vector(t, counts, mine, k), counts,
-				      sync_velocity(t, all, k), why);
-	return result;
+	for (unsigned k = 0; k < t->options->optimizer->velocities && ok; k++)
+		ok = team_collect(t->team, t->model.numbers, vector(t, counts, mine, k), counts,
+				  sync_velocity(t, all, k));
+	return ok;
 }
 
 /* ---- in place */
 
-tutti_result_t shard_create(struct training *t, struct shard *out, struct why *why)
+bool shard_create(struct training *t, struct shard *out)
 {
 	const size_t size = t->model.numbers->size;
 	struct shard shard = { .slice = shard_slice(t, (unsigned)t->team->rank) };
@@ -79,12 +76,12 @@ tutti_result_t shard_create(struct training *t, struct shard *out, struct why *w
 	shard.velocity = calloc(shard.slice.count + 1, size);
 	if (!shard.weights || !shard.velocity) {
 		shard_finish(&shard);
-		return why_no_memory(why, "a shard of the weights");
+		return why_no_memory("a shard of the weights");
 	}
 	memcpy(shard.weights, state_now(&t->state, shard.slice.first).weights,
 	       shard.slice.count * size);
 	*out = shard;
-	return TUTTI_OK;
+	return true;
 }
 
 void shard_finish(struct shard *shard)

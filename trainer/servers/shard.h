@@ -22,10 +22,8 @@ size_t *shard_counts(const struct training *training);
 /* Collective: what an optimiser keeps, one vector behind the other, from rank 0's training->velocity
  * to the servers, and from them to rank 0's `all`. At `mine` it is of this rank's shard. Rank 0 keeps
  * what it has until all servers have theirs. */
-tutti_result_t shard_share_out(struct training *training, const size_t *counts, void *mine,
-			       struct why *why);
-tutti_result_t shard_collect(struct training *training, const size_t *counts, void *mine, void *all,
-			     struct why *why);
+bool shard_share_out(struct training *training, const size_t *counts, void *mine);
+bool shard_collect(struct training *training, const size_t *counts, void *mine, void *all);
 
 /* One that changes in place. Zeroed is empty. */
 struct shard {
@@ -42,7 +40,7 @@ struct push {
 };
 
 /* This server's, with the weights that the training has; no velocity yet. */
-tutti_result_t shard_create(struct training *training, struct shard *out, struct why *why);
+bool shard_create(struct training *training, struct shard *out);
 void shard_finish(struct shard *shard);
 
 /* One update by what has been pushed. Gradients are added up in this order, into the first. */

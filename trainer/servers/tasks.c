@@ -42,12 +42,12 @@ size_t task_samples(const struct training *t, uint64_t task)
 	return samples_of(t, task).mine.count;
 }
 
-tutti_result_t task_compute(struct training *t, uint64_t task, struct sums *sums, struct why *why)
+bool task_compute(struct training *t, uint64_t task, struct sums *sums)
 {
 	const struct samples_of of = samples_of(t, task);
 	const double begun = now_s();
-	const tutti_result_t result = host_gradients(t, of.mine, 1.0 / (double)of.batch, sums, why);
+	const bool ok = host_gradients(t, of.mine, 1.0 / (double)of.batch, sums);
 
 	shares_note(t, of.mine.count, now_s() - begun);
-	return result;
+	return ok;
 }

@@ -24,7 +24,6 @@ size_t task_samples(const struct training *training, uint64_t task);
 
 /* With the model's weights: its gradients, divided by the samples of the batch, at
  * training->gradients; and its sums. */
-tutti_result_t task_compute(struct training *training, uint64_t task, struct sums *sums,
-			    struct why *why);
+bool task_compute(struct training *training, uint64_t task, struct sums *sums);
 
 #endif

@@ -4,88 +4,83 @@
 #include "async.h"
 #include "train.h"
 
-static tutti_result_t start_receive(struct training *t, struct async *a, tutti_dtype_t dtype,
-				    void *values, size_t count, unsigned server, struct why *why)
+static bool start_receive(struct training *t, struct async *a, tutti_dtype_t dtype, void *values,
+			  size_t count, unsigned server)
 {
 	team_be_patient(t->team, PATIENCE);
 	return team_start_receive(t->team, dtype, values, count, (int)server,
-				  &a->requests[a->pending++], why);
+				  &a->requests[a->pending++]);
 }
 
-static tutti_result_t wait_all(struct training *t, struct async *a, struct why *why)
+static bool wait_all(struct training *t, struct async *a)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (size_t i = 0; i < a->pending && result == TUTTI_OK; i++)
-		result = team_wait(t->team, &a->requests[i], why);
-	a->pending = result == TUTTI_OK ? 0 : a->pending;
-	return result;
+	for (size_t i = 0; i < a->pending && ok; i++)
+		ok = team_wait(t->team, &a->requests[i]);
+	a->pending = ok ? 0 : a->pending;
+	return ok;
 }
 
 /* Gradients to a server, and its weights from there. */
-static tutti_result_t start_exchange(struct training *t, struct async *a, unsigned server,
-				     const struct task_report *done, struct why *why)
+static bool start_exchange(struct training *t, struct async *a, unsigned server,
+			   const struct task_report *done)
 {
 	const struct slice shard = shard_slice(t, server);
 	const struct numbers *gradients = t->model.numbers->gradients;
-	tutti_result_t result = team_start_send(t->team, TUTTI_UINT8, done, sizeof(*done),
-						(int)server, &a->requests[a->pending++], why);
 
-	if (result == TUTTI_OK)
-		result = team_start_send(t->team, gradients->dtype,
-					 numbers_at(gradients, t->gradients, shard.first),
-					 shard.count, (int)server, &a->requests[a->pending++], why);
-	if (result == TUTTI_OK)
-		result = start_receive(t, a, t->model.numbers->dtype,
-				       state_next(&t->state, shard.first).weights, shard.count,
-				       server, why);
-	return result;
+	return team_start_send(t->team, TUTTI_UINT8, done, sizeof(*done), (int)server,
+			       &a->requests[a->pending++]) &&
+	       team_start_send(t->team, gradients->dtype,
+			       numbers_at(gradients, t->gradients, shard.first), shard.count,
+			       (int)server, &a->requests[a->pending++]) &&
+	       start_receive(t, a, t->model.numbers->dtype,
+			     state_next(&t->state, shard.first).weights, shard.count, server);
 }
 
 /* Replaces `task`, of which the gradients are there, by the next one. */
-static tutti_result_t push(struct training *t, struct async *a, const struct task_report *done,
-			   uint64_t *task, struct why *why)
+static bool push(struct training *t, struct async *a, const struct task_report *done,
+		 uint64_t *task)
 {
-	tutti_result_t result = start_receive(t, a, TUTTI_UINT8, task, sizeof(*task), 0, why);
+	bool ok = start_receive(t, a, TUTTI_UINT8, task, sizeof(*task), 0);
 
-	for (unsigned s = 0; s < t->options->servers && result == TUTTI_OK; s++)
-		result = start_exchange(t, a, s, done, why);
-	if (result == TUTTI_OK)
-		result = wait_all(t, a, why);
-	if (result != TUTTI_OK || *task == TASK_NONE || *task < tasks_of_epoch(t))
-		return result;
-	return why_set(why, TUTTI_ERR_INVALID,
+	for (unsigned s = 0; s < t->options->servers && ok; s++)
+		ok = start_exchange(t, a, s, done);
+	ok = ok && wait_all(t, a);
+	if (!ok || *task == TASK_NONE || *task < tasks_of_epoch(t))
+		return ok;
+	return why_set(TUTTI_ERR_INVALID,
 		       "server 0 gave task %llu, expected less than %zu; use one version of "
 		       "tutti-train on all hosts",
 		       (unsigned long long)*task, tasks_of_epoch(t));
 }
 
-static tutti_result_t do_task(struct training *t, struct async *a, uint64_t *task, struct why *why)
+static bool do_task(struct training *t, struct async *a, uint64_t *task)
 {
 	struct sums sums = { 0 };
-	const tutti_result_t result = task_compute(t, *task, &sums, why);
+	const bool ok = task_compute(t, *task, &sums);
 	const struct task_report done = { *task, sums.loss, sums.correct, sums.samples };
 
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	a->samples += sums.samples;
-	return push(t, a, &done, task, why);
+	return push(t, a, &done, task);
 }
 
-tutti_result_t worker_epoch(struct training *t, struct async *a, struct why *why)
+bool worker_epoch(struct training *t, struct async *a)
 {
 	static const struct task_report none = { .task = TASK_NONE };
 	const size_t index = (size_t)sync_worker(t).index;
 	uint64_t task = index < a->left ? a->todo[index] : TASK_NONE;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (task == TASK_NONE) /* the servers know */
-		return TUTTI_OK;
+		return true;
 	t->model.weights = state_next(&t->state, 0).weights;
-	while (result == TUTTI_OK && task != TASK_NONE)
-		result = do_task(t, a, &task, why);
-	for (unsigned s = 1; s < t->options->servers && result == TUTTI_OK; s++)
-		result = team_start_send(t->team, TUTTI_UINT8, &none, sizeof(none), (int)s,
-					 &a->requests[a->pending++], why);
-	return result == TUTTI_OK ? wait_all(t, a, why) : result;
+	while (ok && task != TASK_NONE)
+		ok = do_task(t, a, &task);
+	for (unsigned s = 1; s < t->options->servers && ok; s++)
+		ok = team_start_send(t->team, TUTTI_UINT8, &none, sizeof(none), (int)s,
+				     &a->requests[a->pending++]);
+	return ok && wait_all(t, a);
 }

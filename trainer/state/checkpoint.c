@@ -71,20 +71,20 @@ static json_t *arrays_json(const struct checkpoint *c)
 }
 
 /* A sum of squares is finite if they all are, since larger ones are none that a training comes to. */
-static tutti_result_t check_finite(const char *path, const struct checkpoint *c, struct why *why)
+static bool check_finite(const char *path, const struct checkpoint *c)
 {
 	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
 		const struct shape_of shape = shape_of(c, a);
 
 		if (!isfinite(shape.numbers->square_sum(c->array[a], shape.count)))
 			return why_set(
-				why, TUTTI_ERR_INVALID,
+				TUTTI_ERR_INVALID,
 				"%s: %s: found a number that is not finite; the training has "
 				"diverged: use a smaller --lr, a longer --warmup, or an older "
 				"checkpoint",
 				path, shape.name);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 /* ---- to memory */
@@ -115,8 +115,7 @@ static void put_arrays(const struct checkpoint *c, char *at)
 	}
 }
 
-tutti_result_t checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes,
-			       size_t *length, struct why *why)
+bool checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes, size_t *length)
 {
 	json_t *json = header_json(c);
 	char *header = json_dumps(json, JSON_COMPACT), *all = NULL;
@@ -136,60 +135,57 @@ tutti_result_t checkpoint_pack(const char *path, const struct checkpoint *c, voi
 	free(header);
 	*bytes = all;
 	*length = end + sizeof(sum);
-	return all ? TUTTI_OK : why_no_memory(why, path);
+	return all || why_no_memory(path);
 }
 
 /* ---- from memory */
 
-static tutti_result_t refuse_kind(const char *path, const char *bytes, size_t length,
-				  struct why *why)
+static bool refuse_kind(const char *path, const char *bytes, size_t length)
 {
 	if (length >= strlen(old_begin) && memcmp(bytes, old_begin, strlen(old_begin)) == 0)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: was written by an older tutti-train, in its binary format, "
 			       "expected format %d; use that one, or begin anew",
 			       path, CHECKPOINT_FORMAT);
-	return why_set(why, TUTTI_ERR_INVALID,
+	return why_set(TUTTI_ERR_INVALID,
 		       "%s: is not a checkpoint of tutti-train; give a file that --save wrote",
 		       path);
 }
 
-static tutti_result_t refuse_header(const char *path, const char *what, struct why *why)
+static bool refuse_header(const char *path, const char *what)
 {
-	return why_set(why, TUTTI_ERR_INVALID, "%s: the header is damaged: %s; %s", path, what,
-		       advice);
+	return why_set(TUTTI_ERR_INVALID, "%s: the header is damaged: %s; %s", path, what, advice);
 }
 
 /* The first line, of `*length` bytes without its end. */
-static tutti_result_t load_header(const char *path, const char *bytes, size_t *length, json_t **out,
-				  struct why *why)
+static bool load_header(const char *path, const char *bytes, size_t *length, json_t **out)
 {
 	const char *end = memchr(bytes, '\n', *length);
 	json_error_t error;
 	int format = 0;
 
 	if (*length < strlen(BEGIN) || memcmp(bytes, BEGIN, strlen(BEGIN)) != 0)
-		return refuse_kind(path, bytes, *length, why);
+		return refuse_kind(path, bytes, *length);
 	if (!end)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: truncated: found %zu bytes without the end of a line, expected "
 			       "the header; %s",
 			       path, *length, advice);
 	*length = (size_t)(end - bytes);
 	*out = json_loadb(bytes, *length, JSON_REJECT_DUPLICATES, &error);
 	if (!*out || json_unpack_ex(*out, &error, 0, "{s:i}", KIND, &format) < 0)
-		return refuse_header(path, error.text, why);
+		return refuse_header(path, error.text);
 	if (format == CHECKPOINT_FORMAT)
-		return TUTTI_OK;
+		return true;
 	return why_set(
-		why, TUTTI_ERR_INVALID,
+		TUTTI_ERR_INVALID,
 		"%s: was written by another tutti-train (format %d), expected format %d; use "
 		"that one, or begin anew",
 		path, format, CHECKPOINT_FORMAT);
 }
 
-static tutti_result_t get_types(const char *path, const char *dtype, const char *optimizer,
-				struct checkpoint *c, struct why *why)
+static bool get_types(const char *path, const char *dtype, const char *optimizer,
+		      struct checkpoint *c)
 {
 	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
 	const struct optimizer *found = NULL;
@@ -201,19 +197,18 @@ static tutti_result_t get_types(const char *path, const char *dtype, const char 
 		if (strcmp(optimizers[i]->name, optimizer) == 0)
 			found = optimizers[i];
 	if (!c->numbers || !found)
-		return refuse_header(path, "its dtype or optimizer is none of tutti-train's", why);
+		return refuse_header(path, "its dtype or optimizer is none of tutti-train's");
 	c->velocities = found->velocities;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t get_widths(const char *path, const json_t *widths, struct checkpoint *c,
-				 struct why *why)
+static bool get_widths(const char *path, const json_t *widths, struct checkpoint *c)
 {
 	const size_t count = json_array_size(widths);
 	char what[96];
 
 	if (count < 2 || count > MODEL_LAYERS_MAX + 1)
-		return refuse_header(path, "width: expected 2 to 17 of them", why);
+		return refuse_header(path, "width: expected 2 to 17 of them");
 	c->layers = (unsigned)count - 1;
 	for (unsigned i = 0; i <= c->layers; i++) {
 		const json_int_t found = json_integer_value(json_array_get(widths, i)),
@@ -223,10 +218,10 @@ static tutti_result_t get_widths(const char *path, const json_t *widths, struct 
 		snprintf(what, sizeof(what), "width %u: found %lld, expected %lld to %lld", i,
 			 (long long)found, (long long)least, (long long)most);
 		if (found < least || found > most)
-			return refuse_header(path, what, why);
+			return refuse_header(path, what);
 		c->width[i] = (size_t)found;
 	}
-	return TUTTI_OK;
+	return true;
 }
 
 static double real_or_nan(const json_t *value)
@@ -235,15 +230,14 @@ static double real_or_nan(const json_t *value)
 }
 
 /* As log_epoch_json() has written it. */
-static tutti_result_t get_epochs(const char *path, const json_t *epochs, struct checkpoint *c,
-				 struct why *why)
+static bool get_epochs(const char *path, const json_t *epochs, struct checkpoint *c)
 {
 	json_error_t error;
 
 	c->epoch_count = (unsigned)json_array_size(epochs);
 	c->epochs = calloc((size_t)c->epoch_count + 1, sizeof(*c->epochs)); /* there may be none */
 	if (!c->epochs)
-		return why_no_memory(why, path);
+		return why_no_memory(path);
 	for (unsigned i = 0; i < c->epoch_count; i++) {
 		struct epoch *e = &c->epochs[i];
 		json_t *loss, *accuracy;
@@ -254,102 +248,88 @@ static tutti_result_t get_epochs(const char *path, const json_t *epochs, struct 
 				   "test_loss", &loss, "test_accuracy", &accuracy, "lr", &e->rate,
 				   "seconds", &e->seconds, "least_share", &e->least_share,
 				   "most_share", &e->most_share) < 0)
-			return refuse_header(path, error.text, why);
+			return refuse_header(path, error.text);
 		e->number = i + 1;
 		e->test_loss = real_or_nan(loss);
 		e->test_accuracy = real_or_nan(accuracy);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t get_header(const char *path, json_t *json, struct checkpoint *c,
-				 struct why *why)
+static bool get_header(const char *path, json_t *json, struct checkpoint *c)
 {
 	json_t *width, *epochs, *arrays, *expected;
 	json_int_t step;
 	const char *data, *dtype, *optimizer;
 	json_error_t error;
-	tutti_result_t result;
+	bool ok;
 
 	if (json_unpack_ex(json, &error, 0, "{s:O,s:{s:s,s:s},s:s,s:o,s:I,s:i,s:F,s:o,s:o}",
 			   "options", &c->options, "options", "dtype", &dtype, "optimizer",
 			   &optimizer, "data", &data, "width", &width, "steps", &step, "ranks",
 			   &c->ranks, "seconds", &c->seconds, "epochs", &epochs, "arrays",
 			   &arrays) < 0)
-		return refuse_header(path, error.text, why);
+		return refuse_header(path, error.text);
 	c->data = strtoull(data, NULL, 16);
 	c->step = (size_t)step;
-	result = get_types(path, dtype, optimizer, c, why);
-	if (result == TUTTI_OK)
-		result = get_widths(path, width, c, why);
-	if (result == TUTTI_OK)
-		result = get_epochs(path, epochs, c, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!get_types(path, dtype, optimizer, c) || !get_widths(path, width, c) ||
+	    !get_epochs(path, epochs, c))
+		return false;
 	if (step < c->epoch_count || c->ranks < 1)
-		return refuse_header(path, "fewer steps than epochs, or no rank", why);
+		return refuse_header(path, "fewer steps than epochs, or no rank");
 	expected = arrays_json(c);
-	if (!json_equal(arrays, expected))
-		result = refuse_header(path, "arrays: found others than those of its widths", why);
+	ok = json_equal(arrays, expected) ||
+	     refuse_header(path, "arrays: found others than those of its widths");
 	json_decref(expected);
-	return result;
+	return ok;
 }
 
 /* Behind the header are the arrays and the checksum. */
-static tutti_result_t check_file(const char *path, const char *bytes, size_t header, size_t length,
-				 const struct checkpoint *c, struct why *why)
+static bool check_file(const char *path, const char *bytes, size_t header, size_t length,
+		       const struct checkpoint *c)
 {
 	const size_t end = header + 1 + all_bytes(c), expected = end + sizeof(uint32_t);
 	uint32_t said, found;
 
 	if (length != expected)
-		return why_set(why, TUTTI_ERR_INVALID, "%s: %s: found %zu bytes, expected %zu; %s",
-			       path,
+		return why_set(TUTTI_ERR_INVALID, "%s: %s: found %zu bytes, expected %zu; %s", path,
 			       length < expected ? "truncated" : "longer than its header says",
 			       length, expected, advice);
 	found = (uint32_t)crc32_z(0, (const unsigned char *)bytes, end);
 	memcpy(&said, bytes + end, sizeof(said));
-	return found == said ? TUTTI_OK
-			     : why_set(why, TUTTI_ERR_INVALID,
-				       "%s: the file is damaged: found checksum %08x, expected "
-				       "%08x; %s",
-				       path, found, said, advice);
+	return found == said || why_set(TUTTI_ERR_INVALID,
+					"%s: the file is damaged: found checksum %08x, expected "
+					"%08x; %s",
+					path, found, said, advice);
 }
 
-static tutti_result_t get_arrays(const char *path, const char *at, struct checkpoint *c,
-				 struct why *why)
+static bool get_arrays(const char *path, const char *at, struct checkpoint *c)
 {
 	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
 		const size_t bytes = shape_of(c, a).bytes;
 
 		c->array[a] = malloc(bytes + 1); /* there may be no velocity */
 		if (!c->array[a])
-			return why_no_memory(why, path);
+			return why_no_memory(path);
 		memcpy(c->array[a], at, bytes);
 		at += bytes;
 	}
-	return check_finite(path, c, why);
+	return check_finite(path, c);
 }
 
-tutti_result_t checkpoint_parse(const char *path, const void *bytes, size_t length,
-				struct checkpoint *out, struct why *why)
+bool checkpoint_parse(const char *path, const void *bytes, size_t length, struct checkpoint *out)
 {
 	struct checkpoint c = { 0 };
 	json_t *json = NULL;
 	size_t header = length;
-	tutti_result_t result = load_header(path, bytes, &header, &json, why);
-
-	if (result == TUTTI_OK)
-		result = get_header(path, json, &c, why);
+	bool ok = load_header(path, bytes, &header, &json) && get_header(path, json, &c);
 	json_decref(json);
-	if (result == TUTTI_OK)
-		result = check_file(path, bytes, header, length, &c, why);
-	if (result == TUTTI_OK)
-		result = get_arrays(path, (const char *)bytes + header + 1, &c, why);
+	ok = ok && check_file(path, bytes, header, length, &c) &&
+	     get_arrays(path, (const char *)bytes + header + 1, &c);
 	*out = c;
-	if (result != TUTTI_OK)
+	if (!ok)
 		checkpoint_finish(out);
-	return result;
+	return ok;
 }
 
 void checkpoint_finish(struct checkpoint *c)
@@ -363,31 +343,26 @@ void checkpoint_finish(struct checkpoint *c)
 
 /* ---- files */
 
-tutti_result_t checkpoint_read(const char *path, struct checkpoint *out, struct why *why)
+bool checkpoint_read(const char *path, struct checkpoint *out)
 {
 	struct input input = { 0 };
 	struct stat status = { 0 };
-	tutti_result_t result;
+	bool ok;
 
 	*out = (struct checkpoint){ 0 };
 	stat(path, &status); /* a stream of gzip could be of any length */
-	result = input_read(path, (size_t)status.st_size, &input, why);
-	if (result == TUTTI_OK)
-		result = checkpoint_parse(path, input.bytes, input.length, out, why);
+	ok = input_read(path, (size_t)status.st_size, &input) &&
+	     checkpoint_parse(path, input.bytes, input.length, out);
 	input_finish(&input);
-	return result;
+	return ok;
 }
 
-tutti_result_t checkpoint_write(const char *path, const struct checkpoint *c, struct why *why)
+bool checkpoint_write(const char *path, const struct checkpoint *c)
 {
 	void *bytes = NULL;
 	size_t length = 0;
-	tutti_result_t result = check_finite(path, c, why);
-
-	if (result == TUTTI_OK)
-		result = checkpoint_pack(path, c, &bytes, &length, why);
-	if (result == TUTTI_OK)
-		result = replace_file(path, bytes, length, why);
+	bool ok = check_finite(path, c) && checkpoint_pack(path, c, &bytes, &length) &&
+		  replace_file(path, bytes, length);
 	free(bytes);
-	return result;
+	return ok;
 }

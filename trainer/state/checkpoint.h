@@ -42,20 +42,18 @@ struct checkpoint {
 
 /* As replace_file() does. What `c` points to stays the caller's. Numbers that are not finite are refused,
  * so that a training that diverged does not replace a checkpoint of use. */
-tutti_result_t checkpoint_write(const char *path, const struct checkpoint *c, struct why *why);
+bool checkpoint_write(const char *path, const struct checkpoint *c);
 
 /* On success `out` owns its memory; on failure it is empty. Whether the checkpoint suits this
  * training is for the caller to say. */
-tutti_result_t checkpoint_read(const char *path, struct checkpoint *out, struct why *why);
+bool checkpoint_read(const char *path, struct checkpoint *out);
 void checkpoint_finish(struct checkpoint *c);
 
 /* ---- what these are made of, on memory, for the tests as well */
 
 /* A whole file; `path` is for messages. */
-tutti_result_t checkpoint_parse(const char *path, const void *bytes, size_t length,
-				struct checkpoint *out, struct why *why);
+bool checkpoint_parse(const char *path, const void *bytes, size_t length, struct checkpoint *out);
 /* `*bytes` are the caller's to free. */
-tutti_result_t checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes,
-			       size_t *length, struct why *why);
+bool checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes, size_t *length);
 
 #endif

@@ -28,36 +28,36 @@ struct draft {
 	char *file; /* the draft's name */
 };
 
-static tutti_result_t refuse_target(const struct draft *d, struct why *why)
+static bool refuse_target(const struct draft *d)
 {
-	return why_set(why, TUTTI_ERR_SYSTEM,
+	return why_set(TUTTI_ERR_SYSTEM,
 		       "%s: cannot be written: %s; give a file in a directory that "
 		       "exists and can be written",
 		       d->path, strerror(errno));
 }
 
 /* A device or a link would be replaced, not written to. */
-static tutti_result_t open_target(struct draft *d, struct why *why)
+static bool open_target(struct draft *d)
 {
 	const char *slash = strrchr(d->path, '/');
 	char *directory = slash ? strndup(d->path, (size_t)(slash - d->path) + 1) : strdup(".");
 	struct stat status;
 
 	if (!directory)
-		return why_no_memory(why, d->path);
+		return why_no_memory(d->path);
 	d->name = slash ? slash + 1 : d->path;
 	d->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(directory);
 	if (d->directory < 0)
-		return refuse_target(d, why);
+		return refuse_target(d);
 	if (d->name[0] == '\0')
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: names a directory, expected a file; add its name", d->path);
 	if (fstatat(d->directory, d->name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? TUTTI_OK : refuse_target(d, why);
+		return errno == ENOENT || refuse_target(d);
 	if (S_ISREG(status.st_mode))
-		return TUTTI_OK;
-	return why_set(why, TUTTI_ERR_INVALID,
+		return true;
+	return why_set(TUTTI_ERR_INVALID,
 		       "%s: is %s, expected a regular file or none: it would be "
 		       "replaced; give another name",
 		       d->path,
@@ -102,23 +102,23 @@ static void remove_left(const struct draft *d)
 
 /* Another process of this number may write one, since in a container it is always the same; and another
  * may take this one for one that was left, until it is locked. */
-static tutti_result_t create_file(struct draft *d, struct why *why)
+static bool create_file(struct draft *d)
 {
 	const size_t room = strlen(d->name) + 64;
 	struct stat status;
 
 	d->file = malloc(room);
 	if (!d->file)
-		return why_no_memory(why, d->path);
+		return why_no_memory(d->path);
 	for (int i = 0;; i++) {
 		snprintf(d->file, room, "%s.%ld-%d.tmp", d->name, (long)getpid(), i);
 		d->fd = openat(d->directory, d->file,
 			       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 		if (d->fd < 0 && errno != EEXIST)
-			return refuse_target(d, why);
+			return refuse_target(d);
 		if (d->fd >= 0 &&
 		    (flock(d->fd, LOCK_EX) < 0 || fstat(d->fd, &status) < 0 || status.st_nlink > 0))
-			return TUTTI_OK;
+			return true;
 		if (d->fd >= 0)
 			close(d->fd);
 		d->fd = -1;
@@ -137,17 +137,15 @@ static void draft_finish(struct draft *d)
 	free(d->file);
 }
 
-static tutti_result_t refuse_write(const struct draft *d, size_t done, size_t length,
-				   struct why *why)
+static bool refuse_write(const struct draft *d, size_t done, size_t length)
 {
-	return why_set(why, TUTTI_ERR_SYSTEM,
+	return why_set(TUTTI_ERR_SYSTEM,
 		       "%s: writing failed after %zu of %zu bytes: %s; what was there "
 		       "before is unchanged: make room, or give another place",
 		       d->path, done, length, strerror(errno));
 }
 
-static tutti_result_t draft_fill(struct draft *d, const unsigned char *bytes, size_t length,
-				 struct why *why)
+static bool draft_fill(struct draft *d, const unsigned char *bytes, size_t length)
 {
 	size_t done = 0;
 
@@ -157,42 +155,42 @@ static tutti_result_t draft_fill(struct draft *d, const unsigned char *bytes, si
 		if (n > 0)
 			done += (size_t)n;
 		else if (n == 0 || errno != EINTR)
-			return refuse_write(d, done, length, why);
+			return refuse_write(d, done, length);
 	}
-	return fsync(d->fd) < 0 ? refuse_write(d, done, length, why) : TUTTI_OK;
+	return fsync(d->fd) >= 0 || refuse_write(d, done, length);
 }
 
 /* The draft is complete and on disk: it takes its place. Not every file system can bring a
  * directory to disk by itself (EINVAL). */
-static tutti_result_t draft_settle(struct draft *d, struct why *why)
+static bool draft_settle(struct draft *d)
 {
 	if (renameat(d->directory, d->file, d->directory, d->name) < 0)
-		return refuse_target(d, why);
+		return refuse_target(d);
 	close(d->fd);
 	d->fd = -1;
 	if (fsync(d->directory) == 0 || errno == EINVAL)
-		return TUTTI_OK;
-	return why_set(why, TUTTI_ERR_SYSTEM,
+		return true;
+	return why_set(TUTTI_ERR_SYSTEM,
 		       "%s: was written, but its directory could not be brought to disk: "
 		       "%s; check the disk",
 		       d->path, strerror(errno));
 }
 
-tutti_result_t replace_file(const char *path, const void *bytes, size_t length, struct why *why)
+bool replace_file(const char *path, const void *bytes, size_t length)
 {
 	struct draft d = { .path = path, .directory = -1, .fd = -1 };
-	tutti_result_t result = open_target(&d, why);
+	bool ok = open_target(&d);
 
-	if (result == TUTTI_OK) {
+	if (ok) {
 		remove_left(&d);
-		result = create_file(&d, why);
+		ok = create_file(&d);
 	}
-	if (result == TUTTI_OK && bytes)
-		result = draft_fill(&d, bytes, length, why);
-	if (result == TUTTI_OK && bytes)
-		result = draft_settle(&d, why);
+	if (ok && bytes)
+		ok = draft_fill(&d, bytes, length);
+	if (ok && bytes)
+		ok = draft_settle(&d);
 	draft_finish(&d);
-	return result;
+	return ok;
 }
 
 /* ---- which files are the same */
@@ -248,8 +246,7 @@ static bool find_place(const char *path, struct place *out)
 	return true;
 }
 
-tutti_result_t replace_distinct(const struct named_file *files, size_t inputs, size_t count,
-				struct why *why)
+bool replace_distinct(const struct named_file *files, size_t inputs, size_t count)
 {
 	struct place a, b;
 
@@ -259,9 +256,9 @@ tutti_result_t replace_distinct(const struct named_file *files, size_t inputs, s
 			    a.device == b.device && a.inode == b.inode &&
 			    strcmp(a.name, b.name) == 0)
 				return why_set(
-					why, TUTTI_ERR_INVALID,
+					TUTTI_ERR_INVALID,
 					"%s: found %s, the file of %s, which would be overwritten; "
 					"expected a file of its own: give another name",
 					files[i].option, files[i].path, files[k].option);
-	return TUTTI_OK;
+	return true;
 }

@@ -7,11 +7,11 @@
 
 #include "why.h"
 
-/* The file is on disk when this returns TUTTI_OK. On failure what was at `path` is still there, and nothing
- * else; but if `why` says that the directory could not be brought to disk, the new file is there.
+/* The file is on disk when this returns true. On failure what was at `path` is still there, and nothing
+ * else; but if why says that the directory could not be brought to disk, the new file is there.
  *
  * `bytes` NULL: could a file be written? That is tried beside `path`, where nothing changes. */
-tutti_result_t replace_file(const char *path, const void *bytes, size_t length, struct why *why);
+bool replace_file(const char *path, const void *bytes, size_t length);
 
 /* By what names it; path NULL: there is none. */
 struct named_file {
@@ -19,7 +19,6 @@ struct named_file {
 };
 /* The first `inputs` of `count` files are read, the others written: is each of these no other, by whatever
  * name? Devices and pipes may be. */
-tutti_result_t replace_distinct(const struct named_file *files, size_t inputs, size_t count,
-				struct why *why);
+bool replace_distinct(const struct named_file *files, size_t inputs, size_t count);
 
 #endif

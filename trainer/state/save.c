@@ -22,15 +22,14 @@ static int ranks_at_start(const struct training *t)
 
 /* ---- going on from a checkpoint */
 
-static tutti_result_t refuse(const struct training *t, const char *what, struct why *why)
+static bool refuse(const struct training *t, const char *what)
 {
-	return why_set(why, TUTTI_ERR_INVALID,
+	return why_set(TUTTI_ERR_INVALID,
 		       "%s: is of a training with %s; give the same as then, or another --save",
 		       t->options->save, what);
 }
 
-static tutti_result_t check_fits(const struct training *t, const struct checkpoint *c,
-				 struct why *why)
+static bool check_fits(const struct training *t, const struct checkpoint *c)
 {
 	json_t *options = options_curve(t->options, t->batch, ranks_at_start(t));
 	char text[320];
@@ -38,17 +37,17 @@ static tutti_result_t check_fits(const struct training *t, const struct checkpoi
 
 	json_decref(options);
 	if (!options)
-		return why_no_memory(why, t->options->save);
+		return why_no_memory(t->options->save);
 	if (differ)
-		return refuse(t, text, why);
+		return refuse(t, text);
 	if (c->data != t->data_hash || c->layers != t->model.cut.of ||
 	    memcmp(c->width, t->model.width, (c->layers + 1) * sizeof(c->width[0])) != 0)
-		return refuse(t, "other data", why);
+		return refuse(t, "other data");
 	if (c->step != c->epoch_count * t->steps_per_epoch)
-		return refuse(t, "other steps in an epoch", why);
+		return refuse(t, "other steps in an epoch");
 	snprintf(text, sizeof(text), "%u epochs, expected at most --epochs %u as now",
 		 c->epoch_count, t->options->epochs);
-	return c->epoch_count > t->options->epochs ? refuse(t, text, why) : TUTTI_OK;
+	return c->epoch_count <= t->options->epochs || refuse(t, text);
 }
 
 static size_t weights_bytes(const struct training *t)
@@ -76,39 +75,34 @@ static void take_arrays(struct training *t, struct checkpoint *c)
 	}
 }
 
-static tutti_result_t take(struct training *t, struct checkpoint *c, struct why *why)
+static bool take(struct training *t, struct checkpoint *c)
 {
 	struct history *history = &t->report->history;
-	tutti_result_t result = check_fits(t, c, why);
 
-	if (result == TUTTI_OK)
-		result = history_reserve(history, c->epoch_count, 0, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!check_fits(t, c) || !history_reserve(history, c->epoch_count, 0))
+		return false;
 	take_arrays(t, c);
 	t->state.step = c->step;
 	memcpy(history->epochs, c->epochs, c->epoch_count * sizeof(*c->epochs));
 	history->epoch_count = c->epoch_count;
 	t->resumed_s = c->seconds;
 	report_resumed(t->report);
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t resume(struct training *t, struct why *why)
+static bool resume(struct training *t)
 {
 	struct checkpoint c = { 0 };
-	tutti_result_t result;
+	bool ok;
 
 	if (access(t->options->save, F_OK) < 0 && errno == ENOENT)
-		return TUTTI_OK; /* the first of several runs */
-	result = checkpoint_read(t->options->save, &c, why);
-	if (result == TUTTI_OK)
-		result = take(t, &c, why);
+		return true; /* the first of several runs */
+	ok = checkpoint_read(t->options->save, &c) && take(t, &c);
 	checkpoint_finish(&c);
-	return result;
+	return ok;
 }
 
-tutti_result_t save_check(const struct options *o, struct why *why)
+bool save_check(const struct options *o)
 {
 	const struct named_file files[] = {
 		{ "--data", o->source.path },
@@ -124,29 +118,28 @@ tutti_result_t save_check(const struct options *o, struct why *why)
 		{ "--plot", o->plots[3] },
 	};
 
-	return replace_distinct(files, 4, sizeof(files) / sizeof(files[0]), why);
+	return replace_distinct(files, 4, sizeof(files) / sizeof(files[0]));
 }
 
-tutti_result_t save_open(struct training *t, struct why *why)
+bool save_open(struct training *t)
 {
 	const struct options *o = t->options;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (t->team->rank > 0)
-		return TUTTI_OK;
+		return true;
 	if (o->save)
-		result = replace_file(o->save, NULL, 0, why);
-	if (result == TUTTI_OK && o->predict)
-		result = replace_file(o->predict, NULL, 0, why);
-	return result == TUTTI_OK && o->resume ? resume(t, why) : result;
+		ok = replace_file(o->save, NULL, 0);
+	if (ok && o->predict)
+		ok = replace_file(o->predict, NULL, 0);
+	return ok && (!o->resume || resume(t));
 }
 
 /* ---- a checkpoint */
 
 /* To rank 0 weights and velocity of the whole model, in the state or in memory that is `owned`. Velocity
  * in shares is collected first: that of this rank's piece, where the model is cut. */
-static tutti_result_t collect(struct training *t, struct checkpoint *c, void *owned[3],
-			      struct why *why)
+static bool collect(struct training *t, struct checkpoint *c, void *owned[3])
 {
 	const struct numbers *numbers = t->model.numbers;
 	const bool writes = t->team->rank == 0, cut = grid_is_cut(&t->grid),
@@ -154,7 +147,7 @@ static tutti_result_t collect(struct training *t, struct checkpoint *c, void *ow
 		   gathers = shares && (cut ? t->grid.line == 0 : writes);
 	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
 	const struct trained now = state_now(&t->state, 0);
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	if (gathers)
 		owned[0] = calloc(c->velocities * t->model.parameters + 1, numbers->size);
@@ -163,33 +156,31 @@ static tutti_result_t collect(struct training *t, struct checkpoint *c, void *ow
 		owned[2] = malloc(c->velocities * all * numbers->size + 1);
 	}
 	if ((gathers && !owned[0]) || (cut && writes && (!owned[1] || !owned[2])))
-		return why_no_memory(why, "a checkpoint");
+		return why_no_memory("a checkpoint");
 	void *const own = shares ? owned[0] : now.velocity[0];
 
 	c->array[WEIGHTS] = cut ? owned[1] : now.weights;
 	c->array[VELOCITY] = cut ? owned[2] : own;
 	if (shares)
-		result = t->sync->collect(t, own, why);
-	if (!cut || result != TUTTI_OK)
-		return result;
-	result = grid_collect(t, now.weights, owned[1], why);
-	for (unsigned k = 0; k < c->velocities && result == TUTTI_OK; k++)
-		result =
-			grid_collect(t, sync_velocity(t, own, k),
-				     owned[2] ? numbers_at(numbers, owned[2], k * all) : NULL, why);
-	return result;
+		ok = t->sync->collect(t, own);
+	if (!cut || !ok)
+		return ok;
+	ok = grid_collect(t, now.weights, owned[1]);
+	for (unsigned k = 0; k < c->velocities && ok; k++)
+		ok = grid_collect(t, sync_velocity(t, own, k),
+				  owned[2] ? numbers_at(numbers, owned[2], k * all) : NULL);
+	return ok;
 }
 
-static tutti_result_t write_checkpoint(const struct training *t, struct checkpoint *c,
-				       struct why *why)
+static bool write_checkpoint(const struct training *t, struct checkpoint *c)
 {
 	const struct history *history = &t->report->history;
 	const struct data *samples = t->sharded ? &t->sharded->own : &t->data;
-	tutti_result_t result;
+	bool ok;
 
 	c->options = options_curve(t->options, t->batch, ranks_at_start(t));
 	if (!c->options)
-		return why_no_memory(why, "a checkpoint");
+		return why_no_memory("a checkpoint");
 	c->numbers = t->model.numbers;
 	c->data = t->data_hash;
 	c->layers = t->model.cut.of;
@@ -201,9 +192,9 @@ static tutti_result_t write_checkpoint(const struct training *t, struct checkpoi
 	c->epochs = history->epochs;
 	c->array[MEAN] = samples->mean;
 	c->array[FACTOR] = samples->inverse;
-	result = checkpoint_write(t->options->save, c, why);
+	ok = checkpoint_write(t->options->save, c);
 	json_decref(c->options);
-	return result;
+	return ok;
 }
 
 static bool is_due(const struct training *t)
@@ -214,21 +205,21 @@ static bool is_due(const struct training *t)
 	       (done % t->options->every_epochs == 0 || done == t->options->epochs);
 }
 
-tutti_result_t save_epoch(struct training *t, struct why *why)
+bool save_epoch(struct training *t)
 {
 	const bool writes = t->team->rank == 0;
 	struct checkpoint c = { .velocities = t->options->optimizer->velocities };
 	void *owned[3] = { NULL };
-	tutti_result_t result;
+	bool ok;
 
 	if (!is_due(t) || (!writes && !t->sync->shares_velocity && !grid_is_cut(&t->grid)))
-		return TUTTI_OK;
-	result = collect(t, &c, owned, why);
-	if (result == TUTTI_OK && writes)
-		result = write_checkpoint(t, &c, why);
+		return true;
+	ok = collect(t, &c, owned);
+	if (ok && writes)
+		ok = write_checkpoint(t, &c);
 	for (int i = 0; i < 3; i++)
 		free(owned[i]);
-	return result;
+	return ok;
 }
 
 /* ---- predictions */
@@ -240,17 +231,17 @@ static int by_row(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-tutti_result_t save_predictions(struct training *t, struct why *why)
+bool save_predictions(struct training *t)
 {
 	const size_t rows = t->split.test_rows;
 	uint32_t *order = malloc((rows + 1) * sizeof(*order));
-	tutti_result_t result;
+	bool ok;
 
 	if (!order)
-		return why_no_memory(why, "predictions");
+		return why_no_memory("predictions");
 	memcpy(order, t->split.test, rows * sizeof(*order));
 	qsort(order, rows, sizeof(*order), by_row);
-	result = predict_write(&t->model, &t->data, order, rows, t->options->predict, NULL, why);
+	ok = predict_write(&t->model, &t->data, order, rows, t->options->predict, NULL);
 	free(order);
-	return result;
+	return ok;
 }

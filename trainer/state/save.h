@@ -11,17 +11,17 @@ struct options;
 struct training;
 
 /* Is each file that will be written no other one that is named? */
-tutti_result_t save_check(const struct options *options, struct why *why);
+bool save_check(const struct options *options);
 
 /* On rank 0, before the training: can the files be written? With --resume, take up where the
  * checkpoint stands, if there is one; the other ranks then settle with that (settle.h). */
-tutti_result_t save_open(struct training *training, struct why *why);
+bool save_open(struct training *training);
 
 /* Collective, at the end of an epoch: write a checkpoint, if one is due. */
-tutti_result_t save_epoch(struct training *training, struct why *why);
+bool save_epoch(struct training *training);
 
 /* On one rank, when the training is done: the labels of the validation samples, one a line, in the
  * order of the data. */
-tutti_result_t save_predictions(struct training *training, struct why *why);
+bool save_predictions(struct training *training);
 
 #endif

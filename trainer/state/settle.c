@@ -78,24 +78,19 @@ static bool all_at(const struct stand *all, int size, int source)
 }
 
 /* The history of epochs and losses that `from` has; this rank's own is its beginning. */
-static tutti_result_t receive_history(struct training *t, const struct stand *from, int source,
-				      struct why *why)
+static bool receive_history(struct training *t, const struct stand *from, int source)
 {
 	struct history *history = &t->report->history;
-	tutti_result_t result =
-		history_reserve(history, (unsigned)from->epochs, (unsigned)from->losses, why);
 
-	if (result == TUTTI_OK)
-		result = team_broadcast(t->team, history->epochs, history->epochs,
-					from->epochs * sizeof(*history->epochs), source, why);
-	if (result == TUTTI_OK)
-		result = team_broadcast(t->team, history->losses, history->losses,
-					from->losses * sizeof(*history->losses), source, why);
-	return result;
+	return history_reserve(history, (unsigned)from->epochs, (unsigned)from->losses) &&
+	       team_broadcast(t->team, history->epochs, history->epochs,
+			      from->epochs * sizeof(*history->epochs), source) &&
+	       team_broadcast(t->team, history->losses, history->losses,
+			      from->losses * sizeof(*history->losses), source);
 }
 
 /* Of a model that is cut: this rank's piece of what rank 0 has read from a checkpoint. */
-static tutti_result_t take_piece(struct training *t, struct why *why)
+static bool take_piece(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
 	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
@@ -103,36 +98,31 @@ static tutti_result_t take_piece(struct training *t, struct why *why)
 	const bool shares = t->sync->shares_velocity;
 	void *piece = shares ? calloc(velocities * t->model.parameters + 1, numbers->size)
 			     : state_now(&t->state, 0).velocity[0];
-	tutti_result_t result =
-		piece ? grid_share_out(t, t->whole, state_now(&t->state, 0).weights, why)
-		      : why_no_memory(why, "the velocity of all ranks");
+	bool ok = piece ? grid_share_out(t, t->whole, state_now(&t->state, 0).weights)
+			: why_no_memory("the velocity of all ranks");
 
-	for (unsigned k = 0; k < velocities && result == TUTTI_OK; k++)
-		result = grid_share_out(t,
-					t->whole ? numbers_at(numbers, t->velocity, k * all) : NULL,
-					sync_velocity(t, piece, k), why);
+	for (unsigned k = 0; k < velocities && ok; k++)
+		ok = grid_share_out(t, t->whole ? numbers_at(numbers, t->velocity, k * all) : NULL,
+				    sync_velocity(t, piece, k));
 	free(t->whole);
 	free(t->velocity);
 	t->whole = NULL;
 	t->velocity = shares ? piece : NULL;
-	return result;
+	return ok;
 }
 
 /* What is received becomes this rank's own only when all of it is there: the giver may be lost. */
-static tutti_result_t take_state(struct training *t, const struct stand *from, int source,
-				 struct why *why)
+static bool take_state(struct training *t, const struct stand *from, int source)
 {
 	struct state *state = &t->state;
 	const bool gives = t->team->rank == source, cut = grid_is_cut(&t->grid);
-	tutti_result_t result =
-		cut ? take_piece(t, why)
-		    : team_broadcast(t->team, state->now, gives ? state->now : state->next,
-				     state_bytes(state), source, why);
+	bool ok = (cut ? take_piece(t)
+		       : team_broadcast(t->team, state->now, gives ? state->now : state->next,
+					state_bytes(state), source)) &&
+		  receive_history(t, from, source);
 
-	if (result == TUTTI_OK)
-		result = receive_history(t, from, source, why);
-	if (result != TUTTI_OK || gives)
-		return result;
+	if (!ok || gives)
+		return ok;
 	if (!cut)
 		state_adopt(state, from->step);
 	state->step = (size_t)from->step;
@@ -141,7 +131,7 @@ static tutti_result_t take_state(struct training *t, const struct stand *from, i
 		t->start_s = now_s() - from->elapsed_s;
 	t->report->history.epoch_count = (unsigned)from->epochs;
 	t->report->history.loss_count = (unsigned)from->losses;
-	return TUTTI_OK;
+	return true;
 }
 
 /* Pieces of a model are no one's but for a checkpoint, which rank 0 has. */
@@ -182,90 +172,84 @@ static void complete_loss(struct training *t)
 }
 
 /* All hold the same state. Rank 0 was there all the time: the others, newcomers included, take its word. */
-static tutti_result_t record_loss(struct training *t, struct why *why)
+static bool record_loss(struct training *t)
 {
 	struct survival *s = &t->survival;
 	struct loss loss;
-	tutti_result_t result;
 
 	if (s->before) /* rank 0, and whoever may be that when this is done again */
 		complete_loss(t);
 	loss = s->loss;
-	result = team_broadcast(t->team, &loss, &loss, sizeof(loss), 0, why);
-	if (result == TUTTI_OK)
-		result = report_loss(t->report, &loss, why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!team_broadcast(t->team, &loss, &loss, sizeof(loss), 0) ||
+	    !report_loss(t->report, &loss))
+		return false;
 	free(s->before);
 	s->before = NULL;
-	return TUTTI_OK;
+	return true;
 }
 
 /* Everybody finds the same: one says so. */
-static tutti_result_t nothing_to_go_on_from(struct training *t, const char *text, struct why *why)
+static bool nothing_to_go_on_from(struct training *t, const char *text)
 {
 	t->survival.left_out = true;
 	t->failed_alike = true;
-	return why_set(why, TUTTI_ERR_PEER_LOST, "%s", text);
+	return why_set(TUTTI_ERR_PEER_LOST, "%s", text);
 }
 
 /* By the stands of all ranks: everybody comes to the same conclusions. */
-static tutti_result_t settle_by(struct training *t, const struct stand *all, struct why *why)
+static bool settle_by(struct training *t, const struct stand *all)
 {
 	const int size = t->team->size, source = furthest(all, size);
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	t->resumes = all[0].resumes && t->sync->shares_velocity;
 	if (source < 0)
 		return nothing_to_go_on_from(
 			t,
 			"no rank is left that holds the state of the training; start it again (--save "
-			"and --resume let it go on from a checkpoint)",
-			why);
+			"and --resume let it go on from a checkpoint)");
 	if (t->options->resume && !any_settled(all, size) && all[0].origin != 0)
 		return nothing_to_go_on_from(
 			t,
-			"rank 0 was lost before the others had its checkpoint; start the training again",
-			why);
+			"rank 0 was lost before the others had its checkpoint; start the training again");
 	if (!all_have_it(t, all, source)) {
-		result = take_state(t, &all[source], source, why);
-		if (result == TUTTI_OK && !grid_is_cut(&t->grid))
-			result = team_verify(t->team, t->state.now, state_bytes(&t->state),
-					     t->state.step, why);
+		ok = take_state(t, &all[source], source);
+		if (ok && !grid_is_cut(&t->grid))
+			ok = team_verify(t->team, t->state.now, state_bytes(&t->state),
+					 t->state.step);
 	}
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	if (t->survival.fresh) {
 		t->summary.ranks_at_start = (int)all[source].ranks_at_start;
 		t->survival.restarts = (int)all[source].restarts;
 		t->survival.wanted = (int)all[source].wanted;
 	}
-	return all[0].losing ? record_loss(t, why) : TUTTI_OK;
+	return !all[0].losing || record_loss(t);
 }
 
-tutti_result_t settle(struct training *t, struct why *why)
+bool settle(struct training *t)
 {
 	struct survival *s = &t->survival;
 	struct stand own, *all = calloc((size_t)t->team->size, sizeof(*all));
-	tutti_result_t result = grid_begin(&t->grid, t->team, why);
+	bool ok = grid_begin(&t->grid, t->team);
 
 	if (!all)
-		return why_no_memory(why, "where the ranks stand");
+		return why_no_memory("where the ranks stand");
 	own = own_stand(t);
-	if (result == TUTTI_OK)
-		result = team_gather(t->team, &own, all, sizeof(own), why);
-	if (result != TUTTI_OK) {
+	ok = ok && team_gather(t->team, &own, all, sizeof(own));
+	if (!ok) {
 		free(all);
-		return result;
+		return false;
 	}
 	if (s->members != s->before)
 		free(s->members);
 	s->members = all;
 	s->member_count = t->team->size;
-	result = settle_by(t, all, why);
-	if (result == TUTTI_OK) {
+	ok = settle_by(t, all);
+	if (ok) {
 		s->fresh = false;
 		t->settled = true;
 	}
-	return result;
+	return ok;
 }

@@ -6,6 +6,6 @@
 #include "train.h"
 
 /* Collective. On return all ranks hold the state of the one that was furthest, bit for bit. */
-tutti_result_t settle(struct training *training, struct why *why);
+bool settle(struct training *training);
 
 #endif

@@ -27,8 +27,7 @@ static void *sums_in(const struct state *state, void *copy)
 	return (char *)copy + state_bytes(state) - sizeof(struct sums);
 }
 
-tutti_result_t state_create(const struct numbers *numbers, size_t parameters, size_t kept,
-			    struct state *out, struct why *why)
+bool state_create(const struct numbers *numbers, size_t parameters, size_t kept, struct state *out)
 {
 	struct state state = { .numbers = numbers, .parameters = parameters, .kept = kept };
 
@@ -36,10 +35,10 @@ tutti_result_t state_create(const struct numbers *numbers, size_t parameters, si
 	state.next = calloc(1, state_bytes(&state));
 	if (!state.now || !state.next) {
 		state_finish(&state);
-		return why_no_memory(why, "weights and velocity");
+		return why_no_memory("weights and velocity");
 	}
 	*out = state;
-	return TUTTI_OK;
+	return true;
 }
 
 void state_finish(struct state *state)

@@ -19,8 +19,7 @@ struct state {
 };
 
 /* All zero. */
-tutti_result_t state_create(const struct numbers *numbers, size_t parameters, size_t kept,
-			    struct state *out, struct why *why);
+bool state_create(const struct numbers *numbers, size_t parameters, size_t kept, struct state *out);
 void state_finish(struct state *state);
 
 /* How many bytes `now` is, for those who hand it on. */

@@ -12,44 +12,40 @@
 
 #include "settle.h"
 
-static tutti_result_t read_count(const char *name, const char *text, int missing, int least,
-				 int *count, struct why *why)
+static bool read_count(const char *name, const char *text, int missing, int least, int *count)
 {
 	char *rest;
 	long value;
 
 	*count = missing;
 	if (!text || !*text)
-		return TUTTI_OK;
+		return true;
 	value = strtol(text, &rest, 10);
 	if (*rest || value < least || value > 1000000)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "%s: found '%s', expected a number from %d to 1000000", name, text,
 			       least);
 	*count = (int)value;
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t survival_init(struct survival *survival, const struct team *team, struct why *why)
+bool survival_init(struct survival *survival, const struct team *team)
 {
 	struct survival s = { .fresh = team->newcomer, .wanted = team->size };
-	tutti_result_t result = read_count("TUTTI_MIN_RANKS", getenv("TUTTI_MIN_RANKS"), team->size,
-					   1, &s.min_ranks, why);
 
-	if (result == TUTTI_OK)
-		result = read_count("TUTTI_RESTART", getenv("TUTTI_RESTART"), 0, 0, &s.restarts,
-				    why);
-	if (result != TUTTI_OK)
-		return result;
+	if (!read_count("TUTTI_MIN_RANKS", getenv("TUTTI_MIN_RANKS"), team->size, 1,
+			&s.min_ranks) ||
+	    !read_count("TUTTI_RESTART", getenv("TUTTI_RESTART"), 0, 0, &s.restarts))
+		return false;
 	s.members = calloc((size_t)team->size, sizeof(*s.members));
 	if (!s.members)
-		return why_no_memory(why, "the list of ranks");
+		return why_no_memory("the list of ranks");
 	/* they settle only after they have met: one may be lost between */
 	s.member_count = team->newcomer ? 0 : team->size;
 	for (int r = 0; r < s.member_count; r++)
 		s.members[r].origin = r;
 	*survival = s;
-	return TUTTI_OK;
+	return true;
 }
 
 void survival_finish(struct survival *survival)
@@ -60,18 +56,18 @@ void survival_finish(struct survival *survival)
 	*survival = (struct survival){ 0 };
 }
 
-bool survival_possible(const struct training *t, tutti_result_t fault)
+bool survival_possible(const struct training *t)
 {
 	const struct survival *s = &t->survival;
 
 	if (s->left_out || grid_is_cut(&t->grid) ||
-	    (fault != TUTTI_ERR_PEER_LOST && fault != TUTTI_ERR_TIMEOUT))
+	    (why.result != TUTTI_ERR_PEER_LOST && why.result != TUTTI_ERR_TIMEOUT))
 		return false;
 	return t->team->size > s->min_ranks || s->restarts > 0;
 }
 
 /* From here on everything that happens until all have settled is one loss. */
-static void open_loss(struct training *t, tutti_result_t fault, const struct why *why)
+static void open_loss(struct training *t)
 {
 	struct survival *s = &t->survival;
 
@@ -83,85 +79,79 @@ static void open_loss(struct training *t, tutti_result_t fault, const struct why
 		.step = t->state.step + t->ahead,
 		.epochs = t->report->history.epoch_count,
 		.ranks_before = s->member_count,
-		.by_deadline = fault == TUTTI_ERR_TIMEOUT,
+		.by_deadline = why.result == TUTTI_ERR_TIMEOUT,
 	};
-	snprintf(s->loss.cause, sizeof(s->loss.cause), "%s", why->text);
+	snprintf(s->loss.cause, sizeof(s->loss.cause), "%s", why.text);
 }
 
 /* Newcomers have just read options and data: are they ours? One that could not start has said why,
  * and is gone at once: it is lost. */
-static tutti_result_t take_in(struct training *t, struct why *why)
+static bool take_in(struct training *t)
 {
-	tutti_result_t result =
-		team_agree(t->team, TUTTI_OK, options_hash(t->options), t->data_hash, NULL, why);
-
-	if (result != TUTTI_ERR_INVALID)
-		return result;
-	tutti_barrier(t->team->comm, NULL);
-	return TUTTI_ERR_PEER_LOST;
+	if (team_agree(t->team, true, options_hash(t->options), t->data_hash, NULL))
+		return true;
+	if (why.result == TUTTI_ERR_INVALID) {
+		tutti_barrier(t->team->comm, NULL);
+		why.result = TUTTI_ERR_PEER_LOST;
+	}
+	return false;
 }
 
 /* They did not come, or the launcher's store is not to be had: the team is as it was. */
-static void go_on_without(const struct training *t, int newcomers, const struct why *why)
+static void go_on_without(const struct training *t, int newcomers)
 {
 	if (t->team->rank == 0)
 		fprintf(stderr, "tutti-train: going on without %d replacement%s: %s\n", newcomers,
-			newcomers == 1 ? "" : "s", why->text);
+			newcomers == 1 ? "" : "s", why.text);
 }
 
-static tutti_result_t replace(struct training *t, struct why *why)
+static bool replace(struct training *t)
 {
 	struct survival *s = &t->survival;
 	const int missing = s->wanted - t->team->size;
 	const int newcomers = missing < s->restarts ? missing : s->restarts;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	if (newcomers > 0)
-		result = team_grow(t->team, newcomers, t->options->wait_s, why);
-	if (result == TUTTI_OK && newcomers > 0) {
+	if (newcomers > 0 && team_grow(t->team, newcomers, t->options->wait_s)) {
 		s->restarts -= newcomers;
-		result = take_in(t, why);
-	} else if (result != TUTTI_OK && result != TUTTI_ERR_PEER_LOST) {
-		go_on_without(t, newcomers, why);
-		result = TUTTI_OK;
+		ok = take_in(t);
+	} else if (newcomers > 0 && why.result == TUTTI_ERR_PEER_LOST) {
+		ok = false;
+	} else if (newcomers > 0) {
+		go_on_without(t, newcomers);
 	}
-	if (result == TUTTI_OK)
+	if (ok)
 		s->wanted = t->team->size;
-	return result;
+	return ok;
 }
 
-static tutti_result_t come_together(struct training *t, tutti_result_t fault, struct why *why)
+static bool come_together(struct training *t)
 {
 	struct survival *s = &t->survival;
 	const int before = t->team->size;
-	tutti_result_t result = team_shrink(t->team, why);
+	const bool by_deadline = why.result == TUTTI_ERR_TIMEOUT;
 
-	if (result != TUTTI_OK) {
+	if (!team_shrink(t->team)) {
 		s->left_out = true;
-		return result;
+		return false;
 	}
 	/* who did not come in time is alive, and not replaced */
-	if (fault == TUTTI_ERR_TIMEOUT)
+	if (by_deadline)
 		s->wanted -= before - t->team->size;
-	result = replace(t, why);
-	if (result == TUTTI_OK && t->team->size < s->min_ranks) {
-		s->left_out = true;
-		return why_set(why, TUTTI_ERR_PEER_LOST,
-			       "%d ranks are left, expected at least the %d of TUTTI_MIN_RANKS: %s",
-			       t->team->size, s->min_ranks, s->loss.cause);
-	}
-	return result;
+	if (!replace(t))
+		return false;
+	if (t->team->size >= s->min_ranks)
+		return true;
+	s->left_out = true;
+	return why_set(TUTTI_ERR_PEER_LOST,
+		       "%d ranks are left, expected at least the %d of TUTTI_MIN_RANKS: %s",
+		       t->team->size, s->min_ranks, s->loss.cause);
 }
 
-tutti_result_t survive(struct training *t, tutti_result_t fault, struct why *why)
+bool survive(struct training *t)
 {
-	tutti_result_t result;
-
 	t->engine->drain(t); /* which may say how many steps are complete */
-	open_loss(t, fault, why);
+	open_loss(t);
 	/* a rank that was stuck may still write into the memory of the others when it wakes up */
-	result = t->engine->renew_gradients(t, why);
-	if (result == TUTTI_OK)
-		result = come_together(t, fault, why);
-	return result == TUTTI_OK ? settle(t, why) : result;
+	return t->engine->renew_gradients(t) && come_together(t) && settle(t);
 }

@@ -39,7 +39,7 @@ struct survival {
 };
 
 /* Read what the launcher says (TUTTI_MIN_RANKS, TUTTI_RESTART, TUTTI_JOIN). */
-tutti_result_t survival_init(struct survival *survival, const struct team *team, struct why *why);
+bool survival_init(struct survival *survival, const struct team *team);
 void survival_finish(struct survival *survival);
 
 /* The launcher's number of a rank, which stays as it is when others are lost; before ranks have settled
@@ -49,11 +49,10 @@ static inline int survival_origin(const struct survival *survival, int rank)
 	return rank < survival->member_count ? (int)survival->members[rank].origin : rank;
 }
 
-/* May those that are left go on after `fault`? */
-bool survival_possible(const struct training *training, tutti_result_t fault);
+/* May those that are left go on after the failure that why tells of? */
+bool survival_possible(const struct training *training);
 
-/* Collective over those that are left after `fault`, which is told by `why`: come together and
- * settle. A failure may be survived again. */
-tutti_result_t survive(struct training *training, tutti_result_t fault, struct why *why);
+/* Collective over those that are left: come together and settle. A failure may be survived again. */
+bool survive(struct training *training);
 
 #endif

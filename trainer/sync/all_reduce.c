@@ -5,56 +5,55 @@
 
 #include "train.h"
 
-static tutti_result_t begin(struct training *t, struct why *why)
+static bool begin(struct training *t)
 {
 	t->model.weights = state_now(&t->state, 0).weights;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
+static bool gradients(struct training *t, unsigned l)
 {
-	return buckets_layer_ready(&t->buckets, &t->model, l, t->grid.column, why);
+	return buckets_layer_ready(&t->buckets, &t->model, l, t->grid.column);
 }
 
-static tutti_result_t update_bucket(struct training *t, const struct bucket *b, struct why *why)
+static bool update_bucket(struct training *t, const struct bucket *b)
 {
 	return sync_update(t, (struct slice){ b->first, b->count }, state_now(&t->state, b->first),
 			   numbers_from(t->model.numbers->gradients, t->gradients, b->first),
-			   state_next(&t->state, b->first), why);
+			   state_next(&t->state, b->first));
 }
 
 /* All buckets have to be there to be clipped, or measured: layers may have their parts in other buckets on
  * other ranks. */
-static tutti_result_t update_at_once(struct training *t, struct why *why)
+static bool update_at_once(struct training *t)
 {
-	tutti_result_t result = buckets_wait_all(&t->buckets, t->grid.column, why);
+	bool ok = buckets_wait_all(&t->buckets, t->grid.column);
 
-	if (result == TUTTI_OK && t->options->clip > 0)
-		result = sync_clip(t, why);
-	return result == TUTTI_OK ? sync_update_all(t, why) : result;
+	if (ok && t->options->clip > 0)
+		ok = sync_clip(t);
+	return ok && sync_update_all(t);
 }
 
 /* Each bucket as it arrives, while the next are under way. */
-static tutti_result_t update_buckets(struct training *t, struct why *why)
+static bool update_buckets(struct training *t)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
-		result = buckets_wait(&t->buckets, i, t->grid.column, why);
-		if (result == TUTTI_OK)
-			result = update_bucket(t, &t->buckets.bucket[i], why);
+	for (unsigned i = 0; i < t->buckets.count && ok; i++) {
+		ok = buckets_wait(&t->buckets, i, t->grid.column) &&
+		     update_bucket(t, &t->buckets.bucket[i]);
 	}
-	return result;
+	return ok;
 }
 
-static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
+static bool update(struct training *t, const struct step *step)
 {
 	const bool at_once = t->options->clip > 0 || t->options->optimizer->measure;
-	const tutti_result_t result = at_once ? update_at_once(t, why) : update_buckets(t, why);
+	const bool ok = at_once ? update_at_once(t) : update_buckets(t);
 
-	if (result == TUTTI_OK)
+	if (ok)
 		sync_advance(t, step);
-	return result;
+	return ok;
 }
 
 static void drain(struct training *t)

@@ -23,62 +23,57 @@ void buckets_init(struct buckets *buckets, const struct model *model, size_t byt
 	}
 }
 
-static tutti_result_t start_tail(struct buckets *buckets, const struct model *model,
-				 struct team *team, struct why *why)
+static bool start_tail(struct buckets *buckets, const struct model *model, struct team *team)
 {
 	const struct numbers *numbers = model->numbers;
 
 	return team_start_sum(team, numbers->sums,
 			      (char *)model->gradients +
 				      numbers_sums_offset(numbers, model->parameters),
-			      buckets->apart, &buckets->apart_request, why);
+			      buckets->apart, &buckets->apart_request);
 }
 
-static tutti_result_t start(const struct model *model, struct bucket *bucket, size_t count,
-			    struct team *team, struct why *why)
+static bool start(const struct model *model, struct bucket *bucket, size_t count, struct team *team)
 {
 	const struct numbers *numbers = model->numbers->gradients;
 
 	return team_start_sum(team, numbers, numbers_at(numbers, model->gradients, bucket->first),
-			      count, &bucket->request, why);
+			      count, &bucket->request);
 }
 
-tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *model,
-				   unsigned layer, struct team *team, struct why *why)
+bool buckets_layer_ready(struct buckets *buckets, const struct model *model, unsigned layer,
+			 struct team *team)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	/* the shortest message goes first: what is behind it hides it */
 	if (buckets->apart > 0 && layer == model->layers - 1)
-		result = start_tail(buckets, model, team, why);
-	if (result != TUTTI_OK)
-		return result;
+		ok = start_tail(buckets, model, team);
+	if (!ok)
+		return false;
 	for (unsigned i = 0; i < buckets->count; i++) {
 		struct bucket *bucket = &buckets->bucket[i];
 
 		if (bucket->last_layer == layer)
 			return start(model, bucket,
-				     bucket->count + (layer == 0 ? buckets->tail : 0), team, why);
+				     bucket->count + (layer == 0 ? buckets->tail : 0), team);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t buckets_wait(struct buckets *buckets, unsigned i, struct team *team, struct why *why)
+bool buckets_wait(struct buckets *buckets, unsigned i, struct team *team)
 {
-	const tutti_result_t result = team_wait(team, &buckets->bucket[i].request, why);
-
-	return result == TUTTI_OK && i == buckets->count - 1
-		       ? team_wait(team, &buckets->apart_request, why)
-		       : result;
+	return team_wait(team, &buckets->bucket[i].request) &&
+	       (i != buckets->count - 1 || team_wait(team, &buckets->apart_request));
 }
 
-tutti_result_t buckets_wait_all(struct buckets *buckets, struct team *team, struct why *why)
+bool buckets_wait_all(struct buckets *buckets, struct team *team)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (unsigned i = 0; i < buckets->count && result == TUTTI_OK; i++)
-		result = buckets_wait(buckets, i, team, why);
-	return result;
+	for (unsigned i = 0; i < buckets->count && ok; i++)
+		ok = buckets_wait(buckets, i, team);
+	return ok;
 }
 
 void buckets_drain(struct buckets *buckets)

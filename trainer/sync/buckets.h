@@ -27,14 +27,13 @@ struct buckets {
 void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail);
 
 /* The gradients of `layer` are there: start the all-reduce of its bucket if it is complete. */
-tutti_result_t buckets_layer_ready(struct buckets *buckets, const struct model *model,
-				   unsigned layer, struct team *team, struct why *why);
+bool buckets_layer_ready(struct buckets *buckets, const struct model *model, unsigned layer,
+			 struct team *team);
 
 /* Bucket `i` holds the sum over all ranks on return; and with the last one the tail does. */
-tutti_result_t buckets_wait(struct buckets *buckets, unsigned i, struct team *team,
-			    struct why *why);
+bool buckets_wait(struct buckets *buckets, unsigned i, struct team *team);
 
-tutti_result_t buckets_wait_all(struct buckets *buckets, struct team *team, struct why *why);
+bool buckets_wait_all(struct buckets *buckets, struct team *team);
 
 /* End what is in flight after a failure, so that the memory of the gradients may be freed. */
 void buckets_drain(struct buckets *buckets);

@@ -43,28 +43,27 @@ static size_t meant_numbers(const struct training *t)
 	return sync_keeps(t) ? all_numbers(t) : t->model.parameters;
 }
 
-static tutti_result_t take_memory(struct training *t, struct why *why)
+static bool take_memory(struct training *t)
 {
-	const tutti_result_t result = tutti_mem_alloc(
-		(all_numbers(t) + SUMS_NUMBERS) * t->model.numbers->size, &local_of(t)->own);
+	const size_t bytes = (all_numbers(t) + SUMS_NUMBERS) * t->model.numbers->size;
+	const tutti_result_t result = tutti_mem_alloc(bytes, &local_of(t)->own);
 
-	return result == TUTTI_OK ? TUTTI_OK
-				  : why_set(why, result, "no memory for a rank's own steps: %s",
-					    tutti_last_error(NULL));
+	return result == TUTTI_OK ||
+	       why_set(result, "no memory for a rank's own steps: %s", tutti_last_error(NULL));
 }
 
-static tutti_result_t create(struct training *t, struct why *why)
+static bool create(struct training *t)
 {
 	struct local *local = calloc(1, sizeof(*local));
 
 	t->way = local;
 	if (!local)
-		return why_no_memory(why, "the steps between averages");
+		return why_no_memory("the steps between averages");
 	if (t->options->outer.rate > 0)
 		local->outer = calloc(t->model.parameters, t->model.numbers->size);
 	if (t->options->outer.rate > 0 && !local->outer)
-		return why_no_memory(why, "the steps between averages");
-	return take_memory(t, why);
+		return why_no_memory("the steps between averages");
+	return take_memory(t);
 }
 
 /* From the state. */
@@ -82,29 +81,27 @@ static void start(struct training *t)
 
 /* A rank that was stuck may still write into the old memory, which is left as it is. Rank 0's outer
  * velocity is that of all. */
-static tutti_result_t begin(struct training *t, struct why *why)
+static bool begin(struct training *t)
 {
 	struct local *local = t->way;
-	const tutti_result_t result = local->begun ? take_memory(t, why) : TUTTI_OK;
 
-	if (result != TUTTI_OK)
-		return result;
+	if (local->begun && !take_memory(t))
+		return false;
 	local->begun = true;
 	start(t);
-	return t->options->outer.momentum > 0
-		       ? team_broadcast(t->grid.column, local->outer, local->outer,
-					t->model.parameters * t->model.numbers->size, 0, why)
-		       : TUTTI_OK;
+	return t->options->outer.momentum <= 0 ||
+	       team_broadcast(t->grid.column, local->outer, local->outer,
+			      t->model.parameters * t->model.numbers->size, 0);
 }
 
-static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
+static bool weights(struct training *t, unsigned l)
 {
 	t->model.weights = local_of(t)->own;
-	return TUTTI_OK;
+	return true;
 }
 
 /* Of this rank alone, in place. */
-static tutti_result_t step_alone(struct training *t, struct why *why)
+static bool step_alone(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
 	const size_t count = t->model.parameters;
@@ -116,7 +113,7 @@ static tutti_result_t step_alone(struct training *t, struct why *why)
 		numbers->gradients->scale(
 			t->gradients, count,
 			sync_clip_factor(t, numbers->gradients->square_sum(t->gradients, count)));
-	return sync_update(t, (struct slice){ 0, count }, mine, t->gradients, mine, why);
+	return sync_update(t, (struct slice){ 0, count }, mine, t->gradients, mine);
 }
 
 /* The mean and the sums behind it are complete: what the next steps start from follows from them. */
@@ -136,7 +133,7 @@ static void take_mean(struct training *t)
 	start(t);
 }
 
-static tutti_result_t average(struct training *t, struct why *why)
+static bool average(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
 	const size_t count = meant_numbers(t);
@@ -146,22 +143,21 @@ static tutti_result_t average(struct training *t, struct why *why)
 
 	numbers->scale(local->own, count, (double)local->samples / (double)local->all);
 	numbers->store(numbers_at(numbers, local->own, count), sums, SUMS_NUMBERS);
-	const tutti_result_t result = team_start_sum(t->grid.column, numbers, local->own,
-						     count + SUMS_NUMBERS, NULL, why);
+	const bool ok =
+		team_start_sum(t->grid.column, numbers, local->own, count + SUMS_NUMBERS, NULL);
 
-	if (result == TUTTI_OK)
+	if (ok)
 		take_mean(t);
-	return result;
+	return ok;
 }
 
-static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
+static bool update(struct training *t, const struct step *step)
 {
 	const struct sums sums = sync_load_sums(t);
 	struct local *local = t->way;
-	const tutti_result_t result = step->mine > 0 ? step_alone(t, why) : TUTTI_OK;
 
-	if (result != TUTTI_OK)
-		return result;
+	if (step->mine > 0 && !step_alone(t))
+		return false;
 	local->samples += step->mine;
 	local->all += step->all;
 	local->sums.loss += sums.loss;
@@ -170,15 +166,15 @@ static tutti_result_t update(struct training *t, const struct step *step, struct
 	local->begins = local->ahead == 0 ? step->first : local->begins;
 	local->ahead++;
 	t->state.step++;
-	return local->ahead == t->options->every ? average(t, why) : TUTTI_OK;
+	return local->ahead != t->options->every || average(t);
 }
 
-static tutti_result_t fetch(struct training *t, struct why *why)
+static bool fetch(struct training *t)
 {
-	const tutti_result_t result = local_of(t)->ahead > 0 ? average(t, why) : TUTTI_OK;
+	const bool ok = local_of(t)->ahead <= 0 || average(t);
 
 	t->model.weights = state_now(&t->state, 0).weights;
-	return result;
+	return ok;
 }
 
 /* Steps that were ahead are no more. */

@@ -13,51 +13,51 @@ static double said_of(const struct share_options *o, int origin)
 	return origin >= 0 && origin < o->count ? o->of[origin] : 1;
 }
 
-tutti_result_t shares_check(const struct training *t, struct why *why)
+bool shares_check(const struct training *t)
 {
 	const struct share_options *o = &t->options->shares;
 	const int started = t->team->started;
 
 	if (grid_is_cut(&t->grid) && o->count > 0 && o->count != t->grid.stages)
-		return why_set(why, TUTTI_ERR_INVALID,
+		return why_set(TUTTI_ERR_INVALID,
 			       "--shares: found %d number%s for %d stages, expected one for each",
 			       o->count, o->count == 1 ? "" : "s", t->grid.stages);
 	if (!grid_is_cut(&t->grid) && o->count > 0 && o->count != started)
 		return why_set(
-			why, TUTTI_ERR_INVALID,
+			TUTTI_ERR_INVALID,
 			"--shares: found %d number%s for %d rank%s, expected one for each; give as "
 			"many, or start as many ranks",
 			o->count, o->count == 1 ? "" : "s", started, started == 1 ? "" : "s");
 	for (int i = 0; i < o->slow_count; i++) {
 		if (o->slow[i].rank >= started)
 			return why_set(
-				why, TUTTI_ERR_INVALID,
+				TUTTI_ERR_INVALID,
 				"--slow: found rank %d, expected a rank of this job, 0 to %d",
 				o->slow[i].rank, started - 1);
 		if (o->slow[i].epoch > t->options->epochs)
 			return why_set(
-				why, TUTTI_ERR_INVALID,
+				TUTTI_ERR_INVALID,
 				"--slow: found epoch %u, expected one from 1 to %u (--epochs)",
 				o->slow[i].epoch, t->options->epochs);
 	}
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t shares_begin(struct training *t, struct why *why)
+bool shares_begin(struct training *t)
 {
 	const struct share_options *o = &t->options->shares;
 	double *of;
 
 	shares_finish(&t->shares);
 	if ((o->count == 0 && !o->by_themselves) || grid_is_cut(&t->grid))
-		return TUTTI_OK;
+		return true;
 	of = calloc((size_t)t->team->size, sizeof(*of));
 	if (!of)
-		return why_no_memory(why, "the shares of ranks");
+		return why_no_memory("the shares of ranks");
 	for (int r = 0; r < t->team->size; r++)
 		of[r] = said_of(o, survival_origin(&t->survival, r));
 	t->shares.of = of;
-	return TUTTI_OK;
+	return true;
 }
 
 void shares_finish(struct shares *shares)
@@ -168,20 +168,20 @@ static void take_speeds(struct training *t, const double *all)
 		of[r] = fmax(of[r], sum / (double)t->batch);
 }
 
-tutti_result_t shares_adapt(struct training *t, struct why *why)
+bool shares_adapt(struct training *t)
 {
 	const double mine = take_speed(&t->shares);
 	double *all;
-	tutti_result_t result;
+	bool ok;
 
 	if (!t->options->shares.by_themselves)
-		return TUTTI_OK;
+		return true;
 	all = calloc((size_t)t->team->size, sizeof(*all));
 	if (!all)
-		return why_no_memory(why, "the speeds of ranks");
-	result = team_gather(t->team, &mine, all, sizeof(mine), why);
-	if (result == TUTTI_OK)
+		return why_no_memory("the speeds of ranks");
+	ok = team_gather(t->team, &mine, all, sizeof(mine));
+	if (ok)
 		take_speeds(t, all);
 	free(all);
-	return result;
+	return ok;
 }

@@ -34,10 +34,10 @@ struct shares {
 };
 
 /* Are the ranks there that the user speaks of? */
-tutti_result_t shares_check(const struct training *training, struct why *why);
+bool shares_check(const struct training *training);
 
 /* Collective use begins, or begins again with other ranks. */
-tutti_result_t shares_begin(struct training *training, struct why *why);
+bool shares_begin(struct training *training);
 void shares_finish(struct shares *shares);
 
 /* The part of `total` that is this rank's as worker `index` of `count`. */
@@ -50,6 +50,6 @@ void shares_range(const struct training *training, double *least, double *most);
 void shares_note(struct training *training, size_t samples, double busy_s);
 
 /* Collective, at the end of an epoch: divide anew. */
-tutti_result_t shares_adapt(struct training *training, struct why *why);
+bool shares_adapt(struct training *training);
 
 #endif

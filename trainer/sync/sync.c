@@ -113,41 +113,40 @@ void sync_update_measured(const struct training *t, struct slice range, struct t
 					      to);
 }
 
-tutti_result_t sync_sum_squares(struct training *t, struct layer_squares *squares, struct why *why)
+bool sync_sum_squares(struct training *t, struct layer_squares *squares)
 {
-	return grid_sum_parts(&t->grid, &numbers_f64, squares, sizeof(*squares) / sizeof(double),
-			      why);
+	return grid_sum_parts(&t->grid, &numbers_f64, squares, sizeof(*squares) / sizeof(double));
 }
 
-tutti_result_t sync_update(struct training *t, struct slice range, struct trained from,
-			   const void *gradients, struct trained to, struct why *why)
+bool sync_update(struct training *t, struct slice range, struct trained from, const void *gradients,
+		 struct trained to)
 {
 	struct layer_squares squares = { 0 };
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	sync_measure(t, range, from, gradients, &squares);
 	if (t->options->optimizer->measure)
-		result = sync_sum_squares(t, &squares, why);
-	if (result == TUTTI_OK)
+		ok = sync_sum_squares(t, &squares);
+	if (ok)
 		sync_update_measured(t, range, from, gradients, to, &squares);
-	return result;
+	return ok;
 }
 
-tutti_result_t sync_clip(struct training *t, struct why *why)
+bool sync_clip(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers->gradients;
 	double sum = numbers->square_sum(t->gradients, t->model.parameters);
-	const tutti_result_t result = grid_sum(&t->grid, &sum, 1, why);
+	const bool ok = grid_sum(&t->grid, &sum, 1);
 
-	if (result == TUTTI_OK)
+	if (ok)
 		numbers->scale(t->gradients, t->model.parameters, sync_clip_factor(t, sum));
-	return result;
+	return ok;
 }
 
-tutti_result_t sync_update_all(struct training *t, struct why *why)
+bool sync_update_all(struct training *t)
 {
 	return sync_update(t, (struct slice){ 0, t->model.parameters }, state_now(&t->state, 0),
-			   t->gradients, state_next(&t->state, 0), why);
+			   t->gradients, state_next(&t->state, 0));
 }
 
 void sync_advance(struct training *t, const struct step *step)
@@ -197,14 +196,14 @@ struct worker sync_worker(const struct training *t)
 	return (struct worker){ index < 0 ? -1 : index, t->grid.column->size - servers };
 }
 
-tutti_result_t sync_nothing(struct training *t, struct why *why)
+bool sync_nothing(struct training *t)
 {
-	return TUTTI_OK;
+	return true;
 }
 
-tutti_result_t sync_no_layer(struct training *t, unsigned l, struct why *why)
+bool sync_no_layer(struct training *t, unsigned l)
 {
-	return TUTTI_OK;
+	return true;
 }
 
 size_t sync_all_samples(const struct step *step)

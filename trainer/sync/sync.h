@@ -29,32 +29,31 @@ struct sync {
 	bool each_step;
 	bool shares_velocity; /* each rank keeps a part of it: training->state has none */
 	/* Memory, and whatever else has to be there before ranks meet. */
-	tutti_result_t (*create)(struct training *training, struct why *why);
+	bool (*create)(struct training *training);
 	/* Collective, before the first step and again when ranks were lost: training->state is what
 	 * the next step starts from, the same on all ranks. */
-	tutti_result_t (*begin)(struct training *training, struct why *why);
+	bool (*begin)(struct training *training);
 	/* Collective: what is left of an epoch, from 0, where ranks go through no steps together; else
 	 * NULL. Until fetch() training->state is that of its beginning. */
-	tutti_result_t (*epoch)(struct training *training, unsigned epoch, struct why *why);
+	bool (*epoch)(struct training *training, unsigned epoch);
 	/* The forward pass is about to read the weights of layer `l`: model.weights points at where
 	 * they are on return. */
-	tutti_result_t (*weights)(struct training *training, unsigned l, struct why *why);
+	bool (*weights)(struct training *training, unsigned l);
 	/* What a rank's gradients are divided by: the samples of all ranks, or its own. */
 	size_t (*divisor)(const struct step *step);
 	/* The gradients of layer `l` are complete. The last layer comes first. Behind those of all
 	 * layers are the step's sums, complete before the first call. */
-	tutti_result_t (*gradients)(struct training *training, unsigned l, struct why *why);
+	bool (*gradients)(struct training *training, unsigned l);
 	/* So are all: the update. On return state.step counts the step. */
-	tutti_result_t (*update)(struct training *training, const struct step *step,
-				 struct why *why);
+	bool (*update)(struct training *training, const struct step *step);
 	/* Collective, at the end of an epoch: training->state is complete, of the steps that it
 	 * counts, and the same on all ranks. */
-	tutti_result_t (*fetch)(struct training *training, struct why *why);
+	bool (*fetch)(struct training *training);
 	/* Collective, after fetch(), where velocity is kept in shares (else NULL): all of it to rank 0, at
 	 * `velocity`, one vector of all weights' behind the other; NULL elsewhere. */
-	tutti_result_t (*collect)(struct training *training, void *velocity, struct why *why);
+	bool (*collect)(struct training *training, void *velocity);
 	/* Collective, after the last epoch. */
-	tutti_result_t (*end)(struct training *training, struct why *why);
+	bool (*end)(struct training *training);
 	/* After a failure, or at the end: nothing is under way on return, and training->state is
 	 * complete, of the steps that it then counts. */
 	void (*drain)(struct training *training);
@@ -79,8 +78,8 @@ struct layer_squares {
 
 /* The update of the next step, as the user said, from gradients of a whole batch: of the weights of
  * `range`, of which these are the first numbers. The range is of whole layers … */
-tutti_result_t sync_update(struct training *training, struct slice range, struct trained from,
-			   const void *gradients, struct trained to, struct why *why);
+bool sync_update(struct training *training, struct slice range, struct trained from,
+		 const void *gradients, struct trained to);
 /* … or the squares of its layers are known already: those of all ranges, added up. */
 void sync_measure(const struct training *training, struct slice range, struct trained from,
 		  const void *gradients, struct layer_squares *sum);
@@ -88,14 +87,13 @@ void sync_update_measured(const struct training *training, struct slice range, s
 			  const void *gradients, struct trained to,
 			  const struct layer_squares *squares);
 /* Of all weights, where all gradients are there; before that no longer than --clip, if that is said. */
-tutti_result_t sync_clip(struct training *training, struct why *why);
-tutti_result_t sync_update_all(struct training *training, struct why *why);
+bool sync_clip(struct training *training);
+bool sync_update_all(struct training *training);
 /* The step is done: its sums are complete, and the next one reads the new weights. */
 void sync_advance(struct training *training, const struct step *step);
 
 /* Where layers are in parts, their squares are added up over these. */
-tutti_result_t sync_sum_squares(struct training *training, struct layer_squares *squares,
-				struct why *why);
+bool sync_sum_squares(struct training *training, struct layer_squares *squares);
 /* Vector `k` of velocities of all weights, of training->velocity or its like; NULL stays NULL. */
 void *sync_velocity(const struct training *training, void *velocity, unsigned k);
 /* Does that depend on the velocity before? */
@@ -118,8 +116,8 @@ struct worker {
 struct worker sync_worker(const struct training *training);
 
 /* A way that has nothing to do here. */
-tutti_result_t sync_nothing(struct training *training, struct why *why);
-tutti_result_t sync_no_layer(struct training *training, unsigned l, struct why *why);
+bool sync_nothing(struct training *training);
+bool sync_no_layer(struct training *training, unsigned l);
 size_t sync_all_samples(const struct step *step);
 size_t sync_own_samples(const struct step *step);
 

@@ -66,10 +66,10 @@ static void cut(struct training *t)
 	}
 }
 
-static tutti_result_t create(struct training *t, struct why *why)
+static bool create(struct training *t)
 {
 	t->way = calloc(1, sizeof(struct zero1));
-	return t->way ? TUTTI_OK : why_no_memory(why, "the shares of ranks");
+	return t->way || why_no_memory("the shares of ranks");
 }
 
 /* Vector `k` of velocities, of bucket `i`: where that is in those of all weights, or NULL … */
@@ -89,42 +89,42 @@ static void *velocity_of_share(const struct training *t, unsigned k, unsigned i)
 }
 
 /* What rank 0 has read from a checkpoint, to those whose it is now. */
-static tutti_result_t share_out(struct training *t, struct why *why)
+static bool share_out(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	for (unsigned k = 0; k < t->options->optimizer->velocities; k++)
-		for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
-			result = team_share_out(
+		for (unsigned i = 0; i < t->buckets.count && ok; i++)
+			ok = team_share_out(
 				t->grid.column, numbers, velocity_of_bucket(t, t->velocity, k, i),
-				zero1_of(t)->share[i].counts, velocity_of_share(t, k, i), why);
-	if (result != TUTTI_OK)
-		return result; /* once more, when ranks have settled again */
+				zero1_of(t)->share[i].counts, velocity_of_share(t, k, i));
+	if (!ok)
+		return false; /* once more, when ranks have settled again */
 	sync_velocity_shared(t);
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t begin(struct training *t, struct why *why)
+static bool begin(struct training *t)
 {
 	struct zero1 *z = t->way;
 
 	free_shares(z);
 	z->counts = calloc(t->buckets.count * (size_t)t->grid.column->size, sizeof(*z->counts));
 	if (!z->counts)
-		return why_no_memory(why, "the shares of ranks");
+		return why_no_memory("the shares of ranks");
 	cut(t);
 	for (int copy = 0; copy < 2; copy++) {
 		z->velocity[copy] = calloc(t->options->optimizer->velocities * z->kept + 1,
 					   t->model.numbers->size);
 		if (!z->velocity[copy])
-			return why_no_memory(why, "the velocity of a share");
+			return why_no_memory("the velocity of a share");
 	}
 	t->model.weights = state_now(&t->state, 0).weights;
 	t->velocity_since = t->resumes ? 0 : t->state.step;
 	if (t->grid.column->rank == 0 && !t->resumes)
 		sync_tell_velocity_lost(t, "all weights");
-	return t->resumes ? share_out(t, why) : TUTTI_OK;
+	return !t->resumes || share_out(t);
 }
 
 static unsigned bucket_of(const struct training *t, unsigned l)
@@ -136,33 +136,33 @@ static unsigned bucket_of(const struct training *t, unsigned l)
 	return i;
 }
 
-static tutti_result_t weights(struct training *t, unsigned l, struct why *why)
+static bool weights(struct training *t, unsigned l)
 {
-	return team_wait(t->grid.column, &zero1_of(t)->share[bucket_of(t, l)].weights, why);
+	return team_wait(t->grid.column, &zero1_of(t)->share[bucket_of(t, l)].weights);
 }
 
-static tutti_result_t gradients(struct training *t, unsigned l, struct why *why)
+static bool gradients(struct training *t, unsigned l)
 {
 	const struct numbers *numbers = t->model.numbers->gradients;
 	const unsigned i = bucket_of(t, l);
 	const struct bucket *b = &t->buckets.bucket[i];
 	struct share *share = &zero1_of(t)->share[i];
-	tutti_result_t result;
+	bool ok;
 
 	zero1_of(t)->arriving = false; /* the forward pass has waited for all weights */
 	if (b->last_layer != l)
-		return TUTTI_OK;
-	result = team_start_scatter_sum(t->grid.column, numbers,
-					numbers_at(numbers, t->gradients, b->first), share->counts,
-					&share->sum, why);
-	if (result != TUTTI_OK || l > 0)
-		return result;
+		return true;
+	ok = team_start_scatter_sum(t->grid.column, numbers,
+				    numbers_at(numbers, t->gradients, b->first), share->counts,
+				    &share->sum);
+	if (!ok || l > 0)
+		return ok;
 	return team_start_sum(t->grid.column, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS,
-			      &zero1_of(t)->sums, why);
+			      &zero1_of(t)->sums);
 }
 
 /* A rank knows its shares alone: the squares are added up by all. */
-static tutti_result_t clip(struct training *t, struct why *why)
+static bool clip(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers->gradients;
 	double sum = 0;
@@ -173,18 +173,15 @@ static tutti_result_t clip(struct training *t, struct why *why)
 		sum += numbers->square_sum(numbers_at(numbers, t->gradients, share->first),
 					   share->count);
 	}
-	tutti_result_t result = team_sum(t->grid.column, &sum, 1, why);
+	bool ok = team_sum(t->grid.column, &sum, 1) && grid_sum(&t->grid, &sum, 1);
 
-	if (result == TUTTI_OK)
-		result = grid_sum(&t->grid, &sum, 1, why);
-
-	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++) {
+	for (unsigned i = 0; i < t->buckets.count && ok; i++) {
 		const struct share *share = &zero1_of(t)->share[i];
 
 		numbers->scale(numbers_at(numbers, t->gradients, share->first), share->count,
 			       sync_clip_factor(t, sum));
 	}
-	return result;
+	return ok;
 }
 
 static const void *gradients_of(const struct training *t, const struct share *share)
@@ -210,21 +207,19 @@ static struct trained share_now(const struct training *t, const struct share *sh
 }
 
 /* Ranks know pieces of layers: their squares are added up by all. */
-static tutti_result_t measure(struct training *t, struct layer_squares *squares, struct why *why)
+static bool measure(struct training *t, struct layer_squares *squares)
 {
 	*squares = (struct layer_squares){ 0 };
 	if (!t->options->optimizer->measure)
-		return TUTTI_OK;
+		return true;
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		const struct share *share = &zero1_of(t)->share[i];
 
 		sync_measure(t, (struct slice){ share->first, share->count }, share_now(t, share),
 			     gradients_of(t, share), squares);
 	}
-	const tutti_result_t result =
-		team_sum(t->grid.column, (double *)squares, sizeof(*squares) / sizeof(double), why);
-
-	return result == TUTTI_OK ? sync_sum_squares(t, squares, why) : result;
+	return team_sum(t->grid.column, (double *)squares, sizeof(*squares) / sizeof(double)) &&
+	       sync_sum_squares(t, squares);
 }
 
 static void update_share(struct training *t, const struct share *share,
@@ -244,63 +239,60 @@ static void change_velocity(struct zero1 *z)
 	z->velocity[0] = next;
 }
 
-static tutti_result_t update(struct training *t, const struct step *step, struct why *why)
+static bool update(struct training *t, const struct step *step)
 {
 	struct zero1 *z = t->way;
 	struct layer_squares squares;
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
-		result = team_wait(t->grid.column, &z->share[i].sum, why);
-	if (result == TUTTI_OK)
-		result = team_wait(t->grid.column, &z->sums, why);
-	if (result == TUTTI_OK && t->options->clip > 0)
-		result = clip(t, why);
-	if (result == TUTTI_OK)
-		result = measure(t, &squares, why);
-	if (result != TUTTI_OK)
-		return result;
+	for (unsigned i = 0; i < t->buckets.count && ok; i++)
+		ok = team_wait(t->grid.column, &z->share[i].sum);
+	ok = ok && team_wait(t->grid.column, &z->sums);
+	if (ok && t->options->clip > 0)
+		ok = clip(t);
+	ok = ok && measure(t, &squares);
+	if (!ok)
+		return false;
 	const struct sums sums = sync_load_sums(t);
 
 	/* the first layer's bucket is the last: its weights are needed first */
-	for (unsigned i = t->buckets.count; i-- > 0 && result == TUTTI_OK;) {
+	for (unsigned i = t->buckets.count; i-- > 0 && ok;) {
 		const struct bucket *b = &t->buckets.bucket[i];
 
 		update_share(t, &z->share[i], &squares);
-		result = team_start_gather(t->grid.column, t->model.numbers,
-					   state_next(&t->state, b->first).weights,
-					   z->share[i].counts, &z->share[i].weights, why);
+		ok = team_start_gather(t->grid.column, t->model.numbers,
+				       state_next(&t->state, b->first).weights, z->share[i].counts,
+				       &z->share[i].weights);
 	}
-	if (result != TUTTI_OK)
-		return result;
+	if (!ok)
+		return false;
 	z->arriving = true;
 	change_velocity(z);
 	state_advance(&t->state, &sums, step->first);
 	t->model.weights = state_now(&t->state, 0).weights;
-	return TUTTI_OK;
+	return true;
 }
 
-static tutti_result_t fetch(struct training *t, struct why *why)
+static bool fetch(struct training *t)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
-	for (unsigned i = t->buckets.count; i-- > 0 && result == TUTTI_OK;)
-		result = team_wait(t->grid.column, &zero1_of(t)->share[i].weights, why);
-	zero1_of(t)->arriving &= result != TUTTI_OK;
-	return result;
+	for (unsigned i = t->buckets.count; i-- > 0 && ok;)
+		ok = team_wait(t->grid.column, &zero1_of(t)->share[i].weights);
+	zero1_of(t)->arriving &= !ok;
+	return ok;
 }
 
-static tutti_result_t collect(struct training *t, void *velocity, struct why *why)
+static bool collect(struct training *t, void *velocity)
 {
-	tutti_result_t result = TUTTI_OK;
+	bool ok = true;
 
 	for (unsigned k = 0; k < t->options->optimizer->velocities; k++)
-		for (unsigned i = 0; i < t->buckets.count && result == TUTTI_OK; i++)
-			result = team_collect(t->grid.column, t->model.numbers,
-					      velocity_of_share(t, k, i),
-					      zero1_of(t)->share[i].counts,
-					      velocity_of_bucket(t, velocity, k, i), why);
-	return result;
+		for (unsigned i = 0; i < t->buckets.count && ok; i++)
+			ok = team_collect(t->grid.column, t->model.numbers,
+					  velocity_of_share(t, k, i), zero1_of(t)->share[i].counts,
+					  velocity_of_bucket(t, velocity, k, i));
+	return ok;
 }
 
 static void drain(struct training *t)
