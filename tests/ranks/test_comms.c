@@ -231,6 +231,15 @@ static int a_thousand(tutti_comm_t comm, void *argument)
 #define FILLERS	    900	 /* of the program's own */
 #define A_COMM_MOST 2	 /* of a communicator whose ranks share memory: the arena, the recorder */
 
+/* Ranks have not always as many: one may be about to open a connection. */
+static bool all_have_room(tutti_comm_t comm)
+{
+	int32_t room = open_descriptors() <= USUAL;
+
+	return tutti_all_reduce(comm, &room, &room, 1, TUTTI_INT32, TUTTI_MIN, NULL) == TUTTI_OK &&
+	       room;
+}
+
 static int a_hundred_at_once(tutti_comm_t comm, void *argument)
 {
 	const bool shares = strcmp(transport_chosen, "shm") == 0;
@@ -246,7 +255,7 @@ static int a_hundred_at_once(tutti_comm_t comm, void *argument)
 		CLAIM(dup(0) >= 0, "no descriptor");
 	const int before = open_descriptors();
 
-	while (open_descriptors() <= USUAL && !failed) {
+	while (!failed && all_have_room(comm)) {
 		SUCCEEDS(tutti_comm_split(comm, 0, 0, &children[n]));
 		failed = sums_to(children[n++], 1, tutti_comm_size(comm));
 	}
