@@ -52,7 +52,7 @@ static const struct optimizer *find(const char *name)
 struct held {
 	const struct optimizer *optimizer;
 	struct rule rule;
-	double trust, weights[COUNT], velocity[OPTIMIZER_VELOCITIES][COUNT];
+	double trust, weights[COUNT], velocity[TRAINED_VELOCITIES][COUNT];
 	size_t part;
 };
 
@@ -67,14 +67,15 @@ static void step(struct held *h, const double *gradients)
 
 	h->rule.step++;
 	h->rule.trust = 1;
-	for (size_t i = 0; i < COUNT && h->optimizer->measure; i += h->part)
-		h->optimizer->measure(&numbers_f64, &h->rule, trained_of(h, i), gradients + i,
-				      i + h->part < COUNT ? h->part : COUNT - i, &sum);
+	for (size_t i = 0; i < COUNT && h->optimizer->trust; i += h->part)
+		optimizer_measure(h->optimizer, &numbers_f64, &h->rule, trained_of(h, i),
+				  gradients + i, i + h->part < COUNT ? h->part : COUNT - i, &sum);
 	if (h->optimizer->trust)
 		h->rule.trust = h->optimizer->trust(&h->rule, &sum, h->trust);
 	for (size_t i = 0; i < COUNT; i += h->part)
-		h->optimizer->update(&numbers_f64, &h->rule, trained_of(h, i), gradients + i,
-				     i + h->part < COUNT ? h->part : COUNT - i, trained_of(h, i));
+		optimizer_update(h->optimizer, &numbers_f64, &h->rule, trained_of(h, i),
+				 gradients + i, i + h->part < COUNT ? h->part : COUNT - i,
+				 trained_of(h, i));
 }
 
 static void compare(const json_t *root, const json_t *expected, size_t part)
@@ -135,11 +136,11 @@ TEST(a_step_leaves_what_it_reads)
 			    to = { 0 };
 		const struct held before = from;
 
-		optimizers[i]->update(&numbers_f64, &usual, trained_of(&from, 0), g, COUNT,
-				      trained_of(&to, 0));
+		optimizer_update(optimizers[i], &numbers_f64, &usual, trained_of(&from, 0), g,
+				 COUNT, trained_of(&to, 0));
 		assert_memory_equal(&from, &before, sizeof(from));
-		optimizers[i]->update(&numbers_f64, &usual, trained_of(&from, 0), g, COUNT,
-				      trained_of(&from, 0));
+		optimizer_update(optimizers[i], &numbers_f64, &usual, trained_of(&from, 0), g,
+				 COUNT, trained_of(&from, 0));
 		assert_memory_equal(from.weights, to.weights, sizeof(to.weights));
 		assert_memory_equal(from.velocity, to.velocity,
 				    optimizers[i]->velocities * sizeof(to.velocity[0]));
@@ -164,16 +165,16 @@ TEST(bfloat16_gradients_are_reckoned_with_in_float32)
 		const size_t count = 3 * (1 + optimizers[i]->velocities);
 		struct squares one = { 0 }, other = { 0 };
 
-		optimizers[i]->update(&numbers_f32, &rule, from, whole, 3,
-				      trained_at(&numbers_f32, expected, expected + 3, 3, 0));
-		optimizers[i]->update(&numbers_bf16, &rule, from, g, 3,
-				      trained_at(&numbers_bf16, found, found + 3, 3, 0));
+		optimizer_update(optimizers[i], &numbers_f32, &rule, from, whole, 3,
+				 trained_at(&numbers_f32, expected, expected + 3, 3, 0));
+		optimizer_update(optimizers[i], &numbers_bf16, &rule, from, g, 3,
+				 trained_at(&numbers_bf16, found, found + 3, 3, 0));
 		for (size_t k = 0; k < count; k++)
 			assert_float_equal(found[k], expected[k], 1e-6 * fabs(found[k]));
-		if (!optimizers[i]->measure)
+		if (!optimizers[i]->trust)
 			continue;
-		optimizers[i]->measure(&numbers_f32, &rule, from, whole, 3, &one);
-		optimizers[i]->measure(&numbers_bf16, &rule, from, g, 3, &other);
+		optimizer_measure(optimizers[i], &numbers_f32, &rule, from, whole, 3, &one);
+		optimizer_measure(optimizers[i], &numbers_bf16, &rule, from, g, 3, &other);
 		assert_float_equal(one.weights, other.weights, 1e-6 * one.weights);
 		assert_float_equal(one.steps, other.steps, 1e-6 * one.steps);
 	}
@@ -192,21 +193,22 @@ TEST(parts_of_a_batch_move_weights_as_far_as_all_of_it)
 	for (int s = 0; s < 400; s++) {
 		rule.part = 1;
 		before[0] = whole[0];
-		optimizer_momentum.update(&numbers_f64, &rule, one, &all, 1, one);
+		optimizer_update(&optimizer_momentum, &numbers_f64, &rule, one, &all, 1, one);
 		rule.part = 1.0 / 3;
 		before[1] = parts[0];
 		for (int i = 0; i < 3; i++)
-			optimizer_momentum.update(&numbers_f64, &rule, other, &third, 1, other);
+			optimizer_update(&optimizer_momentum, &numbers_f64, &rule, other, &third, 1,
+					 other);
 	}
 	assert_float_equal(whole[1], 2.5, 1e-12); /* the gradient over 1 - momentum */
 	assert_float_equal(parts[1], whole[1], 1e-12);
 	assert_float_equal((parts[0] - before[1]), (whole[0] - before[0]), 1e-6);
 	rule.part = 1;
-	optimizer_sgd.update(&numbers_f64, &rule, one, &all, 1, one);
+	optimizer_update(&optimizer_sgd, &numbers_f64, &rule, one, &all, 1, one);
 	rule.part = 1.0 / 3;
 	before[0] = whole[0];
 	for (int i = 0; i < 3; i++)
-		optimizer_sgd.update(&numbers_f64, &rule, one, &third, 1, one);
+		optimizer_update(&optimizer_sgd, &numbers_f64, &rule, one, &third, 1, one);
 	assert_float_equal((whole[0] - before[0]), -0.1 * all, 1e-9);
 }
 

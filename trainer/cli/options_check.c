@@ -101,7 +101,7 @@ static bool check_together(const struct options *o)
 		return why_set(TUTTI_ERR_UNSUPPORTED,
 			       "found --shares with --sync async, where each worker takes as many "
 			       "batches as it can; leave it out");
-	if (o->servers > 1 && o->optimizer->measure)
+	if (o->servers > 1 && o->optimizer->trust)
 		return why_set(
 			TUTTI_ERR_UNSUPPORTED,
 			"found --optimizer %s with --servers %u, who see parts of layers each; leave "

@@ -28,13 +28,29 @@ struct outer {
 	int nesterov;
 };
 
-/* Of weights by gradients. */
+enum { TRAINED_VELOCITIES = 2 }; /* at most */
+
+/* Weights and what an optimiser keeps of each (optimizer.h): the same number of each. */
+struct trained {
+	void *weights, *velocity[TRAINED_VELOCITIES];
+};
+
+/* How weights w are moved by x = gain × gradient + decay × w; v and s are what is kept. What is read stays
+ * as it is, unless it is the same memory. */
+enum move {
+	MOVE_DESCEND,  /* w −= rate × x */
+	MOVE_MOMENTUM, /* v = keep × v + x; w −= rate × v */
+	MOVE_NESTEROV, /* v = keep × v + x; w −= rate × (x + keep × v) */
+	MOVE_ADAGRAD,  /* v += keep × x²; w −= rate × x / √v */
+	/* v = keep × v + (1 − keep) × x; s = keep2 × s + (1 − keep2) × x²;
+	 * w −= rate × (v / whole / (√(s / whole2) + epsilon) + shrink × w) */
+	MOVE_ADAM,
+	MOVES
+};
+
 struct update {
 	double rate, keep, gain, decay;
-	/* of means of gradients and their squares: */
-	double keep2, epsilon;
-	double whole, whole2; /* what the means are of a constant 1 */
-	double shrink;	      /* decay beside them */
+	double keep2, epsilon, whole, whole2, shrink; /* of MOVE_ADAM */
 };
 
 struct numbers {
@@ -80,25 +96,11 @@ struct numbers {
 	/* Of double numbers, and to them. */
 	void (*store)(void *to, const double *from, size_t count);
 	void (*load)(double *to, const void *from, size_t count);
-	/* Below g = gain × gradient + decay × w. What is read stays as it is, unless it is the same
-	 * memory. new_w = w − rate × g. */
-	void (*descend)(const void *w, const void *gradients, size_t count,
-			const struct update *update, void *new_w);
-	/* new_v = keep × v + g; new_w = w − rate × new_v, or, Nesterov's, w − rate × (g + keep × new_v). */
-	void (*momentum)(const void *w, const void *v, const void *gradients, size_t count,
-			 const struct update *update, void *new_w, void *new_v);
-	void (*nesterov)(const void *w, const void *v, const void *gradients, size_t count,
-			 const struct update *update, void *new_w, void *new_v);
-	/* new_v = v + keep × g²; new_w = w − rate × g / √new_v. */
-	void (*adagrad)(const void *w, const void *v, const void *gradients, size_t count,
-			const struct update *update, void *new_w, void *new_v);
-	/* new_m = keep × m + (1 − keep) × g; new_v = keep2 × v + (1 − keep2) × g²; r = new_m / whole /
-	 * (√(new_v / whole2) + epsilon) + shrink × w; new_w = w − rate × r. And the sum of r². */
-	void (*adam)(const void *w, const void *m, const void *v, const void *gradients,
-		     size_t count, const struct update *update, void *new_w, void *new_m,
-		     void *new_v);
-	double (*adam_squares)(const void *w, const void *m, const void *v, const void *gradients,
-			       size_t count, const struct update *update);
+	void (*move[MOVES])(const struct update *update, struct trained from, const void *gradients,
+			    size_t count, struct trained to);
+	/* The sum of squares of what MOVE_ADAM is to multiply by its rate. */
+	double (*adam_squares)(const struct update *update, struct trained from,
+			       const void *gradients, size_t count);
 	/* d = last − mean; v = momentum × v + d; mean = last − rate × v, or, Nesterov's, last − rate
 	 * × (d + momentum × v). */
 	void (*outer)(const void *last, void *mean, void *v, size_t count,
@@ -116,6 +118,18 @@ static inline const void *numbers_from(const struct numbers *numbers, const void
 				       size_t index)
 {
 	return (const char *)base + index * numbers->size;
+}
+
+/* Where weight `first` and its velocities are. Of `count` weights the velocities lie at `velocity`,
+ * one vector behind the other. */
+static inline struct trained trained_at(const struct numbers *numbers, void *weights,
+					void *velocity, size_t count, size_t first)
+{
+	struct trained trained = { .weights = numbers_at(numbers, weights, first) };
+
+	for (size_t k = 0; k < TRAINED_VELOCITIES; k++)
+		trained.velocity[k] = numbers_at(numbers, velocity, k * count + first);
+	return trained;
 }
 
 /* Where the sums of a step are, in bytes behind `count` gradients, and where they end. */

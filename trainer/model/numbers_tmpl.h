@@ -217,121 +217,118 @@ static void load(double *to, const void *from, size_t count)
 		to[i] = v[i];
 }
 
-static void descend(const void *weights, const void *gradients, size_t count,
-		    const struct update *u, void *new_weights)
-{
-	const REAL *w = weights;
-	const GRADIENT *g = gradients;
-	const REAL r = (REAL)u->rate, a = (REAL)u->gain, d = (REAL)u->decay;
-	REAL *new_w = new_weights;
+/* ---- moves: of one weight, … */
 
-#pragma GCC ivdep /* in place, or apart */
-	for (size_t i = 0; i < count; i++)
-		new_w[i] = w[i] - r * (a * DECODE(g[i]) + d * w[i]);
+/* An update, as REAL. */
+struct scales {
+	REAL rate, gain, decay, keep, add, keep2, add2, epsilon, whole, whole2, shrink;
+};
+
+static struct scales scales_of(const struct update *u)
+{
+	return (struct scales){ (REAL)u->rate,	       (REAL)u->gain,	    (REAL)u->decay,
+				(REAL)u->keep,	       (REAL)(1 - u->keep), (REAL)u->keep2,
+				(REAL)(1 - u->keep2),  (REAL)u->epsilon,    (REAL)(1 / u->whole),
+				(REAL)(1 / u->whole2), (REAL)u->shrink };
 }
 
-static void momentum(const void *weights, const void *velocity, const void *gradients, size_t count,
-		     const struct update *u, void *new_weights, void *new_velocity)
-{
-	const REAL *w = weights, *v = velocity;
-	const GRADIENT *g = gradients;
-	const REAL r = (REAL)u->rate, k = (REAL)u->keep, a = (REAL)u->gain, d = (REAL)u->decay;
-	REAL *new_w = new_weights, *new_v = new_velocity;
+/* A weight, and what is kept of it. */
+struct one {
+	REAL w, v, s;
+};
 
-#pragma GCC ivdep /* in place, or apart */
-	for (size_t i = 0; i < count; i++) {
-		new_v[i] = k * v[i] + a * DECODE(g[i]) + d * w[i];
-		new_w[i] = w[i] - r * new_v[i];
-	}
+static inline struct one descend(const struct scales *k, struct one o, REAL x)
+{
+	o.w -= k->rate * x;
+	return o;
 }
 
-static void nesterov(const void *weights, const void *velocity, const void *gradients, size_t count,
-		     const struct update *u, void *new_weights, void *new_velocity)
+static inline struct one momentum(const struct scales *k, struct one o, REAL x)
 {
-	const REAL *w = weights, *v = velocity;
-	const GRADIENT *g = gradients;
-	const REAL r = (REAL)u->rate, k = (REAL)u->keep, a = (REAL)u->gain, d = (REAL)u->decay;
-	REAL *new_w = new_weights, *new_v = new_velocity;
+	o.v = k->keep * o.v + x;
+	o.w -= k->rate * o.v;
+	return o;
+}
 
-#pragma GCC ivdep /* in place, or apart */
-	for (size_t i = 0; i < count; i++) {
-		const REAL x = a * DECODE(g[i]) + d * w[i], next = k * v[i] + x;
-
-		new_v[i] = next;
-		new_w[i] = w[i] - r * (x + k * next);
-	}
+static inline struct one nesterov(const struct scales *k, struct one o, REAL x)
+{
+	o.v = k->keep * o.v + x;
+	o.w -= k->rate * (x + k->keep * o.v);
+	return o;
 }
 
 /* Where there was no gradient yet there is nothing to divide by. */
-static void adagrad(const void *weights, const void *squares, const void *gradients, size_t count,
-		    const struct update *u, void *new_weights, void *new_squares)
+static inline struct one adagrad(const struct scales *k, struct one o, REAL x)
 {
-	const REAL *w = weights, *s = squares;
-	const GRADIENT *g = gradients;
-	const REAL r = (REAL)u->rate, k = (REAL)u->keep, a = (REAL)u->gain, d = (REAL)u->decay;
-	REAL *new_w = new_weights, *new_s = new_squares;
+	o.v += k->keep * x * x;
+	o.w -= k->rate * x / (SQRT(o.v) + (REAL)1e-10);
+	return o;
+}
 
-#pragma GCC ivdep /* in place, or apart */
-	for (size_t i = 0; i < count; i++) {
-		const REAL x = a * DECODE(g[i]) + d * w[i], sum = s[i] + k * x * x;
+static inline struct one adam_means(const struct scales *k, struct one o, REAL x)
+{
+	o.v = k->keep * o.v + k->add * x;
+	o.s = k->keep2 * o.s + k->add2 * x * x;
+	return o;
+}
 
-		new_s[i] = sum;
-		new_w[i] = w[i] - r * x / (SQRT(sum) + (REAL)1e-10);
+static inline REAL adam_way(const struct scales *k, struct one o)
+{
+	return o.v * k->whole / (SQRT(o.s * k->whole2) + k->epsilon) + k->shrink * o.w;
+}
+
+static inline struct one adam(const struct scales *k, struct one o, REAL x)
+{
+	o = adam_means(k, o, x);
+	o.w -= k->rate * adam_way(k, o);
+	return o;
+}
+
+/* … and of all, in place, or apart. */
+#define MOVE(name, velocities)                                                                     \
+	static void name##_all(const struct update *u, struct trained from, const void *gradients, \
+			       size_t count, struct trained to)                                    \
+	{                                                                                          \
+		const struct scales k = scales_of(u);                                              \
+		const REAL *w = from.weights, *v = from.velocity[0], *s = from.velocity[1];        \
+		const GRADIENT *g = gradients;                                                     \
+		REAL *new_w = to.weights, *new_v = to.velocity[0], *new_s = to.velocity[1];        \
+                                                                                                   \
+		_Pragma("GCC ivdep") for (size_t i = 0; i < count; i++)                            \
+		{                                                                                  \
+			const struct one was = { w[i], velocities > 0 ? v[i] : 0,                  \
+						 velocities > 1 ? s[i] : 0 };                      \
+			const struct one is =                                                      \
+				name(&k, was, k.gain * DECODE(g[i]) + k.decay * was.w);            \
+                                                                                                   \
+			new_w[i] = is.w;                                                           \
+			if (velocities > 0)                                                        \
+				new_v[i] = is.v;                                                   \
+			if (velocities > 1)                                                        \
+				new_s[i] = is.s;                                                   \
+		}                                                                                  \
 	}
-}
 
-/* The numbers of an update by means, as REAL. */
-struct means {
-	REAL rate, keep, add, keep2, add2, gain, decay, epsilon, whole, whole2, shrink;
-};
+MOVE(descend, 0)
+MOVE(momentum, 1)
+MOVE(nesterov, 1)
+MOVE(adagrad, 1)
+MOVE(adam, 2)
 
-static struct means means_of(const struct update *u)
+static double adam_squares(const struct update *u, struct trained from, const void *gradients,
+			   size_t count)
 {
-	return (struct means){ (REAL)u->rate,	      (REAL)u->keep,	    (REAL)(1 - u->keep),
-			       (REAL)u->keep2,	      (REAL)(1 - u->keep2), (REAL)u->gain,
-			       (REAL)u->decay,	      (REAL)u->epsilon,	    (REAL)(1 / u->whole),
-			       (REAL)(1 / u->whole2), (REAL)u->shrink };
-}
-
-static void adam(const void *weights, const void *mean, const void *square, const void *gradients,
-		 size_t count, const struct update *u, void *new_weights, void *new_mean,
-		 void *new_square)
-{
-	const REAL *w = weights, *m = mean, *v = square;
+	const struct scales k = scales_of(u);
+	const REAL *w = from.weights, *v = from.velocity[0], *s = from.velocity[1];
 	const GRADIENT *g = gradients;
-	const struct means k = means_of(u);
-	REAL *new_w = new_weights, *new_m = new_mean, *new_v = new_square;
-
-#pragma GCC ivdep /* in place, or apart */
-	for (size_t i = 0; i < count; i++) {
-		const REAL x = k.gain * DECODE(g[i]) + k.decay * w[i];
-		const REAL first = k.keep * m[i] + k.add * x;
-		const REAL second = k.keep2 * v[i] + k.add2 * x * x;
-
-		new_m[i] = first;
-		new_v[i] = second;
-		new_w[i] =
-			w[i] - k.rate * (first * k.whole / (SQRT(second * k.whole2) + k.epsilon) +
-					 k.shrink * w[i]);
-	}
-}
-
-static double adam_squares(const void *weights, const void *mean, const void *square,
-			   const void *gradients, size_t count, const struct update *u)
-{
-	const REAL *w = weights, *m = mean, *v = square;
-	const GRADIENT *g = gradients;
-	const struct means k = means_of(u);
 	double sum = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const REAL x = k.gain * DECODE(g[i]) + k.decay * w[i];
-		const REAL first = k.keep * m[i] + k.add * x;
-		const REAL second = k.keep2 * v[i] + k.add2 * x * x;
-		const double r =
-			first * k.whole / (SQRT(second * k.whole2) + k.epsilon) + k.shrink * w[i];
+		const struct one was = { w[i], v[i], s[i] };
+		const double way =
+			adam_way(&k, adam_means(&k, was, k.gain * DECODE(g[i]) + k.decay * was.w));
 
-		sum += r * r;
+		sum += way * way;
 	}
 	return sum;
 }
@@ -372,11 +369,11 @@ const struct numbers NUMBERS = {
 	.add = add,
 	.store = store,
 	.load = load,
-	.descend = descend,
-	.momentum = momentum,
-	.nesterov = nesterov,
-	.adagrad = adagrad,
-	.adam = adam,
+	.move = { [MOVE_DESCEND] = descend_all,
+		  [MOVE_MOMENTUM] = momentum_all,
+		  [MOVE_NESTEROV] = nesterov_all,
+		  [MOVE_ADAGRAD] = adagrad_all,
+		  [MOVE_ADAM] = adam_all },
 	.adam_squares = adam_squares,
 	.outer = outer_step,
 };

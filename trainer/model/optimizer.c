@@ -4,81 +4,50 @@
 
 #include <math.h>
 
-static bool keeps_nothing(double momentum)
+static struct update sgd(const struct rule *rule)
 {
-	return false;
-}
-
-static bool keeps_momentum(double momentum)
-{
-	return momentum > 0;
-}
-
-static bool keeps_always(double momentum)
-{
-	return true;
-}
-
-static void update_sgd(const struct numbers *numbers, const struct rule *rule, struct trained from,
-		       const void *gradients, size_t count, struct trained to)
-{
-	numbers->descend(from.weights, gradients, count,
-			 &(struct update){ .rate = rule->rate * rule->part,
-					   .gain = 1 / rule->part,
-					   .decay = rule->decay },
-			 to.weights);
+	return (struct update){ .rate = rule->rate * rule->part,
+				.gain = 1 / rule->part,
+				.decay = rule->decay };
 }
 
 /* Momentum as a time constant: the parts of a batch together let the velocity decay as a whole one
  * does, and a constant gradient leads to the same velocity and moves the weights as far. */
-static void update_momentum(const struct numbers *numbers, const struct rule *rule,
-			    struct trained from, const void *gradients, size_t count,
-			    struct trained to)
+static struct update momentum(const struct rule *rule)
 {
-	const double part = rule->part, momentum = pow(rule->momentum, part);
-	const double gain = (1 - momentum) / (1 - rule->momentum);
+	const double part = rule->part, keep = pow(rule->momentum, part);
+	const double gain = (1 - keep) / (1 - rule->momentum);
 
-	numbers->momentum(from.weights, from.velocity[0], gradients, count,
-			  &(struct update){ .rate = rule->rate * part,
-					    .keep = momentum,
-					    .gain = gain / part,
-					    .decay = gain * rule->decay },
-			  to.weights, to.velocity[0]);
+	return (struct update){ .rate = rule->rate * part,
+				.keep = keep,
+				.gain = gain / part,
+				.decay = gain * rule->decay };
 }
 
 /* Sutskever et al. 2013, as PyTorch has it: from where the velocity is about to lead. */
-static void update_nesterov(const struct numbers *numbers, const struct rule *rule,
-			    struct trained from, const void *gradients, size_t count,
-			    struct trained to)
+static struct update nesterov(const struct rule *rule)
 {
-	numbers->nesterov(from.weights, from.velocity[0], gradients, count,
-			  &(struct update){ .rate = rule->rate,
-					    .keep = rule->momentum,
-					    .gain = 1,
-					    .decay = rule->decay },
-			  to.weights, to.velocity[0]);
+	return (struct update){
+		.rate = rule->rate, .keep = rule->momentum, .gain = 1, .decay = rule->decay
+	};
 }
 
 /* Duchi et al. 2011, the diagonal one; its sum of squares grows by the part. */
-static void update_adagrad(const struct numbers *numbers, const struct rule *rule,
-			   struct trained from, const void *gradients, size_t count,
-			   struct trained to)
+static struct update adagrad(const struct rule *rule)
 {
-	numbers->adagrad(from.weights, from.velocity[0], gradients, count,
-			 &(struct update){ .rate = rule->rate * rule->part,
-					   .keep = rule->part,
-					   .gain = 1 / rule->part,
-					   .decay = rule->decay },
-			 to.weights, to.velocity[0]);
+	struct update u = sgd(rule);
+
+	u.keep = rule->part;
+	return u;
 }
 
-/* ---- by means of gradients and their squares */
-
-/* Both means begin at 0, and are divided by what they would be of a constant 1. */
-static struct update means(const struct rule *rule)
+/* Kingma and Ba 2015, algorithm 1. Both means begin at 0, and are divided by what they would be of a
+ * constant 1. */
+static struct update adam(const struct rule *rule)
 {
 	return (struct update){ .rate = rule->rate,
 				.gain = 1,
+				.decay = rule->decay,
 				.keep = rule->momentum,
 				.keep2 = rule->momentum2,
 				.epsilon = rule->epsilon,
@@ -86,56 +55,24 @@ static struct update means(const struct rule *rule)
 				.whole2 = 1 - pow(rule->momentum2, (double)rule->step) };
 }
 
-static void move(const struct numbers *numbers, const struct update *u, struct trained from,
-		 const void *gradients, size_t count, struct trained to)
-{
-	numbers->adam(from.weights, from.velocity[0], from.velocity[1], gradients, count, u,
-		      to.weights, to.velocity[0], to.velocity[1]);
-}
-
-/* Kingma and Ba 2015, algorithm 1. */
-static void update_adam(const struct numbers *numbers, const struct rule *rule, struct trained from,
-			const void *gradients, size_t count, struct trained to)
-{
-	struct update u = means(rule);
-
-	u.decay = rule->decay;
-	move(numbers, &u, from, gradients, count, to);
-}
-
 /* Loshchilov and Hutter 2019, algorithm 2: weights decay beside the means. */
-static void update_adamw(const struct numbers *numbers, const struct rule *rule,
-			 struct trained from, const void *gradients, size_t count,
-			 struct trained to)
+static struct update adamw(const struct rule *rule)
 {
-	struct update u = means(rule);
+	struct update u = adam(rule);
 
+	u.decay = 0;
 	u.shrink = rule->decay;
-	move(numbers, &u, from, gradients, count, to);
+	return u;
 }
-
-/* ---- by layers */
 
 /* You et al. 2017 (LARS), algorithm 1. */
-static void update_lars(const struct numbers *numbers, const struct rule *rule, struct trained from,
-			const void *gradients, size_t count, struct trained to)
+static struct update lars(const struct rule *rule)
 {
 	const double rate = rule->rate * rule->trust;
 
-	numbers->momentum(from.weights, from.velocity[0], gradients, count,
-			  &(struct update){ .rate = 1,
-					    .keep = rule->momentum,
-					    .gain = rate,
-					    .decay = rate * rule->decay },
-			  to.weights, to.velocity[0]);
-}
-
-static void measure_lars(const struct numbers *numbers, const struct rule *rule,
-			 struct trained from, const void *gradients, size_t count,
-			 struct squares *sum)
-{
-	sum->weights += numbers->square_sum(from.weights, count);
-	sum->steps += numbers->gradients->square_sum(gradients, count);
+	return (struct update){
+		.rate = 1, .keep = rule->momentum, .gain = rate, .decay = rate * rule->decay
+	};
 }
 
 static double trust_lars(const struct rule *rule, const struct squares *layer, double trust)
@@ -147,26 +84,12 @@ static double trust_lars(const struct rule *rule, const struct squares *layer, d
 }
 
 /* You et al. 2020 (LAMB), algorithm 2, with the identity for φ. */
-static void update_lamb(const struct numbers *numbers, const struct rule *rule, struct trained from,
-			const void *gradients, size_t count, struct trained to)
+static struct update lamb(const struct rule *rule)
 {
-	struct update u = means(rule);
+	struct update u = adamw(rule);
 
-	u.shrink = rule->decay;
 	u.rate *= rule->trust;
-	move(numbers, &u, from, gradients, count, to);
-}
-
-static void measure_lamb(const struct numbers *numbers, const struct rule *rule,
-			 struct trained from, const void *gradients, size_t count,
-			 struct squares *sum)
-{
-	struct update u = means(rule);
-
-	u.shrink = rule->decay;
-	sum->weights += numbers->square_sum(from.weights, count);
-	sum->steps += numbers->adam_squares(from.weights, from.velocity[0], from.velocity[1],
-					    gradients, count, &u);
+	return u;
 }
 
 static double trust_lamb(const struct rule *rule, const struct squares *layer, double trust)
@@ -176,79 +99,81 @@ static double trust_lamb(const struct rule *rule, const struct squares *layer, d
 
 /* ---- all */
 
+bool optimizer_keeps(const struct optimizer *o, double momentum)
+{
+	const bool by_momentum = o->by == MOVE_MOMENTUM || o->by == MOVE_NESTEROV;
+
+	return o->velocities > 0 && (momentum > 0 || !by_momentum);
+}
+
+void optimizer_update(const struct optimizer *o, const struct numbers *numbers,
+		      const struct rule *rule, struct trained from, const void *gradients,
+		      size_t count, struct trained to)
+{
+	const struct update update = o->update(rule);
+
+	numbers->move[o->by](&update, from, gradients, count, to);
+}
+
+void optimizer_measure(const struct optimizer *o, const struct numbers *numbers,
+		       const struct rule *rule, struct trained from, const void *gradients,
+		       size_t count, struct squares *sum)
+{
+	const struct update update = o->update(rule);
+
+	sum->weights += numbers->square_sum(from.weights, count);
+	sum->steps += o->by == MOVE_ADAM ? numbers->adam_squares(&update, from, gradients, count)
+					 : numbers->gradients->square_sum(gradients, count);
+}
+
+/* What optimisers have alike. */
+#define BY_VELOCITY .kept = "velocity", .velocities = 1, .momentum = 0.9
+#define BY_MEANS                                                                                   \
+	.kept = "mean of gradients and squares", .velocities = 2, .momentum = 0.9,                 \
+	.scaling = SCALE_SQRT, .squares = true, .by = MOVE_ADAM
+
 const struct optimizer optimizer_sgd = { .name = "sgd",
 					 .linear = true,
 					 .kept = "nothing",
 					 .rate = 0.1,
 					 .momentum = -1,
 					 .takes_parts = true,
-					 .keeps = keeps_nothing,
-					 .update = update_sgd };
+					 .by = MOVE_DESCEND,
+					 .update = sgd };
 const struct optimizer optimizer_momentum = { .name = "momentum",
+					      BY_VELOCITY,
 					      .linear = true,
-					      .kept = "velocity",
-					      .velocities = 1,
 					      .rate = 0.1,
-					      .momentum = 0.9,
 					      .takes_parts = true,
-					      .keeps = keeps_momentum,
-					      .update = update_momentum };
-static const struct optimizer nesterov = { .name = "nesterov",
-					   .linear = true,
-					   .kept = "velocity",
-					   .velocities = 1,
-					   .rate = 0.1,
-					   .momentum = 0.9,
-					   .keeps = keeps_momentum,
-					   .update = update_nesterov };
-static const struct optimizer adagrad = { .name = "adagrad",
-					  .kept = "sum of squares",
-					  .velocities = 1,
-					  .rate = 0.02,
-					  .momentum = -1,
-					  .takes_parts = true,
-					  .keeps = keeps_always,
-					  .update = update_adagrad };
-static const struct optimizer adam = { .name = "adam",
-				       .kept = "mean of gradients and squares",
-				       .velocities = 2,
-				       .rate = 0.001,
-				       .momentum = 0.9,
-				       .scaling = SCALE_SQRT,
-				       .squares = true,
-				       .keeps = keeps_always,
-				       .update = update_adam };
-static const struct optimizer adamw = { .name = "adamw",
-					.kept = "mean of gradients and squares",
-					.velocities = 2,
-					.rate = 0.001,
-					.momentum = 0.9,
-					.scaling = SCALE_SQRT,
-					.squares = true,
-					.keeps = keeps_always,
-					.update = update_adamw };
-static const struct optimizer lars = { .name = "lars",
-				       .kept = "velocity",
-				       .velocities = 1,
-				       .rate = 10,
-				       .scaling = SCALE_NONE,
-				       .momentum = 0.9,
-				       .keeps = keeps_momentum,
-				       .update = update_lars,
-				       .measure = measure_lars,
-				       .trust = trust_lars };
-static const struct optimizer lamb = { .name = "lamb",
-				       .kept = "mean of gradients and squares",
-				       .velocities = 2,
-				       .rate = 0.005,
-				       .momentum = 0.9,
-				       .scaling = SCALE_SQRT,
-				       .squares = true,
-				       .keeps = keeps_always,
-				       .update = update_lamb,
-				       .measure = measure_lamb,
-				       .trust = trust_lamb };
-
-const struct optimizer *const optimizers[] = {
-	&optimizer_sgd, &optimizer_momentum, &nesterov, &adagrad, &adam, &adamw, &lars, &lamb, NULL
+					      .by = MOVE_MOMENTUM,
+					      .update = momentum };
+static const struct optimizer others[] = {
+	{ .name = "nesterov",
+	  BY_VELOCITY,
+	  .linear = true,
+	  .rate = 0.1,
+	  .by = MOVE_NESTEROV,
+	  .update = nesterov },
+	{ .name = "adagrad",
+	  .kept = "sum of squares",
+	  .velocities = 1,
+	  .rate = 0.02,
+	  .momentum = -1,
+	  .takes_parts = true,
+	  .by = MOVE_ADAGRAD,
+	  .update = adagrad },
+	{ .name = "adam", BY_MEANS, .rate = 0.001, .update = adam },
+	{ .name = "adamw", BY_MEANS, .rate = 0.001, .update = adamw },
+	{ .name = "lars",
+	  BY_VELOCITY,
+	  .rate = 10,
+	  .scaling = SCALE_NONE,
+	  .by = MOVE_MOMENTUM,
+	  .update = lars,
+	  .trust = trust_lars },
+	{ .name = "lamb", BY_MEANS, .rate = 0.005, .update = lamb, .trust = trust_lamb },
 };
+
+const struct optimizer *const optimizers[] = { &optimizer_sgd, &optimizer_momentum, &others[0],
+					       &others[1],     &others[2],	    &others[3],
+					       &others[4],     &others[5],	    NULL };

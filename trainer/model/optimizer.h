@@ -10,13 +10,6 @@
 #include "numbers.h"
 #include "rate.h"
 
-enum { OPTIMIZER_VELOCITIES = 2 };
-
-/* Weights and velocities: the same number of each. */
-struct trained {
-	void *weights, *velocity[OPTIMIZER_VELOCITIES];
-};
-
 /* One update. */
 struct rule {
 	double rate, momentum, decay;
@@ -45,16 +38,10 @@ struct optimizer {
 	bool takes_parts;
 	/* Is the mean of updates by some gradients the update by their mean? */
 	bool linear;
-	/* Does the next update depend on the velocity that this one leaves? */
-	bool (*keeps)(double momentum);
-	/* `from` stays as it is, unless it is the same memory as `to`. */
-	void (*update)(const struct numbers *numbers, const struct rule *rule, struct trained from,
-		       const void *gradients, size_t count, struct trained to);
-	/* NULL: all weights have the same rate. Otherwise each layer has its own, which depends on all of
-	 * it: add this part's squares … */
-	void (*measure)(const struct numbers *numbers, const struct rule *rule, struct trained from,
-			const void *gradients, size_t count, struct squares *sum);
-	/* … and from those of a whole layer, what its rate is multiplied by. `trust`: --trust. */
+	enum move by;
+	struct update (*update)(const struct rule *rule);
+	/* NULL: all weights have the same rate. Otherwise each layer has its own: what it is multiplied
+	 * by, from the squares of a whole layer. `trust`: --trust. */
 	double (*trust)(const struct rule *rule, const struct squares *layer, double trust);
 };
 
@@ -62,16 +49,15 @@ struct optimizer {
 extern const struct optimizer *const optimizers[];
 extern const struct optimizer optimizer_sgd, optimizer_momentum;
 
-/* Where weight `first` and its velocities are. Of `count` weights the velocities lie at `velocity`,
- * one vector behind the other. */
-static inline struct trained trained_at(const struct numbers *numbers, void *weights,
-					void *velocity, size_t count, size_t first)
-{
-	struct trained trained = { .weights = numbers_at(numbers, weights, first) };
-
-	for (size_t k = 0; k < OPTIMIZER_VELOCITIES; k++)
-		trained.velocity[k] = numbers_at(numbers, velocity, k * count + first);
-	return trained;
-}
+/* Does the next update depend on the velocity that this one leaves? */
+bool optimizer_keeps(const struct optimizer *optimizer, double momentum);
+/* `from` stays as it is, unless it is the same memory as `to`. */
+void optimizer_update(const struct optimizer *optimizer, const struct numbers *numbers,
+		      const struct rule *rule, struct trained from, const void *gradients,
+		      size_t count, struct trained to);
+/* Of an optimiser by layers: add the squares of these weights, which are of one layer. */
+void optimizer_measure(const struct optimizer *optimizer, const struct numbers *numbers,
+		       const struct rule *rule, struct trained from, const void *gradients,
+		       size_t count, struct squares *sum);
 
 #endif

@@ -105,7 +105,7 @@ void shard_update(struct training *t, struct shard *shard, const struct push *pu
 							 shard->slice.count);
 	}
 	if (rule.part > 0)
-		t->options->optimizer->update(t->model.numbers, &rule, own, pushes[0].gradients,
-					      shard->slice.count, own);
+		optimizer_update(t->options->optimizer, t->model.numbers, &rule, own,
+				 pushes[0].gradients, shard->slice.count, own);
 	shard->version++;
 }

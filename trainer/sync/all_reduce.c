@@ -48,7 +48,7 @@ static bool update_buckets(struct training *t)
 
 static bool update(struct training *t, const struct step *step)
 {
-	const bool at_once = t->options->clip > 0 || t->options->optimizer->measure;
+	const bool at_once = t->options->clip > 0 || t->options->optimizer->trust;
 	const bool ok = at_once ? update_at_once(t) : update_buckets(t);
 
 	if (ok)

@@ -68,16 +68,16 @@ void sync_measure(const struct training *t, struct slice range, struct trained f
 	const struct numbers *numbers = t->model.numbers;
 	const struct rule rule = next_rule(t);
 
-	if (!t->options->optimizer->measure)
+	if (!t->options->optimizer->trust)
 		return;
 	for (unsigned l = 0; l < t->model.layers; l++) {
 		const struct piece piece = piece_of(&t->model.layer[l], range);
 
 		if (piece.count > 0)
-			t->options->optimizer->measure(
-				numbers, &rule, trained_from(t, from, piece.place),
-				numbers_from(numbers->gradients, gradients, piece.place),
-				piece.count, &sum->of[l]);
+			optimizer_measure(t->options->optimizer, numbers, &rule,
+					  trained_from(t, from, piece.place),
+					  numbers_from(numbers->gradients, gradients, piece.place),
+					  piece.count, &sum->of[l]);
 	}
 }
 
@@ -94,9 +94,10 @@ static void update_layers(const struct training *t, struct slice range, struct t
 
 		rule.trust = optimizer->trust(&rule, &squares->of[l], t->options->trust);
 		if (piece.count > 0)
-			optimizer->update(numbers, &rule, trained_from(t, from, piece.place),
-					  numbers_from(numbers->gradients, gradients, piece.place),
-					  piece.count, trained_from(t, to, piece.place));
+			optimizer_update(optimizer, numbers, &rule,
+					 trained_from(t, from, piece.place),
+					 numbers_from(numbers->gradients, gradients, piece.place),
+					 piece.count, trained_from(t, to, piece.place));
 	}
 }
 
@@ -106,11 +107,11 @@ void sync_update_measured(const struct training *t, struct slice range, struct t
 {
 	const struct rule rule = next_rule(t);
 
-	if (t->options->optimizer->measure)
+	if (t->options->optimizer->trust)
 		update_layers(t, range, from, gradients, to, squares);
 	else
-		t->options->optimizer->update(t->model.numbers, &rule, from, gradients, range.count,
-					      to);
+		optimizer_update(t->options->optimizer, t->model.numbers, &rule, from, gradients,
+				 range.count, to);
 }
 
 bool sync_sum_squares(struct training *t, struct layer_squares *squares)
@@ -125,7 +126,7 @@ bool sync_update(struct training *t, struct slice range, struct trained from, co
 	bool ok = true;
 
 	sync_measure(t, range, from, gradients, &squares);
-	if (t->options->optimizer->measure)
+	if (t->options->optimizer->trust)
 		ok = sync_sum_squares(t, &squares);
 	if (ok)
 		sync_update_measured(t, range, from, gradients, to, &squares);
@@ -164,7 +165,7 @@ void *sync_velocity(const struct training *t, void *velocity, unsigned k)
 
 bool sync_keeps(const struct training *t)
 {
-	return t->options->optimizer->keeps(t->options->momentum);
+	return optimizer_keeps(t->options->optimizer, t->options->momentum);
 }
 
 void sync_tell_velocity_lost(const struct training *t, const char *what)

@@ -210,7 +210,7 @@ static struct trained share_now(const struct training *t, const struct share *sh
 static bool measure(struct training *t, struct layer_squares *squares)
 {
 	*squares = (struct layer_squares){ 0 };
-	if (!t->options->optimizer->measure)
+	if (!t->options->optimizer->trust)
 		return true;
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		const struct share *share = &zero1_of(t)->share[i];
