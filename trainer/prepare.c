@@ -43,15 +43,10 @@ static bool check_servers(const struct training *t)
 
 static bool count_workers(struct training *t)
 {
-	bool ok;
+	const bool cut = grid_is_cut(&t->grid);
 
-	if (grid_is_cut(&t->grid)) {
-		t->workers = (size_t)t->grid.lines;
-		return true;
-	}
-	ok = check_servers(t);
-	t->workers = (size_t)t->team->started - t->options->servers;
-	return ok;
+	t->workers = cut ? (size_t)t->grid.lines : (size_t)t->team->started - t->options->servers;
+	return cut || check_servers(t);
 }
 
 static bool check_sizes(const struct training *t)
@@ -196,13 +191,12 @@ static bool check_features(const struct training *t)
 static bool complete(struct training *t)
 {
 	const struct options *o = t->options;
-	bool ok = split_create(&t->data, o->source.test_fraction, o->seed, &t->split);
 
-	if (ok) {
-		t->batch = choose_batch(t);
-		ok = check_sizes(t);
-	}
-	if (!ok || !(o->shard ? sharded_standardise(t) : standardise(&t->data, &t->split)) ||
+	if (!split_create(&t->data, o->source.test_fraction, o->seed, &t->split))
+		return false;
+	t->batch = choose_batch(t);
+	if (!check_sizes(t) ||
+	    !(o->shard ? sharded_standardise(t) : standardise(&t->data, &t->split)) ||
 	    !check_features(t) || !create_model(t))
 		return false;
 	t->order = malloc(t->split.train_rows * sizeof(*t->order));
@@ -212,8 +206,8 @@ static bool complete(struct training *t)
 	make_plan(t);
 	describe(t);
 	t->model.weights = state_now(&t->state, 0).weights;
-	ok = model_init_weights(&t->model, o->seed) && t->engine->create(t);
-	return ok && (t->team->newcomer || save_open(t));
+	return model_init_weights(&t->model, o->seed) && t->engine->create(t) &&
+	       (t->team->newcomer || save_open(t));
 }
 
 static bool read_samples(struct training *t)
@@ -229,11 +223,12 @@ static bool read_samples(struct training *t)
 static bool prepare(struct training *t)
 {
 	const struct options *o = t->options;
-	bool ok = survival_init(&t->survival, t->team) && grid_place(o, t->team, &t->grid) &&
-		  check_survival(t) && count_workers(t) && shares_check(t) && read_samples(t);
 
-	if (!ok || o->shard)
-		return ok;
+	if (!survival_init(&t->survival, t->team) || !grid_place(o, t->team, &t->grid) ||
+	    !check_survival(t) || !count_workers(t) || !shares_check(t) || !read_samples(t))
+		return false;
+	if (o->shard)
+		return true;
 	t->data_hash = data_hash(&t->data);
 	return complete(t);
 }
@@ -246,21 +241,14 @@ bool training_share(struct training *t)
 bool training_create(const struct options *options, struct team *team, struct report *report,
 		     struct training *out)
 {
-	struct training t = {
+	*out = (struct training){
 		.options = options,
 		.sync = options->sync,
 		.engine = options->device == DEVICE_CUDA ? &engine_cuda : &engine_host,
 		.team = team,
 		.report = report,
 	};
-	const bool ok = prepare(&t);
-
-	if (!ok) {
-		training_finish(&t);
-		return false;
-	}
-	*out = t;
-	return true;
+	return prepare(out);
 }
 
 void training_finish(struct training *t)

@@ -403,9 +403,9 @@ bool team_agree(struct team *team, bool mine, uint64_t options, uint64_t data, s
 	return ok && mine;
 }
 
-/* The slow path of team_verify(), once it is known that some rank differs. */
-static bool name_different(struct team *team, uint64_t hash, size_t step)
+bool team_verify(struct team *team, const void *weights, size_t bytes, size_t step)
 {
+	const uint64_t hash = hash_bytes(0, weights, bytes);
 	uint64_t *all = calloc((size_t)team->size, sizeof(*all));
 	char ranks[128];
 	bool ok;
@@ -413,26 +413,11 @@ static bool name_different(struct team *team, uint64_t hash, size_t step)
 	if (!all)
 		return why_no_memory("the ranks' checksums");
 	ok = team_gather(team, &hash, all, sizeof(hash));
-	if (ok) {
-		list_ranks(all, team->size, 1, 0, false, all[0], ranks, sizeof(ranks));
+	if (ok && list_ranks(all, team->size, 1, 0, false, all[0], ranks, sizeof(ranks)) > 0)
 		ok = why_set(TUTTI_ERR_MISMATCH,
 			     "step %zu: the weights of rank %s differ from those of rank 0; "
 			     "expected the same bits on every rank",
 			     step, ranks);
-	}
 	free(all);
 	return ok;
-}
-
-bool team_verify(struct team *team, const void *weights, size_t bytes, size_t step)
-{
-	const uint64_t hash = hash_bytes(0, weights, bytes);
-	uint64_t ends[2] = { hash, ~hash }; /* the smallest, and the complement of the largest */
-	const bool ok = TIMED(
-		team, tutti_all_reduce(team->comm, ends, ends, 2, TUTTI_UINT64, TUTTI_MIN, NULL),
-		"the comparison of weights");
-
-	if (!ok || ends[0] == ~ends[1])
-		return ok;
-	return name_different(team, hash, step);
 }

@@ -103,12 +103,9 @@ static bool run_epoch(struct training *t, unsigned epoch, struct epoch *out)
 {
 	struct sums trained, validated;
 
-	if (!train_epoch(t, epoch))
-		return false;
-	if (!(t->options->verify ? verify(t) : t->engine->fetch(t)) ||
-	    !t->engine->validate(t, &validated))
-		return false;
-	if (!team_sum(t->team, (double *)&validated, SUMS_NUMBERS))
+	if (!train_epoch(t, epoch) || !(t->options->verify ? verify(t) : t->engine->fetch(t)) ||
+	    !t->engine->validate(t, &validated) ||
+	    !team_sum(t->team, (double *)&validated, SUMS_NUMBERS))
 		return false;
 	trained = state_sums(&t->state); /* the last stage's; those of others are 0 */
 	if (!grid_sum(&t->grid, (double *)&trained, SUMS_NUMBERS))
@@ -128,17 +125,16 @@ static bool run_epoch(struct training *t, unsigned epoch, struct epoch *out)
 static bool run_epochs(struct training *t)
 {
 	const struct history *history = &t->report->history;
+	bool ok = true;
 
-	while (history->epoch_count < t->options->epochs) {
+	while (ok && history->epoch_count < t->options->epochs) {
 		struct epoch epoch = { 0 };
-		bool ok = run_epoch(t, history->epoch_count, &epoch) &&
-			  report_epoch(t->report, &epoch) && save_epoch(t);
-		if (ok && history->epoch_count < t->options->epochs)
-			ok = shares_adapt(t);
-		if (!ok)
-			return false;
+
+		ok = run_epoch(t, history->epoch_count, &epoch) &&
+		     report_epoch(t->report, &epoch) && save_epoch(t) &&
+		     (history->epoch_count == t->options->epochs || shares_adapt(t));
 	}
-	return true;
+	return ok;
 }
 
 /* Ranks may have been lost between the end of an epoch and its checkpoint. */
@@ -147,23 +143,21 @@ static bool save_after_loss(struct training *t)
 	const struct history *history = &t->report->history;
 	const bool at_end = t->state.step == history->epoch_count * t->steps_per_epoch;
 
-	return history->loss_count <= 0 || history->epoch_count <= 0 || !at_end || save_epoch(t);
+	return history->loss_count == 0 || history->epoch_count == 0 || !at_end || save_epoch(t);
 }
 
 /* From wherever the training stands to its end. */
 static bool go_on(struct training *t)
 {
-	bool ok = t->engine->begin(t);
+	bool ok;
 
-	if (!ok)
+	if (!t->engine->begin(t))
 		return false;
 	report_begin(t->report, (double)t->state.step / (double)t->plan.steps);
-	if (t->team->rank == 0)
-		ok = report_take_over(t->report);
-	ok = ok && report_show(t->report) && save_after_loss(t) && run_epochs(t);
+	ok = (t->team->rank > 0 || report_take_over(t->report)) && report_show(t->report) &&
+	     save_after_loss(t) && run_epochs(t);
 	t->summary.seconds = now_s() - t->start_s;
-	ok = ok && t->sync->end(t);
-	return ok && training_account(t);
+	return ok && t->sync->end(t) && training_account(t);
 }
 
 static void begin(struct training *t)

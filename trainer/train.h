@@ -65,7 +65,8 @@ struct training {
 	double reading_s;	 /* that the samples took to be read */
 };
 
-/* prepare.c: read the data, make the model; with --shard, read this rank's part alone. Touches no other rank. */
+/* prepare.c: read the data, make the model; with --shard, read this rank's part alone. Touches no other rank.
+ * What is there after a failure is for training_finish(). */
 bool training_create(const struct options *options, struct team *team, struct report *report,
 		     struct training *out);
 /* Collective, with --shard: make all else. */
