@@ -4,22 +4,17 @@
 #include "gpu_check.h"
 #include "lines.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "types.h"
 
-#define THREADS	   256
-#define BLOCKS_MAX 1024
-#define ELEMENT	   8 /* bytes, at most */
+#define ELEMENT 8 /* bytes, at most */
 
 #ifdef BENCH_CUDA_IMAGE
 extern const char bench_cuda_image[], bench_cuda_image_codes[];
 #else
-static const char *const bench_cuda_image = NULL, *const bench_cuda_image_codes = "";
+static const char bench_cuda_image[] = "", bench_cuda_image_codes[] = "";
 #endif
 
 struct bench_gpu_tables {
@@ -28,43 +23,24 @@ struct bench_gpu_tables {
 	unsigned char sent[BENCH_PERIOD * ELEMENT], reduced[BENCH_PERIOD * ELEMENT];
 };
 
-/* ---- the image */
-
-static void load(struct bench_gpu_check *check, const char *name, const char *code,
-		 const char *codes)
+bool bench_gpu_check_init(struct bench_gpu_check *check)
 {
-	check->module = gpu_module(code);
+	static const struct gpu_image image = { "tutti-bench", bench_cuda_image,
+						bench_cuda_image_codes, "TUTTI_BENCH_KERNELS" };
+	bool unread;
+
+	*check = (struct bench_gpu_check){ 0 };
+	check->module = gpu_module(&image, &unread);
+	if (unread) {
+		bench_complain("%s", gpu_error());
+		return false;
+	}
 	check->fill = check->module ? gpu_kernel(check->module, "bench_fill") : NULL;
 	check->compare = check->fill ? gpu_kernel(check->module, "bench_compare") : NULL;
 	check->tables = check->compare ? gpu_alloc(sizeof(*check->tables)) : NULL;
-	if (check->tables)
-		return;
-	snprintf(check->without, sizeof(check->without),
-		 "the kernels of %s, which are for %s, cannot be used: %s", name, codes,
-		 gpu_error());
-	bench_gpu_check_fini(check);
-}
-
-bool bench_gpu_check_init(struct bench_gpu_check *check)
-{
-	const char *set = getenv("TUTTI_BENCH_KERNELS");
-
-	*check = (struct bench_gpu_check){ 0 };
-	if (set && *set) {
-		char *read = gpu_read_image(set);
-
-		if (!read) {
-			bench_complain("TUTTI_BENCH_KERNELS is \"%s\", which cannot be read: %s",
-				       set, strerror(errno));
-			return false;
-		}
-		load(check, set, read, "whatever GPUs that file was made for");
-		free(read);
-	} else if (!*bench_cuda_image_codes) {
-		snprintf(check->without, sizeof(check->without),
-			 "tutti-bench was built without CUDA's compiler and has no kernels");
-	} else {
-		load(check, "tutti-bench", bench_cuda_image, bench_cuda_image_codes);
+	if (!check->tables) {
+		snprintf(check->without, sizeof(check->without), "%s", gpu_error());
+		bench_gpu_check_fini(check);
 	}
 	return true;
 }
@@ -95,15 +71,6 @@ bool bench_gpu_check_learn(struct bench_gpu_check *check, const struct bench_pat
 	       gpu_copy(to->exact, pattern->exact, sizeof(to->exact), stream);
 }
 
-/* One thread for each of `count`, as far as they go at once. */
-static bool run(gpu_kernel_t kernel, uint64_t count, void **arguments, gpu_stream_t stream)
-{
-	const uint64_t blocks = (count + THREADS - 1) / THREADS;
-
-	return count == 0 || gpu_run(kernel, (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX),
-				     THREADS, arguments, stream);
-}
-
 bool bench_gpu_check_fill(const struct bench_gpu_check *check, void *to, uint64_t place,
 			  size_t count, gpu_stream_t stream)
 {
@@ -111,8 +78,8 @@ bool bench_gpu_check_fill(const struct bench_gpu_check *check, void *to, uint64_
 	uint32_t size = check->format.size;
 	uint64_t elements = count;
 
-	return run(check->fill, elements, (void *[]){ &sent, &size, &place, &elements, &to },
-		   stream);
+	return gpu_run(check->fill, elements, (void *[]){ &sent, &size, &place, &elements, &to },
+		       stream);
 }
 
 bool bench_gpu_check_begin(const struct bench_gpu_check *check, gpu_stream_t stream)
@@ -135,9 +102,9 @@ bool bench_gpu_check_part(const struct bench_gpu_check *check, const struct benc
 	uint64_t place = bench_part_place(part, shift), count = part->count, base = part->base;
 	const void *got = part->got;
 
-	return run(check->compare, count,
-		   (void *[]){ &want, &exact, &format, &place, &count, &base, &got, &found },
-		   stream);
+	return gpu_run(check->compare, count,
+		       (void *[]){ &want, &exact, &format, &place, &count, &base, &got, &found },
+		       stream);
 }
 
 bool bench_gpu_check_end(const struct bench_gpu_check *check, struct bench_found *found,

@@ -85,7 +85,7 @@ class Cuda(BenchTest):
         self.right('all -r 2 -m cuda -b 64 -e 64 -n 33 -w 1', 10 * 2 + 1, checks='host', **fails)
         _, out = self.said(f'all_reduce -m cuda {ONE}', **fails)
         self.assertIn('results verified on the host: the kernels of ', out)
-        self.assertIn('cannot be used: cuModuleLoadData: unknown error', out)
+        self.assertIn('cannot be loaded into this GPU: cuModuleLoadData: unknown error', out)
         _, out = self.said(f'all_reduce -m cuda {ONE}', TUTTI_BENCH_KERNELS='')
         self.assertIn('results verified on the GPU' if os.environ.get('BENCH_HAS_KERNELS') else
                       "results verified on the host: tutti-bench was built without CUDA's compiler", out)

@@ -2,12 +2,15 @@
 /* Owns the programs' use of CUDA's driver. */
 #include "gpu.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda_functions.h"
+
+enum { THREADS = 256, BLOCKS_MAX = 4096 };
 
 static struct cuda_driver cu;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -313,13 +316,6 @@ bool gpu_graph_free(gpu_graph_t graph)
 
 /* ---- kernels */
 
-gpu_module_t gpu_module(const void *image)
-{
-	gpu_module_t module;
-
-	return succeeded("cuModuleLoadData", cu.module_load(&module, image)) ? module : NULL;
-}
-
 bool gpu_module_free(gpu_module_t module)
 {
 	return succeeded("cuModuleUnload", cu.module_unload(module));
@@ -344,6 +340,48 @@ char *gpu_read_image(const char *path)
 	return text;
 }
 
+static gpu_module_t load_module(const char *name, const void *code, const char *codes)
+{
+	gpu_module_t module;
+	char text[sizeof(why)];
+
+	if (succeeded("cuModuleLoadData", cu.module_load(&module, code)))
+		return module;
+	memcpy(text, why, sizeof(text));
+	snprintf(why, sizeof(why),
+		 "the kernels of %.200s, which are for %s, cannot be loaded into this GPU: %.200s",
+		 name, codes, text);
+	return NULL;
+}
+
+gpu_module_t gpu_module(const struct gpu_image *image, bool *unread)
+{
+	const char *set = getenv(image->variable);
+	gpu_module_t module = NULL;
+	char *read;
+
+	*unread = false;
+	if (set && *set) {
+		read = gpu_read_image(set);
+		*unread = !read;
+		if (read)
+			module = load_module(set, read, "whatever GPUs that file was made for");
+		else
+			snprintf(why, sizeof(why), "%s is \"%.200s\", which cannot be read: %s",
+				 image->variable, set, strerror(errno));
+		free(read);
+	} else if (*image->codes) {
+		module = load_module(image->program, image->code, image->codes);
+	} else {
+		snprintf(
+			why, sizeof(why),
+			"%s was built without CUDA's compiler and has no kernels for GPUs: build it "
+			"where nvcc is (-Dcuda=enabled), or let %s name a fat binary or PTX of them",
+			image->program, image->variable);
+	}
+	return module;
+}
+
 gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name)
 {
 	gpu_kernel_t kernel;
@@ -356,9 +394,12 @@ gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name)
 		       : NULL; /* the question is what loads it */
 }
 
-bool gpu_run(gpu_kernel_t kernel, unsigned blocks, unsigned threads, void **arguments,
-	     gpu_stream_t stream)
+bool gpu_run(gpu_kernel_t kernel, size_t count, void **arguments, gpu_stream_t stream)
 {
-	return succeeded("cuLaunchKernel", cu.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream,
-						     arguments, NULL));
+	const size_t blocks = (count + THREADS - 1) / THREADS,
+		     most = blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
+
+	return count == 0 ||
+	       succeeded("cuLaunchKernel", cu.launch(kernel, (unsigned)most, 1, 1, THREADS, 1, 1, 0,
+						     stream, arguments, NULL));
 }

@@ -64,15 +64,20 @@ gpu_graph_t gpu_captured(gpu_stream_t stream);
 bool gpu_launch(gpu_graph_t graph, gpu_stream_t stream);
 bool gpu_graph_free(gpu_graph_t graph);
 
-/* A fat binary, or PTX that a 0 ends, for the thread's GPU; NULL after an error. */
-gpu_module_t gpu_module(const void *image);
+/* Kernels that a program was built with, by build_image: a fat binary, and for which GPUs it is ("": it
+ * was built without). */
+struct gpu_image {
+	const char *program, *code, *codes;
+	const char *variable; /* of the environment, which may name a file of others */
+};
+/* For the thread's GPU; NULL after an error. `unread`: there is no such file. */
+gpu_module_t gpu_module(const struct gpu_image *image, bool *unread);
 bool gpu_module_free(gpu_module_t module);
 /* The file that has one, a 0 behind it; NULL, with errno. free() it. */
 char *gpu_read_image(const char *path);
 /* Ready to run: its first launch loads nothing. */
 gpu_kernel_t gpu_kernel(gpu_module_t module, const char *name);
-/* `arguments` are pointers to the kernel's arguments, which are copied. */
-bool gpu_run(gpu_kernel_t kernel, unsigned blocks, unsigned threads, void **arguments,
-	     gpu_stream_t stream);
+/* With a thread for each of `count`, as far as they go at once. `arguments` are pointers to the kernel's arguments, which are copied. */
+bool gpu_run(gpu_kernel_t kernel, size_t count, void **arguments, gpu_stream_t stream);
 
 #endif

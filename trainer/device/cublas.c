@@ -52,18 +52,8 @@ static bool did(const char *what, int status)
 
 bool cublas_create(gpu_stream_t stream, cublas_t *out)
 {
-	cublas_t cublas = NULL;
-	bool ok = open_cublas() && did("begin", blas.create(&cublas));
-
-	if (!ok)
-		return false;
-	ok = did("take a stream", blas.set_stream(cublas, stream));
-	if (!ok) {
-		cublas_free(cublas);
-		return false;
-	}
-	*out = cublas;
-	return true;
+	return open_cublas() && did("begin", blas.create(out)) &&
+	       did("take a stream", blas.set_stream(*out, stream));
 }
 
 void cublas_free(cublas_t cublas)

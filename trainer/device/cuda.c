@@ -17,22 +17,28 @@
 
 enum { TURNS = 2 };
 
-/* What is noted of a step that is under way. */
-struct turn {
-	bool used;
-	gpu_event_t end;
-	gpu_event_t before[MODEL_LAYERS_MAX],
-		after[MODEL_LAYERS_MAX]; /* each bucket's wait for its sum */
+/* What is noted: of each bucket, that it may be summed, and is; of a step, and each bucket of it, when its
+ * wait for the sum began and ended; and when all of it has. */
+struct notes {
+	gpu_event_t ready[MODEL_LAYERS_MAX], summed[MODEL_LAYERS_MAX];
+	struct turn {
+		gpu_event_t before[MODEL_LAYERS_MAX], after[MODEL_LAYERS_MAX], end;
+	} turns[TURNS];
 };
+
+enum { NOTES = sizeof(struct notes) / sizeof(gpu_event_t) };
 
 struct cuda {
 	int device;
 	struct cuda_model model;
-	gpu_stream_t sums;					       /* the all-reduces */
-	gpu_event_t ready[MODEL_LAYERS_MAX], summed[MODEL_LAYERS_MAX]; /* of each bucket */
-	struct turn turns[TURNS];
-	size_t fetched; /* steps that the host's state has seen */
-	size_t epoch;	/* whose order the GPU has */
+	gpu_stream_t sums; /* the all-reduces */
+	union {
+		struct notes notes;
+		gpu_event_t events[NOTES];
+	};
+	bool used[TURNS]; /* by a step that is under way */
+	size_t fetched;	  /* steps that the host's state has seen */
+	size_t epoch;	  /* whose order the GPU has */
 };
 
 static bool gpu_failed(const char *what)
@@ -57,26 +63,12 @@ static bool choose_gpu(struct cuda *cuda, const struct team *team)
 	return gpu_enter(cuda->device) || gpu_failed("begin");
 }
 
-static bool make_event(gpu_event_t *event)
+static bool make_events(struct cuda *cuda)
 {
-	*event = gpu_event();
-	return *event != NULL;
-}
+	bool made = (cuda->sums = gpu_stream()) != NULL;
 
-static bool make_events(struct cuda *cuda, unsigned buckets)
-{
-	bool made = true;
-
-	cuda->sums = gpu_stream();
-	made = cuda->sums != NULL;
-	for (unsigned i = 0; i < buckets && made; i++) {
-		made = make_event(&cuda->ready[i]) && make_event(&cuda->summed[i]);
-		for (int turn = 0; turn < TURNS && made; turn++)
-			made = make_event(&cuda->turns[turn].before[i]) &&
-			       make_event(&cuda->turns[turn].after[i]);
-	}
-	for (int turn = 0; turn < TURNS && made; turn++)
-		made = make_event(&cuda->turns[turn].end);
+	for (int i = 0; i < NOTES && made; i++)
+		made = (cuda->events[i] = gpu_event()) != NULL;
 	return made || gpu_failed("make a stream and events");
 }
 
@@ -100,13 +92,7 @@ static bool cuda_create(struct training *t)
 		return why_no_memory("the training");
 	return choose_gpu(t->cuda, t->team) &&
 	       cuda_model_create(&t->model, &t->data, &t->split, &t->cuda->model) &&
-	       make_events(t->cuda, t->buckets.count) && cuda_renew_gradients(t);
-}
-
-static void free_event(gpu_event_t event)
-{
-	if (event)
-		gpu_event_free(event);
+	       make_events(t->cuda) && cuda_renew_gradients(t);
 }
 
 static void cuda_finish(struct training *t)
@@ -115,17 +101,9 @@ static void cuda_finish(struct training *t)
 
 	if (!cuda)
 		return;
-	for (int turn = 0; turn < TURNS; turn++) {
-		free_event(cuda->turns[turn].end);
-		for (unsigned i = 0; i < MODEL_LAYERS_MAX; i++) {
-			free_event(cuda->turns[turn].before[i]);
-			free_event(cuda->turns[turn].after[i]);
-		}
-	}
-	for (unsigned i = 0; i < MODEL_LAYERS_MAX; i++) {
-		free_event(cuda->ready[i]);
-		free_event(cuda->summed[i]);
-	}
+	for (int i = 0; i < NOTES; i++)
+		if (cuda->events[i])
+			gpu_event_free(cuda->events[i]);
 	if (cuda->sums)
 		gpu_stream_free(cuda->sums);
 	tutti_cuda_mem_free(cuda->model.gradients);
@@ -152,19 +130,21 @@ static bool cuda_begin(struct training *t)
 
 /* Wait for the step that had the turn, and count how long the GPU's own work stood still for its
  * sums. */
-static bool end_turn(struct turn *turn, unsigned buckets, struct team *team)
+static bool end_turn(struct training *t, int turn)
 {
-	if (!turn->used)
+	const struct turn *of = &t->cuda->notes.turns[turn];
+
+	if (!t->cuda->used[turn])
 		return true;
-	turn->used = false;
-	if (!gpu_wait(turn->end))
+	t->cuda->used[turn] = false;
+	if (!gpu_wait(of->end))
 		return gpu_failed("end a step");
-	for (unsigned i = 0; i < buckets; i++) {
-		const double seconds = gpu_seconds(turn->before[i], turn->after[i]);
+	for (unsigned i = 0; i < t->buckets.count; i++) {
+		const double seconds = gpu_seconds(of->before[i], of->after[i]);
 
 		if (seconds < 0)
 			return gpu_failed("time a step");
-		team->blocked_s += seconds;
+		t->team->blocked_s += seconds;
 	}
 	return true;
 }
@@ -180,19 +160,20 @@ static bool layer_ready(struct training *t, unsigned layer)
 
 		if (bucket->last_layer != layer)
 			continue;
-		if (!gpu_record(cuda->ready[i], cuda->model.stream) ||
-		    !gpu_follow(cuda->sums, cuda->ready[i]))
+		if (!gpu_record(cuda->notes.ready[i], cuda->model.stream) ||
+		    !gpu_follow(cuda->sums, cuda->notes.ready[i]))
 			return gpu_failed("order two streams");
 		return team_sum_on_gpu(t->team, cuda->model.gradients + bucket->first,
 				       bucket->count + (layer == 0 ? t->buckets.tail : 0),
 				       cuda->sums) &&
-		       (gpu_record(cuda->summed[i], cuda->sums) || gpu_failed("order two streams"));
+		       (gpu_record(cuda->notes.summed[i], cuda->sums) ||
+			gpu_failed("order two streams"));
 	}
 	return true;
 }
 
 /* Each bucket is updated as it arrives, while the next are under way. */
-static bool update(struct training *t, struct turn *turn, double rate)
+static bool update(struct training *t, const struct turn *turn, double rate)
 {
 	struct cuda *cuda = t->cuda;
 	const gpu_stream_t stream = cuda->model.stream;
@@ -200,7 +181,8 @@ static bool update(struct training *t, struct turn *turn, double rate)
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		const struct bucket *b = &t->buckets.bucket[i];
 
-		if (!gpu_record(turn->before[i], stream) || !gpu_follow(stream, cuda->summed[i]) ||
+		if (!gpu_record(turn->before[i], stream) ||
+		    !gpu_follow(stream, cuda->notes.summed[i]) ||
 		    !gpu_record(turn->after[i], stream))
 			return gpu_failed("order two streams");
 		cuda_model_update(&cuda->model, b->first, b->count, rate, t->options->momentum,
@@ -239,9 +221,10 @@ static bool pass(struct training *t, size_t place, size_t count)
 static bool cuda_step(struct training *t, size_t place, size_t count, int first)
 {
 	struct cuda *cuda = t->cuda;
-	struct turn *turn = &cuda->turns[t->state.step % TURNS];
+	const int at = (int)(t->state.step % TURNS);
+	const struct turn *turn = &cuda->notes.turns[at];
 
-	if (!end_turn(turn, t->buckets.count, t->team))
+	if (!end_turn(t, at))
 		return false;
 	take_order(t);
 	if (!pass(t, place, count) || !update(t, turn, rate_at(&t->plan, t->state.step)))
@@ -249,7 +232,7 @@ static bool cuda_step(struct training *t, size_t place, size_t count, int first)
 	cuda_model_count(&cuda->model, first);
 	if (!gpu_record(turn->end, cuda->model.stream))
 		return gpu_failed("note the end of a step");
-	turn->used = true;
+	cuda->used[at] = true;
 	t->state.step++;
 	return !cuda->model.failed;
 }
@@ -262,12 +245,10 @@ static bool cuda_fetch(struct training *t)
 {
 	struct cuda *cuda = t->cuda;
 	struct cuda_model *m = &cuda->model;
-	bool ok = true;
 
-	for (int turn = 0; turn < TURNS && ok; turn++)
-		ok = end_turn(&cuda->turns[turn], t->buckets.count, t->team);
-	if (!ok)
-		return false;
+	for (int turn = 0; turn < TURNS; turn++)
+		if (!end_turn(t, turn))
+			return false;
 	cuda_model_copy(m, t->state.next, m->state, state_bytes(&t->state));
 	if (m->failed)
 		return false;
@@ -308,7 +289,7 @@ static void cuda_drain(struct training *t)
 	gpu_finish(cuda->sums);
 	gpu_finish(cuda->model.stream);
 	for (int turn = 0; turn < TURNS; turn++)
-		cuda->turns[turn].used = false;
+		cuda->used[turn] = false;
 	cuda->model.failed = false;
 	t->state.step = cuda->fetched;
 }

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_image.h"
+#define LINE 256 /* bytes: where arrays begin */
 
-#define THREADS	   256
-#define BLOCKS_MAX 4096
-#define LINE	   256 /* bytes: where arrays begin */
+#ifdef TRAIN_CUDA_IMAGE /* which build_image makes where CUDA's compiler is */
+extern const char train_cuda_image[], train_cuda_image_codes[];
+#else
+static const char train_cuda_image[] = "", train_cuda_image_codes[] = "";
+#endif
 
 static const char *const names[KERNELS] = {
 	[KERNEL_GATHER] = "train_gather", [KERNEL_BIAS] = "train_bias",
@@ -27,15 +29,10 @@ static void keep(struct cuda_model *m, bool done)
 		m->failed = !why_set(TUTTI_ERR_SYSTEM, "the GPU failed: %s", gpu_error());
 }
 
-/* One thread for each of `count`, as far as they go at once. */
 static void run(struct cuda_model *m, enum cuda_kernel kernel, size_t count, void **arguments)
 {
-	const size_t blocks = (count + THREADS - 1) / THREADS;
-
-	if (!m->failed && count > 0)
-		keep(m, gpu_run(m->kernel[kernel],
-				(unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), THREADS,
-				arguments, m->stream));
+	if (!m->failed)
+		keep(m, gpu_run(m->kernel[kernel], count, arguments, m->stream));
 }
 
 static void multiply(struct cuda_model *m, size_t rows, size_t columns, size_t terms,
@@ -126,37 +123,31 @@ static bool take_memory(struct cuda_model *m, const struct data *data, const str
 
 static bool find_kernels(struct cuda_model *m)
 {
-	const bool ok = cuda_image_load(&m->module);
+	static const struct gpu_image image = { "tutti-train", train_cuda_image,
+						train_cuda_image_codes, "TUTTI_TRAIN_KERNELS" };
+	bool unread;
 
-	for (int i = 0; i < KERNELS && ok; i++) {
-		m->kernel[i] = gpu_kernel(m->module, names[i]);
+	m->module = gpu_module(&image, &unread);
+	for (int i = 0; i < KERNELS; i++) {
+		m->kernel[i] = m->module ? gpu_kernel(m->module, names[i]) : NULL;
 		if (!m->kernel[i])
-			return why_set(
-				TUTTI_ERR_UNSUPPORTED,
-				"--device cuda: the kernels are not those of this tutti-train's trainer/kernels.cu: %s",
-				gpu_error());
+			return why_set(unread ? TUTTI_ERR_INVALID : TUTTI_ERR_UNSUPPORTED,
+				       "--device cuda: %s", gpu_error());
 	}
-	return ok;
+	return true;
 }
 
 bool cuda_model_create(const struct model *layout, const struct data *data,
 		       const struct split *split, struct cuda_model *out)
 {
-	struct cuda_model m = { .layout = *layout };
-	bool ok = find_kernels(&m);
-
-	if (ok) {
-		m.stream = gpu_stream();
-		ok = m.stream || why_set(TUTTI_ERR_SYSTEM,
-					 "--device cuda: no stream can be had: %s", gpu_error());
-	}
-	ok = ok && cublas_create(m.stream, &m.cublas) && take_memory(&m, data, split);
-	if (!ok) {
-		cuda_model_finish(&m);
+	*out = (struct cuda_model){ .layout = *layout };
+	if (!find_kernels(out))
 		return false;
-	}
-	*out = m;
-	return true;
+	out->stream = gpu_stream();
+	if (!out->stream)
+		return why_set(TUTTI_ERR_SYSTEM, "--device cuda: no stream can be had: %s",
+			       gpu_error());
+	return cublas_create(out->stream, &out->cublas) && take_memory(out, data, split);
 }
 
 void cuda_model_finish(struct cuda_model *m)
