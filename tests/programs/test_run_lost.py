@@ -133,6 +133,24 @@ class Lost(ProgramTest):
         self.finish(job, 7)
         self.assertNotIn(' is replaced ', job.err)
 
+    def test_a_replacement_that_nobody_took_in_has_not_done_the_work(self):
+        """It gives up by itself: that is no end of the program, after which nobody is replaced, and no good end."""
+        job = self.job(3, '--min-ranks', 1, '--restart', 2,
+                       script=f'if [ $TUTTI_JOIN ]; then TUTTI_TIMEOUT=0.2 $0; echo gives up; exit 0; fi; {RANK}')
+        for victim, times in (1, 1), (2, 2):
+            job.tell(KILLED, victim)
+            job.await_text('gives up\n', times)
+            await_state(int(job.await_match(fr'rank {victim} is replaced \(pid (\d+)\)', err=True)[1]), '')
+        job.tell(BADLY, 0)
+        self.finish(job, 7)
+        job = self.job(2, '--min-ranks', 1, '--restart', 1, script=f'[ $TUTTI_JOIN ] && TUTTI_TIMEOUT=0.2 $0; {RANK}')
+        job.tell(KILLED, 1)
+        job.pid_of(1, time=3)   # behind that of $0
+        job.tell(BADLY, 0)
+        job.await_report(') exited with status 7 after ')
+        job.tell(WELL, 1, time=3)
+        self.finish(job, 7)
+
     def test_a_lost_rank_takes_its_process_group_along(self):
         """What a shell has started must not go on when the shell is lost: it may be the rank itself."""
         job = self.job(2, '--min-ranks', 1, script='sleep 1000 & echo pid $!; echo shell $$; wait')
@@ -209,6 +227,40 @@ class Lost(ProgramTest):
         busy.send(signal.SIGTERM)
         self.finish(busy, 128 + signal.SIGTERM)
         self.assertNotIn('; ending it\n', busy.err)
+
+    def stopping(self, ranks, *options, **more):
+        """A job whose last rank has stopped."""
+        job = self.job(ranks, *options, **more)
+        pid = job.pid_of(ranks - 1)
+        os.kill(pid, signal.SIGSTOP)
+        await_state(pid, 'T')
+        return job
+
+    def test_ranks_that_are_stopped_do_not_keep_the_job(self):
+        """Nor is a rank replaced that only they could take in. Whoever is stopped together with tutti-run goes on."""
+        suspended = self.stopping(2, '--min-ranks', 1)
+        suspended.tell(WELL, 0)
+        await_state(suspended.pid_of(0), '')
+        suspended.send(signal.SIGSTOP)
+        enough = self.stopping(3, '--min-ranks', 2)
+        enough.tell(WELL, 0, 1)
+        few = self.stopping(2, '--min-ranks', 1, '--restart', 1)
+        few.tell(BADLY, 0)
+        script = self.stopping(2, script='[ $TUTTI_RANK = 0 ] && exit; sleep 1000 & echo shell $$; echo pid $!; wait')
+        too_few = self.stopping(2, '--restart', 1)
+        too_few.tell(BADLY, 0)
+        self.finish(too_few, 7)
+        self.assertIn('; 1 rank is left where at least 2 must go on, 1 restart left; ending rank 1\n', too_few.err)
+        for job, status, rank, pid in ((enough, 0, 2, enough.pid_of(2)), (few, 7, 1, few.pid_of(1)),
+                                       (script, 128 + signal.SIGTERM, 1, script.numbers_after('[1] shell ')[0])):
+            self.finish(job, status)
+            self.assertIn(f'tutti-run: rank {rank} (pid {pid}) is stopped and has not gone on (kill -CONT) 10 s after '
+                          'the others ended; ending it\n', job.err)
+            self.assertNotIn(' is replaced ', job.err)
+        suspended.send(signal.SIGCONT)
+        suspended.tell(WELL, 1)
+        self.finish(suspended)
+        self.assertNotIn('; ending it\n', suspended.err)
 
 
 if __name__ == '__main__':

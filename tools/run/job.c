@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "job.h"
+#include "left_out.h"
+#include "losses.h"
 #include "proc.h"
 #include "report.h"
 
@@ -181,8 +183,7 @@ static void reaped(struct job *job, int rank)
 	r->running = false;
 	job->running--;
 	job->family_changed = true;
-	if (job->options->min_ranks < job->options->ranks)
-		job->losses.left_out_at = job_now() + JOB_LEFT_OUT_GRACE;
+	left_out_look(job);
 	if (r->process.pidfd >= 0)
 		close(r->process.pidfd);
 	job_drain_rank(job, rank);
@@ -207,7 +208,8 @@ void job_reap_rank(struct job *job, int rank)
 	/* those that tutti-run ends by itself do not fail */
 	if (failed && (job->ending == ENDING_NOT || job->forwarded))
 		note_failure(job, rank, &info);
-	job->ended_well += !failed;
+	/* a replacement that nobody took in has done no rank's work */
+	job->ended_well += !failed && !losses_waits(job, &job->ranks[rank]);
 }
 
 void job_drop_rank(struct job *job, int rank)
@@ -392,7 +394,9 @@ bool job_gone(struct job *job)
 
 int job_status(const struct job *job)
 {
-	const struct failure *failure = &job->failure;
+	/* the last that failed may have left nobody but replacements, which had nothing to do */
+	const struct failure *failure =
+		job->failure.rank < 0 && job->ended_well == 0 ? &job->losses.last : &job->failure;
 
 	if (job->timed_out)
 		return RUN_TIMED_OUT;

@@ -44,8 +44,8 @@ struct losses {
 	int open_count;
 	double settle_at; /* while there are any: when to decide */
 	double look_at;	  /* while only replacements run: when to look whether they wait in vain */
-	double left_out_at;  /* when to look whether only ranks run that the others have left out;
-			       0: not before another has ended */
+	double left_out_at;  /* when to look whether only ranks run that cannot go on; 0: not before
+			       another has ended */
 	struct failure last; /* rank -1: none yet */
 	int restarts;	     /* how many more ranks may be replaced */
 };
@@ -74,7 +74,7 @@ struct job {
 	struct exits exits;
 };
 
-#define JOB_LEFT_OUT_GRACE 10.0 /* seconds that ranks which were left out run on alone */
+#define JOB_LEFT_OUT_GRACE 10.0 /* seconds that ranks which cannot go on run on alone */
 
 /* Seconds on a clock that never jumps. */
 double job_now(void);

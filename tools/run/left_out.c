@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the end of ranks that hang while the job outlives them.
+/* Owns the end of ranks that hang while the others end.
  *
- * The library tells in the store whom tutti_comm_shrink has left out (tt_launch_report_left_out()).
- * A rank that is not left out may work on for as long as it likes after the others have ended. */
+ * The library tells in the store whom tutti_comm_shrink has left out (tt_launch_report_left_out()),
+ * and /proc who is stopped: since before the others could leave it out, as while ranks meet, or since
+ * they have ended. A rank that is neither may work on for as long as it likes after the others have
+ * ended. A job whose ranks are all stopped, and none has ended, is one that somebody has suspended. */
 #include "left_out.h"
 
 #include <signal.h>
 #include <stdio.h>
 
+#include "losses.h"
 #include "proc.h"
 #include "report.h"
 
@@ -21,20 +24,34 @@ static bool has(const void *context, pid_t pid)
 	return tutti_store_get(job->store, key, &value, &length, 0) == TUTTI_OK;
 }
 
-bool left_out_has(const struct job *job, pid_t pid)
+static bool is_stopped(const void *context, pid_t pid)
 {
-	return has(job, pid);
+	(void)context;
+	return proc_is_stopped(pid);
 }
 
 /* A rank may be what a script has started: that is in its group. */
+static bool either(const struct job *job, pid_t pid, bool (*found)(const void *, pid_t))
+{
+	return found(job, pid) || proc_group_has(pid, found, job);
+}
+
+bool left_out_has(const struct job *job, pid_t pid)
+{
+	return either(job, pid, has);
+}
+
+bool left_out_rests(const struct job *job, const struct rank *rank)
+{
+	return losses_waits(job, rank) || left_out_has(job, rank->process.pid) ||
+	       either(job, rank->process.pid, is_stopped);
+}
+
 static bool all_that_run(const struct job *job)
 {
-	for (int i = 0; i < job->started; i++) {
-		const pid_t pid = job->ranks[i].process.pid;
-
-		if (job->ranks[i].running && !has(job, pid) && !proc_group_has(pid, has, job))
+	for (int i = 0; i < job->started; i++)
+		if (job->ranks[i].running && !left_out_rests(job, &job->ranks[i]))
 			return false;
-	}
 	return job->running > 0;
 }
 
@@ -45,6 +62,11 @@ static struct failure first_that_runs(const struct job *job)
 	while (!job->ranks[failure.rank].running)
 		failure.rank++;
 	return failure;
+}
+
+void left_out_look(struct job *job)
+{
+	job->losses.left_out_at = job_now() + JOB_LEFT_OUT_GRACE;
 }
 
 void left_out_settle(struct job *job)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that hang, and that the others have left out and gone on without. */
+/* Ranks that nobody waits for any more: the others have left them out, or they are stopped. */
 #ifndef RUN_LEFT_OUT_H
 #define RUN_LEFT_OUT_H
 
 #include "job.h"
 
-/* End the ranks that run if nobody else does and the others have left out all of them, so that the
- * job ends, too. Says so. */
+/* End the ranks that run if none of them can go on, so that the job ends, too. Says so. */
 void left_out_settle(struct job *job);
+/* A rank has ended, or stopped at the end of the program: is nobody left who goes on? */
+void left_out_look(struct job *job);
 /* Have the others left the process out? */
 bool left_out_has(const struct job *job, pid_t pid);
+/* Can a rank that runs not go on, nor take others in? */
+bool left_out_rests(const struct job *job, const struct rank *rank);
 
 #endif

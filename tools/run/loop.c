@@ -184,6 +184,9 @@ void loop_run(struct loop *loop)
 	while (go_on) {
 		const int count = epoll_wait(loop->epoll, events, EVENTS, job_wait_ms(loop->job));
 
+		if (count <
+		    0) /* this process was stopped: SIGCONT comes before what its time says */
+			continue;
 		for (int i = 0; go_on && i < count; i++)
 			go_on = handle(loop, &events[i]);
 		losses_settle(loop->job);

@@ -28,7 +28,7 @@ static bool has_told(const struct job *job, const char *state, int ticket)
 	return tutti_store_get(job->store, key, &value, &length, 0) == TUTTI_OK;
 }
 
-static bool waits(const struct job *job, const struct rank *rank)
+bool losses_waits(const struct job *job, const struct rank *rank)
 {
 	return rank->ticket >= 0 && has_told(job, "waits", rank->ticket) &&
 	       !has_told(job, "joined", rank->ticket);
@@ -40,8 +40,17 @@ static bool all_wait(const struct job *job)
 	bool all = job->running > 0;
 
 	for (int i = 0; i < job->started && all; i++)
-		all = !job->ranks[i].running || waits(job, &job->ranks[i]);
+		all = !job->ranks[i].running || losses_waits(job, &job->ranks[i]);
 	return all;
+}
+
+static bool anybody_takes_in(const struct job *job)
+{
+	bool any = false;
+
+	for (int i = 0; i < job->started && !any; i++)
+		any = job->ranks[i].running && !left_out_rests(job, &job->ranks[i]);
+	return any;
 }
 
 static bool only_replacements(const struct job *job)
@@ -58,7 +67,7 @@ static int replacements(const struct job *job)
 {
 	const struct losses *losses = &job->losses;
 
-	if (job->running == 0 || job->ended_well > 0 || all_wait(job))
+	if (losses->restarts == 0 || job->ended_well > 0 || !anybody_takes_in(job))
 		return 0;
 	return losses->open_count < losses->restarts ? losses->open_count : losses->restarts;
 }

@@ -9,6 +9,9 @@
 /* Decide about the ranks that have failed, if it is time to. Says what it decides. */
 void losses_settle(struct job *job);
 
+/* Does a replacement still wait in tutti_init for others to take it in? */
+bool losses_waits(const struct job *job, const struct rank *rank);
+
 /* The next rank that is to be replaced, -1: none. Followed by one of the two below. */
 int losses_next(struct job *job);
 void losses_replaced(struct job *job, int rank);

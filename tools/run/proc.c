@@ -73,23 +73,38 @@ static FILE *open_of(pid_t pid, const char *file)
 	return fopen(path, "re");
 }
 
-/* The state of a child of this process; 0 if `pid` is none. */
-static char state_of_child(pid_t pid)
+/* 0 if there is no such process. */
+static char state_of(pid_t pid, int *parent)
 {
 	FILE *file = open_of(pid, "stat");
 	char line[512];
 	const char *tail;
 	char state;
-	int parent = 0;
 
 	if (!file)
 		return 0;
 	/* "pid (name) state ppid …": the name may hold anything, also ')' */
 	if (!fgets(line, sizeof(line), file) || !(tail = strrchr(line, ')')) ||
-	    sscanf(tail + 1, " %c %d", &state, &parent) != 2)
-		parent = 0;
+	    sscanf(tail + 1, " %c %d", &state, parent) != 2)
+		state = 0;
 	fclose(file);
+	return state;
+}
+
+/* The state of a child of this process; 0 if `pid` is none. */
+static char state_of_child(pid_t pid)
+{
+	int parent = 0;
+	const char state = state_of(pid, &parent);
+
 	return parent == (int)getpid() ? state : 0;
+}
+
+bool proc_is_stopped(pid_t pid)
+{
+	int parent;
+
+	return state_of(pid, &parent) == 'T';
 }
 
 struct family proc_signal_children(int sig, bool (*spared)(const void *context, pid_t pid),

@@ -29,6 +29,9 @@ struct family proc_signal_children(int sig, bool (*spared)(const void *context, 
  * nobody is ended by it. How many got it. */
 int proc_signal_handlers(pid_t pid, int sig);
 
+/* By a signal, and not by a debugger. */
+bool proc_is_stopped(pid_t pid);
+
 /* Is one of the processes of group `group` such as `found` says? */
 bool proc_group_has(pid_t group, bool (*found)(const void *context, pid_t pid),
 		    const void *context);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "left_out.h"
+#include "losses.h"
 #include "report.h"
 
 /* "ranks 0, 2, 5" of those that run; a long list is cut. */
@@ -127,12 +129,20 @@ void report_lonely(struct job *job)
 void report_left_out(struct job *job)
 {
 	for (int i = 0; i < job->started; i++) {
-		if (!job->ranks[i].running)
+		const struct rank *rank = &job->ranks[i];
+		const char *how = "has not ended", *others = ", which went on without it";
+
+		if (!rank->running)
 			continue;
-		job_say(job,
-			"rank %d (pid %d) has not ended %g s after the others, which went on "
-			"without it; ending it",
-			i, (int)job->ranks[i].process.pid, JOB_LEFT_OUT_GRACE);
+		if (losses_waits(job, rank)) {
+			how = "waits for ranks that could take it in";
+			others = " ended";
+		} else if (!left_out_has(job, rank->process.pid)) {
+			how = "is stopped and has not gone on (kill -CONT)";
+			others = " ended";
+		}
+		job_say(job, "rank %d (pid %d) %s %g s after the others%s; ending it", i,
+			(int)rank->process.pid, how, JOB_LEFT_OUT_GRACE, others);
 		report_last_words(job, i);
 	}
 }

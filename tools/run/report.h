@@ -14,7 +14,7 @@ void report_replacement(struct job *job, int rank);
 void report_no_replacement(struct job *job, int rank, bool ends);
 /* Only replacements are left, and nobody to take them in. */
 void report_lonely(struct job *job);
-/* Those that run hang, and the others have ended without them. */
+/* Those that run cannot go on, and the others have ended. */
 void report_left_out(struct job *job);
 void report_timeout(struct job *job);
 /* Those that did not end when asked. */

@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "left_out.h"
 #include "signals.h"
 
 #define FORWARD_GRACE 5.0
@@ -81,8 +82,16 @@ static bool act(struct job *job, const struct signalfd_siginfo *info)
 	case SIGUSR1:
 	case SIGUSR2: job_signal_ranks(job, sig); return true;
 	case SIGTSTP: stop_all(job); return true;
-	case SIGCONT: job_signal_groups(job, sig); return true;
-	case SIGCHLD: job_reap_children(job, (pid_t)info->ssi_pid); return true;
+	case SIGCONT:
+		job_signal_groups(job, sig);
+		if (job->losses.left_out_at > 0) /* nobody could go on meanwhile */
+			left_out_look(job);
+		return true;
+	case SIGCHLD:
+		if (info->ssi_code == CLD_STOPPED && job->ended_well > 0)
+			left_out_look(job);
+		job_reap_children(job, (pid_t)info->ssi_pid);
+		return true;
 	default: return true;
 	}
 }
