@@ -5,13 +5,16 @@
  * TRAIN_MOMENTS has words, each behind a space: RANK@POINTNUMBER=ACTION. RANK.LEFT is the replacement of
  * that rank behind which LEFT others may still be started. POINT is the name that a function below hands to
  * reach(). NUMBER says which time, from 1 on, as this process counts; of steps, how many are complete.
- * ACTION is KILL, STOP, or the path of a FIFO: the rank waits until no process has it open for writing. The
- * rank prints what it does.
+ * ACTION is KILL, STOP, or the path of a FIFO: the rank waits until no process has it open for writing. At
+ * the end of a collective it may be MISS: the call waits until another rank is lost, and fails for that with
+ * nothing received, as it may where the loss is known before what the others have sent is read. The rank
+ * prints what it does.
  *
  * TRAIN_UPDATES is the path of what proves an asynchronous training: the weights of its start and of its
  * end, in PATH.start and PATH.end, and in PATH.SERVER a line for each update of a server's shard: its
  * epoch, and of what it was made in which order, tasks and versions of the weights. */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +49,8 @@ static void act(const char *action)
 		raise(strcmp(action, "STOP") == 0 ? SIGSTOP : SIGKILL);
 }
 
-static void reach(const char *point, unsigned long number)
+/* Is the call to be missed? */
+static bool reach(const char *point, unsigned long number)
 {
 	const char *moments = getenv("TRAIN_MOMENTS"), *rank = getenv("TUTTI_RANK"),
 		   *left = getenv("TUTTI_RESTART"), *found;
@@ -57,9 +61,12 @@ static void reach(const char *point, unsigned long number)
 		 joins && left ? left : "", point, number);
 	found = moments ? strstr(moments, key) : NULL;
 	if (!found || sscanf(found + strlen(key), "%255[^ ]", action) != 1)
-		return;
+		return false;
 	dprintf(STDOUT_FILENO, "%s at %s%lu: process %ld\n", action, point, number, (long)getpid());
+	if (strcmp(action, "MISS") == 0)
+		return true;
 	act(action);
+	return false;
 }
 
 /* `call`, which is known by `name` in its own file, once this process has come to `point` again. */
@@ -71,6 +78,40 @@ static void reach(const char *point, unsigned long number)
                                                                                                    \
 		reach(point, ++times);                                                             \
 		return __real_##name call;                                                         \
+	}
+
+static bool miss(const struct team *team)
+{
+	tutti_result_t loss;
+
+	while ((loss = tutti_comm_error(team->comm, NULL)) == TUTTI_OK)
+		sched_yield();
+	return why_set(loss, "%s", tutti_last_error(team->comm));
+}
+
+/* The same of a collective that fills `size` bytes at `out`; when its call has come back, the rank is at
+ * `point`-end. */
+#define COLLECTIVE(point, name, parameters, call, out, size)                                       \
+	__typeof__(name) __real_##name, __wrap_##name;                                             \
+	bool __wrap_##name parameters                                                              \
+	{                                                                                          \
+		static unsigned long times;                                                        \
+		void *before = malloc((size) + 1);                                                 \
+		bool ok;                                                                           \
+                                                                                                   \
+		if (!before)                                                                       \
+			abort();                                                                   \
+		reach(point, ++times);                                                             \
+		if ((size) > 0)                                                                    \
+			memcpy(before, out, size);                                                 \
+		ok = __real_##name call;                                                           \
+		if (reach(point "-end", times)) {                                                  \
+			ok = miss(team);                                                           \
+			if ((size) > 0)                                                            \
+				memcpy(out, before, size);                                         \
+		}                                                                                  \
+		free(before);                                                                      \
+		return ok;                                                                         \
 	}
 
 /* A rank is about to join the others; to compare where it stands with the others, at the start and after
@@ -86,6 +127,17 @@ MOMENT("epoch", report_epoch, (struct report * report, const struct epoch *epoch
 /* Of --sync async: a worker is about to compute. */
 MOMENT("task", task_compute, (struct training * t, uint64_t task, struct sums *sums),
        (t, task, sums))
+
+/* Of ranks together: they begin, and have ended. */
+COLLECTIVE("gather", team_gather, (struct team * team, const void *mine, void *all, size_t bytes),
+	   (team, mine, all, bytes), all, bytes *(size_t)team->size)
+COLLECTIVE("broadcast", team_broadcast,
+	   (struct team * team, const void *send, void *recv, size_t bytes, int root),
+	   (team, send, recv, bytes, root), recv, bytes)
+COLLECTIVE("share", team_share_out,
+	   (struct team * team, const struct numbers *numbers, const void *all,
+	    const size_t *counts, void *mine),
+	   (team, numbers, all, counts, mine), mine, counts[team->rank] * numbers->size)
 
 /* The weights of this moment. */
 static void keep(const struct training *t, const char *name)

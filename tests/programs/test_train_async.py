@@ -5,6 +5,7 @@ stopped or replaced.
 
 Servers are the first ranks, workers those behind them. So that a worker surely gets a task, others wait at a gate."""
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -187,6 +188,38 @@ class Async(AsyncTest):
             self.assertEqual(log.end['ranks'], servers + 2 + restarts)
             self.assertEqual(len(log.epochs), EPOCHS)
             self.assertGreater(log.end['test_accuracy'], 0.9)
+
+    def lose_at_the_end_of(self, moment, there, options, at='', lost=()):
+        """The last of the ranks that are there is lost at the end of a collective: it makes no difference whether rank 1
+        has come to that before. Trainings go on from a checkpoint if there is one. What tutti-train says."""
+        logs, saved, used = [], self.path('saved'), self.path('used')
+        for misses in None, 1:
+            gate = self.gate()
+            actions = {rank: 'MISS' if rank == misses else gate for rank in there}
+            if os.path.exists(saved):
+                shutil.copy(saved, used)
+            job = self.start_async(there[-1] + 1, f'{options} --save {used} --resume --staleness 0 --dtype f64',
+                                   at + ''.join(f' {rank}@{moment}={action}' for rank, action in actions.items()),
+                                   run='--min-ranks 3', epochs=4)
+            self.lose_last(job, gate, moment, actions)
+            self.finish(job)
+            logs.append(self.log())
+            os.unlink(used)
+            self.assertEqual([loss['lost'] for loss in logs[-1].losses], [*lost, [there[-1]]])
+        self.assert_losses(*logs, 1e-9)
+        return job.said
+
+    def test_servers_begin_anew_from_one_state(self):
+        """Server 0 is lost, and all find that another rank is server now but for the one that was server 1."""
+        self.lose_at_the_end_of('gather-end4', range(1, 5), '--servers 2 --momentum 0', f'0@step{STEPS + 9}', lost=[[0]])
+
+    def test_velocity_of_a_checkpoint_is_kept_until_all_servers_have_theirs(self):
+        """Rank 0 has sent it, and server 1 has not got its part."""
+        options = f'--servers 2 --staleness 0 --dtype f64 --save {self.path("saved")} --every-epochs 2'
+        self.assertNotEqual(self.start_async(4, options, f'3@task{3 * STEPS}', epochs=4).finish(), 0)
+        said = self.lose_at_the_end_of('share-end1', range(4), '--servers 2')
+        self.assertIn('resumed after epoch 2', said)
+        self.assertNotIn('begins anew', said)
 
     def test_a_lost_server_that_ends_the_training_is_named(self):
         """By ranks that the launcher leaves alone."""

@@ -131,6 +131,17 @@ class Lost(LossTest):
         self.assertIn('lost rank 2 after the last epoch: ', job.out)
 
     @host_only
+    def test_a_loss_is_counted_once(self):
+        """Where another rank is lost before all know of it, too, as the one that tells them."""
+        for victim, misses in (2, 0), (0, 1):
+            first, then = self.gate(), self.gate()
+            job = self.lose_ranks(' '.join(f'{rank}@settle1={first}' for rank in range(4)) +
+                                  f' {victim}@broadcast-end1={then} {misses}@broadcast-end1=MISS', least=2)
+            self.lose_last(job, first, 'settle1', dict.fromkeys(range(4), first))
+            self.lose_last(job, then, 'broadcast-end1', {misses: 'MISS', victim: then})
+            self.check_losses(job, '', 2, '', lost=sorted((victim, 3)))
+
+    @host_only
     def test_a_replacement_that_does_not_come_is_gone_on_without(self):
         """And when it has come, it does not wait for those that have ended."""
         gate = self.gate()

@@ -86,6 +86,12 @@ class TrainingTest(ProgramTest):
         """The process of this rank that has come there."""
         return int(job.await_match(rf'\[{rank}\] {action} at {moment}: process (\d+)\n')[1])
 
+    def lose_last(self, job, gate, moment, actions):
+        """When ranks have come to this moment, by what they do there: the last of them, at the gate, is killed."""
+        pids = [self.await_moment(job, rank, moment, action) for rank, action in actions.items()]
+        os.kill(pids[-1], signal.SIGKILL)
+        gate.open()
+
     def wake(self, pid):
         """Unless its launcher has ended it."""
         with contextlib.suppress(ProcessLookupError):
