@@ -11,7 +11,7 @@ import json
 import math
 
 from torch_ranks import BACKENDS, dist, in_turn, run, show, summary, timed, torch, versions
-from pictures import write_picture
+from pictures import picture_name, write_picture, write_whole
 
 import torch.nn.functional as F
 from torch import nn
@@ -119,15 +119,14 @@ def main():
                         help='some of ' + ','.join(MODELS))
     parser.add_argument('-n', '--repetitions', type=int, default=9)
     parser.add_argument('--steps', type=int, default=5, help='of one repetition (5)')
-    parser.add_argument('--plot', help='write a picture, .svg or .png; needs gnuplot')
+    parser.add_argument('--plot', type=picture_name, help='write a picture, .svg or .png; needs gnuplot')
     parser.add_argument('--json', help='write the figures')
     args = parser.parse_args()
     results = {ranks: run(time_models, ranks, args.models, args.steps, args.repetitions) for ranks in args.ranks}
     print(f'# a step of training; lower quartile of {args.repetitions} runs of {args.steps} steps in turn; {versions()}')
     table(results)
     if args.json:
-        with open(args.json, 'w') as file:
-            json.dump(results, file, indent=1)
+        write_whole(args.json, json.dumps(results, indent=1).encode())
     if args.plot:
         draw(args.plot, results)
 

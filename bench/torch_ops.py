@@ -5,7 +5,7 @@ import argparse
 import json
 
 from torch_ranks import BACKENDS, dist, in_turn, run, show, summary, timed, torch, versions
-from pictures import write_picture
+from pictures import picture_name, write_picture, write_whole
 
 SECONDS = 0.05      # of each point and repetition
 
@@ -56,7 +56,7 @@ def main():
     parser.add_argument('-e', '--end', type=int, default=16 << 20, help='bytes (16777216)')
     parser.add_argument('-f', '--factor', type=int, default=8, help='from one size to the next (8)')
     parser.add_argument('-n', '--repetitions', type=int, default=9)
-    parser.add_argument('--plot', help='write a picture, .svg or .png; needs gnuplot')
+    parser.add_argument('--plot', type=picture_name, help='write a picture, .svg or .png; needs gnuplot')
     parser.add_argument('--json', help='write the figures')
     args = parser.parse_args()
     sizes = [args.begin]
@@ -66,8 +66,7 @@ def main():
     print(f'# dist.all_reduce, float32; lower quartile of {args.repetitions} runs in turn; {versions()}')
     table(results)
     if args.json:
-        with open(args.json, 'w') as file:
-            json.dump(results, file, indent=1)
+        write_whole(args.json, json.dumps(results, indent=1).encode())
     if args.plot:
         draw(args.plot, results)
 

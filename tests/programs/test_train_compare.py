@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Trainings side by side: `tutti-train report` on logs that are written here, and `tutti-train compare`."""
 import glob
+import gzip
 import json
 import os
 import re
@@ -14,11 +15,11 @@ from launched import children_of, ends_of
 from training import DIGITS, TRAIN, TrainingTest
 
 sys.path.append(os.path.dirname(TRAIN))
-from compare import Log     # noqa: E402
+from compare import LINE_MOST, Log, modes_of     # noqa: E402
 
 GNUPLOT = unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot was not found')
 START = {'event': 'start', 'data': 'd/digits.csv', 'dtype': 'f64', 'sync': 'allreduce', 'ranks': 1, 'parameters': 10,
-         'batch': 64, 'train_samples': 640}
+         'batch': 64, 'train_samples': 640, 'stages': 1}
 EPOCH = {'event': 'epoch', 'seconds': 0.5, 'train_loss': 0.25, 'test_loss': None, 'test_accuracy': None}
 LOSS = {'event': 'loss', 'seconds': 0.75}
 END = {'event': 'end', 'seconds': 2, 'samples_per_s': 100, 'blocked_share': 0, 'sent_bytes': 0, 'steps': 20,
@@ -42,12 +43,6 @@ class Compare(TrainingTest):
     def refuse(self, words, why, status=1, **env):
         job = self.report(words, status, **env)
         self.assertEqual((job.out, job.err), ('', f'tutti-train report: {why}\n'))
-
-    def why_not_read(self):
-        """What the program's part that reads says of this log."""
-        with self.assertRaises(SystemExit) as refused:
-            Log(self.path('log'))
-        return refused.exception.code
 
     def test_logs_are_compared(self):
         self.write_log('one.jsonl', test_accuracy=0.5)
@@ -88,23 +83,48 @@ class Compare(TrainingTest):
         self.write_log(f'{50 * "x"}1')
         self.assertIn(f'\n…{38 * "x"}1 ', self.report(f'{50 * "x"}1').out)
 
+    def why_not_read(self):
+        """What the program's part that reads says of this log."""
+        with self.assertRaises(SystemExit) as refused:
+            Log(self.path('log'))
+        return refused.exception.code
+
     def test_each_field_of_a_log_is_checked(self):
-        wrong = {'ranks': 0, 'parameters': '2', 'batch': True, 'train_samples': [], 'dtype': 1, 'data': None, 'sync': {},
-                 'seconds': -1, 'train_loss': None, 'test_loss': 'x', 'test_accuracy': False,
-                 'samples_per_s': 10**400, 'blocked_share': None, 'sent_bytes': '', 'steps': 0, 'steps_begun': -1,
-                 'algorithm': None, 'transports': 3, 'each_rank': [1], 'staleness': [0.5]}
-        for key, value in [*wrong.items(), ('each_rank', [{}])]:
+        """What was found, and what was expected."""
+        for key, value, found in (
+                ('ranks', 0, ': 0.0, expected a whole number from 1 to 1e+18'), ('ranks', 1e308, ': 1e+308, exp'),
+                ('ranks', 10**400, ': inf, exp'), ('ranks', 10**4000, ': inf, exp'), ('ranks', 2.5, ': 2.5, exp'),
+                ('parameters', '2', ": '2', exp"), ('batch', True, ': True, exp'), ('train_samples', [[[[[[[]]]]]]], ': [[[['),
+                ('stages', 0, ': 0.0, expected a whole'), ('dtype', 1, ': 1.0, expected a text of at most 4096 characters'),
+                ('data', 5000 * 'x', ": 'xxxx"), ('sync', {}, ': {}, exp'), ('seconds', -1, ': -1.0, expected a number from 0'),
+                ('train_loss', float('nan'), ': nan, exp'), ('train_loss', float('inf'), ': inf, exp'),
+                ('test_loss', 'x', ": 'x', exp"), ('test_accuracy', False, ': False, exp'), ('samples_per_s', 10**400, ': inf, exp'),
+                ('blocked_share', None, ', expected a number from 0'), ('sent_bytes', '', ": '', exp"), ('steps', 0, ': 0.0, exp'),
+                ('steps_begun', -1, ': -1.0, exp'), ('algorithm', None, ', expected a text'), ('transports', 3, ': 3.0, exp'),
+                ('each_rank', [1], ': [1.0], expected a list of at most 65536, each an object with "received", a whole number'),
+                ('each_rank', [{}], ': [{}], exp'), ('staleness', [0.5], ': [0.5], expected a list'),
+                ('staleness', 70000 * [1], ': [1.0, 1.0,')):
             self.write_log('log', **{key: value})
-            self.assertRegex(self.why_not_read(), f'log: line [1-4]: found .*"{"received" if key == "each_rank" else key}".*; '
-                             'give a file that tutti-train --json wrote$')
+            why = self.why_not_read()
+            self.assertRegex(why, r'log: line [1-4]: found .*, expected .*; give a file that tutti-train --json wrote$')
+            self.assertIn(f'found {"no " * (value is None)}"{key}"{found}', why)
+            self.assertLess(len(why), 300)
+
+    def test_what_is_no_log_is_refused(self):
+        """However deep or long it is."""
         for lines, found in (([EPOCH], 'line 1: found another event than start'), ([START, START], 'line 2: found a second start'),
                              ([START, EPOCH, END, END], 'line 4: found a second end'), ([START], 'log: found no epoch, expected'),
-                             ([START, '{"event": "epoch", "event": "loss"}'], 'line 2: is not JSON'), ([], 'log: found no epoch'),
-                             ([START, ''], 'line 2: is not JSON'),
-                             ([1000000 * '['], 'line 1: is not JSON'), (['[]'], 'line 1: found an object without "event"')):
+                             ([], 'log: found no epoch'), ([START, ''], 'line 2: is not JSON'), (['[]'], 'line 1: found an object'),
+                             (['{"event": []}'], 'line 1: found an object without "event"'),
+                             ([1000000 * '['], 'line 1: is not JSON'), ([START, '{"event":' + 100000 * '{"a":'], 'line 2: is not'),
+                             ([START, LINE_MOST * '7'], f'line 2: is no line of at most {LINE_MOST} bytes')):
             self.write_lines('log', *lines)
             self.assertIn(found, self.why_not_read())
-        for content, found in (b'\xff\n', 'is not JSON'), (b'half of a line', 'is no line'):
+        self.write('log', gzip.compress(b' ' * 4 * LINE_MOST))
+        self.assertIn('line 1: is no line of', self.why_not_read())
+        self.write('log', gzip.compress(b'{}')[:-3])
+        self.assertIn('log: cannot be read: Compressed file ended', self.why_not_read())
+        for content, found in (b'\xff\n', 'is not JSON'), (b'half of a line', f'is no line of at most {LINE_MOST} bytes'):
             self.write('log', content)
             self.refuse('log', f'log: line 1: {found}; give a file that tutti-train --json wrote')
         self.refuse(DIGITS, f'{DIGITS}: line 1: is not JSON; give a file that tutti-train --json wrote')
@@ -217,17 +237,25 @@ class Compare(TrainingTest):
         self.assertEqual(glob.glob(f'{temporary}/tutti-compare.*'), [])
         return job.said
 
+    def test_values_of_a_way_may_have_commas(self):
+        """And signs: what no letter follows is part of a value."""
+        modes = ['local+every=10+outer=nesterov,0.7,0.9', 'allreduce+hidden=32,16+lr=1e+1', 'zero1+shares=1,.5', 'ps']
+        self.assertEqual(modes_of(','.join(modes)), {
+            modes[0]: ['local', 'every=10', 'outer=nesterov,0.7,0.9'], modes[1]: ['allreduce', 'hidden=32,16', 'lr=1e+1'],
+            modes[2]: ['zero1', 'shares=1,.5'], 'ps': ['ps']})
+
     def test_ways_are_compared_in_one_command(self):
-        said = self.compare('--logs logs --modes allreduce,pipeline+micro=2,ps,local+momentum=0+every=3')
-        for words in 'allreduce +2', r'pipeline\+micro=2 +2', 'ps +3', r'local\+momentum=0\+every=3 +2':
+        said = self.compare('--logs logs --modes allreduce,pipeline+micro=2,local+every=3+outer=nesterov,0.7,0.9,ps')
+        for words in 'allreduce +2', r'pipeline\+micro=2 +2', r'local\+every=3\+outer=nesterov,0.7,0.9 +2', 'ps +3':
             self.assertRegex(said, f'(?m)^{words} ')
         self.assertEqual(len(os.listdir(self.path('logs'))), 4)
         said = self.compare('--hidden 32,16 --modes allreduce+micro=2', 1)
         self.assertIn('found --micro without --parallel', said)
         self.assertIn('allreduce+micro=2: the training failed, as said above', said)
-        for options, why in (('--modes local,zero2', "--modes: found 'zero2' (did you mean zero1?), expected at most"),
-                             ('--modes local/x', 'expected at most 14 names'),
-                             ('--modes local,local', 'expected each way once'),
+        for options, why in (('--modes local,zero2', "--modes: found 'zero2' (did you mean zero1?), expected names"),
+                             ('--modes local,', "--modes: found 'local,' (did you mean local?), expected names of --sync"),
+                             ('--modes local/x', "--modes: found 'local/x' (did you mean local?), expected names of --sync"),
+                             ('--modes local,local', 'expected at most 14 ways, each once'),
                              ('--modes local+json=x', 'expected other options behind the +'),
                              ('--save ck', 'found --save, which the trainings cannot have in common'),
                              ('--ranks 0', "--ranks: found '0', expected a whole number from 1 to 1024")):

@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Owns how programs in Python have gnuplot draw: in the style of all pictures, whole or not at all."""
+"""Owns how programs in Python have gnuplot draw, in the style of all pictures, and how they write a file: whole, or as it was."""
+import argparse
 import os
+import shutil
 import stat
 import subprocess
 import sys
 
 THEME = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'theme.gp')
+
+
+def picture_name(path):
+    """Of an option, before anything is done for the picture."""
+    if os.path.splitext(path)[1] not in ('.svg', '.png'):
+        raise argparse.ArgumentTypeError(f"found '{path}', expected a file name that ends in .svg or .png")
+    if not shutil.which('gnuplot'):
+        sys.exit('--plot: gnuplot was not found in PATH; install it (Debian: gnuplot-nox) or leave out --plot')
+    if not os.access(os.path.dirname(path) or '.', os.W_OK | os.X_OK):
+        sys.exit(f'--plot: {path} cannot be written; give a file in a directory that exists and can be written')
+    return path
 
 
 def quoted(text):
@@ -15,14 +28,15 @@ def quoted(text):
 
 def write_picture(path, heading, origin, legend, body, graphs):
     """`legend`: line types of the theme by name; `graphs`: lines of the script behind the theme."""
-    names, styles = ' '.join(f'"{name}"' for name in legend), ' '.join(map(str, legend.values()))
+    names, styles = ' '.join('"' + name.replace('"', "'") + '"' for name in legend), ' '.join(map(str, legend.values()))
     with open(THEME, encoding='utf-8') as file:
         theme = file.read()
     script = [f'file = {quoted(path)}', f'heading = {quoted(heading)}', f'origin = {quoted(origin)}',
               f'names = {quoted(names)}', f'styles = {quoted(styles)}', f'body = {body:.1f}', theme, *graphs,
               'unset multiplot', 'unset output', '']
-    drawn = subprocess.run(['gnuplot'], input=os.fsencode('\n'.join(script)), stdout=subprocess.PIPE, check=False)
+    drawn = subprocess.run(['gnuplot'], input=os.fsencode('\n'.join(script)), capture_output=True, check=False)
     if drawn.returncode or not drawn.stdout:
+        sys.stderr.write(drawn.stderr.decode(errors='replace'))     # warnings alone are nothing that a user can act on
         sys.exit(f'--plot: gnuplot ended with status {drawn.returncode} and drew nothing for "{path}"; '
                  'its message says why')
     try:
@@ -32,7 +46,7 @@ def write_picture(path, heading, origin, legend, body, graphs):
 
 
 def write_whole(path, content):
-    """gnuplot does not notice that a disk is full. A file is whole, or as it was; a device is written to."""
+    """A file is whole, or as it was; a device is written to."""
     path = os.path.realpath(path)
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         with open(path, 'wb') as file:

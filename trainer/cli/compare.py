@@ -3,13 +3,14 @@
 
 compare.c runs it as `python3 -IB compare.py PROGRAM ORIGIN report|compare WORD...`, with the path of tutti-train and the
 small print of pictures."""
+import argparse
 import collections
-import contextlib
 import difflib
 import gzip
 import json
-import math
 import os
+import re
+import reprlib
 import shutil
 import signal
 import subprocess
@@ -18,51 +19,18 @@ import tempfile
 import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from pictures import write_picture  # noqa: E402
+from pictures import picture_name, write_picture  # noqa: E402
 
-LOGS_MOST = 14      # that colours and markers tell apart
-LOG_MOST = 1 << 28  # bytes
-NAME_MOST = 40
-RANKS_MOST = 1024
-SAID_MOST = 2048    # bytes of what a training said that are shown
-TOGETHER = ('allreduce', 'zero1', 'local', 'ps', 'async')   # names of --sync
-CUT = ('pipeline', 'tensor')                                # and of --parallel
-WITH_SERVER = ('ps', 'async')
-EACH_ITS_OWN = ('--sync', '--parallel', '--json', '--save', '--resume', '--predict', '--version')
+LOGS_MOST, RANKS_MOST = 14, 1024            # 14: as many as colours and markers tell apart
+LOG_MOST, LINE_MOST, SAID_MOST = 1 << 28, 1 << 24, 20       # bytes of a log, of a line; lines of what a failed training said
+TEXT_MOST, LIST_MOST, NAME_MOST = 4096, 1 << 16, 40
+NUMBER_MOST = 1e18  # so that what is computed from two is still a number
+POINTS_MOST = 2000  # of a curve, or twice as many
+LOSS_LEAST = 1e-12  # on a logarithmic axis
 ROW, ABOVE, BELOW = 310, 30, 46     # pixels
-
-USAGE = {'report': f"""\
-Usage: tutti-train report LOG... [--plot FILE]...
-Compare trainings by the logs that --json wrote, up to {LOGS_MOST} of them.
-
-      --plot FILE      loss over seconds and over bytes that a rank sent, time and bytes of a
-                       step, ages of gradients; .svg or .png
-  -h, --help           this text
-
-Logs of different data, batches or models are named: their speeds and losses do not compare.
-Efficiency is samples per second over those of a log with one rank, on as many weights of
-the same type, times the ranks.
-
-Exit status: 0; 1 if a log cannot be read or the picture not written, 2 if the command
-line is wrong.
-""", 'compare': f"""\
-Usage: tutti-train compare [--ranks N] [--modes MODE,MODE,...] [--plot FILE]... [--logs DIR]
-                           --data FILE [OPTION]...
-Train in each of several ways, one after the other, with the same options of tutti-train, and
-compare the trainings as `tutti-train report` does.
-
-  --ranks N     ranks that compute (2); ps and async have a server besides
-  --modes M,... ways: names of --sync, pipeline or tensor, each with options after +, such as
-                local+every=5 ({','.join(TOGETHER)})
-  --plot FILE   a picture, .svg or .png
-  --logs DIR    keep the log of each training there, MODE.json (they are removed)
-
-Exit status: 0; 1 if a training failed, 2 if the command line is wrong.
-"""}
-
-
-class Wrong(Exception):
-    """The command line is. All other failures are sys.exit(WHY)."""
+TOGETHER, CUT = ('allreduce', 'zero1', 'local', 'ps', 'async'), ('pipeline', 'tensor')  # names of --sync, and of --parallel
+WITH_SERVER = ('ps', 'async')
+EACH_ITS_OWN = re.compile('--(sync|parallel|json|save|resume|predict|version)(=|$)')
 
 
 def printable(text):
@@ -72,153 +40,130 @@ def printable(text):
 
 # ---- a log
 
-def read(path):
-    """A regular file, of which there is an end. It may be compressed."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        sys.exit(f'{path}: is not a regular file; give one')
-    try:
-        with open(path, 'rb') as file:
-            content = (gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b'\x1f\x8b' else file).read(LOG_MOST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        sys.exit(f'{path}: cannot be read: {getattr(error, "strerror", None) or error}; '
-                 'give a file that exists and can be read')
-    if len(content) > LOG_MOST:
-        sys.exit(f'{path}: found more than {LOG_MOST} bytes, expected at most as many; give the log of a training')
-    return content
+def number(low=0, whole=False):
+    """Of a field: what is expected, and whether a value is that. JSON's numbers are read as floats; NaN is not one here."""
+    return (f'a {"whole " * whole}number from {low} to {NUMBER_MOST:g}', lambda value:
+            isinstance(value, float) and low <= value <= NUMBER_MOST and (not whole or value.is_integer()))
 
 
-def unique(pairs):
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError('a key comes twice')
-    return dict(pairs)
+def several(kind):
+    return (f'a list of at most {LIST_MOST}, each {kind[0]}',
+            lambda value: isinstance(value, list) and len(value) <= LIST_MOST and all(map(kind[1], value)))
+
+
+def maybe(kind):
+    """It may be null, or not be there: without validation, or in an older log."""
+    return kind[0], lambda value: value is None or kind[1](value)
+
+
+NUMBER, COUNT, SOME = number(), number(whole=True), number(1, whole=True)
+TEXT = f'a text of at most {TEXT_MOST} characters', lambda value: isinstance(value, str) and len(value) <= TEXT_MOST
+RANK = 'an object with "received", a whole number', lambda value: isinstance(value, dict) and COUNT[1](value.get('received'))
+FIELDS = {
+    'start': {'sync': TEXT, 'ranks': SOME, 'stages': maybe(SOME), 'ways': maybe(SOME), 'batch': SOME, 'train_samples': SOME,
+              'data': TEXT, 'parameters': SOME, 'dtype': TEXT},
+    'epoch': {'seconds': NUMBER, 'train_loss': NUMBER, 'test_loss': maybe(NUMBER), 'test_accuracy': maybe(NUMBER)},
+    'loss': {'seconds': NUMBER},
+    'end': {'seconds': NUMBER, 'samples_per_s': NUMBER, 'blocked_share': NUMBER, 'sent_bytes': COUNT, 'steps': SOME,
+            'steps_begun': COUNT, 'algorithm': TEXT, 'transports': TEXT, 'each_rank': maybe(several(RANK)),
+            'staleness': maybe(several(COUNT))}}
 
 
 class Log:
     """It may end early, as that of a training that was killed or still runs; but what there is has to be a log's."""
 
     def __init__(self, path):
-        self.path, self.line, self.started, self.ended = path, 1, False, False
-        self.epochs, self.losses, self.staleness = [], [], []   # seconds and loss; seconds of a loss of ranks; counts
-        *lines, half = read(path).split(b'\n')
-        if half and not lines:
-            self.refuse('is no line')
-        for self.line, line in enumerate(lines, 1):
-            self.take(line)
+        self.path, self.line, self.start, self.end = path, 1, None, None
+        self.epochs, self.losses = [], []   # seconds and loss; seconds of a loss of ranks
+        try:
+            self.read()
+        except (OSError, EOFError, zlib.error) as error:
+            sys.exit(f'{path}: cannot be read: {getattr(error, "strerror", None) or error}; '
+                     'give a file that exists and can be read')
         if not self.epochs:
             sys.exit(f'{path}: found no epoch, expected one at least; let the training go on')
+        start, end = self.start, self.end or dict.fromkeys(FIELDS['end'])
+        cut = [way for key, way in (('stages', 'pipeline'), ('ways', 'tensor')) if (start[key] or 1) > 1]
+        self.way = 'grid' if len(cut) == 2 else cut[0] if cut else printable(start['sync'])
+        self.ranks = int(start['ranks'])
+        self.same = {'data': f'{start["train_samples"]:.0f} samples of {printable(os.path.basename(start["data"]))}',
+                     'batch': f'{start["batch"]:.0f} samples',
+                     'model': f'{start["parameters"]:.0f} weights of {printable(start["dtype"])}'}
+        # MB in a step; a training that was resumed has begun only some of its steps
+        received = max((rank['received'] for rank in end['each_rank'] or []), default=0)
+        self.sent, self.received = (1e-6 * bytes_ / end['steps_begun'] if end['steps_begun'] else 0
+                                    for bytes_ in (end['sent_bytes'], received))
+
+    def read(self):
+        """A regular file, of which there is an end. It may be compressed. The last line may have been cut off."""
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            sys.exit(f'{self.path}: is not a regular file; give one')
+        with open(self.path, 'rb') as file:
+            content = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b'\x1f\x8b' else file
+            for self.line, line in enumerate(iter(lambda: content.readline(LINE_MOST), b''), 1):
+                if line.endswith(b'\n'):
+                    self.take(line)
+                elif self.line == 1 or len(line) == LINE_MOST:
+                    self.refuse(f'is no line of at most {LINE_MOST} bytes')
+                if content.tell() > LOG_MOST:
+                    self.refuse(f'found more than {LOG_MOST} bytes, expected at most as many')
 
     def refuse(self, found):
         sys.exit(f'{self.path}: line {self.line}: {found}; give a file that tutti-train --json wrote')
 
-    def real(self, event, key, low=0):
-        """A finite number from `low` on."""
-        value = event.get(key) if isinstance(event, dict) else None
-        try:
-            if not isinstance(value, bool) and math.isfinite(value) and value >= low:
-                return float(value)
-        except (TypeError, OverflowError):
-            pass
-        return self.refuse(f'found no "{key}" that is a number from {low} on')
-
-    def maybe(self, event, key):
-        """The same, or null: without validation."""
-        return None if event.get(key, self) is None else self.real(event, key)
-
-    def text(self, event, key):
-        if not isinstance(event.get(key), str):
-            self.refuse(f'found no "{key}" that is a text')
-        return printable(event[key])
-
     def take(self, line):
         try:
-            event = json.loads(line.decode(), object_pairs_hook=unique)
+            event = json.loads(line.decode(), parse_int=float)
         except (ValueError, RecursionError):
             self.refuse('is not JSON')
         kind = event.get('event') if isinstance(event, dict) else None
         if not isinstance(kind, str):
             self.refuse('found an object without "event"')
-        if not self.started and kind != 'start':
+        if not self.start and kind != 'start':
             self.refuse('found another event than start')
-        if kind == 'start' and self.started or kind == 'end' and self.ended:
+        if kind == 'start' and self.start or kind == 'end' and self.end:
             self.refuse(f'found a second {kind}')
-        if kind == 'start':
-            self.take_start(event)
+        for key, (expected, is_right) in FIELDS.get(kind, {}).items():
+            if not is_right(value := event.get(key)):
+                found = f'no "{key}"' if value is None else f'"{key}": {reprlib.repr(value)}'
+                self.refuse(f'found {found}, expected {expected}')
+        if kind in ('start', 'end'):
+            setattr(self, kind, {key: event.get(key) for key in FIELDS[kind]})
         elif kind == 'epoch':
-            self.take_epoch(event)
+            self.epochs.append((event['seconds'], event['train_loss']))
+            self.accuracy = event['test_accuracy']
         elif kind == 'loss':
-            self.losses.append(self.real(event, 'seconds'))
-        elif kind == 'end':
-            self.take_end(event)
-
-    def take_start(self, event):
-        self.started = True
-        cut = [way for key, way in (('stages', 'pipeline'), ('ways', 'tensor'))
-               if key in event and self.real(event, key) > 1]   # older logs have neither
-        self.way = 'grid' if len(cut) == 2 else cut[0] if cut else self.text(event, 'sync')
-        self.ranks, batch, weights, samples = (
-            int(self.real(event, key, 1)) for key in ('ranks', 'batch', 'parameters', 'train_samples'))
-        self.same = {'data': f'{samples} samples of {os.path.basename(self.text(event, "data"))}', 'batch': f'{batch} samples',
-                     'model': f'{weights} weights of {self.text(event, "dtype")}'}
-
-    def take_epoch(self, event):
-        self.maybe(event, 'test_loss')
-        self.accuracy = self.maybe(event, 'test_accuracy')
-        self.epochs.append((self.real(event, 'seconds'), self.real(event, 'train_loss')))
-
-    def take_end(self, event):
-        self.ended = True
-        self.seconds, self.speed, self.blocked, sent, begun = (
-            self.real(event, key) for key in ('seconds', 'samples_per_s', 'blocked_share', 'sent_bytes', 'steps_begun'))
-        self.steps = self.real(event, 'steps', 1)
-        algorithm, transports = self.text(event, 'algorithm'), self.text(event, 'transports')
-        self.carried = f'{algorithm}/{transports}' if algorithm else '-'
-        ranks = event.get('each_rank', [])  # older logs have no such lists
-        received = max((self.real(rank, 'received') for rank in ranks), default=0) if isinstance(ranks, list) else 0
-        # MB in a step; a training that was resumed has begun only some of its steps
-        self.sent, self.received = (1e-6 * bytes_ / begun if begun else 0 for bytes_ in (sent, received))
-        self.staleness = event.get('staleness', [])
-        if not isinstance(self.staleness, list) or not all(type(n) is int and n >= 0 for n in self.staleness):
-            self.refuse('found a "staleness" that is no list of counts')
-
-
-def read_all(paths):
-    """Logs with names: that of the file, unless several files have it."""
-    logs = [Log(path) for path in paths]
-    stems = {path: os.path.splitext(os.path.basename(path))[0] for path in paths}
-    times = collections.Counter(stems.values())
-    for log in logs:
-        stem = stems[log.path]
-        log.name = printable(stem if times[stem] == 1 else log.path)
-        if len(log.name) > NAME_MOST:
-            log.name = '…' + log.name[1 - NAME_MOST:]
-    return logs
+            self.losses.append(event['seconds'])
 
 
 # ---- the table, and what makes it mislead
 
+LINE = '{:<{width}} {:>5} {:<10.10} {:<20.20} {:>10} {:>10} {:>8} {:>9} {:>9} {:>8} {:>8} {:>4}'
+
+
 def print_table(logs):
     width = max(20, *(len(log.name) for log in logs))
-    print(f'{"log":<{width}} {"ranks":>5} {"way":<10} {"carried by":<20} {"samples/s":>10} {"efficiency":>10} '
-          f'{"blocked":>8} {"MB/step":>9} {"loss":>9} {"accuracy":>8} {"seconds":>8} {"lost":>4}')
+    alone = {log.same['model']: log.end['samples_per_s'] for log in logs[::-1] if log.end and log.ranks == 1}
+    print(LINE.format('log', 'ranks', 'way', 'carried by', 'samples/s', 'efficiency', 'blocked', 'MB/step', 'loss', 'accuracy',
+                      'seconds', 'lost', width=width))
     for log in logs:
-        carried, speed, efficiency, blocked, sent = '-', 'unfinished', '-', '-', '-'
-        if log.ended:
-            carried, speed, blocked, sent = log.carried, f'{log.speed:.0f}', f'{log.blocked:.1%}', f'{log.sent:.3f}'
-            alone = [other.speed for other in logs if other.ended and other.ranks == 1 and other.speed > 0 and
-                     other.same['model'] == log.same['model']]
-            efficiency = f'{log.speed / alone[0] / log.ranks:.2f}' if alone else '-'
-        seconds, loss = log.epochs[-1]
-        accuracy = '-' if log.accuracy is None else f'{log.accuracy:.4f}'
-        print(f'{log.name:<{width}} {log.ranks:5d} {log.way:<10.10} {carried:<20.20} {speed:>10} {efficiency:>10} '
-              f'{blocked:>8} {sent:>9} {loss:9.4g} {accuracy:>8} {seconds:8.2f} {len(log.losses):4d}')
+        how = '-', 'unfinished', '-', '-', '-'
+        if log.end:
+            speed, by_one = log.end['samples_per_s'], alone.get(log.same['model'])
+            how = (printable(f'{log.end["algorithm"]}/{log.end["transports"]}' if log.end['algorithm'] else '-'),
+                   f'{speed:.0f}', f'{speed / by_one / log.ranks:.2f}' if by_one else '-',
+                   f'{log.end["blocked_share"]:.1%}', f'{log.sent:.3f}')
+        (seconds, loss), accuracy = log.epochs[-1], '-' if log.accuracy is None else f'{log.accuracy:.4f}'
+        print(LINE.format(log.name, log.ranks, log.way, *how, f'{loss:.4g}', accuracy, f'{seconds:.2f}', len(log.losses),
+                          width=width))
 
 
 def print_differences(logs):
     for what in 'data', 'batch', 'model':
-        names = {logs[0].same[what]: {logs[0].name: None}}  # the first stands for those that are like it
+        names = {}
         for log in logs:
-            if log.same[what] != logs[0].same[what]:
-                names.setdefault(log.same[what], {})[log.name] = None
+            names.setdefault(log.same[what], []).append(log.name)
+        del names[logs[0].same[what]][1:]   # the first stands for those that are like it
         if len(names) > 1:
             said = ', '.join(f'{value} in {" and ".join(of)}' for value, of in names.items())
             print(f'not the same {what}: {said}; speeds and losses do not compare')
@@ -226,123 +171,98 @@ def print_differences(logs):
 
 # ---- the picture: graphs that have something to show, two in a row; a log has the same colour in all of them
 
-def blocks(logs):
-    """Of each log: seconds, MB that a rank has sent, epoch, loss; when ranks were lost; ages of gradients."""
-    for i, log in enumerate(logs, 1):
-        each = log.sent * log.steps / len(log.epochs) if log.ended else math.nan
-        yield from [f'$log{i} << END', *(f'{seconds:.9g} {each * epoch:.9g} {epoch} {loss:.9g}'
-                                         for epoch, (seconds, loss) in enumerate(log.epochs, 1)), 'END']
-        yield from [f'$lost{i} << END', *(f'{seconds:.9g}' for seconds in log.losses), 'END']
-        yield from [f'$stale{i} << END', *(f'{age} {count}' for age, count in enumerate(log.staleness)), 'END']
-
-
-def curves(logs, title, label, column):
-    drawn = [f'$log{i} using {column}:4 with lines lw 2 lt {i} notitle' for i in range(1, len(logs) + 1)]
-    if column == 1:
-        drawn += [f'$lost{i} using 1:({log.epochs[0][1]:.9g}) with points pt 2 ps 1.5 lt {i} notitle'
-                  for i, log in enumerate(logs, 1) if log.losses]
-    return ['set logscale y', "set format y '%g'", 'set yrange [*:*]', 'set xrange [*:*]', 'set xtics auto',
-            f"set title '{title}'", f"set xlabel '{label}'", "set ylabel 'training loss (cross-entropy)'",
-            f'plot {", ".join(drawn)}']
-
-
-def bars(logs, title, label, heights_of):
-    """Of each log that has ended a pale one, and one in front of it."""
-    drawn = [f"'+' every ::0::0 using ({i}):({height:.9g}) with boxes lt {i} {style} notitle"
-             for i, log in enumerate(logs, 1) if log.ended
-             for height, style in zip(heights_of(log), ('fs solid 0.35', '')) if height > 0]
-    return ['unset logscale y', "set format y '%g'", 'set yrange [0:*]', f'set xrange [0.3:{len(logs)}.7]', 'unset xtics',
-            'set style fill solid 0.9', 'set boxwidth 0.8', f"set title '{title}'", "set xlabel ''", f"set ylabel '{label}'",
-            f'plot {", ".join(["NaN notitle", *drawn])}']
-
-
-def ages(logs):
-    drawn = [f'$stale{i} using 1:2 with histeps lw 2 lt {i} notitle' for i, log in enumerate(logs, 1) if log.staleness]
-    return ['unset logscale y', 'set yrange [0:*]', 'set xrange [-0.5:*]', 'set xtics auto', "set title 'Age of gradients'",
-            "set xlabel 'updates since their weights'", "set ylabel 'how many'", f'plot {", ".join(drawn)}']
+def numbers_of(log, i):
+    """What is drawn of a log: lines of numbers, by a name."""
+    each = log.sent * log.end['steps'] / len(log.epochs) if log.end else float('nan')
+    yield 'loss', [(seconds, each * epoch, epoch, max(loss, LOSS_LEAST))
+                   for epoch, (seconds, loss) in enumerate(log.epochs, 1)]
+    yield 'lost', [(seconds, log.epochs[0][1]) for seconds in log.losses]
+    if log.end:
+        ms = 1e3 * log.end['seconds'] / log.end['steps']
+        yield 'time', [(i, ms, ms * (1 - log.end['blocked_share']))]
+        yield 'bytes', [(i, log.sent + log.received, log.sent)]
+        yield 'stale', list(enumerate(log.end['staleness'] or []))
 
 
 def graphs_of(logs):
-    sent = [log.sent for log in logs if log.ended]
+    """Title, labels, settings, and which numbers are drawn how."""
+    sent = [log.sent for log in logs if log.end]
     bytes_differ = any(sent) and (len(sent) == 1 or len(set(sent)) > 1)     # bars of one height tell nothing
-    graphs = []
+    bars = f'set yrange [0:*]; set xrange [0.3:{len(logs)}.7]; unset xtics; set style fill solid 0.9; set boxwidth 0.8'
+    pale, full = 'using 1:2 with boxes fs solid 0.35', 'using 1:3 with boxes'
+    curve, losses = 'set logscale y; set yrange [*:*]; set xrange [*:*]', 'training loss (cross-entropy)'
     if sent:
-        graphs.append(bars(logs, 'Time of a step', 'ms (pale: blocked, in the mean of ranks)', lambda log: (
-            1e3 * log.seconds / log.steps, 1e3 * log.seconds / log.steps * (1 - log.blocked))))
+        yield 'Time of a step', '', 'ms (pale: blocked, in the mean of ranks)', bars, [('time', pale), ('time', full)]
     if bytes_differ:
-        graphs.append(bars(logs, 'Bytes of a step of the busiest rank', 'MB at least (pale: received)', lambda log: (
-            log.sent + log.received, log.sent)))
+        yield ('Bytes of a step of the busiest rank', '', 'MB at least (pale: received)', bars,
+               [('bytes', pale), ('bytes', full)])
     if any(len(log.epochs) > 1 for log in logs):
         crosses = ' (a cross: ranks were lost)' if any(log.losses for log in logs) else ''
-        graphs.append(curves(logs, 'Loss over time', f'seconds{crosses}', 1))
-        graphs.append(curves(logs, 'Loss over bytes', 'MB that the rank which sent most has sent, at least', 2)
-                      if bytes_differ else curves(logs, 'Loss over epochs', 'epoch', 3))
-    if any(log.staleness for log in logs):
-        graphs.append(ages(logs))
-    return graphs
-
-
-def legend_of(logs):
-    """What tells the logs apart, as words, which double quotes would cut up."""
-    differ = [what for what in ('batch', 'model') if len({log.same[what] for log in logs}) > 1]
-    names = [', '.join([f'{log.name}: {log.way}', f'{log.ranks} rank{"s" * (log.ranks > 1)}',
-                        *(f'{what} {log.same[what]}' for what in differ)]) for log in logs]
-    return {name.replace('"', "'"): i for i, name in enumerate(names, 1)}
+        yield ('Loss over time', f'seconds{crosses}', losses, curve,
+               [('loss', 'using 1:4 with lines lw 2'), ('lost', 'with points pt 2 ps 1.5')])
+        over, label, column = (('bytes', 'MB that the rank which sent most has sent, at least', 2) if bytes_differ else
+                               ('epochs', 'epoch', 3))
+        yield f'Loss over {over}', label, losses, curve, [('loss', f'using {column}:4 with lines lw 2')]
+    if any(log.end and log.end['staleness'] for log in logs):
+        yield ('Age of gradients', 'updates since their weights', 'how many', 'set yrange [0:*]; set xrange [-0.5:*]',
+               [('stale', 'with histeps lw 2')])
 
 
 def draw(logs, path, origin):
-    graphs, script = graphs_of(logs), list(blocks(logs))
-    if not graphs:
-        sys.exit('--plot: found one epoch in each log and no end, expected more to draw; let the trainings go on')
-    for place, graph in enumerate(graphs):
+    script, drawn, place = [], collections.defaultdict(list), -1
+    for i, log in enumerate(logs, 1):
+        for name, lines in numbers_of(log, i):
+            drawn[name] += [i] * bool(lines)
+            lines = lines[::-max(1, len(lines) // POINTS_MOST)][::-1]   # the last one stays
+            script += [f'${name}{i} << END', *(' '.join(f'{number:.9g}' for number in line) for line in lines), 'END']
+    for place, (title, xlabel, ylabel, settings, styles) in enumerate(graphs_of(logs)):
         top = place // 2 * ROW
-        script += [f'eval graph({place % 2}, 2, {top + ABOVE}, {top + ROW - BELOW})', *graph]
-    write_picture(path, 'tutti-train: ways to train together', origin, legend_of(logs), (len(graphs) + 1) // 2 * ROW, script)
+        script += [f'eval graph({place % 2}, 2, {top + ABOVE}, {top + ROW - BELOW})',
+                   f"unset logscale y; set format y '%g'; set xtics auto; {settings}",
+                   f"set title '{title}'; set xlabel '{xlabel}'; set ylabel '{ylabel}'",
+                   'plot ' + ', '.join(f'${name}{i} {style} lt {i} notitle' for name, style in styles for i in drawn[name])]
+    if place < 0:
+        sys.exit('--plot: found one epoch in each log and no end, expected more to draw; let the trainings go on')
+    differ = [what for what in ('batch', 'model') if len({log.same[what] for log in logs}) > 1]
+    legend = [', '.join([f'{log.name}: {log.way}', f'{log.ranks} rank{"s" * (log.ranks > 1)}',
+                         *(f'{what} {log.same[what]}' for what in differ)]) for log in logs]
+    write_picture(path, 'tutti-train: ways to train together', origin, dict(zip(legend, range(1, len(logs) + 1))),
+                  (place // 2 + 1) * ROW, script)
 
 
 # ---- the command line
 
-def take_options(words, names):
-    """The values of the options with these names, in lists, and the other words in their order."""
-    options, others, words = {name: [] for name in names}, [], iter(words)
-    for word in words:
-        name, equals, value = word.partition('=')
-        if name in names:
-            options[name].append(value if equals else next(words, ''))
-        else:
-            others.append(word)
-    for name in names:
-        if '' in options[name]:
-            raise Wrong(f'{name} needs a value')
-    check_pictures(options.get('--plot', []))
-    return options, others
+class Parser(argparse.ArgumentParser):
+    """Of the options that a command takes itself. Its other words are logs, or options of trainings."""
+
+    def __init__(self, command, *about):
+        super().__init__(f'tutti-train {command}', argparse.SUPPRESS, *about, allow_abbrev=False,
+                         formatter_class=argparse.RawDescriptionHelpFormatter)
+        self.add_argument('--plot', metavar='FILE', type=picture_name, action='append', default=[],
+                          help='a picture, .svg or .png: loss over seconds and over bytes that a rank sent, time and bytes of '
+                               'a step, ages of gradients')
+
+    def error(self, message):
+        message = message.removeprefix('argument ').replace(': expected one argument', ' needs a value')
+        self.exit(2, f'{self.prog}: {printable(message)}; see {self.prog} --help\n')
 
 
-def check_pictures(paths):
-    """Before anything is done for them."""
-    for path in paths:
-        if os.path.splitext(path)[1] not in ('.svg', '.png'):
-            raise Wrong(f"--plot: found '{path}', expected a file name that ends in .svg or .png")
-        if not shutil.which('gnuplot'):
-            sys.exit('--plot: gnuplot was not found in PATH; install it (Debian: gnuplot-nox) or leave out --plot')
-        if not os.access(os.path.dirname(path) or '.', os.W_OK | os.X_OK):
-            sys.exit(f'--plot: {path} cannot be written; give a file in a directory that exists and can be written')
-
-
-def is_same_file(one, other):
+def identity(path):
+    """Equal for two names of a file, which may not be there yet."""
     try:
-        return os.path.samefile(one, other)
-    except OSError:     # one is not there yet
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.stat(path)[1:3]
+    except OSError:
+        return os.path.realpath(path)
 
 
 def check_distinct(inputs, outputs):
     """Of pairs: what names a file, and the file. No output may be a file that is read, or another output."""
-    for number, (name, path) in enumerate(outputs):
-        for other_name, other in inputs + outputs[:number]:
-            if is_same_file(path, other):
-                sys.exit(f'{name}: found {path}, the file of {other_name}, which would be overwritten; expected a file '
-                         'of its own: give another name')
+    names = {identity(path): name for name, path in inputs}
+    for name, path in outputs:
+        if identity(path) in names:
+            sys.exit(f'{name}: found {path}, the file of {names[identity(path)]}, which would be overwritten; '
+                     'expected a file of its own: give another name')
+        names[identity(path)] = name
 
 
 def did_you_mean(word, names):
@@ -351,150 +271,138 @@ def did_you_mean(word, names):
 
 
 def show(paths, pictures, origin):
-    logs = read_all(paths)
+    logs = [Log(path) for path in paths]
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
+    for log, stem in zip(logs, stems):
+        name = printable(stem if stems.count(stem) == 1 else log.path)
+        log.name = name if len(name) <= NAME_MOST else '…' + name[1 - NAME_MOST:]
     print_table(logs)
     print_differences(logs)
     for path in pictures:
         draw(logs, path, origin)
 
 
-def report(words, origin):
-    options, paths = take_options(words, ['--plot'])
+def report(words, _, origin):
+    parser = Parser('report', f"""\
+Usage: tutti-train report LOG... [--plot FILE]...
+Compare trainings by the logs that --json wrote, up to {LOGS_MOST} of them.""", """\
+Logs of different data, batches or models are named: their speeds and losses do not compare.
+Efficiency is samples per second over those of a log with one rank, on as many weights of
+the same type, times the ranks.
+
+Exit status: 0; 1 if a log cannot be read or the picture not written, 2 if the command line is wrong.""")
+    options, paths = parser.parse_known_args(words)
     for word in (path.partition('=')[0] for path in paths if path.startswith('-')):
-        raise Wrong(f'unknown option {word}{did_you_mean(word, ["--plot", "--help"])}')
+        parser.error(f'unknown option {word}{did_you_mean(word, ["--plot", "--help"])}')
     if not 1 <= len(paths) <= LOGS_MOST:
-        raise Wrong(f'found {len(paths)} logs, expected 1 to {LOGS_MOST}')
-    check_distinct([('a log', path) for path in paths], [('--plot', path) for path in options['--plot']])
-    show(paths, options['--plot'], origin)
+        parser.error(f'found {len(paths)} logs, expected 1 to {LOGS_MOST}')
+    check_distinct([('a log', path) for path in paths], [('--plot', path) for path in options.plot])
+    show(paths, options.plot, origin)
 
 
 # ---- trainings one after the other
 
-def is_own(word):
-    return word.partition('=')[0] in EACH_ITS_OWN
-
-
 def modes_of(text):
-    """What follows a way's name is for the training to judge."""
-    modes = text.split(',')
-    expected = (f'expected at most {LOGS_MOST} names of --sync, pipeline or tensor, with commas between them, '
-                'such as allreduce,local+every=5')
-    for mode in modes:
-        name, *options = mode.split('+')
+    """Names of ways, each with its options, which are for the training to judge. A comma or a plus that no letter follows
+    belongs to a value."""
+    modes = {mode: re.split(r'\+(?=[a-z])', mode) for mode in re.split(',(?=[a-z])', text)}
+    for mode, (name, *own) in modes.items():
         if name not in TOGETHER + CUT:
-            raise Wrong(f"--modes: found '{mode}'{did_you_mean(name, TOGETHER + CUT)}, {expected}")
-        if '/' in mode or len(modes) > LOGS_MOST:
-            raise Wrong(f"--modes: found '{text}', {expected}")
-        if any(is_own(f'--{option}') for option in options):
-            raise Wrong(f"--modes: found '{mode}', expected other options behind the +")
-    if len(set(modes)) < len(modes):
-        raise Wrong(f"--modes: found '{text}', expected each way once")
+            raise argparse.ArgumentTypeError(f"found '{mode}'{did_you_mean(name, TOGETHER + CUT)}, expected names of --sync, "
+                                             'pipeline or tensor, with commas between them, such as allreduce,local+every=5')
+        if any(EACH_ITS_OWN.match(f'--{option}') for option in own):
+            raise argparse.ArgumentTypeError(f"found '{mode}', expected other options behind the +")
+    if len(modes) > LOGS_MOST or len(','.join(modes)) < len(text):
+        raise argparse.ArgumentTypeError(f"found '{text}', expected at most {LOGS_MOST} ways, each once")
     return modes
 
 
 def ranks_of(text):
     if not (text.isdecimal() and len(text) < 9 and 1 <= int(text) <= RANKS_MOST):
-        raise Wrong(f"--ranks: found '{text}', expected a whole number from 1 to {RANKS_MOST}")
+        raise argparse.ArgumentTypeError(f"found '{text}', expected a whole number from 1 to {RANKS_MOST}")
     return int(text)
 
 
-def launcher_of(program):
-    """Where both are installed, or where they were built."""
-    for place in 'tutti-run', '../tools/run/tutti-run':
-        launcher = os.path.join(os.path.dirname(program), place)
-        if os.access(launcher, os.X_OK):
-            return launcher
-    return sys.exit(f'found no tutti-run beside {program}; install both, or build the tools')
-
-
-class Ended(Exception):
-    """By a signal, whose number it has."""
-
-
-running, ended = [], []
+job, ended = None, []   # the training that runs, and signals that end this program
 
 
 def end_by(number, _):
-    """The training that runs is a job, and ends its ranks; what this command made is removed then."""
+    """A training is a job, which ends its ranks; what this command made is removed then."""
     ended.append(number)
-    for job in running:
+    if job:
         job.terminate()
 
 
-def train(mode, command, out):
-    with open(out, 'wb') as file, subprocess.Popen(command, stdout=file, stderr=file) as job:
-        running[:] = [job]
+def train(mode, command):
+    global job
+    with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=said, stderr=said) as job:
         if ended:
             job.terminate()
         status = job.wait()
-    if ended:
-        raise Ended(ended[0])
-    if status:
-        with open(out, 'rb') as file:
-            said = file.read()
-        sys.stderr.buffer.write(said if len(said) < SAID_MOST else said[-SAID_MOST:].partition(b'\n')[2])
-        sys.exit(f'{mode}: the training failed, as said above')
+        if ended:
+            sys.exit(128 + ended[0])
+        if status:
+            said.seek(0)
+            sys.stderr.buffer.writelines(collections.deque(said, SAID_MOST))
+            sys.exit(f'{mode}: the training failed, as said above')
 
 
 def compare(words, program, origin):
-    options, common = take_options(words, ['--ranks', '--modes', '--plot', '--logs'])
-    ranks = ranks_of((options['--ranks'] or ['2'])[-1])
-    modes = modes_of((options['--modes'] or [','.join(TOGETHER)])[-1])
-    for word in filter(is_own, common):
-        raise Wrong(f'found {word}, which the trainings cannot have in common; say ways by --modes, or leave it out')
+    parser = Parser('compare', """\
+Usage: tutti-train compare [--ranks N] [--modes MODE,MODE,...] [--plot FILE]... [--logs DIR]
+                           --data FILE [OPTION]...
+Train in each of several ways, one after the other, with the same options of tutti-train, and
+compare the trainings as `tutti-train report` does.""",
+                    'Exit status: 0; 1 if a training failed, 2 if the command line is wrong.')
+    parser.add_argument('--ranks', metavar='N', type=ranks_of, default=2,
+                        help='ranks that compute (2); ps and async have a server besides')
+    parser.add_argument('--modes', metavar='MODE,...', type=modes_of, default=','.join(TOGETHER),
+                        help='ways: names of --sync, pipeline or tensor, each with options after +, such as '
+                             f'local+every=5+outer=nesterov,0.7,0.9 ({",".join(TOGETHER)})')
+    parser.add_argument('--logs', metavar='DIR', help='keep the log of each training there, MODE.json (they are removed)')
+    options, common = parser.parse_known_args(words)
+    for word in filter(EACH_ITS_OWN.match, common):
+        parser.error(f'found {word}, which the trainings cannot have in common; say ways by --modes, or leave it out')
     if not common:
-        raise Wrong('found no options, expected --data FILE at least')
-    launcher = launcher_of(program)
+        parser.error('found no options, expected --data FILE at least')
+    beside = os.path.dirname(program)
+    launcher = shutil.which('tutti-run', path=f'{beside}:{beside}/../tools/run')    # as it is installed, and as it is built
+    if not launcher:
+        sys.exit(f'found no tutti-run beside {program}; install both, or build the tools')
     for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
         signal.signal(number, end_by)
     with tempfile.TemporaryDirectory(prefix='tutti-compare.') as temporary:
-        directory = (options['--logs'] or [temporary])[-1]
+        directory = options.logs or temporary
         os.makedirs(directory, exist_ok=True)
-        logs = [os.path.join(directory, f'{mode}.json') for mode in modes]
-        inputs, _ = take_options(common, ['--data', '--labels', '--test-data', '--test-labels'])
-        check_distinct([(name, path) for name in inputs for path in inputs[name]],
-                       [('--logs', log) for log in logs] + [('--plot', path) for path in options['--plot']])
-        for number, (mode, log) in enumerate(zip(modes, logs), 1):
-            name, *own = mode.split('+')
-            size = str(ranks + (name in WITH_SERVER))
-            print(f'{number} of {len(modes)}: {mode} on {size} ranks', file=sys.stderr)
-            train(mode, [launcher, '-n', size, '--no-label', '--', program, *common, '--json', log,
-                         '--parallel' if name in CUT else '--sync', name, *(f'--{option}' for option in own)],
-                  os.path.join(temporary, 'said'))
-        show(logs, options['--plot'], origin)
-
-
-def run(program, origin, command, *words):
-    """The exit status, and why."""
-    try:
-        if {'-h', '--help'} & set(words):
-            print(USAGE[command], end='')
-        elif command == 'compare':
-            compare(words, program, origin)
-        else:
-            report(words, origin)
-        sys.stdout.flush()
-        return 0, None
-    except Wrong as error:
-        return 2, f'{error}; see tutti-train {command} --help'
-    except Ended as end:
-        return 128 + end.args[0], None
-    except SystemExit as end:
-        return 1, end.code
-    except OSError as error:
-        return 1, (f'cannot write {error.filename or "the standard output"}: {error.strerror}; '
-                   'make space, or name another place')
+        logs = {mode: os.path.join(directory, f'{mode}.json'.replace('/', '_')) for mode in options.modes}
+        parts = [part for word in common for part in word.split('=', 1)]
+        check_distinct(list(zip(parts, parts[1:])), # names of options and values, among others
+                       [('--logs', log) for log in logs.values()] + [('--plot', path) for path in options.plot])
+        for number, (mode, (name, *own)) in enumerate(options.modes.items(), 1):
+            size = str(options.ranks + (name in WITH_SERVER))
+            print(f'{number} of {len(logs)}: {mode} on {size} ranks', file=sys.stderr)
+            train(mode, [launcher, '-n', size, '--no-label', '--', program, *common, '--json', logs[mode],
+                         '--parallel' if name in CUT else '--sync', name, *(f'--{option}' for option in own)])
+        show(list(logs.values()), options.plot, origin)
 
 
 def main():
+    program, origin, command, *words = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for stream in sys.stdout, sys.stderr:
         stream.reconfigure(errors='replace')
-    status, why = run(*sys.argv[1:])
-    if why:
-        print(f'tutti-train {sys.argv[3]}: {printable(why)}', file=sys.stderr)
-    with contextlib.suppress(OSError):  # a table stays, whatever came after it
-        sys.stdout.flush()
+    status = 0
+    for step in lambda: globals()[command](words, program, origin), sys.stdout.flush:
+        try:
+            step()
+        except SystemExit as end:
+            status = end.code
+        except OSError as error:
+            status = status or (f'cannot write {error.filename or "the standard output"}: {error.strerror}; '
+                                'make space, or name another place')
+    if isinstance(status, str):
+        print(f'tutti-train {command}: {printable(status)}', file=sys.stderr)
+        status = 1
     sys.stderr.flush()
     os._exit(status)    # what could not be written is not tried again
 
