@@ -114,7 +114,10 @@ class Launched:
 
     def close(self):
         if self.process.poll() is None:
-            self.process.kill()
+            started = list(started_by(self.pid))
+            for pid in self.pid, *started:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             stream.close()
@@ -140,6 +143,16 @@ def await_state(pid, *states, seconds=20):
 def children_of(pid):
     with open(f'/proc/{pid}/task/{pid}/children') as file:
         return [int(child) for child in file.read().split()]
+
+
+def started_by(pid):
+    """What a process has started, and what that has, in this test's process group: what leaves it (ranks, and who cleans up
+    after them) ends when tutti-run does."""
+    for child in children_of(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if os.getpgid(child) == os.getpgrp():
+                yield child
+                yield from started_by(child)
 
 
 @contextlib.contextmanager

@@ -151,6 +151,7 @@ class Ends(Case):
     def test_who_interrupts_a_run_leaves_nothing_behind(self):
         p = self.project('hangs')
         process = p.start('unit')
+        self.addCleanup(process.send_signal, signal.SIGINT)
         while not p.runs('pid') and process.poll() is None:
             os.sched_yield()
         pid = (p.root / 'runs/pid').read_text().strip()
