@@ -172,6 +172,13 @@ class Compare(TrainingTest):
             self.assertEqual(graphs - set(texts), missing)
         self.assertTrue({'one: allreduce, 1 rank, batch 64 samples', "two''s: allreduce, 2 ranks, batch 32 samples"}
                         <= set(self.picture("one two''s")))
+        least, most = ({**EPOCH, 'seconds': number, 'train_loss': number} for number in (0, 10**18))
+        self.write_lines('least', START, least, least, {**END, 'seconds': 0, 'staleness': [0]})
+        self.write_lines('most', {**START, 'ranks': 10**18}, LOSS, *5000 * [most], {**END, 'seconds': 1e18, 'sent_bytes': 10**18,
+                                                                                  'steps': 10**18, 'staleness': [10**18]})
+        for logs in 'least', 'most', 'least most one':
+            self.assertEqual(self.report(f'{logs} --plot a.svg').err, '')
+        self.assertLess(os.path.getsize(self.path('a.svg')), 200000)
         self.write_lines('log', START, EPOCH)
         self.assertIn('found one epoch in each log and no end, expected more', self.report('log --plot a.svg', 1).err)
 

@@ -142,10 +142,8 @@ LINE = '{:<{width}} {:>5} {:<10.10} {:<20.20} {:>10} {:>10} {:>8} {:>9} {:>9} {:
 
 
 def print_table(logs):
-    width = max(20, *(len(log.name) for log in logs))
     alone = {log.same['model']: log.end['samples_per_s'] for log in logs[::-1] if log.end and log.ranks == 1}
-    print(LINE.format('log', 'ranks', 'way', 'carried by', 'samples/s', 'efficiency', 'blocked', 'MB/step', 'loss', 'accuracy',
-                      'seconds', 'lost', width=width))
+    rows = ['log,ranks,way,carried by,samples/s,efficiency,blocked,MB/step,loss,accuracy,seconds,lost'.split(',')]
     for log in logs:
         how = '-', 'unfinished', '-', '-', '-'
         if log.end:
@@ -154,8 +152,9 @@ def print_table(logs):
                    f'{speed:.0f}', f'{speed / by_one / log.ranks:.2f}' if by_one else '-',
                    f'{log.end["blocked_share"]:.1%}', f'{log.sent:.3f}')
         (seconds, loss), accuracy = log.epochs[-1], '-' if log.accuracy is None else f'{log.accuracy:.4f}'
-        print(LINE.format(log.name, log.ranks, log.way, *how, f'{loss:.4g}', accuracy, f'{seconds:.2f}', len(log.losses),
-                          width=width))
+        rows.append([log.name, log.ranks, log.way, *how, f'{loss:.4g}', accuracy, f'{seconds:.2f}', len(log.losses)])
+    for row in rows:
+        print(LINE.format(*row, width=max(20, *(len(log.name) for log in logs))))
 
 
 def print_differences(logs):
