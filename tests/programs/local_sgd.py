@@ -30,12 +30,16 @@ class Random:
         return radius * math.cos(2 * math.pi * self.unit())
 
 
-def order_of(epoch, count, seed=1):
-    order, random = list(range(count)), Random(seed, 3 + epoch)
-    for left in range(count, 1, -1):
+def shuffled(items, seed, purpose):
+    items, random = list(items), Random(seed, purpose)
+    for left in range(len(items), 1, -1):
         other = (random.next() >> 32) * left >> 32
-        order[other], order[left - 1] = order[left - 1], order[other]
-    return order
+        items[other], items[left - 1] = items[left - 1], items[other]
+    return items
+
+
+def order_of_epoch(items, epoch, seed=1):
+    return shuffled(items, seed, 3 + epoch)
 
 
 def first_weights(features, classes, seed=1):
@@ -95,7 +99,7 @@ def local_sgd(samples, ranks, every, epochs, batch, rate, momentum=0.9, decay=0.
     velocity = outer_velocity = each(lambda w: 0.0, weights)
     trained, tested = [], []
     for epoch in range(epochs):
-        order, loss = [samples[i] for i in order_of(epoch, len(samples))], 0.0
+        order, loss = order_of_epoch(samples, epoch), 0.0
         batches = [order[i:i + batch] for i in range(0, len(order), batch)]
         for first in range(0, len(batches), every):
             ahead = [Rank(weights, velocity) for _ in range(ranks)]

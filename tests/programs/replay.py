@@ -10,28 +10,12 @@ import sys
 
 import numpy as np
 
+from local_sgd import order_of_epoch, shuffled
+
 updates, servers, log, data = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
 with open(log) as file:
     said = json.loads(file.readline())
 WORKERS, BATCH, WIDTHS = said['ranks'] - servers, said['batch'], [said['features'], *said['hidden'], said['classes']]
-
-
-def draw(state):
-    """splitmix64: the next state, and a number."""
-    all_bits = (1 << 64) - 1
-    state = z = state + 0x9e3779b97f4a7c15 & all_bits
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 & all_bits
-    z = (z ^ z >> 27) * 0x94d049bb133111eb & all_bits
-    return state, z ^ z >> 31
-
-
-def shuffled(rows, purpose):
-    rows, state = list(rows), draw(draw(said['seed'])[1] ^ purpose)[1]
-    for left in range(len(rows), 1, -1):
-        state, number = draw(state)
-        other = (number >> 32) * left >> 32
-        rows[other], rows[left - 1] = rows[left - 1], rows[other]
-    return rows
 
 
 def mean(table):
@@ -97,12 +81,12 @@ def is_computed(epoch, task):
 
 with gzip.open(data, 'rt') as file:
     table = np.array([[float(field) for field in line.split(',')] for line in file])
-order = shuffled(range(len(table)), 1)
+order = shuffled(range(len(table)), said['seed'], 1)
 train, x, labels = order[len(table) // 5:], table[:, :-1], table[:, -1].astype(int)
 x = x - mean(x[train])
 deviation = np.sqrt(mean(x[train] ** 2))
 x = np.where(deviation > 0, x / np.where(deviation > 0, deviation, 1), 0).astype(np.float32).astype(float)
-orders = [shuffled(train, 3 + epoch) for epoch in range(said['epochs'])]
+orders = [order_of_epoch(train, epoch, said['seed']) for epoch in range(said['epochs'])]
 steps, known, versions = -(-len(train) // BATCH), {}, {}
 parts = np.array_split(np.fromfile(f'{updates}.start'), servers)
 ends = np.cumsum([len(part) for part in parts])[:-1]

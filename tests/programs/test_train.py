@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tutti-train as a user runs it: under tutti-run, on real and on broken data. With TRAIN_DEVICE=cuda all of that is
 done on GPUs, and what there is beyond. Names of tests may follow; without them, all that the device has."""
-import gzip
 import importlib.util
 import operator
 import os
@@ -13,7 +12,7 @@ import unittest
 import unittest.mock
 
 from local_sgd import local_sgd
-from training import DEVICE, DIGITS, RUN, TRAIN, TrainingTest, host_only
+from training import DEVICE, DIGITS, TRAIN, TrainingTest, host_only
 
 WAYS = ('allreduce', 'zero1', 'ps', 'local')
 KNOWN = {}      # logs of one process, by its options: several ways are held against it
@@ -139,8 +138,7 @@ class Ways(Train):
                     way += f' --outer {"nesterov" if outer[2] else "sgd"},{outer[0]},{outer[1]}'
                 log = self.log_of_ranks(ranks, f'{options} {way}')
                 expected = local_sgd(samples, ranks, every, 4, 7, 0.2, momentum, outer=outer)
-                for a, b in zip(log.train_losses + log.test_losses, sum(expected, []), strict=True):
-                    self.assertAlmostEqual(a, b, delta=1e-9 * b, msg=(ranks, way))
+                self.assert_close(log.train_losses + log.test_losses, sum(expected, []), 1e-9, (ranks, way))
 
 
 @host_only
@@ -151,10 +149,8 @@ class Bfloat16(Train):
     # 3.2 %, and accuracy by one sample of 359. At five times the rate, which is the usual one, curves part half-way, as
     # they do from one number of ranks to another.
     def assert_like(self, found, expected, what):
-        for a, b in zip(found.train_losses, expected.train_losses, strict=True):
-            self.assertLessEqual(abs(a - b), 0.02 * b, what)
-        for a, b in zip(found.test_losses, expected.test_losses, strict=True):
-            self.assertLessEqual(abs(a - b), 0.06 * b, what)
+        self.assert_close(found.train_losses, expected.train_losses, 0.02, what)
+        self.assert_close(found.test_losses, expected.test_losses, 0.06, what)
         self.assertAlmostEqual(found.end['test_accuracy'], expected.end['test_accuracy'], delta=2.5 / 359, msg=what)
 
     def test_bfloat16_trains_like_float32_on_any_number_of_ranks_by_each_way(self):
@@ -275,9 +271,8 @@ class Pieces(Train):
                 (2, 'data=2,pipeline=2', 'found data=2,pipeline=2 with 2 ranks, expected 4'),
                 (2, 'pipeline --shares 1,2,3', 'found 3 numbers for 2 stages')):
             self.assertIn(text, self.ranks(ranks, f'--data {DIGITS} --parallel {options}', status=1).said)
-        job = self.run_to_end(RUN, *'-n 2 --min-ranks 1 --'.split(), TRAIN, '--data', DIGITS, '--parallel', 'pipeline',
-                              status=1)
-        self.assertIn("found --parallel with tutti-run's --min-ranks or --restart", job.said)
+        said = self.ranks(2, f'--data {DIGITS} --parallel pipeline', status=1, run='--min-ranks 1').said
+        self.assertIn("found --parallel with tutti-run's --min-ranks or --restart", said)
 
 
 @host_only
@@ -357,8 +352,7 @@ class Saved(Train):
     def test_labels_are_predicted_in_the_order_of_the_data(self):
         """Of samples in a file of their own, in its order: as many are right as the accuracy says. And once more by the
         model that was saved, with the labels and without, of CSV and of IDX."""
-        with gzip.open(DIGITS, 'rt') as file:
-            lines = file.read().splitlines(True)
+        lines = self.lines_of_digits()
         self.write('test', ''.join(lines[:300]))
         self.write('train', ''.join(lines[300:]))
         rows, truth = zip(*(line.rstrip().rsplit(',', 1) for line in lines[:300]))
@@ -535,8 +529,7 @@ class Errors(Train):
     def test_one_rank_without_data_ends_all(self):
         self.refuses_unequal(3, f'[ $TUTTI_RANK = 1 ] && exec "$0" --data nowhere; exec "$0" --data {DIGITS}',
                              'rank 0, 2: cannot go on: rank 1 could not start', 'rank 1: nowhere: cannot be read')
-        with gzip.open(DIGITS, 'rt') as file:
-            self.write('other', file.read().split('\n', 1)[1])
+        self.write('other', ''.join(self.lines_of_digits()[1:]))
         self.refuses_unequal(3, f'[ $TUTTI_RANK = 1 ] && exec "$0" --data other; exec "$0" --data {DIGITS}',
                              'rank 1 read other data than rank 0')
         self.refuses_unequal(3, f'exec "$0" --data {DIGITS} --seed $((TUTTI_RANK / 2))',

@@ -8,10 +8,9 @@ import random
 import signal
 import unittest
 
-from training import DEVICE, EPOCHS, STEPS, TrainingTest, host_only
+from training import DEVICE, EPOCHS, LONG_S, STEPS, TIMEOUT_S, TrainingTest, host_only
 
 ON_GPUS = DEVICE == 'cuda'
-TIMEOUT_S = 4 if ON_GPUS else 2   # of those who wait for a rank that has stopped
 UNDISTURBED = {}   # logs, by whether there is momentum
 
 
@@ -54,8 +53,7 @@ class LossTest(TrainingTest):
         undisturbed = self.undisturbed('--momentum 0' not in options)
         # what is sent in shares may not have come everywhere in the step before, either
         again = STEPS if ON_GPUS else 2 if '--sync' in options else 1
-        for is_now, was in zip(log.train_losses, undisturbed.train_losses):
-            self.assertAlmostEqual(is_now, was, delta=1e-6 * was)
+        self.assert_close(log.train_losses, undisturbed.train_losses, 1e-6)
         self.assertAlmostEqual(log.end['test_accuracy'], undisturbed.end['test_accuracy'], delta=1e-3)
         self.assertLessEqual(log.end['steps_begun'], EPOCHS * STEPS + len(log.losses) * again)
 
@@ -145,7 +143,7 @@ class Lost(LossTest):
     def test_a_replacement_that_does_not_come_is_gone_on_without(self):
         """And when it has come, it does not wait for those that have ended."""
         gate = self.gate()
-        job = self.lose_ranks(f'3@step30 3.0@join1={gate}', '--wait 0.7', least=2, restarts=1, TUTTI_TIMEOUT=140)
+        job = self.lose_ranks(f'3@step30 3.0@join1={gate}', '--wait 0.7', least=2, restarts=1, TUTTI_TIMEOUT=LONG_S)
         self.await_moment(job, 3, 'join1', gate)
         job.await_text('tutti-train: going on without 1 replacement: ', err=True)
         job.await_text(f'epoch  {EPOCHS}/{EPOCHS}')
@@ -159,7 +157,7 @@ class Lost(LossTest):
     @host_only
     def test_a_replacement_does_not_wait_for_the_dead(self):
         gate = self.gate()
-        job = self.lose_ranks(f'1@step30 1.0@join1={gate} 0@settle2', '--wait 0.7', 1, 1, ranks=2, TUTTI_TIMEOUT=140)
+        job = self.lose_ranks(f'1@step30 1.0@join1={gate} 0@settle2', '--wait 0.7', 1, 1, ranks=2, TUTTI_TIMEOUT=LONG_S)
         self.await_moment(job, 0, 'settle2', 'KILL')
         gate.open()
         self.finish(job, 128 + signal.SIGKILL)
@@ -186,8 +184,7 @@ class Lost(LossTest):
             self.assertIn(f'resumed after epoch {after}', job.out)
             log = self.log_of(job, ranks)
             self.assertEqual(log.end['steps_begun'], (EPOCHS - after) * STEPS)
-            for is_now, was in zip(log.train_losses, self.undisturbed(True).train_losses):
-                self.assertAlmostEqual(is_now, was, delta=0 if ranks == 4 else 1e-9 * was)
+            self.assert_close(log.train_losses, self.undisturbed(True).train_losses, 0 if ranks == 4 else 1e-9)
             os.unlink(self.path('saved'))
 
 
@@ -253,11 +250,8 @@ class Stuck(LossTest):
 
     def leave_out(self, *jobs):
         for i, (victim, options, job, pid) in enumerate(self.stop(jobs)):
-            job.await_text(f'lost rank {victim} ')
-            self.wake(pid)
-            self.assertLessEqual(job.finish(), 1)   # 1: the others had all ended well when it failed
+            self.expect_left_out(job, victim, pid, f'log{i}')
             log = self.log_of(job, 3, f'log{i}')
-            self.assertEqual([(loss['lost'], loss['how']) for loss in log.losses], [([victim], 'deadline')])
             self.expect_as_if_nothing_had_been(log, options)
             # it learns that the others have gone on, and is a failed rank like any other
             self.assertIn(f'tutti-train: rank {victim}: going on without lost ranks failed', job.err)

@@ -5,6 +5,7 @@ what they log.
 The environment names the programs and the data: TEST_RUN, TEST_TRAIN, DIGITS; and TRAIN_DEVICE, host or cuda, and
 TEST_TRAIN_TESTED where TEST_TRAIN is the program as users have it."""
 import contextlib
+import gzip
 import itertools
 import json
 import os
@@ -17,6 +18,8 @@ RUN, TRAIN, DIGITS = (os.environ[name] for name in ('TEST_RUN', 'TEST_TRAIN', 'D
 TESTED = os.environ.get('TEST_TRAIN_TESTED', TRAIN)
 DEVICE = os.environ.get('TRAIN_DEVICE', 'host')
 EPOCHS = 6
+TIMEOUT_S = 4 if DEVICE == 'cuda' else 2    # of those who wait for a rank that has stopped
+LONG_S = 140    # no deadline passes in a test
 STEPS = 23  # of an epoch: 1438 samples to train on, 64 at a time
 NUMBERS = itertools.count()
 host_only = unittest.skipIf(DEVICE == 'cuda', 'on GPUs there is one way')
@@ -99,10 +102,10 @@ class TrainingTest(ProgramTest):
 
     # ---- with options that may say all
 
-    def ranks(self, ranks, options, status=0, device=DEVICE, program=TRAIN, **env):
+    def ranks(self, ranks, options, status=0, device=DEVICE, program=TRAIN, run='', **env):
         """tutti-train on so many ranks in self.dir, after its end."""
-        return self.run_to_end(RUN, '-n', ranks, '--', program, '--device', device, *options.split(), status=status,
-                               cwd=self.dir, **env)
+        return self.run_to_end(RUN, '-n', ranks, *run.split(), '--', program, '--device', device, *options.split(),
+                               status=status, cwd=self.dir, **env)
 
     def log_of_ranks(self, ranks, options, **more):
         """The log of a training that has ended well."""
@@ -114,6 +117,10 @@ class TrainingTest(ProgramTest):
         self.assertEqual([epoch['epoch'] for epoch in log.epochs], list(range(1, len(log.epochs) + 1)))
         self.assertGreater(min(log.end['seconds'], log.end['samples_per_s'], len(log.epochs)), 0)
         return log
+
+    def lines_of_digits(self):
+        with gzip.open(DIGITS, 'rt') as file:
+            return file.readlines()
 
     def digits(self, ranks, options='', **more):
         return self.log_of_ranks(ranks, f'--data {DIGITS} {options}', **more)
@@ -140,6 +147,18 @@ class TrainingTest(ProgramTest):
 
     def assert_losses(self, found, expected, most):
         """As different as numbers are that were added in another order."""
-        self.assertEqual(len(found.epochs), len(expected.epochs))
-        for a, b in zip(found.train_losses + found.test_losses, expected.train_losses + expected.test_losses):
-            self.assertLessEqual(abs(a - b), most * b, (found.train_losses, expected.train_losses))
+        self.assert_close(found.train_losses + found.test_losses, expected.train_losses + expected.test_losses, most)
+
+    def assert_close(self, found, expected, most, what=None):
+        """Numbers, of which each differs by such a part."""
+        for a, b in zip(found, expected, strict=True):
+            self.assertLessEqual(abs(a - b), most * b, what or (found, expected))
+
+    def expect_left_out(self, job, victim, pid, name):
+        """A process that stopped is lost by a deadline, and ends once it goes on: the log."""
+        job.await_text(f'lost rank {victim} ')
+        self.wake(pid)
+        self.assertLessEqual(job.finish(), 1)   # 1: the others had all ended well when it failed
+        log = self.log(name)
+        self.assertEqual([(loss['lost'], loss['how']) for loss in log.losses], [([victim], 'deadline')])
+        return log
