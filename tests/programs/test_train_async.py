@@ -42,10 +42,10 @@ class AsyncTest(TrainingTest):
                 found.append([parse(line) for line in file])
         return found
 
-    def expect_each_task_once(self, servers, tasks, epochs=EPOCHS):
+    def expect_each_task_once(self, servers, tasks):
         for lines in self.updates(servers):
             self.assertEqual(sorted((epoch, task) for epoch, pairs in lines for task, _ in pairs),
-                             [(epoch + 1, task) for epoch in range(epochs) for task in range(tasks)])
+                             [(epoch + 1, task) for epoch in range(EPOCHS) for task in range(tasks)])
 
     def expect_the_weights_of_a_replay(self, servers):
         python = python_with_numpy() or self.skipTest('no Python here has NumPy')
