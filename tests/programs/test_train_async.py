@@ -56,14 +56,7 @@ class AsyncTest(TrainingTest):
             os.unlink(self.path(path))
 
     def start_together(self, ranks, options, at, **more):
-        """A job, and its processes. They join at once: their short deadlines begin when all are there."""
-        gate = self.gate()
-        first = [rank for rank in range(ranks) if f'{rank}@join1' not in at]
-        at += ''.join(f' {rank}@join1={gate}' for rank in first)
-        job = self.start_async(ranks, options, at, TUTTI_TIMEOUT=TIMEOUT_S, **more)
-        pids = {rank: self.await_moment(job, rank, 'join1', gate if rank in first else 'STOP') for rank in range(ranks)}
-        gate.open()
-        return job, pids
+        return self.start_joined(ranks, at, lambda at: self.start_async(ranks, options, at, TUTTI_TIMEOUT=TIMEOUT_S, **more))
 
 
 class Async(AsyncTest):

@@ -263,22 +263,14 @@ class Stuck(LossTest):
         self.leave_out((2, ''), (2, '--sync zero1 --momentum 0'), (2, '--sync local --every 1'))
         self.leave_out((3, '--sync ps'), (0, '--sync ps --momentum 0'))
 
-    def lose_joined(self, at, options, restarts, stops=()):
-        """A job whose ranks join at once, but for those that stop then."""
-        gate = self.gate()
-        first = [rank for rank in range(4) if rank not in stops]
-        at += ''.join(f' {rank}@join1={gate if rank in first else "STOP"}' for rank in range(4))
-        job = self.lose_ranks(at, options, 2, restarts, TUTTI_TIMEOUT=TIMEOUT_S)
-        for rank in range(4):
-            self.await_moment(job, rank, 'join1', gate if rank in first else 'STOP')
-        gate.open()
-        return job
+    def lose_joined(self, at, options=''):
+        return self.start_joined(4, at, lambda at: self.lose_ranks(at, options, 2, 1, TUTTI_TIMEOUT=TIMEOUT_S))[0]
 
     @host_only
     def test_a_rank_that_stops_while_it_joins_keeps_nobody(self):
         """Neither those that it was to train with, nor replacements, nor tutti-run."""
-        started = [self.lose_joined('', '', 1, stops=[rank]) for rank in (0, 2)]
-        replacement = self.lose_joined('2@step30 2.0@join1=STOP', '--wait 0.7', 1)
+        started = [self.lose_joined(f'{rank}@join1=STOP') for rank in (0, 2)]
+        replacement = self.lose_joined('2@step30 2.0@join1=STOP', '--wait 0.7')
         for rank, job in zip((0, 2), started):
             self.finish(job, 1)
             self.assertRegex(job.err, rf'joining the other ranks failed: rank {rank} .*has not come to the rendezvous')

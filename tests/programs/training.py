@@ -89,6 +89,16 @@ class TrainingTest(ProgramTest):
         """The process of this rank that has come there."""
         return int(job.await_match(rf'\[{rank}\] {action} at {moment}: process (\d+)\n')[1])
 
+    def start_joined(self, ranks, at, start):
+        """A job of start(at), and its processes. They join at once, but for those that `at` stops then: their short
+        deadlines begin when all are there."""
+        gate = self.gate()
+        actions = {rank: 'STOP' if f' {rank}@join1' in f' {at}' else gate for rank in range(ranks)}
+        job = start(at + ''.join(f' {rank}@join1={gate}' for rank, action in actions.items() if action is gate))
+        pids = {rank: self.await_moment(job, rank, 'join1', action) for rank, action in actions.items()}
+        gate.open()
+        return job, pids
+
     def lose_last(self, job, gate, moment, actions):
         """When ranks have come to this moment, by what they do there: the last of them, at the gate, is killed."""
         pids = [self.await_moment(job, rank, moment, action) for rank, action in actions.items()]
