@@ -398,7 +398,7 @@ class Saved(Train):
         self.alone_without_launcher('--data data --epochs 1 --save ck')
         for options, status, text in (
                 ('', 2, 'found no model, expected tutti-train predict MODEL --data FILE'),
-                ('--data data', 2, 'found --data, expected tutti-train predict MODEL'),
+                ('--data data', 2, 'found no model, expected tutti-train predict'),
                 ('ck', 2, 'found no --data'), ('ck --data data --lr 1', 2, 'found --lr with predict, expected --data'),
                 ('nowhere --data data', 1, 'nowhere: cannot be read'),
                 ('data --data data', 1, 'data: is not a checkpoint of tutti-train'),

@@ -615,7 +615,8 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--beta2 0.9", "--beta2 without --optimizer adam, adamw or lamb" },
 		{ "--optimizer adam --trust 1", "--trust without --optimizer lars" },
 		{ "--parallel pipeline=2tensor=2", "--parallel: found 'pipeline=2tensor" },
-		{ "--optimizer adam --epsilon 1e-46", "--epsilon: found 1e-46 with --dtype" },
+		{ "--optimizer adam --epsilon 1e-46",
+		  "found --epsilon below 1.17549e-38 with --dtype f32" },
 		{ "--optimizer adam --epsilon 0", "--epsilon: found '0'" },
 		{ "--optimizer adam --sync async",
 		  "--optimizer adam with --sync async, whose updates are parts of a batch" },
@@ -732,6 +733,38 @@ TEST(other_options_have_another_hash)
 	}
 	parse("--data e --json x --plot x.svg", &o);
 	assert_true(options_hash(&o) == usual);
+}
+
+#define SIX    ".333333,.333333,.333333,.333333,.333333,.333333,"
+#define SHARES "--data d --sync local --shares " SIX SIX SIX
+
+TEST(curves_differ_by_options_as_they_are_said)
+{
+	static const char *const cases[][3] = {
+		{ "--data d --seed 01 --hidden 128,064 --lr .1", "--data d --test-fraction .20",
+		  "" },
+		{ "--data d --schedule step:3:.5", "--data d --schedule step:03:0.50", "" },
+		{ "--data d --seed 9223372036854775806", "--data d --seed 9223372036854775807",
+		  "--seed 9223372036854775806, expected 9223372036854775807 as now" },
+		{ "--data d", "--data d --clip 2", "--clip 0, expected 2 as now" },
+		{ SHARES "1", SHARES "2", "--shares 0.333333," },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *curve[2];
+		char text[320] = "";
+		struct options o;
+
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(parse(cases[i][k], &o), OPTIONS_RUN);
+			curve[k] = options_curve(&o, 64, 2);
+		}
+		assert_int_equal(options_differ(curve[0], curve[1], text, sizeof(text)),
+				 *cases[i][2] != '\0');
+		assert_non_null(strstr(text, cases[i][2]));
+		json_decref(curve[0]);
+		json_decref(curve[1]);
+	}
 }
 
 /* ---- pictures */

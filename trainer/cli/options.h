@@ -16,27 +16,18 @@
 #include "shares.h"
 #include "sync.h"
 
-#define OPTIONS_PLOTS_MAX 4
-#define STALENESS_ANY	  SIZE_MAX
+#define STALENESS_ANY SIZE_MAX
 
+enum { OPTIONS_MOST = 64, OPTIONS_PLOTS_MAX = 4 };
 enum device { DEVICE_HOST, DEVICE_CUDA };
 
-/* What tutti_init() is told as if the environment said so; NULL: nothing. */
-struct start {
-	const char *rank, *size, *store, *transport, *algorithm, *timeout;
-};
-
-/* Options as they were said; NULL: not at all. */
-struct said {
-	const char *hidden, *batch, *schedule, *seed, *outer, *parallel, *shares, *slow, *plot;
-};
-
 struct options {
-	struct said said;
+	/* By their place in the table the texts that were given, a flag's is ""; NULL: not given. */
+	const char *said[OPTIONS_MOST];
+	const char *model; /* of tutti-train predict; NULL: this is a training */
 	struct data_source source;
 	size_t hidden[MODEL_LAYERS_MAX - 1];
-	unsigned hidden_layers;
-	unsigned epochs;
+	unsigned hidden_layers, epochs;
 	size_t batch;	       /* global; 0: all training samples */
 	size_t batch_per_rank; /* 0: the batch is said as a whole */
 	size_t accumulate;     /* parts of a slice that are computed one after the other */
@@ -63,7 +54,10 @@ struct options {
 	struct parallel parallel;
 	unsigned micro; /* micro-batches of a batch */
 	int order;	/* enum pipeline_order */
-	struct start start;
+	/* what the library reads in the environment, and nobody here */
+	unsigned rank, size;
+	const char *store, *transport, *algorithm;
+	double timeout;
 	const char *save; /* NULL: nothing is saved */
 	unsigned every_epochs;
 	bool resume;
@@ -75,8 +69,8 @@ struct options {
 
 enum options_outcome { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
 
-/* Fill in `out`. OPTIONS_DONE: --help or --version was printed. OPTIONS_WRONG: why says what.
- * Strings stay argv's. */
+/* Fill in `out`, and put what the library is to know into the environment. OPTIONS_DONE: --help or --version
+ * was printed. OPTIONS_WRONG: why says what. Strings stay argv's. */
 enum options_outcome options_parse(int argc, char **argv, struct options *out);
 
 /* Equal for options that make the same training (where results are written may differ, and how long

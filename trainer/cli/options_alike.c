@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns nothing: what of the options makes trainings the same, by name. */
-#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,111 +8,74 @@
 #include "bits.h"
 #include "options_table.h"
 
-enum { VALUE_TEXT = 128 };
+enum { VALUE_TEXT = 4096 };
 
-static json_t *text_json(const char *text)
+/* A text that was read, but for how its numbers are written: 2 and 02, .5 and 0.5 are alike. */
+static json_t *said_json(const char *text)
 {
-	return json_string(text ? text : "none");
-}
+	char out[VALUE_TEXT] = "", *end;
 
-/* What is not compared as it was said: 2 and 02, .5 and 0.5 are alike. */
-static json_t *numbers_json(const char *text)
-{
-	char out[4096] = "";
-	size_t used = 0;
-
-	while (text && *text && used < sizeof(out)) {
-		const size_t length = strcspn(text, ",:=");
-		char piece[64], *end = piece;
-		double value = 0;
-
-		snprintf(piece, sizeof(piece), "%.*s", (int)length, text);
-		if (*piece && piece[strspn(piece, "0123456789")] == '\0')
-			snprintf(piece, sizeof(piece), "%llu", strtoull(text, NULL, 10));
-		else
-			value = strtod(piece, &end);
-		if (end != piece && *end == '\0')
-			snprintf(piece, sizeof(piece), "%.15g", value);
-		used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%.*s", piece,
-					 text[length] != '\0', text + length);
-		text += length + (text[length] != '\0');
-	}
-	return text_json(text ? out : NULL);
+	for (size_t used = 0; *text && used < sizeof(out) - 1;)
+		if (strchr("0123456789.", *text)) {
+			used += (size_t)snprintf(out + used, sizeof(out) - used, "%.15g",
+						 strtod(text, &end));
+			text = end;
+		} else {
+			out[used++] = *text++;
+		}
+	return json_string(out);
 }
 
 static json_t *value_json(const struct spec *spec, const struct options *o)
 {
-	const void *at = option_value(spec, o);
+	const void *at = (const char *)o + spec->offset;
+	const char *given = o->said[spec - options_table], *said = given ? given : spec->usual;
 
 	switch (spec->kind) {
-	case FLAG: return json_boolean(*(const bool *)at);
-	case TEXT:
-		return json_boolean(*(const char *const *)at !=
-				    NULL); /* each rank may have its own */
+	case FLAG:
+	case TEXT: return json_boolean(said != NULL); /* each rank may have its own */
 	case COUNT: return json_integer(*(const unsigned *)at);
 	case SIZE:
 	case BYTES:
-		return *(const size_t *)at == SIZE_MAX
+		return *(const size_t *)at == STALENESS_ANY
 			       ? json_string("any")
 			       : json_integer((json_int_t) * (const size_t *)at);
 	case REAL: return json_real(*(const double *)at);
-	case WORD: return text_json(spec->words[*(const int *)at]);
-	case NAMED: return text_json(option_name_of(*(const void *const *)at));
-	case DIGITS:
-	case NUMBER:
+	case WORD: return json_string(spec->choices[*(const int *)at]);
+	case NAMED: return json_string(**(const char *const *const *)at);
 	case OTHER: break;
 	}
-	return numbers_json(*(const char *const *)at);
+	return said_json(said ? said : "none");
 }
 
-/* Those that have to be as much alike as that. */
-static json_t *options_json(const struct options *o, enum scope least)
+/* Those that have one of these in their scope. */
+static json_t *options_json(const struct options *o, unsigned scope)
 {
 	json_t *all = json_object();
 
 	for (size_t i = 0; i < options_count; i++)
-		if (options_table[i].name && options_table[i].alike >= least)
+		if (options_table[i].scope & scope)
 			json_object_set_new(all, options_table[i].name,
 					    value_json(&options_table[i], o));
 	return all;
 }
 
-/* One that counts for this training, and not for each. */
-static void add(json_t *all, const char *name, const struct options *o)
-{
-	for (size_t i = 0; i < options_count; i++)
-		if (options_table[i].name && strcmp(options_table[i].name, name) == 0)
-			json_object_set_new(all, name, value_json(&options_table[i], o));
-}
-
-/* Where ranks step alone, and where updates are parts of a batch, how many there are counts, too. */
-static void add_way(json_t *all, const struct options *o, int ranks)
-{
-	const bool async = o->sync == &sync_async;
-
-	if (!async && (o->sync != &sync_local || (o->every == 1 && o->outer.rate == 0 &&
-						  o->clip == 0 && o->optimizer->linear))) {
-		json_object_set_new(all, "sync", json_string("allreduce, zero1 or ps"));
-		return;
-	}
-	add(all, "sync", o);
-	add(all, async ? "servers" : "every", o);
-	add(all, async ? "staleness" : "outer", o);
-	if (!async) /* they are how long a rank's own steps are */
-		add(all, "shares", o);
-	json_object_set_new(all, "ranks", json_integer(ranks));
-}
-
 json_t *options_curve(const struct options *o, size_t batch, int ranks)
 {
-	json_t *all = options_json(o, CURVE);
+	const bool async = o->sync == &sync_async,
+		   same = o->every == 1 && o->outer.rate == 0 && o->clip == 0 &&
+			  o->optimizer->linear,
+		   local = o->sync == &sync_local && !same;
+	const unsigned scope = CURVE | (o->schedule.course == RATE_COSINE ? LENGTH : 0) |
+			       (local ? LOCAL : 0) | (async ? ASYNC : 0);
+	json_t *all = options_json(o, scope & ~(unsigned)RANKS);
 
 	json_object_set_new(all, "batch", json_integer((json_int_t)batch));
-	json_object_set_new(all, "warmup",
-			    json_real(o->warmup < o->epochs ? o->warmup : o->epochs));
-	if (o->schedule.course == RATE_COSINE) /* else the rate is that of a longer one */
-		add(all, "epochs", o);
-	add_way(all, o, ranks);
+	json_object_set_new(all, "warmup", json_real(fmin(o->warmup, o->epochs)));
+	if (local || async) /* how many there are counts, too */
+		json_object_set_new(all, "ranks", json_integer(ranks));
+	else
+		json_object_set_new(all, "sync", json_string("allreduce, zero1 or ps"));
 	return all;
 }
 
@@ -129,42 +92,33 @@ static const char *value_text(const json_t *value, char text[VALUE_TEXT])
 	return text;
 }
 
-/* The first that is not the same in both; NULL: there is none. */
-static const char *first_difference(json_t *a, json_t *b)
+bool options_differ(json_t *then, json_t *now, char *text, size_t size)
 {
+	json_t *const both[] = { now, then };
+	char was[VALUE_TEXT], is[VALUE_TEXT];
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(a, name,
-			    value) if (!json_equal(value, json_object_get(b, name))) return name;
-	return NULL;
+	for (int i = 0; i < 2; i++)
+		json_object_foreach(both[i], name, value)
+		{
+			value_text(json_object_get(then, name), was);
+			if (strcmp(was, value_text(json_object_get(now, name), is)) == 0)
+				continue;
+			snprintf(text, size, "%s%s %.128s, expected %.128s as now",
+				 strcmp(name, "ranks") ? "--" : "", name, was, is);
+			return true;
+		}
+	return false;
 }
 
-bool options_differ(json_t *then, json_t *now, char *text, size_t size)
+uint64_t options_hash(const struct options *o)
 {
-	const char *name = first_difference(now, then);
-	char was[VALUE_TEXT], is[VALUE_TEXT];
-
-	name = name ? name : first_difference(then, now);
-	if (!name)
-		return false;
-	snprintf(text, size, "%s%s %s, expected %s as now", strcmp(name, "ranks") ? "--" : "", name,
-		 value_text(json_object_get(then, name), was),
-		 value_text(json_object_get(now, name), is));
-	return true;
-}
-
-static uint64_t hash_of(json_t *all)
-{
+	json_t *all = options_json(o, RANKS);
 	char *text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	const uint64_t hash = text ? hash_bytes(0, text, strlen(text)) : 0;
 
 	free(text);
 	json_decref(all);
 	return hash;
-}
-
-uint64_t options_hash(const struct options *o)
-{
-	return hash_of(options_json(o, RANKS));
 }

@@ -3,173 +3,38 @@
 #include "options_table.h"
 
 #include <float.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-bool is_async(const struct options *o)
-{
-	return o->sync == &sync_async;
-}
-
-bool has_servers(const struct options *o)
-{
-	return o->sync == &sync_ps || is_async(o);
-}
-
-bool is_local(const struct options *o)
-{
-	return o->sync == &sync_local;
-}
-
-bool reads_csv(const struct options *o)
-{
-	return !o->source.labels && !synthetic_is(o->source.path);
-}
-
-bool saves(const struct options *o)
-{
-	return o->save != NULL;
-}
-
-bool is_cut(const struct options *o)
-{
-	return o->parallel.pipeline || o->parallel.tensor;
-}
-
-bool has_momentum(const struct options *o)
-{
-	return o->optimizer->momentum >= 0;
-}
-
-bool has_squares(const struct options *o)
-{
-	return o->optimizer->squares;
-}
-
-bool is_lars(const struct options *o)
-{
-	return strcmp(o->optimizer->name, "lars") == 0;
-}
-
-bool has_one_source(const struct options *o)
-{
-	return o->source.test_path == NULL;
-}
-
-bool has_own_batch(const struct options *o)
-{
-	return o->batch_per_rank == 0;
-}
-
-/* What only one way to train, or only the host, can do. */
-static bool check_together(const struct options *o)
-{
-	const bool on_gpu = o->device == DEVICE_CUDA;
-	const char *which = NULL;
-
-	if (on_gpu && o->numbers != &numbers_f64)
-		which = o->numbers == &numbers_f32 ? "--dtype f32" : "--dtype bf16";
-	else if (on_gpu && o->sync != &sync_all_reduce)
-		which = "another --sync than allreduce";
-	else if (on_gpu && o->optimizer != &optimizer_momentum)
-		which = "another --optimizer than momentum";
-	else if (on_gpu && o->clip > 0)
-		which = "--clip";
-	else if (on_gpu && o->accumulate > 1)
-		which = "--accumulate";
-	else if (on_gpu && (o->shares.count || o->shares.by_themselves || o->shares.slow_count))
-		which = "--shares or --slow";
-	else if (on_gpu && o->predict)
-		which = "--predict";
-	if (which)
-		return why_set(
-			TUTTI_ERR_UNSUPPORTED,
-			"found --device cuda and %s, which only the host can do; leave one out",
-			which);
-	if (o->numbers->size < sizeof(double) && o->epsilon < FLT_MIN)
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"--epsilon: found %g with --dtype %s, expected at least %g, the least that "
-			"it has",
-			o->epsilon, o->numbers->name, (double)FLT_MIN);
-	if (is_async(o) && !o->optimizer->takes_parts)
-		return why_set(
-			TUTTI_ERR_UNSUPPORTED,
-			"found --optimizer %s with --sync async, whose updates are parts of a batch; "
-			"expected sgd, momentum or adagrad",
-			o->optimizer->name);
-	if (is_async(o) && (o->shares.count || o->shares.by_themselves))
-		return why_set(TUTTI_ERR_UNSUPPORTED,
-			       "found --shares with --sync async, where each worker takes as many "
-			       "batches as it can; leave it out");
-	if (o->servers > 1 && o->optimizer->trust)
-		return why_set(
-			TUTTI_ERR_UNSUPPORTED,
-			"found --optimizer %s with --servers %u, who see parts of layers each; leave "
-			"--servers out",
-			o->optimizer->name, o->servers);
-	if (o->servers > 0 && o->clip > 0)
-		return why_set(
-			TUTTI_ERR_UNSUPPORTED,
-			"found --clip and --sync %s, whose servers see a part of the gradients "
-			"each; leave one out",
-			o->sync->name);
-	const char *unsharded = on_gpu		 ? "--device cuda"
-				: is_cut(o)	 ? "--parallel"
-				: has_servers(o) ? "--sync ps or async"
-				: o->predict	 ? "--predict"
-						 : NULL;
-
-	if (o->shard && unsharded)
-		return why_set(TUTTI_ERR_UNSUPPORTED,
-			       "found --shard and %s, which needs all samples; leave one out",
-			       unsharded);
-	if (o->save && o->outer.momentum > 0)
-		return why_set(
-			TUTTI_ERR_UNSUPPORTED,
-			"found --save and --outer with a momentum, which no checkpoint has; leave "
-			"one out");
-	return true;
-}
-
-/* What a model that is cut in pieces cannot do. */
-static bool check_cut(const struct options *o)
-{
-	const char *which = NULL;
-
-	if (!is_cut(o))
-		return true;
-	if (o->device == DEVICE_CUDA)
-		which = "--device cuda";
-	else if (has_servers(o))
-		which = "--sync ps or async";
-	else if (o->parallel.tensor && o->numbers == &numbers_bf16)
-		which = "tensor and --dtype bf16";
-	else if (o->accumulate > 1)
-		which = "--accumulate, for which --micro stands";
-	else if (o->shares.by_themselves)
-		which = "--shares auto";
-	else if (o->clip > 0 && is_local(o))
-		which = "--clip with --sync local";
-	else if (o->predict)
-		which = "--predict (give it with --save and --resume, without --parallel)";
-	return !which ||
-	       why_set(TUTTI_ERR_UNSUPPORTED,
-		       "found --parallel and %s, which cannot be had together; leave one out",
-		       which);
-}
+#define NEEDS(option, met, other)                                                                  \
+	option_said(o, option) && !(met), "found --" option " without " other                      \
+					  ", where it does nothing; add that, or leave it out"
+#define ONE_OF(option, other)                                                                      \
+	option_said(o, option) && option_said(o, other),                                           \
+		"found --" option " and --" other ", of which one is enough; leave one out"
+#define ON_GPU(met, what)                                                                          \
+	cuda && (met), "found --device cuda and " what ", which only the host can do; leave one out"
+#define SHARDED(met, what)                                                                         \
+	o->shard && (met), "found --shard and " what ", which needs all samples; leave one out"
+#define IN_PIECES(met, what)                                                                       \
+	cut && (met), "found --parallel and " what ", which cannot be had together; leave one out"
+#define WITH_SERVERS "whose servers see a part of the gradients each; leave one out"
+#define AS_WELL	     " and --store as well; give all, or none to run alone"
 
 static void fill_in(struct options *o)
 {
-	if (has_servers(o) && o->servers == 0)
+	const struct optimizer *by = o->optimizer;
+
+	if (o->servers == 0 && (o->sync == &sync_ps || o->sync == &sync_async))
 		o->servers = 1;
 	if (o->rate < 0)
-		o->rate = o->optimizer->rate;
+		o->rate = by->rate;
 	if (o->momentum < 0)
-		o->momentum = o->optimizer->momentum < 0 ? 0 : o->optimizer->momentum;
+		o->momentum = fmax(by->momentum, 0);
 	if (o->scaling < 0) /* no batch is so large that the linear rule holds for all samples */
-		o->scaling = o->batch == 0 && o->optimizer->scaling == SCALE_LINEAR
-				     ? SCALE_SQRT
-				     : (int)o->optimizer->scaling;
+		o->scaling = o->batch == 0 && by->scaling == SCALE_LINEAR ? SCALE_SQRT
+									  : (int)by->scaling;
 	if (!o->numbers)
 		o->numbers = o->device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
 }
@@ -177,5 +42,77 @@ static void fill_in(struct options *o)
 bool options_check(struct options *o)
 {
 	fill_in(o);
-	return check_together(o) && check_cut(o);
+	const struct optimizer *optimizer = o->optimizer;
+	const bool cuda = o->device == DEVICE_CUDA,
+		   cut = o->parallel.pipeline || o->parallel.tensor, async = o->sync == &sync_async,
+		   servers = async || o->sync == &sync_ps, local = o->sync == &sync_local,
+		   clips = o->clip > 0, csv = !o->source.labels && !synthetic_is(o->source.path),
+		   bf16 = o->numbers == &numbers_bf16, lars = strcmp(optimizer->name, "lars") == 0,
+		   shares = o->shares.count || o->shares.by_themselves,
+		   rank = option_said(o, "rank"), size = option_said(o, "size");
+	const struct {
+		bool broken;
+		const char *found; /* a format, of the optimiser's name, and --servers */
+	} clashes[] = {
+		{ NEEDS("label-column", csv, "a CSV file") },
+		{ ONE_OF("test-fraction", "test-data") },
+		{ ONE_OF("batch", "batch-per-rank") },
+		{ NEEDS("momentum", optimizer->momentum >= 0, "an --optimizer that has it") },
+		{ NEEDS("beta2", optimizer->squares, "--optimizer adam, adamw or lamb") },
+		{ NEEDS("epsilon", optimizer->squares, "--optimizer adam, adamw or lamb") },
+		{ NEEDS("trust", lars, "--optimizer lars") },
+		{ NEEDS("servers", servers, "--sync ps or async") },
+		{ NEEDS("staleness", async, "--sync async") },
+		{ NEEDS("every", local, "--sync local") },
+		{ NEEDS("outer", local, "--sync local") },
+		{ NEEDS("micro", cut, "--parallel") },
+		{ NEEDS("order", cut, "--parallel") },
+		{ NEEDS("every-epochs", o->save, "--save FILE") },
+		{ NEEDS("resume", o->save, "--save FILE") },
+		/* the library would speak of a launcher that has set one of them */
+		{ rank && !size && !getenv("TUTTI_SIZE"), "found --rank, expected --size" AS_WELL },
+		{ size && !rank && !getenv("TUTTI_RANK"), "found --size, expected --rank" AS_WELL },
+		{ ON_GPU(o->numbers == &numbers_f32, "--dtype f32") },
+		{ ON_GPU(bf16, "--dtype bf16") },
+		{ ON_GPU(o->sync != &sync_all_reduce, "another --sync than allreduce") },
+		{ ON_GPU(optimizer != &optimizer_momentum, "another --optimizer than momentum") },
+		{ ON_GPU(clips, "--clip") },
+		{ ON_GPU(o->accumulate > 1, "--accumulate") },
+		{ ON_GPU(shares || o->shares.slow_count, "--shares or --slow") },
+		{ ON_GPU(o->predict, "--predict") },
+		{ o->numbers->size < sizeof(double) && o->epsilon < FLT_MIN,
+		  "found --epsilon below 1.17549e-38 with --dtype f32 or bf16, which have no "
+		  "smaller number; give more, or --dtype f64" },
+		{ async && !optimizer->takes_parts,
+		  "found --optimizer %s with --sync async, whose updates are parts of a "
+		  "batch; expected sgd, momentum or adagrad" },
+		{ async && shares,
+		  "found --shares with --sync async, where each worker takes as many batches as "
+		  "it can; leave it out" },
+		{ o->servers > 1 && optimizer->trust,
+		  "found --optimizer %s with --servers %s, who see parts of layers each; leave "
+		  "--servers out" },
+		{ o->sync == &sync_ps && clips, "found --clip and --sync ps, " WITH_SERVERS },
+		{ async && clips, "found --clip and --sync async, " WITH_SERVERS },
+		{ SHARDED(cuda, "--device cuda") },
+		{ SHARDED(cut, "--parallel") },
+		{ SHARDED(servers, "--sync ps or async") },
+		{ SHARDED(o->predict, "--predict") },
+		{ o->save && o->outer.momentum > 0,
+		  "found --save and --outer with a momentum, which no checkpoint has; leave one out" },
+		{ IN_PIECES(cuda, "--device cuda") },
+		{ IN_PIECES(servers, "--sync ps or async") },
+		{ IN_PIECES(o->parallel.tensor && bf16, "tensor and --dtype bf16") },
+		{ IN_PIECES(o->accumulate > 1, "--accumulate, for which --micro stands") },
+		{ IN_PIECES(o->shares.by_themselves, "--shares auto") },
+		{ IN_PIECES(clips && local, "--clip with --sync local") },
+		{ IN_PIECES(o->predict,
+			    "--predict (give it with --save and --resume, without --parallel)") },
+	};
+
+	for (size_t i = 0; i < sizeof(clashes) / sizeof(clashes[0]); i++)
+		if (clashes[i].broken)
+			return why_set(TUTTI_ERR_INVALID, clashes[i].found, optimizer->name,
+				       option_said(o, "servers"));
+	return true;
 }

@@ -6,92 +6,53 @@
 #include "options.h"
 
 enum kind {
-	FLAG,	/* bool, to true */
-	TEXT,	/* const char *, and not empty */
-	DIGITS, /* const char *: a whole number from low to high, that others read */
-	NUMBER, /* likewise, any number */
-	COUNT,	/* unsigned, from low to high */
-	SIZE,	/* size_t, likewise */
-	BYTES,	/* size_t, from 1 to high, with K, M or G */
-	REAL,	/* double, from low to high */
-	WORD,	/* int: the place among words */
-	NAMED,	/* pointer to a struct that begins with its name: one of `named` */
-	OTHER,	/* const char *: the text, of which `read` makes more */
+	FLAG,  /* bool, to true */
+	TEXT,  /* const char *, and not empty */
+	COUNT, /* unsigned, from low to high */
+	SIZE,  /* size_t or uint64_t, likewise */
+	BYTES, /* size_t, from 1 to high, with K, M or G */
+	REAL,  /* double, from low to high */
+	WORD,  /* int: the place among choices */
+	NAMED, /* pointer to a struct that begins with its name: one of choices */
+	OTHER, /* what `read` makes of the text */
 };
 
-/* What has to be the same. */
+/* Who has to have the same; and PREDICT. */
 enum scope {
-	NOTHING, /* each rank, and each run, may have its own */
-	RANKS,	 /* on all ranks */
-	CURVE,	 /* also in a training that goes on from a checkpoint */
+	NOTHING = 0,	    /* each rank, and each run, may have its own */
+	RANKS = 1,	    /* all ranks, and also a training that goes on from a checkpoint: */
+	CURVE = RANKS | 2,  /* always */
+	LENGTH = RANKS | 4, /* where the rate falls until the last epoch */
+	LOCAL = RANKS | 8,  /* where each rank makes steps of its own */
+	ASYNC = RANKS | 16, /* where updates are parts of a batch */
+	PREDICT = 32,	    /* it also goes with tutti-train predict */
 };
 
-/* One option, or, without a name, the heading of those that follow. */
 struct spec {
 	const char *name;
 	const char *value; /* what the help calls it; NULL: it has none */
-	const char *help;
-	enum scope alike; /* what has to have the same */
+	unsigned scope;	   /* of enum scope */
 	enum kind kind;
-	size_t offset;	   /* in struct options */
-	const char *usual; /* its text, if it is not given; NULL: see `help` */
+	size_t offset; /* in struct options */
 	double low, high;
-	const char *expected;
-	const char *const *words; /* of WORD; of OTHER some, for hints; ends with NULL */
-	const void *const *named; /* likewise */
-	bool (*read)(const char *text, struct options *options); /* of OTHER */
-	/* Does the option do something? If not, for want of `without`, or because of `beside`. */
-	bool (*met)(const struct options *options);
-	const char *without, *beside;
+	const char *usual;	    /* its text, if it is not given; NULL: see `help` */
+	const char *heading;	    /* of the options from this one on */
+	const void *const *choices; /* of WORD, and of OTHER for hints: texts; ends with NULL */
+	/* Of OTHER: moves *at behind what it takes, which is to be all. */
+	void (*read)(const char **at, struct options *options);
+	const char *variable; /* of the environment, which the library reads, to have this text */
+	const char *letter;   /* "-h, ", if -h is the same */
+	const char *help;
+	const char *expected; /* NULL: a whole number from low to high, a name, or `value` */
 };
-
-#define BELOW_ONE 0.99999999999999989
 
 extern const struct spec options_table[];
 extern const size_t options_count;
 
-/* Where the option's value is. */
-static inline const void *option_value(const struct spec *spec, const struct options *options)
-{
-	return (const char *)options + spec->offset;
-}
-
-/* Of those that NAMED are. */
-static inline const char *option_name_of(const void *named)
-{
-	return *(const char *const *)named;
-}
-
-/* ---- options_values.c: texts that are read */
-
+/* The text that was given; NULL: none was. */
+const char *option_said(const struct options *options, const char *name);
 /* What the option of that text means. */
 bool option_read(const struct spec *spec, const char *text, struct options *options);
-
-/* Those of OTHER: is it one? */
-bool read_hidden(const char *text, struct options *options);
-bool read_batch(const char *text, struct options *options);
-bool read_schedule(const char *text, struct options *options);
-bool read_seed(const char *text, struct options *options);
-bool read_outer(const char *text, struct options *options);
-bool read_parallel(const char *text, struct options *options);
-bool read_shares(const char *text, struct options *options);
-bool read_slow(const char *text, struct options *options);
-bool read_plot(const char *text, struct options *options);
-
-/* ---- options_check.c: options that need each other, or exclude each other */
-
-bool is_async(const struct options *options);
-bool has_servers(const struct options *options);
-bool is_local(const struct options *options);
-bool reads_csv(const struct options *options);
-bool saves(const struct options *options);
-bool is_cut(const struct options *options);
-bool has_momentum(const struct options *options);
-bool has_squares(const struct options *options);
-bool is_lars(const struct options *options);
-bool has_one_source(const struct options *options);
-bool has_own_batch(const struct options *options);
-
 /* Fill in what follows from other options, and refuse what does not go together. */
 bool options_check(struct options *options);
 

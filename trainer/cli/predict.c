@@ -4,53 +4,41 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "checkpoint.h"
 #include "output.h"
 #include "replace.h"
 
-enum { LINE_MOST = 12 /* bytes of a label and the end of its line */, ROWS_MOST = 1024 };
-
-static bool choose(struct model *model, const struct data *data, const uint32_t *rows, size_t count,
-		   uint32_t *labels)
-{
-	void *x = malloc(model->rows_max * data->features * model->numbers->size);
-
-	for (size_t done = 0, some; x && done < count; done += some) {
-		some = count - done < model->rows_max ? count - done : model->rows_max;
-		model->numbers->gather(x, data->x, data->features, data->features, rows + done,
-				       some);
-		model_forward(model, x, some);
-		model_choose(model, some, labels + done);
-	}
-	free(x);
-	return x || why_no_memory("samples");
-}
-
-static bool put(const char *path, const char *text, size_t length)
-{
-	if (path)
-		return replace_file(path, text, length);
-	fwrite(text, 1, length, stdout); /* whose end says whether that went well */
-	return true;
-}
+enum { ROWS_MOST = 1024 };
 
 bool predict_write(struct model *model, const struct data *data, const uint32_t *rows, size_t count,
 		   const char *path, size_t *right)
 {
-	uint32_t *labels = malloc(count * sizeof(*labels) + 1);
-	char *text = malloc(count * LINE_MOST + 1);
-	bool ok = labels && text ? choose(model, data, rows, count, labels)
-				 : why_no_memory("predictions");
-	size_t used = 0;
+	void *x = malloc(model->rows_max * data->features * model->numbers->size);
+	uint32_t *labels = malloc(model->rows_max * sizeof(*labels));
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = path ? open_memstream(&text, &length) : stdout;
+	bool ok = x && labels && out;
 
-	for (size_t i = 0; i < count && ok; i++) {
-		used += (size_t)snprintf(text + used, LINE_MOST, "%u\n", labels[i]);
-		if (right && data->y)
-			*right += labels[i] == data->y[rows[i]];
+	for (size_t done = 0, some; ok && done < count; done += some) {
+		some = count - done < model->rows_max ? count - done : model->rows_max;
+		model->numbers->gather(x, data->x, data->features, data->features, rows + done,
+				       some);
+		model_forward(model, x, some);
+		model_choose(model, some, labels);
+		for (size_t i = 0; i < some; i++) {
+			fprintf(out, "%u\n", labels[i]);
+			if (right && data->y)
+				*right += labels[i] == data->y[rows[done + i]];
+		}
 	}
-	ok = ok && put(path, text, used);
+	if (path && out) { /* what standard output cannot take is said at the end of the program */
+		ok = ok && fflush(out) == 0 && !ferror(out);
+		fclose(out);
+	}
+	ok = ok ? !path || replace_file(path, text, length) : why_no_memory("predictions");
+	free(x);
 	free(labels);
 	free(text);
 	return ok;
@@ -85,20 +73,19 @@ static bool classify(struct checkpoint *c, struct data *data, const char *path)
 	return ok;
 }
 
-static bool predict(const char *path, const struct options *o)
+bool predict(const struct options *o)
 {
-	const struct named_file files[] = { { "MODEL", path },
+	const struct named_file files[] = { { "MODEL", o->model },
 					    { "--data", o->source.path },
 					    { "--labels", o->source.labels },
 					    { "--predict", o->predict } };
 	struct checkpoint c = { 0 };
 	struct data_source source = o->source;
 	struct data data = { 0 };
-	bool ok = replace_distinct(files, 3, 4);
+	bool ok = replace_distinct(files, 3, 4) &&
+		  (!o->predict || replace_file(o->predict, NULL, 0)) &&
+		  checkpoint_read(o->model, &c);
 
-	if (ok && o->predict)
-		ok = replace_file(o->predict, NULL, 0);
-	ok = ok && checkpoint_read(path, &c);
 	source.features = c.width[0];
 	if (source.label_column == 0)
 		source.label_column =
@@ -107,50 +94,4 @@ static bool predict(const char *path, const struct options *o)
 	data_finish(&data);
 	checkpoint_finish(&c);
 	return ok;
-}
-
-/* The other options are those of a training. */
-static bool check_options(int argc, char **argv)
-{
-	static const char *const known[] = { "data",	   "labels",  "label-column",
-					     "data-limit", "predict", "help",
-					     NULL };
-
-	if (argc < 2 ||
-	    (argv[1][0] == '-' && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0))
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"found %s, expected tutti-train predict MODEL --data FILE, where MODEL "
-			"is a file that --save wrote; see --help",
-			argc < 2 ? "no model" : argv[1]);
-	for (int i = 1; i < argc; i++) {
-		const size_t length = strcspn(argv[i], "=");
-		int k = 0;
-
-		while (known[k] && (length != strlen(known[k]) + 2 ||
-				    strncmp(argv[i] + 2, known[k], length - 2) != 0))
-			k++;
-		if (strncmp(argv[i], "--", 2) == 0 && !known[k])
-			return why_set(TUTTI_ERR_INVALID,
-				       "found %.*s with predict, expected --data, --labels, "
-				       "--label-column, --data-limit or --predict; leave it out",
-				       (int)length, argv[i]);
-	}
-	return true;
-}
-
-int predict_main(int argc, char **argv)
-{
-	struct options options;
-	enum options_outcome outcome = OPTIONS_WRONG;
-	bool ok = check_options(argc, argv);
-
-	if (ok)
-		outcome = options_parse(argc - (argv[1][0] != '-'), argv + (argv[1][0] != '-'),
-					&options);
-	if (outcome == OPTIONS_RUN)
-		ok = predict(argv[1], &options);
-	if (!ok || outcome == OPTIONS_WRONG)
-		fprintf(stderr, "tutti-train: %s\n", why.text);
-	return outcome == OPTIONS_WRONG ? 2 : !ok;
 }
