@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the end of streams. Bytes wait in a stream's buffer, and some file systems say only on
- * close() that there was no space for them. */
+/* Owns the end of streams, and the way to a file that is whole or as it was.
+ *
+ * Bytes wait in a stream's buffer, and some file systems say only on close() that there was no space for
+ * them.
+ *
+ * A draft of a file is written beside it, and takes its place when it is complete and on disk. It is
+ * locked (flock) while it is written. One that nobody locks is of a process that was killed, and is
+ * removed before the next one is made. Where a file system has no such locks, drafts that were left
+ * stay. */
 #include "output.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,46 +68,142 @@ void output_begin(int failed)
 	atexit(check_standard_output); /* the first is called last */
 }
 
-static bool write_all(const char *path, const void *bytes, size_t length)
-{
-	FILE *file = fopen(path, "we");
-	int error = 0;
+/* ---- whole files */
 
-	if (!file)
-		return false;
-	if (fwrite(bytes, 1, length, file) < length || fflush(file) != 0 ||
-	    (fsync(fileno(file)) < 0 && errno != EINVAL)) /* it is no file */
-		error = errno;
-	if (fclose(file) != 0 && !error)
-		error = errno;
-	errno = error;
-	return !error;
+static bool write_all(int fd, const char *bytes, size_t length)
+{
+	while (length > 0) {
+		const ssize_t n = write(fd, bytes, length);
+
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return false;
+		if (n > 0) {
+			bytes += n;
+			length -= (size_t)n;
+		}
+	}
+	return fsync(fd) == 0 || errno == EINVAL; /* it is no file */
 }
 
-/* Beside the old one, which it then replaces. */
+/* To what is no file: a device, a pipe. */
+static bool write_to(const char *path, const void *bytes, size_t length)
+{
+	const int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write_all(fd, bytes, length);
+	const int error = errno;
+
+	if (fd >= 0 && close(fd) < 0)
+		return false;
+	errno = error;
+	return done;
+}
+
+/* A file that is to come in the place of another, which is beside it. */
+struct draft {
+	DIR *directory;
+	const char *place;	 /* its name there */
+	char name[2 * NAME_MAX]; /* PLACE.PID-NUMBER.tmp */
+	int fd;
+};
+
+static bool is_draft(const char *place, const char *name)
+{
+	const size_t length = strlen(place);
+	int end = 0;
+
+	return strncmp(name, place, length) == 0 &&
+	       sscanf(name + length, ".%*[0-9]-%*[0-9].tmp%n", &end) == 0 && end > 0 &&
+	       name[length + (size_t)end] == '\0';
+}
+
+static void remove_left(const struct draft *d)
+{
+	const struct dirent *entry;
+
+	while ((entry = readdir(d->directory))) {
+		const int fd = is_draft(d->place, entry->d_name)
+				       ? openat(dirfd(d->directory), entry->d_name,
+						O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+				       : -1;
+
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			unlinkat(dirfd(d->directory), entry->d_name, 0);
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+/* Another process of this number may write one, since in a container it is always the same; and another
+ * may take this one for one that was left, until it is locked. */
+static bool create(struct draft *d)
+{
+	struct stat status;
+
+	for (int i = 0;; i++) {
+		snprintf(d->name, sizeof(d->name), "%s.%ld-%d.tmp", d->place, (long)getpid(), i);
+		d->fd = openat(dirfd(d->directory), d->name,
+			       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (d->fd < 0 && errno != EEXIST)
+			return false;
+		if (d->fd >= 0 &&
+		    (flock(d->fd, LOCK_EX) < 0 || fstat(d->fd, &status) < 0 || status.st_nlink > 0))
+			return true;
+		if (d->fd >= 0)
+			close(d->fd);
+	}
+}
+
+/* It keeps its lock until it is in its place. Not every file system can bring a directory to disk by
+ * itself (EINVAL). */
+static bool fill(const struct draft *d, const void *bytes, size_t length)
+{
+	const int directory = dirfd(d->directory);
+
+	if (bytes && write_all(d->fd, bytes, length) &&
+	    renameat(directory, d->name, directory, d->place) == 0)
+		return fsync(directory) == 0 || errno == EINVAL;
+	const int error = errno;
+
+	unlinkat(directory, d->name, 0);
+	errno = error;
+	return !bytes;
+}
+
 static bool replace(const char *path, const void *bytes, size_t length)
 {
-	char *beside;
-	int error = 0;
+	const char *slash = strrchr(path, '/');
+	char *const directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	struct draft d = { .directory = directory ? opendir(directory) : NULL,
+			   .place = slash ? slash + 1 : path };
+	bool done = false;
 
-	if (asprintf(&beside, "%s.%d.tmp", path, (int)getpid()) < 0)
+	free(directory);
+	if (!d.directory)
 		return false;
-	if (!write_all(beside, bytes, length) || rename(beside, path) < 0) {
-		error = errno;
-		unlink(beside);
+	remove_left(&d);
+	if (!*d.place)
+		errno = EISDIR;
+	else if (create(&d)) {
+		done = fill(&d, bytes, length);
+		close(d.fd);
 	}
-	free(beside);
+	const int error = errno;
+
+	closedir(d.directory);
 	errno = error;
-	return !error;
+	return done;
 }
 
 bool output_file(const char *path, const void *bytes, size_t length)
 {
-	char *const end = realpath(path, NULL); /* of links */
-	struct stat info;
-	const bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode),
-		   done = special ? write_all(path, bytes, length)
-				  : replace(end ? end : path, bytes, length);
+	struct stat status;
+	char *end;
+	bool done;
+
+	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+		return !bytes || write_to(path, bytes, length);
+	end = realpath(path, NULL); /* of links */
+	done = replace(end ? end : path, bytes, length);
 	const int error = errno;
 
 	free(end);

@@ -3,42 +3,28 @@
 #include "report.h"
 
 #include <errno.h>
-#include <libgen.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "output.h"
 #include "picture.h"
 
 enum { BODY = 330, ABOVE = 26, BELOW = 46 }; /* pixels */
 
-static bool check_directory(const char *path)
-{
-	char *copy = strdup(path);
-	bool ok = true;
-
-	if (!copy)
-		return why_no_memory("a file name");
-	if (access(dirname(copy), W_OK | X_OK) < 0)
-		ok = why_set(TUTTI_ERR_SYSTEM,
-			     "--plot: %s cannot be written: %s; give a file in a directory that "
-			     "exists and can be written",
-			     path, strerror(errno));
-	free(copy);
-	return ok;
-}
-
 bool plot_check(const struct options *options)
 {
 	const char *missing = picture_missing();
-	bool ok = true;
 
 	if (missing)
 		return why_set(TUTTI_ERR_UNSUPPORTED, "--plot: %s", missing);
-	for (unsigned i = 0; i < options->plot_count && ok; i++)
-		ok = check_directory(options->plots[i]);
-	return ok;
+	for (unsigned i = 0; i < options->plot_count; i++)
+		if (!output_file(options->plots[i], NULL, 0))
+			return why_set(
+				TUTTI_ERR_SYSTEM,
+				"--plot: %s cannot be written: %s; give a file in a directory that "
+				"exists and can be written",
+				options->plots[i], strerror(errno));
+	return true;
 }
 
 static void print_numbers(FILE *to, const struct epoch *epochs, unsigned count)

@@ -7,10 +7,7 @@
 
 #include "why.h"
 
-/* The file is on disk when this returns true. On failure what was at `path` is still there, and nothing
- * else; but if why says that the directory could not be brought to disk, the new file is there.
- *
- * `bytes` NULL: could a file be written? That is tried beside `path`, where nothing changes. */
+/* As output_file() does, but to no device: who reads it needs a file. */
 bool replace_file(const char *path, const void *bytes, size_t length);
 
 /* By what names it; path NULL: there is none. */
