@@ -141,24 +141,6 @@ static void make_plan(struct training *t)
 	};
 }
 
-static void describe(struct training *t)
-{
-	t->summary = (struct summary){
-		.ranks_at_start = t->team->size,
-		.train_rows = t->split.train_rows,
-		.test_rows = t->split.test_rows,
-		.features = t->data.features,
-		.classes = t->data.classes,
-		.parameters = model_parameter_count(t->model.width, t->model.cut.of),
-		.stages = t->grid.stages,
-		.ways = t->grid.ways,
-		.micro = t->grid.micro,
-		.buckets = t->buckets.count,
-		.steps = t->plan.steps,
-		.batch = t->batch,
-	};
-}
-
 /* What a lost rank holds, no other has; where there are several lines one could go on, but none does. */
 static bool check_survival(const struct training *t)
 {
@@ -204,7 +186,6 @@ static bool complete(struct training *t)
 		return why_no_memory("the training");
 	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
 	make_plan(t);
-	describe(t);
 	t->model.weights = state_now(&t->state, 0).weights;
 	return model_init_weights(&t->model, o->seed) && t->engine->create(t) &&
 	       (t->team->newcomer || save_open(t));

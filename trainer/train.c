@@ -162,7 +162,7 @@ static bool go_on(struct training *t)
 
 static void begin(struct training *t)
 {
-	t->report->summary = &t->summary;
+	t->report->training = t;
 	t->here_s = now_s();
 	t->start_s = t->here_s - t->resumed_s;
 	t->team->blocked_s = 0;

@@ -223,7 +223,8 @@ TEST(checkpoint_header_that_lies_is_refused)
 		{ "\"steps\":42", "\"steps\":-1", "fewer steps than epochs, or no rank" },
 		{ "\"ranks\":4", "\"ranks\":0", "fewer steps than epochs, or no rank" },
 		{ "\"seconds\":2.75", "\"seconds\":null", "Expected real or integer, got null" },
-		{ "\"test_loss\"", "\"test_lost\"", "Object item not found: test_loss" },
+		{ "\"test_loss\"", "\"test_lost\"",
+		  "epoch 1: found no number, and no null, for test_loss" },
 		{ "{\"dtype\"", "{\"dtype\":1,\"dtype\"", "duplicate object key" },
 	};
 	char bytes[FILE_ROOM];

@@ -343,7 +343,6 @@ static void put_at(struct training *t, const struct place *place)
 		t->survival.before[i].origin = i;
 	t->survival.loss.ranks_before = 4;
 	t->survival.restarts = place->newcomer ? 0 : 7;
-	t->summary.ranks_at_start = place->newcomer ? 3 : 4;
 	t->start_s = now_s() - (place->newcomer ? 0 : 100);
 }
 
@@ -367,7 +366,7 @@ static bool settle_places(struct rank *rank)
 		.losses = report.history.loss_count,
 		.newcomer = t.survival.fresh,
 		.losing = t.survival.before != NULL,
-		.origin = t.survival.restarts * 100 + t.summary.ranks_at_start,
+		.origin = t.survival.restarts,
 	};
 	elapsed[r] = now_s() - t.start_s;
 	if (report.history.loss_count > 0)
@@ -391,7 +390,7 @@ static void expect_settled(const struct place *expected)
 		assert_int_equal(settled[r].losses, expected->losses);
 		assert_false(settled[r].newcomer);
 		assert_false(settled[r].losing);
-		assert_int_equal(settled[r].origin, 704); /* restarts and ranks at the start */
+		assert_int_equal(settled[r].origin, 7); /* restarts */
 		assert_true(elapsed[r] >= 100 && elapsed[r] < 200);
 	}
 }

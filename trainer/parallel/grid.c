@@ -193,7 +193,6 @@ void grid_finish(struct grid *grid)
 	for (int i = 0; i < 3; i++)
 		if (teams[i]->comm)
 			team_leave(teams[i]);
-	*grid = (struct grid){ 0 };
 }
 
 bool grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values, size_t count)

@@ -45,6 +45,7 @@ bool grid_cut(const struct grid *grid, const struct options *options, const size
 	      unsigned layers, struct cut *out);
 /* Collective, before the first step: lines and columns meet. */
 bool grid_begin(struct grid *grid, struct team *team);
+/* They part; where this rank's piece is stays known. */
 void grid_finish(struct grid *grid);
 
 /* Sum over this rank's line. */

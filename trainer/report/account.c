@@ -7,19 +7,14 @@
 #include "bits.h"
 #include "train.h"
 
-static void sum_up(struct training *t)
+static void sum_up(struct summary *s, int ranks)
 {
-	struct summary *summary = &t->summary;
-	double total = 0;
-
-	summary->blocked_worst = summary->sent_bytes = 0;
-	for (int r = 0; r < summary->ranks; r++) {
-		total += summary->accounts[r].blocked;
-		summary->blocked_worst = fmax(summary->blocked_worst, summary->accounts[r].blocked);
-		summary->sent_bytes = fmax(summary->sent_bytes, (double)summary->accounts[r].bytes);
+	s->blocked_mean = s->blocked_worst = s->sent_bytes = 0;
+	for (int r = 0; r < ranks; r++) {
+		s->blocked_mean += s->accounts[r].blocked / ranks;
+		s->blocked_worst = fmax(s->blocked_worst, s->accounts[r].blocked);
+		s->sent_bytes = fmax(s->sent_bytes, (double)s->accounts[r].bytes);
 	}
-	summary->blocked_mean = total / summary->ranks;
-	summary->steps_begun = t->steps_begun;
 }
 
 static double own_share(const struct training *t)
@@ -61,15 +56,13 @@ bool training_account(struct training *t)
 {
 	const struct rank_account mine = own_account(t);
 	struct summary *s = &t->summary;
-	bool ok;
 
 	free(s->accounts);
-	s->ranks = t->team->size;
-	s->accounts = calloc((size_t)s->ranks, sizeof(mine));
+	s->accounts = calloc((size_t)t->team->size, sizeof(mine));
 	if (!s->accounts)
 		return why_no_memory("the ranks' accounts");
-	ok = team_gather(t->team, &mine, s->accounts, sizeof(mine));
-	if (ok)
-		sum_up(t);
-	return ok;
+	if (!team_gather(t->team, &mine, s->accounts, sizeof(mine)))
+		return false;
+	sum_up(s, t->team->size);
+	return true;
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "output.h"
-#include "report.h"
+#include "train.h"
 
 static bool refuse_write(const struct report *report)
 {
@@ -45,19 +45,19 @@ static json_t *real_or_null(double value)
 	return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *hidden_json(const struct options *o)
+static json_t *counts_json(const uint64_t *counts, size_t length)
 {
-	json_t *widths = json_array();
+	json_t *all = json_array();
 
-	for (unsigned i = 0; i < o->hidden_layers; i++)
-		json_array_append_new(widths, json_integer((json_int_t)o->hidden[i]));
-	return widths;
+	for (size_t i = 0; i < length; i++)
+		json_array_append_new(all, json_integer((json_int_t)counts[i]));
+	return all;
 }
 
 bool log_start(struct report *report)
 {
 	const struct options *o = report->options;
-	const struct summary *s = report->summary;
+	const struct training *t = report->training;
 	struct stat info;
 
 	/* an older log stays until there is a training to tell of */
@@ -70,25 +70,57 @@ bool log_start(struct report *report)
 			"{s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:s,s:f,s:f,s:f,s:f,s:I,s:b}",
 			"event", "start", "version", tutti_version(), "data", o->source.path,
 			"device", o->device == DEVICE_CUDA ? "cuda" : "host", "dtype",
-			o->numbers->name, "sync", o->sync->name, "ranks", s->ranks_at_start,
-			"stages", s->stages, "ways", s->ways, "train_samples",
-			(json_int_t)s->train_rows, "test_samples", (json_int_t)s->test_rows,
-			"features", (json_int_t)s->features, "classes", (int)s->classes, "hidden",
-			hidden_json(o), "parameters", (json_int_t)s->parameters, "epochs",
-			(int)o->epochs, "batch", (json_int_t)s->batch, "optimizer",
+			o->numbers->name, "sync", o->sync->name, "ranks", t->team->started,
+			"stages", t->grid.stages, "ways", t->grid.ways, "train_samples",
+			(json_int_t)t->split.train_rows, "test_samples",
+			(json_int_t)t->split.test_rows, "features", (json_int_t)t->data.features,
+			"classes", (int)t->data.classes, "hidden",
+			counts_json(o->hidden, o->hidden_layers), "parameters",
+			(json_int_t)model_parameter_count(t->model.width, t->model.cut.of),
+			"epochs", (int)o->epochs, "batch", (json_int_t)t->batch, "optimizer",
 			o->optimizer->name, "lr", o->rate, "momentum", o->momentum, "weight_decay",
 			o->weight_decay, "warmup_epochs", o->warmup, "seed", (json_int_t)o->seed,
 			"verify", o->verify));
 }
 
+static const struct {
+	const char *name;
+	size_t at;
+} epoch_fields[] = {
+	{ "train_loss", offsetof(struct epoch, train_loss) },
+	{ "train_accuracy", offsetof(struct epoch, train_accuracy) },
+	{ "test_loss", offsetof(struct epoch, test_loss) },
+	{ "test_accuracy", offsetof(struct epoch, test_accuracy) },
+	{ "lr", offsetof(struct epoch, rate) },
+	{ "seconds", offsetof(struct epoch, seconds) },
+	{ "least_share", offsetof(struct epoch, least_share) },
+	{ "most_share", offsetof(struct epoch, most_share) },
+};
+
+enum { EPOCH_FIELDS = sizeof(epoch_fields) / sizeof(epoch_fields[0]) };
+
 json_t *log_epoch_json(const struct epoch *e)
 {
-	return json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:f,s:f,s:f,s:f}", "event", "epoch", "epoch",
-			 (int)e->number, "train_loss", real_or_null(e->train_loss),
-			 "train_accuracy", real_or_null(e->train_accuracy), "test_loss",
-			 real_or_null(e->test_loss), "test_accuracy",
-			 real_or_null(e->test_accuracy), "lr", e->rate, "seconds", e->seconds,
-			 "least_share", e->least_share, "most_share", e->most_share);
+	json_t *all = json_pack("{s:s,s:i}", "event", "epoch", "epoch", (int)e->number);
+
+	for (int i = 0; i < EPOCH_FIELDS; i++)
+		json_object_set_new(
+			all, epoch_fields[i].name,
+			real_or_null(*(const double *)((const char *)e + epoch_fields[i].at)));
+	return all;
+}
+
+const char *log_epoch_parse(const json_t *json, struct epoch *out)
+{
+	for (int i = 0; i < EPOCH_FIELDS; i++) {
+		const json_t *value = json_object_get(json, epoch_fields[i].name);
+
+		if (!json_is_number(value) && !json_is_null(value))
+			return epoch_fields[i].name;
+		*(double *)((char *)out + epoch_fields[i].at) =
+			json_is_null(value) ? NAN : json_number_value(value);
+	}
+	return NULL;
 }
 
 bool log_epoch(struct report *report, const struct epoch *e)
@@ -96,47 +128,42 @@ bool log_epoch(struct report *report, const struct epoch *e)
 	return write_line(report, log_epoch_json(e));
 }
 
-static json_t *lost_json(const struct loss *loss)
-{
-	json_t *ranks = json_array();
-
-	for (int i = 0; i < loss->lost_count && i < LOSS_NAMES; i++)
-		json_array_append_new(ranks, json_integer(loss->lost[i]));
-	return ranks;
-}
-
+/* Its epoch is the last, if all were done. */
 bool log_loss(struct report *report, const struct loss *l)
 {
-	return write_line(report,
-			  json_pack("{s:s,s:I,s:i,s:f,s:o,s:i,s:s,s:i,s:i,s:i,s:f,s:s}", "event",
-				    "loss", "step", (json_int_t)l->step, "epoch",
-				    (int)report_loss_epoch(report, l), "seconds", l->seconds,
-				    "lost", lost_json(l), "lost_count", l->lost_count, "how",
-				    l->by_deadline ? "deadline" : "died", "ranks_before",
-				    l->ranks_before, "ranks_after", l->ranks_after, "replaced",
-				    l->joined, "recovery_s", l->recovery_s, "cause", l->cause));
+	const int names = l->lost_count < LOSS_NAMES ? l->lost_count : LOSS_NAMES;
+
+	return write_line(
+		report,
+		json_pack("{s:s,s:I,s:i,s:f,s:o,s:i,s:s,s:i,s:i,s:i,s:f,s:s}", "event", "loss",
+			  "step", (json_int_t)l->step, "epoch",
+			  (int)(l->epochs + (l->epochs < report->options->epochs)), "seconds",
+			  l->seconds, "lost", counts_json(l->lost, (size_t)names), "lost_count",
+			  l->lost_count, "how", l->by_deadline ? "deadline" : "died",
+			  "ranks_before", l->ranks_before, "ranks_after", l->ranks_after,
+			  "replaced", l->joined, "recovery_s", l->recovery_s, "cause", l->cause));
 }
 
 /* Checksums as text: a JSON number holds 53 bits for sure. */
-static json_t *weights_json(const struct summary *s)
+static json_t *weights_json(const struct training *t)
 {
 	json_t *hashes = json_array();
 
-	for (int r = 0; r < s->ranks; r++) {
+	for (int r = 0; r < t->team->size; r++) {
 		char text[17];
 
-		snprintf(text, sizeof(text), "%016" PRIx64, s->accounts[r].weights);
+		snprintf(text, sizeof(text), "%016" PRIx64, t->summary.accounts[r].weights);
 		json_array_append_new(hashes, json_string(text));
 	}
 	return hashes;
 }
 
-static json_t *ranks_json(const struct summary *s)
+static json_t *ranks_json(const struct training *t)
 {
 	json_t *ranks = json_array();
 
-	for (int r = 0; r < s->ranks; r++) {
-		const struct rank_account *a = &s->accounts[r];
+	for (int r = 0; r < t->team->size; r++) {
+		const struct rank_account *a = &t->summary.accounts[r];
 
 		json_array_append_new(
 			ranks,
@@ -149,39 +176,30 @@ static json_t *ranks_json(const struct summary *s)
 	return ranks;
 }
 
-/* How many gradients were 0, 1, … updates old; nothing where there are none. */
-static json_t *staleness_json(const struct summary *s)
-{
-	json_t *counts = json_array();
-	int end = STALENESS_MOST + 1;
-
-	while (end > 0 && s->staleness.count[end - 1] == 0)
-		end--;
-	for (int i = 0; i < end; i++)
-		json_array_append_new(counts, json_integer((json_int_t)s->staleness.count[i]));
-	return counts;
-}
-
 bool log_end(struct report *report)
 {
 	const struct history *h = &report->history;
-	const struct summary *s = report->summary;
+	const struct training *t = report->training;
+	const struct summary *s = &t->summary;
 	const struct epoch *last = &h->epochs[h->epoch_count - 1];
-	const double samples = (double)s->train_rows * h->epoch_count;
+	size_t ages = STALENESS_MOST + 1; /* that gradients had */
 
+	while (ages > 0 && s->staleness.count[ages - 1] == 0)
+		ages--;
 	return write_line(
 		       report,
 		       json_pack(
 			       "{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o,s:o}",
-			       "event", "end", "ranks", s->ranks, "test_accuracy",
+			       "event", "end", "ranks", t->team->size, "test_accuracy",
 			       real_or_null(last->test_accuracy), "train_loss",
 			       real_or_null(last->train_loss), "seconds", s->seconds,
-			       "samples_per_s", samples / s->seconds, "steps", (json_int_t)s->steps,
-			       "steps_begun", (json_int_t)s->steps_begun, "losses",
-			       (int)h->loss_count, "blocked_share", s->blocked_mean,
+			       "samples_per_s", report_speed(report), "steps",
+			       (json_int_t)t->plan.steps, "steps_begun", (json_int_t)t->steps_begun,
+			       "losses", (int)h->loss_count, "blocked_share", s->blocked_mean,
 			       "blocked_share_worst", s->blocked_worst, "sent_bytes",
 			       (json_int_t)s->sent_bytes, "algorithm", s->algorithm, "transports",
-			       s->transports, "weights", weights_json(s), "each_rank",
-			       ranks_json(s), "staleness", staleness_json(s))) &&
+			       s->transports, "weights", weights_json(t), "each_rank",
+			       ranks_json(t), "staleness",
+			       counts_json(s->staleness.count, ages))) &&
 	       close_log(report);
 }

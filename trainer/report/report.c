@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the history of epochs and losses, and what was shown of it. Text and log are two accounts of
- * the same history, each brought up to it when something is added: so it makes no difference
- * whether a rank showed it from the start or takes over. */
+/* Owns the history of epochs and losses, and what was shown of it. Standard output and the log are brought
+ * up to the history when something is added: so it makes no difference whether a rank showed it from the
+ * start or takes over. */
 #include "report.h"
-
-#include "output.h"
-#include "pipeline.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "team.h"
+#include "output.h"
+#include "pipeline.h"
+#include "train.h"
 
 /* A bar with all that follows it fits into the 80 columns of a terminal: a line that wraps could not be
  * drawn over. */
@@ -23,42 +22,24 @@ enum { BAR_WIDTH = 10, LOSS_TEXT = 24, LEFT_TEXT = 40 };
 
 /* ---- the history */
 
-bool history_reserve(struct history *history, unsigned epochs, unsigned losses)
+bool history_reserve(struct history *history, unsigned losses)
 {
-	struct epoch *more_epochs = history->epochs;
-	struct loss *more_losses = history->losses;
+	struct loss *more =
+		reallocarray(history->losses, history->loss_count + losses, sizeof(*more));
 
-	if (epochs > history->epoch_capacity)
-		more_epochs = realloc(history->epochs, epochs * sizeof(*more_epochs));
-	if (!more_epochs && epochs > 0)
-		return why_no_memory("the history of epochs");
-	history->epochs = more_epochs;
-	history->epoch_capacity =
-		epochs > history->epoch_capacity ? epochs : history->epoch_capacity;
-	if (losses > history->loss_capacity)
-		more_losses = realloc(history->losses, losses * sizeof(*more_losses));
-	if (!more_losses && losses > 0)
+	if (!more && losses > 0)
 		return why_no_memory("the history of lost ranks");
-	history->losses = more_losses;
-	history->loss_capacity = losses > history->loss_capacity ? losses : history->loss_capacity;
+	history->losses = more;
 	return true;
-}
-
-static void history_finish(struct history *history)
-{
-	free(history->epochs);
-	free(history->losses);
 }
 
 /* ---- life */
 
 bool report_create(const struct options *options, struct report *out)
 {
-	struct report report = { .options = options };
-	const bool ok = history_reserve(&report.history, options->epochs, 0);
-
-	*out = ok ? report : (struct report){ 0 };
-	return ok;
+	*out = (struct report){ .options = options };
+	out->history.epochs = calloc(options->epochs, sizeof(*out->history.epochs));
+	return out->history.epochs || why_no_memory("the history of epochs");
 }
 
 static bool open_log(struct report *report)
@@ -83,30 +64,27 @@ static bool open_log(struct report *report)
 
 bool report_open(struct report *report)
 {
-	bool ok = true;
-
-	if (report->options->plot_count)
-		ok = plot_check(report->options);
-	return ok && open_log(report);
+	return (report->options->plot_count == 0 || plot_check(report->options)) &&
+	       open_log(report);
 }
 
 void report_resumed(struct report *report)
 {
-	report->text.epochs = report->history.epoch_count;
+	report->told.epochs = report->history.epoch_count;
 	if (!report->quiet)
 		printf("resumed after epoch %u: %s\n", report->history.epoch_count,
 		       report->options->save);
 }
 
-/* What the other rank has printed stays; the end of its log is not certain. */
+/* What the other rank has printed stays, but for the loss because of which this one takes over; the end of
+ * its log is not certain. */
 bool report_take_over(struct report *report)
 {
+	const struct history *h = &report->history;
+
 	if (report->on)
 		return true;
-	report->text =
-		(struct shown){ true, report->history.epoch_count, report->history.loss_count };
-	if (report->text.losses > 0) /* the one because of which this rank takes over */
-		report->text.losses--;
+	report->told = (struct shown){ true, h->epoch_count, h->loss_count - (h->loss_count > 0) };
 	return open_log(report);
 }
 
@@ -129,29 +107,28 @@ void report_finish(struct report *report)
 	report_interrupt(report);
 	if (report->json && report->json != stdout)
 		fclose(report->json);
-	history_finish(&report->history);
+	free(report->history.epochs);
+	free(report->history.losses);
 	*report = (struct report){ 0 };
 }
 
 /* ---- text */
 
-static bool print_start(struct report *report)
+static void print_start(const struct training *t)
 {
-	const struct summary *s = report->summary;
-
 	printf("%zu samples to train on, %zu to validate: %zu features, %u classes\n",
-	       s->train_rows, s->test_rows, s->features, s->classes);
+	       t->split.train_rows, t->split.test_rows, t->data.features, t->data.classes);
 	printf("%zu weights in %u bucket%s; %d rank%s, %zu samples per step of all ranks "
 	       "together\n",
-	       s->parameters, s->buckets, s->buckets == 1 ? "" : "s", s->ranks_at_start,
-	       s->ranks_at_start == 1 ? "" : "s", s->batch);
-	if (s->ways > 1)
-		printf("%d parts of each layer\n", s->ways);
-	if (s->stages > 1)
-		printf("%d stages of the model, %u micro-batches of a batch, %s\n", s->stages,
-		       s->micro, report->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
+	       model_parameter_count(t->model.width, t->model.cut.of), t->buckets.count,
+	       t->buckets.count == 1 ? "" : "s", t->team->started, t->team->started == 1 ? "" : "s",
+	       t->batch);
+	if (t->grid.ways > 1)
+		printf("%d parts of each layer\n", t->grid.ways);
+	if (t->grid.stages > 1)
+		printf("%d stages of the model, %u micro-batches of a batch, %s\n", t->grid.stages,
+		       t->grid.micro, t->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
 	output_flush(stdout);
-	return true;
 }
 
 /* By the speed since report_begin(); NaN: little was done since then, or nothing is left. */
@@ -213,14 +190,14 @@ static const char *loss_text(double loss, char text[LOSS_TEXT])
 	return text;
 }
 
-static bool print_epoch(struct report *report, const struct epoch *e)
+static void print_epoch(struct report *report, const struct epoch *e)
 {
 	const double done = (double)e->number / (double)report->options->epochs;
 	char text[LOSS_TEXT], left[LEFT_TEXT];
 
 	if (report->bar) {
 		draw_bar(report, done);
-		return true;
+		return;
 	}
 	printf("epoch %*u/%u  loss %s  accuracy %.4f", report->options->epochs < 100 ? 2 : 4,
 	       e->number, report->options->epochs, loss_text(e->train_loss, text),
@@ -230,15 +207,14 @@ static bool print_epoch(struct report *report, const struct epoch *e)
 		       e->test_accuracy);
 	printf("  %.2f s%s\n", e->seconds, left_text(left_s(report, done), ", ", left));
 	output_flush(stdout);
-	return true;
 }
 
-static bool print_loss(struct report *report, const struct loss *l)
+static void print_loss(struct report *report, const struct loss *l)
 {
 	report_interrupt(report);
 	printf("lost rank%s", l->lost_count == 1 ? "" : "s");
 	for (int i = 0; i < l->lost_count && i < LOSS_NAMES; i++)
-		printf("%s %d", i ? "," : "", l->lost[i]);
+		printf("%s %d", i ? "," : "", (int)l->lost[i]);
 	if (l->lost_count > LOSS_NAMES)
 		printf(" and %d more", l->lost_count - LOSS_NAMES);
 	if (l->epochs < report->options->epochs)
@@ -252,73 +228,64 @@ static bool print_loss(struct report *report, const struct loss *l)
 		printf("; that took %.3f s", l->recovery_s);
 	putchar('\n');
 	output_flush(stdout);
-	return true;
 }
 
-/* ---- both accounts */
+/* ---- the history, on standard output and in the log */
 
-struct account {
-	bool (*start)(struct report *report);
-	bool (*epoch)(struct report *report, const struct epoch *epoch);
-	bool (*loss)(struct report *report, const struct loss *loss);
-};
+static bool show_start(struct report *report)
+{
+	report->shown.start = true;
+	if (!report->quiet && !report->told.start)
+		print_start(report->training);
+	return !report->json || log_start(report);
+}
 
-static const struct account text_account = { print_start, print_epoch, print_loss };
-static const struct account log_account = { log_start, log_epoch, log_loss };
-
-/* The next entry of the history, in the order in which things happened. */
-static bool show_next(struct report *report, const struct account *account, struct shown *shown)
+/* The next entry, in the order in which things happened. */
+static bool show_next(struct report *report)
 {
 	const struct history *h = &report->history;
+	struct shown *shown = &report->shown;
+	const struct epoch *epoch = &h->epochs[shown->epochs];
+	const struct loss *loss = &h->losses[shown->losses];
 
 	if (shown->losses < h->loss_count &&
-	    (shown->epochs == h->epoch_count || h->losses[shown->losses].epochs <= shown->epochs))
-		return account->loss(report, &h->losses[shown->losses++]);
-	return account->epoch(report, &h->epochs[shown->epochs++]);
-}
-
-static bool catch_up(struct report *report, const struct account *account, struct shown *shown)
-{
-	const struct history *h = &report->history;
-	bool ok = shown->start || account->start(report);
-
-	shown->start = true;
-	while (ok && (shown->epochs < h->epoch_count || shown->losses < h->loss_count))
-		ok = show_next(report, account, shown);
-	return ok;
+	    (shown->epochs == h->epoch_count || loss->epochs <= shown->epochs)) {
+		if (shown->losses++ >= report->told.losses && !report->quiet)
+			print_loss(report, loss);
+		return !report->json || log_loss(report, loss);
+	}
+	if (shown->epochs++ >= report->told.epochs && !report->quiet)
+		print_epoch(report, epoch);
+	return !report->json || log_epoch(report, epoch);
 }
 
 bool report_show(struct report *report)
 {
-	bool ok;
+	const struct history *h = &report->history;
+	struct shown *shown = &report->shown;
+	bool ok = !report->on || shown->start || show_start(report);
 
-	if (!report->on)
-		return true;
-	ok = report->quiet || catch_up(report, &text_account, &report->text);
-	if (ok && report->json)
-		ok = catch_up(report, &log_account, &report->log);
+	while (ok && report->on &&
+	       (shown->epochs < h->epoch_count || shown->losses < h->loss_count))
+		ok = show_next(report);
 	return ok;
 }
 
 bool report_epoch(struct report *report, const struct epoch *epoch)
 {
-	struct history *h = &report->history;
-
-	if (!history_reserve(h, h->epoch_count + 1, 0))
-		return false;
-	h->epochs[h->epoch_count++] = *epoch;
+	report->history.epochs[report->history.epoch_count++] = *epoch;
 	return report_show(report);
 }
 
 bool report_loss(struct report *report, const struct loss *loss)
 {
-	struct history *h = &report->history;
-
-	if (!history_reserve(h, 0, h->loss_count + 1))
+	if (!history_reserve(&report->history, 1))
 		return false;
-	h->losses[h->loss_count++] = *loss;
+	report->history.losses[report->history.loss_count++] = *loss;
 	return report_show(report);
 }
+
+/* ---- the end */
 
 static void print_staleness(const struct staleness *s)
 {
@@ -336,12 +303,12 @@ static void print_staleness(const struct staleness *s)
 }
 
 /* What ranks read side by side. */
-static void print_reading(const struct summary *s)
+static void print_reading(const struct training *t)
 {
 	double all = 0, most = 0, longest = 0, sent = 0;
 
-	for (int r = 0; r < s->ranks; r++) {
-		const struct rank_account *a = &s->accounts[r];
+	for (int r = 0; r < t->team->size; r++) {
+		const struct rank_account *a = &t->summary.accounts[r];
 
 		all += (double)a->read;
 		most = fmax(most, (double)a->read);
@@ -354,63 +321,64 @@ static void print_reading(const struct summary *s)
 	       sent * 1e-6);
 }
 
-static const char *what_goes(const struct report *report)
+static const char *what_goes(const struct training *t)
 {
-	if (report->summary->ways > 1)
+	if (t->grid.ways > 1)
 		return "sums over parts of layers";
-	return report->summary->stages > 1 ? "activations between stages"
-					   : report->options->sync->what;
+	return t->grid.stages > 1 ? "activations between stages" : t->sync->what;
 }
 
 static void print_end(struct report *report)
 {
 	const struct history *h = &report->history;
-	const struct summary *s = report->summary;
+	const struct training *t = report->training;
+	const struct summary *s = &t->summary;
 	const struct epoch *last = &h->epochs[h->epoch_count - 1];
-	const double samples = (double)s->train_rows * h->epoch_count;
 
 	report_interrupt(report);
 	if (!isnan(last->test_accuracy))
 		printf("test accuracy   %.4f (%.0f of %zu samples)\n", last->test_accuracy,
-		       last->test_accuracy * (double)s->test_rows, s->test_rows);
+		       last->test_accuracy * (double)t->split.test_rows, t->split.test_rows);
 	printf("time            %.2f s for %u epoch%s, %.0f samples/s on %d rank%s\n", s->seconds,
-	       h->epoch_count, h->epoch_count == 1 ? "" : "s", samples / s->seconds, s->ranks,
-	       s->ranks == 1 ? "" : "s");
+	       h->epoch_count, h->epoch_count == 1 ? "" : "s", report_speed(report), t->team->size,
+	       t->team->size == 1 ? "" : "s");
 	if (*s->algorithm)
 		printf("exchange        %s: %s over %s, at least %.1f MB by the rank that sent most\n",
-		       what_goes(report), s->algorithm, s->transports, s->sent_bytes * 1e-6);
+		       what_goes(t), s->algorithm, s->transports, s->sent_bytes * 1e-6);
 	print_staleness(&s->staleness);
-	if (report->options->shard)
-		print_reading(s);
+	if (t->sharded)
+		print_reading(t);
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "
-	       "calls, "
-	       "waiting for slower ranks included\n",
+	       "calls, waiting for slower ranks included\n",
 	       100 * s->blocked_mean, 100 * s->blocked_worst);
 }
 
-/* What the extremes are called. */
-static const char *batch_kind(const struct summary *s)
+double report_speed(const struct report *report)
 {
-	return s->batch == 1		   ? " (one-sample SGD)"
-	       : s->batch == s->train_rows ? " (gradient descent)"
-					   : "";
+	const struct training *t = report->training;
+
+	return (double)t->split.train_rows * report->history.epoch_count / t->summary.seconds;
 }
 
 static bool draw(const struct report *report, const char *path)
 {
 	const struct history *h = &report->history;
-	const struct summary *s = report->summary;
-	const char *data = report->options->source.path, *slash = strrchr(data, '/');
+	const struct training *t = report->training;
+	const char *data = t->options->source.path, *slash = strrchr(data, '/');
+	/* what the extremes are called */
+	const char *kind = t->batch == 1		     ? " (one-sample SGD)"
+			   : t->batch == t->split.train_rows ? " (gradient descent)"
+							     : "";
 	char heading[256];
-	bool ok;
 
 	snprintf(heading, sizeof(heading), "tutti-train, %s, %d rank%s, %s, batch %zu%s, %.3g s",
-		 slash ? slash + 1 : data, s->ranks, s->ranks == 1 ? "" : "s",
-		 report->options->sync->name, s->batch, batch_kind(s), s->seconds);
-	ok = plot_write(path, heading, h->epochs, h->epoch_count);
-	if (ok && !report->quiet)
+		 slash ? slash + 1 : data, t->team->size, t->team->size == 1 ? "" : "s",
+		 t->sync->name, t->batch, kind, t->summary.seconds);
+	if (!plot_write(path, heading, h->epochs, h->epoch_count))
+		return false;
+	if (!report->quiet)
 		printf("curves          %s\n", path);
-	return ok;
+	return true;
 }
 
 bool report_end(struct report *report)

@@ -9,6 +9,8 @@
 
 #include "options.h"
 
+struct training;
+
 /* One epoch, over all ranks. */
 struct epoch {
 	unsigned number; /* from 1 */
@@ -30,17 +32,16 @@ struct loss {
 	int ranks_before, ranks_after;
 	int joined; /* of those after: replacements */
 	int lost_count;
-	int lost[LOSS_NAMES]; /* the first of them, by the launcher's number */
-	bool by_deadline;     /* alive perhaps, but not heard of in time */
+	uint64_t lost[LOSS_NAMES]; /* the first of them, by the launcher's number */
+	bool by_deadline;	   /* alive perhaps, but not heard of in time */
 	char cause[LOSS_CAUSE];
 };
 
 /* Zeroed is empty. */
 struct history {
-	struct epoch *epochs;
-	unsigned epoch_count, epoch_capacity;
+	struct epoch *epochs; /* room for all of the training */
 	struct loss *losses;
-	unsigned loss_count, loss_capacity;
+	unsigned epoch_count, loss_count;
 };
 
 /* What each rank tells of itself when all is done. */
@@ -63,22 +64,17 @@ struct staleness {
 	uint64_t count[STALENESS_MOST + 1];
 };
 
+/* What a training that is done has to tell. */
 struct summary {
-	int ranks, ranks_at_start;
-	size_t train_rows, test_rows, features, parameters, steps, batch;
-	unsigned classes, buckets;
-	int stages, ways;		    /* that the model and its layers are cut in */
-	unsigned micro;			    /* micro-batches of a batch */
 	double seconds;			    /* of the training */
 	double blocked_mean, blocked_worst; /* share of them inside tutti's calls, over the ranks */
 	double sent_bytes;		    /* that the rank which sent most had to send at least */
-	size_t steps_begun;		    /* by this rank */
-	struct rank_account *accounts;	    /* [ranks]: of each at the end */
+	struct rank_account *accounts;	    /* of each rank at the end */
 	struct staleness staleness;
 	char algorithm[32], transports[32]; /* of this rank's last step; "": it exchanged nothing */
 };
 
-/* How much of the history one account of it has. */
+/* How much of the history. */
 struct shown {
 	bool start;
 	unsigned epochs, losses;
@@ -86,21 +82,23 @@ struct shown {
 
 /* Zeroed is a report that says nothing. */
 struct report {
-	bool on;       /* this rank shows it */
-	bool quiet;    /* standard output is the log's */
-	bool bar;      /* standard output is a terminal */
-	bool bar_open; /* the cursor stands behind one */
 	const struct options *options;
-	const struct summary *summary; /* the training's; set before anything is shown */
+	const struct training *training; /* set before anything is shown */
 	struct history history;
-	struct shown text, log;
+	bool on;	    /* this rank shows it */
+	bool quiet;	    /* standard output is the log's */
+	bool bar;	    /* standard output is a terminal */
+	bool bar_open;	    /* the cursor stands behind one */
+	struct shown shown; /* by this rank; … */
+	struct shown
+		told; /* … what of it standard output has had already, of another rank or run */
 	FILE *json;
 	double drawn_s;	       /* when the bar was last drawn */
 	double begun, begun_s; /* of report_begin(): what was done, and when that was */
 };
 
-/* Make room for so many in all. */
-bool history_reserve(struct history *history, unsigned epochs, unsigned losses);
+/* Make room for so many more losses. */
+bool history_reserve(struct history *history, unsigned losses);
 
 bool report_create(const struct options *options, struct report *out);
 /* This rank shows it from now on. Opens what can only be opened, so that a wrong file name is known
@@ -120,13 +118,10 @@ void report_step(struct report *report, unsigned epoch, size_t step, size_t step
 /* Add to the history, and show it. */
 bool report_epoch(struct report *report, const struct epoch *epoch);
 bool report_loss(struct report *report, const struct loss *loss);
-/* In which epoch that was, from 1: the last, if all were done. */
-static inline unsigned report_loss_epoch(const struct report *report, const struct loss *loss)
-{
-	return loss->epochs < report->options->epochs ? loss->epochs + 1 : loss->epochs;
-}
 /* The summary, and the pictures. */
 bool report_end(struct report *report);
+/* Samples per second, of training and validation. */
+double report_speed(const struct report *report);
 /* Leave the bar's line, for other words to follow. */
 void report_interrupt(struct report *report);
 void report_finish(struct report *report);
@@ -137,6 +132,8 @@ bool log_start(struct report *report);
 bool log_epoch(struct report *report, const struct epoch *epoch);
 /* What it writes, of which checkpoints are made, too. NULL: there is no memory. */
 json_t *log_epoch_json(const struct epoch *epoch);
+/* The way back, but for its number. NULL: all is there; else what is not. */
+const char *log_epoch_parse(const json_t *json, struct epoch *out);
 bool log_loss(struct report *report, const struct loss *loss);
 /* Closes it, too. */
 bool log_end(struct report *report);

@@ -224,34 +224,23 @@ static bool get_widths(const char *path, const json_t *widths, struct checkpoint
 	return true;
 }
 
-static double real_or_nan(const json_t *value)
-{
-	return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-/* As log_epoch_json() has written it. */
 static bool get_epochs(const char *path, const json_t *epochs, struct checkpoint *c)
 {
-	json_error_t error;
+	char what[96];
 
 	c->epoch_count = (unsigned)json_array_size(epochs);
 	c->epochs = calloc((size_t)c->epoch_count + 1, sizeof(*c->epochs)); /* there may be none */
 	if (!c->epochs)
 		return why_no_memory(path);
 	for (unsigned i = 0; i < c->epoch_count; i++) {
-		struct epoch *e = &c->epochs[i];
-		json_t *loss, *accuracy;
+		const char *missing = log_epoch_parse(json_array_get(epochs, i), &c->epochs[i]);
 
-		if (json_unpack_ex(json_array_get(epochs, i), &error, 0,
-				   "{s:F,s:F,s:o,s:o,s:F,s:F,s:F,s:F}", "train_loss",
-				   &e->train_loss, "train_accuracy", &e->train_accuracy,
-				   "test_loss", &loss, "test_accuracy", &accuracy, "lr", &e->rate,
-				   "seconds", &e->seconds, "least_share", &e->least_share,
-				   "most_share", &e->most_share) < 0)
-			return refuse_header(path, error.text);
-		e->number = i + 1;
-		e->test_loss = real_or_nan(loss);
-		e->test_accuracy = real_or_nan(accuracy);
+		if (missing) {
+			snprintf(what, sizeof(what),
+				 "epoch %u: found no number, and no null, for %s", i + 1, missing);
+			return refuse_header(path, what);
+		}
+		c->epochs[i].number = i + 1;
 	}
 	return true;
 }

@@ -79,7 +79,7 @@ static bool take(struct training *t, struct checkpoint *c)
 {
 	struct history *history = &t->report->history;
 
-	if (!check_fits(t, c) || !history_reserve(history, c->epoch_count, 0))
+	if (!check_fits(t, c))
 		return false;
 	take_arrays(t, c);
 	t->state.step = c->step;

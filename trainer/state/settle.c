@@ -29,7 +29,6 @@ static struct stand own_stand(const struct training *t)
 		.losing = t->survival.before != NULL,
 		.restarts = t->survival.restarts,
 		.wanted = t->survival.wanted,
-		.ranks_at_start = t->summary.ranks_at_start,
 		.elapsed_s = now_s() - t->start_s,
 	};
 }
@@ -82,7 +81,7 @@ static bool receive_history(struct training *t, const struct stand *from, int so
 {
 	struct history *history = &t->report->history;
 
-	return history_reserve(history, (unsigned)from->epochs, (unsigned)from->losses) &&
+	return history_reserve(history, (unsigned)from->losses) &&
 	       team_broadcast(t->team, history->epochs, history->epochs,
 			      from->epochs * sizeof(*history->epochs), source) &&
 	       team_broadcast(t->team, history->losses, history->losses,
@@ -164,7 +163,7 @@ static void complete_loss(struct training *t)
 		if (origin == FOUND_LOST || goes_on(s, origin))
 			continue;
 		if (loss->lost_count++ < LOSS_NAMES)
-			loss->lost[loss->lost_count - 1] = (int)origin;
+			loss->lost[loss->lost_count - 1] = (uint64_t)origin;
 		s->before[i].origin = FOUND_LOST;
 	}
 	loss->joined = loss->ranks_after - (loss->ranks_before - loss->lost_count);
@@ -221,7 +220,6 @@ static bool settle_by(struct training *t, const struct stand *all)
 	if (!ok)
 		return false;
 	if (t->survival.fresh) {
-		t->summary.ranks_at_start = (int)all[source].ranks_at_start;
 		t->survival.restarts = (int)all[source].restarts;
 		t->survival.wanted = (int)all[source].wanted;
 	}

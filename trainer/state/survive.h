@@ -19,7 +19,6 @@ struct stand {
 	int64_t fresh, lacks, losing, restarts, wanted; /* as in survival */
 	int64_t settled;				/* has it settled with others before? */
 	int64_t resumes;				/* has it velocity from a checkpoint? */
-	int64_t ranks_at_start;
 	double elapsed_s;
 };
 
