@@ -338,7 +338,7 @@ class Saved(Train):
         with open(self.path('ck'), 'wb') as file:
             file.write(b'\x89tuttick' + bytes([2, 0, 0, 0]) * 40)
         said = self.ranks(1, f'--data {DIGITS} --save ck --resume', status=1).said
-        self.assertIn('ck: was written by an older tutti-train, in its binary format, expected format 3', said)
+        self.assertIn('ck: was written by another tutti-train (format 2), expected format 3', said)
 
     def test_labels_are_predicted_in_the_order_of_the_data(self):
         """Of samples in a file of their own, in its order: as many are right as the accuracy says. And once more by the

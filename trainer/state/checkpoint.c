@@ -21,7 +21,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as 
 /* The largest model that the limits allow has less than 2^49 parameters, 2^54 bytes of state. */
 static_assert(sizeof(size_t) == 8, "no sum of sizes below overflows");
 
-static const char old_begin[] = "\x89tuttick"; /* of formats 1 and 2 */
+static const char old_begin[] = "\x89tuttick"; /* of formats 1 and 2, whose number is behind it */
 static const char advice[] = "use another copy of it, or an older checkpoint";
 
 /* What an array is of. */
@@ -33,18 +33,16 @@ struct shape_of {
 
 static struct shape_of shape_of(const struct checkpoint *c, enum checkpoint_array which)
 {
-	static const char *const names[] = { "mean", "factor", "weights", "velocity" };
-	const bool of_features = which < WEIGHTS;
-	const size_t times = which == VELOCITY ? c->velocities : 1;
-	struct shape_of shape = {
-		.name = names[which],
-		.numbers = of_features ? &numbers_f64 : c->numbers,
-		.count = of_features ? c->width[0]
-				     : times * model_parameter_count(c->width, c->layers),
+	const size_t weights = model_parameter_count(c->width, c->layers);
+	struct shape_of shape[CHECKPOINT_ARRAYS] = {
+		[MEAN] = { "mean", &numbers_f64, c->width[0] },
+		[FACTOR] = { "factor", &numbers_f64, c->width[0] },
+		[WEIGHTS] = { "weights", c->numbers, weights },
+		[VELOCITY] = { "velocity", c->numbers, c->velocities * weights },
 	};
 
-	shape.bytes = shape.count * shape.numbers->size;
-	return shape;
+	shape[which].bytes = shape[which].count * shape[which].numbers->size;
+	return shape[which];
 }
 
 static size_t all_bytes(const struct checkpoint *c)
@@ -54,20 +52,6 @@ static size_t all_bytes(const struct checkpoint *c)
 	for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
 		bytes += shape_of(c, a).bytes;
 	return bytes;
-}
-
-static json_t *arrays_json(const struct checkpoint *c)
-{
-	json_t *all = json_array();
-
-	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
-		const struct shape_of shape = shape_of(c, a);
-
-		json_array_append_new(all, json_pack("[s,s,I]", shape.name,
-						     shape.numbers->size == 8 ? "<f8" : "<f4",
-						     (json_int_t)shape.count));
-	}
-	return all;
 }
 
 /* A sum of squares is finite if they all are, since larger ones are none that a training comes to. */
@@ -89,6 +73,20 @@ static bool check_finite(const char *path, const struct checkpoint *c)
 
 /* ---- to memory */
 
+static json_t *arrays_json(const struct checkpoint *c)
+{
+	json_t *all = json_array();
+
+	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
+		const struct shape_of shape = shape_of(c, a);
+
+		json_array_append_new(all, json_pack("[s,s,I]", shape.name,
+						     shape.numbers->size == 8 ? "<f8" : "<f4",
+						     (json_int_t)shape.count));
+	}
+	return all;
+}
+
 static json_t *header_json(const struct checkpoint *c)
 {
 	json_t *width = json_array(), *epochs = json_array();
@@ -105,33 +103,23 @@ static json_t *header_json(const struct checkpoint *c)
 			 epochs, "arrays", arrays_json(c));
 }
 
-static void put_arrays(const struct checkpoint *c, char *at)
-{
-	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
-		const struct shape_of shape = shape_of(c, a);
-
-		memcpy(at, c->array[a], shape.bytes);
-		at += shape.bytes;
-	}
-}
-
 bool checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes, size_t *length)
 {
 	json_t *json = header_json(c);
-	char *header = json_dumps(json, JSON_COMPACT), *all = NULL;
-	const size_t begin = header ? strlen(header) + 1 : 0, end = begin + all_bytes(c);
+	char *header = json_dumps(json, JSON_COMPACT);
+	const size_t end = (header ? strlen(header) : 0) + 1 + all_bytes(c);
+	char *all = header ? malloc(end + sizeof(uint32_t)) : NULL, *at = all;
 	uint32_t sum;
 
-	json_decref(json);
-	if (header)
-		all = malloc(end + sizeof(sum));
 	if (all) {
-		memcpy(all, header, begin - 1);
-		all[begin - 1] = '\n';
-		put_arrays(c, all + begin);
+		at = stpcpy(at, header);
+		*at++ = '\n';
+		for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
+			at = mempcpy(at, c->array[a], shape_of(c, a).bytes);
 		sum = (uint32_t)crc32_z(0, (unsigned char *)all, end);
-		memcpy(all + end, &sum, sizeof(sum));
+		memcpy(at, &sum, sizeof(sum));
 	}
+	json_decref(json);
 	free(header);
 	*bytes = all;
 	*length = end + sizeof(sum);
@@ -140,21 +128,22 @@ bool checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes,
 
 /* ---- from memory */
 
-static bool refuse_kind(const char *path, const char *bytes, size_t length)
+static bool refuse_format(const char *path, int found)
 {
-	if (length >= strlen(old_begin) && memcmp(bytes, old_begin, strlen(old_begin)) == 0)
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: was written by an older tutti-train, in its binary format, "
-			       "expected format %d; use that one, or begin anew",
-			       path, CHECKPOINT_FORMAT);
 	return why_set(TUTTI_ERR_INVALID,
-		       "%s: is not a checkpoint of tutti-train; give a file that --save wrote",
-		       path);
+		       "%s: was written by another tutti-train (format %d), expected format %d; "
+		       "use that one, or begin anew",
+		       path, found, CHECKPOINT_FORMAT);
 }
 
 static bool refuse_header(const char *path, const char *what)
 {
 	return why_set(TUTTI_ERR_INVALID, "%s: the header is damaged: %s; %s", path, what, advice);
+}
+
+static bool begins(const char *bytes, size_t length, const char *begin)
+{
+	return length >= strlen(begin) && memcmp(bytes, begin, strlen(begin)) == 0;
 }
 
 /* The first line, of `*length` bytes without its end. */
@@ -164,8 +153,14 @@ static bool load_header(const char *path, const char *bytes, size_t *length, jso
 	json_error_t error;
 	int format = 0;
 
-	if (*length < strlen(BEGIN) || memcmp(bytes, BEGIN, strlen(BEGIN)) != 0)
-		return refuse_kind(path, bytes, *length);
+	if (begins(bytes, *length, old_begin))
+		return refuse_format(path,
+				     *length > strlen(old_begin) ? bytes[strlen(old_begin)] : 0);
+	if (!begins(bytes, *length, BEGIN))
+		return why_set(
+			TUTTI_ERR_INVALID,
+			"%s: is not a checkpoint of tutti-train; give a file that --save wrote",
+			path);
 	if (!end)
 		return why_set(TUTTI_ERR_INVALID,
 			       "%s: truncated: found %zu bytes without the end of a line, expected "
@@ -175,30 +170,23 @@ static bool load_header(const char *path, const char *bytes, size_t *length, jso
 	*out = json_loadb(bytes, *length, JSON_REJECT_DUPLICATES, &error);
 	if (!*out || json_unpack_ex(*out, &error, 0, "{s:i}", KIND, &format) < 0)
 		return refuse_header(path, error.text);
-	if (format == CHECKPOINT_FORMAT)
-		return true;
-	return why_set(
-		TUTTI_ERR_INVALID,
-		"%s: was written by another tutti-train (format %d), expected format %d; use "
-		"that one, or begin anew",
-		path, format, CHECKPOINT_FORMAT);
+	return format == CHECKPOINT_FORMAT || refuse_format(path, format);
 }
 
 static bool get_types(const char *path, const char *dtype, const char *optimizer,
 		      struct checkpoint *c)
 {
 	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
-	const struct optimizer *found = NULL;
+	const struct optimizer *const *o = optimizers;
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (strcmp(types[i]->name, dtype) == 0)
 			c->numbers = types[i];
-	for (size_t i = 0; optimizers[i]; i++)
-		if (strcmp(optimizers[i]->name, optimizer) == 0)
-			found = optimizers[i];
-	if (!c->numbers || !found)
+	while (*o && strcmp((*o)->name, optimizer) != 0)
+		o++;
+	if (!c->numbers || !*o)
 		return refuse_header(path, "its dtype or optimizer is none of tutti-train's");
-	c->velocities = found->velocities;
+	c->velocities = (*o)->velocities;
 	return true;
 }
 
@@ -251,7 +239,6 @@ static bool get_header(const char *path, json_t *json, struct checkpoint *c)
 	json_int_t step;
 	const char *data, *dtype, *optimizer;
 	json_error_t error;
-	bool ok;
 
 	if (json_unpack_ex(json, &error, 0, "{s:O,s:{s:s,s:s},s:s,s:o,s:I,s:i,s:F,s:o,s:o}",
 			   "options", &c->options, "options", "dtype", &dtype, "optimizer",
@@ -267,10 +254,10 @@ static bool get_header(const char *path, json_t *json, struct checkpoint *c)
 	if (step < c->epoch_count || c->ranks < 1)
 		return refuse_header(path, "fewer steps than epochs, or no rank");
 	expected = arrays_json(c);
-	ok = json_equal(arrays, expected) ||
-	     refuse_header(path, "arrays: found others than those of its widths");
+	const bool same = json_equal(arrays, expected);
+
 	json_decref(expected);
-	return ok;
+	return same || refuse_header(path, "arrays: found others than those of its widths");
 }
 
 /* Behind the header are the arrays and the checksum. */
@@ -308,14 +295,15 @@ static bool get_arrays(const char *path, const char *at, struct checkpoint *c)
 
 bool checkpoint_parse(const char *path, const void *bytes, size_t length, struct checkpoint *out)
 {
-	struct checkpoint c = { 0 };
 	json_t *json = NULL;
 	size_t header = length;
-	bool ok = load_header(path, bytes, &header, &json) && get_header(path, json, &c);
+
+	*out = (struct checkpoint){ 0 };
+	const bool ok = load_header(path, bytes, &header, &json) && get_header(path, json, out) &&
+			check_file(path, bytes, header, length, out) &&
+			get_arrays(path, (const char *)bytes + header + 1, out);
+
 	json_decref(json);
-	ok = ok && check_file(path, bytes, header, length, &c) &&
-	     get_arrays(path, (const char *)bytes + header + 1, &c);
-	*out = c;
 	if (!ok)
 		checkpoint_finish(out);
 	return ok;
