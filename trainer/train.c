@@ -107,7 +107,7 @@ static bool run_epoch(struct training *t, unsigned epoch, struct epoch *out)
 	    !t->engine->validate(t, &validated) ||
 	    !team_sum(t->team, (double *)&validated, SUMS_NUMBERS))
 		return false;
-	trained = state_sums(&t->state); /* the last stage's; those of others are 0 */
+	trained = *state_sums(&t->state); /* the last stage's; those of others are 0 */
 	if (!grid_sum(&t->grid, (double *)&trained, SUMS_NUMBERS))
 		return false;
 	out->number = epoch + 1;

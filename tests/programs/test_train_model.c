@@ -487,10 +487,10 @@ TEST(sums_begin_anew_with_each_epoch)
 	assert_true(state_create(&numbers_f64, 1, 1, &s));
 	state_advance(&s, &step, true);
 	state_advance(&s, &step, false);
-	assert_true(state_sums(&s).loss == 4 && state_sums(&s).correct == 2 &&
-		    state_sums(&s).samples == 8);
+	assert_true(state_sums(&s)->loss == 4 && state_sums(&s)->correct == 2 &&
+		    state_sums(&s)->samples == 8);
 	state_advance(&s, &step, true);
-	assert_true(state_sums(&s).loss == 2 && state_sums(&s).samples == 4);
+	assert_true(state_sums(&s)->loss == 2 && state_sums(&s)->samples == 4);
 	assert_int_equal(s.step, 3);
 	state_finish(&s);
 }

@@ -336,7 +336,7 @@ static void put_at(struct training *t, const struct place *place)
 	for (unsigned i = 0; i < place->epochs; i++)
 		h->epochs[i] = (struct epoch){ .number = i + 1, .train_loss = place->number };
 	t->settled = place->settled;
-	t->survival.fresh = place->newcomer;
+	t->team->newcomer = place->newcomer;
 	/* ranks 0 to 3 were there */
 	t->survival.before = place->losing ? calloc(4, sizeof(struct stand)) : NULL;
 	for (int i = 0; place->losing && i < 4; i++)
@@ -364,7 +364,7 @@ static bool settle_places(struct rank *rank)
 		.number = *(double *)state_now(&t.state, 4).weights,
 		.epochs = report.history.epoch_count,
 		.losses = report.history.loss_count,
-		.newcomer = t.survival.fresh,
+		.settled = t.settled,
 		.losing = t.survival.before != NULL,
 		.origin = t.survival.restarts,
 	};
@@ -388,7 +388,7 @@ static void expect_settled(const struct place *expected)
 		assert_true(settled[r].number == expected->number);
 		assert_int_equal(settled[r].epochs, expected->epochs);
 		assert_int_equal(settled[r].losses, expected->losses);
-		assert_false(settled[r].newcomer);
+		assert_true(settled[r].settled);
 		assert_false(settled[r].losing);
 		assert_int_equal(settled[r].origin, 7); /* restarts */
 		assert_true(elapsed[r] >= 100 && elapsed[r] < 200);

@@ -107,7 +107,7 @@ static bool begin_shard(struct training *t, uint64_t beginning)
 
 	a->epoch = 0;
 	a->beginning = beginning;
-	a->sums = state_sums(&t->state);
+	a->sums = *state_sums(&t->state);
 	shard_finish(&a->shard);
 	if (shard_serves(t))
 		ok = shard_create(t, &a->shard);
@@ -200,7 +200,7 @@ static bool fetch(struct training *t)
 	if (!gather_shards(t) || !team_broadcast(t->team, &sums, &sums, sizeof(sums), 0))
 		return false;
 	state_adopt(&t->state, (t->report->history.epoch_count + 1) * t->steps_per_epoch);
-	state_set_sums(&t->state, &sums);
+	*state_sums(&t->state) = sums;
 	t->model.weights = state_now(&t->state, 0).weights;
 	t->ahead = 0;
 	return true;

@@ -9,7 +9,6 @@
  * rank. At the start all stand at 0 with the same weights, or take rank 0's. */
 #include "settle.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 static struct stand own_stand(const struct training *t)
@@ -22,13 +21,12 @@ static struct stand own_stand(const struct training *t)
 		.losses = history->loss_count,
 		.hash = state_hash(&t->state),
 		.origin = t->team->origin,
-		.fresh = t->survival.fresh,
+		.fresh = t->team->newcomer && !t->settled,
 		.lacks = t->survival.lacks_state,
 		.settled = t->settled,
-		.resumes = t->velocity != NULL,
+		.resumes = t->velocity && t->sync->shares_velocity,
 		.losing = t->survival.before != NULL,
 		.restarts = t->survival.restarts,
-		.wanted = t->survival.wanted,
 		.elapsed_s = now_s() - t->start_s,
 	};
 }
@@ -52,52 +50,23 @@ static int furthest(const struct stand *all, int size)
 	return best;
 }
 
-static bool any_settled(const struct stand *all, int size)
+static bool is_at(const struct stand *a, const struct stand *b)
 {
-	bool any = false;
-
-	for (int r = 0; r < size; r++)
-		any = any || all[r].settled;
-	return any;
-}
-
-static bool same_place(const struct stand *a, const struct stand *b)
-{
-	return a->step == b->step && a->epochs == b->epochs && a->losses == b->losses &&
+	return holds(a) && a->step == b->step && a->epochs == b->epochs && a->losses == b->losses &&
 	       a->hash == b->hash;
-}
-
-static bool all_at(const struct stand *all, int size, int source)
-{
-	bool same = true;
-
-	for (int r = 0; r < size; r++)
-		same = same && holds(&all[r]) && same_place(&all[r], &all[source]);
-	return same;
-}
-
-/* The history of epochs and losses that `from` has; this rank's own is its beginning. */
-static bool receive_history(struct training *t, const struct stand *from, int source)
-{
-	struct history *history = &t->report->history;
-
-	return history_reserve(history, (unsigned)from->losses) &&
-	       team_broadcast(t->team, history->epochs, history->epochs,
-			      from->epochs * sizeof(*history->epochs), source) &&
-	       team_broadcast(t->team, history->losses, history->losses,
-			      from->losses * sizeof(*history->losses), source);
 }
 
 /* Of a model that is cut: this rank's piece of what rank 0 has read from a checkpoint. */
 static bool take_piece(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
+	const struct trained now = state_now(&t->state, 0);
 	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
 	const unsigned velocities = t->options->optimizer->velocities;
 	const bool shares = t->sync->shares_velocity;
 	void *piece = shares ? calloc(velocities * t->model.parameters + 1, numbers->size)
-			     : state_now(&t->state, 0).velocity[0];
-	bool ok = piece ? grid_share_out(t, t->whole, state_now(&t->state, 0).weights)
+			     : now.velocity[0];
+	bool ok = piece ? grid_share_out(t, t->whole, now.weights)
 			: why_no_memory("the velocity of all ranks");
 
 	for (unsigned k = 0; k < velocities && ok; k++)
@@ -110,33 +79,33 @@ static bool take_piece(struct training *t)
 	return ok;
 }
 
-/* What is received becomes this rank's own only when all of it is there: the giver may be lost. */
+/* What is received becomes this rank's own only when all of it is there: the giver may be lost. Its history
+ * begins with this rank's. */
 static bool take_state(struct training *t, const struct stand *from, int source)
 {
 	struct state *state = &t->state;
+	struct history *history = &t->report->history;
 	const bool gives = t->team->rank == source, cut = grid_is_cut(&t->grid);
-	bool ok = (cut ? take_piece(t)
-		       : team_broadcast(t->team, state->now, gives ? state->now : state->next,
-					state_bytes(state), source)) &&
-		  receive_history(t, from, source);
 
-	if (!ok || gives)
-		return ok;
-	if (!cut)
+	if (!(cut ? take_piece(t)
+		  : team_broadcast(t->team, state->now, gives ? state->now : state->next,
+				   state_bytes(state), source)) ||
+	    !history_reserve(history, (unsigned)from->losses) ||
+	    !team_broadcast(t->team, history->epochs, history->epochs,
+			    from->epochs * sizeof(*history->epochs), source) ||
+	    !team_broadcast(t->team, history->losses, history->losses,
+			    from->losses * sizeof(*history->losses), source))
+		return false;
+	if (!gives && !cut)
 		state_adopt(state, from->step);
 	state->step = (size_t)from->step;
 	t->survival.lacks_state = false;
-	if (!t->settled) /* else this rank knows it: from another it would be later by the message */
+	if (!gives &&
+	    !t->settled) /* else this rank knows it: from another it would be later by the message */
 		t->start_s = now_s() - from->elapsed_s;
-	t->report->history.epoch_count = (unsigned)from->epochs;
-	t->report->history.loss_count = (unsigned)from->losses;
-	return true;
-}
-
-/* Pieces of a model are no one's but for a checkpoint, which rank 0 has. */
-static bool all_have_it(const struct training *t, const struct stand *all, int source)
-{
-	return grid_is_cut(&t->grid) ? all[source].step == 0 : all_at(all, t->team->size, source);
+	history->epoch_count = (unsigned)from->epochs;
+	history->loss_count = (unsigned)from->losses;
+	return cut || team_verify(t->team, state->now, state_bytes(state), state->step);
 }
 
 #define FOUND_LOST (-1) /* for the origin of one of those that were there before */
@@ -156,7 +125,6 @@ static void complete_loss(struct training *t)
 	struct survival *s = &t->survival;
 	struct loss *loss = &s->loss;
 
-	loss->ranks_after = s->member_count;
 	for (int i = 0; i < loss->ranks_before; i++) {
 		const int64_t origin = s->before[i].origin;
 
@@ -166,6 +134,7 @@ static void complete_loss(struct training *t)
 			loss->lost[loss->lost_count - 1] = (uint64_t)origin;
 		s->before[i].origin = FOUND_LOST;
 	}
+	loss->ranks_after = s->member_count;
 	loss->joined = loss->ranks_after - (loss->ranks_before - loss->lost_count);
 	loss->recovery_s = now_s() - t->start_s - loss->seconds;
 }
@@ -199,30 +168,29 @@ static bool nothing_to_go_on_from(struct training *t, const char *text)
 static bool settle_by(struct training *t, const struct stand *all)
 {
 	const int size = t->team->size, source = furthest(all, size);
-	bool ok = true;
+	bool same = true, settled = false;
 
-	t->resumes = all[0].resumes && t->sync->shares_velocity;
 	if (source < 0)
 		return nothing_to_go_on_from(
 			t,
 			"no rank is left that holds the state of the training; start it again (--save "
 			"and --resume let it go on from a checkpoint)");
-	if (t->options->resume && !any_settled(all, size) && all[0].origin != 0)
+	for (int r = 0; r < size; r++) {
+		same = same && is_at(&all[r], &all[source]);
+		settled = settled || all[r].settled;
+	}
+	if (grid_is_cut(
+		    &t->grid)) /* no one has another's piece; rank 0 may have a checkpoint of all */
+		same = all[source].step == 0;
+	if (t->options->resume && !settled && all[0].origin != 0)
 		return nothing_to_go_on_from(
 			t,
 			"rank 0 was lost before the others had its checkpoint; start the training again");
-	if (!all_have_it(t, all, source)) {
-		ok = take_state(t, &all[source], source);
-		if (ok && !grid_is_cut(&t->grid))
-			ok = team_verify(t->team, t->state.now, state_bytes(&t->state),
-					 t->state.step);
-	}
-	if (!ok)
+	t->resumes = all[0].resumes;
+	if (!same && !take_state(t, &all[source], source))
 		return false;
-	if (t->survival.fresh) {
+	if (t->team->newcomer && !t->settled)
 		t->survival.restarts = (int)all[source].restarts;
-		t->survival.wanted = (int)all[source].wanted;
-	}
 	return !all[0].losing || record_loss(t);
 }
 
@@ -230,13 +198,10 @@ bool settle(struct training *t)
 {
 	struct survival *s = &t->survival;
 	struct stand own, *all = calloc((size_t)t->team->size, sizeof(*all));
-	bool ok = grid_begin(&t->grid, t->team);
+	bool ok = all ? grid_begin(&t->grid, t->team) : why_no_memory("where the ranks stand");
 
-	if (!all)
-		return why_no_memory("where the ranks stand");
 	own = own_stand(t);
-	ok = ok && team_gather(t->team, &own, all, sizeof(own));
-	if (!ok) {
+	if (!ok || !team_gather(t->team, &own, all, sizeof(own))) {
 		free(all);
 		return false;
 	}
@@ -245,9 +210,6 @@ bool settle(struct training *t)
 	s->members = all;
 	s->member_count = t->team->size;
 	ok = settle_by(t, all);
-	if (ok) {
-		s->fresh = false;
-		t->settled = true;
-	}
+	t->settled |= ok;
 	return ok;
 }

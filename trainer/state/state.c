@@ -22,23 +22,17 @@ size_t state_bytes(const struct state *state)
 	return (bytes + unit - 1) / unit * unit + sizeof(struct sums);
 }
 
-static void *sums_in(const struct state *state, void *copy)
+static struct sums *sums_in(const struct state *state, void *copy)
 {
-	return (char *)copy + state_bytes(state) - sizeof(struct sums);
+	return (struct sums *)((char *)copy + state_bytes(state)) - 1;
 }
 
 bool state_create(const struct numbers *numbers, size_t parameters, size_t kept, struct state *out)
 {
-	struct state state = { .numbers = numbers, .parameters = parameters, .kept = kept };
-
-	state.now = calloc(1, state_bytes(&state));
-	state.next = calloc(1, state_bytes(&state));
-	if (!state.now || !state.next) {
-		state_finish(&state);
-		return why_no_memory("weights and velocity");
-	}
-	*out = state;
-	return true;
+	*out = (struct state){ .numbers = numbers, .parameters = parameters, .kept = kept };
+	out->now = calloc(1, state_bytes(out));
+	out->next = calloc(1, state_bytes(out));
+	return (out->now && out->next) || why_no_memory("weights and velocity");
 }
 
 void state_finish(struct state *state)
@@ -69,17 +63,9 @@ struct trained state_next(const struct state *state, size_t first)
 	return numbers_of(state, state->next, first);
 }
 
-struct sums state_sums(const struct state *state)
+struct sums *state_sums(const struct state *state)
 {
-	struct sums sums;
-
-	memcpy(&sums, sums_in(state, state->now), sizeof(sums));
-	return sums;
-}
-
-void state_set_sums(struct state *state, const struct sums *sums)
-{
-	memcpy(sums_in(state, state->now), sums, sizeof(*sums));
+	return sums_in(state, state->now);
 }
 
 void state_adopt(struct state *state, size_t step)
@@ -98,11 +84,12 @@ void state_go_back(struct state *state)
 
 void state_advance(struct state *state, const struct sums *sums, int first_of_epoch)
 {
-	struct sums all = first_of_epoch ? (struct sums){ 0 } : state_sums(state);
+	const struct sums before = first_of_epoch ? (struct sums){ 0 } : *state_sums(state);
 
-	all.loss += sums->loss;
-	all.correct += sums->correct;
-	all.samples += sums->samples;
-	memcpy(sums_in(state, state->next), &all, sizeof(all));
+	*sums_in(state, state->next) = (struct sums){
+		.loss = before.loss + sums->loss,
+		.correct = before.correct + sums->correct,
+		.samples = before.samples + sums->samples,
+	};
 	state_adopt(state, state->step + 1);
 }

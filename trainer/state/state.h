@@ -18,7 +18,7 @@ struct state {
 	void *next;  /* the same of the step under way, as far as it has come */
 };
 
-/* All zero. */
+/* All zero. On failure, too, what there is of it is for state_finish(). */
 bool state_create(const struct numbers *numbers, size_t parameters, size_t kept, struct state *out);
 void state_finish(struct state *state);
 
@@ -30,8 +30,7 @@ uint64_t state_hash(const struct state *state);
 struct trained state_now(const struct state *state, size_t first);
 struct trained state_next(const struct state *state, size_t first);
 /* Over all ranks and the steps of this epoch. */
-struct sums state_sums(const struct state *state);
-void state_set_sums(struct state *state, const struct sums *sums);
+struct sums *state_sums(const struct state *state);
 
 /* `next` is another rank's `now`, of `step` steps: it is this rank's from now on. */
 void state_adopt(struct state *state, size_t step);

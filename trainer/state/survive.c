@@ -12,8 +12,9 @@
 
 #include "settle.h"
 
-static bool read_count(const char *name, const char *text, int missing, int least, int *count)
+static bool read_count(const char *name, int missing, int least, int *count)
 {
+	const char *text = getenv(name);
 	char *rest;
 	long value;
 
@@ -29,23 +30,20 @@ static bool read_count(const char *name, const char *text, int missing, int leas
 	return true;
 }
 
-bool survival_init(struct survival *survival, const struct team *team)
+bool survival_init(struct survival *s, const struct team *team)
 {
-	struct survival s = { .fresh = team->newcomer, .wanted = team->size };
-
-	if (!read_count("TUTTI_MIN_RANKS", getenv("TUTTI_MIN_RANKS"), team->size, 1,
-			&s.min_ranks) ||
-	    !read_count("TUTTI_RESTART", getenv("TUTTI_RESTART"), 0, 0, &s.restarts))
-		return false;
-	s.members = calloc((size_t)team->size, sizeof(*s.members));
-	if (!s.members)
-		return why_no_memory("the list of ranks");
 	/* they settle only after they have met: one may be lost between */
-	s.member_count = team->newcomer ? 0 : team->size;
-	for (int r = 0; r < s.member_count; r++)
-		s.members[r].origin = r;
-	*survival = s;
-	return true;
+	*s = (struct survival){
+		.wanted = team->size,
+		.members = calloc((size_t)team->size, sizeof(*s->members)),
+		.member_count = team->newcomer ? 0 : team->size,
+	};
+	if (!s->members)
+		return why_no_memory("the list of ranks");
+	for (int r = 0; r < s->member_count; r++)
+		s->members[r].origin = r;
+	return read_count("TUTTI_MIN_RANKS", team->size, 1, &s->min_ranks) &&
+	       read_count("TUTTI_RESTART", 0, 0, &s->restarts);
 }
 
 void survival_finish(struct survival *survival)
@@ -97,32 +95,26 @@ static bool take_in(struct training *t)
 	return false;
 }
 
-/* They did not come, or the launcher's store is not to be had: the team is as it was. */
-static void go_on_without(const struct training *t, int newcomers)
-{
-	if (t->team->rank == 0)
-		fprintf(stderr, "tutti-train: going on without %d replacement%s: %s\n", newcomers,
-			newcomers == 1 ? "" : "s", why.text);
-}
-
+/* If they do not come, or the launcher's store is not to be had, the team is as it was. */
 static bool replace(struct training *t)
 {
 	struct survival *s = &t->survival;
 	const int missing = s->wanted - t->team->size;
 	const int newcomers = missing < s->restarts ? missing : s->restarts;
-	bool ok = true;
 
 	if (newcomers > 0 && team_grow(t->team, newcomers, t->options->wait_s)) {
 		s->restarts -= newcomers;
-		ok = take_in(t);
-	} else if (newcomers > 0 && why.result == TUTTI_ERR_PEER_LOST) {
-		ok = false;
+		if (!take_in(t))
+			return false;
 	} else if (newcomers > 0) {
-		go_on_without(t, newcomers);
+		if (why.result == TUTTI_ERR_PEER_LOST)
+			return false;
+		if (t->team->rank == 0)
+			fprintf(stderr, "tutti-train: going on without %d replacement%s: %s\n",
+				newcomers, newcomers == 1 ? "" : "s", why.text);
 	}
-	if (ok)
-		s->wanted = t->team->size;
-	return ok;
+	s->wanted = t->team->size;
+	return true;
 }
 
 static bool come_together(struct training *t)

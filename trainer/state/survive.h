@@ -14,27 +14,27 @@ struct training;
 /* Where a rank stands when ranks settle. Numbers of eight bytes: no gaps to send. */
 struct stand {
 	uint64_t step, epochs, losses;
-	uint64_t hash;					/* of the state */
-	int64_t origin;					/* its number, by the launcher */
-	int64_t fresh, lacks, losing, restarts, wanted; /* as in survival */
-	int64_t settled;				/* has it settled with others before? */
-	int64_t resumes;				/* has it velocity from a checkpoint? */
+	uint64_t hash;		 /* of the state */
+	int64_t origin;		 /* its number, by the launcher */
+	int64_t fresh;		 /* it has not trained with the others yet */
+	int64_t settled;	 /* it has settled with others before */
+	int64_t resumes;	 /* it has velocity from a checkpoint, to be shared out */
+	int64_t losing;		 /* it knows of a loss that is not over */
+	int64_t lacks, restarts; /* as in survival */
 	double elapsed_s;
 };
 
 /* Zeroed is empty. */
 struct survival {
-	bool fresh;	  /* this rank has not trained with the others yet */
 	bool lacks_state; /* this rank has not got all weights since the others have trained on */
 	bool left_out;	  /* the others have gone on without this rank, or nobody can */
 	int min_ranks;	  /* go on while there are so many */
 	int restarts;	  /* lost ranks that are still replaced */
 	int wanted;	  /* ranks that there would be, had every replacement come */
-	struct stand *
-		members; /* owned, [member_count]: those that hold the state, as they settled last */
 	int member_count;
-	struct stand *before; /* owned: these when the first rank was lost; NULL: none is */
-	struct loss loss;     /* that is being recovered from */
+	struct stand *members; /* owned: of those that hold the state, as they settled last */
+	struct stand *before;  /* owned: these when the first rank was lost; NULL: none is */
+	struct loss loss;      /* that is being recovered from */
 };
 
 /* Read what the launcher says (TUTTI_MIN_RANKS, TUTTI_RESTART, TUTTI_JOIN). */
