@@ -124,102 +124,84 @@ bool save_check(const struct options *o)
 bool save_open(struct training *t)
 {
 	const struct options *o = t->options;
-	bool ok = true;
 
-	if (t->team->rank > 0)
-		return true;
-	if (o->save)
-		ok = replace_file(o->save, NULL, 0);
-	if (ok && o->predict)
-		ok = replace_file(o->predict, NULL, 0);
-	return ok && (!o->resume || resume(t));
+	return t->team->rank > 0 ||
+	       ((!o->save || replace_file(o->save, NULL, 0)) &&
+		(!o->predict || replace_file(o->predict, NULL, 0)) && (!o->resume || resume(t)));
 }
 
 /* ---- a checkpoint */
 
-/* To rank 0 weights and velocity of the whole model, in the state or in memory that is `owned`. Velocity
+/* To rank 0 weights and velocity of the whole model, in the state or in `*room`, the caller's to free. Velocity
  * in shares is collected first: that of this rank's piece, where the model is cut. */
-static bool collect(struct training *t, struct checkpoint *c, void *owned[3])
+static bool collect(struct training *t, struct checkpoint *c, void **room)
 {
 	const struct numbers *numbers = t->model.numbers;
+	const struct trained now = state_now(&t->state, 0);
 	const bool writes = t->team->rank == 0, cut = grid_is_cut(&t->grid),
 		   shares = t->sync->shares_velocity,
 		   gathers = shares && (cut ? t->grid.line == 0 : writes);
-	const size_t all = model_parameter_count(t->model.width, t->model.cut.of);
-	const struct trained now = state_now(&t->state, 0);
-	bool ok = true;
+	const size_t all = model_parameter_count(t->model.width, t->model.cut.of),
+		     whole = cut && writes ? (1 + c->velocities) * all : 0;
+	void *velocity = now.velocity[0];
 
-	if (gathers)
-		owned[0] = calloc(c->velocities * t->model.parameters + 1, numbers->size);
-	if (cut && writes) {
-		owned[1] = malloc(all * numbers->size);
-		owned[2] = malloc(c->velocities * all * numbers->size + 1);
-	}
-	if ((gathers && !owned[0]) || (cut && writes && (!owned[1] || !owned[2])))
+	*room = calloc(whole + gathers * c->velocities * t->model.parameters + 1, numbers->size);
+	if (!*room)
 		return why_no_memory("a checkpoint");
-	void *const own = shares ? owned[0] : now.velocity[0];
-
-	c->array[WEIGHTS] = cut ? owned[1] : now.weights;
-	c->array[VELOCITY] = cut ? owned[2] : own;
 	if (shares)
-		ok = t->sync->collect(t, own);
-	if (!cut || !ok)
-		return ok;
-	ok = grid_collect(t, now.weights, owned[1]);
-	for (unsigned k = 0; k < c->velocities && ok; k++)
-		ok = grid_collect(t, sync_velocity(t, own, k),
-				  owned[2] ? numbers_at(numbers, owned[2], k * all) : NULL);
-	return ok;
+		velocity = gathers ? numbers_at(numbers, *room, whole) : NULL;
+	if (shares && !t->sync->collect(t, velocity))
+		return false;
+	c->array[WEIGHTS] = whole ? *room : now.weights;
+	c->array[VELOCITY] = whole ? numbers_at(numbers, *room, all) : velocity;
+	for (unsigned k = 0; cut && k <= c->velocities; k++)
+		if (!grid_collect(t, k == 0 ? now.weights : sync_velocity(t, velocity, k - 1),
+				  whole ? numbers_at(numbers, *room, k * all) : NULL))
+			return false;
+	return true;
 }
 
-static bool write_checkpoint(const struct training *t, struct checkpoint *c)
+static bool write_checkpoint(struct training *t, bool writes)
 {
 	const struct history *history = &t->report->history;
 	const struct data *samples = t->sharded ? &t->sharded->own : &t->data;
-	bool ok;
+	struct checkpoint c = {
+		.numbers = t->model.numbers,
+		.velocities = t->options->optimizer->velocities,
+		.data = t->data_hash,
+		.layers = t->model.cut.of,
+		.step = t->state.step,
+		.ranks = t->team->size,
+		.seconds = now_s() - t->start_s,
+		.epoch_count = history->epoch_count,
+		.epochs = history->epochs,
+		.array = { [MEAN] = samples->mean, [FACTOR] = samples->inverse },
+	};
+	void *room = NULL;
+	bool ok = collect(t, &c, &room);
 
-	c->options = options_curve(t->options, t->batch, ranks_at_start(t));
-	if (!c->options)
-		return why_no_memory("a checkpoint");
-	c->numbers = t->model.numbers;
-	c->data = t->data_hash;
-	c->layers = t->model.cut.of;
-	memcpy(c->width, t->model.width, sizeof(t->model.width));
-	c->step = t->state.step;
-	c->ranks = t->team->size;
-	c->seconds = now_s() - t->start_s;
-	c->epoch_count = history->epoch_count;
-	c->epochs = history->epochs;
-	c->array[MEAN] = samples->mean;
-	c->array[FACTOR] = samples->inverse;
-	ok = checkpoint_write(t->options->save, c);
-	json_decref(c->options);
+	if (ok && writes) {
+		memcpy(c.width, t->model.width, sizeof(c.width));
+		c.options = options_curve(t->options, t->batch, ranks_at_start(t));
+		ok = c.options ? checkpoint_write(t->options->save, &c)
+			       : why_no_memory("a checkpoint");
+		json_decref(c.options);
+	}
+	free(room);
 	return ok;
-}
-
-static bool is_due(const struct training *t)
-{
-	const unsigned done = t->report->history.epoch_count;
-
-	return t->options->save &&
-	       (done % t->options->every_epochs == 0 || done == t->options->epochs);
 }
 
 bool save_epoch(struct training *t)
 {
-	const bool writes = t->team->rank == 0;
-	struct checkpoint c = { .velocities = t->options->optimizer->velocities };
-	void *owned[3] = { NULL };
-	bool ok;
+	const struct options *o = t->options;
+	const unsigned done = t->report->history.epoch_count;
+	const bool writes = t->team->rank == 0,
+		   has_part = t->sync->shares_velocity || grid_is_cut(&t->grid);
 
-	if (!is_due(t) || (!writes && !t->sync->shares_velocity && !grid_is_cut(&t->grid)))
+	if (!o->save || (done % o->every_epochs != 0 && done != o->epochs) ||
+	    (!writes && !has_part))
 		return true;
-	ok = collect(t, &c, owned);
-	if (ok && writes)
-		ok = write_checkpoint(t, &c);
-	for (int i = 0; i < 3; i++)
-		free(owned[i]);
-	return ok;
+	return write_checkpoint(t, writes);
 }
 
 /* ---- predictions */
