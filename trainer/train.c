@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include "save.h"
-#include "settle.h"
 
 enum { DIVERGED = 10 /* times the loss of guessing */ };
 
@@ -154,7 +153,7 @@ static bool go_on(struct training *t)
 	if (!t->engine->begin(t))
 		return false;
 	report_begin(t->report, (double)t->state.step / (double)t->plan.steps);
-	ok = (t->team->rank > 0 || report_take_over(t->report)) && report_show(t->report) &&
+	ok = (t->team->rank > 0 || report_open(t->report)) && report_show(t->report) &&
 	     save_after_loss(t) && run_epochs(t);
 	t->summary.seconds = now_s() - t->start_s;
 	return ok && t->sync->end(t) && training_account(t);

@@ -24,7 +24,6 @@
 #include "save.h"
 #include "servers/shard.h"
 #include "servers/tasks.h"
-#include "settle.h"
 #include "train.h"
 
 static void hold(const char *fifo)

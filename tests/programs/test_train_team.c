@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../patience.h"
-#include "settle.h"
+#include "train.h"
 
 enum { RANKS = 3, PARAMETERS = (4 + 1) * 5 + (5 + 1) * 3, TAIL = 2 };
 

@@ -34,7 +34,8 @@ static bool prepare(const struct options *options, struct team *team, struct rep
 {
 	struct alike alike = { 0 };
 	bool ok = report_create(options, report) &&
-		  (team->rank > 0 || (save_check(options) && report_open(report))) &&
+		  (team->rank > 0 ||
+		   (save_check(options) && plot_check(options) && report_open(report))) &&
 		  training_create(options, team, report, training);
 
 	ok = team_agree(team, ok, options_hash(options), training->data_hash, &alike);

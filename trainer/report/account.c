@@ -7,16 +7,6 @@
 #include "bits.h"
 #include "train.h"
 
-static void sum_up(struct summary *s, int ranks)
-{
-	s->blocked_mean = s->blocked_worst = s->sent_bytes = 0;
-	for (int r = 0; r < ranks; r++) {
-		s->blocked_mean += s->accounts[r].blocked / ranks;
-		s->blocked_worst = fmax(s->blocked_worst, s->accounts[r].blocked);
-		s->sent_bytes = fmax(s->sent_bytes, (double)s->accounts[r].bytes);
-	}
-}
-
 static double own_share(const struct training *t)
 {
 	const struct worker worker = sync_worker(t);
@@ -29,21 +19,17 @@ static double own_share(const struct training *t)
 				 (double)t->batch;
 }
 
-static uint64_t most_memory(void)
-{
-	struct rusage usage;
-
-	return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
-}
-
 static struct rank_account own_account(const struct training *t)
 {
+	struct rusage usage = { 0 };
+
+	getrusage(RUSAGE_SELF, &usage);
 	return (struct rank_account){
 		.weights = hash_bytes(0, state_now(&t->state, 0).weights,
 				      t->model.parameters * t->model.numbers->size),
 		.bytes = t->team->bytes,
 		.received = t->team->received,
-		.memory = most_memory(),
+		.memory = (uint64_t)usage.ru_maxrss * 1024,
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
 		.share = own_share(t),
 		.read = t->sharded ? t->sharded->own.read : t->data.read,
@@ -63,6 +49,11 @@ bool training_account(struct training *t)
 		return why_no_memory("the ranks' accounts");
 	if (!team_gather(t->team, &mine, s->accounts, sizeof(mine)))
 		return false;
-	sum_up(s, t->team->size);
+	s->blocked_mean = s->blocked_worst = s->sent_bytes = 0;
+	for (int r = 0; r < t->team->size; r++) {
+		s->blocked_mean += s->accounts[r].blocked / t->team->size;
+		s->blocked_worst = fmax(s->blocked_worst, s->accounts[r].blocked);
+		s->sent_bytes = fmax(s->sent_bytes, (double)s->accounts[r].bytes);
+	}
 	return true;
 }

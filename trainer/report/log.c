@@ -145,35 +145,18 @@ bool log_loss(struct report *report, const struct loss *l)
 }
 
 /* Checksums as text: a JSON number holds 53 bits for sure. */
-static json_t *weights_json(const struct training *t)
+static void add_rank(const struct rank_account *a, json_t *weights, json_t *ranks)
 {
-	json_t *hashes = json_array();
+	char hash[17];
 
-	for (int r = 0; r < t->team->size; r++) {
-		char text[17];
-
-		snprintf(text, sizeof(text), "%016" PRIx64, t->summary.accounts[r].weights);
-		json_array_append_new(hashes, json_string(text));
-	}
-	return hashes;
-}
-
-static json_t *ranks_json(const struct training *t)
-{
-	json_t *ranks = json_array();
-
-	for (int r = 0; r < t->team->size; r++) {
-		const struct rank_account *a = &t->summary.accounts[r];
-
-		json_array_append_new(
-			ranks,
-			json_pack("{s:I,s:I,s:I,s:f,s:f,s:I,s:f,s:I}", "sent", (json_int_t)a->bytes,
-				  "received", (json_int_t)a->received, "memory",
-				  (json_int_t)a->memory, "blocked_share", a->blocked, "share",
-				  a->share, "read", (json_int_t)a->read, "read_seconds", a->read_s,
-				  "rows_sent", (json_int_t)a->rows_sent));
-	}
-	return ranks;
+	snprintf(hash, sizeof(hash), "%016" PRIx64, a->weights);
+	json_array_append_new(weights, json_string(hash));
+	json_array_append_new(
+		ranks, json_pack("{s:I,s:I,s:I,s:f,s:f,s:I,s:f,s:I}", "sent", (json_int_t)a->bytes,
+				 "received", (json_int_t)a->received, "memory",
+				 (json_int_t)a->memory, "blocked_share", a->blocked, "share",
+				 a->share, "read", (json_int_t)a->read, "read_seconds", a->read_s,
+				 "rows_sent", (json_int_t)a->rows_sent));
 }
 
 bool log_end(struct report *report)
@@ -182,8 +165,11 @@ bool log_end(struct report *report)
 	const struct training *t = report->training;
 	const struct summary *s = &t->summary;
 	const struct epoch *last = &h->epochs[h->epoch_count - 1];
+	json_t *weights = json_array(), *ranks = json_array();
 	size_t ages = STALENESS_MOST + 1; /* that gradients had */
 
+	for (int r = 0; r < t->team->size; r++)
+		add_rank(&s->accounts[r], weights, ranks);
 	while (ages > 0 && s->staleness.count[ages - 1] == 0)
 		ages--;
 	return write_line(
@@ -193,13 +179,13 @@ bool log_end(struct report *report)
 			       "event", "end", "ranks", t->team->size, "test_accuracy",
 			       real_or_null(last->test_accuracy), "train_loss",
 			       real_or_null(last->train_loss), "seconds", s->seconds,
-			       "samples_per_s", report_speed(report), "steps",
+			       "samples_per_s",
+			       (double)t->split.train_rows * h->epoch_count / s->seconds, "steps",
 			       (json_int_t)t->plan.steps, "steps_begun", (json_int_t)t->steps_begun,
 			       "losses", (int)h->loss_count, "blocked_share", s->blocked_mean,
 			       "blocked_share_worst", s->blocked_worst, "sent_bytes",
 			       (json_int_t)s->sent_bytes, "algorithm", s->algorithm, "transports",
-			       s->transports, "weights", weights_json(t), "each_rank",
-			       ranks_json(t), "staleness",
+			       s->transports, "weights", weights, "each_rank", ranks, "staleness",
 			       counts_json(s->staleness.count, ages))) &&
 	       close_log(report);
 }

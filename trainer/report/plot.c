@@ -13,7 +13,7 @@ enum { BODY = 330, ABOVE = 26, BELOW = 46 }; /* pixels */
 
 bool plot_check(const struct options *options)
 {
-	const char *missing = picture_missing();
+	const char *missing = options->plot_count > 0 ? picture_missing() : NULL;
 
 	if (missing)
 		return why_set(TUTTI_ERR_UNSUPPORTED, "--plot: %s", missing);
@@ -36,24 +36,22 @@ static void print_numbers(FILE *to, const struct epoch *epochs, unsigned count)
 	fputs("END\n", to);
 }
 
-/* Of training and, where there was any, of validation: columns `first` and the next. */
-static void print_graph(FILE *to, unsigned place, unsigned first, bool validated)
+/* Loss and accuracy, of training and, where there was any, of validation. */
+static void print_graphs(FILE *to, bool validated)
 {
-	fprintf(to, "eval graph(%u, 2, %u, %u)\n", place, ABOVE, BODY - BELOW);
-	for (unsigned i = 0; i < 1u + validated; i++)
-		fprintf(to, "%s $curves using 1:%u with linespoints lt %u notitle",
-			i ? "," : "plot", first + i, i + 1);
-	fputc('\n', to);
-}
+	static const char *const axes[] = {
+		"set xlabel 'epoch'\nset ylabel 'loss (cross-entropy)'\nset logscale y\nset format y '%g'\n",
+		"unset logscale y\nset ylabel 'accuracy'\nset yrange [:1]\n",
+	};
 
-static void print_script(FILE *to, bool validated)
-{
-	fputs("set xlabel 'epoch'\nset ylabel 'loss (cross-entropy)'\nset logscale y\nset format y "
-	      "'%g'\n",
-	      to);
-	print_graph(to, 0, 2, validated);
-	fputs("unset logscale y\nset ylabel 'accuracy'\nset yrange [:1]\n", to);
-	print_graph(to, 1, 4, validated);
+	for (unsigned place = 0; place < 2; place++) {
+		fprintf(to, "%seval graph(%u, 2, %u, %u)\n", axes[place], place, ABOVE,
+			BODY - BELOW);
+		for (unsigned i = 0; i < 1u + validated; i++)
+			fprintf(to, "%s $curves using 1:%u with linespoints lt %u notitle",
+				i ? "," : "plot", 2 + 2 * place + i, i + 1);
+		fputc('\n', to);
+	}
 }
 
 bool plot_write(const char *path, const char *heading, const struct epoch *epochs, unsigned count)
@@ -71,7 +69,7 @@ bool plot_write(const char *path, const char *heading, const struct epoch *epoch
 	if (!script)
 		return why_no_memory("the script of a picture");
 	print_numbers(script, epochs, count);
-	print_script(script, validated);
+	print_graphs(script, validated);
 	failed = picture_end(script, path);
 	return !failed || why_set(TUTTI_ERR_SYSTEM, "--plot: %s", failed);
 }

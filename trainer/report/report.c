@@ -42,14 +42,20 @@ bool report_create(const struct options *options, struct report *out)
 	return out->history.epochs || why_no_memory("the history of epochs");
 }
 
-static bool open_log(struct report *report)
+bool report_open(struct report *report)
 {
+	const struct history *h = &report->history;
 	const char *path = report->options->json;
 
-	if (path && strcmp(path, "-") == 0)
-		report->json = stdout;
-	else if (path)
-		report->json = fopen(path, "ae"); /* log_start() empties it */
+	if (report->on)
+		return true;
+	if (h->loss_count >
+	    0) /* what another rank has printed stays; the end of its log is not certain */
+		report->told = (struct shown){ true, h->epoch_count, h->loss_count - 1 };
+	if (path)
+		report->json = strcmp(path, "-") == 0
+				       ? stdout
+				       : fopen(path, "ae"); /* log_start() empties it */
 	if (path && !report->json)
 		return why_set(
 			TUTTI_ERR_SYSTEM,
@@ -62,30 +68,12 @@ static bool open_log(struct report *report)
 	return true;
 }
 
-bool report_open(struct report *report)
-{
-	return (report->options->plot_count == 0 || plot_check(report->options)) &&
-	       open_log(report);
-}
-
 void report_resumed(struct report *report)
 {
 	report->told.epochs = report->history.epoch_count;
 	if (!report->quiet)
 		printf("resumed after epoch %u: %s\n", report->history.epoch_count,
 		       report->options->save);
-}
-
-/* What the other rank has printed stays, but for the loss because of which this one takes over; the end of
- * its log is not certain. */
-bool report_take_over(struct report *report)
-{
-	const struct history *h = &report->history;
-
-	if (report->on)
-		return true;
-	report->told = (struct shown){ true, h->epoch_count, h->loss_count - (h->loss_count > 0) };
-	return open_log(report);
 }
 
 void report_begin(struct report *report, double done)
@@ -131,25 +119,20 @@ static void print_start(const struct training *t)
 	output_flush(stdout);
 }
 
-/* By the speed since report_begin(); NaN: little was done since then, or nothing is left. */
-static double left_s(const struct report *report, double done)
+/* By the speed since report_begin(); "" if little was done since then, or nothing is left. */
+static const char *left_text(const struct report *report, double done, const char *before,
+			     char text[LEFT_TEXT])
 {
 	const double gained = done - report->begun, took = now_s() - report->begun_s;
+	const double left = gained > 0 ? ceil(fmin(took * (1 - done) / gained, 1e9)) : 0;
+	const unsigned long s = left > 0 ? (unsigned long)left : 0;
 
-	return took > FIRST_SECOND && gained > 0 && done < 1 ? took * (1 - done) / gained : NAN;
-}
-
-static const char *left_text(double left, const char *before, char text[LEFT_TEXT])
-{
-	const unsigned long s = (unsigned long)ceil(fmin(left, 1e9));
-
-	if (isnan(left))
-		text[0] = '\0';
-	else if (s < 3600)
-		snprintf(text, LEFT_TEXT, "%s%lu:%02lu left", before, s / 60, s % 60);
-	else
+	text[0] = '\0';
+	if (took > FIRST_SECOND && s >= 3600)
 		snprintf(text, LEFT_TEXT, "%s%lu:%02lu:%02lu left", before, s / 3600, s / 60 % 60,
 			 s % 60);
+	else if (took > FIRST_SECOND && s > 0)
+		snprintf(text, LEFT_TEXT, "%s%lu:%02lu left", before, s / 60, s % 60);
 	return text;
 }
 
@@ -165,19 +148,16 @@ static void draw_bar(struct report *report, double done)
 		printf("  epoch %u  loss %.4f", last->number, last->train_loss);
 	if (last && !isnan(last->test_accuracy))
 		printf("  test accuracy %.4f", last->test_accuracy);
-	printf("%s\033[K", left_text(left_s(report, done), "  ", text));
+	printf("%s\033[K", left_text(report, done, "  ", text));
 	report->bar_open = true;
 	output_flush(stdout);
 }
 
 void report_step(struct report *report, unsigned epoch, size_t step, size_t steps)
 {
-	double now;
+	const double now = now_s();
 
-	if (!report->on || !report->bar)
-		return;
-	now = now_s();
-	if (now - report->drawn_s < 0.05)
+	if (!report->bar || now - report->drawn_s < 0.05)
 		return;
 	report->drawn_s = now;
 	draw_bar(report, ((double)epoch + (double)(step + 1) / (double)steps) /
@@ -205,7 +185,7 @@ static void print_epoch(struct report *report, const struct epoch *e)
 	if (!isnan(e->test_accuracy))
 		printf("  validation loss %s  accuracy %.4f", loss_text(e->test_loss, text),
 		       e->test_accuracy);
-	printf("  %.2f s%s\n", e->seconds, left_text(left_s(report, done), ", ", left));
+	printf("  %.2f s%s\n", e->seconds, left_text(report, done, ", ", left));
 	output_flush(stdout);
 }
 
@@ -245,16 +225,18 @@ static bool show_next(struct report *report)
 {
 	const struct history *h = &report->history;
 	struct shown *shown = &report->shown;
-	const struct epoch *epoch = &h->epochs[shown->epochs];
-	const struct loss *loss = &h->losses[shown->losses];
 
 	if (shown->losses < h->loss_count &&
-	    (shown->epochs == h->epoch_count || loss->epochs <= shown->epochs)) {
-		if (shown->losses++ >= report->told.losses && !report->quiet)
+	    (shown->epochs == h->epoch_count || h->losses[shown->losses].epochs <= shown->epochs)) {
+		const struct loss *loss = &h->losses[shown->losses++];
+
+		if (shown->losses > report->told.losses && !report->quiet)
 			print_loss(report, loss);
 		return !report->json || log_loss(report, loss);
 	}
-	if (shown->epochs++ >= report->told.epochs && !report->quiet)
+	const struct epoch *epoch = &h->epochs[shown->epochs++];
+
+	if (shown->epochs > report->told.epochs && !report->quiet)
 		print_epoch(report, epoch);
 	return !report->json || log_epoch(report, epoch);
 }
@@ -334,13 +316,14 @@ static void print_end(struct report *report)
 	const struct training *t = report->training;
 	const struct summary *s = &t->summary;
 	const struct epoch *last = &h->epochs[h->epoch_count - 1];
+	const double speed = (double)t->split.train_rows * h->epoch_count / s->seconds;
 
 	report_interrupt(report);
 	if (!isnan(last->test_accuracy))
 		printf("test accuracy   %.4f (%.0f of %zu samples)\n", last->test_accuracy,
 		       last->test_accuracy * (double)t->split.test_rows, t->split.test_rows);
 	printf("time            %.2f s for %u epoch%s, %.0f samples/s on %d rank%s\n", s->seconds,
-	       h->epoch_count, h->epoch_count == 1 ? "" : "s", report_speed(report), t->team->size,
+	       h->epoch_count, h->epoch_count == 1 ? "" : "s", speed, t->team->size,
 	       t->team->size == 1 ? "" : "s");
 	if (*s->algorithm)
 		printf("exchange        %s: %s over %s, at least %.1f MB by the rank that sent most\n",
@@ -351,13 +334,6 @@ static void print_end(struct report *report)
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "
 	       "calls, waiting for slower ranks included\n",
 	       100 * s->blocked_mean, 100 * s->blocked_worst);
-}
-
-double report_speed(const struct report *report)
-{
-	const struct training *t = report->training;
-
-	return (double)t->split.train_rows * report->history.epoch_count / t->summary.seconds;
 }
 
 static bool draw(const struct report *report, const char *path)

@@ -89,9 +89,8 @@ struct report {
 	bool quiet;	    /* standard output is the log's */
 	bool bar;	    /* standard output is a terminal */
 	bool bar_open;	    /* the cursor stands behind one */
-	struct shown shown; /* by this rank; … */
-	struct shown
-		told; /* … what of it standard output has had already, of another rank or run */
+	struct shown shown; /* by this rank, … */
+	struct shown told;  /* … and by another rank or run, on standard output */
 	FILE *json;
 	double drawn_s;	       /* when the bar was last drawn */
 	double begun, begun_s; /* of report_begin(): what was done, and when that was */
@@ -101,14 +100,10 @@ struct report {
 bool history_reserve(struct history *history, unsigned losses);
 
 bool report_create(const struct options *options, struct report *out);
-/* This rank shows it from now on. Opens what can only be opened, so that a wrong file name is known
- * before the training. */
+/* If this rank does not show it yet, it does from now on. Whoever did may be lost: the log is written anew. */
 bool report_open(struct report *report);
 /* The history has epochs of an earlier run: they are in the log, and not on standard output. */
 void report_resumed(struct report *report);
-/* Whoever showed it is lost: if this rank does not yet, it does from now on, and writes the log
- * anew. */
-bool report_take_over(struct report *report);
 /* Training begins, or goes on after a loss, with that part of it `done`, from 0 to 1. The time that is
  * left is estimated by the speed from now on: other steps were another run's, or other ranks'. */
 void report_begin(struct report *report, double done);
@@ -120,8 +115,6 @@ bool report_epoch(struct report *report, const struct epoch *epoch);
 bool report_loss(struct report *report, const struct loss *loss);
 /* The summary, and the pictures. */
 bool report_end(struct report *report);
-/* Samples per second, of training and validation. */
-double report_speed(const struct report *report);
 /* Leave the bar's line, for other words to follow. */
 void report_interrupt(struct report *report);
 void report_finish(struct report *report);
@@ -140,7 +133,7 @@ bool log_end(struct report *report);
 
 /* ---- plot.c */
 
-/* Is gnuplot there, and the directory of each picture? */
+/* Is gnuplot there, where there are pictures to draw, and the directory of each? */
 bool plot_check(const struct options *options);
 bool plot_write(const char *path, const char *heading, const struct epoch *epochs, unsigned count);
 

@@ -7,9 +7,9 @@
  * have reached: nothing is undone, and only a step that none has completed is done again. Of
  * several that are furthest the lowest rank gives; a newcomer stands at 0, behind the others in
  * rank. At the start all stand at 0 with the same weights, or take rank 0's. */
-#include "settle.h"
-
 #include <stdlib.h>
+
+#include "train.h"
 
 static struct stand own_stand(const struct training *t)
 {

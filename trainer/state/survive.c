@@ -5,12 +5,10 @@
  * ones are replaced by the launcher, the first TUTTI_RESTART of them; a replacement that does not
  * come within a bounded time is gone on without. The global batch stays as it is: each rank's slice
  * grows, and the loss goes on along the same curve. */
-#include "survive.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "settle.h"
+#include "train.h"
 
 static bool read_count(const char *name, int missing, int least, int *count)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What follows when ranks are lost: those that are left go on, with replacements if the launcher
- * starts some. */
+/* How ranks come to hold the same state, at the start and when ranks were lost: those that are left go on,
+ * with replacements if the launcher starts some. */
 #ifndef TRAIN_SURVIVE_H
 #define TRAIN_SURVIVE_H
 
@@ -47,6 +47,9 @@ static inline int survival_origin(const struct survival *survival, int rank)
 {
 	return rank < survival->member_count ? (int)survival->members[rank].origin : rank;
 }
+
+/* settle.c: collective. On return all ranks hold the state of the one that was furthest, bit for bit. */
+bool settle(struct training *training);
 
 /* May those that are left go on after the failure that why tells of? */
 bool survival_possible(const struct training *training);
