@@ -25,24 +25,24 @@ static const char old_begin[] = "\x89tuttick"; /* of formats 1 and 2, whose numb
 static const char advice[] = "use another copy of it, or an older checkpoint";
 
 /* What an array is of. */
-struct shape_of {
+struct array_of {
 	const char *name;
 	const struct numbers *numbers;
 	size_t count, bytes;
 };
 
-static struct shape_of shape_of(const struct checkpoint *c, enum checkpoint_array which)
+static struct array_of array_of(const struct checkpoint *c, enum checkpoint_array which)
 {
 	const size_t weights = model_parameter_count(c->width, c->layers);
-	struct shape_of shape[CHECKPOINT_ARRAYS] = {
+	struct array_of of[CHECKPOINT_ARRAYS] = {
 		[MEAN] = { "mean", &numbers_f64, c->width[0] },
 		[FACTOR] = { "factor", &numbers_f64, c->width[0] },
 		[WEIGHTS] = { "weights", c->numbers, weights },
 		[VELOCITY] = { "velocity", c->numbers, c->velocities * weights },
 	};
 
-	shape[which].bytes = shape[which].count * shape[which].numbers->size;
-	return shape[which];
+	of[which].bytes = of[which].count * of[which].numbers->size;
+	return of[which];
 }
 
 static size_t all_bytes(const struct checkpoint *c)
@@ -50,7 +50,7 @@ static size_t all_bytes(const struct checkpoint *c)
 	size_t bytes = 0;
 
 	for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
-		bytes += shape_of(c, a).bytes;
+		bytes += array_of(c, a).bytes;
 	return bytes;
 }
 
@@ -58,15 +58,15 @@ static size_t all_bytes(const struct checkpoint *c)
 static bool check_finite(const char *path, const struct checkpoint *c)
 {
 	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
-		const struct shape_of shape = shape_of(c, a);
+		const struct array_of of = array_of(c, a);
 
-		if (!isfinite(shape.numbers->square_sum(c->array[a], shape.count)))
+		if (!isfinite(of.numbers->square_sum(c->array[a], of.count)))
 			return why_set(
 				TUTTI_ERR_INVALID,
 				"%s: %s: found a number that is not finite; the training has "
 				"diverged: use a smaller --lr, a longer --warmup, or an older "
 				"checkpoint",
-				path, shape.name);
+				path, of.name);
 	}
 	return true;
 }
@@ -78,11 +78,11 @@ static json_t *arrays_json(const struct checkpoint *c)
 	json_t *all = json_array();
 
 	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
-		const struct shape_of shape = shape_of(c, a);
+		const struct array_of of = array_of(c, a);
 
-		json_array_append_new(all, json_pack("[s,s,I]", shape.name,
-						     shape.numbers->size == 8 ? "<f8" : "<f4",
-						     (json_int_t)shape.count));
+		json_array_append_new(all, json_pack("[s,s,I]", of.name,
+						     of.numbers->size == 8 ? "<f8" : "<f4",
+						     (json_int_t)of.count));
 	}
 	return all;
 }
@@ -115,7 +115,7 @@ bool checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes,
 		at = stpcpy(at, header);
 		*at++ = '\n';
 		for (int a = 0; a < CHECKPOINT_ARRAYS; a++)
-			at = mempcpy(at, c->array[a], shape_of(c, a).bytes);
+			at = mempcpy(at, c->array[a], array_of(c, a).bytes);
 		sum = (uint32_t)crc32_z(0, (unsigned char *)all, end);
 		memcpy(at, &sum, sizeof(sum));
 	}
@@ -282,7 +282,7 @@ static bool check_file(const char *path, const char *bytes, size_t header, size_
 static bool get_arrays(const char *path, const char *at, struct checkpoint *c)
 {
 	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
-		const size_t bytes = shape_of(c, a).bytes;
+		const size_t bytes = array_of(c, a).bytes;
 
 		c->array[a] = malloc(bytes + 1); /* there may be no velocity */
 		if (!c->array[a])

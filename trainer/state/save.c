@@ -50,38 +50,30 @@ static bool check_fits(const struct training *t, const struct checkpoint *c)
 	return c->epoch_count <= t->options->epochs || refuse(t, text);
 }
 
-static size_t weights_bytes(const struct training *t)
+static void *own(void **array)
 {
-	return t->state.parameters * t->state.numbers->size;
+	void *taken = *array;
+
+	*array = NULL;
+	return taken;
 }
 
 /* A state that has no velocity leaves it to be shared out, and of a model that is cut everything. */
-static void take_arrays(struct training *t, struct checkpoint *c)
+static bool take(struct training *t, struct checkpoint *c)
 {
 	const bool cut = grid_is_cut(&t->grid);
 	const struct trained now = state_now(&t->state, 0);
-
-	if (cut || t->sync->shares_velocity) {
-		t->velocity = c->array[VELOCITY];
-		c->array[VELOCITY] = NULL;
-	} else {
-		memcpy(now.velocity[0], c->array[VELOCITY], c->velocities * weights_bytes(t));
-	}
-	if (cut) {
-		t->whole = c->array[WEIGHTS];
-		c->array[WEIGHTS] = NULL;
-	} else {
-		memcpy(now.weights, c->array[WEIGHTS], weights_bytes(t));
-	}
-}
-
-static bool take(struct training *t, struct checkpoint *c)
-{
+	const size_t bytes = t->state.parameters * t->state.numbers->size;
 	struct history *history = &t->report->history;
 
-	if (!check_fits(t, c))
-		return false;
-	take_arrays(t, c);
+	if (cut)
+		t->whole = own(&c->array[WEIGHTS]);
+	else
+		memcpy(now.weights, c->array[WEIGHTS], bytes);
+	if (cut || t->sync->shares_velocity)
+		t->velocity = own(&c->array[VELOCITY]);
+	else
+		memcpy(now.velocity[0], c->array[VELOCITY], c->velocities * bytes);
 	t->state.step = c->step;
 	memcpy(history->epochs, c->epochs, c->epoch_count * sizeof(*c->epochs));
 	history->epoch_count = c->epoch_count;
@@ -97,7 +89,7 @@ static bool resume(struct training *t)
 
 	if (access(t->options->save, F_OK) < 0 && errno == ENOENT)
 		return true; /* the first of several runs */
-	ok = checkpoint_read(t->options->save, &c) && take(t, &c);
+	ok = checkpoint_read(t->options->save, &c) && check_fits(t, &c) && take(t, &c);
 	checkpoint_finish(&c);
 	return ok;
 }

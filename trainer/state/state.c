@@ -77,11 +77,6 @@ void state_adopt(struct state *state, size_t step)
 	state->step = step;
 }
 
-void state_go_back(struct state *state)
-{
-	state_adopt(state, state->step - 1);
-}
-
 void state_advance(struct state *state, const struct sums *sums, int first_of_epoch)
 {
 	const struct sums before = first_of_epoch ? (struct sums){ 0 } : *state_sums(state);

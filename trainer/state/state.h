@@ -32,11 +32,9 @@ struct trained state_next(const struct state *state, size_t first);
 /* Over all ranks and the steps of this epoch. */
 struct sums *state_sums(const struct state *state);
 
-/* `next` is another rank's `now`, of `step` steps: it is this rank's from now on. */
+/* `next` is complete, of `step` steps: another rank's, or this one's before its last step. It is `now` from
+ * now on. */
 void state_adopt(struct state *state, size_t step);
-
-/* The step that was complete last is not, after all: `next` was, before it. */
-void state_go_back(struct state *state);
 
 /* The step under way is complete: it adds `sums`, to none if it is the epoch's first. */
 void state_advance(struct state *state, const struct sums *sums, int first_of_epoch);

@@ -305,7 +305,7 @@ static void drain(struct training *t)
 	}
 	tutti_wait(&z->sums);
 	if (z->arriving)
-		state_go_back(&t->state);
+		state_adopt(&t->state, t->state.step - 1);
 	z->arriving = false;
 }
 
