@@ -192,7 +192,8 @@ TEST(checkpoint_that_is_none_is_told_apart)
 
 	refuses(csv, strlen(csv), "is not a checkpoint of tutti-train");
 	refuses(old, sizeof(old),
-		"was written by another tutti-train (format 2), expected format 3; use that one, or begin anew");
+		"was written by another tutti-train (format 2), expected format 3; use "
+		"that one, or begin anew");
 }
 
 /* The checksum is right: it is the fields that nobody trusts. */

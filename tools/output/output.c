@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the end of streams, and the way to a file that is whole or as it was.
  *
- * Bytes wait in a stream's buffer, and some file systems say only on close() that there was no space for
- * them.
+ * Bytes wait in a stream's buffer, and some file systems say only on close() that there was no
+ * space for them.
  *
- * A draft of a file is written beside it, and takes its place when it is complete and on disk. It is
- * locked (flock) while it is written. One that nobody locks is of a process that was killed, and is
- * removed before the next one is made. Where a file system has no such locks, drafts that were left
- * stay. */
+ * A draft of a file is written beside it, and takes its place when it is complete and on disk. It
+ * is locked (flock) while it is written. One that nobody locks is of a process that was killed, and
+ * is removed before the next one is made. Where a file system has no such locks, drafts that were
+ * left stay. */
 #include "output.h"
 
 #include <dirent.h>
@@ -133,8 +133,8 @@ static void remove_left(const struct draft *d)
 	}
 }
 
-/* Another process of this number may write one, since in a container it is always the same; and another
- * may take this one for one that was left, until it is locked. */
+/* Another process of this number may write one, since in a container it is always the same; and
+ * another may take this one for one that was left, until it is locked. */
 static bool create(struct draft *d)
 {
 	struct stat status;
@@ -153,8 +153,8 @@ static bool create(struct draft *d)
 	}
 }
 
-/* It keeps its lock until it is in its place. Not every file system can bring a directory to disk by
- * itself (EINVAL). */
+/* It keeps its lock until it is in its place. Not every file system can bring a directory to disk
+ * by itself (EINVAL). */
 static bool fill(const struct draft *d, const void *bytes, size_t length)
 {
 	const int directory = dirfd(d->directory);

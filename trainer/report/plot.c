@@ -40,7 +40,8 @@ static void print_numbers(FILE *to, const struct epoch *epochs, unsigned count)
 static void print_graphs(FILE *to, bool validated)
 {
 	static const char *const axes[] = {
-		"set xlabel 'epoch'\nset ylabel 'loss (cross-entropy)'\nset logscale y\nset format y '%g'\n",
+		"set xlabel 'epoch'\nset ylabel 'loss (cross-entropy)'\nset logscale y\n"
+		"set format y '%g'\n",
 		"unset logscale y\nset ylabel 'accuracy'\nset yrange [:1]\n",
 	};
 

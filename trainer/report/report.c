@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the history of epochs and losses, and what was shown of it. Standard output and the log are brought
- * up to the history when something is added: so it makes no difference whether a rank showed it from the
- * start or takes over. */
+/* Owns the history of epochs and losses, and what was shown of it. Standard output and the log are
+ * brought up to the history when something is added: so it makes no difference whether a rank
+ * showed it from the start or takes over. */
 #include "report.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "pipeline.h"
 #include "train.h"
 
-/* A bar with all that follows it fits into the 80 columns of a terminal: a line that wraps could not be
- * drawn over. */
+/* A bar with all that follows it fits into the 80 columns of a terminal: a line that wraps could
+ * not be drawn over. */
 enum { BAR_WIDTH = 10, LOSS_TEXT = 24, LEFT_TEXT = 40 };
 
 #define FIRST_SECOND 1.0 /* before it, a few steps' speed says little about all */

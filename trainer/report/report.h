@@ -100,12 +100,14 @@ struct report {
 bool history_reserve(struct history *history, unsigned losses);
 
 bool report_create(const struct options *options, struct report *out);
-/* If this rank does not show it yet, it does from now on. Whoever did may be lost: the log is written anew. */
+/* If this rank does not show it yet, it does from now on. Whoever did may be lost: the log is
+ * written anew. */
 bool report_open(struct report *report);
 /* The history has epochs of an earlier run: they are in the log, and not on standard output. */
 void report_resumed(struct report *report);
-/* Training begins, or goes on after a loss, with that part of it `done`, from 0 to 1. The time that is
- * left is estimated by the speed from now on: other steps were another run's, or other ranks'. */
+/* Training begins, or goes on after a loss, with that part of it `done`, from 0 to 1. The time that
+ * is left is estimated by the speed from now on: other steps were another run's, or other
+ * ranks'. */
 void report_begin(struct report *report, double done);
 /* Show what of the history was not shown yet. */
 bool report_show(struct report *report);

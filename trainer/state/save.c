@@ -58,7 +58,8 @@ static void *own(void **array)
 	return taken;
 }
 
-/* A state that has no velocity leaves it to be shared out, and of a model that is cut everything. */
+/* A state that has no velocity leaves it to be shared out, and of a model that is cut
+ * everything. */
 static bool take(struct training *t, struct checkpoint *c)
 {
 	const bool cut = grid_is_cut(&t->grid);
@@ -124,8 +125,9 @@ bool save_open(struct training *t)
 
 /* ---- a checkpoint */
 
-/* To rank 0 weights and velocity of the whole model, in the state or in `*room`, the caller's to free. Velocity
- * in shares is collected first: that of this rank's piece, where the model is cut. */
+/* To rank 0 weights and velocity of the whole model, in the state or in `*room`, the caller's to
+ * free. Velocity in shares is collected first: that of this rank's piece, where the model is
+ * cut. */
 static bool collect(struct training *t, struct checkpoint *c, void **room)
 {
 	const struct numbers *numbers = t->model.numbers;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns nothing: compares where ranks stand, and hands the state of one to all; with that a loss of ranks
- * is over.
+/* Owns nothing: compares where ranks stand, and hands the state of one to all; with that a loss of
+ * ranks is over.
  *
  * Ranks that were there when another was lost hold complete states that are one step apart at most
  * (state.h), and know of as many epochs but for one. The furthest is a state that all of them would
@@ -79,8 +79,8 @@ static bool take_piece(struct training *t)
 	return ok;
 }
 
-/* What is received becomes this rank's own only when all of it is there: the giver may be lost. Its history
- * begins with this rank's. */
+/* What is received becomes this rank's own only when all of it is there: the giver may be lost. Its
+ * history begins with this rank's. */
 static bool take_state(struct training *t, const struct stand *from, int source)
 {
 	struct state *state = &t->state;
@@ -118,8 +118,8 @@ static bool goes_on(const struct survival *s, int64_t origin)
 	return false;
 }
 
-/* Others may be lost before all know of the loss, and this is done again: who was found lost stays so, even
- * if its replacement has trained since. */
+/* Others may be lost before all know of the loss, and this is done again: who was found lost stays
+ * so, even if its replacement has trained since. */
 static void complete_loss(struct training *t)
 {
 	struct survival *s = &t->survival;
@@ -139,7 +139,8 @@ static void complete_loss(struct training *t)
 	loss->recovery_s = now_s() - t->start_s - loss->seconds;
 }
 
-/* All hold the same state. Rank 0 was there all the time: the others, newcomers included, take its word. */
+/* All hold the same state. Rank 0 was there all the time: the others, newcomers included, take its
+ * word. */
 static bool record_loss(struct training *t)
 {
 	struct survival *s = &t->survival;

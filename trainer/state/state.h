@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all ranks hold alike, bit for bit: the state of the training after a number of steps. It is one
- * vector of weights and velocities, which survivors and newcomers exchange as it lies in memory, and
- * checkpoints have as it is at the end of an epoch, when the sums behind it are over. */
+/* What all ranks hold alike, bit for bit: the state of the training after a number of steps. It is
+ * one vector of weights and velocities, which survivors and newcomers exchange as it lies in
+ * memory, and checkpoints have as it is at the end of an epoch, when the sums behind it are
+ * over. */
 #ifndef TRAIN_STATE_H
 #define TRAIN_STATE_H
 
@@ -32,8 +33,8 @@ struct trained state_next(const struct state *state, size_t first);
 /* Over all ranks and the steps of this epoch. */
 struct sums *state_sums(const struct state *state);
 
-/* `next` is complete, of `step` steps: another rank's, or this one's before its last step. It is `now` from
- * now on. */
+/* `next` is complete, of `step` steps: another rank's, or this one's before its last step. It is
+ * `now` from now on. */
 void state_adopt(struct state *state, size_t step);
 
 /* The step under way is complete: it adds `sums`, to none if it is the epoch's first. */

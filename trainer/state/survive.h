@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How ranks come to hold the same state, at the start and when ranks were lost: those that are left go on,
- * with replacements if the launcher starts some. */
+/* How ranks come to hold the same state, at the start and when ranks were lost: those that are left
+ * go on, with replacements if the launcher starts some. */
 #ifndef TRAIN_SURVIVE_H
 #define TRAIN_SURVIVE_H
 
@@ -41,20 +41,22 @@ struct survival {
 bool survival_init(struct survival *survival, const struct team *team);
 void survival_finish(struct survival *survival);
 
-/* The launcher's number of a rank, which stays as it is when others are lost; before ranks have settled
- * it is the rank itself. */
+/* The launcher's number of a rank, which stays as it is when others are lost; before ranks have
+ * settled it is the rank itself. */
 static inline int survival_origin(const struct survival *survival, int rank)
 {
 	return rank < survival->member_count ? (int)survival->members[rank].origin : rank;
 }
 
-/* settle.c: collective. On return all ranks hold the state of the one that was furthest, bit for bit. */
+/* settle.c: collective. On return all ranks hold the state of the one that was furthest, bit for
+ * bit. */
 bool settle(struct training *training);
 
 /* May those that are left go on after the failure that why tells of? */
 bool survival_possible(const struct training *training);
 
-/* Collective over those that are left: come together and settle. A failure may be survived again. */
+/* Collective over those that are left: come together and settle. A failure may be survived
+ * again. */
 bool survive(struct training *training);
 
 #endif
