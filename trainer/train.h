@@ -43,7 +43,7 @@ struct training {
 	void *whole;	    /* rank 0's, of a model that is cut: all of a checkpoint's state, until
 				 * it is shared out; or NULL */
 	bool resumes;	    /* rank 0 has such velocity: the same on all ranks */
-	bool settled;	    /* this rank has settled with others (settle.h) */
+	bool settled;	    /* this rank has settled with others (survive.h) */
 	size_t steps_begun; /* by this rank */
 	size_t ahead;	    /* steps of this epoch that servers of async are beyond the state */
 	double share;	    /* of all samples, of a worker of async at the end */
