@@ -116,7 +116,6 @@ static void print_start(const struct training *t)
 	if (t->grid.stages > 1)
 		printf("%d stages of the model, %u micro-batches of a batch, %s\n", t->grid.stages,
 		       t->grid.micro, t->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
-	output_flush(stdout);
 }
 
 /* By the speed since report_begin(); "" if little was done since then, or nothing is left. */
@@ -186,7 +185,6 @@ static void print_epoch(struct report *report, const struct epoch *e)
 		printf("  validation loss %s  accuracy %.4f", loss_text(e->test_loss, text),
 		       e->test_accuracy);
 	printf("  %.2f s%s\n", e->seconds, left_text(report, done, ", ", left));
-	output_flush(stdout);
 }
 
 static void print_loss(struct report *report, const struct loss *l)
@@ -207,36 +205,33 @@ static void print_loss(struct report *report, const struct loss *l)
 	if (l->recovery_s > 0)
 		printf("; that took %.3f s", l->recovery_s);
 	putchar('\n');
-	output_flush(stdout);
 }
 
 /* ---- the history, on standard output and in the log */
-
-static bool show_start(struct report *report)
-{
-	report->shown.start = true;
-	if (!report->quiet && !report->told.start)
-		print_start(report->training);
-	return !report->json || log_start(report);
-}
 
 /* The next entry, in the order in which things happened. */
 static bool show_next(struct report *report)
 {
 	const struct history *h = &report->history;
-	struct shown *shown = &report->shown;
+	struct shown *shown = &report->shown, *told = &report->told;
 
+	if (!shown->start) {
+		shown->start = true;
+		if (!report->quiet && !told->start)
+			print_start(report->training);
+		return !report->json || log_start(report);
+	}
 	if (shown->losses < h->loss_count &&
 	    (shown->epochs == h->epoch_count || h->losses[shown->losses].epochs <= shown->epochs)) {
 		const struct loss *loss = &h->losses[shown->losses++];
 
-		if (shown->losses > report->told.losses && !report->quiet)
+		if (!report->quiet && shown->losses > told->losses)
 			print_loss(report, loss);
 		return !report->json || log_loss(report, loss);
 	}
 	const struct epoch *epoch = &h->epochs[shown->epochs++];
 
-	if (shown->epochs > report->told.epochs && !report->quiet)
+	if (!report->quiet && shown->epochs > told->epochs)
 		print_epoch(report, epoch);
 	return !report->json || log_epoch(report, epoch);
 }
@@ -244,12 +239,13 @@ static bool show_next(struct report *report)
 bool report_show(struct report *report)
 {
 	const struct history *h = &report->history;
-	struct shown *shown = &report->shown;
-	bool ok = !report->on || shown->start || show_start(report);
+	const struct shown *shown = &report->shown;
+	bool ok = true;
 
 	while (ok && report->on &&
-	       (shown->epochs < h->epoch_count || shown->losses < h->loss_count))
+	       (!shown->start || shown->epochs < h->epoch_count || shown->losses < h->loss_count))
 		ok = show_next(report);
+	output_flush(stdout);
 	return ok;
 }
 
