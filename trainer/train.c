@@ -192,8 +192,8 @@ bool training_run(struct training *t)
 
 	begin(t);
 	ok = settle(t) && go_on(t);
-	while (!ok && survival_possible(t))
-		ok = survive(t) && go_on(t);
+	while (!ok && survive(t))
+		ok = go_on(t);
 	if (!ok)
 		name_server(t);
 	t->engine->drain(t);

@@ -50,6 +50,7 @@ static bool check_fits(const struct training *t, const struct checkpoint *c)
 	return c->epoch_count <= t->options->epochs || refuse(t, text);
 }
 
+/* It is no longer the checkpoint's. */
 static void *own(void **array)
 {
 	void *taken = *array;
@@ -60,7 +61,7 @@ static void *own(void **array)
 
 /* A state that has no velocity leaves it to be shared out, and of a model that is cut
  * everything. */
-static bool take(struct training *t, struct checkpoint *c)
+static void take(struct training *t, struct checkpoint *c)
 {
 	const bool cut = grid_is_cut(&t->grid);
 	const struct trained now = state_now(&t->state, 0);
@@ -80,7 +81,6 @@ static bool take(struct training *t, struct checkpoint *c)
 	history->epoch_count = c->epoch_count;
 	t->resumed_s = c->seconds;
 	report_resumed(t->report);
-	return true;
 }
 
 static bool resume(struct training *t)
@@ -90,7 +90,9 @@ static bool resume(struct training *t)
 
 	if (access(t->options->save, F_OK) < 0 && errno == ENOENT)
 		return true; /* the first of several runs */
-	ok = checkpoint_read(t->options->save, &c) && check_fits(t, &c) && take(t, &c);
+	ok = checkpoint_read(t->options->save, &c) && check_fits(t, &c);
+	if (ok)
+		take(t, &c);
 	checkpoint_finish(&c);
 	return ok;
 }

@@ -52,14 +52,14 @@ void survival_finish(struct survival *survival)
 	*survival = (struct survival){ 0 };
 }
 
-bool survival_possible(const struct training *t)
+/* May those that are left go on after the failure that why tells of? */
+static bool is_possible(const struct training *t)
 {
 	const struct survival *s = &t->survival;
 
-	if (s->left_out || grid_is_cut(&t->grid) ||
-	    (why.result != TUTTI_ERR_PEER_LOST && why.result != TUTTI_ERR_TIMEOUT))
-		return false;
-	return t->team->size > s->min_ranks || s->restarts > 0;
+	return !s->left_out && !grid_is_cut(&t->grid) &&
+	       (why.result == TUTTI_ERR_PEER_LOST || why.result == TUTTI_ERR_TIMEOUT) &&
+	       (t->team->size > s->min_ranks || s->restarts > 0);
 }
 
 /* From here on everything that happens until all have settled is one loss. */
@@ -140,8 +140,12 @@ static bool come_together(struct training *t)
 
 bool survive(struct training *t)
 {
-	t->engine->drain(t); /* which may say how many steps are complete */
-	open_loss(t);
-	/* a rank that was stuck may still write into the memory of the others when it wakes up */
-	return t->engine->renew_gradients(t) && come_together(t) && settle(t);
+	while (is_possible(t)) {
+		t->engine->drain(t); /* which may say how many steps are complete */
+		open_loss(t);
+		/* a rank that was stuck may still write into the memory of the others when it wakes up */
+		if (t->engine->renew_gradients(t) && come_together(t) && settle(t))
+			return true;
+	}
+	return false;
 }

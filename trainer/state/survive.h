@@ -52,11 +52,8 @@ static inline int survival_origin(const struct survival *survival, int rank)
  * bit. */
 bool settle(struct training *training);
 
-/* May those that are left go on after the failure that why tells of? */
-bool survival_possible(const struct training *training);
-
-/* Collective over those that are left: come together and settle. A failure may be survived
- * again. */
+/* Collective over those that are left, after the failure that why tells of: come together and
+ * settle. More may be lost on the way. False: they may not go on, or nobody can; why says why. */
 bool survive(struct training *training);
 
 #endif
