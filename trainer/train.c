@@ -33,13 +33,13 @@ void training_order(struct training *t, unsigned epoch)
 /* What its ranks exchange in each step. */
 static void note_plan_of_line(struct training *t)
 {
-	const struct team *stages = &t->grid.own_stages;
+	const struct team *line = &t->grid.own_line;
 	struct summary *s = &t->summary;
 
 	if (t->grid.ways > 1)
 		team_last_plan(&t->grid.mates, s->algorithm, s->transports);
 	else
-		team_message_plan(stages, stages->rank == 0 ? 1 : 0, s->algorithm, s->transports);
+		team_message_plan(line, line->rank == 0 ? 1 : 0, s->algorithm, s->transports);
 }
 
 static bool train_steps(struct training *t, unsigned epoch)

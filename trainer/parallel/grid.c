@@ -3,8 +3,10 @@
 #include "grid.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "options.h"
 #include "train.h"
@@ -44,13 +46,13 @@ static bool share_out_ranks(const struct parallel *p, unsigned ranks, struct gri
 	unsigned product = 1, *open = NULL;
 	char text[96];
 
-	if (p->data == 0 && axis[1] > 0 && axis[2] > 0)
-		open = &axis[0];
-	else if (p->data == 0)
+	if (p->data == 0 && (axis[1] == 0 || axis[2] == 0))
 		axis[0] = 1;
 	for (int i = 0; i < 3; i++) {
-		open = axis[i] == 0 ? &axis[i] : open;
-		product *= axis[i] == 0 ? 1 : axis[i];
+		if (axis[i] == 0)
+			open = &axis[i];
+		else
+			product *= axis[i];
 	}
 	if (open && ranks % product == 0 && ranks >= product)
 		*open = ranks / product;
@@ -66,11 +68,9 @@ static bool share_out_ranks(const struct parallel *p, unsigned ranks, struct gri
 bool grid_place(const struct options *o, struct team *team, struct grid *out)
 {
 	struct grid grid = { .lines = team->started, .stages = 1, .ways = 1 };
-	bool ok = true;
 
-	if (o->parallel.pipeline || o->parallel.tensor)
-		ok = share_out_ranks(&o->parallel, (unsigned)team->started, &grid);
-	if (!ok)
+	if ((o->parallel.pipeline || o->parallel.tensor) &&
+	    !share_out_ranks(&o->parallel, (unsigned)team->started, &grid))
 		return false;
 	grid.way = team->rank % grid.ways;
 	grid.stage = grid.stages - 1 - team->rank / grid.ways % grid.stages;
@@ -94,31 +94,41 @@ static double share_of(const struct options *o, int stage)
 	return o->shares.count > 0 ? o->shares.of[stage] : 1;
 }
 
-/* Of the first `layers` layers on the first stages. */
-struct best {
-	double slowest; /* seconds of the stage that takes longest, in units of its share */
-	unsigned first; /* layer of the last of these stages */
-};
-
-/* The stages up to `stage` hold the layers before `layers`: the last of them from which layer on? What
- * stages hand on is whole: those of layers in parts have an even number of these, but for the first. */
-static struct best add_stage(const struct grid *grid, const struct options *o, const size_t *width,
-			     const struct best *before, int stage, unsigned layers)
+/* The layers before `end` on the stages up to `stage`, in the way that has the slowest of them take as
+ * little as possible: how long that is, in units of a share; DBL_MAX: there is none. What stages hand on is
+ * whole: those of layers in parts have an even number of these, but for the first. */
+static double divide(const struct grid *grid, const struct options *o, const size_t *width,
+		     int stage, unsigned end, unsigned *first)
 {
-	struct best best = { DBL_MAX, 0 };
-	double own = 0;
+	unsigned before[MODEL_LAYERS_MAX + 1];
+	double own = 0, best = DBL_MAX;
 
-	for (unsigned first = layers; first-- > (unsigned)stage;) {
-		own += cost_of(width, first);
-		if (grid->ways > 1 && stage > 0 && (layers - first) % 2 == 1)
+	if (stage < 0)
+		return end == 0 ? 0 : DBL_MAX;
+	for (unsigned begin = end; begin-- > (unsigned)stage;) {
+		own += cost_of(width, begin);
+		if (grid->ways > 1 && stage > 0 && (end - begin) % 2 == 1)
 			continue;
-		const double time = own / share_of(o, stage),
-			     slowest = before[first].slowest > time ? before[first].slowest : time;
+		const double slowest = fmax(own / share_of(o, stage),
+					    divide(grid, o, width, stage - 1, begin, before));
 
-		if (slowest < best.slowest)
-			best = (struct best){ slowest, first };
+		if (slowest < best) {
+			best = slowest;
+			memcpy(first, before, (size_t)stage * sizeof(*first));
+			first[stage] = begin;
+		}
 	}
 	return best;
+}
+
+/* Of the rank of a line that is `rank` in it. */
+static struct cut cut_of(const struct grid *grid, int rank)
+{
+	const int stage = grid->stages - 1 - rank / grid->ways;
+	const unsigned first = grid->first[stage];
+
+	return (struct cut){ first, grid->first[stage + 1] - first, grid->first[grid->stages],
+			     rank % grid->ways, grid->ways };
 }
 
 /* Each part has one input or output at least. */
@@ -136,36 +146,23 @@ static bool check_parts(const struct grid *grid, const size_t *width, struct cut
 	return true;
 }
 
-bool grid_cut(const struct grid *grid, const struct options *o, const size_t *width,
-	      unsigned layers, struct cut *out)
+bool grid_cut(struct grid *grid, const struct options *o, const size_t *width, unsigned layers,
+	      struct cut *out)
 {
-	struct best table[MODEL_LAYERS_MAX + 1][MODEL_LAYERS_MAX + 1]; /* [stages][layers] */
-	unsigned end = layers;
-
 	if ((unsigned)grid->stages > layers)
 		return why_set(TUTTI_ERR_INVALID,
 			       "--parallel: found %d stages for %u layer%s, expected a layer for "
 			       "each stage at least; give more --hidden layers, or fewer stages",
 			       grid->stages, layers, layers == 1 ? "" : "s");
-	for (unsigned n = 0; n <= layers; n++)
-		table[0][n] = (struct best){ n == 0 ? 0 : DBL_MAX, 0 };
-	for (int s = 0; s < grid->stages; s++)
-		for (unsigned n = 0; n <= layers; n++)
-			table[s + 1][n] = add_stage(grid, o, width, table[s], s, n);
-	if (table[grid->stages][layers].slowest == DBL_MAX)
+	if (divide(grid, o, width, grid->stages - 1, layers, grid->first) == DBL_MAX)
 		return why_set(
 			TUTTI_ERR_INVALID,
 			"--parallel: found %d stages for %u layers in parts, expected two layers "
 			"for each stage but the first at least; give more --hidden layers, or fewer "
 			"stages",
 			grid->stages, layers);
-	for (int s = grid->stages; s-- > 0;) {
-		const unsigned first = table[s + 1][end].first;
-
-		if (s == grid->stage)
-			*out = (struct cut){ first, end - first, layers, grid->way, grid->ways };
-		end = first;
-	}
+	grid->first[grid->stages] = layers;
+	*out = cut_of(grid, (grid->stages - 1 - grid->stage) * grid->ways + grid->way);
 	return check_parts(grid, width, *out);
 }
 
@@ -174,21 +171,20 @@ bool grid_cut(const struct grid *grid, const struct options *o, const size_t *wi
 bool grid_begin(struct grid *grid, struct team *team)
 {
 	const int stages = grid->stages, ways = grid->ways;
-	bool ok;
 
 	if (!grid_is_cut(grid) || grid->own_column.comm)
 		return true;
-	ok = team_divide(team, grid->line * ways + grid->way, team->rank, &grid->own_stages) &&
-	     team_divide(team, grid->line * stages + grid->stage, team->rank, &grid->mates) &&
-	     team_divide(team, grid->stage * ways + grid->way, team->rank, &grid->own_column);
-	if (ok)
-		grid->column = &grid->own_column;
-	return ok;
+	if (!team_divide(team, grid->line, team->rank, &grid->own_line) ||
+	    !team_divide(team, grid->line * stages + grid->stage, team->rank, &grid->mates) ||
+	    !team_divide(team, grid->stage * ways + grid->way, team->rank, &grid->own_column))
+		return false;
+	grid->column = &grid->own_column;
+	return true;
 }
 
 void grid_finish(struct grid *grid)
 {
-	struct team *teams[] = { &grid->own_stages, &grid->mates, &grid->own_column };
+	struct team *teams[] = { &grid->own_line, &grid->mates, &grid->own_column };
 
 	for (int i = 0; i < 3; i++)
 		if (teams[i]->comm)
@@ -197,151 +193,98 @@ void grid_finish(struct grid *grid)
 
 bool grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values, size_t count)
 {
-	return grid->ways <= 1 || count <= 0 ||
+	return grid->ways <= 1 || count == 0 ||
 	       team_start_sum(&grid->mates, numbers, values, count, NULL);
 }
 
 bool grid_sum(struct grid *grid, double *values, size_t count)
 {
-	bool ok = grid_sum_parts(grid, &numbers_f64, values, count);
-
-	if (ok && grid->stages > 1)
-		ok = team_sum(&grid->own_stages, values, count);
-	return ok;
+	return !grid_is_cut(grid) || team_sum(&grid->own_line, values, count);
 }
 
 /* ---- all weights of a line */
 
-/* The cut of the rank of this line that is at another stage, or has another part. */
-static bool cut_of(const struct training *t, int stage, int way, struct cut *out)
-{
-	struct grid place = t->grid;
-
-	place.stage = stage;
-	place.way = way;
-	return grid_cut(&place, t->options, t->model.width, t->model.cut.of, out);
-}
-
-/* Numbers of whole layers of each stage, in order of rank. */
-static bool count_stages(const struct training *t, size_t *counts)
-{
-	bool ok = true;
-
-	for (int r = 0; r < t->grid.stages && ok; r++) {
-		struct cut cut = { 0 };
-
-		ok = cut_of(t, t->grid.stages - 1 - r, 0, &cut);
-		counts[r] = model_parameter_count(t->model.width + cut.first, cut.layers);
-	}
-	return ok;
-}
-
-/* What the mates of a stage hold, one part behind the other, and what it is a part of. */
-struct parts {
-	size_t *counts; /* [ways] */
-	void *pieces;	/* the first part's: all */
-	void *whole;	/* likewise: layers as they are when whole */
+/* What its ranks hold, one piece behind the other in their order. */
+struct pieces {
+	size_t *counts; /* [ranks of the line] */
+	void *all;	/* the first one's; NULL elsewhere */
 };
 
-static struct cut part_of_stage(const struct training *t, int way)
+static bool create_pieces(const struct training *t, struct pieces *out)
 {
-	struct cut cut = t->model.cut;
-
-	cut.way = way;
-	return cut;
-}
-
-static bool create_parts(const struct training *t, struct parts *out)
-{
-	const size_t size = t->model.numbers->size;
+	const size_t ranks = (size_t)(t->grid.stages * t->grid.ways);
 	size_t all = 0;
 
-	*out = (struct parts){ .counts = calloc((size_t)t->grid.ways, sizeof(*out->counts)) };
-	for (int w = 0; out->counts && w < t->grid.ways; w++) {
-		out->counts[w] = model_cut_parameters(t->model.width, part_of_stage(t, w));
-		all += out->counts[w];
-	}
-	if (t->grid.way == 0) {
-		out->pieces = malloc(all * size);
-		out->whole = malloc(model_parameter_count(t->model.width + t->model.cut.first,
-							  t->model.layers) *
-				    size);
-	}
-	return (out->counts && (t->grid.way > 0 || (out->pieces && out->whole))) ||
-	       why_no_memory("all parts of a stage");
+	*out = (struct pieces){ .counts = calloc(ranks, sizeof(*out->counts)) };
+	for (size_t r = 0; out->counts && r < ranks; r++)
+		all += out->counts[r] =
+			model_cut_parameters(t->model.width, cut_of(&t->grid, (int)r));
+	if (t->grid.own_line.rank == 0)
+		out->all = malloc(all * t->model.numbers->size);
+	return (out->counts && (out->all || t->grid.own_line.rank > 0)) ||
+	       why_no_memory("all pieces of the model");
 }
 
-static void finish_parts(struct parts *parts)
+static void finish_pieces(struct pieces *pieces)
 {
-	free(parts->counts);
-	free(parts->pieces);
-	free(parts->whole);
+	free(pieces->counts);
+	free(pieces->all);
 }
 
-/* Between the pieces and the whole. */
-static void join(const struct training *t, const struct parts *parts, bool takes)
+/* Between the pieces and the whole model. The last stage comes first in both. */
+static void join(const struct training *t, char *piece, char *whole, bool takes)
 {
-	char *piece = parts->pieces;
+	const struct numbers *numbers = t->model.numbers;
+	const size_t *width = t->model.width;
 
-	for (int w = 0; w < t->grid.ways; w++) {
+	for (int r = 0; r < t->grid.stages * t->grid.ways; r++) {
+		const struct cut cut = cut_of(&t->grid, r);
+
 		if (takes)
-			model_take_part(t->model.numbers, t->model.width, part_of_stage(t, w),
-					parts->whole, piece);
+			model_take_part(numbers, width, cut, whole, piece);
 		else
-			model_put_part(t->model.numbers, t->model.width, part_of_stage(t, w), piece,
-				       parts->whole);
-		piece += parts->counts[w] * t->model.numbers->size;
+			model_put_part(numbers, width, cut, piece, whole);
+		piece += model_cut_parameters(width, cut) * numbers->size;
+		if (cut.way == cut.ways - 1)
+			whole += model_parameter_count(width + cut.first, cut.layers) *
+				 numbers->size;
 	}
-}
-
-static bool collect(struct training *t, struct parts *parts, const void *mine, void *all)
-{
-	size_t counts[MODEL_LAYERS_MAX];
-	bool ok = count_stages(t, counts) && team_collect(&t->grid.mates, t->model.numbers, mine,
-							  parts->counts, parts->pieces);
-
-	if (!ok || t->grid.way > 0)
-		return ok;
-	join(t, parts, false);
-	return team_collect(&t->grid.own_stages, t->model.numbers, parts->whole, counts, all);
 }
 
 bool grid_collect(struct training *t, const void *mine, void *all)
 {
-	struct parts parts = { 0 };
+	struct team *line = &t->grid.own_line;
+	struct pieces pieces = { 0 };
 	bool ok;
 
 	if (t->grid.line > 0)
 		return true;
-	ok = create_parts(t, &parts) && collect(t, &parts, mine, all);
-	finish_parts(&parts);
+	ok = create_pieces(t, &pieces) &&
+	     team_collect(line, t->model.numbers, mine, pieces.counts, pieces.all);
+	if (ok && line->rank == 0)
+		join(t, pieces.all, all, false);
+	finish_pieces(&pieces);
 	return ok;
 }
 
-static bool share_out(struct training *t, struct parts *parts, const void *all, void *mine)
+/* To the first line. */
+static bool share_out(struct training *t, void *all, void *mine)
 {
-	size_t counts[MODEL_LAYERS_MAX];
-	bool ok = count_stages(t, counts);
+	struct team *line = &t->grid.own_line;
+	struct pieces pieces = { 0 };
+	bool ok = create_pieces(t, &pieces);
 
-	if (ok && t->grid.way == 0) {
-		ok = team_share_out(&t->grid.own_stages, t->model.numbers, all, counts,
-				    parts->whole);
-		if (ok)
-			join(t, parts, true);
-	}
-	return ok &&
-	       team_share_out(&t->grid.mates, t->model.numbers, parts->pieces, parts->counts, mine);
+	if (ok && line->rank == 0)
+		join(t, pieces.all, all, true);
+	ok = ok && team_share_out(line, t->model.numbers, pieces.all, pieces.counts, mine);
+	finish_pieces(&pieces);
+	return ok;
 }
 
-bool grid_share_out(struct training *t, const void *all, void *mine)
+bool grid_share_out(struct training *t, void *all, void *mine)
 {
 	const size_t bytes = t->model.parameters * t->model.numbers->size;
-	struct parts parts = { 0 };
-	bool ok = true;
 
-	if (t->grid.line == 0) {
-		ok = create_parts(t, &parts) && share_out(t, &parts, all, mine);
-		finish_parts(&parts);
-	}
-	return ok && team_broadcast(t->grid.column, mine, mine, bytes, 0);
+	return (t->grid.line > 0 || share_out(t, all, mine)) &&
+	       team_broadcast(t->grid.column, mine, mine, bytes, 0);
 }

@@ -29,19 +29,19 @@ struct parallel {
 /* Zeroed is none. */
 struct grid {
 	int stages, lines, ways;
-	int stage, line, way; /* this rank's; stage 0 has the first layer */
-	unsigned micro;	      /* micro-batches of a batch */
+	int stage, line, way;		      /* this rank's; stage 0 has the first layer */
+	unsigned micro;			      /* micro-batches of a batch */
+	unsigned first[MODEL_LAYERS_MAX + 1]; /* layer of each stage, and behind the last one all */
 	struct team *column;
-	/* Of a model that is cut; otherwise the column is the training's team. Stages: those of the line
-	 * that have the same parts of their layers. */
-	struct team own_column, own_stages, mates;
+	/* Of a model that is cut; otherwise the column is the training's team. */
+	struct team own_column, own_line, mates;
 };
 
 /* Find this rank's place. Touches no other rank. */
 bool grid_place(const struct options *options, struct team *team, struct grid *out);
 bool grid_is_cut(const struct grid *grid);
 /* The layers of this rank, of a model of these widths: computed evenly, or by --shares. */
-bool grid_cut(const struct grid *grid, const struct options *options, const size_t *width,
+bool grid_cut(struct grid *grid, const struct options *options, const size_t *width,
 	      unsigned layers, struct cut *out);
 /* Collective, before the first step: lines and columns meet. */
 bool grid_begin(struct grid *grid, struct team *team);
@@ -58,6 +58,6 @@ bool grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *valu
  * rank 0, at `all`. Other lines do nothing. */
 bool grid_collect(struct training *training, const void *mine, void *all);
 /* Collective: the way back, to all lines. */
-bool grid_share_out(struct training *training, const void *all, void *mine);
+bool grid_share_out(struct training *training, void *all, void *mine);
 
 #endif

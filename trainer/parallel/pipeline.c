@@ -9,25 +9,36 @@
 #include "host.h"
 #include "train.h"
 
+/* Messages of a micro-batch: its input came from the stage before, and its output went to the next one;
+ * then the loss's derivative by the output came from there, and that by the input went back. */
+enum { CAME, WENT, DELTA_CAME, DELTA_WENT, MESSAGES };
+
 /* A micro-batch between its forward pass and the end of its backward pass. */
 struct flight {
-	void *outputs;	   /* owned: of the layers */
-	void *input;	   /* owned: of this stage, [rows][in]: samples, or what came */
-	void *handed_back; /* owned: the loss's derivative by the input; of stage 0: NULL */
-	void *delta;	   /* owned: by the output, as it comes; of the last stage: NULL */
-	tutti_request_t came, went; /* input, and output to the next stage */
-	tutti_request_t delta_came, delta_went;
+	const uint32_t *rows; /* its samples … */
+	size_t count;	      /* … so many */
+	void *outputs;	      /* owned: of the layers */
+	void *input;	      /* owned: of this stage, [rows][in]: samples, or what came */
+	void *delta;	      /* owned: by the output, as it comes; of the last stage: NULL */
+	void *handed_back;    /* owned: by the input; of stage 0: NULL */
+	tutti_request_t request[MESSAGES];
+};
+
+/* This rank's part of a batch, or of a validation, in `of` micro-batches. */
+struct work {
+	const uint32_t *rows; /* of all */
+	size_t count, of;
+	bool trains;
+	double scale;
+	struct sums *sums;
 };
 
 struct pipeline {
 	struct flight *flights; /* owned: [count]; micro-batch m is in m % count */
 	size_t count;
+	size_t ahead; /* forward passes before the first one that is followed by a backward pass */
+	struct work work;
 };
-
-static struct pipeline *pipeline_of(const struct training *t)
-{
-	return t->pipeline;
-}
 
 static bool begins(const struct training *t)
 {
@@ -39,48 +50,35 @@ static bool ends(const struct training *t)
 	return model_ends(&t->model);
 }
 
-static const struct layer *last_layer(const struct training *t)
+static struct layer *last_layer(struct training *t)
 {
 	return &t->model.layer[t->model.layers - 1];
 }
 
-static size_t input_width(const struct training *t)
-{
-	return t->model.layer[0].shape.in;
-}
-
 /* ---- its life */
 
-/* How many micro-batches a stage has begun before it ends the first. */
-static size_t most_flights(const struct training *t)
+static bool create_flight(struct training *t, struct flight *f)
 {
-	const size_t micro = t->grid.micro, behind = (size_t)(t->grid.stages - t->grid.stage);
-
-	/* one more: its input comes meanwhile */
-	return t->options->order == ORDER_GPIPE || behind + 1 > micro ? micro : behind + 1;
-}
-
-static bool create_flight(const struct training *t, struct flight *f)
-{
-	const size_t rows = t->model.rows_max, size = t->model.numbers->size;
+	const size_t size = t->model.rows_max * t->model.numbers->size;
+	const size_t in = t->model.layer[0].shape.in, out = last_layer(t)->shape.out;
 
 	f->outputs = calloc(1, model_output_bytes(&t->model));
-	f->input = calloc(rows * input_width(t), size);
-	if (!begins(t))
-		f->handed_back = calloc(rows * input_width(t), size);
-	if (!ends(t))
-		f->delta = calloc(rows * last_layer(t)->shape.out, size);
+	f->input = calloc(in, size);
+	f->handed_back = begins(t) ? NULL : calloc(in, size);
+	f->delta = ends(t) ? NULL : calloc(out, size);
 	return f->outputs && f->input && (begins(t) || f->handed_back) && (ends(t) || f->delta);
 }
 
 bool pipeline_create(struct training *t)
 {
-	struct pipeline *p = calloc(1, sizeof(*p));
-	bool created = p != NULL;
+	const size_t micro = t->grid.micro, behind = (size_t)(t->grid.stages - 1 - t->grid.stage);
+	struct pipeline *p = t->pipeline = calloc(1, sizeof(*p));
+	bool created = false;
 
-	t->pipeline = p;
 	if (p) {
-		p->count = most_flights(t);
+		p->ahead = t->options->order == ORDER_GPIPE || behind >= micro ? micro - 1 : behind;
+		/* one more than are computed: its input comes meanwhile */
+		p->count = p->ahead + 2 < micro ? p->ahead + 2 : micro;
 		p->flights = calloc(p->count, sizeof(*p->flights));
 		created = p->flights != NULL;
 	}
@@ -91,14 +89,8 @@ bool pipeline_create(struct training *t)
 
 void pipeline_drain(struct training *t)
 {
-	struct pipeline *p = t->pipeline;
-
-	for (size_t i = 0; p && p->flights && i < p->count; i++) {
-		tutti_wait(&p->flights[i].came);
-		tutti_wait(&p->flights[i].went);
-		tutti_wait(&p->flights[i].delta_came);
-		tutti_wait(&p->flights[i].delta_went);
-	}
+	for (size_t i = 0; t->pipeline && i < t->pipeline->count; i++)
+		tutti_wait_all(t->pipeline->flights[i].request, MESSAGES);
 }
 
 void pipeline_finish(struct training *t)
@@ -117,279 +109,173 @@ void pipeline_finish(struct training *t)
 	t->pipeline = NULL;
 }
 
-/* ---- micro-batches */
+/* ---- messages. In a line the next stage is `ways` ranks before this one (grid.h). */
 
-/* Of a stage's share of a batch, or of a validation: cut in `of` parts. */
-struct work {
-	struct training *training;
-	const uint32_t *rows; /* of all */
-	size_t count;
-	size_t of;
-	bool trains; /* sync's weights may be on their way, or others than the state's */
-	double scale;
-	struct sums *sums;
-};
-
-static struct slice micro_of(const struct work *w, size_t m)
+static struct flight *flight_of(const struct training *t, size_t m)
 {
-	return slice_of(w->count, (int)m, (int)w->of);
+	return &t->pipeline->flights[m % t->pipeline->count];
 }
 
-static struct flight *flight_of(const struct work *w, size_t m)
+static bool wait(struct training *t, struct flight *f, int message)
 {
-	const struct pipeline *p = pipeline_of(w->training);
-
-	return &p->flights[m % p->count];
+	return team_wait(&t->grid.own_line, &f->request[message]);
 }
 
-/* The last stage comes first in a line (grid.h). */
-static int next_stage(const struct training *t)
-{
-	return t->grid.own_stages.rank - 1;
-}
-
-static int stage_before(const struct training *t)
-{
-	return t->grid.own_stages.rank + 1;
-}
-
-static bool send(struct training *t, const void *values, size_t count, int peer,
+/* `stages`: -1 to the next stage, or 1 to the one before. */
+static bool send(struct training *t, const void *values, size_t count, int stages,
 		 tutti_request_t *request)
 {
-	return count == 0 || team_start_send(&t->grid.own_stages, t->model.numbers->dtype, values,
-					     count, peer, request);
+	struct team *line = &t->grid.own_line;
+
+	return team_start_send(line, t->model.numbers->dtype, values, count,
+			       line->rank + stages * t->grid.ways, request);
 }
 
-static bool receive(struct training *t, void *values, size_t count, int peer,
+static bool receive(struct training *t, void *values, size_t count, int stages,
 		    tutti_request_t *request)
 {
-	return count == 0 || team_start_receive(&t->grid.own_stages, t->model.numbers->dtype,
-						values, count, peer, request);
-}
+	struct team *line = &t->grid.own_line;
 
-static bool wait(struct training *t, tutti_request_t *request)
-{
-	return !*request || team_wait(&t->grid.own_stages, request);
+	return team_start_receive(line, t->model.numbers->dtype, values, count,
+				  line->rank + stages * t->grid.ways, request);
 }
 
 /* The micro-batch that was in its place is done with: the input of `m` may come. */
-static bool expect_input(const struct work *w, size_t m)
+static bool expect(struct training *t, size_t m)
 {
-	struct training *t = w->training;
-	struct flight *f = flight_of(w, m);
+	const struct work *w = &t->pipeline->work;
+	struct flight *f = flight_of(t, m);
 
-	return m >= w->of || begins(t) ||
-	       receive(t, f->input, micro_of(w, m).count * input_width(t), stage_before(t),
-		       &f->came);
+	if (m >= w->of)
+		return true;
+	const struct slice micro = slice_of(w->count, (int)m, (int)w->of);
+
+	f->rows = w->rows + micro.first;
+	f->count = micro.count;
+	return begins(t) ||
+	       receive(t, f->input, f->count * t->model.layer[0].shape.in, 1, &f->request[CAME]);
 }
+
+/* ---- the two passes of a micro-batch */
 
 /* With what its mates have of the layer. */
-static bool forward_layer(const struct work *w, unsigned l, const void *x, size_t rows)
+static bool forward_layer(struct training *t, const struct flight *f, unsigned l)
 {
-	struct training *t = w->training;
 	const struct layer *layer = &t->model.layer[l];
-	bool ok;
 
-	model_forward_layer(&t->model, x, l, rows);
+	if (!t->sync->weights(t, l))
+		return false;
+	model_forward_layer(&t->model, f->input, l, f->count);
 	if (!model_by_rows(&t->model, l))
 		return true;
-	ok = grid_sum_parts(&t->grid, t->model.numbers, layer->output, rows * layer->shape.out);
-	model_open_layer(&t->model, l, rows);
-	return ok;
+	if (!grid_sum_parts(&t->grid, t->model.numbers, layer->output, f->count * layer->shape.out))
+		return false;
+	model_open_layer(&t->model, l, f->count);
+	return true;
 }
 
-static bool forward(const struct work *w, size_t m)
+static bool forward(struct training *t, size_t m)
 {
-	struct training *t = w->training;
-	const struct slice micro = micro_of(w, m);
 	const struct slice features = model_features(&t->model);
-	struct flight *f = flight_of(w, m);
-	bool ok;
+	const struct layer *last = last_layer(t);
+	struct flight *f = flight_of(t, m);
+	const size_t outputs = f->count * last->shape.out;
 
 	if (begins(t))
 		t->model.numbers->gather(f->input, t->data.x + features.first, t->data.features,
-					 features.count, w->rows + micro.first, micro.count);
-	ok = wait(t, &f->came) && wait(t, &f->went);
+					 features.count, f->rows, f->count);
+	if (!wait(t, f, CAME) || !wait(t, f, WENT))
+		return false;
 	model_use_outputs(&t->model, f->outputs, f->input);
-	for (unsigned l = 0; l < t->model.layers && ok; l++) {
-		if (w->trains)
-			ok = t->sync->weights(t, l);
-		ok = ok && forward_layer(w, l, f->input, micro.count);
-	}
-	if (!ok || ends(t))
-		return ok;
-	return send(t, last_layer(t)->output, micro.count * last_layer(t)->shape.out, next_stage(t),
-		    &f->went);
+	for (unsigned l = 0; l < t->model.layers; l++)
+		if (!forward_layer(t, f, l))
+			return false;
+	if (ends(t))
+		return true;
+	return send(t, last->output, outputs, -1, &f->request[WENT]) &&
+	       (!t->pipeline->work.trains ||
+		receive(t, f->delta, outputs, -1, &f->request[DELTA_CAME]));
 }
 
-static void add_loss(const struct work *w, struct slice micro)
+static void add_loss(struct training *t, const struct flight *f)
 {
-	struct training *t = w->training;
+	const struct work *w = &t->pipeline->work;
 	struct sums others = { 0 }; /* all mates have the same logits, and the first counts them */
 
-	for (size_t i = 0; i < micro.count; i++)
-		t->y[i] = t->data.y[w->rows[micro.first + i]];
-	model_loss(&t->model, t->y, micro.count, w->scale, t->grid.way == 0 ? w->sums : &others);
-}
-
-/* ---- steps */
-
-/* The derivative by the output of micro-batch `m`: on the last stage that of the loss. */
-static bool take_delta(const struct work *w, size_t m)
-{
-	struct training *t = w->training;
-	struct layer *last = &t->model.layer[t->model.layers - 1];
-	struct flight *f = flight_of(w, m);
-
-	if (ends(t)) {
-		add_loss(w, micro_of(w, m));
-		return true;
-	}
-	last->delta = f->delta;
-	return wait(t, &f->delta_came);
-}
-
-static bool expect_delta(const struct work *w, size_t m)
-{
-	struct training *t = w->training;
-	struct flight *f = flight_of(w, m);
-
-	return ends(t) || receive(t, f->delta, micro_of(w, m).count * last_layer(t)->shape.out,
-				  next_stage(t), &f->delta_came);
+	for (size_t i = 0; i < f->count; i++)
+		t->y[i] = t->data.y[f->rows[i]];
+	model_loss(&t->model, t->y, f->count, w->scale, t->grid.way == 0 ? w->sums : &others);
 }
 
 /* The derivative by the input, to the stage that it came from, which waits for it. */
-static bool hand_back(const struct work *w, size_t m)
+static bool hand_back(struct training *t, struct flight *f)
 {
-	struct training *t = w->training;
-	const size_t count = micro_of(w, m).count;
-	struct flight *f = flight_of(w, m);
+	const size_t count = f->count * t->model.layer[0].shape.in;
 
-	if (!wait(t, &f->delta_went))
+	if (!wait(t, f, DELTA_WENT))
 		return false;
-	model_backward_input(&t->model, count, f->handed_back);
-	return grid_sum_parts(&t->grid, t->model.numbers, f->handed_back, count * input_width(t)) &&
-	       send(t, f->handed_back, count * input_width(t), stage_before(t), &f->delta_went);
+	model_backward_input(&t->model, f->count, f->handed_back);
+	return grid_sum_parts(&t->grid, t->model.numbers, f->handed_back, count) &&
+	       send(t, f->handed_back, count, 1, &f->request[DELTA_WENT]);
 }
 
-static bool backward_layer(const struct work *w, unsigned l, size_t rows, bool add)
+/* The gradients of all micro-batches but the last are only added up. */
+static bool backward_layer(struct training *t, struct flight *f, unsigned l, size_t m)
 {
-	struct training *t = w->training;
-
-	model_backward(&t->model, l, rows, add);
-	return l <= 0 || !model_by_columns(&t->model, l) ||
-	       grid_sum_parts(&t->grid, t->model.numbers, t->model.layer[l - 1].delta,
-			      rows * t->model.layer[l].shape.in);
+	if (l == 0 && !begins(t) && !hand_back(t, f))
+		return false;
+	model_backward(&t->model, l, f->count, m > 0);
+	if (l > 0 && model_by_columns(&t->model, l) &&
+	    !grid_sum_parts(&t->grid, t->model.numbers, t->model.layer[l - 1].delta,
+			    f->count * t->model.layer[l].shape.in))
+		return false;
+	return m < t->pipeline->work.of - 1 || t->sync->gradients(t, l);
 }
 
-/* The gradients of all but the last are only added up. */
-static bool backward(const struct work *w, size_t m)
+/* Of a validation only the loss. */
+static bool backward(struct training *t, size_t m)
 {
-	struct training *t = w->training;
-	const size_t count = micro_of(w, m).count;
-	struct flight *f = flight_of(w, m);
-	bool ok;
-
-	model_use_outputs(&t->model, f->outputs, f->input);
-	ok = take_delta(w, m);
-	if (m == w->of - 1)
-		sync_store_sums(t, w->sums);
-	for (unsigned l = t->model.layers; l-- > 0 && ok;) {
-		if (l == 0 && !begins(t))
-			ok = hand_back(w, m);
-		ok = ok && backward_layer(w, l, count, m > 0);
-		if (ok && m == w->of - 1)
-			ok = t->sync->gradients(t, l);
-	}
-	return ok;
-}
-
-/* How many forward passes come before the first backward pass. */
-static size_t count_ahead(const struct training *t)
-{
-	const size_t micro = t->grid.micro, behind = (size_t)(t->grid.stages - 1 - t->grid.stage);
-
-	return t->options->order == ORDER_GPIPE || behind > micro ? micro : behind;
-}
-
-static bool forward_step(const struct work *w, size_t m)
-{
-	return forward(w, m) && expect_delta(w, m);
-}
-
-static bool backward_step(const struct work *w, size_t m)
-{
-	return backward(w, m) && expect_input(w, m + pipeline_of(w->training)->count);
-}
-
-static bool expect_first(const struct work *w)
-{
+	const struct work *w = &t->pipeline->work;
+	struct flight *f = flight_of(t, m);
 	bool ok = true;
 
-	for (size_t m = 0; m < pipeline_of(w->training)->count && ok; m++)
-		ok = expect_input(w, m);
+	model_use_outputs(&t->model, f->outputs, f->input);
+	if (ends(t)) {
+		add_loss(t, f);
+	} else {
+		last_layer(t)->delta = f->delta;
+		ok = wait(t, f, DELTA_CAME);
+	}
+	if (w->trains && m == w->of - 1)
+		sync_store_sums(t, w->sums);
+	for (unsigned l = w->trains ? t->model.layers : 0; l-- > 0 && ok;)
+		ok = backward_layer(t, f, l, m);
+	return ok && expect(t, m + t->pipeline->count);
+}
+
+/* As many forward passes as are to be ahead, then a forward and a backward pass in turn. */
+static bool run(struct training *t, struct work work)
+{
+	struct pipeline *p = t->pipeline;
+	bool ok = true;
+
+	p->work = work;
+	for (size_t m = 0; m < p->count && ok; m++)
+		ok = expect(t, m);
+	for (size_t f = 0, b = 0; b < work.of && ok;)
+		ok = f < work.of && f <= b + p->ahead ? forward(t, f++) : backward(t, b++);
 	return ok;
 }
 
 bool pipeline_gradients(struct training *t, struct slice samples, double scale, struct sums *sums)
 {
-	const struct work w = {
-		.training = t,
-		.rows = t->order + samples.first,
-		.count = samples.count,
-		.of = t->grid.micro,
-		.trains = true,
-		.scale = scale,
-		.sums = sums,
-	};
-	const size_t ahead = count_ahead(t);
-	bool ok = expect_first(&w);
-	size_t f = 0;
-
-	for (; f < ahead && ok; f++)
-		ok = forward_step(&w, f);
-	for (size_t b = 0; b < w.of && ok; b++) {
-		if (f < w.of)
-			ok = forward_step(&w, f++);
-		ok = ok && backward_step(&w, b);
-	}
-	return ok;
-}
-
-/* ---- validation */
-
-static bool validate_micro(const struct work *w, size_t m)
-{
-	bool ok = forward(w, m);
-
-	if (ok && ends(w->training))
-		add_loss(w, micro_of(w, m));
-	return ok && expect_input(w, m + pipeline_of(w->training)->count);
-}
-
-/* Outputs that are sent have to have gone before the next step writes others there. */
-static bool end_messages(const struct work *w)
-{
-	const struct pipeline *p = pipeline_of(w->training);
-	bool ok = true;
-
-	for (size_t i = 0; i < p->count && ok; i++)
-		ok = wait(w->training, &p->flights[i].went);
-	return ok;
+	return run(t, (struct work){ t->order + samples.first, samples.count, t->grid.micro, true,
+				     scale, sums });
 }
 
 bool pipeline_validate(struct training *t, const uint32_t *rows, size_t count, struct sums *sums)
 {
-	const struct work w = {
-		.training = t,
-		.rows = rows,
-		.count = count,
-		.of = (count + t->model.rows_max - 1) / t->model.rows_max,
-		.sums = sums,
-	};
-	bool ok = expect_first(&w);
+	const size_t most = t->model.rows_max;
 
-	for (size_t m = 0; m < w.of && ok; m++)
-		ok = validate_micro(&w, m);
-	return ok && end_messages(&w);
+	return run(t, (struct work){ rows, count, (count + most - 1) / most, false, 0, sums });
 }
