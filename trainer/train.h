@@ -7,6 +7,7 @@
 #include "buckets.h"
 #include "engine.h"
 #include "grid.h"
+#include "kept.h"
 #include "options.h"
 #include "report.h"
 #include "sharded.h"
@@ -57,7 +58,8 @@ struct training {
 	uint32_t *y;
 
 	struct cuda *cuda; /* engine_cuda's */
-	void *way;	   /* sync's own */
+	void *way;	   /* owned: sync's own */
+	struct kept kept;
 	struct grid grid;
 	struct pipeline *pipeline; /* owned: pipeline.c's; NULL: the model is in one piece */
 	struct shares shares;

@@ -22,8 +22,7 @@
 #include <unistd.h>
 
 #include "save.h"
-#include "servers/shard.h"
-#include "servers/tasks.h"
+#include "servers/async.h"
 #include "train.h"
 
 static void hold(const char *fifo)
@@ -180,8 +179,7 @@ bool __wrap_save_epoch(struct training *t)
 }
 
 __typeof__(shard_update) __real_shard_update, __wrap_shard_update;
-void __wrap_shard_update(struct training *t, struct shard *shard, const struct push *pushes,
-			 size_t count)
+void __wrap_shard_update(struct training *t, const struct push *pushes, size_t count)
 {
 	const char *updates = getenv("TRAIN_UPDATES");
 	char path[512];
@@ -199,7 +197,7 @@ void __wrap_shard_update(struct training *t, struct shard *shard, const struct p
 		fputc('\n', to);
 		fclose(to);
 	}
-	__real_shard_update(t, shard, pushes, count);
+	__real_shard_update(t, pushes, count);
 }
 
 /* Steps are those of the training: a replacement begins in the middle. */

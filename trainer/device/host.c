@@ -37,12 +37,16 @@ static bool host_create(struct training *t)
 	ok = host_renew_gradients(t);
 	if (ok && grid_is_cut(&t->grid))
 		ok = pipeline_create(t);
-	return ok && t->sync->create(t);
+	t->way = calloc(1, t->sync->bytes + 1);
+	return ok && (t->way || why_no_memory("the training"));
 }
 
 static void host_finish(struct training *t)
 {
-	t->sync->finish(t);
+	if (t->way && t->sync->finish)
+		t->sync->finish(t);
+	free(t->way);
+	kept_finish(&t->kept);
 	pipeline_finish(t);
 	free(t->y);
 	free(t->x);
@@ -76,7 +80,7 @@ static struct samples all_samples(const struct training *t)
 static bool forward(struct training *t, size_t rows)
 {
 	for (unsigned l = 0; l < t->model.layers; l++) {
-		if (!t->sync->weights(t, l))
+		if (!sync_weights(t, l))
 			return false;
 		model_forward_layer(&t->model, t->x, l, rows);
 	}
@@ -95,7 +99,7 @@ static bool pass(struct training *t, const struct samples *from, const uint32_t 
 		sync_store_sums(t, sums);
 	for (unsigned l = t->model.layers; l-- > 0;) {
 		model_backward(&t->model, l, part.count, !part.first);
-		if (part.last && !t->sync->gradients(t, l))
+		if (part.last && !sync_gradients(t, l))
 			return false;
 	}
 	return true;
@@ -134,12 +138,13 @@ static bool host_step(struct training *t, size_t place, size_t count, int first)
 					  : shares_slice(t, count, worker.index, worker.count);
 	const double begun = now_s() - t->team->blocked_s;
 	const struct step step = { mine.count, count, first };
+	const size_t divisor = t->sync->each_step ? count : mine.count > 0 ? mine.count : 1;
 	struct sums sums = { 0 };
 	bool ok = true;
 
 	if (worker.index >= 0) {
 		ok = gradients(t, (struct slice){ place + mine.first, mine.count },
-			       1.0 / (double)t->sync->divisor(&step), &sums);
+			       1.0 / (double)divisor, &sums);
 		shares_note(t, mine.count, now_s() - t->team->blocked_s - begun);
 	}
 	return ok && t->sync->update(t, &step);
@@ -147,7 +152,7 @@ static bool host_step(struct training *t, size_t place, size_t count, int first)
 
 static bool host_fetch(struct training *t)
 {
-	return t->sync->fetch(t);
+	return !t->sync->fetch || t->sync->fetch(t);
 }
 
 static bool host_validate(struct training *t, struct sums *sums)

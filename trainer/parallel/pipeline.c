@@ -163,7 +163,7 @@ static bool forward_layer(struct training *t, const struct flight *f, unsigned l
 {
 	const struct layer *layer = &t->model.layer[l];
 
-	if (!t->sync->weights(t, l))
+	if (!sync_weights(t, l))
 		return false;
 	model_forward_layer(&t->model, f->input, l, f->count);
 	if (!model_by_rows(&t->model, l))
@@ -229,7 +229,7 @@ static bool backward_layer(struct training *t, struct flight *f, unsigned l, siz
 	    !grid_sum_parts(&t->grid, t->model.numbers, t->model.layer[l - 1].delta,
 			    f->count * t->model.layer[l].shape.in))
 		return false;
-	return m < t->pipeline->work.of - 1 || t->sync->gradients(t, l);
+	return m < t->pipeline->work.of - 1 || sync_gradients(t, l);
 }
 
 /* Of a validation only the loss. */

@@ -11,41 +11,46 @@
 #include <string.h>
 
 #include "async.h"
-#include "sync.h"
-#include "train.h"
 
 static struct async *async_of(const struct training *t)
 {
 	return t->way;
 }
 
-static bool create(struct training *t)
-{
-	const size_t tasks = tasks_of_epoch(t);
-	struct async *a = calloc(1, sizeof(*a));
-
-	t->way = a;
-	if (!a)
-		return why_no_memory("the parameter servers");
-	a->todo = malloc(tasks * sizeof(*a->todo));
-	a->came = calloc(tasks, sizeof(*a->came));
-	a->requests = calloc(3 * (size_t)t->options->servers + 1, sizeof(*a->requests));
-	return (a->todo && a->came && a->requests) || why_no_memory("the parameter servers");
-}
-
 static void finish(struct training *t)
 {
-	struct async *a = async_of(t);
+	struct async *a = t->way;
 
-	if (!a)
-		return;
 	server_destroy(a->server);
-	shard_finish(&a->shard);
-	free(a->counts);
+	free(a->weights);
 	free(a->todo);
 	free(a->came);
 	free(a->requests);
-	free(a);
+}
+
+/* ---- a shard, in place */
+
+void shard_update(struct training *t, const struct push *pushes, size_t count)
+{
+	const struct numbers *numbers = t->model.numbers;
+	struct async *a = t->way;
+	const struct trained own = trained_at(numbers, a->weights, t->kept.now, t->kept.count, 0);
+	struct rule rule = { .rate = rate_at(&t->plan, task_of(t, pushes[0].task).step),
+			     .momentum = t->options->momentum,
+			     .decay = t->options->weight_decay };
+
+	for (size_t i = 0; i < count; i++) {
+		const struct task task = task_of(t, pushes[i].task);
+
+		rule.part += (double)task.samples.count / (double)task.batch;
+		if (i > 0)
+			numbers->gradients->add(pushes[0].gradients, pushes[i].gradients,
+						t->kept.count);
+	}
+	if (rule.part > 0)
+		optimizer_update(t->options->optimizer, numbers, &rule, own, pushes[0].gradients,
+				 t->kept.count, own);
+	a->version++;
 }
 
 /* ---- the start, and after losses */
@@ -56,22 +61,12 @@ struct keeps {
 	uint64_t beginning;
 };
 
-static uint64_t last_beginning(const struct training *t, const struct keeps *all)
-{
-	uint64_t last = 0;
-
-	for (int r = 0; r < t->team->size; r++)
-		if (all[r].beginning > last)
-			last = all[r].beginning;
-	return last;
-}
-
 static bool keep_their_shards(const struct training *t, const struct keeps *all)
 {
 	bool keep = all[0].beginning > 0;
 
 	for (unsigned s = 0; s < t->options->servers; s++) {
-		const struct slice shard = shard_slice(t, s);
+		const struct slice shard = kept_shard(t, s);
 
 		keep = keep && all[s].first == shard.first && all[s].count == shard.count &&
 		       all[s].beginning == all[0].beginning;
@@ -85,8 +80,8 @@ static bool keep_their_shards(const struct training *t, const struct keeps *all)
  * are from one list, and shards of one state. */
 static bool find_servers(struct training *t, bool *all_there, uint64_t *last)
 {
-	const struct async *a = async_of(t);
-	const struct keeps own = { a->shard.slice.first, a->shard.slice.count, a->beginning };
+	const struct slice of = t->kept.of;
+	const struct keeps own = { of.first, of.count, async_of(t)->beginning };
 	struct keeps *all = calloc((size_t)t->team->size, sizeof(*all));
 	bool ok;
 
@@ -94,7 +89,8 @@ static bool find_servers(struct training *t, bool *all_there, uint64_t *last)
 		return why_no_memory("what the parameter servers keep");
 	ok = team_gather(t->team, &own, all, sizeof(own));
 	*all_there = ok && keep_their_shards(t, all);
-	*last = last_beginning(t, all);
+	for (int r = 0; r < t->team->size; r++)
+		*last = all[r].beginning > *last ? all[r].beginning : *last;
 	free(all);
 	return ok;
 }
@@ -102,40 +98,43 @@ static bool find_servers(struct training *t, bool *all_there, uint64_t *last)
 /* From the state that all ranks have. */
 static bool begin_shard(struct training *t, uint64_t beginning)
 {
-	struct async *a = async_of(t);
-	bool ok = true;
+	const struct slice shard = t->kept.run[0].mine;
+	const size_t bytes = shard.count * t->model.numbers->size;
+	struct async *a = t->way;
 
 	a->epoch = 0;
 	a->beginning = beginning;
 	a->sums = *state_sums(&t->state);
-	shard_finish(&a->shard);
-	if (shard_serves(t))
-		ok = shard_create(t, &a->shard);
-	if (!ok)
-		return false;
-	if (t->resumes)
-		return shard_share_out(t, a->counts, a->shard.velocity);
-	if (t->team->rank == 0)
-		sync_tell_velocity_lost(t, "all weights");
-	return true;
+	a->version = 0;
+	free(a->weights);
+	a->weights = malloc(bytes + 1);
+	if (!a->weights)
+		return why_no_memory("a shard of the weights");
+	memcpy(a->weights, state_now(&t->state, shard.first).weights, bytes);
+	return kept_renew(t, t->team->rank == 0 ? "all weights" : NULL);
+}
+
+static bool take_memory(const struct training *t, struct async *a)
+{
+	const size_t tasks = tasks_of_epoch(t);
+
+	a->todo = malloc(tasks * sizeof(*a->todo));
+	a->came = calloc(tasks, sizeof(*a->came));
+	a->requests = calloc(3 * (size_t)t->options->servers + 1, sizeof(*a->requests));
+	return (a->todo && a->came && a->requests) || why_no_memory("the parameter servers");
 }
 
 static bool begin(struct training *t)
 {
-	struct async *a = async_of(t);
+	struct async *a = t->way;
 	bool all_there = false;
 	uint64_t last = 0;
-	bool ok;
 
-	free(a->counts);
-	a->counts = shard_counts(t);
-	if (!a->counts)
-		return why_no_memory("the parameter servers");
 	t->model.weights = state_now(&t->state, 0).weights;
-	ok = find_servers(t, &all_there, &last);
-	if (ok && (!all_there || t->resumes))
-		ok = begin_shard(t, last + 1);
-	return ok && (!shard_serves(t) || server_create(t, a));
+	return (a->todo || take_memory(t, a)) && kept_lay_out(t) &&
+	       find_servers(t, &all_there, &last) &&
+	       ((all_there && !t->resumes) || begin_shard(t, last + 1)) &&
+	       (!kept_serves(t) || server_create(t, a));
 }
 
 /* ---- an epoch */
@@ -143,15 +142,14 @@ static bool begin(struct training *t)
 /* To all ranks, as the weights of the next state. */
 static bool gather_shards(struct training *t)
 {
-	const struct async *a = async_of(t);
-	const struct slice slice = a->shard.slice;
+	const struct run *run = &t->kept.run[0];
 
-	if (shard_serves(t))
-		memcpy(state_next(&t->state, slice.first).weights, a->shard.weights,
-		       slice.count * t->model.numbers->size);
+	if (kept_serves(t))
+		memcpy(state_next(&t->state, run->mine.first).weights, async_of(t)->weights,
+		       run->mine.count * t->model.numbers->size);
 	team_be_patient(t->team, PATIENCE);
 	return team_start_gather(t->team, t->model.numbers, state_next(&t->state, 0).weights,
-				 a->counts, NULL);
+				 run->counts, NULL);
 }
 
 /* Those of which a server lacks the gradients. */
@@ -165,7 +163,7 @@ static bool find_todo(struct training *t)
 	if (!came)
 		return why_no_memory("the tasks of an epoch");
 	for (size_t i = 0; i < tasks; i++)
-		came[i] = shard_serves(t) && a->came[i];
+		came[i] = kept_serves(t) && a->came[i];
 	ok = team_sum(t->team, came, tasks);
 	a->left = 0;
 	for (size_t i = 0; i < tasks; i++)
@@ -189,7 +187,7 @@ static bool epoch(struct training *t, unsigned number)
 	training_order(t, number);
 	if (!find_todo(t) || !gather_shards(t))
 		return false;
-	return shard_serves(t) ? server_epoch(t, a) : worker_epoch(t, a);
+	return kept_serves(t) ? server_epoch(t, a) : worker_epoch(t, a);
 }
 
 /* Each server has its shard, and server 0 the sums. */
@@ -204,13 +202,6 @@ static bool fetch(struct training *t)
 	t->model.weights = state_now(&t->state, 0).weights;
 	t->ahead = 0;
 	return true;
-}
-
-static bool collect(struct training *t, void *velocity)
-{
-	const struct async *a = async_of(t);
-
-	return shard_collect(t, a->counts, a->shard.velocity, velocity);
 }
 
 static bool end(struct training *t)
@@ -237,14 +228,10 @@ const struct sync sync_async = {
 	.name = "async",
 	.what = "gradients to parameter servers, without waiting",
 	.shares_velocity = true,
-	.create = create,
+	.bytes = sizeof(struct async),
 	.begin = begin,
-	.weights = sync_no_layer,
-	.divisor = sync_all_samples,
-	.gradients = sync_no_layer,
 	.epoch = epoch,
 	.fetch = fetch,
-	.collect = collect,
 	.end = end,
 	.drain = drain,
 	.finish = finish,

@@ -11,13 +11,28 @@
 #ifndef TRAIN_ASYNC_H
 #define TRAIN_ASYNC_H
 
-#include "report.h"
-#include "shard.h"
-#include "tasks.h"
+#include "train.h"
 
 /* Of a worker that waits for a server, deadlines: who is late with gradients that the server waits for
  * is found by the server before. */
 #define PATIENCE 2
+
+/* ---- tasks.c: an epoch has the batches that it has in every way to train. Each is cut into as many slices
+ * as there were workers at the start, and a task is one of these. Tasks have numbers from 0 in the order of
+ * the epoch that training->ordered says. */
+#define TASK_NONE UINT64_MAX
+
+struct task {
+	size_t step;	      /* of the training */
+	struct slice samples; /* in the order of the epoch … */
+	size_t batch;	      /* … of so many */
+};
+
+size_t tasks_of_epoch(const struct training *training);
+struct task task_of(const struct training *training, uint64_t task);
+/* With the model's weights: its gradients, divided by the samples of the batch, at
+ * training->gradients; and its sums. */
+bool task_compute(struct training *training, uint64_t task, struct sums *sums);
 
 /* Of a task that was done; TASK_NONE: there is none any more. Numbers of eight bytes: no gaps to send. */
 struct task_report {
@@ -25,24 +40,34 @@ struct task_report {
 	double loss, correct, samples;
 };
 
+/* Gradients of a task, and the version of the weights that its worker had. */
+struct push {
+	void *gradients;
+	uint64_t task, version;
+};
+
 struct async {
-	size_t *counts; /* owned: [ranks], numbers of each rank's shard */
 	unsigned epoch; /* that is under way, from 1; 0: none */
 	uint64_t *todo; /* owned: [tasks of an epoch]: its tasks that are to be done, in order … */
 	size_t left;	/* … so many. The first ones are the workers', one each */
-	double samples; /* that this worker has computed */
+
+	/* a worker's */
+	double samples;		   /* that it has computed */
+	tutti_request_t *requests; /* owned: [3 × servers + 1]; the first … */
+	size_t pending;		   /* … are in flight */
 
 	/* a server's */
-	struct shard shard;
+	void *weights; /* owned: of its shard, which change in place; kept->now is their velocity */
+	uint64_t version;   /* updates of these so far */
 	uint64_t beginning; /* with which the shard began, from 1 on; 0: with none */
 	bool *came;	    /* owned: [tasks of an epoch]: an update has been made of it */
 	struct sums sums;   /* of these */
 	struct staleness staleness;
 	struct server *server; /* owned */
-
-	tutti_request_t *requests; /* owned: a worker's, [3 × servers + 1]; the first … */
-	size_t pending;		   /* … are in flight */
 };
+
+/* async.c: one update by what has been pushed. Gradients are added up in this order, into the first. */
+void shard_update(struct training *training, const struct push *pushes, size_t count);
 
 /* Of these workers; what was there before is given back. */
 bool server_create(struct training *training, struct async *async);

@@ -9,23 +9,15 @@
  * first ranks are servers again; replacements are the last. Who still has the velocity that its shard
  * had after the step that is gone on from keeps it; that of another shard begins anew. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "shard.h"
-#include "sync.h"
 #include "train.h"
 
 struct ps {
 	tutti_request_t *requests; /* owned: [2 × ranks + 2]; the first `pending` are in flight */
 	size_t pending;
-	unsigned sent;	    /* shards whose gradients a worker has sent in this step */
-	size_t *counts;	    /* owned: [ranks], numbers of each rank's shard, 0 of a worker */
-	void *incoming;	    /* owned: a server's, [workers][shard + sums] */
-	struct slice shard; /* of a server, what it has velocity of; empty: nothing */
-	size_t step;	    /* that this is of … */
-	void *velocity[2];  /* owned: … and that of another: … */
-	bool went;	    /* … the step before, if there was one */
-	bool partial;	    /* a server has not got all weights since the last fetch() */
+	unsigned sent;	/* shards whose gradients a worker has sent in this step */
+	void *incoming; /* owned: a server's, [workers - 1][shard + sums] */
+	bool partial;	/* a server has not got all weights since the last fetch() */
 };
 
 static struct ps *ps_of(const struct training *t)
@@ -35,128 +27,40 @@ static struct ps *ps_of(const struct training *t)
 
 static int workers(const struct training *t)
 {
-	return t->team->size - (int)t->options->servers;
+	return sync_worker(t).count;
 }
 
-static int rank_of(const struct training *t, int worker)
+static struct slice own_shard(const struct training *t)
 {
-	return (int)t->options->servers + worker;
-}
-
-/* Where the gradients of a worker's shard arrive, and the sums behind them. */
-static void *incoming(const struct training *t, int worker)
-{
-	return (char *)ps_of(t)->incoming +
-	       (size_t)worker * numbers_sums_end(t->model.numbers, ps_of(t)->shard.count);
-}
-
-static void *incoming_sums(const struct training *t, int worker)
-{
-	return (char *)incoming(t, worker) +
-	       numbers_sums_offset(t->model.numbers, ps_of(t)->shard.count);
+	return t->kept.run[0].mine;
 }
 
 /* ---- its life */
-
-static bool create(struct training *t)
-{
-	t->way = calloc(1, sizeof(struct ps));
-	return t->way || why_no_memory("the parameter servers");
-}
-
-static void forget_velocity(struct ps *ps)
-{
-	for (int i = 0; i < 2; i++) {
-		free(ps->velocity[i]);
-		ps->velocity[i] = NULL;
-	}
-	ps->shard = (struct slice){ 0 };
-}
-
-static void swap_velocity(struct ps *ps, size_t step)
-{
-	void *was = ps->velocity[0];
-
-	ps->velocity[0] = ps->velocity[1];
-	ps->velocity[1] = was;
-	ps->went = step > ps->step;
-	ps->step = step;
-}
-
-/* Of the step that all go on from, if this rank had it. */
-static bool keeps_velocity(const struct training *t, struct slice shard)
-{
-	struct ps *ps = t->way;
-
-	if (ps->shard.first != shard.first || ps->shard.count != shard.count)
-		return false;
-	if (ps->went && ps->step == t->state.step + 1)
-		swap_velocity(ps, t->state.step);
-	return ps->step == t->state.step;
-}
-
-static bool begin_server(struct training *t)
-{
-	const struct slice shard = shard_slice(t, (unsigned)t->team->rank);
-	const size_t size = t->model.numbers->size;
-	struct ps *ps = t->way;
-
-	free(ps->incoming);
-	ps->incoming = malloc((size_t)workers(t) * numbers_sums_end(t->model.numbers, shard.count));
-	if (!ps->incoming)
-		return why_no_memory("gradients of workers");
-	if (keeps_velocity(t, shard))
-		return true;
-	forget_velocity(ps);
-	if (!t->resumes)
-		sync_tell_velocity_lost(t, "a parameter server's weights");
-	for (int i = 0; i < 2; i++) {
-		ps->velocity[i] = calloc(t->options->optimizer->velocities * shard.count + 1, size);
-		if (!ps->velocity[i])
-			return why_no_memory("the velocity of a shard");
-	}
-	ps->step = t->state.step;
-	ps->went = false;
-	ps->shard = shard;
-	t->velocity_since = t->resumes ? 0 : t->state.step;
-	return true;
-}
 
 static bool begin(struct training *t)
 {
 	const size_t ranks = (size_t)t->team->size;
 	struct ps *ps = t->way;
-	bool ok = true;
 
+	if (!kept_lay_out(t))
+		return false;
 	free(ps->requests);
-	free(ps->counts);
+	free(ps->incoming);
 	ps->requests = calloc(2 * ranks + 2, sizeof(*ps->requests));
-	ps->counts = shard_counts(t);
-	if (!ps->requests || !ps->counts)
+	ps->incoming = malloc(ranks * numbers_sums_end(t->model.numbers, own_shard(t).count));
+	if (!ps->requests || !ps->incoming)
 		return why_no_memory("the parameter servers");
 	ps->sent = 0;
 	ps->partial = false;
 	t->model.weights = state_now(&t->state, 0).weights;
-	if (shard_serves(t))
-		ok = begin_server(t);
-	else
-		forget_velocity(ps);
-	if (ok && t->resumes)
-		ok = shard_share_out(t, ps->counts, ps->velocity[0]);
-	return ok;
+	return (!t->resumes && kept_is_current(t)) ||
+	       kept_renew(t, kept_serves(t) ? "a parameter server's weights" : NULL);
 }
 
 static void finish(struct training *t)
 {
-	struct ps *ps = t->way;
-
-	if (!ps)
-		return;
-	forget_velocity(ps);
-	free(ps->incoming);
-	free(ps->requests);
-	free(ps->counts);
-	free(ps);
+	free(ps_of(t)->incoming);
+	free(ps_of(t)->requests);
 }
 
 /* ---- messages */
@@ -166,16 +70,27 @@ static tutti_request_t *next_request(const struct training *t)
 	return &ps_of(t)->requests[ps_of(t)->pending++];
 }
 
+static bool send(struct training *t, const struct numbers *numbers, const void *values,
+		 size_t count, int peer)
+{
+	return team_start_send(t->team, numbers->dtype, values, count, peer, next_request(t));
+}
+
+static bool receive(struct training *t, const struct numbers *numbers, void *values, size_t count,
+		    int peer)
+{
+	return team_start_receive(t->team, numbers->dtype, values, count, peer, next_request(t));
+}
+
 static bool wait_all(struct training *t)
 {
 	struct ps *ps = t->way;
-	bool ok = true;
 
-	for (size_t i = 0; i < ps->pending && ok; i++)
-		ok = team_wait(t->team, &ps->requests[i]);
-	if (ok)
-		ps->pending = 0;
-	return ok;
+	for (size_t i = 0; i < ps->pending; i++)
+		if (!team_wait(t->team, &ps->requests[i]))
+			return false;
+	ps->pending = 0;
+	return true;
 }
 
 /* ---- a worker */
@@ -184,147 +99,136 @@ static bool wait_all(struct training *t)
 static bool gradients(struct training *t, unsigned l)
 {
 	const size_t ready = t->model.layer[l].offset + t->model.layer[l].count;
-	const struct numbers *numbers = t->model.numbers;
+	const struct numbers *numbers = t->model.numbers->gradients;
 	struct ps *ps = t->way;
-	bool ok = true;
 
-	if (l == t->model.layers - 1)
-		ok = team_start_send(t->team, numbers->sums->dtype, sync_sums(t), SUMS_NUMBERS, 0,
-				     next_request(t));
-	for (; ps->sent < t->options->servers && ok; ps->sent++) {
-		const struct slice shard = shard_slice(t, ps->sent);
+	if (l == t->model.layers - 1 &&
+	    !send(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS, 0))
+		return false;
+	for (; ps->sent < t->options->servers; ps->sent++) {
+		const struct slice shard = kept_shard(t, ps->sent);
 
 		if (shard.first + shard.count > ready)
 			break;
-		ok = team_start_send(t->team, numbers->gradients->dtype,
-				     numbers_at(numbers->gradients, t->gradients, shard.first),
-				     shard.count, (int)ps->sent, next_request(t));
+		if (!send(t, numbers, numbers_at(numbers, t->gradients, shard.first), shard.count,
+			  (int)ps->sent))
+			return false;
 	}
-	return ok;
-}
-
-static bool receive_weights(struct training *t)
-{
-	bool ok = true;
-
-	for (unsigned s = 0; s < t->options->servers && ok; s++) {
-		const struct slice shard = shard_slice(t, s);
-
-		ok = team_start_receive(t->team, t->model.numbers->dtype,
-					state_next(&t->state, shard.first).weights, shard.count,
-					(int)s, next_request(t));
-	}
-	ps_of(t)->sent = 0;
-	return ok && wait_all(t);
+	return true;
 }
 
 static bool update_worker(struct training *t)
 {
-	bool ok = wait_all(t); /* the sums come where these were sent from */
+	/* the sums come where these were sent from */
+	if (!wait_all(t) || !receive(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS, 0))
+		return false;
+	for (unsigned s = 0; s < t->options->servers; s++) {
+		const struct slice shard = kept_shard(t, s);
 
-	ok = ok &&
-	     team_start_receive(t->team, t->model.numbers->sums->dtype, sync_sums(t), SUMS_NUMBERS,
-				0, next_request(t)) &&
-	     receive_weights(t);
-	return ok;
+		if (!receive(t, t->model.numbers, state_next(&t->state, shard.first).weights,
+			     shard.count, (int)s))
+			return false;
+	}
+	ps_of(t)->sent = 0;
+	return wait_all(t);
 }
 
 /* ---- a server */
 
+/* Where a worker's gradients of the shard arrive, and its sums: of the first one where they are added up. */
+static void *incoming(const struct training *t, int worker)
+{
+	const struct numbers *numbers = t->model.numbers;
+
+	if (worker == 0)
+		return numbers_at(numbers->gradients, t->gradients, own_shard(t).first);
+	return (char *)ps_of(t)->incoming +
+	       (size_t)(worker - 1) * numbers_sums_end(numbers, own_shard(t).count);
+}
+
+static void *incoming_sums(const struct training *t, int worker)
+{
+	if (worker == 0)
+		return sync_sums(t);
+	return (char *)incoming(t, worker) +
+	       numbers_sums_offset(t->model.numbers, own_shard(t).count);
+}
+
 static bool receive_gradients(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
-	bool ok = true;
+	const int servers = (int)t->options->servers;
 
-	for (int w = 0; w < workers(t) && ok; w++) {
-		if (t->team->rank == 0)
-			ok = team_start_receive(t->team, numbers->sums->dtype, incoming_sums(t, w),
-						SUMS_NUMBERS, rank_of(t, w), next_request(t));
-		ok = ok &&
-		     team_start_receive(t->team, numbers->gradients->dtype, incoming(t, w),
-					ps_of(t)->shard.count, rank_of(t, w), next_request(t));
-	}
-	return ok && wait_all(t);
+	for (int w = 0; w < workers(t); w++)
+		if ((t->team->rank == 0 &&
+		     !receive(t, numbers->sums, incoming_sums(t, w), SUMS_NUMBERS, servers + w)) ||
+		    !receive(t, numbers->gradients, incoming(t, w), own_shard(t).count,
+			     servers + w))
+			return false;
+	return wait_all(t);
 }
 
-/* Into the first worker's place. */
 static void add_up(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
 
 	for (int w = 1; w < workers(t); w++) {
-		numbers->gradients->add(incoming(t, 0), incoming(t, w), ps_of(t)->shard.count);
+		numbers->gradients->add(incoming(t, 0), incoming(t, w), own_shard(t).count);
 		if (t->team->rank == 0)
-			numbers->sums->add(incoming_sums(t, 0), incoming_sums(t, w), SUMS_NUMBERS);
+			numbers->sums->add(sync_sums(t), incoming_sums(t, w), SUMS_NUMBERS);
 	}
-}
-
-static bool update_shard(struct training *t)
-{
-	const struct slice shard = ps_of(t)->shard;
-	void *const *velocity = ps_of(t)->velocity;
-	const struct numbers *numbers = t->model.numbers;
-	const bool ok = sync_update(t, shard,
-				    trained_at(numbers, state_now(&t->state, shard.first).weights,
-					       velocity[0], shard.count, 0),
-				    incoming(t, 0),
-				    trained_at(numbers, state_next(&t->state, shard.first).weights,
-					       velocity[1], shard.count, 0));
-
-	swap_velocity(t->way, t->state.step + 1);
-	return ok;
 }
 
 static bool send_weights(struct training *t)
 {
-	const struct slice shard = ps_of(t)->shard;
-	bool ok = true;
+	const struct slice shard = own_shard(t);
+	const int servers = (int)t->options->servers;
 
-	for (int w = 0; w < workers(t) && ok; w++) {
-		if (t->team->rank == 0)
-			ok = team_start_send(t->team, t->model.numbers->sums->dtype, sync_sums(t),
-					     SUMS_NUMBERS, rank_of(t, w), next_request(t));
-		ok = ok && team_start_send(t->team, t->model.numbers->dtype,
-					   state_next(&t->state, shard.first).weights, shard.count,
-					   rank_of(t, w), next_request(t));
-	}
-	return ok && wait_all(t);
+	for (int w = 0; w < workers(t); w++)
+		if ((t->team->rank == 0 &&
+		     !send(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS, servers + w)) ||
+		    !send(t, t->model.numbers, state_next(&t->state, shard.first).weights,
+			  shard.count, servers + w))
+			return false;
+	return wait_all(t);
 }
 
+/* An optimiser that goes by layers has one server, who has all of them (options_check.c). */
 static bool update_server(struct training *t)
 {
-	bool ok = receive_gradients(t);
+	const struct stretch shard = kept_stretch(t, 0);
+	struct layer_squares squares;
 
-	if (!ok)
+	if (!receive_gradients(t))
 		return false;
 	ps_of(t)->partial = t->options->servers > 1;
 	add_up(t);
-	if (t->team->rank == 0)
-		memcpy(sync_sums(t), incoming_sums(t, 0),
-		       SUMS_NUMBERS * t->model.numbers->sums->size);
-	ok = update_shard(t);
-	return ok && send_weights(t);
+	if (!sync_survey(t, &shard, 1, false, &squares))
+		return false;
+	sync_update(t, &shard, &squares);
+	kept_advance(t);
+	return send_weights(t);
 }
 
 /* ---- both */
 
 static bool update(struct training *t, const struct step *step)
 {
-	const bool ok = shard_serves(t) ? update_server(t) : update_worker(t);
-
-	if (ok)
-		sync_advance(t, step);
-	return ok;
+	if (!(kept_serves(t) ? update_server(t) : update_worker(t)))
+		return false;
+	sync_advance(t, step);
+	return true;
 }
 
 /* Servers get what they have not; workers have the same already. */
 static bool fetch(struct training *t)
 {
-	const bool gives = t->team->rank == rank_of(t, 0);
+	const int giver = (int)t->options->servers;
+	const bool gives = t->team->rank == giver;
 	struct state *state = &t->state;
 
 	if (!team_broadcast(t->team, state->now, gives ? state->now : state->next,
-			    state_bytes(state), rank_of(t, 0)))
+			    state_bytes(state), giver))
 		return false;
 	if (!gives)
 		state_adopt(state, state->step);
@@ -333,17 +237,11 @@ static bool fetch(struct training *t)
 	return true;
 }
 
-static bool collect(struct training *t, void *velocity)
-{
-	return shard_collect(t, ps_of(t)->counts, ps_of(t)->velocity[0], velocity);
-}
-
 static void drain(struct training *t)
 {
 	struct ps *ps = t->way;
 
-	for (size_t i = 0; i < ps->pending; i++)
-		tutti_wait(&ps->requests[i]);
+	tutti_wait_all(ps->requests, ps->pending);
 	ps->pending = 0;
 	t->survival.lacks_state |= ps->partial;
 	ps->partial = false;
@@ -354,15 +252,11 @@ const struct sync sync_ps = {
 	.what = "gradients to parameter servers",
 	.each_step = true,
 	.shares_velocity = true,
-	.create = create,
+	.bytes = sizeof(struct ps),
 	.begin = begin,
-	.weights = sync_no_layer,
-	.divisor = sync_all_samples,
 	.gradients = gradients,
 	.update = update,
 	.fetch = fetch,
-	.collect = collect,
-	.end = sync_nothing,
 	.drain = drain,
 	.finish = finish,
 };

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "async.h"
-#include "train.h"
 
 enum worker_state {
 	COMPUTES, /* or its report is on its way */
@@ -53,7 +52,7 @@ void server_destroy(struct server *s)
 
 bool server_create(struct training *t, struct async *a)
 {
-	const size_t count = (size_t)sync_worker(t).count, shard = a->shard.slice.count;
+	const size_t count = (size_t)sync_worker(t).count, shard = t->kept.count;
 	struct server *s = calloc(1, sizeof(*s));
 
 	server_destroy(a->server);
@@ -95,10 +94,10 @@ static bool listen_to(struct training *t, struct peer *p)
 static bool send_weights(struct training *t, struct async *a, struct peer *p)
 {
 	const struct numbers *numbers = t->model.numbers;
-	const size_t count = a->shard.slice.count;
+	const size_t count = t->kept.count;
 
-	p->version = a->shard.version;
-	memcpy(p->numbers, a->shard.weights, count * numbers->size);
+	p->version = a->version;
+	memcpy(p->numbers, a->weights, count * numbers->size);
 	return team_start_send(t->team, numbers->dtype, p->numbers, count, p->rank, &p->sending[1]);
 }
 
@@ -145,7 +144,7 @@ static bool answer(struct training *t, struct async *a, struct peer *p)
 
 static bool may_update(const struct training *t, const struct async *a)
 {
-	const uint64_t next = a->shard.version + 1;
+	const uint64_t next = a->version + 1;
 	bool may = true;
 
 	for (size_t i = 0; i < a->server->count; i++) {
@@ -166,7 +165,7 @@ static int by_task(const void *a, const void *b)
 
 static void count_in(struct async *a, const struct peer *p)
 {
-	const uint64_t stale = a->shard.version - p->version;
+	const uint64_t stale = a->version - p->version;
 
 	a->came[p->report.task] = true;
 	a->server->came++;
@@ -203,7 +202,7 @@ static bool update(struct training *t, struct async *a)
 	}
 	qsort(s->pushes, count, sizeof(*s->pushes), by_task);
 	if (count > 0)
-		shard_update(t, &a->shard, s->pushes, count);
+		shard_update(t, s->pushes, count);
 	note_steps(t, s);
 	for (size_t i = 0; i < s->count && ok; i++)
 		if (s->peers[i].state == HELD)
@@ -231,7 +230,7 @@ static bool on_report(struct training *t, struct async *a, struct peer *p)
 	}
 	if (r->task >= tasks_of_epoch(t))
 		return refuse(p, "gradients of a task that there is not");
-	if (r->samples != (double)task_samples(t, r->task))
+	if (r->samples != (double)task_of(t, r->task).samples.count)
 		return refuse(p, "gradients of other samples than its task has");
 	if (!(r->correct >= 0 && r->correct <= r->samples))
 		return refuse(p, "a number of correct answers that its task cannot have");
@@ -240,7 +239,7 @@ static bool on_report(struct training *t, struct async *a, struct peer *p)
 		return false;
 	p->state = PUSHES;
 	return team_start_receive(t->team, t->model.numbers->gradients->dtype, p->numbers,
-				  a->shard.slice.count, p->rank, &p->receiving);
+				  t->kept.count, p->rank, &p->receiving);
 }
 
 static bool on_message(struct training *t, struct async *a, struct peer *p)
@@ -295,7 +294,7 @@ bool server_epoch(struct training *t, struct async *a)
 		struct peer *p = &s->peers[i];
 
 		p->done = 0;
-		p->version = a->shard.version;
+		p->version = a->version;
 		p->state = IDLE;
 		if (i < s->given)
 			ok = listen_to(t, p);

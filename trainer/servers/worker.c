@@ -2,7 +2,6 @@
 /* Owns nothing: a worker of the asynchronous parameter server computes the tasks that server 0 gives,
  * each with the weights that it got last. */
 #include "async.h"
-#include "train.h"
 
 static bool start_receive(struct training *t, struct async *a, tutti_dtype_t dtype, void *values,
 			  size_t count, unsigned server)
@@ -14,19 +13,18 @@ static bool start_receive(struct training *t, struct async *a, tutti_dtype_t dty
 
 static bool wait_all(struct training *t, struct async *a)
 {
-	bool ok = true;
-
-	for (size_t i = 0; i < a->pending && ok; i++)
-		ok = team_wait(t->team, &a->requests[i]);
-	a->pending = ok ? 0 : a->pending;
-	return ok;
+	for (size_t i = 0; i < a->pending; i++)
+		if (!team_wait(t->team, &a->requests[i]))
+			return false;
+	a->pending = 0;
+	return true;
 }
 
 /* Gradients to a server, and its weights from there. */
 static bool start_exchange(struct training *t, struct async *a, unsigned server,
 			   const struct task_report *done)
 {
-	const struct slice shard = shard_slice(t, server);
+	const struct slice shard = kept_shard(t, server);
 	const struct numbers *gradients = t->model.numbers->gradients;
 
 	return team_start_send(t->team, TUTTI_UINT8, done, sizeof(*done), (int)server,

@@ -146,7 +146,7 @@ static bool collect(struct training *t, struct checkpoint *c, void **room)
 		return why_no_memory("a checkpoint");
 	if (shares)
 		velocity = gathers ? numbers_at(numbers, *room, whole) : NULL;
-	if (shares && !t->sync->collect(t, velocity))
+	if (shares && !kept_collect(t, velocity))
 		return false;
 	c->array[WEIGHTS] = whole ? *room : now.weights;
 	c->array[VELOCITY] = whole ? numbers_at(numbers, *room, all) : velocity;

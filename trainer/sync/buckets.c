@@ -23,42 +23,34 @@ void buckets_init(struct buckets *buckets, const struct model *model, size_t byt
 	}
 }
 
-static bool start_tail(struct buckets *buckets, const struct model *model, struct team *team)
+unsigned buckets_find(const struct buckets *buckets, unsigned l)
 {
-	const struct numbers *numbers = model->numbers;
+	unsigned i = 0;
 
-	return team_start_sum(team, numbers->sums,
-			      (char *)model->gradients +
-				      numbers_sums_offset(numbers, model->parameters),
-			      buckets->apart, &buckets->apart_request);
-}
-
-static bool start(const struct model *model, struct bucket *bucket, size_t count, struct team *team)
-{
-	const struct numbers *numbers = model->numbers->gradients;
-
-	return team_start_sum(team, numbers, numbers_at(numbers, model->gradients, bucket->first),
-			      count, &bucket->request);
+	while (buckets->bucket[i].last_layer > l)
+		i++;
+	return i;
 }
 
 bool buckets_layer_ready(struct buckets *buckets, const struct model *model, unsigned layer,
 			 struct team *team)
 {
-	bool ok = true;
+	struct bucket *bucket = &buckets->bucket[buckets_find(buckets, layer)];
+	const struct numbers *numbers = model->numbers, *gradients = numbers->gradients;
+	void *first = numbers_at(gradients, model->gradients, bucket->first),
+	     *sums = (char *)model->gradients + numbers_sums_offset(numbers, model->parameters);
 
 	/* the shortest message goes first: what is behind it hides it */
-	if (buckets->apart > 0 && layer == model->layers - 1)
-		ok = start_tail(buckets, model, team);
-	if (!ok)
+	if (buckets->apart > 0 && layer == model->layers - 1 &&
+	    !team_start_sum(team, numbers->sums, sums, buckets->apart, &buckets->apart_request))
 		return false;
-	for (unsigned i = 0; i < buckets->count; i++) {
-		struct bucket *bucket = &buckets->bucket[i];
-
-		if (bucket->last_layer == layer)
-			return start(model, bucket,
-				     bucket->count + (layer == 0 ? buckets->tail : 0), team);
-	}
-	return true;
+	if (bucket->last_layer != layer)
+		return true;
+	if (bucket->counts)
+		return team_start_scatter_sum(team, gradients, first, bucket->counts,
+					      &bucket->request);
+	return team_start_sum(team, gradients, first,
+			      bucket->count + (layer == 0 ? buckets->tail : 0), &bucket->request);
 }
 
 bool buckets_wait(struct buckets *buckets, unsigned i, struct team *team)
@@ -69,11 +61,10 @@ bool buckets_wait(struct buckets *buckets, unsigned i, struct team *team)
 
 bool buckets_wait_all(struct buckets *buckets, struct team *team)
 {
-	bool ok = true;
-
-	for (unsigned i = 0; i < buckets->count && ok; i++)
-		ok = buckets_wait(buckets, i, team);
-	return ok;
+	for (unsigned i = 0; i < buckets->count; i++)
+		if (!buckets_wait(buckets, i, team))
+			return false;
+	return true;
 }
 
 void buckets_drain(struct buckets *buckets)

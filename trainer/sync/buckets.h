@@ -11,6 +11,7 @@
 struct bucket {
 	size_t first, count;	 /* of the model's gradients */
 	unsigned last_layer;	 /* finished last by the backward pass: the lowest */
+	const size_t *counts;	 /* [ranks]: so many of the sums to each rank; NULL: all to all */
 	tutti_request_t request; /* NULL: not in flight */
 };
 
@@ -25,6 +26,9 @@ struct buckets {
 /* `tail`: of the sums behind the gradients, which are complete before the first layer is. They travel by
  * themselves if they are of another type. */
 void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail);
+
+/* The bucket that layer `l` is in. */
+unsigned buckets_find(const struct buckets *buckets, unsigned l);
 
 /* The gradients of `layer` are there: start the all-reduce of its bucket if it is complete. */
 bool buckets_layer_ready(struct buckets *buckets, const struct model *model, unsigned layer,

@@ -22,14 +22,8 @@ struct local {
 	struct sums sums; /* over this rank's */
 	size_t ahead;	  /* steps, which training->state.step counts already */
 	int begins;	  /* an epoch, with the first of those steps */
-	bool begun;	  /* ranks may have seen `own` */
 	void *outer;	  /* owned: velocity of the outer steps; NULL: none are made */
 };
-
-static struct local *local_of(const struct training *t)
-{
-	return t->way;
-}
 
 /* Weights and velocities. */
 static size_t all_numbers(const struct training *t)
@@ -43,77 +37,57 @@ static size_t meant_numbers(const struct training *t)
 	return sync_keeps(t) ? all_numbers(t) : t->model.parameters;
 }
 
-static bool take_memory(struct training *t)
-{
-	const size_t bytes = (all_numbers(t) + SUMS_NUMBERS) * t->model.numbers->size;
-	const tutti_result_t result = tutti_mem_alloc(bytes, &local_of(t)->own);
-
-	return result == TUTTI_OK ||
-	       why_set(result, "no memory for a rank's own steps: %s", tutti_last_error(NULL));
-}
-
-static bool create(struct training *t)
-{
-	struct local *local = calloc(1, sizeof(*local));
-
-	t->way = local;
-	if (!local)
-		return why_no_memory("the steps between averages");
-	if (t->options->outer.rate > 0)
-		local->outer = calloc(t->model.parameters, t->model.numbers->size);
-	if (t->options->outer.rate > 0 && !local->outer)
-		return why_no_memory("the steps between averages");
-	return take_memory(t);
-}
-
-/* From the state. */
+/* From the state, behind whose weights its velocities lie. */
 static void start(struct training *t)
 {
 	struct local *local = t->way;
 
-	/* velocities lie behind the weights */
 	memcpy(local->own, state_now(&t->state, 0).weights,
 	       all_numbers(t) * t->model.numbers->size);
 	local->samples = local->all = local->ahead = 0;
 	local->sums = (struct sums){ 0 };
-	t->model.weights = state_now(&t->state, 0).weights;
+	t->model.weights = local->own;
 }
 
-/* A rank that was stuck may still write into the old memory, which is left as it is. Rank 0's outer
+/* A rank that was stuck may still write into the memory of before, which is left as it is. Rank 0's outer
  * velocity is that of all. */
 static bool begin(struct training *t)
 {
+	const size_t size = t->model.numbers->size;
 	struct local *local = t->way;
+	const tutti_result_t result =
+		tutti_mem_alloc((all_numbers(t) + SUMS_NUMBERS) * size, &local->own);
 
-	if (local->begun && !take_memory(t))
-		return false;
-	local->begun = true;
+	if (result != TUTTI_OK)
+		return why_set(result, "no memory for a rank's own steps: %s",
+			       tutti_last_error(NULL));
 	start(t);
+	if (t->options->outer.rate <= 0)
+		return true;
+	if (!local->outer)
+		local->outer = calloc(t->model.parameters, size);
+	if (!local->outer)
+		return why_no_memory("the steps between averages");
 	return t->options->outer.momentum <= 0 ||
 	       team_broadcast(t->grid.column, local->outer, local->outer,
-			      t->model.parameters * t->model.numbers->size, 0);
-}
-
-static bool weights(struct training *t, unsigned l)
-{
-	t->model.weights = local_of(t)->own;
-	return true;
+			      t->model.parameters * size, 0);
 }
 
 /* Of this rank alone, in place. */
 static bool step_alone(struct training *t)
 {
-	const struct numbers *numbers = t->model.numbers;
 	const size_t count = t->model.parameters;
-	void *own = local_of(t)->own;
+	const struct numbers *numbers = t->model.numbers;
+	void *own = ((struct local *)t->way)->own;
 	const struct trained mine =
 		trained_at(numbers, own, numbers_at(numbers, own, count), count, 0);
+	const struct stretch all = { { 0, count }, mine, mine };
+	struct layer_squares squares;
 
-	if (t->options->clip > 0)
-		numbers->gradients->scale(
-			t->gradients, count,
-			sync_clip_factor(t, numbers->gradients->square_sum(t->gradients, count)));
-	return sync_update(t, (struct slice){ 0, count }, mine, t->gradients, mine);
+	if (!sync_survey(t, &all, 1, false, &squares))
+		return false;
+	sync_update(t, &all, &squares);
+	return true;
 }
 
 /* The mean and the sums behind it are complete: what the next steps start from follows from them. */
@@ -143,12 +117,10 @@ static bool average(struct training *t)
 
 	numbers->scale(local->own, count, (double)local->samples / (double)local->all);
 	numbers->store(numbers_at(numbers, local->own, count), sums, SUMS_NUMBERS);
-	const bool ok =
-		team_start_sum(t->grid.column, numbers, local->own, count + SUMS_NUMBERS, NULL);
-
-	if (ok)
-		take_mean(t);
-	return ok;
+	if (!team_start_sum(t->grid.column, numbers, local->own, count + SUMS_NUMBERS, NULL))
+		return false;
+	take_mean(t);
+	return true;
 }
 
 static bool update(struct training *t, const struct step *step)
@@ -171,41 +143,34 @@ static bool update(struct training *t, const struct step *step)
 
 static bool fetch(struct training *t)
 {
-	const bool ok = local_of(t)->ahead <= 0 || average(t);
-
-	t->model.weights = state_now(&t->state, 0).weights;
-	return ok;
+	return ((struct local *)t->way)->ahead == 0 || average(t);
 }
 
 /* Steps that were ahead are no more. */
 static void drain(struct training *t)
 {
-	t->state.step -= local_of(t)->ahead;
-	start(t);
+	struct local *local = t->way;
+
+	t->state.step -= local->ahead;
+	if (local->own)
+		start(t);
 }
 
 static void finish(struct training *t)
 {
 	struct local *local = t->way;
 
-	if (!local)
-		return;
 	tutti_mem_free(local->own);
 	free(local->outer);
-	free(local);
 }
 
 const struct sync sync_local = {
 	.name = "local",
 	.what = "steps of each rank's own, averaged now and then",
-	.create = create,
+	.bytes = sizeof(struct local),
 	.begin = begin,
-	.weights = weights,
-	.divisor = sync_own_samples,
-	.gradients = sync_no_layer,
 	.update = update,
 	.fetch = fetch,
-	.end = sync_nothing,
 	.drain = drain,
 	.finish = finish,
 };

@@ -3,10 +3,18 @@
 #include "sync.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "train.h"
+
+bool sync_weights(struct training *t, unsigned l)
+{
+	return !t->sync->weights || t->sync->weights(t, l);
+}
+
+bool sync_gradients(struct training *t, unsigned l)
+{
+	return !t->sync->gradients || t->sync->gradients(t, l);
+}
 
 void *sync_sums(const struct training *t)
 {
@@ -28,6 +36,8 @@ struct sums sync_load_sums(const struct training *t)
 	return (struct sums){ numbers[0], numbers[1], numbers[2] };
 }
 
+/* ---- updates */
+
 static struct rule next_rule(const struct training *t)
 {
 	return (struct rule){ .rate = rate_at(&t->plan, t->state.step),
@@ -40,21 +50,18 @@ static struct rule next_rule(const struct training *t)
 			      .trust = 1 };
 }
 
-/* What of a range is of one layer; `place`: where that is in the range. */
-struct piece {
-	size_t place, count;
-};
-
-static struct piece piece_of(const struct layer *layer, struct slice range)
+/* What of a stretch is of layer `l`; empty: nothing. */
+static struct slice within(const struct training *t, const struct stretch *s, unsigned l)
 {
-	const size_t end = range.first + range.count, layer_end = layer->offset + layer->count;
-	const size_t from = layer->offset > range.first ? layer->offset : range.first;
+	const struct layer *layer = &t->model.layer[l];
+	const size_t end = s->of.first + s->of.count, layer_end = layer->offset + layer->count;
+	const size_t from = layer->offset > s->of.first ? layer->offset : s->of.first;
 	const size_t to = layer_end < end ? layer_end : end;
 
-	return from < to ? (struct piece){ from - range.first, to - from } : (struct piece){ 0 };
+	return (struct slice){ from, from < to ? to - from : 0 };
 }
 
-static struct trained trained_from(const struct training *t, struct trained trained, size_t place)
+static struct trained from_place(const struct training *t, struct trained trained, size_t place)
 {
 	trained.weights = numbers_at(t->model.numbers, trained.weights, place);
 	for (unsigned k = 0; k < t->options->optimizer->velocities; k++)
@@ -62,92 +69,80 @@ static struct trained trained_from(const struct training *t, struct trained trai
 	return trained;
 }
 
-void sync_measure(const struct training *t, struct slice range, struct trained from,
-		  const void *gradients, struct layer_squares *sum)
+static void *gradients_at(const struct training *t, size_t first)
 {
-	const struct numbers *numbers = t->model.numbers;
+	return numbers_at(t->model.numbers->gradients, t->gradients, first);
+}
+
+/* Pascanu et al. 2013, algorithm 1. */
+static bool clip(struct training *t, const struct stretch *s, unsigned count, bool parted)
+{
+	const struct numbers *numbers = t->model.numbers->gradients;
+	double sum = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		sum += numbers->square_sum(gradients_at(t, s[i].of.first), s[i].of.count);
+	if ((parted && !team_sum(t->grid.column, &sum, 1)) || !grid_sum(&t->grid, &sum, 1))
+		return false;
+	for (unsigned i = 0; i < count && sqrt(sum) > t->options->clip; i++)
+		numbers->scale(gradients_at(t, s[i].of.first), s[i].of.count,
+			       t->options->clip / sqrt(sum));
+	return true;
+}
+
+static void measure(const struct training *t, const struct stretch *s, struct layer_squares *sum)
+{
 	const struct rule rule = next_rule(t);
 
-	if (!t->options->optimizer->trust)
-		return;
 	for (unsigned l = 0; l < t->model.layers; l++) {
-		const struct piece piece = piece_of(&t->model.layer[l], range);
+		const struct slice piece = within(t, s, l);
 
 		if (piece.count > 0)
-			optimizer_measure(t->options->optimizer, numbers, &rule,
-					  trained_from(t, from, piece.place),
-					  numbers_from(numbers->gradients, gradients, piece.place),
-					  piece.count, &sum->of[l]);
+			optimizer_measure(t->options->optimizer, t->model.numbers, &rule,
+					  from_place(t, s->from, piece.first - s->of.first),
+					  gradients_at(t, piece.first), piece.count, &sum->of[l]);
 	}
 }
 
-static void update_layers(const struct training *t, struct slice range, struct trained from,
-			  const void *gradients, struct trained to,
-			  const struct layer_squares *squares)
+bool sync_surveys(const struct training *t)
+{
+	return t->options->clip > 0 || t->options->optimizer->trust;
+}
+
+bool sync_survey(struct training *t, const struct stretch *s, unsigned count, bool parted,
+		 struct layer_squares *out)
+{
+	const size_t numbers = sizeof(*out) / sizeof(double);
+
+	*out = (struct layer_squares){ 0 };
+	if (t->options->clip > 0 && !clip(t, s, count, parted))
+		return false;
+	if (!t->options->optimizer->trust)
+		return true;
+	for (unsigned i = 0; i < count; i++)
+		measure(t, &s[i], out);
+	return (!parted || team_sum(t->grid.column, (double *)out, numbers)) &&
+	       grid_sum_parts(&t->grid, &numbers_f64, out, numbers);
+}
+
+void sync_update(const struct training *t, const struct stretch *s,
+		 const struct layer_squares *squares)
 {
 	const struct optimizer *optimizer = t->options->optimizer;
-	const struct numbers *numbers = t->model.numbers;
 	struct rule rule = next_rule(t);
 
 	for (unsigned l = 0; l < t->model.layers; l++) {
-		const struct piece piece = piece_of(&t->model.layer[l], range);
+		const struct slice piece = within(t, s, l);
+		const size_t place = piece.first - s->of.first;
 
-		rule.trust = optimizer->trust(&rule, &squares->of[l], t->options->trust);
-		if (piece.count > 0)
-			optimizer_update(optimizer, numbers, &rule,
-					 trained_from(t, from, piece.place),
-					 numbers_from(numbers->gradients, gradients, piece.place),
-					 piece.count, trained_from(t, to, piece.place));
+		if (piece.count == 0)
+			continue;
+		if (optimizer->trust)
+			rule.trust = optimizer->trust(&rule, &squares->of[l], t->options->trust);
+		optimizer_update(optimizer, t->model.numbers, &rule, from_place(t, s->from, place),
+				 gradients_at(t, piece.first), piece.count,
+				 from_place(t, s->to, place));
 	}
-}
-
-void sync_update_measured(const struct training *t, struct slice range, struct trained from,
-			  const void *gradients, struct trained to,
-			  const struct layer_squares *squares)
-{
-	const struct rule rule = next_rule(t);
-
-	if (t->options->optimizer->trust)
-		update_layers(t, range, from, gradients, to, squares);
-	else
-		optimizer_update(t->options->optimizer, t->model.numbers, &rule, from, gradients,
-				 range.count, to);
-}
-
-bool sync_sum_squares(struct training *t, struct layer_squares *squares)
-{
-	return grid_sum_parts(&t->grid, &numbers_f64, squares, sizeof(*squares) / sizeof(double));
-}
-
-bool sync_update(struct training *t, struct slice range, struct trained from, const void *gradients,
-		 struct trained to)
-{
-	struct layer_squares squares = { 0 };
-	bool ok = true;
-
-	sync_measure(t, range, from, gradients, &squares);
-	if (t->options->optimizer->trust)
-		ok = sync_sum_squares(t, &squares);
-	if (ok)
-		sync_update_measured(t, range, from, gradients, to, &squares);
-	return ok;
-}
-
-bool sync_clip(struct training *t)
-{
-	const struct numbers *numbers = t->model.numbers->gradients;
-	double sum = numbers->square_sum(t->gradients, t->model.parameters);
-	const bool ok = grid_sum(&t->grid, &sum, 1);
-
-	if (ok)
-		numbers->scale(t->gradients, t->model.parameters, sync_clip_factor(t, sum));
-	return ok;
-}
-
-bool sync_update_all(struct training *t)
-{
-	return sync_update(t, (struct slice){ 0, t->model.parameters }, state_now(&t->state, 0),
-			   t->gradients, state_next(&t->state, 0));
 }
 
 void sync_advance(struct training *t, const struct step *step)
@@ -157,6 +152,8 @@ void sync_advance(struct training *t, const struct step *step)
 	state_advance(&t->state, &sums, step->first);
 	t->model.weights = state_now(&t->state, 0).weights;
 }
+
+/* ---- who has what */
 
 void *sync_velocity(const struct training *t, void *velocity, unsigned k)
 {
@@ -168,51 +165,9 @@ bool sync_keeps(const struct training *t)
 	return optimizer_keeps(t->options->optimizer, t->options->momentum);
 }
 
-void sync_tell_velocity_lost(const struct training *t, const char *what)
-{
-	if (t->report->history.loss_count > 0 && sync_keeps(t))
-		fprintf(stderr, "tutti-train: the %s of %s was lost with a rank, and begins anew\n",
-			t->options->optimizer->kept, what);
-}
-
-void sync_velocity_shared(struct training *t)
-{
-	free(t->velocity);
-	t->velocity = NULL;
-	t->resumes = false;
-}
-
-/* Pascanu et al. 2013, algorithm 1. */
-double sync_clip_factor(const struct training *t, double square_sum)
-{
-	const double most = t->options->clip, norm = sqrt(square_sum);
-
-	return norm > most ? most / norm : 1;
-}
-
 struct worker sync_worker(const struct training *t)
 {
 	const int servers = (int)t->options->servers, index = t->grid.column->rank - servers;
 
 	return (struct worker){ index < 0 ? -1 : index, t->grid.column->size - servers };
-}
-
-bool sync_nothing(struct training *t)
-{
-	return true;
-}
-
-bool sync_no_layer(struct training *t, unsigned l)
-{
-	return true;
-}
-
-size_t sync_all_samples(const struct step *step)
-{
-	return step->all;
-}
-
-size_t sync_own_samples(const struct step *step)
-{
-	return step->mine > 0 ? step->mine : 1;
 }

@@ -22,25 +22,23 @@ struct step {
 	int first;
 };
 
+/* A function that is NULL has nothing to do. */
 struct sync {
 	const char *name; /* of --sync */
 	const char *what; /* in a few words, for reports */
-	/* Are weights the same on all ranks after each step, or only after fetch()? */
+	/* Are weights the same on all ranks after each step, or only after fetch()? A rank's gradients
+	 * are divided by the samples of all ranks, or by its own. */
 	bool each_step;
-	bool shares_velocity; /* each rank keeps a part of it: training->state has none */
-	/* Memory, and whatever else has to be there before ranks meet. */
-	bool (*create)(struct training *training);
+	bool shares_velocity; /* each rank keeps a part of it (kept.h): training->state has none */
+	size_t bytes;	      /* of training->way, which is all 0 at first */
 	/* Collective, before the first step and again when ranks were lost: training->state is what
 	 * the next step starts from, the same on all ranks. */
 	bool (*begin)(struct training *training);
 	/* Collective: what is left of an epoch, from 0, where ranks go through no steps together; else
 	 * NULL. Until fetch() training->state is that of its beginning. */
 	bool (*epoch)(struct training *training, unsigned epoch);
-	/* The forward pass is about to read the weights of layer `l`: model.weights points at where
-	 * they are on return. */
+	/* The forward pass is about to read the weights of layer `l`: they are there on return. */
 	bool (*weights)(struct training *training, unsigned l);
-	/* What a rank's gradients are divided by: the samples of all ranks, or its own. */
-	size_t (*divisor)(const struct step *step);
 	/* The gradients of layer `l` are complete. The last layer comes first. Behind those of all
 	 * layers are the step's sums, complete before the first call. */
 	bool (*gradients)(struct training *training, unsigned l);
@@ -49,15 +47,11 @@ struct sync {
 	/* Collective, at the end of an epoch: training->state is complete, of the steps that it
 	 * counts, and the same on all ranks. */
 	bool (*fetch)(struct training *training);
-	/* Collective, after fetch(), where velocity is kept in shares (else NULL): all of it to rank 0, at
-	 * `velocity`, one vector of all weights' behind the other; NULL elsewhere. */
-	bool (*collect)(struct training *training, void *velocity);
 	/* Collective, after the last epoch. */
 	bool (*end)(struct training *training);
 	/* After a failure, or at the end: nothing is under way on return, and training->state is
 	 * complete, of the steps that it then counts. */
 	void (*drain)(struct training *training);
-	/* Also of what create() left half done. */
 	void (*finish)(struct training *training);
 };
 
@@ -65,60 +59,48 @@ extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_
 
 /* ---- sync.c: what ways have in common */
 
+/* Functions of this training's way, of which it may have none. */
+bool sync_weights(struct training *training, unsigned l);
+bool sync_gradients(struct training *training, unsigned l);
+
 /* Where the sums of a step are, behind the gradients: numbers of model.numbers->sums. */
 void *sync_sums(const struct training *training);
 /* Put them there, and take them from there. */
 void sync_store_sums(struct training *training, const struct sums *sums);
 struct sums sync_load_sums(const struct training *training);
 
+/* Consecutive weights, and where they and their velocity are, before and after an update. */
+struct stretch {
+	struct slice of;
+	struct trained from, to;
+};
+
 /* Squares of each layer, for optimisers that go by layers. */
 struct layer_squares {
 	struct squares of[MODEL_LAYERS_MAX];
 };
 
-/* The update of the next step, as the user said, from gradients of a whole batch: of the weights of
- * `range`, of which these are the first numbers. The range is of whole layers … */
-bool sync_update(struct training *training, struct slice range, struct trained from,
-		 const void *gradients, struct trained to);
-/* … or the squares of its layers are known already: those of all ranges, added up. */
-void sync_measure(const struct training *training, struct slice range, struct trained from,
-		  const void *gradients, struct layer_squares *sum);
-void sync_update_measured(const struct training *training, struct slice range, struct trained from,
-			  const void *gradients, struct trained to,
-			  const struct layer_squares *squares);
-/* Of all weights, where all gradients are there; before that no longer than --clip, if that is said. */
-bool sync_clip(struct training *training);
-bool sync_update_all(struct training *training);
+/* Has all of the gradients to be there before any update, for --clip or for such an optimiser? */
+bool sync_surveys(const struct training *training);
+/* Then: shorten the gradients of these stretches, and measure. Where each rank has its own stretches
+ * (`parted`) collective over the column, and always over this rank's line. */
+bool sync_survey(struct training *training, const struct stretch *stretches, unsigned count,
+		 bool parted, struct layer_squares *squares);
+/* The update of the next step, as the user said, from gradients of a whole batch. */
+void sync_update(const struct training *training, const struct stretch *stretch,
+		 const struct layer_squares *squares);
 /* The step is done: its sums are complete, and the next one reads the new weights. */
 void sync_advance(struct training *training, const struct step *step);
 
-/* Where layers are in parts, their squares are added up over these. */
-bool sync_sum_squares(struct training *training, struct layer_squares *squares);
 /* Vector `k` of velocities of all weights, of training->velocity or its like; NULL stays NULL. */
 void *sync_velocity(const struct training *training, void *velocity, unsigned k);
-/* Does that depend on the velocity before? */
+/* Does the next update depend on the velocity before? */
 bool sync_keeps(const struct training *training);
-
-/* After a loss of ranks: say that the velocity of `what` begins anew, if that makes a difference. */
-void sync_tell_velocity_lost(const struct training *training, const char *what);
-
-/* The velocity that rank 0 read from a checkpoint is where it belongs. */
-void sync_velocity_shared(struct training *training);
-
-/* What gradients whose squares add up to `square_sum` are multiplied by, for none longer than
- * --clip. */
-double sync_clip_factor(const struct training *training, double square_sum);
 
 /* Which of the workers this rank is, of how many; a parameter server is none: -1. */
 struct worker {
 	int index, count;
 };
 struct worker sync_worker(const struct training *training);
-
-/* A way that has nothing to do here. */
-bool sync_nothing(struct training *training);
-bool sync_no_layer(struct training *training, unsigned l);
-size_t sync_all_samples(const struct step *step);
-size_t sync_own_samples(const struct step *step);
 
 #endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whose weights are whose, where each rank makes the updates of some alone, and keeps for them what the
+ * optimiser does: where there are servers, a shard of all weights each; otherwise each rank's part of
+ * each bucket. */
+#ifndef TRAIN_KEPT_H
+#define TRAIN_KEPT_H
+
+#include "model.h"
+
+struct training;
+struct stretch;
+
+/* Weights that are cut among all ranks, in their order. */
+struct run {
+	size_t first;
+	size_t *counts;	   /* [ranks]: so many are each rank's */
+	struct slice mine; /* of all weights */
+	size_t place;	   /* of their velocity, in a vector of this rank's */
+};
+
+/* Zeroed is empty. */
+struct kept {
+	unsigned runs;
+	struct run run[MODEL_LAYERS_MAX];
+	size_t *counts; /* owned: of all runs */
+	size_t count;	/* of this rank's weights */
+	/* owned: what is kept for these, one vector behind the other: after step `step`, and what the
+	 * next one leaves; NULL: weights change in place */
+	void *now, *next;
+	struct slice of; /* where there are servers: of which weights */
+	size_t step;
+	bool went; /* until then `next` is of the step before */
+};
+
+/* The part of all weights that is a server's. */
+struct slice kept_shard(const struct training *training, unsigned server);
+/* Is this rank a server? */
+bool kept_serves(const struct training *training);
+
+/* Among the ranks that there are now. */
+bool kept_lay_out(struct training *training);
+/* The velocity of this rank's weights begins anew, or, collective, is what rank 0 read from a checkpoint.
+ * `lost`: whose weights, says an error message after a loss of ranks; NULL: nothing is said. */
+bool kept_renew(struct training *training, const char *lost);
+/* Has this server that of its shard after the step that all go on from, if need be by going back one? */
+bool kept_is_current(struct training *training);
+void kept_finish(struct kept *kept);
+
+/* This rank's weights of a run. */
+struct stretch kept_stretch(const struct training *training, unsigned run);
+/* The step under way is complete. */
+void kept_advance(struct training *training);
+
+/* Collective: all that is kept to rank 0, at `velocity`, one vector of all weights' behind the other;
+ * NULL elsewhere. */
+bool kept_collect(struct training *training, void *velocity);
+
+#endif
