@@ -55,7 +55,9 @@ static void host_finish(struct training *t)
 
 static bool host_begin(struct training *t)
 {
-	return grid_begin(&t->grid, t->team) && shares_begin(t) && t->sync->begin(t);
+	t->model.weights = state_now(&t->state, 0).weights;
+	return grid_begin(&t->grid, t->team) && shares_begin(t) &&
+	       (!t->sync->begin || t->sync->begin(t));
 }
 
 static void take_samples(struct training *t, const struct samples *from, const uint32_t *rows,

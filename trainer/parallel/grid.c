@@ -204,33 +204,6 @@ bool grid_sum(struct grid *grid, double *values, size_t count)
 
 /* ---- all weights of a line */
 
-/* What its ranks hold, one piece behind the other in their order. */
-struct pieces {
-	size_t *counts; /* [ranks of the line] */
-	void *all;	/* the first one's; NULL elsewhere */
-};
-
-static bool create_pieces(const struct training *t, struct pieces *out)
-{
-	const size_t ranks = (size_t)(t->grid.stages * t->grid.ways);
-	size_t all = 0;
-
-	*out = (struct pieces){ .counts = calloc(ranks, sizeof(*out->counts)) };
-	for (size_t r = 0; out->counts && r < ranks; r++)
-		all += out->counts[r] =
-			model_cut_parameters(t->model.width, cut_of(&t->grid, (int)r));
-	if (t->grid.own_line.rank == 0)
-		out->all = malloc(all * t->model.numbers->size);
-	return (out->counts && (out->all || t->grid.own_line.rank > 0)) ||
-	       why_no_memory("all pieces of the model");
-}
-
-static void finish_pieces(struct pieces *pieces)
-{
-	free(pieces->counts);
-	free(pieces->all);
-}
-
 /* Between the pieces and the whole model. The last stage comes first in both. */
 static void join(const struct training *t, char *piece, char *whole, bool takes)
 {
@@ -251,40 +224,38 @@ static void join(const struct training *t, char *piece, char *whole, bool takes)
 	}
 }
 
-bool grid_collect(struct training *t, const void *mine, void *all)
+/* Between what rank 0 has of all weights, and each rank of its line. */
+static bool exchange(struct training *t, void *mine, void *all, bool collects)
 {
 	struct team *line = &t->grid.own_line;
-	struct pieces pieces = { 0 };
-	bool ok;
+	const bool joins = line->rank == 0;
+	size_t *counts = calloc((size_t)line->size, sizeof(*counts)), sum = 0;
 
-	if (t->grid.line > 0)
-		return true;
-	ok = create_pieces(t, &pieces) &&
-	     team_collect(line, t->model.numbers, mine, pieces.counts, pieces.all);
-	if (ok && line->rank == 0)
-		join(t, pieces.all, all, false);
-	finish_pieces(&pieces);
+	for (int r = 0; counts && r < line->size; r++)
+		sum += counts[r] = model_cut_parameters(t->model.width, cut_of(&t->grid, r));
+	void *pieces = joins ? malloc(sum * t->model.numbers->size) : NULL;
+	bool ok = (counts && (pieces || !joins)) || why_no_memory("all pieces of the model");
+
+	if (ok && joins && !collects)
+		join(t, pieces, all, true);
+	ok = ok && (collects ? team_collect(line, t->model.numbers, mine, counts, pieces)
+			     : team_share_out(line, t->model.numbers, pieces, counts, mine));
+	if (ok && joins && collects)
+		join(t, pieces, all, false);
+	free(pieces);
+	free(counts);
 	return ok;
 }
 
-/* To the first line. */
-static bool share_out(struct training *t, void *all, void *mine)
+bool grid_collect(struct training *t, void *mine, void *all)
 {
-	struct team *line = &t->grid.own_line;
-	struct pieces pieces = { 0 };
-	bool ok = create_pieces(t, &pieces);
-
-	if (ok && line->rank == 0)
-		join(t, pieces.all, all, true);
-	ok = ok && team_share_out(line, t->model.numbers, pieces.all, pieces.counts, mine);
-	finish_pieces(&pieces);
-	return ok;
+	return t->grid.line > 0 || exchange(t, mine, all, true);
 }
 
 bool grid_share_out(struct training *t, void *all, void *mine)
 {
 	const size_t bytes = t->model.parameters * t->model.numbers->size;
 
-	return (t->grid.line > 0 || share_out(t, all, mine)) &&
+	return (t->grid.line > 0 || exchange(t, mine, all, false)) &&
 	       team_broadcast(t->grid.column, mine, mine, bytes, 0);
 }

@@ -56,7 +56,7 @@ bool grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *valu
 
 /* Collective: a number for each weight, of which each rank of the first line has its own at `mine`, to
  * rank 0, at `all`. Other lines do nothing. */
-bool grid_collect(struct training *training, const void *mine, void *all);
+bool grid_collect(struct training *training, void *mine, void *all);
 /* Collective: the way back, to all lines. */
 bool grid_share_out(struct training *training, void *all, void *mine);
 

@@ -40,16 +40,6 @@ struct pipeline {
 	struct work work;
 };
 
-static bool begins(const struct training *t)
-{
-	return model_begins(&t->model);
-}
-
-static bool ends(const struct training *t)
-{
-	return model_ends(&t->model);
-}
-
 static struct layer *last_layer(struct training *t)
 {
 	return &t->model.layer[t->model.layers - 1];
@@ -64,9 +54,10 @@ static bool create_flight(struct training *t, struct flight *f)
 
 	f->outputs = calloc(1, model_output_bytes(&t->model));
 	f->input = calloc(in, size);
-	f->handed_back = begins(t) ? NULL : calloc(in, size);
-	f->delta = ends(t) ? NULL : calloc(out, size);
-	return f->outputs && f->input && (begins(t) || f->handed_back) && (ends(t) || f->delta);
+	f->handed_back = model_begins(&t->model) ? NULL : calloc(in, size);
+	f->delta = model_ends(&t->model) ? NULL : calloc(out, size);
+	return f->outputs && f->input && (model_begins(&t->model) || f->handed_back) &&
+	       (model_ends(&t->model) || f->delta);
 }
 
 bool pipeline_create(struct training *t)
@@ -109,7 +100,7 @@ void pipeline_finish(struct training *t)
 	t->pipeline = NULL;
 }
 
-/* ---- messages. In a line the next stage is `ways` ranks before this one (grid.h). */
+/* ---- messages */
 
 static struct flight *flight_of(const struct training *t, size_t m)
 {
@@ -121,23 +112,17 @@ static bool wait(struct training *t, struct flight *f, int message)
 	return team_wait(&t->grid.own_line, &f->request[message]);
 }
 
-/* `stages`: -1 to the next stage, or 1 to the one before. */
-static bool send(struct training *t, const void *values, size_t count, int stages,
-		 tutti_request_t *request)
+/* In a line the next stage is `ways` ranks before this one (grid.h). */
+static bool start(struct training *t, struct flight *f, int message, void *values, size_t count)
 {
+	const bool before = message == CAME || message == DELTA_WENT;
+	const tutti_dtype_t dtype = t->model.numbers->dtype;
 	struct team *line = &t->grid.own_line;
+	const int peer = line->rank + (before ? t->grid.ways : -t->grid.ways);
 
-	return team_start_send(line, t->model.numbers->dtype, values, count,
-			       line->rank + stages * t->grid.ways, request);
-}
-
-static bool receive(struct training *t, void *values, size_t count, int stages,
-		    tutti_request_t *request)
-{
-	struct team *line = &t->grid.own_line;
-
-	return team_start_receive(line, t->model.numbers->dtype, values, count,
-				  line->rank + stages * t->grid.ways, request);
+	if (message == WENT || message == DELTA_WENT)
+		return team_start_send(line, dtype, values, count, peer, &f->request[message]);
+	return team_start_receive(line, dtype, values, count, peer, &f->request[message]);
 }
 
 /* The micro-batch that was in its place is done with: the input of `m` may come. */
@@ -152,8 +137,8 @@ static bool expect(struct training *t, size_t m)
 
 	f->rows = w->rows + micro.first;
 	f->count = micro.count;
-	return begins(t) ||
-	       receive(t, f->input, f->count * t->model.layer[0].shape.in, 1, &f->request[CAME]);
+	return model_begins(&t->model) ||
+	       start(t, f, CAME, f->input, f->count * t->model.layer[0].shape.in);
 }
 
 /* ---- the two passes of a micro-batch */
@@ -181,7 +166,7 @@ static bool forward(struct training *t, size_t m)
 	struct flight *f = flight_of(t, m);
 	const size_t outputs = f->count * last->shape.out;
 
-	if (begins(t))
+	if (model_begins(&t->model))
 		t->model.numbers->gather(f->input, t->data.x + features.first, t->data.features,
 					 features.count, f->rows, f->count);
 	if (!wait(t, f, CAME) || !wait(t, f, WENT))
@@ -190,11 +175,10 @@ static bool forward(struct training *t, size_t m)
 	for (unsigned l = 0; l < t->model.layers; l++)
 		if (!forward_layer(t, f, l))
 			return false;
-	if (ends(t))
+	if (model_ends(&t->model))
 		return true;
-	return send(t, last->output, outputs, -1, &f->request[WENT]) &&
-	       (!t->pipeline->work.trains ||
-		receive(t, f->delta, outputs, -1, &f->request[DELTA_CAME]));
+	return start(t, f, WENT, last->output, outputs) &&
+	       (!t->pipeline->work.trains || start(t, f, DELTA_CAME, f->delta, outputs));
 }
 
 static void add_loss(struct training *t, const struct flight *f)
@@ -216,13 +200,13 @@ static bool hand_back(struct training *t, struct flight *f)
 		return false;
 	model_backward_input(&t->model, f->count, f->handed_back);
 	return grid_sum_parts(&t->grid, t->model.numbers, f->handed_back, count) &&
-	       send(t, f->handed_back, count, 1, &f->request[DELTA_WENT]);
+	       start(t, f, DELTA_WENT, f->handed_back, count);
 }
 
 /* The gradients of all micro-batches but the last are only added up. */
 static bool backward_layer(struct training *t, struct flight *f, unsigned l, size_t m)
 {
-	if (l == 0 && !begins(t) && !hand_back(t, f))
+	if (l == 0 && !model_begins(&t->model) && !hand_back(t, f))
 		return false;
 	model_backward(&t->model, l, f->count, m > 0);
 	if (l > 0 && model_by_columns(&t->model, l) &&
@@ -240,7 +224,7 @@ static bool backward(struct training *t, size_t m)
 	bool ok = true;
 
 	model_use_outputs(&t->model, f->outputs, f->input);
-	if (ends(t)) {
+	if (model_ends(&t->model)) {
 		add_loss(t, f);
 	} else {
 		last_layer(t)->delta = f->delta;

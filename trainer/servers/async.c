@@ -21,7 +21,10 @@ static void finish(struct training *t)
 {
 	struct async *a = t->way;
 
-	server_destroy(a->server);
+	free(a->server.peers);
+	free(a->server.requests);
+	free(a->server.pushes);
+	free(a->server.numbers);
 	free(a->weights);
 	free(a->todo);
 	free(a->came);
@@ -55,24 +58,10 @@ void shard_update(struct training *t, const struct push *pushes, size_t count)
 
 /* ---- the start, and after losses */
 
-/* What a rank keeps. */
+/* What a rank says of its shard: with which beginning it began, and is it the one that is this rank's now? */
 struct keeps {
-	uint64_t first, count; /* of the weights; a worker has none */
-	uint64_t beginning;
+	uint64_t beginning, fits;
 };
-
-static bool keep_their_shards(const struct training *t, const struct keeps *all)
-{
-	bool keep = all[0].beginning > 0;
-
-	for (unsigned s = 0; s < t->options->servers; s++) {
-		const struct slice shard = kept_shard(t, s);
-
-		keep = keep && all[s].first == shard.first && all[s].count == shard.count &&
-		       all[s].beginning == all[0].beginning;
-	}
-	return keep;
-}
 
 /* Do all servers have the shards that are theirs now, of one beginning? Else all begin anew: one that is
  * new has none, one that was another server has that one's; and where a rank was lost while they began,
@@ -80,17 +69,18 @@ static bool keep_their_shards(const struct training *t, const struct keeps *all)
  * are from one list, and shards of one state. */
 static bool find_servers(struct training *t, bool *all_there, uint64_t *last)
 {
-	const struct slice of = t->kept.of;
-	const struct keeps own = { of.first, of.count, async_of(t)->beginning };
+	const struct keeps own = { async_of(t)->beginning, kept_is_of_shard(t) };
 	struct keeps *all = calloc((size_t)t->team->size, sizeof(*all));
-	bool ok;
 
 	if (!all)
 		return why_no_memory("what the parameter servers keep");
-	ok = team_gather(t->team, &own, all, sizeof(own));
-	*all_there = ok && keep_their_shards(t, all);
-	for (int r = 0; r < t->team->size; r++)
+	const bool ok = *all_there = team_gather(t->team, &own, all, sizeof(own));
+
+	for (int r = 0; r < t->team->size; r++) {
+		if (r < (int)t->options->servers)
+			*all_there &= all[r].fits && all[r].beginning == all[0].beginning;
 		*last = all[r].beginning > *last ? all[r].beginning : *last;
+	}
 	free(all);
 	return ok;
 }
@@ -98,7 +88,7 @@ static bool find_servers(struct training *t, bool *all_there, uint64_t *last)
 /* From the state that all ranks have. */
 static bool begin_shard(struct training *t, uint64_t beginning)
 {
-	const struct slice shard = t->kept.run[0].mine;
+	const struct slice shard = t->buckets.bucket[0].mine;
 	const size_t bytes = shard.count * t->model.numbers->size;
 	struct async *a = t->way;
 
@@ -117,11 +107,16 @@ static bool begin_shard(struct training *t, uint64_t beginning)
 static bool take_memory(const struct training *t, struct async *a)
 {
 	const size_t tasks = tasks_of_epoch(t);
+	struct server *s = &a->server;
 
 	a->todo = malloc(tasks * sizeof(*a->todo));
 	a->came = calloc(tasks, sizeof(*a->came));
 	a->requests = calloc(3 * (size_t)t->options->servers + 1, sizeof(*a->requests));
-	return (a->todo && a->came && a->requests) || why_no_memory("the parameter servers");
+	s->peers = calloc(t->workers, sizeof(*s->peers));
+	s->requests = calloc(t->workers, sizeof(*s->requests));
+	s->pushes = calloc(t->workers, sizeof(*s->pushes));
+	return (a->todo && a->came && a->requests && s->peers && s->requests && s->pushes) ||
+	       why_no_memory("the parameter servers");
 }
 
 static bool begin(struct training *t)
@@ -130,11 +125,10 @@ static bool begin(struct training *t)
 	bool all_there = false;
 	uint64_t last = 0;
 
-	t->model.weights = state_now(&t->state, 0).weights;
 	return (a->todo || take_memory(t, a)) && kept_lay_out(t) &&
 	       find_servers(t, &all_there, &last) &&
 	       ((all_there && !t->resumes) || begin_shard(t, last + 1)) &&
-	       (!kept_serves(t) || server_create(t, a));
+	       (!kept_serves(t) || server_begin(t, a));
 }
 
 /* ---- an epoch */
@@ -142,14 +136,14 @@ static bool begin(struct training *t)
 /* To all ranks, as the weights of the next state. */
 static bool gather_shards(struct training *t)
 {
-	const struct run *run = &t->kept.run[0];
+	const struct bucket *all = &t->buckets.bucket[0];
 
 	if (kept_serves(t))
-		memcpy(state_next(&t->state, run->mine.first).weights, async_of(t)->weights,
-		       run->mine.count * t->model.numbers->size);
+		memcpy(state_next(&t->state, all->mine.first).weights, async_of(t)->weights,
+		       all->mine.count * t->model.numbers->size);
 	team_be_patient(t->team, PATIENCE);
 	return team_start_gather(t->team, t->model.numbers, state_next(&t->state, 0).weights,
-				 run->counts, NULL);
+				 all->counts, NULL);
 }
 
 /* Those of which a server lacks the gradients. */
@@ -219,7 +213,7 @@ static void drain(struct training *t)
 {
 	struct async *a = async_of(t);
 
-	server_drain(a->server);
+	server_drain(&a->server);
 	tutti_wait_all(a->requests, a->pending);
 	a->pending = 0;
 }

@@ -46,6 +46,36 @@ struct push {
 	uint64_t task, version;
 };
 
+enum worker_state {
+	COMPUTES, /* or its report is on its way */
+	PUSHES,	  /* its gradients are */
+	HELD,	  /* they have come, and wait for an update */
+	IDLE,	  /* it has no task in this epoch any more */
+};
+
+/* A server's worker. */
+struct peer {
+	int rank;
+	enum worker_state state;
+	tutti_request_t receiving, sending[2]; /* in flight, or NULL */
+	struct task_report report;
+	uint64_t task;	  /* server 0's: its next */
+	void *numbers;	  /* gradients of the shard that come, weights that go */
+	uint64_t version; /* of the weights that it has */
+	size_t done;	  /* tasks in this epoch */
+};
+
+struct server {
+	struct peer *peers; /* owned: [workers at the start], of which there are … */
+	size_t count;
+	size_t turn; /* who is looked at first: the one behind the last that was served */
+	tutti_request_t *requests; /* owned: as many … */
+	struct push *pushes;	   /* owned: … likewise */
+	void *numbers;		   /* owned: all peers' */
+	size_t given;		   /* tasks of those to be done */
+	size_t came;		   /* tasks of the epoch */
+};
+
 struct async {
 	unsigned epoch; /* that is under way, from 1; 0: none */
 	uint64_t *todo; /* owned: [tasks of an epoch]: its tasks that are to be done, in order … */
@@ -57,25 +87,24 @@ struct async {
 	size_t pending;		   /* … are in flight */
 
 	/* a server's */
-	void *weights; /* owned: of its shard, which change in place; kept->now is their velocity */
+	void *weights; /* owned: of its shard, which change in place; kept.now is their velocity */
 	uint64_t version;   /* updates of these so far */
 	uint64_t beginning; /* with which the shard began, from 1 on; 0: with none */
 	bool *came;	    /* owned: [tasks of an epoch]: an update has been made of it */
 	struct sums sums;   /* of these */
 	struct staleness staleness;
-	struct server *server; /* owned */
+	struct server server;
 };
 
 /* async.c: one update by what has been pushed. Gradients are added up in this order, into the first. */
 void shard_update(struct training *training, const struct push *pushes, size_t count);
 
-/* Of these workers; what was there before is given back. */
-bool server_create(struct training *training, struct async *async);
+/* With the workers that there are now, and nothing in flight. */
+bool server_begin(struct training *training, struct async *async);
 /* The updates of an epoch. */
 bool server_epoch(struct training *training, struct async *async);
 /* Nothing is in flight on return. */
 void server_drain(struct server *server);
-void server_destroy(struct server *server);
 
 /* A worker's part of an epoch, with weights at state_next(). */
 bool worker_epoch(struct training *training, struct async *async);

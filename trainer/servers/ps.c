@@ -32,7 +32,7 @@ static int workers(const struct training *t)
 
 static struct slice own_shard(const struct training *t)
 {
-	return t->kept.run[0].mine;
+	return t->buckets.bucket[0].mine;
 }
 
 /* ---- its life */
@@ -52,7 +52,6 @@ static bool begin(struct training *t)
 		return why_no_memory("the parameter servers");
 	ps->sent = 0;
 	ps->partial = false;
-	t->model.weights = state_now(&t->state, 0).weights;
 	return (!t->resumes && kept_is_current(t)) ||
 	       kept_renew(t, kept_serves(t) ? "a parameter server's weights" : NULL);
 }

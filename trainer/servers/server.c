@@ -8,74 +8,30 @@
 
 #include "async.h"
 
-enum worker_state {
-	COMPUTES, /* or its report is on its way */
-	PUSHES,	  /* its gradients are */
-	HELD,	  /* they have come, and wait for an update */
-	IDLE,	  /* it has no task in this epoch any more */
-};
-
-struct peer {
-	int rank;
-	enum worker_state state;
-	tutti_request_t receiving, sending[2]; /* in flight, or NULL */
-	struct task_report report;
-	uint64_t task;	  /* server 0's: its next */
-	void *numbers;	  /* gradients of the shard that come, weights that go */
-	uint64_t version; /* of the weights that it has */
-	size_t done;	  /* tasks in this epoch */
-};
-
-struct server {
-	struct peer *peers; /* owned: [count] */
-	size_t count;
-	size_t turn; /* who is looked at first: the one behind the last that was served */
-	tutti_request_t *requests; /* owned: [count] */
-	struct push *pushes;	   /* owned: [count] */
-	void *numbers;		   /* owned: all peers' */
-	size_t given;		   /* tasks of those to be done */
-	size_t came;		   /* tasks of the epoch */
-};
-
 /* ---- its life */
 
-void server_destroy(struct server *s)
+bool server_begin(struct training *t, struct async *a)
 {
-	if (!s)
-		return;
-	free(s->peers);
-	free(s->requests);
-	free(s->pushes);
+	const size_t shard = t->kept.count;
+	struct server *s = &a->server;
+
+	s->count = (size_t)sync_worker(t).count;
+	s->turn = 0;
 	free(s->numbers);
-	free(s);
-}
-
-bool server_create(struct training *t, struct async *a)
-{
-	const size_t count = (size_t)sync_worker(t).count, shard = t->kept.count;
-	struct server *s = calloc(1, sizeof(*s));
-
-	server_destroy(a->server);
-	a->server = s;
-	if (!s)
+	s->numbers = malloc(s->count * shard * t->model.numbers->size + 1);
+	if (!s->numbers)
 		return why_no_memory("a parameter server");
-	s->count = count;
-	s->peers = calloc(count, sizeof(*s->peers));
-	s->requests = calloc(count, sizeof(*s->requests));
-	s->pushes = calloc(count, sizeof(*s->pushes));
-	s->numbers = malloc(count * shard * t->model.numbers->size + 1);
-	if (!s->peers || !s->requests || !s->pushes || !s->numbers)
-		return why_no_memory("a parameter server");
-	for (size_t i = 0; i < count; i++) {
-		s->peers[i].rank = (int)(t->options->servers + i);
-		s->peers[i].numbers = numbers_at(t->model.numbers, s->numbers, i * shard);
-	}
+	for (size_t i = 0; i < s->count; i++)
+		s->peers[i] = (struct peer){
+			.rank = (int)(t->options->servers + i),
+			.numbers = numbers_at(t->model.numbers, s->numbers, i * shard),
+		};
 	return true;
 }
 
 void server_drain(struct server *s)
 {
-	for (size_t i = 0; s && i < s->count; i++) {
+	for (size_t i = 0; i < s->count; i++) {
 		tutti_wait(&s->peers[i].receiving);
 		tutti_wait_all(s->peers[i].sending, 2);
 	}
@@ -115,7 +71,7 @@ static bool is_too_slow(const struct server *s, const struct peer *p, size_t lef
 
 static uint64_t next_task(struct async *a, const struct peer *p)
 {
-	struct server *s = a->server;
+	struct server *s = &a->server;
 
 	if (s->given == a->left || is_too_slow(s, p, a->left - s->given))
 		return TASK_NONE;
@@ -125,35 +81,34 @@ static uint64_t next_task(struct async *a, const struct peer *p)
 /* What it pushed has been dealt with. */
 static bool answer(struct training *t, struct async *a, struct peer *p)
 {
-	bool ok = true;
-
 	p->done++;
 	if (t->team->rank == 0) {
 		p->task = next_task(a, p);
-		ok = team_start_send(t->team, TUTTI_UINT8, &p->task, sizeof(p->task), p->rank,
-				     &p->sending[0]);
+		if (!team_start_send(t->team, TUTTI_UINT8, &p->task, sizeof(p->task), p->rank,
+				     &p->sending[0]))
+			return false;
 	}
-	ok = ok && send_weights(t, a, p);
-	if (ok && (t->team->rank > 0 || p->task != TASK_NONE))
+	if (!send_weights(t, a, p))
+		return false;
+	if (t->team->rank > 0 || p->task != TASK_NONE)
 		return listen_to(t, p);
 	p->state = IDLE;
-	return ok;
+	return true;
 }
 
 /* ---- updates */
 
+/* Would what a worker computes get too old? */
 static bool may_update(const struct training *t, const struct async *a)
 {
-	const uint64_t next = a->version + 1;
-	bool may = true;
+	for (size_t i = 0; i < a->server.count; i++) {
+		const struct peer *p = &a->server.peers[i];
 
-	for (size_t i = 0; i < a->server->count; i++) {
-		const struct peer *p = &a->server->peers[i];
-
-		if (p->state == COMPUTES || p->state == PUSHES)
-			may = may && next - p->version <= t->options->staleness;
+		if ((p->state == COMPUTES || p->state == PUSHES) &&
+		    a->version + 1 - p->version > t->options->staleness)
+			return false;
 	}
-	return may;
+	return true;
 }
 
 static int by_task(const void *a, const void *b)
@@ -168,7 +123,7 @@ static void count_in(struct async *a, const struct peer *p)
 	const uint64_t stale = a->version - p->version;
 
 	a->came[p->report.task] = true;
-	a->server->came++;
+	a->server.came++;
 	a->staleness.count[stale < STALENESS_MOST ? stale : STALENESS_MOST]++;
 	a->sums.loss += p->report.loss;
 	a->sums.correct += p->report.correct;
@@ -184,14 +139,15 @@ static void note_steps(struct training *t, const struct server *s)
 	}
 }
 
-/* By all that has come, in order of tasks. What came before ranks were lost, and was done again since
+/* By all that has come, in order of tasks, if it may be made. What came before ranks were lost, and was done again since
  * another server lacked it, is not part of it. */
 static bool update(struct training *t, struct async *a)
 {
-	struct server *s = a->server;
+	struct server *s = &a->server;
 	size_t count = 0;
-	bool ok = true;
 
+	if (!may_update(t, a))
+		return true;
 	for (size_t i = 0; i < s->count; i++) {
 		const struct peer *p = &s->peers[i];
 
@@ -204,10 +160,10 @@ static bool update(struct training *t, struct async *a)
 	if (count > 0)
 		shard_update(t, s->pushes, count);
 	note_steps(t, s);
-	for (size_t i = 0; i < s->count && ok; i++)
-		if (s->peers[i].state == HELD)
-			ok = answer(t, a, &s->peers[i]);
-	return ok;
+	for (size_t i = 0; i < s->count; i++)
+		if (s->peers[i].state == HELD && !answer(t, a, &s->peers[i]))
+			return false;
+	return true;
 }
 
 /* ---- what comes next */
@@ -226,7 +182,7 @@ static bool on_report(struct training *t, struct async *a, struct peer *p)
 
 	if (r->task == TASK_NONE && t->team->rank > 0) {
 		p->state = IDLE; /* it may have been waited for */
-		return !may_update(t, a) || update(t, a);
+		return update(t, a);
 	}
 	if (r->task >= tasks_of_epoch(t))
 		return refuse(p, "gradients of a task that there is not");
@@ -242,47 +198,43 @@ static bool on_report(struct training *t, struct async *a, struct peer *p)
 				  t->kept.count, p->rank, &p->receiving);
 }
 
-static bool on_message(struct training *t, struct async *a, struct peer *p)
+static bool on_gradients(struct training *t, struct async *a, struct peer *p)
 {
-	if (p->state == COMPUTES)
-		return on_report(t, a, p);
 	p->state = HELD;
-	return !may_update(t, a) || update(t, a);
+	return update(t, a);
 }
 
-/* Of messages that have come the first in the list counts. So workers take turns: otherwise two that keep
- * a server busy would leave nothing to those behind them. */
-static bool serve_next(struct training *t, struct async *a)
+/* Until no worker has anything more to say. Of messages that have come the first in the list counts. So
+ * workers take turns: otherwise two that keep a server busy would leave nothing to those behind them. */
+static bool serve(struct training *t, struct async *a)
 {
-	struct server *s = a->server;
-	const double begun = now_s();
-	tutti_result_t result;
-	size_t place;
-	struct peer *p;
+	struct server *s = &a->server;
 
-	for (size_t i = 0; i < s->count; i++)
-		s->requests[i] = s->peers[(s->turn + i) % s->count].receiving;
-	result = tutti_wait_any(s->requests, s->count, &place);
-	t->team->blocked_s += now_s() - begun;
-	s->turn = (s->turn + place) % s->count;
-	p = &s->peers[s->turn++];
-	p->receiving = NULL;
-	return team_ended(t->team, result, "a message of a worker") && on_message(t, a, p);
-}
+	for (;;) {
+		const double begun = now_s();
+		size_t place;
 
-static bool all_idle(const struct server *s)
-{
-	bool idle = true;
+		for (size_t i = 0; i < s->count; i++)
+			s->requests[i] = s->peers[(s->turn + i) % s->count].receiving;
+		const tutti_result_t result = tutti_wait_any(s->requests, s->count, &place);
 
-	for (size_t i = 0; i < s->count; i++)
-		idle = idle && s->peers[i].state == IDLE;
-	return idle;
+		t->team->blocked_s += now_s() - begun;
+		if (place == s->count)
+			return true;
+		s->turn = (s->turn + place) % s->count;
+		struct peer *p = &s->peers[s->turn++];
+
+		p->receiving = NULL;
+		if (!team_ended(t->team, result, "a message of a worker") ||
+		    !(p->state == COMPUTES ? on_report(t, a, p) : on_gradients(t, a, p)))
+			return false;
+	}
 }
 
 /* Workers have the weights of all shards, and the first ones a task. */
 bool server_epoch(struct training *t, struct async *a)
 {
-	struct server *s = a->server;
+	struct server *s = &a->server;
 	bool ok = true;
 
 	s->came = 0;
@@ -299,8 +251,7 @@ bool server_epoch(struct training *t, struct async *a)
 		if (i < s->given)
 			ok = listen_to(t, p);
 	}
-	while (ok && !all_idle(s))
-		ok = serve_next(t, a);
+	ok = ok && serve(t, a);
 	server_drain(s); /* the weights that went out last */
 	return ok;
 }

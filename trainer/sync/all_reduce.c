@@ -3,12 +3,6 @@
  * backward pass, and each rank makes the same update. */
 #include "train.h"
 
-static bool begin(struct training *t)
-{
-	t->model.weights = state_now(&t->state, 0).weights;
-	return true;
-}
-
 static bool gradients(struct training *t, unsigned l)
 {
 	return buckets_layer_ready(&t->buckets, &t->model, l, t->grid.column);
@@ -49,7 +43,6 @@ const struct sync sync_all_reduce = {
 	.name = "allreduce",
 	.what = "gradients by all-reduce",
 	.each_step = true,
-	.begin = begin,
 	.gradients = gradients,
 	.update = update,
 	.drain = drain,

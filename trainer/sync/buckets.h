@@ -11,8 +11,12 @@
 struct bucket {
 	size_t first, count;	 /* of the model's gradients */
 	unsigned last_layer;	 /* finished last by the backward pass: the lowest */
-	const size_t *counts;	 /* [ranks]: so many of the sums to each rank; NULL: all to all */
 	tutti_request_t request; /* NULL: not in flight */
+	/* Where ranks make updates of some weights each (kept.h): */
+	const size_t
+		*counts;   /* [ranks]: so many of these are each rank's, in their order; or NULL */
+	struct slice mine; /* of all weights */
+	size_t place;	   /* of their velocity, in a vector of this rank's */
 };
 
 struct buckets {

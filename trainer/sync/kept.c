@@ -17,76 +17,74 @@ bool kept_serves(const struct training *t)
 	return t->team->rank < (int)t->options->servers;
 }
 
-/* What of run `i` is rank r's: a bucket is cut evenly, so that all ranks can begin when it is ready. */
-static struct slice part_of(const struct training *t, unsigned i, int r)
+/* A bucket is cut evenly, so that all ranks can begin when it is ready; workers have no shard. */
+static struct slice part_of(const struct training *t, const struct bucket *b, int r)
 {
 	const int servers = (int)t->options->servers;
 
 	if (servers == 0)
-		return slice_of(t->buckets.bucket[i].count, r, t->grid.column->size);
+		return slice_of(b->count, r, t->grid.column->size);
 	return r < servers ? kept_shard(t, (unsigned)r) : (struct slice){ 0 };
 }
 
 bool kept_lay_out(struct training *t)
 {
 	const size_t ranks = (size_t)t->grid.column->size;
+	struct buckets *buckets = &t->buckets;
 	struct kept *k = &t->kept;
 
+	if (t->options->servers > 0)
+		*buckets = (struct buckets){ 1, .bucket[0].count = t->model.parameters };
+	buckets->tail = 0;
+	buckets->apart = SUMS_NUMBERS;
 	free(k->counts);
-	k->runs = t->options->servers > 0 ? 1 : t->buckets.count;
-	k->counts = calloc(k->runs * ranks, sizeof(*k->counts));
+	k->counts = calloc(buckets->count * ranks, sizeof(*k->counts));
 	if (!k->counts)
 		return why_no_memory("the shares of ranks");
 	k->count = 0;
-	for (unsigned i = 0; i < k->runs; i++) {
-		const struct slice mine = part_of(t, i, t->grid.column->rank);
-		const size_t first = t->options->servers > 0 ? 0 : t->buckets.bucket[i].first;
+	for (unsigned i = 0; i < buckets->count; i++) {
+		struct bucket *b = &buckets->bucket[i];
+		size_t *counts = k->counts + i * ranks;
 
-		k->run[i] = (struct run){
-			first, k->counts + i * ranks, { first + mine.first, mine.count }, k->count
-		};
 		for (size_t r = 0; r < ranks; r++)
-			k->run[i].counts[r] = part_of(t, i, (int)r).count;
-		k->count += mine.count;
+			counts[r] = part_of(t, b, (int)r).count;
+		b->counts = counts;
+		b->mine = part_of(t, b, t->grid.column->rank);
+		b->mine.first += b->first;
+		b->place = k->count;
+		k->count += b->mine.count;
 	}
 	return true;
 }
 
-/* ---- velocity. Vector `v` of it, of a run: where that is in those of all weights, and in this rank's. */
-
-static void *in_all(const struct training *t, void *all, unsigned v, const struct run *run)
+/* Between velocity of all weights, on rank 0, and that of this rank's. */
+static bool exchange(struct training *t, void *velocity, bool collects)
 {
-	void *velocity = sync_velocity(t, all, v);
+	const struct numbers *numbers = t->model.numbers;
+	const struct kept *k = &t->kept;
+	bool ok = true;
 
-	return velocity ? numbers_at(t->model.numbers, velocity, run->first) : NULL;
+	for (unsigned v = 0; v < t->options->optimizer->velocities; v++)
+		for (unsigned i = 0; i < t->buckets.count && ok; i++) {
+			const struct bucket *b = &t->buckets.bucket[i];
+			void *own = numbers_at(numbers, k->now, v * k->count + b->place),
+			     *all = sync_velocity(t, velocity, v);
+
+			all = all ? numbers_at(numbers, all, b->first) : NULL;
+			ok = collects
+				     ? team_collect(t->grid.column, numbers, own, b->counts, all)
+				     : team_share_out(t->grid.column, numbers, all, b->counts, own);
+		}
+	return ok;
 }
 
-static void *in_own(const struct training *t, unsigned v, const struct run *run)
-{
-	return numbers_at(t->model.numbers, t->kept.now, v * t->kept.count + run->place);
-}
-
-/* A sum ends well only when everybody has come to it. */
-static bool all_have_theirs(struct training *t)
+/* Rank 0 keeps what it has until all have theirs, which a sum that ends well says: else once more, when ranks
+ * have settled again. */
+static bool share_out(struct training *t)
 {
 	double has = 1;
 
-	return team_sum(t->grid.column, &has, 1);
-}
-
-/* Rank 0 keeps what it has until all have theirs: else once more, when ranks have settled again. */
-static bool share_out(struct training *t)
-{
-	for (unsigned v = 0; v < t->options->optimizer->velocities; v++)
-		for (unsigned i = 0; i < t->kept.runs; i++) {
-			const struct run *run = &t->kept.run[i];
-
-			if (!team_share_out(t->grid.column, t->model.numbers,
-					    in_all(t, t->velocity, v, run), run->counts,
-					    in_own(t, v, run)))
-				return false;
-		}
-	if (!all_have_theirs(t))
+	if (!exchange(t, t->velocity, false) || !team_sum(t->grid.column, &has, 1))
 		return false;
 	free(t->velocity);
 	t->velocity = NULL;
@@ -96,15 +94,7 @@ static bool share_out(struct training *t)
 
 bool kept_collect(struct training *t, void *velocity)
 {
-	for (unsigned v = 0; v < t->options->optimizer->velocities; v++)
-		for (unsigned i = 0; i < t->kept.runs; i++) {
-			const struct run *run = &t->kept.run[i];
-
-			if (!team_collect(t->grid.column, t->model.numbers, in_own(t, v, run),
-					  run->counts, in_all(t, velocity, v, run)))
-				return false;
-		}
-	return true;
+	return exchange(t, velocity, true);
 }
 
 static void forget(struct kept *k)
@@ -125,7 +115,7 @@ bool kept_renew(struct training *t, const char *lost)
 		k->next = calloc(numbers, t->model.numbers->size);
 	if (!k->now || (t->sync->each_step && !k->next))
 		return why_no_memory("the velocity of a share");
-	k->of = k->run[0].mine;
+	k->of = t->buckets.bucket[0].mine;
 	k->step = t->state.step;
 	k->went = false;
 	t->velocity_since = t->resumes ? 0 : t->state.step;
@@ -145,19 +135,23 @@ static void swap(struct kept *k)
 	k->next = was;
 }
 
+bool kept_is_of_shard(const struct training *t)
+{
+	const struct slice *shard = &t->buckets.bucket[0].mine, *of = &t->kept.of;
+
+	return t->kept.now && of->first == shard->first && of->count == shard->count;
+}
+
 bool kept_is_current(struct training *t)
 {
-	const struct slice *shard = &t->kept.run[0].mine;
 	struct kept *k = &t->kept;
 
-	if (!k->now || k->of.first != shard->first || k->of.count != shard->count)
-		return false;
 	if (k->went && k->step == t->state.step + 1) {
 		swap(k);
 		k->step--;
 		k->went = false;
 	}
-	return k->step == t->state.step;
+	return kept_is_of_shard(t) && k->step == t->state.step;
 }
 
 void kept_advance(struct training *t)
@@ -174,17 +168,17 @@ void kept_finish(struct kept *k)
 	*k = (struct kept){ 0 };
 }
 
-struct stretch kept_stretch(const struct training *t, unsigned run)
+struct stretch kept_stretch(const struct training *t, unsigned bucket)
 {
-	const struct kept *k = &t->kept;
-	const struct run *r = &k->run[run];
+	const struct bucket *b = &t->buckets.bucket[bucket];
 	const struct numbers *numbers = t->model.numbers;
-	struct stretch stretch = { .of = r->mine,
-				   .from = trained_at(numbers, k->now, k->now, k->count, r->place),
+	const struct kept *k = &t->kept;
+	struct stretch stretch = { .of = b->mine,
+				   .from = trained_at(numbers, k->now, k->now, k->count, b->place),
 				   .to = trained_at(numbers, k->next, k->next, k->count,
-						    r->place) };
+						    b->place) };
 
-	stretch.from.weights = state_now(&t->state, r->mine.first).weights;
-	stretch.to.weights = state_next(&t->state, r->mine.first).weights;
+	stretch.from.weights = state_now(&t->state, b->mine.first).weights;
+	stretch.to.weights = state_next(&t->state, b->mine.first).weights;
 	return stretch;
 }

@@ -10,19 +10,9 @@
 struct training;
 struct stretch;
 
-/* Weights that are cut among all ranks, in their order. */
-struct run {
-	size_t first;
-	size_t *counts;	   /* [ranks]: so many are each rank's */
-	struct slice mine; /* of all weights */
-	size_t place;	   /* of their velocity, in a vector of this rank's */
-};
-
 /* Zeroed is empty. */
 struct kept {
-	unsigned runs;
-	struct run run[MODEL_LAYERS_MAX];
-	size_t *counts; /* owned: of all runs */
+	size_t *counts; /* owned: of all buckets */
 	size_t count;	/* of this rank's weights */
 	/* owned: what is kept for these, one vector behind the other: after step `step`, and what the
 	 * next one leaves; NULL: weights change in place */
@@ -37,17 +27,18 @@ struct slice kept_shard(const struct training *training, unsigned server);
 /* Is this rank a server? */
 bool kept_serves(const struct training *training);
 
-/* Among the ranks that there are now. */
+/* Cut training->buckets among the ranks that there are now; for servers they are one, of all weights. */
 bool kept_lay_out(struct training *training);
 /* The velocity of this rank's weights begins anew, or, collective, is what rank 0 read from a checkpoint.
  * `lost`: whose weights, says an error message after a loss of ranks; NULL: nothing is said. */
 bool kept_renew(struct training *training, const char *lost);
-/* Has this server that of its shard after the step that all go on from, if need be by going back one? */
+/* Has this server that of its shard; and after the step that all go on from, if need be by going back one? */
+bool kept_is_of_shard(const struct training *training);
 bool kept_is_current(struct training *training);
 void kept_finish(struct kept *kept);
 
-/* This rank's weights of a run. */
-struct stretch kept_stretch(const struct training *training, unsigned run);
+/* This rank's weights of a bucket. */
+struct stretch kept_stretch(const struct training *training, unsigned bucket);
 /* The step under way is complete. */
 void kept_advance(struct training *training);
 

@@ -17,17 +17,15 @@ bool shares_check(const struct training *t)
 {
 	const struct share_options *o = &t->options->shares;
 	const int started = t->team->started;
+	const bool cut = grid_is_cut(&t->grid);
+	const int expected = cut ? t->grid.stages : started;
 
-	if (grid_is_cut(&t->grid) && o->count > 0 && o->count != t->grid.stages)
+	if (o->count > 0 && o->count != expected)
 		return why_set(TUTTI_ERR_INVALID,
-			       "--shares: found %d number%s for %d stages, expected one for each",
-			       o->count, o->count == 1 ? "" : "s", t->grid.stages);
-	if (!grid_is_cut(&t->grid) && o->count > 0 && o->count != started)
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"--shares: found %d number%s for %d rank%s, expected one for each; give as "
-			"many, or start as many ranks",
-			o->count, o->count == 1 ? "" : "s", started, started == 1 ? "" : "s");
+			       "--shares: found %d number%s for %d %s%s, expected one for each%s",
+			       o->count, o->count == 1 ? "" : "s", expected, cut ? "stage" : "rank",
+			       expected == 1 ? "" : "s",
+			       cut ? "" : "; give as many, or start as many ranks");
 	for (int i = 0; i < o->slow_count; i++) {
 		if (o->slow[i].rank >= started)
 			return why_set(

@@ -32,7 +32,7 @@ struct sync {
 	bool shares_velocity; /* each rank keeps a part of it (kept.h): training->state has none */
 	size_t bytes;	      /* of training->way, which is all 0 at first */
 	/* Collective, before the first step and again when ranks were lost: training->state is what
-	 * the next step starts from, the same on all ranks. */
+	 * the next step starts from, the same on all ranks, and the model has its weights. */
 	bool (*begin)(struct training *training);
 	/* Collective: what is left of an epoch, from 0, where ranks go through no steps together; else
 	 * NULL. Until fetch() training->state is that of its beginning. */

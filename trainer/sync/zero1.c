@@ -16,14 +16,7 @@ struct zero1 {
 
 static bool begin(struct training *t)
 {
-	t->model.weights = state_now(&t->state, 0).weights;
-	if (!kept_lay_out(t))
-		return false;
-	for (unsigned i = 0; i < t->buckets.count; i++)
-		t->buckets.bucket[i].counts = t->kept.run[i].counts;
-	t->buckets.apart = SUMS_NUMBERS;
-	t->buckets.tail = 0;
-	return kept_renew(t, t->grid.column->rank == 0 ? "all weights" : NULL);
+	return kept_lay_out(t) && kept_renew(t, t->grid.column->rank == 0 ? "all weights" : NULL);
 }
 
 static bool weights(struct training *t, unsigned l)
@@ -55,11 +48,11 @@ static bool update(struct training *t, const struct step *step)
 		return false;
 	/* the first layer's bucket is the last: its weights are needed first */
 	for (unsigned i = t->buckets.count; i-- > 0;) {
-		const struct run *run = &t->kept.run[i];
+		const struct bucket *b = &t->buckets.bucket[i];
 
 		sync_update(t, &stretch[i], &squares);
 		if (!team_start_gather(t->grid.column, t->model.numbers,
-				       state_next(&t->state, run->first).weights, run->counts,
+				       state_next(&t->state, b->first).weights, b->counts,
 				       &z->weights[i]))
 			return false;
 	}
