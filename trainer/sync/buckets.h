@@ -12,17 +12,18 @@ struct bucket {
 	size_t first, count;	 /* of the model's gradients */
 	unsigned last_layer;	 /* finished last by the backward pass: the lowest */
 	tutti_request_t request; /* NULL: not in flight */
-	/* Where ranks make updates of some weights each (kept.h): */
-	const size_t
-		*counts;   /* [ranks]: so many of these are each rank's, in their order; or NULL */
-	struct slice mine; /* of all weights */
-	size_t place;	   /* of their velocity, in a vector of this rank's */
+	/* Where each rank updates some of the weights (kept.h): in rank order, so many are each rank's, or
+	 * NULL; which of all weights are this rank's; where in a vector of its velocity theirs begins. */
+	const size_t *counts;
+	struct slice mine;
+	size_t place;
 };
 
 struct buckets {
 	unsigned count;
 	size_t tail;  /* numbers behind the gradients that travel with the last bucket */
-	size_t apart; /* or that travel by themselves, since they are of another type */
+	size_t apart; /* or that travel by themselves, since they are of another type, or
+		       * ranks get some of the sums each */
 	tutti_request_t apart_request;
 	struct bucket bucket[MODEL_LAYERS_MAX]; /* in the order they become ready */
 };

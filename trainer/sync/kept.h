@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whose weights are whose, where each rank makes the updates of some alone, and keeps for them what the
- * optimiser does: where there are servers, a shard of all weights each; otherwise each rank's part of
- * each bucket. */
+/* Which weights are whose, where one rank alone updates each and has the velocity of it: a server those of
+ * its shard; where there are no servers, each rank a part of each bucket. */
 #ifndef TRAIN_KEPT_H
 #define TRAIN_KEPT_H
 
@@ -14,8 +13,8 @@ struct stretch;
 struct kept {
 	size_t *counts; /* owned: of all buckets */
 	size_t count;	/* of this rank's weights */
-	/* owned: what is kept for these, one vector behind the other: after step `step`, and what the
-	 * next one leaves; NULL: weights change in place */
+	/* owned: their velocity, one vector behind the other: after step `step`, and as the step under
+	 * way leaves it; NULL: weights change in place */
 	void *now, *next;
 	struct slice of; /* where there are servers: of which weights */
 	size_t step;
@@ -32,7 +31,8 @@ bool kept_lay_out(struct training *training);
 /* The velocity of this rank's weights begins anew, or, collective, is what rank 0 read from a checkpoint.
  * `lost`: whose weights, says an error message after a loss of ranks; NULL: nothing is said. */
 bool kept_renew(struct training *training, const char *lost);
-/* Has this server that of its shard; and after the step that all go on from, if need be by going back one? */
+/* Is what there is of the shard that is this server's now? And of the step that all go on from? It goes
+ * back one step if it has to. */
 bool kept_is_of_shard(const struct training *training);
 bool kept_is_current(struct training *training);
 void kept_finish(struct kept *kept);
