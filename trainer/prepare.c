@@ -67,7 +67,7 @@ static bool check_sizes(const struct training *t)
 		return why_set(TUTTI_ERR_INVALID,
 			       "%s: too few samples: found %zu, of which --test-fraction %g leaves "
 			       "none to validate; give a larger share, or 0",
-			       o->source.path, t->data.rows, o->source.test_fraction);
+			       o->source.path, t->data.all_rows, o->source.test_fraction);
 	if (o->predict && t->split.test_rows == 0)
 		return why_set(
 			TUTTI_ERR_INVALID,
@@ -157,10 +157,8 @@ static bool check_survival(const struct training *t)
 
 static bool check_features(const struct training *t)
 {
-	const struct data *data = t->sharded ? &t->sharded->own : &t->data;
-
-	for (size_t j = 0; j < data->features; j++)
-		if (data->inverse[j] > 0)
+	for (size_t j = 0; j < t->data.features; j++)
+		if (t->data.inverse[j] > 0)
 			return true;
 	return why_set(
 		TUTTI_ERR_INVALID,
@@ -178,7 +176,9 @@ static bool complete(struct training *t)
 		return false;
 	t->batch = choose_batch(t);
 	if (!check_sizes(t) ||
-	    !(o->shard ? sharded_standardise(t) : standardise(&t->data, &t->split)) ||
+	    !(o->shard ? sharded_standardise(t)
+		       : standardise(&t->data, t->split.train, t->split.train_rows,
+				     t->split.train_rows, NULL)) ||
 	    !check_features(t) || !create_model(t))
 		return false;
 	t->order = malloc(t->split.train_rows * sizeof(*t->order));
@@ -208,10 +208,7 @@ static bool prepare(struct training *t)
 	if (!survival_init(&t->survival, t->team) || !grid_place(o, t->team, &t->grid) ||
 	    !check_survival(t) || !count_workers(t) || !shares_check(t) || !read_samples(t))
 		return false;
-	if (o->shard)
-		return true;
-	t->data_hash = data_hash(&t->data);
-	return complete(t);
+	return o->shard || complete(t);
 }
 
 bool training_share(struct training *t)

@@ -37,7 +37,6 @@ struct training {
 	struct rate_plan plan;
 	struct summary summary;
 	struct survival survival;
-	uint64_t data_hash;
 	void *velocity;	       /* rank 0's, from a checkpoint, until it is shared out; or NULL */
 	size_t velocity_since; /* the step with which this rank's velocity began */
 	double resumed_s;      /* how long the training had taken then */

@@ -14,15 +14,23 @@
 
 /* ---- CSV, from memory */
 
-static struct reading csv_with_label(const char *text, size_t column)
+/* What a parser has left of bad input goes as data_read() lets it go. */
+static struct reading parsed(bool ok, struct data data)
 {
-	char *bytes = strdup(text);
-	const struct input input = { .path = "t.csv", .bytes = bytes, .length = strlen(text) };
-	struct reading r = { .data = { 0 } };
+	if (!ok)
+		data_finish(&data);
+	return (struct reading){ ok, data };
+}
 
-	r.ok = csv_parse(&input, column, &r.data);
-	free(bytes);
-	return r;
+static struct reading csv_with_label(const char *text, unsigned column)
+{
+	const struct input input = { "t.csv", strdup(text), strlen(text), DATA_WHOLE };
+	const struct data_source source = { .label_column = column };
+	struct data data = { 0 };
+	const bool ok = csv_parse(&input, &source, &data);
+
+	free(input.bytes);
+	return parsed(ok, data);
 }
 
 static struct reading csv(const char *text)
@@ -164,15 +172,17 @@ TEST(csv_without_rows_or_features_is_refused)
 
 static struct reading idx(const char *x, size_t x_length, const char *y, size_t y_length)
 {
-	char *x_copy = malloc(x_length + 1), *y_copy = malloc(y_length + 1);
-	const struct input samples = { "t.x", memcpy(x_copy, x, x_length), x_length };
-	const struct input labels = { "t.y", memcpy(y_copy, y, y_length), y_length };
-	struct reading r = { .data = { 0 } };
+	const struct input samples = { "t.x", memcpy(malloc(x_length + 1), x, x_length), x_length,
+				       DATA_WHOLE },
+			   labels = { "t.y", memcpy(malloc(y_length + 1), y, y_length), y_length,
+				      DATA_WHOLE };
+	const struct data_source source = { 0 };
+	struct data data = { 0 };
+	const bool ok = idx_parse(&samples, &labels, &source, &data);
 
-	r.ok = idx_parse(&samples, &labels, &r.data);
-	free(x_copy);
-	free(y_copy);
-	return r;
+	free(samples.bytes);
+	free(labels.bytes);
+	return parsed(ok, data);
 }
 
 /* Of whole arrays. */
@@ -312,7 +322,7 @@ TEST(a_file_of_any_length_is_read_whole)
 			struct input input = { 0 };
 
 			write_file(path, bytes, length);
-			assert_true(input_read(path, sizeof(bytes), &input));
+			assert_true(input_read(path, DATA_WHOLE, sizeof(bytes), &input));
 			assert_int_equal(input.length, length);
 			assert_memory_equal(input.bytes, bytes, length);
 			assert_int_equal(input.bytes[length], 0);
@@ -376,7 +386,8 @@ TEST(content_beyond_the_limit_is_refused)
 			assert_int_equal(gzwrite(file, bytes, sizeof(bytes)), sizeof(bytes));
 		assert_int_equal(gzclose(file), Z_OK);
 		for (int i = 0; i < 4; i++) {
-			assert_int_equal(input_read(path, limits[i].most, &input), limits[i].fits);
+			assert_int_equal(input_read(path, DATA_WHOLE, limits[i].most, &input),
+					 limits[i].fits);
 			snprintf(expected, sizeof(expected), "found more than %zu bytes of content",
 				 limits[i].most);
 			if (limits[i].fits)
@@ -384,8 +395,7 @@ TEST(content_beyond_the_limit_is_refused)
 			else
 				assert_true(strstr(why.text, expected) &&
 					    strstr(why.text, "raise --data-limit"));
-			if (limits[i].fits)
-				input_finish(&input);
+			input_finish(&input);
 		}
 		unlink(path);
 	}
@@ -393,53 +403,40 @@ TEST(content_beyond_the_limit_is_refused)
 
 /* ---- parts */
 
-static void append_part(const struct data_source *source, struct data_part part, struct data *all)
+/* These rows of `part` are those of `whole` from `*at` on. */
+static void follow(const struct data *part, size_t from, size_t count, const struct data *whole,
+		   size_t *at)
 {
-	struct data data = well(read_part(source, part));
-	const size_t features = data.features, test = data.test_rows, rows = data.rows - test;
+	const size_t n = whole->features;
 
-	if (data.rows > 0)
-		all->features = features;
-	/* rows of both files, each in its own place: those for validation are kept behind the others */
-	all->x = realloc(all->x, (all->rows + data.rows + 1) * all->features * sizeof(float) + 1);
-	all->y = realloc(all->y, (all->rows + data.rows + 1) * sizeof(*all->y));
-	const size_t kept = all->rows - all->test_rows;
-	memmove(all->x + (kept + rows) * all->features, all->x + kept * all->features,
-		all->test_rows * all->features * sizeof(float));
-	memmove(all->y + kept + rows, all->y + kept, all->test_rows * sizeof(*all->y));
-	if (data.rows > 0) {
-		memcpy(all->x + kept * features, data.x, rows * features * sizeof(float));
-		memcpy(all->y + kept, data.y, rows * sizeof(*all->y));
-		memcpy(all->x + (all->rows + rows) * features, data.x + rows * features,
-		       test * features * sizeof(float));
-		memcpy(all->y + all->rows + rows, data.y + rows, test * sizeof(*all->y));
+	assert_true(*at + count <= whole->rows);
+	if (count > 0) {
+		assert_int_equal(part->features, n);
+		assert_memory_equal(part->x + from * n, whole->x + *at * n,
+				    count * n * sizeof(*part->x));
+		assert_memory_equal(part->y + from, whole->y + *at, count * sizeof(*part->y));
 	}
-	all->rows += data.rows;
-	all->test_rows += test;
-	data_finish(&data);
-}
-
-static void expect_same(const struct data *found, const struct data *expected, int parts)
-{
-	if (found->rows != expected->rows || found->test_rows != expected->test_rows)
-		fail_msg("%d parts have %zu rows, expected %zu", parts, found->rows,
-			 expected->rows);
-	assert_memory_equal(found->x, expected->x,
-			    expected->rows * expected->features * sizeof(float));
-	assert_memory_equal(found->y, expected->y, expected->rows * sizeof(*expected->y));
+	*at += count;
 }
 
 static void parts_are_all_of_it(const struct data_source *source, int most)
 {
 	struct data whole = well(read_source(source));
+	const size_t rows = whole.rows - whole.test_rows;
 
 	for (int parts = 1; parts <= most; parts++) {
-		struct data all = { 0 };
+		size_t at = 0, test_at = rows;
 
-		for (int i = 0; i < parts; i++)
-			append_part(source, (struct data_part){ i, parts }, &all);
-		expect_same(&all, &whole, parts);
-		data_finish(&all);
+		for (int i = 0; i < parts; i++) {
+			struct data data;
+
+			assert_true(data_read_part(source, (struct data_part){ i, parts }, &data));
+			const size_t train = data.rows - data.test_rows;
+			follow(&data, 0, train, &whole, &at);
+			follow(&data, train, data.test_rows, &whole, &test_at);
+			data_finish(&data);
+		}
+		assert_true(at == rows && test_at == whole.rows);
 	}
 	data_finish(&whole);
 }
@@ -496,8 +493,10 @@ static void refuses_part(tutti_result_t result, const char *bytes, size_t length
 	char path[64];
 	const struct data_source source = { .path = file_with(path, 1, bytes, length),
 					    .most = MOST };
+	struct reading r;
 
-	refused_as(result, read_part(&source, part), error_text);
+	r.ok = data_read_part(&source, part, &r.data);
+	refused_as(result, r, error_text);
 	unlink(path);
 }
 

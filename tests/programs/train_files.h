@@ -59,17 +59,9 @@ struct reading {
 	struct data data;
 };
 
-static inline struct reading read_part(const struct data_source *source, struct data_part part)
-{
-	struct reading r = { .data = { 0 } };
-
-	r.ok = data_read_part(source, part, &r.data);
-	return r;
-}
-
 static inline struct reading read_source(const struct data_source *source)
 {
-	struct reading r = { .data = { 0 } };
+	struct reading r;
 
 	r.ok = data_read(source, &r.data);
 	return r;

@@ -38,10 +38,10 @@ static bool prepare(const struct options *options, struct team *team, struct rep
 		   (save_check(options) && plot_check(options) && report_open(report))) &&
 		  training_create(options, team, report, training);
 
-	ok = team_agree(team, ok, options_hash(options), training->data_hash, &alike);
+	ok = team_agree(team, ok, options_hash(options), training->data.hash, &alike);
 	if (ok && options->shard) {
 		alike = (struct alike){ 0 };
-		ok = team_agree(team, training_share(training), 0, training->data_hash, &alike);
+		ok = team_agree(team, training_share(training), 0, training->data.hash, &alike);
 	}
 	if (ok)
 		return true;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the split of the data and the order of each epoch. Pure functions of their arguments. */
+/* Owns the split of the data, the order of each epoch, and how features are scaled. */
 #include "batches.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bits.h"
+#include "team.h"
 
 struct slice slice_of(size_t total, int rank, int ranks)
 {
@@ -26,40 +26,26 @@ static void shuffle(uint32_t *rows, size_t count, uint64_t state)
 	}
 }
 
-static void part_at_random(const struct data *data, double fraction, uint64_t seed,
-			   struct split *split)
-{
-	shuffle(split->rows, data->rows, random_stream(seed, RANDOM_SPLIT));
-	split->test_rows = (size_t)(fraction * (double)data->rows);
-	split->train_rows = data->rows - split->test_rows;
-	split->test = split->rows;
-	split->train = split->rows + split->test_rows;
-}
-
-static void part_in_order(const struct data *data, struct split *split)
-{
-	split->test_rows = data->test_rows;
-	split->train_rows = data->rows - data->test_rows;
-	split->train = split->rows;
-	split->test = split->rows + split->train_rows;
-}
-
 bool split_create(const struct data *data, double fraction, uint64_t seed, struct split *out)
 {
 	struct split split = { 0 };
 
-	if (data->rows > UINT32_MAX)
+	if (data->all_rows > UINT32_MAX)
 		return why_set(TUTTI_ERR_INVALID, "found %zu samples, expected at most %u",
-			       data->rows, UINT32_MAX);
-	split.rows = malloc(data->rows * sizeof(*split.rows));
+			       data->all_rows, UINT32_MAX);
+	split.rows = malloc(data->all_rows * sizeof(*split.rows));
 	if (!split.rows)
 		return why_no_memory("the order of the samples");
-	for (size_t i = 0; i < data->rows; i++)
+	for (size_t i = 0; i < data->all_rows; i++)
 		split.rows[i] = (uint32_t)i;
-	if (data->test_rows > 0)
-		part_in_order(data, &split);
-	else
-		part_at_random(data, fraction, seed, &split);
+	const bool given = data->all_test_rows > 0;
+
+	if (!given)
+		shuffle(split.rows, data->all_rows, random_stream(seed, RANDOM_SPLIT));
+	split.test_rows = given ? data->all_test_rows : (size_t)(fraction * (double)data->all_rows);
+	split.train_rows = data->all_rows - split.test_rows;
+	split.train = split.rows + (given ? 0 : split.test_rows);
+	split.test = split.rows + (given ? split.train_rows : 0);
 	*out = split;
 	return true;
 }
@@ -70,8 +56,14 @@ void split_finish(struct split *split)
 	*split = (struct split){ 0 };
 }
 
+/* A sum, and what its rounding has lost: of parts of the numbers, in any order, the sum comes out alike (but
+ * where it would be just between two numbers). */
+struct exact {
+	double high, low;
+};
+
 /* Knuth 1969, section 4.2.2, theorem B: what the rounded sum lacks is a number itself. */
-void exact_add(struct exact *sum, double x)
+static void exact_add(struct exact *sum, double x)
 {
 	const double rounded = sum->high + x, back = rounded - sum->high;
 
@@ -79,39 +71,31 @@ void exact_add(struct exact *sum, double x)
 	sum->high = rounded;
 }
 
-static double exact_value(const struct exact *sum)
+/* Of each feature the sum, or, where there is a `mean`, that of the squares of what it is apart from it: over
+ * these rows of each rank. `sums` is memory for as many numbers of each rank, too, behind the sums. */
+static bool sum_up(const struct data *data, const uint32_t *rows, size_t count, const double *mean,
+		   struct team *team, struct exact *sums)
 {
-	return sum->high + sum->low;
-}
+	const size_t n = data->features, all = team ? (size_t)team->size * n : 0;
+	struct exact *of_ranks = sums + n;
 
-void sum_features(const struct data *data, const uint32_t *rows, size_t count, const double *mean,
-		  struct exact *sums)
-{
-	const size_t n = data->features;
-
+	memset(sums, 0, n * sizeof(*sums));
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = 0; j < n; j++) {
 			const double x = data->x[rows[i] * n + j], off = mean ? x - mean[j] : 0;
 
 			exact_add(&sums[j], mean ? off * off : x);
 		}
-}
-
-void feature_means(const struct exact *sums, size_t features, size_t rows, double *mean)
-{
-	for (size_t j = 0; j < features; j++)
-		mean[j] = exact_value(&sums[j]) / (double)rows;
-}
-
-void feature_inverses(const struct exact *squares, const double *mean, size_t features, size_t rows,
-		      double *inverse)
-{
-	for (size_t j = 0; j < features; j++) {
-		const double deviation = sqrt(exact_value(&squares[j]) / (double)rows);
-
-		/* less is what the mean was rounded by */
-		inverse[j] = deviation > 1e-12 * fabs(mean[j]) ? 1 / deviation : 0;
+	if (!team)
+		return true;
+	if (!team_gather(team, sums, of_ranks, n * sizeof(*sums)))
+		return false;
+	memset(sums, 0, n * sizeof(*sums));
+	for (size_t i = 0; i < all; i++) {
+		exact_add(&sums[i % n], of_ranks[i].high);
+		exact_add(&sums[i % n], of_ranks[i].low);
 	}
+	return true;
 }
 
 void standardise_by(struct data *data)
@@ -127,26 +111,30 @@ void standardise_by(struct data *data)
 }
 
 /* Two passes: the textbook's one-pass formula loses all digits where the mean is large. */
-bool standardise(struct data *data, const struct split *split)
+bool standardise(struct data *data, const uint32_t *rows, size_t count, size_t of,
+		 struct team *team)
 {
-	const size_t n = data->features;
+	const size_t n = data->features, ranks = team ? (size_t)team->size : 0;
+	struct exact *sums = calloc(n * (1 + ranks), sizeof(*sums));
+	bool ok;
 
-	assert(!data->mean && !data->inverse);
 	data->mean = calloc(n, sizeof(*data->mean));
 	data->inverse = calloc(n, sizeof(*data->inverse));
-	struct exact *sums = calloc(2 * n, sizeof(*sums));
+	ok = sums && data->mean && data->inverse ? sum_up(data, rows, count, NULL, team, sums)
+						 : why_no_memory("the features' means");
+	for (size_t j = 0; ok && j < n; j++)
+		data->mean[j] = (sums[j].high + sums[j].low) / (double)of;
+	ok = ok && sum_up(data, rows, count, data->mean, team, sums);
+	for (size_t j = 0; ok && j < n; j++) {
+		const double deviation = sqrt((sums[j].high + sums[j].low) / (double)of);
 
-	if (!data->mean || !data->inverse || !sums) {
-		free(sums);
-		return why_no_memory("the features' means");
+		/* less is what the mean was rounded by */
+		data->inverse[j] = deviation > 1e-12 * fabs(data->mean[j]) ? 1 / deviation : 0;
 	}
-	sum_features(data, split->train, split->train_rows, NULL, sums);
-	feature_means(sums, n, split->train_rows, data->mean);
-	sum_features(data, split->train, split->train_rows, data->mean, sums + n);
-	feature_inverses(sums + n, data->mean, n, split->train_rows, data->inverse);
 	free(sums);
-	standardise_by(data);
-	return true;
+	if (ok)
+		standardise_by(data);
+	return ok;
 }
 
 void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint32_t *order)

@@ -6,6 +6,8 @@
 
 #include "data.h"
 
+struct team;
+
 /* A run of `count` places from `first` on. */
 struct slice {
 	size_t first, count;
@@ -21,32 +23,18 @@ struct split {
 	size_t train_rows, test_rows;
 };
 
-/* Set aside `fraction` of the rows, rounded down, for validation; or, where the data say which are
+/* Set aside `fraction` of all rows, rounded down, for validation; or, where the data say which are
  * for validation, those, in their order. */
 bool split_create(const struct data *data, double fraction, uint64_t seed, struct split *out);
 void split_finish(struct split *split);
 
-/* A sum and what its rounding has lost: of parts of the numbers, in any order, the sum comes out alike (but
- * where it would be just between two numbers). Zeroed is 0. */
-struct exact {
-	double high, low;
-};
-void exact_add(struct exact *sum, double x);
-/* Add to `sums` [features] the features of these rows, or, where there is a `mean` [features], the squares
- * of what they are apart from it. */
-void sum_features(const struct data *data, const uint32_t *rows, size_t count, const double *mean,
-		  struct exact *sums);
-/* Of such sums over all rows for training, their number being `rows`. The inverse of the standard
- * deviation is 0 for a constant feature. */
-void feature_means(const struct exact *sums, size_t features, size_t rows, double *mean);
-void feature_inverses(const struct exact *squares, const double *mean, size_t features, size_t rows,
-		      double *inverse);
+/* Give each feature mean 0 and variance 1 over the rows for training; constant features become 0, and so does
+ * their `inverse`. These are `count` of this rank's, of `of` that all ranks have. Collective, where there is
+ * a team: its ranks have a part each. */
+bool standardise(struct data *data, const uint32_t *rows, size_t count, size_t of,
+		 struct team *team);
 /* By data->mean and data->inverse, which are there. */
 void standardise_by(struct data *data);
-
-/* Give each feature mean 0 and variance 1 over the training rows; constant features become 0.
- * Keeps what it used in `data`. Data that are used as they are stay so. */
-bool standardise(struct data *data, const struct split *split);
 
 /* Write the order in which `epoch` goes through the training rows. */
 void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint32_t *order);

@@ -6,8 +6,6 @@
 #include "data.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -19,62 +17,78 @@ struct cursor {
 	size_t line; /* of [at, end), from 1 */
 };
 
-/* Go to the next line; false at the end of the file. */
+/* Go to the next line; false at the end of the file, and that line is blank. */
 static bool next_line(struct cursor *c)
 {
 	const char *const stop = c->input->bytes + c->input->length;
-	const char *newline;
+	const char *newline = memchr(c->next, '\n', (size_t)(stop - c->next));
+	const bool found = c->next < stop;
 
-	if (c->next >= stop)
-		return false;
-	newline = memchr(c->next, '\n', (size_t)(stop - c->next));
 	c->at = c->next;
 	c->end = newline ? newline : stop;
 	c->next = newline ? newline + 1 : stop;
 	if (c->end > c->at && c->end[-1] == '\r')
 		c->end--;
 	c->line++;
-	return true;
+	return found;
 }
 
-static const char *field_end(const struct cursor *c, const char *field)
-{
-	const char *comma = memchr(field, ',', (size_t)(c->end - field));
+/* A field of the line. Zeroed is before the first. */
+struct field {
+	const char *at, *end;
+	size_t number; /* from 1 */
+};
 
-	return comma ? comma : c->end;
+static bool next_field(const struct cursor *c, struct field *f)
+{
+	if (f->end == c->end)
+		return false;
+	f->at = f->number > 0 ? f->end + 1 : c->at;
+	f->end = memchr(f->at, ',', (size_t)(c->end - f->at));
+	f->end = f->end ? f->end : c->end;
+	f->number++;
+	return true;
 }
 
 static size_t count_fields(const struct cursor *c)
 {
-	size_t fields = 1;
+	struct field f = { 0 };
 
-	for (const char *p = c->at; p < c->end; p++)
-		fields += *p == ',';
-	return fields;
+	while (next_field(c, &f))
+		continue;
+	return f.number;
 }
 
-/* Take `off` from both ends of [*field, *end). */
-static void trim(const char **field, const char **end, const char *off)
+/* Without `off` at both of its ends. */
+static struct field trimmed(struct field f, const char *off)
 {
-	while (*field < *end && strchr(off, **field))
-		++*field;
-	while (*end > *field && strchr(off, (*end)[-1]))
-		--*end;
+	while (f.at < f.end && strchr(off, *f.at))
+		f.at++;
+	while (f.end > f.at && strchr(off, f.end[-1]))
+		f.end--;
+	return f;
 }
 
-/* The number in [field, end), blanks around it allowed. strtod() would skip line ends, so that an
- * empty field must not reach it, and cannot pass `end`, since neither a comma nor a line end
- * continues a number. */
-static bool parse_number(const char *field, const char *end, double *value)
+/* A number, blanks around it allowed. strtod() would skip line ends, so that an empty field must not
+ * reach it, and cannot pass the field's end, since neither a comma nor a line end continues a number. */
+static bool parse_number(struct field f, double *value)
 {
 	char *rest;
 
-	trim(&field, &end, " \t");
-	if (field == end || memchr(" \t\r\n\v\f", *field, 6))
+	f = trimmed(f, " \t");
+	if (f.at == f.end || memchr(" \t\r\n\v\f", *f.at, 6))
 		return false;
-	*value = strtod(field, &rest);
-	return rest == end && !memchr(field, 'x', (size_t)(end - field)) &&
-	       !memchr(field, 'X', (size_t)(end - field)); /* it reads hexadecimal numbers, too */
+	*value = strtod(f.at, &rest);
+	return rest == f.end && !memchr(f.at, 'x', (size_t)(f.end - f.at)) &&
+	       !memchr(f.at, 'X', (size_t)(f.end - f.at)); /* it reads hexadecimal numbers, too */
+}
+
+static bool refuse_field(const struct cursor *c, const struct field *f, const char *expected)
+{
+	const int shown = f->end - f->at > 40 ? 40 : (int)(f->end - f->at);
+
+	return input_refuse(c->input, c->line, ", field %zu: found '%.*s', expected %s", f->number,
+			    shown, f->at, expected);
 }
 
 /* ---- the header */
@@ -83,106 +97,46 @@ static bool is_header(const struct cursor *c)
 {
 	double ignored;
 
-	for (const char *field = c->at;; field++) {
-		const char *end = field_end(c, field);
-
-		if (parse_number(field, end, &ignored))
+	for (struct field f = { 0 }; next_field(c, &f);)
+		if (parse_number(f, &ignored))
 			return false;
-		if (end == c->end)
-			return true;
-		field = end;
-	}
+	return c->end > c->at;
 }
 
-static bool names_label(const char *name, size_t length)
+static bool names_label(struct field name)
 {
 	static const char *const labels[] = { "label", "labels", "class", "target", "y" };
-	bool found = false;
+	const size_t length = (size_t)(name.end - name.at);
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
-		found = found ||
-			(length == strlen(labels[i]) && strncasecmp(name, labels[i], length) == 0);
-	return found;
+		if (length == strlen(labels[i]) && strncasecmp(name.at, labels[i], length) == 0)
+			return true;
+	return false;
 }
 
 static bool check_header(const struct cursor *c, size_t label_column)
 {
 	bool first = false, last = false; /* is it the label's name? */
-	size_t column = 0;
 
-	for (const char *field = c->at, *end = NULL; end != c->end; field = end + 1) {
-		const char *name = field, *stop = end = field_end(c, field);
+	for (struct field f = { 0 }; next_field(c, &f);) {
+		const struct field name = trimmed(f, " \t\"");
 
-		column++;
-		trim(&name, &stop, " \t\"");
-		last = names_label(name, (size_t)(stop - name));
-		first = column == 1 ? last : first;
-		if (name == stop)
-			return why_set(
-				TUTTI_ERR_INVALID,
-				"%s: line 1: found no name for field %zu, as in a header that "
-				"pandas writes for an index; leave the index out "
-				"(index=False), or name the field",
-				c->input->path, column);
+		last = names_label(name);
+		first = f.number == 1 ? last : first;
+		if (name.at == name.end)
+			return input_refuse(c->input, c->line,
+					    ": found no name for field %zu, as in a header that "
+					    "pandas writes for an index; leave the index out "
+					    "(index=False), or name the field",
+					    f.number);
 	}
-	if (label_column > 0 || last || !first)
-		return true;
-	return why_set(
-		TUTTI_ERR_INVALID,
-		"%s: line 1: found a label's name for the first field and none for the last, "
-		"expected the label last; give --label-column 1, or another name",
-		c->input->path);
-}
-
-/* Spreadsheets begin a file with a byte-order mark in UTF-8. */
-static size_t mark_length(const struct input *input)
-{
-	static const char mark[] = { '\xef', '\xbb', '\xbf' };
-
-	return input->begins == 0 && input->length >= sizeof(mark) &&
-			       memcmp(input->bytes, mark, sizeof(mark)) == 0
-		       ? sizeof(mark)
-		       : 0;
-}
-
-/* The first line of numbers, if any is `found`. */
-static bool first_line(const struct input *input, size_t label_column, struct cursor *out,
-		       bool *found)
-{
-	struct cursor c = { .input = input, .next = input->bytes + mark_length(input) };
-	bool ok = true;
-
-	*found = next_line(&c);
-	if (*found && c.end > c.at && input->begins == 0 && is_header(&c)) {
-		ok = check_header(&c, label_column);
-		*found = next_line(&c);
-	}
-	*out = c;
-	return ok;
+	return label_column > 0 || last || !first ||
+	       input_refuse(c->input, c->line,
+			    ": found a label's name for the first field and none for the last, "
+			    "expected the label last; give --label-column 1, or another name");
 }
 
 /* ---- rows */
-
-/* "line 7", or of a part of a file " of those from byte 4096 on" behind it. */
-enum { PLACE = 96 };
-static const char *place(const struct cursor *c, size_t line, char text[PLACE])
-{
-	if (c->input->begins > 0)
-		snprintf(text, PLACE, "line %zu of those from byte %zu on", line, c->input->begins);
-	else
-		snprintf(text, PLACE, "line %zu", line);
-	return text;
-}
-
-static bool bad_field(const struct cursor *c, size_t column, const char *field, const char *end,
-		      const char *expected)
-{
-	const int shown = end - field > 40 ? 40 : (int)(end - field);
-	char text[PLACE];
-
-	return why_set(TUTTI_ERR_INVALID, "%s: %s, field %zu: found '%.*s', expected %s",
-		       c->input->path, place(c, c->line, text), column, shown, field, expected);
-}
 
 /* Of a feature: its ends, and what a float has at most lost of a number. */
 struct spread {
@@ -196,45 +150,38 @@ static void note(struct spread *s, double value, float kept, bool first)
 	s->lost = fmax(s->lost, fabs(value - (double)kept));
 }
 
-/* `label`: the place of the label, from 0. */
-static bool parse_row(const struct cursor *c, struct data *data, size_t row, size_t label,
-		      struct spread *spreads)
+/* The next row of `data`. `label`: the field that is it, from 1; 0: none. */
+static bool parse_row(const struct cursor *c, size_t label, bool first, struct spread *spreads,
+		      struct data *data)
 {
-	float *x = data->x + row * data->features;
-	const char *field = c->at;
+	float *x = data->x + data->rows * data->features;
 
-	for (size_t i = 0, j = 0; i < data->features + (data->y != NULL); i++) {
-		const char *end = field_end(c, field);
+	for (struct field f = { 0 }; next_field(c, &f);) {
 		double value;
 
-		if (!parse_number(field, end, &value))
-			return bad_field(c, i + 1, field, end, "a number");
-		if (i == label) {
+		if (!parse_number(f, &value))
+			return refuse_field(c, &f, "a number");
+		if (f.number == label) {
 			if (!(value >= 0 && value <= DATA_LABEL_MAX) || value != floor(value))
-				return bad_field(c, i + 1, field, end,
-						 "a label: an integer from 0 to 65535");
-			data->y[row] = (uint32_t)value;
-		} else {
-			x[j] = (float)value;
-			if (!isfinite(x[j]))
-				return bad_field(c, i + 1, field, end,
-						 "a finite number within a float's range");
-			note(&spreads[j], value, x[j], row == 0);
-			j++;
+				return refuse_field(c, &f, "a label: an integer from 0 to 65535");
+			data->y[data->rows] = (uint32_t)value;
+			continue;
 		}
-		field = end + 1;
+		*x = (float)value;
+		if (!isfinite(*x))
+			return refuse_field(c, &f, "a finite number within a float's range");
+		note(spreads++, value, *x++, first);
 	}
+	data->rows++;
 	return true;
 }
 
-/* How many rows there are, all of `fields` fields. Blank lines may only end the file. */
-static bool count_rows(struct cursor c, size_t fields, size_t *rows)
+/* From this line on: all rows have as many fields as it. Blank lines may only end the file. */
+static bool parse_rows(struct cursor c, size_t label, struct spread *spreads, struct data *data)
 {
-	const size_t first = c.line;
-	char text[PLACE];
+	const size_t fields = count_fields(&c), first = c.line;
 	size_t blank = 0;
 
-	*rows = 0;
 	do {
 		const size_t found = count_fields(&c);
 
@@ -243,16 +190,16 @@ static bool count_rows(struct cursor c, size_t fields, size_t *rows)
 			continue;
 		}
 		if (blank)
-			return why_set(TUTTI_ERR_INVALID,
-				       "%s: %s: found a blank line, expected %zu fields as "
-				       "in line %zu",
-				       c.input->path, place(&c, blank, text), fields, first);
+			return input_refuse(
+				c.input, blank,
+				": found a blank line, expected %zu fields as in line %zu", fields,
+				first);
 		if (found != fields)
-			return why_set(TUTTI_ERR_INVALID,
-				       "%s: %s: found %zu field%s, expected %zu as in line %zu",
-				       c.input->path, place(&c, c.line, text), found,
-				       found == 1 ? "" : "s", fields, first);
-		++*rows;
+			return input_refuse(c.input, c.line,
+					    ": found %zu field%s, expected %zu as in line %zu",
+					    found, found == 1 ? "" : "s", fields, first);
+		if (!parse_row(&c, label, c.line == first, spreads, data))
+			return false;
 	} while (next_line(&c));
 	return true;
 }
@@ -267,118 +214,94 @@ static bool check_spreads(const struct input *input, const struct spread *spread
 		const double width = s->most - s->least;
 
 		if (width > 1e-12 * fmax(fabs(s->least), fabs(s->most)) && s->lost > width / 1000)
-			return why_set(
-				TUTTI_ERR_INVALID,
-				"%s: field %zu: found numbers from %.17g to %.17g, whose differences "
-				"float32 does not hold; subtract the first one from all of them, "
-				"or leave the field out",
-				input->path, j + 1 + (j >= label), s->least, s->most);
+			return input_refuse(
+				input, 0,
+				": field %zu: found numbers from %.17g to %.17g, whose "
+				"differences float32 does not hold; subtract the first one "
+				"from all of them, or leave the field out",
+				j + 1 + (label > 0 && j + 1 >= label), s->least, s->most);
 	}
 	return true;
 }
 
-/* 0, 1, 2 … in the first line, the last of which is a label that no other has. */
-static bool check_first_row(const struct input *input, const struct data *data, size_t line)
+/* 0, 1, 2 … in the first line, row `from`, the last of which is a label that no other has. */
+static bool check_first_row(const struct cursor *c, const struct data *data, size_t from)
 {
-	bool header = data->features > 1 && data->y[0] == data->features;
+	bool header = data->features > 1 && data->y[from] == data->features;
 
 	for (size_t j = 0; j < data->features; j++)
-		header = header && data->x[j] == (float)j;
-	for (size_t row = 1; row < data->rows; row++)
-		header = header && data->y[row] != data->y[0];
+		header = header && data->x[from * data->features + j] == (float)j;
+	for (size_t row = from + 1; row < data->rows; row++)
+		header = header && data->y[row] != data->y[from];
 	return !header ||
-	       why_set(TUTTI_ERR_INVALID,
-		       "%s: line %zu: found the numbers of the fields, from 0 to %zu, and "
-		       "label %u on no other line, expected a sample; leave out that line, a "
-		       "header as of pandas",
-		       input->path, line, data->features, data->y[0]);
-}
-
-static bool parse_rows(const struct cursor first, size_t label, struct data *data)
-{
-	struct spread *spreads = calloc(data->features, sizeof(*spreads));
-	bool ok = spreads || why_no_memory(first.input->path);
-	struct cursor c = first;
-
-	for (size_t row = 0; row < data->rows && ok; row++) {
-		ok = parse_row(&c, data, row, label, spreads);
-		next_line(&c);
-	}
-	ok = ok && check_spreads(first.input, spreads, data->features, label);
-	/* a part does not know the labels of the others */
-	if (ok && data->y && !first.input->part && label == data->features)
-		ok = check_first_row(first.input, data, first.line);
-	free(spreads);
-	return ok;
-}
-
-/* Nothing but blank lines from here on, which may end a file. */
-static bool is_blank(struct cursor c)
-{
-	while (c.end == c.at)
-		if (!next_line(&c))
-			return true;
-	return false;
+	       input_refuse(c->input, c->line,
+			    ": found the numbers of the fields, from 0 to %zu, and "
+			    "label %u on no other line, expected a sample; leave out that line, a "
+			    "header as of pandas",
+			    data->features, data->y[from]);
 }
 
 /* As a spreadsheet or an archive has, or text of two bytes for each character. */
 static bool check_text(const struct input *input)
 {
-	for (size_t i = 0; i < input->length; i++) {
-		const unsigned char byte = (unsigned char)input->bytes[i];
+	const size_t at = strcspn(input->bytes, "\1\2\3\4\5\6\7\b\16\17\20\21\22\23\24\25\26\27"
+						"\30\31\32\33\34\35\36\37");
 
-		if (byte < ' ' && (byte == '\0' || !strchr("\t\n\v\f\r", byte)))
-			return why_set(TUTTI_ERR_INVALID,
-				       "%s: found byte 0x%02x at %zu, which no text has, expected "
-				       "rows of numbers with commas between them; unpack the file, "
-				       "or save it as CSV in UTF-8",
-				       input->path, byte, input->begins + i);
+	return at == input->length ||
+	       input_refuse(
+		       input, 0,
+		       ": found byte 0x%02x at %zu, which no text has, expected rows of numbers "
+		       "with commas between them; unpack the file, or save it as CSV in UTF-8",
+		       (unsigned)input->bytes[at], input->begins + at);
+}
+
+/* Go to the first line of numbers. Spreadsheets begin a file with a byte-order mark in UTF-8. */
+static bool find_rows(struct cursor *c, size_t label_column)
+{
+	if (c->input->begins == 0 && strncmp(c->next, "\xef\xbb\xbf", 3) == 0)
+		c->next += 3;
+	next_line(c);
+	if (c->input->begins == 0 && is_header(c)) {
+		if (!check_header(c, label_column))
+			return false;
+		next_line(c);
 	}
 	return true;
 }
 
-bool csv_parse(const struct input *input, size_t label_column, struct data *out)
+bool csv_parse(const struct input *input, const struct data_source *source, struct data *out)
 {
-	struct data data = { 0 };
-	struct cursor first;
-	bool found;
-	bool ok = check_text(input) && first_line(input, label_column, &first, &found);
+	const bool part = input->part.count > 1;
+	struct cursor c = { .input = input, .next = input->bytes };
 
-	if (!ok)
+	if (!check_text(input) || !find_rows(&c, source->label_column))
 		return false;
-	if (input->part && (!found || is_blank(first))) { /* none begins there */
-		*out = data;
-		return true;
-	}
-	if (!found || first.end == first.at)
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"%s: found no row at the start, expected rows of numbers with commas "
-			"between them, the label last",
-			input->path);
-	const size_t fields = count_fields(&first);
-	const bool labelled = fields != input->features;
+	if (c.end == c.at && part && c.next[strspn(c.next, "\r\n")] == '\0')
+		return true; /* no row begins there, but perhaps blank lines, which may end a file */
+	if (c.end == c.at)
+		return input_refuse(input, 0,
+				    ": found no row at the start, expected rows of numbers with "
+				    "commas between them, the label last");
+	const size_t fields = count_fields(&c), from = out->rows;
+	const bool labelled = fields != source->features;
+	const size_t last = source->label_column ? source->label_column : fields,
+		     label = labelled ? last : 0;
 
-	data.features = fields - labelled;
-	if (data.features == 0 || (labelled && label_column > fields))
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"%s: line %zu: found %zu field%s, expected features and a label, with "
-			"commas between them, and as many as --label-column says",
-			input->path, first.line, fields, fields == 1 ? "" : "s");
-	if (!count_rows(first, fields, &data.rows))
+	if (fields == labelled || label > fields)
+		return input_refuse(input, c.line,
+				    ": found %zu field%s, expected features and a label, with "
+				    "commas between them, and as many as --label-column says",
+				    fields, fields == 1 ? "" : "s");
+	/* a row has a byte for each field, and one behind it */
+	if (!data_grow(source, input->length / (2 * fields) + 2, fields - labelled, labelled, out))
 		return false;
-	data.x = malloc(data.rows * data.features * sizeof(*data.x));
-	data.y = labelled ? malloc(data.rows * sizeof(*data.y)) : NULL;
-	ok = data.x && (data.y || !labelled)
-		     ? parse_rows(first,
-				  label_column && labelled ? label_column - 1 : data.features,
-				  &data)
-		     : why_no_memory(input->path);
-	if (!ok) {
-		data_finish(&data);
-		return false;
-	}
-	*out = data;
-	return true;
+	struct spread *spreads = calloc(out->features, sizeof(*spreads));
+	/* a part does not know the labels of the others */
+	const bool ok = (spreads || why_no_memory(input->path)) &&
+			parse_rows(c, label, spreads, out) &&
+			check_spreads(input, spreads, out->features, label) &&
+			(part || label != fields || check_first_row(&c, out, from));
+
+	free(spreads);
+	return ok;
 }

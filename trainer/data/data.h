@@ -7,20 +7,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tutti/tutti.h"
 #include "why.h"
 
 #define DATA_LABEL_MAX 65535
+
+/* The rows that begin in part `index` of `count` of each file, or that are made there; perhaps none. */
+struct data_part {
+	int index, count;
+};
+#define DATA_WHOLE ((struct data_part){ 0, 1 })
 
 /* Zeroed is empty. */
 struct data {
 	size_t rows, features;
 	size_t test_rows; /* at the end, for validation alone; 0: split_create() chooses some */
+	size_t all_rows, all_test_rows; /* of all parts together */
 	unsigned classes;
 	float *x;	 /* [rows][features], all finite */
 	uint32_t *y;	 /* [rows], each below `classes` */
 	size_t read;	 /* bytes of content that were read, or made */
-	uint64_t origin; /* of a part: equal for parts of what is equally long, or made alike */
+	uint64_t origin; /* equal for parts of what is equally long, or made alike */
+	uint64_t hash;	 /* of all parts together: equal for equal data */
 	/* [features], what standardise() has subtracted and multiplied by, else NULL */
 	double *mean, *inverse;
 };
@@ -39,79 +46,80 @@ struct data_source {
 	double test_fraction;	 /* for validation, where there is no `test_path` */
 };
 
-/* On failure `out` is empty and why says where and what. */
+/* On failure `out` is empty. */
 bool data_read(const struct data_source *source, struct data *out);
 /* Samples for a model of `features`, of a file; `y` stays NULL where they have no labels. */
 bool data_read_samples(const struct data_source *source, struct data *out);
-/* Part `index` of `count` of it: the rows that begin in that part of each plain file, or that are made
- * there, and perhaps none. `test_rows` are those of the file for validation. `classes` is set only for
- * what is made. */
-struct data_part {
-	int index, count;
-};
+/* A part alone: what is about all parts is for data_judge(). */
 bool data_read_part(const struct data_source *source, struct data_part part, struct data *out);
-/* A bit for each label. */
-struct labels {
-	uint64_t seen[(DATA_LABEL_MAX + 1) / 64];
-};
-/* Labels of rows from `first` on. */
-void data_note_labels(const struct data *data, size_t first, size_t count, struct labels *labels);
-/* Sets `classes` by the labels that all parts have together: of rows for training, and of the others. */
-bool data_count_classes(const struct data_source *source, const struct labels *labels,
-			const struct labels *test, struct data *data);
 void data_finish(struct data *data);
 
-/* Equal for equal data. What it has of rows is a sum: of parts of the data, whose rows have the numbers
- * from `first` on in the whole, it may be added up. */
-uint64_t data_hash(const struct data *data);
-uint64_t data_hash_rows(const struct data *data, size_t from, size_t count, size_t first);
-uint64_t data_hash_of(size_t rows, size_t test_rows, size_t features, unsigned classes,
-		      uint64_t sum);
+/* What parts tell of themselves; added up, it is about all of them. */
+struct facts {
+	uint64_t rows[2],
+		top[2];	   /* for training, for validation: how many, and the largest label */
+	uint64_t test_row; /* the number of the first for validation with its largest label */
+	uint64_t hash;
+	uint64_t seen[(DATA_LABEL_MAX + 1) / 64]; /* a bit for each label of those for training */
+};
+/* Of a part whose rows for training, and those for validation, have the numbers from these on in the whole. */
+void data_note(const struct data *data, size_t train, size_t test, struct facts *out);
+void data_add_facts(struct facts *sum, const struct facts *part);
+/* Check the labels, and set what is about all parts. */
+bool data_judge(const struct data_source *source, const struct facts *facts, struct data *data);
 
 /* ---- what data_read() is made of, each on memory, for the tests as well */
 
-/* A whole file, uncompressed; `bytes` is followed by a NUL that `length` does not count. One of
- * more than `most` bytes is refused once so many are read: a few of gzip's can stand for any
- * number. */
+/* Bytes of a file, uncompressed, and a NUL that `length` does not count. After a failure as well it wants
+ * input_finish(). */
 struct input {
 	const char *path; /* for messages */
 	char *bytes;
 	size_t length;
-	bool part;	 /* of a file, … */
-	size_t begins;	 /* … so many bytes behind its beginning */
-	uint64_t mark;	 /* of a part: equal for equal files */
-	size_t features; /* rows of so many fields have no label; 0: all have one */
+	struct data_part part; /* these are what it needs of the file, … */
+	size_t begins;	       /* … from this byte on */
+	size_t all;	       /* bytes of the file */
+	size_t most;   /* more are refused once so many are read: gzip's can stand for any number */
+	uint64_t mark; /* equal for equal files */
+	struct gzFile_s *file;
 };
 
-bool input_read(const char *path, size_t most, struct input *out);
-/* The lines that begin in part `part` of a plain file. */
-bool input_read_lines(const char *path, struct data_part part, size_t most, struct input *out);
-/* Bytes of a plain file from `first` on, `count` of them if it has so many; and how many it has. */
-bool input_read_bytes(const char *path, size_t first, size_t count, struct input *out, size_t *all);
+/* ": found …, expected …" of bad input, behind the file's name, and the line's number if it is not 0; of a part
+ * it is counted from the part's first. */
+bool input_refuse(const struct input *input, size_t line, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Nothing of the file yet. Several parts of a gzip stream are refused: each would be read from its beginning. */
+bool input_open(const char *path, struct data_part part, size_t most, struct input *out);
+/* `count` bytes from `first` on, behind those that are there. */
+bool input_add(struct input *input, size_t first, size_t count);
+/* All, or the lines that begin in a part. */
+bool input_read(const char *path, struct data_part part, size_t most, struct input *out);
 void input_finish(struct input *input);
 
-/* Rows of numbers, of which field `label_column`, from 1, is the label; 0: the last is. Sets everything but
- * `classes`. */
-bool csv_parse(const struct input *input, size_t label_column, struct data *out);
+/* Memory for so many rows more: the caller fills them, and counts them in `data`. All files have as many
+ * features. */
+bool data_grow(const struct data_source *source, size_t rows, size_t features, bool labelled,
+	       struct data *data);
+
+/* These add rows to `out`. What a failure leaves is for data_finish(). */
+bool csv_parse(const struct input *input, const struct data_source *source, struct data *out);
+/* `labels` NULL: there are none. */
+bool idx_parse(const struct input *samples, const struct input *labels,
+	       const struct data_source *source, struct data *out);
 
 /* Does the file begin as IDX does (two zero bytes, which no text has)? */
-int idx_looks_like(const struct input *input);
-/* Sets everything but `classes`. `labels` NULL: there are none. */
-bool idx_parse(const struct input *samples, const struct input *labels, struct data *out);
-/* The rows of a part of two such files. */
-bool idx_read_part(const char *samples, const char *labels, struct data_part part, size_t most,
-		   struct data *out);
+bool idx_looks_like(const struct input *input);
+/* The header, and the rows of the part behind it. */
+bool idx_read(const char *path, struct data_part part, size_t most, struct input *out);
 
 /* "synthetic:ROWSxFEATURESxCLASSES[:SEED]" */
 struct synthetic {
-	size_t rows, features;
-	unsigned classes;
-	uint64_t seed;
+	uint64_t rows, features, classes, seed;
 };
 
 bool synthetic_is(const char *path);
 bool synthetic_parse(const char *path, struct synthetic *out);
-/* At most `most` bytes of features. */
-bool synthetic_make(const char *path, struct data_part part, size_t most, struct data *out);
+bool synthetic_make(const struct data_source *source, struct data_part part, struct data *out);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,285 +15,172 @@
 #include "bits.h"
 
 enum {
-	FIRST_ROOM = 1 << 16,
-	READ_MAX = 1 << 20,
-	MARKS = 16,	  /* a file's places that tell it from others … */
-	MARK_BYTES = 4096 /* … and how much is at each */
+	READ_LEAST = 1 << 16,
+	READ_MOST = 1 << 30, /* an int has the length */
+	MARKS = 16,	     /* a file's places that tell it from others … */
+	MARK_BYTES = 4096    /* … and how much is at each */
 };
 
-/* `most`: what is ever needed. */
-static bool grow(struct input *input, size_t *capacity, size_t most)
+bool input_refuse(const struct input *input, size_t line, const char *format, ...)
 {
-	const size_t twice = *capacity ? 2 * *capacity : FIRST_ROOM,
-		     wanted = twice < most ? twice : most;
-	char *bytes = realloc(input->bytes, wanted);
+	char text[512], place[96] = "", from[64] = "";
+	va_list args;
 
-	if (!bytes)
-		return why_no_memory(input->path);
-	input->bytes = bytes;
-	*capacity = wanted;
-	return true;
+	if (input->begins > 0)
+		snprintf(from, sizeof(from), " of those from byte %zu on", input->begins);
+	if (line > 0)
+		snprintf(place, sizeof(place), ": line %zu%s", line, from);
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return why_set(TUTTI_ERR_INVALID, "%s%s%s", input->path, place, text);
 }
 
 /* gzread() reports a stream that ends early only by gzerror(), after handing out what it had. */
-static bool check_end(gzFile file, const struct input *input, int got)
+static bool check_stream(const struct input *input)
 {
 	int code = Z_OK;
-	const char *text = gzerror(file, &code), *cause = strstr(text, ": ");
+	const char *text = gzerror(input->file, &code), *cause = strstr(text, ": ");
 
-	if (got >= 0 && code == Z_OK)
+	if (code == Z_OK)
 		return true;
 	if (code == Z_ERRNO)
 		return why_set(TUTTI_ERR_SYSTEM, "%s: read failed after %zu bytes: %s", input->path,
 			       input->length, strerror(errno));
 	if (code == Z_BUF_ERROR)
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"%s: truncated: the gzip stream ends early, after %zu bytes of content; "
-			"fetch the file again",
-			input->path, input->length);
-	return why_set(
-		TUTTI_ERR_INVALID,
-		"%s: corrupt gzip stream after %zu bytes of content (%s); fetch the file again",
-		input->path, input->length, cause ? cause + 2 : text); /* behind "<fd:4>" */
+		return input_refuse(input, 0,
+				    ": truncated: the gzip stream ends early, after %zu bytes of "
+				    "content; fetch the file again",
+				    input->length);
+	return input_refuse(input, 0,
+			    ": corrupt gzip stream after %zu bytes of content (%s); fetch the file "
+			    "again",
+			    input->length, cause ? cause + 2 : text); /* behind "<fd:4>" */
 }
 
-static bool refuse_length(const char *path, size_t most)
+static bool refuse_length(const struct input *input)
 {
-	return why_set(
-		TUTTI_ERR_INVALID,
-		"%s: found more than %zu bytes of content, expected at most as many; if the file is what it should be and memory allows, "
-		"raise --data-limit",
-		path, most);
+	return input_refuse(
+		input, 0,
+		": found more than %zu bytes of content, expected at most as many; if the "
+		"file is what it should be and memory allows, raise --data-limit",
+		input->most);
 }
 
-static bool read_all(gzFile file, size_t most, struct input *input)
+/* Up to `count` bytes more, as many at a time as there are already: so each is moved about once. */
+static bool read_on(struct input *input, size_t count)
 {
-	size_t capacity = 0;
 	int got = 1;
 
 	while (got > 0) {
-		if (capacity - input->length < 2) { /* a byte, and the zero behind the last */
-			if (!grow(input, &capacity, most + 2))
-				return false;
-		}
-		const size_t left = capacity - input->length - 1;
+		const size_t least = input->length > READ_LEAST ? input->length : READ_LEAST,
+			     most = least < READ_MOST ? least : READ_MOST,
+			     some = count < most ? count : most;
+		char *bytes = realloc(input->bytes, input->length + some + 1);
 
-		got = gzread(file, input->bytes + input->length,
-			     left < READ_MAX ? (unsigned)left : READ_MAX);
-		if (got > 0)
-			input->length += (size_t)got;
-		if (input->length > most)
-			return refuse_length(input->path, most);
+		if (!bytes)
+			return why_no_memory(input->path);
+		input->bytes = bytes;
+		got = gzread(input->file, bytes + input->length, (unsigned)some);
+		input->length += got > 0 ? (size_t)got : 0;
+		count -= got > 0 ? (size_t)got : 0;
 	}
 	input->bytes[input->length] = '\0';
-	return check_end(file, input, got);
-}
-
-/* A directory would only fail later, and less clearly, and a pipe not at all: opening one does
- * not wait for its other end here. */
-static bool open_regular(const char *path, int *fd)
-{
-	struct stat status;
-
-	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (*fd < 0)
-		return why_set(TUTTI_ERR_SYSTEM,
-			       "%s: cannot be read: %s; give a file that exists and can be read",
-			       path, strerror(errno));
-	if (fstat(*fd, &status) == 0 && S_ISREG(status.st_mode))
-		return true;
-	close(*fd);
-	return why_set(TUTTI_ERR_INVALID, "%s: is not a regular file; give one", path);
-}
-
-bool input_read(const char *path, size_t most, struct input *out)
-{
-	struct input input = { .path = path };
-	int fd;
-	bool ok = open_regular(path, &fd);
-
-	if (!ok)
-		return false;
-	const gzFile file = gzdopen(fd, "rb");
-
-	if (!file) {
-		close(fd);
-		return why_no_memory(path);
-	}
-	ok = read_all(file, most, &input);
-	gzclose(file);
-	if (!ok) {
-		input_finish(&input);
-		return false;
-	}
-	*out = input;
-	return true;
-}
-
-/* All of `count` bytes, unless the file ends before. */
-static bool read_range(int fd, size_t first, size_t count, struct input *input)
-{
-	char *bytes = realloc(input->bytes, input->length + count + 1);
-	size_t got = 0;
-
-	if (!bytes)
-		return why_no_memory(input->path);
-	input->bytes = bytes;
-	while (got < count) {
-		const ssize_t some =
-			pread(fd, bytes + input->length + got, count - got, (off_t)(first + got));
-
-		if (some < 0 && errno == EINTR)
-			continue;
-		if (some < 0)
-			return why_set(TUTTI_ERR_SYSTEM, "%s: read failed at byte %zu: %s",
-				       input->path, first + got, strerror(errno));
-		if (some == 0)
-			break;
-		got += (size_t)some;
-	}
-	input->length += got;
-	bytes[input->length] = '\0';
-	return true;
+	return check_stream(input);
 }
 
 /* The same for the same file: of its length, and of what is at some places. */
-static uint64_t mark_of(int fd, size_t length)
+static uint64_t mark_of(const struct input *input)
 {
-	uint64_t mark = hash_word(0, length);
+	const size_t last = input->all > MARK_BYTES ? input->all - MARK_BYTES : 0;
+	uint64_t mark = hash_word(0, input->all);
 	unsigned char some[MARK_BYTES];
 
 	for (size_t i = 0; i <= MARKS; i++) {
-		const size_t last = length > sizeof(some) ? length - sizeof(some) : 0;
-		const ssize_t got = pread(fd, some, sizeof(some), (off_t)(last / MARKS * i));
+		gzseek(input->file, (off_t)(last / MARKS * i), SEEK_SET);
+		const int got = gzread(input->file, some, sizeof(some));
 
-		if (got > 0)
-			mark = hash_bytes(mark, some, (size_t)got);
+		mark = hash_bytes(mark, some, got > 0 ? (size_t)got : 0);
 	}
 	return mark;
 }
 
-static bool open_plain(const char *path, int *fd, size_t *length)
+/* A directory would only fail later, and less clearly, and a pipe not at all: opening one does
+ * not wait for its other end here. */
+bool input_open(const char *path, struct data_part part, size_t most, struct input *out)
 {
-	const bool ok = open_regular(path, fd);
-	unsigned char magic[2] = { 0 };
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
 
-	if (!ok)
-		return false;
-	const bool read = fstat(*fd, &status) == 0 && pread(*fd, magic, 2, 0) >= 0;
-	const int error = errno;
-
-	if (read && !(magic[0] == 0x1f && magic[1] == 0x8b)) {
-		*length = (size_t)status.st_size;
+	*out = (struct input){ .path = path, .part = part, .most = most };
+	if (fd < 0)
+		return why_set(TUTTI_ERR_SYSTEM,
+			       "%s: cannot be read: %s; give a file that exists and can be read",
+			       path, strerror(errno));
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+		close(fd);
+		return input_refuse(out, 0, ": is not a regular file; give one");
+	}
+	out->file = gzdopen(fd, "rb");
+	if (!out->file) {
+		close(fd);
+		return why_no_memory(path);
+	}
+	if (part.count == 1)
 		return true;
-	}
-	close(*fd);
-	if (!read)
-		return why_set(TUTTI_ERR_SYSTEM, "%s: cannot be read: %s", path, strerror(error));
-	return why_set(TUTTI_ERR_UNSUPPORTED,
-		       "%s: found a gzip stream with --shard, which can only be read from its "
-		       "beginning; unpack it, or leave --shard out",
-		       path);
+	if (!gzdirect(out->file))
+		return why_set(TUTTI_ERR_UNSUPPORTED,
+			       "%s: found a gzip stream with --shard, which can only be read from "
+			       "its beginning; unpack it, or leave --shard out",
+			       path);
+	out->all = (size_t)status.st_size;
+	out->mark = mark_of(out);
+	return check_stream(out);
 }
 
-bool input_read_bytes(const char *path, size_t first, size_t count, struct input *out, size_t *all)
+bool input_add(struct input *input, size_t first, size_t count)
 {
-	struct input input = { .path = path, .part = true, .begins = first };
-	int fd;
-	bool ok = open_plain(path, &fd, all);
+	const size_t before = input->length;
 
-	if (!ok)
+	if (count > input->most)
+		return refuse_length(input);
+	if (gzseek(input->file, (off_t)first, SEEK_SET) >= 0 && !read_on(input, count))
 		return false;
-	ok = read_range(fd, first, count, &input);
-	input.mark = mark_of(fd, *all);
-	close(fd);
-	if (!ok) {
-		input_finish(&input);
+	return input->length - before == count ||
+	       input_refuse(input, 0, ": it became shorter while it was read");
+}
+
+/* The beginning of the first line that begins at `at` or behind it; else the end of the file. */
+static bool line_from(const struct input *input, size_t at, size_t *begin)
+{
+	int byte = 0;
+
+	gzseek(input->file, at > 0 ? (off_t)at - 1 : 0, SEEK_SET);
+	while (at > 0 && byte != '\n' && byte >= 0)
+		byte = gzgetc(input->file);
+	*begin = (size_t)gztell(input->file);
+	return check_stream(input);
+}
+
+bool input_read(const char *path, struct data_part part, size_t most, struct input *out)
+{
+	size_t end;
+
+	if (!input_open(path, part, most, out))
 		return false;
-	}
-	*out = input;
-	return true;
-}
+	if (part.count == 1)
+		return read_on(out, most + 1) && (out->length <= most || refuse_length(out));
+	const struct slice mine = slice_of(out->all, part.index, part.count);
 
-static bool refuse_shorter(const char *path)
-{
-	return why_set(TUTTI_ERR_INVALID, "%s: it became shorter while it was read", path);
-}
-
-/* Until the line has ended that the last byte is of. */
-static bool read_line_end(int fd, size_t at, size_t length, size_t most, struct input *input)
-{
-	bool ok = true;
-	size_t seen = input->length > 0 ? input->length - 1 : 0;
-
-	while (ok && at < length && !memchr(input->bytes + seen, '\n', input->length - seen)) {
-		const size_t before = input->length;
-
-		if (before > most)
-			return refuse_length(input->path, most);
-		ok = read_range(fd, at, FIRST_ROOM, input);
-		if (ok && input->length == before)
-			return refuse_shorter(input->path);
-		seen = before;
-		at += input->length - before;
-	}
-	return ok;
-}
-
-/* The bytes begin with one before the part, unless this is at the file's beginning: a line that begins
- * with the part has its end before it. */
-static void cut_lines(struct input *input, size_t begin, size_t part)
-{
-	const size_t before = begin > 0;
-	const char *const first = before ? memchr(input->bytes, '\n', input->length) : input->bytes;
-	size_t from = first ? (size_t)(first - input->bytes) + before : input->length, to = from;
-
-	if (from <
-	    before + part) { /* one begins here, and they end with the line of its last byte */
-		const char *last = memchr(input->bytes + before + part - 1, '\n',
-					  input->length - (before + part - 1));
-
-		to = last ? (size_t)(last - input->bytes) + 1 : input->length;
-	}
-	memmove(input->bytes, input->bytes + from, to - from);
-	input->length = to - from;
-	input->bytes[input->length] = '\0';
-	input->begins = begin - before + from;
-}
-
-bool input_read_lines(const char *path, struct data_part part, size_t most, struct input *out)
-{
-	struct input input = { .path = path, .part = true };
-	size_t length;
-	int fd;
-	bool ok = open_plain(path, &fd, &length);
-
-	if (!ok)
-		return false;
-	const struct slice mine = slice_of(length, part.index, part.count);
-	const size_t before = mine.first > 0;
-
-	ok = mine.count > most ? refuse_length(path, most)
-			       : read_range(fd, mine.first - before, mine.count + before, &input);
-	if (ok && input.length < mine.count + before)
-		ok = refuse_shorter(path);
-	ok = ok && read_line_end(fd, mine.first + mine.count, length, most, &input);
-	input.mark = mark_of(fd, length);
-	close(fd);
-	if (!ok) {
-		input_finish(&input);
-		return false;
-	}
-	cut_lines(&input, mine.first, mine.count);
-	*out = input;
-	return true;
+	return line_from(out, mine.first, &out->begins) &&
+	       line_from(out, mine.first + mine.count, &end) &&
+	       input_add(out, out->begins, end - out->begins);
 }
 
 void input_finish(struct input *input)
 {
+	if (input->file)
+		gzclose(input->file);
 	free(input->bytes);
-	input->bytes = NULL;
-	input->length = 0;
+	*input = (struct input){ 0 };
 }

@@ -20,10 +20,9 @@ struct samples {
 };
 
 struct sharded {
-	struct data own; /* what this rank keeps */
-	size_t *begins
-		[2];	/* owned: [ranks + 1] row numbers at which ranks' rows of each file begin */
-	uint32_t *test; /* owned: of `own`, those for validation */
+	size_t *begins; /* owned: [2 * ranks + 1] row numbers at which ranks' rows begin, for training, then
+			   for validation */
+	uint32_t *test; /* owned: of this rank's rows, those for validation */
 	size_t test_count;
 
 	/* the steps at hand */
@@ -34,9 +33,9 @@ struct sharded {
 	uint64_t sent; /* bytes of rows, to other ranks, in all */
 };
 
-/* Read this rank's part. Touches no other rank. */
+/* Read this rank's part into training->data. Touches no other rank. */
 bool sharded_read(struct training *training);
-/* Collective, and all return alike: training->data is about the whole from now on, but for the samples. */
+/* Collective, and all return alike: what is about all parts together. */
 bool sharded_join(struct training *training);
 /* Collective: like standardise(), once training->split is there. */
 bool sharded_standardise(struct training *training);

@@ -5,15 +5,12 @@
  * BLAS. */
 #include "batches.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bits.h"
-
-static const char prefix[] = "synthetic:";
 
 enum { HIDDEN = 32, MEASURED = 1024 /* samples from which the means of logits are taken */ };
 
@@ -24,38 +21,29 @@ static const uint64_t TEACHER = UINT64_MAX, FEATURES = UINT64_MAX - 1;
 
 bool synthetic_is(const char *path)
 {
-	return strncmp(path, prefix, strlen(prefix)) == 0;
+	return strncmp(path, "synthetic:", 10) == 0;
 }
 
-/* Digits behind `before`, and no sign or blank. Goes behind the last of them. */
-static bool take_number(const char **at, char before, uint64_t low, uint64_t high, uint64_t *value)
-{
-	char *end;
-
-	if (**at != before || !isdigit((unsigned char)(*at)[1]))
-		return false;
-	errno = 0;
-	*value = strtoull(*at + 1, &end, 10);
-	*at = end;
-	return errno == 0 && *value >= low && *value <= high;
-}
-
+/* Written once more it is the same: so nothing is behind it, and numbers have digits alone. */
 bool synthetic_parse(const char *path, struct synthetic *out)
 {
-	const char *at = synthetic_is(path) ? path + strlen(prefix) - 1 : "";
-	uint64_t rows, features, classes, seed = 1;
+	unsigned long long rows = 0, features = 0, classes = 0, seed = 1;
+	char again[128];
+	const int found =
+		sscanf(path, "synthetic:%llux%llux%llu:%llu", &rows, &features, &classes, &seed);
 
-	if (!take_number(&at, ':', 2, UINT32_MAX, &rows) ||
-	    !take_number(&at, 'x', 1, 65536, &features) ||
-	    !take_number(&at, 'x', 2, DATA_LABEL_MAX + 1, &classes) ||
-	    (*at && !take_number(&at, ':', 0, UINT64_MAX, &seed)) || *at)
+	snprintf(again, sizeof(again),
+		 found == 4 ? "synthetic:%llux%llux%llu:%llu" : "synthetic:%llux%llux%llu", rows,
+		 features, classes, seed);
+	if (strcmp(path, again) != 0 || rows < 2 || rows > UINT32_MAX || features < 1 ||
+	    features > 65536 || classes < 2 || classes > DATA_LABEL_MAX + 1)
 		return why_set(
 			TUTTI_ERR_INVALID,
 			"--data: found '%.200s', expected synthetic:ROWSxFEATURESxCLASSES[:SEED] "
 			"with 2 to 4294967295 rows, 1 to 65536 features and 2 to 65536 classes, "
 			"such as synthetic:10000x64x10",
 			path);
-	*out = (struct synthetic){ (size_t)rows, (size_t)features, (unsigned)classes, seed };
+	*out = (struct synthetic){ rows, features, classes, seed };
 	return true;
 }
 
@@ -149,41 +137,35 @@ static struct teacher make_teacher(const struct synthetic *s)
 	return t;
 }
 
-bool synthetic_make(const char *path, struct data_part part, size_t most, struct data *out)
+bool synthetic_make(const struct data_source *source, struct data_part part, struct data *out)
 {
 	struct synthetic s;
 
-	if (!synthetic_parse(path, &s))
+	if (!synthetic_parse(source->path, &s))
 		return false;
 	const struct slice mine = slice_of(s.rows, part.index, part.count);
 	const size_t row = s.features * sizeof(float);
-	struct data data = {
-		.rows = mine.count,
-		.features = s.features,
-		.classes = s.classes,
-		.read = mine.count * row,
-		.origin = hash_word(hash_word(hash_word(s.rows, s.features), s.classes), s.seed),
-	};
 
-	if (mine.count > most / row)
+	if (mine.count > source->most / row)
 		return why_set(
 			TUTTI_ERR_INVALID,
 			"%s: found %zu rows of %zu bytes, expected at most %zu bytes in all, which "
 			"are %zu rows; ask for fewer, or raise --data-limit if memory allows",
-			path, mine.count, row, most, most / row);
+			source->path, mine.count, row, source->most, source->most / row);
+	if (!data_grow(source, mine.count, s.features, true, out))
+		return false;
 	struct teacher teacher = make_teacher(&s);
 
-	data.x = malloc(data.rows * row);
-	data.y = malloc(data.rows * sizeof(*data.y));
-	if (teacher.first && data.x && data.y) {
-		draw(data.x, mine.first * s.features, mine.count * s.features, 1,
-		     random_stream(s.seed, FEATURES));
-		for (size_t i = 0; i < data.rows; i++)
-			data.y[i] = ask(&teacher, data.x + i * s.features);
-		*out = data;
-	} else {
-		data_finish(&data);
-	}
+	if (!teacher.first)
+		return why_no_memory(source->path);
+	draw(out->x, mine.first * s.features, mine.count * s.features, 1,
+	     random_stream(s.seed, FEATURES));
+	for (size_t i = 0; i < mine.count; i++)
+		out->y[i] = ask(&teacher, out->x + i * s.features);
 	free(teacher.first);
-	return data.x || why_no_memory(path);
+	out->rows = mine.count;
+	out->classes = (unsigned)s.classes;
+	out->read = mine.count * row;
+	out->origin = hash_bytes(0, &s, sizeof(s));
+	return true;
 }

@@ -74,9 +74,7 @@ static void take_samples(struct training *t, const struct samples *from, const u
 /* Of which t->split and t->order have the numbers; with --shard, those that this rank keeps. */
 static struct samples all_samples(const struct training *t)
 {
-	const struct data *data = t->sharded ? &t->sharded->own : &t->data;
-
-	return (struct samples){ data->x, data->features, data->y };
+	return (struct samples){ t->data.x, t->data.features, t->data.y };
 }
 
 static bool forward(struct training *t, size_t rows)

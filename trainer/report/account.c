@@ -32,7 +32,7 @@ static struct rank_account own_account(const struct training *t)
 		.memory = (uint64_t)usage.ru_maxrss * 1024,
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
 		.share = own_share(t),
-		.read = t->sharded ? t->sharded->own.read : t->data.read,
+		.read = t->data.read,
 		.read_s = t->reading_s,
 		.rows_sent = t->sharded ? t->sharded->sent : 0,
 	};

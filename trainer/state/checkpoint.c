@@ -328,7 +328,7 @@ bool checkpoint_read(const char *path, struct checkpoint *out)
 
 	*out = (struct checkpoint){ 0 };
 	stat(path, &status); /* a stream of gzip could be of any length */
-	ok = input_read(path, (size_t)status.st_size, &input) &&
+	ok = input_read(path, DATA_WHOLE, (size_t)status.st_size, &input) &&
 	     checkpoint_parse(path, input.bytes, input.length, out);
 	input_finish(&input);
 	return ok;

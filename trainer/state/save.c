@@ -40,7 +40,7 @@ static bool check_fits(const struct training *t, const struct checkpoint *c)
 		return why_no_memory(t->options->save);
 	if (differ)
 		return refuse(t, text);
-	if (c->data != t->data_hash || c->layers != t->model.cut.of ||
+	if (c->data != t->data.hash || c->layers != t->model.cut.of ||
 	    memcmp(c->width, t->model.width, (c->layers + 1) * sizeof(c->width[0])) != 0)
 		return refuse(t, "other data");
 	if (c->step != c->epoch_count * t->steps_per_epoch)
@@ -160,18 +160,17 @@ static bool collect(struct training *t, struct checkpoint *c, void **room)
 static bool write_checkpoint(struct training *t, bool writes)
 {
 	const struct history *history = &t->report->history;
-	const struct data *samples = t->sharded ? &t->sharded->own : &t->data;
 	struct checkpoint c = {
 		.numbers = t->model.numbers,
 		.velocities = t->options->optimizer->velocities,
-		.data = t->data_hash,
+		.data = t->data.hash,
 		.layers = t->model.cut.of,
 		.step = t->state.step,
 		.ranks = t->team->size,
 		.seconds = now_s() - t->start_s,
 		.epoch_count = history->epoch_count,
 		.epochs = history->epochs,
-		.array = { [MEAN] = samples->mean, [FACTOR] = samples->inverse },
+		.array = { [MEAN] = t->data.mean, [FACTOR] = t->data.inverse },
 	};
 	void *room = NULL;
 	bool ok = collect(t, &c, &room);

@@ -84,7 +84,7 @@ static void open_loss(struct training *t)
  * and is gone at once: it is lost. */
 static bool take_in(struct training *t)
 {
-	if (team_agree(t->team, true, options_hash(t->options), t->data_hash, NULL))
+	if (team_agree(t->team, true, options_hash(t->options), t->data.hash, NULL))
 		return true;
 	if (why.result == TUTTI_ERR_INVALID) {
 		tutti_barrier(t->team->comm, NULL);
