@@ -11,7 +11,9 @@
 void data_note(const struct data *data, size_t train, size_t test, struct facts *out)
 {
 	const size_t rows = data->rows - data->test_rows, n = data->features;
-	struct facts facts = { .rows = { rows, data->test_rows } };
+	struct facts facts = { .rows = { rows, data->test_rows },
+			       .features = data->rows > 0 ? n : 0,
+			       .origin = data->origin };
 
 	for (size_t i = 0; i < data->rows; i++) {
 		const int file = i >= rows; /* that for validation */
@@ -46,7 +48,7 @@ static bool check_labels(const struct data_source *source, const struct facts *f
 			 struct data *data)
 {
 	const char *path = source->labels ? source->labels : source->path;
-	const unsigned top = (unsigned)facts->top[0], test_top = (unsigned)facts->top[1];
+	const unsigned top = facts->top[0], test_top = facts->top[1];
 	unsigned missing = 0;
 
 	while (missing < top && facts->seen[missing / 64] >> missing % 64 & 1)

@@ -54,13 +54,14 @@ bool data_read_samples(const struct data_source *source, struct data *out);
 bool data_read_part(const struct data_source *source, struct data_part part, struct data *out);
 void data_finish(struct data *data);
 
-/* What parts tell of themselves; added up, it is about all of them. */
+/* What parts tell of themselves; but for the last two it may be added up, and is about all of them. */
 struct facts {
-	uint64_t rows[2],
-		top[2];	   /* for training, for validation: how many, and the largest label */
-	uint64_t test_row; /* the number of the first for validation with its largest label */
-	uint64_t hash;
+	uint64_t rows[2];  /* for training, for validation */
+	uint32_t top[2];   /* their largest label */
+	uint64_t test_row; /* the number of the first for validation with it */
 	uint64_t seen[(DATA_LABEL_MAX + 1) / 64]; /* a bit for each label of those for training */
+	uint64_t hash;
+	uint64_t features, origin; /* no features: no row */
 };
 /* Of a part whose rows for training, and those for validation, have the numbers from these on in the whole. */
 void data_note(const struct data *data, size_t train, size_t test, struct facts *out);

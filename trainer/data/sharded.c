@@ -32,29 +32,26 @@ void sharded_finish(struct training *t)
 
 /* ---- what all parts make together */
 
-/* What ranks tell of their parts. */
-struct told {
-	uint64_t rows[2], features, classes; /* of both files; classes: of what is made */
-	uint64_t origin;
-};
-
-static bool number_rows(struct training *t, const struct told *all)
+static bool number_rows(struct training *t)
 {
-	const size_t size = (size_t)t->team->size;
-	size_t *begins = t->sharded->begins = calloc(2 * size + 1, sizeof(*begins));
+	const size_t size = (size_t)t->team->size,
+		     mine[] = { t->data.rows - t->data.test_rows, t->data.test_rows };
+	size_t *begins = t->sharded->begins = calloc(2 * size + 1, sizeof(*begins)),
+	       *rows = calloc(2 * size, sizeof(*rows));
+	const bool ok = begins && rows ? team_gather(t->team, mine, rows, sizeof(mine))
+				       : why_no_memory("where parts of the samples begin");
 
-	if (!begins)
-		return why_no_memory("where parts of the samples begin");
-	for (size_t i = 0; i < 2 * size; i++)
-		begins[i + 1] = begins[i] + (size_t)all[i % size].rows[i / size];
-	return true;
+	for (size_t i = 0; ok && i < 2 * size; i++)
+		begins[i + 1] = begins[i] + rows[i % size * 2 + i / size];
+	free(rows);
+	return ok;
 }
 
 /* Parts of a file have rows of one kind. */
-static bool compare_features(struct training *t, const struct told *all)
+static bool compare_parts(struct training *t, const struct facts *all)
 {
-	int first = -1;
-	uint64_t rows = 0;
+	const char *path = t->options->source.path;
+	const struct facts *first = NULL; /* that has a row */
 
 	for (int r = 0; r < t->team->size; r++) {
 		if (all[r].origin != all[0].origin)
@@ -62,56 +59,36 @@ static bool compare_features(struct training *t, const struct told *all)
 				TUTTI_ERR_INVALID,
 				"%s: rank %d reads other data than rank 0: another file, or other "
 				"samples that are made; give all hosts the same files",
-				t->options->source.path, r);
-		rows += all[r].rows[0];
-		if (all[r].features == 0) /* it has no row */
-			continue;
-		if (first >= 0 && all[r].features != all[first].features)
+				path, r);
+		first = first || all[r].features == 0 ? first : &all[r];
+		if (all[r].features > 0 && all[r].features != first->features)
 			return why_set(
 				TUTTI_ERR_INVALID,
 				"%s: found %zu features in the part of rank %d and %zu in that "
 				"of rank %d, expected as many in all",
-				t->options->source.path, (size_t)all[first].features, first,
+				path, (size_t)first->features, (int)(first - all),
 				(size_t)all[r].features, r);
-		first = first < 0 ? r : first;
 	}
-	if (rows == 0)
+	if (t->sharded->begins[t->team->size] == 0) /* where rows for training end */
 		return why_set(TUTTI_ERR_INVALID,
 			       "%s: found no row, expected rows of numbers with commas between "
 			       "them, the label last",
-			       t->options->source.path);
-	t->data.features = (size_t)all[first].features;
-	t->data.classes = (unsigned)all[first].classes;
+			       path);
+	t->data.features = (size_t)first->features;
 	return true;
-}
-
-static bool join_counts(struct training *t)
-{
-	const struct data *own = &t->data;
-	const struct told mine = { { own->rows - own->test_rows, own->test_rows },
-				   own->rows > 0 ? own->features : 0,
-				   own->classes,
-				   own->origin };
-	struct told *all = calloc((size_t)t->team->size, sizeof(*all));
-	const bool ok = (all ? team_gather(t->team, &mine, all, sizeof(mine))
-			     : why_no_memory("all parts of the samples")) &&
-			compare_features(t, all) && number_rows(t, all);
-
-	free(all);
-	return ok;
 }
 
 bool sharded_join(struct training *t)
 {
 	const int rank = t->team->rank, size = t->team->size;
 	struct facts *all = calloc((size_t)size + 1, sizeof(*all));
-	bool ok = all ? join_counts(t) : why_no_memory("the labels of all parts");
+	bool ok = all ? number_rows(t) : why_no_memory("the labels of all parts");
 
 	if (ok) {
 		const size_t *begins = t->sharded->begins;
 
 		data_note(&t->data, begins[rank], begins[size + rank], &all[size]);
-		ok = team_gather(t->team, &all[size], all, sizeof(*all));
+		ok = team_gather(t->team, &all[size], all, sizeof(*all)) && compare_parts(t, all);
 	}
 	for (int r = 1; ok && r < size; r++)
 		data_add_facts(&all[0], &all[r]);
@@ -183,8 +160,9 @@ static struct slice places_of(const struct training *t, size_t step, int rank)
 	return part;
 }
 
-/* Pack the rows that this rank keeps, for each rank those that it trains on, in the order of their places. Say
- * of each place who keeps its row, if it is this rank's, else `ranks`. */
+/* Pack the rows that this rank keeps, for each rank those that it trains on, in the order of their places: `to`
+ * [ranks] has how many numbers these are. Say of each place who keeps its row, if it is this rank's, else
+ * `ranks`. */
 static void pack(struct training *t, float *row, size_t *to)
 {
 	struct sharded *s = t->sharded;
@@ -205,46 +183,35 @@ static void pack(struct training *t, float *row, size_t *to)
 				memcpy(row, t->data.x + own * n, n * sizeof(*row));
 				row[n] = (float)t->data.y[own]; /* a label is exact in a float */
 				row += n + 1;
-				to[r]++;
+				to[r] += n + 1;
+				s->sent += r == rank ? 0 : (n + 1) * sizeof(*row);
 			}
 		}
 }
 
-/* Rows come in the order of those who send them, and then of their places. Of `from` and `next` [ranks + 1] the
- * last is that of other ranks' places. How many come. */
-static size_t place_rows(struct sharded *s, size_t places, int ranks, size_t *from, size_t *next)
+/* Rows of `width` numbers come in the order of those who send them, and then of their places. Of `from`, how many
+ * numbers, and `next` [ranks + 1] the last is that of other ranks' places. How many come in all. */
+static size_t place_rows(struct sharded *s, size_t places, size_t ranks, size_t width, size_t *from,
+			 size_t *next)
 {
 	size_t coming;
 
 	for (size_t i = 0; i < places; i++)
-		from[s->at[i]]++;
-	for (int r = 0; r < ranks; r++)
-		next[r + 1] = next[r] + from[r];
-	coming = next[ranks];
+		from[s->at[i]] += width;
+	for (size_t r = 0; r < ranks; r++)
+		next[r + 1] = next[r] + from[r] / width;
+	coming = next[ranks] * width;
 	for (size_t i = 0; i < places; i++)
 		s->at[i] = (uint32_t)next[s->at[i]]++;
 	return coming;
-}
-
-static bool exchange(struct training *t, const float *going, size_t *to, size_t *from)
-{
-	struct sharded *s = t->sharded;
-	const size_t width = t->data.features + 1;
-
-	for (int r = 0; r < t->team->size; r++) {
-		to[r] *= width;
-		from[r] *= width;
-		s->sent += r == t->team->rank ? 0 : to[r] * sizeof(*going);
-	}
-	return team_exchange(t->team, going, to, s->rows, from);
 }
 
 /* `places`: of the steps at hand. */
 static bool deliver(struct training *t, size_t places)
 {
 	struct sharded *s = t->sharded;
-	const size_t row = (t->data.features + 1) * sizeof(float), ranks = (size_t)t->team->size;
-	size_t *counts = calloc(3 * (ranks + 1), sizeof(*counts));
+	const size_t width = t->data.features + 1, ranks = (size_t)t->team->size;
+	size_t *to = calloc(3 * (ranks + 1), sizeof(*to)), *from = to ? to + ranks + 1 : NULL;
 	float *going = NULL;
 	bool ok;
 
@@ -253,18 +220,17 @@ static bool deliver(struct training *t, size_t places)
 	s->rows = NULL;
 	s->at = malloc(places * sizeof(*s->at));
 	if (s->at) /* for now, those that go */
-		going = malloc(row * keep_own(t, t->order + s->first_place, places, s->at) + 1);
-	if (counts && going) {
-		size_t *from = counts + ranks + 1;
-
-		pack(t, going, counts);
-		s->rows = malloc(
-			row * place_rows(s, places, t->team->size, from, from + ranks + 1) + 1);
+		going = calloc(keep_own(t, t->order + s->first_place, places, s->at) + 1,
+			       width * sizeof(*going));
+	if (from && going) {
+		pack(t, going, to);
+		s->rows = calloc(place_rows(s, places, ranks, width, from, from + ranks + 1) + 1,
+				 sizeof(float));
 	}
-	ok = s->rows ? exchange(t, going, counts, counts + ranks + 1)
+	ok = s->rows ? team_exchange(t->team, going, to, s->rows, from)
 		     : why_no_memory("samples on their way");
 	free(going);
-	free(counts);
+	free(to);
 	return ok;
 }
 
