@@ -288,10 +288,10 @@ bool csv_parse(const struct input *input, const struct data_source *source, stru
 		     label = labelled ? last : 0;
 
 	if (fields == labelled || label > fields)
-		return input_refuse(input, c.line,
-				    ": found %zu field%s, expected features and a label, with "
-				    "commas between them, and as many as --label-column says",
-				    fields, fields == 1 ? "" : "s");
+		return input_refuse(input, 0, /* parts say the same */
+				    ": line %zu: found %zu field%s, expected features and a label, "
+				    "with commas between them, and as many as --label-column says",
+				    c.line, fields, fields == 1 ? "" : "s");
 	/* a row has a byte for each field, and one behind it */
 	if (!data_grow(source, input->length / (2 * fields) + 2, fields - labelled, labelled, out))
 		return false;

@@ -205,6 +205,11 @@ bool idx_read(const char *path, struct data_part part, size_t most, struct input
 		return false;
 	const size_t header = header_length(&idx), row = idx.features * idx.width;
 
+	if (idx.mine.count > 0 && row > most / idx.mine.count)
+		return input_refuse(out, 0,
+				    ": found a part of %zu rows of %zu bytes, expected at most %zu "
+				    "bytes; raise --data-limit if memory allows",
+				    idx.mine.count, row, most);
 	out->length = header;
 	return input_add(out, header + idx.mine.first * row, idx.mine.count * row);
 }

@@ -142,8 +142,6 @@ bool input_add(struct input *input, size_t first, size_t count)
 {
 	const size_t before = input->length;
 
-	if (count > input->most)
-		return refuse_length(input);
 	if (gzseek(input->file, (off_t)first, SEEK_SET) >= 0 && !read_on(input, count))
 		return false;
 	return input->length - before == count ||
@@ -174,6 +172,7 @@ bool input_read(const char *path, struct data_part part, size_t most, struct inp
 
 	return line_from(out, mine.first, &out->begins) &&
 	       line_from(out, mine.first + mine.count, &end) &&
+	       (end - out->begins <= most || refuse_length(out)) &&
 	       input_add(out, out->begins, end - out->begins);
 }
 
