@@ -72,42 +72,36 @@ static void exact_add(struct exact *sum, double x)
 }
 
 /* Of each feature the sum, or, where there is a `mean`, that of the squares of what it is apart from it: over
- * these rows of each rank. `sums` is memory for as many numbers of each rank, too, behind the sums. */
+ * these rows of each rank of a team. `sums` is memory for as many numbers of each, too. */
 static bool sum_up(const struct data *data, const uint32_t *rows, size_t count, const double *mean,
 		   struct team *team, struct exact *sums)
 {
 	const size_t n = data->features, all = team ? (size_t)team->size * n : 0;
-	struct exact *of_ranks = sums + n;
+	struct exact *own = sums + all;
 
-	memset(sums, 0, n * sizeof(*sums));
+	memset(own, 0, n * sizeof(*own));
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = 0; j < n; j++) {
 			const double x = data->x[rows[i] * n + j], off = mean ? x - mean[j] : 0;
 
-			exact_add(&sums[j], mean ? off * off : x);
+			exact_add(&own[j], mean ? off * off : x);
 		}
-	if (!team)
-		return true;
-	if (!team_gather(team, sums, of_ranks, n * sizeof(*sums)))
+	if (team && !team_gather(team, own, sums, n * sizeof(*own)))
 		return false;
-	memset(sums, 0, n * sizeof(*sums));
-	for (size_t i = 0; i < all; i++) {
-		exact_add(&sums[i % n], of_ranks[i].high);
-		exact_add(&sums[i % n], of_ranks[i].low);
+	for (size_t i = n; i < all; i++) { /* to rank 0's */
+		exact_add(&sums[i % n], sums[i].high);
+		exact_add(&sums[i % n], sums[i].low);
 	}
 	return true;
 }
 
 void standardise_by(struct data *data)
 {
-	const size_t n = data->features;
+	float *x = data->x;
 
 	for (size_t i = 0; i < data->rows; i++)
-		for (size_t j = 0; j < n; j++) {
-			float *x = &data->x[i * n + j];
-
+		for (size_t j = 0; j < data->features; j++, x++)
 			*x = (float)((*x - data->mean[j]) * data->inverse[j]);
-		}
 }
 
 /* Two passes: the textbook's one-pass formula loses all digits where the mean is large. */

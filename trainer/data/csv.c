@@ -6,6 +6,7 @@
 #include "data.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -83,12 +84,28 @@ static bool parse_number(struct field f, double *value)
 	       !memchr(f.at, 'X', (size_t)(f.end - f.at)); /* it reads hexadecimal numbers, too */
 }
 
+struct place {
+	char text[96];
+};
+
+/* "line 7"; of a part of a file it is counted from the part's first. */
+static struct place place(const struct cursor *c, size_t line)
+{
+	struct place p;
+	const int length = snprintf(p.text, sizeof(p.text), "line %zu", line);
+
+	if (c->input->begins > 0)
+		snprintf(p.text + length, sizeof(p.text) - (size_t)length,
+			 " of those from byte %zu on", c->input->begins);
+	return p;
+}
+
 static bool refuse_field(const struct cursor *c, const struct field *f, const char *expected)
 {
 	const int shown = f->end - f->at > 40 ? 40 : (int)(f->end - f->at);
 
-	return input_refuse(c->input, c->line, ", field %zu: found '%.*s', expected %s", f->number,
-			    shown, f->at, expected);
+	return data_refuse(c->input->path, "%s, field %zu: found '%.*s', expected %s",
+			   place(c, c->line).text, f->number, shown, f->at, expected);
 }
 
 /* ---- the header */
@@ -124,16 +141,17 @@ static bool check_header(const struct cursor *c, size_t label_column)
 		last = names_label(name);
 		first = f.number == 1 ? last : first;
 		if (name.at == name.end)
-			return input_refuse(c->input, c->line,
-					    ": found no name for field %zu, as in a header that "
-					    "pandas writes for an index; leave the index out "
-					    "(index=False), or name the field",
-					    f.number);
+			return data_refuse(c->input->path,
+					   "%s: found no name for field %zu, as in a header that "
+					   "pandas writes for an index; leave the index out "
+					   "(index=False), or name the field",
+					   place(c, c->line).text, f.number);
 	}
 	return label_column > 0 || last || !first ||
-	       input_refuse(c->input, c->line,
-			    ": found a label's name for the first field and none for the last, "
-			    "expected the label last; give --label-column 1, or another name");
+	       data_refuse(c->input->path,
+			   "%s: found a label's name for the first field and none for the last, "
+			   "expected the label last; give --label-column 1, or another name",
+			   place(c, c->line).text);
 }
 
 /* ---- rows */
@@ -190,14 +208,15 @@ static bool parse_rows(struct cursor c, size_t label, struct spread *spreads, st
 			continue;
 		}
 		if (blank)
-			return input_refuse(
-				c.input, blank,
-				": found a blank line, expected %zu fields as in line %zu", fields,
-				first);
+			return data_refuse(c.input->path,
+					   "%s: found a blank line, expected %zu fields as in "
+					   "line %zu",
+					   place(&c, blank).text, fields, first);
 		if (found != fields)
-			return input_refuse(c.input, c.line,
-					    ": found %zu field%s, expected %zu as in line %zu",
-					    found, found == 1 ? "" : "s", fields, first);
+			return data_refuse(c.input->path,
+					   "%s: found %zu field%s, expected %zu as in line %zu",
+					   place(&c, c.line).text, found, found == 1 ? "" : "s",
+					   fields, first);
 		if (!parse_row(&c, label, c.line == first, spreads, data))
 			return false;
 	} while (next_line(&c));
@@ -214,12 +233,12 @@ static bool check_spreads(const struct input *input, const struct spread *spread
 		const double width = s->most - s->least;
 
 		if (width > 1e-12 * fmax(fabs(s->least), fabs(s->most)) && s->lost > width / 1000)
-			return input_refuse(
-				input, 0,
-				": field %zu: found numbers from %.17g to %.17g, whose "
-				"differences float32 does not hold; subtract the first one "
-				"from all of them, or leave the field out",
-				j + 1 + (label > 0 && j + 1 >= label), s->least, s->most);
+			return data_refuse(input->path,
+					   "field %zu: found numbers from %.17g to %.17g, whose "
+					   "differences float32 does not hold; subtract the first "
+					   "one from all of them, or leave the field out",
+					   j + 1 + (label > 0 && j + 1 >= label), s->least,
+					   s->most);
 	}
 	return true;
 }
@@ -234,11 +253,11 @@ static bool check_first_row(const struct cursor *c, const struct data *data, siz
 	for (size_t row = from + 1; row < data->rows; row++)
 		header = header && data->y[row] != data->y[from];
 	return !header ||
-	       input_refuse(c->input, c->line,
-			    ": found the numbers of the fields, from 0 to %zu, and "
-			    "label %u on no other line, expected a sample; leave out that line, a "
-			    "header as of pandas",
-			    data->features, data->y[from]);
+	       data_refuse(c->input->path,
+			   "%s: found the numbers of the fields, from 0 to %zu, and label %u on "
+			   "no other line, expected a sample; leave out that line, a header as of "
+			   "pandas",
+			   place(c, c->line).text, data->features, data->y[from]);
 }
 
 /* As a spreadsheet or an archive has, or text of two bytes for each character. */
@@ -248,11 +267,10 @@ static bool check_text(const struct input *input)
 						"\30\31\32\33\34\35\36\37");
 
 	return at == input->length ||
-	       input_refuse(
-		       input, 0,
-		       ": found byte 0x%02x at %zu, which no text has, expected rows of numbers "
-		       "with commas between them; unpack the file, or save it as CSV in UTF-8",
-		       (unsigned)input->bytes[at], input->begins + at);
+	       data_refuse(input->path,
+			   "found byte 0x%02x at %zu, which no text has, expected rows of numbers "
+			   "with commas between them; unpack the file, or save it as CSV in UTF-8",
+			   (unsigned)input->bytes[at], input->begins + at);
 }
 
 /* Go to the first line of numbers. Spreadsheets begin a file with a byte-order mark in UTF-8. */
@@ -279,19 +297,19 @@ bool csv_parse(const struct input *input, const struct data_source *source, stru
 	if (c.end == c.at && part && c.next[strspn(c.next, "\r\n")] == '\0')
 		return true; /* no row begins there, but perhaps blank lines, which may end a file */
 	if (c.end == c.at)
-		return input_refuse(input, 0,
-				    ": found no row at the start, expected rows of numbers with "
-				    "commas between them, the label last");
+		return data_refuse(input->path,
+				   "found no row at the start, expected rows of numbers with "
+				   "commas between them, the label last");
 	const size_t fields = count_fields(&c), from = out->rows;
 	const bool labelled = fields != source->features;
 	const size_t last = source->label_column ? source->label_column : fields,
 		     label = labelled ? last : 0;
 
 	if (fields == labelled || label > fields)
-		return input_refuse(input, 0, /* parts say the same */
-				    ": line %zu: found %zu field%s, expected features and a label, "
-				    "with commas between them, and as many as --label-column says",
-				    c.line, fields, fields == 1 ? "" : "s");
+		return data_refuse(input->path,
+				   "line %zu: found %zu field%s, expected features and a label, "
+				   "with commas between them, and as many as --label-column says",
+				   c.line, fields, fields == 1 ? "" : "s");
 	/* a row has a byte for each field, and one behind it */
 	if (!data_grow(source, input->length / (2 * fields) + 2, fields - labelled, labelled, out))
 		return false;

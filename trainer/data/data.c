@@ -2,9 +2,22 @@
 /* Owns the samples in memory: chooses the reader, and checks what all formats have in common. */
 #include "data.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "bits.h"
+
+bool data_refuse(const char *path, const char *format, ...)
+{
+	char text[640];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return why_set(TUTTI_ERR_INVALID, "%s: %s", path, text);
+}
 
 /* ---- what parts tell of themselves */
 
@@ -54,30 +67,26 @@ static bool check_labels(const struct data_source *source, const struct facts *f
 	while (missing < top && facts->seen[missing / 64] >> missing % 64 & 1)
 		missing++;
 	if (source->classes && top >= source->classes)
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: label out of range: found %u, expected 0 to %u (--classes %u)",
-			       path, top, source->classes - 1, source->classes);
+		return data_refuse(path,
+				   "label out of range: found %u, expected 0 to %u (--classes %u)",
+				   top, source->classes - 1, source->classes);
 	if (!source->classes && missing < top)
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"%s: label out of range: found %u, but no sample has label %u; labels "
-			"run from 0 without gaps, and are the last field of a line; or give "
-			"--label-column or --classes",
-			path, top, missing);
+		return data_refuse(path,
+				   "label out of range: found %u, but no sample has label %u; "
+				   "labels run from 0 without gaps, and are the last field of a "
+				   "line; or give --label-column or --classes",
+				   top, missing);
 	if (!source->classes && top == 0)
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"%s: found label 0 on every sample, expected at least two classes; labels "
-			"are the last field of a line, or that of --label-column",
-			path);
+		return data_refuse(path, "found label 0 on every sample, expected at least two "
+					 "classes; labels are the last field of a line, or that of "
+					 "--label-column");
 	data->classes = source->classes ? source->classes : top + 1;
 	return test_top < data->classes ||
-	       why_set(TUTTI_ERR_INVALID,
-		       "%s: row %zu: found label %u, expected 0 to %u as in %s; leave such "
-		       "samples out, or give --classes",
-		       source->test_labels ? source->test_labels : source->test_path,
-		       (size_t)(facts->test_row - facts->rows[0]), test_top, data->classes - 1,
-		       path);
+	       data_refuse(source->test_labels ? source->test_labels : source->test_path,
+			   "row %zu: found label %u, expected 0 to %u as in %s; leave such "
+			   "samples out, or give --classes",
+			   (size_t)(facts->test_row - facts->rows[0]), test_top, data->classes - 1,
+			   path);
 }
 
 bool data_judge(const struct data_source *source, const struct facts *facts, struct data *data)
@@ -100,10 +109,10 @@ bool data_grow(const struct data_source *source, size_t rows, size_t features, b
 	const size_t all = data->rows + rows;
 
 	if (data->rows > 0 && features != data->features)
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: found %zu features, expected %zu as in %s; give files of "
-			       "samples of one kind",
-			       source->test_path, features, data->features, source->path);
+		return data_refuse(source->test_path,
+				   "found %zu features, expected %zu as in %s; give files of "
+				   "samples of one kind",
+				   features, data->features, source->path);
 	data->features = features;
 	if (rows == 0)
 		return true;
@@ -122,9 +131,9 @@ static bool parse_alone(const struct input *input, const struct data_source *sou
 	if (input->begins > 0 || !idx_looks_like(input))
 		return csv_parse(input, source, out);
 	return source->features ? idx_parse(input, NULL, source, out)
-				: why_set(TUTTI_ERR_INVALID,
-					  "%s: is an IDX file; give the file of its labels with %s",
-					  input->path, test ? "--test-labels" : "--labels");
+				: data_refuse(input->path,
+					      "is an IDX file; give the file of its labels with %s",
+					      test ? "--test-labels" : "--labels");
 }
 
 /* `test`: the file for validation. */
@@ -171,17 +180,17 @@ static bool make(const struct data_source *source, struct data_part part, struct
 						  : NULL;
 
 	if (found)
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: found %s, expected none: labels and samples for validation "
-			       "are made from what --data names; leave %s out",
-			       source->path, found, found);
+		return data_refuse(source->path,
+				   "found %s, expected none: labels and samples for validation "
+				   "are made from what --data names; leave %s out",
+				   found, found);
 	if (!synthetic_make(source, part, out))
 		return false;
 	return !source->classes || source->classes == out->classes ||
-	       why_set(TUTTI_ERR_INVALID,
-		       "%s: found --classes %u, expected %u, as many as there are; leave "
-		       "--classes out",
-		       source->path, source->classes, out->classes);
+	       data_refuse(source->path,
+			   "found --classes %u, expected %u, as many as there are; leave "
+			   "--classes out",
+			   source->classes, out->classes);
 }
 
 /* Nothing of what could not be read. */
@@ -216,11 +225,10 @@ bool data_read_samples(const struct data_source *source, struct data *out)
 	*out = (struct data){ 0 };
 	ok = read_file(source, false, DATA_WHOLE, out);
 	if (ok && out->features != features)
-		ok = why_set(
-			TUTTI_ERR_INVALID,
-			"%s: found %zu features%s, expected the %zu of the model, with or without "
-			"a label; give samples of its kind",
-			source->path, out->features, out->y ? " and a label" : "", features);
+		ok = data_refuse(source->path,
+				 "found %zu features%s, expected the %zu of the model, with or "
+				 "without a label; give samples of its kind",
+				 out->features, out->y ? " and a label" : "", features);
 	if (ok && out->rows > UINT32_MAX)
 		ok = why_set(TUTTI_ERR_INVALID, "found %zu samples, expected at most %u", out->rows,
 			     UINT32_MAX);

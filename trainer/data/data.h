@@ -46,6 +46,9 @@ struct data_source {
 	double test_fraction;	 /* for validation, where there is no `test_path` */
 };
 
+/* "PATH: found …, expected …" */
+bool data_refuse(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* On failure `out` is empty. */
 bool data_read(const struct data_source *source, struct data *out);
 /* Samples for a model of `features`, of a file; `y` stays NULL where they have no labels. */
@@ -84,11 +87,6 @@ struct input {
 	uint64_t mark; /* equal for equal files */
 	struct gzFile_s *file;
 };
-
-/* ": found …, expected …" of bad input, behind the file's name, and the line's number if it is not 0; of a part
- * it is counted from the part's first. */
-bool input_refuse(const struct input *input, size_t line, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
 
 /* Nothing of the file yet. Several parts of a gzip stream are refused: each would be read from its beginning. */
 bool input_open(const char *path, struct data_part part, size_t most, struct input *out);

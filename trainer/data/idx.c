@@ -6,19 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-enum idx_type {
-	IDX_UINT8 = 0x08,
-	IDX_INT8 = 0x09,
-	IDX_INT16 = 0x0b,
-	IDX_INT32 = 0x0c,
-	IDX_FLOAT32 = 0x0d,
-	IDX_FLOAT64 = 0x0e,
+/* Bytes of an element of each type: uint8, int8, int16, int32, float32, float64. */
+enum { FLOAT32 = 0x0d };
+static const unsigned char widths[256] = {
+	[0x08] = 1, [0x09] = 1, [0x0b] = 2, [0x0c] = 4, [FLOAT32] = 4, [0x0e] = 8,
 };
 
 struct idx {
 	const struct input *input;
 	const unsigned char *elements;
-	enum idx_type type;
+	unsigned char type;
 	size_t width;	 /* bytes of an element */
 	size_t rows;	 /* first dimension */
 	size_t features; /* product of the others */
@@ -40,12 +37,6 @@ static uint64_t big_endian(const unsigned char *p, size_t width)
 	return value;
 }
 
-/* Bytes of an element; 0: there is no such type. */
-static const unsigned char widths[256] = {
-	[IDX_UINT8] = 1, [IDX_INT8] = 1,    [IDX_INT16] = 2,
-	[IDX_INT32] = 4, [IDX_FLOAT32] = 4, [IDX_FLOAT64] = 8,
-};
-
 static size_t header_length(const struct idx *idx)
 {
 	return 4 + 4 * (size_t)idx->dims;
@@ -57,24 +48,23 @@ static bool parse_header(const struct input *input, struct idx *out)
 	struct idx idx = { .input = input, .features = 1 };
 
 	if (!idx_looks_like(input))
-		return input_refuse(input, 0,
-				    ": found no IDX header, expected two zero bytes, a type and a "
-				    "number of dimensions; labels in a file of their own are for "
-				    "IDX, leave them out with CSV");
+		return data_refuse(input->path,
+				   "found no IDX header, expected two zero bytes, a type and a "
+				   "number of dimensions; labels in a file of their own are for "
+				   "IDX, leave them out with CSV");
 	idx.type = p[2];
 	idx.width = widths[p[2]];
 	idx.dims = p[3];
 	if (idx.width == 0 || idx.dims == 0)
-		return input_refuse(
-			input, 0,
-			": found IDX type 0x%02x and %u dimensions, expected type 0x08, "
-			"0x09 or 0x0b to 0x0e and 1 dimension or more",
-			p[2], idx.dims);
+		return data_refuse(input->path,
+				   "found IDX type 0x%02x and %u dimensions, expected type 0x08, "
+				   "0x09 or 0x0b to 0x0e and 1 dimension or more",
+				   p[2], idx.dims);
 	if (input->length < header_length(&idx))
-		return input_refuse(input, 0,
-				    ": truncated: found %zu bytes, its header alone has %zu; fetch "
-				    "the file again",
-				    input->length, header_length(&idx));
+		return data_refuse(input->path,
+				   "truncated: found %zu bytes, its header alone has %zu; fetch "
+				   "the file again",
+				   input->length, header_length(&idx));
 	idx.rows = big_endian(p + 4, 4);
 	for (unsigned d = 1; d < idx.dims; d++)
 		if (__builtin_mul_overflow(idx.features, big_endian(p + 4 + 4 * d, 4),
@@ -94,16 +84,14 @@ static bool check_length(const struct idx *idx, size_t length, size_t rows)
 	if (__builtin_mul_overflow(rows, idx->features, &bytes) ||
 	    __builtin_mul_overflow(bytes, idx->width, &bytes) ||
 	    __builtin_add_overflow(bytes, header_length(idx), &bytes))
-		return input_refuse(
-			idx->input, 0,
-			": its header asks for more elements than a machine can address");
+		return data_refuse(idx->input->path,
+				   "its header asks for more elements than a machine can address");
 	return length == bytes ||
-	       input_refuse(
-		       idx->input, 0,
-		       ": %s: found %zu bytes, its header asks for %zu (%zu rows of %zu); fetch "
-		       "the file again",
-		       length < bytes ? "truncated" : "too long", length, bytes, rows,
-		       idx->features);
+	       data_refuse(idx->input->path,
+			   "%s: found %zu bytes, its header asks for %zu (%zu rows of %zu); fetch "
+			   "the file again",
+			   length < bytes ? "truncated" : "too long", length, bytes, rows,
+			   idx->features);
 }
 
 static bool parse(const struct input *input, struct idx *out)
@@ -119,26 +107,25 @@ static double element(const struct idx *idx, size_t i)
 	float narrow;
 
 	switch (idx->type) {
-	case IDX_UINT8: return (double)bits;
-	case IDX_INT8: return (int8_t)bits;
-	case IDX_INT16: return (int16_t)bits;
-	case IDX_INT32: return (int32_t)bits;
-	case IDX_FLOAT32: memcpy(&narrow, &low, sizeof(narrow)); return narrow;
-	case IDX_FLOAT64: memcpy(&wide, &bits, sizeof(wide)); return wide;
+	case 0x08: return (double)bits;
+	case 0x09: return (int8_t)bits;
+	case 0x0b: return (int16_t)bits;
+	case 0x0c: return (int32_t)bits;
+	case FLOAT32: memcpy(&narrow, &low, sizeof(narrow)); return narrow;
+	default: memcpy(&wide, &bits, sizeof(wide)); return wide;
 	}
-	return NAN;
 }
 
 static bool check_labels(const struct idx *y, const struct idx *x)
 {
-	if (y->dims != 1 || y->type >= IDX_FLOAT32)
-		return input_refuse(y->input, 0,
-				    ": found %u dimensions of type 0x%02x, expected labels: 1 "
-				    "dimension of an integer type",
-				    y->dims, (unsigned)y->type);
+	if (y->dims != 1 || y->type >= FLOAT32)
+		return data_refuse(y->input->path,
+				   "found %u dimensions of type 0x%02x, expected labels: 1 "
+				   "dimension of an integer type",
+				   y->dims, y->type);
 	return x->rows == y->rows ||
-	       input_refuse(y->input, 0, ": found %zu labels, expected %zu, one for each row of %s",
-			    y->rows, x->rows, x->input->path);
+	       data_refuse(y->input->path, "found %zu labels, expected %zu, one for each row of %s",
+			   y->rows, x->rows, x->input->path);
 }
 
 static bool take_features(const struct idx *x, float *to)
@@ -146,11 +133,11 @@ static bool take_features(const struct idx *x, float *to)
 	for (size_t i = 0; i < x->mine.count * x->features; i++) {
 		to[i] = (float)element(x, i);
 		if (!isfinite(to[i]))
-			return input_refuse(x->input, 0,
-					    ": row %zu, element %zu: found %g, expected a finite "
-					    "number within a float's range",
-					    x->mine.first + i / x->features, i % x->features,
-					    element(x, i));
+			return data_refuse(x->input->path,
+					   "row %zu, element %zu: found %g, expected a finite "
+					   "number within a float's range",
+					   x->mine.first + i / x->features, i % x->features,
+					   element(x, i));
 	}
 	return true;
 }
@@ -161,10 +148,10 @@ static bool take_labels(const struct idx *y, uint32_t *to)
 		const double value = element(y, i);
 
 		if (!(value >= 0 && value <= DATA_LABEL_MAX))
-			return input_refuse(
-				y->input, 0,
-				": row %zu: found label %g, expected an integer from 0 to %d",
-				y->mine.first + i, value, DATA_LABEL_MAX);
+			return data_refuse(y->input->path,
+					   "row %zu: found label %g, expected an integer from 0 "
+					   "to %d",
+					   y->mine.first + i, value, DATA_LABEL_MAX);
 		to[i] = (uint32_t)value;
 	}
 	return true;
@@ -178,10 +165,9 @@ bool idx_parse(const struct input *samples, const struct input *labels,
 	if (!parse(samples, &x) || (labels && !parse(labels, &y)))
 		return false;
 	if (x.rows == 0 || x.features == 0)
-		return input_refuse(
-			samples, 0,
-			": found %zu rows of %zu elements, expected at least one of each", x.rows,
-			x.features);
+		return data_refuse(samples->path,
+				   "found %zu rows of %zu elements, expected at least one of each",
+				   x.rows, x.features);
 	if ((labels && !check_labels(&y, &x)) ||
 	    !data_grow(source, x.mine.count, x.features, labels, out) ||
 	    !take_features(&x, out->x + out->rows * x.features) ||
@@ -206,10 +192,10 @@ bool idx_read(const char *path, struct data_part part, size_t most, struct input
 	const size_t header = header_length(&idx), row = idx.features * idx.width;
 
 	if (idx.mine.count > 0 && row > most / idx.mine.count)
-		return input_refuse(out, 0,
-				    ": found a part of %zu rows of %zu bytes, expected at most %zu "
-				    "bytes; raise --data-limit if memory allows",
-				    idx.mine.count, row, most);
+		return data_refuse(out->path,
+				   "found a part of %zu rows of %zu bytes, expected at most %zu "
+				   "bytes; raise --data-limit if memory allows",
+				   idx.mine.count, row, most);
 	out->length = header;
 	return input_add(out, header + idx.mine.first * row, idx.mine.count * row);
 }

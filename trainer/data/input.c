@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,21 +19,6 @@ enum {
 	MARK_BYTES = 4096    /* … and how much is at each */
 };
 
-bool input_refuse(const struct input *input, size_t line, const char *format, ...)
-{
-	char text[512], place[96] = "", from[64] = "";
-	va_list args;
-
-	if (input->begins > 0)
-		snprintf(from, sizeof(from), " of those from byte %zu on", input->begins);
-	if (line > 0)
-		snprintf(place, sizeof(place), ": line %zu%s", line, from);
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	return why_set(TUTTI_ERR_INVALID, "%s%s%s", input->path, place, text);
-}
-
 /* gzread() reports a stream that ends early only by gzerror(), after handing out what it had. */
 static bool check_stream(const struct input *input)
 {
@@ -48,23 +31,22 @@ static bool check_stream(const struct input *input)
 		return why_set(TUTTI_ERR_SYSTEM, "%s: read failed after %zu bytes: %s", input->path,
 			       input->length, strerror(errno));
 	if (code == Z_BUF_ERROR)
-		return input_refuse(input, 0,
-				    ": truncated: the gzip stream ends early, after %zu bytes of "
-				    "content; fetch the file again",
-				    input->length);
-	return input_refuse(input, 0,
-			    ": corrupt gzip stream after %zu bytes of content (%s); fetch the file "
-			    "again",
-			    input->length, cause ? cause + 2 : text); /* behind "<fd:4>" */
+		return data_refuse(input->path,
+				   "truncated: the gzip stream ends early, after %zu bytes of "
+				   "content; fetch the file again",
+				   input->length);
+	return data_refuse(input->path,
+			   "corrupt gzip stream after %zu bytes of content (%s); fetch the file "
+			   "again",
+			   input->length, cause ? cause + 2 : text); /* behind "<fd:4>" */
 }
 
 static bool refuse_length(const struct input *input)
 {
-	return input_refuse(
-		input, 0,
-		": found more than %zu bytes of content, expected at most as many; if the "
-		"file is what it should be and memory allows, raise --data-limit",
-		input->most);
+	return data_refuse(input->path,
+			   "found more than %zu bytes of content, expected at most as many; if "
+			   "the file is what it should be and memory allows, raise --data-limit",
+			   input->most);
 }
 
 /* Up to `count` bytes more, as many at a time as there are already: so each is moved about once. */
@@ -119,7 +101,7 @@ bool input_open(const char *path, struct data_part part, size_t most, struct inp
 			       path, strerror(errno));
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
 		close(fd);
-		return input_refuse(out, 0, ": is not a regular file; give one");
+		return data_refuse(out->path, "is not a regular file; give one");
 	}
 	out->file = gzdopen(fd, "rb");
 	if (!out->file) {
@@ -145,7 +127,7 @@ bool input_add(struct input *input, size_t first, size_t count)
 	if (gzseek(input->file, (off_t)first, SEEK_SET) >= 0 && !read_on(input, count))
 		return false;
 	return input->length - before == count ||
-	       input_refuse(input, 0, ": it became shorter while it was read");
+	       data_refuse(input->path, "it became shorter while it was read");
 }
 
 /* The beginning of the first line that begins at `at` or behind it; else the end of the file. */

@@ -55,25 +55,23 @@ static bool compare_parts(struct training *t, const struct facts *all)
 
 	for (int r = 0; r < t->team->size; r++) {
 		if (all[r].origin != all[0].origin)
-			return why_set(
-				TUTTI_ERR_INVALID,
-				"%s: rank %d reads other data than rank 0: another file, or other "
-				"samples that are made; give all hosts the same files",
-				path, r);
+			return data_refuse(path,
+					   "rank %d reads other data than rank 0: another file, "
+					   "or other samples that are made; give all hosts the "
+					   "same files",
+					   r);
 		first = first || all[r].features == 0 ? first : &all[r];
 		if (all[r].features > 0 && all[r].features != first->features)
-			return why_set(
-				TUTTI_ERR_INVALID,
-				"%s: found %zu features in the part of rank %d and %zu in that "
-				"of rank %d, expected as many in all",
-				path, (size_t)first->features, (int)(first - all),
-				(size_t)all[r].features, r);
+			return data_refuse(path,
+					   "found %zu features in the part of rank %d and %zu in "
+					   "that of rank %d, expected as many in all",
+					   (size_t)first->features, (int)(first - all),
+					   (size_t)all[r].features, r);
 	}
 	if (t->sharded->begins[t->team->size] == 0) /* where rows for training end */
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: found no row, expected rows of numbers with commas between "
-			       "them, the label last",
-			       path);
+		return data_refuse(path,
+				   "found no row, expected rows of numbers with commas between "
+				   "them, the label last");
 	t->data.features = (size_t)first->features;
 	return true;
 }

@@ -37,12 +37,12 @@ bool synthetic_parse(const char *path, struct synthetic *out)
 		 features, classes, seed);
 	if (strcmp(path, again) != 0 || rows < 2 || rows > UINT32_MAX || features < 1 ||
 	    features > 65536 || classes < 2 || classes > DATA_LABEL_MAX + 1)
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"--data: found '%.200s', expected synthetic:ROWSxFEATURESxCLASSES[:SEED] "
-			"with 2 to 4294967295 rows, 1 to 65536 features and 2 to 65536 classes, "
-			"such as synthetic:10000x64x10",
-			path);
+		return why_set(TUTTI_ERR_INVALID,
+			       "--data: found '%.200s', expected "
+			       "synthetic:ROWSxFEATURESxCLASSES[:SEED] with 2 to 4294967295 rows, "
+			       "1 to 65536 features and 2 to 65536 classes, such as "
+			       "synthetic:10000x64x10",
+			       path);
 	*out = (struct synthetic){ rows, features, classes, seed };
 	return true;
 }
@@ -147,11 +147,11 @@ bool synthetic_make(const struct data_source *source, struct data_part part, str
 	const size_t row = s.features * sizeof(float);
 
 	if (mine.count > source->most / row)
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"%s: found %zu rows of %zu bytes, expected at most %zu bytes in all, which "
-			"are %zu rows; ask for fewer, or raise --data-limit if memory allows",
-			source->path, mine.count, row, source->most, source->most / row);
+		return data_refuse(source->path,
+				   "found %zu rows of %zu bytes, expected at most %zu bytes in "
+				   "all, which are %zu rows; ask for fewer, or raise --data-limit "
+				   "if memory allows",
+				   mine.count, row, source->most, source->most / row);
 	if (!data_grow(source, mine.count, s.features, true, out))
 		return false;
 	struct teacher teacher = make_teacher(&s);
