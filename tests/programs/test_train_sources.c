@@ -85,33 +85,31 @@ TEST(synthetic_labels_are_shared_out_among_all_classes)
 
 TEST(synthetic_name_is_read_strictly)
 {
-	static const char *const wrong[] = {
-		"",
-		"10",
-		"10x",
-		"10x2",
-		"10x2x",
-		"1x2x2",
-		"10x0x2",
-		"10x65537x2",
-		"10x2x1",
-		"10x2x65537",
-		"+10x2x2",
-		"-10x2x2",
-		" 10x2x2",
-		"10x2x2 ",
-		"10X2X2",
-		"10x2x2x2",
-		"10x2x2:",
-		"10x2x2:-1",
-		"10x2x2:z",
-		"10x2x2:1:1",
-		"4294967296x1x2",
-		"0x10x2x2",
-		"1e3x2x2",
-		"18446744073709551626x2x2",
-		"10x2x2:18446744073709551616",
-	};
+	static const char *const wrong[] = { "",
+					     "10",
+					     "10x",
+					     "10x2",
+					     "10x2x",
+					     "1x2x2",
+					     "10x0x2",
+					     "10x65537x2",
+					     "10x2x1",
+					     "10x2x65537",
+					     "+10x2x2",
+					     "-10x2x2",
+					     " 10x2x2",
+					     "10x2x2 ",
+					     "10X2X2",
+					     "10x2x2x2",
+					     "10x2x2:",
+					     "10x2x2:-1",
+					     "10x2x2:z",
+					     "10x2x2:1:1",
+					     "4294967296x1x2",
+					     "0x10x2x2",
+					     "1e3x2x2",
+					     "18446744073709551626x2x2",
+					     "10x2x2:18446744073709551616" };
 	struct synthetic s;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -145,18 +143,16 @@ TEST(synthetic_data_beyond_the_limit_are_refused)
 /* Their labels and their validation are their own. */
 TEST(made_samples_refuse_the_options_of_files)
 {
-	struct data_source source = { .path = "synthetic:10x2x2", .labels = "l", .most = MOST };
+	const char *const path = "synthetic:10x2x2";
 
-	refused(read_source(&source), "leave --labels out");
-	source.labels = NULL;
-	source.test_path = "t";
-	refused(read_source(&source), "leave --test-data out");
-	source.test_path = NULL;
-	source.test_labels = "t";
-	refused(read_source(&source), "leave --test-labels out");
-	source.test_labels = NULL;
-	source.classes = 3;
-	refused(read_source(&source), "found --classes 3, expected 2");
+	refused(read_source(&(struct data_source){ path, .labels = "l", .most = MOST }),
+		"leave --labels out");
+	refused(read_source(&(struct data_source){ path, .test_path = "t", .most = MOST }),
+		"leave --test-data out");
+	refused(read_source(&(struct data_source){ path, .test_labels = "t", .most = MOST }),
+		"leave --test-labels out");
+	refused(read_source(&(struct data_source){ path, .classes = 3, .most = MOST }),
+		"found --classes 3, expected 2");
 }
 
 /* ---- samples to validate on */

@@ -161,15 +161,8 @@ struct spread {
 	double least, most, lost;
 };
 
-static void note(struct spread *s, double value, float kept, bool first)
-{
-	s->least = first ? value : fmin(s->least, value);
-	s->most = first ? value : fmax(s->most, value);
-	s->lost = fmax(s->lost, fabs(value - (double)kept));
-}
-
 /* The next row of `data`. `label`: the field that is it, from 1; 0: none. */
-static bool parse_row(const struct cursor *c, size_t label, bool first, struct spread *spreads,
+static bool parse_row(const struct cursor *c, size_t label, bool first, struct spread *s,
 		      struct data *data)
 {
 	float *x = data->x + data->rows * data->features;
@@ -188,7 +181,10 @@ static bool parse_row(const struct cursor *c, size_t label, bool first, struct s
 		*x = (float)value;
 		if (!isfinite(*x))
 			return refuse_field(c, &f, "a finite number within a float's range");
-		note(spreads++, value, *x++, first);
+		s->least = first ? value : fmin(s->least, value);
+		s->most = first ? value : fmax(s->most, value);
+		s->lost = fmax(s->lost, fabs(value - (double)*x++));
+		s++;
 	}
 	data->rows++;
 	return true;
@@ -279,11 +275,11 @@ static bool find_rows(struct cursor *c, size_t label_column)
 	if (c->input->begins == 0 && strncmp(c->next, "\xef\xbb\xbf", 3) == 0)
 		c->next += 3;
 	next_line(c);
-	if (c->input->begins == 0 && is_header(c)) {
-		if (!check_header(c, label_column))
-			return false;
-		next_line(c);
-	}
+	if (c->input->begins > 0 || !is_header(c))
+		return true;
+	if (!check_header(c, label_column))
+		return false;
+	next_line(c);
 	return true;
 }
 
