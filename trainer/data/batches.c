@@ -56,8 +56,8 @@ void split_finish(struct split *split)
 	*split = (struct split){ 0 };
 }
 
-/* A sum, and what its rounding has lost: of parts of the numbers, in any order, the sum comes out alike (but
- * where it would be just between two numbers). */
+/* A sum, and what its rounding has lost: of parts of the numbers, in any order, the sum comes out
+ * alike (but where it would be just between two numbers). */
 struct exact {
 	double high, low;
 };
@@ -71,8 +71,8 @@ static void exact_add(struct exact *sum, double x)
 	sum->high = rounded;
 }
 
-/* Of each feature the sum, or, where there is a `mean`, that of the squares of what it is apart from it: over
- * these rows of each rank of a team. `sums` is memory for as many numbers of each, too. */
+/* Of each feature the sum over these rows, or, where there is a `mean`, that of the squares of what
+ * it is apart from it. `sums` is memory for as many of each rank of a team, too. */
 static bool sum_up(const struct data *data, const uint32_t *rows, size_t count, const double *mean,
 		   struct team *team, struct exact *sums)
 {

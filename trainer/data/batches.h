@@ -28,9 +28,9 @@ struct split {
 bool split_create(const struct data *data, double fraction, uint64_t seed, struct split *out);
 void split_finish(struct split *split);
 
-/* Give each feature mean 0 and variance 1 over the rows for training; constant features become 0, and so does
- * their `inverse`. These are `count` of this rank's, of `of` that all ranks have. Collective, where there is
- * a team: its ranks have a part each. */
+/* Give each feature mean 0 and variance 1 over the rows for training; constant features become 0,
+ * and so does their `inverse`. These are `count` of this rank's, of `of` that all ranks have.
+ * Collective, where there is a team: its ranks have a part each. */
 bool standardise(struct data *data, const uint32_t *rows, size_t count, size_t of,
 		 struct team *team);
 /* By data->mean and data->inverse, which are there. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads rows of comma-separated numbers, strictly: every row has as many fields as the first, each
  * is a finite number, and one, usually the last, is a label. A first line without any number is a
- * header. What people's files have otherwise (an index, a label that comes first, a header of numbers)
- * is refused where it shows. Owns nothing. */
+ * header. What people's files have otherwise (an index, a label that comes first, a header of
+ * numbers) is refused where it shows. Owns nothing. */
 #include "data.h"
 
 #include <math.h>
@@ -70,8 +70,8 @@ static struct field trimmed(struct field f, const char *off)
 	return f;
 }
 
-/* A number, blanks around it allowed. strtod() would skip line ends, so that an empty field must not
- * reach it, and cannot pass the field's end, since neither a comma nor a line end continues a number. */
+/* A number, blanks around it allowed. An empty field must not reach strtod(), which would skip line
+ * ends; it cannot pass the field's end, since neither a comma nor a line end continues a number. */
 static bool parse_number(struct field f, double *value)
 {
 	char *rest;
@@ -142,16 +142,15 @@ static bool check_header(const struct cursor *c, size_t label_column)
 		first = f.number == 1 ? last : first;
 		if (name.at == name.end)
 			return data_refuse(c->input->path,
-					   "%s: found no name for field %zu, as in a header that "
-					   "pandas writes for an index; leave the index out "
+					   "line 1: found no name for field %zu, as in a header "
+					   "that pandas writes for an index; leave the index out "
 					   "(index=False), or name the field",
-					   place(c, c->line).text, f.number);
+					   f.number);
 	}
 	return label_column > 0 || last || !first ||
 	       data_refuse(c->input->path,
-			   "%s: found a label's name for the first field and none for the last, "
-			   "expected the label last; give --label-column 1, or another name",
-			   place(c, c->line).text);
+			   "line 1: found a label's name for the first field and none for the "
+			   "last, expected the label last; give --label-column 1, or another name");
 }
 
 /* ---- rows */
@@ -219,8 +218,8 @@ static bool parse_rows(struct cursor c, size_t label, struct spread *spreads, st
 	return true;
 }
 
-/* A float loses a thousandth of the feature's range, or more. Numbers that differ by what doubles are
- * rounded by are taken for equal. */
+/* A float loses a thousandth of the feature's range, or more. Numbers that differ by what doubles
+ * are rounded by are taken for equal. */
 static bool check_spreads(const struct input *input, const struct spread *spreads, size_t features,
 			  size_t label)
 {
@@ -250,10 +249,10 @@ static bool check_first_row(const struct cursor *c, const struct data *data, siz
 		header = header && data->y[row] != data->y[from];
 	return !header ||
 	       data_refuse(c->input->path,
-			   "%s: found the numbers of the fields, from 0 to %zu, and label %u on "
-			   "no other line, expected a sample; leave out that line, a header as of "
-			   "pandas",
-			   place(c, c->line).text, data->features, data->y[from]);
+			   "line %zu: found the numbers of the fields, from 0 to %zu, and label "
+			   "%u on no other line, expected a sample; leave out that line, a header "
+			   "as of pandas",
+			   c->line, data->features, data->y[from]);
 }
 
 /* As a spreadsheet or an archive has, or text of two bytes for each character. */
@@ -291,7 +290,7 @@ bool csv_parse(const struct input *input, const struct data_source *source, stru
 	if (!check_text(input) || !find_rows(&c, source->label_column))
 		return false;
 	if (c.end == c.at && part && c.next[strspn(c.next, "\r\n")] == '\0')
-		return true; /* no row begins there, but perhaps blank lines, which may end a file */
+		return true; /* no row, but perhaps blank lines, which may end a file */
 	if (c.end == c.at)
 		return data_refuse(input->path,
 				   "found no row at the start, expected rows of numbers with "

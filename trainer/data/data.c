@@ -171,28 +171,6 @@ static bool read_files(const struct data_source *source, struct data_part part, 
 	return ok;
 }
 
-/* What is made here has its labels from the start. */
-static bool make(const struct data_source *source, struct data_part part, struct data *out)
-{
-	const char *found = source->labels	  ? "--labels"
-			    : source->test_path	  ? "--test-data"
-			    : source->test_labels ? "--test-labels"
-						  : NULL;
-
-	if (found)
-		return data_refuse(source->path,
-				   "found %s, expected none: labels and samples for validation "
-				   "are made from what --data names; leave %s out",
-				   found, found);
-	if (!synthetic_make(source, part, out))
-		return false;
-	return !source->classes || source->classes == out->classes ||
-	       data_refuse(source->path,
-			   "found --classes %u, expected %u, as many as there are; leave "
-			   "--classes out",
-			   source->classes, out->classes);
-}
-
 /* Nothing of what could not be read. */
 static bool whole(bool ok, struct data *data)
 {
@@ -204,7 +182,8 @@ static bool whole(bool ok, struct data *data)
 bool data_read_part(const struct data_source *source, struct data_part part, struct data *out)
 {
 	*out = (struct data){ 0 };
-	return whole((synthetic_is(source->path) ? make : read_files)(source, part, out), out);
+	return whole((synthetic_is(source->path) ? synthetic_make : read_files)(source, part, out),
+		     out);
 }
 
 bool data_read(const struct data_source *source, struct data *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Labelled samples in memory, made up or read from CSV or IDX files, plain or compressed by gzip. */
+/* Labelled samples in memory, made up or read from CSV or IDX files, plain or gzip's. */
 #ifndef TRAIN_DATA_H
 #define TRAIN_DATA_H
 
@@ -11,7 +11,7 @@
 
 #define DATA_LABEL_MAX 65535
 
-/* The rows that begin in part `index` of `count` of each file, or that are made there; perhaps none. */
+/* The rows that begin in part `index` of `count` of each file, or are made there: perhaps none. */
 struct data_part {
 	int index, count;
 };
@@ -57,7 +57,7 @@ bool data_read_samples(const struct data_source *source, struct data *out);
 bool data_read_part(const struct data_source *source, struct data_part part, struct data *out);
 void data_finish(struct data *data);
 
-/* What parts tell of themselves; but for the last two it may be added up, and is about all of them. */
+/* What parts tell of themselves. Added up, it is about all of them, but for the last two. */
 struct facts {
 	uint64_t rows[2];  /* for training, for validation */
 	uint32_t top[2];   /* their largest label */
@@ -66,7 +66,7 @@ struct facts {
 	uint64_t hash;
 	uint64_t features, origin; /* no features: no row */
 };
-/* Of a part whose rows for training, and those for validation, have the numbers from these on in the whole. */
+/* Of a part whose rows, for training and for validation, have the numbers from these on. */
 void data_note(const struct data *data, size_t train, size_t test, struct facts *out);
 void data_add_facts(struct facts *sum, const struct facts *part);
 /* Check the labels, and set what is about all parts. */
@@ -74,8 +74,8 @@ bool data_judge(const struct data_source *source, const struct facts *facts, str
 
 /* ---- what data_read() is made of, each on memory, for the tests as well */
 
-/* Bytes of a file, uncompressed, and a NUL that `length` does not count. After a failure as well it wants
- * input_finish(). */
+/* Bytes of a file, uncompressed, and a NUL that `length` does not count. After a failure as well it
+ * wants input_finish(). */
 struct input {
 	const char *path; /* for messages */
 	char *bytes;
@@ -88,7 +88,7 @@ struct input {
 	struct gzFile_s *file;
 };
 
-/* Nothing of the file yet. Several parts of a gzip stream are refused: each would be read from its beginning. */
+/* Nothing of the file yet. Of a gzip stream several parts are refused. */
 bool input_open(const char *path, struct data_part part, size_t most, struct input *out);
 /* `count` bytes from `first` on, behind those that are there. */
 bool input_add(struct input *input, size_t first, size_t count);
@@ -96,8 +96,7 @@ bool input_add(struct input *input, size_t first, size_t count);
 bool input_read(const char *path, struct data_part part, size_t most, struct input *out);
 void input_finish(struct input *input);
 
-/* Memory for so many rows more: the caller fills them, and counts them in `data`. All files have as many
- * features. */
+/* Memory for so many rows more, which the caller fills and counts; all have as many features. */
 bool data_grow(const struct data_source *source, size_t rows, size_t features, bool labelled,
 	       struct data *data);
 

@@ -128,11 +128,14 @@ static bool check_labels(const struct idx *y, const struct idx *x)
 			   y->rows, x->rows, x->input->path);
 }
 
-static bool take_features(const struct idx *x, float *to)
+/* Behind the rows that `out` has. */
+static bool take_features(const struct idx *x, struct data *out)
 {
+	const size_t behind = out->rows * x->features;
+
 	for (size_t i = 0; i < x->mine.count * x->features; i++) {
-		to[i] = (float)element(x, i);
-		if (!isfinite(to[i]))
+		out->x[behind + i] = (float)element(x, i);
+		if (!isfinite(out->x[behind + i]))
 			return data_refuse(x->input->path,
 					   "row %zu, element %zu: found %g, expected a finite "
 					   "number within a float's range",
@@ -142,7 +145,7 @@ static bool take_features(const struct idx *x, float *to)
 	return true;
 }
 
-static bool take_labels(const struct idx *y, uint32_t *to)
+static bool take_labels(const struct idx *y, struct data *out)
 {
 	for (size_t i = 0; i < y->mine.count; i++) {
 		const double value = element(y, i);
@@ -152,7 +155,7 @@ static bool take_labels(const struct idx *y, uint32_t *to)
 					   "row %zu: found label %g, expected an integer from 0 "
 					   "to %d",
 					   y->mine.first + i, value, DATA_LABEL_MAX);
-		to[i] = (uint32_t)value;
+		out->y[out->rows + i] = (uint32_t)value;
 	}
 	return true;
 }
@@ -169,9 +172,8 @@ bool idx_parse(const struct input *samples, const struct input *labels,
 				   "found %zu rows of %zu elements, expected at least one of each",
 				   x.rows, x.features);
 	if ((labels && !check_labels(&y, &x)) ||
-	    !data_grow(source, x.mine.count, x.features, labels, out) ||
-	    !take_features(&x, out->x + out->rows * x.features) ||
-	    (labels && !take_labels(&y, out->y + out->rows)))
+	    !data_grow(source, x.mine.count, x.features, labels, out) || !take_features(&x, out) ||
+	    (labels && !take_labels(&y, out)))
 		return false;
 	out->rows += x.mine.count;
 	return true;

@@ -99,15 +99,13 @@ bool input_open(const char *path, struct data_part part, size_t most, struct inp
 		return why_set(TUTTI_ERR_SYSTEM,
 			       "%s: cannot be read: %s; give a file that exists and can be read",
 			       path, strerror(errno));
-	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-		close(fd);
-		return data_refuse(out->path, "is not a regular file; give one");
-	}
 	out->file = gzdopen(fd, "rb");
 	if (!out->file) {
 		close(fd);
 		return why_no_memory(path);
 	}
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return data_refuse(path, "is not a regular file; give one");
 	if (part.count == 1)
 		return true;
 	if (!gzdirect(out->file))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the samples of which each rank keeps a part, and their way to the ranks that train on them. */
+/* Owns the samples of which each rank keeps a part, and their way to who trains on them. */
 #include "sharded.h"
 
 #include <stdlib.h>
@@ -158,9 +158,9 @@ static struct slice places_of(const struct training *t, size_t step, int rank)
 	return part;
 }
 
-/* Pack the rows that this rank keeps, for each rank those that it trains on, in the order of their places: `to`
- * [ranks] has how many numbers these are. Say of each place who keeps its row, if it is this rank's, else
- * `ranks`. */
+/* Pack the rows that this rank keeps, for each rank those of its places, in their order: `to`
+ * [ranks] has how many numbers. In `at` is who keeps a place's row; `ranks` if it is another
+ * rank's place. */
 static void pack(struct training *t, float *row, size_t *to)
 {
 	struct sharded *s = t->sharded;
@@ -187,8 +187,8 @@ static void pack(struct training *t, float *row, size_t *to)
 		}
 }
 
-/* Rows of `width` numbers come in the order of those who send them, and then of their places. Of `from`, how many
- * numbers, and `next` [ranks + 1] the last is that of other ranks' places. How many come in all. */
+/* Rows come in the order of those who send them, and then of places. `from` [ranks + 1]: how many
+ * numbers, the last of other ranks' places; `next`: as long, zeros. How many come in all. */
 static size_t place_rows(struct sharded *s, size_t places, size_t ranks, size_t width, size_t *from,
 			 size_t *next)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Samples of which each rank reads and keeps a part (--shard). Row numbers are those of the whole: rows of
- * the file for training, then of the file for validation, if there is one. Ranks keep them in the order of
- * ranks.
+/* Samples of which each rank reads and keeps a part (--shard). Row numbers are those of the whole:
+ * rows of the file for training, then of the file for validation, if there is one. Ranks keep them
+ * in the order of ranks.
  *
- * The order of an epoch is that of a training without --shard. Before the steps of an eighth of an epoch
- * each rank gets the rows that are its own in these steps from those who keep them. */
+ * The order of an epoch is that of a training without --shard. Before the steps of an eighth of an
+ * epoch each rank gets the rows that are its own in these steps from those who keep them. */
 #ifndef TRAIN_SHARDED_H
 #define TRAIN_SHARDED_H
 
@@ -20,8 +20,7 @@ struct samples {
 };
 
 struct sharded {
-	size_t *begins; /* owned: [2 * ranks + 1] row numbers at which ranks' rows begin, for training, then
-			   for validation */
+	size_t *begins; /* owned: [2 * ranks + 1] numbers of ranks' first rows, in both files */
 	uint32_t *test; /* owned: of this rank's rows, those for validation */
 	size_t test_count;
 

@@ -49,8 +49,8 @@ bool synthetic_parse(const char *path, struct synthetic *out)
 
 /* ---- the samples */
 
-/* Numbers from `first` on of those that follow from the state: Box and Muller's pairs, in float, since
- * the logarithm and the angle take most of the time. */
+/* Numbers from `first` on of those that follow from the state: Box and Muller's pairs, in float,
+ * since the logarithm and the angle take most of the time. */
 static void draw(float *to, size_t first, size_t count, float deviation, uint64_t state)
 {
 	random_skip(&state, first / 2 * 2);
@@ -92,8 +92,8 @@ static uint32_t ask(struct teacher *t, const float *x)
 	return best;
 }
 
-/* Give each logit mean 0 and variance 1 over the first samples. Without this a few classes, with the
- * largest means and variances, would have most of the samples. */
+/* Give each logit mean 0 and variance 1 over the first samples. Without this a few classes, with
+ * the largest means and variances, would have most of the samples. */
 static void balance(struct teacher *t, size_t rows, uint64_t state)
 {
 	for (size_t row = 0; row < rows; row++) {
@@ -137,12 +137,27 @@ static struct teacher make_teacher(const struct synthetic *s)
 	return t;
 }
 
+/* These have their labels, and samples for validation, from the start. */
 bool synthetic_make(const struct data_source *source, struct data_part part, struct data *out)
 {
+	const char *found = source->labels	  ? "--labels"
+			    : source->test_path	  ? "--test-data"
+			    : source->test_labels ? "--test-labels"
+						  : NULL;
 	struct synthetic s;
 
+	if (found)
+		return data_refuse(source->path,
+				   "found %s, expected none: labels and samples for validation "
+				   "are made from what --data names; leave %s out",
+				   found, found);
 	if (!synthetic_parse(source->path, &s))
 		return false;
+	if (source->classes && source->classes != s.classes)
+		return data_refuse(source->path,
+				   "found --classes %u, expected %u, as many as there are; leave "
+				   "--classes out",
+				   source->classes, (unsigned)s.classes);
 	const struct slice mine = slice_of(s.rows, part.index, part.count);
 	const size_t row = s.features * sizeof(float);
 
