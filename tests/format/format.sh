@@ -21,7 +21,7 @@ find algorithms bench bindings examples include src tests tools trainer transpor
 for header in include/tutti/*.h; do
 	expand "$header" | LC_ALL=C.UTF-8 grep -nE '^.{101,}' | sed "s|^|$header:|" && status=1
 done
-for page in *.md data/*.md docs/*.md docs/*/*.md tests/*.md; do # without code and tables
+for page in *.md data/*.md docs/*.md docs/*/*.md docs/*/*/*.md tests/*.md; do # without code and tables
 	sed '/^ *```/,/^ *```/d; /^    /d; /^ *|/d' "$page" | LC_ALL=C.UTF-8 grep -E '^.{101,}' | sed "s|^|$page: |" && status=1
 done
 exit $status
