@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tutti-train as a user runs it: under tutti-run, on real and on broken data. With TRAIN_DEVICE=cuda all of that is
 done on GPUs, and what there is beyond. Names of tests may follow; without them, all that the device has."""
+import glob
 import importlib.util
 import operator
 import os
@@ -12,12 +13,13 @@ import unittest
 import unittest.mock
 
 from local_sgd import local_sgd
-from training import DEVICE, DIGITS, TRAIN, TrainingTest, host_only
+from training import DEVICE, DIGITS, RUN, TRAIN, TrainingTest, host_only
 
 WAYS = ('allreduce', 'zero1', 'ps', 'local')
 KNOWN = {}      # logs of one process, by its options: several ways are held against it
 GNUPLOT = unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot was not found')
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs/reference/trainer.md')
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs')
+PAGE = os.path.join(DOCS, 'reference/trainer.md')
 # what its reader needs, where there is no NumPy
 Numpy = types.SimpleNamespace(frombuffer=lambda data, kind, count, at:
                               memoryview(data)[at:at + count * int(kind[2])].cast({'<f4': 'f', '<f8': 'd'}[kind]))
@@ -77,12 +79,6 @@ class Learning(Train):
         for words in 'test accuracy', 'samples/s', 'communication':
             self.assertIn(words, self.last.said)
 
-    def test_gradient_descent_and_diloco_learn_as_documented(self):
-        """By the commands of the documentation, which have no rate."""
-        for options in '--batch all', '--sync local --every 10 --optimizer adamw --outer nesterov,0.7,0.9':
-            if DEVICE == 'host' or 'outer' not in options:
-                self.assertGreaterEqual(self.digits(2, options).end['test_accuracy'], 0.95, options)
-
     def test_weights_stay_the_same_on_every_rank_by_sockets_as_by_shared_memory(self):
         shared = self.digits(3, '--epochs 3 --verify')
         self.assert_losses(self.digits(3, '--epochs 3 --verify --bucket 1', TUTTI_TRANSPORT='tcp'), shared, 1e-4)
@@ -91,6 +87,66 @@ class Learning(Train):
         one, two, other = (self.digits(2, f'--epochs 3 --seed {seed}') for seed in (9, 9, 10))
         self.assertEqual((two.bits, two.test_losses), (one.bits, one.test_losses))
         self.assertNotEqual(other.train_losses, one.train_losses)
+
+
+class Guide(Train):
+    """Pages, followed by a shell in a directory that has the data. Behind each block of commands a page says what is to
+    be seen: `accuracy of NUMBER or more`, or a row for each training that is compared, of columns of the output."""
+
+    # what stands in a line of `compare`; the accuracy of a training or a prediction
+    ROW = re.compile(r'^(\S+) +\d+ .* ([\d.]+) +(\S+) +([\d.]+) +[\d.]+ +\d+$|accuracy +([\d.]+) \(', re.M)
+    SHELL = 'exec 3<&0 </dev/null 2>&1; while read -rd "" block <&3; do eval "$block"; echo "status $?"; done'
+
+    def follow(self, page):
+        with open(page) as file:
+            blocks = re.split(r'^```sh\n(.*?)^```$', file.read(), flags=re.M | re.S)[1:]
+        path = f'{os.path.dirname(RUN)}:{os.path.dirname(TRAIN)}:{os.environ["PATH"]}'
+        shell = self.start('bash', '-c', self.SHELL, cwd=self.dir, PATH=path)
+        done, begun, trainings = 0, 0, 0
+        for block, prose in zip(blocks[::2], blocks[1::2]):
+            with self.subTest(page=os.path.basename(page), block=block):
+                if ('--device cuda' in block) != (DEVICE == 'cuda'):
+                    self.skipTest(f'on {DEVICE} it is not run')
+                if '--plot' in block and not shutil.which('gnuplot'):
+                    self.skipTest('gnuplot was not found')
+                shell.write(block + '\0')
+                done += 1
+                shell.await_text('status 0\n', times=done)
+                trainings += block.count('tutti-train')
+                if block.endswith('&\n'):   # the next one is about it
+                    shell.await_text('] epoch ', times=shell.out.count('] epoch ') + 1)
+                    continue
+                self.expect(prose, shell.out[begun:], trainings)
+                if 'kill' in block:
+                    self.assertIn('lost rank', shell.out[begun:])
+                begun, trainings = len(shell.out), 0
+
+    def expect(self, prose, said, trainings):
+        least = re.search(r'accuracy of\s(0\.\d+) or more', prose)
+        table = re.search(r'^\| log \|(.*)\|\n.*\n((?:\|.*\n)+)', prose, re.M)
+        rows = dict(re.findall(r'^\| `(.*?)` \|(.*)\|$', table[2], re.M)) if table else {}
+        said = said[-3000:]
+        seen = self.ROW.findall(said)
+        self.assertGreaterEqual(len(seen), trainings, said)
+        self.assertLessEqual(set(rows), {name for name, *_ in seen}, said)
+        for name, megabytes, loss, accuracy, alone in seen:
+            if name not in rows:
+                self.assertTrue(least, 'the page does not say what accuracy is to be seen')
+                self.assertGreaterEqual(float(accuracy or alone), float(least[1]), said)
+                continue
+            for column, bound in zip(table[1].split('|'), map(float, rows[name].split('|')), strict=True):
+                if 'accuracy at least' in column:
+                    self.assertGreaterEqual(float(accuracy), bound, said)
+                elif 'loss at most' in column:
+                    self.assertLessEqual(float(loss), bound, said)
+                else:
+                    self.assertEqual((column.strip(), float(megabytes)), ('MB/step', bound), said)
+
+    def test_each_command_trains_as_its_page_says(self):
+        os.symlink(os.path.dirname(DIGITS), self.path('data'))
+        os.symlink(DIGITS, self.path('mine.csv.gz'))
+        for page in sorted(glob.glob(f'{DOCS}/guide/train.md') + glob.glob(f'{DOCS}/guide/training/*.md')):
+            self.follow(page)
 
 
 @host_only
