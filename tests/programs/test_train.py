@@ -73,9 +73,10 @@ class Learning(Train):
             self.assert_same(self.digits(ranks, options), alone)
 
     def test_four_ranks_reach_an_accuracy_of_96_percent(self):
-        end = self.digits(4).end
-        self.assertGreaterEqual(end['test_accuracy'], 0.96)
-        self.assertTrue(0 < end['blocked_share'] < 1)
+        for options in '', '--batch all':
+            end = self.digits(4, options).end
+            self.assertGreaterEqual(end['test_accuracy'], 0.96, options)
+            self.assertTrue(0 < end['blocked_share'] < 1)
         for words in 'test accuracy', 'samples/s', 'communication':
             self.assertIn(words, self.last.said)
 

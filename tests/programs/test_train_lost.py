@@ -82,6 +82,24 @@ class LossTest(TrainingTest):
         self.expect_as_if_nothing_had_been(log, options)
         return log
 
+    def pieces(self):
+        """Ways in which a rank has what nobody else has: layers, a part of each, or rows of the data."""
+        rows = self.write('rows', ''.join(self.lines_of_digits()))
+        return ('--parallel pipeline --hidden 32,32,32 --sync zero1', '--parallel tensor',
+                '--parallel data=2,pipeline=2', '--parallel pipeline,tensor=2', f'--data {rows} --shard')
+
+    def go_on(self, options, saved):
+        """From the checkpoint of the first epoch, with the bits of a training that nothing happened to."""
+        logs = []
+        for name, more in ('whole', ''), ('resumed', f'--save {saved} --resume'):
+            job = self.lose_ranks('', f'{options} {more}', log=name)
+            self.finish(job)
+            logs.append(self.log(name))
+        self.assertIn('resumed after epoch 1', job.out)
+        self.assertEqual(logs[1].end['steps_begun'], (EPOCHS - 1) * STEPS)
+        found, expected = ((log.end['weights'], log.train_losses) for log in logs)
+        self.assertEqual(found, expected, options)
+
     def lose_each(self, at, **more):
         """One after the other: what each loss left."""
         log = self.lose(at, **more)
@@ -219,15 +237,14 @@ class Ways(LossTest):
         self.stays_alike_with_a_replacement('--dtype bf16 --sync zero1 --verify', 'tutti-train: the velocity of all '
                                             'weights was lost with a rank, and begins anew')
 
-    def test_a_lost_stage_or_part_of_the_samples_ends_the_training_by_name(self):
-        """Nobody else has its layers, or its rows."""
-        shard = '--data synthetic:15000x64x10 --shard'
-        for victim, options in ((0, '--parallel pipeline=2'), (3, '--parallel pipeline=2'),
-                                (2, '--parallel pipeline=2,tensor=2'), (0, shard), (3, shard)):
-            job = self.lose_ranks(f'{victim}@step30', options)
+    def test_a_lost_piece_ends_the_training_by_name_and_is_resumed(self):
+        for i, options in enumerate(self.pieces()):
+            victim, saved = i % 4, self.path(str(i))
+            job = self.lose_ranks(f'{victim}@step30', f'{options} --save {saved}')
             pid = self.await_moment(job, victim, 'step30', 'KILL')
             self.finish(job, 128 + signal.SIGKILL)
             self.assertIn(f'rank {victim} (pid {pid}) was killed', job.err)
+            self.go_on(options, saved)
 
 
 class Stuck(LossTest):
@@ -238,7 +255,7 @@ class Stuck(LossTest):
         gate, started = self.gate(), []
         waiting = ' '.join(f'{rank}@join1={gate}' for rank in range(4))
         for i, (victim, options) in enumerate(jobs):
-            least = 4 if '--shard' in options or '--parallel' in options else 2
+            least = 4 if '--save' in options else 2
             started.append(self.lose_ranks(f'{victim}@step30=STOP {waiting}', options, least, log=f'log{i}',
                                            TUTTI_TIMEOUT=TIMEOUT_S))
         for job in started:
@@ -277,14 +294,14 @@ class Stuck(LossTest):
         self.assertRegex(replacement.err, r'tutti-run: rank 2 \(pid \d+\) is stopped and has not gone on \(kill -CONT\)')
 
     @host_only
-    def test_a_stage_or_part_of_the_samples_that_is_stuck_ends_the_training(self):
-        """Whoever's deadline passes first names the one that it waits for, which waits itself perhaps."""
-        for _, _, job, pid in self.stop(((1, '--parallel pipeline=2'),
-                                         (2, '--parallel pipeline --hidden 32,32,32 --sync zero1'),
-                                         (1, '--data synthetic:15000x64x10 --shard'))):
-            job.await_text(f'missed its deadline of {TIMEOUT_S} s: ', err=True)
+    def test_a_piece_that_is_stuck_ends_the_training_by_name_and_is_resumed(self):
+        jobs = [(3, f'{options} --save {self.path(str(i))}') for i, options in enumerate(self.pieces())]
+        for i, (_, options, job, pid) in enumerate(self.stop(jobs)):
+            # in a grid perhaps by its number among those that waited for it
+            job.await_match(rf'rank {"[13]" if "=2" in options else 3} is stopped \(state T\)', err=True)
             self.wake(pid)
             self.assertNotEqual(job.finish(), 0)
+            self.go_on(options.split(' --save')[0], self.path(str(i)))
 
 
 if __name__ == '__main__':
