@@ -117,10 +117,11 @@ class Guide(Train):
                 if block.endswith('&\n'):   # the next one is about it
                     shell.await_text('] epoch ', times=shell.out.count('] epoch ') + 1)
                     continue
-                self.expect(prose, shell.out[begun:], trainings)
-                if 'kill' in block:
-                    self.assertIn('lost rank', shell.out[begun:])
+                said, count = shell.out[begun:], trainings
                 begun, trainings = len(shell.out), 0
+                self.expect(prose, said, count)
+                if 'kill' in block:
+                    self.assertIn('lost rank', said)
 
     def expect(self, prose, said, trainings):
         least = re.search(r'accuracy of\s(0\.\d+) or more', prose)
