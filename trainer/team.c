@@ -125,12 +125,15 @@ bool team_grow(struct team *team, int newcomers, double wait_s)
 	return true;
 }
 
-bool team_divide(struct team *team, int color, int key, struct team *out)
+bool team_divide(struct team *team, int first, int stride, struct team *out)
 {
-	struct team part = { .whole = account_of(team), .origin = team->origin };
+	struct team part = {
+		.whole = account_of(team), .origin = team->origin, .first = first, .stride = stride
+	};
 	tutti_comm_t comm = NULL;
 
-	if (!TIMED(team, tutti_comm_split(team->comm, color, key, &comm), "parting the ranks"))
+	if (!TIMED(team, tutti_comm_split(team->comm, first, team->rank, &comm),
+		   "parting the ranks"))
 		return false;
 	team_become(&part, comm);
 	part.started = part.size;
@@ -223,7 +226,16 @@ bool team_start_receive(struct team *team, tutti_dtype_t dtype, void *values, si
 
 bool team_ended(struct team *team, tutti_result_t result, const char *what)
 {
-	return result == TUTTI_OK || failed(result, what, tutti_last_error(team->comm));
+	int rank = -1;
+
+	if (result == TUTTI_OK)
+		return true;
+	failed(result, what, tutti_last_error(team->comm));
+	tutti_comm_error(team->comm, &rank);
+	if (team->whole && rank >= 0 && (team->first > 0 || team->stride > 1))
+		why_set(result, "%s; rank %d of these is rank %d of all", why.text, rank,
+			team->first + rank * team->stride);
+	return false;
 }
 
 void team_be_patient(struct team *team, int times)

@@ -26,6 +26,7 @@ struct team {
 	struct team
 		*whole; /* of a part of another team: that, to whose account all of this goes; else
 			     * NULL */
+	int first, stride; /* of a part: its rank i is rank first + i stride of the whole */
 };
 
 /* Seconds on a clock that only goes forward. */
@@ -42,8 +43,9 @@ bool team_shrink(struct team *team);
 /* Take in so many that the launcher has started, if they come within `wait_s` seconds;
  * TUTTI_ERR_TIMEOUT: they do not, and the team is as it was. */
 bool team_grow(struct team *team, int newcomers, double wait_s);
-/* Collective: those who say the same `color` are a team of its own, in order of `key`. */
-bool team_divide(struct team *team, int color, int key, struct team *out);
+/* Collective: those who say the same `first` are a team of its own: ranks first, first + stride, …
+ * of this one. */
+bool team_divide(struct team *team, int first, int stride, struct team *out);
 void team_leave(struct team *team);
 
 /* Element-wise sum over all ranks, in place. */

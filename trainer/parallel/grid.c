@@ -170,13 +170,13 @@ bool grid_cut(struct grid *grid, const struct options *o, const size_t *width, u
 
 bool grid_begin(struct grid *grid, struct team *team)
 {
-	const int stages = grid->stages, ways = grid->ways;
+	const int line = grid->stages * grid->ways;
 
 	if (!grid_is_cut(grid) || grid->own_column.comm)
 		return true;
-	if (!team_divide(team, grid->line, team->rank, &grid->own_line) ||
-	    !team_divide(team, grid->line * stages + grid->stage, team->rank, &grid->mates) ||
-	    !team_divide(team, grid->stage * ways + grid->way, team->rank, &grid->own_column))
+	if (!team_divide(team, grid->line * line, 1, &grid->own_line) ||
+	    !team_divide(team, team->rank - grid->way, 1, &grid->mates) ||
+	    !team_divide(team, team->rank - grid->line * line, line, &grid->own_column))
 		return false;
 	grid->column = &grid->own_column;
 	return true;
