@@ -53,14 +53,13 @@ struct training {
 	/* engine_host's */
 	void *gradients; /* and a step's sums; of tutti_mem_alloc(): ranks on a host reduce it
 			    without a copy */
-	void *x;	 /* [rows_max][features]: the samples at hand */
-	uint32_t *y;
+	uint32_t *y;	 /* [rows_max]: labels of the samples at hand */
 
 	struct cuda *cuda; /* engine_cuda's */
 	void *way;	   /* owned: sync's own */
 	struct kept kept;
 	struct grid grid;
-	struct pipeline *pipeline; /* owned: pipeline.c's; NULL: the model is in one piece */
+	struct pipeline *pipeline; /* owned: pipeline.c's */
 	struct shares shares;
 	struct sharded *sharded; /* owned; NULL: each rank has all samples */
 	double reading_s;	 /* that the samples took to be read */

@@ -19,6 +19,11 @@ struct samples {
 	const uint32_t *y;
 };
 
+static inline uint32_t sample_label(const struct samples *samples, uint32_t row)
+{
+	return samples->y ? samples->y[row] : (uint32_t)samples->x[(row + 1) * samples->stride - 1];
+}
+
 struct sharded {
 	size_t *begins; /* owned: [2 * ranks + 1] numbers of ranks' first rows, in both files */
 	uint32_t *test; /* owned: of this rank's rows, those for validation */

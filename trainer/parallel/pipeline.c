@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the micro-batches that are under way in a stage, and the messages between neighbours. Messages
  * between two ranks come in the order in which they were sent, which is that of the micro-batches, both
- * ways: so what is received next is known. */
+ * ways: so what is received next is known. A model in one piece is a stage without neighbours. */
 #include "pipeline.h"
 
 #include <stdlib.h>
 
-#include "host.h"
 #include "train.h"
 
 /* Messages of a micro-batch: its input came from the stage before, and its output went to the next one;
@@ -17,15 +16,16 @@ enum { CAME, WENT, DELTA_CAME, DELTA_WENT, MESSAGES };
 struct flight {
 	const uint32_t *rows; /* its samples … */
 	size_t count;	      /* … so many */
-	void *outputs;	      /* owned: of the layers */
-	void *input;	      /* owned: of this stage, [rows][in]: samples, or what came */
-	void *delta;	      /* owned: by the output, as it comes; of the last stage: NULL */
-	void *handed_back;    /* owned: by the input; of stage 0: NULL */
+	void *outputs;	   /* owned: of the layers; of the first flight NULL: those of the model */
+	void *input;	   /* owned: of this stage, [rows][in]: samples, or what came */
+	void *delta;	   /* owned: by the output, as it comes; of the last stage: NULL */
+	void *handed_back; /* owned: by the input; of stage 0: NULL */
 	tutti_request_t request[MESSAGES];
 };
 
 /* This rank's part of a batch, or of a validation, in `of` micro-batches. */
 struct work {
+	struct samples from;
 	const uint32_t *rows; /* of all */
 	size_t count, of;
 	bool trains;
@@ -47,22 +47,23 @@ static struct layer *last_layer(struct training *t)
 
 /* ---- its life */
 
-static bool create_flight(struct training *t, struct flight *f)
+static bool create_flight(struct training *t, struct flight *f, bool first)
 {
 	const size_t size = t->model.rows_max * t->model.numbers->size;
 	const size_t in = t->model.layer[0].shape.in, out = last_layer(t)->shape.out;
 
-	f->outputs = calloc(1, model_output_bytes(&t->model));
+	f->outputs = first ? NULL : calloc(1, model_output_bytes(&t->model));
 	f->input = calloc(in, size);
 	f->handed_back = model_begins(&t->model) ? NULL : calloc(in, size);
 	f->delta = model_ends(&t->model) ? NULL : calloc(out, size);
-	return f->outputs && f->input && (model_begins(&t->model) || f->handed_back) &&
+	return (first || f->outputs) && f->input && (model_begins(&t->model) || f->handed_back) &&
 	       (model_ends(&t->model) || f->delta);
 }
 
 bool pipeline_create(struct training *t)
 {
-	const size_t micro = t->grid.micro, behind = (size_t)(t->grid.stages - 1 - t->grid.stage);
+	const size_t behind = (size_t)(t->grid.stages - 1 - t->grid.stage),
+		     micro = grid_is_cut(&t->grid) ? t->grid.micro : 1;
 	struct pipeline *p = t->pipeline = calloc(1, sizeof(*p));
 	bool created = false;
 
@@ -71,10 +72,11 @@ bool pipeline_create(struct training *t)
 		/* one more than are computed: its input comes meanwhile */
 		p->count = p->ahead + 2 < micro ? p->ahead + 2 : micro;
 		p->flights = calloc(p->count, sizeof(*p->flights));
-		created = p->flights != NULL;
+		t->y = malloc(t->model.rows_max * sizeof(*t->y));
+		created = p->flights && t->y;
 	}
 	for (size_t i = 0; created && i < p->count; i++)
-		created = create_flight(t, &p->flights[i]);
+		created = create_flight(t, &p->flights[i], i == 0);
 	return created || why_no_memory("the micro-batches of a stage");
 }
 
@@ -97,6 +99,7 @@ void pipeline_finish(struct training *t)
 	if (p)
 		free(p->flights);
 	free(p);
+	free(t->y);
 	t->pipeline = NULL;
 }
 
@@ -162,12 +165,13 @@ static bool forward_layer(struct training *t, const struct flight *f, unsigned l
 static bool forward(struct training *t, size_t m)
 {
 	const struct slice features = model_features(&t->model);
+	const struct samples *from = &t->pipeline->work.from;
 	const struct layer *last = last_layer(t);
 	struct flight *f = flight_of(t, m);
 	const size_t outputs = f->count * last->shape.out;
 
 	if (model_begins(&t->model))
-		t->model.numbers->gather(f->input, t->data.x + features.first, t->data.features,
+		t->model.numbers->gather(f->input, from->x + features.first, from->stride,
 					 features.count, f->rows, f->count);
 	if (!wait(t, f, CAME) || !wait(t, f, WENT))
 		return false;
@@ -187,7 +191,7 @@ static void add_loss(struct training *t, const struct flight *f)
 	struct sums others = { 0 }; /* all mates have the same logits, and the first counts them */
 
 	for (size_t i = 0; i < f->count; i++)
-		t->y[i] = t->data.y[f->rows[i]];
+		t->y[i] = sample_label(&w->from, f->rows[i]);
 	model_loss(&t->model, t->y, f->count, w->scale, t->grid.way == 0 ? w->sums : &others);
 }
 
@@ -251,15 +255,41 @@ static bool run(struct training *t, struct work work)
 	return ok;
 }
 
+/* How many parts of at most rows_max. */
+static size_t parts_of(const struct training *t, size_t count)
+{
+	return (count + t->model.rows_max - 1) / t->model.rows_max;
+}
+
+/* Of which t->split and t->order have the numbers; with --shard, those that this rank keeps. */
+static struct samples all_samples(const struct training *t)
+{
+	return (struct samples){ t->data.x, t->data.features, t->data.y };
+}
+
 bool pipeline_gradients(struct training *t, struct slice samples, double scale, struct sums *sums)
 {
-	return run(t, (struct work){ t->order + samples.first, samples.count, t->grid.micro, true,
-				     scale, sums });
+	const size_t parts = parts_of(t, samples.count);
+	struct work work = { .from = all_samples(t),
+			     .rows = t->order + samples.first,
+			     .count = samples.count,
+			     .of = grid_is_cut(&t->grid) ? t->grid.micro
+				   : parts > 1		 ? parts
+							 : 1,
+			     .trains = true,
+			     .scale = scale,
+			     .sums = sums };
+
+	if (t->sharded)
+		work.rows = sharded_places(t->sharded, samples.first, t->data.features, &work.from);
+	return run(t, work);
 }
 
 bool pipeline_validate(struct training *t, const uint32_t *rows, size_t count, struct sums *sums)
 {
-	const size_t most = t->model.rows_max;
-
-	return run(t, (struct work){ rows, count, (count + most - 1) / most, false, 0, sums });
+	return run(t, (struct work){ .from = all_samples(t),
+				     .rows = rows,
+				     .count = count,
+				     .of = parts_of(t, count),
+				     .sums = sums });
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pipeline parallelism: each stage of a line computes its layers of the model, on one part of a batch
+/* The two passes over a rank's samples, and pipeline parallelism: each stage of a line computes its layers of the model, on one part of a batch
  * (a micro-batch) after the other. What a stage has computed travels to the next one, and the derivative
  * of the loss by it comes back; meanwhile the stage is at another micro-batch. */
 #ifndef TRAIN_PIPELINE_H
@@ -21,7 +21,9 @@ bool pipeline_create(struct training *training);
 void pipeline_drain(struct training *training);
 void pipeline_finish(struct training *training);
 
-/* As host_gradients(). The sums are the last stage's alone. */
+/* With the model's weights: the gradients of `scale` × the sum of the losses of these samples in the
+ * order of the epoch, at training->gradients, in parts of at most rows_max samples. Adds to `sums`, on the
+ * last stage alone. A slice may be empty. */
 bool pipeline_gradients(struct training *training, struct slice samples, double scale,
 			struct sums *sums);
 /* Loss and hits of `count` samples, on the last stage; others add nothing. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns nothing: tasks follow from the options, gradients from a task and weights. */
 #include "async.h"
-#include "host.h"
+#include "pipeline.h"
 
 size_t tasks_of_epoch(const struct training *t)
 {
@@ -23,7 +23,7 @@ bool task_compute(struct training *t, uint64_t number, struct sums *sums)
 {
 	const struct task task = task_of(t, number);
 	const double begun = now_s();
-	const bool ok = host_gradients(t, task.samples, 1.0 / (double)task.batch, sums);
+	const bool ok = pipeline_gradients(t, task.samples, 1.0 / (double)task.batch, sums);
 
 	shares_note(t, task.samples.count, now_s() - begun);
 	return ok;
