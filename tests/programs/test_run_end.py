@@ -5,7 +5,6 @@
 TEST_UNDER names a program that starts tutti-run."""
 import os
 import signal
-import sys
 import unittest
 
 from launched import ProgramTest, arguments, await_state, bound_s, ends_of
@@ -62,10 +61,9 @@ class End(ProgramTest):
         self.assert_all_gone(job, 2)
 
     def test_what_ends_by_itself_after_the_ranks_is_not_told(self):
-        """Python's resource tracker ends when the pipe from its process closes."""
-        code = ('from multiprocessing import resource_tracker as tracker; tracker.ensure_running(); '
-                'print("pid", tracker._resource_tracker._pid)')
-        job = self.run_to_end(RUN, '-n', 4, '--', sys.executable, '-c', code)
+        """As Python's resource tracker, which ends when the pipe from its process closes."""
+        fifo = self.path('pipe') + '$TUTTI_RANK'
+        job = self.run_to_end(*ranks(4, f'mkfifo {fifo}; cat {fifo} & echo pid $!; exec 9>{fifo}'))
         self.assert_all_gone(job, 4)
         self.assertEqual(job.err, '')
 
