@@ -311,7 +311,8 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
  * is still to be destroyed. If not all newcomers come by the deadline of `comm`, or that which
  * tutti_next_call() gives rank 0, every member gets TUTTI_ERR_TIMEOUT; if one fails or dies
  * while it joins, its error or TUTTI_ERR_PEER_LOST. After these, and after errors of the store,
- * `comm` is as before, and growing may be tried again.
+ * `comm` is as before, and growing may be tried again. If a member is lost, `comm` has failed, and
+ * tutti_comm_shrink() goes on from it. All ranks have the larger communicator, or none has.
  */
 TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store, int newcomers,
 					 tutti_comm_t *out);

@@ -52,6 +52,7 @@ struct tt_consensus {
 	uint32_t instance;
 	bool left_out; /* by the others, for good */
 	bool no_memory;
+	bool quiet;		  /* tells nobody whom it finds gone */
 	struct tt_agree *agree;	  /* at the moment */
 	struct councillor with[]; /* [size] */
 };
@@ -82,7 +83,8 @@ static void lose(struct tt_consensus *consensus, int rank)
 	consensus->with[rank].gone = true;
 	if (consensus->agree)
 		tt_agree_lost(consensus->agree, rank);
-	tell(consensus->comm, NOTE_GONE, rank, 0);
+	if (!consensus->quiet)
+		tell(consensus->comm, NOTE_GONE, rank, 0);
 }
 
 static struct tt_consensus *consensus_of(struct tutti_comm *comm)
@@ -438,6 +440,11 @@ static tutti_result_t agree(struct tt_consensus *consensus, const bool *among, u
 	return consensus->left_out ? fail_left_out(consensus) : TUTTI_OK;
 }
 
+static tutti_result_t fail_no_memory(const struct tutti_comm *comm)
+{
+	return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree", comm->size);
+}
+
 tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns,
 				  const void *said, size_t length, struct tt_agree **out)
 {
@@ -446,8 +453,7 @@ tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, ui
 	pthread_mutex_lock(&comm->lock);
 	struct tt_consensus *consensus = consensus_of(comm);
 	if (!consensus)
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks to agree",
-				 comm->size);
+		result = fail_no_memory(comm);
 	else
 		result = agree(consensus, among, coming_ns, said, length);
 	if (!result)
@@ -466,6 +472,40 @@ void tt_consensus_quit(struct tutti_comm *comm)
 	if (comm->consensus)
 		quit(comm->consensus);
 	pthread_mutex_unlock(&comm->lock);
+}
+
+/* Memory for what it is to know of others, as long as there is some. */
+static struct tt_consensus *reserve(struct tutti_comm *comm)
+{
+	pthread_mutex_lock(&comm->lock);
+	struct tt_consensus *consensus = consensus_of(comm);
+	pthread_mutex_unlock(&comm->lock);
+	return consensus;
+}
+
+tutti_result_t tt_consensus_complete(struct tutti_comm *comm, struct tutti_comm *before,
+				     struct tt_agree **out)
+{
+	bool *all = malloc((size_t)comm->size * sizeof(*all));
+	struct tt_consensus *consensus = reserve(comm);
+
+	if (!all || !consensus || (before && !reserve(before))) {
+		free(all);
+		return fail_no_memory(comm);
+	}
+	for (int rank = 0; rank < comm->size; rank++)
+		all[rank] = true;
+	consensus->quiet = true; /* this thread alone loses anybody, as it agrees */
+	const tutti_result_t result =
+		tt_consensus_agree(comm, all, comm->settings.timeout_ns, NULL, 0, out);
+	consensus->quiet = false;
+	free(all);
+	pthread_mutex_lock(&comm->lock);
+	const bool out_for_good = consensus->left_out;
+	pthread_mutex_unlock(&comm->lock);
+	if (result && before && out_for_good)
+		tt_consensus_quit(before);
+	return result;
 }
 
 bool tt_consensus_misses(struct tutti_comm *comm, const bool *among)

@@ -18,6 +18,12 @@ tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, ui
 /* This rank failed between two agreements that belong together: the others go on without it, and
  * it agrees with them no more. Takes the lock. */
 void tt_consensus_quit(struct tutti_comm *comm);
+/* Agree, once, on whether all ranks of a new communicator are there, which is given up otherwise.
+ * As above, but nobody is told whom this rank finds gone: it may be its own connections that have
+ * ended, and others would leave all their peers out later. A rank that cannot know what the others
+ * decided agrees with them no more in the communicator `before` (NULL: it was in none). */
+tutti_result_t tt_consensus_complete(struct tutti_comm *comm, struct tutti_comm *before,
+				     struct tt_agree **out);
 /* Is one of `among` known to be gone? Takes the lock. */
 bool tt_consensus_misses(struct tutti_comm *comm, const bool *among);
 /* A note that may be of a consensus transport, whether this rank takes part or not. Lock held. */

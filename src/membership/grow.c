@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns tutti_comm_grow and tutti_comm_join.
  *
- * Members go step by step together, each step a collective of the old communicator, so that they
- * return the same: all call with the same number; all have opened their endpoints; rank 0, the
- * coordinator, has found the newcomers in the store (join_slots.c), while the others hear from it now
- * and then, lest their wait for it misses a deadline; all have joined, the newcomers too. Where
- * a step fails the old communicator is as before. */
+ * Members go step by step together, each step a collective of the old communicator: all call with
+ * the same number; all have opened their endpoints; rank 0, the coordinator, has found the newcomers
+ * in the store (join_slots.c), while the others hear from it now and then, lest their wait for it
+ * misses a deadline; all have joined, the newcomers too. Where a step fails the old communicator is
+ * as before.
+ *
+ * A collective that fails on one rank may succeed on another. So at last all ranks of the new
+ * communicator agree, over its control channel, that all are there. Nobody has it before that, and
+ * whoever failed has left it and is missing: all have it, or none. */
 #include "grow.h"
 
 #include <stdio.h>
@@ -14,6 +18,7 @@
 #include <sys/random.h>
 
 #include "bootstrap.h"
+#include "consensus.h"
 #include "failure.h"
 #include "fault.h"
 #include "group.h"
@@ -431,21 +436,79 @@ static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *
 	return result ? result : tt_part_barrier(new, TT_PART_GROW);
 }
 
+/* A rank that is missing in what all agreed on. */
+struct missing {
+	int rank; /* the first; -1: none is */
+	bool late;
+};
+
+static struct missing find_missing(const struct tt_agree *agreed)
+{
+	const int count = tt_agree_count(agreed);
+	int rank = 0;
+
+	while (rank < count && tt_agree_member(agreed, rank).rank == rank)
+		rank++;
+	return (struct missing){ rank, tt_agree_was_late(agreed, rank) };
+}
+
+static tutti_result_t fail_missing(const struct tutti_comm *new, const struct missing *missing)
+{
+	if (missing->late)
+		return tt_fail(
+			TUTTI_ERR_TIMEOUT, COMM,
+			"rank %d of the %d did not answer when all had to say that they have joined: no rank has the larger "
+			"communicator; was its process stopped for %g s, or does the network keep it from another?",
+			missing->rank, new->size, (double)new->settings.timeout_ns / 1e9);
+	return tt_fail(
+		TUTTI_ERR_PEER_LOST, COMM,
+		"rank %d of the %d was lost, or gave up, before all had said that they have joined: no rank has the "
+		"larger communicator; see that rank's own output for the cause",
+		missing->rank, new->size);
+}
+
+/* All have joined, and agree that they have, or none has the new communicator. */
+static tutti_result_t agree_on(struct tutti_comm *new, struct tutti_comm *old,
+			       struct missing *missing)
+{
+	struct tt_agree *agreed = NULL;
+	tutti_result_t result = tt_consensus_complete(new, old, &agreed);
+
+	*missing = (struct missing){ .rank = -1 };
+	if (!result && tt_agree_count(agreed) < new->size) {
+		*missing = find_missing(agreed);
+		result = fail_missing(new, missing);
+	} else if (result == TUTTI_ERR_TIMEOUT) /* of the others, who miss it */
+		result = fail_missing(new, &(struct missing){ new->rank, true });
+	tt_agree_close(agreed);
+	return result;
+}
+
+/* A member that was silent for too long would be missed by the next call, too. */
+static void revoke_late(struct tutti_comm *old, int rank)
+{
+	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = rank };
+
+	snprintf(fault.text, sizeof(fault.text), "%s", tt_thread_error());
+	pthread_mutex_lock(&old->lock);
+	tt_comm_revoke(old, &fault);
+	pthread_mutex_unlock(&old->lock);
+}
+
 static tutti_result_t join_all(struct growing *g)
 {
 	struct tt_report mine = { 0 };
 	struct tt_records reports = { 0 };
+	struct missing missing = { .rank = -1 };
 
 	tt_report_fill(&mine, join_new(g->new, &g->records));
-	const tutti_result_t result = compare(g, &mine, &reports);
+	tutti_result_t result = compare(g, &mine, &reports);
 	tt_records_free(&reports);
-	if (result && !mine.result) { /* who believes in it learns better */
-		char error_text[TT_ERROR_MAX];
-
-		snprintf(error_text, sizeof(error_text), "%s", tutti_last_error(g->old));
-		tutti_comm_abort(g->new, error_text);
-		tt_thread_error_set(error_text);
-	}
+	if (result)
+		return result;
+	result = agree_on(g->new, g->old, &missing);
+	if (missing.late && missing.rank < g->old->size)
+		revoke_late(g->old, missing.rank);
 	return result;
 }
 
@@ -542,6 +605,14 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 
 /* ---- a newcomer */
 
+static tutti_result_t join_with_members(struct tutti_comm *new, const struct tt_records *records)
+{
+	const tutti_result_t result = join_new(new, records);
+	struct missing missing;
+
+	return result ? result : agree_on(new, NULL, &missing);
+}
+
 /* Go where it is invited. TUTTI_IN_PROGRESS: nothing came of it; `*late`: as it did not answer
  * in time. */
 static tutti_result_t follow(struct tt_join_slots *slots, const struct tt_invitation *invitation,
@@ -572,7 +643,7 @@ static tutti_result_t follow(struct tt_join_slots *slots, const struct tt_invita
 	    slots->opened) /* the members go on only when this rank, too, has joined: they cannot
 			    * end before it told */
 		tt_launch_report(slots->store, "joined");
-	if (!result && join_new(*out, &records)) {
+	if (!result && join_with_members(*out, &records)) {
 		tt_log(INFO, COMM, "not taken in this time: %s", tt_thread_error());
 		result = TUTTI_IN_PROGRESS;
 	}

@@ -200,10 +200,12 @@ bool case_may_succeed(const struct fault_case *c)
 
 uint32_t case_at_stake(const struct fault_case *c)
 {
-	if (phases[c->phase].stretch != STRETCH_SHRINK)
+	const enum stretch stretch = phases[c->phase].stretch;
+
+	if (stretch != STRETCH_SHRINK && stretch != STRETCH_GROW)
 		return 0;
 	if (c->fault == FAULT_CLOSED && c->transport == TRANSPORT_MIXED)
-		return case_blamable(c) & ~case_gone(c);
+		return stretch == STRETCH_SHRINK ? case_blamable(c) & ~case_gone(c) : 0;
 	return c->fault == FAULT_MEMORY || c->fault == FAULT_DESCRIPTORS ? case_victims(c) : 0;
 }
 

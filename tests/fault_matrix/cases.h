@@ -88,7 +88,7 @@ bool case_goes_on(const struct fault_case *c);
 bool case_may_succeed(const struct fault_case *c);
 /* Those that go on in the end. */
 uint32_t case_survivors(const struct fault_case *c);
-/* Those that may be left out by the others as they shrink, or go on with them: a rank that lacks
+/* Those that may be left out by the others as they shrink or grow, or go on with them: a rank that lacks
  * something in the middle of an agreement, and either end of a connection that ended. All must
  * see it alike. */
 uint32_t case_at_stake(const struct fault_case *c);

@@ -20,7 +20,10 @@ static struct {
 	uint8_t words[ROOM];
 	size_t length, read;
 	int refused;
+	bool gone; /* what it said is all */
 } leader;
+
+static int notes;
 
 static ssize_t write_to_leader(struct tt_link *link, const struct iovec *iov, int n)
 {
@@ -33,6 +36,8 @@ static ssize_t read_from_leader(struct tt_link *link, const struct iovec *iov, i
 	const size_t left = leader.length - leader.read;
 	const size_t bytes = left < iov[0].iov_len ? left : iov[0].iov_len;
 
+	if (leader.gone && left == 0)
+		return TUTTI_ERR_PEER_LOST;
 	memcpy(iov[0].iov_base, leader.words + leader.read, bytes);
 	leader.read += bytes;
 	return (ssize_t)bytes;
@@ -50,6 +55,7 @@ static bool nobody_is_lost(struct tt_endpoint *endpoint, int peer)
 
 static void send_note(struct tt_endpoint *endpoint, const void *note)
 {
+	notes++;
 }
 
 static bool receive_nothing(struct tt_endpoint *endpoint, void *note)
@@ -136,4 +142,28 @@ TEST(a_link_that_takes_nothing_is_tried_once)
 	assert_int_equal(leader.refused, 1);
 	tt_agree_close(agreed);
 	free_comm(comm);
+}
+
+/* It may be this rank's own connections that have ended: the others are to look at theirs. */
+TEST(of_new_ranks_nobody_is_told_who_is_gone)
+{
+	const bool among[RANKS] = { true, true };
+
+	for (int old = 0; old < 2; old++) {
+		struct tt_endpoint endpoint = { .ops = &transport };
+		struct tutti_comm *comm = new_comm(&endpoint);
+		struct tt_agree *agreed = NULL;
+
+		memset(&leader, 0, sizeof(leader));
+		leader.gone = true;
+		notes = 0;
+		assert_int_equal(
+			old ? tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed)
+			    : tt_consensus_complete(comm, NULL, &agreed),
+			TUTTI_OK);
+		assert_int_equal(tt_agree_count(agreed), 1);
+		assert_int_equal(notes, old);
+		tt_agree_close(agreed);
+		free_comm(comm);
+	}
 }
