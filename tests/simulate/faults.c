@@ -11,28 +11,28 @@
 
 static void *die(void *argument)
 {
-	const int rank = *(const int *)argument;
+	const struct fault *fault = argument;
 
-	run.out->happened[run.later ? FAULT_SURVIVOR : FAULT_DEATH]++;
-	tt_loop_kill(calls_thread(run.tasks[rank]));
+	run.out->happened[fault->kind]++;
+	tt_loop_kill(calls_thread(run.tasks[fault->rank]));
 	return NULL;
 }
 
 static void doom(void *argument)
 {
-	const int rank = *(const int *)argument;
+	const struct fault *fault = argument;
 
-	if (!run.out->ranks[rank].ended && !machine_is_dead(rank))
-		machine_kill(rank, die, argument);
+	if (!run.out->ranks[fault->rank].ended && !machine_is_dead(fault->rank))
+		machine_kill(fault->rank, die, argument);
 }
 
-void faults_later(void)
+void faults_from_now(enum fault_kind kind)
 {
-	for (int i = 0; i < run.plan->nfaults && !run.later; i++)
-		if (run.plan->faults[i].kind == FAULT_SURVIVOR)
+	for (int i = 0; i < run.plan->nfaults && !run.begun[kind]; i++)
+		if (run.plan->faults[i].kind == kind)
 			machine_at(machine_switches() + run.plan->faults[i].at, doom,
-				   (void *)&run.plan->faults[i].rank);
-	run.later = true;
+				   (void *)&run.plan->faults[i]);
+	run.begun[kind] = true;
 }
 
 /* While communicators are being made all time counts: there it is to be a short one where all must
@@ -81,7 +81,7 @@ static void expect(const struct fault *fault, uint64_t from)
 	const uint64_t at = from + fault->at;
 
 	switch (fault->kind) {
-	case FAULT_DEATH: machine_at(at, doom, (void *)&fault->rank); break;
+	case FAULT_DEATH: machine_at(at, doom, (void *)fault); break;
 	case FAULT_STOP: machine_at(at, stop, (void *)fault); break;
 	case FAULT_JUMP: machine_at(at, jump, (void *)fault); break;
 	case FAULT_PAUSE: machine_at(at, pause_all, (void *)fault); break;

@@ -3,10 +3,12 @@
 #ifndef TT_SIMULATE_FAULTS_H
 #define TT_SIMULATE_FAULTS_H
 
+#include "plan.h"
+
 void faults_begin(void);
 /* `rank` begins its step. */
 void faults_in_step(int rank, int step);
-/* The first survivor begins to go on: those that follow this are planned, once. */
-void faults_later(void);
+/* The first rank begins what deaths of this kind follow: they are planned, once. */
+void faults_from_now(enum fault_kind kind);
 
 #endif

@@ -97,6 +97,7 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 {
 	switch (fault->kind) {
 	case FAULT_DEATH:
+	case FAULT_MEMBER:
 	case FAULT_LEAVE:
 		return told->result == TUTTI_ERR_PEER_LOST && told->culprit == fault->rank;
 	case FAULT_ABORT: return told->result == TUTTI_ERR_ABORTED && told->culprit == fault->rank;
@@ -219,6 +220,23 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 		blame("rank %d is one of %d, but only %d know of it", one, mine->size, members);
 }
 
+/* Who has no memory to agree with the others goes on with neither communicator. */
+static bool lacks_memory(const struct told *told)
+{
+	return told->grow_result == TUTTI_ERR_NO_MEMORY && !told->shrunk_to;
+}
+
+/* What they are told may differ where the old one has failed, too, and where links are lost: to one
+ * rank another is gone, to the next it is late. */
+static bool grew_apart(const struct plan *plan, const struct told *one, const struct told *other)
+{
+	const bool same = !one->result && !other->result && !links_are_lost(plan);
+
+	if (lacks_memory(one) || lacks_memory(other))
+		return false;
+	return one->grown_to != other->grown_to || (same && one->grow_result != other->grow_result);
+}
+
 /* Members of a communicator that grows all have the larger one, or none has. */
 static void judge_growth(const struct plan *plan, struct outcome *out, int one,
 			 const struct told *told)
@@ -226,9 +244,8 @@ static void judge_growth(const struct plan *plan, struct outcome *out, int one,
 	for (int rank = 0; rank < plan_processes(plan); rank++) {
 		const struct told *other = life_of(&out->ranks[rank], told->id);
 
-		if (other && other->grown && !out->ranks[rank].died && !told->result &&
-		    !other->result &&
-		    (other->grow_result != told->grow_result || other->grown_to != told->grown_to))
+		if (other && other->grown && !out->ranks[rank].died &&
+		    grew_apart(plan, told, other))
 			blame("members part: comm_grow gave \"%s\" on rank %d, \"%s\" on rank %d",
 			      tutti_strerror(told->grow_result), one,
 			      tutti_strerror(other->grow_result), rank);

@@ -66,7 +66,7 @@ static bool go_on(struct participant *self, struct use *use)
 	struct use next = { 0 };
 	const uint64_t started = machine_now();
 
-	faults_later();
+	faults_from_now(FAULT_SURVIVOR);
 	machine_trace("goes on with the survivors");
 	run.joining++;
 	const tutti_result_t result = tutti_comm_shrink(use->comm, &next.comm);
@@ -112,6 +112,7 @@ static bool grow(struct participant *self, struct use *use)
 	tutti_result_t result = store_open(&store);
 	use->told->left |= result != TUTTI_OK; /* no memory: it calls nothing more */
 	machine_trace("takes %d newcomers in", run.plan->newcomers);
+	faults_from_now(FAULT_MEMBER);
 	if (result == TUTTI_OK)
 		result = tutti_comm_grow(use->comm, store, run.plan->newcomers, &next.comm);
 	const bool known = use->comm->fault.result;

@@ -9,10 +9,10 @@
 #define AGREEMENT_BYTES 1000 /* that survivors who agree tell each other, or so */
 #define SEVERAL		3    /* operations that may be under way at once */
 
-static const char *const fault_names[FAULT_KINDS] = { "death",	"survivor", "stop",   "jump",
-						      "pause",	"store",    "memory", "cut",
-						      "refuse", "skip",	    "other",  "hurry",
-						      "leave",	"abort",    "absent" };
+static const char *const fault_names[FAULT_KINDS] = { "death", "survivor", "member", "stop",
+						      "jump",  "pause",	   "store",  "memory",
+						      "cut",   "refuse",   "skip",   "other",
+						      "hurry", "leave",	   "abort",  "absent" };
 
 const char *fault_name(enum fault_kind kind)
 {
@@ -258,11 +258,13 @@ static void make_fault(struct random *random, struct plan *plan, enum fault_kind
 				 .other = (int)random_below(random, (uint64_t)plan->ranks),
 				 .step = (int)random_below(random, (uint64_t)plan->nsteps),
 				 .at = some_switch(random, plan) };
-	if (kind == FAULT_DEATH || kind == FAULT_SURVIVOR || kind == FAULT_STOP ||
-	    kind == FAULT_ABSENT)
+	if (kind == FAULT_DEATH || kind == FAULT_SURVIVOR || kind == FAULT_MEMBER ||
+	    kind == FAULT_STOP || kind == FAULT_ABSENT)
 		fault->rank = (int)random_below(random, (uint64_t)plan_processes(plan));
 	if (kind == FAULT_SURVIVOR)
 		fault->at = random_any_size(random, 4000);
+	if (kind == FAULT_MEMBER)
+		fault->at = random_below(random, 4000);
 	if (kind == FAULT_STOP && gentle)
 		fault->ns = random_any_size(random, 1000000000);
 	else if (kind == FAULT_STOP || kind == FAULT_JUMP || kind == FAULT_PAUSE)
@@ -290,9 +292,11 @@ static void make_faults(struct random *random, struct plan *plan)
 		FAULT_MEMORY, FAULT_SKIP,  FAULT_SKIP,	FAULT_OTHER, FAULT_OTHER, FAULT_HURRY,
 		FAULT_LEAVE,  FAULT_ABORT, FAULT_ABSENT
 	};
-	const int n = plan->gentle		 ? (int)random_below(random, 4)
-		      : random_one_in(random, 3) ? (int)random_between(random, 2, 4)
-						 : 1;
+	const bool grows = !plan->gentle && plan->newcomers > 0;
+	const int n = plan->gentle			  ? (int)random_below(random, 4)
+		      : grows && random_one_in(random, 2) ? 0 /* before members grow */
+		      : random_one_in(random, 3)	  ? (int)random_between(random, 2, 4)
+							  : 1;
 
 	for (int i = 0; i < n; i++)
 		make_fault(random, plan,
@@ -302,6 +306,8 @@ static void make_faults(struct random *random, struct plan *plan)
 			   plan->gentle);
 	while (!plan->gentle && plan->nfaults < FAULTS_MAX && random_one_in(random, 4))
 		make_fault(random, plan, FAULT_SURVIVOR, false);
+	if (grows && plan->nfaults < FAULTS_MAX)
+		make_fault(random, plan, FAULT_MEMBER, false);
 }
 
 void plan_make(uint64_t seed, struct plan *out)

@@ -55,6 +55,7 @@ struct step {
 enum fault_kind {
 	FAULT_DEATH,	/* a process is gone */
 	FAULT_SURVIVOR, /* a process is gone some time after survivors began to go on */
+	FAULT_MEMBER,	/* a process is gone some time after members began to take newcomers in */
 	FAULT_STOP,	/* a process does not run for a while */
 	FAULT_JUMP,	/* of the clock */
 	FAULT_PAUSE,	/* no process runs for a while; then they go on one after another */

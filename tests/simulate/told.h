@@ -15,7 +15,7 @@ struct run {
 			* receivers take them for */
 	bool deviates; /* some rank leaves out a call, or makes another one */
 	int joining;   /* processes that are about to be members of a communicator, or split one */
-	bool later;    /* the faults that follow the first going on are planned */
+	bool begun[FAULT_KINDS]; /* the deaths of a kind that follows something are planned */
 };
 extern struct run run;
 

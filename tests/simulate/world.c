@@ -95,7 +95,7 @@ void world_run(const struct plan *plan, struct outcome *out)
 	memset(out, 0, sizeof(*out));
 	run.plan = plan;
 	run.out = out;
-	run.later = false;
+	memset(run.begun, 0, sizeof(run.begun));
 	run.joining = 0;
 	run.shifted = shifts_messages(plan);
 	run.deviates = deviates(plan);
