@@ -8,7 +8,7 @@ import random
 import signal
 import unittest
 
-from training import DEVICE, EPOCHS, LONG_S, STEPS, TIMEOUT_S, TrainingTest, host_only
+from training import DEVICE, DIGITS, EPOCHS, LONG_S, RUN, STEPS, TIMEOUT_S, TRAIN, TrainingTest, host_only
 
 ON_GPUS = DEVICE == 'cuda'
 UNDISTURBED = {}   # logs, by whether there is momentum
@@ -179,6 +179,16 @@ class Lost(LossTest):
         gate.open()
         self.finish(job, 128 + signal.SIGKILL)
         self.assertIn('nobody is left to take replacements in; ending rank 1', job.err)
+
+    def test_a_replacement_with_other_options_says_so(self):
+        """The others go on, and say nothing of what is no error of theirs."""
+        options = f'--device {DEVICE} --data {DIGITS} --epochs {EPOCHS}'
+        job = self.start(RUN, '-n', 3, '--min-ranks', 2, '--restart', 1, '--', 'sh', '-c',
+                         f'[ "$TUTTI_JOIN" = 1 ] && set -- --seed 2; exec "$0" {options} "$@"', TRAIN,
+                         TRAIN_MOMENTS=' 1@step30=KILL')
+        self.finish(job)
+        self.assertIn('[1] tutti-train: rank 1: rank 2 has other options than rank 0; start all ranks alike', job.err)
+        self.assertIn('2 of 3 ranks go on', job.out)
 
     @host_only
     def test_too_few_ranks_end_the_training(self):

@@ -45,8 +45,9 @@ static bool prepare(const struct options *options, struct team *team, struct rep
 	}
 	if (ok)
 		return true;
-	/* launchers end a job when the first rank fails: all errors are printed before */
-	complain(team, report, &alike);
+	/* launchers end a job when the first rank fails: all errors are printed before; of a
+	 * replacement that cannot begin the others, who go on, say nothing */
+	complain(team, report, team->newcomer ? NULL : &alike);
 	tutti_barrier(team->comm, NULL);
 	return false;
 }
