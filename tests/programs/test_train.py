@@ -511,11 +511,18 @@ class Output(Train):
         self.assertEqual([line['event'] for line in job.objects], ['start', 'epoch', 'epoch', 'end'])
         self.assertEqual(job.err, '')
 
+    def test_a_name_that_is_no_text_is_logged_as_messages_show_it(self):
+        self.write('\udcff.csv', '1,2,0\n2,1,1\n' * 80)
+        self.assertEqual(self.log_of_ranks(1, '--data \udcff.csv --epochs 1').starts[0]['data'], '?.csv')
+
     @GNUPLOT
     def test_pictures_are_written(self):
         self.digits(2, '--epochs 2 --plot a.svg --plot a.png')
         for name in 'a.svg', 'a.png':
             self.assertGreater(os.path.getsize(self.path(name)), 0)
+        self.write('\udcff.csv', '1,2,0\n2,1,1\n' * 80)
+        self.log_of_ranks(1, '--data \udcff.csv --epochs 2 --plot name.svg')
+        self.assertIn('tutti-train, ?.csv, 1 rank', self.text_of('name.svg'))
 
     def test_terminal_gets_a_bar_and_others_lines(self):
         """Without a launcher."""

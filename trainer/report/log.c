@@ -5,11 +5,13 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "output.h"
+#include "printable.h"
 #include "train.h"
 
 static bool refuse_write(const struct report *report)
@@ -54,6 +56,16 @@ static json_t *counts_json(const uint64_t *counts, size_t length)
 	return all;
 }
 
+/* A name that is no UTF-8, which JSON is, as messages show it. */
+static json_t *name_json(const char *name)
+{
+	char *shown = strdup(name);
+	json_t *json = shown ? json_string(tt_printable(shown)) : NULL;
+
+	free(shown);
+	return json;
+}
+
 bool log_start(struct report *report)
 {
 	const struct options *o = report->options;
@@ -67,14 +79,14 @@ bool log_start(struct report *report)
 	return write_line(
 		report,
 		json_pack(
-			"{s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:s,s:f,s:f,s:f,s:f,s:I,s:b}",
-			"event", "start", "version", tutti_version(), "data", o->source.path,
-			"device", o->device == DEVICE_CUDA ? "cuda" : "host", "dtype",
-			o->numbers->name, "sync", o->sync->name, "ranks", t->team->started,
-			"stages", t->grid.stages, "ways", t->grid.ways, "train_samples",
-			(json_int_t)t->split.train_rows, "test_samples",
-			(json_int_t)t->split.test_rows, "features", (json_int_t)t->data.features,
-			"classes", (int)t->data.classes, "hidden",
+			"{s:s,s:s,s:o,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:s,s:f,s:f,s:f,s:f,s:I,s:b}",
+			"event", "start", "version", tutti_version(), "data",
+			name_json(o->source.path), "device",
+			o->device == DEVICE_CUDA ? "cuda" : "host", "dtype", o->numbers->name,
+			"sync", o->sync->name, "ranks", t->team->started, "stages", t->grid.stages,
+			"ways", t->grid.ways, "train_samples", (json_int_t)t->split.train_rows,
+			"test_samples", (json_int_t)t->split.test_rows, "features",
+			(json_int_t)t->data.features, "classes", (int)t->data.classes, "hidden",
 			counts_json(o->hidden, o->hidden_layers), "parameters",
 			(json_int_t)model_parameter_count(t->model.width, t->model.cut.of),
 			"epochs", (int)o->epochs, "batch", (json_int_t)t->batch, "optimizer",

@@ -12,6 +12,7 @@
 
 #include "output.h"
 #include "pipeline.h"
+#include "printable.h"
 #include "train.h"
 
 /* A bar with all that follows it fits into the 80 columns of a terminal: a line that wraps could
@@ -346,7 +347,7 @@ static bool draw(const struct report *report, const char *path)
 	snprintf(heading, sizeof(heading), "tutti-train, %s, %d rank%s, %s, batch %zu%s, %.3g s",
 		 slash ? slash + 1 : data, t->team->size, t->team->size == 1 ? "" : "s",
 		 t->sync->name, t->batch, kind, t->summary.seconds);
-	if (!plot_write(path, heading, h->epochs, h->epoch_count))
+	if (!plot_write(path, tt_printable(heading), h->epochs, h->epoch_count))
 		return false;
 	if (!report->quiet)
 		printf("curves          %s\n", path);
