@@ -571,6 +571,10 @@ class Errors(Train):
         for options in f'--data {DIGITS} --epochs 1', f'--data {DIGITS} --epochs 1 --json -', 'report log', '--help':
             self.assert_output_is_missed(TRAIN, *options.split(), cwd=self.dir)
         if shutil.which('gnuplot'):
+            os.mkdir(self.path('b.svg'))
+            said = self.alone_without_launcher(f'--data {DIGITS} --epochs 1 --plot b.svg', 1).said
+            self.assertIn('--plot: b.svg cannot be written: Is a directory', said)
+            self.assertNotIn('epoch', said)     # before anything is done for it
             os.symlink('/dev/full', self.path('a.svg'))
             for options in f'--data {DIGITS} --epochs 1 --plot a.svg', 'report log --plot a.svg':
                 said = self.alone_without_launcher(options, 1).said

@@ -448,19 +448,26 @@ TEST(a_file_stays_where_a_later_one_cannot_be_written)
 	unlink(path);
 }
 
+/* Also one to a file that is not there yet. One that leads nowhere is not replaced, either. */
 TEST(a_link_to_a_file_stays)
 {
-	char link[64];
+	char link[64], loop[64];
 	struct stat status;
 
 	snprintf(link, sizeof(link), "%s/link", directory);
-	assert_int_equal(symlink("ck", link), 0);
-	writes(path_of("ck"), "old");
+	snprintf(loop, sizeof(loop), "%s/loop", directory);
+	assert_int_equal(symlink("./ck", link), 0);
+	assert_int_equal(symlink("loop", loop), 0);
+	writes(link, "old");
+	has(path_of("ck"), "old");
 	writes(link, "new");
 	assert_true(lstat(link, &status) == 0 && S_ISLNK(status.st_mode));
 	has(path_of("ck"), "new");
+	refuses_target(loop, strerror(ELOOP));
+	assert_true(lstat(loop, &status) == 0 && S_ISLNK(status.st_mode));
 	unlink(path_of("ck"));
 	unlink(link);
+	unlink(loop);
 }
 
 /* A file beside `path` whose name ends in `ending`. */

@@ -194,16 +194,38 @@ static bool replace(const char *path, const void *bytes, size_t length)
 	return done;
 }
 
+/* Where links lead, perhaps to no file yet: the caller's to free. NULL: errno says why nowhere. */
+static char *end_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char target[PATH_MAX] = "", *next, *end = realpath(path, NULL);
+
+	if (end || errno != ENOENT)
+		return end;
+	if (readlink(path, target, sizeof(target) - 1) < 0)
+		return strdup(path);
+	if (asprintf(&next, "%.*s%s", *target == '/' || !slash ? 0 : (int)(slash - path) + 1, path,
+		     target) < 0)
+		return NULL;
+	end = end_of(next);
+	free(next);
+	return end;
+}
+
 bool output_file(const char *path, const void *bytes, size_t length)
 {
 	struct stat status;
 	char *end;
 	bool done;
 
-	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
-		return !bytes || write_to(path, bytes, length);
-	end = realpath(path, NULL); /* of links */
-	done = replace(end ? end : path, bytes, length);
+	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+		if (!S_ISDIR(status.st_mode))
+			return !bytes || write_to(path, bytes, length);
+		errno = EISDIR;
+		return false;
+	}
+	end = end_of(path);
+	done = end && replace(end, bytes, length);
 	const int error = errno;
 
 	free(end);

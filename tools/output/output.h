@@ -22,8 +22,8 @@ void output_begin(int failed);
 /* fflush() of a stream. What fails of standard output is remembered for its end. */
 bool output_flush(FILE *stream);
 
-/* Write a whole file, on disk when this returns true, or to a device. False: errno says why not,
- * and a file is as it was; or, if only its directory could not be brought to disk, the new one.
+/* Write a whole file, on disk when this returns true, or to a device; links stay. False: errno says
+ * why not, and a file is as it was; or, if only its directory could not be brought to disk, the new one.
  * `bytes` NULL: could a file be written? That is tried beside `path`, where nothing changes. */
 bool output_file(const char *path, const void *bytes, size_t length);
 
