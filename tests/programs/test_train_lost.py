@@ -113,8 +113,11 @@ class Lost(LossTest):
         self.assertEqual(self.lose_each('3@step20 1@step60 0@step100', left=1, least=1), [(3, 0), (2, 0), (1, 0)])
 
     def test_the_rank_that_reports_and_its_replacement_may_be_lost(self):
-        left = self.lose_each('0@step20 1@step60 0.0@step100', left=2, restarts=1)
-        self.assertEqual(left, [(4, 1), (3, 0), (2, 0)])
+        log = self.lose('0@step20 1@step60 0.0@step100', left=2, restarts=1)
+        self.assertEqual([(loss['lost'], loss['ranks_after'], loss['replaced']) for loss in log.losses],
+                         [([0], 4, 1), ([1], 3, 0), ([0], 2, 0)])
+        # the library knows the others by new numbers
+        self.assertTrue(log.losses[1]['cause'].endswith('; rank 0 of these is rank 1 of all'), log.losses[1]['cause'])
 
     @host_only
     def test_two_may_be_lost_at_once_and_replaced_or_one_of_them(self):

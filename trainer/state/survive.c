@@ -52,6 +52,22 @@ void survival_finish(struct survival *survival)
 	*survival = (struct survival){ 0 };
 }
 
+/* The library names ranks by the numbers that they have since the last loss. Members are not yet
+ * those of a team that is to settle again. */
+static void name_rank(const struct training *t)
+{
+	int rank = -1, origin;
+
+	if (t->survival.before ||
+	    (why.result != TUTTI_ERR_PEER_LOST && why.result != TUTTI_ERR_TIMEOUT))
+		return;
+	tutti_comm_error(t->team->comm, &rank);
+	origin = rank < 0 ? rank : survival_origin(&t->survival, rank);
+	if (origin != rank)
+		why_set(why.result, "%s; rank %d of these is rank %d of all", why.text, rank,
+			origin);
+}
+
 /* May those that are left go on after the failure that why tells of? */
 static bool is_possible(const struct training *t)
 {
@@ -140,6 +156,7 @@ static bool come_together(struct training *t)
 
 bool survive(struct training *t)
 {
+	name_rank(t);
 	while (is_possible(t)) {
 		t->engine->drain(t); /* which may say how many steps are complete */
 		open_loss(t);
