@@ -470,6 +470,19 @@ TEST(a_link_to_a_file_stays)
 	unlink(loop);
 }
 
+TEST(a_file_keeps_who_may_read_it)
+{
+	char path[64];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "%s/ck", directory);
+	writes(path, "old");
+	assert_int_equal(chmod(path, 0600), 0);
+	writes(path, "new");
+	assert_true(stat(path, &status) == 0 && (status.st_mode & 0777) == 0600);
+	unlink(path);
+}
+
 /* A file beside `path` whose name ends in `ending`. */
 static const char *beside(const char *path, const char *ending, char name[100])
 {

@@ -153,12 +153,23 @@ static bool create(struct draft *d)
 	}
 }
 
+/* Whoever may not read the file that is there may not read the next one, on file systems that have
+ * such modes. */
+static void keep_mode(const struct draft *d)
+{
+	struct stat status;
+
+	if (fstatat(dirfd(d->directory), d->place, &status, 0) == 0)
+		fchmod(d->fd, status.st_mode & 0777);
+}
+
 /* It keeps its lock until it is in its place. Not every file system can bring a directory to disk
  * by itself (EINVAL). */
 static bool fill(const struct draft *d, const void *bytes, size_t length)
 {
 	const int directory = dirfd(d->directory);
 
+	keep_mode(d);
 	if (bytes && write_all(d->fd, bytes, length) &&
 	    renameat(directory, d->name, directory, d->place) == 0)
 		return fsync(directory) == 0 || errno == EINVAL;
