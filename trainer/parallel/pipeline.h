@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two passes over a rank's samples, and pipeline parallelism: each stage of a line computes its layers of the model, on one part of a batch
- * (a micro-batch) after the other. What a stage has computed travels to the next one, and the derivative
- * of the loss by it comes back; meanwhile the stage is at another micro-batch. */
+/* The two passes over a rank's samples, and pipeline parallelism: each stage of a line computes its
+ * layers of the model, on one part of a batch (a micro-batch) after the other. What a stage has computed
+ * travels to the next one, and the derivative of the loss by it comes back; meanwhile the stage is at
+ * another micro-batch. */
 #ifndef TRAIN_PIPELINE_H
 #define TRAIN_PIPELINE_H
 

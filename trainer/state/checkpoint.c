@@ -338,8 +338,9 @@ bool checkpoint_write(const char *path, const struct checkpoint *c)
 {
 	void *bytes = NULL;
 	size_t length = 0;
-	bool ok = check_finite(path, c) && checkpoint_pack(path, c, &bytes, &length) &&
-		  replace_file(path, bytes, length);
+	const bool ok = check_finite(path, c) && checkpoint_pack(path, c, &bytes, &length) &&
+			replace_file(path, bytes, length);
+
 	free(bytes);
 	return ok;
 }
