@@ -7,6 +7,7 @@
 
 #define SERVER 1 /* never a victim */
 
+/* Nobody goes on before all have: the fault of one may end the store. */
 static tutti_store_t open_store(struct player *p)
 {
 	tutti_store_t store = NULL;
@@ -17,6 +18,7 @@ static tutti_store_t open_store(struct player *p)
 		player_complain(p, "the store of newcomers: %s", tutti_last_error(NULL));
 	if (p->rank == SERVER)
 		atomic_store(&p->stage->served, 1);
+	meet_at(&p->stage->opened, p->ranks);
 	return store;
 }
 

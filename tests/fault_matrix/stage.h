@@ -48,6 +48,7 @@ struct stage {
 	atomic_int ready; /* ranks that are about to wait for the victims */
 	atomic_int idle;
 	atomic_int served;	      /* the store of newcomers is there */
+	atomic_int opened;	      /* ranks that have tried to reach it */
 	atomic_int over;	      /* survivors that have had their error, where there is one */
 	atomic_int done;	      /* survivors that need the victims no more */
 	atomic_int trials;	      /* of communicators, begun by their lowest ranks */
