@@ -234,7 +234,8 @@ TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, open_host, close_
 	close(silent);
 }
 
-/* They have a quarter of the descriptors that are left: the first make room for the last. */
+/* They have a quarter of the descriptors that are left: the first make room for the last. A socket
+ * that the test closes meanwhile would leave the host a low one, where there is no shortage. */
 TEST_WITH(strangers_leave_the_host_descriptors, open_host, close_host)
 {
 	struct shortage shortage;
@@ -247,9 +248,9 @@ TEST_WITH(strangers_leave_the_host_descriptors, open_host, close_host)
 	for (int i = 0; i < count; i++)
 		raw_call(fds[i], port_of(*state));
 	for (int i = 0; i < count - SHORTAGE_FEW / 4; i++)
-		expect_closed(fds[i]);
+		expect_end(fds[i]);
 	shortage_end(&shortage);
-	for (int i = count - SHORTAGE_FEW / 4; i < count; i++)
+	for (int i = 0; i < count; i++)
 		close(fds[i]);
 }
 
