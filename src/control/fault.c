@@ -192,8 +192,9 @@ void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, text);
 	else
 		snprintf(fault.text, sizeof(fault.text), "%s", text);
-	/* a peer that is gone may have said why */
-	tt_comm_check(comm, false);
+	/* a peer that is gone may have said why, and more is known of one that died: also if this
+	 * process was stopped since it looked last */
+	tt_comm_check(comm, true);
 	tt_comm_revoke(comm, &fault);
 }
 
