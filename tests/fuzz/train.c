@@ -75,7 +75,7 @@ FUZZ(csv)
 	const struct data_source source = { .label_column = size % 4 };
 	struct data samples = { 0 };
 
-	if (csv_parse(&input, &source, &samples)) {
+	if (csv_parse(&input, &source, &samples.csv[0], &samples)) {
 		FUZZ_PROMISE(samples.rows > 0 && samples.features > 0);
 		promise_finite(samples.x, samples.rows * samples.features);
 		for (size_t i = 0; i < samples.rows; i++)
@@ -124,22 +124,25 @@ static void read_samples(const struct data_source *source, struct data_part part
 	data_finish(&samples);
 }
 
-/* Parts of lines are all of the file, one after the other. */
+/* Parts of lines are all of the file behind its head, one after the other. */
 static void read_parts(const char *path, const uint8_t *data, size_t size)
 {
 	const int count = 2 + (int)(size % 4);
-	size_t at = 0;
+	size_t at = SIZE_MAX; /* the end of the head, of the first part */
 
 	for (int i = 0; i < count; i++) {
 		const struct data_part part = { i, count };
 		struct input input = { 0 };
 
 		if (input_read(path, part, MOST, &input)) {
-			FUZZ_PROMISE(input.length == 0 ||
-				     (input.begins == at && input.length <= size - at &&
-				      memcmp(input.bytes, data + at, input.length) == 0));
-			at += input.length;
-			FUZZ_PROMISE(i < count - 1 || at == size);
+			const size_t head = input.head, length = input.length - head;
+
+			at = i == 0 ? head : at;
+			FUZZ_PROMISE(head <= size && memcmp(input.bytes, data, head) == 0);
+			FUZZ_PROMISE(input.begins == at && length <= size - at &&
+				     memcmp(input.bytes + head, data + at, length) == 0);
+			at += length;
+			FUZZ_PROMISE(at + input.behind == size && (i < count - 1 || at == size));
 		} else {
 			FUZZ_PROMISE(is_told());
 			at = size; /* all parts are refused */

@@ -27,7 +27,8 @@ static struct reading csv_with_label(const char *text, unsigned column)
 	const struct input input = { "t.csv", strdup(text), strlen(text), DATA_WHOLE };
 	const struct data_source source = { .label_column = column };
 	struct data data = { 0 };
-	const bool ok = csv_parse(&input, &source, &data);
+	const bool ok = csv_parse(&input, &source, &data.csv[0], &data) &&
+			csv_judge(input.path, data.features, NULL, &data.csv[0]);
 
 	free(input.bytes);
 	return parsed(ok, data);
@@ -505,12 +506,24 @@ TEST(parts_that_are_wrong_are_named)
 	refuses_part(TUTTI_ERR_UNSUPPORTED, bytes, length, (struct data_part){ 1, 2 },
 		     "found a gzip stream with --shard");
 	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,1\n3,x\n", 12, (struct data_part){ 1, 2 },
-		     "line 1 of those from byte 8 on, field 2: found 'x', expected a number");
+		     "line 3, field 2: found 'x', expected a number");
 	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,1\n3\n4,1\n5,1\n6,0\n", 22,
 		     (struct data_part){ 0, 2 }, "line 3: found 1 field, expected 2 as in line 1");
 	/* a header is the first line alone */
 	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,0\nname,1\n", 15, (struct data_part){ 1, 2 },
-		     "line 1 of those from byte 8 on, field 1: found 'name', expected a number");
+		     "line 3, field 1: found 'name', expected a number");
+	/* behind the head, and the lines of the first part */
+	refuses_part(TUTTI_ERR_INVALID, "a,b\n1,0\n2,1\n\n\n\n3,0\n4,\n", 22,
+		     (struct data_part){ 2, 3 }, "line 8, field 2: found '', expected a number");
+	/* the last lines of the part, and others follow */
+	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,1\n\n\n\n\n\n\n3,0\n4,1\n", 22,
+		     (struct data_part){ 0, 2 }, "line 3: found a blank line, expected 2 fields");
+	/* all parts are like the first row */
+	for (int i = 0; i < 3; i++)
+		refuses_part(TUTTI_ERR_INVALID, two_images, sizeof(two_images),
+			     (struct data_part){ i, 3 }, "is an IDX file; give the file of its");
+	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,0\n3,0\n4,1,1\n", 18, (struct data_part){ 1, 2 },
+		     "line 4: found 3 fields, expected 2 as in line 1");
 }
 
 int main(void)

@@ -72,19 +72,50 @@ class Shard(TrainingTest):
         said = self.ranks(2, '--data synthetic:100x4x2 --shard', status=1, run='--min-ranks 1').said
         self.assertIn("found --shard with tutti-run's --min-ranks or --restart", said)
 
-    def test_a_wrong_part_ends_all_ranks(self):
-        for text, ranks, options, words in (
-                (rows(100, 1) + rows(100, 0) + '5,6,1\n', 4, '--batch 8',
-                 ['rank 3: data: line ', 'found 3 fields, expected 2 as in line 1']),
-                (rows(100, 1) + rows(100, 5, 0), 2, '--batch 8', ['found 3 fields, expected 2']),
-                ('100000,0\n2,1,1\n', 2, '--batch 2 --test-fraction 0',
-                 ['all ranks: data: found 1 features in the part of rank 0 and 2 in that of rank 1']),
-                (rows(100, 0) + rows(100, 3), 3, '', ['all ranks: data: label out of range: found 3, but no sample']),
-                (rows(100, 0), 3, '', ['all ranks: data: found label 0 on every sample']),
-                ('', 3, '', ['all ranks: data: found no row']),
-                ('1,0\n2,1\n', 3, '', ['too few samples'])):
-            self.write('data', text)
-            self.refuses(ranks, f'--data data --shard {options}', *words)
+    def is_judged_alike(self, words, ranks=3, options='--data data'):
+        """By one rank and by parts: as refused with the same message, one line, or as accepted (words '')."""
+        for job, way in (1, ''), (ranks, '--shard'):
+            if not words:
+                self.log_of_ranks(job, f'{options} {way} --batch 8 --epochs 1')
+            else:
+                self.refuses(job, f'{options} {way}', words if job == 1 else f'all ranks: {words}')
+
+    def test_parts_are_judged_as_one_rank_judges_all(self):
+        numbers = [(number, number * 7 % 13, number % 2) for number in range(200)]
+        lines = [','.join(map(str, row)) + '\n' for row in numbers]
+        half = len(lines) // 2
+        slow, slower = (''.join(f'{1700000000 + number * rise},{number % 2}\n' for number in range(4000))
+                        for rise in (20, 2))
+        for text, words in (
+                # blank lines at the end of a part, and at that of the file
+                (lines[:half] + ['\n'] * 200 + lines[half:], 'data: line 101: found a blank line, expected 3 fields'),
+                (lines + ['\n', '\r\n'] * 200, ''),
+                # a header of numbers, whose label is no other line's, or that of a line of the last part
+                (['0,1,2\n'] + lines, 'data: line 1: found the numbers of the fields, from 0 to 2, and label 2 on no'),
+                (['0,1,2\n'] + lines + ['5,6,2\n'], ''),
+                # what float32 holds of the whole file, and not of a part of it
+                (slow, ''),
+                (slower, 'data: field 1: found numbers from'),
+                # fields, numbers and labels of the last part, and those of several parts
+                (lines + ['5,6\n'], 'data: line 201: found 2 fields, expected 3 as in line 1'),
+                (lines[:half] + ['5,x,1\n'] + lines[half:] + ['5,y,1\n'], "data: line 101, field 2: found 'x', expected"),
+                ('100000,0\n2,1,1\n', 'data: line 2: found 3 fields, expected 2 as in line 1'),
+                (rows(100, 0) + rows(100, 3), 'data: label out of range: found 3, but no sample'),
+                (rows(100, 0), 'data: found label 0 on every sample'),
+                ('', 'data: found no row at the start'),
+                ('1,0\n2,1\n', 'data: too few samples')):
+            self.write('data', ''.join(text))
+            self.is_judged_alike(words)
+
+    def test_what_is_wrong_with_idx_files_is_one_error(self):
+        self.write('x', struct.pack('>4B3I', 0, 0, 8, 3, 90, 1, 2) + bytes(range(180)))
+        self.write('y', struct.pack('>4BI', 0, 0, 12, 1, 90) + struct.pack('>90i', *range(70000, 70090)))
+        for options, words in (('', 'x: is an IDX file; give the file of its labels with --labels'),
+                               ('--labels x', 'x: found 3 dimensions of type 0x08, expected labels'),
+                               ('--labels y', 'y: row 0: found label 70000, expected an integer from 0 to 65535')):
+            self.is_judged_alike(words, options=f'--data x {options}')
+
+    def test_other_files_than_those_of_rank_0_are_named(self):
         self.refuses_unequal(2, 'exec "$0" --shard --data synthetic:400x16x$((2 + TUTTI_RANK * 500))',
                              'rank 1 reads other data than rank 0')
         for rank in 0, 1:   # of the same length

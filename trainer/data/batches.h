@@ -6,8 +6,6 @@
 
 #include "data.h"
 
-struct team;
-
 /* A run of `count` places from `first` on. */
 struct slice {
 	size_t first, count;

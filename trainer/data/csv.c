@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "team.h"
+
 /* Where the reader is. `end` is the line's end, before any "\r\n". */
 struct cursor {
 	const struct input *input;
@@ -84,28 +86,20 @@ static bool parse_number(struct field f, double *value)
 	       !memchr(f.at, 'X', (size_t)(f.end - f.at)); /* it reads hexadecimal numbers, too */
 }
 
-struct place {
-	char text[96];
-};
-
-/* "line 7"; of a part of a file it is counted from the part's first. */
-static struct place place(const struct cursor *c, size_t line)
+/* Of a line of the file, by its number among those that were read. */
+static size_t number_of(const struct cursor *c, size_t line)
 {
-	struct place p;
-	const int length = snprintf(p.text, sizeof(p.text), "line %zu", line);
+	const bool in_head = c->at < c->input->bytes + c->input->head;
 
-	if (c->input->begins > 0)
-		snprintf(p.text + length, sizeof(p.text) - (size_t)length,
-			 " of those from byte %zu on", c->input->begins);
-	return p;
+	return in_head ? line : line + input_lines_left_out(c->input);
 }
 
 static bool refuse_field(const struct cursor *c, const struct field *f, const char *expected)
 {
 	const int shown = f->end - f->at > 40 ? 40 : (int)(f->end - f->at);
 
-	return data_refuse(c->input->path, "%s, field %zu: found '%.*s', expected %s",
-			   place(c, c->line).text, f->number, shown, f->at, expected);
+	return data_refuse(c->input->path, "line %zu, field %zu: found '%.*s', expected %s",
+			   number_of(c, c->line), f->number, shown, f->at, expected);
 }
 
 /* ---- the header */
@@ -160,21 +154,22 @@ struct spread {
 	double least, most, lost;
 };
 
-/* The next row of `data`. `label`: the field that is it, from 1; 0: none. */
-static bool parse_row(const struct cursor *c, size_t label, bool first, struct spread *s,
-		      struct data *data)
+/* The next row of `data`. */
+static bool parse_row(const struct cursor *c, bool first, struct csv *csv, struct data *data)
 {
 	float *x = data->x + data->rows * data->features;
+	struct spread *s = csv->spreads;
 
 	for (struct field f = { 0 }; next_field(c, &f);) {
 		double value;
 
 		if (!parse_number(f, &value))
 			return refuse_field(c, &f, "a number");
-		if (f.number == label) {
+		if (f.number == csv->label) {
 			if (!(value >= 0 && value <= DATA_LABEL_MAX) || value != floor(value))
 				return refuse_field(c, &f, "a label: an integer from 0 to 65535");
 			data->y[data->rows] = (uint32_t)value;
+			csv->alike += data->y[data->rows] == data->features;
 			continue;
 		}
 		*x = (float)value;
@@ -189,70 +184,47 @@ static bool parse_row(const struct cursor *c, size_t label, bool first, struct s
 	return true;
 }
 
-/* From this line on: all rows have as many fields as it. Blank lines may only end the file. */
-static bool parse_rows(struct cursor c, size_t label, struct spread *spreads, struct data *data)
+/* The lines behind this one, that of the first row, which all others are like. Blank lines may only
+ * end the file. */
+static bool parse_rows(struct cursor *c, struct csv *csv, struct data *data)
 {
-	const size_t fields = count_fields(&c), first = c.line;
+	const size_t fields = count_fields(c), first = c->line;
+	const char *const begin = c->input->bytes + c->input->head;
 	size_t blank = 0;
 
-	do {
-		const size_t found = count_fields(&c);
+	while (c->input->part.index > 0 && c->next < begin)
+		next_line(c); /* the head is in the first part */
+	while (next_line(c)) {
+		const size_t found = count_fields(c);
 
-		if (c.end == c.at) {
-			blank = blank ? blank : c.line;
+		if (c->end == c->at) {
+			blank = blank ? blank : c->line;
 			continue;
 		}
 		if (blank)
-			return data_refuse(c.input->path,
-					   "%s: found a blank line, expected %zu fields as in "
-					   "line %zu",
-					   place(&c, blank).text, fields, first);
+			break;
 		if (found != fields)
-			return data_refuse(c.input->path,
-					   "%s: found %zu field%s, expected %zu as in line %zu",
-					   place(&c, c.line).text, found, found == 1 ? "" : "s",
-					   fields, first);
-		if (!parse_row(&c, label, c.line == first, spreads, data))
+			return data_refuse(
+				c->input->path,
+				"line %zu: found %zu field%s, expected %zu as in line %zu",
+				number_of(c, c->line), found, found == 1 ? "" : "s", fields, first);
+		if (!parse_row(c, false, csv, data))
 			return false;
-	} while (next_line(&c));
-	return true;
-}
-
-/* A float loses a thousandth of the feature's range, or more. Numbers that differ by what doubles
- * are rounded by are taken for equal. */
-static bool check_spreads(const struct input *input, const struct spread *spreads, size_t features,
-			  size_t label)
-{
-	for (size_t j = 0; j < features; j++) {
-		const struct spread *s = &spreads[j];
-		const double width = s->most - s->least;
-
-		if (width > 1e-12 * fmax(fabs(s->least), fabs(s->most)) && s->lost > width / 1000)
-			return data_refuse(input->path,
-					   "field %zu: found numbers from %.17g to %.17g, whose "
-					   "differences float32 does not hold; subtract the first "
-					   "one from all of them, or leave the field out",
-					   j + 1 + (label > 0 && j + 1 >= label), s->least,
-					   s->most);
 	}
-	return true;
+	return !blank || (c->end == c->at && c->input->behind == 0) ||
+	       data_refuse(c->input->path,
+			   "line %zu: found a blank line, expected %zu fields as in line %zu",
+			   number_of(c, blank), fields, first);
 }
 
-/* 0, 1, 2 … in the first line, row `from`, the last of which is a label that no other has. */
-static bool check_first_row(const struct cursor *c, const struct data *data, size_t from)
+/* Is the row 0, 1, 2 …, the last of which is the label? */
+static bool counts_up(const struct data *data, size_t row, size_t label)
 {
-	bool header = data->features > 1 && data->y[from] == data->features;
+	bool up = data->features > 1 && label > data->features && data->y[row] == data->features;
 
 	for (size_t j = 0; j < data->features; j++)
-		header = header && data->x[from * data->features + j] == (float)j;
-	for (size_t row = from + 1; row < data->rows; row++)
-		header = header && data->y[row] != data->y[from];
-	return !header ||
-	       data_refuse(c->input->path,
-			   "line %zu: found the numbers of the fields, from 0 to %zu, and label "
-			   "%u on no other line, expected a sample; leave out that line, a header "
-			   "as of pandas",
-			   c->line, data->features, data->y[from]);
+		up = up && data->x[row * data->features + j] == (float)j;
+	return up;
 }
 
 /* As a spreadsheet or an archive has, or text of two bytes for each character. */
@@ -265,42 +237,40 @@ static bool check_text(const struct input *input)
 	       data_refuse(input->path,
 			   "found byte 0x%02x at %zu, which no text has, expected rows of numbers "
 			   "with commas between them; unpack the file, or save it as CSV in UTF-8",
-			   (unsigned)input->bytes[at], input->begins + at);
+			   (unsigned)input->bytes[at],
+			   at < input->head ? at : at - input->head + input->begins);
 }
 
 /* Go to the first line of numbers. Spreadsheets begin a file with a byte-order mark in UTF-8. */
 static bool find_rows(struct cursor *c, size_t label_column)
 {
-	if (c->input->begins == 0 && strncmp(c->next, "\xef\xbb\xbf", 3) == 0)
+	if (strncmp(c->next, "\xef\xbb\xbf", 3) == 0)
 		c->next += 3;
 	next_line(c);
-	if (c->input->begins > 0 || !is_header(c))
-		return true;
-	if (!check_header(c, label_column))
-		return false;
-	next_line(c);
-	return true;
+	if (is_header(c)) {
+		if (!check_header(c, label_column))
+			return false;
+		next_line(c);
+	}
+	return c->end > c->at ||
+	       data_refuse(c->input->path,
+			   "found no row at the start, expected rows of numbers with commas "
+			   "between them, the label last");
 }
 
-bool csv_parse(const struct input *input, const struct data_source *source, struct data *out)
+bool csv_parse(const struct input *input, const struct data_source *source, struct csv *csv,
+	       struct data *out)
 {
-	const bool part = input->part.count > 1;
 	struct cursor c = { .input = input, .next = input->bytes };
 
 	if (!check_text(input) || !find_rows(&c, source->label_column))
 		return false;
-	if (c.end == c.at && part && c.next[strspn(c.next, "\r\n")] == '\0')
-		return true; /* no row, but perhaps blank lines, which may end a file */
-	if (c.end == c.at)
-		return data_refuse(input->path,
-				   "found no row at the start, expected rows of numbers with "
-				   "commas between them, the label last");
-	const size_t fields = count_fields(&c), from = out->rows;
+	const size_t fields = count_fields(&c);
 	const bool labelled = fields != source->features;
-	const size_t last = source->label_column ? source->label_column : fields,
-		     label = labelled ? last : 0;
+	const size_t last = source->label_column ? source->label_column : fields;
 
-	if (fields == labelled || label > fields)
+	csv->label = labelled ? last : 0;
+	if (fields == labelled || csv->label > fields)
 		return data_refuse(input->path,
 				   "line %zu: found %zu field%s, expected features and a label, "
 				   "with commas between them, and as many as --label-column says",
@@ -308,13 +278,69 @@ bool csv_parse(const struct input *input, const struct data_source *source, stru
 	/* a row has a byte for each field, and one behind it */
 	if (!data_grow(source, input->length / (2 * fields) + 2, fields - labelled, labelled, out))
 		return false;
-	struct spread *spreads = calloc(out->features, sizeof(*spreads));
-	/* a part does not know the labels of the others */
-	const bool ok = (spreads || why_no_memory(input->path)) &&
-			parse_rows(c, label, spreads, out) &&
-			check_spreads(input, spreads, out->features, label) &&
-			(part || label != fields || check_first_row(&c, out, from));
+	csv->spreads = calloc(out->features, sizeof(*csv->spreads));
+	if (!csv->spreads)
+		return why_no_memory(input->path);
+	if (!parse_row(&c, true, csv, out))
+		return false;
+	csv->header = counts_up(out, out->rows - 1, csv->label) ? c.line : 0;
+	if (input->part.index > 0) { /* all parts are like the first row, and one has it */
+		out->rows--;
+		csv->alike = 0;
+	}
+	return parse_rows(&c, csv, out);
+}
 
+/* ---- what all parts together say */
+
+/* Collective: as of all parts. */
+static bool join(struct team *team, size_t features, struct csv *csv)
+{
+	const size_t all = (size_t)team->size * features;
+	struct spread *spreads = calloc(all, sizeof(*spreads));
+	const bool ok =
+		spreads ? team_gather(team, csv->spreads, spreads, features * sizeof(*spreads)) &&
+				  team_sum(team, &csv->alike, 1)
+			: why_no_memory("the ranges of all parts");
+
+	for (size_t i = 0; ok && i < all; i++) {
+		struct spread *s = &csv->spreads[i % features];
+
+		s->least = fmin(s->least, spreads[i].least);
+		s->most = fmax(s->most, spreads[i].most);
+		s->lost = fmax(s->lost, spreads[i].lost);
+	}
 	free(spreads);
 	return ok;
+}
+
+/* A float loses a thousandth of the feature's range, or more. Numbers that differ by what doubles
+ * are rounded by are taken for equal. */
+static bool is_lost(const struct spread *s)
+{
+	const double width = s->most - s->least;
+
+	return width > 1e-12 * fmax(fabs(s->least), fabs(s->most)) && s->lost > width / 1000;
+}
+
+bool csv_judge(const char *path, size_t features, struct team *team, struct csv *csv)
+{
+	if (!csv->spreads)
+		return true;
+	if (team && !join(team, features, csv))
+		return false;
+	for (size_t j = 0; j < features; j++)
+		if (is_lost(&csv->spreads[j]))
+			return data_refuse(path,
+					   "field %zu: found numbers from %.17g to %.17g, whose "
+					   "differences float32 does not hold; subtract the first "
+					   "one from all of them, or leave the field out",
+					   j + 1 + (csv->label > 0 && j + 1 >= csv->label),
+					   csv->spreads[j].least, csv->spreads[j].most);
+	return csv->header == 0 || csv->alike > 1 ||
+	       data_refuse(path,
+			   "line %zu: found the numbers of the fields, from 0 to %zu, and label "
+			   "%zu on no other line, expected a sample; leave out that line, a header "
+			   "as of pandas",
+			   csv->header, features, features);
 }

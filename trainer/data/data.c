@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "bits.h"
+#include "team.h"
 
 bool data_refuse(const char *path, const char *format, ...)
 {
@@ -19,36 +20,43 @@ bool data_refuse(const char *path, const char *format, ...)
 	return why_set(TUTTI_ERR_INVALID, "%s: %s", path, text);
 }
 
-/* ---- what parts tell of themselves */
+/* ---- what is about all parts */
 
-void data_note(const struct data *data, size_t train, size_t test, struct facts *out)
+/* Of a part; added up, of all of them. */
+struct facts {
+	uint64_t rows[2];  /* for training, for validation */
+	uint32_t top[2];   /* their largest label */
+	uint64_t test_row; /* the number of the first for validation with it */
+	uint64_t seen[(DATA_LABEL_MAX + 1) / 64]; /* a bit for each label of those for training */
+	uint64_t hash;
+};
+
+static void note_facts(const struct data *data, const size_t first[2], struct facts *out)
 {
-	const size_t rows = data->rows - data->test_rows, n = data->features;
-	struct facts facts = { .rows = { rows, data->test_rows },
-			       .features = data->rows > 0 ? n : 0,
-			       .origin = data->origin };
+	const size_t train = data->rows - data->test_rows, n = data->features;
 
+	out->rows[0] = train;
+	out->rows[1] = data->test_rows;
 	for (size_t i = 0; i < data->rows; i++) {
-		const int file = i >= rows; /* that for validation */
-		const size_t number = file ? test + i - rows : train + i;
+		const bool test = i >= train;
+		const size_t number = first[test] + i - (test ? train : 0);
 		const uint32_t y = data->y[i];
 
-		facts.hash +=
+		out->hash +=
 			hash_bytes(hash_word(number, y), data->x + i * n, n * sizeof(*data->x));
-		facts.test_row = file && y > facts.top[1] ? number : facts.test_row;
-		facts.top[file] = y > facts.top[file] ? y : facts.top[file];
-		facts.seen[y / 64] |= (uint64_t)!file << y % 64;
+		out->test_row = test && y > out->top[1] ? number : out->test_row;
+		out->top[test] = y > out->top[test] ? y : out->top[test];
+		out->seen[y / 64] |= (uint64_t)!test << y % 64;
 	}
-	*out = facts;
 }
 
-void data_add_facts(struct facts *sum, const struct facts *part)
+static void add_facts(struct facts *sum, const struct facts *part)
 {
 	sum->test_row = part->top[1] > sum->top[1] ? part->test_row : sum->test_row;
-	for (int file = 0; file < 2; file++) {
-		sum->rows[file] += part->rows[file];
-		sum->top[file] =
-			part->top[file] > sum->top[file] ? part->top[file] : sum->top[file];
+	for (int test = 0; test < 2; test++) {
+		sum->rows[test] += part->rows[test];
+		sum->top[test] =
+			part->top[test] > sum->top[test] ? part->top[test] : sum->top[test];
 	}
 	sum->hash += part->hash;
 	for (size_t i = 0; i < sizeof(sum->seen) / sizeof(sum->seen[0]); i++)
@@ -89,7 +97,7 @@ static bool check_labels(const struct data_source *source, const struct facts *f
 			   path);
 }
 
-bool data_judge(const struct data_source *source, const struct facts *facts, struct data *data)
+static bool judge(const struct data_source *source, const struct facts *facts, struct data *data)
 {
 	/* of what is made classes are known, and alike */
 	if (data->classes == 0 && !check_labels(source, facts, data))
@@ -101,6 +109,26 @@ bool data_judge(const struct data_source *source, const struct facts *facts, str
 	return true;
 }
 
+bool data_judge(const struct data_source *source, struct team *team, const size_t first[2],
+		struct data *data)
+{
+	const int parts = team ? team->size : 0;
+	struct facts *all = calloc((size_t)parts + 1, sizeof(*all));
+
+	if (!all)
+		return why_no_memory("the labels");
+	note_facts(data, first, &all[parts]);
+	bool ok = csv_judge(source->path, data->features, team, &data->csv[0]) &&
+		  csv_judge(source->test_path, data->features, team, &data->csv[1]) &&
+		  (!team || team_gather(team, &all[parts], all, sizeof(*all)));
+
+	for (int r = 1; ok && r < parts; r++)
+		add_facts(&all[0], &all[r]);
+	ok = ok && judge(source, &all[0], data);
+	free(all);
+	return ok;
+}
+
 /* ---- reading */
 
 bool data_grow(const struct data_source *source, size_t rows, size_t features, bool labelled,
@@ -108,7 +136,7 @@ bool data_grow(const struct data_source *source, size_t rows, size_t features, b
 {
 	const size_t all = data->rows + rows;
 
-	if (data->rows > 0 && features != data->features)
+	if (data->features > 0 && features != data->features)
 		return data_refuse(source->test_path,
 				   "found %zu features, expected %zu as in %s; give files of "
 				   "samples of one kind",
@@ -128,8 +156,8 @@ bool data_grow(const struct data_source *source, size_t rows, size_t features, b
 static bool parse_alone(const struct input *input, const struct data_source *source, bool test,
 			struct data *out)
 {
-	if (input->begins > 0 || !idx_looks_like(input))
-		return csv_parse(input, source, out);
+	if (!idx_looks_like(input))
+		return csv_parse(input, source, &out->csv[test], out);
 	return source->features ? idx_parse(input, NULL, source, out)
 				: data_refuse(input->path,
 					      "is an IDX file; give the file of its labels with %s",
@@ -150,7 +178,7 @@ static bool read_file(const struct data_source *source, bool test, struct data_p
 					 parse_alone(&x, source, test, out);
 
 	out->read += x.length + y.length;
-	out->origin = hash_word(hash_word(out->origin, x.mark), y.mark);
+	out->origin[test] = hash_word(x.mark, y.mark);
 	input_finish(&x);
 	input_finish(&y);
 	return ok;
@@ -171,11 +199,15 @@ static bool read_files(const struct data_source *source, struct data_part part, 
 	return ok;
 }
 
-/* Nothing of what could not be read. */
+/* Of what could not be read nothing but where it is from. */
 static bool whole(bool ok, struct data *data)
 {
-	if (!ok)
+	const struct data nothing = { .origin = { data->origin[0], data->origin[1] } };
+
+	if (!ok) {
 		data_finish(data);
+		*data = nothing;
+	}
 	return ok;
 }
 
@@ -188,12 +220,9 @@ bool data_read_part(const struct data_source *source, struct data_part part, str
 
 bool data_read(const struct data_source *source, struct data *out)
 {
-	struct facts facts;
-
-	if (!data_read_part(source, DATA_WHOLE, out))
-		return false;
-	data_note(out, 0, out->rows - out->test_rows, &facts);
-	return whole(data_judge(source, &facts, out), out);
+	return data_read_part(source, DATA_WHOLE, out) &&
+	       whole(data_judge(source, NULL, (size_t[]){ 0, out->rows - out->test_rows }, out),
+		     out);
 }
 
 bool data_read_samples(const struct data_source *source, struct data *out)
@@ -202,7 +231,8 @@ bool data_read_samples(const struct data_source *source, struct data *out)
 	bool ok;
 
 	*out = (struct data){ 0 };
-	ok = read_file(source, false, DATA_WHOLE, out);
+	ok = read_file(source, false, DATA_WHOLE, out) &&
+	     csv_judge(source->path, out->features, NULL, &out->csv[0]);
 	if (ok && out->features != features)
 		ok = data_refuse(source->path,
 				 "found %zu features%s, expected the %zu of the model, with or "
@@ -220,5 +250,7 @@ void data_finish(struct data *data)
 	free(data->y);
 	free(data->mean);
 	free(data->inverse);
+	free(data->csv[0].spreads);
+	free(data->csv[1].spreads);
 	*data = (struct data){ 0 };
 }

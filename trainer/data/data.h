@@ -11,11 +11,21 @@
 
 #define DATA_LABEL_MAX 65535
 
+struct team;
+
 /* The rows that begin in part `index` of `count` of each file, or are made there: perhaps none. */
 struct data_part {
 	int index, count;
 };
 #define DATA_WHOLE ((struct data_part){ 0, 1 })
+
+/* What is to be judged of a CSV file once all of it has been read. Zeroed: it is none. */
+struct csv {
+	size_t label;		/* the field that is it, from 1; 0: none */
+	struct spread *spreads; /* owned: [features] */
+	size_t header;		/* the line of the first row, if that is 0, 1, 2, …; else 0 */
+	double alike;		/* rows with the label that such a line has */
+};
 
 /* Zeroed is empty. */
 struct data {
@@ -23,11 +33,12 @@ struct data {
 	size_t test_rows; /* at the end, for validation alone; 0: split_create() chooses some */
 	size_t all_rows, all_test_rows; /* of all parts together */
 	unsigned classes;
-	float *x;	 /* [rows][features], all finite */
-	uint32_t *y;	 /* [rows], each below `classes` */
-	size_t read;	 /* bytes of content that were read, or made */
-	uint64_t origin; /* equal for parts of what is equally long, or made alike */
-	uint64_t hash;	 /* of all parts together: equal for equal data */
+	float *x;	    /* [rows][features], all finite */
+	uint32_t *y;	    /* [rows], each below `classes` */
+	size_t read;	    /* bytes of content that were read, or made */
+	uint64_t hash;	    /* of all parts together: equal for equal data */
+	struct csv csv[2];  /* of the file for training, of that for validation */
+	uint64_t origin[2]; /* likewise, of a part: equal for equal files, and what is made alike */
 	/* [features], what standardise() has subtracted and multiplied by, else NULL */
 	double *mean, *inverse;
 };
@@ -53,24 +64,13 @@ bool data_refuse(const char *path, const char *format, ...) __attribute__((forma
 bool data_read(const struct data_source *source, struct data *out);
 /* Samples for a model of `features`, of a file; `y` stays NULL where they have no labels. */
 bool data_read_samples(const struct data_source *source, struct data *out);
-/* A part alone: what is about all parts is for data_judge(). */
+/* A part alone: what is about all parts is for data_judge(). After a failure `origin` stays. */
 bool data_read_part(const struct data_source *source, struct data_part part, struct data *out);
+/* Collective, where there is a team, whose ranks have a part each: check what is about all parts,
+ * and set it. The rows for training and for validation have the numbers from `first` on. */
+bool data_judge(const struct data_source *source, struct team *team, const size_t first[2],
+		struct data *data);
 void data_finish(struct data *data);
-
-/* What parts tell of themselves. Added up, it is about all of them, but for the last two. */
-struct facts {
-	uint64_t rows[2];  /* for training, for validation */
-	uint32_t top[2];   /* their largest label */
-	uint64_t test_row; /* the number of the first for validation with it */
-	uint64_t seen[(DATA_LABEL_MAX + 1) / 64]; /* a bit for each label of those for training */
-	uint64_t hash;
-	uint64_t features, origin; /* no features: no row */
-};
-/* Of a part whose rows, for training and for validation, have the numbers from these on. */
-void data_note(const struct data *data, size_t train, size_t test, struct facts *out);
-void data_add_facts(struct facts *sum, const struct facts *part);
-/* Check the labels, and set what is about all parts. */
-bool data_judge(const struct data_source *source, const struct facts *facts, struct data *data);
 
 /* ---- what data_read() is made of, each on memory, for the tests as well */
 
@@ -80,8 +80,9 @@ struct input {
 	const char *path; /* for messages */
 	char *bytes;
 	size_t length;
-	struct data_part part; /* these are what it needs of the file, … */
-	size_t begins;	       /* … from this byte on */
+	struct data_part part; /* these are the file's first `head` bytes, for all parts, … */
+	size_t head, begins;   /* … and from the byte `begins` on what the part needs */
+	size_t behind;	       /* bytes of the file behind those */
 	size_t all;	       /* bytes of the file */
 	size_t most;   /* more are refused once so many are read: gzip's can stand for any number */
 	uint64_t mark; /* equal for equal files */
@@ -92,8 +93,11 @@ struct input {
 bool input_open(const char *path, struct data_part part, size_t most, struct input *out);
 /* `count` bytes from `first` on, behind those that are there. */
 bool input_add(struct input *input, size_t first, size_t count);
-/* All, or the lines that begin in a part. */
+/* All; or the first two lines, and behind them the others that begin in a part. Blank lines are of
+ * the part that has the line before. */
 bool input_read(const char *path, struct data_part part, size_t most, struct input *out);
+/* Of the file, between its head and the part. */
+size_t input_lines_left_out(const struct input *input);
 void input_finish(struct input *input);
 
 /* Memory for so many rows more, which the caller fills and counts; all have as many features. */
@@ -101,7 +105,10 @@ bool data_grow(const struct data_source *source, size_t rows, size_t features, b
 	       struct data *data);
 
 /* These add rows to `out`. What a failure leaves is for data_finish(). */
-bool csv_parse(const struct input *input, const struct data_source *source, struct data *out);
+bool csv_parse(const struct input *input, const struct data_source *source, struct csv *csv,
+	       struct data *out);
+/* Collective, where there is a team: what is about the whole file. */
+bool csv_judge(const char *path, size_t features, struct team *team, struct csv *csv);
 /* `labels` NULL: there are none. */
 bool idx_parse(const struct input *samples, const struct input *labels,
 	       const struct data_source *source, struct data *out);

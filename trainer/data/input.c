@@ -128,32 +128,61 @@ bool input_add(struct input *input, size_t first, size_t count)
 	       data_refuse(input->path, "it became shorter while it was read");
 }
 
-/* The beginning of the first line that begins at `at` or behind it; else the end of the file. */
-static bool line_from(const struct input *input, size_t at, size_t *begin)
+static bool is_blank(const char *line)
 {
+	return strcmp(line, "\n") == 0 || strcmp(line, "\r\n") == 0 || strcmp(line, "\r") == 0;
+}
+
+/* The beginning of the first line that begins at `at` or behind it and is not blank; else the end
+ * of the file. */
+static size_t line_from(const struct input *input, size_t at)
+{
+	char some[3]; /* enough to tell whether a line is blank */
 	int byte = 0;
+	size_t begin;
 
 	gzseek(input->file, at > 0 ? (off_t)at - 1 : 0, SEEK_SET);
 	while (at > 0 && byte != '\n' && byte >= 0)
 		byte = gzgetc(input->file);
-	*begin = (size_t)gztell(input->file);
-	return check_stream(input);
+	do {
+		begin = (size_t)gztell(input->file);
+	} while (gzgets(input->file, some, sizeof(some)) && is_blank(some));
+	return begin;
+}
+
+/* That of a part which begins, or ends, at `at`: the lines of the head are in the first one. */
+static size_t part_from(const struct input *input, size_t at)
+{
+	const size_t begin = line_from(input, at);
+
+	return begin > input->head ? begin : input->head;
 }
 
 bool input_read(const char *path, struct data_part part, size_t most, struct input *out)
 {
-	size_t end;
-
 	if (!input_open(path, part, most, out))
 		return false;
 	if (part.count == 1)
 		return read_on(out, most + 1) && (out->length <= most || refuse_length(out));
 	const struct slice mine = slice_of(out->all, part.index, part.count);
 
-	return line_from(out, mine.first, &out->begins) &&
-	       line_from(out, mine.first + mine.count, &end) &&
-	       (end - out->begins <= most || refuse_length(out)) &&
-	       input_add(out, out->begins, end - out->begins);
+	out->head = line_from(out, line_from(out, 1) + 1);
+	out->begins = part_from(out, mine.first);
+	const size_t end = part_from(out, mine.first + mine.count), count = end - out->begins;
+
+	out->behind = out->all - end;
+	return check_stream(out) && (out->head + count <= most || refuse_length(out)) &&
+	       input_add(out, 0, out->head) && input_add(out, out->begins, count);
+}
+
+size_t input_lines_left_out(const struct input *input)
+{
+	size_t lines = 0;
+
+	gzseek(input->file, (off_t)input->head, SEEK_SET);
+	for (size_t at = input->head; at < input->begins; at++)
+		lines += gzgetc(input->file) == '\n';
+	return lines;
 }
 
 void input_finish(struct input *input)

@@ -14,8 +14,12 @@ bool sharded_read(struct training *t)
 	const struct data_part part = { t->team->rank, t->team->size };
 
 	t->sharded = calloc(1, sizeof(*t->sharded));
-	return t->sharded ? data_read_part(&t->options->source, part, &t->data)
-			  : why_no_memory("a part of the samples");
+	if (!t->sharded)
+		return why_no_memory("a part of the samples");
+	if (data_read_part(&t->options->source, part, &t->data))
+		return true;
+	t->sharded->wrong = why;
+	return why.result == TUTTI_ERR_INVALID;
 }
 
 void sharded_finish(struct training *t)
@@ -32,67 +36,52 @@ void sharded_finish(struct training *t)
 
 /* ---- what all parts make together */
 
-static bool number_rows(struct training *t)
+struct found {
+	uint64_t rows[2]; /* for training, for validation */
+	uint64_t origin[2];
+	struct why wrong;
+};
+
+/* Ranks read the same files, as far as they came: and then the first one's error is that of all. */
+static bool compare_parts(const char *path, const struct found *all, int size)
 {
-	const size_t size = (size_t)t->team->size,
-		     mine[] = { t->data.rows - t->data.test_rows, t->data.test_rows };
-	size_t *begins = t->sharded->begins = calloc(2 * size + 1, sizeof(*begins)),
-	       *rows = calloc(2 * size, sizeof(*rows));
-	const bool ok = begins && rows ? team_gather(t->team, mine, rows, sizeof(mine))
-				       : why_no_memory("where parts of the samples begin");
-
-	for (size_t i = 0; ok && i < 2 * size; i++)
-		begins[i + 1] = begins[i] + rows[i % size * 2 + i / size];
-	free(rows);
-	return ok;
-}
-
-/* Parts of a file have rows of one kind. */
-static bool compare_parts(struct training *t, const struct facts *all)
-{
-	const char *path = t->options->source.path;
-	const struct facts *first = NULL; /* that has a row */
-
-	for (int r = 0; r < t->team->size; r++) {
-		if (all[r].origin != all[0].origin)
-			return data_refuse(path,
-					   "rank %d reads other data than rank 0: another file, "
-					   "or other samples that are made; give all hosts the "
-					   "same files",
-					   r);
-		first = first || all[r].features == 0 ? first : &all[r];
-		if (all[r].features > 0 && all[r].features != first->features)
-			return data_refuse(path,
-					   "found %zu features in the part of rank %d and %zu in "
-					   "that of rank %d, expected as many in all",
-					   (size_t)first->features, (int)(first - all),
-					   (size_t)all[r].features, r);
-	}
-	if (t->sharded->begins[t->team->size] == 0) /* where rows for training end */
-		return data_refuse(path,
-				   "found no row, expected rows of numbers with commas between "
-				   "them, the label last");
-	t->data.features = (size_t)first->features;
+	for (int r = 1; r < size; r++)
+		for (int file = 0; file < 2; file++)
+			if (all[r].origin[file] != all[0].origin[file] && all[r].origin[file] &&
+			    all[0].origin[file])
+				return data_refuse(path,
+						   "rank %d reads other data than rank 0: another "
+						   "file, or other samples that are made; give all "
+						   "hosts the same files",
+						   r);
+	for (int r = 0; r < size; r++)
+		if (all[r].wrong.result != TUTTI_OK) {
+			why = all[r].wrong;
+			return false;
+		}
 	return true;
 }
 
 bool sharded_join(struct training *t)
 {
-	const int rank = t->team->rank, size = t->team->size;
-	struct facts *all = calloc((size_t)size + 1, sizeof(*all));
-	bool ok = all ? number_rows(t) : why_no_memory("the labels of all parts");
+	struct sharded *s = t->sharded;
+	const struct data *data = &t->data;
+	const size_t size = (size_t)t->team->size, rank = (size_t)t->team->rank;
+	const struct data_source *source = &t->options->source;
+	const struct found mine = { { data->rows - data->test_rows, data->test_rows },
+				    { data->origin[0], data->origin[1] },
+				    s->wrong };
+	struct found *all = calloc(size, sizeof(*all));
+	size_t *begins = s->begins = calloc(2 * size + 1, sizeof(*begins));
+	bool ok = all && begins ? team_gather(t->team, &mine, all, sizeof(mine)) &&
+					  compare_parts(source->path, all, t->team->size)
+				: why_no_memory("what all parts are");
 
-	if (ok) {
-		const size_t *begins = t->sharded->begins;
-
-		data_note(&t->data, begins[rank], begins[size + rank], &all[size]);
-		ok = team_gather(t->team, &all[size], all, sizeof(*all)) && compare_parts(t, all);
-	}
-	for (int r = 1; ok && r < size; r++)
-		data_add_facts(&all[0], &all[r]);
-	ok = ok && data_judge(&t->options->source, &all[0], &t->data);
+	for (size_t i = 0; ok && i < 2 * size; i++)
+		begins[i + 1] = begins[i] + all[i % size].rows[i / size];
 	free(all);
-	return ok;
+	return ok && data_judge(source, t->team, (size_t[]){ begins[rank], begins[size + rank] },
+				&t->data);
 }
 
 /* Who keeps a row, and which of its own it is. */

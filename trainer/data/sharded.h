@@ -8,7 +8,7 @@
 #ifndef TRAIN_SHARDED_H
 #define TRAIN_SHARDED_H
 
-#include "data.h"
+#include "batches.h"
 
 struct training;
 
@@ -25,6 +25,8 @@ static inline uint32_t sample_label(const struct samples *samples, uint32_t row)
 }
 
 struct sharded {
+	struct why
+		wrong; /* with this rank's part, as sharded_join() lets all know; result 0: nothing */
 	size_t *begins; /* owned: [2 * ranks + 1] numbers of ranks' first rows, in both files */
 	uint32_t *test; /* owned: of this rank's rows, those for validation */
 	size_t test_count;
@@ -37,9 +39,10 @@ struct sharded {
 	uint64_t sent; /* bytes of rows, to other ranks, in all */
 };
 
-/* Read this rank's part into training->data. Touches no other rank. */
+/* Read this rank's part into training->data. Touches no other rank. What a file should not have is
+ * no failure yet. */
 bool sharded_read(struct training *training);
-/* Collective, and all return alike: what is about all parts together. */
+/* Collective, and all return alike: as one rank that reads all parts would find. */
 bool sharded_join(struct training *training);
 /* Collective: like standardise(), once training->split is there. */
 bool sharded_standardise(struct training *training);

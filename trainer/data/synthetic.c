@@ -181,6 +181,6 @@ bool synthetic_make(const struct data_source *source, struct data_part part, str
 	out->rows = mine.count;
 	out->classes = (unsigned)s.classes;
 	out->read = mine.count * row;
-	out->origin = hash_bytes(0, &s, sizeof(s));
+	out->origin[0] = hash_bytes(0, &s, sizeof(s));
 	return true;
 }
