@@ -3,6 +3,7 @@
 """tutti-train as a user runs it: under tutti-run, on real and on broken data. With TRAIN_DEVICE=cuda all of that is
 done on GPUs, and what there is beyond. Names of tests may follow; without them, all that the device has."""
 import glob
+import gzip
 import importlib.util
 import operator
 import os
@@ -461,12 +462,15 @@ class Saved(Train):
         self.write('data', '1,2,0\n2,1,1\n' * 80)
         self.write('other', '1,0\n')
         self.alone_without_launcher('--data data --epochs 1 --save ck')
+        with open(self.path('ck'), 'rb') as model:
+            self.write('ck.gz', gzip.compress(model.read()))
         for options, status, text in (
                 ('', 2, 'found no model, expected tutti-train predict MODEL --data FILE'),
                 ('--data data', 2, 'found no model, expected tutti-train predict'),
                 ('ck', 2, 'found no --data'), ('ck --data data --lr 1', 2, 'found --lr with predict, expected --data'),
                 ('nowhere --data data', 1, 'nowhere: cannot be read'),
                 ('data --data data', 1, 'data: is not a checkpoint of tutti-train'),
+                ('ck.gz --data data', 1, 'ck.gz: found a gzip stream, expected the file as it was written; unpack it'),
                 ('ck --data other', 0, ''), ('ck --data ck', 1, 'ck: found byte 0x00'),
                 ('ck --data data --predict ck', 1, '--predict: found ck, the file of MODEL, which would be overwritten'),
                 ('ck --data data --predict nowhere/p', 1, 'nowhere/p: cannot be written')):

@@ -89,6 +89,8 @@ struct input {
 	struct gzFile_s *file;
 };
 
+#define INPUT_PLAIN 0 /* in place of `most`: any number, but of a file that is not compressed */
+
 /* Nothing of the file yet. Of a gzip stream several parts are refused. */
 bool input_open(const char *path, struct data_part part, size_t most, struct input *out);
 /* `count` bytes from `first` on, behind those that are there. */

@@ -106,6 +106,9 @@ bool input_open(const char *path, struct data_part part, size_t most, struct inp
 	}
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
 		return data_refuse(path, "is not a regular file; give one");
+	if (most == INPUT_PLAIN && !gzdirect(out->file))
+		return data_refuse(path, "found a gzip stream, expected the file as it was "
+					 "written; unpack it");
 	if (part.count == 1)
 		return true;
 	if (!gzdirect(out->file))
@@ -162,6 +165,8 @@ bool input_read(const char *path, struct data_part part, size_t most, struct inp
 {
 	if (!input_open(path, part, most, out))
 		return false;
+	if (part.count == 1 && most == INPUT_PLAIN)
+		return read_on(out, SIZE_MAX);
 	if (part.count == 1)
 		return read_on(out, most + 1) && (out->length <= most || refuse_length(out));
 	const struct slice mine = slice_of(out->all, part.index, part.count);

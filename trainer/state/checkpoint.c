@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
 #include "replace.h"
@@ -323,13 +322,11 @@ void checkpoint_finish(struct checkpoint *c)
 bool checkpoint_read(const char *path, struct checkpoint *out)
 {
 	struct input input = { 0 };
-	struct stat status = { 0 };
-	bool ok;
 
 	*out = (struct checkpoint){ 0 };
-	stat(path, &status); /* a stream of gzip could be of any length */
-	ok = input_read(path, DATA_WHOLE, (size_t)status.st_size, &input) &&
-	     checkpoint_parse(path, input.bytes, input.length, out);
+	const bool ok = input_read(path, DATA_WHOLE, INPUT_PLAIN, &input) &&
+			checkpoint_parse(path, input.bytes, input.length, out);
+
 	input_finish(&input);
 	return ok;
 }
