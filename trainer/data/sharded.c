@@ -28,7 +28,7 @@ void sharded_finish(struct training *t)
 		return;
 	free(t->sharded->begins);
 	free(t->sharded->test);
-	free(t->sharded->at);
+	free(t->sharded->here);
 	free(t->sharded->rows);
 	free(t->sharded);
 	t->sharded = NULL;
@@ -137,85 +137,93 @@ bool sharded_standardise(struct training *t)
 
 /* ---- delivery */
 
-/* The places of a step that are a rank's. */
-static struct slice places_of(const struct training *t, size_t step, int rank)
+/* The places of a step that are a rank's. The step has the places from `first` on. */
+static struct slice places_of(const struct training *t, size_t first, int rank)
 {
-	const size_t first = step * t->batch, left = t->split.train_rows - first;
+	const size_t left = t->split.train_rows - first;
 	struct slice part = shares_slice(t, left < t->batch ? left : t->batch, rank, t->team->size);
 
 	part.first += first;
 	return part;
 }
 
-/* Pack the rows that this rank keeps, for each rank those of its places, in their order: `to`
- * [ranks] has how many numbers. In `at` is who keeps a place's row; `ranks` if it is another
- * rank's place. */
-static void pack(struct training *t, float *row, size_t *to)
+static void pack(const struct data *data, size_t row, float *to)
+{
+	memcpy(to, data->x + row * data->features, data->features * sizeof(*to));
+	to[data->features] = (float)data->y[row]; /* a label is exact in a float */
+}
+
+/* Go through the window: the rows that this rank keeps go `to` [ranks] those whose places they are
+ * at, and rows for its own places come `from` [ranks] those who keep them, each in the order of
+ * places. Both count on from what they are. `going` NULL: this is all. */
+static void walk(struct training *t, size_t *to, size_t *from, float *going)
 {
 	struct sharded *s = t->sharded;
-	const size_t n = t->data.features;
-	const int rank = t->team->rank, ranks = t->team->size;
+	const struct slice window = s->window;
+	const int rank = t->team->rank;
 
-	for (int r = 0; r < ranks; r++)
-		for (size_t k = 0; k < s->steps; k++) {
-			const struct slice part = places_of(t, s->first_step + k, r);
+	for (size_t first = window.first; first < window.first + window.count; first += t->batch)
+		for (int r = 0; r < t->team->size; r++) {
+			const struct slice part = places_of(t, first, r);
 
 			for (size_t p = part.first; p < part.first + part.count; p++) {
 				size_t own;
 				const int keeper = keeper_of(t, t->order[p], &own);
 
-				s->at[p - s->first_place] = (uint32_t)(r == rank ? keeper : ranks);
-				if (keeper != rank)
-					continue;
-				memcpy(row, t->data.x + own * n, n * sizeof(*row));
-				row[n] = (float)t->data.y[own]; /* a label is exact in a float */
-				row += n + 1;
-				to[r] += n + 1;
-				s->sent += r == rank ? 0 : (n + 1) * sizeof(*row);
+				if (keeper == rank && going)
+					pack(&t->data, own, going + to[r] * (t->data.features + 1));
+				if (keeper == rank)
+					to[r]++;
+				if (r == rank)
+					s->here[p - window.first] = (uint32_t)from[keeper]++;
 			}
 		}
 }
 
-/* Rows come in the order of those who send them, and then of places. `from` [ranks + 1]: how many
- * numbers, the last of other ranks' places; `next`: as long, zeros. How many come in all. */
-static size_t place_rows(struct sharded *s, size_t places, size_t ranks, size_t width, size_t *from,
-			 size_t *next)
+/* Where each rank's rows begin, by how many they are. How many there are in all. */
+static size_t begin_each(const size_t *counts, int ranks, size_t *begins)
 {
-	size_t coming;
+	size_t all = 0;
 
-	for (size_t i = 0; i < places; i++)
-		from[s->at[i]] += width;
-	for (size_t r = 0; r < ranks; r++)
-		next[r + 1] = next[r] + from[r] / width;
-	coming = next[ranks] * width;
-	for (size_t i = 0; i < places; i++)
-		s->at[i] = (uint32_t)next[s->at[i]]++;
-	return coming;
+	for (int r = 0; r < ranks; r++) {
+		begins[r] = all;
+		all += counts[r];
+	}
+	return all;
 }
 
-/* `places`: of the steps at hand. */
-static bool deliver(struct training *t, size_t places)
+/* The rows of the window. */
+static bool deliver(struct training *t)
 {
 	struct sharded *s = t->sharded;
-	const size_t width = t->data.features + 1, ranks = (size_t)t->team->size;
-	size_t *to = calloc(3 * (ranks + 1), sizeof(*to)), *from = to ? to + ranks + 1 : NULL;
+	const int ranks = t->team->size;
+	const size_t width = t->data.features + 1;
+	size_t *to = calloc(4 * (size_t)ranks, sizeof(*to));
 	float *going = NULL;
 	bool ok;
 
+	if (!to)
+		return why_no_memory("samples on their way");
+	size_t *from = to + ranks, *to_at = from + ranks, *from_at = to_at + ranks;
+
 	free(s->rows);
-	free(s->at);
+	free(s->here);
 	s->rows = NULL;
-	s->at = malloc(places * sizeof(*s->at));
-	if (s->at) /* for now, those that go */
-		going = calloc(keep_own(t, t->order + s->first_place, places, s->at) + 1,
-			       width * sizeof(*going));
-	if (from && going) {
-		pack(t, going, to);
-		s->rows = calloc(place_rows(s, places, ranks, width, from, from + ranks + 1) + 1,
-				 sizeof(float));
+	s->here = malloc(s->window.count * sizeof(*s->here));
+	if (s->here) {
+		walk(t, to, from, NULL);
+		going = calloc(begin_each(to, ranks, to_at) + 1, width * sizeof(*going));
+		s->rows = calloc(begin_each(from, ranks, from_at) + 1, width * sizeof(*s->rows));
 	}
-	ok = s->rows ? team_exchange(t->team, going, to, s->rows, from)
-		     : why_no_memory("samples on their way");
+	ok = (going && s->rows) || why_no_memory("samples on their way");
+	if (ok)
+		walk(t, to_at, from_at, going);
+	for (int r = 0; r < ranks; r++) { /* in numbers */
+		to[r] *= width;
+		from[r] *= width;
+		s->sent += r == t->team->rank ? 0 : to[r] * sizeof(*going);
+	}
+	ok = ok && team_exchange(t->team, going, to, s->rows, from);
 	free(going);
 	free(to);
 	return ok;
@@ -223,23 +231,19 @@ static bool deliver(struct training *t, size_t places)
 
 bool sharded_deliver(struct training *t, size_t step)
 {
-	struct sharded *s = t->sharded;
-	const size_t most = (t->steps_per_epoch + WINDOWS - 1) / WINDOWS,
-		     left = t->steps_per_epoch - step;
+	struct slice *window = &t->sharded->window;
+	const size_t place = step * t->batch, left = t->split.train_rows - place,
+		     most = (t->steps_per_epoch + WINDOWS - 1) / WINDOWS * t->batch;
 
-	if (step > 0 && step >= s->first_step && step < s->first_step + s->steps)
+	if (step > 0 && place >= window->first && place < window->first + window->count)
 		return true;
-	s->first_step = step;
-	s->steps = left < most ? left : most;
-	s->first_place = step * t->batch;
-	const size_t places = s->steps * t->batch, rest = t->split.train_rows - s->first_place;
-
-	return deliver(t, places < rest ? places : rest);
+	*window = (struct slice){ place, left < most ? left : most };
+	return deliver(t);
 }
 
 const uint32_t *sharded_places(const struct sharded *s, size_t place, size_t features,
 			       struct samples *out)
 {
 	*out = (struct samples){ s->rows, features + 1, NULL };
-	return s->at + (place - s->first_place);
+	return s->here + (place - s->window.first);
 }

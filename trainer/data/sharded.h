@@ -31,12 +31,10 @@ struct sharded {
 	uint32_t *test; /* owned: of this rank's rows, those for validation */
 	size_t test_count;
 
-	/* the steps at hand */
-	size_t first_step, steps; /* 0: none yet */
-	size_t first_place;	  /* in the order of the epoch */
-	uint32_t *at;  /* owned: of each place of theirs that is this rank's, the row … */
-	float *rows;   /* owned: … here, with its label behind it */
-	uint64_t sent; /* bytes of rows, to other ranks, in all */
+	struct slice window; /* places in the order of the epoch whose rows are here; 0: none yet */
+	uint32_t *here;	     /* owned: of each of them that is this rank's, which row it is … */
+	float *rows;	     /* owned: … of these, each with its label behind it */
+	uint64_t sent;	     /* bytes of rows, to other ranks, in all */
 };
 
 /* Read this rank's part into training->data. Touches no other rank. What a file should not have is
