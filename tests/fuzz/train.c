@@ -124,7 +124,7 @@ static void read_samples(const struct data_source *source, struct data_part part
 	data_finish(&samples);
 }
 
-/* Parts of lines are all of the file behind its head, one after the other. */
+/* Parts are all of the file behind its head, one after the other. */
 static void read_parts(const char *path, const uint8_t *data, size_t size)
 {
 	const int count = 2 + (int)(size % 4);
@@ -142,7 +142,7 @@ static void read_parts(const char *path, const uint8_t *data, size_t size)
 			FUZZ_PROMISE(input.begins == at && length <= size - at &&
 				     memcmp(input.bytes + head, data + at, length) == 0);
 			at += length;
-			FUZZ_PROMISE(at + input.behind == size && (i < count - 1 || at == size));
+			FUZZ_PROMISE(input.ends == at && (i < count - 1 || at == size));
 		} else {
 			FUZZ_PROMISE(is_told());
 			at = size; /* all parts are refused */

@@ -211,7 +211,7 @@ static bool parse_rows(struct cursor *c, struct csv *csv, struct data *data)
 		if (!parse_row(c, false, csv, data))
 			return false;
 	}
-	return !blank || (c->end == c->at && c->input->behind == 0) ||
+	return !blank || (c->end == c->at && c->input->ends == c->input->all) ||
 	       data_refuse(c->input->path,
 			   "line %zu: found a blank line, expected %zu fields as in line %zu",
 			   number_of(c, blank), fields, first);

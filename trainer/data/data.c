@@ -152,30 +152,27 @@ bool data_grow(const struct data_source *source, size_t rows, size_t features, b
 	return (x && (y || !labelled)) || why_no_memory(source->path);
 }
 
-/* A file without one of labels. */
-static bool parse_alone(const struct input *input, const struct data_source *source, bool test,
-			struct data *out)
+/* `labels` NULL: there is no file of them. `test`: the file for validation. */
+static bool parse(const struct input *samples, const struct input *labels,
+		  const struct data_source *source, bool test, struct data *out)
 {
-	if (!idx_looks_like(input))
-		return csv_parse(input, source, &out->csv[test], out);
-	return source->features ? idx_parse(input, NULL, source, out)
-				: data_refuse(input->path,
-					      "is an IDX file; give the file of its labels with %s",
-					      test ? "--test-labels" : "--labels");
+	if (!labels && !idx_looks_like(samples))
+		return csv_parse(samples, source, &out->csv[test], out);
+	if (labels || source->features)
+		return idx_parse(samples, labels, source, out);
+	return data_refuse(samples->path, "is an IDX file; give the file of its labels with %s",
+			   test ? "--test-labels" : "--labels");
 }
 
-/* `test`: the file for validation. */
 static bool read_file(const struct data_source *source, bool test, struct data_part part,
 		      struct data *out)
 {
 	const char *path = test ? source->test_path : source->path,
 		   *labels = test ? source->test_labels : source->labels;
 	struct input x = { 0 }, y = { 0 };
-	const bool ok = labels ? idx_read(path, part, source->most, &x) &&
-					 idx_read(labels, part, source->most, &y) &&
-					 idx_parse(&x, &y, source, out)
-			       : input_read(path, part, source->most, &x) &&
-					 parse_alone(&x, source, test, out);
+	const bool ok = input_read(path, part, source->most, &x) &&
+			(!labels || input_read(labels, part, source->most, &y)) &&
+			parse(&x, labels ? &y : NULL, source, test, out);
 
 	out->read += x.length + y.length;
 	out->origin[test] = hash_word(x.mark, y.mark);

@@ -80,23 +80,20 @@ struct input {
 	const char *path; /* for messages */
 	char *bytes;
 	size_t length;
-	struct data_part part; /* these are the file's first `head` bytes, for all parts, … */
-	size_t head, begins;   /* … and from the byte `begins` on what the part needs */
-	size_t behind;	       /* bytes of the file behind those */
-	size_t all;	       /* bytes of the file */
-	size_t most;   /* more are refused once so many are read: gzip's can stand for any number */
-	uint64_t mark; /* equal for equal files */
+	struct data_part part; /* of several, these are the first `head` bytes of the file … */
+	size_t head;
+	size_t begins, ends; /* … and those of the part, that are here in the file */
+	size_t all;	     /* bytes of the file */
+	uint64_t mark;	     /* equal for equal files */
+	size_t most; /* more are refused once so many are read: gzip's can stand for any number */
 	struct gzFile_s *file;
 };
 
 #define INPUT_PLAIN 0 /* in place of `most`: any number, but of a file that is not compressed */
 
-/* Nothing of the file yet. Of a gzip stream several parts are refused. */
-bool input_open(const char *path, struct data_part part, size_t most, struct input *out);
-/* `count` bytes from `first` on, behind those that are there. */
-bool input_add(struct input *input, size_t first, size_t count);
-/* All; or the first two lines, and behind them the others that begin in a part. Blank lines are of
- * the part that has the line before. */
+/* All; or the head, and behind it a part. That of IDX is the header, and some rows; that of text the
+ * first two lines, and others, with the blank lines behind each. Parts of a gzip stream are refused.
+ */
 bool input_read(const char *path, struct data_part part, size_t most, struct input *out);
 /* Of the file, between its head and the part. */
 size_t input_lines_left_out(const struct input *input);
@@ -115,10 +112,12 @@ bool csv_judge(const char *path, size_t features, struct team *team, struct csv 
 bool idx_parse(const struct input *samples, const struct input *labels,
 	       const struct data_source *source, struct data *out);
 
+enum { IDX_HEADER_MOST = 4 + 4 * 255 };
+
 /* Does the file begin as IDX does (two zero bytes, which no text has)? */
 bool idx_looks_like(const struct input *input);
-/* The header, and the rows of the part behind it. */
-bool idx_read(const char *path, struct data_part part, size_t most, struct input *out);
+/* Where its head and the rows of the part are, by its first IDX_HEADER_MOST bytes. */
+bool idx_find(struct input *input);
 
 /* "synthetic:ROWSxFEATURESxCLASSES[:SEED]" */
 struct synthetic {

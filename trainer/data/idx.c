@@ -179,25 +179,16 @@ bool idx_parse(const struct input *samples, const struct input *labels,
 	return true;
 }
 
-enum { HEADER_MOST = 4 + 4 * 255 };
-
-bool idx_read(const char *path, struct data_part part, size_t most, struct input *out)
+bool idx_find(struct input *input)
 {
 	struct idx idx;
 
-	if (part.count == 1)
-		return input_read(path, part, most, out);
-	if (!input_open(path, part, most, out) ||
-	    !input_add(out, 0, out->all < HEADER_MOST ? out->all : HEADER_MOST) ||
-	    !parse_header(out, &idx) || !check_length(&idx, out->all, idx.rows))
+	if (!parse_header(input, &idx) || !check_length(&idx, input->all, idx.rows))
 		return false;
-	const size_t header = header_length(&idx), row = idx.features * idx.width;
+	const size_t row = idx.features * idx.width;
 
-	if (idx.mine.count > 0 && row > most / idx.mine.count)
-		return data_refuse(out->path,
-				   "found a part of %zu rows of %zu bytes, expected at most %zu "
-				   "bytes; raise --data-limit if memory allows",
-				   idx.mine.count, row, most);
-	out->length = header;
-	return input_add(out, header + idx.mine.first * row, idx.mine.count * row);
+	input->head = header_length(&idx);
+	input->begins = input->head + idx.mine.first * row;
+	input->ends = input->begins + idx.mine.count * row;
+	return true;
 }

@@ -89,7 +89,7 @@ static uint64_t mark_of(const struct input *input)
 
 /* A directory would only fail later, and less clearly, and a pipe not at all: opening one does
  * not wait for its other end here. */
-bool input_open(const char *path, struct data_part part, size_t most, struct input *out)
+static bool open_file(const char *path, struct data_part part, size_t most, struct input *out)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
@@ -121,7 +121,8 @@ bool input_open(const char *path, struct data_part part, size_t most, struct inp
 	return check_stream(out);
 }
 
-bool input_add(struct input *input, size_t first, size_t count)
+/* `count` bytes from `first` on, behind those that are there. */
+static bool add(struct input *input, size_t first, size_t count)
 {
 	const size_t before = input->length;
 
@@ -153,31 +154,43 @@ static size_t line_from(const struct input *input, size_t at)
 	return begin;
 }
 
-/* That of a part which begins, or ends, at `at`: the lines of the head are in the first one. */
-static size_t part_from(const struct input *input, size_t at)
+static size_t larger(size_t a, size_t b)
 {
-	const size_t begin = line_from(input, at);
+	return a > b ? a : b;
+}
 
-	return begin > input->head ? begin : input->head;
+/* The head is the first two lines, which are of the first part. */
+static bool find_lines(struct input *input)
+{
+	const struct slice mine = slice_of(input->all, input->part.index, input->part.count);
+
+	input->head = line_from(input, line_from(input, 1) + 1);
+	input->begins = larger(line_from(input, mine.first), input->head);
+	input->ends = larger(line_from(input, mine.first + mine.count), input->head);
+	return check_stream(input);
+}
+
+static bool read_part(struct input *input)
+{
+	if (!add(input, 0, input->all < IDX_HEADER_MOST ? input->all : IDX_HEADER_MOST) ||
+	    !(idx_looks_like(input) ? idx_find : find_lines)(input))
+		return false;
+	const size_t count = input->ends - input->begins;
+
+	input->length = 0;
+	return (input->head + count <= input->most || refuse_length(input)) &&
+	       add(input, 0, input->head) && add(input, input->begins, count);
 }
 
 bool input_read(const char *path, struct data_part part, size_t most, struct input *out)
 {
-	if (!input_open(path, part, most, out))
+	if (!open_file(path, part, most, out))
 		return false;
-	if (part.count == 1 && most == INPUT_PLAIN)
+	if (part.count > 1)
+		return read_part(out);
+	if (most == INPUT_PLAIN)
 		return read_on(out, SIZE_MAX);
-	if (part.count == 1)
-		return read_on(out, most + 1) && (out->length <= most || refuse_length(out));
-	const struct slice mine = slice_of(out->all, part.index, part.count);
-
-	out->head = line_from(out, line_from(out, 1) + 1);
-	out->begins = part_from(out, mine.first);
-	const size_t end = part_from(out, mine.first + mine.count), count = end - out->begins;
-
-	out->behind = out->all - end;
-	return check_stream(out) && (out->head + count <= most || refuse_length(out)) &&
-	       input_add(out, 0, out->head) && input_add(out, out->begins, count);
+	return read_on(out, most + 1) && (out->length <= most || refuse_length(out));
 }
 
 size_t input_lines_left_out(const struct input *input)
