@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "bits.h"
-#include "team.h"
 
 struct slice slice_of(size_t total, int rank, int ranks)
 {
@@ -71,28 +70,29 @@ static void exact_add(struct exact *sum, double x)
 	sum->high = rounded;
 }
 
+static void add_exact(void *sum, const void *part)
+{
+	const struct exact *other = part;
+
+	exact_add(sum, other->high);
+	exact_add(sum, other->low);
+}
+
 /* Of each feature the sum over these rows, or, where there is a `mean`, that of the squares of what
- * it is apart from it. `sums` is memory for as many of each rank of a team, too. */
+ * it is apart from it. */
 static bool sum_up(const struct data *data, const uint32_t *rows, size_t count, const double *mean,
 		   struct team *team, struct exact *sums)
 {
-	const size_t n = data->features, all = team ? (size_t)team->size * n : 0;
-	struct exact *own = sums + all;
+	const size_t n = data->features;
 
-	memset(own, 0, n * sizeof(*own));
+	memset(sums, 0, n * sizeof(*sums));
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = 0; j < n; j++) {
 			const double x = data->x[rows[i] * n + j], off = mean ? x - mean[j] : 0;
 
-			exact_add(&own[j], mean ? off * off : x);
+			exact_add(&sums[j], mean ? off * off : x);
 		}
-	if (team && !team_gather(team, own, sums, n * sizeof(*own)))
-		return false;
-	for (size_t i = n; i < all; i++) { /* to rank 0's */
-		exact_add(&sums[i % n], sums[i].high);
-		exact_add(&sums[i % n], sums[i].low);
-	}
-	return true;
+	return join_parts(team, sums, n, sizeof(*sums), add_exact);
 }
 
 void standardise_by(struct data *data)
@@ -108,8 +108,8 @@ void standardise_by(struct data *data)
 bool standardise(struct data *data, const uint32_t *rows, size_t count, size_t of,
 		 struct team *team)
 {
-	const size_t n = data->features, ranks = team ? (size_t)team->size : 0;
-	struct exact *sums = calloc(n * (1 + ranks), sizeof(*sums));
+	const size_t n = data->features;
+	struct exact *sums = calloc(n, sizeof(*sums));
 	bool ok;
 
 	data->mean = calloc(n, sizeof(*data->mean));

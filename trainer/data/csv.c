@@ -211,7 +211,7 @@ static bool parse_rows(struct cursor *c, struct csv *csv, struct data *data)
 		if (!parse_row(c, false, csv, data))
 			return false;
 	}
-	return !blank || (c->end == c->at && c->input->ends == c->input->all) ||
+	return !blank || (c->end == c->at && input_ends_blank(c->input)) ||
 	       data_refuse(c->input->path,
 			   "line %zu: found a blank line, expected %zu fields as in line %zu",
 			   number_of(c, blank), fields, first);
@@ -293,25 +293,14 @@ bool csv_parse(const struct input *input, const struct data_source *source, stru
 
 /* ---- what all parts together say */
 
-/* Collective: as of all parts. */
-static bool join(struct team *team, size_t features, struct csv *csv)
+static void add_spread(void *sum, const void *part)
 {
-	const size_t all = (size_t)team->size * features;
-	struct spread *spreads = calloc(all, sizeof(*spreads));
-	const bool ok =
-		spreads ? team_gather(team, csv->spreads, spreads, features * sizeof(*spreads)) &&
-				  team_sum(team, &csv->alike, 1)
-			: why_no_memory("the ranges of all parts");
+	struct spread *s = sum;
+	const struct spread *other = part;
 
-	for (size_t i = 0; ok && i < all; i++) {
-		struct spread *s = &csv->spreads[i % features];
-
-		s->least = fmin(s->least, spreads[i].least);
-		s->most = fmax(s->most, spreads[i].most);
-		s->lost = fmax(s->lost, spreads[i].lost);
-	}
-	free(spreads);
-	return ok;
+	s->least = fmin(s->least, other->least);
+	s->most = fmax(s->most, other->most);
+	s->lost = fmax(s->lost, other->lost);
 }
 
 /* A float loses a thousandth of the feature's range, or more. Numbers that differ by what doubles
@@ -327,7 +316,8 @@ bool csv_judge(const char *path, size_t features, struct team *team, struct csv 
 {
 	if (!csv->spreads)
 		return true;
-	if (team && !join(team, features, csv))
+	if (!join_parts(team, csv->spreads, features, sizeof(*csv->spreads), add_spread) ||
+	    (team && !team_sum(team, &csv->alike, 1)))
 		return false;
 	for (size_t j = 0; j < features; j++)
 		if (is_lost(&csv->spreads[j]))

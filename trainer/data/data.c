@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bits.h"
 #include "team.h"
@@ -22,57 +23,34 @@ bool data_refuse(const char *path, const char *format, ...)
 
 /* ---- what is about all parts */
 
-/* Of a part; added up, of all of them. */
-struct facts {
-	uint64_t rows[2];  /* for training, for validation */
-	uint32_t top[2];   /* their largest label */
-	uint64_t test_row; /* the number of the first for validation with it */
-	uint64_t seen[(DATA_LABEL_MAX + 1) / 64]; /* a bit for each label of those for training */
-	uint64_t hash;
-};
-
-static void note_facts(const struct data *data, const size_t first[2], struct facts *out)
+bool join_parts(struct team *team, void *mine, size_t count, size_t size,
+		void (*add)(void *sum, const void *part))
 {
-	const size_t train = data->rows - data->test_rows, n = data->features;
+	if (!team)
+		return true;
+	const size_t bytes = count * size, all_bytes = bytes * (size_t)team->size;
+	char *all = malloc(all_bytes), *sums = mine;
+	const bool ok = all ? team_gather(team, mine, all, bytes) : why_no_memory("all parts");
 
-	out->rows[0] = train;
-	out->rows[1] = data->test_rows;
-	for (size_t i = 0; i < data->rows; i++) {
-		const bool test = i >= train;
-		const size_t number = first[test] + i - (test ? train : 0);
-		const uint32_t y = data->y[i];
-
-		out->hash +=
-			hash_bytes(hash_word(number, y), data->x + i * n, n * sizeof(*data->x));
-		out->test_row = test && y > out->top[1] ? number : out->test_row;
-		out->top[test] = y > out->top[test] ? y : out->top[test];
-		out->seen[y / 64] |= (uint64_t)!test << y % 64;
-	}
-}
-
-static void add_facts(struct facts *sum, const struct facts *part)
-{
-	sum->test_row = part->top[1] > sum->top[1] ? part->test_row : sum->test_row;
-	for (int test = 0; test < 2; test++) {
-		sum->rows[test] += part->rows[test];
-		sum->top[test] =
-			part->top[test] > sum->top[test] ? part->top[test] : sum->top[test];
-	}
-	sum->hash += part->hash;
-	for (size_t i = 0; i < sizeof(sum->seen) / sizeof(sum->seen[0]); i++)
-		sum->seen[i] |= part->seen[i];
+	if (ok)
+		memcpy(mine, all, bytes); /* rank 0's: all add in one order */
+	for (size_t at = bytes; ok && at < all_bytes; at += size)
+		add(sums + at % bytes, all + at);
+	free(all);
+	return ok;
 }
 
 /* Labels run from 0 without gaps, unless the user said how many classes there are. A gap is most
- * often a wrong label, and would cost a row of weights for each missing class. */
-static bool check_labels(const struct data_source *source, const struct facts *facts,
-			 struct data *data)
+ * often a wrong label, and would cost a row of weights for each missing class. `counts`: how many
+ * samples for training have each label. */
+static bool check_labels(const struct data_source *source, const double *counts, unsigned *classes)
 {
 	const char *path = source->labels ? source->labels : source->path;
-	const unsigned top = facts->top[0], test_top = facts->top[1];
-	unsigned missing = 0;
+	unsigned top = DATA_LABEL_MAX, missing = 0;
 
-	while (missing < top && facts->seen[missing / 64] >> missing % 64 & 1)
+	while (top > 0 && counts[top] == 0)
+		top--;
+	while (missing < top && counts[missing] > 0)
 		missing++;
 	if (source->classes && top >= source->classes)
 		return data_refuse(path,
@@ -88,45 +66,79 @@ static bool check_labels(const struct data_source *source, const struct facts *f
 		return data_refuse(path, "found label 0 on every sample, expected at least two "
 					 "classes; labels are the last field of a line, or that of "
 					 "--label-column");
-	data->classes = source->classes ? source->classes : top + 1;
-	return test_top < data->classes ||
-	       data_refuse(source->test_labels ? source->test_labels : source->test_path,
-			   "row %zu: found label %u, expected 0 to %u as in %s; leave such "
-			   "samples out, or give --classes",
-			   (size_t)(facts->test_row - facts->rows[0]), test_top, data->classes - 1,
-			   path);
+	*classes = source->classes ? source->classes : top + 1;
+	return true;
 }
 
-static bool judge(const struct data_source *source, const struct facts *facts, struct data *data)
+static bool find_classes(const struct data_source *source, struct team *team, struct data *data)
 {
-	/* of what is made classes are known, and alike */
-	if (data->classes == 0 && !check_labels(source, facts, data))
-		return false;
-	data->all_test_rows = (size_t)facts->rows[1];
-	data->all_rows = (size_t)facts->rows[0] + data->all_test_rows;
-	data->hash = hash_word(hash_word(data->all_rows, data->features), data->classes);
-	data->hash = hash_word(hash_word(data->hash, data->all_test_rows), facts->hash);
-	return true;
+	double *counts = calloc(DATA_LABEL_MAX + 1, sizeof(*counts));
+	bool ok = counts || why_no_memory("the labels");
+
+	for (size_t i = 0; ok && i < data->rows - data->test_rows; i++)
+		counts[data->y[i]]++;
+	ok = ok && (!team || team_sum(team, counts, DATA_LABEL_MAX + 1)) &&
+	     check_labels(source, counts, &data->classes);
+	free(counts);
+	return ok;
+}
+
+/* Of a part, and of all. */
+struct facts {
+	uint64_t rows, test_rows, hash;
+	uint64_t beyond; /* the first row for validation whose label is no class, * 2^16 + that */
+};
+
+static void add_facts(void *sum, const void *part)
+{
+	struct facts *s = sum;
+	const struct facts *other = part;
+
+	s->rows += other->rows;
+	s->test_rows += other->test_rows;
+	s->hash += other->hash;
+	s->beyond = other->beyond < s->beyond ? other->beyond : s->beyond;
+}
+
+static struct facts note_facts(const struct data *data, const size_t first[2])
+{
+	const size_t train = data->rows - data->test_rows, n = data->features;
+	struct facts facts = { data->rows, data->test_rows, .beyond = UINT64_MAX };
+
+	for (size_t i = 0; i < data->rows; i++) {
+		const size_t number = i < train ? first[0] + i : first[1] + i - train;
+		const uint32_t y = data->y[i];
+
+		facts.hash +=
+			hash_bytes(hash_word(number, y), data->x + i * n, n * sizeof(*data->x));
+		if (y >= data->classes && facts.beyond == UINT64_MAX)
+			facts.beyond = (uint64_t)number << 16 | y;
+	}
+	return facts;
 }
 
 bool data_judge(const struct data_source *source, struct team *team, const size_t first[2],
 		struct data *data)
 {
-	const int parts = team ? team->size : 0;
-	struct facts *all = calloc((size_t)parts + 1, sizeof(*all));
+	if (!csv_judge(source->path, data->features, team, &data->csv[0]) ||
+	    !csv_judge(source->test_path, data->features, team, &data->csv[1]) ||
+	    (data->classes == 0 && !find_classes(source, team, data))) /* what is made has them */
+		return false;
+	struct facts facts = note_facts(data, first);
 
-	if (!all)
-		return why_no_memory("the labels");
-	note_facts(data, first, &all[parts]);
-	bool ok = csv_judge(source->path, data->features, team, &data->csv[0]) &&
-		  csv_judge(source->test_path, data->features, team, &data->csv[1]) &&
-		  (!team || team_gather(team, &all[parts], all, sizeof(*all)));
-
-	for (int r = 1; ok && r < parts; r++)
-		add_facts(&all[0], &all[r]);
-	ok = ok && judge(source, &all[0], data);
-	free(all);
-	return ok;
+	if (!join_parts(team, &facts, 1, sizeof(facts), add_facts))
+		return false;
+	data->all_rows = (size_t)facts.rows;
+	data->all_test_rows = (size_t)facts.test_rows;
+	data->hash = hash_word(hash_word(data->all_rows, data->features), data->classes);
+	data->hash = hash_word(hash_word(data->hash, data->all_test_rows), facts.hash);
+	return facts.beyond == UINT64_MAX ||
+	       data_refuse(source->test_labels ? source->test_labels : source->test_path,
+			   "row %zu: found label %u, expected 0 to %u as in %s; leave such "
+			   "samples out, or give --classes",
+			   (size_t)((facts.beyond >> 16) - (facts.rows - facts.test_rows)),
+			   (unsigned)(facts.beyond & DATA_LABEL_MAX), data->classes - 1,
+			   source->labels ? source->labels : source->path);
 }
 
 /* ---- reading */

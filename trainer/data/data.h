@@ -72,6 +72,11 @@ bool data_judge(const struct data_source *source, struct team *team, const size_
 		struct data *data);
 void data_finish(struct data *data);
 
+/* Collective, where there is a team: to the `count` things of rank 0, each of `size` bytes, `add`
+ * adds those of the other ranks; all have this at `mine` then. */
+bool join_parts(struct team *team, void *mine, size_t count, size_t size,
+		void (*add)(void *sum, const void *part));
+
 /* ---- what data_read() is made of, each on memory, for the tests as well */
 
 /* Bytes of a file, uncompressed, and a NUL that `length` does not count. After a failure as well it
@@ -91,12 +96,13 @@ struct input {
 
 #define INPUT_PLAIN 0 /* in place of `most`: any number, but of a file that is not compressed */
 
-/* All; or the head, and behind it a part. That of IDX is the header, and some rows; that of text the
- * first two lines, and others, with the blank lines behind each. Parts of a gzip stream are refused.
- */
+/* All; or the head, and behind it a part: the header and some rows of IDX, the first two lines and
+ * some others of text. Parts of a gzip stream are refused. */
 bool input_read(const char *path, struct data_part part, size_t most, struct input *out);
 /* Of the file, between its head and the part. */
 size_t input_lines_left_out(const struct input *input);
+/* Is there nothing of the file behind a part but blank lines? */
+bool input_ends_blank(const struct input *input);
 void input_finish(struct input *input);
 
 /* Memory for so many rows more, which the caller fills and counts; all have as many features. */

@@ -132,26 +132,15 @@ static bool add(struct input *input, size_t first, size_t count)
 	       data_refuse(input->path, "it became shorter while it was read");
 }
 
-static bool is_blank(const char *line)
-{
-	return strcmp(line, "\n") == 0 || strcmp(line, "\r\n") == 0 || strcmp(line, "\r") == 0;
-}
-
-/* The beginning of the first line that begins at `at` or behind it and is not blank; else the end
- * of the file. */
+/* The beginning of the first line that begins at `at` or behind it; else the end of the file. */
 static size_t line_from(const struct input *input, size_t at)
 {
-	char some[3]; /* enough to tell whether a line is blank */
 	int byte = 0;
-	size_t begin;
 
 	gzseek(input->file, at > 0 ? (off_t)at - 1 : 0, SEEK_SET);
 	while (at > 0 && byte != '\n' && byte >= 0)
 		byte = gzgetc(input->file);
-	do {
-		begin = (size_t)gztell(input->file);
-	} while (gzgets(input->file, some, sizeof(some)) && is_blank(some));
-	return begin;
+	return (size_t)gztell(input->file);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -201,6 +190,18 @@ size_t input_lines_left_out(const struct input *input)
 	for (size_t at = input->head; at < input->begins; at++)
 		lines += gzgetc(input->file) == '\n';
 	return lines;
+}
+
+bool input_ends_blank(const struct input *input)
+{
+	int byte = '\n';
+
+	if (input->ends == input->all)
+		return true;
+	gzseek(input->file, (off_t)input->ends, SEEK_SET);
+	while (byte == '\n' || byte == '\r')
+		byte = gzgetc(input->file);
+	return byte < 0;
 }
 
 void input_finish(struct input *input)

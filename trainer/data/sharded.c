@@ -120,19 +120,15 @@ bool sharded_standardise(struct training *t)
 {
 	struct sharded *s = t->sharded;
 	const struct split *split = &t->split;
-	uint32_t *train = malloc((t->data.rows + 1) * sizeof(*train));
-	bool ok;
 
 	s->test = malloc((t->data.rows + 1) * sizeof(*s->test));
-	ok = (train && s->test) || why_no_memory("the rows of this rank");
-	if (ok) {
-		s->test_count = keep_own(t, split->test, split->test_rows, s->test);
-		ok = standardise(&t->data, train,
-				 keep_own(t, split->train, split->train_rows, train),
-				 split->train_rows, t->team);
-	}
-	free(train);
-	return ok;
+	if (!s->test)
+		return why_no_memory("the rows of this rank");
+	s->test_count = keep_own(t, split->test, split->test_rows, s->test);
+	uint32_t *train = s->test + s->test_count;
+
+	return standardise(&t->data, train, keep_own(t, split->train, split->train_rows, train),
+			   split->train_rows, t->team);
 }
 
 /* ---- delivery */
