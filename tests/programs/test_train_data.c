@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "bits.h"
 #include "data.h"
 #include "train_files.h"
 
@@ -524,6 +525,54 @@ TEST(parts_that_are_wrong_are_named)
 			     (struct data_part){ i, 3 }, "is an IDX file; give the file of its");
 	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,0\n3,0\n4,1,1\n", 18, (struct data_part){ 1, 2 },
 		     "line 4: found 3 fields, expected 2 as in line 1");
+}
+
+/* A few lines of what can be wrong with a file, and mostly is not. */
+static void write_lines(char *text, uint64_t *state)
+{
+	static const char *const lines[] = { "1,2\n", "3,4\n", "5,6\r\n", "77,8\n",
+					     "9,0\n", "a,b\n", "1,2,3\n", "x,1\n",
+					     "\n",    "\r\n",  "\r\r\n" };
+	const size_t kinds = random_below(state, 3) ? 5 : sizeof(lines) / sizeof(*lines);
+
+	*text = '\0';
+	if (random_below(state, 3) == 0)
+		strcat(text, lines[random_below(state, 11)]);
+	for (uint32_t n = random_below(state, 8); n > 0; n--)
+		strcat(text, lines[random_below(state, (uint32_t)kinds)]);
+	for (uint32_t n = random_below(state, 4); n > 1; n--)
+		strcat(text, lines[8 + random_below(state, 2)]);
+	if (*text && random_below(state, 3) == 0)
+		text[strlen(text) - 1] = '\0';
+}
+
+TEST(the_first_error_of_parts_is_that_of_the_whole)
+{
+	uint64_t seed = 7;
+	char text[128], path[64], found[sizeof(why.text)];
+	struct data data;
+
+	for (int i = 0; i < 1000; i++) {
+		write_lines(text, &seed);
+		const struct data_source source = { .path = file_with(path, 1, text, strlen(text)),
+						    .most = MOST };
+		const bool well = data_read_part(&source, DATA_WHOLE, &data);
+		const int parts = 2 + (int)random_below(&seed, 6);
+		size_t rows = data.rows;
+		bool ok = true;
+
+		data_finish(&data);
+		memcpy(found, why.text, sizeof(found));
+		for (int part = 0; ok && part < parts; part++) {
+			ok = data_read_part(&source, (struct data_part){ part, parts }, &data);
+			rows -= data.rows;
+			data_finish(&data);
+		}
+		if (ok != well || (ok ? rows != 0 : strcmp(found, why.text) != 0))
+			fail_msg("%s\n%d parts: %s; the whole: %s", text, parts,
+				 ok ? "well" : why.text, well ? "well" : found);
+	}
+	unlink(path);
 }
 
 int main(void)

@@ -194,13 +194,15 @@ size_t input_lines_left_out(const struct input *input)
 
 bool input_ends_blank(const struct input *input)
 {
-	int byte = '\n';
+	int before, byte = '\n';
 
 	if (input->ends == input->all)
 		return true;
 	gzseek(input->file, (off_t)input->ends, SEEK_SET);
-	while (byte == '\n' || byte == '\r')
+	do {
+		before = byte;
 		byte = gzgetc(input->file);
+	} while (byte == '\n' || (byte == '\r' && before == '\n'));
 	return byte < 0;
 }
 
