@@ -38,17 +38,16 @@ void sharded_finish(struct training *t)
 
 struct found {
 	uint64_t rows[2]; /* for training, for validation */
-	uint64_t origin[2];
+	uint64_t same[3]; /* on all ranks that came so far: the files' origins, and the features */
 	struct why wrong;
 };
 
-/* Ranks read the same files, as far as they came: and then the first one's error is that of all. */
+/* The first part's error is that of all. */
 static bool compare_parts(const char *path, const struct found *all, int size)
 {
 	for (int r = 1; r < size; r++)
-		for (int file = 0; file < 2; file++)
-			if (all[r].origin[file] != all[0].origin[file] && all[r].origin[file] &&
-			    all[0].origin[file])
+		for (int i = 0; i < 3; i++)
+			if (all[r].same[i] != all[0].same[i] && all[r].same[i] && all[0].same[i])
 				return data_refuse(path,
 						   "rank %d reads other data than rank 0: another "
 						   "file, or other samples that are made; give all "
@@ -69,7 +68,7 @@ bool sharded_join(struct training *t)
 	const size_t size = (size_t)t->team->size, rank = (size_t)t->team->rank;
 	const struct data_source *source = &t->options->source;
 	const struct found mine = { { data->rows - data->test_rows, data->test_rows },
-				    { data->origin[0], data->origin[1] },
+				    { data->origin[0], data->origin[1], data->features },
 				    s->wrong };
 	struct found *all = calloc(size, sizeof(*all));
 	size_t *begins = s->begins = calloc(2 * size + 1, sizeof(*begins));
