@@ -61,12 +61,17 @@ static void count_sum(struct team *team, size_t bytes)
 }
 
 /* Another communicator is the team's from now on, and the one before is gone. */
-static void team_become(struct team *team, tutti_comm_t comm)
+static bool team_become(struct team *team, tutti_comm_t comm)
 {
-	tutti_comm_destroy(team->comm);
+	team->counted_anew = team->comm || team->newcomer;
+	team_leave(team);
 	team->comm = comm;
 	team->rank = tutti_comm_rank(comm);
 	team->size = tutti_comm_size(comm);
+	team->numbers = calloc((size_t)team->size, sizeof(*team->numbers));
+	for (int r = 0; team->numbers && r < team->size; r++)
+		team->numbers[r] = r;
+	return team->numbers || why_no_memory("the numbers of ranks");
 }
 
 bool team_is_newcomer(void)
@@ -88,7 +93,8 @@ bool team_join(struct team *team, double timeout_s)
 	result = tutti_init(&config, &comm);
 	if (result != TUTTI_OK)
 		return failed(result, "joining the other ranks", tutti_last_error(NULL));
-	team_become(team, comm);
+	if (!team_become(team, comm))
+		return false;
 	team->origin = team->newcomer && rank ? atoi(rank) : team->rank;
 	team->started = team->newcomer && size ? atoi(size) : team->size;
 	return true;
@@ -105,10 +111,8 @@ bool team_shrink(struct team *team)
 	tutti_comm_t left;
 	const tutti_result_t result = tutti_comm_shrink(team->comm, &left);
 
-	if (result != TUTTI_OK)
-		return regrouping_failed(result, "going on without lost ranks");
-	team_become(team, left);
-	return true;
+	return result == TUTTI_OK ? team_become(team, left)
+				  : regrouping_failed(result, "going on without lost ranks");
 }
 
 bool team_grow(struct team *team, int newcomers, double wait_s)
@@ -119,32 +123,47 @@ bool team_grow(struct team *team, int newcomers, double wait_s)
 
 	if (result == TUTTI_OK)
 		result = tutti_comm_grow(team->comm, NULL, newcomers, &grown);
-	if (result != TUTTI_OK)
-		return regrouping_failed(result, "taking in replacements");
-	team_become(team, grown);
-	return true;
+	return result == TUTTI_OK ? team_become(team, grown)
+				  : regrouping_failed(result, "taking in replacements");
 }
 
 bool team_divide(struct team *team, int first, int stride, struct team *out)
 {
-	struct team part = {
-		.whole = account_of(team), .origin = team->origin, .first = first, .stride = stride
-	};
+	struct team part = { .whole = account_of(team), .origin = team->origin };
 	tutti_comm_t comm = NULL;
 
 	if (!TIMED(team, tutti_comm_split(team->comm, first, team->rank, &comm),
 		   "parting the ranks"))
 		return false;
-	team_become(&part, comm);
+	const bool ok = team_become(&part, comm);
+
 	part.started = part.size;
+	for (int r = 0; ok && r < part.size; r++)
+		part.numbers[r] = team->numbers[first + r * stride];
 	*out = part;
-	return true;
+	return ok;
 }
 
 void team_leave(struct team *team)
 {
 	tutti_comm_destroy(team->comm);
+	free(team->numbers);
 	team->comm = NULL;
+	team->numbers = NULL;
+}
+
+/* The library names ranks by those of the communicator. */
+static void name_rank(const struct team *team)
+{
+	int rank = -1;
+
+	tutti_comm_error(team->comm, &rank);
+	if (rank >= 0 && team->counted_anew)
+		why_set(why.result, "%s; rank %d of these is one of the %d that there are now",
+			why.text, rank, team->size);
+	else if (rank >= 0 && team->numbers[rank] != rank)
+		why_set(why.result, "%s; rank %d of these is rank %d of all", why.text, rank,
+			team->numbers[rank]);
 }
 
 bool team_start_sum(struct team *team, const struct numbers *numbers, void *values, size_t count,
@@ -226,15 +245,10 @@ bool team_start_receive(struct team *team, tutti_dtype_t dtype, void *values, si
 
 bool team_ended(struct team *team, tutti_result_t result, const char *what)
 {
-	int rank = -1;
-
 	if (result == TUTTI_OK)
 		return true;
 	failed(result, what, tutti_last_error(team->comm));
-	tutti_comm_error(team->comm, &rank);
-	if (team->whole && rank >= 0 && (team->first > 0 || team->stride > 1))
-		why_set(result, "%s; rank %d of these is rank %d of all", why.text, rank,
-			team->first + rank * team->stride);
+	name_rank(team);
 	return false;
 }
 
@@ -332,64 +346,65 @@ void team_last_plan(const struct team *team, char algorithm[32], char transports
 }
 
 /* What ranks exchange in team_agree(); the result is 0, or a checksum of the error message. */
-enum { AGREE_RESULT, AGREE_OPTIONS, AGREE_DATA, AGREE_FIELDS };
+enum { AGREE_RESULT, AGREE_OPTIONS, AGREE_DATA, AGREE_NUMBER, AGREE_FIELDS };
+enum { RANKS_TEXT = 128, RANKS_NAMED = 8 };
 
-/* "1, 2 and 3 more" of the ranks whose `field` is `value`, or is not; "" if there are none. How
- * many they are. */
-static int list_ranks(const uint64_t *all, int size, int fields, int field, bool is, uint64_t value,
-		      char *text, size_t capacity)
+/* "1, 2 and 3 more" of the ranks whose value is `value`, or is not; "" if there are none. Each value
+ * stands so many `fields` behind the one before. How many ranks they are. */
+static int list_ranks(const struct team *team, const uint64_t *values, int fields, bool is,
+		      uint64_t value, char text[RANKS_TEXT])
 {
-	size_t used = 0;
-	int listed = 0, others = 0;
+	int listed = 0, used = 0;
 
 	*text = '\0';
-	for (int r = 0; r < size; r++) {
-		if ((all[r * fields + field] == value) != is)
-			continue;
-		if (++listed > 8) {
-			others++;
-			continue;
-		}
-		used += (size_t)snprintf(text + used, capacity - used, "%s%d", used ? ", " : "", r);
-	}
-	if (others)
-		snprintf(text + used, capacity - used, " and %d more", others);
+	for (int r = 0; r < team->size; r++)
+		if ((values[r * fields] == value) == is && listed++ < RANKS_NAMED)
+			used += snprintf(text + used, RANKS_TEXT - (size_t)used, "%s%d",
+					 used ? ", " : "", team->numbers[r]);
+	if (listed > RANKS_NAMED)
+		snprintf(text + used, RANKS_TEXT - (size_t)used, " and %d more",
+			 listed - RANKS_NAMED);
 	return listed;
 }
 
-static bool judge(const uint64_t *all, int size)
+/* Those unlike rank 0; "" if there are none. */
+static bool differ(const struct team *team, const uint64_t *values, int fields,
+		   char ranks[RANKS_TEXT])
 {
-	static const struct {
-		const char *before, *behind;
-	} said[AGREE_FIELDS] = {
-		[AGREE_RESULT] = { "cannot go on: ", "could not start; its own message says why" },
-		[AGREE_OPTIONS] = { "", "has other options than rank 0; start all ranks alike" },
-		[AGREE_DATA] = { "", "read other data than rank 0; give all hosts the same files" },
-	};
-	char ranks[128];
+	return list_ranks(team, values, fields, false, values[0], ranks) > 0;
+}
 
-	for (int field = 0; field < AGREE_FIELDS; field++) {
-		const uint64_t expected = field == AGREE_RESULT ? 0 : all[field];
+static bool judge(const struct team *team, const uint64_t *all)
+{
+	const int first = team->numbers[0];
+	char ranks[RANKS_TEXT];
 
-		list_ranks(all, size, AGREE_FIELDS, field, false, expected, ranks, sizeof(ranks));
-		if (*ranks)
-			return why_set(TUTTI_ERR_INVALID, "%srank %s %s", said[field].before, ranks,
-				       said[field].behind);
-	}
+	if (list_ranks(team, all + AGREE_RESULT, AGREE_FIELDS, false, 0, ranks) > 0)
+		return why_set(TUTTI_ERR_INVALID,
+			       "cannot go on: rank %s could not start; its own message says why",
+			       ranks);
+	if (differ(team, all + AGREE_OPTIONS, AGREE_FIELDS, ranks))
+		return why_set(TUTTI_ERR_INVALID,
+			       "rank %s has other options than rank %d; start all ranks alike",
+			       ranks, first);
+	if (differ(team, all + AGREE_DATA, AGREE_FIELDS, ranks))
+		return why_set(
+			TUTTI_ERR_INVALID,
+			"rank %s read other data than rank %d; give all hosts the same files",
+			ranks, first);
 	return true;
 }
 
 /* Find the ranks with the same error, or without one like this rank. The lowest of them prints it.
  */
-static void find_alike(const struct team *team, const uint64_t *all, struct alike *out)
+static void find_alike(const struct team *team, const uint64_t *results, struct alike *out)
 {
-	const uint64_t mine = all[team->rank * AGREE_FIELDS + AGREE_RESULT];
-	char ranks[sizeof(out->ranks) - 8];
+	const uint64_t mine = results[team->rank * AGREE_FIELDS];
+	char ranks[RANKS_TEXT];
 
 	for (int r = 0; r < team->rank && !out->repeats; r++)
-		out->repeats = all[r * AGREE_FIELDS + AGREE_RESULT] == mine;
-	if (list_ranks(all, team->size, AGREE_FIELDS, AGREE_RESULT, true, mine, ranks,
-		       sizeof(ranks)) == team->size)
+		out->repeats = results[r * AGREE_FIELDS] == mine;
+	if (list_ranks(team, results, AGREE_FIELDS, true, mine, ranks) == team->size)
 		snprintf(out->ranks, sizeof(out->ranks), "all ranks");
 	else
 		snprintf(out->ranks, sizeof(out->ranks), "rank %s", ranks);
@@ -399,16 +414,19 @@ bool team_agree(struct team *team, bool mine, uint64_t options, uint64_t data, s
 {
 	const struct why own = why;
 	const uint64_t failure = mine ? 0 : hash_bytes(0, own.text, strlen(own.text)) | 1;
-	const uint64_t told[AGREE_FIELDS] = { failure, options, data };
+	const uint64_t told[AGREE_FIELDS] = { failure, options, data, (uint64_t)team->origin };
 	uint64_t *all = calloc((size_t)team->size, sizeof(told));
-	bool ok;
+	bool ok = all ? team_gather(team, told, all, sizeof(told))
+		      : why_no_memory("the ranks' answers");
 
-	if (!all)
-		return why_no_memory("the ranks' answers");
-	ok = team_gather(team, told, all, sizeof(told));
-	if (ok && alike)
-		find_alike(team, all, alike);
-	ok = ok && judge(all, team->size);
+	if (ok) {
+		team->counted_anew = false;
+		for (int r = 0; r < team->size; r++)
+			team->numbers[r] = (int)all[r * AGREE_FIELDS + AGREE_NUMBER];
+		if (alike)
+			find_alike(team, all + AGREE_RESULT, alike);
+		ok = judge(team, all);
+	}
 	if (!mine)
 		why = own;
 	free(all);
@@ -419,17 +437,15 @@ bool team_verify(struct team *team, const void *weights, size_t bytes, size_t st
 {
 	const uint64_t hash = hash_bytes(0, weights, bytes);
 	uint64_t *all = calloc((size_t)team->size, sizeof(*all));
-	char ranks[128];
-	bool ok;
+	char ranks[RANKS_TEXT];
+	bool ok = all ? team_gather(team, &hash, all, sizeof(hash))
+		      : why_no_memory("the ranks' checksums");
 
-	if (!all)
-		return why_no_memory("the ranks' checksums");
-	ok = team_gather(team, &hash, all, sizeof(hash));
-	if (ok && list_ranks(all, team->size, 1, 0, false, all[0], ranks, sizeof(ranks)) > 0)
+	if (ok && differ(team, all, 1, ranks))
 		ok = why_set(TUTTI_ERR_MISMATCH,
-			     "step %zu: the weights of rank %s differ from those of rank 0; "
+			     "step %zu: the weights of rank %s differ from those of rank %d; "
 			     "expected the same bits on every rank",
-			     step, ranks);
+			     step, ranks, team->numbers[0]);
 	free(all);
 	return ok;
 }

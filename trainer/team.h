@@ -17,6 +17,8 @@ struct team {
 	tutti_comm_t comm;
 	int rank, size;
 	int origin;   /* the launcher's number for this rank: stays as it is when others are lost */
+	int *numbers; /* owned: [size], those of all, as they told each other in team_agree() … */
+	bool counted_anew; /* … and not yet since ranks were lost, or came */
 	int newcomer; /* the others have begun already */
 	int started;  /* ranks that the launcher started, however many are left */
 	double blocked_s;  /* inside tutti's calls since the last reset: communication that nothing
@@ -26,7 +28,6 @@ struct team {
 	struct team
 		*whole; /* of a part of another team: that, to whose account all of this goes; else
 			     * NULL */
-	int first, stride; /* of a part: its rank i is rank first + i stride of the whole */
 };
 
 /* Seconds on a clock that only goes forward. */

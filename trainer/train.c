@@ -181,7 +181,7 @@ static void name_server(const struct training *t)
 		why_set(why.result,
 			"parameter server %d was lost, and its weights with it: %s; start the training "
 			"again, with --resume if there is a checkpoint",
-			survival_origin(&t->survival, rank), why.text);
+			t->team->numbers[rank], why.text);
 }
 
 /* Ranks that are lost on the way are gone on without, or replaced, as often as the launcher

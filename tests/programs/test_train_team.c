@@ -31,6 +31,9 @@ static void *run_rank(void *argument)
 	tutti_result_t result;
 
 	config.timeout_s = bound_s(30);
+	rank->team.numbers = calloc(RANKS, sizeof(int));
+	for (int r = 0; r < RANKS; r++)
+		rank->team.numbers[r] = r;
 	result = tutti_comm_create(rank->store, rank->team.rank, RANKS, &config, &rank->team.comm);
 	if (result != TUTTI_OK ? !why_set(result, "%s", tutti_last_error(NULL)) : !rank->body(rank))
 		rank->why = why;
@@ -48,6 +51,7 @@ static void run_ranks(struct rank *ranks, bool (*body)(struct rank *))
 	memset(ranks, 0, RANKS * sizeof(*ranks));
 	for (int r = 0; r < RANKS; r++) {
 		ranks[r].team.rank = r;
+		ranks[r].team.origin = r;
 		ranks[r].team.size = RANKS;
 		ranks[r].body = body;
 		assert_int_equal(tutti_store_open(address, r == 0, bound_s(30), &ranks[r].store),
@@ -124,6 +128,33 @@ TEST(disagreement_is_told_to_every_rank)
 	assert_true(ranks[1].alike.repeats && !ranks[0].alike.repeats && !ranks[2].alike.repeats);
 	ranks[2] = ranks[1];
 	expect(ranks, TUTTI_ERR_INVALID, "rank 2 could not start");
+}
+
+/* Three are left of five, of whom the launcher knows them by 0, 2 and 4. */
+static bool name_by_the_launcher(struct rank *rank)
+{
+	struct team *team = &rank->team, part;
+	bool ok;
+
+	team->origin = 2 * team->rank;
+	team->counted_anew = true;
+	if (!team_agree(team, true, 1, 2, NULL) || team->counted_anew)
+		return false;
+	one_bit_differs = true;
+	ok = !verify(rank) && strstr(why.text, "the weights of rank 2 differ from those of rank 0");
+	ok = ok && team_divide(team, team->rank > 0, 1, &part);
+	if (ok && team->rank > 0)
+		ok = part.numbers[0] == 2 && part.numbers[1] == 4;
+	team_leave(&part);
+	return ok && team_agree(team, true, (uint64_t)team->rank, 2, NULL);
+}
+
+TEST(ranks_are_named_by_the_launchers_numbers)
+{
+	struct rank ranks[RANKS];
+
+	run_ranks(ranks, name_by_the_launcher);
+	expect(ranks, TUTTI_ERR_INVALID, "rank 2, 4 has other options than rank 0");
 }
 
 /* Two buckets of a model's gradients, of which the first is in flight while `write_layer` still writes
@@ -241,15 +272,9 @@ static void note_epoch(struct training *t, double pace_us)
 static bool divide_by_speed(struct rank *rank)
 {
 	const struct options said = { .shares = speeds->said };
-	struct stand members[RANKS] = { { .origin = 0 }, { .origin = 1 }, { .origin = 2 } };
-	struct training t = {
-		.options = &said, .team = &rank->team, .batch = BATCH, .survival.members = members
-	};
+	struct training t = { .options = &said, .team = &rank->team, .batch = BATCH };
+	bool ok = shares_begin(&t);
 
-	bool ok;
-
-	rank->team.origin = rank->team.rank;
-	ok = shares_begin(&t);
 	for (int epoch = 0; epoch < EPOCHS && ok; epoch++) {
 		note_epoch(&t, speeds->pace_us[epoch][rank->team.rank]);
 		ok = shares_adapt(&t);

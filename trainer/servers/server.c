@@ -168,12 +168,12 @@ static bool update(struct training *t, struct async *a)
 
 /* ---- what comes next */
 
-static bool refuse(const struct peer *p, const char *what)
+static bool refuse(const struct training *t, const struct peer *p, const char *what)
 {
 	return why_set(TUTTI_ERR_INVALID,
 		       "rank %d sent %s, expected what this version sends; use one version of "
 		       "tutti-train on all hosts",
-		       p->rank, what);
+		       t->team->numbers[p->rank], what);
 }
 
 static bool on_report(struct training *t, struct async *a, struct peer *p)
@@ -185,11 +185,11 @@ static bool on_report(struct training *t, struct async *a, struct peer *p)
 		return update(t, a);
 	}
 	if (r->task >= tasks_of_epoch(t))
-		return refuse(p, "gradients of a task that there is not");
+		return refuse(t, p, "gradients of a task that there is not");
 	if (r->samples != (double)task_of(t, r->task).samples.count)
-		return refuse(p, "gradients of other samples than its task has");
+		return refuse(t, p, "gradients of other samples than its task has");
 	if (!(r->correct >= 0 && r->correct <= r->samples))
-		return refuse(p, "a number of correct answers that its task cannot have");
+		return refuse(t, p, "a number of correct answers that its task cannot have");
 	/* it has got what was sent: `numbers` is free */
 	if (!team_wait(t->team, &p->sending[0]) || !team_wait(t->team, &p->sending[1]))
 		return false;

@@ -52,22 +52,6 @@ void survival_finish(struct survival *survival)
 	*survival = (struct survival){ 0 };
 }
 
-/* The library names ranks by the numbers that they have since the last loss. Members are not yet
- * those of a team that is to settle again. */
-static void name_rank(const struct training *t)
-{
-	int rank = -1, origin;
-
-	if (t->survival.before ||
-	    (why.result != TUTTI_ERR_PEER_LOST && why.result != TUTTI_ERR_TIMEOUT))
-		return;
-	tutti_comm_error(t->team->comm, &rank);
-	origin = rank < 0 ? rank : survival_origin(&t->survival, rank);
-	if (origin != rank)
-		why_set(why.result, "%s; rank %d of these is rank %d of all", why.text, rank,
-			origin);
-}
-
 /* May those that are left go on after the failure that why tells of? */
 static bool is_possible(const struct training *t)
 {
@@ -96,8 +80,8 @@ static void open_loss(struct training *t)
 	snprintf(s->loss.cause, sizeof(s->loss.cause), "%s", why.text);
 }
 
-/* Newcomers have just read options and data: are they ours? One that could not start has said why,
- * and is gone at once: it is lost. */
+/* Ranks tell each other their numbers. Newcomers have just read options and data: are they ours? One that
+ * could not start has said why, and is gone at once: it is lost. */
 static bool take_in(struct training *t)
 {
 	if (team_agree(t->team, true, options_hash(t->options), t->data.hash, NULL))
@@ -118,8 +102,6 @@ static bool replace(struct training *t)
 
 	if (newcomers > 0 && team_grow(t->team, newcomers, t->options->wait_s)) {
 		s->restarts -= newcomers;
-		if (!take_in(t))
-			return false;
 	} else if (newcomers > 0) {
 		if (why.result == TUTTI_ERR_PEER_LOST)
 			return false;
@@ -128,7 +110,7 @@ static bool replace(struct training *t)
 				newcomers, newcomers == 1 ? "" : "s", why.text);
 	}
 	s->wanted = t->team->size;
-	return true;
+	return take_in(t);
 }
 
 static bool come_together(struct training *t)
@@ -156,7 +138,6 @@ static bool come_together(struct training *t)
 
 bool survive(struct training *t)
 {
-	name_rank(t);
 	while (is_possible(t)) {
 		t->engine->drain(t); /* which may say how many steps are complete */
 		open_loss(t);

@@ -41,13 +41,6 @@ struct survival {
 bool survival_init(struct survival *survival, const struct team *team);
 void survival_finish(struct survival *survival);
 
-/* The launcher's number of a rank, which stays as it is when others are lost; before ranks have
- * settled it is the rank itself. */
-static inline int survival_origin(const struct survival *survival, int rank)
-{
-	return rank < survival->member_count ? (int)survival->members[rank].origin : rank;
-}
-
 /* settle.c: collective. On return all ranks hold the state of the one that was furthest, bit for
  * bit. */
 bool settle(struct training *training);
