@@ -380,12 +380,14 @@ class Saved(Train):
         usual = '--epochs 1 --save ck'
         self.digits(2, usual)
         for option, was, now in (('seed', 1, 2), ('lr', 0.1, 0.2), ('batch', 64, 32), ('hidden', '128,64', 'none'),
-                                 ('momentum', 0.9, 0.5), ('schedule', 'cosine', 'step:3:0.5'), ('clip', 0, 2.5),
+                                 ('momentum', 0.9, 0.5), ('schedule', 'cosine', 'step:3:0.5'),
                                  ('test-fraction', 0.2, 0.3), ('sync', 'allreduce, zero1 or ps', 'local'),
                                  ('epochs', 1, 2), ('lr-scaling', 'linear', 'none'), ('dtype', 'f32', 'bf16'),
                                  ('optimizer', 'momentum', 'nesterov')):
             said = self.ranks(2, f'--data {DIGITS} {usual} --resume --{option} {now}', status=1).said
             self.assertIn(f'ck: is of a training with --{option} {was}, expected {now} as now; give the same as', said)
+        said = self.ranks(2, f'--data {DIGITS} {usual} --resume --clip 2.5', status=1).said
+        self.assertIn('ck: is of a training with no --clip, expected 2.5 as now; give the same as', said)
         self.ranks(2, f'--data {DIGITS} {usual} --resume --seed 01 --hidden 128,064 --test-fraction .2')   # the same
         self.write('data', '1,0\n2,1\n3,0\n4,1\n' * 40)
         said = self.ranks(1, f'--data data {usual} --resume', status=1).said

@@ -79,17 +79,30 @@ json_t *options_curve(const struct options *o, size_t batch, int ranks)
 	return all;
 }
 
-/* As it is said on the command line. */
-static const char *value_text(const json_t *value, char text[VALUE_TEXT])
+/* False: the option was not given, and has no value then. */
+static bool has_value(const char *name, const json_t *value)
 {
-	if (json_is_integer(value))
+	const struct spec *spec = options_table, *end = spec + options_count;
+
+	while (spec < end && strcmp(spec->name, name) != 0)
+		spec++;
+	if (json_is_string(value))
+		return spec == end || spec->usual || strcmp(json_string_value(value), "none") != 0;
+	return json_is_number(value) && (spec == end || json_number_value(value) >= spec->low);
+}
+
+/* As it is said on the command line. */
+static bool value_text(const char *name, const json_t *value, char text[VALUE_TEXT])
+{
+	const bool there = has_value(name, value);
+
+	if (there && json_is_integer(value))
 		snprintf(text, VALUE_TEXT, "%lld", (long long)json_integer_value(value));
-	else if (json_is_real(value))
+	else if (there && json_is_real(value))
 		snprintf(text, VALUE_TEXT, "%.15g", json_real_value(value));
 	else
-		snprintf(text, VALUE_TEXT, "%s",
-			 json_is_string(value) ? json_string_value(value) : "none");
-	return text;
+		snprintf(text, VALUE_TEXT, "%s", there ? json_string_value(value) : "none");
+	return there;
 }
 
 bool options_differ(json_t *then, json_t *now, char *text, size_t size)
@@ -102,11 +115,14 @@ bool options_differ(json_t *then, json_t *now, char *text, size_t size)
 	for (int i = 0; i < 2; i++)
 		json_object_foreach(both[i], name, value)
 		{
-			value_text(json_object_get(then, name), was);
-			if (strcmp(was, value_text(json_object_get(now, name), is)) == 0)
+			const bool given = value_text(name, json_object_get(then, name), was);
+
+			value_text(name, json_object_get(now, name), is);
+			if (strcmp(was, is) == 0)
 				continue;
-			snprintf(text, size, "%s%s %.128s, expected %.128s as now",
-				 strcmp(name, "ranks") ? "--" : "", name, was, is);
+			snprintf(text, size, "%s%s%s%s%.128s, expected %.128s as now",
+				 given ? "" : "no ", strcmp(name, "ranks") ? "--" : "", name,
+				 given ? " " : "", given ? was : "", is);
 			return true;
 		}
 	return false;

@@ -44,7 +44,9 @@ bool options_check(struct options *o)
 	fill_in(o);
 	const struct optimizer *optimizer = o->optimizer;
 	const bool cuda = o->device == DEVICE_CUDA,
+		   stages = o->parallel.pipeline && o->parallel.stages != 1,
 		   cut = o->parallel.pipeline || o->parallel.tensor, async = o->sync == &sync_async,
+		   buckets = o->sync == &sync_all_reduce || o->sync == &sync_zero1,
 		   servers = async || o->sync == &sync_ps, local = o->sync == &sync_local,
 		   clips = o->clip > 0, csv = !o->source.labels && !synthetic_is(o->source.path),
 		   bf16 = o->numbers == &numbers_bf16, lars = strcmp(optimizer->name, "lars") == 0,
@@ -66,7 +68,8 @@ bool options_check(struct options *o)
 		{ NEEDS("every", local, "--sync local") },
 		{ NEEDS("outer", local, "--sync local") },
 		{ NEEDS("micro", cut, "--parallel") },
-		{ NEEDS("order", cut, "--parallel") },
+		{ NEEDS("order", stages, "--parallel pipeline, of two stages at least") },
+		{ NEEDS("bucket", buckets, "--sync allreduce or zero1") },
 		{ NEEDS("every-epochs", o->save, "--save FILE") },
 		{ NEEDS("resume", o->save, "--save FILE") },
 		/* the library would speak of a launcher that has set one of them */

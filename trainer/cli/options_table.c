@@ -285,10 +285,10 @@ const struct spec options_table[] = {
 	  "pipeline or tensor, or some of data=D,pipeline=S,tensor=T with at most 1024 of each, "
 	  "such as data=2,pipeline=2" },
 	{ "micro", "M", RANKS, COUNT, AT(micro), 1, 4096,
-	  .help = "with --parallel: parts of a batch that stages work on at the same time (4; of one "
-		  "stage 1)" },
+	  .help = "with --parallel: parts of a batch that stages work on at the same time; one stage does "
+		  "so one after the other, as with --accumulate (4; of one stage 1)" },
 	{ "order", "HOW", RANKS, WORD, AT(order), .usual = "1f1b", .choices = orders,
-	  .help = "with --parallel: 1f1b: a stage alternates between forward and backward passes as soon "
+	  .help = "with --parallel pipeline: 1f1b: a stage alternates between forward and backward passes as soon "
 		  "as it can; gpipe: all forward passes come first" },
 	{ "shares", "S,S,...", LOCAL, OTHER, .read = read_shares,
 	  .help = "each rank's part of a batch, such as 1,2; auto: in proportion to the speed of the "
@@ -300,7 +300,7 @@ const struct spec options_table[] = {
 	  "RANK:FACTOR[:EPOCH] with a factor from 1 to 1000 and an epoch from 1 to 100000, such "
 	  "as 0:2 or 0:2:4, and at most 16 of them" },
 	{ "bucket", "BYTES", RANKS, BYTES, AT(bucket_bytes), 1, 1073741824, "1M",
-	  .help = "gradients summed at a time, K and M allowed",
+	  .help = "with --sync allreduce and zero1: gradients summed at a time, K and M allowed",
 	  "a number of bytes from 1 to 1024M, such as 64K" },
 	{ "wait", "S", NOTHING, REAL, AT(wait_s), 1e-3, 1e6, "30",
 	  .help = "seconds that replacements of lost ranks have to come",
