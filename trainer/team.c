@@ -31,15 +31,12 @@ static struct team *account_of(struct team *team)
 	return team->whole ? team->whole : team;
 }
 
-/* A call's time goes to the account, and its failure to why. */
-#define TIMED(team, call, what) (begin_call(team), end_call(team, call, what))
-
-static void begin_call(struct team *team)
+void team_begin_call(struct team *team)
 {
 	account_of(team)->blocked_s -= now_s();
 }
 
-static bool end_call(struct team *team, tutti_result_t result, const char *what)
+bool team_end_call(struct team *team, tutti_result_t result, const char *what)
 {
 	account_of(team)->blocked_s += now_s();
 	return team_ended(team, result, what);
@@ -55,7 +52,7 @@ static void count_blocks(struct team *team, size_t bytes)
 	account_of(team)->received += others;
 }
 
-static void count_sum(struct team *team, size_t bytes)
+void team_count_sum(struct team *team, size_t bytes)
 {
 	count_blocks(team, 2 * bytes);
 }
@@ -132,8 +129,8 @@ bool team_divide(struct team *team, int first, int stride, struct team *out)
 	struct team part = { .whole = account_of(team), .origin = team->origin };
 	tutti_comm_t comm = NULL;
 
-	if (!TIMED(team, tutti_comm_split(team->comm, first, team->rank, &comm),
-		   "parting the ranks"))
+	if (!TEAM_CALL(team, tutti_comm_split(team->comm, first, team->rank, &comm),
+		       "parting the ranks"))
 		return false;
 	const bool ok = team_become(&part, comm);
 
@@ -169,11 +166,11 @@ static void name_rank(const struct team *team)
 bool team_start_sum(struct team *team, const struct numbers *numbers, void *values, size_t count,
 		    tutti_request_t *request)
 {
-	count_sum(team, count * numbers->size);
-	return TIMED(team,
-		     tutti_all_reduce(team->comm, values, values, count, numbers->dtype, TUTTI_SUM,
-				      request),
-		     "the all-reduce");
+	team_count_sum(team, count * numbers->size);
+	return TEAM_CALL(team,
+			 tutti_all_reduce(team->comm, values, values, count, numbers->dtype,
+					  TUTTI_SUM, request),
+			 "the all-reduce");
 }
 
 /* Where the caller's block is. */
@@ -200,26 +197,26 @@ bool team_start_scatter_sum(struct team *team, const struct numbers *numbers, vo
 			    const size_t *counts, tutti_request_t *request)
 {
 	count_blocks(team, total(team, counts) * numbers->size);
-	return TIMED(team,
-		     tutti_reduce_scatter_v(team->comm, values,
-					    own_block(team, numbers, values, counts), counts,
-					    numbers->dtype, TUTTI_SUM, request),
-		     "the reduce-scatter");
+	return TEAM_CALL(team,
+			 tutti_reduce_scatter_v(team->comm, values,
+						own_block(team, numbers, values, counts), counts,
+						numbers->dtype, TUTTI_SUM, request),
+			 "the reduce-scatter");
 }
 
 bool team_start_gather(struct team *team, const struct numbers *numbers, void *values,
 		       const size_t *counts, tutti_request_t *request)
 {
 	count_blocks(team, total(team, counts) * numbers->size);
-	return TIMED(team,
-		     tutti_all_gather_v(team->comm, own_block(team, numbers, values, counts),
-					values, counts, NULL, numbers->dtype, request),
-		     "the all-gather");
+	return TEAM_CALL(team,
+			 tutti_all_gather_v(team->comm, own_block(team, numbers, values, counts),
+					    values, counts, NULL, numbers->dtype, request),
+			 "the all-gather");
 }
 
 bool team_wait(struct team *team, tutti_request_t *request)
 {
-	return TIMED(team, tutti_wait(request), "waiting for other ranks");
+	return TEAM_CALL(team, tutti_wait(request), "waiting for other ranks");
 }
 
 bool team_sum(struct team *team, double *values, size_t count)
@@ -231,16 +228,16 @@ bool team_start_send(struct team *team, tutti_dtype_t dtype, const void *values,
 		     int peer, tutti_request_t *request)
 {
 	account_of(team)->bytes += count * tutti_dtype_size(dtype);
-	return TIMED(team, tutti_send(team->comm, values, count, dtype, peer, request),
-		     "a message to a rank");
+	return TEAM_CALL(team, tutti_send(team->comm, values, count, dtype, peer, request),
+			 "a message to a rank");
 }
 
 bool team_start_receive(struct team *team, tutti_dtype_t dtype, void *values, size_t count,
 			int peer, tutti_request_t *request)
 {
 	account_of(team)->received += count * tutti_dtype_size(dtype);
-	return TIMED(team, tutti_recv(team->comm, values, count, dtype, peer, request),
-		     "a message from a rank");
+	return TEAM_CALL(team, tutti_recv(team->comm, values, count, dtype, peer, request),
+			 "a message from a rank");
 }
 
 bool team_ended(struct team *team, tutti_result_t result, const char *what)
@@ -263,86 +260,47 @@ void team_be_patient(struct team *team, int times)
 bool team_share_out(struct team *team, const struct numbers *numbers, const void *all,
 		    const size_t *counts, void *mine)
 {
-	return TIMED(team,
-		     tutti_scatter_v(team->comm, all, counts, NULL, mine, counts[team->rank],
-				     numbers->dtype, 0, NULL),
-		     "the scatter");
+	return TEAM_CALL(team,
+			 tutti_scatter_v(team->comm, all, counts, NULL, mine, counts[team->rank],
+					 numbers->dtype, 0, NULL),
+			 "the scatter");
 }
 
 bool team_collect(struct team *team, const struct numbers *numbers, const void *mine,
 		  const size_t *counts, void *all)
 {
-	return TIMED(team,
-		     tutti_gather_v(team->comm, mine, counts[team->rank], all, counts, NULL,
-				    numbers->dtype, 0, NULL),
-		     "the gather");
+	return TEAM_CALL(team,
+			 tutti_gather_v(team->comm, mine, counts[team->rank], all, counts, NULL,
+					numbers->dtype, 0, NULL),
+			 "the gather");
 }
 
 bool team_broadcast(struct team *team, const void *send, void *recv, size_t bytes, int root)
 {
-	return TIMED(team, tutti_broadcast(team->comm, send, recv, bytes, TUTTI_UINT8, root, NULL),
-		     "the broadcast");
-}
-
-bool team_exchange(struct team *team, const float *send, const size_t *to, float *recv,
-		   const size_t *from)
-{
-	return TIMED(team,
-		     tutti_all_to_all_v(team->comm, send, to, NULL, recv, from, NULL, TUTTI_FLOAT32,
-					NULL),
-		     "the exchange of samples");
+	return TEAM_CALL(team,
+			 tutti_broadcast(team->comm, send, recv, bytes, TUTTI_UINT8, root, NULL),
+			 "the broadcast");
 }
 
 bool team_gather(struct team *team, const void *mine, void *all, size_t bytes)
 {
-	return TIMED(team, tutti_all_gather(team->comm, mine, all, bytes, TUTTI_UINT8, NULL),
-		     "the all-gather");
+	return TEAM_CALL(team, tutti_all_gather(team->comm, mine, all, bytes, TUTTI_UINT8, NULL),
+			 "the all-gather");
 }
 
-bool team_bind_gpu(struct team *team, int device)
-{
-	return TIMED(team, tutti_cuda_bind(team->comm, device), "binding to a GPU");
-}
-
-bool team_share_gpu_memory(struct team *team, void *memory, size_t bytes)
-{
-	tutti_cuda_window_t window; /* the communicator's end is the window's */
-
-	return TIMED(team, tutti_cuda_register(team->comm, memory, bytes, &window),
-		     "sharing the gradients' memory");
-}
-
-bool team_sum_on_gpu(struct team *team, double *values, size_t count, tutti_cuda_stream_t stream)
-{
-	count_sum(team, count * sizeof(*values));
-	return TIMED(team,
-		     tutti_cuda_all_reduce(team->comm, values, values, count, TUTTI_FLOAT64,
-					   TUTTI_SUM, stream),
-		     "the all-reduce");
-}
-
-bool team_check(struct team *team)
-{
-	return TIMED(team, tutti_comm_error(team->comm, NULL), "the all-reduce");
-}
-
-void team_message_plan(const struct team *team, int peer, char algorithm[32], char transports[32])
-{
-	const char *transport = tutti_comm_transport(team->comm, peer);
-
-	snprintf(algorithm, 32, "messages");
-	snprintf(transports, 32, "%s", transport ? transport : "");
-}
-
-void team_last_plan(const struct team *team, char algorithm[32], char transports[32])
+void team_plan(const struct team *team, int peer, char algorithm[32], char transports[32])
 {
 	tutti_plan_info_t info = { .size = sizeof(info) };
+	const char *transport = peer >= 0 ? tutti_comm_transport(team->comm, peer) : NULL;
 
 	*algorithm = *transports = '\0';
-	if (team->size == 1 || tutti_comm_last_plan(team->comm, &info) != TUTTI_OK)
-		return;
-	snprintf(algorithm, 32, "%s", info.algorithm);
-	snprintf(transports, 32, "%s", info.transports);
+	if (peer >= 0) {
+		snprintf(algorithm, 32, "messages");
+		snprintf(transports, 32, "%s", transport ? transport : "");
+	} else if (team->size > 1 && tutti_comm_last_plan(team->comm, &info) == TUTTI_OK) {
+		snprintf(algorithm, 32, "%s", info.algorithm);
+		snprintf(transports, 32, "%s", info.transports);
+	}
 }
 
 /* What ranks exchange in team_agree(); the result is 0, or a checksum of the error message. */

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tutti/cuda.h"
 #include "tutti/tutti.h"
 #include "numbers.h"
 #include "why.h"
@@ -19,8 +18,8 @@ struct team {
 	int origin;   /* the launcher's number for this rank: stays as it is when others are lost */
 	int *numbers; /* owned: [size], those of all, as they told each other in team_agree() … */
 	bool counted_anew; /* … and not yet since ranks were lost, or came */
-	int newcomer; /* the others have begun already */
-	int started;  /* ranks that the launcher started, however many are left */
+	int newcomer;	   /* the others have begun already */
+	int started;	   /* ranks that the launcher started, however many are left */
 	double blocked_s;  /* inside tutti's calls since the last reset: communication that nothing
 			     hides */
 	uint64_t bytes;	   /* that this rank has had to send at least, likewise … */
@@ -84,26 +83,20 @@ bool team_collect(struct team *team, const struct numbers *numbers, const void *
 /* What the rank `root` has at `send` to all others, at `recv`. */
 bool team_broadcast(struct team *team, const void *send, void *recv, size_t bytes, int root);
 
-/* Blocks of float32 to all and from all, packed in rank order: `to` [size] numbers of `send`, `from` [size] of
- * `recv`. Of the account only the time is kept. */
-bool team_exchange(struct team *team, const float *send, const size_t *to, float *recv,
-		   const size_t *from);
-
 /* Everybody's `bytes` at `mine` to all, in rank order at `all`. */
 bool team_gather(struct team *team, const void *mine, void *all, size_t bytes);
 
-/* The same on a GPU: collective calls that make it the communicator's, and `bytes` of its memory
- * such as are summed without a copy; a sum on its way behind what `stream` has; and has a fault
- * become known? */
-bool team_bind_gpu(struct team *team, int device);
-bool team_share_gpu_memory(struct team *team, void *memory, size_t bytes);
-bool team_sum_on_gpu(struct team *team, double *values, size_t count, tutti_cuda_stream_t stream);
-bool team_check(struct team *team);
+/* Another call of tutti: its time goes to the account, and its failure to why. `what` is for an error
+ * message. */
+#define TEAM_CALL(team, call, what) (team_begin_call(team), team_end_call(team, call, what))
+void team_begin_call(struct team *team);
+bool team_end_call(struct team *team, tutti_result_t result, const char *what);
+/* That a sum of so many bytes is on its way, for the account. */
+void team_count_sum(struct team *team, size_t bytes);
 
-/* How the last collective went, such as "ring" over "shm"; both "" if it was none of several ranks. */
-void team_last_plan(const struct team *team, char algorithm[32], char transports[32]);
-/* The same of messages with `peer`. */
-void team_message_plan(const struct team *team, int peer, char algorithm[32], char transports[32]);
+/* How the last collective went, such as "ring" over "shm"; both "" if it was none of several ranks. Of a
+ * `peer`, or -1, how messages with it go. */
+void team_plan(const struct team *team, int peer, char algorithm[32], char transports[32]);
 
 /* The ranks that have the same error. */
 struct alike {

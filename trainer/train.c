@@ -30,16 +30,23 @@ void training_order(struct training *t, unsigned epoch)
 	t->ordered = epoch + 1;
 }
 
-/* What its ranks exchange in each step. */
-static void note_plan_of_line(struct training *t)
+/* How ranks exchange what they do in each step. */
+static void note_plan(struct training *t)
 {
-	const struct team *line = &t->grid.own_line;
-	struct summary *s = &t->summary;
+	const int servers = (int)t->options->servers;
+	const struct grid *grid = &t->grid;
+	const struct team *team = t->team;
+	int peer = -1;
 
-	if (t->grid.ways > 1)
-		team_last_plan(&t->grid.mates, s->algorithm, s->transports);
-	else
-		team_message_plan(line, line->rank == 0 ? 1 : 0, s->algorithm, s->transports);
+	if (grid->ways > 1) {
+		team = &grid->mates;
+	} else if (grid->stages > 1) {
+		team = &grid->own_line;
+		peer = team->rank == 0 ? 1 : 0;
+	} else if (servers > 0 && team->size > 1) {
+		peer = team->rank == 0 ? servers : 0;
+	}
+	team_plan(team, peer, t->summary.algorithm, t->summary.transports);
 }
 
 static bool train_steps(struct training *t, unsigned epoch)
@@ -68,13 +75,7 @@ static bool train_epoch(struct training *t, unsigned epoch)
 {
 	if (!(t->sync->epoch ? t->sync->epoch(t, epoch) : train_steps(t, epoch)))
 		return false;
-	if (grid_is_cut(&t->grid))
-		note_plan_of_line(t);
-	else if (t->options->servers > 0 && t->team->size > 1)
-		team_message_plan(t->team, t->team->rank > 0 ? 0 : (int)t->options->servers,
-				  t->summary.algorithm, t->summary.transports);
-	else
-		team_last_plan(t->team, t->summary.algorithm, t->summary.transports);
+	note_plan(t);
 	return true;
 }
 

@@ -218,7 +218,10 @@ static bool deliver(struct training *t)
 		from[r] *= width;
 		s->sent += r == t->team->rank ? 0 : to[r] * sizeof(*going);
 	}
-	ok = ok && team_exchange(t->team, going, to, s->rows, from);
+	ok = ok && TEAM_CALL(t->team,
+			     tutti_all_to_all_v(t->team->comm, going, to, NULL, s->rows, from, NULL,
+						TUTTI_FLOAT32, NULL),
+			     "the exchange of samples");
 	free(going);
 	free(to);
 	return ok;

@@ -14,6 +14,7 @@
 
 #include "cuda_model.h"
 #include "train.h"
+#include "tutti/cuda.h"
 
 enum { TURNS = 2 };
 
@@ -114,11 +115,14 @@ static void cuda_finish(struct training *t)
 /* The communicator is a new one: at the start, and when ranks were lost. */
 static bool cuda_begin(struct training *t)
 {
+	const size_t bytes = (t->model.parameters + SUMS_NUMBERS) * sizeof(double);
 	struct cuda_model *m = &t->cuda->model;
+	tutti_cuda_window_t window; /* the communicator's end is the window's */
 
-	if (!team_bind_gpu(t->team, t->cuda->device) ||
-	    !team_share_gpu_memory(t->team, m->gradients,
-				   (t->model.parameters + SUMS_NUMBERS) * sizeof(double)))
+	if (!TEAM_CALL(t->team, tutti_cuda_bind(t->team->comm, t->cuda->device),
+		       "binding to a GPU") ||
+	    !TEAM_CALL(t->team, tutti_cuda_register(t->team->comm, m->gradients, bytes, &window),
+		       "sharing the gradients' memory"))
 		return false;
 	cuda_model_copy(m, m->state, t->state.now, state_bytes(&t->state));
 	t->cuda->fetched = t->state.step;
@@ -149,6 +153,16 @@ static bool end_turn(struct training *t, int turn)
 	return true;
 }
 
+/* Of numbers on the GPU, behind what its stream has. */
+static bool start_sum(struct training *t, double *values, size_t count)
+{
+	team_count_sum(t->team, count * sizeof(*values));
+	return TEAM_CALL(t->team,
+			 tutti_cuda_all_reduce(t->team->comm, values, values, count, TUTTI_FLOAT64,
+					       TUTTI_SUM, t->cuda->sums),
+			 "the all-reduce");
+}
+
 /* The gradients of `layer` are on their way to being there: behind them comes the all-reduce of
  * its bucket if that is complete. */
 static bool layer_ready(struct training *t, unsigned layer)
@@ -163,9 +177,8 @@ static bool layer_ready(struct training *t, unsigned layer)
 		if (!gpu_record(cuda->notes.ready[i], cuda->model.stream) ||
 		    !gpu_follow(cuda->sums, cuda->notes.ready[i]))
 			return gpu_failed("order two streams");
-		return team_sum_on_gpu(t->team, cuda->model.gradients + bucket->first,
-				       bucket->count + (layer == 0 ? t->buckets.tail : 0),
-				       cuda->sums) &&
+		return start_sum(t, cuda->model.gradients + bucket->first,
+				 bucket->count + (layer == 0 ? t->buckets.tail : 0)) &&
 		       (gpu_record(cuda->notes.summed[i], cuda->sums) ||
 			gpu_failed("order two streams"));
 	}
@@ -254,7 +267,7 @@ static bool cuda_fetch(struct training *t)
 		return false;
 	if (!gpu_finish(m->stream))
 		return gpu_failed("end its steps");
-	if (!team_check(t->team))
+	if (!team_ended(t->team, tutti_comm_error(t->team->comm, NULL), "the all-reduce"))
 		return false;
 	state_adopt(&t->state, t->state.step);
 	cuda->fetched = t->state.step;
