@@ -41,19 +41,19 @@ static bool check_servers(const struct training *t)
 	return true;
 }
 
-static bool count_workers(struct training *t)
+/* Who shares out a batch, of so many ranks. */
+static size_t workers_of(const struct training *t, int ranks)
 {
-	const bool cut = grid_is_cut(&t->grid);
+	const int workers =
+		grid_is_cut(&t->grid) ? t->grid.lines : ranks - (int)t->options->servers;
 
-	t->workers = cut ? (size_t)t->grid.lines : (size_t)t->team->started - t->options->servers;
-	return cut || check_servers(t);
+	return (size_t)(workers > 0 ? workers : 1);
 }
 
 static bool check_sizes(const struct training *t)
 {
 	const struct options *o = t->options;
-	const int workers = grid_is_cut(&t->grid) ? t->grid.lines : t->team->size - (int)o->servers;
-	const size_t ranks = (size_t)(workers > 0 ? workers : 1);
+	const size_t ranks = workers_of(t, t->team->size);
 
 	if (t->split.train_rows < ranks || t->split.train_rows < t->batch)
 		return why_set(
@@ -91,9 +91,9 @@ static size_t most_rows(const struct training *t)
 	const int size = t->team->size, min_ranks = t->survival.min_ranks;
 	const int least = o->accumulate == 1 && min_ranks < size ? min_ranks : size;
 	const bool cut = grid_is_cut(&t->grid);
-	const int workers = t->sync->epoch || cut ? (int)t->workers : least - (int)o->servers;
-	const size_t share = slice_of(t->batch, 0, workers).count;
-	const size_t parts = cut ? t->grid.micro : o->accumulate,
+	const size_t workers = t->sync->epoch ? t->workers : workers_of(t, least),
+		     share = slice_of(t->batch, 0, (int)workers).count,
+		     parts = cut ? t->grid.micro : o->accumulate,
 		     part = (share + parts - 1) / parts;
 
 	if (cut) /* a micro-batch is one pass */
@@ -206,8 +206,9 @@ static bool prepare(struct training *t)
 	const struct options *o = t->options;
 
 	if (!survival_init(&t->survival, t->team) || !grid_place(o, t->team, &t->grid) ||
-	    !check_survival(t) || !count_workers(t) || !shares_check(t) || !read_samples(t))
+	    !check_survival(t) || !check_servers(t) || !shares_check(t) || !read_samples(t))
 		return false;
+	t->workers = workers_of(t, t->team->started);
 	return o->shard || complete(t);
 }
 

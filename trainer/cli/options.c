@@ -92,7 +92,11 @@ static bool take(int id, char **argv, const struct option *known, struct options
 			"--data-limit or --predict; leave it out",
 			spec->name);
 	o->said[id - FIRST] = spec->value ? optarg : "";
-	return option_read(spec, o->said[id - FIRST], o);
+	if (!option_read(spec, o->said[id - FIRST], o))
+		return false;
+	/* the library reads its environment when ranks join */
+	return !spec->variable || setenv(spec->variable, optarg, 1) == 0 ||
+	       why_no_memory("the environment");
 }
 
 /* What getopt_long() knows, and what is not said. */
@@ -127,16 +131,6 @@ static bool check_words(int argc, char **argv, const struct options *o)
 		       optind < argc ? argv[optind] : "");
 }
 
-/* It reads its environment when ranks join. */
-static bool tell_library(const struct options *o)
-{
-	for (size_t i = 0; i < options_count; i++)
-		if (options_table[i].variable && o->said[i] &&
-		    setenv(options_table[i].variable, o->said[i], 1) < 0)
-			return why_no_memory("the environment");
-	return true;
-}
-
 enum options_outcome options_parse(int argc, char **argv, struct options *o)
 {
 	struct option known[OPTIONS_MOST + 1] = { 0 };
@@ -163,6 +157,5 @@ enum options_outcome options_parse(int argc, char **argv, struct options *o)
 		if (!take(id, argv, known, o))
 			return OPTIONS_WRONG;
 	}
-	return check_words(argc, argv, o) && options_check(o) && tell_library(o) ? OPTIONS_RUN
-										 : OPTIONS_WRONG;
+	return check_words(argc, argv, o) && options_check(o) ? OPTIONS_RUN : OPTIONS_WRONG;
 }

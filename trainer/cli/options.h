@@ -54,10 +54,11 @@ struct options {
 	struct parallel parallel;
 	unsigned micro; /* micro-batches of a batch */
 	int order;	/* enum pipeline_order */
-	/* what the library reads in the environment, and nobody here */
-	unsigned rank, size;
-	const char *store, *transport, *algorithm;
-	double timeout;
+	union {
+		unsigned count;
+		const char *text;
+		double real;
+	} library; /* of what it reads in the environment, and nobody here */
 	const char *save; /* NULL: nothing is saved */
 	unsigned every_epochs;
 	bool resume;

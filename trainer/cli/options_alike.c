@@ -26,6 +26,18 @@ static json_t *said_json(const char *text)
 	return json_string(out);
 }
 
+/* No option means a number that is not in its range: that is what it has where it was not given. */
+static json_t *number_json(const struct spec *spec, json_t *number)
+{
+	const double value = json_number_value(number);
+
+	if (value >= spec->low && value <= spec->high)
+		return number;
+	json_decref(number);
+	return json_null();
+}
+
+/* Null: it was not given, and has no value then. */
 static json_t *value_json(const struct spec *spec, const struct options *o)
 {
 	const void *at = (const char *)o + spec->offset;
@@ -34,18 +46,15 @@ static json_t *value_json(const struct spec *spec, const struct options *o)
 	switch (spec->kind) {
 	case FLAG:
 	case TEXT: return json_boolean(said != NULL); /* each rank may have its own */
-	case COUNT: return json_integer(*(const unsigned *)at);
+	case COUNT: return number_json(spec, json_integer(*(const unsigned *)at));
 	case SIZE:
-	case BYTES:
-		return *(const size_t *)at == STALENESS_ANY
-			       ? json_string("any")
-			       : json_integer((json_int_t) * (const size_t *)at);
-	case REAL: return json_real(*(const double *)at);
+	case BYTES: return number_json(spec, json_integer((json_int_t) * (const size_t *)at));
+	case REAL: return number_json(spec, json_real(*(const double *)at));
 	case WORD: return json_string(spec->choices[*(const int *)at]);
 	case NAMED: return json_string(**(const char *const *const *)at);
 	case OTHER: break;
 	}
-	return said_json(said ? said : "none");
+	return said ? said_json(said) : json_null();
 }
 
 /* Those that have one of these in their scope. */
@@ -79,30 +88,17 @@ json_t *options_curve(const struct options *o, size_t batch, int ranks)
 	return all;
 }
 
-/* False: the option was not given, and has no value then. */
-static bool has_value(const char *name, const json_t *value)
-{
-	const struct spec *spec = options_table, *end = spec + options_count;
-
-	while (spec < end && strcmp(spec->name, name) != 0)
-		spec++;
-	if (json_is_string(value))
-		return spec == end || spec->usual || strcmp(json_string_value(value), "none") != 0;
-	return json_is_number(value) && (spec == end || json_number_value(value) >= spec->low);
-}
-
 /* As it is said on the command line. */
-static bool value_text(const char *name, const json_t *value, char text[VALUE_TEXT])
+static const char *value_text(const json_t *value, char text[VALUE_TEXT])
 {
-	const bool there = has_value(name, value);
-
-	if (there && json_is_integer(value))
+	if (json_is_integer(value))
 		snprintf(text, VALUE_TEXT, "%lld", (long long)json_integer_value(value));
-	else if (there && json_is_real(value))
+	else if (json_is_real(value))
 		snprintf(text, VALUE_TEXT, "%.15g", json_real_value(value));
 	else
-		snprintf(text, VALUE_TEXT, "%s", there ? json_string_value(value) : "none");
-	return there;
+		snprintf(text, VALUE_TEXT, "%s",
+			 json_is_string(value) ? json_string_value(value) : "none");
+	return text;
 }
 
 bool options_differ(json_t *then, json_t *now, char *text, size_t size)
@@ -115,10 +111,11 @@ bool options_differ(json_t *then, json_t *now, char *text, size_t size)
 	for (int i = 0; i < 2; i++)
 		json_object_foreach(both[i], name, value)
 		{
-			const bool given = value_text(name, json_object_get(then, name), was);
+			const json_t *before = json_object_get(then, name);
+			const bool given = before && !json_is_null(before);
 
-			value_text(name, json_object_get(now, name), is);
-			if (strcmp(was, is) == 0)
+			value_text(before, was);
+			if (strcmp(was, value_text(json_object_get(now, name), is)) == 0)
 				continue;
 			snprintf(text, size, "%s%s%s%s%.128s, expected %.128s as now",
 				 given ? "" : "no ", strcmp(name, "ranks") ? "--" : "", name,

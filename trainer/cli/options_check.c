@@ -50,8 +50,7 @@ bool options_check(struct options *o)
 		   servers = async || o->sync == &sync_ps, local = o->sync == &sync_local,
 		   clips = o->clip > 0, csv = !o->source.labels && !synthetic_is(o->source.path),
 		   bf16 = o->numbers == &numbers_bf16, lars = strcmp(optimizer->name, "lars") == 0,
-		   shares = o->shares.count || o->shares.by_themselves,
-		   rank = option_said(o, "rank"), size = option_said(o, "size");
+		   shares = o->shares.count || o->shares.by_themselves;
 	const struct {
 		bool broken;
 		const char *found; /* a format, of the optimiser's name, and --servers */
@@ -73,8 +72,10 @@ bool options_check(struct options *o)
 		{ NEEDS("every-epochs", o->save, "--save FILE") },
 		{ NEEDS("resume", o->save, "--save FILE") },
 		/* the library would speak of a launcher that has set one of them */
-		{ rank && !size && !getenv("TUTTI_SIZE"), "found --rank, expected --size" AS_WELL },
-		{ size && !rank && !getenv("TUTTI_RANK"), "found --size, expected --rank" AS_WELL },
+		{ option_said(o, "rank") && !getenv("TUTTI_SIZE"),
+		  "found --rank, expected --size" AS_WELL },
+		{ option_said(o, "size") && !getenv("TUTTI_RANK"),
+		  "found --size, expected --rank" AS_WELL },
 		{ ON_GPU(o->numbers == &numbers_f32, "--dtype f32") },
 		{ ON_GPU(bf16, "--dtype bf16") },
 		{ ON_GPU(o->sync != &sync_all_reduce, "another --sync than allreduce") },
