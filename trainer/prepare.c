@@ -174,6 +174,7 @@ static bool complete(struct training *t)
 
 	if (!split_create(&t->data, o->source.test_fraction, o->seed, &t->split))
 		return false;
+	t->workers = workers_of(t, t->team->started);
 	t->batch = choose_batch(t);
 	if (!check_sizes(t) ||
 	    !(o->shard ? sharded_standardise(t)
@@ -201,17 +202,6 @@ static bool read_samples(struct training *t)
 	return ok;
 }
 
-static bool prepare(struct training *t)
-{
-	const struct options *o = t->options;
-
-	if (!survival_init(&t->survival, t->team) || !grid_place(o, t->team, &t->grid) ||
-	    !check_survival(t) || !check_servers(t) || !shares_check(t) || !read_samples(t))
-		return false;
-	t->workers = workers_of(t, t->team->started);
-	return o->shard || complete(t);
-}
-
 bool training_share(struct training *t)
 {
 	return sharded_join(t) && complete(t);
@@ -227,7 +217,9 @@ bool training_create(const struct options *options, struct team *team, struct re
 		.team = team,
 		.report = report,
 	};
-	return prepare(out);
+	return survival_init(&out->survival, team) && grid_place(options, team, &out->grid) &&
+	       check_survival(out) && check_servers(out) && shares_check(out) &&
+	       read_samples(out) && (options->shard || complete(out));
 }
 
 void training_finish(struct training *t)

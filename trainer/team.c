@@ -26,6 +26,20 @@ static bool failed(tutti_result_t result, const char *what, const char *text)
 	return why_set(result, "%s failed: %s", what, *text ? text : tutti_strerror(result));
 }
 
+/* The library names ranks by those of the communicator. */
+static void name_rank(const struct team *team)
+{
+	int rank = -1;
+
+	tutti_comm_error(team->comm, &rank);
+	if (rank >= 0 && team->counted_anew)
+		why_set(why.result, "%s; rank %d of these is one of the %d that there are now",
+			why.text, rank, team->size);
+	else if (rank >= 0 && team->numbers[rank] != rank)
+		why_set(why.result, "%s; rank %d of these is rank %d of all", why.text, rank,
+			team->numbers[rank]);
+}
+
 static struct team *account_of(struct team *team)
 {
 	return team->whole ? team->whole : team;
@@ -97,19 +111,14 @@ bool team_join(struct team *team, double timeout_s)
 	return true;
 }
 
-/* Of calls that make another communicator: the one that there is tells of the loss. */
-static bool regrouping_failed(tutti_result_t result, const char *what)
-{
-	return failed(result, what, tutti_last_error(NULL));
-}
-
 bool team_shrink(struct team *team)
 {
 	tutti_comm_t left;
 	const tutti_result_t result = tutti_comm_shrink(team->comm, &left);
 
-	return result == TUTTI_OK ? team_become(team, left)
-				  : regrouping_failed(result, "going on without lost ranks");
+	return result == TUTTI_OK
+		       ? team_become(team, left)
+		       : failed(result, "going on without lost ranks", tutti_last_error(NULL));
 }
 
 bool team_grow(struct team *team, int newcomers, double wait_s)
@@ -120,8 +129,11 @@ bool team_grow(struct team *team, int newcomers, double wait_s)
 
 	if (result == TUTTI_OK)
 		result = tutti_comm_grow(team->comm, NULL, newcomers, &grown);
-	return result == TUTTI_OK ? team_become(team, grown)
-				  : regrouping_failed(result, "taking in replacements");
+	if (result == TUTTI_OK)
+		return team_become(team, grown);
+	failed(result, "taking in replacements", tutti_last_error(NULL));
+	name_rank(team);
+	return false;
 }
 
 bool team_divide(struct team *team, int first, int stride, struct team *out)
@@ -147,20 +159,6 @@ void team_leave(struct team *team)
 	free(team->numbers);
 	team->comm = NULL;
 	team->numbers = NULL;
-}
-
-/* The library names ranks by those of the communicator. */
-static void name_rank(const struct team *team)
-{
-	int rank = -1;
-
-	tutti_comm_error(team->comm, &rank);
-	if (rank >= 0 && team->counted_anew)
-		why_set(why.result, "%s; rank %d of these is one of the %d that there are now",
-			why.text, rank, team->size);
-	else if (rank >= 0 && team->numbers[rank] != rank)
-		why_set(why.result, "%s; rank %d of these is rank %d of all", why.text, rank,
-			team->numbers[rank]);
 }
 
 bool team_start_sum(struct team *team, const struct numbers *numbers, void *values, size_t count,

@@ -288,8 +288,8 @@ const struct spec options_table[] = {
 	  .help = "with --parallel: parts of a batch that stages work on at the same time; one stage does "
 		  "so one after the other, as with --accumulate (4; of one stage 1)" },
 	{ "order", "HOW", RANKS, WORD, AT(order), .usual = "1f1b", .choices = orders,
-	  .help = "with --parallel pipeline: 1f1b: a stage alternates between forward and backward passes as soon "
-		  "as it can; gpipe: all forward passes come first" },
+	  .help = "with --parallel pipeline: 1f1b: a stage alternates between forward and backward passes "
+		  "as soon as it can; gpipe: all forward passes come first" },
 	{ "shares", "S,S,...", LOCAL, OTHER, .read = read_shares,
 	  .help = "each rank's part of a batch, such as 1,2; auto: in proportion to the speed of the "
 		  "epoch before; with --parallel each stage's part of the computation (all alike)",
