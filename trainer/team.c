@@ -171,22 +171,12 @@ bool team_start_sum(struct team *team, const struct numbers *numbers, void *valu
 			 "the all-reduce");
 }
 
-/* Where the caller's block is. */
-static void *own_block(const struct team *team, const struct numbers *numbers, void *values,
-		       const size_t *counts)
-{
-	size_t first = 0;
-
-	for (int r = 0; r < team->rank; r++)
-		first += counts[r];
-	return numbers_at(numbers, values, first);
-}
-
-static size_t total(const struct team *team, const size_t *counts)
+/* Of the first ranks together: all, or those before the caller, whose block begins there. */
+static size_t numbers_of(const size_t *counts, int ranks)
 {
 	size_t sum = 0;
 
-	for (int r = 0; r < team->size; r++)
+	for (int r = 0; r < ranks; r++)
 		sum += counts[r];
 	return sum;
 }
@@ -194,22 +184,25 @@ static size_t total(const struct team *team, const size_t *counts)
 bool team_start_scatter_sum(struct team *team, const struct numbers *numbers, void *values,
 			    const size_t *counts, tutti_request_t *request)
 {
-	count_blocks(team, total(team, counts) * numbers->size);
+	void *own = numbers_at(numbers, values, numbers_of(counts, team->rank));
+
+	count_blocks(team, numbers_of(counts, team->size) * numbers->size);
 	return TEAM_CALL(team,
-			 tutti_reduce_scatter_v(team->comm, values,
-						own_block(team, numbers, values, counts), counts,
-						numbers->dtype, TUTTI_SUM, request),
+			 tutti_reduce_scatter_v(team->comm, values, own, counts, numbers->dtype,
+						TUTTI_SUM, request),
 			 "the reduce-scatter");
 }
 
 bool team_start_gather(struct team *team, const struct numbers *numbers, void *values,
 		       const size_t *counts, tutti_request_t *request)
 {
-	count_blocks(team, total(team, counts) * numbers->size);
-	return TEAM_CALL(team,
-			 tutti_all_gather_v(team->comm, own_block(team, numbers, values, counts),
-					    values, counts, NULL, numbers->dtype, request),
-			 "the all-gather");
+	void *own = numbers_at(numbers, values, numbers_of(counts, team->rank));
+
+	count_blocks(team, numbers_of(counts, team->size) * numbers->size);
+	return TEAM_CALL(
+		team,
+		tutti_all_gather_v(team->comm, own, values, counts, NULL, numbers->dtype, request),
+		"the all-gather");
 }
 
 bool team_wait(struct team *team, tutti_request_t *request)

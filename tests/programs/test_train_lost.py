@@ -120,6 +120,10 @@ class Lost(LossTest):
                          [([0], 4, 1), ([1], 3, 0), ([0], 2, 0)])
         # the library knows the others by new numbers
         self.assertTrue(log.losses[1]['cause'].endswith('; rank 0 of these is rank 1 of all'), log.losses[1]['cause'])
+        # also when one is lost before the loss of another is over
+        job = self.lose_ranks('0@step20 2@settle2', least=3)
+        self.assertNotEqual(job.finish(), 0)
+        self.assertRegex(job.err, 'rank 1 .* died.*; rank 1 of these is rank 2 of all\n')
 
     @host_only
     def test_two_may_be_lost_at_once_and_replaced_or_one_of_them(self):
