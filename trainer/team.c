@@ -35,9 +35,9 @@ static void name_rank(const struct team *team)
 	if (rank >= 0 && team->counted_anew)
 		why_set(why.result, "%s; rank %d of these is one of the %d that there are now",
 			why.text, rank, team->size);
-	else if (rank >= 0 && team->numbers[rank] != rank)
+	else if (rank >= 0 && team->origins[rank] != rank)
 		why_set(why.result, "%s; rank %d of these is rank %d of all", why.text, rank,
-			team->numbers[rank]);
+			team->origins[rank]);
 }
 
 static struct team *account_of(struct team *team)
@@ -79,10 +79,10 @@ static bool team_become(struct team *team, tutti_comm_t comm)
 	team->comm = comm;
 	team->rank = tutti_comm_rank(comm);
 	team->size = tutti_comm_size(comm);
-	team->numbers = calloc((size_t)team->size, sizeof(*team->numbers));
-	for (int r = 0; team->numbers && r < team->size; r++)
-		team->numbers[r] = r;
-	return team->numbers || why_no_memory("the numbers of ranks");
+	team->origins = calloc((size_t)team->size, sizeof(*team->origins));
+	for (int r = 0; team->origins && r < team->size; r++)
+		team->origins[r] = r;
+	return team->origins || why_no_memory("the list of ranks");
 }
 
 bool team_is_newcomer(void)
@@ -148,7 +148,7 @@ bool team_divide(struct team *team, int first, int stride, struct team *out)
 
 	part.started = part.size;
 	for (int r = 0; ok && r < part.size; r++)
-		part.numbers[r] = team->numbers[first + r * stride];
+		part.origins[r] = team->origins[first + r * stride];
 	*out = part;
 	return ok;
 }
@@ -156,9 +156,9 @@ bool team_divide(struct team *team, int first, int stride, struct team *out)
 void team_leave(struct team *team)
 {
 	tutti_comm_destroy(team->comm);
-	free(team->numbers);
+	free(team->origins);
 	team->comm = NULL;
-	team->numbers = NULL;
+	team->origins = NULL;
 }
 
 bool team_start_sum(struct team *team, const struct numbers *numbers, void *values, size_t count,
@@ -172,7 +172,7 @@ bool team_start_sum(struct team *team, const struct numbers *numbers, void *valu
 }
 
 /* Of the first ranks together: all, or those before the caller, whose block begins there. */
-static size_t numbers_of(const size_t *counts, int ranks)
+static size_t total(const size_t *counts, int ranks)
 {
 	size_t sum = 0;
 
@@ -184,9 +184,9 @@ static size_t numbers_of(const size_t *counts, int ranks)
 bool team_start_scatter_sum(struct team *team, const struct numbers *numbers, void *values,
 			    const size_t *counts, tutti_request_t *request)
 {
-	void *own = numbers_at(numbers, values, numbers_of(counts, team->rank));
+	void *own = numbers_at(numbers, values, total(counts, team->rank));
 
-	count_blocks(team, numbers_of(counts, team->size) * numbers->size);
+	count_blocks(team, total(counts, team->size) * numbers->size);
 	return TEAM_CALL(team,
 			 tutti_reduce_scatter_v(team->comm, values, own, counts, numbers->dtype,
 						TUTTI_SUM, request),
@@ -196,9 +196,9 @@ bool team_start_scatter_sum(struct team *team, const struct numbers *numbers, vo
 bool team_start_gather(struct team *team, const struct numbers *numbers, void *values,
 		       const size_t *counts, tutti_request_t *request)
 {
-	void *own = numbers_at(numbers, values, numbers_of(counts, team->rank));
+	void *own = numbers_at(numbers, values, total(counts, team->rank));
 
-	count_blocks(team, numbers_of(counts, team->size) * numbers->size);
+	count_blocks(team, total(counts, team->size) * numbers->size);
 	return TEAM_CALL(
 		team,
 		tutti_all_gather_v(team->comm, own, values, counts, NULL, numbers->dtype, request),
@@ -295,7 +295,7 @@ void team_plan(const struct team *team, int peer, char algorithm[32], char trans
 }
 
 /* What ranks exchange in team_agree(); the result is 0, or a checksum of the error message. */
-enum { AGREE_RESULT, AGREE_OPTIONS, AGREE_DATA, AGREE_NUMBER, AGREE_FIELDS };
+enum { AGREE_RESULT, AGREE_OPTIONS, AGREE_DATA, AGREE_ORIGIN, AGREE_FIELDS };
 enum { RANKS_TEXT = 128, RANKS_NAMED = 8 };
 
 /* "1, 2 and 3 more" of the ranks whose value is `value`, or is not; "" if there are none. Each value
@@ -309,7 +309,7 @@ static int list_ranks(const struct team *team, const uint64_t *values, int field
 	for (int r = 0; r < team->size; r++)
 		if ((values[r * fields] == value) == is && listed++ < RANKS_NAMED)
 			used += snprintf(text + used, RANKS_TEXT - (size_t)used, "%s%d",
-					 used ? ", " : "", team->numbers[r]);
+					 used ? ", " : "", team->origins[r]);
 	if (listed > RANKS_NAMED)
 		snprintf(text + used, RANKS_TEXT - (size_t)used, " and %d more",
 			 listed - RANKS_NAMED);
@@ -325,7 +325,7 @@ static bool differ(const struct team *team, const uint64_t *values, int fields,
 
 static bool judge(const struct team *team, const uint64_t *all)
 {
-	const int first = team->numbers[0];
+	const int first = team->origins[0];
 	char ranks[RANKS_TEXT];
 
 	if (list_ranks(team, all + AGREE_RESULT, AGREE_FIELDS, false, 0, ranks) > 0)
@@ -371,7 +371,7 @@ bool team_agree(struct team *team, bool mine, uint64_t options, uint64_t data, s
 	if (ok) {
 		team->counted_anew = false;
 		for (int r = 0; r < team->size; r++)
-			team->numbers[r] = (int)all[r * AGREE_FIELDS + AGREE_NUMBER];
+			team->origins[r] = (int)all[r * AGREE_FIELDS + AGREE_ORIGIN];
 		if (alike)
 			find_alike(team, all + AGREE_RESULT, alike);
 		ok = judge(team, all);
@@ -394,7 +394,7 @@ bool team_verify(struct team *team, const void *weights, size_t bytes, size_t st
 		ok = why_set(TUTTI_ERR_MISMATCH,
 			     "step %zu: the weights of rank %s differ from those of rank %d; "
 			     "expected the same bits on every rank",
-			     step, ranks, team->numbers[0]);
+			     step, ranks, team->origins[0]);
 	free(all);
 	return ok;
 }

@@ -16,7 +16,7 @@ struct team {
 	tutti_comm_t comm;
 	int rank, size;
 	int origin;   /* the launcher's number for this rank: stays as it is when others are lost */
-	int *numbers; /* owned: [size], those of all, as they told each other in team_agree() … */
+	int *origins; /* owned: [size], those of all, as they told each other in team_agree() … */
 	bool counted_anew; /* … and not yet since ranks were lost, or came */
 	int newcomer;	   /* the others have begun already */
 	int started;	   /* ranks that the launcher started, however many are left */

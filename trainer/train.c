@@ -182,7 +182,7 @@ static void name_server(const struct training *t)
 		why_set(why.result,
 			"parameter server %d was lost, and its weights with it: %s; start the training "
 			"again, with --resume if there is a checkpoint",
-			t->team->numbers[rank], why.text);
+			t->team->origins[rank], why.text);
 }
 
 /* Ranks that are lost on the way are gone on without, or replaced, as often as the launcher

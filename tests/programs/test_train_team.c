@@ -31,9 +31,9 @@ static void *run_rank(void *argument)
 	tutti_result_t result;
 
 	config.timeout_s = bound_s(30);
-	rank->team.numbers = calloc(RANKS, sizeof(int));
+	rank->team.origins = calloc(RANKS, sizeof(int));
 	for (int r = 0; r < RANKS; r++)
-		rank->team.numbers[r] = r;
+		rank->team.origins[r] = r;
 	result = tutti_comm_create(rank->store, rank->team.rank, RANKS, &config, &rank->team.comm);
 	if (result != TUTTI_OK ? !why_set(result, "%s", tutti_last_error(NULL)) : !rank->body(rank))
 		rank->why = why;
@@ -144,7 +144,7 @@ static bool name_by_the_launcher(struct rank *rank)
 	ok = !verify(rank) && strstr(why.text, "the weights of rank 2 differ from those of rank 0");
 	ok = ok && team_divide(team, team->rank > 0, 1, &part);
 	if (ok && team->rank > 0)
-		ok = part.numbers[0] == 2 && part.numbers[1] == 4;
+		ok = part.origins[0] == 2 && part.origins[1] == 4;
 	team_leave(&part);
 	return ok && team_agree(team, true, (uint64_t)team->rank, 2, NULL);
 }
@@ -155,6 +155,37 @@ TEST(ranks_are_named_by_the_launchers_numbers)
 
 	run_ranks(ranks, name_by_the_launcher);
 	expect(ranks, TUTTI_ERR_INVALID, "rank 2, 4 has other options than rank 0");
+}
+
+static bool told_each_other;
+
+static bool lose_rank_1(struct rank *rank)
+{
+	struct team *team = &rank->team;
+	uint64_t all[RANKS] = { 0 };
+
+	team->origin = 2 * team->rank;
+	team->counted_anew = true;
+	if (told_each_other && !team_agree(team, true, 1, 2, NULL))
+		return false;
+	/* once rank 1 has come through this the others have agreed */
+	if (!team_gather(team, &all[team->rank], all, sizeof(*all)))
+		return false;
+	if (team->rank == 1)
+		tutti_comm_abort(team->comm, "an error of its own");
+	return team_gather(team, &all[team->rank], all, sizeof(*all));
+}
+
+TEST(a_lost_rank_is_named_by_the_launchers_number_once_it_is_known)
+{
+	struct rank ranks[RANKS];
+
+	told_each_other = true;
+	run_ranks(ranks, lose_rank_1);
+	expect(ranks, TUTTI_ERR_ABORTED, "; rank 1 of these is rank 2 of all");
+	told_each_other = false;
+	run_ranks(ranks, lose_rank_1);
+	expect(ranks, TUTTI_ERR_ABORTED, "; rank 1 of these is one of the 3 that there are now");
 }
 
 /* Two buckets of a model's gradients, of which the first is in flight while `write_layer` still writes

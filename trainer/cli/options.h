@@ -58,7 +58,7 @@ struct options {
 		unsigned count;
 		const char *text;
 		double real;
-	} library; /* of what it reads in the environment, and nobody here */
+	} library;	  /* of what it reads in the environment, and nobody here */
 	const char *save; /* NULL: nothing is saved */
 	unsigned every_epochs;
 	bool resume;

@@ -173,7 +173,7 @@ static bool refuse(const struct training *t, const struct peer *p, const char *w
 	return why_set(TUTTI_ERR_INVALID,
 		       "rank %d sent %s, expected what this version sends; use one version of "
 		       "tutti-train on all hosts",
-		       t->team->numbers[p->rank], what);
+		       t->team->origins[p->rank], what);
 }
 
 static bool on_report(struct training *t, struct async *a, struct peer *p)

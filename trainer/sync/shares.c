@@ -53,7 +53,7 @@ bool shares_begin(struct training *t)
 	if (!of)
 		return why_no_memory("the shares of ranks");
 	for (int r = 0; r < t->team->size; r++)
-		of[r] = said_of(o, t->team->numbers[r]);
+		of[r] = said_of(o, t->team->origins[r]);
 	t->shares.of = of;
 	return true;
 }
