@@ -285,8 +285,8 @@ const struct spec options_table[] = {
 	  "pipeline or tensor, or some of data=D,pipeline=S,tensor=T with at most 1024 of each, "
 	  "such as data=2,pipeline=2" },
 	{ "micro", "M", RANKS, COUNT, AT(micro), 1, 4096,
-	  .help = "with --parallel: parts of a batch that stages work on at the same time; one stage does "
-		  "so one after the other, as with --accumulate (4; of one stage 1)" },
+	  .help = "with --parallel: parts of a batch that stages work on at the same time, and one stage "
+		  "one after the other, as with --accumulate (4; of one stage 1)" },
 	{ "order", "HOW", RANKS, WORD, AT(order), .usual = "1f1b", .choices = orders,
 	  .help = "with --parallel pipeline: 1f1b: a stage alternates between forward and backward passes "
 		  "as soon as it can; gpipe: all forward passes come first" },
