@@ -149,66 +149,50 @@ size_t model_output_bytes(const struct model *model)
 
 void model_use_outputs(struct model *model, void *outputs, const void *x)
 {
-	void *next = outputs ? outputs : model->outputs;
+	char *output = outputs ? outputs : model->outputs,
+	     *delta = (char *)model->outputs + model_output_bytes(model);
 
 	for (unsigned l = 0; l < model->layers; l++) {
-		model->layer[l].output = next;
-		next = numbers_at(model->numbers, next,
-				  model->layer[l].shape.out * model->rows_max);
+		struct layer *layer = &model->layer[l];
+		const size_t bytes = layer->shape.out * model->rows_max * model->numbers->size;
+
+		layer->output = output;
+		layer->delta = delta;
+		output += bytes;
+		delta += bytes;
 	}
 	model->x = x;
 }
 
+/* Rounded numbers only where gradients are not like all others. */
 static bool allocate(struct model *model)
 {
-	const size_t bytes = model_output_bytes(model);
-	void *next;
+	const struct numbers *numbers = model->numbers;
+	const bool rounds = numbers->gradients != numbers;
 
-	model->outputs = calloc(1, bytes);
-	model->deltas = next = calloc(1, bytes);
-	if (!model->outputs || !model->deltas)
+	model->outputs = numbers->take(2 * model_output_bytes(model));
+	if (rounds)
+		model->rounded = numbers->take(2 * model->parameters * numbers->size);
+	if (!model->outputs || (rounds && !model->rounded))
 		return why_no_memory("the model");
-	for (unsigned l = 0; l < model->layers; l++) {
-		model->layer[l].delta = next;
-		next = numbers_at(model->numbers, next,
-				  model->layer[l].shape.out * model->rows_max);
-	}
+	if (rounds)
+		model->unrounded = numbers_at(numbers, model->rounded, model->parameters);
 	model_use_outputs(model, NULL, NULL);
 	return true;
-}
-
-/* Unless gradients are numbers like all others. */
-static bool allocate_mixed(struct model *model)
-{
-	const struct numbers *numbers = model->numbers;
-
-	if (numbers->gradients == numbers)
-		return true;
-	model->rounded = calloc(model->parameters, numbers->size);
-	model->unrounded = calloc(model->parameters, numbers->size);
-	return (model->rounded && model->unrounded) || why_no_memory("the model");
 }
 
 bool model_create(const struct numbers *numbers, const size_t *width, struct cut cut,
 		  size_t rows_max, struct model *out)
 {
-	struct model model = {
+	*out = (struct model){
 		.numbers = numbers, .cut = cut, .layers = cut.layers, .rows_max = rows_max
 	};
-	bool ok;
-
 #ifdef HAVE_OPENBLAS_SET_NUM_THREADS
 	openblas_set_num_threads(1);
 #endif
-	memcpy(model.width, width, (cut.of + 1) * sizeof(*width));
-	lay_out(&model);
-	ok = allocate(&model) && allocate_mixed(&model);
-	if (!ok) {
-		model_finish(&model);
-		return false;
-	}
-	*out = model;
-	return true;
+	memcpy(out->width, width, (cut.of + 1) * sizeof(*width));
+	lay_out(out);
+	return allocate(out);
 }
 
 bool model_begins(const struct model *model)
@@ -223,10 +207,10 @@ bool model_ends(const struct model *model)
 
 void model_finish(struct model *model)
 {
-	free(model->outputs);
-	free(model->deltas);
-	free(model->rounded);
-	free(model->unrounded);
+	if (!model->numbers)
+		return;
+	model->numbers->give(model->outputs);
+	model->numbers->give(model->rounded);
 	*model = (struct model){ 0 };
 }
 

@@ -55,17 +55,16 @@ struct model {
 	size_t rows_max; /* samples at a time */
 	void *weights;	 /* [parameters], set by the caller before each use */
 	void *gradients; /* [parameters] of numbers->gradients, likewise */
-	void *outputs;	 /* owned: of all layers, those that were allocated with it */
-	void *deltas;	 /* owned: likewise */
-	void *rounded; /* owned, [parameters]: what products read of the weights, or NULL: these */
-	void *unrounded; /* owned, [parameters]: sums of gradients, or NULL: these are there */
+	void *outputs; /* owned: of all layers, those that were allocated with it, and the deltas */
+	void *rounded; /* owned, [parameters]: what products read of the weights, or NULL: these; … */
+	void *unrounded; /* … and behind it sums of gradients, or NULL: these are there */
 	const void *x;	 /* input of the last forward pass */
 };
 
 /* `width` has layers + 1 entries: features, hidden layers, classes. */
 size_t model_parameter_count(const size_t *width, unsigned layers);
 
-/* `width` is of the larger model. */
+/* `width` is of the larger model. After a failure, too, model_finish() ends it. */
 bool model_create(const struct numbers *numbers, const size_t *width, struct cut cut,
 		  size_t rows_max, struct model *out);
 void model_finish(struct model *model);

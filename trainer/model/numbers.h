@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "tutti/tutti.h"
+#include "update.h"
 
 /* Running sums over samples. */
 struct sums {
@@ -35,24 +36,6 @@ struct trained {
 	void *weights, *velocity[TRAINED_VELOCITIES];
 };
 
-/* How weights w are moved by x = gain × gradient + decay × w; v and s are what is kept. What is read stays
- * as it is, unless it is the same memory. */
-enum move {
-	MOVE_DESCEND,  /* w −= rate × x */
-	MOVE_MOMENTUM, /* v = keep × v + x; w −= rate × v */
-	MOVE_NESTEROV, /* v = keep × v + x; w −= rate × (x + keep × v) */
-	MOVE_ADAGRAD,  /* v += keep × x²; w −= rate × x / √v */
-	/* v = keep × v + (1 − keep) × x; s = keep2 × s + (1 − keep2) × x²;
-	 * w −= rate × (v / whole / (√(s / whole2) + epsilon) + shrink × w) */
-	MOVE_ADAM,
-	MOVES
-};
-
-struct update {
-	double rate, keep, gain, decay;
-	double keep2, epsilon, whole, whole2, shrink; /* of MOVE_ADAM */
-};
-
 struct numbers {
 	const char *name; /* of --dtype */
 	size_t size;	  /* bytes of a number */
@@ -60,6 +43,10 @@ struct numbers {
 	/* What gradients are, and a step's sums behind them: this table, unless those have a type of
 	 * their own. A table that is only of gradients has nothing but square_sum … load. */
 	const struct numbers *gradients, *sums;
+
+	/* Memory that the functions work on, NULL: there is none; and its end, also of NULL. */
+	void *(*take)(size_t bytes);
+	void (*give)(void *memory);
 
 	/* A layer's weights as operands of matrix products, and its biases as they are. */
 	void (*operands)(struct shape shape, const void *weights, void *operands);
@@ -96,8 +83,8 @@ struct numbers {
 	/* Of double numbers, and to them. */
 	void (*store)(void *to, const double *from, size_t count);
 	void (*load)(double *to, const void *from, size_t count);
-	void (*move[MOVES])(const struct update *update, struct trained from, const void *gradients,
-			    size_t count, struct trained to);
+	void (*move)(enum move by, const struct update *update, struct trained from,
+		     const void *gradients, size_t count, struct trained to);
 	/* The sum of squares of what MOVE_ADAM is to multiply by its rate. */
 	double (*adam_squares)(const struct update *update, struct trained from,
 			       const void *gradients, size_t count);

@@ -25,48 +25,11 @@ static const struct numbers gradients_bf16;
 
 #include "numbers_tmpl.h"
 
-static double gradient_square_sum(const void *x, size_t count)
-{
-	const uint16_t *g = x;
-	double sum = 0;
-
-	for (size_t i = 0; i < count; i++)
-		sum += (double)bf16_value(g[i]) * bf16_value(g[i]);
-	return sum;
-}
-
-static void gradient_scale(void *x, size_t count, double factor)
-{
-	uint16_t *g = x;
-
-	for (size_t i = 0; i < count; i++)
-		g[i] = bf16_of((float)(bf16_value(g[i]) * factor));
-}
-
-static void gradient_add(void *to, const void *x, size_t count)
-{
-	const uint16_t *g = x;
-	uint16_t *sum = to;
-
-	for (size_t i = 0; i < count; i++)
-		sum[i] = bf16_of(bf16_value(sum[i]) + bf16_value(g[i]));
-}
-
-static void gradient_store(void *to, const double *from, size_t count)
-{
-	uint16_t *g = to;
-
-	for (size_t i = 0; i < count; i++)
-		g[i] = bf16_of((float)from[i]);
-}
-
-static void gradient_load(double *to, const void *from, size_t count)
-{
-	const uint16_t *g = from;
-
-	for (size_t i = 0; i < count; i++)
-		to[i] = bf16_value(g[i]);
-}
+#define ELEMENT	     uint16_t
+#define VECTOR(name) gradient_##name
+#define READ(x)	     bf16_value(x)
+#define WRITE(x)     bf16_of((float)(x))
+#include "vectors_tmpl.h"
 
 static const struct numbers gradients_bf16 = {
 	.name = "bf16",

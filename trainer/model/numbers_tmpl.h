@@ -6,11 +6,13 @@
  * depend on idle cores. */
 #include <cblas.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bits.h"
 #include "numbers.h"
 
+#define FUNCTION static inline
 #ifndef GRADIENT
 #define OPERAND(x) (x)
 #define GRADIENT   REAL
@@ -19,6 +21,13 @@
 #define GRADIENTS  NUMBERS
 #define SUMS	   NUMBERS
 #endif
+
+#include "each_tmpl.h"
+
+static void *take(size_t bytes)
+{
+	return calloc(1, bytes);
+}
 
 static void operands(struct shape shape, const void *weights, void *to)
 {
@@ -88,37 +97,6 @@ static void open_above(void *x, size_t count)
 		v[i] = v[i] > 0 ? OPERAND(v[i]) : 0;
 }
 
-/* Softmax of one row of logits into `delta`, less 1 at the label, times `scale`; returns the loss.
- * A NaN among the logits gives a NaN. */
-static double softmax_row(const REAL *logits, size_t classes, uint32_t label, double scale,
-			  REAL *delta)
-{
-	REAL top = logits[0];
-	double sum = 0;
-
-	for (size_t j = 1; j < classes; j++)
-		top = logits[j] > top ? logits[j] : top;
-	for (size_t j = 0; j < classes; j++) {
-		delta[j] = EXP(logits[j] - top);
-		sum += delta[j];
-	}
-	for (size_t j = 0; j < classes; j++)
-		delta[j] = (REAL)(delta[j] / sum * scale);
-	delta[label] -= (REAL)scale;
-	for (size_t j = 0; j < classes; j++)
-		delta[j] = OPERAND(delta[j]);
-	return log(sum) + top - logits[label];
-}
-
-static uint32_t largest(const REAL *logits, size_t classes)
-{
-	uint32_t best = 0;
-
-	for (uint32_t j = 1; j < classes; j++)
-		best = logits[j] > logits[best] ? j : best;
-	return best;
-}
-
 static void loss(const void *logits, const uint32_t *labels, size_t rows, size_t classes,
 		 double scale, void *delta, struct sums *sums)
 {
@@ -174,117 +152,13 @@ static void below(struct shape shape, const void *delta, const void *weights, si
 		out[i] = was[i] > 0 ? OPERAND(out[i]) : 0;
 }
 
-static double square_sum(const void *x, size_t count)
-{
-	const REAL *v = x;
-	double sum = 0;
+#define ELEMENT	     REAL
+#define VECTOR(name) name
+#define READ(x)	     (x)
+#define WRITE(x)     ((REAL)(x))
+#include "vectors_tmpl.h"
 
-	for (size_t i = 0; i < count; i++)
-		sum += (double)v[i] * v[i];
-	return sum;
-}
-
-static void scale(void *x, size_t count, double factor)
-{
-	REAL *v = x;
-
-	for (size_t i = 0; i < count; i++)
-		v[i] = (REAL)(v[i] * factor);
-}
-
-static void add(void *to, const void *x, size_t count)
-{
-	const REAL *v = x;
-	REAL *sum = to;
-
-	for (size_t i = 0; i < count; i++)
-		sum[i] += v[i];
-}
-
-static void store(void *to, const double *from, size_t count)
-{
-	REAL *v = to;
-
-	for (size_t i = 0; i < count; i++)
-		v[i] = (REAL)from[i];
-}
-
-static void load(double *to, const void *from, size_t count)
-{
-	const REAL *v = from;
-
-	for (size_t i = 0; i < count; i++)
-		to[i] = v[i];
-}
-
-/* ---- moves: of one weight, … */
-
-/* An update, as REAL. */
-struct scales {
-	REAL rate, gain, decay, keep, add, keep2, add2, epsilon, whole, whole2, shrink;
-};
-
-static struct scales scales_of(const struct update *u)
-{
-	return (struct scales){ (REAL)u->rate,	       (REAL)u->gain,	    (REAL)u->decay,
-				(REAL)u->keep,	       (REAL)(1 - u->keep), (REAL)u->keep2,
-				(REAL)(1 - u->keep2),  (REAL)u->epsilon,    (REAL)(1 / u->whole),
-				(REAL)(1 / u->whole2), (REAL)u->shrink };
-}
-
-/* A weight, and what is kept of it. */
-struct one {
-	REAL w, v, s;
-};
-
-static inline struct one descend(const struct scales *k, struct one o, REAL x)
-{
-	o.w -= k->rate * x;
-	return o;
-}
-
-static inline struct one momentum(const struct scales *k, struct one o, REAL x)
-{
-	o.v = k->keep * o.v + x;
-	o.w -= k->rate * o.v;
-	return o;
-}
-
-static inline struct one nesterov(const struct scales *k, struct one o, REAL x)
-{
-	o.v = k->keep * o.v + x;
-	o.w -= k->rate * (x + k->keep * o.v);
-	return o;
-}
-
-/* Where there was no gradient yet there is nothing to divide by. */
-static inline struct one adagrad(const struct scales *k, struct one o, REAL x)
-{
-	o.v += k->keep * x * x;
-	o.w -= k->rate * x / (SQRT(o.v) + (REAL)1e-10);
-	return o;
-}
-
-static inline struct one adam_means(const struct scales *k, struct one o, REAL x)
-{
-	o.v = k->keep * o.v + k->add * x;
-	o.s = k->keep2 * o.s + k->add2 * x * x;
-	return o;
-}
-
-static inline REAL adam_way(const struct scales *k, struct one o)
-{
-	return o.v * k->whole / (SQRT(o.s * k->whole2) + k->epsilon) + k->shrink * o.w;
-}
-
-static inline struct one adam(const struct scales *k, struct one o, REAL x)
-{
-	o = adam_means(k, o, x);
-	o.w -= k->rate * adam_way(k, o);
-	return o;
-}
-
-/* … and of all, in place, or apart. */
+/* Weights are moved in place, or apart. */
 #define MOVE(name, velocities)                                                                     \
 	static void name##_all(const struct update *u, struct trained from, const void *gradients, \
 			       size_t count, struct trained to)                                    \
@@ -294,19 +168,7 @@ static inline struct one adam(const struct scales *k, struct one o, REAL x)
 		const GRADIENT *g = gradients;                                                     \
 		REAL *new_w = to.weights, *new_v = to.velocity[0], *new_s = to.velocity[1];        \
                                                                                                    \
-		_Pragma("GCC ivdep") for (size_t i = 0; i < count; i++)                            \
-		{                                                                                  \
-			const struct one was = { w[i], velocities > 0 ? v[i] : 0,                  \
-						 velocities > 1 ? s[i] : 0 };                      \
-			const struct one is =                                                      \
-				name(&k, was, k.gain * DECODE(g[i]) + k.decay * was.w);            \
-                                                                                                   \
-			new_w[i] = is.w;                                                           \
-			if (velocities > 0)                                                        \
-				new_v[i] = is.v;                                                   \
-			if (velocities > 1)                                                        \
-				new_s[i] = is.s;                                                   \
-		}                                                                                  \
+		_Pragma("GCC ivdep") for (size_t i = 0; i < count; i++) MOVE_ONE(name, velocities) \
 	}
 
 MOVE(descend, 0)
@@ -314,6 +176,19 @@ MOVE(momentum, 1)
 MOVE(nesterov, 1)
 MOVE(adagrad, 1)
 MOVE(adam, 2)
+
+static void move(enum move by, const struct update *u, struct trained from, const void *gradients,
+		 size_t count, struct trained to)
+{
+	static void (*const all[MOVES])(const struct update *, struct trained, const void *, size_t,
+					struct trained) = { [MOVE_DESCEND] = descend_all,
+							    [MOVE_MOMENTUM] = momentum_all,
+							    [MOVE_NESTEROV] = nesterov_all,
+							    [MOVE_ADAGRAD] = adagrad_all,
+							    [MOVE_ADAM] = adam_all };
+
+	all[by](u, from, gradients, count, to);
+}
 
 static double adam_squares(const struct update *u, struct trained from, const void *gradients,
 			   size_t count)
@@ -354,6 +229,8 @@ const struct numbers NUMBERS = {
 	.dtype = DTYPE,
 	.gradients = &GRADIENTS,
 	.sums = &SUMS,
+	.take = take,
+	.give = free,
 	.operands = operands,
 	.round = round_gradients,
 	.draw = draw,
@@ -369,11 +246,7 @@ const struct numbers NUMBERS = {
 	.add = add,
 	.store = store,
 	.load = load,
-	.move = { [MOVE_DESCEND] = descend_all,
-		  [MOVE_MOMENTUM] = momentum_all,
-		  [MOVE_NESTEROV] = nesterov_all,
-		  [MOVE_ADAGRAD] = adagrad_all,
-		  [MOVE_ADAM] = adam_all },
+	.move = move,
 	.adam_squares = adam_squares,
 	.outer = outer_step,
 };

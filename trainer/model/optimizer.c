@@ -51,8 +51,8 @@ static struct update adam(const struct rule *rule)
 				.keep = rule->momentum,
 				.keep2 = rule->momentum2,
 				.epsilon = rule->epsilon,
-				.whole = 1 - pow(rule->momentum, (double)rule->step),
-				.whole2 = 1 - pow(rule->momentum2, (double)rule->step) };
+				.whole = 1 / (1 - pow(rule->momentum, (double)rule->step)),
+				.whole2 = 1 / (1 - pow(rule->momentum2, (double)rule->step)) };
 }
 
 /* Loshchilov and Hutter 2019, algorithm 2: weights decay beside the means. */
@@ -112,7 +112,7 @@ void optimizer_update(const struct optimizer *o, const struct numbers *numbers,
 {
 	const struct update update = o->update(rule);
 
-	numbers->move[o->by](&update, from, gradients, count, to);
+	numbers->move(o->by, &update, from, gradients, count, to);
 }
 
 void optimizer_measure(const struct optimizer *o, const struct numbers *numbers,
