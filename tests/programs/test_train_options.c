@@ -41,7 +41,7 @@ TEST(options_are_read)
 	assert_true(o.verify && o.rate == 0.5 && o.seed == 7 && o.source.test_fraction == 0);
 	assert_ptr_equal(o.numbers, &numbers_f32);
 	assert_int_equal(parse("--data d --device cuda --sync allreduce", &o), OPTIONS_RUN);
-	assert_ptr_equal(o.numbers, &numbers_f64);
+	assert_ptr_equal(o.numbers, &numbers_f32);
 	assert_int_equal(parse("--data d --dtype bf16", &o), OPTIONS_RUN);
 	assert_ptr_equal(o.numbers, &numbers_bf16);
 	assert_int_equal(parse("--data d --batch all --sync local --every 5 "
@@ -175,7 +175,9 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--resume", "found --resume without --save FILE" },
 		{ "--device cuda --sync zero1",
 		  "found --device cuda and another --sync than allreduce" },
-		{ "--device cuda --dtype f32", "found --device cuda and --dtype f32" },
+		{ "--device cuda --optimizer lamb",
+		  "found --device cuda and --optimizer lars or lamb" },
+		{ "--device cuda --clip 1", "found --device cuda and --clip" },
 		{ "--device cuda --dtype bf16", "found --device cuda and --dtype bf16" },
 		{ "--sync ps --staleness 1", "found --staleness without --sync async" },
 		{ "--sync async --shares 1,2", "found --shares with --sync async" },

@@ -35,8 +35,6 @@ static void fill_in(struct options *o)
 	if (o->scaling < 0) /* no batch is so large that the linear rule holds for all samples */
 		o->scaling = o->batch == 0 && by->scaling == SCALE_LINEAR ? SCALE_SQRT
 									  : (int)by->scaling;
-	if (!o->numbers)
-		o->numbers = o->device == DEVICE_CUDA ? &numbers_f64 : &numbers_f32;
 }
 
 bool options_check(struct options *o)
@@ -76,14 +74,11 @@ bool options_check(struct options *o)
 		  "found --rank, expected --size" AS_WELL },
 		{ option_said(o, "size") && !getenv("TUTTI_RANK"),
 		  "found --size, expected --rank" AS_WELL },
-		{ ON_GPU(o->numbers == &numbers_f32, "--dtype f32") },
 		{ ON_GPU(bf16, "--dtype bf16") },
 		{ ON_GPU(o->sync != &sync_all_reduce, "another --sync than allreduce") },
-		{ ON_GPU(optimizer != &optimizer_momentum, "another --optimizer than momentum") },
+		{ ON_GPU(optimizer->trust, "--optimizer lars or lamb") },
 		{ ON_GPU(clips, "--clip") },
-		{ ON_GPU(o->accumulate > 1, "--accumulate") },
 		{ ON_GPU(shares || o->shares.slow_count, "--shares or --slow") },
-		{ ON_GPU(o->predict, "--predict") },
 		{ o->numbers->size < sizeof(double) && o->epsilon < FLT_MIN,
 		  "found --epsilon below 1.17549e-38 with --dtype f32 or bf16, which have no "
 		  "smaller number; give more, or --dtype f64" },

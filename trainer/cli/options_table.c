@@ -223,9 +223,9 @@ const struct spec options_table[] = {
 	  "a whole number from 0 to 9223372036854775807" },
 	{ "device", "NAME", RANKS, WORD, AT(device), .usual = "host", .choices = devices,
 	  .help = "host, or cuda: a GPU for each rank; ranks of a host take them in turn" },
-	{ "dtype", "TYPE", CURVE, NAMED, AT(numbers), .choices = types,
+	{ "dtype", "TYPE", CURVE, NAMED, AT(numbers), .usual = "f32", .choices = types,
 	  .help = "f32, f64 or bf16: what is computed and sent; bf16: products and gradients, of weights "
-		  "in f32 (f32; f64 on GPUs)" },
+		  "in f32" },
 	{ "optimizer", "NAME", CURVE, NAMED, AT(optimizer), .usual = "momentum",
 	  .choices = (const void *const *)optimizers,
 	  .help = "sgd, momentum, nesterov, adagrad, adam, adamw, lars or lamb" },

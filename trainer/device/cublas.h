@@ -1,29 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of matrices on a GPU. cuBLAS is opened at run time, as CUDA's driver is. */
+/* cuBLAS's functions, as <cublas_v2.h> has them. It is opened at run time, as CUDA's driver is. */
 #ifndef TRAIN_CUBLAS_H
 #define TRAIN_CUBLAS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "gpu.h"
-#include "why.h"
 
 typedef struct cublasContext *cublas_t;
 
-/* For the GPU that the thread has entered. What it does is put on `stream`. */
-bool cublas_create(gpu_stream_t stream, cublas_t *out);
-void cublas_free(cublas_t cublas); /* NULL is allowed */
+/* The matrix c = alpha × a × b + beta × c, all of numbers of one type, column after column. */
+typedef int cublas_multiply_t(cublas_t, int a_transposed, int b_transposed, int m, int n, int k,
+			      const void *alpha, const void *a, int a_width, const void *b,
+			      int b_width, const void *beta, void *c, int c_width);
 
-/* A matrix in memory of the GPU, row after row. */
-struct matrix {
-	const double *numbers;
-	size_t width;	 /* from one row to the next */
-	bool transposed; /* what is meant is its transpose */
+struct cublas {
+	int (*create)(cublas_t *);
+	int (*destroy)(cublas_t);
+	int (*set_stream)(cublas_t, gpu_stream_t);
+	cublas_multiply_t *multiply_f32, *multiply_f64;
+	const char *(*text)(int);
 };
 
-/* The m × n matrix `c` = a × b + `keep` × c, of which `a` has k columns. */
-bool cublas_multiply(cublas_t cublas, size_t m, size_t n, size_t k, struct matrix a,
-		     struct matrix b, double keep, double *c);
+/* NULL: why says why. */
+const struct cublas *cublas_open(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is computed of one row of logits, and of one weight, for REAL, as functions that FUNCTION
- * begins. EXP and SQRT are of REAL; OPERAND rounds what is multiplied. */
+/* What is computed of one row of logits, and of one weight, for REAL: on the processor
+ * (numbers_tmpl.h), and on a GPU (kernels_tmpl.h), as functions that FUNCTION begins. EXP and SQRT
+ * are of REAL; OPERAND rounds what is multiplied. */
 
 /* Softmax of one row of logits into `delta`, less 1 at the label, times `scale`; returns the loss.
  * A NaN among the logits gives a NaN. */

@@ -56,8 +56,8 @@ struct model {
 	void *weights;	 /* [parameters], set by the caller before each use */
 	void *gradients; /* [parameters] of numbers->gradients, likewise */
 	void *outputs; /* owned: of all layers, those that were allocated with it, and the deltas */
-	void *rounded; /* owned, [parameters]: what products read of the weights, or NULL: these; … */
-	void *unrounded; /* … and behind it sums of gradients, or NULL: these are there */
+	void *rounded; /* owned, [parameters]: what products read of the weights, or NULL: these */
+	void *unrounded; /* behind it, [parameters]: sums of gradients, or NULL: these are there */
 	const void *x;	 /* input of the last forward pass */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arithmetic of a training: a table for each type that its numbers may have. Everywhere else
- * numbers are void *, and only these tables look at them. */
+/* The arithmetic of a training: a table for each type that its numbers may have, on the processor,
+ * and on a GPU (numbers_cuda.h). Everywhere else numbers are void *, and only these tables look at
+ * them. */
 #ifndef TRAIN_NUMBERS_H
 #define TRAIN_NUMBERS_H
 

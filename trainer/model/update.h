@@ -3,8 +3,8 @@
 #ifndef TRAIN_UPDATE_H
 #define TRAIN_UPDATE_H
 
-/* How weights w are moved by x = gain × gradient + decay × w; v and s are what is kept. What is read stays
- * as it is, unless it is the same memory. */
+/* How weights w are moved by x = gain × gradient + decay × w; v and s are what is kept. What is read
+ * stays as it is, unless it is the same memory. */
 enum move {
 	MOVE_DESCEND,  /* w −= rate × x */
 	MOVE_MOMENTUM, /* v = keep × v + x; w −= rate × v */

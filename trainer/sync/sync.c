@@ -38,7 +38,7 @@ struct sums sync_load_sums(const struct training *t)
 
 /* ---- updates */
 
-static struct rule next_rule(const struct training *t)
+struct rule sync_rule(const struct training *t)
 {
 	return (struct rule){ .rate = rate_at(&t->plan, t->state.step),
 			      .momentum = t->options->momentum,
@@ -92,7 +92,7 @@ static bool clip(struct training *t, const struct stretch *s, unsigned count, bo
 
 static void measure(const struct training *t, const struct stretch *s, struct layer_squares *sum)
 {
-	const struct rule rule = next_rule(t);
+	const struct rule rule = sync_rule(t);
 
 	for (unsigned l = 0; l < t->model.layers; l++) {
 		const struct slice piece = within(t, s, l);
@@ -129,7 +129,7 @@ void sync_update(const struct training *t, const struct stretch *s,
 		 const struct layer_squares *squares)
 {
 	const struct optimizer *optimizer = t->options->optimizer;
-	struct rule rule = next_rule(t);
+	struct rule rule = sync_rule(t);
 
 	for (unsigned l = 0; l < t->model.layers; l++) {
 		const struct slice piece = within(t, s, l);

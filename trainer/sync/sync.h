@@ -86,7 +86,9 @@ bool sync_surveys(const struct training *training);
  * (`parted`) collective over the column, and always over this rank's line. */
 bool sync_survey(struct training *training, const struct stretch *stretches, unsigned count,
 		 bool parted, struct layer_squares *squares);
-/* The update of the next step, as the user said, from gradients of a whole batch. */
+/* The update of the next step, as the user said, from gradients of a whole batch: its rule, and all of
+ * it. */
+struct rule sync_rule(const struct training *training);
 void sync_update(const struct training *training, const struct stretch *stretch,
 		 const struct layer_squares *squares);
 /* The step is done: its sums are complete, and the next one reads the new weights. */

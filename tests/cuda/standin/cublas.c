@@ -26,17 +26,17 @@ struct handle {
 	struct CUstream_st *stream;
 };
 
+/* In bytes, from one row and column to the next. */
 struct matrix {
-	const double *numbers;
-	size_t row, column; /* from one to the next */
+	char *numbers;
+	size_t row, column;
 };
 
 struct product {
+	bool f64;
 	int m, n, k;
 	double alpha, beta;
-	struct matrix a, b;
-	double *c;
-	size_t ldc;
+	struct matrix a, b, c;
 };
 
 API int cublasCreate_v2(struct handle **out)
@@ -74,56 +74,83 @@ API const char *cublasGetStatusString(int status)
 	}
 }
 
+static void *place(const struct matrix *matrix, int row, int column)
+{
+	return matrix->numbers + (size_t)row * matrix->row + (size_t)column * matrix->column;
+}
+
+static double read(const struct product *p, const void *number)
+{
+	return p->f64 ? *(const double *)number : (double)*(const float *)number;
+}
+
+/* With sums of double numbers, as float32's are of more bits than its own on a GPU, too. */
+static void multiply_one(const struct product *p, int i, int j)
+{
+	void *const c = place(&p->c, i, j);
+	double sum = 0;
+
+	for (int l = 0; l < p->k; l++)
+		sum += read(p, place(&p->a, i, l)) * read(p, place(&p->b, l, j));
+	/* with 0 nothing of `c` is read */
+	sum = p->alpha * sum + (p->beta == 0 ? 0 : p->beta * read(p, c));
+	if (p->f64)
+		*(double *)c = sum;
+	else
+		*(float *)c = (float)sum;
+}
+
 static void multiply(void *product_as_void)
 {
 	struct product *p = product_as_void;
 
 	for (int j = 0; j < p->n; j++)
-		for (int i = 0; i < p->m; i++) {
-			const double *a = p->a.numbers + (size_t)i * p->a.row,
-				     *b = p->b.numbers + (size_t)j * p->b.column;
-			double *c = p->c + (size_t)i + (size_t)j * p->ldc, sum = 0;
-
-			for (int l = 0; l < p->k; l++)
-				sum += a[(size_t)l * p->a.column] * b[(size_t)l * p->b.row];
-			*c = p->alpha * sum +
-			     (p->beta == 0 ? 0 : p->beta * *c); /* with 0 nothing of `c` is read */
-		}
+		for (int i = 0; i < p->m; i++)
+			multiply_one(p, i, j);
 	free(p);
 }
 
 /* Columns follow each other, `ld` apart; op 0: as it is, 1: the other way round. */
-static struct matrix matrix_of(const double *numbers, int ld, int op)
+static struct matrix matrix_of(const void *numbers, size_t ld, int op, size_t size)
 {
-	return op ? (struct matrix){ standin_real(numbers), (size_t)ld, 1 }
-		  : (struct matrix){ standin_real(numbers), 1, (size_t)ld };
+	return (struct matrix){ standin_real(numbers), size * (op ? ld : 1), size * (op ? 1 : ld) };
 }
 
-API int cublasDgemm_v2(struct handle *handle, int op_a, int op_b, int m, int n, int k,
-		       const double *alpha, const double *a, int lda, const double *b, int ldb,
-		       const double *beta, double *c, int ldc)
+static int enqueue(struct handle *handle, struct product p, int op_a, int op_b, const void *a,
+		   int lda, const void *b, int ldb, void *c, int ldc)
 {
-	if (!handle)
-		return NOT_READY;
-	if (op_a < 0 || op_a > 1 || op_b < 0 || op_b > 1 || m < 0 || n < 0 || k < 0 ||
-	    lda < (op_a ? k : m) || ldb < (op_b ? n : k) || ldc < m || lda < 1 || ldb < 1 ||
-	    ldc < 1 || !alpha || !beta)
+	const size_t size = p.f64 ? sizeof(double) : sizeof(float);
+
+	if (op_a < 0 || op_a > 1 || op_b < 0 || op_b > 1 || p.m < 0 || p.n < 0 || p.k < 0 ||
+	    lda < (op_a ? p.k : p.m) || ldb < (op_b ? p.n : p.k) || ldc < p.m || lda < 1 ||
+	    ldb < 1 || ldc < 1)
 		return INVALID;
 	struct product *const product = malloc(sizeof(*product));
 
 	if (!product)
 		return NO_MEMORY;
-	*product = (struct product){ m,
-				     n,
-				     k,
-				     *alpha,
-				     *beta,
-				     matrix_of(a, lda, op_a),
-				     matrix_of(b, ldb, op_b),
-				     standin_real(c),
-				     (size_t)ldc };
+	p.a = matrix_of(a, (size_t)lda, op_a, size);
+	p.b = matrix_of(b, (size_t)ldb, op_b, size);
+	p.c = matrix_of(c, (size_t)ldc, 0, size);
+	*product = p;
 	if (cuLaunchHostFunc(handle->stream, multiply, product) == 0)
 		return DONE;
 	free(product);
 	return FAILED;
 }
+
+#define GEMM(name, real, is_f64)                                                                   \
+	API int name(struct handle *handle, int op_a, int op_b, int m, int n, int k,               \
+		     const real *alpha, const real *a, int lda, const real *b, int ldb,            \
+		     const real *beta, real *c, int ldc)                                           \
+	{                                                                                          \
+		if (!handle || !alpha || !beta)                                                    \
+			return handle ? INVALID : NOT_READY;                                       \
+		return enqueue(handle,                                                             \
+			       (struct product){                                                   \
+				       .f64 = is_f64, m, n, k, .alpha = *alpha, .beta = *beta },   \
+			       op_a, op_b, a, lda, b, ldb, c, ldc);                                \
+	}
+
+GEMM(cublasSgemm_v2, float, false)
+GEMM(cublasDgemm_v2, double, true)

@@ -5,6 +5,8 @@
 #include "cuda_shim.h"
 #include "kernel.h"
 #include "trainer/device/kernels.cu"
+using namespace f32;
+using namespace f64;
 #undef EACH // each has one of its own
 #include "bench/check.cu"
 
@@ -12,6 +14,7 @@
 	{                                                                                          \
 #name, standin_call < decltype(name)> ::kernel(name)                               \
 	}
+#define TRAIN(name) NAMED(train_##name##_f32), NAMED(train_##name##_f64)
 
 bool standin_program_kernel_named(const char *name, struct standin_kernel *out)
 {
@@ -19,9 +22,10 @@ bool standin_program_kernel_named(const char *name, struct standin_kernel *out)
 		const char *name;
 		struct standin_kernel kernel;
 	} all[] = {
-		NAMED(train_gather), NAMED(train_bias),	 NAMED(train_relu),
-		NAMED(train_loss),   NAMED(train_close), NAMED(train_update),
-		NAMED(train_count),  NAMED(bench_fill),	 NAMED(bench_compare),
+		TRAIN(fill),	TRAIN(store),	TRAIN(count),	   TRAIN(gather),
+		TRAIN(labels),	TRAIN(bias),	TRAIN(open),	   TRAIN(close),
+		TRAIN(loss),	TRAIN(descend), TRAIN(momentum),   TRAIN(nesterov),
+		TRAIN(adagrad), TRAIN(adam),	NAMED(bench_fill), NAMED(bench_compare),
 	};
 
 	for (const auto &one : all) {
