@@ -81,16 +81,13 @@ static void open_loss(struct training *t)
 }
 
 /* Ranks tell each other their numbers. Newcomers have just read options and data: are they ours? One that
- * could not start has said why, and is gone at once: it is lost. */
+ * has others says so, meets the rest once more, and ends: it is lost, as this call or the next says. */
 static bool take_in(struct training *t)
 {
 	if (team_agree(t->team, true, options_hash(t->options), t->data.hash, NULL))
 		return true;
-	if (why.result == TUTTI_ERR_INVALID) {
-		tutti_barrier(t->team->comm, NULL);
-		why.result = TUTTI_ERR_PEER_LOST;
-	}
-	return false;
+	return why.result == TUTTI_ERR_INVALID &&
+	       TEAM_CALL(t->team, tutti_barrier(t->team->comm, NULL), "waiting for newcomers");
 }
 
 /* If they do not come, or the launcher's store is not to be had, the team is as it was. */
