@@ -536,6 +536,10 @@ class Output(Train):
         self.write('\udcff.csv', '1,2,0\n2,1,1\n' * 80)
         self.log_of_ranks(1, '--data \udcff.csv --epochs 2 --plot name.svg')
         self.assertIn('tutti-train, ?.csv, 1 rank', self.text_of('name.svg'))
+        # of a single point, too, and where all are right: gnuplot has nothing to say
+        self.write('easy', '0,0\n1,1\n' * 80)
+        for options in '--epochs 1 --test-fraction 0', '--epochs 1', '--epochs 3 --lr 1e-12':
+            self.assertEqual(self.alone_without_launcher(f'--data easy --plot b.svg {options}').err, '')
 
     def test_terminal_gets_a_bar_and_others_lines(self):
         """Without a launcher."""

@@ -36,21 +36,25 @@ static void print_numbers(FILE *to, const struct epoch *epochs, unsigned count)
 	fputs("END\n", to);
 }
 
-/* Loss and accuracy, of training and, where there was any, of validation. */
-static void print_graphs(FILE *to, bool validated)
+/* Loss and accuracy, of training and, where there was any, of validation. What is not drawn widens a
+ * range that is a single number: gnuplot would say that it is empty. */
+static void print_graphs(FILE *to, const struct epoch *epochs, unsigned count, bool validated)
 {
 	static const char *const axes[] = {
 		"set xlabel 'epoch'\nset ylabel 'loss (cross-entropy)'\nset logscale y\n"
 		"set format y '%g'\n",
 		"unset logscale y\nset ylabel 'accuracy'\nset yrange [:1]\n",
 	};
+	const double within[] = { 0.9 * epochs[0].train_loss, 0.99 };
 
+	if (count == 1)
+		fputs("set xrange [0:2]\nset xtics 1\n", to);
 	for (unsigned place = 0; place < 2; place++) {
-		fprintf(to, "%seval graph(%u, 2, %u, %u)\n", axes[place], place, ABOVE,
-			BODY - BELOW);
+		fprintf(to, "%seval graph(%u, 2, %u, %u)\nplot %.9g lt nodraw notitle", axes[place],
+			place, ABOVE, BODY - BELOW, within[place]);
 		for (unsigned i = 0; i < 1u + validated; i++)
-			fprintf(to, "%s $curves using 1:%u with linespoints lt %u notitle",
-				i ? "," : "plot", 2 + 2 * place + i, i + 1);
+			fprintf(to, ", $curves using 1:%u with linespoints lt %u notitle",
+				2 + 2 * place + i, i + 1);
 		fputc('\n', to);
 	}
 }
@@ -70,7 +74,7 @@ bool plot_write(const char *path, const char *heading, const struct epoch *epoch
 	if (!script)
 		return why_no_memory("the script of a picture");
 	print_numbers(script, epochs, count);
-	print_graphs(script, validated);
+	print_graphs(script, epochs, count, validated);
 	failed = picture_end(script, path);
 	return !failed || why_set(TUTTI_ERR_SYSTEM, "--plot: %s", failed);
 }
