@@ -498,6 +498,11 @@ class Saved(Train):
                               ('--save new --json dangling', '--json: found dangling, the file of --save')):
             said = self.ranks(2, f'--data data --test-data test {options}', status=1).said
             self.assertIn(f'{text}, which would be overwritten; expected a file of its own', said)
+        for options in '--save /dev/stdout', '--predict out', '--json ./out':
+            job = self.run_to_end('sh', '-c', f'exec "$0" --data data {options} >out', TRAIN, status=1, cwd=self.dir)
+            name = options.split()[1]
+            self.assertIn(f'found {name}, the file of standard output, which would be overwritten; expected', job.err)
+            self.assertEqual(self.text_of('out'), '')
         # nor is an earlier one lost to a training that does not begin
         self.ranks(2, '--data nowhere --json old', status=1)
         self.ranks(2, '--data data --batch 10000 --json old', status=1)

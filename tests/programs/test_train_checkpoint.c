@@ -347,9 +347,13 @@ static void refuses_target(const char *path, const char *error_text)
 
 TEST(a_file_replaces_nothing_but_a_file)
 {
-	char fifo[64], link[64], name[400];
+	char fifo[64], link[64], linked[64], open_file[64], name[400];
+	FILE *const file = fopen(path_of("open"), "w");
 	struct stat status;
 
+	snprintf(open_file, sizeof(open_file), "/dev/fd/%d", fileno(file));
+	snprintf(linked, sizeof(linked), "%s/linked", directory);
+	assert_int_equal(symlink(open_file, linked), 0);
 	snprintf(fifo, sizeof(fifo), "%s/fifo", directory);
 	snprintf(link, sizeof(link), "%s/link", directory);
 	snprintf(name, sizeof(name), "%s/%0300d", directory, 0);
@@ -366,9 +370,14 @@ TEST(a_file_replaces_nothing_but_a_file)
 	refuses_target(fifo, "is a device, a pipe or a socket");
 	refuses_target(link, "is a device, a pipe or a socket");
 	refuses_target("/dev/full", "is a device, a pipe or a socket");
+	refuses_target(open_file, "is a link of /proc to what is open, expected a regular file");
+	refuses_target(linked, "is a link of /proc to what is open");
 	assert_true(stat("/dev/full", &status) == 0 && S_ISCHR(status.st_mode));
 	assert_true(lstat(fifo, &status) == 0 && S_ISFIFO(status.st_mode));
 	assert_true(lstat(link, &status) == 0 && S_ISLNK(status.st_mode));
+	fclose(file);
+	unlink(path_of("open"));
+	unlink(linked);
 	unlink(fifo);
 	unlink(link);
 }

@@ -4,23 +4,41 @@
 #include "replace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "output.h"
+
+/* As /dev/stdout and /dev/fd/3 lead to a file that is open: another one in its place would not be that.
+ * Kernels before 5.6 do not tell. */
+static bool leads_through_proc(const char *path)
+{
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				      .resolve = RESOLVE_NO_MAGICLINKS };
+	const int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && errno == ELOOP;
+}
 
 bool replace_file(const char *path, const void *bytes, size_t length)
 {
 	struct stat status;
 
-	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"%s: is %s, expected a regular file or none; give another name", path,
-			S_ISDIR(status.st_mode) ? "a directory" : "a device, a pipe or a socket");
+	if (stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || leads_through_proc(path)))
+		return why_set(TUTTI_ERR_INVALID,
+			       "%s: is %s, expected a regular file or none; give another name",
+			       path,
+			       S_ISREG(status.st_mode)	 ? "a link of /proc to what is open"
+			       : S_ISDIR(status.st_mode) ? "a directory"
+							 : "a device, a pipe or a socket");
 	if (output_file(path, bytes, length))
 		return true;
 	return why_set(

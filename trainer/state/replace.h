@@ -14,8 +14,8 @@ bool replace_file(const char *path, const void *bytes, size_t length);
 struct named_file {
 	const char *option, *path;
 };
-/* The first `inputs` of `count` files are read, the others written: is each of these no other, by
- * whatever name? Devices and pipes may be. */
+/* The first `inputs` of `count` files are there for something else, the others are written: is each of these
+ * no other, by whatever name? Devices and pipes may be. */
 bool replace_distinct(const struct named_file *files, size_t inputs, size_t count);
 
 #endif

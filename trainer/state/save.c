@@ -100,6 +100,7 @@ static bool resume(struct training *t)
 bool save_check(const struct options *o)
 {
 	const struct named_file files[] = {
+		{ "standard output", "/dev/stdout" },
 		{ "--data", o->source.path },
 		{ "--labels", o->source.labels },
 		{ "--test-data", o->source.test_path },
@@ -113,7 +114,7 @@ bool save_check(const struct options *o)
 		{ "--plot", o->plots[3] },
 	};
 
-	return replace_distinct(files, 4, sizeof(files) / sizeof(files[0]));
+	return replace_distinct(files, 5, sizeof(files) / sizeof(files[0]));
 }
 
 bool save_open(struct training *t)
