@@ -29,6 +29,12 @@ class End(ProgramTest):
         self.assert_all_gone(job, processes)
         return job
 
+    def test_what_a_test_leaves_over_ends_with_it(self):
+        for argv in ('/bin/sh', '-c', 'sleep 1000 & echo pid $!; wait'), ranks(2, 'sleep 1000 & echo pid $!; wait'):
+            job = self.start(*argv)
+            with ends_of([job.pid, *job.await_numbers('pid ', 1 + ('-n' in argv))]):
+                job.close()
+
     def test_the_failing_rank_gives_the_exit_status(self):
         job = self.ends_with(3, 3, *ranks(3, 'echo pid $$; [ $TUTTI_RANK = 0 ] && read x && exit 3; exec sleep 1000'))
         for words in 'tutti-run: rank 0 (pid ', ') exited with status 3 after ', '; ending ranks 1, 2\n':

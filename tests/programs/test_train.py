@@ -4,14 +4,11 @@
 done on GPUs, and what there is beyond. Names of tests may follow; without them, all that the device has."""
 import glob
 import gzip
-import importlib.util
 import operator
 import os
 import re
 import shutil
-import types
 import unittest
-import unittest.mock
 
 from local_sgd import local_sgd
 from training import DEVICE, DIGITS, RUN, TRAIN, TrainingTest, host_only
@@ -20,10 +17,6 @@ WAYS = ('allreduce', 'zero1', 'ps', 'local')
 KNOWN = {}      # logs of one process, by its options: several ways are held against it
 GNUPLOT = unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot was not found')
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs')
-PAGE = os.path.join(DOCS, 'reference/trainer.md')
-# what its reader needs, where there is no NumPy
-Numpy = types.SimpleNamespace(frombuffer=lambda data, kind, count, at:
-                              memoryview(data)[at:at + count * int(kind[2])].cast({'<f4': 'f', '<f8': 'd'}[kind]))
 ON_STANDIN = unittest.skipUnless(os.environ.get('STANDIN_PEERS'), 'there is no stand-in for GPUs')
 
 
@@ -353,15 +346,6 @@ class Shares(Train):
 class Saved(Train):
     """Checkpoints, as users see them."""
 
-    def read_by_the_page(self, name):
-        """By the reader that docs/reference/trainer.md shows: the header, and arrays by name."""
-        with open(PAGE) as page:
-            reader = re.search(r'```python\n(.*?)```', page.read(), re.DOTALL)[1]
-        known = {}
-        with unittest.mock.patch.dict('sys.modules', {} if importlib.util.find_spec('numpy') else {'numpy': Numpy}):
-            exec(reader.replace('model.ck', self.path(name)), known)
-        return known['header'], known['arrays']
-
     def test_a_page_of_python_reads_a_checkpoint(self):
         for dtype, kind in ('f32', '<f4'), ('f64', '<f8'), ('bf16', '<f4'):
             log = self.digits(2, f'--epochs 2 --hidden 7 --optimizer adam --dtype {dtype} --save ck')
@@ -374,6 +358,19 @@ class Saved(Train):
             for found, shown in zip(header['epochs'], log.epochs, strict=True):
                 self.assertAlmostEqual(found['train_loss'], shown['train_loss'], delta=1e-12)
             self.assertEqual(len(arrays['velocity']), 2 * count)
+
+    def test_shares_of_velocity_are_those_of_one_rank(self):
+        """Collected, shared out among others, and collected again."""
+        usual = '--epochs 6 --dtype f64 --optimizer adam --bucket 4K --save ck'
+        self.digits(1, usual)
+        alone = self.read_by_the_page('ck')[1]
+        os.unlink(self.path('ck'))
+        for way in 'zero1', 'ps':
+            self.kill_when_saved(4, f'{usual} --sync {way}'.replace('--save ck', ''))
+            self.digits(3, f'{usual} --sync {way} --resume')
+            self.assertIn('resumed after epoch 3', self.last.said)
+            self.assert_arrays(self.read_by_the_page('ck')[1], alone)
+            os.unlink(self.path('ck'))
 
     def test_a_training_is_resumed_by_no_other(self):
         """The message names the option, and both values."""

@@ -6,6 +6,7 @@ Names of tests may follow; without them, all that the device has."""
 import os
 import random
 import re
+import shutil
 import signal
 import unittest
 
@@ -230,6 +231,22 @@ class Ways(LossTest):
         for way in ('--sync zero1 --momentum 0', '--sync local --every 1'):
             self.lose('0@step30', left=3, options=way)
             self.lose_at_once('2@step70 3@step70', left=3, restarts=1, options=way)
+
+    def test_velocity_in_shares_begins_anew_after_a_loss(self):
+        """And is from then on that of one rank which begins with the weights of that moment, and none. It is what the
+        checkpoint of that moment has, which those who are left write."""
+        gate = self.gate()
+        job = self.lose_ranks(f'2@save2 0@step80={gate}', f'--sync zero1 --save {self.path("ck")} --every-epochs 2', 2)
+        self.await_moment(job, 0, 'step80', gate)
+        shutil.copy(self.path('ck'), self.path('then'))
+        gate.open()
+        self.finish(job)
+        self.assertFalse(any(self.read_by_the_page('then')[1]['velocity']))
+        lost, log = self.read_by_the_page('ck')[1], self.log_of(job, 3)
+        self.assertEqual([(loss['lost'], loss['step']) for loss in log.losses], [([2], 2 * STEPS)])
+        self.finish(self.lose_ranks('', f'--save {self.path("then")} --resume', 1, ranks=1, log='alone'))
+        self.assert_close(log.train_losses, self.log('alone').train_losses, 1e-9)
+        self.assert_arrays(lost, self.read_by_the_page('then')[1])
 
     def test_workers_and_servers_may_be_lost(self):
         """Who keeps its shard keeps its velocity."""

@@ -6,11 +6,16 @@ The environment names the programs and the data: TEST_RUN, TEST_TRAIN, DIGITS; a
 TEST_TRAIN_TESTED where TEST_TRAIN is the program as users have it."""
 import contextlib
 import gzip
+import importlib.util
 import itertools
 import json
+import operator
 import os
+import re
 import signal
+import types
 import unittest
+import unittest.mock
 
 from launched import ProgramTest
 
@@ -22,6 +27,10 @@ TIMEOUT_S = 4 if DEVICE == 'cuda' else 2    # of those who wait for a rank that 
 LONG_S = 140    # no deadline passes in a test
 STEPS = 23  # of an epoch: 1438 samples to train on, 64 at a time
 NUMBERS = itertools.count()
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs/reference/trainer.md')
+# what its reader needs, where there is no NumPy
+Numpy = types.SimpleNamespace(frombuffer=lambda data, kind, count, at:
+                              memoryview(data)[at:at + count * int(kind[2])].cast({'<f4': 'f', '<f8': 'd'}[kind]))
 host_only = unittest.skipIf(DEVICE == 'cuda', 'on GPUs there is one way')
 
 
@@ -140,6 +149,23 @@ class TrainingTest(ProgramTest):
         job = self.ranks(ranks, f'--data {data} {options} --save ck --every-epochs 3', status=128 + signal.SIGKILL,
                          program=TESTED, TRAIN_MOMENTS=f' 1@step{4 * STEPS + 1}=KILL')
         self.assertTrue(os.path.exists(self.path('ck')), job.said)
+
+    def read_by_the_page(self, name):
+        """By the reader that docs/reference/trainer.md shows: the header, and arrays by name."""
+        with open(PAGE) as page:
+            reader = re.search(r'```python\n(.*?)```', page.read(), re.DOTALL)[1]
+        known = {}
+        with unittest.mock.patch.dict('sys.modules', {} if importlib.util.find_spec('numpy') else {'numpy': Numpy}):
+            exec(reader.replace('model.ck', self.path(name)), known)
+        return known['header'], known['arrays']
+
+    def assert_arrays(self, found, expected):
+        """Of two checkpoints: equal but for the order of sums, of which small numbers tell less."""
+        for name, numbers in expected.items():
+            self.assertEqual(len(found[name]), len(numbers), name)
+            most = max(map(abs, numbers))
+            self.assertGreater(most, 0, name)
+            self.assertLess(max(map(abs, map(operator.sub, found[name], numbers))), 1e-9 * most, name)
 
     def refuses(self, ranks, options, *texts, **env):
         """All ranks end by themselves, and these texts are said."""
