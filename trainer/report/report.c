@@ -210,42 +210,45 @@ static void print_loss(struct report *report, const struct loss *l)
 
 /* ---- the history, on standard output and in the log */
 
-/* The next entry, in the order in which things happened. */
-static bool show_next(struct report *report)
+static bool show_start(struct report *report)
 {
-	const struct history *h = &report->history;
-	struct shown *shown = &report->shown, *told = &report->told;
-
-	if (!shown->start) {
-		shown->start = true;
-		if (!report->quiet && !told->start)
-			print_start(report->training);
-		return !report->json || log_start(report);
-	}
-	if (shown->losses < h->loss_count &&
-	    (shown->epochs == h->epoch_count || h->losses[shown->losses].epochs <= shown->epochs)) {
-		const struct loss *loss = &h->losses[shown->losses++];
-
-		if (!report->quiet && shown->losses > told->losses)
-			print_loss(report, loss);
-		return !report->json || log_loss(report, loss);
-	}
-	const struct epoch *epoch = &h->epochs[shown->epochs++];
-
-	if (!report->quiet && shown->epochs > told->epochs)
-		print_epoch(report, epoch);
-	return !report->json || log_epoch(report, epoch);
+	report->shown.start = true;
+	if (!report->quiet && !report->told.start)
+		print_start(report->training);
+	return log_empty(report) && log_line(report, log_start_json(report->training));
 }
 
+static bool show_loss(struct report *report, const struct loss *loss)
+{
+	if (report->shown.losses++ >= report->told.losses && !report->quiet)
+		print_loss(report, loss);
+	return log_line(report, log_loss_json(loss, report->options->epochs));
+}
+
+static bool show_epoch(struct report *report, const struct epoch *epoch)
+{
+	if (report->shown.epochs++ >= report->told.epochs && !report->quiet)
+		print_epoch(report, epoch);
+	return log_line(report, log_epoch_json(epoch));
+}
+
+/* In the order in which things happened. */
 bool report_show(struct report *report)
 {
 	const struct history *h = &report->history;
 	const struct shown *shown = &report->shown;
-	bool ok = true;
+	bool ok = !report->on || shown->start || show_start(report);
 
 	while (ok && report->on &&
-	       (!shown->start || shown->epochs < h->epoch_count || shown->losses < h->loss_count))
-		ok = show_next(report);
+	       (shown->epochs < h->epoch_count || shown->losses < h->loss_count)) {
+		const struct loss *loss = &h->losses[shown->losses];
+
+		if (shown->losses < h->loss_count &&
+		    (shown->epochs == h->epoch_count || loss->epochs <= shown->epochs))
+			ok = show_loss(report, loss);
+		else
+			ok = show_epoch(report, &h->epochs[shown->epochs]);
+	}
 	output_flush(stdout);
 	return ok;
 }
@@ -356,14 +359,13 @@ static bool draw(const struct report *report, const char *path)
 
 bool report_end(struct report *report)
 {
-	bool ok = true;
+	bool ok;
 
 	if (!report->on)
 		return true;
 	if (!report->quiet)
 		print_end(report);
-	if (report->json)
-		ok = log_end(report);
+	ok = log_line(report, log_end_json(report->training)) && log_close(report);
 	for (unsigned i = 0; i < report->options->plot_count && ok; i++)
 		ok = draw(report, report->options->plots[i]);
 	return ok;

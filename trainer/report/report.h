@@ -121,17 +121,21 @@ bool report_end(struct report *report);
 void report_interrupt(struct report *report);
 void report_finish(struct report *report);
 
-/* ---- log.c: the JSON log */
+/* ---- log.c: the JSON log. Where there is none, nothing is written. */
 
-bool log_start(struct report *report);
-bool log_epoch(struct report *report, const struct epoch *epoch);
-/* What it writes, of which checkpoints are made, too. NULL: there is no memory. */
+/* Write `object` as a line, and free it; NULL: there was no memory for it. */
+bool log_line(struct report *report, json_t *object);
+/* An older log stays until there is a training to tell of. */
+bool log_empty(struct report *report);
+bool log_close(struct report *report);
+json_t *log_start_json(const struct training *training);
+/* Of a training of so many epochs. */
+json_t *log_loss_json(const struct loss *loss, unsigned epochs);
+json_t *log_end_json(const struct training *training);
+/* Checkpoints have these, too. */
 json_t *log_epoch_json(const struct epoch *epoch);
-/* The way back, but for its number. NULL: all is there; else what is not. */
-const char *log_epoch_parse(const json_t *json, struct epoch *out);
-bool log_loss(struct report *report, const struct loss *loss);
-/* Closes it, too. */
-bool log_end(struct report *report);
+/* The way back, but for its number: are all there? */
+bool log_epoch_parse(const json_t *json, struct epoch *out);
 
 /* ---- plot.c */
 

@@ -60,12 +60,11 @@ static bool check_finite(const char *path, const struct checkpoint *c)
 		const struct array_of of = array_of(c, a);
 
 		if (!isfinite(of.numbers->square_sum(c->array[a], of.count)))
-			return why_set(
-				TUTTI_ERR_INVALID,
-				"%s: %s: found a number that is not finite; the training has "
-				"diverged: use a smaller --lr, a longer --warmup, or an older "
-				"checkpoint",
-				path, of.name);
+			return data_refuse(
+				path,
+				"%s: found a number that is not finite; the training has diverged: "
+				"use a smaller --lr, a longer --warmup, or an older checkpoint",
+				of.name);
 	}
 	return true;
 }
@@ -129,15 +128,15 @@ bool checkpoint_pack(const char *path, const struct checkpoint *c, void **bytes,
 
 static bool refuse_format(const char *path, int found)
 {
-	return why_set(TUTTI_ERR_INVALID,
-		       "%s: was written by another tutti-train (format %d), expected format %d; "
-		       "use that one, or begin anew",
-		       path, found, CHECKPOINT_FORMAT);
+	return data_refuse(path,
+			   "was written by another tutti-train (format %d), expected format %d; "
+			   "use that one, or begin anew",
+			   found, CHECKPOINT_FORMAT);
 }
 
 static bool refuse_header(const char *path, const char *what)
 {
-	return why_set(TUTTI_ERR_INVALID, "%s: the header is damaged: %s; %s", path, what, advice);
+	return data_refuse(path, "the header is damaged: %s; %s", what, advice);
 }
 
 static bool begins(const char *bytes, size_t length, const char *begin)
@@ -145,35 +144,42 @@ static bool begins(const char *bytes, size_t length, const char *begin)
 	return length >= strlen(begin) && memcmp(bytes, begin, strlen(begin)) == 0;
 }
 
-/* The first line, of `*length` bytes without its end. */
-static bool load_header(const char *path, const char *bytes, size_t *length, json_t **out)
+/* The first line, and what is behind it. */
+static bool load_header(const char *path, const char *bytes, size_t length, json_t **out,
+			const char **behind)
 {
-	const char *end = memchr(bytes, '\n', *length);
+	const char *end = memchr(bytes, '\n', length);
 	json_error_t error;
 	int format = 0;
 
-	if (begins(bytes, *length, old_begin))
+	if (begins(bytes, length, old_begin))
 		return refuse_format(path,
-				     *length > strlen(old_begin) ? bytes[strlen(old_begin)] : 0);
-	if (!begins(bytes, *length, BEGIN))
-		return why_set(
-			TUTTI_ERR_INVALID,
-			"%s: is not a checkpoint of tutti-train; give a file that --save wrote",
-			path);
+				     length > strlen(old_begin) ? bytes[strlen(old_begin)] : 0);
+	if (!begins(bytes, length, BEGIN))
+		return data_refuse(
+			path, "is not a checkpoint of tutti-train; give a file that --save wrote");
 	if (!end)
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: truncated: found %zu bytes without the end of a line, expected "
-			       "the header; %s",
-			       path, *length, advice);
-	*length = (size_t)(end - bytes);
-	*out = json_loadb(bytes, *length, JSON_REJECT_DUPLICATES, &error);
+		return refuse_header(path, "it has no end");
+	*behind = end + 1;
+	*out = json_loadb(bytes, (size_t)(end - bytes), JSON_REJECT_DUPLICATES, &error);
 	if (!*out || json_unpack_ex(*out, &error, 0, "{s:i}", KIND, &format) < 0)
 		return refuse_header(path, error.text);
 	return format == CHECKPOINT_FORMAT || refuse_format(path, format);
 }
 
-static bool get_types(const char *path, const char *dtype, const char *optimizer,
-		      struct checkpoint *c)
+static bool check_sum(const char *path, const char *bytes, size_t length)
+{
+	const size_t end = length - sizeof(uint32_t);
+	const uint32_t found = (uint32_t)crc32_z(0, (const unsigned char *)bytes, end);
+	uint32_t said;
+
+	memcpy(&said, bytes + end, sizeof(said));
+	return found == said ||
+	       data_refuse(path, "is truncated or damaged: found checksum %08x, expected %08x; %s",
+			   found, said, advice);
+}
+
+static bool get_types(const char *dtype, const char *optimizer, struct checkpoint *c)
 {
 	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
 	const struct optimizer *const *o = optimizers;
@@ -183,60 +189,49 @@ static bool get_types(const char *path, const char *dtype, const char *optimizer
 			c->numbers = types[i];
 	while (*o && strcmp((*o)->name, optimizer) != 0)
 		o++;
-	if (!c->numbers || !*o)
-		return refuse_header(path, "its dtype or optimizer is none of tutti-train's");
-	c->velocities = (*o)->velocities;
-	return true;
+	c->velocities = *o ? (*o)->velocities : 0;
+	return c->numbers && *o;
 }
 
-static bool get_widths(const char *path, const json_t *widths, struct checkpoint *c)
+static bool get_widths(const json_t *widths, struct checkpoint *c)
 {
 	const size_t count = json_array_size(widths);
-	char what[96];
+	bool ok = count >= 2 && count <= MODEL_LAYERS_MAX + 1;
 
-	if (count < 2 || count > MODEL_LAYERS_MAX + 1)
-		return refuse_header(path, "width: expected 2 to 17 of them");
-	c->layers = (unsigned)count - 1;
-	for (unsigned i = 0; i <= c->layers; i++) {
-		const json_int_t found = json_integer_value(json_array_get(widths, i)),
-				 least = i == c->layers ? 2 : 1,
-				 most = i == 0 ? FEATURES : DATA_LABEL_MAX + 1;
+	c->layers = ok ? (unsigned)count - 1 : 0;
+	for (unsigned i = 0; ok && i <= c->layers; i++) {
+		const json_int_t found = json_integer_value(json_array_get(widths, i));
 
-		snprintf(what, sizeof(what), "width %u: found %lld, expected %lld to %lld", i,
-			 (long long)found, (long long)least, (long long)most);
-		if (found < least || found > most)
-			return refuse_header(path, what);
+		ok = found >= (i == c->layers ? 2 : 1) &&
+		     found <= (i == 0 ? FEATURES : DATA_LABEL_MAX + 1);
 		c->width[i] = (size_t)found;
 	}
-	return true;
+	return ok;
 }
 
 static bool get_epochs(const char *path, const json_t *epochs, struct checkpoint *c)
 {
-	char what[96];
+	const size_t count = json_array_size(epochs);
 
-	c->epoch_count = (unsigned)json_array_size(epochs);
-	c->epochs = calloc((size_t)c->epoch_count + 1, sizeof(*c->epochs)); /* there may be none */
+	c->epochs = calloc(count + 1, sizeof(*c->epochs)); /* there may be none */
 	if (!c->epochs)
 		return why_no_memory(path);
-	for (unsigned i = 0; i < c->epoch_count; i++) {
-		const char *missing = log_epoch_parse(json_array_get(epochs, i), &c->epochs[i]);
+	for (; c->epoch_count < count; c->epoch_count++) {
+		struct epoch *e = &c->epochs[c->epoch_count];
 
-		if (missing) {
-			snprintf(what, sizeof(what),
-				 "epoch %u: found no number, and no null, for %s", i + 1, missing);
-			return refuse_header(path, what);
-		}
-		c->epochs[i].number = i + 1;
+		e->number = c->epoch_count + 1;
+		if (!log_epoch_parse(json_array_get(epochs, c->epoch_count), e))
+			return refuse_header(path, "its epochs lack numbers");
 	}
 	return true;
 }
 
+/* The checksum is right: it is another program that can have written what is not. */
 static bool get_header(const char *path, json_t *json, struct checkpoint *c)
 {
 	json_t *width, *epochs, *arrays, *expected;
 	json_int_t step;
-	const char *data, *dtype, *optimizer;
+	const char *data, *dtype, *optimizer, *wrong = NULL;
 	json_error_t error;
 
 	if (json_unpack_ex(json, &error, 0, "{s:O,s:{s:s,s:s},s:s,s:o,s:I,s:i,s:F,s:o,s:o}",
@@ -247,39 +242,29 @@ static bool get_header(const char *path, json_t *json, struct checkpoint *c)
 		return refuse_header(path, error.text);
 	c->data = strtoull(data, NULL, 16);
 	c->step = (size_t)step;
-	if (!get_types(path, dtype, optimizer, c) || !get_widths(path, width, c) ||
-	    !get_epochs(path, epochs, c))
-		return false;
-	if (step < c->epoch_count || c->ranks < 1)
-		return refuse_header(path, "fewer steps than epochs, or no rank");
-	expected = arrays_json(c);
-	const bool same = json_equal(arrays, expected);
-
-	json_decref(expected);
-	return same || refuse_header(path, "arrays: found others than those of its widths");
+	if (!get_types(dtype, optimizer, c))
+		wrong = "its dtype or optimizer is none of tutti-train's";
+	else if (!get_widths(width, c))
+		wrong = "its widths are none of a model";
+	else if (step < (json_int_t)json_array_size(epochs) || c->ranks < 1)
+		wrong = "fewer steps than epochs, or no rank";
+	else {
+		expected = arrays_json(c);
+		if (!json_equal(arrays, expected))
+			wrong = "arrays: found others than those of its widths";
+		json_decref(expected);
+	}
+	return wrong ? refuse_header(path, wrong) : get_epochs(path, epochs, c);
 }
 
-/* Behind the header are the arrays and the checksum. */
-static bool check_file(const char *path, const char *bytes, size_t header, size_t length,
-		       const struct checkpoint *c)
+/* Of `length` bytes, which the checksum ends. */
+static bool get_arrays(const char *path, const char *at, size_t length, struct checkpoint *c)
 {
-	const size_t end = header + 1 + all_bytes(c), expected = end + sizeof(uint32_t);
-	uint32_t said, found;
+	const size_t expected = all_bytes(c) + sizeof(uint32_t);
 
 	if (length != expected)
-		return why_set(TUTTI_ERR_INVALID, "%s: %s: found %zu bytes, expected %zu; %s", path,
-			       length < expected ? "truncated" : "longer than its header says",
-			       length, expected, advice);
-	found = (uint32_t)crc32_z(0, (const unsigned char *)bytes, end);
-	memcpy(&said, bytes + end, sizeof(said));
-	return found == said || why_set(TUTTI_ERR_INVALID,
-					"%s: the file is damaged: found checksum %08x, expected "
-					"%08x; %s",
-					path, found, said, advice);
-}
-
-static bool get_arrays(const char *path, const char *at, struct checkpoint *c)
-{
+		return data_refuse(path, "found %zu bytes behind the header, expected %zu; %s",
+				   length, expected, advice);
 	for (int a = 0; a < CHECKPOINT_ARRAYS; a++) {
 		const size_t bytes = array_of(c, a).bytes;
 
@@ -294,13 +279,13 @@ static bool get_arrays(const char *path, const char *at, struct checkpoint *c)
 
 bool checkpoint_parse(const char *path, const void *bytes, size_t length, struct checkpoint *out)
 {
+	const char *arrays = NULL, *end = (const char *)bytes + length;
 	json_t *json = NULL;
-	size_t header = length;
 
 	*out = (struct checkpoint){ 0 };
-	const bool ok = load_header(path, bytes, &header, &json) && get_header(path, json, out) &&
-			check_file(path, bytes, header, length, out) &&
-			get_arrays(path, (const char *)bytes + header + 1, out);
+	const bool ok = load_header(path, bytes, length, &json, &arrays) &&
+			check_sum(path, bytes, length) && get_header(path, json, out) &&
+			get_arrays(path, arrays, (size_t)(end - arrays), out);
 
 	json_decref(json);
 	if (!ok)
