@@ -205,21 +205,28 @@ static bool replace(const char *path, const void *bytes, size_t length)
 	return done;
 }
 
-/* Where links lead, perhaps to no file yet: the caller's to free. NULL: errno says why nowhere. */
-static char *end_of(const char *path)
+char *output_end(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	char target[PATH_MAX] = "", *next, *end = realpath(path, NULL);
+	const int before = slash ? (int)(slash - path) + 1 : 0; /* bytes that name the directory */
+	char target[PATH_MAX] = "", *next = NULL, *directory, *end = realpath(path, NULL);
 
 	if (end || errno != ENOENT)
 		return end;
-	if (readlink(path, target, sizeof(target) - 1) < 0)
-		return strdup(path);
-	if (asprintf(&next, "%.*s%s", *target == '/' || !slash ? 0 : (int)(slash - path) + 1, path,
-		     target) < 0)
+	if (readlink(path, target, sizeof(target) - 1) > 0) {
+		if (asprintf(&next, "%.*s%s", *target == '/' ? 0 : before, path, target) < 0)
+			return NULL;
+		end = output_end(next);
+		free(next);
+		return end;
+	}
+	if (asprintf(&next, "%.*s.", before, path) < 0)
 		return NULL;
-	end = end_of(next);
+	directory = realpath(next, NULL);
 	free(next);
+	if (!directory || asprintf(&end, "%s/%s", directory, path + before) < 0)
+		end = NULL;
+	free(directory);
 	return end;
 }
 
@@ -235,7 +242,7 @@ bool output_file(const char *path, const void *bytes, size_t length)
 		errno = EISDIR;
 		return false;
 	}
-	end = end_of(path);
+	end = output_end(path);
 	done = end && replace(end, bytes, length);
 	const int error = errno;
 

@@ -27,6 +27,10 @@ bool output_flush(FILE *stream);
  * `bytes` NULL: could a file be written? That is tried beside `path`, where nothing changes. */
 bool output_file(const char *path, const void *bytes, size_t length);
 
+/* Where that is, which may be no file yet, by the only name that it has without links: the caller's to free.
+ * NULL: errno says why nowhere. */
+char *output_end(const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -5,9 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/openat2.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -50,54 +49,28 @@ bool replace_file(const char *path, const void *bytes, size_t length)
 		path, strerror(errno));
 }
 
-/* A file, or, where there is none yet, its directory and its name there. */
-struct place {
-	dev_t device;
-	ino_t inode;
-	char name[NAME_MAX + 1];
-};
-
-static bool find_place(const char *path, struct place *out)
+/* The same file, or the same place for one. */
+static bool is_same(const char *one, const char *other)
 {
-	const char *slash = path ? strrchr(path, '/') : NULL;
-	const int before = slash ? (int)(slash - path) + 1 : 0; /* bytes that name the directory */
-	char target[PATH_MAX] = "", other[2 * PATH_MAX];
-	struct stat status;
+	struct stat x, y;
+	char *a, *b;
+	bool same;
 
-	if (!path)
-		return false;
-	*out = (struct place){ 0 };
-	if (stat(path, &status) < 0) {
-		if (errno == ENOENT && readlink(path, target, sizeof(target) - 1) > 0) {
-			snprintf(other, sizeof(other), "%.*s%s", *target == '/' ? 0 : before, path,
-				 target);
-			return find_place(other, out);
-		}
-		snprintf(other, sizeof(other), "%.*s.", before, path);
-		snprintf(out->name, sizeof(out->name), "%s", path + before);
-		if (stat(other, &status) < 0)
-			return false;
-	} else if (!S_ISREG(status.st_mode)) {
-		return false;
-	}
-	out->device = status.st_dev;
-	out->inode = status.st_ino;
-	return true;
-}
-
-static bool same_place(const char *one, const char *other)
-{
-	struct place a, b;
-
-	return find_place(one, &a) && find_place(other, &b) && a.device == b.device &&
-	       a.inode == b.inode && strcmp(a.name, b.name) == 0;
+	if (stat(one, &x) == 0 && stat(other, &y) == 0)
+		return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	a = output_end(one);
+	b = output_end(other);
+	same = a && b && strcmp(a, b) == 0;
+	free(a);
+	free(b);
+	return same;
 }
 
 bool replace_distinct(const struct named_file *files, size_t inputs, size_t count)
 {
 	for (size_t i = inputs; i < count; i++)
 		for (size_t k = 0; k < i; k++)
-			if (same_place(files[i].path, files[k].path))
+			if (files[i].path && files[k].path && is_same(files[i].path, files[k].path))
 				return why_set(
 					TUTTI_ERR_INVALID,
 					"%s: found %s, the file of %s, which would be overwritten; "
