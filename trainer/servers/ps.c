@@ -222,17 +222,10 @@ static bool update(struct training *t, const struct step *step)
 /* Servers get what they have not; workers have the same already. */
 static bool fetch(struct training *t)
 {
-	const int giver = (int)t->options->servers;
-	const bool gives = t->team->rank == giver;
-	struct state *state = &t->state;
-
-	if (!team_broadcast(t->team, state->now, gives ? state->now : state->next,
-			    state_bytes(state), giver))
+	if (!state_broadcast(&t->state, t->team, t->state.step, (int)t->options->servers))
 		return false;
-	if (!gives)
-		state_adopt(state, state->step);
 	ps_of(t)->partial = false;
-	t->model.weights = state_now(state, 0).weights;
+	t->model.weights = state_now(&t->state, 0).weights;
 	return true;
 }
 

@@ -209,17 +209,10 @@ static int by_row(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
+/* Nobody needs their other order any more. */
 bool save_predictions(struct training *t)
 {
-	const size_t rows = t->split.test_rows;
-	uint32_t *order = malloc((rows + 1) * sizeof(*order));
-	bool ok;
-
-	if (!order)
-		return why_no_memory("predictions");
-	memcpy(order, t->split.test, rows * sizeof(*order));
-	qsort(order, rows, sizeof(*order), by_row);
-	ok = predict_write(&t->model, &t->data, order, rows, t->options->predict, NULL);
-	free(order);
-	return ok;
+	qsort(t->split.test, t->split.test_rows, sizeof(*t->split.test), by_row);
+	return predict_write(&t->model, &t->data, t->split.test, t->split.test_rows,
+			     t->options->predict, NULL);
 }

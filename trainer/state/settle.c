@@ -79,32 +79,29 @@ static bool take_piece(struct training *t)
 	return ok;
 }
 
-/* What is received becomes this rank's own only when all of it is there: the giver may be lost. Its
- * history begins with this rank's. */
+/* The counts of its history become this rank's own when all of it and the state are there: the giver may be
+ * lost. What it knows of the history is the beginning of that. */
 static bool take_state(struct training *t, const struct stand *from, int source)
 {
 	struct state *state = &t->state;
 	struct history *history = &t->report->history;
-	const bool gives = t->team->rank == source, cut = grid_is_cut(&t->grid);
+	const bool cut = grid_is_cut(&t->grid);
 
-	if (!(cut ? take_piece(t)
-		  : team_broadcast(t->team, state->now, gives ? state->now : state->next,
-				   state_bytes(state), source)) ||
-	    !history_reserve(history, (unsigned)from->losses) ||
+	if (!history_reserve(history, (unsigned)from->losses) ||
 	    !team_broadcast(t->team, history->epochs, history->epochs,
 			    from->epochs * sizeof(*history->epochs), source) ||
 	    !team_broadcast(t->team, history->losses, history->losses,
-			    from->losses * sizeof(*history->losses), source))
+			    from->losses * sizeof(*history->losses), source) ||
+	    !(cut ? take_piece(t) : state_broadcast(state, t->team, from->step, source)))
 		return false;
-	if (!gives && !cut)
-		state_adopt(state, from->step);
-	state->step = (size_t)from->step;
+	state->step = from->step;
 	t->survival.lacks_state = false;
-	if (!gives &&
-	    !t->settled) /* else this rank knows it: from another it would be later by the message */
-		t->start_s = now_s() - from->elapsed_s;
 	history->epoch_count = (unsigned)from->epochs;
 	history->loss_count = (unsigned)from->losses;
+	if (!t->settled && t->team->rank != source) { /* else this rank knows it, and better */
+		t->start_s = now_s() - from->elapsed_s;
+		t->survival.restarts = (int)from->restarts;
+	}
 	return cut || team_verify(t->team, state->now, state_bytes(state), state->step);
 }
 
@@ -173,26 +170,19 @@ static bool settle_by(struct training *t, const struct stand *all)
 
 	if (source < 0)
 		return nothing_to_go_on_from(
-			t,
-			"no rank is left that holds the state of the training; start it again (--save "
-			"and --resume let it go on from a checkpoint)");
+			t, "no rank is left that holds the state of the training; start it again "
+			   "(--save and --resume let it go on from a checkpoint)");
 	for (int r = 0; r < size; r++) {
 		same = same && is_at(&all[r], &all[source]);
 		settled = settled || all[r].settled;
 	}
-	if (grid_is_cut(
-		    &t->grid)) /* no one has another's piece; rank 0 may have a checkpoint of all */
+	if (grid_is_cut(&t->grid)) /* no one has another's; rank 0 may have a checkpoint of all */
 		same = all[source].step == 0;
 	if (t->options->resume && !settled && all[0].origin != 0)
-		return nothing_to_go_on_from(
-			t,
-			"rank 0 was lost before the others had its checkpoint; start the training again");
+		return nothing_to_go_on_from(t, "rank 0 was lost before the others had its "
+						"checkpoint; start the training again");
 	t->resumes = all[0].resumes;
-	if (!same && !take_state(t, &all[source], source))
-		return false;
-	if (t->team->newcomer && !t->settled)
-		t->survival.restarts = (int)all[source].restarts;
-	return !all[0].losing || record_loss(t);
+	return (same || take_state(t, &all[source], source)) && (!all[0].losing || record_loss(t));
 }
 
 bool settle(struct training *t)

@@ -77,6 +77,18 @@ void state_adopt(struct state *state, size_t step)
 	state->step = step;
 }
 
+bool state_broadcast(struct state *state, struct team *team, size_t step, int source)
+{
+	const bool gives = team->rank == source;
+
+	if (!team_broadcast(team, state->now, gives ? state->now : state->next, state_bytes(state),
+			    source))
+		return false;
+	if (!gives)
+		state_adopt(state, step);
+	return true;
+}
+
 void state_advance(struct state *state, const struct sums *sums, int first_of_epoch)
 {
 	const struct sums before = first_of_epoch ? (struct sums){ 0 } : *state_sums(state);

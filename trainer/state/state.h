@@ -8,6 +8,7 @@
 
 #include "model.h"
 #include "optimizer.h"
+#include "team.h"
 
 /* Zeroed is empty. */
 struct state {
@@ -36,6 +37,10 @@ struct sums *state_sums(const struct state *state);
 /* `next` is complete, of `step` steps: another rank's, or this one's before its last step. It is
  * `now` from now on. */
 void state_adopt(struct state *state, size_t step);
+
+/* Collective: what rank `source` has, after `step` steps, is everybody's from now on. On failure a rank has what
+ * it had before. */
+bool state_broadcast(struct state *state, struct team *team, size_t step, int source);
 
 /* The step under way is complete: it adds `sums`, to none if it is the epoch's first. */
 void state_advance(struct state *state, const struct sums *sums, int first_of_epoch);

@@ -13,19 +13,13 @@
 static bool read_count(const char *name, int missing, int least, int *count)
 {
 	const char *text = getenv(name);
-	char *rest;
-	long value;
+	char *rest = "";
+	const long value = text && *text ? strtol(text, &rest, 10) : missing;
 
-	*count = missing;
-	if (!text || !*text)
-		return true;
-	value = strtol(text, &rest, 10);
-	if (*rest || value < least || value > 1000000)
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: found '%s', expected a number from %d to 1000000", name, text,
-			       least);
 	*count = (int)value;
-	return true;
+	return (!*rest && value >= least && value <= 1000000) ||
+	       why_set(TUTTI_ERR_INVALID, "%s: found '%s', expected a number from %d to 1000000",
+		       name, text, least);
 }
 
 bool survival_init(struct survival *s, const struct team *team)
