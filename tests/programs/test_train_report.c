@@ -27,9 +27,9 @@ static const char *shown(const struct scene *s, bool step)
 	FILE *const usual = stdout;
 
 	assert_true(report_create(&options, &report));
-	report.on = report.shown.start = true;
+	report.on = report.printed.start = true;
 	report.bar = s->bar;
-	report.told.epochs = report.history.epoch_count = s->before;
+	report.printed.epochs = report.history.epoch_count = s->before;
 	report_begin(&report, s->done);
 	report.begun_s -= s->seconds;
 	stdout = fmemopen(text, sizeof(text), "w");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what the JSON log has in its lines, and how they are written: one that cannot be is a failure, not
- * a loss. */
+/* Writes the JSON log, one object per line. Owns nothing. A line that cannot be written is a
+ * failure, not a loss. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -19,33 +19,25 @@ static bool refuse_write(const struct report *report)
 		       report->options->json, strerror(errno));
 }
 
-bool log_line(struct report *report, json_t *object)
+/* Write `object`, which may be NULL for want of memory, as a line, and free it. */
+static bool write_line(struct report *report, json_t *object)
 {
-	FILE *log = report->json;
-	const bool ok = !log || !object ||
-			(json_dumpf(object, log, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 &&
-			 fputc('\n', log) != EOF && output_flush(log));
+	bool ok;
 
 	if (!object)
 		return why_no_memory("a line of the JSON log");
+	ok = json_dumpf(object, report->json, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 &&
+	     fputc('\n', report->json) != EOF && output_flush(report->json);
 	json_decref(object);
 	return ok || refuse_write(report);
 }
 
-bool log_empty(struct report *report)
-{
-	FILE *log = report->json;
-
-	return !log || log == stdout || ftruncate(fileno(log), 0) == 0 || errno == EINVAL ||
-	       refuse_write(report); /* EINVAL: it is no file */
-}
-
-bool log_close(struct report *report)
+static bool close_log(struct report *report)
 {
 	FILE *log = report->json;
 
 	report->json = NULL;
-	return !log || log == stdout || fclose(log) == 0 || refuse_write(report);
+	return log == stdout || fclose(log) == 0 || refuse_write(report);
 }
 
 /* JSON has no NaN. */
@@ -73,23 +65,31 @@ static json_t *name_json(const char *name)
 	return json;
 }
 
-json_t *log_start_json(const struct training *t)
+/* An older log stays until there is a training to tell of; what is no file cannot be emptied (EINVAL). */
+bool log_start(struct report *report)
 {
-	const struct options *o = t->options;
+	const struct options *o = report->options;
+	const struct training *t = report->training;
 
-	return json_pack(
-		"{s:s,s:s,s:o,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:s,s:f,s:f,s:f,s:f,s:I,s:b}",
-		"event", "start", "version", tutti_version(), "data", name_json(o->source.path),
-		"device", o->device == DEVICE_CUDA ? "cuda" : "host", "dtype", o->numbers->name,
-		"sync", o->sync->name, "ranks", t->team->started, "stages", t->grid.stages, "ways",
-		t->grid.ways, "train_samples", (json_int_t)t->split.train_rows, "test_samples",
-		(json_int_t)t->split.test_rows, "features", (json_int_t)t->data.features, "classes",
-		(int)t->data.classes, "hidden", counts_json(o->hidden, o->hidden_layers),
-		"parameters", (json_int_t)model_parameter_count(t->model.width, t->model.cut.of),
-		"epochs", (int)o->epochs, "batch", (json_int_t)t->batch, "optimizer",
-		o->optimizer->name, "lr", o->rate, "momentum", o->momentum, "weight_decay",
-		o->weight_decay, "warmup_epochs", o->warmup, "seed", (json_int_t)o->seed, "verify",
-		o->verify);
+	if (report->json != stdout && ftruncate(fileno(report->json), 0) < 0 && errno != EINVAL)
+		return refuse_write(report);
+	return write_line(
+		report,
+		json_pack(
+			"{s:s,s:s,s:o,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:o,s:I,s:i,s:I,s:s,s:f,s:f,s:f,s:f,s:I,s:b}",
+			"event", "start", "version", tutti_version(), "data",
+			name_json(o->source.path), "device",
+			o->device == DEVICE_CUDA ? "cuda" : "host", "dtype", o->numbers->name,
+			"sync", o->sync->name, "ranks", t->team->started, "stages", t->grid.stages,
+			"ways", t->grid.ways, "train_samples", (json_int_t)t->split.train_rows,
+			"test_samples", (json_int_t)t->split.test_rows, "features",
+			(json_int_t)t->data.features, "classes", (int)t->data.classes, "hidden",
+			counts_json(o->hidden, o->hidden_layers), "parameters",
+			(json_int_t)model_parameter_count(t->model.width, t->model.cut.of),
+			"epochs", (int)o->epochs, "batch", (json_int_t)t->batch, "optimizer",
+			o->optimizer->name, "lr", o->rate, "momentum", o->momentum, "weight_decay",
+			o->weight_decay, "warmup_epochs", o->warmup, "seed", (json_int_t)o->seed,
+			"verify", o->verify));
 }
 
 static const struct {
@@ -132,18 +132,25 @@ bool log_epoch_parse(const json_t *json, struct epoch *out)
 	return true;
 }
 
+bool log_epoch(struct report *report, const struct epoch *e)
+{
+	return write_line(report, log_epoch_json(e));
+}
+
 /* Its epoch is the last, if all were done. */
-json_t *log_loss_json(const struct loss *l, unsigned epochs)
+bool log_loss(struct report *report, const struct loss *l)
 {
 	const int names = l->lost_count < LOSS_NAMES ? l->lost_count : LOSS_NAMES;
 
-	return json_pack("{s:s,s:I,s:i,s:f,s:o,s:i,s:s,s:i,s:i,s:i,s:f,s:s}", "event", "loss",
-			 "step", (json_int_t)l->step, "epoch",
-			 (int)(l->epochs + (l->epochs < epochs)), "seconds", l->seconds, "lost",
-			 counts_json(l->lost, (size_t)names), "lost_count", l->lost_count, "how",
-			 l->by_deadline ? "deadline" : "died", "ranks_before", l->ranks_before,
-			 "ranks_after", l->ranks_after, "replaced", l->joined, "recovery_s",
-			 l->recovery_s, "cause", l->cause);
+	return write_line(
+		report,
+		json_pack("{s:s,s:I,s:i,s:f,s:o,s:i,s:s,s:i,s:i,s:i,s:f,s:s}", "event", "loss",
+			  "step", (json_int_t)l->step, "epoch",
+			  (int)(l->epochs + (l->epochs < report->options->epochs)), "seconds",
+			  l->seconds, "lost", counts_json(l->lost, (size_t)names), "lost_count",
+			  l->lost_count, "how", l->by_deadline ? "deadline" : "died",
+			  "ranks_before", l->ranks_before, "ranks_after", l->ranks_after,
+			  "replaced", l->joined, "recovery_s", l->recovery_s, "cause", l->cause));
 }
 
 /* Checksums as text: a JSON number holds 53 bits for sure. */
@@ -161,9 +168,10 @@ static void add_rank(const struct rank_account *a, json_t *weights, json_t *rank
 				 "rows_sent", (json_int_t)a->rows_sent));
 }
 
-json_t *log_end_json(const struct training *t)
+bool log_end(struct report *report)
 {
-	const struct history *h = &t->report->history;
+	const struct history *h = &report->history;
+	const struct training *t = report->training;
 	const struct summary *s = &t->summary;
 	const struct epoch *last = &h->epochs[h->epoch_count - 1];
 	json_t *weights = json_array(), *ranks = json_array();
@@ -173,14 +181,20 @@ json_t *log_end_json(const struct training *t)
 		add_rank(&s->accounts[r], weights, ranks);
 	while (ages > 0 && s->staleness.count[ages - 1] == 0)
 		ages--;
-	return json_pack(
-		"{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o,s:o}", "event",
-		"end", "ranks", t->team->size, "test_accuracy", real_or_null(last->test_accuracy),
-		"train_loss", real_or_null(last->train_loss), "seconds", s->seconds,
-		"samples_per_s", (double)t->split.train_rows * h->epoch_count / s->seconds, "steps",
-		(json_int_t)t->plan.steps, "steps_begun", (json_int_t)t->steps_begun, "losses",
-		(int)h->loss_count, "blocked_share", s->blocked_mean, "blocked_share_worst",
-		s->blocked_worst, "sent_bytes", (json_int_t)s->sent_bytes, "algorithm",
-		s->algorithm, "transports", s->transports, "weights", weights, "each_rank", ranks,
-		"staleness", counts_json(s->staleness.count, ages));
+	return write_line(
+		       report,
+		       json_pack(
+			       "{s:s,s:i,s:o,s:o,s:f,s:f,s:I,s:I,s:i,s:f,s:f,s:I,s:s,s:s,s:o,s:o,s:o}",
+			       "event", "end", "ranks", t->team->size, "test_accuracy",
+			       real_or_null(last->test_accuracy), "train_loss",
+			       real_or_null(last->train_loss), "seconds", s->seconds,
+			       "samples_per_s",
+			       (double)t->split.train_rows * h->epoch_count / s->seconds, "steps",
+			       (json_int_t)t->plan.steps, "steps_begun", (json_int_t)t->steps_begun,
+			       "losses", (int)h->loss_count, "blocked_share", s->blocked_mean,
+			       "blocked_share_worst", s->blocked_worst, "sent_bytes",
+			       (json_int_t)s->sent_bytes, "algorithm", s->algorithm, "transports",
+			       s->transports, "weights", weights, "each_rank", ranks, "staleness",
+			       counts_json(s->staleness.count, ages))) &&
+	       close_log(report);
 }

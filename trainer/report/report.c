@@ -50,13 +50,10 @@ bool report_open(struct report *report)
 
 	if (report->on)
 		return true;
-	if (h->loss_count >
-	    0) /* what another rank has printed stays; the end of its log is not certain */
-		report->told = (struct shown){ true, h->epoch_count, h->loss_count - 1 };
-	if (path)
-		report->json = strcmp(path, "-") == 0
-				       ? stdout
-				       : fopen(path, "ae"); /* log_start() empties it */
+	if (h->loss_count > 0) /* by another rank; how far its log came is not certain */
+		report->printed = (struct told){ true, h->epoch_count, h->loss_count - 1 };
+	if (path) /* log_start() empties it */
+		report->json = strcmp(path, "-") == 0 ? stdout : fopen(path, "ae");
 	if (path && !report->json)
 		return why_set(
 			TUTTI_ERR_SYSTEM,
@@ -71,7 +68,7 @@ bool report_open(struct report *report)
 
 void report_resumed(struct report *report)
 {
-	report->told.epochs = report->history.epoch_count;
+	report->printed.epochs = report->history.epoch_count;
 	if (!report->quiet)
 		printf("resumed after epoch %u: %s\n", report->history.epoch_count,
 		       report->options->save);
@@ -103,20 +100,28 @@ void report_finish(struct report *report)
 
 /* ---- text */
 
-static void print_start(const struct training *t)
+static const char *plural(int count)
 {
+	return count == 1 ? "" : "s";
+}
+
+static bool print_start(struct report *report)
+{
+	const struct training *t = report->training;
+	const int buckets = (int)t->buckets.count, ranks = t->team->started;
+
 	printf("%zu samples to train on, %zu to validate: %zu features, %u classes\n",
 	       t->split.train_rows, t->split.test_rows, t->data.features, t->data.classes);
-	printf("%zu weights in %u bucket%s; %d rank%s, %zu samples per step of all ranks "
+	printf("%zu weights in %d bucket%s; %d rank%s, %zu samples per step of all ranks "
 	       "together\n",
-	       model_parameter_count(t->model.width, t->model.cut.of), t->buckets.count,
-	       t->buckets.count == 1 ? "" : "s", t->team->started, t->team->started == 1 ? "" : "s",
-	       t->batch);
+	       model_parameter_count(t->model.width, t->model.cut.of), buckets, plural(buckets),
+	       ranks, plural(ranks), t->batch);
 	if (t->grid.ways > 1)
 		printf("%d parts of each layer\n", t->grid.ways);
 	if (t->grid.stages > 1)
 		printf("%d stages of the model, %u micro-batches of a batch, %s\n", t->grid.stages,
 		       t->grid.micro, t->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
+	return true;
 }
 
 /* By the speed since report_begin(); "" if little was done since then, or nothing is left. */
@@ -170,14 +175,14 @@ static const char *loss_text(double loss, char text[LOSS_TEXT])
 	return text;
 }
 
-static void print_epoch(struct report *report, const struct epoch *e)
+static bool print_epoch(struct report *report, const struct epoch *e)
 {
 	const double done = (double)e->number / (double)report->options->epochs;
 	char text[LOSS_TEXT], left[LEFT_TEXT];
 
 	if (report->bar) {
 		draw_bar(report, done);
-		return;
+		return true;
 	}
 	printf("epoch %*u/%u  loss %s  accuracy %.4f", report->options->epochs < 100 ? 2 : 4,
 	       e->number, report->options->epochs, loss_text(e->train_loss, text),
@@ -186,12 +191,13 @@ static void print_epoch(struct report *report, const struct epoch *e)
 		printf("  validation loss %s  accuracy %.4f", loss_text(e->test_loss, text),
 		       e->test_accuracy);
 	printf("  %.2f s%s\n", e->seconds, left_text(report, done, ", ", left));
+	return true;
 }
 
-static void print_loss(struct report *report, const struct loss *l)
+static bool print_loss(struct report *report, const struct loss *l)
 {
 	report_interrupt(report);
-	printf("lost rank%s", l->lost_count == 1 ? "" : "s");
+	printf("lost rank%s", plural(l->lost_count));
 	for (int i = 0; i < l->lost_count && i < LOSS_NAMES; i++)
 		printf("%s %d", i ? "," : "", (int)l->lost[i]);
 	if (l->lost_count > LOSS_NAMES)
@@ -206,49 +212,44 @@ static void print_loss(struct report *report, const struct loss *l)
 	if (l->recovery_s > 0)
 		printf("; that took %.3f s", l->recovery_s);
 	putchar('\n');
+	return true;
 }
 
 /* ---- the history, on standard output and in the log */
 
-static bool show_start(struct report *report)
-{
-	report->shown.start = true;
-	if (!report->quiet && !report->told.start)
-		print_start(report->training);
-	return log_empty(report) && log_line(report, log_start_json(report->training));
-}
+/* How what happened is told in one place. */
+struct teller {
+	bool (*start)(struct report *report);
+	bool (*epoch)(struct report *report, const struct epoch *epoch);
+	bool (*loss)(struct report *report, const struct loss *loss);
+};
 
-static bool show_loss(struct report *report, const struct loss *loss)
-{
-	if (report->shown.losses++ >= report->told.losses && !report->quiet)
-		print_loss(report, loss);
-	return log_line(report, log_loss_json(loss, report->options->epochs));
-}
+static const struct teller text = { print_start, print_epoch, print_loss };
+static const struct teller json = { log_start, log_epoch, log_loss };
 
-static bool show_epoch(struct report *report, const struct epoch *epoch)
-{
-	if (report->shown.epochs++ >= report->told.epochs && !report->quiet)
-		print_epoch(report, epoch);
-	return log_line(report, log_epoch_json(epoch));
-}
-
-/* In the order in which things happened. */
-bool report_show(struct report *report)
+/* What is not there yet, in the order in which things happened. */
+static bool tell(struct report *report, const struct teller *teller, struct told *told)
 {
 	const struct history *h = &report->history;
-	const struct shown *shown = &report->shown;
-	bool ok = !report->on || shown->start || show_start(report);
+	bool ok = told->start || teller->start(report);
 
-	while (ok && report->on &&
-	       (shown->epochs < h->epoch_count || shown->losses < h->loss_count)) {
-		const struct loss *loss = &h->losses[shown->losses];
-
-		if (shown->losses < h->loss_count &&
-		    (shown->epochs == h->epoch_count || loss->epochs <= shown->epochs))
-			ok = show_loss(report, loss);
+	told->start = true;
+	while (ok && (told->epochs < h->epoch_count || told->losses < h->loss_count)) {
+		if (told->losses < h->loss_count &&
+		    (told->epochs == h->epoch_count ||
+		     h->losses[told->losses].epochs <= told->epochs))
+			ok = teller->loss(report, &h->losses[told->losses++]);
 		else
-			ok = show_epoch(report, &h->epochs[shown->epochs]);
+			ok = teller->epoch(report, &h->epochs[told->epochs++]);
 	}
+	return ok;
+}
+
+bool report_show(struct report *report)
+{
+	const bool ok = !report->on || ((report->quiet || tell(report, &text, &report->printed)) &&
+					(!report->json || tell(report, &json, &report->logged)));
+
 	output_flush(stdout);
 	return ok;
 }
@@ -323,8 +324,8 @@ static void print_end(struct report *report)
 		printf("test accuracy   %.4f (%.0f of %zu samples)\n", last->test_accuracy,
 		       last->test_accuracy * (double)t->split.test_rows, t->split.test_rows);
 	printf("time            %.2f s for %u epoch%s, %.0f samples/s on %d rank%s\n", s->seconds,
-	       h->epoch_count, h->epoch_count == 1 ? "" : "s", speed, t->team->size,
-	       t->team->size == 1 ? "" : "s");
+	       h->epoch_count, plural((int)h->epoch_count), speed, t->team->size,
+	       plural(t->team->size));
 	if (*s->algorithm)
 		printf("exchange        %s: %s over %s, at least %.1f MB by the rank that sent most\n",
 		       what_goes(t), s->algorithm, s->transports, s->sent_bytes * 1e-6);
@@ -348,8 +349,8 @@ static bool draw(const struct report *report, const char *path)
 	char heading[256];
 
 	snprintf(heading, sizeof(heading), "tutti-train, %s, %d rank%s, %s, batch %zu%s, %.3g s",
-		 slash ? slash + 1 : data, t->team->size, t->team->size == 1 ? "" : "s",
-		 t->sync->name, t->batch, kind, t->summary.seconds);
+		 slash ? slash + 1 : data, t->team->size, plural(t->team->size), t->sync->name,
+		 t->batch, kind, t->summary.seconds);
 	if (!plot_write(path, tt_printable(heading), h->epochs, h->epoch_count))
 		return false;
 	if (!report->quiet)
@@ -365,7 +366,7 @@ bool report_end(struct report *report)
 		return true;
 	if (!report->quiet)
 		print_end(report);
-	ok = log_line(report, log_end_json(report->training)) && log_close(report);
+	ok = !report->json || log_end(report);
 	for (unsigned i = 0; i < report->options->plot_count && ok; i++)
 		ok = draw(report, report->options->plots[i]);
 	return ok;

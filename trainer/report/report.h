@@ -75,7 +75,7 @@ struct summary {
 };
 
 /* How much of the history. */
-struct shown {
+struct told {
 	bool start;
 	unsigned epochs, losses;
 };
@@ -85,12 +85,11 @@ struct report {
 	const struct options *options;
 	const struct training *training; /* set before anything is shown */
 	struct history history;
-	bool on;	    /* this rank shows it */
-	bool quiet;	    /* standard output is the log's */
-	bool bar;	    /* standard output is a terminal */
-	bool bar_open;	    /* the cursor stands behind one */
-	struct shown shown; /* by this rank, … */
-	struct shown told;  /* … and by another rank or run, on standard output */
+	bool on;		     /* this rank shows it */
+	bool quiet;		     /* standard output is the log's */
+	bool bar;		     /* standard output is a terminal */
+	bool bar_open;		     /* the cursor stands behind one */
+	struct told printed, logged; /* printed: also by another rank or run */
 	FILE *json;
 	double drawn_s;	       /* when the bar was last drawn */
 	double begun, begun_s; /* of report_begin(): what was done, and when that was */
@@ -121,18 +120,14 @@ bool report_end(struct report *report);
 void report_interrupt(struct report *report);
 void report_finish(struct report *report);
 
-/* ---- log.c: the JSON log. Where there is none, nothing is written. */
+/* ---- log.c: the JSON log, which is open */
 
-/* Write `object` as a line, and free it; NULL: there was no memory for it. */
-bool log_line(struct report *report, json_t *object);
-/* An older log stays until there is a training to tell of. */
-bool log_empty(struct report *report);
-bool log_close(struct report *report);
-json_t *log_start_json(const struct training *training);
-/* Of a training of so many epochs. */
-json_t *log_loss_json(const struct loss *loss, unsigned epochs);
-json_t *log_end_json(const struct training *training);
-/* Checkpoints have these, too. */
+bool log_start(struct report *report);
+bool log_epoch(struct report *report, const struct epoch *epoch);
+bool log_loss(struct report *report, const struct loss *loss);
+/* Closes it, too. */
+bool log_end(struct report *report);
+/* What is written of an epoch, of which checkpoints are made, too. NULL: there is no memory. */
 json_t *log_epoch_json(const struct epoch *epoch);
 /* The way back, but for its number: are all there? */
 bool log_epoch_parse(const json_t *json, struct epoch *out);
