@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the history of epochs and losses, and what was shown of it. Standard output and the log are
+/* Owns the history of epochs and losses, and what was told of it. Standard output and the log are
  * brought up to the history when something is added: so it makes no difference whether a rank
  * showed it from the start or takes over. */
 #include "report.h"

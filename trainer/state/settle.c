@@ -188,19 +188,20 @@ static bool settle_by(struct training *t, const struct stand *all)
 bool settle(struct training *t)
 {
 	struct survival *s = &t->survival;
-	struct stand own, *all = calloc((size_t)t->team->size, sizeof(*all));
-	bool ok = all ? grid_begin(&t->grid, t->team) : why_no_memory("where the ranks stand");
+	const struct stand own = own_stand(t);
+	struct stand *all = calloc((size_t)t->team->size, sizeof(*all));
 
-	own = own_stand(t);
-	if (!ok || !team_gather(t->team, &own, all, sizeof(own))) {
+	if (!all)
+		return why_no_memory("where the ranks stand");
+	if (!grid_begin(&t->grid, t->team) || !team_gather(t->team, &own, all, sizeof(own))) {
 		free(all);
 		return false;
 	}
-	if (s->members != s->before)
-		free(s->members);
+	free(s->members);
 	s->members = all;
 	s->member_count = t->team->size;
-	ok = settle_by(t, all);
-	t->settled |= ok;
-	return ok;
+	if (!settle_by(t, all))
+		return false;
+	t->settled = true;
+	return true;
 }

@@ -40,8 +40,7 @@ bool survival_init(struct survival *s, const struct team *team)
 
 void survival_finish(struct survival *survival)
 {
-	if (survival->before != survival->members)
-		free(survival->before);
+	free(survival->before);
 	free(survival->members);
 	*survival = (struct survival){ 0 };
 }
@@ -63,7 +62,6 @@ static void open_loss(struct training *t)
 
 	if (s->before)
 		return;
-	s->before = s->members; /* which settle() replaces */
 	s->loss = (struct loss){
 		.seconds = now_s() - t->start_s,
 		.step = t->state.step + t->ahead,
@@ -72,6 +70,9 @@ static void open_loss(struct training *t)
 		.by_deadline = why.result == TUTTI_ERR_TIMEOUT,
 	};
 	snprintf(s->loss.cause, sizeof(s->loss.cause), "%s", why.text);
+	s->before = s->members;
+	s->members = NULL; /* until they settle again */
+	s->member_count = 0;
 }
 
 /* Ranks tell each other their numbers. Newcomers have just read options and data: are they ours? One that

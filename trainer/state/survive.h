@@ -32,7 +32,7 @@ struct survival {
 	int restarts;	  /* lost ranks that are still replaced */
 	int wanted;	  /* ranks that there would be, had every replacement come */
 	int member_count;
-	struct stand *members; /* owned: of those that hold the state, as they settled last */
+	struct stand *members; /* owned: of those that hold the state, since they have settled */
 	struct stand *before;  /* owned: these when the first rank was lost; NULL: none is */
 	struct loss loss;      /* that is being recovered from */
 };
