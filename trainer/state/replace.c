@@ -4,27 +4,33 @@
 #include "replace.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "output.h"
 
 /* As /dev/stdout and /dev/fd/3 lead to a file that is open: another one in its place would not be that.
- * Kernels before 5.6 do not tell. */
+ * `path` leads somewhere. */
 static bool leads_through_proc(const char *path)
 {
-	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-				      .resolve = RESOLVE_NO_MAGICLINKS };
-	const int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	const char *slash = strrchr(path, '/');
+	const int before = slash ? (int)(slash - path) + 1 : 0; /* bytes that name the directory */
+	char target[PATH_MAX] = "", next[2 * PATH_MAX];
+	struct statfs system;
 
-	if (fd >= 0)
-		close(fd);
-	return fd < 0 && errno == ELOOP;
+	if (readlink(path, target, sizeof(target) - 1) < 0)
+		return false;
+	snprintf(next, sizeof(next), "%.*s.", before, path);
+	if (statfs(next, &system) == 0 && system.f_type == PROC_SUPER_MAGIC)
+		return true;
+	snprintf(next, sizeof(next), "%.*s%s", *target == '/' ? 0 : before, path, target);
+	return leads_through_proc(next);
 }
 
 bool replace_file(const char *path, const void *bytes, size_t length)
