@@ -37,7 +37,7 @@ bool task_compute(struct training *training, uint64_t task, struct sums *sums);
 /* Of a task that was done; TASK_NONE: there is none any more. Numbers of eight bytes: no gaps to send. */
 struct task_report {
 	uint64_t task;
-	double loss, correct, samples;
+	struct sums sums;
 };
 
 /* Gradients of a task, and the version of the weights that its worker had. */

@@ -125,9 +125,7 @@ static void count_in(struct async *a, const struct peer *p)
 	a->came[p->report.task] = true;
 	a->server.came++;
 	a->staleness.count[stale < STALENESS_MOST ? stale : STALENESS_MOST]++;
-	a->sums.loss += p->report.loss;
-	a->sums.correct += p->report.correct;
-	a->sums.samples += p->report.samples;
+	numbers_f64.add(&a->sums, &p->report.sums, SUMS_NUMBERS);
 }
 
 /* The steps whose gradients have come, as many as they would have been. */
@@ -139,8 +137,8 @@ static void note_steps(struct training *t, const struct server *s)
 	}
 }
 
-/* By all that has come, in order of tasks, if it may be made. What came before ranks were lost, and was done again since
- * another server lacked it, is not part of it. */
+/* By all that has come, in order of tasks, if it may be made. What came before ranks were lost, and
+ * was done again since another server lacked it, is not part of it. */
 static bool update(struct training *t, struct async *a)
 {
 	struct server *s = &a->server;
@@ -186,9 +184,9 @@ static bool on_report(struct training *t, struct async *a, struct peer *p)
 	}
 	if (r->task >= tasks_of_epoch(t))
 		return refuse(t, p, "gradients of a task that there is not");
-	if (r->samples != (double)task_of(t, r->task).samples.count)
+	if (r->sums.samples != (double)task_of(t, r->task).samples.count)
 		return refuse(t, p, "gradients of other samples than its task has");
-	if (!(r->correct >= 0 && r->correct <= r->samples))
+	if (!(r->sums.correct >= 0 && r->sums.correct <= r->sums.samples))
 		return refuse(t, p, "a number of correct answers that its task cannot have");
 	/* it has got what was sent: `numbers` is free */
 	if (!team_wait(t->team, &p->sending[0]) || !team_wait(t->team, &p->sending[1]))

@@ -55,13 +55,11 @@ static bool push(struct training *t, struct async *a, const struct task_report *
 
 static bool do_task(struct training *t, struct async *a, uint64_t *task)
 {
-	struct sums sums = { 0 };
-	const bool ok = task_compute(t, *task, &sums);
-	const struct task_report done = { *task, sums.loss, sums.correct, sums.samples };
+	struct task_report done = { .task = *task };
 
-	if (!ok)
+	if (!task_compute(t, *task, &done.sums))
 		return false;
-	a->samples += sums.samples;
+	a->samples += done.sums.samples;
 	return push(t, a, &done, task);
 }
 

@@ -91,12 +91,9 @@ bool state_broadcast(struct state *state, struct team *team, size_t step, int so
 
 void state_advance(struct state *state, const struct sums *sums, int first_of_epoch)
 {
-	const struct sums before = first_of_epoch ? (struct sums){ 0 } : *state_sums(state);
+	struct sums *all = sums_in(state, state->next);
 
-	*sums_in(state, state->next) = (struct sums){
-		.loss = before.loss + sums->loss,
-		.correct = before.correct + sums->correct,
-		.samples = before.samples + sums->samples,
-	};
+	*all = first_of_epoch ? (struct sums){ 0 } : *state_sums(state);
+	numbers_f64.add(all, sums, SUMS_NUMBERS);
 	state_adopt(state, state->step + 1);
 }

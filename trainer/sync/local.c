@@ -95,15 +95,16 @@ static void take_mean(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
 	struct local *local = t->way;
-	double sums[SUMS_NUMBERS];
+	struct sums sums;
 
 	if (local->outer)
 		numbers->outer(state_now(&t->state, 0).weights, local->own, local->outer,
 			       t->model.parameters, &t->options->outer);
-	numbers->load(sums, numbers_from(numbers, local->own, meant_numbers(t)), SUMS_NUMBERS);
+	numbers->load((double *)&sums, numbers_from(numbers, local->own, meant_numbers(t)),
+		      SUMS_NUMBERS);
 	memcpy(state_next(&t->state, 0).weights, local->own, meant_numbers(t) * numbers->size);
 	t->state.step--; /* update() has counted it already */
-	state_advance(&t->state, &(struct sums){ sums[0], sums[1], sums[2] }, local->begins);
+	state_advance(&t->state, &sums, local->begins);
 	start(t);
 }
 
@@ -112,11 +113,10 @@ static bool average(struct training *t)
 	const struct numbers *numbers = t->model.numbers;
 	const size_t count = meant_numbers(t);
 	struct local *local = t->way;
-	const double sums[SUMS_NUMBERS] = { local->sums.loss, local->sums.correct,
-					    local->sums.samples };
 
 	numbers->scale(local->own, count, (double)local->samples / (double)local->all);
-	numbers->store(numbers_at(numbers, local->own, count), sums, SUMS_NUMBERS);
+	numbers->store(numbers_at(numbers, local->own, count), (const double *)&local->sums,
+		       SUMS_NUMBERS);
 	if (!team_start_sum(t->grid.column, numbers, local->own, count + SUMS_NUMBERS, NULL))
 		return false;
 	take_mean(t);
@@ -132,9 +132,7 @@ static bool update(struct training *t, const struct step *step)
 		return false;
 	local->samples += step->mine;
 	local->all += step->all;
-	local->sums.loss += sums.loss;
-	local->sums.correct += sums.correct;
-	local->sums.samples += sums.samples;
+	numbers_f64.add(&local->sums, &sums, SUMS_NUMBERS);
 	local->begins = local->ahead == 0 ? step->first : local->begins;
 	local->ahead++;
 	t->state.step++;

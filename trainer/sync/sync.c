@@ -23,17 +23,15 @@ void *sync_sums(const struct training *t)
 
 void sync_store_sums(struct training *t, const struct sums *sums)
 {
-	const double numbers[SUMS_NUMBERS] = { sums->loss, sums->correct, sums->samples };
-
-	t->model.numbers->sums->store(sync_sums(t), numbers, SUMS_NUMBERS);
+	t->model.numbers->sums->store(sync_sums(t), (const double *)sums, SUMS_NUMBERS);
 }
 
 struct sums sync_load_sums(const struct training *t)
 {
-	double numbers[SUMS_NUMBERS];
+	struct sums sums;
 
-	t->model.numbers->sums->load(numbers, sync_sums(t), SUMS_NUMBERS);
-	return (struct sums){ numbers[0], numbers[1], numbers[2] };
+	t->model.numbers->sums->load((double *)&sums, sync_sums(t), SUMS_NUMBERS);
+	return sums;
 }
 
 /* ---- updates */
