@@ -74,6 +74,9 @@ enum options_outcome { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_WRONG };
  * was printed. OPTIONS_WRONG: why says what. Strings stay argv's. */
 enum options_outcome options_parse(int argc, char **argv, struct options *out);
 
+/* The text that was given; NULL: none was. */
+const char *option_said(const struct options *options, const char *name);
+
 /* Equal for options that make the same training (where results are written may differ, and how long
  * replacements are waited for). */
 uint64_t options_hash(const struct options *options);

@@ -49,8 +49,6 @@ struct spec {
 extern const struct spec options_table[];
 extern const size_t options_count;
 
-/* The text that was given; NULL: none was. */
-const char *option_said(const struct options *options, const char *name);
 /* What the option of that text means. */
 bool option_read(const struct spec *spec, const char *text, struct options *options);
 /* Fill in what follows from other options, and refuse what does not go together. */

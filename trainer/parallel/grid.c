@@ -4,7 +4,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,35 +15,12 @@ bool grid_is_cut(const struct grid *grid)
 	return grid->stages > 1 || grid->ways > 1;
 }
 
-/* As the user said it. */
-static const char *said(const struct parallel *p, char text[96])
-{
-	const struct {
-		const char *name;
-		bool is;
-		unsigned count;
-	} axes[] = { { "data", p->data > 0, p->data },
-		     { "pipeline", p->pipeline, p->stages },
-		     { "tensor", p->tensor, p->ways } };
-	size_t used = 0;
-
-	for (int i = 0; i < 3; i++) {
-		if (!axes[i].is)
-			continue;
-		used += (size_t)snprintf(text + used, 96 - used, "%s%s", used ? "," : "",
-					 axes[i].name);
-		if (axes[i].count)
-			used += (size_t)snprintf(text + used, 96 - used, "=%u", axes[i].count);
-	}
-	return text;
-}
-
 /* What is said of each axis, and one that was not takes the ranks that are left. */
-static bool share_out_ranks(const struct parallel *p, unsigned ranks, struct grid *out)
+static bool share_out_ranks(const struct options *o, unsigned ranks, struct grid *out)
 {
+	const struct parallel *p = &o->parallel;
 	unsigned axis[3] = { p->data, p->pipeline ? p->stages : 1, p->tensor ? p->ways : 1 };
 	unsigned product = 1, *open = NULL;
-	char text[96];
 
 	if (p->data == 0 && (axis[1] == 0 || axis[2] == 0))
 		axis[0] = 1;
@@ -59,7 +35,7 @@ static bool share_out_ranks(const struct parallel *p, unsigned ranks, struct gri
 	else if (ranks != product)
 		return why_set(TUTTI_ERR_INVALID,
 			       "--parallel: found %s with %u rank%s, expected %s%u; start as many",
-			       said(p, text), ranks, ranks == 1 ? "" : "s",
+			       option_said(o, "parallel"), ranks, ranks == 1 ? "" : "s",
 			       open ? "a multiple of " : "", product);
 	*out = (struct grid){ .lines = (int)axis[0], .stages = (int)axis[1], .ways = (int)axis[2] };
 	return true;
@@ -70,7 +46,7 @@ bool grid_place(const struct options *o, struct team *team, struct grid *out)
 	struct grid grid = { .lines = team->started, .stages = 1, .ways = 1 };
 
 	if ((o->parallel.pipeline || o->parallel.tensor) &&
-	    !share_out_ranks(&o->parallel, (unsigned)team->started, &grid))
+	    !share_out_ranks(o, (unsigned)team->started, &grid))
 		return false;
 	grid.way = team->rank % grid.ways;
 	grid.stage = grid.stages - 1 - team->rank / grid.ways % grid.stages;
