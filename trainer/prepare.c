@@ -185,7 +185,7 @@ static bool complete(struct training *t)
 	t->order = malloc(t->split.train_rows * sizeof(*t->order));
 	if (!t->order)
 		return why_no_memory("the training");
-	buckets_init(&t->buckets, &t->model, o->bucket_bytes, SUMS_NUMBERS);
+	buckets_init(&t->buckets, &t->model, o->bucket_bytes);
 	make_plan(t);
 	t->model.weights = state_now(&t->state, 0).weights;
 	return model_init_weights(&t->model, o->seed) && t->engine->create(t) &&

@@ -431,7 +431,7 @@ TEST_WITH(buckets_hold_every_layer_once_from_the_last, make_model, free_model)
 		struct buckets b;
 		size_t next = 0;
 
-		buckets_init(&b, &f->model, bytes, 0);
+		buckets_init(&b, &f->model, bytes);
 		for (unsigned i = 0; i < b.count; i++) {
 			const struct layer *last = &f->model.layer[b.bucket[i].last_layer];
 
@@ -450,9 +450,9 @@ TEST_WITH(small_buckets_are_layers_and_large_ones_the_model, make_model, free_mo
 	const struct fixture *f = *state;
 	struct buckets b;
 
-	buckets_init(&b, &f->model, 1, 0);
+	buckets_init(&b, &f->model, 1);
 	assert_int_equal(b.count, 3);
-	buckets_init(&b, &f->model, 1 << 20, 0);
+	buckets_init(&b, &f->model, 1 << 20);
 	assert_int_equal(b.count, 1);
 }
 

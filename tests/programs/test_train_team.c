@@ -12,7 +12,7 @@
 #include "../patience.h"
 #include "train.h"
 
-enum { RANKS = 3, PARAMETERS = (4 + 1) * 5 + (5 + 1) * 3, TAIL = 2 };
+enum { RANKS = 3, PARAMETERS = (4 + 1) * 5 + (5 + 1) * 3 };
 
 struct rank {
 	struct team team;
@@ -21,7 +21,7 @@ struct rank {
 	/* what the body finds, for the test to judge: assertions belong to the main thread */
 	struct why why;
 	struct alike alike;
-	double values[PARAMETERS + TAIL];
+	double values[PARAMETERS + SUMS_NUMBERS];
 };
 
 static void *run_rank(void *argument)
@@ -201,7 +201,7 @@ static bool sum(struct rank *rank, const struct numbers *numbers,
 	if (!model_create(numbers, width, (struct cut){ 0, 2, 2 }, 1, &model))
 		return false;
 	model.gradients = rank->values;
-	buckets_init(&buckets, &model, 1, TAIL);
+	buckets_init(&buckets, &model, 1);
 	for (unsigned l = 2; l-- > 0 && ok;) {
 		write_layer(rank, &model.layer[l]);
 		ok = buckets_layer_ready(&buckets, &model, l, &rank->team);
@@ -223,7 +223,7 @@ static void write_places(struct rank *rank, const struct layer *layer)
 
 static bool sum_buckets(struct rank *rank)
 {
-	for (int i = 0; i < TAIL; i++)
+	for (int i = 0; i < SUMS_NUMBERS; i++)
 		rank->values[PARAMETERS + i] = i + 1;
 	return sum(rank, &numbers_f64, write_places);
 }
@@ -242,7 +242,7 @@ TEST(buckets_sum_gradients_of_all_ranks)
 			assert_true(ranks[r].values[i] == 3.0 * place + 3000);
 		}
 	for (int r = 0; r < RANKS; r++)
-		for (int i = 0; i < TAIL; i++)
+		for (int i = 0; i < SUMS_NUMBERS; i++)
 			assert_true(ranks[r].values[PARAMETERS + i] == 3.0 * (i + 1));
 }
 
@@ -259,10 +259,10 @@ static void leave_as_it_is(struct rank *rank, const struct layer *layer)
 static bool sum_buckets_of_halves(struct rank *rank)
 {
 	const double gradients[PARAMETERS] = { 1, 2, 3 },
-		     sums[TAIL] = { 1e9 + rank->team.rank, 0.5 };
+		     sums[SUMS_NUMBERS] = { 1e9 + rank->team.rank, 0.5 };
 
 	numbers_bf16.gradients->store(rank->values, gradients, PARAMETERS);
-	numbers_f64.store(sums_of_halves(rank), sums, TAIL);
+	numbers_f64.store(sums_of_halves(rank), sums, SUMS_NUMBERS);
 	return sum(rank, &numbers_bf16, leave_as_it_is);
 }
 
@@ -274,7 +274,7 @@ TEST(sums_behind_gradients_of_another_type_travel_by_themselves)
 	run_ranks(ranks, sum_buckets_of_halves);
 	expect(ranks, TUTTI_OK, "");
 	for (int r = 0; r < RANKS; r++) {
-		numbers_f64.load(found, sums_of_halves(&ranks[r]), TAIL);
+		numbers_f64.load(found, sums_of_halves(&ranks[r]), SUMS_NUMBERS);
 		assert_true(found[0] == 3e9 + 3 && found[1] == 1.5);
 		numbers_bf16.gradients->load(found, ranks[r].values, PARAMETERS);
 		assert_true(found[0] == 3 && found[1] == 6 && found[2] == 9 && found[3] == 0);

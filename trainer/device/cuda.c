@@ -260,8 +260,8 @@ static bool start_sum(struct training *t, void *values, size_t count)
 static bool layer_ready(struct training *t, unsigned layer)
 {
 	struct cuda *cuda = t->cuda;
-	const unsigned i = buckets_find(&t->buckets, layer);
-	const struct bucket *bucket = &t->buckets.bucket[i];
+	const struct bucket *bucket = buckets_find(&t->buckets, layer);
+	const ptrdiff_t i = bucket - t->buckets.bucket;
 	const struct numbers *numbers = cuda->model.numbers;
 
 	if (bucket->last_layer != layer)
@@ -270,7 +270,7 @@ static bool layer_ready(struct training *t, unsigned layer)
 	    !gpu_follow(cuda->sums, cuda->notes.ready[i]))
 		return gpu_failed("order two streams");
 	return start_sum(t, numbers_at(numbers, cuda->model.gradients, bucket->first),
-			 bucket->count + (layer == 0 ? t->buckets.tail : 0)) &&
+			 bucket->count + (layer == 0 ? SUMS_NUMBERS : 0)) &&
 	       (gpu_record(cuda->notes.summed[i], cuda->sums) || gpu_failed("order two streams"));
 }
 

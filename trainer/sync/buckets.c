@@ -2,13 +2,12 @@
 /* Owns the requests of gradients in flight. Ranks start the same buckets in the same order. */
 #include "buckets.h"
 
-void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes, size_t tail)
+void buckets_init(struct buckets *buckets, const struct model *model, size_t bytes)
 {
 	const struct numbers *numbers = model->numbers;
-	const bool alike = numbers->sums == numbers->gradients;
 	struct bucket *open = NULL;
 
-	*buckets = (struct buckets){ .tail = alike ? tail : 0, .apart = alike ? 0 : tail };
+	*buckets = (struct buckets){ .apart = numbers->sums != numbers->gradients };
 	for (unsigned l = model->layers; l-- > 0;) {
 		const struct layer *layer = &model->layer[l];
 
@@ -23,26 +22,26 @@ void buckets_init(struct buckets *buckets, const struct model *model, size_t byt
 	}
 }
 
-unsigned buckets_find(const struct buckets *buckets, unsigned l)
+struct bucket *buckets_find(struct buckets *buckets, unsigned l)
 {
-	unsigned i = 0;
+	struct bucket *bucket = buckets->bucket;
 
-	while (buckets->bucket[i].last_layer > l)
-		i++;
-	return i;
+	while (bucket->last_layer > l)
+		bucket++;
+	return bucket;
 }
 
 bool buckets_layer_ready(struct buckets *buckets, const struct model *model, unsigned layer,
 			 struct team *team)
 {
-	struct bucket *bucket = &buckets->bucket[buckets_find(buckets, layer)];
+	struct bucket *bucket = buckets_find(buckets, layer);
 	const struct numbers *numbers = model->numbers, *gradients = numbers->gradients;
 	void *first = numbers_at(gradients, model->gradients, bucket->first),
 	     *sums = (char *)model->gradients + numbers_sums_offset(numbers, model->parameters);
 
 	/* the shortest message goes first: what is behind it hides it */
-	if (buckets->apart > 0 && layer == model->layers - 1 &&
-	    !team_start_sum(team, numbers->sums, sums, buckets->apart, &buckets->apart_request))
+	if (buckets->apart && layer == model->layers - 1 &&
+	    !team_start_sum(team, numbers->sums, sums, SUMS_NUMBERS, &buckets->apart_request))
 		return false;
 	if (bucket->last_layer != layer)
 		return true;
@@ -50,7 +49,8 @@ bool buckets_layer_ready(struct buckets *buckets, const struct model *model, uns
 		return team_start_scatter_sum(team, gradients, first, bucket->counts,
 					      &bucket->request);
 	return team_start_sum(team, gradients, first,
-			      bucket->count + (layer == 0 ? buckets->tail : 0), &bucket->request);
+			      bucket->count + (layer == 0 && !buckets->apart ? SUMS_NUMBERS : 0),
+			      &bucket->request);
 }
 
 bool buckets_wait(struct buckets *buckets, unsigned i, struct team *team)

@@ -35,8 +35,7 @@ bool kept_lay_out(struct training *t)
 
 	if (t->options->servers > 0)
 		*buckets = (struct buckets){ 1, .bucket[0].count = t->model.parameters };
-	buckets->tail = 0;
-	buckets->apart = SUMS_NUMBERS;
+	buckets->apart = true;
 	free(k->counts);
 	k->counts = calloc(buckets->count * ranks, sizeof(*k->counts));
 	if (!k->counts)
@@ -78,8 +77,8 @@ static bool exchange(struct training *t, void *velocity, bool collects)
 	return ok;
 }
 
-/* Rank 0 keeps what it has until all have theirs, which a sum that ends well says: else once more, when ranks
- * have settled again. */
+/* Rank 0 keeps what it has until all have theirs, which a sum that ends well says: else once more,
+ * when ranks have settled again. */
 static bool share_out(struct training *t)
 {
 	double has = 1;
@@ -117,7 +116,6 @@ bool kept_renew(struct training *t, const char *lost)
 		return why_no_memory("the velocity of a share");
 	k->of = t->buckets.bucket[0].mine;
 	k->step = t->state.step;
-	k->went = false;
 	t->velocity_since = t->resumes ? 0 : t->state.step;
 	if (t->resumes)
 		return share_out(t);
@@ -142,14 +140,15 @@ bool kept_is_of_shard(const struct training *t)
 	return t->kept.now && of->first == shard->first && of->count == shard->count;
 }
 
+/* All go on from a step that all of them have settled on before, or from a later one: who is beyond
+ * it has made that step since. */
 bool kept_is_current(struct training *t)
 {
 	struct kept *k = &t->kept;
 
-	if (k->went && k->step == t->state.step + 1) {
+	if (k->step == t->state.step + 1) {
 		swap(k);
 		k->step--;
-		k->went = false;
 	}
 	return kept_is_of_shard(t) && k->step == t->state.step;
 }
@@ -158,7 +157,6 @@ void kept_advance(struct training *t)
 {
 	swap(&t->kept);
 	t->kept.step = t->state.step + 1;
-	t->kept.went = true;
 }
 
 void kept_finish(struct kept *k)

@@ -8,7 +8,9 @@
 
 bool sync_weights(struct training *t, unsigned l)
 {
-	return !t->sync->weights || t->sync->weights(t, l);
+	struct bucket *bucket = buckets_find(&t->buckets, l);
+
+	return !bucket->request || team_wait(t->grid.column, &bucket->request);
 }
 
 bool sync_gradients(struct training *t, unsigned l)

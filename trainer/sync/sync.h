@@ -37,8 +37,6 @@ struct sync {
 	/* Collective: what is left of an epoch, from 0, where ranks go through no steps together; else
 	 * NULL. Until fetch() training->state is that of its beginning. */
 	bool (*epoch)(struct training *training, unsigned epoch);
-	/* The forward pass is about to read the weights of layer `l`: they are there on return. */
-	bool (*weights)(struct training *training, unsigned l);
 	/* The gradients of layer `l` are complete. The last layer comes first. Behind those of all
 	 * layers are the step's sums, complete before the first call. */
 	bool (*gradients)(struct training *training, unsigned l);
@@ -59,8 +57,9 @@ extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_
 
 /* ---- sync.c: what ways have in common */
 
-/* Functions of this training's way, of which it may have none. */
+/* The forward pass is about to read the weights of layer `l`: they are there on return. */
 bool sync_weights(struct training *training, unsigned l);
+/* Of this training's way, if it has it. */
 bool sync_gradients(struct training *training, unsigned l);
 
 /* Where the sums of a step are, behind the gradients: numbers of model.numbers->sums. */

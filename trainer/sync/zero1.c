@@ -9,28 +9,14 @@
  * it begins anew, on all ranks. */
 #include "train.h"
 
-struct zero1 {
-	tutti_request_t weights[MODEL_LAYERS_MAX]; /* of each bucket; NULL: not in flight */
-	bool arriving; /* the weights of the state may be on their way */
-};
-
 static bool begin(struct training *t)
 {
 	return kept_lay_out(t) && kept_renew(t, t->grid.column->rank == 0 ? "all weights" : NULL);
 }
 
-static bool weights(struct training *t, unsigned l)
-{
-	struct zero1 *z = t->way;
-
-	return team_wait(t->grid.column, &z->weights[buckets_find(&t->buckets, l)]);
-}
-
 static bool gradients(struct training *t, unsigned l)
 {
-	struct zero1 *z = t->way;
-
-	z->arriving = false; /* the forward pass has waited for all weights */
+	t->kept.arriving = false; /* the forward pass has waited for all weights */
 	return buckets_layer_ready(&t->buckets, &t->model, l, t->grid.column);
 }
 
@@ -39,7 +25,6 @@ static bool update(struct training *t, const struct step *step)
 {
 	struct stretch stretch[MODEL_LAYERS_MAX];
 	struct layer_squares squares;
-	struct zero1 *z = t->way;
 
 	for (unsigned i = 0; i < t->buckets.count; i++)
 		stretch[i] = kept_stretch(t, i);
@@ -48,15 +33,15 @@ static bool update(struct training *t, const struct step *step)
 		return false;
 	/* the first layer's bucket is the last: its weights are needed first */
 	for (unsigned i = t->buckets.count; i-- > 0;) {
-		const struct bucket *b = &t->buckets.bucket[i];
+		struct bucket *b = &t->buckets.bucket[i];
 
 		sync_update(t, &stretch[i], &squares);
 		if (!team_start_gather(t->grid.column, t->model.numbers,
 				       state_next(&t->state, b->first).weights, b->counts,
-				       &z->weights[i]))
+				       &b->request))
 			return false;
 	}
-	z->arriving = true;
+	t->kept.arriving = true;
 	kept_advance(t);
 	sync_advance(t, step);
 	return true;
@@ -64,24 +49,16 @@ static bool update(struct training *t, const struct step *step)
 
 static bool fetch(struct training *t)
 {
-	struct zero1 *z = t->way;
-
-	for (unsigned i = t->buckets.count; i-- > 0;)
-		if (!team_wait(t->grid.column, &z->weights[i]))
-			return false;
-	z->arriving = false;
-	return true;
+	t->kept.arriving = !buckets_wait_all(&t->buckets, t->grid.column);
+	return !t->kept.arriving;
 }
 
 static void drain(struct training *t)
 {
-	struct zero1 *z = t->way;
-
 	buckets_drain(&t->buckets);
-	tutti_wait_all(z->weights, t->buckets.count);
-	if (z->arriving)
+	if (t->kept.arriving)
 		state_adopt(&t->state, t->state.step - 1);
-	z->arriving = false;
+	t->kept.arriving = false;
 }
 
 const struct sync sync_zero1 = {
@@ -89,9 +66,7 @@ const struct sync sync_zero1 = {
 	.what = "optimiser in shares",
 	.each_step = true,
 	.shares_velocity = true,
-	.bytes = sizeof(struct zero1),
 	.begin = begin,
-	.weights = weights,
 	.gradients = gradients,
 	.update = update,
 	.fetch = fetch,
