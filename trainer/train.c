@@ -157,7 +157,7 @@ static bool go_on(struct training *t)
 	ok = (t->team->rank > 0 || report_open(t->report)) && report_show(t->report) &&
 	     save_after_loss(t) && run_epochs(t);
 	t->summary.seconds = now_s() - t->start_s;
-	return ok && (!t->sync->end || t->sync->end(t)) && training_account(t);
+	return ok && training_account(t);
 }
 
 static void begin(struct training *t)

@@ -46,7 +46,7 @@ struct training {
 	bool settled;	    /* this rank has settled with others (survive.h) */
 	size_t steps_begun; /* by this rank */
 	size_t ahead;	    /* steps of this epoch that servers of async are beyond the state */
-	double share;	    /* of all samples, of a worker of async at the end */
+	double share;	    /* of all samples so far, of a worker of async */
 	bool failed_alike;  /* as all ranks have: one says why */
 	double start_s, here_s; /* now_s() when the training began, and when this rank came */
 

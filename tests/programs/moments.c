@@ -129,6 +129,8 @@ MOMENT("task", task_compute, (struct training * t, uint64_t task, struct sums *s
 /* Of ranks together: they begin, and have ended. */
 COLLECTIVE("gather", team_gather, (struct team * team, const void *mine, void *all, size_t bytes),
 	   (team, mine, all, bytes), all, bytes *(size_t)team->size)
+COLLECTIVE("add", team_sum, (struct team * team, double *values, size_t count),
+	   (team, values, count), values, count * sizeof(*values))
 COLLECTIVE("broadcast", team_broadcast,
 	   (struct team * team, const void *send, void *recv, size_t bytes, int root),
 	   (team, send, recv, bytes, root), recv, bytes)
@@ -179,7 +181,7 @@ bool __wrap_save_epoch(struct training *t)
 }
 
 __typeof__(shard_update) __real_shard_update, __wrap_shard_update;
-void __wrap_shard_update(struct training *t, const struct push *pushes, size_t count)
+void __wrap_shard_update(struct training *t, struct peer *const *held, size_t count)
 {
 	const char *updates = getenv("TRAIN_UPDATES");
 	char path[512];
@@ -192,12 +194,12 @@ void __wrap_shard_update(struct training *t, const struct push *pushes, size_t c
 			abort();
 		fprintf(to, "%u", t->ordered);
 		for (size_t i = 0; i < count; i++)
-			fprintf(to, " %llu %llu", (unsigned long long)pushes[i].task,
-				(unsigned long long)pushes[i].version);
+			fprintf(to, " %llu %llu", (unsigned long long)held[i]->report.task,
+				(unsigned long long)held[i]->version);
 		fputc('\n', to);
 		fclose(to);
 	}
-	__real_shard_update(t, pushes, count);
+	__real_shard_update(t, held, count);
 }
 
 /* Steps are those of the training: a replacement begins in the middle. */

@@ -151,8 +151,10 @@ class Async(AsyncTest):
 
     def test_a_slow_worker_gets_no_task_that_others_would_wait_for(self):
         """It is about to push its second one when the other is at its fortieth, and both have 46 in an epoch."""
-        slow, fast = self.gate(), self.gate()
-        job = self.start_async(3, '', f'1@task2={slow} 1@wait8={fast} 2@task40={fast}', epochs=1)
+        first, slow, fast = self.gate(), self.gate(), self.gate()
+        job = self.start_async(3, '', f'1@task2={slow} 1@wait8={fast} 2@task2={first} 2@task40={fast}', epochs=1)
+        self.await_moment(job, 1, 'task2', slow)    # else it may be so slow that it has none
+        first.open()
         self.await_moment(job, 2, 'task40', fast)
         slow.open()
         self.await_moment(job, 1, 'wait8', fast)    # it has its answer
@@ -180,11 +182,11 @@ class Async(AsyncTest):
             self.assertEqual(len(log.epochs), EPOCHS)
             self.assertGreater(log.end['test_accuracy'], 0.9)
 
-    def lose_at_the_end_of(self, moment, there, options, at='', lost=()):
-        """The last of the ranks that are there is lost at the end of a collective: it makes no difference whether rank 1
-        has come to that before. Trainings go on from a checkpoint if there is one. What tutti-train says."""
+    def lose_at_the_end_of(self, moment, there, options, at='', lost=(), late=1):
+        """The last of the ranks that are there is lost at the end of a collective: it makes no difference whether one of
+        them has come to that before. Trainings go on from a checkpoint if there is one. What tutti-train says."""
         logs, saved, used = [], self.path('saved'), self.path('used')
-        for misses in None, 1:
+        for misses in None, late:
             gate = self.gate()
             actions = {rank: 'MISS' if rank == misses else gate for rank in there}
             if os.path.exists(saved):
@@ -201,8 +203,11 @@ class Async(AsyncTest):
         return job.said
 
     def test_servers_begin_anew_from_one_state(self):
-        """Server 0 is lost, and all find that another rank is server now but for the one that was server 1."""
-        self.lose_at_the_end_of('gather-end4', range(1, 5), '--servers 2 --momentum 0', f'0@step{STEPS + 9}', lost=[[0]])
+        """One is lost, and all find that another rank is server now but for the one that was server before."""
+        for victim, late in (0, 1), (1, 0):
+            there = [rank for rank in range(5) if rank != victim]
+            self.lose_at_the_end_of('add-end6', there, '--servers 2 --momentum 0', f'{victim}@step{STEPS + 9}',
+                                    [[victim]], late)
 
     def test_velocity_of_a_checkpoint_is_kept_until_all_servers_have_theirs(self):
         """Rank 0 has sent it, and server 1 has not got its part."""

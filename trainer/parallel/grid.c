@@ -70,9 +70,9 @@ static double share_of(const struct options *o, int stage)
 	return o->shares.count > 0 ? o->shares.of[stage] : 1;
 }
 
-/* The layers before `end` on the stages up to `stage`, in the way that has the slowest of them take as
- * little as possible: how long that is, in units of a share; DBL_MAX: there is none. What stages hand on is
- * whole: those of layers in parts have an even number of these, but for the first. */
+/* The layers before `end` on the stages up to `stage`, so that the slowest of them takes as little
+ * as possible: how long that is, in units of a share; DBL_MAX: there is no way. What stages hand on
+ * is whole: those of layers in parts have an even number of these, but for the first. */
 static double divide(const struct grid *grid, const struct options *o, const size_t *width,
 		     int stage, unsigned end, unsigned *first)
 {

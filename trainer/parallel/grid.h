@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where each rank stands, if the model is cut in pieces: ranks are a grid of lines and columns. Those of
- * a line hold the model together: a stage of consecutive layers (pipeline.h), or a part of each of these
- * layers (model.h), which those with the other parts, its mates, complete. Those of a column hold the same
- * piece, and share out each batch: sync.h's ways are theirs. Of a whole model there is one column, of all
- * ranks.
+/* Where each rank stands, if the model is cut in pieces: ranks are a grid of lines and columns.
+ * Those of a line hold the model together: a stage of consecutive layers (pipeline.h), or a part
+ * of each of these layers (model.h), which those with the other parts, its mates, complete. Those
+ * of a column hold the same piece, and share out each batch: sync.h's ways are theirs. Of a whole
+ * model there is one column, of all ranks.
  *
- * Within a line the last stage comes first, as the last layer does in memory (model.h): so the stages of
- * a line, in order of rank, are the model. Mates are neighbours. Rank 0 has the loss. */
+ * Within a line the last stage comes first, as the last layer does in memory (model.h): so the
+ * stages of a line, in order of rank, are the model. Mates are neighbours. Rank 0 has the loss. */
 #ifndef TRAIN_GRID_H
 #define TRAIN_GRID_H
 
@@ -54,8 +54,8 @@ bool grid_sum(struct grid *grid, double *values, size_t count);
 /* Over its mates: nothing, where layers are whole. */
 bool grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values, size_t count);
 
-/* Collective: a number for each weight, of which each rank of the first line has its own at `mine`, to
- * rank 0, at `all`. Other lines do nothing. */
+/* Collective: a number for each weight, of which each rank of the first line has its own at
+ * `mine`, to rank 0, at `all`. Other lines do nothing. */
 bool grid_collect(struct training *training, void *mine, void *all);
 /* Collective: the way back, to all lines. */
 bool grid_share_out(struct training *training, void *all, void *mine);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the micro-batches that are under way in a stage, and the messages between neighbours. Messages
- * between two ranks come in the order in which they were sent, which is that of the micro-batches, both
- * ways: so what is received next is known. A model in one piece is a stage without neighbours. */
+/* Owns the micro-batches that are under way in a stage, and the messages between neighbours. These
+ * come in the order in which they were sent, which is that of the micro-batches, both ways: so what
+ * is received next is known. A model in one piece is a stage without neighbours. */
 #include "pipeline.h"
 
 #include <stdlib.h>
 
 #include "train.h"
 
-/* Messages of a micro-batch: its input came from the stage before, and its output went to the next one;
+/* Messages of a micro-batch: its input came from the stage before, its output went to the next one;
  * then the loss's derivative by the output came from there, and that by the input went back. */
 enum { CAME, WENT, DELTA_CAME, DELTA_WENT, MESSAGES };
 

@@ -6,20 +6,20 @@
  *	server 0 to worker	the worker's next task
  *	server to worker	the weights of its shard
  *
- * Who has no task any more reports that to all servers but server 0, which knows, and has nothing to
- * do until the epoch is over. */
+ * Who has no task any more reports that to all servers but server 0, which knows, and has nothing
+ * to do until the epoch is over. */
 #ifndef TRAIN_ASYNC_H
 #define TRAIN_ASYNC_H
 
 #include "train.h"
 
-/* Of a worker that waits for a server, deadlines: who is late with gradients that the server waits for
- * is found by the server before. */
+/* Of a worker that waits for a server, deadlines: who is late with gradients that the server waits
+ * for is found by the server before. */
 #define PATIENCE 2
 
-/* ---- tasks.c: an epoch has the batches that it has in every way to train. Each is cut into as many slices
- * as there were workers at the start, and a task is one of these. Tasks have numbers from 0 in the order of
- * the epoch that training->ordered says. */
+/* ---- tasks.c: an epoch has the batches that it has in every way to train. Each is cut into as
+ * many slices as there were workers at the start, and a task is one of these. Tasks have numbers
+ * from 0 in the order of the epoch that training->ordered says. */
 #define TASK_NONE UINT64_MAX
 
 struct task {
@@ -34,16 +34,10 @@ struct task task_of(const struct training *training, uint64_t task);
  * training->gradients; and its sums. */
 bool task_compute(struct training *training, uint64_t task, struct sums *sums);
 
-/* Of a task that was done; TASK_NONE: there is none any more. Numbers of eight bytes: no gaps to send. */
+/* Of a task that was done; TASK_NONE: there is none any more. Without gaps, as it is sent. */
 struct task_report {
 	uint64_t task;
 	struct sums sums;
-};
-
-/* Gradients of a task, and the version of the weights that its worker had. */
-struct push {
-	void *gradients;
-	uint64_t task, version;
 };
 
 enum worker_state {
@@ -70,15 +64,15 @@ struct server {
 	size_t count;
 	size_t turn; /* who is looked at first: the one behind the last that was served */
 	tutti_request_t *requests; /* owned: as many … */
-	struct push *pushes;	   /* owned: … likewise */
+	struct peer **held;	   /* owned: … likewise, whose gradients an update is made of */
 	void *numbers;		   /* owned: all peers' */
 	size_t given;		   /* tasks of those to be done */
 	size_t came;		   /* tasks of the epoch */
 };
 
 struct async {
-	unsigned epoch; /* that is under way, from 1; 0: none */
-	uint64_t *todo; /* owned: [tasks of an epoch]: its tasks that are to be done, in order … */
+	unsigned epoch; /* that is under way, from 1; 0: none since the shard began */
+	uint64_t *todo; /* owned: [tasks of an epoch]: those that are to be done, in order … */
 	size_t left;	/* … so many. The first ones are the workers', one each */
 
 	/* a worker's */
@@ -88,16 +82,14 @@ struct async {
 
 	/* a server's */
 	void *weights; /* owned: of its shard, which change in place; kept.now is their velocity */
-	uint64_t version;   /* updates of these so far */
-	uint64_t beginning; /* with which the shard began, from 1 on; 0: with none */
-	bool *came;	    /* owned: [tasks of an epoch]: an update has been made of it */
-	struct sums sums;   /* of these */
-	struct staleness staleness;
+	uint64_t version; /* updates of these so far */
+	bool *came;	  /* owned: [tasks of an epoch]: an update has been made of it */
+	struct sums sums; /* of these */
 	struct server server;
 };
 
-/* async.c: one update by what has been pushed. Gradients are added up in this order, into the first. */
-void shard_update(struct training *training, const struct push *pushes, size_t count);
+/* async.c: one update by the gradients of these, added up in this order, into the first. */
+void shard_update(struct training *training, struct peer *const *held, size_t count);
 
 /* With the workers that there are now, and nothing in flight. */
 bool server_begin(struct training *training, struct async *async);

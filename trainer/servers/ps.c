@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the synchronous parameter server (Li et al. 2014): the first --servers ranks compute nothing,
- * but keep a shard of the weights and its velocity each. In each step a worker sends each server its
- * gradients of the shard, as soon as the backward pass has them; the server adds them up in order
- * of rank, updates its shard, and sends it to all workers.
+/* Owns the synchronous parameter server (Li et al. 2014): the first --servers ranks compute
+ * nothing, but keep a shard of the weights and its velocity each. In each step a worker sends each
+ * server its gradients of the shard, as soon as the backward pass has them; the server adds them
+ * up in order of rank, updates its shard, and sends it to all workers.
  *
  * Workers hold all weights, servers those of their shard; at the end of an epoch everybody holds
- * all. When ranks are lost, servers that have not got all of them receive the state of a worker. The
- * first ranks are servers again; replacements are the last. Who still has the velocity that its shard
- * had after the step that is gone on from keeps it; that of another shard begins anew. */
+ * all. When ranks are lost, servers that have not got all of them receive the state of a worker.
+ * The first ranks are servers again; replacements are the last. Who still has the velocity that
+ * its shard had after the step that is gone on from keeps it; that of another shard begins anew. */
 #include <stdlib.h>
 
 #include "train.h"
@@ -17,7 +17,6 @@ struct ps {
 	size_t pending;
 	unsigned sent;	/* shards whose gradients a worker has sent in this step */
 	void *incoming; /* owned: a server's, [workers - 1][shard + sums] */
-	bool partial;	/* a server has not got all weights since the last fetch() */
 };
 
 static struct ps *ps_of(const struct training *t)
@@ -51,7 +50,6 @@ static bool begin(struct training *t)
 	if (!ps->requests || !ps->incoming)
 		return why_no_memory("the parameter servers");
 	ps->sent = 0;
-	ps->partial = false;
 	return (!t->resumes && kept_is_current(t)) ||
 	       kept_renew(t, kept_serves(t) ? "a parameter server's weights" : NULL);
 }
@@ -134,7 +132,8 @@ static bool update_worker(struct training *t)
 
 /* ---- a server */
 
-/* Where a worker's gradients of the shard arrive, and its sums: of the first one where they are added up. */
+/* Where a worker's gradients of the shard arrive, and its sums: the first one's where all are added
+ * up. */
 static void *incoming(const struct training *t, int worker)
 {
 	const struct numbers *numbers = t->model.numbers;
@@ -200,7 +199,7 @@ static bool update_server(struct training *t)
 
 	if (!receive_gradients(t))
 		return false;
-	ps_of(t)->partial = t->options->servers > 1;
+	t->survival.lacks_state = t->options->servers > 1; /* until fetch() */
 	add_up(t);
 	if (!sync_survey(t, &shard, 1, false, &squares))
 		return false;
@@ -224,7 +223,7 @@ static bool fetch(struct training *t)
 {
 	if (!state_broadcast(&t->state, t->team, t->state.step, (int)t->options->servers))
 		return false;
-	ps_of(t)->partial = false;
+	t->survival.lacks_state = false;
 	t->model.weights = state_now(&t->state, 0).weights;
 	return true;
 }
@@ -235,8 +234,6 @@ static void drain(struct training *t)
 
 	tutti_wait_all(ps->requests, ps->pending);
 	ps->pending = 0;
-	t->survival.lacks_state |= ps->partial;
-	ps->partial = false;
 }
 
 const struct sync sync_ps = {

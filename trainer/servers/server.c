@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what a server has of its workers, and when their gradients become an update of its shard. The
- * server waits for whichever message comes first. With --staleness K an update waits while it would
- * make what a worker computes more than K updates old, and is then made of all that has come. With 0
- * it waits for everybody who computes: that is the synchronous parameter server. */
+/* Owns what a server has of its workers, and when their gradients become an update of its shard.
+ * The server waits for whichever message comes first. With --staleness K an update waits while it
+ * would make what a worker computes more than K updates old, and is then made of all that has
+ * come. With 0 it waits for everybody who computes: that is the synchronous parameter server. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,8 +57,8 @@ static bool send_weights(struct training *t, struct async *a, struct peer *p)
 	return team_start_send(t->team, numbers->dtype, p->numbers, count, p->rank, &p->sending[1]);
 }
 
-/* Would others, at their pace in this epoch, do all that is left before this one has done a task? Then
- * they would wait for it. */
+/* Would others, at their pace in this epoch, do all that is left before this one has done a task?
+ * Then they would wait for it. */
 static bool is_too_slow(const struct server *s, const struct peer *p, size_t left)
 {
 	size_t others = 0;
@@ -113,18 +113,19 @@ static bool may_update(const struct training *t, const struct async *a)
 
 static int by_task(const void *a, const void *b)
 {
-	const uint64_t one = ((const struct push *)a)->task, other = ((const struct push *)b)->task;
+	const uint64_t one = (*(struct peer *const *)a)->report.task,
+		       other = (*(struct peer *const *)b)->report.task;
 
 	return (one > other) - (one < other);
 }
 
-static void count_in(struct async *a, const struct peer *p)
+static void count_in(struct training *t, struct async *a, const struct peer *p)
 {
 	const uint64_t stale = a->version - p->version;
 
 	a->came[p->report.task] = true;
 	a->server.came++;
-	a->staleness.count[stale < STALENESS_MOST ? stale : STALENESS_MOST]++;
+	t->summary.staleness.count[stale < STALENESS_MOST ? stale : STALENESS_MOST]++;
 	numbers_f64.add(&a->sums, &p->report.sums, SUMS_NUMBERS);
 }
 
@@ -147,16 +148,16 @@ static bool update(struct training *t, struct async *a)
 	if (!may_update(t, a))
 		return true;
 	for (size_t i = 0; i < s->count; i++) {
-		const struct peer *p = &s->peers[i];
+		struct peer *p = &s->peers[i];
 
 		if (p->state != HELD || a->came[p->report.task])
 			continue;
-		count_in(a, p);
-		s->pushes[count++] = (struct push){ p->numbers, p->report.task, p->version };
+		count_in(t, a, p);
+		s->held[count++] = p;
 	}
-	qsort(s->pushes, count, sizeof(*s->pushes), by_task);
+	qsort(s->held, count, sizeof(*s->held), by_task);
 	if (count > 0)
-		shard_update(t, s->pushes, count);
+		shard_update(t, s->held, count);
 	note_steps(t, s);
 	for (size_t i = 0; i < s->count; i++)
 		if (s->peers[i].state == HELD && !answer(t, a, &s->peers[i]))
@@ -202,8 +203,8 @@ static bool on_gradients(struct training *t, struct async *a, struct peer *p)
 	return update(t, a);
 }
 
-/* Until no worker has anything more to say. Of messages that have come the first in the list counts. So
- * workers take turns: otherwise two that keep a server busy would leave nothing to those behind them. */
+/* Until no worker has anything more to say. Of messages that have come the first in the list
+ * counts. So workers take turns: two that keep a server busy would leave nothing to others. */
 static bool serve(struct training *t, struct async *a)
 {
 	struct server *s = &a->server;

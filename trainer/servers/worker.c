@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns nothing: a worker of the asynchronous parameter server computes the tasks that server 0 gives,
- * each with the weights that it got last. */
+/* Owns nothing: a worker of the asynchronous parameter server computes the tasks that server 0
+ * gives, each with the weights that it got last. */
 #include "async.h"
 
 static bool start_receive(struct training *t, struct async *a, tutti_dtype_t dtype, void *values,

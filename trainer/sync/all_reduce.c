@@ -8,8 +8,8 @@ static bool gradients(struct training *t, unsigned l)
 	return buckets_layer_ready(&t->buckets, &t->model, l, t->grid.column);
 }
 
-/* All buckets have to be there to be clipped, or measured: layers may have their parts in other buckets on
- * other ranks. Otherwise each is updated as it arrives, while the next are under way. */
+/* All buckets have to be there to be clipped, or measured: layers may have their parts in other
+ * buckets on other ranks. Otherwise each is updated as it arrives, while the next are under way. */
 static bool update(struct training *t, const struct step *step)
 {
 	const struct slice of = { 0, t->model.parameters };

@@ -13,8 +13,8 @@ struct stretch;
 struct kept {
 	size_t *counts; /* owned: of all buckets */
 	size_t count;	/* of this rank's weights */
-	/* owned: their velocity, one vector behind the other: after step `step`, and as the step under
-	 * way leaves it, until then of the step before; NULL: weights change in place */
+	/* owned: their velocity, one vector behind the other: after step `step`; and that before,
+	 * in place of which the step under way writes. NULL: weights change in place */
 	void *now, *next;
 	size_t step;
 	struct slice of; /* where there are servers: of which weights */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns local SGD (Stich 2019) and DiLoCo (Douillard et al. 2023): each rank makes steps of its own,
- * by the mean gradient of its own slice; every --every steps, and at the end of an epoch, ranks
- * average. A rank's part of the mean is its share of the samples since the last time.
+/* Owns local SGD (Stich 2019) and DiLoCo (Douillard et al. 2023): each rank makes steps of its
+ * own, by the mean gradient of its own slice; every --every steps, and at the end of an epoch,
+ * ranks average. A rank's part of the mean is its share of the samples since the last time.
  *
  * Velocity is averaged like weights, if there is any. So one step between averages is the same as
- * synchronous data parallelism, whatever the momentum. With --outer the mean is not taken as it is:
- * its distance from the last average is the gradient of an outer step.
+ * synchronous data parallelism, whatever the momentum. With --outer the mean is not taken as it
+ * is: its distance from the last average is the gradient of an outer step.
  *
- * training->state is the last average, and what is gone back to when ranks are lost; steps from there
- * on are ahead of it. The outer velocity is rank 0's then. */
+ * training->state is the last average, and what is gone back to when ranks are lost; steps from
+ * there on are ahead of it. The outer velocity is rank 0's then. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +49,8 @@ static void start(struct training *t)
 	t->model.weights = local->own;
 }
 
-/* A rank that was stuck may still write into the memory of before, which is left as it is. Rank 0's outer
- * velocity is that of all. */
+/* A rank that was stuck may still write into the memory of before, which is left as it is. Rank
+ * 0's outer velocity is that of all. */
 static bool begin(struct training *t)
 {
 	const size_t size = t->model.numbers->size;
@@ -90,7 +90,7 @@ static bool step_alone(struct training *t)
 	return true;
 }
 
-/* The mean and the sums behind it are complete: what the next steps start from follows from them. */
+/* The mean and the sums behind it are complete: the next steps start from what follows of them. */
 static void take_mean(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;

@@ -152,8 +152,8 @@ static double take_speed(struct shares *s)
 	return s->pace[count / 2] > 0 ? 1 / s->pace[count / 2] : 0;
 }
 
-/* Samples a second; a rank that had none is as fast as its share says. Each gets a sample of a batch
- * at least: without any it could not be measured again. */
+/* Samples a second; a rank that had none is as fast as its share says. Each gets a sample of a
+ * batch at least: without any it could not be measured again. */
 static void take_speeds(struct training *t, const double *all)
 {
 	double *of = t->shares.of, sum = 0;

@@ -27,8 +27,8 @@ struct share_options {
 /* Zeroed: all alike, nothing measured. */
 struct shares {
 	double *of; /* owned: [ranks]; NULL: all alike */
-	/* what this rank took for a sample in the last steps of this epoch, in seconds, without what it
-	 * waited for others: step n in [n % PACES] */
+	/* what this rank took for a sample in the last steps of this epoch, in seconds, without
+	 * what it waited for others: step n in [n % PACES] */
 	double pace[PACES];
 	size_t paced; /* steps of this epoch that had samples */
 };

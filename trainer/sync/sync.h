@@ -26,16 +26,16 @@ struct step {
 struct sync {
 	const char *name; /* of --sync */
 	const char *what; /* in a few words, for reports */
-	/* Are weights the same on all ranks after each step, or only after fetch()? A rank's gradients
-	 * are divided by the samples of all ranks, or by its own. */
+	/* Are weights the same on all ranks after each step, or only after fetch()? A rank's
+	 * gradients are divided by the samples of all ranks, or by its own. */
 	bool each_step;
 	bool shares_velocity; /* each rank keeps a part of it (kept.h): training->state has none */
 	size_t bytes;	      /* of training->way, which is all 0 at first */
 	/* Collective, before the first step and again when ranks were lost: training->state is what
 	 * the next step starts from, the same on all ranks, and the model has its weights. */
 	bool (*begin)(struct training *training);
-	/* Collective: what is left of an epoch, from 0, where ranks go through no steps together; else
-	 * NULL. Until fetch() training->state is that of its beginning. */
+	/* Collective: what is left of an epoch, from 0, where ranks go through no steps together;
+	 * else NULL. Until fetch() training->state is that of its beginning. */
 	bool (*epoch)(struct training *training, unsigned epoch);
 	/* The gradients of layer `l` are complete. The last layer comes first. Behind those of all
 	 * layers are the step's sums, complete before the first call. */
@@ -45,8 +45,6 @@ struct sync {
 	/* Collective, at the end of an epoch: training->state is complete, of the steps that it
 	 * counts, and the same on all ranks. */
 	bool (*fetch)(struct training *training);
-	/* Collective, after the last epoch. */
-	bool (*end)(struct training *training);
 	/* After a failure, or at the end: nothing is under way on return, and training->state is
 	 * complete, of the steps that it then counts. */
 	void (*drain)(struct training *training);
@@ -59,7 +57,7 @@ extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_
 
 /* The forward pass is about to read the weights of layer `l`: they are there on return. */
 bool sync_weights(struct training *training, unsigned l);
-/* Of this training's way, if it has it. */
+/* gradients() of this training's way, if it has one. */
 bool sync_gradients(struct training *training, unsigned l);
 
 /* Where the sums of a step are, behind the gradients: numbers of model.numbers->sums. */
@@ -81,8 +79,8 @@ struct layer_squares {
 
 /* Has all of the gradients to be there before any update, for --clip or for such an optimiser? */
 bool sync_surveys(const struct training *training);
-/* Then: shorten the gradients of these stretches, and measure. Where each rank has its own stretches
- * (`parted`) collective over the column, and always over this rank's line. */
+/* Then: shorten the gradients of these stretches, and measure. Where each rank has its own
+ * stretches (`parted`) collective over the column, and always over this rank's line. */
 bool sync_survey(struct training *training, const struct stretch *stretches, unsigned count,
 		 bool parted, struct layer_squares *squares);
 /* The update of the next step, as the user said, from gradients of a whole batch: its rule, and all of
