@@ -122,6 +122,8 @@ MOMENT("sum", team_start_sum,
        (team, numbers, values, count, request))
 MOMENT("wait", team_wait, (struct team * team, tutti_request_t *request), (team, request))
 MOMENT("epoch", report_epoch, (struct report * report, const struct epoch *epoch), (report, epoch))
+/* The forward pass of a layer begins. */
+MOMENT("forward", sync_weights, (struct training * t, unsigned l), (t, l))
 /* Of --sync async: a worker is about to compute. */
 MOMENT("task", task_compute, (struct training * t, uint64_t task, struct sums *sums),
        (t, task, sums))

@@ -273,6 +273,14 @@ class Pieces(Train):
             found = self.digits(ranks, f'{options} --verify --parallel {cut}')
             self.assert_losses(found, self.alone(options), 1e-9)
 
+    def test_a_validation_may_be_longer_than_a_batch(self):
+        """It has 15 parts, and a stage keeps two micro-batches at most, or, that is the last, one."""
+        options = '--epochs 2 --dtype f64 --test-fraction 0.5'
+        alone = self.alone(options)
+        for ranks, cut in (3, 'pipeline --micro 2'), (2, 'pipeline --micro 1'), (4, 'data=2,pipeline --micro 2'):
+            for order in '1f1b', 'gpipe':
+                self.assert_losses(self.digits(ranks, f'{options} --parallel {cut} --order {order}'), alone, 1e-9)
+
     def test_lines_of_stages_average_as_ranks_do(self):
         """Of the steps between averages, too: those of a column average as ranks of whole models do."""
         options = '--epochs 3 --dtype f64 --sync local --every 7'

@@ -10,7 +10,7 @@ import shutil
 import signal
 import unittest
 
-from training import DEVICE, DIGITS, EPOCHS, LONG_S, RUN, STEPS, TIMEOUT_S, TRAIN, TrainingTest, host_only
+from training import DEVICE, DIGITS, EPOCHS, LONG_S, NUMBERS, RUN, STEPS, TIMEOUT_S, TRAIN, TrainingTest, host_only
 
 ON_GPUS = DEVICE == 'cuda'
 UNDISTURBED = {}   # logs, by whether there is momentum
@@ -273,14 +273,24 @@ class Ways(LossTest):
         self.stays_alike_with_a_replacement('--dtype bf16 --sync zero1 --verify', 'tutti-train: the velocity of all '
                                             'weights was lost with a rank, and begins anew')
 
+    def lose_a_piece(self, victim, moment, options):
+        saved = self.path(f'saved{next(NUMBERS)}')
+        job = self.lose_ranks(f'{victim}@{moment}', f'{options} --save {saved}')
+        pid = self.await_moment(job, victim, moment, 'KILL')
+        self.finish(job, 128 + signal.SIGKILL)
+        self.assertIn(f'rank {victim} (pid {pid}) was killed', job.err)
+        self.go_on(options, saved)
+
     def test_a_lost_piece_ends_the_training_by_name_and_is_resumed(self):
         for i, options in enumerate(self.pieces()):
-            victim, saved = i % 4, self.path(str(i))
-            job = self.lose_ranks(f'{victim}@step30', f'{options} --save {saved}')
-            pid = self.await_moment(job, victim, 'step30', 'KILL')
-            self.finish(job, 128 + signal.SIGKILL)
-            self.assertIn(f'rank {victim} (pid {pid}) was killed', job.err)
-            self.go_on(options, saved)
+            self.lose_a_piece(i % 4, 'step30', options)
+
+    def test_a_stage_that_is_lost_in_a_validation_ends_the_training_likewise(self):
+        """In the fourth of the six parts of the second one, each of which is a forward pass of 64 samples at most: more
+        than a stage has micro-batches."""
+        for order, victim in ('gpipe', 1), ('1f1b', 2):
+            self.lose_a_piece(victim, f'forward{2 * (2 * STEPS + 6) - 2}',
+                              f'--parallel pipeline --hidden 32,32,32 --micro 2 --order {order}')
 
 
 class Stuck(LossTest):
@@ -333,9 +343,11 @@ class Stuck(LossTest):
     def test_a_piece_that_is_stuck_ends_the_training_by_name_and_is_resumed(self):
         jobs = [(3, f'{options} --save {self.path(str(i))}') for i, options in enumerate(self.pieces())]
         for i, (_, options, job, pid) in enumerate(self.stop(jobs)):
-            # in a grid those who wait for it may have a number of their own for it
+            # in a grid those who wait for it may have a number of their own for it; and those of its mate's column, whose
+            # deadline may pass first, know that one alone
             job.await_match(r'rank 3 is stopped \(state T\)|'
-                            r'rank (\d) is stopped \(state T\).*; rank \1 of these is rank 3 of all\n', err=True)
+                            r'rank (\d) is stopped \(state T\).*; rank \1 of these is rank 3 of all\n|'
+                            r'rank (\d) is alive but has not called .*; rank \2 of these is rank 2 of all\n', err=True)
             self.wake(pid)
             self.assertNotEqual(job.finish(), 0)
             self.go_on(options.split(' --save')[0], self.path(str(i)))
