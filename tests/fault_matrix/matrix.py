@@ -46,6 +46,7 @@ def read_options():
     parser.add_argument('--all', action='store_true', help='every case')
     parser.add_argument('--faults', metavar='A,B', help='these faults alone, such as kill,abort')
     parser.add_argument('--only', metavar='TEXT', help='of all cases those whose names contain TEXT, such as kill/large')
+    parser.add_argument('--part', metavar='K/N', default='1/1', help='of what is chosen the Kth of N parts')
     parser.add_argument('--seed', metavar='N', type=int, default=1, help='of the selection, and of what is random in a case')
     parser.add_argument('--jobs', metavar='N', type=int, default=4, help='cases at a time')
     parser.add_argument('--list', action='store_true', help='print the names of the cases, play none')
@@ -61,9 +62,14 @@ def choose(options):
     return list(selection(cases, options.seed))
 
 
+def part_of(cases, part):
+    number, of = map(int, part.split('/'))
+    return cases[number - 1::of]
+
+
 def main():
     options = read_options()
-    cases = choose(options)
+    cases = part_of(choose(options), options.part)
     start = time.monotonic()
     count = {'ok': 0, 'skipped': 0, 'FAILED': 0}
 
