@@ -369,11 +369,11 @@ class Saved(Train):
 
     def test_shares_of_velocity_are_those_of_one_rank(self):
         """Collected, shared out among others, and collected again."""
-        usual = '--epochs 6 --dtype f64 --optimizer adam --bucket 4K --save ck'
+        usual = '--epochs 6 --dtype f64 --optimizer adam --save ck'
         self.digits(1, usual)
         alone = self.read_by_the_page('ck')[1]
         os.unlink(self.path('ck'))
-        for way in 'zero1', 'ps':
+        for way in 'zero1 --bucket 4K', 'ps':
             self.kill_when_saved(4, f'{usual} --sync {way}'.replace('--save ck', ''))
             self.digits(3, f'{usual} --sync {way} --resume')
             self.assertIn('resumed after epoch 3', self.last.said)
