@@ -224,6 +224,29 @@ class Lost(LossTest):
             self.assert_close(log.train_losses, self.undisturbed(True).train_losses, 0 if ranks == 4 else 1e-9)
             os.unlink(self.path('saved'))
 
+    def test_a_resumed_training_may_lose_a_rank_before_it_begins(self):
+        """Rank 0 keeps what it has read."""
+        options = f'--save {self.path("saved")} --every-epochs 2'
+        self.finish(self.lose_ranks('1@step60', options), 128 + signal.SIGKILL)
+        _, log = self.lose_at_once('1@settle1', left=3, options=f'{options} --resume',
+                                   others='0@settle1 2@settle1 3@settle1')
+        self.assertEqual([(loss['lost'], loss['step']) for loss in log.losses], [([1], 2 * STEPS)])
+        self.assertEqual(log.end['steps_begun'], (EPOCHS - 2) * STEPS)
+
+    def test_a_replacement_may_be_left_alone_before_it_begins(self):
+        """It has just taken the state, and is the last to hold it. Whom it replaces, nobody has told yet."""
+        gate = self.gate()
+        job = self.lose_ranks(f'1@step30 0@broadcast-end4={gate} 1.0@broadcast-end4={gate}', least=1, restarts=1, ranks=2)
+        self.lose_last(job, gate, 'broadcast-end4', dict.fromkeys((1, 0), gate))
+        self.finish(job)
+        log = self.log()
+        self.assertEqual([(loss['lost'], loss['epoch']) for loss in log.losses], [([1], 2), ([0], 2)])
+        first, last = (loss['step'] for loss in log.losses)
+        self.assertEqual((log.end['ranks'], last), (1, first))
+        again = log.end['steps_begun'] + first - EPOCHS * STEPS
+        self.assertIn(again, (0,) if ON_GPUS else (0, 1))   # a host learns of it in a step
+        self.assert_close(log.train_losses, self.undisturbed(True).train_losses, 1e-6)
+
 
 @host_only
 class Ways(LossTest):

@@ -63,7 +63,7 @@ struct cuda {
 		void *parts[PARTS];
 	};
 	bool used[TURNS]; /* by a step that is under way */
-	size_t fetched;	  /* steps that the host's state has seen */
+	size_t unseen;	  /* steps that the host's state counts, and has not seen */
 	size_t epoch;	  /* whose order the GPU has */
 };
 
@@ -187,10 +187,10 @@ static void cuda_finish(struct training *t)
 	free(cuda);
 }
 
-/* The host's state is complete, of this step. Predictions are made there. */
+/* The host's state has seen all steps. Predictions are made there. */
 static void take_weights(struct training *t)
 {
-	t->cuda->fetched = t->state.step;
+	t->cuda->unseen = 0;
 	t->model.weights = state_now(&t->state, 0).weights;
 }
 
@@ -368,6 +368,7 @@ static bool cuda_step(struct training *t, size_t place, size_t count, int first)
 		return gpu_failed("note the end of a step");
 	cuda->used[at] = true;
 	t->state.step++;
+	cuda->unseen++;
 	return numbers_cuda_well();
 }
 
@@ -414,7 +415,8 @@ static void cuda_drain(struct training *t)
 	for (int turn = 0; turn < TURNS; turn++)
 		cuda->used[turn] = false;
 	numbers_cuda_renew();
-	t->state.step = cuda->fetched;
+	t->state.step -= cuda->unseen;
+	cuda->unseen = 0;
 }
 
 const struct engine engine_cuda = {
