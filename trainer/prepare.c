@@ -82,8 +82,8 @@ static bool check_sizes(const struct training *t)
 	return true;
 }
 
-/* Samples at a time: rank 0's slice of a batch is the largest, and larger where ranks are lost. The
- * GPU takes a slice at once; the host --accumulate parts of it, and more of a long one. */
+/* Samples at a time: rank 0's slice of a batch is the largest, and larger where ranks are lost. It
+ * has --accumulate parts, and on the host more where these are long. */
 static size_t most_rows(const struct training *t)
 {
 	const struct options *o = t->options;

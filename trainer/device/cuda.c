@@ -24,9 +24,9 @@ enum { TURNS = 2 };
  * the other one, before the update. The next backward pass writes the same gradients: it is behind
  * all updates on its own stream, and so behind all sums. What a stream has begun to wait for stays
  * the same when the event is noted again, so one of each is enough for all steps.
- * Of a step, for the host: `before` and `after` the wait for `summed` of each bucket, by the model's
- * stream, to tell how long it was; and `end`. The host waits for `end` of the step that had a turn
- * before it has the next one note anything in that turn. */
+ * Of a step, for the host: `before` and `after` the wait for `summed` of each bucket, by the
+ * model's stream, to tell how long it was; and `end`. The host waits for `end` of the step that had
+ * a turn before it has the next one note anything in that turn. */
 struct notes {
 	gpu_event_t ready[MODEL_LAYERS_MAX], summed[MODEL_LAYERS_MAX];
 	struct turn {
