@@ -28,7 +28,16 @@ static bool complain(const struct team *team, struct report *report, const struc
 	return false;
 }
 
-/* Prepare on each rank, and agree that all could. */
+/* This rank alone fails: the others are told, rather than left to wait for it. */
+static bool give_up(const struct team *team, struct report *report)
+{
+	complain(team, report, NULL);
+	tutti_comm_abort(team->comm, why.text);
+	return false;
+}
+
+/* Prepare on each rank, and agree that all could. With --shard a rank that has no memory does not come to
+ * what the others do next. */
 static bool prepare(const struct options *options, struct team *team, struct report *report,
 		    struct training *training)
 {
@@ -40,8 +49,11 @@ static bool prepare(const struct options *options, struct team *team, struct rep
 
 	ok = team_agree(team, ok, options_hash(options), training->data.hash, &alike);
 	if (ok && options->shard) {
+		ok = training_share(training);
+		if (!ok && why.result == TUTTI_ERR_NO_MEMORY)
+			return give_up(team, report);
 		alike = (struct alike){ 0 };
-		ok = team_agree(team, training_share(training), 0, training->data.hash, &alike);
+		ok = team_agree(team, ok, 0, training->data.hash, &alike);
 	}
 	if (ok)
 		return true;
@@ -52,19 +64,17 @@ static bool prepare(const struct options *options, struct team *team, struct rep
 	return false;
 }
 
-/* If this rank alone fails after the start, the others are told by tutti_comm_abort(), rather than
- * left to wait for it. If all do alike, rank 0 says so, and nobody ends before. */
+/* If all ranks fail alike, rank 0 says so, and nobody ends before. */
 static bool train(struct team *team, struct report *report, struct training *training)
 {
 	const struct alike alike = { .repeats = team->rank > 0, .ranks = "all ranks" };
 
 	if (training_run(training))
 		return true;
-	complain(team, report, training->failed_alike ? &alike : NULL);
-	if (training->failed_alike)
-		tutti_barrier(team->comm, NULL);
-	else
-		tutti_comm_abort(team->comm, why.text);
+	if (!training->failed_alike)
+		return give_up(team, report);
+	complain(team, report, &alike);
+	tutti_barrier(team->comm, NULL);
 	return false;
 }
 
