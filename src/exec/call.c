@@ -210,8 +210,9 @@ static void tell_caller(struct tt_op *op, const char *caller)
 		tt_recorder_called_at(op, caller);
 }
 
-tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call,
-			     struct tutti_request *request)
+/* An operation that is not in flight yet. On error as tt_call_start(). */
+static tutti_result_t make_op(struct tutti_comm *comm, const struct tt_call *call,
+			      struct tt_op **out)
 {
 	struct tt_op *op = tt_op_get(comm);
 	struct tt_next_call *said = NULL;
@@ -231,28 +232,51 @@ tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call
 		tt_op_put(comm, op);
 		return tt_comm_give_up(comm, result);
 	}
-	op->request = request;
-	request->pending++;
 	tt_recorder_post(op);
-	if (said || call->caller)
+	if (__builtin_expect(said || call->caller, 0))
 		tell_caller(op, said ? said->caller : call->caller);
 	tt_next_call_free(said);
-	tt_op_queue(comm, op);
+	*out = op;
 	return TUTTI_OK;
+}
+
+static void put_in_flight(struct tt_op *op, struct tutti_request *request)
+{
+	op->request = request;
+	request->pending++;
+	tt_op_queue(op->comm, op);
+}
+
+tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call,
+			     struct tutti_request *request)
+{
+	struct tt_op *op;
+	const tutti_result_t result = make_op(comm, call, &op);
+
+	if (!result)
+		put_in_flight(op, request);
+	return result;
+}
+
+static __attribute__((noinline)) tutti_result_t wait_for(struct tutti_comm *comm, struct tt_op *op)
+{
+	struct tutti_request request = { .comm = comm };
+
+	put_in_flight(op, &request);
+	tt_comm_wait(comm, &request.pending);
+	return tt_comm_report(comm, request.result);
 }
 
 static tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_call *call)
 {
-	struct tutti_request request = { .comm = comm };
+	struct tt_op *op;
 
 	pthread_mutex_lock(&comm->lock);
 	tutti_result_t result = tt_comm_state(comm);
 	if (!result)
-		result = tt_call_start(comm, call, &request);
-	if (!result) {
-		tt_comm_wait(comm, &request.pending);
-		result = tt_comm_report(comm, request.result);
-	}
+		result = make_op(comm, call, &op);
+	if (!result && !tt_progress_at_once(op))
+		result = wait_for(comm, op);
 	pthread_mutex_unlock(&comm->lock);
 	return result;
 }
@@ -316,7 +340,8 @@ tutti_result_t tt_call_submit(struct tutti_comm *comm, const struct tt_call *cal
 		*request = NULL;
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, tt_call_name(call));
-	if (tt_group_keep(comm, call, request, &result))
+	if (__builtin_expect(atomic_load_explicit(&tt_groups_open, memory_order_relaxed) > 0, 0) &&
+	    tt_group_keep(comm, call, request, &result))
 		return result;
 	if (!call->host_buffers && tt_device_may_have_buffers())
 		return submit_staged(comm, call, request);

@@ -17,6 +17,7 @@
 #define POLLS 100 /* at a peer's progress, where nobody else wants the core */
 
 #define PAGE 4096u
+#define MANY 32 /* ranks */
 
 /* ---- where its parts are */
 
@@ -25,9 +26,14 @@ static size_t before_slots(int size)
 	return (size_t)size * sizeof(struct tt_area_rank);
 }
 
+static uint64_t slots_of(int size)
+{
+	return size > MANY ? TT_AREA_SLOTS_OF_MANY : TT_AREA_SLOTS;
+}
+
 static size_t before_payloads(int size)
 {
-	const size_t slots = TT_AREA_SLOTS * (size_t)size * sizeof(struct tt_area_slot);
+	const size_t slots = slots_of(size) * (size_t)size * sizeof(struct tt_area_slot);
 
 	return (before_slots(size) + slots + PAGE - 1) / PAGE * PAGE;
 }
@@ -53,6 +59,8 @@ void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *en
 	control_area->base = memory;
 	control_area->slots = (void *)((uint8_t *)memory + before_slots(comm->size));
 	control_area->size = (size_t)comm->size;
+	control_area->nslots = control_area->free_until = slots_of(comm->size);
+	control_area->payloads_free = TT_EAGER_SLOTS;
 	control_area->eager = (void *)((uint8_t *)memory + before_payloads(comm->size));
 	control_area->stage = (void *)(control_area->eager + comm->size);
 	control_area->endpoint = endpoint;
@@ -104,15 +112,27 @@ static bool all_posted(struct tutti_comm *comm, uint64_t n)
 
 bool tt_area_is_free(struct tutti_comm *comm, uint64_t seq)
 {
-	return seq <= TT_AREA_SLOTS || all_posted(comm, seq - TT_AREA_SLOTS + 1);
+	struct tt_area *control_area = &comm->control_area;
+
+	if (seq <= control_area->free_until)
+		return true;
+	if (!all_posted(comm, seq - control_area->nslots / 2))
+		return false;
+	control_area->free_until = seq + control_area->nslots / 2 - 1;
+	return true;
 }
 
 bool tt_area_payload_is_free(struct tutti_comm *comm)
 {
-	const uint64_t last =
-		comm->control_area.payload_op[comm->control_area.payloads_used % TT_EAGER_SLOTS];
+	struct tt_area *control_area = &comm->control_area;
+	const uint64_t used = control_area->payloads_used, more = TT_EAGER_SLOTS / 2;
 
-	return last == 0 || all_posted(comm, last + 1);
+	if (used < control_area->payloads_free)
+		return true;
+	if (!all_posted(comm, control_area->payload_op[(used + more - 1) % TT_EAGER_SLOTS] + 1))
+		return false;
+	control_area->payloads_free = used + more;
+	return true;
 }
 
 /* ---- lines */
@@ -183,7 +203,7 @@ static struct tt_fault find_difference(const struct tt_op *op, int rank)
 	const struct tt_area *control_area = &op->comm->control_area;
 	const uint64_t seq = op->header.seq;
 
-	for (uint64_t back = TT_AREA_SLOTS - 1; back > 0; back--) {
+	for (uint64_t back = control_area->nslots - 1; back > 0; back--) {
 		if (back >= seq)
 			continue;
 		const struct tt_op_header mine =
@@ -259,7 +279,7 @@ uint64_t tt_area_last_called(const struct tt_area *control_area, int rank)
 	uint64_t last =
 		atomic_load_explicit(&control_area->base[rank].called, memory_order_relaxed);
 
-	for (uint64_t slot = 0; slot < TT_AREA_SLOTS; slot++) {
+	for (uint64_t slot = 0; slot < control_area->nslots; slot++) {
 		const uint64_t posted = tt_area_progress(control_area, rank, slot) >> TT_STEP_BITS;
 
 		last = posted > last ? posted : last;

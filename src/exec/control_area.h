@@ -2,9 +2,9 @@
 /* The control area: memory that all ranks of a communicator map, on which each posts the header of
  * every collective, small payloads inside, and from which the others read exposed blocks.
  *
- * Per rank: a line of what it says of itself; TT_AREA_SLOTS slots used in turn by collectives 0, 1,
- * 2 …: a hot line (progress, signature, the smallest payloads) that peers poll, lines next to it
- * for payloads that are a little longer, the whole header behind it for when signatures differ;
+ * Per rank: a line of what it says of itself; slots used in turn by collectives 0, 1, 2 …: a hot
+ * line (progress, signature, the smallest payloads) that peers poll, lines next to it for payloads
+ * that are a little longer, the whole header behind it for when signatures differ;
  * TT_EAGER_BYTES for small payloads, used in turn by the operations that have one; and TT_STAGES
  * staging areas for long ones. First come all ranks' lines, then of each collective in turn all
  * ranks' slots, then all small payloads, then all staging areas: each rank reads the slots of every
@@ -98,7 +98,8 @@ void tt_area_leave(struct tutti_comm *comm);
 static inline struct tt_area_slot *tt_area_slot(const struct tt_area *control_area, int rank,
 						uint64_t op)
 {
-	return &control_area->slots[op % TT_AREA_SLOTS * control_area->size + (size_t)rank];
+	return &control_area->slots[(op & (control_area->nslots - 1)) * control_area->size +
+				    (size_t)rank];
 }
 
 static inline uint64_t tt_area_mark(uint64_t op, uint64_t steps)

@@ -63,10 +63,12 @@ struct tt_op {
 
 	/* shared */
 	uint32_t time, segment, step; /* where in the wavefront */
-	int awaited;   /* the next peer to wait for, where all are waited for in turn */
-	bool direct;   /* this rank's buffers are exposed where they are */
-	bool granted;  /* … and peers may write to its result */
-	uint64_t area; /* number of its eager payload, or of segment 0's staging area */
+	int awaited;	   /* the next peer to wait for, where all are waited for in turn */
+	bool direct;	   /* this rank's buffers are exposed where they are */
+	bool granted;	   /* … and peers may write to its result */
+	uint64_t area;	   /* number of its eager payload, or of segment 0's staging area */
+	uint8_t *payloads; /* of an eager plan: rank 0's … */
+	size_t between;	   /* … and bytes from one rank's to the next one's */
 
 	/* memory, kept from use to use */
 	const void **sources; /* of the reduction at hand */
@@ -91,6 +93,8 @@ tutti_result_t tt_op_reserve(struct tt_op *op);
 void tt_op_queue(struct tutti_comm *comm, struct tt_op *op);
 /* Take a finished operation out of flight and hand its result to its request. */
 void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t result);
+/* The same of one that was not in flight, and has no request. */
+void tt_op_end(struct tt_op *op, tutti_result_t result);
 /* Those in flight end here: nothing will come of them. */
 void tt_ops_end(struct tutti_comm *comm);
 void tt_ops_free(struct tutti_comm *comm);
@@ -110,6 +114,9 @@ static inline int tt_message_peer(const struct tt_op *op)
 tutti_result_t tt_message_advance(struct tt_op *op, bool *moved);
 tutti_result_t tt_shared_begin(struct tt_op *op);
 tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved);
+/* The same of eager plans. */
+tutti_result_t tt_eager_begin(struct tt_op *op);
+tutti_result_t tt_eager_advance(struct tt_op *op, bool *moved);
 
 /* cursor.c, for both kinds of operation that use wires */
 void tt_cursor_queue(struct tt_cursor *cursor);

@@ -81,7 +81,7 @@ static tutti_result_t begin(struct tt_op *op)
 	tutti_result_t result;
 
 	if (op->kind == TT_OP_SHARED)
-		result = tt_shared_begin(op);
+		result = op->plan->eager ? tt_eager_begin(op) : tt_shared_begin(op);
 	else if (!tt_area_post(op))
 		result = TUTTI_IN_PROGRESS;
 	else
@@ -94,7 +94,8 @@ static tutti_result_t begin(struct tt_op *op)
 static tutti_result_t advance(struct tt_op *op, bool *moved)
 {
 	switch (op->kind) {
-	case TT_OP_SHARED: return tt_shared_advance(op, moved);
+	case TT_OP_SHARED:
+		return op->plan->eager ? tt_eager_advance(op, moved) : tt_shared_advance(op, moved);
 	case TT_OP_LINKS: return tt_links_advance(op, moved);
 	case TT_OP_ONE_SIDED: return op->comm->one_sided->advance(op, moved);
 	default: return tt_message_advance(op, moved);
@@ -245,6 +246,20 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 	if (comm->oversubscribed || now - waiter->since > SPIN_NS)
 		sched_yield();
 	pthread_mutex_lock(&comm->lock);
+}
+
+bool tt_progress_at_once(struct tt_op *op)
+{
+	struct tutti_comm *comm = op->comm;
+	bool moved;
+
+	if (op->kind != TT_OP_SHARED || !op->plan->eager || comm->first || serves(comm))
+		return false;
+	tt_comm_check(comm, false);
+	if (comm->fault.result || begin(op) || advance(op, &moved))
+		return false;
+	tt_op_end(op, TUTTI_OK);
+	return true;
 }
 
 void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)

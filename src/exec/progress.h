@@ -10,6 +10,10 @@ bool tt_progress_open(struct tutti_comm *comm);
 void tt_progress_free(struct tutti_comm *comm);
 /* Advance all that is in flight once; true if something moved. Lock held. */
 bool tt_comm_progress(struct tutti_comm *comm);
+/* An operation of a blocking call, of which nothing was tried yet. True: it needed no waiting, and has
+ * ended well. False: it is to be put in flight, whatever has come of it. Lock held. */
+struct tt_op;
+bool tt_progress_at_once(struct tt_op *op);
 /* Wait until `*pending`, which is behind the lock, is 0. Lock held on entry and return, but not
  * all the time between. */
 void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending);

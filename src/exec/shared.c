@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Executes shared schedules: ranks expose blocks on the control area and read each other's.
+/* Executes shared schedules of long blocks (eager.c has those of short ones): ranks expose blocks on
+ * the control area and read each other's.
  *
  * Segments walk the rounds in wavefront order (see links.c), the same on every rank, but that at
  * equal times the higher one comes first: it is exposed before this rank waits for others in the
@@ -8,20 +9,17 @@
  * at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones
  * before n.
  *
- * What is exposed is copied into the slot's payload (small), or into a staging area, or lies
+ * What is exposed is copied into a staging area, or lies
  * where it is if the buffers are memory of tutti_mem_alloc(). If all ranks even lend their
  * results, none exposes its part of it: it is written into the others' at once, from when they
  * have posted the operation to when they go on to the next.
  *
- * A slot is used again after TT_AREA_SLOTS operations, a longer payload after TT_EAGER_SLOTS of
- * those that have one, once all peers have posted the operation after its last; a staging area
- * once all peers have ended its last segment; a direct buffer is the caller's again once all
- * peers have ended. */
+ * A staging area is used again once all peers have ended its last segment; a direct buffer is the
+ * caller's again once all peers have ended. */
 #include <string.h>
 
 #include "control_area.h"
 #include "op.h"
-#include "op_record.h"
 
 #define CHUNK_BYTES (16u * 1024)
 
@@ -29,16 +27,7 @@
 
 static uint8_t *area_of(const struct tt_op *op, int rank, uint32_t segment)
 {
-	const struct tt_area *control_area = &op->comm->control_area;
-	const uint64_t seq = op->header.seq;
-
-	if (op->plan->hot_line)
-		return tt_area_slot(control_area, rank, seq)->payload;
-	if (op->plan->hot)
-		return tt_area_slot(control_area, rank, seq)->lines;
-	if (op->plan->eager)
-		return control_area->eager[rank][op->area % TT_EAGER_SLOTS];
-	return control_area->stage[rank][(op->area + segment) % TT_STAGES];
+	return op->comm->control_area.stage[rank][(op->area + segment) % TT_STAGES];
 }
 
 static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_area_slot *slot,
@@ -64,7 +53,7 @@ static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref
 	const struct tt_area_slot *slot =
 		tt_area_slot(&op->comm->control_area, peer, op->header.seq);
 
-	if (!op->plan->eager && ref->buffer != TT_BUF_SCRATCH && slot->memory != TT_MEMORY_STAGED)
+	if (ref->buffer != TT_BUF_SCRATCH && slot->memory != TT_MEMORY_STAGED)
 		return peer_direct(op, peer, slot, ref, k, segment);
 	return area_of(op, peer, segment) + tt_plan_exposed_at(op->plan, op->comm->size, ref, k);
 }
@@ -143,9 +132,7 @@ static void reduce_bytes(const struct tt_op *op, const struct tt_step *step, uin
 static void reduce_and_copy(const struct tt_op *op, const struct tt_step *step, uint8_t *dst,
 			    const uint8_t **src, size_t length, uint32_t n)
 {
-	/* whole elements; the short path of short operations has no division */
-	const size_t chunk =
-		length <= CHUNK_BYTES ? CHUNK_BYTES : CHUNK_BYTES / op->element * op->element;
+	const size_t chunk = CHUNK_BYTES / op->element * op->element; /* whole elements */
 
 	for (size_t done = 0; done < length; done += chunk) {
 		const size_t bytes = length - done < chunk ? length - done : chunk;
@@ -324,17 +311,11 @@ static void try_direct(struct tt_op *op)
 				    : TT_MEMORY_STAGED;
 }
 
-static bool takes_payload(const struct tt_plan *plan)
-{
-	return plan->eager && !plan->hot;
-}
-
 tutti_result_t tt_shared_begin(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
 
-	if (!tt_area_is_free(comm, op->header.seq) ||
-	    (takes_payload(op->plan) && !tt_area_payload_is_free(comm)))
+	if (!tt_area_is_free(comm, op->header.seq))
 		return TUTTI_IN_PROGRESS;
 	const tutti_result_t result = tt_op_reserve(op);
 	if (result)
@@ -344,14 +325,9 @@ tutti_result_t tt_shared_begin(struct tt_op *op)
 	op->awaited = 0;
 	op->direct = false;
 	tt_area_write_header(op);
-	if (takes_payload(op->plan)) {
-		op->area = comm->control_area.payloads_used++;
-		comm->control_area.payload_op[op->area % TT_EAGER_SLOTS] = op->header.seq;
-	} else if (!op->plan->eager) {
-		op->area = comm->control_area.stages_used;
-		comm->control_area.stages_used += op->plan->segments;
-		try_direct(op);
-	}
+	op->area = comm->control_area.stages_used;
+	comm->control_area.stages_used += op->plan->segments;
+	try_direct(op);
 	return TUTTI_OK;
 }
 
@@ -394,8 +370,7 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 		const uint32_t segment = op->segment, round = op->time - segment;
 		const uint32_t end = sched->round[round + 1];
 
-		if (round == 0 && op->step == sched->round[0] && !op->plan->eager &&
-		    !stage_is_free(op, segment))
+		if (round == 0 && op->step == sched->round[0] && !stage_is_free(op, segment))
 			return TUTTI_IN_PROGRESS;
 		while (op->step < end) {
 			uint32_t taken;
@@ -406,20 +381,9 @@ static tutti_result_t advance(struct tt_op *op, bool *moved)
 			op->step += taken;
 			*moved = true;
 		}
-		const bool more = next_in_wavefront(op);
-		/* who comes to the next operation has ended this one: nobody waits for the end
-		 * of an eager one */
-		if (!more && !op->plan->eager)
-			tt_area_publish(op, TT_AREA_ALL_STEPS);
-		else if (more || op->plan->publishes_last)
-			tt_area_publish(op, tt_area_steps(segment, round));
-		if (more && op->plan->eager)
-			tt_area_fetch_payload(op);
-		if (op->recorded == TT_RECORDED_NOT) /* while the peers answer */
-			tt_recorder_moved(op);
+		tt_area_publish(op, next_in_wavefront(op) ? tt_area_steps(segment, round)
+							  : TT_AREA_ALL_STEPS);
 	}
-	if (op->plan->eager)
-		tt_area_fetch_slot(op);
 	return await_readers(op);
 }
 
@@ -438,8 +402,7 @@ tutti_result_t tt_shared_advance(struct tt_op *op, bool *moved)
 {
 	tutti_result_t result = advance(op, moved);
 
-	if (result == TUTTI_OK && !op->plan->eager)
+	if (result == TUTTI_OK)
 		result = check_loans(op);
-	tt_area_wake_owed(&op->comm->control_area);
 	return result;
 }

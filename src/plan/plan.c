@@ -82,6 +82,8 @@ void tt_plan_free(struct tt_plan *plan)
 	tt_sched_fini(&plan->sched);
 	free(plan->routes);
 	free(plan->entries);
+	free(plan->moves);
+	free(plan->spots);
 	free(plan->tables);
 	free(plan);
 }
@@ -320,6 +322,8 @@ tutti_result_t tt_plan_build(struct tutti_comm *comm, const struct tt_call *call
 	result = cut(comm, plan);
 	if (!result)
 		result = build_routes(plan, comm->size);
+	if (!result && plan->eager)
+		result = tt_plan_settle(plan, comm->rank, comm->size);
 	if (result)
 		goto free_plan;
 	fill_header(comm, call, plan);

@@ -63,6 +63,30 @@ struct tt_route {
 	uint32_t first, n; /* in plan->entries */
 };
 
+/* Where bytes of an eager plan are: in a rank's payload on the control area, or in this rank's
+ * buffers. */
+enum { TT_IN_SEND = -1, TT_IN_RECV = -2 };
+struct tt_spot {
+	int32_t of; /* the rank, or one of the above */
+	size_t at;  /* bytes from the beginning */
+};
+
+/* A step of an eager plan, for one block, when it is known where everything is. */
+enum tt_move_kind {
+	TT_MOVE_COPY,	 /* to = from */
+	TT_MOVE_COMBINE, /* to = source op source …, as `step` says */
+	TT_MOVE_AWAIT,	 /* until rank from.of has ended `round` */
+	TT_MOVE_SHOW	 /* peers may see that this rank has ended `round` */
+};
+struct tt_move {
+	enum tt_move_kind kind;
+	uint32_t round;
+	struct tt_spot to, from;
+	size_t bytes;
+	const struct tt_step *step;
+	const struct tt_spot *source; /* as many as the step has */
+};
+
 struct tt_plan {
 	struct tt_plan *next; /* in its bucket of the cache */
 	struct tt_call call;  /* the key; buffers are not part of it, tables are copies */
@@ -76,22 +100,24 @@ struct tt_plan {
 	size_t send_span, recv_span; /* bytes that this rank's buffers have */
 	uint64_t signature;	     /* of the header, seq 0 */
 	uint32_t segments;
-	uint32_t window;     /* segments in flight, each with its own scratch */
-	size_t slot_bytes;   /* of a scratch slot, of one segment */
-	size_t stride;	     /* shared: bytes between exposed blocks */
-	bool exposes[3];     /* shared: do ranks expose of this buffer? */
-	bool publishes_last; /* shared: peers may wait for the end of this rank's last round */
-	bool eager;	     /* shared: what is exposed fits a control area slot's payload */
-	bool hot;	     /* … its hot lines even */
-	bool hot_line;	     /* … the one that peers poll */
-	size_t payload;	     /* … bytes of it beside the hot line */
-	bool pushes;	     /* shared: to whose result access is granted may have it written by the
+	uint32_t window;   /* segments in flight, each with its own scratch */
+	size_t slot_bytes; /* of a scratch slot, of one segment */
+	size_t stride;	   /* shared: bytes between exposed blocks */
+	bool exposes[3];   /* shared: do ranks expose of this buffer? */
+	bool eager;	   /* shared: what is exposed fits a control area slot's payload */
+	bool hot;	   /* … its hot lines even */
+	bool hot_line;	   /* … the one that peers poll */
+	size_t payload;	   /* … bytes of it beside the hot line */
+	bool pushes;	   /* shared: to whose result access is granted may have it written by the
 		      * others */
-	bool posts;	     /* shared: does this rank expose anything? */
-	bool streams;	     /* shared: results are too long for the caches, and bypass them … */
-	bool streams_granted; /* … also where access is granted */
-	uint32_t sources;     /* of the step with most */
-	uint32_t rounds;      /* on a GPU: of the rank that has most */
+	bool posts;	   /* shared: does this rank expose anything? */
+	bool streams;	   /* shared: results are too long for the caches, and bypass them … */
+	bool streams_granted;  /* … also where access is granted */
+	struct tt_move *moves; /* eager: all that is to be done, in order */
+	uint32_t nmoves;
+	struct tt_spot *spots; /* that are sources of moves */
+	uint32_t sources;      /* of the step with most */
+	uint32_t rounds;       /* on a GPU: of the rank that has most */
 	struct tt_route *routes;
 	uint32_t nroutes;
 	struct tt_route_entry *entries;
@@ -137,6 +163,9 @@ size_t tt_plan_exposed_bytes(const struct tt_plan *plan, int size);
  * `size` ranks. */
 size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_ref *ref,
 			  uint32_t k);
+
+/* moves.c: what an eager plan does. All else of it is there. */
+tutti_result_t tt_plan_settle(struct tt_plan *plan, int rank, int size);
 
 #define TT_LINK_SEGMENT_BYTES                                                                      \
 	(128u * 1024) /* of one block: streams through the rounds, fits the caches */

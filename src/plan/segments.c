@@ -89,17 +89,6 @@ size_t tt_plan_exposed_at(const struct tt_plan *plan, int size, const struct tt_
 	return place * plan->stride;
 }
 
-/* A rank whose last round exposes something must say that it has ended it; the others' next
- * operation says so. */
-static bool exposes_at_last(const struct tt_sched *sched)
-{
-	for (uint32_t i = sched->nrounds ? sched->round[sched->nrounds - 1] : 0; i < sched->nsteps;
-	     i++)
-		if (sched->steps[i].kind == TT_STEP_EXPOSE)
-			return true;
-	return sched->nrounds == 1;
-}
-
 /* ---- segments */
 
 static size_t longest_block(const struct tt_plan *plan, uint32_t segments)
@@ -215,7 +204,6 @@ static tutti_result_t cut_for_area(const struct tutti_comm *comm, struct tt_plan
 	size_t bytes;
 
 	find_exposed(plan);
-	plan->publishes_last = exposes_at_last(&plan->sched);
 	set_segments(plan, 1);
 	bytes = tt_plan_exposed_bytes(plan, comm->size);
 	plan->eager = bytes <= TT_EAGER_BYTES;

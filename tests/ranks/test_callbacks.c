@@ -235,6 +235,7 @@ static int nothing_waits_after_a_jump(tutti_comm_t comm, void *argument)
 	size_t index;
 
 	SUCCEEDS(tutti_recv(comm, &number, 1, TUTTI_FLOAT32, 1 - tutti_comm_rank(comm), &request));
+	SUCCEEDS(tutti_barrier(comm, NULL)); /* neither ends before the other has come so far */
 	if (setjmp(before) == 0)
 		body(comm);
 	REFUSED(tutti_barrier(comm, NULL), "left it by longjmp()");

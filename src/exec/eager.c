@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Executes eager plans: all that a rank exposes fits a payload of the control area, and where
+ * everything is was settled with the plan (moves.c). What is left is what an operation of 8 bytes
+ * consists of.
+ *
+ * Nobody waits for the end of one: a rank that posts the next operation has ended this one. So a
+ * slot, and a longer payload, is used again when all peers have posted an operation behind it. */
+#include <string.h>
+
+#include "control_area.h"
+#include "op.h"
+#include "op_record.h"
+
+static uint8_t *at(const struct tt_op *op, struct tt_spot spot)
+{
+	if (spot.of >= 0)
+		return op->payloads + (size_t)spot.of * op->between + spot.at;
+	return (spot.of == TT_IN_SEND ? (uint8_t *)op->send : op->recv) + spot.at;
+}
+
+static bool takes_payload(const struct tt_plan *plan)
+{
+	return !plan->hot;
+}
+
+static void find_payloads(struct tt_op *op)
+{
+	struct tt_area *control_area = &op->comm->control_area;
+	struct tt_area_slot *slot = tt_area_slot(control_area, 0, op->header.seq);
+
+	if (takes_payload(op->plan)) {
+		op->area = control_area->payloads_used++;
+		control_area->payload_op[op->area % TT_EAGER_SLOTS] = op->header.seq;
+		op->payloads = control_area->eager[0][op->area % TT_EAGER_SLOTS];
+		op->between = sizeof(control_area->eager[0]);
+		return;
+	}
+	op->payloads = op->plan->hot_line ? slot->payload : slot->lines;
+	op->between = sizeof(*slot);
+}
+
+tutti_result_t tt_eager_begin(struct tt_op *op)
+{
+	const struct tt_plan *plan = op->plan;
+
+	if (!tt_area_is_free(op->comm, op->header.seq) ||
+	    (takes_payload(plan) && !tt_area_payload_is_free(op->comm)))
+		return TUTTI_IN_PROGRESS;
+	const tutti_result_t result =
+		plan->sources > op->sources_capacity ? tt_op_reserve(op) : TUTTI_OK;
+	if (result)
+		return result;
+	op->step = 0;
+	tt_area_write_header(op);
+	find_payloads(op);
+	return TUTTI_OK;
+}
+
+static void copy(const struct tt_op *op, const struct tt_move *move)
+{
+	uint8_t *to = at(op, move->to);
+	const uint8_t *from = at(op, move->from);
+
+	if (to != from)
+		memcpy(to, from, move->bytes);
+}
+
+static void combine(const struct tt_op *op, const struct tt_move *move)
+{
+	const uint32_t n = move->step->sources;
+
+	for (uint32_t i = 0; i < n; i++)
+		op->sources[i] = at(op, move->source[i]);
+	tt_combine(op->plan, op->comm->size, move->step, at(op, move->to), op->sources, n,
+		   move->bytes / op->element);
+}
+
+static void show(struct tt_op *op, const struct tt_move *move)
+{
+	tt_area_publish(op, tt_area_steps(0, move->round));
+	tt_area_fetch_payload(op);
+	if (op->recorded == TT_RECORDED_NOT) /* while the peers answer */
+		tt_recorder_moved(op);
+}
+
+static tutti_result_t advance(struct tt_op *op, bool *moved)
+{
+	const struct tt_move *const moves = op->plan->moves;
+	const uint32_t n = op->plan->nmoves;
+
+	for (; op->step < n; op->step++) {
+		const struct tt_move *move = &moves[op->step];
+		tutti_result_t result;
+
+		switch (move->kind) {
+		case TT_MOVE_COPY: copy(op, move); break;
+		case TT_MOVE_COMBINE: combine(op, move); break;
+		case TT_MOVE_SHOW: show(op, move); break;
+		case TT_MOVE_AWAIT:
+			result = tt_area_peer_ended(op, move->from.of, 0, move->round);
+			if (result)
+				return result;
+		}
+		*moved = true;
+	}
+	tt_area_fetch_slot(op);
+	return TUTTI_OK;
+}
+
+tutti_result_t tt_eager_advance(struct tt_op *op, bool *moved)
+{
+	const tutti_result_t result = advance(op, moved);
+
+	tt_area_wake_owed(&op->comm->control_area);
+	return result;
+}
