@@ -233,9 +233,10 @@ static tutti_result_t make_op(struct tutti_comm *comm, const struct tt_call *cal
 		return tt_comm_give_up(comm, result);
 	}
 	tt_recorder_post(op);
-	if (__builtin_expect(said || call->caller, 0))
+	if (__builtin_expect(said || call->caller, 0)) {
 		tell_caller(op, said ? said->caller : call->caller);
-	tt_next_call_free(said);
+		tt_next_call_free(said);
+	}
 	*out = op;
 	return TUTTI_OK;
 }

@@ -62,7 +62,7 @@ static void copy(const struct tt_op *op, const struct tt_move *move)
 	const uint8_t *from = at(op, move->from);
 
 	if (to != from)
-		memcpy(to, from, move->bytes);
+		memcpy(to, from, move->length);
 }
 
 static void combine(const struct tt_op *op, const struct tt_move *move)
@@ -72,7 +72,7 @@ static void combine(const struct tt_op *op, const struct tt_move *move)
 	for (uint32_t i = 0; i < n; i++)
 		op->sources[i] = at(op, move->source[i]);
 	tt_combine(op->plan, op->comm->size, move->step, at(op, move->to), op->sources, n,
-		   move->bytes / op->element);
+		   move->length);
 }
 
 static void show(struct tt_op *op, const struct tt_move *move)

@@ -61,8 +61,8 @@ static void expose(const struct builder *b, const struct tt_step *step)
 					    tt_plan_exposed_at(b->plan, b->size, &step->a, k) };
 		struct tt_move move = { .kind = TT_MOVE_COPY, .to = to };
 
-		move.from = own_spot(b, &step->a, k, &move.bytes);
-		if (move.bytes > 0)
+		move.from = own_spot(b, &step->a, k, &move.length);
+		if (move.length > 0)
 			add(b, move);
 	}
 }
@@ -75,6 +75,7 @@ static void combine(struct builder *b, struct tt_move *move, const struct tt_ste
 	for (uint32_t i = 0; i < step->sources; i++)
 		spots[i] = spot_of(b, step[1 + i].peer, &step[1 + i].a, k);
 	move->kind = TT_MOVE_COMBINE;
+	move->length /= b->plan->element;
 	move->step = step;
 	move->source = spots;
 }
@@ -88,8 +89,8 @@ static void reduce(struct builder *b, const struct tt_step *step)
 	for (uint32_t k = 0; k < step->n; k++) {
 		struct tt_move move = { .kind = TT_MOVE_COPY };
 
-		move.to = own_spot(b, &step->a, k, &move.bytes);
-		if (move.bytes == 0)
+		move.to = own_spot(b, &step->a, k, &move.length);
+		if (move.length == 0)
 			continue;
 		if (step->sources > 1 || divides)
 			combine(b, &move, step, k);

@@ -4,6 +4,8 @@
 #ifndef TT_PLAN_H
 #define TT_PLAN_H
 
+#include <assert.h>
+
 #include "op_header.h"
 #include "comm.h"
 #include "layout.h"
@@ -15,24 +17,27 @@ struct CUstream_st;
 
 /* One call of the public API, all of its arguments. */
 struct tt_call {
+	/* What every plan is known by, without gaps (same_call() compares it as a whole). */
 	enum tt_collective collective;
-	bool sending; /* TT_SEND_RECV */
-	uint8_t part; /* enum tt_part */
 	tutti_dtype_t dtype;
-	tutti_op_t op; /* -1 where there is none */
-	int root;      /* or the peer of TT_SEND_RECV; -1 where there is none */
+	tutti_op_t op;	   /* -1 where there is none */
+	int root;	   /* or the peer of TT_SEND_RECV; -1 where there is none */
+	size_t count;	   /* of the vector, of a block, or of this rank's own block */
+	uint64_t detail;   /* Tells calls apart that are alike otherwise: the part, the digest of a
+			    * group; of a call with `told`, that header's signature. */
+	tutti_wire_t wire; /* what its elements shall travel as */
+	bool on_gpu;	   /* ordered on `stream`, of CUDA */
+	bool sending;	   /* TT_SEND_RECV */
+	uint8_t part;	   /* enum tt_part */
+	uint8_t unused;
 	/* TT_SEND_RECV, of the functions with a tag: it, and where a receive tells what came */
 	bool tagged;
 	int tag;
 	tutti_message_t *message;
 	const void *send;
 	void *recv;
-	size_t count; /* of the vector, of a block, or of this rank's own block */
 	const size_t *send_counts, *send_displs; /* [size], the _v forms only */
 	const size_t *recv_counts, *recv_displs;
-	/* Tells calls apart that are alike otherwise: the part, the digest of a group; of a call
-	 * with `told`, that header's signature. */
-	uint64_t detail;
 	union {					 /* only read while the call is started */
 		const struct tt_counts *members; /* TT_PART_GROUP: the elements of each call */
 		const struct tt_op_header
@@ -44,13 +49,13 @@ struct tt_call {
 	const char *caller;  /* where the program says that it calls; NULL: it does not */
 	bool host_buffers;   /* its buffers are known to be memory of the host: CUDA is
 				     * not asked; no part of the key */
-	tutti_wire_t wire;   /* what its elements shall travel as */
 	const char *name;    /* of a one-sided call, for messages; NULL: that of its collective */
 	const struct tt_window_call *one_sided; /* NULL: it is none. Otherwise TT_SEND_RECV by its
 						 * buffers: what is put, or what a get fills */
-	bool on_gpu;				/* ordered on `stream`, of CUDA */
-	struct CUstream_st *stream;		/* no part of the key */
+	struct CUstream_st *stream;		/* of CUDA; no part of the key */
 };
+#define TT_CALL_KEY offsetof(struct tt_call, tagged) /* bytes */
+static_assert(TT_CALL_KEY == 4 * sizeof(int) + 2 * sizeof(uint64_t) + 8, "there are no gaps");
 
 /* The steps that use one direction of one link, in order of rounds. */
 struct tt_route_entry {
@@ -82,7 +87,7 @@ struct tt_move {
 	enum tt_move_kind kind;
 	uint32_t round;
 	struct tt_spot to, from;
-	size_t bytes;
+	size_t length; /* COPY: bytes; COMBINE: elements */
 	const struct tt_step *step;
 	const struct tt_spot *source; /* as many as the step has */
 };

@@ -58,21 +58,23 @@ static bool same_table(const size_t *kept, const size_t *given, const size_t *co
 	return true;
 }
 
-static bool same_call(const struct tt_call *kept, const struct tt_call *call, int size)
+static bool same_tables(const struct tt_call *kept, const struct tt_call *call, int size)
 {
-	if (kept->collective != call->collective || kept->count != call->count ||
-	    kept->dtype != call->dtype || kept->op != call->op || kept->root != call->root ||
-	    kept->detail != call->detail || kept->wire != call->wire ||
-	    kept->on_gpu != call->on_gpu)
-		return false;
-	if (!call->send_counts && !call->recv_counts)
-		return !kept->send_counts && !kept->recv_counts;
 	return !kept->send_counts == !call->send_counts &&
 	       !kept->recv_counts == !call->recv_counts &&
 	       same_table(kept->send_counts, call->send_counts, NULL, size) &&
 	       same_table(kept->recv_counts, call->recv_counts, NULL, size) &&
 	       same_table(kept->send_displs, call->send_displs, call->send_counts, size) &&
 	       same_table(kept->recv_displs, call->recv_displs, call->recv_counts, size);
+}
+
+static inline bool same_call(const struct tt_call *kept, const struct tt_call *call, int size)
+{
+	if (memcmp(kept, call, TT_CALL_KEY) != 0)
+		return false;
+	if (!call->send_counts && !call->recv_counts)
+		return !kept->send_counts && !kept->recv_counts;
+	return same_tables(kept, call, size);
 }
 
 static bool in_use(const struct tutti_comm *comm, const struct tt_plan *plan)
@@ -106,16 +108,12 @@ static void make_space(struct tutti_comm *comm)
 	cache->capacity = 2 * cache->kept > PLANS_KEPT ? 2 * cache->kept : PLANS_KEPT;
 }
 
-tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
-			   const struct tt_plan **out)
+static tutti_result_t find_or_build(struct tutti_comm *comm, const struct tt_call *call,
+				    const struct tt_plan **out)
 {
 	struct tt_plan_cache *cache = comm->plans;
 	struct tt_plan *plan;
 
-	if (cache && cache->last && same_call(&cache->last->call, call, comm->size)) {
-		*out = cache->last;
-		return tt_call_check_buffers(call, cache->last->send_span, cache->last->recv_span);
-	}
 	const tutti_result_t checked = tt_call_check(comm, call);
 	if (checked)
 		return checked;
@@ -146,6 +144,20 @@ tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 	cache->last = plan;
 	*out = plan;
 	return TUTTI_OK;
+}
+
+tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
+			   const struct tt_plan **out)
+{
+	const struct tt_plan *last = comm->plans ? comm->plans->last : NULL;
+
+	if (!last || !same_call(&last->call, call, comm->size))
+		return find_or_build(comm, call, out);
+	*out = last;
+	/* wrong ones are NULL, or the same memory in a call with tables of counts */
+	return call->send && call->recv && !call->send_counts
+		       ? TUTTI_OK
+		       : tt_call_check_buffers(call, last->send_span, last->recv_span);
 }
 
 struct tt_counts tt_plans_counts(const struct tutti_comm *comm, const struct tt_op_header *header)
