@@ -53,7 +53,8 @@ static const char help[] =
 	"      --chain N        with -m cuda: calls of a sample, as far as memory allows (32)\n"
 	"      --threads        with -m cuda: ranks are threads of one process, not processes\n"
 	"      --library NAME   with -m cuda: whose calls, tutti or nccl (tutti)\n"
-	"  -p, --place WHICH    out, in or both: in which place results go (both)\n"
+	"  -p, --place WHICH    out, in or both: in which place results go (both); mpi: a\n"
+	"                       broadcast's in place, all others' out of it\n"
 	"      --transport T    only these, such as shm or tcp (those that fit)\n"
 	"      --algorithm A    this one, such as ring (chosen by cost)\n"
 	"      --wire FORMAT    what float32 travels as in all_reduce: bf16, fp16, fp8, int8; auto:\n"
@@ -295,7 +296,7 @@ static bool parse_plot(const char *text, const char **path)
 static bool parse_words(int option, const char *text, struct bench_options *o)
 {
 	static const char *const memories[] = { "malloc", "host", "tutti", "cuda", NULL };
-	static const char *const places[] = { "out", "in", "both", NULL };
+	static const char *const places[] = { "out", "in", "both", "mpi", NULL };
 	static const char *const libraries[] = { "tutti", "nccl", NULL };
 	char hint[TT_NEAREST_HINT];
 
@@ -318,8 +319,9 @@ static bool parse_words(int option, const char *text, struct bench_options *o)
 	default: /* 'p' */
 		o->inplace = strcmp(text, "out") != 0;
 		o->outplace = strcmp(text, "in") != 0;
-		if (o->inplace && o->outplace && strcmp(text, "both") != 0)
-			return wrong("-p \"%s\" is not out, in or both%s", text,
+		o->mpi_place = strcmp(text, "mpi") == 0;
+		if (o->inplace && o->outplace && !o->mpi_place && strcmp(text, "both") != 0)
+			return wrong("-p \"%s\" is not out, in, both or mpi%s", text,
 				     tt_did_you_mean(text, places, hint));
 		return true;
 	}

@@ -39,7 +39,8 @@ struct bench_options {
 	bool threads;		/* with it: ranks are threads of one process */
 	unsigned chain;		/* with it: calls of a sample; 0: the usual number */
 	int gpu;		/* with it; -1: each rank by its number on the host */
-	bool inplace, outplace; /* which of the two to measure */
+	bool inplace, outplace; /* which of the two to measure … */
+	bool mpi_place; /* … or the one that MPI has: broadcasts in place, all else out of it */
 	bool tune, overlap;
 	const char *transport, *algorithm, *json, *plot;
 	const char *simulate;		 /* a file that describes a cluster; NULL: measure */

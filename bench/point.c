@@ -54,6 +54,8 @@ bool bench_point_call(struct bench_backend *backend, const struct bench_options 
 	};
 	if (inplace ? !o->inplace || once : !o->outplace && !once)
 		return false;
+	if (o->mpi_place && !once && inplace != (kind == BENCH_BROADCAST))
+		return false;
 	return backend->supports(backend, call);
 }
 

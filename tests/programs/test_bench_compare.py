@@ -26,6 +26,18 @@ for point in {points}; do
 done >"$json"
 {end}
 '''
+ANSWER_ALL = '''#!/bin/sh
+more=0 odd=$0.$$
+if [ {step} != 0 ]; then
+  case $* in *bcube*) odd=$0.b ;; *ring*) odd=$0.r ;; *) odd=$0.h ;; esac
+  if [ -e "$odd" ]; then rm "$odd"; more={step}; else : >"$odd"; fi
+fi
+say() {{
+  echo '{{"bytes": '$2', "wrong": 0, "ranks": 2, "collective": "'$1'", "time_us": {{"median": '$(($3 + more))'}}}}'
+}}
+while [ "$1" != --json ]; do shift; done
+{{ {lines}; }} >"$2"
+'''
 HANG = '''
 tail -f /dev/null &
 echo $$ $! >>"$0.pids"
@@ -54,6 +66,37 @@ class Compare(ProgramTest):
         self.assertNotIn(' 64 B', summary)
         self.assertNotIn(' 512 B', summary)
         self.assertIn(' 2.00 gloo', self.row(run.out, 512))
+
+    def answer_all(self, name, tables, step=0):
+        """A program that answers for several collectives; every second time it takes `step` longer for each."""
+        lines = '; '.join(f'say {call} {size} {time}' for call, times in tables.items() for size, time in times.items())
+        self.write(f'bench/{name}', ANSWER_ALL.format(step=step, lines=lines), mode=0o755)
+
+    def test_all_has_a_row_for_each_collective_and_says_what_is_not_decided(self):
+        self.answer_all('tutti-bench', {'all_reduce': {8: 10, 64: 10}, 'all_gather': {16: 10, 64: 50}})
+        self.answer_all('peers/tutti-peer-gloo', {'all_reduce': {8: 15, 64: 5}, 'all_gather': {16: 20, 64: 20}}, step=8)
+        raw, picture = self.path('raw'), self.path('all.svg')
+        words = ['--plot', picture] if shutil.which('gnuplot') else []
+        measured = self.compare('all', '-n', 6, '--json', raw, *words)
+        self.assertEqual(measured.err, '')
+        self.assertIn('lower quartiles of 6 runs', measured.out)
+        rows = [line.split() for line in measured.out.splitlines() if ' tcp ' in line]
+        self.assertEqual(rows, [['all_reduce', 'tcp', '2', '1.50', '0.50?', '0.87', '0.50'],
+                                ['all_gather', 'tcp', '2', '2.00', '0.40', '0.89', '0.40']])
+        self.assertIn('slower than the fastest peer: all_gather, tcp, 2 ranks, 64: 0.40\n', measured.out)
+        self.assertEqual(self.compare('--show', raw, *words).out, measured.out.split('\n', 1)[1])
+        if words:
+            with open(picture) as file:
+                drawn = file.read()
+            for text in 'all_gather', 'tcp, 2 ranks', 'time ÷ that of tutti':
+                self.assertIn(f'>{text}<', drawn)
+
+    def test_all_ends_when_its_time_is_over_and_leaves_out_who_is_slow_beyond_use(self):
+        self.answer_all('tutti-bench', {'all_reduce': {8: 10}})
+        self.answer_all('peers/tutti-peer-gloo', {'all_reduce': {8: 1000}})
+        run = self.compare('all', '-r', 4096, '-n', 9, '--minutes', 0)
+        self.assertEqual(run.out.count('8 B takes 1000 µs, 100 times as long as the fastest: left out'), 3)
+        self.assertIn('lower quartiles of 1 runs', run.out)
 
     def test_nccl_takes_part_over_gpus_alone(self):
         self.program('tutti-bench', {8: 1.0})

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `bench/compare all` shows: of each collective, by transport and ranks, how many times as long
+as tutti the fastest peer takes."""
+import statistics
+
+from pictures import quoted, write_picture
+
+MACHINE = {'line': 'the way of a line from one core to another',
+           'switch': 'the time in which a core goes from one process to another by sched_yield()'}
+DRAWN = ['all_reduce', 'reduce', 'broadcast', 'reduce_scatter', 'all_gather', 'all_to_all', 'gather', 'scatter']
+BLOCK = 240                         # pixels of a graph
+
+
+def lower_quartile(values):
+    """By the nearest rank. Some machines pass lines between cores in one of two ways from run to run:
+    the median of a few runs then shows the draw."""
+    return sorted(values)[(len(values) + 3) // 4 - 1]
+
+
+def time_of(series, size, runs):
+    """The least lower quartile of a library's variants, in some of the runs; None: nobody got there."""
+    times = [s.times[size][runs] for s in series if size in s.times and not s.wrong]
+    return min((lower_quartile(t) for t in times if t), default=None)
+
+
+def ratio_of(libraries, size, runs=slice(None)):
+    """The fastest peer's time over tutti's; None where there are not both."""
+    peers = [time_of(series, size, runs) for name, series in libraries.items()
+             if name not in MACHINE and name not in ('tutti', 'bound')]
+    tutti = time_of(libraries.get('tutti', []), size, runs)
+    rivals = [time for time in peers if time is not None]
+    return min(rivals) / tutti if rivals and tutti else None
+
+
+def sizes_of(libraries):
+    return sorted({size for series in libraries.get('tutti', []) for size in series.times})
+
+
+def is_decided(libraries, size):
+    """Is one of the two faster in each half of the runs?"""
+    halves = [ratio_of(libraries, size, slice(first, None, 2)) for first in (0, 1)]
+    return None in halves or (halves[0] < 1) == (halves[1] < 1)
+
+
+def all_decided(found):
+    return all(is_decided(libraries, size) for libraries in found.values() for size in sizes_of(libraries))
+
+
+def cells_of(libraries, columns):
+    """By column: blocks are rounded up to elements, so that of 4 ranks 16 bytes are the least."""
+    cells = {}
+    for size in sizes_of(libraries):
+        ratio = ratio_of(libraries, size)
+        if ratio is not None:
+            column = max((c for c in columns if c <= size), default=columns[0])
+            cells[column] = (ratio, is_decided(libraries, size))
+    return cells
+
+
+def name_of(size):
+    for unit in '', 'K', 'M':
+        if size < 1024:
+            return f'{size}{unit}'
+        size //= 1024
+    return f'{size}G'
+
+
+def row(first, cells, columns):
+    ratios = [ratio for ratio, _ in cells.values()]
+    text = first + ''.join(
+        f'{cells[c][0]:>7.2f}{" " if cells[c][1] else "?"}' if c in cells else f'{"-":>7} ' for c in columns)
+    return text + f'{statistics.geometric_mean(ratios):>7.2f}{min(ratios):>7.2f}'
+
+
+def show_machine(found):
+    """How long a line, or a switch, took beside the runs."""
+    seen = {}
+    for (_, transport, _, ranks), libraries in found.items():
+        for name in MACHINE.keys() & libraries.keys():
+            seen[name, transport, ranks] = libraries[name][0].times
+    for (name, transport, ranks), times in seen.items():
+        values = [value for group in times.values() for value in group]
+        if values:
+            print(f'# {transport}, {ranks} ranks: {MACHINE[name]} took {lower_quartile(values):.2f} µs '
+                  f'({min(values):.2f}–{max(values):.2f})')
+
+
+def curves_of(found, place):
+    """Ratios over sizes by collective, of a transport with its ranks."""
+    curves = {}
+    for name in DRAWN:
+        libraries = found.get((name, *place), {})
+        ratios = {size: ratio_of(libraries, size) for size in sizes_of(libraries)}
+        curves[name] = {size: ratio for size, ratio in ratios.items() if ratio}
+    return {name: points for name, points in curves.items() if points}
+
+
+def graph(number, place, curves):
+    transport, memory, ranks = place
+    column, top = number % 2, number // 2 * BLOCK
+    sizes = [size for points in curves.values() for size in points]
+    values = [value for points in curves.values() for value in points.values()]
+    least, most = min(values + [0.8]) / 1.1, max(values + [1.5]) * 1.1
+    script = []
+    for name, points in curves.items():
+        script += [f'$d{number}{name} << END', *(f'{s} {v:.6g}' for s, v in sorted(points.items())), 'END']
+    title = f'{transport}, {ranks} ranks' + (', buffers of tutti_mem_alloc' if memory == 'tutti' else '')
+    marks = ', '.join(f'"{2.0 ** i:g}" {2.0 ** i:g}' for i in range(-4, 8) if least <= 2.0 ** i <= most)
+    return script + [
+        f'eval graph({column}, 2, {top + 26}, {top + BLOCK - 48})', f'eval bytes({min(sizes)}.0, {max(sizes)}.0)',
+        f"set logscale y 2; set format y '%g'; set yrange [{least:.6g}:{most:.6g}]; set ytics nomirror ({marks})",
+        f'set title {quoted(title)}', "set ylabel 'time ÷ that of tutti'",
+        'plot 1 with lines lt 15 notitle, ' + ', '.join(
+            f'$d{number}{name} using 1:2 with linespoints lt {1 + DRAWN.index(name)} notitle' for name in curves)]
+
+
+def plot(path, found, origin):
+    places = list(dict.fromkeys(tuple(place) for _, *place in found))
+    drawn = [(place, curves_of(found, place)) for place in places]
+    drawn = [(place, curves) for place, curves in drawn if curves]
+    script = [line for number, (place, curves) in enumerate(drawn) for line in graph(number, place, curves)]
+    legend = {name: 1 + DRAWN.index(name) for name in DRAWN if any(name in curves for _, curves in drawn)}
+    write_picture(path, 'the fastest peer', origin, legend, -(-len(drawn) // 2) * BLOCK, script)
+
+
+def show(found, args, origin):
+    """The table, and the picture; gives the exit status."""
+    whole = [libraries for (name, *_), libraries in found.items() if name in ('all_reduce', 'broadcast')]
+    columns = sorted({size for libraries in whole or found.values() for size in sizes_of(libraries)})
+    print(f"\n# the fastest peer's time over tutti's, lower quartiles of {args.repetitions} runs; "
+          '?: in one half of the runs the other one is faster')
+    print(f'{"":<15}{"":<5}{"ranks":>6}' + ''.join(f'{name_of(c):>7} ' for c in columns) + f'{"mean":>7}{"least":>7}')
+    slower = []
+    for (name, transport, memory, ranks), libraries in found.items():
+        cells = cells_of(libraries, columns)
+        if not cells:
+            continue
+        where = transport + ('*' if memory == 'tutti' else '')
+        print(row(f'{name:<15}{where:<5}{ranks:>6}', cells, columns))
+        slower += [f'{name}, {where}, {ranks} ranks, {name_of(c)}: {ratio:.2f}'
+                   for c, (ratio, decided) in cells.items() if ratio < 1 and decided]
+    if any(memory == 'tutti' for _, _, memory, _ in found):
+        print('# *: buffers of tutti_mem_alloc')
+    show_machine(found)
+    print('# slower than the fastest peer: ' + ('; '.join(slower) or 'nowhere'))
+    if args.plot:
+        plot(args.plot, found, origin)
+    return 1 if any(s.end or s.wrong for libraries in found.values() for s in libraries.get('tutti', [])) else 0
