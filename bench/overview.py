@@ -68,7 +68,7 @@ def name_of(size):
 def row(first, cells, columns):
     ratios = [ratio for ratio, _ in cells.values()]
     text = first + ''.join(
-        f'{cells[c][0]:>7.2f}{" " if cells[c][1] else "?"}' if c in cells else f'{"-":>7} ' for c in columns)
+        f'{cells[c][0]:>6.2f}{" " if cells[c][1] else "?"}' if c in cells else f'{"-":>6} ' for c in columns)
     return text + f'{statistics.geometric_mean(ratios):>7.2f}{min(ratios):>7.2f}'
 
 
@@ -129,20 +129,21 @@ def show(found, args, origin):
     columns = sorted({size for libraries in whole or found.values() for size in sizes_of(libraries)})
     print(f"\n# the fastest peer's time over tutti's, lower quartiles of {args.repetitions} runs; "
           '?: in one half of the runs the other one is faster')
-    print(f'{"":<15}{"":<5}{"ranks":>6}' + ''.join(f'{name_of(c):>7} ' for c in columns) + f'{"mean":>7}{"least":>7}')
-    slower = []
+    print(f'{"":<15}{"":<5}{"ranks":>6}' + ''.join(f'{name_of(c):>6} ' for c in columns) + f'{"mean":>7}{"least":>7}')
+    ratios = []
     for (name, transport, memory, ranks), libraries in found.items():
         cells = cells_of(libraries, columns)
         if not cells:
             continue
         where = transport + ('*' if memory == 'tutti' else '')
         print(row(f'{name:<15}{where:<5}{ranks:>6}', cells, columns))
-        slower += [f'{name}, {where}, {ranks} ranks, {name_of(c)}: {ratio:.2f}'
-                   for c, (ratio, decided) in cells.items() if ratio < 1 and decided]
+        ratios += cells.values()
     if any(memory == 'tutti' for _, _, memory, _ in found):
         print('# *: buffers of tutti_mem_alloc')
     show_machine(found)
-    print('# slower than the fastest peer: ' + ('; '.join(slower) or 'nowhere'))
+    slower = sum(ratio < 1 and decided for ratio, decided in ratios)
+    print(f'# slower than the fastest peer in {slower} of {len(ratios)} cells, not decided in '
+          f'{sum(not decided for _, decided in ratios)}')
     if args.plot:
         plot(args.plot, found, origin)
     return 1 if any(s.end or s.wrong for libraries in found.values() for s in libraries.get('tutti', [])) else 0

@@ -85,9 +85,10 @@ static uint64_t last_called(const struct tutti_comm *comm, int rank)
 /* Is the process stopped, by a signal or a debugger? False where it cannot be seen. */
 static bool is_stopped(const struct tutti_comm *comm, int rank)
 {
-	const int32_t pid = comm->routes.peers[0][rank].pid;
+	/* who is alone has no peers */
+	const int32_t pid = rank == comm->rank ? 0 : comm->routes.peers[0][rank].pid;
 
-	return pid > 0 && rank != comm->rank && tt_process_is_stopped(pid);
+	return pid > 0 && tt_process_is_stopped(pid);
 }
 
 static enum group missing_state(const struct tutti_comm *comm, int rank)

@@ -53,6 +53,8 @@ void tt_op_end(struct tt_op *op, tutti_result_t result)
 {
 	struct tutti_comm *comm = op->comm;
 
+	for (uint32_t i = 0; i < op->ncursors; i++)
+		tt_cursor_dequeue(&op->cursors[i]);
 	op->state = TT_OP_DONE;
 	if (result && op->granted) /* a peer that does not know of the failure yet may still be
 				 * writing */
@@ -68,8 +70,6 @@ void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t resu
 {
 	struct tutti_request *request = op->request;
 
-	for (uint32_t i = 0; i < op->ncursors; i++)
-		tt_cursor_dequeue(&op->cursors[i]);
 	*(op->prev ? &op->prev->next : &comm->first) = op->next;
 	*(op->next ? &op->next->prev : &comm->last) = op->prev;
 	tt_op_end(op, result);

@@ -248,15 +248,37 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 	pthread_mutex_lock(&comm->lock);
 }
 
+/* Can it end without being in flight? A receive from any peer is found by others that look for who
+ * takes a message. */
+static bool may_be_at_once(const struct tt_op *op)
+{
+	if (op->comm->first || serves(op->comm))
+		return false;
+	return op->kind == TT_OP_SHARED ? op->plan->eager
+					: op->kind == TT_OP_MESSAGE && !op->from_any;
+}
+
 bool tt_progress_at_once(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
+	/* a collective polls by itself */
+	int passes = op->kind == TT_OP_SHARED || comm->oversubscribed ? 1 : PASSES_LOCKED;
+	tutti_result_t result;
 	bool moved;
 
-	if (op->kind != TT_OP_SHARED || !op->plan->eager || comm->first || serves(comm))
+	if (!may_be_at_once(op))
 		return false;
-	tt_comm_check(comm, false);
-	if (comm->fault.result || begin(op) || advance(op, &moved))
+	do {
+		tt_comm_check(comm, false);
+		if (comm->fault.result)
+			return false;
+		result = op->state == TT_OP_WAITING ? begin(op) : TUTTI_OK;
+		if (result == TUTTI_OK)
+			result = advance(op, &moved);
+	} while (result == TUTTI_IN_PROGRESS && --passes > 0);
+	if (result < 0)
+		tt_comm_revoke_for(comm, result);
+	if (result)
 		return false;
 	tt_op_end(op, TUTTI_OK);
 	return true;
