@@ -264,7 +264,7 @@ bool tt_progress_at_once(struct tt_op *op)
 	/* a collective polls by itself */
 	int passes = op->kind == TT_OP_SHARED || comm->oversubscribed ? 1 : PASSES_LOCKED;
 	tutti_result_t result;
-	bool moved;
+	bool moved = false;
 
 	if (!may_be_at_once(op))
 		return false;

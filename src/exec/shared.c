@@ -9,10 +9,10 @@
  * at a time on a rank, so "peer has posted operation n" says that it has ended all shared ones
  * before n.
  *
- * What is exposed is copied into a staging area, or lies
- * where it is if the buffers are memory of tutti_mem_alloc(). If all ranks even lend their
- * results, none exposes its part of it: it is written into the others' at once, from when they
- * have posted the operation to when they go on to the next.
+ * What is exposed is copied into a staging area, or lies where it is if the buffers are memory of
+ * tutti_mem_alloc(). If all ranks even lend their results, none exposes its part of it: it is
+ * written into the others' at once, from when they have posted the operation to when they go on to
+ * the next.
  *
  * A staging area is used again once all peers have ended its last segment; a direct buffer is the
  * caller's again once all peers have ended. */
