@@ -47,12 +47,12 @@ def all_decided(found):
 
 
 def cells_of(libraries, columns):
-    """By column: blocks are rounded up to elements, so that of 4 ranks 16 bytes are the least."""
+    """By column. Blocks are whole elements: of 4 ranks 16 bytes are the least, and of 6 there are 48, not 64."""
     cells = {}
     for size in sizes_of(libraries):
         ratio = ratio_of(libraries, size)
         if ratio is not None:
-            column = max((c for c in columns if c <= size), default=columns[0])
+            column = max((c for c in columns if c <= 1.5 * size), default=columns[0])
             cells[column] = (ratio, is_decided(libraries, size))
     return cells
 

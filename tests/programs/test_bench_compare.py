@@ -96,6 +96,11 @@ class Compare(ProgramTest):
         self.answer_all('peers/tutti-peer-gloo', {'all_reduce': {8: 1000}})
         run = self.compare('all', '-r', 4096, '-n', 9, '--minutes', 0)
         self.assertEqual(run.out.count('8 B takes 1000 µs, 100 times as long as the fastest: left out'), 3)
+        self.answer_all('tutti-bench', {'all_reduce': {8: 100000}})     # it is not left out whatever it takes
+        self.answer_all('peers/tutti-peer-gloo', {'all_reduce': {8: 1000}})
+        run = self.compare('all', '-r', 4096, '--minutes', 0)
+        self.assertNotIn('left out', run.out)
+        self.assertIn('all_reduce     tcp    4096  0.01 ', run.out)
         self.assertIn('lower quartiles of 1 runs', run.out)
 
     def test_nccl_takes_part_over_gpus_alone(self):
@@ -188,9 +193,11 @@ class Compare(ProgramTest):
         with open(self.path('other'), 'w') as file:
             print('{"bytes": 8}', file=file)
         for words, sentence in [(['init', '--plot', 'x.svg'], 'init, which has no sizes to draw over'),
+                                (['-n', 0], '-n 0 was found, expected 1 or more'),
+                                (['all', '--no-tutti'], 'all was found with --no-tutti'),
                                 (['--show', '/nowhere'], '--show: /nowhere cannot be read'),
                                 (['--show', self.path('other')], 'expected results that --json wrote')]:
-            run = self.compare(*words, status=2 if words[0] == 'init' else 1)
+            run = self.compare(*words, status=1 if words[0] == '--show' else 2)
             self.assertIn(sentence, run.err)
 
     def test_a_missing_program_is_named(self):
