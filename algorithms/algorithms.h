@@ -20,6 +20,7 @@ extern const struct tt_algorithm tt_algorithm_pairwise;
 extern const struct tt_algorithm tt_algorithm_ring;
 extern const struct tt_algorithm tt_algorithm_star;
 extern const struct tt_algorithm tt_algorithm_tree;
+extern const struct tt_algorithm tt_algorithm_two_level;
 extern const struct tt_algorithm tt_algorithm_two_shot;
 
 #endif

@@ -151,6 +151,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	const double others = group->size - 1, share = others / group->size;
 	struct tt_cost cost = { .syncs = 1 };
 
+	tt_cost_peers(&cost, group, 1);
 	switch (collective) {
 	case TT_BARRIER: break;
 	case TT_BROADCAST: cost.bytes[0] = 2 * bytes; break;

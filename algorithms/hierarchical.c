@@ -313,13 +313,13 @@ static bool fits(const struct tt_group *group, enum tt_collective collective)
 static bool fits_split(const struct tt_group *group, enum tt_collective collective)
 {
 	return fits(group, collective) && group->size % group->hosts == 0 &&
-	       tt_extent_of(group).most == group->size / group->hosts;
+	       tt_extent_of_hosts(group).most == group->size / group->hosts;
 }
 
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
 {
-	const struct tt_extent extent = tt_extent_of(group);
+	const struct tt_extent extent = tt_extent_of_hosts(group);
 	const double near = tt_log2_up(extent.most), far = tt_log2_up(group->hosts);
 	const double doubling = tt_doubling_rounds(group->hosts), hops = group->hosts - 1;
 	const double share = 1 - (double)extent.fewest / group->size; /* through a leader */

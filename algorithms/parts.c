@@ -33,49 +33,75 @@ bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective)
 	return group->size <= UINT16_MAX;
 }
 
-static void count_host(struct tt_extent *extent, int ranks)
+static int common_divisor(int a, int b)
+{
+	return b ? common_divisor(b, a % b) : a;
+}
+
+static void count_part(struct tt_extent *extent, int ranks)
 {
 	extent->most = ranks > extent->most ? ranks : extent->most;
 	extent->fewest = tt_min(ranks, extent->fewest);
+	extent->divisor = common_divisor(extent->divisor, ranks);
 }
 
-/* By one pass, where the ranks of each host follow each other. False: they do not. */
-static bool count_runs(const struct tt_group *group, struct tt_extent *extent)
+/* By one pass, where the ranks of each part follow each other. False: they do not. */
+static bool count_runs(const int *part, int parts, int size, struct tt_extent *extent)
 {
 	int runs = 0;
 
-	for (int r = 1, first = 0; r <= group->size; r++) {
-		if (r < group->size && group->host[r] == group->host[first])
+	for (int r = 1, first = 0; r <= size; r++) {
+		if (r < size && part[r] == part[first])
 			continue;
-		count_host(extent, r - first);
+		count_part(extent, r - first);
 		first = r;
 		runs++;
 	}
-	return runs == group->hosts;
+	return runs == parts;
 }
 
-/* Hosts are numbered from 0; a pass over the ranks counts as many of them as there are counters. */
-struct tt_extent tt_extent_of(const struct tt_group *group)
+/* Parts are numbered from 0; a pass over the ranks counts as many of them as there are counters. */
+static struct tt_extent extent_of(const int *part, int parts, int size)
 {
-	const struct tt_extent none = { 0, group->size };
+	const struct tt_extent none = { .fewest = size };
 	struct tt_extent extent = none;
 	int ranks[1024];
 	const int counters = sizeof(ranks) / sizeof(ranks[0]);
 
-	if (count_runs(group, &extent))
+	if (count_runs(part, parts, size, &extent))
 		return extent;
 	extent = none;
-	for (int first = 0; first < group->hosts; first += counters) {
-		const int n = tt_min(counters, group->hosts - first);
+	for (int first = 0; first < parts; first += counters) {
+		const int n = tt_min(counters, parts - first);
 
 		memset(ranks, 0, sizeof(ranks));
-		for (int r = 0; r < group->size; r++)
-			if (group->host[r] >= first && group->host[r] - first < n)
-				ranks[group->host[r] - first]++;
+		for (int r = 0; r < size; r++)
+			if (part[r] >= first && part[r] - first < n)
+				ranks[part[r] - first]++;
 		for (int i = 0; i < n; i++)
-			count_host(&extent, ranks[i]);
+			count_part(&extent, ranks[i]);
 	}
 	return extent;
+}
+
+struct tt_extent tt_extent_of_hosts(const struct tt_group *group)
+{
+	return extent_of(group->host, group->hosts, group->size);
+}
+
+struct tt_extent tt_extent_of_domains(const struct tt_group *group)
+{
+	if (!group->domain || group->domains <= 1)
+		return (struct tt_extent){ group->size, group->size, group->size };
+	return extent_of(group->domain, group->domains, group->size);
+}
+
+void tt_cost_peers(struct tt_cost *cost, const struct tt_group *group, double times)
+{
+	const int near = tt_extent_of_domains(group).fewest;
+
+	cost->peers[0] = times * (near - 1);
+	cost->peers[1] = times * (group->size - near);
 }
 
 struct tt_cost tt_cost_links(const struct tt_group *group, double messages, double bytes,
@@ -95,7 +121,7 @@ struct tt_cost tt_cost_exchange(const struct tt_group *group, double messages, d
 	struct tt_cost cost = tt_cost_links(group, messages, bytes, reduced);
 
 	if (group->hosts > 1)
-		cost.crossing = tt_extent_of(group).most;
+		cost.crossing = tt_extent_of_hosts(group).most;
 	return cost;
 }
 

@@ -66,12 +66,15 @@ int tt_power_of_two(int n);
 bool tt_fits_any(const struct tt_group *group, enum tt_collective collective);
 bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective);
 
-/* How many ranks the hosts with the most and the fewest have. */
+/* How many ranks the hosts, or domains, with the most and the fewest have. */
 struct tt_extent {
 	int most, fewest;
+	int divisor; /* the greatest that all their numbers have in common */
 };
 
-struct tt_extent tt_extent_of(const struct tt_group *group);
+struct tt_extent tt_extent_of_hosts(const struct tt_group *group);
+/* Of a group of one host: all of it where there are no domains. */
+struct tt_extent tt_extent_of_domains(const struct tt_group *group);
 
 /* Messages, bytes and reduced bytes of a pattern whose every round may leave the host. */
 struct tt_cost tt_cost_links(const struct tt_group *group, double messages, double bytes,
@@ -79,6 +82,8 @@ struct tt_cost tt_cost_links(const struct tt_group *group, double messages, doub
 /* The same, and all ranks of a host may leave it at the same time. */
 struct tt_cost tt_cost_exchange(const struct tt_group *group, double messages, double bytes,
 				double reduced);
+/* Some rank reads of all others, or all others read of it, `times` times. */
+void tt_cost_peers(struct tt_cost *cost, const struct tt_group *group, double times);
 /* Blocks of so many bytes are cut into segments, and the first one is passed on `fill` times, of
  * a rank's bytes, before all are at work. */
 void tt_cost_pipeline(struct tt_cost *cost, double fill, double block);

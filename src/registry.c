@@ -19,6 +19,7 @@
  * scratch. */
 const struct tt_algorithm *const tt_algorithms[] = {
 	&tt_algorithm_board,
+	&tt_algorithm_two_level,
 	&tt_algorithm_direct,
 	&tt_algorithm_flat,
 	&tt_algorithm_star,

@@ -72,6 +72,7 @@ void tt_comm_free(struct tutti_comm *comm)
 	tt_device->free(comm); /* links may have had its memory registered */
 	free(comm->routes.via);
 	free(comm->topology.host);
+	free(comm->topology.domain);
 	free(comm->p2p_seq[0]);
 	free(comm->p2p_seq[1]);
 	free(comm->joining.records);

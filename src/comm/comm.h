@@ -86,6 +86,8 @@ struct tt_join_hooks {
 struct tt_topology {
 	int *host; /* [size] */
 	int hosts;
+	int *domain; /* [size]: see struct tt_group; where hosts is 1 */
+	int domains;
 	int local_rank, local_size;
 	double oversubscription; /* ranks per core on the fullest host: the same on all ranks */
 	bool by_network;	 /* no two ranks share memory */

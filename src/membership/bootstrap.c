@@ -52,7 +52,7 @@ static void fill_cpus(uint64_t *words)
 
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return;
-	for (int cpu = 0; cpu < CPU_SETSIZE && cpu < 64 * TT_RECORD_CPU_WORDS; cpu++)
+	for (int cpu = 0; cpu < CPU_SETSIZE && cpu < 64 * TT_CPU_WORDS; cpu++)
 		if (CPU_ISSET(cpu, &set))
 			words[cpu / 64] |= 1ull << (cpu % 64);
 }
@@ -84,16 +84,17 @@ static tutti_result_t allocate(struct tutti_comm *comm)
 	bool good;
 
 	comm->topology.host = calloc(size, sizeof(*comm->topology.host));
+	comm->topology.domain = calloc(size, sizeof(*comm->topology.domain));
 	comm->routes.via = calloc(size, sizeof(*comm->routes.via));
 	comm->routes.connections = calloc(size, sizeof(*comm->routes.connections));
 	comm->p2p_seq[0] = calloc(size, sizeof(uint64_t));
 	comm->p2p_seq[1] = calloc(size, sizeof(uint64_t));
 	comm->joining.records = calloc(size, sizeof(struct tt_record));
 	comm->joining.places = calloc(size, sizeof(struct tt_place));
-	good = comm->topology.host && comm->routes.via && comm->routes.connections &&
-	       comm->p2p_seq[0] && comm->p2p_seq[1] && comm->joining.records &&
-	       comm->joining.places && tt_area_reserve(comm) && tt_notes_open(comm) &&
-	       tt_comm_fault_open(comm) && tt_progress_open(comm);
+	good = comm->topology.host && comm->topology.domain && comm->routes.via &&
+	       comm->routes.connections && comm->p2p_seq[0] && comm->p2p_seq[1] &&
+	       comm->joining.records && comm->joining.places && tt_area_reserve(comm) &&
+	       tt_notes_open(comm) && tt_comm_fault_open(comm) && tt_progress_open(comm);
 	for (int i = 0; i < comm->nendpoints && good; i++) {
 		comm->routes.peers[i] = calloc(size, sizeof(*comm->routes.peers[i]));
 		good = comm->routes.peers[i] != NULL;
@@ -196,6 +197,7 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, const struct tutti_com
 	else
 		memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
 	fill_cpus(self.cpus);
+	self.domain = tt_domain_of("/sys", self.cpus);
 	if (comm->rank == 0 && comm->size > 1) {
 		const tutti_result_t result = tt_model_get(&self.model, NULL);
 

@@ -36,14 +36,14 @@ static void number_hosts(struct tutti_comm *comm, const struct tt_record *record
 
 /* What the ranks of a host may use together. */
 struct cores {
-	uint64_t cpus[TT_RECORD_CPU_WORDS];
+	uint64_t cpus[TT_CPU_WORDS];
 	uint32_t quota, ranks;
 	int last; /* of its ranks */
 };
 
 static void add_rank(struct cores *cores, const struct tt_record *record)
 {
-	for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
+	for (int i = 0; i < TT_CPU_WORDS; i++)
 		cores->cpus[i] |= record->cpus[i];
 	if (record->quota && (!cores->quota || record->quota < cores->quota))
 		cores->quota = record->quota;
@@ -54,7 +54,7 @@ static double ranks_per_core(const struct cores *cores)
 {
 	uint32_t count = 0;
 
-	for (int i = 0; i < TT_RECORD_CPU_WORDS; i++)
+	for (int i = 0; i < TT_CPU_WORDS; i++)
 		count += (uint32_t)__builtin_popcountll(cores->cpus[i]);
 	if (cores->quota && cores->quota < count)
 		count = cores->quota;
@@ -81,6 +81,46 @@ static void place_ranks(struct tutti_comm *comm, const struct tt_record *records
 			topology->oversubscription = ranks_per_core(&hosts[i]);
 }
 
+/* By caches, or by NUMA nodes. Gives how many; 0: not all ranks know theirs. */
+static int number_domains(struct tutti_comm *comm, const struct tt_record *records, bool by_node)
+{
+	const int unknown = 0, last = 64 * TT_CPU_WORDS;
+	int number[64 * TT_CPU_WORDS + 1], domains = 0;
+
+	memset(number, -1, sizeof(number));
+	for (int rank = 0; rank < comm->size; rank++) {
+		const struct tt_domain *domain = &records[rank].domain;
+		const int lowest = by_node ? domain->node : domain->cache;
+
+		if (lowest == unknown || lowest > last)
+			return 0;
+		if (number[lowest] < 0)
+			number[lowest] = domains++;
+		comm->topology.domain[rank] = number[lowest];
+	}
+	return domains;
+}
+
+/* Of ranks of one host. Where caches are many and small, nodes tell more. */
+static void find_domains(struct tutti_comm *comm, const struct tt_record *records)
+{
+	struct tt_topology *topology = &comm->topology;
+
+	for (int by_node = 0; by_node < 2 && topology->hosts == 1; by_node++) {
+		const int domains = number_domains(comm, records, by_node);
+
+		topology->domains = domains;
+		if (domains <= 1 || 2 * comm->size / domains < domains)
+			continue;
+		if (comm->rank == 0)
+			tt_log(INFO, COMM, "%d ranks on %d %s", comm->size, domains,
+			       by_node ? "NUMA nodes" : "last-level caches");
+		return;
+	}
+	memset(topology->domain, 0, (size_t)comm->size * sizeof(*topology->domain));
+	topology->domains = 1;
+}
+
 tutti_result_t tt_hosts_find(struct tutti_comm *comm, const struct tt_record *records,
 			     struct tt_place *places)
 {
@@ -95,6 +135,7 @@ tutti_result_t tt_hosts_find(struct tutti_comm *comm, const struct tt_record *re
 	if (!hosts)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
 	place_ranks(comm, records, hosts, places);
+	find_domains(comm, records);
 	free(hosts);
 	return TUTTI_OK;
 }

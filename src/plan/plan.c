@@ -227,11 +227,24 @@ static void fill_header(const struct tutti_comm *comm, const struct tt_call *cal
 	plan->header.segments = plan->segments;
 }
 
+/* The ranks as one of them sees them. */
+static struct tt_group group_of(const struct tutti_comm *comm, const struct tt_call *call, int rank)
+{
+	const struct tt_topology *topology = &comm->topology;
+	const bool near = topology->hosts == 1 && !call->on_gpu;
+
+	return (struct tt_group){ .rank = rank,
+				  .size = comm->size,
+				  .root = call->root,
+				  .host = topology->host,
+				  .hosts = topology->hosts,
+				  .domain = near ? topology->domain : NULL,
+				  .domains = topology->domains };
+}
+
 static tutti_result_t choose_and_build(struct tutti_comm *comm, struct tt_plan *plan)
 {
-	const struct tt_group group = { comm->rank, comm->size, plan->call.root,
-					comm->topology.host, comm->topology.hosts };
-
+	const struct tt_group group = group_of(comm, &plan->call, comm->rank);
 	const double bytes = call_bytes(comm, &plan->call);
 	struct tt_choice choice = { 0 };
 	tutti_result_t result = TUTTI_OK;
@@ -274,8 +287,7 @@ static void lay_out(const struct tutti_comm *comm, struct tt_plan *plan)
 static tutti_result_t count_rounds(const struct tutti_comm *comm, struct tt_plan *plan)
 {
 	for (int rank = 0; rank < comm->size; rank++) {
-		const struct tt_group group = { rank, comm->size, plan->call.root,
-						comm->topology.host, comm->topology.hosts };
+		const struct tt_group group = group_of(comm, &plan->call, rank);
 		struct tt_sched sched;
 		const tutti_result_t result =
 			tt_sched_build(&sched, plan->algorithm, &group, plan->call.collective);

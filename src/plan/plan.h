@@ -105,18 +105,18 @@ struct tt_plan {
 	size_t send_span, recv_span; /* bytes that this rank's buffers have */
 	uint64_t signature;	     /* of the header, seq 0 */
 	uint32_t segments;
-	uint32_t window;   /* segments in flight, each with its own scratch */
-	size_t slot_bytes; /* of a scratch slot, of one segment */
-	size_t stride;	   /* shared: bytes between exposed blocks */
-	bool exposes[3];   /* shared: do ranks expose of this buffer? */
-	bool eager;	   /* shared: what is exposed fits a control area slot's payload */
-	bool hot;	   /* … its hot lines even */
-	bool hot_line;	   /* … the one that peers poll */
-	size_t payload;	   /* … bytes of it beside the hot line */
-	bool pushes;	   /* shared: to whose result access is granted may have it written by the
+	uint32_t window;     /* segments in flight, each with its own scratch */
+	size_t slot_bytes;   /* of a scratch slot, of one segment */
+	size_t stride;	     /* shared: bytes between exposed blocks */
+	uint32_t exposes[3]; /* shared: so many places of this buffer at least that ranks expose */
+	bool eager;	     /* shared: what is exposed fits a control area slot's payload */
+	bool hot;	     /* … its hot lines even */
+	bool hot_line;	     /* … the one that peers poll */
+	size_t payload;	     /* … bytes of it beside the hot line */
+	bool pushes;	     /* shared: to whose result access is granted may have it written by the
 		      * others */
-	bool posts;	   /* shared: does this rank expose anything? */
-	bool streams;	   /* shared: results are too long for the caches, and bypass them … */
+	bool posts;	     /* shared: does this rank expose anything? */
+	bool streams;	     /* shared: results are too long for the caches, and bypass them … */
 	bool streams_granted;  /* … also where access is granted */
 	struct tt_move *moves; /* eager: all that is to be done, in order */
 	uint32_t nmoves;

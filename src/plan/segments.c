@@ -23,7 +23,7 @@
 
 /* ---- what is exposed */
 
-/* Which buffers do ranks expose? Every rank of a shared schedule either exposes of a buffer or
+/* What buffers do ranks expose of? Every rank of a shared schedule either exposes of a buffer or
  * reads of a peer's. */
 static void find_exposed(struct tt_plan *plan)
 {
@@ -32,8 +32,10 @@ static void find_exposed(struct tt_plan *plan)
 		const bool elsewhere =
 			step->kind == TT_STEP_SOURCE && step->peer != plan->sched.rank;
 
-		if (step->kind == TT_STEP_EXPOSE || elsewhere)
-			plan->exposes[step->a.buffer] = true;
+		uint32_t *places = &plan->exposes[step->a.buffer];
+
+		if ((step->kind == TT_STEP_EXPOSE || elsewhere) && step->a.slot + step->n > *places)
+			*places = step->a.slot + step->n;
 	}
 }
 
@@ -64,8 +66,10 @@ static uint32_t exposable(const struct tt_plan *plan, int size, uint8_t buffer)
 
 	if (!plan->exposes[buffer])
 		return 0;
+	if (buffer == TT_BUF_SCRATCH && !(whole_send & TT_BIT(c)))
+		return plan->exposes[buffer];
 	if (tt_collective_of_vector(c))
-		return buffer == TT_BUF_SCRATCH ? 1 : plan->sched.blocks;
+		return plan->sched.blocks;
 	return (buffer != TT_BUF_RECV ? whole_send : whole_recv) & TT_BIT(c) ? (uint32_t)size : 1;
 }
 

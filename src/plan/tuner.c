@@ -40,6 +40,10 @@ struct work_prices { /* of everybody's work, sender's and receiver's together */
  * not copied once more. */
 #define IN_PLACE_SHARE 0.4
 
+/* Of a line's way: what it takes to read one more while others are on their way, with as many ranks
+ * reading each. Not fitted: no machine with enough cores was at hand. */
+#define NEXT_LINE_SHARE 0.25
+
 /* What a byte of float32 takes to be narrowed, combined and widened again, in sums of two bytes of
  * float32: measured by avx2 on 64 Ki numbers. */
 #define NARROW_HALVES 4
@@ -68,6 +72,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		.reduced = m->reduce,
 		.segment = (double)tt_plan_link_segment(comm),
 		.sync = 4 * m->line,
+		.peer = { NEXT_LINE_SHARE * m->line, TT_FAR_LINE * NEXT_LINE_SHARE * m->line },
 	};
 
 	if (comm->topology.oversubscription >
@@ -79,6 +84,7 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		price.shared = 1.4 * m->copy;
 		price.awaited = AWAITED_SHARE * price.shared;
 		price.sync = 2 * m->handover * comm->topology.oversubscription;
+		price.peer[0] = price.peer[1] = 0;
 	}
 	if (comm->topology
 		    .by_network) { /* with no shared memory at all, messages inside a host go by

@@ -4,24 +4,25 @@
 #ifndef TT_RECORD_H
 #define TT_RECORD_H
 
+#include "domain.h"
 #include "key.h"
 #include "machine.h"
 #include "model.h"
 #include "transport.h"
 
-#define TT_RECORD_VERSION   7
-#define TT_RECORD_NOTE_MAX  160
-#define TT_RECORD_CPU_WORDS 16 /* up to 1024 cores */
+#define TT_RECORD_VERSION  8
+#define TT_RECORD_NOTE_MAX 160
 
 struct tt_record {
 	uint32_t version;
 	int32_t pid;
 	uint64_t process; /* the same for threads of one process, and for nobody else on the host */
-	struct tt_machine machine;	    /* where `pid` names it */
-	char host_id[TT_MACHINE_NAME];	    /* "": the machine's name */
-	uint64_t cpus[TT_RECORD_CPU_WORDS]; /* where the rank may run */
-	uint32_t quota;	       /* cores' worth of time that its control group allows; 0: no limit */
-	struct tt_model model; /* of rank 0: all must choose by the same figures */
+	struct tt_machine machine;     /* where `pid` names it */
+	char host_id[TT_MACHINE_NAME]; /* "": the machine's name */
+	uint64_t cpus[TT_CPU_WORDS];   /* where the rank may run */
+	uint32_t quota; /* cores' worth of time that its control group allows; 0: no limit */
+	struct tt_domain domain; /* of `cpus` */
+	struct tt_model model;	 /* of rank 0: all must choose by the same figures */
 	uint32_t entries;
 	int32_t failure; /* a tutti_result_t: the rank cannot join, and behind the record stands
 			  * why; 0: there are entries */

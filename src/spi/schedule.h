@@ -83,7 +83,16 @@ struct tt_group {
 	const int *host; /* [size]: number of the host each rank is on, in order of first
 			  * appearance */
 	int hosts;	 /* how many */
+	/* Of ranks that share memory: the domain of each, numbered likewise: those of one reach
+	 * each other's lines by a cache, or at least by the memory, that they have in common.
+	 * NULL: the ranks are on several hosts, or their memory is that of GPUs. */
+	const int *domain;
+	int domains; /* 1: also where nothing is known of them */
 };
+
+/* How much longer it takes to read a line of a rank of another domain: twice as long between
+ * the sockets of a Haswell-EP (D. Molka et al., ICPP 2015), more between those of others. */
+#define TT_FAR_LINE 2
 
 enum tt_buffer { TT_BUF_SEND, TT_BUF_RECV, TT_BUF_SCRATCH };
 
@@ -155,7 +164,9 @@ struct tt_cost {
 			     * before and may still be in a cache */
 	double awaited;	    /* bytes that others expose while one rank can do nothing but wait
 			     * for them */
-	double syncs;	    /* shared: times that a rank waits for all others */
+	double syncs;	    /* shared: times that a rank waits for others … */
+	double peers[2];    /* … and of how many it reads in all rounds, or how many read of it,
+			     * whichever is more: [0] of its domain, [1] of others */
 	double calls[2];    /* messages that one rank sends or receives at once with one of the
 			     * above, likewise */
 	double crossing;    /* ranks of one host that move so many bytes between hosts at the

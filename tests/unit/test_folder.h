@@ -37,7 +37,7 @@ static inline int remove_folder(void **state)
 /* A path in it, of which the next call but three may make another. */
 static inline const char *path_of(const char *name)
 {
-	static char paths[4][128];
+	static char paths[4][192];
 	static int next;
 	char *path = paths[next++ % 4];
 

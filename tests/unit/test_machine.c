@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "tests.h"
+#include "domain.h"
 #include "log.h"
 #include "machine.h"
 #include "process.h"
 #include "shm.h"
+#include "test_folder.h"
 #include "test_shortage.h"
 
 /* What a rank tells of itself, on a thread of its own. */
@@ -160,4 +162,68 @@ TEST(a_process_is_ending_until_its_last_thread_has_ended)
 	assert_false(tt_process_is_ending(child));
 	assert_false(tt_process_has_ended(getpid()));
 	assert_false(tt_process_is_ending(getpid()));
+}
+
+/* A machine of 4 processors: each two have a cache of the third level, all of them a node. */
+static void make_processor(int cpu, const char *pair)
+{
+	char name[80];
+
+	for (int part = 0; part < 5; part++) {
+		static const char *const parts[] = { "", "/cache", "/cache/index0", "/cache/index1",
+						     "/node0" };
+
+		snprintf(name, sizeof(name), "devices/system/cpu/cpu%d%s", cpu, parts[part]);
+		assert_int_equal(mkdir(path_of(name), 0700), 0);
+	}
+	for (int index = 0; index < 2; index++) {
+		snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/cache/index%d/level", cpu,
+			 index);
+		file_with(name, index ? "3\n" : "1\n");
+		snprintf(name, sizeof(name),
+			 "devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, index);
+		file_with(name, index ? pair : "0\n");
+	}
+}
+
+static int make_processors(void **state)
+{
+	static const char *const folders[] = { "devices", "devices/system", "devices/system/cpu",
+					       "devices/system/node", "devices/system/node/node0" };
+
+	if (make_folder(state))
+		return -1;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		if (mkdir(path_of(folders[i]), 0700))
+			return -1;
+	make_processor(0, "0,2\n");
+	make_processor(1, "1,3\n");
+	make_processor(2, "0,2\n");
+	make_processor(3, "1,3\n");
+	file_with("devices/system/node/node0/cpulist", "0-3\n");
+	return 0;
+}
+
+static void check_domain(uint64_t cpus, int cache, int node)
+{
+	const uint64_t words[TT_CPU_WORDS] = { cpus };
+	const struct tt_domain domain = tt_domain_of(folder, words);
+
+	assert_int_equal(domain.cache, cache);
+	assert_int_equal(domain.node, node);
+}
+
+TEST_WITH(processors_have_a_cache_or_a_node_in_common, make_processors, remove_folder)
+{
+	check_domain(0x1, 1, 1);
+	check_domain(0x5, 1, 1);
+	check_domain(0x8, 2, 1);
+	check_domain(0x3, 0, 1); /* two caches */
+	check_domain(0xf, 0, 1);
+	check_domain(0x11, 0, 0); /* of processor 4 nothing is said */
+	check_domain(0x10, 0, 0);
+	check_domain(0, 0, 0);
+	file_with("devices/system/node/node0/cpulist", "0-1,99999999999999999999-3,x\n");
+	check_domain(0x3, 0, 1);
+	check_domain(0x4, 1, 0);
 }

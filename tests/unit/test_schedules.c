@@ -16,7 +16,7 @@
 
 enum { SMALL = 33, MIDDLE = 128, LARGE = 512, LARGEST = 1024, LAYOUTS = 6 };
 
-/* The host of a rank before hosts are numbered by first appearance. */
+/* The host, or domain, of a rank before they are numbered by first appearance. */
 static int place(int layout, int rank, int size)
 {
 	switch (layout) {
@@ -29,25 +29,31 @@ static int place(int layout, int rank, int size)
 	}
 }
 
-static int lay_out(int *host, int layout, int size)
+static int lay_out(int *place_of, int layout, int size)
 {
-	int number[LARGEST], hosts = 0;
+	int number[LARGEST], places = 0;
 
 	memset(number, -1, sizeof(number));
 	for (int r = 0; r < size; r++) {
 		int *n = &number[place(layout, r, size)];
 
 		if (*n < 0)
-			*n = hosts++;
-		host[r] = *n;
+			*n = places++;
+		place_of[r] = *n;
 	}
-	return hosts;
+	return places;
 }
 
 /* Prove one case, if the algorithm takes it; false if not. */
 static bool check(const struct claim *claim)
 {
-	const struct tt_group group = { 0, claim->size, claim->root, claim->host, claim->hosts };
+	const struct tt_group group = { 0,
+					claim->size,
+					claim->root,
+					claim->host,
+					claim->hosts,
+					claim->domain,
+					claim->domains };
 	char why[256];
 
 	if (!claim->algorithm->fits(&group, claim->collective))
@@ -77,23 +83,30 @@ static int check_roots(struct claim claim, int step)
 
 static int check_sizes(const struct tt_algorithm *algorithm, int first, int last, int factor)
 {
-	int proved = 0, host[LARGEST];
+	const bool by_domain = strcmp(algorithm->name, "two_level") == 0,
+		   by_host = strstr(algorithm->name, "hierarchical");
+	const int one_host[LARGEST] = { 0 };
+	int proved = 0, place_of[LARGEST];
 
 	for (int size = first; size <= last; size = factor ? size * factor : size + 1) {
 		const int step = size <= SMALL ? 1 : size / 2 + 1;
 
 		for (int bits = 0; bits < TT_COLLECTIVE_COUNT * LAYOUTS * 2; bits++) {
-			struct claim claim = { .algorithm = algorithm, .size = size, .host = host };
+			struct claim claim = { .algorithm = algorithm, .size = size };
 			const int layout = bits / 2 % LAYOUTS;
 
 			claim.in_place = bits % 2;
 			claim.collective = (enum tt_collective)(bits / 2 / LAYOUTS);
 			if (!tt_algorithm_can(algorithm, claim.collective) ||
-			    (layout > 0 && !strstr(algorithm->name, "hierarchical")))
+			    (layout > 0 && !by_host && !by_domain))
 				continue;
 			if (size > MIDDLE && (!claim.in_place || rules[claim.collective].tables))
 				continue; /* the harder one of each is left */
-			claim.hosts = lay_out(host, layout, size);
+			const int places = lay_out(place_of, layout, size);
+			claim.host = by_host ? place_of : one_host;
+			claim.hosts = by_host ? places : 1;
+			claim.domain = by_domain ? place_of : NULL;
+			claim.domains = places;
 			proved += check_roots(claim, step);
 		}
 	}

@@ -279,6 +279,20 @@ REFUSED(an_average_of_other_weights, TT_ALL_REDUCE,
 	tt_weigh(s, 1, 2);
 }
 
+REFUSED(an_average_of_parts_that_differ, TT_ALL_REDUCE,
+	"2 and 1 contributions are combined as if they were as many", .shared = true)
+{
+	tt_copy(s, tt_tmp(0, 0), tt_in(0), 1);
+	tt_expose(s, tt_tmp(0, 0), 1);
+	tt_round(s);
+	tt_reduce(s, tt_tmp(1, 0), 1);
+	tt_source(s, 0, tt_tmp(0, 0));
+	tt_source(s, 1, tt_tmp(0, 0));
+	tt_reduce(s, tt_out(0), 1);
+	tt_source(s, g->rank, tt_tmp(1, 0));
+	tt_source(s, 2, tt_tmp(0, 0));
+}
+
 static void scan_along(struct tt_sched *s, const struct tt_group *g, bool forwards)
 {
 	if (g->rank == 0) {

@@ -9,7 +9,7 @@
 #include "calls/rules.h"
 #include "schedule.h"
 
-enum { MOST_RANKS = 33 };
+enum { MOST_RANKS = 33, MANY_RANKS = 64 };
 
 static const double vector = 1e6; /* bytes */
 
@@ -89,18 +89,24 @@ static double larger(double a, double b)
 typedef void case_fn(const struct tt_algorithm *algorithm, struct tt_group group,
 		     enum tt_collective collective);
 
-/* Every collective and number of ranks, with so many on a host. */
-static void for_each_case(const struct tt_algorithm *algorithm, int per_host, case_fn *check)
+/* Every collective and number of ranks, with so many on a host, or in shared memory, of a domain. */
+static void for_each_case(const struct tt_algorithm *algorithm, int each, case_fn *check)
 {
-	int host[MOST_RANKS + 1];
+	const int one_host[MOST_RANKS + 1] = { 0 };
+	int place[MOST_RANKS + 1];
 
 	for (int r = 0; r <= MOST_RANKS; r++)
-		host[r] = r / per_host;
+		place[r] = r / each;
 	for (int size = 2; size <= MOST_RANKS; size++)
 		for (int c = 0; c < TT_SEND_RECV; c++) {
 			const enum tt_collective collective = (enum tt_collective)c;
-			const struct tt_group group = { 0, size, 0, host,
-							(size + per_host - 1) / per_host };
+			const int places = (size + each - 1) / each;
+			const struct tt_group group = { .size = size,
+							.host = algorithm->shared ? one_host
+										  : place,
+							.hosts = algorithm->shared ? 1 : places,
+							.domain = place,
+							.domains = places };
 
 			if (tt_algorithm_can(algorithm, collective) &&
 			    algorithm->fits(&group, collective))
@@ -178,6 +184,99 @@ TEST(cost_is_that_of_the_busiest_of_all_ranks)
 {
 	for_each_case(*state, 4, check_work);
 	for_each_case(*state, MOST_RANKS, check_work);
+}
+
+/* ---- whose memory is read */
+
+/* Of one rank: others that it reads in a round, and that read of it, added over rounds; those of
+ * other domains once more. */
+struct reads {
+	int by, of, far_by, far_of;
+};
+
+static void add_reads(const struct tt_algorithm *algorithm, const struct tt_group *group,
+		      enum tt_collective collective, struct reads *reads)
+{
+	struct tt_sched s;
+
+	assert_int_equal(tt_sched_build(&s, algorithm, group, collective), TUTTI_OK);
+	for (uint32_t k = 0; k < s.nrounds; k++) {
+		bool read[MANY_RANKS] = { false };
+
+		for (uint32_t i = s.round[k]; i < s.round[k + 1]; i++) {
+			const int peer = s.steps[i].peer, me = group->rank;
+			const bool far = group->domain[peer] != group->domain[me];
+
+			if (s.steps[i].kind < TT_STEP_SOURCE || peer == me || read[peer])
+				continue;
+			read[peer] = true;
+			reads[me].by++;
+			reads[peer].of++;
+			reads[me].far_by += far;
+			reads[peer].far_of += far;
+		}
+	}
+	tt_sched_fini(&s);
+}
+
+static void check_reads(const struct tt_algorithm *algorithm, struct tt_group group,
+			enum tt_collective collective)
+{
+	const struct tt_cost cost = algorithm->cost(&group, collective, vector);
+	struct reads reads[MANY_RANKS] = { 0 };
+	double most = 0, far = 0;
+
+	for (group.rank = 0; group.rank < group.size; group.rank++)
+		add_reads(algorithm, &group, collective, reads);
+	for (int r = 0; r < group.size; r++) {
+		most = larger(most, larger(reads[r].by, reads[r].of));
+		far = larger(far, larger(reads[r].far_by, reads[r].far_of));
+	}
+	/* the root of the others is in the first domain, which has most ranks */
+	const bool right =
+		collective == TT_ALL_REDUCE ? far == cost.peers[1] : far <= cost.peers[1];
+
+	if (most != cost.peers[0] + cost.peers[1] || !right)
+		fail_msg("%s, collective %d, %d ranks in %d domains: one rank reads %g others, "
+			 "or they it, %g of them far; the cost says %g and %g",
+			 algorithm->name, collective, group.size, group.domains, most, far,
+			 cost.peers[0] + cost.peers[1], cost.peers[1]);
+}
+
+TEST(ranks_read_of_as_many_others_as_the_cost_says_of_all_ranks)
+{
+	const struct tt_algorithm *algorithm = *state;
+
+	if (!algorithm->shared)
+		return;
+	for (int each = 1; each <= MOST_RANKS; each *= 2)
+		for_each_case(algorithm, each, check_reads);
+	for_each_case(algorithm, MOST_RANKS, check_reads);
+}
+
+/* In 8 caches of 8 ranks. */
+TEST(all_reduce_of_64_ranks)
+{
+	const struct tt_algorithm *algorithm = *state;
+	const bool all_by_all = strcmp(algorithm->name, "board") == 0;
+	struct reads reads[MANY_RANKS] = { 0 };
+	int host[MANY_RANKS] = { 0 }, cache[MANY_RANKS], by = 0, far = 0;
+	struct tt_group group = {
+		.size = 64, .root = -1, .host = host, .hosts = 1, .domain = cache, .domains = 8
+	};
+
+	if (!all_by_all && strcmp(algorithm->name, "two_level") != 0)
+		return;
+	for (int r = 0; r < group.size; r++)
+		cache[r] = r / 8;
+	for (group.rank = 0; group.rank < group.size; group.rank++)
+		add_reads(algorithm, &group, TT_ALL_REDUCE, reads);
+	for (int r = 0; r < group.size; r++) {
+		by += reads[r].by;
+		far += reads[r].far_by;
+	}
+	assert_int_equal(by, all_by_all ? 64 * 63 : 64 * (7 + 7));
+	assert_int_equal(far, all_by_all ? 64 * 56 : 64 * 7);
 }
 
 /* ---- what goes through the network of a host */

@@ -17,6 +17,8 @@ enum { SHARED_ROUNDS = 3 };
 static bool fold_sources(struct world *w, const struct tt_step *step, uint32_t i,
 			 struct value *result)
 {
+	int each = 0;
+
 	for (uint32_t s = 1; s <= step->sources; s++) {
 		const struct tt_step *source = step + s;
 		struct value value;
@@ -29,12 +31,17 @@ static bool fold_sources(struct world *w, const struct tt_step *step, uint32_t i
 			return false;
 		if (s == 1) {
 			*result = value;
+			each = value.count;
 			continue;
 		}
 		wrong = reduces(w) ? value_combine(&w->values, result, &value)
 				   : "blocks are combined in a collective that only moves them";
 		if (wrong)
 			return refuse(w, "%s", wrong);
+		if (!w->claim->algorithm->one_fold && !is_prefix(w) && value.count != each)
+			return refuse(
+				w, "%d and %d contributions are combined as if they were as many",
+				each, value.count);
 	}
 	if (step->sources > 1)
 		result->steps++;

@@ -12,6 +12,8 @@ struct claim {
 	int size, root;	 /* root: -1 for a collective without */
 	const int *host; /* [size] */
 	int hosts;
+	const int *domain; /* as in struct tt_group */
+	int domains;
 	bool in_place;
 };
 

@@ -390,7 +390,8 @@ static bool build_all(struct world *w)
 	const struct claim *c = w->claim;
 
 	for (int r = 0; r < c->size; r++) {
-		const struct tt_group group = { r, c->size, c->root, c->host, c->hosts };
+		const struct tt_group group = { r,	  c->size,   c->root,	c->host,
+						c->hosts, c->domain, c->domains };
 
 		w->rank = r;
 		if (tt_sched_build(&w->sched[r], c->algorithm, &group, c->collective))

@@ -55,3 +55,48 @@ TEST(few_ranks_stand_for_many)
 			for (int collective = 0; collective < TT_COLLECTIVE_COUNT; collective++)
 				check(number, (enum tt_collective)collective, sizes[i]);
 }
+
+/* What the tuner takes for an all-reduce of float32 on a machine whose every rank has a core, or
+ * whose ranks share cores. */
+static const char *chosen(int ranks, int domains, double per_core, size_t bytes)
+{
+	static int host[RANKS], domain[RANKS], rank_lines[1];
+	struct tutti_comm comm = { .size = ranks,
+				   .topology = { .host = host,
+						 .hosts = 1,
+						 .domain = domain,
+						 .domains = domains,
+						 .oversubscription = per_core,
+						 .model = tt_model_builtin },
+				   .control_area.base = (void *)rank_lines };
+	const struct tt_group group = { .size = ranks,
+					.root = -1,
+					.host = host,
+					.hosts = 1,
+					.domain = domain,
+					.domains = domains };
+	const struct tt_call call = { .collective = TT_ALL_REDUCE,
+				      .dtype = TUTTI_FLOAT32,
+				      .op = TUTTI_SUM,
+				      .root = -1,
+				      .count = bytes / sizeof(float) };
+	struct tt_choice choice;
+
+	for (int rank = 0; rank < ranks; rank++)
+		domain[rank] = rank * domains / ranks;
+	assert_int_equal(tt_tuner_choose(&comm, &group, &call, (double)bytes, &choice), TUTTI_OK);
+	tt_plans_free(&comm);
+	return choice.algorithm->name;
+}
+
+TEST(of_many_cores_each_reads_few)
+{
+	assert_string_equal(chosen(64, 8, 1, 8), "two_level");
+	assert_string_equal(chosen(64, 2, 1, 1024), "two_level");
+	assert_string_equal(chosen(64, 1, 1, 8), "two_level"); /* nothing is known of them */
+	assert_string_equal(chosen(16, 4, 1, 8), "two_level");
+	assert_string_equal(chosen(16, 1, 1, 8), "board");
+	assert_string_equal(chosen(61, 1, 1, 8), "board"); /* rows cannot be of the same length */
+	assert_string_equal(chosen(64, 8, 1, 16 << 20), "direct");
+	assert_string_equal(chosen(64, 8, 32, 8), "board"); /* a wait costs more than the lines */
+}

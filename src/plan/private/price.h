@@ -19,7 +19,8 @@ struct tt_prices {
 	double shared;	   /* a byte written where others read it, or read there */
 	double reduced;
 	double segment; /* bytes of what pipelined algorithms cut blocks into */
-	double sync;	/* waiting for all ranks of the host once */
+	double sync;	/* waiting for others of the host once … */
+	double peer[2]; /* … of which one is read after another: [0] of a rank's domain, [1] not */
 };
 
 /* The longest path; `shared` as in the algorithm's table. */
