@@ -31,10 +31,25 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 	tt_final(sched);
 }
 
+/* Of two ranks: a fold of both, where the other one's contribution arrives. */
+static void combine_with_peer(struct tt_sched *sched, const struct tt_group *group)
+{
+	if (group->rank == 0)
+		tt_recv_reduce(sched, 1, tt_out(0), tt_in(0), 1);
+	else
+		tt_recv_reduce_left(sched, 0, tt_out(0), tt_in(0), 1);
+	tt_weigh(sched, 1, 1);
+	tt_final(sched);
+}
+
 static void reduce(struct tt_sched *sched, const struct tt_group *group)
 {
 	if (group->rank != group->root) {
 		tt_send(sched, group->root, tt_in(0), 1);
+		return;
+	}
+	if (group->size == 2) {
+		combine_with_peer(sched, group);
 		return;
 	}
 	for (int r = 0; r < group->size; r++)
@@ -145,7 +160,12 @@ static void scan(struct tt_sched *sched, const struct tt_group *group)
 
 static void exscan(struct tt_sched *sched, const struct tt_group *group)
 {
-	prefix(sched, group, group->rank - 1);
+	if (group->size > 2)
+		prefix(sched, group, group->rank - 1);
+	else if (group->rank == 0) /* who is between may need its input while others' come */
+		tt_send(sched, 1, tt_in(0), 1);
+	else
+		tt_recv(sched, 0, tt_out(0), 1);
 }
 
 static void barrier(struct tt_sched *sched, const struct tt_group *group)

@@ -90,6 +90,7 @@ struct tt_topology {
 	int domains;
 	int local_rank, local_size;
 	double oversubscription; /* ranks per core on the fullest host: the same on all ranks */
+	size_t level2;		 /* bytes of a second-level cache of rank 0's; 0: not known */
 	bool by_network;	 /* no two ranks share memory */
 	struct tt_model model;	 /* rank 0's */
 };

@@ -136,6 +136,7 @@ tutti_result_t tt_hosts_find(struct tutti_comm *comm, const struct tt_record *re
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
 	place_ranks(comm, records, hosts, places);
 	find_domains(comm, records);
+	comm->topology.level2 = records[0].domain.level2;
 	free(hosts);
 	return TUTTI_OK;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define PATH_BYTES 256
+#define LIST_BYTES (8 * 64 * TT_CPU_WORDS)
 
 /* The beginning of a line; false: there is none. */
 static bool read_line(const char *path, char *out, int size)
@@ -44,37 +45,40 @@ static uint16_t lowest_of(const char *list, const uint64_t cpus[TT_CPU_WORDS])
 	return lowest < 64 * TT_CPU_WORDS ? (uint16_t)(1 + lowest) : 0;
 }
 
-static uint16_t shared(const char *path, const uint64_t cpus[TT_CPU_WORDS])
+/* What the kernel says of cache `i` of a processor. */
+static bool read_cache(const char *sys, int cpu, int i, const char *what, char *out, int size)
 {
-	char list[8 * 64 * TT_CPU_WORDS];
+	char path[PATH_BYTES];
 
-	return read_line(path, list, sizeof(list)) ? lowest_of(list, cpus) : 0;
+	snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%d/cache/index%d/%s", sys, cpu, i,
+		 what);
+	return read_line(path, out, size);
 }
 
-static uint16_t last_cache(const char *sys, int cpu, const uint64_t cpus[TT_CPU_WORDS])
+static void read_caches(const char *sys, int cpu, const uint64_t cpus[TT_CPU_WORDS],
+			struct tt_domain *out)
 {
-	char path[PATH_BYTES], level[16];
+	char text[LIST_BYTES];
 	int last = -1, highest = 0;
 
-	for (int i = 0;; i++) {
-		snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%d/cache/index%d/level", sys,
-			 cpu, i);
-		if (!read_line(path, level, sizeof(level)))
-			break;
-		if (atoi(level) > highest) {
-			highest = atoi(level);
+	for (int i = 0; read_cache(sys, cpu, i, "level", text, sizeof(text)); i++) {
+		const int level = atoi(text);
+
+		if (level > highest) {
+			highest = level;
 			last = i;
 		}
+		if (level == 2 && read_cache(sys, cpu, i, "size", text, sizeof(text)))
+			out->level2 = (uint32_t)strtoul(text, NULL, 10) * 1024; /* such as 512K */
 	}
-	snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list",
-		 sys, cpu, last);
-	return last < 0 ? 0 : shared(path, cpus);
+	if (last >= 0 && read_cache(sys, cpu, last, "shared_cpu_list", text, sizeof(text)))
+		out->cache = lowest_of(text, cpus);
 }
 
 /* A processor's folder has a link to its node. */
 static uint16_t node(const char *sys, int cpu, const uint64_t cpus[TT_CPU_WORDS])
 {
-	char path[PATH_BYTES];
+	char path[PATH_BYTES], list[LIST_BYTES];
 	int number = -1;
 
 	snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%d", sys, cpu);
@@ -85,17 +89,21 @@ static uint16_t node(const char *sys, int cpu, const uint64_t cpus[TT_CPU_WORDS]
 	if (folder)
 		closedir(folder);
 	snprintf(path, sizeof(path), "%s/devices/system/node/node%d/cpulist", sys, number);
-	return number < 0 ? 0 : shared(path, cpus);
+	return number >= 0 && read_line(path, list, sizeof(list)) ? lowest_of(list, cpus) : 0;
 }
 
 struct tt_domain tt_domain_of(const char *sys, const uint64_t cpus[TT_CPU_WORDS])
 {
+	struct tt_domain domain = { 0 };
 	int word = 0;
 
 	while (word < TT_CPU_WORDS && !cpus[word])
 		word++;
-	if (word == TT_CPU_WORDS)
-		return (struct tt_domain){ 0, 0 };
-	const int cpu = 64 * word + __builtin_ctzll(cpus[word]);
-	return (struct tt_domain){ last_cache(sys, cpu, cpus), node(sys, cpu, cpus) };
+	if (word < TT_CPU_WORDS) {
+		const int cpu = 64 * word + __builtin_ctzll(cpus[word]);
+
+		read_caches(sys, cpu, cpus, &domain);
+		domain.node = node(sys, cpu, cpus);
+	}
+	return domain;
 }

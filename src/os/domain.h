@@ -9,8 +9,9 @@
 
 /* Plain bytes: travels between ranks. 0: the processors have none in common, or it is not known. */
 struct tt_domain {
-	uint16_t cache; /* 1 + the lowest of the processors that share the last cache of these */
-	uint16_t node;	/* 1 + the lowest of those of the NUMA node of these */
+	uint16_t cache;	 /* 1 + the lowest of the processors that share the last cache of these */
+	uint16_t node;	 /* 1 + the lowest of those of the NUMA node of these */
+	uint32_t level2; /* bytes of the second-level cache of the lowest of these */
 };
 
 /* Of the processors `cpus`, one at least. `sys` is "/sys", or what is to be read in its place. */

@@ -15,6 +15,10 @@
 #define STREAM_LENT_BYTES                                                                          \
 	(64u << 20) /* where nothing lies in the caches besides, as nothing is staged */
 
+/* What a rank exposes of a segment is to stay in its second-level cache until the others have read
+ * it: as much as that holds, but so much at least (docs/figures.md). */
+#define CACHED_LEAST (256u * 1024)
+
 /* Where bytes go one way, who exposes them and who reads them work at the same time if there are
  * several chunks: so long each at least, and as many, as more of them gain nothing
  * (docs/figures.md). */
@@ -184,6 +188,20 @@ static tutti_result_t cut_for_stages(struct tt_plan *plan, int size, size_t targ
 	return TUTTI_OK;
 }
 
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t cached(const struct tutti_comm *comm)
+{
+	const size_t cache = comm->topology.level2;
+
+	if (!cache)
+		return TT_STAGE_SPAN;
+	return cache > CACHED_LEAST ? cache : CACHED_LEAST;
+}
+
 /* Bytes that a rank exposes of a segment at best. */
 static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *plan, size_t bytes)
 {
@@ -191,15 +209,16 @@ static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *
 				 TT_BIT(TT_GATHER) | TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN);
 	const size_t block = longest_block(plan, 1),
 		     chunks = block / CHUNK_BYTES < CHUNKS_MAX ? block / CHUNK_BYTES : CHUNKS_MAX;
-	size_t target = TT_STAGE_SPAN;
+	size_t target = cached(comm);
 
 	if (comm->settings.segment_bytes)
 		target = 2 * comm->settings.segment_bytes;
 	else if (comm->topology.oversubscription <= 1 && chunks > 1 &&
 		 TT_BIT(plan->call.collective) & one_way)
-		target = bytes / chunks +
-			 bytes / block * TT_LINE; /* ends of chunks are rounded up to lines */
-	return target < TT_STAGE_SPAN ? target : TT_STAGE_SPAN;
+		target = least(target, bytes / chunks +
+					       bytes / block * TT_LINE /* ends of chunks are
+									* rounded up to lines */);
+	return least(target, TT_STAGE_SPAN);
 }
 
 static tutti_result_t cut_for_area(const struct tutti_comm *comm, struct tt_plan *plan)

@@ -332,7 +332,9 @@ TEST(collectives_work_wherever_buffers_are)
 
 static int end_lending(rank_body *body)
 {
-	static const char *const direct[] = { "TUTTI_ALGORITHM=direct", NULL };
+	/* whatever the caches hold: in one segment, of which each rank combines a half */
+	static const char *const direct[] = { "TUTTI_ALGORITHM=direct", "TUTTI_SEGMENT=1048576",
+					      NULL };
 	const struct job job = { .ranks = 2,
 				 .env = direct,
 				 .body = body,

@@ -179,7 +179,10 @@ static void make_processor(int cpu, const char *pair)
 	for (int index = 0; index < 2; index++) {
 		snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/cache/index%d/level", cpu,
 			 index);
-		file_with(name, index ? "3\n" : "1\n");
+		file_with(name, index ? "3\n" : "2\n");
+		snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/cache/index%d/size", cpu,
+			 index);
+		file_with(name, index ? "32768K\n" : "512K\n");
 		snprintf(name, sizeof(name),
 			 "devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, index);
 		file_with(name, index ? pair : "0\n");
@@ -211,6 +214,7 @@ static void check_domain(uint64_t cpus, int cache, int node)
 
 	assert_int_equal(domain.cache, cache);
 	assert_int_equal(domain.node, node);
+	assert_int_equal(domain.level2, cpus & 0xf ? 512 * 1024 : 0);
 }
 
 TEST_WITH(processors_have_a_cache_or_a_node_in_common, make_processors, remove_folder)
