@@ -27,7 +27,8 @@ static const struct bench_case cases[] = {
 	[BENCH_PUT_BANDWIDTH] = { .name = "put_bandwidth", .pair = true, .one_sided = true },
 	[BENCH_PUT_SIGNAL] = { .name = "put_signal", .pair = true, .one_sided = true },
 	[BENCH_FETCH_ADD] = { .name = "fetch_add", .pair = true, .one_sided = true, .empty = true },
-	[BENCH_INIT] = { .name = "init", .start = true },
+	[BENCH_INIT] = { .name = "init", .apart = true },
+	[BENCH_WAITING] = { .name = "waiting", .apart = true },
 };
 static_assert(sizeof(cases) / sizeof(cases[0]) == BENCH_KIND_COUNT, "every kind has a row");
 
@@ -38,7 +39,7 @@ const struct bench_case *bench_case(enum bench_kind kind)
 
 bool bench_case_is_collective(enum bench_kind kind)
 {
-	return !cases[kind].pair && !cases[kind].start;
+	return !cases[kind].pair && !cases[kind].apart;
 }
 
 enum bench_kind bench_case_find(const char *name)

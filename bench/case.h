@@ -35,6 +35,7 @@ enum bench_kind {
 	BENCH_PUT_SIGNAL,    /* a put with a signal, there and back */
 	BENCH_FETCH_ADD,     /* of a word of 8 bytes */
 	BENCH_INIT,	     /* the start of all ranks, see start.h */
+	BENCH_WAITING,	     /* what a wait costs, see waiting.h */
 	BENCH_KIND_COUNT
 };
 
@@ -47,7 +48,7 @@ struct bench_case {
 	bool empty;	/* moves no data */
 	bool pair;	/* point to point: in place has no meaning */
 	bool one_sided; /* of memory that was exposed before */
-	bool start;	/* no call at all: what comes before the first one, and that */
+	bool apart;	/* has no sizes, and figures of its own */
 	/* busbw = algbw × (bus_a (n-1)) / n where bus_a is not 0, else algbw */
 	double bus_a;
 };

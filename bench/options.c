@@ -19,8 +19,8 @@
 enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024, MOST_CALLS = 65536, LIST = 256 };
 
 static const char help[] =
-	"Usage: %s COLLECTIVE|ONE-SIDED|all|latency|bandwidth|init [OPTION]...\n"
-	"Measure collectives, messages, one-sided calls and the start of a job.\n"
+	"Usage: %s COLLECTIVE|ONE-SIDED|all|latency|bandwidth|init|waiting [OPTION]...\n"
+	"Measure collectives, messages, one-sided calls, the start of a job and waits.\n"
 	"\n"
 	"  COLLECTIVE           all_reduce broadcast reduce reduce_scatter all_gather gather\n"
 	"                       scatter all_to_all scan exscan barrier\n"
@@ -30,6 +30,7 @@ static const char help[] =
 	"  latency, bandwidth   point to point between ranks 0 and 1\n"
 	"  init                 from the initialisation to the end of the first all_reduce, with\n"
 	"                       new processes each time\n"
+	"  waiting              what the others use and lose while they wait for rank 0\n"
 	"\n"
 	"  -r, --ranks N        ranks to start, unless a launcher started this (2)\n"
 	"  -b, --begin BYTES    smallest size, with K, M or G for powers of 1024 (8)\n"
@@ -222,7 +223,7 @@ static bool parse_kind(const char *text, enum bench_kind *kind)
 	for (int k = 0; k < BENCH_KIND_COUNT; k++)
 		tt_nearest_offer(&nearest, bench_case((enum bench_kind)k)->name);
 	return wrong("\"%s\" was found%s, expected a collective such as all_reduce, or all, "
-		     "latency, bandwidth or init",
+		     "latency, bandwidth, init or waiting",
 		     text, tt_nearest_hint(&nearest, hint));
 }
 
@@ -452,9 +453,10 @@ static bool cuda_agrees(const struct bench_options *o)
 	if (o->nccl && o->windows)
 		return wrong(
 			"--windows was found beside --library nccl, but registers buffers with tutti; leave it out");
-	if (o->kind == BENCH_INIT)
+	if (o->kind != BENCH_KIND_COUNT && bench_case(o->kind)->apart)
 		return wrong(
-			"-m cuda was found with init, whose one call is on memory of the host; leave it out");
+			"-m cuda was found with %s, whose calls are on memory of the host; leave it out",
+			bench_case(o->kind)->name);
 	return true;
 }
 
@@ -519,7 +521,7 @@ static bool options_agree(const struct bench_options *o)
 		return wrong("%s has no average; use another -o than avg",
 			     bench_case(o->kind)->name);
 	if (o->plot && !all && !o->simulate &&
-	    (o->kind == BENCH_INIT || bench_case(o->kind)->empty))
+	    (bench_case(o->kind)->apart || bench_case(o->kind)->empty))
 		return wrong(
 			"--plot was found with %s, which has no sizes to draw over; leave it out",
 			bench_case(o->kind)->name);
@@ -563,7 +565,7 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 	}
 	if (optind + 1 != argc) {
 		wrong("%s was found, expected one collective such as all_reduce, or all, latency, "
-		      "bandwidth or init",
+		      "bandwidth, init or waiting",
 		      optind == argc ? "no collective" : "more than one collective");
 		return BENCH_PARSED_WRONG;
 	}
@@ -599,7 +601,9 @@ bool bench_options_fit(const struct bench_options *options, int ranks)
 	if (options->root >= ranks)
 		return wrong("-R is %d, but with %d ranks roots go from 0 to %d", options->root,
 			     ranks, ranks - 1);
-	if (options->kind != BENCH_KIND_COUNT && bench_case(options->kind)->pair && ranks < 2)
+	const bool several = options->kind == BENCH_WAITING ||
+			     (options->kind != BENCH_KIND_COUNT && bench_case(options->kind)->pair);
+	if (several && ranks < 2)
 		return wrong("%s needs two ranks, there is one", bench_case(options->kind)->name);
 	if (options->tune && ranks < 2)
 		return wrong("--tune needs two ranks, there is one, which goes by no algorithm");

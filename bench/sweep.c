@@ -6,6 +6,7 @@
 #include "lines.h"
 #include "point.h"
 #include "sweep.h"
+#include "waiting.h"
 
 /* ---- a plain run */
 
@@ -233,5 +234,7 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 			backend->library);
 		return -1;
 	}
+	if (options->kind == BENCH_WAITING)
+		return bench_waiting(backend, options);
 	return bench_sweep_by(&plain, NULL, backend, options);
 }

@@ -240,6 +240,23 @@ class Starts(BenchTest):
         self.refuse('init --tune', '--tune')
 
 
+class Waits(BenchTest):
+    """waiting: what a rank that waits uses."""
+
+    def test_a_long_wait_takes_little_of_the_processor(self):
+        waits = self.bench('waiting -r 2 -n 2 --transport shm --json -').objects
+        self.assertEqual([round(wait['late_us']) for wait in waits], [100, 1000, 10000, 100000, 1000000])
+        for wait in waits:
+            self.assertEqual([wait[key] for key in ('collective', 'iters', 'ranks', 'transport')], ['waiting', 2, 2, 'shm'])
+            self.assertGreater(min(wait['processor_us']['min'], wait['woken_us']['min']), 0)
+        self.assertLess(waits[-1]['processor_us']['median'], 500000)     # it sleeps
+
+    def test_it_says_what_it_does_not_go_with(self):
+        self.refuse('waiting -r 1', 'waiting needs two ranks')
+        self.refuse('waiting --plot x.svg', '--plot was found with waiting')
+        self.refuse('waiting --tune', '--tune was found with waiting')
+
+
 class Overlaps(Runs):
     """--overlap: what hides behind a computation."""
 

@@ -193,6 +193,7 @@ class Compare(ProgramTest):
         with open(self.path('other'), 'w') as file:
             print('{"bytes": 8}', file=file)
         for words, sentence in [(['init', '--plot', 'x.svg'], 'init, which has no sizes to draw over'),
+                                (['waiting'], 'waiting was found, which has figures of its own'),
                                 (['-n', 0], '-n 0 was found, expected 1 or more'),
                                 (['all', '--no-tutti'], 'all was found with --no-tutti'),
                                 (['--show', '/nowhere'], '--show: /nowhere cannot be read'),

@@ -43,7 +43,7 @@ _command_offset() { COMPREPLY=("offset $1"); }
 expect "offset 4" "$run" -n 2 -- cat --ra
 if [ "$bench" ]; then
 	expect "all all_reduce all_gather all_to_all" "$bench" al
-	expect "all latency bandwidth init all_reduce broadcast reduce reduce_scatter all_gather gather scatter all_to_all scan exscan barrier put get put_bandwidth put_signal fetch_add" \
+	expect "all latency bandwidth init waiting all_reduce broadcast reduce reduce_scatter all_gather gather scatter all_to_all scan exscan barrier put get put_bandwidth put_signal fetch_add" \
 		"$bench" -n 3 ""
 	expect "" "$bench" --op ""
 	expect --tune "$bench" all --tu
