@@ -151,9 +151,10 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	struct tt_cost cost = { .syncs = 1, .bytes = { share * bytes } };
 	double copied = 0.9;
 
-	tt_cost_peers(&cost, group, 1);
-	if (collective == TT_ALL_REDUCE || collective == TT_REDUCE) {
-		tt_cost_peers(&cost, group, 2);
+	const bool in_two = collective == TT_ALL_REDUCE || collective == TT_REDUCE;
+
+	tt_cost_peers(&cost, group, in_two ? 2 : 1);
+	if (in_two) {
 		cost.syncs = 3;
 		cost.bytes[0] *= 2;
 		copied = 1;

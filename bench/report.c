@@ -210,6 +210,12 @@ static json_t *wire_json(const struct bench_result *r)
 			 (json_int_t)bench_wire_bytes(r->wire, r->count), "error", r->error);
 }
 
+json_t *bench_stats_json(const struct bench_stats *stats)
+{
+	return json_pack("{sf sf sf sf}", "min", stats->min, "median", stats->median, "p99",
+			 stats->p99, "mean", stats->mean);
+}
+
 json_t *bench_json_origin(json_t *object, const char *version)
 {
 	json_t *origin = object ? json_pack("{ss? ss ss}", "version", version, "machine",

@@ -53,6 +53,8 @@ int bench_report_row(struct bench_report *report, const struct bench_result row[
  * fine. */
 int bench_report_close(struct bench_report *report);
 
+/* An object with its microseconds; NULL: no memory. */
+struct json_t *bench_stats_json(const struct bench_stats *stats);
 /* Add version (NULL: not known), machine and date to `object`, which is given back; NULL, also for
  * NULL: no memory. */
 struct json_t *bench_json_origin(struct json_t *object, const char *version);

@@ -191,12 +191,6 @@ static int measure(const struct bench_start *start, struct bench_backend *b, str
 
 /* ---- what is shown */
 
-static json_t *stats_json(const struct bench_stats *stats)
-{
-	return json_pack("{sf sf sf sf}", "min", stats->min, "median", stats->median, "p99",
-			 stats->p99, "mean", stats->mean);
-}
-
 static struct bench_stats summarise(const struct figures *runs, size_t count, size_t member,
 				    double *scratch)
 {
@@ -261,9 +255,9 @@ static json_t *to_json(const struct shown *s)
 		"{ss ss ss ss si si sI so so so so s{sf sf sf sf} sf sf}", "library", s->library,
 		"collective", "init", "transport", s->any->transport, "algorithm",
 		s->any->algorithm, "ranks", s->ranks, "bytes", BYTES, "iters",
-		(json_int_t)s->slowest.iters, "time_us", stats_json(&s->slowest), "init_us",
-		stats_json(&s->joined), "all_us", stats_json(&s->all), "split_us",
-		stats_json(&s->split), "memory", "rss", s->grown.rss, "pss", s->grown.pss,
+		(json_int_t)s->slowest.iters, "time_us", bench_stats_json(&s->slowest), "init_us",
+		bench_stats_json(&s->joined), "all_us", bench_stats_json(&s->all), "split_us",
+		bench_stats_json(&s->split), "memory", "rss", s->grown.rss, "pss", s->grown.pss,
 		"page_tables", s->grown.tables, "descriptors", s->grown.descriptors,
 		"shared_memory", s->grown.shared, "wrong", s->wrong);
 

@@ -110,19 +110,14 @@ static void print_row(const struct waits *w, const struct shown *s)
 	printf("  %s/%s\n", w->transport, w->algorithm);
 }
 
-static json_t *stats_json(const struct bench_stats *stats)
-{
-	return json_pack("{sf sf sf sf}", "min", stats->min, "median", stats->median, "p99",
-			 stats->p99, "mean", stats->mean);
-}
-
 static json_t *to_json(const struct bench_backend *b, const struct waits *w, const struct shown *s)
 {
-	json_t *object = json_pack(
-		"{ss ss ss ss si sI sf so sf so}", "library", b->library, "collective", "waiting",
-		"transport", w->transport, "algorithm", w->algorithm, "ranks", b->size, "iters",
-		(json_int_t)w->count, "late_us", w->late * 1e6, "processor_us",
-		stats_json(&s->processor), "share", s->share, "woken_us", stats_json(&s->woken));
+	json_t *object =
+		json_pack("{ss ss ss ss si sI sf so sf so}", "library", b->library, "collective",
+			  "waiting", "transport", w->transport, "algorithm", w->algorithm, "ranks",
+			  b->size, "iters", (json_int_t)w->count, "late_us", w->late * 1e6,
+			  "processor_us", bench_stats_json(&s->processor), "share", s->share,
+			  "woken_us", bench_stats_json(&s->woken));
 
 	return bench_json_origin(object, b->version);
 }
