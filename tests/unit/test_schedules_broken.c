@@ -293,6 +293,20 @@ REFUSED(an_average_of_parts_that_differ, TT_ALL_REDUCE,
 	tt_source(s, 2, tt_tmp(0, 0));
 }
 
+REFUSED(scratch_that_one_rank_alone_knows_of, TT_ALL_REDUCE,
+	"knows of 1 places in scratch, rank 0 of 2", .shared = true, .one_fold = true)
+{
+	for (int slot = 0; slot < (g->rank == 0 ? 2 : 1); slot++) {
+		tt_copy(s, tt_tmp(slot, 0), tt_in(0), 1);
+		tt_expose(s, tt_tmp(slot, 0), 1);
+	}
+	tt_round(s);
+	tt_reduce(s, tt_out(0), 1);
+	for (int r = 0; r < g->size; r++)
+		tt_source(s, r, r == g->rank ? tt_in(0) : tt_tmp(0, 0));
+	tt_final(s);
+}
+
 static void scan_along(struct tt_sched *s, const struct tt_group *g, bool forwards)
 {
 	if (g->rank == 0) {

@@ -351,6 +351,38 @@ static bool check_pushes(struct world *w, const struct tt_sched *sched)
 	return true;
 }
 
+static uint32_t scratch_places(const struct tt_sched *sched)
+{
+	uint32_t places = 0;
+
+	for (uint32_t i = 0; i < sched->nsteps; i++) {
+		const struct tt_step *step = &sched->steps[i];
+		const bool seen = step->kind == TT_STEP_EXPOSE ||
+				  (step->kind == TT_STEP_SOURCE && step->peer != sched->rank);
+
+		if (seen && step->a.buffer == TT_BUF_SCRATCH && step->a.slot + step->n > places)
+			places = step->a.slot + step->n;
+	}
+	return places;
+}
+
+/* A rank finds what its peers have in scratch by how many places of it its own schedule knows
+ * (segments.c), but where it has a place for each rank. */
+static bool check_scratch(struct world *w)
+{
+	const uint32_t for_each = TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) |
+				  TT_BIT(TT_SCATTER) | TT_BIT(TT_ALL_TO_ALL);
+	const uint32_t first = scratch_places(&w->sched[0]);
+
+	if (!w->claim->algorithm->shared || for_each & TT_BIT(w->claim->collective))
+		return true;
+	for (w->rank = 1; w->rank < w->claim->size; w->rank++)
+		if (scratch_places(&w->sched[w->rank]) != first)
+			return refuse(w, "knows of %u places in scratch, rank 0 of %u",
+				      scratch_places(&w->sched[w->rank]), first);
+	return true;
+}
+
 static bool run(struct world *w)
 {
 	uint32_t rounds = 0;
@@ -364,7 +396,7 @@ static bool run(struct world *w)
 	for (w->round = 0; w->round < rounds; w->round++)
 		if (!run_round(w))
 			return false;
-	return check_outputs(w);
+	return check_scratch(w) && check_outputs(w);
 }
 
 bool prove(const struct claim *claim, char *why, size_t capacity)
