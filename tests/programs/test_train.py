@@ -11,7 +11,7 @@ import shutil
 import unittest
 
 from local_sgd import local_sgd
-from training import DEVICE, DIGITS, RUN, TRAIN, TrainingTest, host_only
+from training import DEVICE, DIGITS, RUN, TRAIN, TrainingTest, host_only, paired
 
 WAYS = ('allreduce', 'zero1', 'ps', 'local')
 KNOWN = {}      # logs of one process, by its options: several ways are held against it
@@ -130,7 +130,7 @@ class Guide(Train):
                 self.assertTrue(least, 'the page does not say what accuracy is to be seen')
                 self.assertGreaterEqual(float(accuracy or alone), float(least[1]), said)
                 continue
-            for column, bound in zip(table[1].split('|'), map(float, rows[name].split('|')), strict=True):
+            for column, bound in paired(table[1].split('|'), [float(bound) for bound in rows[name].split('|')]):
                 if 'accuracy at least' in column:
                     self.assertGreaterEqual(float(accuracy), bound, said)
                 elif 'loss at most' in column:
@@ -363,7 +363,7 @@ class Saved(Train):
                                                 ['velocity', kind, 2 * count]])
             self.assertEqual((header['width'], header['steps'], header['ranks']), ([64, 7, 10], 46, 2))
             self.assertEqual((header['options']['lr'], header['options']['dtype']), (0.001, dtype))
-            for found, shown in zip(header['epochs'], log.epochs, strict=True):
+            for found, shown in paired(header['epochs'], log.epochs):
                 self.assertAlmostEqual(found['train_loss'], shown['train_loss'], delta=1e-12)
             self.assertEqual(len(arrays['velocity']), 2 * count)
 
@@ -458,9 +458,9 @@ class Saved(Train):
         labels = []
         for row in rows:
             x = [(float(value) - mean) * factor
-                 for value, mean, factor in zip(row.split(','), arrays['mean'], arrays['factor'], strict=True)]
+                 for value, mean, factor in paired(row.split(','), arrays['mean'], arrays['factor'])]
             for matrix, biases in layers:
-                y = [sum(map(operator.mul, line, x)) + bias for line, bias in zip(matrix, biases, strict=True)]
+                y = [sum(map(operator.mul, line, x)) + bias for line, bias in paired(matrix, biases)]
                 x = [max(value, 0) for value in y]
             labels.append(str(y.index(max(y))))
         return labels

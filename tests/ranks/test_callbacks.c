@@ -118,21 +118,34 @@ static int set(void *context, const char *key, const void *value, size_t length)
 
 static int get(void *context, const char *key, void *value, size_t *length, double timeout_s)
 {
+	misbehave();
 	return ETIMEDOUT;
 }
 
-static tutti_store_t own_store(void)
+static tutti_store_t own_store(void (*destroy)(void *context))
 {
-	const tutti_store_ops_t ops = { .size = sizeof(ops), .set = set, .get = get };
+	const tutti_store_ops_t ops = { sizeof(ops), set, get, destroy };
 	tutti_store_t store = NULL;
 
 	tutti_store_create(&ops, NULL, &store);
 	return store;
 }
 
-static void store_once(void *comm)
+static void set_once(void *comm)
 {
-	tutti_store_set(own_store(), "key", "", 0);
+	tutti_store_set(own_store(NULL), "key", "", 0);
+}
+
+static void get_once(void *comm)
+{
+	size_t length = 0;
+
+	tutti_store_get(own_store(NULL), "key", NULL, &length, 1);
+}
+
+static void close_once(void *comm)
+{
+	tutti_store_close(own_store(note));
 }
 
 static void *run_in_thread(void *body)
@@ -151,7 +164,9 @@ static const struct leaving {
 	{ log_once, "the sink of tutti_log_set_sink() did not return" },
 	{ notify_once, "the function of tutti_notify() did not return" },
 	{ wait_once, "the function of tutti_interrupt_set() did not return" },
-	{ store_once, "set() of tutti_store_create() did not return" },
+	{ set_once, "set() of tutti_store_create() did not return" },
+	{ get_once, "get() of tutti_store_create() did not return" },
+	{ close_once, "destroy() of tutti_store_create() did not return" },
 };
 
 struct scene {
@@ -262,7 +277,7 @@ static int a_store_after_a_jump(int rank, void *argument)
 	const tutti_comm_t comm = NULL;
 	size_t length = 0;
 
-	asked = own_store();
+	asked = own_store(NULL);
 	if (setjmp(before) == 0)
 		tutti_store_set(asked, "key", "", 0);
 	REFUSED(tutti_store_set(asked, "key", "", 0), "left it by longjmp()");
@@ -293,7 +308,7 @@ static int refused_inside(tutti_comm_t comm, void *argument)
 	tutti_log_set_sink(NULL, NULL);
 	CLAIM(answer == TUTTI_ERR_INVALID && strstr(text, "the sink of"), "%d: %s", answer, text);
 	SUCCEEDS(tutti_barrier(comm, NULL));
-	asked = own_store();
+	asked = own_store(NULL);
 	SUCCEEDS(tutti_store_set(asked, "key", "", 0));
 	CLAIM(answer == TUTTI_ERR_INVALID &&
 		      strstr(text, "this thread is in a function of that store"),

@@ -422,4 +422,4 @@ JOB(a_plan_names_the_transports_that_carry_it, .ranks = 3,
 
 JOB(a_rank_alone_has_all_operations, .ranks = 1, .whole = alone)
 
-JOB(a_thousand_communicators_leave_nothing, .ranks = 2, .body = a_thousand, .limit_s = 100)
+JOB(a_thousand_communicators_leave_nothing, .ranks = 4, .body = a_thousand, .limit_s = 100)

@@ -3,6 +3,7 @@
 """Every operation of torch.distributed on tutti: results, types, shapes, groups, and what is refused."""
 from __future__ import annotations
 
+import os
 import random
 import unittest
 from datetime import timedelta
@@ -391,6 +392,14 @@ class Collectives(unittest.TestCase):
             Counted.done.clear()
             dist.all_reduce(torch.ones(1), group=dist.new_group())
             self.assertLessEqual(len(Counted.done), 40 if DEVICE else 20, Counted.done)
+
+    @on_ranks(2)
+    def test_a_group_has_two_descriptors(self):
+        descriptors = []
+        for _ in range(11):
+            dist.all_reduce(torch.ones(1, device='cpu'), group=dist.new_group())
+            descriptors.append(len(os.listdir('/proc/self/fd')))
+        self.assertLessEqual(descriptors[10] - descriptors[0], 2 * 10, descriptors)
 
     @on_ranks(1, initialise=False)
     def test_nonsense_in_the_store_is_told(self):
