@@ -105,7 +105,9 @@ static bool waits_for_message(const struct tt_op *op, int rank)
 	return false;
 }
 
-static bool waits_for(const struct tt_op *op, int rank)
+/* Through shared memory a rank that has ended a step waits for those that have not. `even`: for
+ * those that are as far as this rank, too, as where it waits for their staging areas. */
+static bool waits_for(const struct tt_op *op, int rank, bool even)
 {
 	const struct tutti_comm *comm = op->comm;
 	const uint64_t seq = op->header.seq;
@@ -114,8 +116,27 @@ static bool waits_for(const struct tt_op *op, int rank)
 		return false;
 	if (op->kind != TT_OP_SHARED)
 		return waits_for_message(op, rank);
-	return tt_area_progress(&comm->control_area, rank, seq) <=
-	       tt_area_progress(&comm->control_area, comm->rank, seq);
+	return tt_area_progress(&comm->control_area, rank, seq) <
+	       tt_area_progress(&comm->control_area, comm->rank, seq) + even;
+}
+
+/* Which are awaited, and which are stopped: all others count as CALLED. Is there any? */
+static bool find_awaited(const struct tt_op *op, enum group *of, bool even)
+{
+	const struct tutti_comm *comm = op->comm;
+	const int *host = comm->topology.host;
+	bool found = false;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		if (waits_for(op, rank, even))
+			of[rank] = missing_state(comm, rank);
+		else /* the process ids of other hosts mean others here */
+			of[rank] = host[rank] == host[comm->rank] && is_stopped(comm, rank)
+					   ? STOPPED
+					   : CALLED;
+		found = found || of[rank] != CALLED;
+	}
+	return found;
 }
 
 /* ---- the error message about a collective */
@@ -199,14 +220,8 @@ static int append_who_is_awaited(struct tt_text *text, const struct tt_op *op, e
 {
 	const struct tutti_comm *comm = op->comm;
 
-	for (int rank = 0; rank < comm->size; rank++)
-		if (waits_for(op, rank))
-			of[rank] = missing_state(comm, rank);
-		else /* the process ids of other hosts mean others here */
-			of[rank] = comm->topology.host[rank] == comm->topology.host[comm->rank] &&
-						   is_stopped(comm, rank)
-					   ? STOPPED
-					   : CALLED;
+	if (!find_awaited(op, of, false))
+		find_awaited(op, of, true);
 	const int stopped = count(of, comm->size, STOPPED), alive = count(of, comm->size, ALIVE);
 
 	tt_text_append(text, "all ranks have called it, and rank %d waits for ", comm->rank);

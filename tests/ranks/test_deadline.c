@@ -276,6 +276,61 @@ TEST(a_request_keeps_the_deadline_of_its_call)
 				       .state = "rank 5 is " });
 }
 
+/* ---- all have called, and one does not get on: its own part of the sum waits for the others */
+
+static void add(void *inout, const void *in, size_t count, tutti_dtype_t dtype, void *context)
+{
+	struct stage *stage = context;
+	float *sum = inout;
+
+	for (size_t i = 0; i < count; i++)
+		sum[i] += ((const float *)in)[i];
+	if (stage) /* of the slow rank */
+		await_count(&stage->told, RANKS - 1);
+}
+
+static int play_slow(tutti_comm_t comm, void *argument)
+{
+	struct stage *stage = argument;
+	const int rank = tutti_comm_rank(comm);
+	float numbers[RANKS] = { 0 };
+	tutti_op_t op;
+	int named = -1;
+
+	SUCCEEDS(tutti_op_create(comm, add, 1, rank == 2 ? stage : NULL, &op));
+	meet_at(&stage->joined, RANKS);
+	atomic_fetch_add(&stage->calling, 1);
+	if (rank == 0) {
+		await_count(&stage->calling, RANKS);
+		SUCCEEDS(next_call_takes(comm, SHORT_S));
+	}
+	tutti_result_t result =
+		tutti_all_reduce(comm, numbers, numbers, RANKS, TUTTI_FLOAT32, op, NULL);
+	if (rank == 2 && !result) /* it has all of its own part */
+		result = tutti_barrier(comm, NULL);
+	const char *said = tutti_last_error(comm);
+
+	atomic_fetch_add(&stage->told, 1);
+	CLAIM(result == TUTTI_ERR_TIMEOUT, "result %d (%s)", result, said);
+	CLAIM(strstr(said, "all ranks have called it, and rank 0 waits for rank 2"), "\"%s\"",
+	      said);
+	CLAIM(tutti_comm_error(comm, &named) == result && named == 2, "rank %d is blamed", named);
+	return 0;
+}
+
+TEST(of_those_that_have_called_the_one_behind_is_named)
+{
+	const char *const env[] = { "TUTTI_ALGORITHM=direct", NULL };
+
+	if (strcmp(transport_chosen, "shm") != 0) {
+		print_message(
+			"skipped: only through shared memory each rank sees how far all are\n");
+		skip();
+	}
+	HOLDS(.ranks = RANKS, .body = play_slow, .argument = shared_memory(sizeof(struct stage)),
+	      .env = env);
+}
+
 /* ---- whose call it is */
 
 /* A call that waits for nobody, once the links are there. */
