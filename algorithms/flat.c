@@ -209,7 +209,9 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	cost.in_place = 0;
 	if (collective == TT_BROADCAST && group->hosts == 1)
 		cost.again = (group->size - 2) * (bytes < CACHED_BYTES ? bytes : CACHED_BYTES);
-	tt_cost_at_once(&cost, group->size - 1);
+	const bool gathers =
+		collective == TT_REDUCE || collective == TT_GATHER || collective == TT_GATHER_V;
+	tt_cost_at_once(&cost, group->size - 1, gathers ? 1 : 0);
 	return cost;
 }
 

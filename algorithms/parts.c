@@ -131,10 +131,12 @@ void tt_cost_pipeline(struct tt_cost *cost, double fill, double block)
 	cost->segmented = block;
 }
 
-void tt_cost_at_once(struct tt_cost *cost, double n)
+void tt_cost_at_once(struct tt_cost *cost, double n, double gathered)
 {
-	for (int far = 0; far < 2; far++)
+	for (int far = 0; far < 2; far++) {
 		cost->calls[far] = cost->messages[far] * (n - 1);
+		cost->gathered[far] = gathered * cost->calls[far];
+	}
 }
 
 void tt_rounds(struct tt_sched *sched, int n)

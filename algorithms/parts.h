@@ -87,8 +87,9 @@ void tt_cost_peers(struct tt_cost *cost, const struct tt_group *group, double ti
 /* Blocks of so many bytes are cut into segments, and the first one is passed on `fill` times, of
  * a rank's bytes, before all are at work. */
 void tt_cost_pipeline(struct tt_cost *cost, double fill, double block);
-/* Count each message of the cost as `n` that one rank sends or receives at once. */
-void tt_cost_at_once(struct tt_cost *cost, double n);
+/* Count each message of the cost as `n` that one rank sends or receives at once; `gathered` of them,
+ * a share from 0 to 1, it only receives. */
+void tt_cost_at_once(struct tt_cost *cost, double n, double gathered);
 
 /* Write `n` empty rounds: this rank waits while others talk. */
 void tt_rounds(struct tt_sched *sched, int n);

@@ -55,7 +55,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 				      : tt_cost_links(group, 2, 2 * others * bytes, others * bytes);
 
 	cost.in_place = 0;
-	tt_cost_at_once(&cost, others);
+	tt_cost_at_once(&cost, others, 0.5);
 	return cost;
 }
 

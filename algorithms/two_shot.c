@@ -65,7 +65,7 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 	if (collective ==
 	    TT_REDUCE) /* the root's own block is done when it has to wait for the others' */
 		cost.awaited = bytes / group->size;
-	tt_cost_at_once(&cost, others);
+	tt_cost_at_once(&cost, others, 0);
 	return cost;
 }
 

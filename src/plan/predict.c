@@ -94,6 +94,7 @@ static struct tt_prices prices_of(const tutti_cluster_t *cluster)
 	return (struct tt_prices){
 		.message = { near->latency + near->overhead, far->latency + far->overhead },
 		.call = { near->overhead, far->overhead },
+		.gathered = { near->overhead, far->overhead },
 		.byte = { near->byte, far->byte },
 		.network = cluster->network_byte,
 		.shared = cluster->shared_byte,

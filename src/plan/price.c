@@ -54,7 +54,8 @@ double tt_price(const struct tt_prices *price, const struct tt_cost *cost, bool 
 			 cost->syncs * price->sync;
 
 	for (int far = 0; far < 2; far++)
-		seconds +=
-			cost->calls[far] * price->call[far] + cost->peers[far] * price->peer[far];
+		seconds += (cost->calls[far] - cost->gathered[far]) * price->call[far] +
+			   cost->gathered[far] * price->gathered[far] +
+			   cost->peers[far] * price->peer[far];
 	return seconds;
 }

@@ -25,7 +25,7 @@ struct work_prices { /* of everybody's work, sender's and receiver's together */
 /* Each message that is sent or received at once with another takes the time of its calls only.
  * Measured over loopback TCP; less through shared memory. */
 #define CALL_SHARE 0.4
-/* Where ranks outnumber cores, each receiver has to be woken. */
+/* Where ranks outnumber cores, each receiver has to be woken: one that gathers, once. */
 #define CROWDED_CALL_SHARE 0.75
 /* Of the lesser of the longest path and everybody's work: they do not overlap wholly, and of two
  * algorithms with the same work the one with the shorter path is faster. */
@@ -94,8 +94,11 @@ static struct tt_prices path_prices(const struct tutti_comm *comm)
 		price.in_place = 0;
 		price.again = AGAIN_SHARE * price.byte[0];
 	}
-	price.call[0] = share * price.message[0];
-	price.call[1] = share * loopback;
+	const double message[2] = { price.message[0], loopback };
+	for (int far = 0; far < 2; far++) {
+		price.call[far] = share * message[far];
+		price.gathered[far] = CALL_SHARE * message[far];
+	}
 	return price;
 }
 

@@ -168,7 +168,9 @@ struct tt_cost {
 	double peers[2];    /* … and of how many it reads in all rounds, or how many read of it,
 			     * whichever is more: [0] of its domain, [1] of others */
 	double calls[2];    /* messages that one rank sends or receives at once with one of the
-			     * above, likewise */
+			     * above, likewise … */
+	double gathered[2]; /* … and of those, the ones that one rank only receives: it is woken
+			     * for all of them together */
 	double crossing;    /* ranks of one host that move so many bytes between hosts at the
 			     * same time, at most; they share its network; 0: one */
 	double far_way;	    /* where blocks take turns on the links between hosts: the share of
