@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 
+from machine import lower_quartile
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANK = os.path.join(HERE, 'peers', 'ddp_rank.py')
 DIGITS = os.path.join(HERE, '..', 'data', 'digits.csv.gz')
@@ -128,11 +130,6 @@ def samples_per_s(result):
     """Without the first epoch."""
     seconds = result['seconds']
     return result['rows'] * (len(seconds) - 1) / (seconds[-1] - seconds[0])
-
-
-def lower_quartile(values):
-    """By the nearest rank, as in bench/compare."""
-    return sorted(values)[(len(values) + 3) // 4 - 1]
 
 
 class Series:

@@ -3,18 +3,11 @@
 as tutti the fastest peer takes."""
 import statistics
 
+from machine import MACHINE, lower_quartile
 from pictures import quoted, write_picture
 
-MACHINE = {'line': 'the way of a line from one core to another',
-           'switch': 'the time in which a core goes from one process to another by sched_yield()'}
 DRAWN = ['all_reduce', 'reduce', 'broadcast', 'reduce_scatter', 'all_gather', 'all_to_all', 'gather', 'scatter']
 BLOCK = 240                         # pixels of a graph
-
-
-def lower_quartile(values):
-    """By the nearest rank. Some machines pass lines between cores in one of two ways from run to run:
-    the median of a few runs then shows the draw."""
-    return sorted(values)[(len(values) + 3) // 4 - 1]
 
 
 def time_of(series, size, runs):

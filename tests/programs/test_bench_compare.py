@@ -195,6 +195,7 @@ class Compare(ProgramTest):
         for words, sentence in [(['init', '--plot', 'x.svg'], 'init, which has no sizes to draw over'),
                                 (['waiting'], 'waiting was found, which has figures of its own'),
                                 (['-n', 0], '-n 0 was found, expected 1 or more'),
+                                (['--minutes', 5], '--minutes 5 was found with all_reduce, expected it with all'),
                                 (['all', '--no-tutti'], 'all was found with --no-tutti'),
                                 (['--show', '/nowhere'], '--show: /nowhere cannot be read'),
                                 (['--show', self.path('other')], 'expected results that --json wrote')]:
