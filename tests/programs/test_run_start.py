@@ -17,7 +17,7 @@ RUN, STORE_RANK = arguments(2)
 KEY = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f'
 NUMBER = 'expected a number of ranks from 1 to 4096'
 SECONDS = 'expected seconds, above 0 and at most 1e9'
-HOSTS = 'on several hosts start them by torchrun, mpirun or srun'
+HOSTS = 'on several hosts start them by srun, mpirun, torchrun, Kubernetes, Ray or Dask'
 REFUSED = {
     ('-n', '0', 'true'): f'-n has "0": {NUMBER}',
     ('-n', '4x', 'true'): '-n has "4x": expected',

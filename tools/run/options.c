@@ -84,7 +84,7 @@ static const struct option long_options[] = {
 
 #define OTHER_HOSTS                                                                                \
 	"tutti-run starts ranks on this host alone: on several hosts start them "                  \
-	"by torchrun, mpirun or srun, which tutti_init() knows (docs/reference/programs.md)"
+	"by srun, mpirun, torchrun, Kubernetes, Ray or Dask, all of which tutti knows (docs/guide/start.md)"
 #define NOT_NEEDED "tutti-run needs no such option: leave it out"
 
 /* What users of other launchers write; with "-" or "--", as these launchers differ in it, too. */
