@@ -39,6 +39,8 @@ bool bench_launched(void)
 		"SLURM_STEP_NUM_TASKS",
 		"PMI_RANK",
 		"PMI_SIZE",
+		"PMIX_RANK",
+		"PMIX_NAMESPACE",
 	};
 
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {

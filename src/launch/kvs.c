@@ -18,14 +18,20 @@
 #include "thread.h"
 #include "transport.h"
 
+/* What is asked, and what comes of it. */
+struct order {
+	const struct tt_kvs *kvs;
+	struct tt_kvs_place place;
+	bool asks_place; /* it, and not the text, which is one of that place */
+	char key[TT_KVS_KEY_MAX], text[TT_KVS_TEXT_MAX];
+};
+
 /* What the two threads share; whoever is last frees it. */
 struct errand {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool ended, left; /* by the thread; by the caller */
-	const struct tt_kvs *kvs;
-	int rank, size;
-	char key[TT_KVS_KEY_MAX], text[TT_KVS_TEXT_MAX];
+	struct order order;
 	tutti_result_t result;
 	char error_text[TT_ERROR_MAX];
 };
@@ -115,15 +121,24 @@ static void free_errand(struct errand *e)
 	free(e);
 }
 
+static void give_back_turn(const struct order *order)
+{
+	if (!order->kvs->may_be_old)
+		atomic_store_explicit(&occupied, false, memory_order_release);
+}
+
 static void *run(void *argument)
 {
 	struct errand *e = argument;
+	struct order *order = &e->order;
+	struct tt_kvs_place *place = &order->place;
 
-	e->result = e->kvs->bring(e->rank, e->size, e->key, e->text);
+	e->result = order->asks_place
+			    ? order->kvs->place(place)
+			    : order->kvs->bring(place->rank, place->size, order->key, order->text);
 	if (e->result)
 		snprintf(e->error_text, sizeof(e->error_text), "%s", tt_thread_error());
-	if (!e->kvs->may_be_old)
-		atomic_store_explicit(&occupied, false, memory_order_release);
+	give_back_turn(order);
 	pthread_mutex_lock(&e->lock);
 	e->ended = true;
 	pthread_cond_signal(&e->changed);
@@ -134,8 +149,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-static struct errand *new_errand(const struct tt_kvs *kvs, int rank, int size, unsigned number,
-				 const char *text)
+static struct errand *new_errand(const struct order *order)
 {
 	struct errand *e = calloc(1, sizeof(*e));
 
@@ -143,11 +157,7 @@ static struct errand *new_errand(const struct tt_kvs *kvs, int rank, int size, u
 		return NULL;
 	tt_thread_condition(&e->changed);
 	pthread_mutex_init(&e->lock, NULL);
-	e->kvs = kvs;
-	e->rank = rank;
-	e->size = size;
-	snprintf(e->key, sizeof(e->key), "tutti-%u", number);
-	memcpy(e->text, text, sizeof(e->text));
+	e->order = *order;
 	return e;
 }
 
@@ -167,39 +177,18 @@ static bool await(struct errand *e, uint64_t deadline)
 	return ended;
 }
 
-static tutti_result_t fail_late(const struct tt_kvs *kvs)
+static tutti_result_t fail_late(const struct order *order)
 {
-	return tt_fail(
-		TUTTI_ERR_TIMEOUT, COMM,
-		"not all ranks have asked the launcher (%s) where to meet by this rank's deadline: has a rank ended, "
-		"does it not call tutti_init() as often as the others, or have some ranks alone TUTTI_STORE?",
-		kvs->name);
-}
-
-static tutti_result_t send(struct errand *e, char *text, uint64_t deadline)
-{
-	const struct tt_kvs *const kvs = e->kvs;
-	pthread_t thread;
-	const int error = tt_thread_begin(&thread, run, e);
-
-	if (error) {
-		free_errand(e);
-		if (!kvs->may_be_old)
-			atomic_store_explicit(&occupied, false, memory_order_release);
-		errno = error;
-		return tt_fail_errno(COMM, "begin a thread that asks the launcher");
-	}
-	if (!await(e, deadline)) {
-		pthread_detach(thread);
-		return fail_late(kvs);
-	}
-	pthread_join(thread, NULL);
-	const tutti_result_t result = e->result;
-	memcpy(text, e->text, sizeof(e->text));
-	if (result)
-		tt_thread_error_set(e->error_text);
-	free_errand(e);
-	return result;
+	return order->asks_place
+		       ? tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+				 "the launcher (%s) does not say which rank this is: has its process on this host "
+				 "stopped?",
+				 order->kvs->name)
+		       : tt_fail(TUTTI_ERR_TIMEOUT, COMM,
+				 "not all ranks have asked the launcher (%s) where to meet by this rank's deadline: "
+				 "has a rank ended, does it not call tutti_init() as often as the others, or have "
+				 "some ranks alone TUTTI_STORE?",
+				 order->kvs->name);
 }
 
 /* Until no other thread's errand is under way. */
@@ -215,15 +204,59 @@ static bool take_turn(uint64_t deadline)
 	return true;
 }
 
+static tutti_result_t run_errand(struct errand *e, struct order *order, uint64_t deadline)
+{
+	pthread_t thread;
+	const int error = tt_thread_begin(&thread, run, e);
+
+	if (error) {
+		free_errand(e);
+		give_back_turn(order);
+		errno = error;
+		return tt_fail_errno(COMM, "begin a thread that asks the launcher");
+	}
+	if (!await(e, deadline)) {
+		pthread_detach(thread);
+		return fail_late(order);
+	}
+	pthread_join(thread, NULL);
+	const tutti_result_t result = e->result;
+	*order = e->order;
+	if (result)
+		tt_thread_error_set(e->error_text);
+	free_errand(e);
+	return result;
+}
+
+static tutti_result_t carry_out(struct order *order, uint64_t deadline)
+{
+	if (!order->kvs->may_be_old && !take_turn(deadline))
+		return fail_late(order);
+	struct errand *e = new_errand(order);
+	if (e)
+		return run_errand(e, order, deadline);
+	give_back_turn(order);
+	return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to ask the launcher");
+}
+
 tutti_result_t tt_kvs_bring(const struct tt_kvs *kvs, int rank, int size, unsigned number,
 			    char text[TT_KVS_TEXT_MAX], uint64_t deadline)
 {
-	if (!kvs->may_be_old && !take_turn(deadline))
-		return fail_late(kvs);
-	struct errand *e = new_errand(kvs, rank, size, number, text);
-	if (e)
-		return send(e, text, deadline);
-	if (!kvs->may_be_old)
-		atomic_store_explicit(&occupied, false, memory_order_release);
-	return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to ask the launcher");
+	struct order order = { .kvs = kvs, .place = { .rank = rank, .size = size } };
+
+	snprintf(order.key, sizeof(order.key), "tutti-%u", number);
+	memcpy(order.text, text, sizeof(order.text));
+	const tutti_result_t result = carry_out(&order, deadline);
+	memcpy(text, order.text, sizeof(order.text));
+	OPENSSL_cleanse(order.text, sizeof(order.text)); /* there is a key in it */
+	return result;
+}
+
+tutti_result_t tt_kvs_place(const struct tt_kvs *kvs, struct tt_kvs_place *out, uint64_t deadline)
+{
+	struct order order = { .kvs = kvs, .asks_place = true };
+	const tutti_result_t result = carry_out(&order, deadline);
+
+	*out = order.place;
+	return result;
 }

@@ -16,6 +16,11 @@
 #define TT_KVS_TEXT_MAX                                                                            \
 	256 /* with its end; all kinds take so much. Letters, digits and "., :-" but blanks */
 
+/* Which rank this process is; -1: on its host, where the launcher does not say. */
+struct tt_kvs_place {
+	int rank, size, local_rank, local_size;
+};
+
 struct tt_kvs {
 	const char *name; /* for messages */
 	/* Has this process one? NULL: yes; otherwise why not. One call at a time. */
@@ -23,6 +28,8 @@ struct tt_kvs {
 	/* Called by all ranks with the same key: rank 0's text on all. Waits for all of them, for ever
 	 * if one does not come. */
 	tutti_result_t (*bring)(int rank, int size, const char *key, char text[TT_KVS_TEXT_MAX]);
+	/* NULL: the environment says it. */
+	tutti_result_t (*place)(struct tt_kvs_place *out);
 	/* The store may have a text that rank 0 of an earlier program left under the same key, until
 	 * rank 0 sets it; a rank may ask again, and each call has a connection of its own. Otherwise
 	 * no key is used twice, and there is one call at a time in a process. */
@@ -42,6 +49,9 @@ unsigned tt_kvs_number(void);
  * `deadline`. */
 tutti_result_t tt_kvs_bring(const struct tt_kvs *kvs, int rank, int size, unsigned number,
 			    char text[TT_KVS_TEXT_MAX], uint64_t deadline);
+
+/* Asks a kind that knows the place of this process. TUTTI_ERR_TIMEOUT: no answer by `deadline`. */
+tutti_result_t tt_kvs_place(const struct tt_kvs *kvs, struct tt_kvs_place *out, uint64_t deadline);
 
 /* For kinds, at the process's end: a thread waits in one yet, which nobody waits for. */
 bool tt_kvs_is_occupied(void);

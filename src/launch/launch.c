@@ -17,8 +17,11 @@
 #include "launch.h"
 #include "log.h"
 #include "store.h"
+#include "transport.h"
 
-#define REPORT_NS 1000000000 /* for the launcher to answer, should it be stopped */
+/* For the launcher to answer, should it be stopped. */
+#define REPORT_NS 1000000000
+#define PLACE_NS  5000000000
 
 /* Of stores whose address is derived: below those that kernels give out. */
 #define FIRST_PORT	 20000
@@ -32,6 +35,7 @@ struct row {
 	const char *launcher;
 	const char *signs[NAMES]; /* any of these is set: this launcher started us */
 	const char *own;	  /* set by it, and not handed on by tutti-run */
+	/* No `size`: of the row's kvs the first that there is says all four. */
 	const char *rank[NAMES], *size[NAMES], *local_rank[NAMES], *local_size[NAMES];
 	/* Fills out->job, "" if there is nothing to make it of. */
 	void (*job)(struct tt_launch *out);
@@ -123,7 +127,7 @@ static tutti_result_t read_needed(const struct row *row, const char *const names
 		sign, value, row->launcher, names[0], sign);
 }
 
-static tutti_result_t read_numbers(const struct row *row, struct tt_launch *out)
+static tutti_result_t read_variables(const struct row *row, struct tt_launch *out)
 {
 	tutti_result_t result = read_needed(row, row->rank, 0, &out->rank);
 
@@ -133,6 +137,42 @@ static tutti_result_t read_numbers(const struct row *row, struct tt_launch *out)
 		result = read_optional(row, row->local_rank, 0, &out->local_rank);
 	if (result == TUTTI_OK)
 		result = read_optional(row, row->local_size, 1, &out->local_size);
+	return result;
+}
+
+static tutti_result_t ask_launcher(const struct row *row, struct tt_launch *out)
+{
+	char why[512];
+	const char *value, *sign = first_set(row->signs, &value);
+	const struct tt_kvs *kvs = tt_kvs_find(row->kvs, why, sizeof(why));
+	struct tt_kvs_place place;
+
+	if (!kvs)
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"%s is set to \"%s\", so a launcher that speaks %s started this process, but cannot be asked "
+			"(%s): install what is missing, or set TUTTI_RANK and TUTTI_SIZE, or unset %s to run alone",
+			sign, value, row->launcher, why, sign);
+	const tutti_result_t result = tt_kvs_place(kvs, &place, tt_now() + PLACE_NS);
+	if (result) {
+		snprintf(why, sizeof(why), "%s", tt_thread_error());
+		return tt_fail(
+			result, COMM,
+			"%s. %s is set to \"%s\": set TUTTI_RANK and TUTTI_SIZE, or unset %s to run alone",
+			why, sign, value, sign);
+	}
+	out->rank = place.rank;
+	out->size = place.size;
+	out->local_rank = place.local_rank;
+	out->local_size = place.local_size;
+	return TUTTI_OK;
+}
+
+static tutti_result_t read_numbers(const struct row *row, struct tt_launch *out)
+{
+	const tutti_result_t result =
+		row->size[0] ? read_variables(row, out) : ask_launcher(row, out);
+
 	if (result != TUTTI_OK)
 		return result;
 	if (out->rank >= out->size)
@@ -243,7 +283,7 @@ static void torchrun_job(struct tt_launch *out)
 	set_job(out, text);
 }
 
-static void open_mpi_job(struct tt_launch *out)
+static void pmix_job(struct tt_launch *out)
 {
 	const char *id = variable("PMIX_NAMESPACE");
 
@@ -351,7 +391,7 @@ static void slurm_derived(struct tt_launch *out)
 }
 
 /* Tried from the first to the last. Slurm also sets its rank in batch scripts, where nobody else
- * runs: only a step (srun) is a launch. The last row is for launchers that speak PMI and say no more. An
+ * runs: only a step (srun) is a launch. The last rows are for launchers that speak PMI or PMIx and say no more. An
  * Indexed Job of Kubernetes is in the first. */
 static const struct row rows[] = {
 	{
@@ -386,7 +426,7 @@ static const struct row rows[] = {
 		.size = { "OMPI_COMM_WORLD_SIZE" },
 		.local_rank = { "OMPI_COMM_WORLD_LOCAL_RANK" },
 		.local_size = { "OMPI_COMM_WORLD_LOCAL_SIZE" },
-		.job = open_mpi_job,
+		.job = pmix_job,
 		.store = no_store,
 		.kvs = { &tt_kvs_pmix },
 		.derived = nothing_derived,
@@ -425,6 +465,15 @@ static const struct row rows[] = {
 		.job = no_job,
 		.store = no_store,
 		.kvs = { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
+		.derived = nothing_derived,
+	},
+	{
+		.launcher = "PMIx",
+		.signs = { "PMIX_RANK", "PMIX_NAMESPACE" },
+		.own = "PMIX_RANK",
+		.job = pmix_job,
+		.store = no_store,
+		.kvs = { &tt_kvs_pmix },
 		.derived = nothing_derived,
 	},
 };

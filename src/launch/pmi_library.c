@@ -136,4 +136,4 @@ static tutti_result_t bring(int rank, int size, const char *key, char text[TT_KV
 	return rank == 0 ? get(last, there) : get(key, text);
 }
 
-const struct tt_kvs tt_kvs_pmi_library = { "libpmi", lacks, bring, false };
+const struct tt_kvs tt_kvs_pmi_library = { .name = "libpmi", .lacks = lacks, .bring = bring };

@@ -257,4 +257,4 @@ static tutti_result_t bring(int rank, int size, const char *key, char text[TT_KV
 	return result || rank == 0 ? result : get(key, text);
 }
 
-const struct tt_kvs tt_kvs_pmi_wire = { "PMI", lacks, bring, false };
+const struct tt_kvs tt_kvs_pmi_wire = { .name = "PMI", .lacks = lacks, .bring = bring };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns PMIx, which Open MPI's launchers, Slurm's mpi/pmix and Flux speak: by libpmix, which is opened
  * at run time. (PMIx Standard 4.1, chapters 5 and 6.) */
+#include <limits.h>
 #include <openssl/crypto.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,9 +16,15 @@
 
 /* Of pmix_common.h, as version 4 has it. What is used of these is alike from 3 to 5. */
 #define SUCCESS	      0
+#define ALL_RANKS     (UINT32_MAX - 1) /* PMIX_RANK_WILDCARD: of the job as a whole */
 #define SCOPE_GLOBAL  3
 #define TYPE_BOOL     1
 #define TYPE_STRING   3
+#define TYPE_UINT16   13
+#define TYPE_UINT32   14
+#define JOB_SIZE      "pmix.job.size"
+#define LOCAL_SIZE    "pmix.local.size"
+#define LOCAL_RANK    "pmix.lrank"
 #define COLLECT_DATA  "pmix.collect"
 #define NAMESPACE_MAX 255
 #define ATTRIBUTE_MAX 511
@@ -32,6 +39,8 @@ struct value {
 	union {
 		bool flag;
 		char *string;
+		uint16_t u16;
+		uint32_t u32;
 		uint64_t room[3];
 	} data;
 };
@@ -182,4 +191,41 @@ static tutti_result_t bring(int rank, int size, const char *key, char text[TT_KV
 	return result || rank == 0 ? result : get(key, text);
 }
 
-const struct tt_kvs tt_kvs_pmix = { "PMIx", lacks, bring, false };
+/* -1: the launcher does not say. */
+static int number_of(uint32_t rank, const char *key)
+{
+	struct process process = self;
+	struct value *value = NULL;
+	int64_t number = -1;
+
+	process.rank = rank;
+	if (pmix.get(&process, key, NULL, 0, &value) != SUCCESS || !value)
+		return -1;
+	if (value->type == TYPE_UINT32)
+		number = value->data.u32;
+	else if (value->type == TYPE_UINT16)
+		number = value->data.u16;
+	free(value);
+	return number <= INT_MAX ? (int)number : -1;
+}
+
+static tutti_result_t place(struct tt_kvs_place *out)
+{
+	const tutti_result_t result = began ? TUTTI_OK : begin();
+
+	if (result)
+		return result;
+	*out = (struct tt_kvs_place){ .rank = self.rank <= INT_MAX ? (int)self.rank : -1,
+				      .size = number_of(ALL_RANKS, JOB_SIZE),
+				      .local_rank = number_of(self.rank, LOCAL_RANK),
+				      .local_size = number_of(ALL_RANKS, LOCAL_SIZE) };
+	if (out->rank >= 0 && out->size > 0)
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_INVALID, COMM,
+		       "the launcher's PMIx says rank %d of %d: expected a rank, and " JOB_SIZE,
+		       out->rank, out->size);
+}
+
+const struct tt_kvs tt_kvs_pmix = {
+	.name = "PMIx", .lacks = lacks, .bring = bring, .place = place
+};

@@ -208,4 +208,6 @@ static tutti_result_t bring(int rank, int size, const char *key, char text[TT_KV
 	return result;
 }
 
-const struct tt_kvs tt_kvs_torchrun = { "torchrun's store", lacks, bring, true };
+const struct tt_kvs tt_kvs_torchrun = {
+	.name = "torchrun's store", .lacks = lacks, .bring = bring, .may_be_old = true
+};

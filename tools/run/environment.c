@@ -76,9 +76,10 @@ static bool put_pytorch(char **env, const struct spawn *spawn, const struct seat
  * for those of a launcher that a rank has started (src/launch/launch.c). */
 static bool put_inherited(char **env, const char *entry)
 {
-	static const char *const left_out[] = { "TUTTI_JOIN=",	  "TORCHELASTIC_",
-						"PMI_RANK=",	  "OMPI_COMM_WORLD_RANK=",
-						"SLURM_STEP_ID=", "MPI_LOCALRANKID=" };
+	static const char *const left_out[] = {
+		"TUTTI_JOIN=",	  "TORCHELASTIC_",    "PMI_RANK=", "OMPI_COMM_WORLD_RANK=",
+		"SLURM_STEP_ID=", "MPI_LOCALRANKID=", "PMIX_RANK="
+	};
 
 	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
 		if (strncmp(entry, left_out[i], strlen(left_out[i])) == 0)
