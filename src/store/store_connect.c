@@ -198,7 +198,10 @@ static void note(struct attempt *a, const char *why)
 static void note_error(struct attempt *a, int error)
 {
 	if (error != ETIMEDOUT || !*a->why || tt_now() < a->deadline)
-		note(a, strerror(error));
+		note(a,
+		     error == ETIMEDOUT
+			     ? "no reaction to the connection attempt, as where a firewall drops it"
+			     : strerror(error));
 }
 
 /* An errno value if the socket failed, or the time is up. */
@@ -368,7 +371,10 @@ static void notice(struct attempt *a)
 	if (a->noticed || tt_now() - a->start < NOTICE_MS * MILLISECOND)
 		return;
 	a->noticed = true;
-	tt_log(WARN, STORE, "still waits for the store %s after %d s: %s", a->address,
+	char rank[32] = "";
+	if (a->rank >= 0)
+		snprintf(rank, sizeof(rank), "rank %d ", a->rank);
+	tt_log(WARN, STORE, "%sstill waits for the store %s after %d s: %s", rank, a->address,
 	       NOTICE_MS / 1000, a->why);
 }
 
