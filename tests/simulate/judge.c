@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "registry.h"
 #include "told.h"
 
 /* What the rank was told of a communicator it has made; NULL: it has not. */
@@ -82,13 +83,26 @@ static bool has_message(const struct step *step)
 	return false;
 }
 
-/* Who waits for a message knows its sender alone, which may wait for the stopped rank itself. Where
- * news travel, the sender says so before the ranks agree. Otherwise the first fault counts at once:
- * the ranks of one host do so, which see that a process is stopped, but no rank of this machine
- * sees that. */
+/* Through shared memory each rank sees how far all are. */
+static bool passes_messages(const struct plan *plan)
+{
+	if (plan->algorithm && !tt_algorithm_by_name(plan->algorithm)->shared)
+		return true;
+	for (int rank = 1; rank < plan->ranks; rank++)
+		if (plan->host[rank] != plan->host[0])
+			return true;
+	return false;
+}
+
+/* Who waits for a message, also in a collective, knows its sender alone, which may wait for the
+ * stopped rank itself. Where news travel, the sender says so before the ranks agree. Otherwise the
+ * first fault counts at once: the ranks of one host do so, which see that a process is stopped, but
+ * no rank of this machine sees that. */
 static bool may_blame_sender(const struct plan *plan, const struct told *told)
 {
-	return !strstr(plan->links, ",news=") && strstr(told->error_text, "'s message ");
+	return !strstr(plan->links, ",news=") &&
+	       (strstr(told->error_text, "'s message ") ||
+		(strstr(told->error_text, "all ranks have called it") && passes_messages(plan)));
 }
 
 /* May this fault, if it is the only one, have ended the job's communicator so? */
