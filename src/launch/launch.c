@@ -16,6 +16,7 @@
 
 #include "launch.h"
 #include "log.h"
+#include "small_file.h"
 #include "store.h"
 #include "transport.h"
 
@@ -298,12 +299,8 @@ static bool start_time(long pid, unsigned long long *ticks)
 	char path[64], text[1024];
 
 	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-	FILE *file = fopen(path, "re");
-	if (!file)
+	if (tt_small_file_read(path, text, sizeof(text)))
 		return false;
-	const size_t n = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[n] = 0;
 	/* the command's name, in parentheses, may hold anything: count fields from its end */
 	const char *rest = strrchr(text, ')');
 	return rest && sscanf(rest + 1,

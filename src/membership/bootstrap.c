@@ -21,6 +21,7 @@
 #include "record.h"
 #include "recorder.h"
 #include "registry.h"
+#include "small_file.h"
 #include "unreached.h"
 
 #define LINK_NS 5000000000ull /* for an interface to come up */
@@ -34,16 +35,13 @@ static uint64_t process_identity(void)
 
 static uint32_t cgroup_quota(void)
 {
-	FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+	char line[64];
 	double quota, period;
-	uint32_t cores = 0;
 
-	if (!file)
+	if (tt_small_file_read("/sys/fs/cgroup/cpu.max", line, sizeof(line)) ||
+	    sscanf(line, "%lf %lf", &quota, &period) != 2 || period <= 0)
 		return 0;
-	if (fscanf(file, "%lf %lf", &quota, &period) == 2 && period > 0)
-		cores = (uint32_t)(quota / period + 0.999);
-	fclose(file);
-	return cores;
+	return (uint32_t)(quota / period + 0.999);
 }
 
 static void fill_cpus(uint64_t *words)

@@ -21,6 +21,7 @@
 
 #include "kernels.h"
 #include "log.h"
+#include "small_file.h"
 #include "transport.h"
 
 #define TRIALS	     30
@@ -177,17 +178,14 @@ int tt_measure_cpus(cpu_set_t *cpus)
 /* The lowest of the processors that are threads of the same core. */
 static int core_of(int cpu)
 {
-	char path[80];
-	int lowest = cpu;
+	char path[80], line[16];
+	int lowest;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
 		 cpu);
-	FILE *file = fopen(path, "re");
-	if (file && fscanf(file, "%d", &lowest) != 1)
-		lowest = cpu;
-	if (file)
-		fclose(file);
-	return lowest;
+	return tt_small_file_read(path, line, sizeof(line)) == 0 && sscanf(line, "%d", &lowest) == 1
+		       ? lowest
+		       : cpu;
 }
 
 /* Processors of two cores; how many there are. */

@@ -7,20 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "small_file.h"
+
 #define PATH_BYTES 256
 #define LIST_BYTES (8 * 64 * TT_CPU_WORDS)
-
-/* The beginning of a line; false: there is none. */
-static bool read_line(const char *path, char *out, int size)
-{
-	FILE *file = fopen(path, "re");
-
-	if (!file)
-		return false;
-	const bool there = fgets(out, size, file);
-	fclose(file);
-	return there;
-}
 
 /* What a list such as 0-3,8 and `cpus` have in common is 1 + its lowest number if that is all of
  * `cpus`, else 0. */
@@ -52,7 +42,7 @@ static bool read_cache(const char *sys, int cpu, int i, const char *what, char *
 
 	snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%d/cache/index%d/%s", sys, cpu, i,
 		 what);
-	return read_line(path, out, size);
+	return tt_small_file_read(path, out, size) == 0;
 }
 
 static void read_caches(const char *sys, int cpu, const uint64_t cpus[TT_CPU_WORDS],
@@ -89,7 +79,9 @@ static uint16_t node(const char *sys, int cpu, const uint64_t cpus[TT_CPU_WORDS]
 	if (folder)
 		closedir(folder);
 	snprintf(path, sizeof(path), "%s/devices/system/node/node%d/cpulist", sys, number);
-	return number >= 0 && read_line(path, list, sizeof(list)) ? lowest_of(list, cpus) : 0;
+	return number >= 0 && tt_small_file_read(path, list, sizeof(list)) == 0
+		       ? lowest_of(list, cpus)
+		       : 0;
 }
 
 struct tt_domain tt_domain_of(const char *sys, const uint64_t cpus[TT_CPU_WORDS])

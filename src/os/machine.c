@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include "log.h"
+#include "small_file.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
@@ -21,21 +22,6 @@ uint64_t tt_hash_text(const char *text)
 	return h;
 }
 
-/* 0, or why not. */
-static int read_line(const char *path, char *out, int size)
-{
-	int error = 0;
-	FILE *file = fopen(path, "re");
-
-	if (!file)
-		return errno;
-	errno = 0;
-	if (!fgets(out, size, file))
-		error = errno ? errno : ENODATA;
-	fclose(file);
-	return error;
-}
-
 /* The kernel's boot id; the host's name where there is none to be read. For want of descriptors
  * or memory it is neither, but 0 with errno: others of this machine have the id, and whoever
  * went by the name would be taken for one of another machine. */
@@ -43,7 +29,7 @@ static uint64_t read_boot(void)
 {
 	char id[64];
 	struct utsname names;
-	const int error = read_line(BOOT_ID, id, sizeof(id));
+	const int error = tt_small_file_read(BOOT_ID, id, sizeof(id));
 
 	if (!error)
 		return tt_hash_text(id);

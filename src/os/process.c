@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "small_file.h"
+
 #define EXITING 0x4 /* PF_EXITING of the kernel: set before files are closed */
 
 struct process {
@@ -18,15 +20,10 @@ struct process {
 static struct process look_at(int32_t pid)
 {
 	struct process process = { 0 };
-	char path[32], line[512] = "";
+	char path[32], line[512];
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return process;
-	if (!fgets(line, sizeof(line), file))
-		line[0] = '\0';
-	fclose(file);
+	tt_small_file_read(path, line, sizeof(line));
 	/* "PID (NAME) STATE …", where the name may have anything in it; the flags are the 9th, the
 	 * threads the 20th */
 	const char *name_end = strrchr(line, ')');

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -162,6 +163,24 @@ TEST(a_process_is_ending_until_its_last_thread_has_ended)
 	assert_false(tt_process_is_ending(child));
 	assert_false(tt_process_has_ended(getpid()));
 	assert_false(tt_process_is_ending(getpid()));
+}
+
+TEST(a_stopped_process_is_seen_whatever_its_name_is)
+{
+	const pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		prctl(PR_SET_NAME, "a) R 1\n(b");
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	assert_true(tt_process_is_stopped(child));
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_false(tt_process_is_stopped(child));
 }
 
 /* A machine of 4 processors: each two have a cache of the third level, all of them a node. */
