@@ -156,9 +156,13 @@ class Refusals(unittest.TestCase):
         self.refused("is closed", other.split, 0)
 
     def test_closed_while_arguments_are_taken(self) -> None:
+        of_arrays = (
+            lambda own, it: own.all_reduce(it, out=np.ones(1)),
+            lambda own, it: own.premul_sum(it),
+        )
         for make_call in (
+            *of_arrays * hasattr(Closing, "__dlpack__"),
             lambda own, it: own.all_reduce(X, timeout=it),
-            *[lambda own, it: own.all_reduce(it, out=np.ones(1))] * hasattr(Closing, "__dlpack__"),
             lambda own, it: own.reduce_scatter_v([X] * size, timeout=it),
             lambda own, it: own.start_broadcast(X, it),
             lambda own, it: own.send(X, it),
@@ -166,7 +170,6 @@ class Refusals(unittest.TestCase):
             lambda own, it: own.group(timeout=it).__enter__(),
             lambda own, it: own.split(it),
             lambda own, it: own.dup(timeout=it),
-            lambda own, it: own.premul_sum(it),
             lambda own, it: own.transport(it),
             lambda own, it: own.window(np.ones(1), timeout=it),
             lambda own, it: own.window(np.ones(1)).put(X[:1], it),
