@@ -171,12 +171,18 @@ static void append_missing(struct tt_text *text, const struct tt_op *op, const e
 }
 
 /* Of two that have not called, is `a` rather to blame? A stopped one is; else the one that is
- * further behind, as the other may wait for it. */
+ * further behind, also within an operation, as the other may wait for it. */
 static bool is_worse(const struct tutti_comm *comm, const enum group *of, int a, int b)
 {
+	const uint64_t last_a = last_called(comm, a), last_b = last_called(comm, b);
+	const struct tt_area *control_area = &comm->control_area;
+
 	if (of[a] != of[b])
 		return of[a] == STOPPED;
-	return last_called(comm, a) < last_called(comm, b);
+	if (last_a != last_b || !control_area->base)
+		return last_a < last_b;
+	return tt_area_progress(control_area, a, last_a) <
+	       tt_area_progress(control_area, b, last_a);
 }
 
 /* Gives who is to blame of those that have not called, -1 if all have. */

@@ -95,14 +95,17 @@ static bool passes_messages(const struct plan *plan)
 }
 
 /* Who waits for a message, also in a collective, knows its sender alone, which may wait for the
- * stopped rank itself. Where news travel, the sender says so before the ranks agree. Otherwise the
- * first fault counts at once: the ranks of one host do so, which see that a process is stopped, but
- * no rank of this machine sees that. */
-static bool may_blame_sender(const struct plan *plan, const struct told *told)
+ * stopped rank itself; and of several that have not called, any may be the last of a chain. Where
+ * news travel, who is blamed says for whom it waits before the ranks agree. Otherwise the first fault
+ * counts at once: the ranks of one host do so, which see that a process is stopped, but no rank of
+ * this machine sees that. */
+static bool may_blame_another(const struct plan *plan, const struct fault *stop,
+			      const struct told *told)
 {
 	return !strstr(plan->links, ",news=") &&
 	       (strstr(told->error_text, "'s message ") ||
-		(strstr(told->error_text, "all ranks have called it") && passes_messages(plan)));
+		(passes_messages(plan) && (strstr(told->error_text, "all ranks have called it") ||
+					   names(told, stop->rank))));
 }
 
 /* May this fault, if it is the only one, have ended the job's communicator so? */
@@ -133,7 +136,7 @@ static bool explains(const struct plan *plan, const struct outcome *out, const s
 		return told->result == TUTTI_ERR_TIMEOUT &&
 		       /* who waits for a newcomer knows only the rank that invites it */
 		       (told->culprit == fault->rank || fault->rank >= plan->ranks ||
-			may_blame_sender(plan, told)) &&
+			may_blame_another(plan, fault, told)) &&
 		       (double)fault->ns / 1e9 + plan->needs_s >= plan_shortest_s(plan);
 	case FAULT_JUMP: /* time in which no rank runs does not count */
 	case FAULT_PAUSE: return told->result == TUTTI_ERR_TIMEOUT && out->while_joining;
