@@ -19,6 +19,24 @@ static bool may_be_another(const struct part *part)
 	return false;
 }
 
+/* Where each rank says lengths of its own, a call with one more of the count may have the same ones
+ * for all peers, and other contents. */
+static bool may_have_its_lengths(const struct part *part)
+{
+	const struct plan *plan = run.plan;
+
+	if (part->what != ALL_TO_ALL_V && part->what != GATHER_V && part->what != SCATTER_V)
+		return false;
+	for (int i = 0; i < plan->nfaults; i++) {
+		const struct step *step = &plan->steps[plan->faults[i].step];
+
+		for (int k = 0; plan->faults[i].kind == FAULT_OTHER && k < step->nparts; k++)
+			if (step->parts[k].salt == part->salt)
+				return true;
+	}
+	return false;
+}
+
 /* Those that failed. A process that died while it read from its peers reads on when it is revived,
  * and over `loop` all memory can be read. */
 static struct failed {
@@ -61,7 +79,9 @@ static void land(struct flight *flight, bool well)
 	for (int i = 0; i < flight->nops; i++) {
 		struct operation *op = &flight->ops[i];
 		const bool unknown =
-			op->part.what == MESSAGE ? run.shifted : may_be_another(&op->part);
+			op->part.what == MESSAGE
+				? run.shifted
+				: may_be_another(&op->part) || may_have_its_lengths(&op->part);
 		char why[CALL_TEXT];
 
 		if (well && flight->checked && !unknown && !operation_check(op, why))
