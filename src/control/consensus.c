@@ -18,8 +18,11 @@
 #include "numbers.h"
 
 #define NOTE_MAGIC 0x636f756eu
-#define DOZE_MS	   20	      /* between looks at who died */
-#define FLUSH_NS   1000000000 /* for peers to take the last message */
+#define DOZE_MS	   20 /* between looks at who died */
+/* Of the time between two looks so much counts: a rank that was stopped is to read what came
+ * meanwhile before it finds others late. */
+#define LOOK_MOST_NS 250000000
+#define FLUSH_NS     1000000000 /* for peers to take the last message */
 #define DOUBT_NS                                                                                   \
 	100000000 /* what another says of a rank may come before that rank's last
 		   * words */
@@ -54,6 +57,7 @@ struct tt_consensus {
 	bool no_memory;
 	bool quiet;		  /* tells nobody whom it finds gone */
 	struct tt_agree *agree;	  /* at the moment */
+	uint64_t clock, looked;	  /* the agreement's time; what tt_now() was then */
 	struct councillor with[]; /* [size] */
 };
 
@@ -221,7 +225,7 @@ static ssize_t read_some(struct tt_consensus *consensus, int rank)
 }
 
 /* Hand over the message if it is complete. False: it is none. */
-static bool hand_over(struct tt_consensus *consensus, int rank, uint64_t now)
+static bool hand_over(struct tt_consensus *consensus, int rank)
 {
 	struct bytes *in = &consensus->with[rank].in;
 	struct tt_agree_head head;
@@ -234,7 +238,8 @@ static bool hand_over(struct tt_consensus *consensus, int rank, uint64_t now)
 	if (in->used < sizeof(head) + head.length)
 		return true;
 	in->used = 0;
-	return tt_agree_receive(consensus->agree, rank, &head, in->at + sizeof(head), now);
+	return tt_agree_receive(consensus->agree, rank, &head, in->at + sizeof(head),
+				consensus->clock);
 }
 
 /* Read all that has come from the rank; what follows the decision is for the next agreement.
@@ -251,7 +256,7 @@ static bool read_all(struct tt_consensus *consensus, int rank, uint64_t now)
 		if (moved <= 0)
 			break;
 		some = true;
-		if (!hand_over(consensus, rank, now)) {
+		if (!hand_over(consensus, rank)) {
 			moved = TUTTI_ERR_INVALID;
 			break;
 		}
@@ -286,18 +291,28 @@ static tutti_result_t connect_all(struct tt_consensus *consensus, const bool *am
 	return TUTTI_OK;
 }
 
+static void look_at_clock(struct tt_consensus *consensus, uint64_t now)
+{
+	const uint64_t passed = now - consensus->looked;
+
+	consensus->clock += passed < LOOK_MOST_NS ? passed : LOOK_MOST_NS;
+	consensus->looked = now;
+}
+
 /* True if something moved. */
 static bool pass(struct tt_consensus *consensus, const bool *among)
 {
 	const uint64_t now = tt_now();
 	bool moved = false;
 
+	look_at_clock(consensus, now);
+
 	tt_comm_check(consensus->comm, true);
 	receive_notes(consensus->comm);
 	for (int rank = 0; rank < consensus->comm->size; rank++)
 		if (is_asked(consensus, among, rank))
 			moved |= read_all(consensus, rank, now);
-	tt_agree_step(consensus->agree, now);
+	tt_agree_step(consensus->agree, consensus->clock);
 	for (int rank = 0; rank < consensus->comm->size; rank++)
 		if (is_asked(consensus, among, rank))
 			moved |= send_kept(consensus, rank);
@@ -393,8 +408,9 @@ static tutti_result_t open_agreement(struct tt_consensus *consensus, const bool 
 	};
 	tutti_result_t result = connect_all(consensus, among);
 
+	consensus->clock = consensus->looked = tt_now();
 	if (!result)
-		result = tt_agree_open(&config, tt_now(), &consensus->agree);
+		result = tt_agree_open(&config, consensus->clock, &consensus->agree);
 	if (result)
 		return result;
 	consensus->instance++;
