@@ -219,9 +219,28 @@ static void append_awaited(struct tt_text *text, const struct tt_op *op, const e
 	tt_text_append(text, "%s", state);
 }
 
-/* All have called. Gives the first that this rank waits for, a stopped one before others; -1:
- * for none. A stopped one is waited for in any case, if not by this rank, then by those that it
- * waits for. */
+/* Of those that this rank waits for, the one whose message is the earliest in the wavefront
+ * (links.c): all that this depends on is earlier, so the others may wait for that rank, too. */
+static int first_awaited(const struct tt_op *op, const enum group *of)
+{
+	int found = first(of, op->comm->size, ALIVE);
+	uint64_t earliest = UINT64_MAX;
+
+	for (uint32_t i = 0; i < op->ncursors && op->kind != TT_OP_SHARED; i++) {
+		const struct tt_cursor *cursor = &op->cursors[i];
+		const uint64_t place = (uint64_t)cursor->time << 32 | cursor->segment;
+
+		if (cursor->connection && of[cursor->connection->link->peer] == ALIVE &&
+		    place < earliest) {
+			earliest = place;
+			found = cursor->connection->link->peer;
+		}
+	}
+	return found;
+}
+
+/* All have called. Gives whom this rank waits for, a stopped one before others; -1: nobody. A
+ * stopped one is waited for in any case, if not by this rank, then by those that it waits for. */
 static int append_who_is_awaited(struct tt_text *text, const struct tt_op *op, enum group *of)
 {
 	const struct tutti_comm *comm = op->comm;
@@ -240,7 +259,7 @@ static int append_who_is_awaited(struct tt_text *text, const struct tt_op *op, e
 		tt_text_append(text, "only for its peers to acknowledge completion");
 	if (stopped)
 		return first(of, comm->size, STOPPED);
-	return alive ? first(of, comm->size, ALIVE) : -1;
+	return alive ? first_awaited(op, of) : -1;
 }
 
 /* ---- the error message about a message */
