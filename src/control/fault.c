@@ -132,11 +132,24 @@ static bool awaits_end(const struct tutti_comm *comm)
 	return pid > 0 && tt_process_is_ending(pid);
 }
 
+/* This process, or the machine, may have been stopped for all of the time that ranks take to agree.
+ * What others have told is to come meanwhile. */
+static bool begins_anew(struct tt_agreement *agreement, uint64_t now)
+{
+	if (agreement->again || agreement->ns == 0 || now < agreement->at + agreement->ns)
+		return false;
+	agreement->again = true;
+	agreement->at = now + agreement->ns;
+	return true;
+}
+
 bool tt_comm_is_settled(struct tutti_comm *comm)
 {
-	if (!comm->agreement->done && comm->fault.result && tt_now() >= comm->agreement->at) {
-		tt_comm_check(comm, true); /* this process may have been stopped for all of that
-					   * time */
+	struct tt_agreement *agreement = comm->agreement;
+
+	if (!agreement->done && comm->fault.result && tt_now() >= agreement->at &&
+	    !begins_anew(agreement, tt_now())) {
+		tt_comm_check(comm, true);
 		settle(comm);
 	}
 	if (comm->agreement->done && !comm->agreement->told)

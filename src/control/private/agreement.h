@@ -11,6 +11,7 @@ struct tt_agreement {
 	bool told;   /* … and callers are told of it, from then on */
 	uint64_t at; /* when it will be */
 	uint64_t ns; /* how long ranks take to agree; 0: the first fault is that of all */
+	bool again;  /* this rank did not look for so long, and has begun anew to wait */
 };
 
 #endif
