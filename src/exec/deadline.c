@@ -28,14 +28,13 @@ static void miss(const struct tt_op *op, uint64_t now)
 
 /* ---- chains */
 
-/* Is it said that others wait for this rank, while a thread of it waits? */
+/* Is it said that others wait for this rank? */
 static bool is_blamed(const struct tutti_comm *comm)
 {
 	const struct tt_fault *fault = &comm->fault;
 
 	return fault->result == TUTTI_ERR_TIMEOUT && fault->rank == comm->rank &&
-	       fault->chain > 0 && fault->chain < CHAIN_MOST && comm->waiters > 0 &&
-	       !comm->progress->objected;
+	       fault->chain > 0 && fault->chain < CHAIN_MOST && !comm->progress->objected;
 }
 
 /* Has it waited for half of its deadline, and this process not been stopped meanwhile? Otherwise this
@@ -48,13 +47,14 @@ static bool waits_for_long(const struct tt_op *op, uint64_t now)
 	return op->started && now - since >= tt_op_timeout_ns(op) / 2;
 }
 
-/* The operation that would miss its deadline next, if it waits for long. */
+/* The operation that would miss its deadline next, if it waits for long. While no thread waits, a
+ * message may rightly take long. */
 static const struct tt_op *longest_wait(const struct tutti_comm *comm, uint64_t now)
 {
 	const struct tt_op *found = NULL;
 
 	for (const struct tt_op *op = comm->first; op; op = op->next)
-		if (waits_for_long(op, now) &&
+		if (waits_for_long(op, now) && (comm->waiters > 0 || tt_op_is_collective(op)) &&
 		    (!found ||
 		     op->started + tt_op_timeout_ns(op) < found->started + tt_op_timeout_ns(found)))
 			found = op;
