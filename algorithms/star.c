@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the star: everyone sends to rank 0, which folds in rank order and sends everyone its result.
+/* Owns the star: everyone sends to rank 0, which sends everyone its result, folded in rank order.
  * No pattern passes fewer messages, and each waits for one other only: best where short messages
  * cost cores that ranks share. */
 #include "algorithms.h"
@@ -61,6 +61,7 @@ static void all_gather(struct tt_sched *sched, const struct tt_group *group)
 		tt_send(sched, r, tt_out(0), group->size);
 }
 
+/* Of equal blocks: scratch has room for the longest block of each rank, P - 1 times. */
 static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 {
 	const int size = group->size;
@@ -95,7 +96,6 @@ static struct tt_cost hub_cost(const struct tt_group *group, enum tt_collective 
 	case TT_ALL_GATHER:
 	case TT_ALL_GATHER_V: return tt_cost_links(group, 2, (share + others) * bytes, 0);
 	case TT_REDUCE_SCATTER:
-	case TT_REDUCE_SCATTER_V:
 		return tt_cost_links(group, 2, (others + share) * bytes, others * bytes);
 	default: return tt_cost_links(group, 2, 2 * others * bytes, others * bytes);
 	}
@@ -119,7 +119,6 @@ const struct tt_algorithm tt_algorithm_star = {
 	.build = {
 		[TT_ALL_REDUCE] = all_reduce,
 		[TT_REDUCE_SCATTER] = reduce_scatter,
-		[TT_REDUCE_SCATTER_V] = reduce_scatter,
 		[TT_ALL_GATHER] = all_gather,
 		[TT_ALL_GATHER_V] = all_gather,
 		[TT_BARRIER] = barrier,

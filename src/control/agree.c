@@ -27,7 +27,7 @@
  * each other both go on, apart, only where messages between them take longer than the deadline,
  * or where each stopped, for the whole of the other's deadline, between reading its links and
  * acting on what it read: tt_agree_step() looks at the time as it was before the links were
- * read, and time in which a rank does not look does not count (consensus.c). A majority could
+ * read, and of the time in which a rank does not look little counts (consensus.c). A majority could
  * rule that out, and would forbid half a job to go on when the other half is stopped. */
 #include "agree.h"
 

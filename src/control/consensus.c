@@ -19,7 +19,7 @@
 
 #define NOTE_MAGIC 0x636f756eu
 #define DOZE_MS	   20 /* between looks at who died */
-/* Of the time between two looks so much counts: a rank that was stopped is to read what came
+/* Of the time between two looks so much counts at most: a rank that was stopped is to read what came
  * meanwhile before it finds others late. */
 #define LOOK_MOST_NS 250000000
 #define FLUSH_NS     1000000000 /* for peers to take the last message */
@@ -293,9 +293,11 @@ static tutti_result_t connect_all(struct tt_consensus *consensus, const bool *am
 
 static void look_at_clock(struct tt_consensus *consensus, uint64_t now)
 {
-	const uint64_t passed = now - consensus->looked;
+	const uint64_t passed = now - consensus->looked,
+		       part = consensus->comm->settings.timeout_ns / 4,
+		       most = part < LOOK_MOST_NS ? part : LOOK_MOST_NS;
 
-	consensus->clock += passed < LOOK_MOST_NS ? passed : LOOK_MOST_NS;
+	consensus->clock += passed < most ? passed : most;
 	consensus->looked = now;
 }
 

@@ -150,7 +150,8 @@ bool tt_comm_is_settled(struct tutti_comm *comm)
 	if (!agreement->done && comm->fault.result && tt_now() >= agreement->at &&
 	    !begins_anew(agreement, tt_now())) {
 		tt_comm_check(comm, true);
-		settle(comm);
+		if (tt_now() >= agreement->at) /* no longer chain has come */
+			settle(comm);
 	}
 	if (comm->agreement->done && !comm->agreement->told)
 		comm->agreement->told = !awaits_end(comm);

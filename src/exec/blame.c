@@ -219,13 +219,24 @@ static void append_awaited(struct tt_text *text, const struct tt_op *op, const e
 	tt_text_append(text, "%s", state);
 }
 
-/* Of those that this rank waits for, the one whose message is the earliest in the wavefront
- * (links.c): all that this depends on is earlier, so the others may wait for that rank, too. */
+/* Of those that this rank waits for, the one that has ended the fewest steps, or whose message is the
+ * earliest in the wavefront (links.c): all that this depends on is earlier, so the others may wait for
+ * that rank, too. */
 static int first_awaited(const struct tt_op *op, const enum group *of)
 {
-	int found = first(of, op->comm->size, ALIVE);
+	const struct tutti_comm *comm = op->comm;
+	int found = first(of, comm->size, ALIVE);
 	uint64_t earliest = UINT64_MAX;
 
+	for (int rank = 0; rank < comm->size && op->kind == TT_OP_SHARED; rank++) {
+		const uint64_t progress =
+			tt_area_progress(&comm->control_area, rank, op->header.seq);
+
+		if (of[rank] == ALIVE && progress < earliest) {
+			earliest = progress;
+			found = rank;
+		}
+	}
 	for (uint32_t i = 0; i < op->ncursors && op->kind != TT_OP_SHARED; i++) {
 		const struct tt_cursor *cursor = &op->cursors[i];
 		const uint64_t place = (uint64_t)cursor->time << 32 | cursor->segment;

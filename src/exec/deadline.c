@@ -4,8 +4,8 @@
  * which of the faults counts for all.
  *
  * Ranks may wait in a chain, each for the next, and the last for none: that one is to blame. Who
- * finds a deadline missed knows one link alone. So a rank that is blamed while it waits itself says
- * for whom, and so on to the end, before the ranks agree. Where all share one arena the first fault
+ * finds a deadline missed knows one link alone. So a rank that is blamed while it waits itself, or its
+ * collective does, says for whom, and so on to the end, before the ranks agree. Where all share one arena the first fault
  * is agreed at once; there a stopped process can be seen by all, and is blamed whoever waits for
  * it. */
 #include "deadline.h"
@@ -48,13 +48,15 @@ static bool waits_for_long(const struct tt_op *op, uint64_t now)
 }
 
 /* The operation that would miss its deadline next, if it waits for long. While no thread waits, a
- * message may rightly take long. */
+ * message may rightly take long, and a collective counts that comes before the one which others miss. */
 static const struct tt_op *longest_wait(const struct tutti_comm *comm, uint64_t now)
 {
 	const struct tt_op *found = NULL;
 
 	for (const struct tt_op *op = comm->first; op; op = op->next)
-		if (waits_for_long(op, now) && (comm->waiters > 0 || tt_op_is_collective(op)) &&
+		if (waits_for_long(op, now) &&
+		    (comm->waiters > 0 ||
+		     (tt_op_is_collective(op) && op->header.seq <= comm->fault.seq)) &&
 		    (!found ||
 		     op->started + tt_op_timeout_ns(op) < found->started + tt_op_timeout_ns(found)))
 			found = op;

@@ -257,6 +257,7 @@ tutti_result_t tt_kvs_place(const struct tt_kvs *kvs, struct tt_kvs_place *out, 
 	struct order order = { .kvs = kvs, .asks_place = true };
 	const tutti_result_t result = carry_out(&order, deadline);
 
-	*out = order.place;
+	if (!result)
+		*out = order.place;
 	return result;
 }

@@ -28,7 +28,7 @@ struct tt_kvs {
 	/* Called by all ranks with the same key: rank 0's text on all. Waits for all of them, for ever
 	 * if one does not come. */
 	tutti_result_t (*bring)(int rank, int size, const char *key, char text[TT_KVS_TEXT_MAX]);
-	/* NULL: the environment says it. */
+	/* For launchers whose environment does not say it; NULL: none is known. */
 	tutti_result_t (*place)(struct tt_kvs_place *out);
 	/* The store may have a text that rank 0 of an earlier program left under the same key, until
 	 * rank 0 sets it; a rank may ask again, and each call has a connection of its own. Otherwise

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the reading of launchers' environment variables: one row per launcher, the first that shows
- * wins; but tutti-run loses to one that it has started itself.
+ * wins; but tutti-run loses to one that it has started itself. A launcher that says too little there
+ * is asked (kvs.h).
  *
  * Where the ranks meet: TUTTI_STORE if set; else the address the launcher gives; else, if the
  * launcher says that all ranks are on one host, a unix socket named after the user and the job; else
@@ -8,6 +9,7 @@
  * the launcher says. Rank 0 hosts the store unless TUTTI_STORE_SERVED says that the launcher does. */
 #include <ctype.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@
 
 /* For the launcher to answer, should it be stopped. */
 #define REPORT_NS 1000000000
-#define PLACE_NS  5000000000
+#define PLACE_NS  30000000000
 
 /* Of stores whose address is derived: below those that kernels give out. */
 #define FIRST_PORT	 20000
@@ -141,6 +143,21 @@ static tutti_result_t read_variables(const struct row *row, struct tt_launch *ou
 	return result;
 }
 
+/* Once in a process: later calls need no turn at the launcher's library. */
+static tutti_result_t ask_place(const struct tt_kvs *kvs, struct tt_kvs_place *out)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+	static struct tt_kvs_place known; /* size 0: not yet */
+	tutti_result_t result = TUTTI_OK;
+
+	pthread_mutex_lock(&one);
+	if (known.size == 0)
+		result = tt_kvs_place(kvs, &known, tt_now() + PLACE_NS);
+	*out = known;
+	pthread_mutex_unlock(&one);
+	return result;
+}
+
 static tutti_result_t ask_launcher(const struct row *row, struct tt_launch *out)
 {
 	char why[512];
@@ -154,7 +171,7 @@ static tutti_result_t ask_launcher(const struct row *row, struct tt_launch *out)
 			"%s is set to \"%s\", so a launcher that speaks %s started this process, but cannot be asked "
 			"(%s): install what is missing, or set TUTTI_RANK and TUTTI_SIZE, or unset %s to run alone",
 			sign, value, row->launcher, why, sign);
-	const tutti_result_t result = tt_kvs_place(kvs, &place, tt_now() + PLACE_NS);
+	const tutti_result_t result = ask_place(kvs, &place);
 	if (result) {
 		snprintf(why, sizeof(why), "%s", tt_thread_error());
 		return tt_fail(

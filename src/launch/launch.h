@@ -21,8 +21,8 @@ struct tt_launch {
 	char job[64]; /* the same on all ranks, no other job's on their hosts; "": unknown */
 };
 
-/* Reads the environment. `keyed`: the job has a key. TUTTI_ERR_INVALID: it makes no sense, or does not
- * say where to meet. */
+/* Reads the environment, or asks the launcher, for half a minute at most. `keyed`: the job has a key.
+ * TUTTI_ERR_INVALID: it makes no sense, or does not say where to meet. */
 tutti_result_t tt_launch_read(bool keyed, struct tt_launch *out);
 
 /* Is this process to join a job that runs already (TUTTI_JOIN)? */

@@ -15,19 +15,20 @@
 #include "log.h"
 
 /* Of pmix_common.h, as version 4 has it. What is used of these is alike from 3 to 5. */
-#define SUCCESS	      0
-#define ALL_RANKS     (UINT32_MAX - 1) /* PMIX_RANK_WILDCARD: of the job as a whole */
-#define SCOPE_GLOBAL  3
-#define TYPE_BOOL     1
-#define TYPE_STRING   3
-#define TYPE_UINT16   13
-#define TYPE_UINT32   14
-#define JOB_SIZE      "pmix.job.size"
-#define LOCAL_SIZE    "pmix.local.size"
-#define LOCAL_RANK    "pmix.lrank"
-#define COLLECT_DATA  "pmix.collect"
-#define NAMESPACE_MAX 255
-#define ATTRIBUTE_MAX 511
+#define SUCCESS		0
+#define ALL_RANKS	(UINT32_MAX - 1) /* PMIX_RANK_WILDCARD: of the job as a whole */
+#define SCOPE_GLOBAL	3
+#define TYPE_BOOL	1
+#define TYPE_STRING	3
+#define TYPE_UINT16	13
+#define TYPE_UINT32	14
+#define JOB_SIZE	"pmix.job.size"
+#define LOCAL_SIZE	"pmix.local.size"
+#define LOCAL_RANK	"pmix.lrank"
+#define COLLECT_DATA	"pmix.collect"
+#define NOT_FROM_OTHERS "pmix.optional" /* what this process has been told already */
+#define NAMESPACE_MAX	255
+#define ATTRIBUTE_MAX	511
 
 struct process {
 	char space[NAMESPACE_MAX + 1];
@@ -98,8 +99,10 @@ static const char *lacks(void)
 	static char why[TT_LIBRARY_WHY];
 	static void *opened;
 
-	if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK"))
-		return "PMIX_NAMESPACE and PMIX_RANK are not set";
+	if (!getenv("PMIX_NAMESPACE"))
+		return "PMIX_NAMESPACE is not set";
+	if (!getenv("PMIX_RANK"))
+		return "PMIX_RANK is not set";
 	if (began && !tt_owned_here(&owner))
 		return "it is a parent's of this process";
 	if (!opened)
@@ -195,11 +198,13 @@ static tutti_result_t bring(int rank, int size, const char *key, char text[TT_KV
 static int number_of(uint32_t rank, const char *key)
 {
 	struct process process = self;
+	const struct info optional = { .key = NOT_FROM_OTHERS,
+				       .value = { .type = TYPE_BOOL, .data.flag = true } };
 	struct value *value = NULL;
 	int64_t number = -1;
 
 	process.rank = rank;
-	if (pmix.get(&process, key, NULL, 0, &value) != SUCCESS || !value)
+	if (pmix.get(&process, key, &optional, 1, &value) != SUCCESS || !value)
 		return -1;
 	if (value->type == TYPE_UINT32)
 		number = value->data.u32;

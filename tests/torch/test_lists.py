@@ -77,13 +77,13 @@ def inside(tensor):
 
 
 def conjugated(tensor):
-    return tensor.conj().resolve_conj().conj()
+    return tensor.conj().resolve_conj().clone().conj()
 
 
 def repeated(tensor):
     """For inputs alone."""
     same = tensor.dim() > 0 and len(set(tensor.to(torch.complex128).reshape(-1).tolist())) == 1
-    return tensor[:1].clone().expand(tensor.shape) if same else tensor
+    return tensor[:1].clone().expand(tensor.shape) if same else tensor.clone()
 
 
 LAYOUTS = dense, transposed, with_gaps, inside, conjugated

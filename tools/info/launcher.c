@@ -130,11 +130,13 @@ static void check(json_t *section, const struct launcher *launcher)
 	const char *name = launcher->name;
 	const bool torchrun = strcmp(name, "torchrun") == 0;
 
-	if (!rank_of(launcher) || (launcher->size && !variable(launcher->size)))
+	const char *other = launcher->size ? launcher->size : launcher->signs[1];
+
+	if (!rank_of(launcher) || !variable(other))
 		value_hint(section, "name",
 			   "the environment of %s is incomplete: %s and %s are both needed to join "
 			   "a job",
-			   name, launcher->rank, launcher->size);
+			   name, launcher->rank, other);
 	else if (variable("TUTTI_STORE"))
 		return;
 	else if (torchrun && !(variable("MASTER_ADDR") && variable("MASTER_PORT")))

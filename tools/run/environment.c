@@ -77,8 +77,8 @@ static bool put_pytorch(char **env, const struct spawn *spawn, const struct seat
 static bool put_inherited(char **env, const char *entry)
 {
 	static const char *const left_out[] = {
-		"TUTTI_JOIN=",	  "TORCHELASTIC_",    "PMI_RANK=", "OMPI_COMM_WORLD_RANK=",
-		"SLURM_STEP_ID=", "MPI_LOCALRANKID=", "PMIX_RANK="
+		"TUTTI_JOIN=",	  "TORCHELASTIC_",    "PMI_RANK=",  "OMPI_COMM_WORLD_RANK=",
+		"SLURM_STEP_ID=", "MPI_LOCALRANKID=", "PMIX_RANK=", "PMIX_NAMESPACE="
 	};
 
 	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
