@@ -308,7 +308,6 @@ static bool pass(struct tt_consensus *consensus, const bool *among)
 	bool moved = false;
 
 	look_at_clock(consensus, now);
-
 	tt_comm_check(consensus->comm, true);
 	receive_notes(consensus->comm);
 	for (int rank = 0; rank < consensus->comm->size; rank++)

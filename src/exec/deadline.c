@@ -4,10 +4,10 @@
  * which of the faults counts for all.
  *
  * Ranks may wait in a chain, each for the next, and the last for none: that one is to blame. Who
- * finds a deadline missed knows one link alone. So a rank that is blamed while it waits itself, or its
- * collective does, says for whom, and so on to the end, before the ranks agree. Where all share one arena the first fault
- * is agreed at once; there a stopped process can be seen by all, and is blamed whoever waits for
- * it. */
+ * finds a deadline missed knows one link alone. So a rank that is blamed while it waits itself, or
+ * its collective does, says for whom, and so on to the end, before the ranks agree. Where all share
+ * one arena the first fault is agreed at once; there a stopped process can be seen by all, and is
+ * blamed whoever waits for it. */
 #include "deadline.h"
 
 #include "blame.h"
