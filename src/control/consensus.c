@@ -18,11 +18,8 @@
 #include "numbers.h"
 
 #define NOTE_MAGIC 0x636f756eu
-#define DOZE_MS	   20 /* between looks at who died */
-/* Of the time between two looks so much counts at most: a rank that was stopped is to read what came
- * meanwhile before it finds others late. */
-#define LOOK_MOST_NS 250000000
-#define FLUSH_NS     1000000000 /* for peers to take the last message */
+#define DOZE_MS	   20	      /* between looks at who died */
+#define FLUSH_NS   1000000000 /* for peers to take the last message */
 #define DOUBT_NS                                                                                   \
 	100000000 /* what another says of a rank may come before that rank's last
 		   * words */
@@ -293,11 +290,10 @@ static tutti_result_t connect_all(struct tt_consensus *consensus, const bool *am
 
 static void look_at_clock(struct tt_consensus *consensus, uint64_t now)
 {
-	const uint64_t passed = now - consensus->looked,
-		       part = consensus->comm->settings.timeout_ns / 4,
-		       most = part < LOOK_MOST_NS ? part : LOOK_MOST_NS;
+	const uint64_t part = consensus->comm->settings.timeout_ns / 4,
+		       most = part < TT_LOOK_NS ? part : TT_LOOK_NS;
 
-	consensus->clock += passed < most ? passed : most;
+	consensus->clock += now - consensus->looked - tt_uncounted(consensus->looked, now, most);
 	consensus->looked = now;
 }
 
@@ -360,9 +356,9 @@ static bool all_sent(struct tt_consensus *consensus, const bool *among)
 /* The last message is out before this rank does anything else, unless a rank does not take it. */
 static void flush(struct tt_consensus *consensus, const bool *among)
 {
-	const uint64_t enough = tt_now() + FLUSH_NS;
+	struct tt_limit enough = tt_limit_in(tt_now(), FLUSH_NS);
 
-	while (!all_sent(consensus, among) && tt_now() < enough) {
+	while (!all_sent(consensus, among) && !tt_limit_passed(&enough, tt_now(), TT_LOOK_NS)) {
 		tt_comm_check(consensus->comm, true);
 		tt_comm_arm(consensus->comm);
 		if (!all_sent(consensus, among))

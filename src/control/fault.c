@@ -46,7 +46,7 @@ void tt_comm_fault_free(struct tutti_comm *comm)
 
 uint64_t tt_comm_settles_at(const struct tutti_comm *comm)
 {
-	return comm->agreement->at;
+	return comm->agreement->end.at;
 }
 
 /* ---- settling */
@@ -71,7 +71,7 @@ static bool adopt(struct tutti_comm *comm, const struct tt_fault *fault)
 	if (comm->agreement->done || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
 		return false;
 	if (fault->chain > comm->fault.chain)
-		comm->agreement->at = tt_now() + comm->agreement->ns;
+		comm->agreement->end = tt_limit_in(tt_now(), comm->agreement->ns);
 	keep(comm, fault);
 	return true;
 }
@@ -112,7 +112,7 @@ static void settle(struct tutti_comm *comm)
 static void begin_agreement(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	keep(comm, fault);
-	comm->agreement->at = tt_now() + comm->agreement->ns;
+	comm->agreement->end = tt_limit_in(tt_now(), comm->agreement->ns);
 	tell(comm);
 	if (!comm->agreement->ns)
 		settle(comm);
@@ -125,7 +125,7 @@ static bool awaits_end(const struct tutti_comm *comm)
 	const int rank = comm->fault.rank;
 
 	if (comm->fault.result != TUTTI_ERR_PEER_LOST || rank < 0 || comm->nendpoints == 0 ||
-	    tt_now() >= comm->agreement->at + ENDING_NS)
+	    tt_now() >= comm->agreement->end.at + ENDING_NS)
 		return false;
 	const int32_t pid = comm->routes.peers[0][rank].pid;
 
@@ -133,24 +133,19 @@ static bool awaits_end(const struct tutti_comm *comm)
 }
 
 /* This process, or the machine, may have been stopped for all of the time that ranks take to agree.
- * What others have told is to come meanwhile. */
-static bool begins_anew(struct tt_agreement *agreement, uint64_t now)
+ * What others have told is to come meanwhile, so the end is seen at the second look or later. */
+static bool is_time(struct tt_agreement *agreement)
 {
-	if (agreement->again || agreement->ns == 0 || now < agreement->at + agreement->ns)
-		return false;
-	agreement->again = true;
-	agreement->at = now + agreement->ns;
-	return true;
+	return tt_limit_passed(&agreement->end, tt_now(), agreement->ns / 2);
 }
 
 bool tt_comm_is_settled(struct tutti_comm *comm)
 {
 	struct tt_agreement *agreement = comm->agreement;
 
-	if (!agreement->done && comm->fault.result && tt_now() >= agreement->at &&
-	    !begins_anew(agreement, tt_now())) {
+	if (!agreement->done && comm->fault.result && is_time(agreement)) {
 		tt_comm_check(comm, true);
-		if (tt_now() >= agreement->at) /* no longer chain has come */
+		if (is_time(agreement)) /* no longer chain has come */
 			settle(comm);
 	}
 	if (comm->agreement->done && !comm->agreement->told)
@@ -168,9 +163,8 @@ tutti_result_t tt_comm_agreed_error(struct tutti_comm *comm)
 {
 	while (!tt_comm_is_settled(comm)) {
 		const uint64_t now = tt_now();
-		const int left_ms = now < comm->agreement->at
-					    ? (int)((comm->agreement->at - now) / 1000000) + 1
-					    : 1;
+		const uint64_t at = tt_comm_settles_at(comm);
+		const int left_ms = now < at ? (int)((at - now) / 1000000) + 1 : 1;
 
 		pthread_mutex_unlock(&comm->lock);
 		poll(NULL, 0, left_ms < POLL_MS ? left_ms : POLL_MS);

@@ -13,9 +13,6 @@
 #include "blame.h"
 #include "progress_state.h"
 
-#define POLL_MOST_NS                                                                               \
-	250000000 /* of a wait, that counts between two looks at it, which are to be 100 ms apart
-		   * at most */
 #define CHAIN_MOST                                                                                 \
 	8 /* who is blamed is asked so often: each time takes a while to reach all ranks */
 
@@ -81,14 +78,9 @@ static void object(struct tutti_comm *comm, uint64_t now)
 
 /* ---- */
 
-uint64_t tt_deadlines_uncounted(uint64_t checked, uint64_t now)
-{
-	return now > checked + POLL_MOST_NS ? now - checked - POLL_MOST_NS : 0;
-}
-
 void tt_deadlines_check(struct tutti_comm *comm, uint64_t now)
 {
-	const uint64_t uncounted = tt_deadlines_uncounted(comm->progress->checked_at, now);
+	const uint64_t uncounted = tt_uncounted(comm->progress->checked_at, now, TT_LOOK_NS);
 
 	comm->progress->checked_at = now;
 	if (uncounted)

@@ -5,11 +5,6 @@
 
 #include "op.h"
 
-/* How much of a wait from one check of it, `checked`, to the next one, `now`, does not count
- * towards its deadline. Waits are looked at several times a second; between looks that lie
- * further apart the process did not run. A job that was stopped as a whole, by a shell, by a
- * scheduler, or with the machine that it runs on, goes on where it was. */
-uint64_t tt_deadlines_uncounted(uint64_t checked, uint64_t now);
 /* Start the clocks of operations that have none yet; revoke if one has missed its deadline. If peers
  * blame this rank for theirs, say for whom it waits itself. For waits that get long. */
 void tt_deadlines_check(struct tutti_comm *comm, uint64_t now);

@@ -278,11 +278,3 @@ __attribute__((constructor)) static void watch_forks(void)
 {
 	pthread_atfork(NULL, NULL, renew_lock);
 }
-
-uint64_t tt_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}

@@ -23,6 +23,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "clock.h"
 #include "key.h"
 #include "log.h"
 #include "tutti/tutti.h"
@@ -265,8 +266,5 @@ struct tt_transport {
 /* The transport between hosts that needs no device, registry.c's choice. A transport over devices
  * opens an endpoint of it for its own control links. */
 extern const struct tt_transport *const tt_transport_of_hosts;
-
-/* Nanoseconds of CLOCK_MONOTONIC. */
-uint64_t tt_now(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The consensus transport of a rank whose leader is gone: its words have all come, and nothing
- * reaches it any more. */
+/* The consensus transport of a rank whose leader is gone, and its words have all come; or that was
+ * stopped itself, and they have not yet. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,18 @@ static struct {
 
 static int notes;
 
+/* Looks at which nothing has come yet; before the last of them this process was stopped. */
+static int silent;
+static uint64_t stopped_ns; /* so far */
+
+uint64_t __real_tt_now(void);
+uint64_t __wrap_tt_now(void);
+
+uint64_t __wrap_tt_now(void)
+{
+	return __real_tt_now() + stopped_ns;
+}
+
 static ssize_t write_to_leader(struct tt_link *link, const struct iovec *iov, int n)
 {
 	leader.refused++;
@@ -36,6 +48,11 @@ static ssize_t read_from_leader(struct tt_link *link, const struct iovec *iov, i
 	const size_t left = leader.length - leader.read;
 	const size_t bytes = left < iov[0].iov_len ? left : iov[0].iov_len;
 
+	if (silent > 0) {
+		silent--;
+		stopped_ns += silent == 1 ? 1000 * SECOND_NS : 0;
+		return 0;
+	}
 	if (leader.gone && left == 0)
 		return TUTTI_ERR_PEER_LOST;
 	memcpy(iov[0].iov_base, leader.words + leader.read, bytes);
@@ -140,6 +157,24 @@ TEST(a_link_that_takes_nothing_is_tried_once)
 	assert_int_equal(tt_agree_count(agreed), RANKS);
 	assert_int_equal(leader.read, leader.length);
 	assert_int_equal(leader.refused, 1);
+	tt_agree_close(agreed);
+	free_comm(comm);
+}
+
+/* A thousand seconds pass between two looks, and the link gives nothing at the first one after that. */
+TEST(a_rank_that_was_stopped_takes_nobody_for_late_before_it_has_read)
+{
+	const bool among[RANKS] = { true, true };
+	struct tt_endpoint endpoint = { .ops = &transport };
+	struct tutti_comm *comm = new_comm(&endpoint);
+	struct tt_agree *agreed = NULL;
+
+	leader_decides();
+	silent = 3;
+	assert_int_equal(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed),
+			 TUTTI_OK);
+	assert_true(stopped_ns > 0);
+	assert_int_equal(tt_agree_count(agreed), RANKS);
 	tt_agree_close(agreed);
 	free_comm(comm);
 }

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "bound.h"
-#include "deadline.h"
 #include "machine.h"
 
 #define WORKS_AHEAD 512

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "bound.h"
-#include "deadline.h"
+#include "fault.h"
 #include "hierarchy.h"
 #include "log.h"
 #include "recorder.h"
@@ -138,7 +138,7 @@ static void count_cuda(struct tt_cuda_watchdog *watchdog, uint64_t begun)
 static uint64_t take_uncounted(struct tt_cuda_watchdog *watchdog, uint64_t now)
 {
 	const uint64_t uncounted =
-		tt_deadlines_uncounted(watchdog->looked + watchdog->in_cuda, now);
+		tt_uncounted(watchdog->looked + watchdog->in_cuda, now, TT_LOOK_NS);
 
 	watchdog->looked = now;
 	watchdog->in_cuda = 0;
