@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "local.h"
+#include "launchers.h"
 #include "lines.h"
 #include "timing.h"
 
@@ -26,30 +27,7 @@ struct ranks {
 
 bool bench_launched(void)
 {
-	static const char *const signs[] = {
-		"TUTTI_RANK",
-		"TUTTI_SIZE",
-		"RANK",
-		"WORLD_SIZE",
-		"OMPI_COMM_WORLD_RANK",
-		"OMPI_COMM_WORLD_SIZE",
-		"MPI_LOCALRANKID",
-		"MPI_LOCALNRANKS",
-		"SLURM_STEP_ID",
-		"SLURM_STEP_NUM_TASKS",
-		"PMI_RANK",
-		"PMI_SIZE",
-		"PMIX_RANK",
-		"PMIX_NAMESPACE",
-	};
-
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
-		const char *value = getenv(signs[i]);
-
-		if (value && *value)
-			return true;
-	}
-	return false;
+	return tt_launcher_find() != NULL;
 }
 
 static void set_number(const char *name, long value)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the reading of launchers' environment variables: one row per launcher, the first that shows
- * wins; but tutti-run loses to one that it has started itself. A launcher that says too little there
- * is asked (kvs.h).
+/* Owns the reading of launchers' environment variables: of the launcher that launchers.c finds. One that
+ * says too little there is asked (kvs.h).
  *
  * Where the ranks meet: TUTTI_STORE if set; else the address the launcher gives; else, if the
  * launcher says that all ranks are on one host, a unix socket named after the user and the job; else
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "launch.h"
+#include "launchers.h"
 #include "log.h"
 #include "small_file.h"
 #include "store.h"
@@ -31,51 +31,24 @@
 #define PORTS		 10000
 #define ALLOWED_IN_NAMES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_"
 
-/* Variables that mean the same, in order of preference; ends with NULL. */
-#define NAMES 3
-
+/* How a launcher's job is named, and where its ranks meet. */
 struct row {
-	const char *launcher;
-	const char *signs[NAMES]; /* any of these is set: this launcher started us */
-	const char *own;	  /* set by it, and not handed on by tutti-run */
-	/* No `size`: of the row's kvs the first that there is says all four. */
-	const char *rank[NAMES], *size[NAMES], *local_rank[NAMES], *local_size[NAMES];
 	/* Fills out->job, "" if there is nothing to make it of. */
 	void (*job)(struct tt_launch *out);
 	/* Fills out->store where the launcher gives an address, or out->kvs where it brings one; "" where
 	 * it does neither. */
 	tutti_result_t (*store)(struct tt_launch *out);
-	/* Perhaps one of these, whose ranks are the row's. */
+	/* Perhaps one of these, whose ranks are the launcher's: of a launcher without a size the first that
+	 * there is says all four numbers. */
 	const struct tt_kvs *kvs[TT_KVS_KINDS];
 	/* Fills out->store with what follows from what else there is; "" if nothing does. */
 	void (*derived)(struct tt_launch *out);
 };
 
-static bool is_outer(const char *name);
-
-/* An empty variable is as good as none. */
-static const char *environment(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
-}
-
 /* That counts here. */
 static const char *variable(const char *name)
 {
-	return is_outer(name) ? NULL : environment(name);
-}
-
-/* The first of `names` that is set; its value in *value. NULL: none is. */
-static const char *first_set(const char *const names[NAMES], const char **value)
-{
-	for (int i = 0; i < NAMES && names[i]; i++) {
-		*value = variable(names[i]);
-		if (*value)
-			return names[i];
-	}
-	return NULL;
+	return tt_launcher_variable(name);
 }
 
 /* A job's id becomes part of a socket's name and of keys. */
@@ -106,40 +79,40 @@ static tutti_result_t parse_number(const char *launcher, const char *name, const
 	return TUTTI_OK;
 }
 
-/* *out stays as it is if none of the names is set. */
-static tutti_result_t read_optional(const struct row *row, const char *const names[NAMES],
+/* *out stays as it is if the name is not set. */
+static tutti_result_t read_optional(const struct tt_launcher *launcher, const char *name,
 				    long least, int *out)
 {
-	const char *value, *name = first_set(names, &value);
+	const char *value = variable(name);
 
-	return name ? parse_number(row->launcher, name, value, least, INT_MAX, out) : TUTTI_OK;
+	return value ? parse_number(launcher->name, name, value, least, INT_MAX, out) : TUTTI_OK;
 }
 
-static tutti_result_t read_needed(const struct row *row, const char *const names[NAMES], long least,
+static tutti_result_t read_needed(const struct tt_launcher *launcher, const char *name, long least,
 				  int *out)
 {
-	const char *value, *name = first_set(names, &value);
+	const char *value;
 
-	if (name)
-		return parse_number(row->launcher, name, value, least, INT_MAX, out);
-	const char *sign = first_set(row->signs, &value);
+	if (variable(name))
+		return read_optional(launcher, name, least, out);
+	const char *sign = tt_launcher_sign(launcher, &value);
 	return tt_fail(
 		TUTTI_ERR_INVALID, COMM,
 		"%s is set to \"%s\", so %s started this process, but %s is not set: set both, or "
 		"unset %s to run alone",
-		sign, value, row->launcher, names[0], sign);
+		sign, value, launcher->name, name, sign);
 }
 
-static tutti_result_t read_variables(const struct row *row, struct tt_launch *out)
+static tutti_result_t read_variables(const struct tt_launcher *launcher, struct tt_launch *out)
 {
-	tutti_result_t result = read_needed(row, row->rank, 0, &out->rank);
+	tutti_result_t result = read_needed(launcher, launcher->rank, 0, &out->rank);
 
 	if (result == TUTTI_OK)
-		result = read_needed(row, row->size, 1, &out->size);
+		result = read_needed(launcher, tt_launcher_size(launcher), 1, &out->size);
 	if (result == TUTTI_OK)
-		result = read_optional(row, row->local_rank, 0, &out->local_rank);
+		result = read_optional(launcher, launcher->local_rank, 0, &out->local_rank);
 	if (result == TUTTI_OK)
-		result = read_optional(row, row->local_size, 1, &out->local_size);
+		result = read_optional(launcher, launcher->local_size, 1, &out->local_size);
 	return result;
 }
 
@@ -158,10 +131,11 @@ static tutti_result_t ask_place(const struct tt_kvs *kvs, struct tt_kvs_place *o
 	return result;
 }
 
-static tutti_result_t ask_launcher(const struct row *row, struct tt_launch *out)
+static tutti_result_t ask_launcher(const struct tt_launcher *launcher, const struct row *row,
+				   struct tt_launch *out)
 {
 	char why[512];
-	const char *value, *sign = first_set(row->signs, &value);
+	const char *value, *sign = tt_launcher_sign(launcher, &value);
 	const struct tt_kvs *kvs = tt_kvs_find(row->kvs, why, sizeof(why));
 	struct tt_kvs_place place;
 
@@ -170,7 +144,7 @@ static tutti_result_t ask_launcher(const struct row *row, struct tt_launch *out)
 			TUTTI_ERR_INVALID, COMM,
 			"%s is set to \"%s\", so a launcher that speaks %s started this process, but cannot be asked "
 			"(%s): install what is missing, or set TUTTI_RANK and TUTTI_SIZE, or unset %s to run alone",
-			sign, value, row->launcher, why, sign);
+			sign, value, launcher->name, why, sign);
 	const tutti_result_t result = ask_place(kvs, &place);
 	if (result) {
 		snprintf(why, sizeof(why), "%s", tt_thread_error());
@@ -186,24 +160,25 @@ static tutti_result_t ask_launcher(const struct row *row, struct tt_launch *out)
 	return TUTTI_OK;
 }
 
-static tutti_result_t read_numbers(const struct row *row, struct tt_launch *out)
+static tutti_result_t read_numbers(const struct tt_launcher *launcher, const struct row *row,
+				   struct tt_launch *out)
 {
 	const tutti_result_t result =
-		row->size[0] ? read_variables(row, out) : ask_launcher(row, out);
+		launcher->size ? read_variables(launcher, out) : ask_launcher(launcher, row, out);
 
 	if (result != TUTTI_OK)
 		return result;
 	if (out->rank >= out->size)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "%s says rank %d of %d ranks: expected a rank below %d",
-			       row->launcher, out->rank, out->size, out->size);
+			       launcher->name, out->rank, out->size, out->size);
 	if (out->local_size > out->size ||
 	    (out->local_size > 0 && out->local_rank >= out->local_size))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "%s says local rank %d of %d on this host, with %d ranks in all: "
 			       "expected a "
 			       "local rank below the number on the host, and that at most %d",
-			       row->launcher, out->local_rank, out->local_size, out->size,
+			       launcher->name, out->local_rank, out->local_size, out->size,
 			       out->size);
 	return TUTTI_OK;
 }
@@ -404,123 +379,25 @@ static void slurm_derived(struct tt_launch *out)
 		 out->rank == 0 ? "[::],0.0.0.0" : name, FIRST_PORT + number % PORTS);
 }
 
-/* Tried from the first to the last. Slurm also sets its rank in batch scripts, where nobody else
- * runs: only a step (srun) is a launch. The last rows are for launchers that speak PMI or PMIx and say no more. An
- * Indexed Job of Kubernetes is in the first. */
-static const struct row rows[] = {
-	{
-		.launcher = "tutti-run",
-		.signs = { "TUTTI_RANK", "TUTTI_SIZE" },
-		.own = "TUTTI_RESTART",
-		.rank = { "TUTTI_RANK", "JOB_COMPLETION_INDEX" },
-		.size = { "TUTTI_SIZE" },
-		.local_rank = { "TUTTI_LOCAL_RANK" },
-		.local_size = { "TUTTI_LOCAL_SIZE" },
-		.job = tutti_job,
-		.store = no_store,
-		.derived = nothing_derived,
-	},
-	{
-		.launcher = "torchrun",
-		.signs = { "RANK", "WORLD_SIZE" },
-		.own = "TORCHELASTIC_RUN_ID",
-		.rank = { "RANK" },
-		.size = { "WORLD_SIZE" },
-		.local_rank = { "LOCAL_RANK" },
-		.local_size = { "LOCAL_WORLD_SIZE" },
-		.job = torchrun_job,
-		.store = torchrun_store,
-		.derived = nothing_derived,
-	},
-	{
-		.launcher = "Open MPI",
-		.signs = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
-		.own = "OMPI_COMM_WORLD_RANK",
-		.rank = { "OMPI_COMM_WORLD_RANK" },
-		.size = { "OMPI_COMM_WORLD_SIZE" },
-		.local_rank = { "OMPI_COMM_WORLD_LOCAL_RANK" },
-		.local_size = { "OMPI_COMM_WORLD_LOCAL_SIZE" },
-		.job = pmix_job,
-		.store = no_store,
-		.kvs = { &tt_kvs_pmix },
-		.derived = nothing_derived,
-	},
-	{
-		.launcher = "Hydra",
-		.signs = { "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
-		.own = "MPI_LOCALRANKID",
-		.rank = { "PMI_RANK" },
-		.size = { "PMI_SIZE" },
-		.local_rank = { "MPI_LOCALRANKID" },
-		.local_size = { "MPI_LOCALNRANKS" },
-		.job = hydra_job,
-		.store = no_store,
-		.kvs = { &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
-		.derived = nothing_derived,
-	},
-	{
-		.launcher = "Slurm",
-		.signs = { "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS" },
-		.own = "SLURM_STEP_ID",
-		.rank = { "SLURM_PROCID" },
-		.size = { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" },
-		.local_rank = { "SLURM_LOCALID" },
-		.job = slurm_job,
-		.store = no_store,
-		.kvs = { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
-		.derived = slurm_derived,
-	},
-	{
-		.launcher = "PMI",
-		.signs = { "PMI_RANK", "PMI_SIZE" },
-		.own = "PMI_RANK",
-		.rank = { "PMI_RANK" },
-		.size = { "PMI_SIZE" },
-		.job = no_job,
-		.store = no_store,
-		.kvs = { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
-		.derived = nothing_derived,
-	},
-	{
-		.launcher = "PMIx",
-		.signs = { "PMIX_RANK", "PMIX_NAMESPACE" },
-		.own = "PMIX_RANK",
-		.job = pmix_job,
-		.store = no_store,
-		.kvs = { &tt_kvs_pmix },
-		.derived = nothing_derived,
-	},
+static const struct row rows[TT_LAUNCHERS] = {
+	[TT_TUTTI_RUN] = { tutti_job, no_store, { NULL }, nothing_derived },
+	[TT_KUBERNETES] = { tutti_job, no_store, { NULL }, nothing_derived },
+	[TT_TORCHRUN] = { torchrun_job, torchrun_store, { NULL }, nothing_derived },
+	[TT_OPEN_MPI] = { pmix_job, no_store, { &tt_kvs_pmix }, nothing_derived },
+	[TT_HYDRA] = { hydra_job,
+		       no_store,
+		       { &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
+		       nothing_derived },
+	[TT_SLURM] = { slurm_job,
+		       no_store,
+		       { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
+		       slurm_derived },
+	[TT_PMI] = { no_job,
+		     no_store,
+		     { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
+		     nothing_derived },
+	[TT_PMIX] = { pmix_job, no_store, { &tt_kvs_pmix }, nothing_derived },
 };
-
-/* The launcher that a rank of tutti-run has started. NULL: there is none. */
-static const struct row *find_inner(void)
-{
-	for (size_t i = 1; environment(rows[0].own) && i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (environment(rows[i].own))
-			return &rows[i];
-	return NULL;
-}
-
-/* Its processes have that rank's variables, too: by these each would be that rank. A TUTTI_STORE that
- * tutti-run does not serve was given to them. */
-static bool is_outer(const char *name)
-{
-	return strncmp(name, "TUTTI_", strlen("TUTTI_")) == 0 && find_inner() &&
-	       (strcmp(name, "TUTTI_STORE") != 0 || environment("TUTTI_STORE_SERVED"));
-}
-
-static const struct row *find_row(void)
-{
-	const struct row *const inner = find_inner();
-	const char *value;
-
-	if (inner)
-		return inner;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (first_set(rows[i].signs, &value))
-			return &rows[i];
-	return NULL;
-}
 
 /* ---------------------------------------------------------------- where to meet */
 
@@ -547,7 +424,7 @@ static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch
 		"port, such as TUTTI_STORE=tcp://192.0.2.1:29500, and TUTTI_KEY_FILE to a file with "
 		"the job's key; or TUTTI_STORE to a directory that all see, such as "
 		"TUTTI_STORE=file:/shared/job1",
-		row->launcher, out->rank, out->size,
+		out->launcher, out->rank, out->size,
 		out->local_size == out->size ? "and gives no job id"
 		: out->local_size < 0	     ? "nor whether they share a host"
 					     : "and they are on several hosts",
@@ -596,21 +473,23 @@ tutti_result_t tt_launch_read(bool keyed, struct tt_launch *out)
 	struct tt_launch launch = {
 		.launcher = "none", .size = 1, .local_rank = -1, .local_size = -1
 	};
-	const struct row *row = find_row();
+	const struct tt_launcher *launcher = tt_launcher_find();
 	tutti_result_t result = TUTTI_OK;
 
-	if (!row && variable("JOB_COMPLETION_INDEX"))
+	if (!launcher && variable("JOB_COMPLETION_INDEX"))
 		tt_log(WARN, COMM,
 		       "this pod of an Indexed Job (JOB_COMPLETION_INDEX) is the only rank of its job: set TUTTI_SIZE to the number "
 		       "of pods, and TUTTI_STORE, if they belong together");
-	if (!row) {
+	if (!launcher) {
 		launch.local_rank = 0;
 		launch.local_size = 1;
 		*out = launch;
 		return TUTTI_OK;
 	}
-	launch.launcher = row->launcher;
-	result = read_numbers(row, &launch);
+	const struct row *row = &rows[launcher - tt_launchers];
+
+	launch.launcher = launcher->name;
+	result = read_numbers(launcher, row, &launch);
 	if (result != TUTTI_OK)
 		return result;
 	row->job(&launch);

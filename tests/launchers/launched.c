@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the launchers' tests start: joins whoever the launcher started beside it, adds up what all
  * ranks have, and says who it was; with an argument, so many times. Fails unless the sums are
- * right. */
+ * right. With a second argument rank 1 is killed once: if it can make this directory. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "tutti/tutti.h"
 
@@ -51,6 +53,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < times && !failed; i++)
 		if (tutti_init(NULL, &comms[i]) != TUTTI_OK)
 			failed = complain("tutti_init");
+	if (argc > 2 && !failed && tutti_comm_rank(comms[0]) == 1 && mkdir(argv[2], 0700) == 0)
+		raise(SIGKILL);
 	for (int i = 0; i < times && !failed; i++)
 		failed = add_up(comms[i]);
 	for (int i = 0; i < times && i < MOST; i++)

@@ -182,7 +182,7 @@ make_hosts() {
 			ip -n "$prefix-$host" link set eth0 up && continue
 		fail "connect host $host"
 	done
-	printf '127.0.0.1 localhost\n198.18.0.1 node0 job-0.job\n198.18.0.2 node1 job-1.job\n' >"$work/hosts"
+	printf '127.0.0.1 localhost\n198.18.0.1 node0\n198.18.0.2 node1\n' >"$work/hosts"
 	export HOSTS=$prefix HOSTS_FILE=$work/hosts
 }
 
@@ -390,28 +390,40 @@ case_slurm_hosts() {
 	grep -q "rendezvous in tcp://node0:2" "$work/keyed.txt" || fail "the first node is not named"
 }
 
-# What the manifest says of a variable.
+# said MANIFEST VARIABLE: the value that it gives the variable
 said() {
-	sed -n "/name: $1\$\|name: $1 /{n;s/^ *value: *\"\?\([^\"]*\)\"\?\$/\1/p}" "$manifests/job.yaml"
+	sed -n "/name: $2\$\|name: $2 /{n;s/^ *value: *\"\?\([^\"]*\)\"\?\$/\1/p}" "$manifests/$1.yaml"
 }
 
-# The pods of an Indexed Job, two of those that the manifest starts.
+# pods NAME FIRST LAUNCHER VARIABLE=VALUE...: two pods that have these variables, in which @ is the pod's number; FIRST is the name of
+# the first one, which is not known at once. The program of rank 1 is killed; a pod starts its program again until it ends well.
+pods() {
+	local name=$1 first=$2 launcher=$3 pod
+	shift 3
+	for pod in 1 0; do
+		begin "$name-$pod" env KUBERNETES_SERVICE_HOST=10.0.0.1 "${@//@/$pod}" "$self" agent node$pod \
+			"until '$launched' 1 '$work/$name.died'; do sleep 0.1; done"
+	done
+	await grep -qs "waits for the name $first" "$work/$name-0.txt" || fail "rank 0 does not wait for its name"
+	echo "198.18.0.1 $first" >>"$HOSTS_FILE"
+	end_all
+	grep -q "launched: .*rank 1" "$work/$name-0.txt" || fail "the log of rank 0 does not name rank 1"
+	mv "$work/all.txt" "$work/$name.txt"
+	check "$name" 2 1 "$launcher"
+}
+
+# What Kubernetes and its operators start by the manifests, two pods of each. The training operator's variables: its controller's
+# master.go and envvar.go.
 case_kubernetes() {
-	local index TUTTI_KEY manifests
+	local TUTTI_KEY manifests
 	manifests=$(dirname "$self")/../../examples/kubernetes
-	[ "$(said TUTTI_SIZE)" = "$(sed -n 's/^ *completions: //p' "$manifests/job.yaml")" ] || fail "the manifest has two sizes"
+	[ "$(said job TUTTI_SIZE)" = "$(sed -n 's/^ *completions: //p' "$manifests/job.yaml")" ] || fail "the manifest has two sizes"
 	make_hosts
 	TUTTI_KEY=$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \n')
 	export TUTTI_KEY
-	sed -i 's/ job-[01].job//' "$HOSTS_FILE" # as long as nobody knows them
-	for index in 1 0; do
-		JOB_COMPLETION_INDEX=$index KUBERNETES_SERVICE_HOST=10.0.0.1 TUTTI_SIZE=2 TUTTI_STORE=$(said TUTTI_STORE) \
-			begin "pod$index" "$self" agent node$index "'$launched'"
-	done
-	await grep -qs "waits for the name job-0.job" "$work/pod0.txt" || fail "rank 0 does not wait for its name"
-	echo '198.18.0.1 job-0.job' >>"$HOSTS_FILE"
-	end_all
-	check all 2 1 tutti-run
+	pods job job-0.job Kubernetes JOB_COMPLETION_INDEX=@ TUTTI_SIZE=2 TUTTI_STORE="$(said job TUTTI_STORE)"
+	pods jobset tutti-ranks-0-0.tutti Kubernetes JOB_COMPLETION_INDEX=@ TUTTI_SIZE=2 TUTTI_STORE="$(said jobset TUTTI_STORE)"
+	pods pytorchjob tutti-pytorch-master-0 torchrun RANK=@ WORLD_SIZE=2 MASTER_ADDR=tutti-pytorch-master-0 MASTER_PORT=23456
 	JOB_COMPLETION_INDEX=1 must alone "$launched"
 	grep -q "the only rank of its job: set TUTTI_SIZE" "$work/alone.txt" || fail "TUTTI_SIZE was not named"
 }

@@ -260,7 +260,7 @@ TEST(a_store_that_is_no_store_is_passed_over)
 TEST(reads_kubernetes)
 {
 	check("JOB_COMPLETION_INDEX=2 TUTTI_SIZE=4 TUTTI_STORE=tcp://job-0.job:29500",
-	      "tutti-run, 2 of 4, at tcp://job-0.job:29500");
+	      "Kubernetes, 2 of 4, at tcp://job-0.job:29500");
 	check("JOB_COMPLETION_INDEX=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5",
 	      "torchrun, 1 of 2, at tcp://h:5");
 	check("JOB_COMPLETION_INDEX=2", "none, 0 of 1, at ");

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "environment.h"
+#include "launchers.h"
 
 enum { RANK_VARIABLES = 16 };
 
@@ -73,18 +74,27 @@ static bool put_pytorch(char **env, const struct spawn *spawn, const struct seat
 
 /* What another launcher says of the rank that tutti-run is in another job. A rank that was started
  * first is no newcomer, and torchrun's own store is not the one of this job. The library takes the others
- * for those of a launcher that a rank has started (src/launch/launch.c). */
+ * for those of a launcher that a rank has started (src/launch/launchers.c). */
+static bool is_left_out(const char *entry)
+{
+	static const char *const others[] = { "TUTTI_JOIN=", "TORCHELASTIC_", "PMIX_NAMESPACE=" };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strncmp(entry, others[i], strlen(others[i])) == 0)
+			return true;
+	for (int i = 0; i < TT_LAUNCHERS; i++) {
+		const char *own = tt_launchers[i].own;
+		const size_t length = own ? strlen(own) : 0;
+
+		if (own && strncmp(entry, own, length) == 0 && entry[length] == '=')
+			return true;
+	}
+	return false;
+}
+
 static bool put_inherited(char **env, const char *entry)
 {
-	static const char *const left_out[] = {
-		"TUTTI_JOIN=",	  "TORCHELASTIC_",    "PMI_RANK=",  "OMPI_COMM_WORLD_RANK=",
-		"SLURM_STEP_ID=", "MPI_LOCALRANKID=", "PMIX_RANK=", "PMIX_NAMESPACE="
-	};
-
-	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
-		if (strncmp(entry, left_out[i], strlen(left_out[i])) == 0)
-			return true;
-	return put(env, entry);
+	return is_left_out(entry) || put(env, entry);
 }
 
 char **environment_of_rank(const struct spawn *spawn, const struct seat *seat)
