@@ -47,7 +47,7 @@ SCRIPTS = {                         # minutes on two cores, command; what follow
     'old': (12, ['tests/old']),
     'bare': (12, ['tests/bare', 'programs', 'launchers', 'python']),
     'bare_python': (5, ['tests/python/bare']),
-    'bare_debian': (5, ['tests/install/debian']),
+    'bare_debian': (6, ['tests/install/debian']),
 }
 MINUTES = {'address': 8, 'thread': 4}   # of suites that shards do not divide
 
