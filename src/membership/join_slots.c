@@ -77,8 +77,8 @@ static tutti_result_t get(const struct tt_join_slots *slots, const char *key, vo
 			  size_t length, uint64_t wait_ns)
 {
 	size_t found = length;
-	const tutti_result_t result =
-		slots->store->ops->get(slots->store, key, value, &found, wait_ns);
+	const tutti_result_t result = slots->store->ops->get(slots->store, key, value, &found,
+							     wait_ns, TT_STORE_ANSWER_NS);
 
 	if (result == TUTTI_OK && found != length)
 		return tt_fail(
@@ -259,7 +259,7 @@ tutti_result_t tt_join_slots_receive(struct tt_join_slots *slots,
 	struct tt_report answer;
 	const tutti_result_t result = slots->store->ops->get(
 		slots->store, slot_key(slots, "answer", invitation->token, key), &answer, &length,
-		wait_ns);
+		wait_ns, TT_STORE_ANSWER_NS);
 
 	if (result)
 		return result;

@@ -45,7 +45,8 @@ static bool has_come(tutti_store_t store, const struct tt_rendezvous *rendezvous
 	uint64_t id;
 
 	return rank == rendezvous->rank || rank == 0 ||
-	       tt_rendezvous_get_come(store, rendezvous, rank, 0, &id) != TUTTI_OK ||
+	       tt_rendezvous_get_come(store, rendezvous, rank, 0, TT_STORE_ANSWER_NS, &id) !=
+		       TUTTI_OK ||
 	       id == rendezvous->id;
 }
 
@@ -57,7 +58,8 @@ static bool has_told(tutti_store_t store, const struct tt_rendezvous *rendezvous
 	if (rank == rendezvous->rank)
 		return true;
 	tt_rendezvous_rank_key(rendezvous, rank, key);
-	return store->ops->get(store, key, &byte, &length, 0) != TUTTI_IN_PROGRESS;
+	return store->ops->get(store, key, &byte, &length, 0, TT_STORE_ANSWER_NS) !=
+	       TUTTI_IN_PROGRESS;
 }
 
 /* Ranks, as text. */
@@ -133,7 +135,8 @@ static void find_turned_away(tutti_store_t store, char *out, size_t size)
 	size_t length = sizeof(text) - 1;
 
 	out[0] = 0;
-	if (store->ops->get(store, TT_STORE_TURNED_AWAY, text, &length, 0) != TUTTI_OK)
+	if (store->ops->get(store, TT_STORE_TURNED_AWAY, text, &length, 0, TT_STORE_ANSWER_NS) !=
+	    TUTTI_OK)
 		return;
 	text[length] = 0;
 	snprintf(out, size, "; %.300s", text);

@@ -63,12 +63,21 @@ static uint64_t until(uint64_t deadline)
 	return deadline > now + least ? deadline - now : least;
 }
 
+/* For a host to answer that has much to do, as when many ranks start at once. */
+static uint64_t patience(const struct tt_rendezvous *rendezvous)
+{
+	const uint64_t left = until(rendezvous->deadline);
+
+	return left > TT_STORE_ANSWER_NS ? left : TT_STORE_ANSWER_NS;
+}
+
 /* `size` bytes, no more and no fewer. TUTTI_IN_PROGRESS: they have not come within `timeout_ns`. */
 static tutti_result_t get_exactly(tutti_store_t store, const char *key, uint64_t timeout_ns,
-				  void *value, size_t size)
+				  uint64_t answer_ns, void *value, size_t size)
 {
 	size_t length = size;
-	const tutti_result_t result = store->ops->get(store, key, value, &length, timeout_ns);
+	const tutti_result_t result =
+		store->ops->get(store, key, value, &length, timeout_ns, answer_ns);
 
 	return length != size && (result == TUTTI_OK || result == TUTTI_ERR_INVALID)
 		       ? fail_foreign(key, length, size)
@@ -77,10 +86,11 @@ static tutti_result_t get_exactly(tutti_store_t store, const char *key, uint64_t
 
 /* Of `out` nothing is changed unless they have come. */
 static tutti_result_t get_terms(tutti_store_t store, const char *key, uint64_t timeout_ns,
-				struct terms *out)
+				uint64_t answer_ns, struct terms *out)
 {
 	struct terms terms;
-	const tutti_result_t result = get_exactly(store, key, timeout_ns, &terms, sizeof(terms));
+	const tutti_result_t result =
+		get_exactly(store, key, timeout_ns, answer_ns, &terms, sizeof(terms));
 
 	if (result == TUTTI_OK)
 		*out = terms;
@@ -106,7 +116,7 @@ static tutti_result_t get_current(tutti_store_t store, const struct tt_rendezvou
 
 	*out = (struct terms){ .over = true };
 	snprintf(key, sizeof(key), "%s/current", rendezvous->group);
-	const tutti_result_t result = get_terms(store, key, 0, out);
+	const tutti_result_t result = get_terms(store, key, 0, patience(rendezvous), out);
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
 
@@ -123,12 +133,14 @@ static void come_key(const struct tt_rendezvous *rendezvous, int rank, char key[
 }
 
 tutti_result_t tt_rendezvous_get_come(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-				      int rank, uint64_t timeout_ns, uint64_t *id)
+				      int rank, uint64_t timeout_ns, uint64_t answer_ns,
+				      uint64_t *id)
 {
 	char key[KEY_MAX];
 
 	come_key(rendezvous, rank, key);
-	const tutti_result_t result = get_exactly(store, key, timeout_ns, id, sizeof(*id));
+	const tutti_result_t result =
+		get_exactly(store, key, timeout_ns, answer_ns, id, sizeof(*id));
 	if (result)
 		*id = 0;
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
@@ -196,7 +208,7 @@ static tutti_result_t find_last(tutti_store_t store, const struct tt_rendezvous 
 
 	while (!result) {
 		id_key(rendezvous, "next", last->id, key);
-		result = get_terms(store, key, 0, last);
+		result = get_terms(store, key, 0, patience(rendezvous), last);
 	}
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
@@ -259,7 +271,7 @@ static tutti_result_t come_next(tutti_store_t store, struct tt_rendezvous *rende
 
 	id_key(rendezvous, "next", last->id, key);
 	if (!result)
-		result = get_terms(store, key, timeout_ns, last);
+		result = get_terms(store, key, timeout_ns, TT_STORE_ANSWER_NS, last);
 	return result ? result : come(store, rendezvous, last);
 }
 
@@ -283,9 +295,10 @@ static tutti_result_t follow(tutti_store_t store, struct tt_rendezvous *rendezvo
 			     struct terms *last)
 {
 	uint64_t before = 0;
-	tutti_result_t result = last->over ? TUTTI_OK
-					   : tt_rendezvous_get_come(store, rendezvous,
-								    rendezvous->rank, 0, &before);
+	tutti_result_t result =
+		last->over ? TUTTI_OK
+			   : tt_rendezvous_get_come(store, rendezvous, rendezvous->rank, 0,
+						    patience(rendezvous), &before);
 
 	if (result)
 		return result;
@@ -344,7 +357,8 @@ bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous
 		return rendezvous->moved;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	id_key(rendezvous, "failed", rendezvous->id, key);
-	rendezvous->moved = store->ops->get(store, key, NULL, &none, LATE_NS) == TUTTI_IN_PROGRESS;
+	rendezvous->moved = store->ops->get(store, key, NULL, &none, LATE_NS,
+					    patience(rendezvous)) == TUTTI_IN_PROGRESS;
 	tt_thread_error_set(own);
 	return rendezvous->moved;
 }
@@ -353,7 +367,8 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 				 int from, const char *key, void *value, size_t *length,
 				 uint64_t deadline)
 {
-	const tutti_result_t result = store->ops->get(store, key, value, length, until(deadline));
+	const tutti_result_t result =
+		store->ops->get(store, key, value, length, until(deadline), TT_STORE_ANSWER_NS);
 
 	return result == TUTTI_IN_PROGRESS ? tt_rendezvous_fail_late(store, rendezvous, from)
 					   : result;
@@ -421,7 +436,7 @@ static void await_late(tutti_store_t store, const struct tt_rendezvous *rendezvo
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	for (int rank = 1; rank < rendezvous->size && !result && (now = tt_now()) < enough; rank++)
 		result = tt_rendezvous_get_come(store, rendezvous, rank, enough - now,
-						&(uint64_t){ 0 });
+						TT_STORE_ANSWER_NS, &(uint64_t){ 0 });
 	tt_thread_error_set(own);
 }
 
@@ -463,7 +478,7 @@ static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct
 		told = attend_next(store, &rendezvous, &none);
 		id_key(&rendezvous, "next", none.id, key);
 		if (!told) { /* rank 0 sets it when it attends */
-			(void)get_terms(store, key, LATE_NS, &first);
+			(void)get_terms(store, key, LATE_NS, TT_STORE_ANSWER_NS, &first);
 			told = store->ops->poll(store);
 			tt_rendezvous_leave(store);
 		}

@@ -191,8 +191,8 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "tutti_store_get: the timeout for \"%s\" is %g s: expected 0 to 1e9",
 			       key, timeout_s);
-	const tutti_result_t result =
-		store->ops->get(store, key, value, length, tt_store_ns(timeout_s));
+	const tutti_result_t result = store->ops->get(store, key, value, length,
+						      tt_store_ns(timeout_s), TT_STORE_ANSWER_NS);
 
 	return result == TUTTI_IN_PROGRESS ? fail_missing(store, key, tt_store_ns(timeout_s))
 					   : result;

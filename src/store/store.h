@@ -28,6 +28,9 @@ struct tt_attendance {
 	const char *error_text;
 };
 
+/* What a host has to answer whose caller gives no longer time. */
+#define TT_STORE_ANSWER_NS UINT64_C(2000000000)
+
 /* One kind of store. Arguments were checked: keys have 1 to TT_STORE_KEY_MAX bytes, values at most
  * TT_STORE_VALUE_MAX. Any thread may call; a get that waits keeps no other call from finishing.
  * Failures leave their error message with tt_fail(). */
@@ -36,9 +39,10 @@ struct tt_store_ops {
 			      size_t length);
 	/* `timeout_ns` 0: poll once. TUTTI_IN_PROGRESS, without an error message, if the key has
 	 * not come by then. *length: room on entry, the true length on return, also with
-	 * TUTTI_ERR_INVALID for a value that does not fit. */
+	 * TUTTI_ERR_INVALID for a value that does not fit. `answer_ns`: what a host has beyond
+	 * `timeout_ns` to answer. */
 	tutti_result_t (*get)(tutti_store_t store, const char *key, void *value, size_t *length,
-			      uint64_t timeout_ns);
+			      uint64_t timeout_ns, uint64_t answer_ns);
 	/* A wait for a key that begins with `prefix` and '/', or of one who attends it, now or
 	 * later, ends at once with `result`, which is negative, and `error_text`; the first call
 	 * for a prefix counts. Where the store has no host, those who attend the prefix are told. */

@@ -23,7 +23,6 @@
 #include "store_wire.h"
 #include "transport.h"
 
-#define GRACE_NS   2000000000ull /* for the host to answer, beyond the time it was asked to wait */
 #define END_NS	   1000000000ull /* to tell it that a rank gives up */
 #define ATTEND_MAX (TT_WIRE_HEADER + TT_STORE_KEY_MAX + TT_WIRE_WORD_MAX)
 
@@ -348,12 +347,12 @@ static uint32_t milliseconds(uint64_t ns)
 }
 
 static tutti_result_t client_get(tutti_store_t store, const char *key, void *value, size_t *length,
-				 uint64_t timeout_ns)
+				 uint64_t timeout_ns, uint64_t answer_ns)
 {
 	struct client_store *s = client_of(store);
 	struct tt_wire_header header = { .kind = TT_WIRE_GET,
 					 .timeout_ms = milliseconds(timeout_ns) };
-	const uint64_t deadline = tt_now() + timeout_ns + GRACE_NS;
+	const uint64_t deadline = tt_now() + timeout_ns + answer_ns;
 	const size_t capacity = *length;
 	uint8_t word[TT_WIRE_WORD_MAX];
 	struct connection *c = NULL;

@@ -92,7 +92,9 @@ static size_t value_of(tutti_store_t store, const char *key, void *value, size_t
 {
 	size_t length = capacity;
 
-	return store->ops->get(store, key, value, &length, 0) == TUTTI_OK ? length : 0;
+	return store->ops->get(store, key, value, &length, 0, TT_STORE_ANSWER_NS) == TUTTI_OK
+		       ? length
+		       : 0;
 }
 
 void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t result,
@@ -158,7 +160,7 @@ static bool has_met(tutti_store_t store, const char *prefix)
 	size_t none = 0;
 
 	snprintf(key, sizeof(key), "%s/" TT_STORE_MET, prefix);
-	return store->ops->get(store, key, NULL, &none, 0) != TUTTI_IN_PROGRESS;
+	return store->ops->get(store, key, NULL, &none, 0, TT_STORE_ANSWER_NS) != TUTTI_IN_PROGRESS;
 }
 
 /* Another process that has the same number has come after this one. */

@@ -235,7 +235,8 @@ static void ask(tutti_store_t store, uint64_t timeout_ns)
 	size_t length = ROOM;
 
 	FUZZ_PROMISE(value);
-	const tutti_result_t result = store->ops->get(store, "key", value, &length, timeout_ns);
+	const tutti_result_t result =
+		store->ops->get(store, "key", value, &length, timeout_ns, TT_STORE_ANSWER_NS);
 	if (result == TUTTI_OK)
 		FUZZ_PROMISE(length <= ROOM);
 	else if (result < 0)
