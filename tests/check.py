@@ -42,12 +42,12 @@ SCRIPTS = {                         # minutes on two cores, command; what follow
     'rdma': (6, ['tests/rdma/run', '--build', 'build-check']),
     'torch': (25, ['tests/torch/run', '--build', 'build-check']),
     'engines': (2, ['tests/python/engines', '--build', 'build-check']),
-    'aarch64': (4, ['tests/aarch64']),
+    'aarch64': (25, ['tests/aarch64']),
     'musl': (2, ['tests/musl']),
     'old': (12, ['tests/old']),
     'bare': (12, ['tests/bare', 'programs', 'launchers', 'python']),
     'bare_python': (5, ['tests/python/bare']),
-    'bare_debian': (6, ['tests/install/debian']),
+    'bare_debian': (8, ['tests/install/debian']),
 }
 MINUTES = {'address': 8, 'thread': 4}   # of suites that shards do not divide
 

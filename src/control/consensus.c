@@ -356,14 +356,17 @@ static bool all_sent(struct tt_consensus *consensus, const bool *among)
 /* The last message is out before this rank does anything else, unless a rank does not take it. */
 static void flush(struct tt_consensus *consensus, const bool *among)
 {
-	struct tt_limit enough = tt_limit_in(tt_now(), FLUSH_NS);
+	uint64_t now = tt_now(), enough = now + FLUSH_NS;
 
-	while (!all_sent(consensus, among) && !tt_limit_passed(&enough, tt_now(), TT_LOOK_NS)) {
+	while (!all_sent(consensus, among) && now < enough) {
 		tt_comm_check(consensus->comm, true);
 		tt_comm_arm(consensus->comm);
 		if (!all_sent(consensus, among))
 			tt_comm_sleep(consensus->comm, DOZE_MS);
 		tt_comm_disarm(consensus->comm);
+		const uint64_t before = now;
+		now = tt_now();
+		enough += tt_uncounted(before, now, TT_LOOK_NS);
 	}
 }
 

@@ -46,7 +46,7 @@ void tt_comm_fault_free(struct tutti_comm *comm)
 
 uint64_t tt_comm_settles_at(const struct tutti_comm *comm)
 {
-	return comm->agreement->end.at;
+	return comm->agreement->at;
 }
 
 /* ---- settling */
@@ -71,7 +71,7 @@ static bool adopt(struct tutti_comm *comm, const struct tt_fault *fault)
 	if (comm->agreement->done || (comm->fault.result && !tt_fault_before(fault, &comm->fault)))
 		return false;
 	if (fault->chain > comm->fault.chain)
-		comm->agreement->end = tt_limit_in(tt_now(), comm->agreement->ns);
+		comm->agreement->at = tt_now() + comm->agreement->ns;
 	keep(comm, fault);
 	return true;
 }
@@ -112,7 +112,8 @@ static void settle(struct tutti_comm *comm)
 static void begin_agreement(struct tutti_comm *comm, const struct tt_fault *fault)
 {
 	keep(comm, fault);
-	comm->agreement->end = tt_limit_in(tt_now(), comm->agreement->ns);
+	comm->agreement->looked = tt_now();
+	comm->agreement->at = comm->agreement->looked + comm->agreement->ns;
 	tell(comm);
 	if (!comm->agreement->ns)
 		settle(comm);
@@ -125,18 +126,28 @@ static bool awaits_end(const struct tutti_comm *comm)
 	const int rank = comm->fault.rank;
 
 	if (comm->fault.result != TUTTI_ERR_PEER_LOST || rank < 0 || comm->nendpoints == 0 ||
-	    tt_now() >= comm->agreement->end.at + ENDING_NS)
+	    tt_now() >= comm->agreement->at + ENDING_NS)
 		return false;
 	const int32_t pid = comm->routes.peers[0][rank].pid;
 
 	return pid > 0 && tt_process_is_ending(pid);
 }
 
-/* This process, or the machine, may have been stopped for all of the time that ranks take to agree.
- * What others have told is to come meanwhile, so the end is seen at the second look or later. */
+/* This process, or the machine, may have been stopped while ranks were to agree: then what others have
+ * told has the same time once more. */
 static bool is_time(struct tt_agreement *agreement)
 {
-	return tt_limit_passed(&agreement->end, tt_now(), agreement->ns / 2);
+	const uint64_t now = tt_now();
+	const bool stopped = tt_uncounted(agreement->looked, now, agreement->ns / 2) > 0;
+
+	agreement->looked = now;
+	if (now < agreement->at)
+		return false;
+	if (!stopped || agreement->again)
+		return true;
+	agreement->again = true;
+	agreement->at = now + agreement->ns;
+	return false;
 }
 
 bool tt_comm_is_settled(struct tutti_comm *comm)

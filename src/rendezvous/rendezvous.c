@@ -37,7 +37,8 @@
 #define KEY_MAX 192
 #define LATE_NS                                                                                    \
 	1000000000ull /* for those to come who are to be told that the rendezvous has failed */
-#define NEXT_NS 2000000000ull /* for rank 0 to begin another one */
+#define NEXT_NS 2000000000ull  /* for rank 0 to begin another one */
+#define BUSY_NS 30000000000ull /* for the store's host to answer, at most, while ranks come */
 
 /* What rank 0 says of a rendezvous. */
 struct terms {
@@ -68,7 +69,9 @@ static uint64_t patience(const struct tt_rendezvous *rendezvous)
 {
 	const uint64_t left = until(rendezvous->deadline);
 
-	return left > TT_STORE_ANSWER_NS ? left : TT_STORE_ANSWER_NS;
+	if (left < TT_STORE_ANSWER_NS)
+		return TT_STORE_ANSWER_NS;
+	return left < BUSY_NS ? left : BUSY_NS;
 }
 
 /* `size` bytes, no more and no fewer. TUTTI_IN_PROGRESS: they have not come within `timeout_ns`. */
@@ -264,14 +267,14 @@ static tutti_result_t come(tutti_store_t store, struct tt_rendezvous *rendezvous
 
 /* TUTTI_IN_PROGRESS: rank 0 has not begun what comes after `last` within `timeout_ns`. */
 static tutti_result_t come_next(tutti_store_t store, struct tt_rendezvous *rendezvous,
-				struct terms *last, uint64_t timeout_ns)
+				struct terms *last, uint64_t timeout_ns, uint64_t answer_ns)
 {
 	char key[KEY_MAX];
 	tutti_result_t result = attend_next(store, rendezvous, last);
 
 	id_key(rendezvous, "next", last->id, key);
 	if (!result)
-		result = get_terms(store, key, timeout_ns, TT_STORE_ANSWER_NS, last);
+		result = get_terms(store, key, timeout_ns, answer_ns, last);
 	return result ? result : come(store, rendezvous, last);
 }
 
@@ -283,8 +286,8 @@ static tutti_result_t come_late(tutti_store_t store, struct tt_rendezvous *rende
 	char why[TT_ERROR_MAX];
 
 	snprintf(why, sizeof(why), "%s", tt_thread_error());
-	const tutti_result_t result =
-		come_next(store, rendezvous, last, left < NEXT_NS ? left : NEXT_NS);
+	const tutti_result_t result = come_next(
+		store, rendezvous, last, left < NEXT_NS ? left : NEXT_NS, patience(rendezvous));
 	if (result != TUTTI_IN_PROGRESS)
 		return result;
 	tt_thread_error_set(why);
@@ -303,7 +306,8 @@ static tutti_result_t follow(tutti_store_t store, struct tt_rendezvous *rendezvo
 	if (result)
 		return result;
 	if (last->over || before == last->id) {
-		result = come_next(store, rendezvous, last, until(rendezvous->deadline));
+		result = come_next(store, rendezvous, last, until(rendezvous->deadline),
+				   TT_STORE_ANSWER_NS);
 		return result == TUTTI_IN_PROGRESS ? tt_rendezvous_fail_late(store, rendezvous, 0)
 						   : result;
 	}
@@ -357,8 +361,8 @@ bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous
 		return rendezvous->moved;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	id_key(rendezvous, "failed", rendezvous->id, key);
-	rendezvous->moved = store->ops->get(store, key, NULL, &none, LATE_NS,
-					    patience(rendezvous)) == TUTTI_IN_PROGRESS;
+	rendezvous->moved = store->ops->get(store, key, NULL, &none, LATE_NS, TT_STORE_ANSWER_NS) ==
+			    TUTTI_IN_PROGRESS;
 	tt_thread_error_set(own);
 	return rendezvous->moved;
 }

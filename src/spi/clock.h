@@ -8,7 +8,6 @@
 #ifndef TT_SPI_CLOCK_H
 #define TT_SPI_CLOCK_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* The bound, where a wait is long: looks are to be 100 ms apart at most. */
@@ -21,24 +20,6 @@ uint64_t tt_now(void);
 static inline uint64_t tt_uncounted(uint64_t looked, uint64_t now, uint64_t most)
 {
 	return now > looked + most ? now - looked - most : 0;
-}
-
-/* When a wait is over, in nanoseconds of tt_now(), and when it was looked at last. */
-struct tt_limit {
-	uint64_t at, looked;
-};
-
-static inline struct tt_limit tt_limit_in(uint64_t now, uint64_t ns)
-{
-	return (struct tt_limit){ .at = now + ns, .looked = now };
-}
-
-/* A look at it: is it over? `most`: what counts of the time since the last. */
-static inline bool tt_limit_passed(struct tt_limit *limit, uint64_t now, uint64_t most)
-{
-	limit->at += tt_uncounted(limit->looked, now, most);
-	limit->looked = now;
-	return now >= limit->at;
 }
 
 #endif

@@ -28,7 +28,7 @@ struct tt_attendance {
 	const char *error_text;
 };
 
-/* What a host has to answer whose caller gives no longer time. */
+/* The usual `answer_ns` of a get. */
 #define TT_STORE_ANSWER_NS UINT64_C(2000000000)
 
 /* One kind of store. Arguments were checked: keys have 1 to TT_STORE_KEY_MAX bytes, values at most

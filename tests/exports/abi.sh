@@ -30,6 +30,7 @@ grep -q "^## $version\b" "$source/CHANGELOG.md" && [ "$(grep -m 1 '^## ' "$sourc
 	fail "the newest version in CHANGELOG.md is \"$(grep -m 1 '^## ' "$source/CHANGELOG.md")\", expected $version, as in meson.build"
 head -1 "$source/debian/changelog" | grep -q "($version)" ||
 	fail "debian/changelog begins with \"$(head -1 "$source/debian/changelog")\", expected $version, as in meson.build"
+grep -q "^  version: \"$version\"$" "$source/conda/recipe.yaml" || fail "conda/recipe.yaml has another version, expected $version, as in meson.build"
 of_header=$(sed -n 's/^#define TUTTI_VERSION_\(MAJOR\|MINOR\|PATCH\) \([0-9]*\).*/\2/p' "$source/include/tutti/tutti.h" | paste -s -d .)
 [ "$of_header" = "$version" ] || fail "tutti.h has version $of_header (TUTTI_VERSION_…), expected $version, as in meson.build"
 grep -q "^TUTTI_$number {" "$source/src/tutti.map" || fail "src/tutti.map has no node TUTTI_$number, expected that of version $version"

@@ -34,6 +34,9 @@ fail() {
 
 clean() {
 	[ ${#daemons[@]} -eq 0 ] || { kill "${daemons[@]}" && wait "${daemons[@]}"; } 2>/dev/null
+	for one in "${begun[@]}"; do
+		pkill -TERM -P "${one#*:}" # timeout, and by it all of the job
+	done
 	[ ! -e "$work/munge.pid" ] || { kill "$(cat "$work/munge.pid")" && await_no "$work/munge.pid"; }
 	for namespace in "${namespaces[@]}"; do
 		ip netns del "$namespace"
@@ -415,7 +418,7 @@ pods() {
 # What Kubernetes and its operators start by the manifests, two pods of each. The training operator's variables: its controller's
 # master.go and envvar.go.
 case_kubernetes() {
-	local TUTTI_KEY manifests
+	local TUTTI_KEY manifests master
 	manifests=$(dirname "$self")/../../examples/kubernetes
 	[ "$(said job TUTTI_SIZE)" = "$(sed -n 's/^ *completions: //p' "$manifests/job.yaml")" ] || fail "the manifest has two sizes"
 	make_hosts
@@ -423,7 +426,8 @@ case_kubernetes() {
 	export TUTTI_KEY
 	pods job job-0.job Kubernetes JOB_COMPLETION_INDEX=@ TUTTI_SIZE=2 TUTTI_STORE="$(said job TUTTI_STORE)"
 	pods jobset tutti-ranks-0-0.tutti Kubernetes JOB_COMPLETION_INDEX=@ TUTTI_SIZE=2 TUTTI_STORE="$(said jobset TUTTI_STORE)"
-	pods pytorchjob tutti-pytorch-master-0 torchrun RANK=@ WORLD_SIZE=2 MASTER_ADDR=tutti-pytorch-master-0 MASTER_PORT=23456
+	master=$(sed -n '/^metadata:/{n;s/^ *name: //p}' "$manifests/pytorchjob.yaml")-master-0
+	pods pytorchjob "$master" torchrun RANK=@ WORLD_SIZE=2 MASTER_ADDR="$master" MASTER_PORT=23456
 	JOB_COMPLETION_INDEX=1 must alone "$launched"
 	grep -q "the only rank of its job: set TUTTI_SIZE" "$work/alone.txt" || fail "TUTTI_SIZE was not named"
 }

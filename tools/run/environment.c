@@ -74,7 +74,7 @@ static bool put_pytorch(char **env, const struct spawn *spawn, const struct seat
 
 /* What another launcher says of the rank that tutti-run is in another job. A rank that was started
  * first is no newcomer, and torchrun's own store is not the one of this job. The library takes the others
- * for those of a launcher that a rank has started (src/launch/launchers.c). */
+ * for those of a launcher that a rank has started (src/launchers/launchers.c). */
 static bool is_left_out(const char *entry)
 {
 	static const char *const others[] = { "TUTTI_JOIN=", "TORCHELASTIC_", "PMIX_NAMESPACE=" };

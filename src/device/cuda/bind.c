@@ -594,12 +594,16 @@ TUTTI_API int tutti_cuda_bound(tutti_comm_t comm)
 /* Until all that is before it on the setup stream has ended; false: not in so long. */
 static bool finish_setup(const struct tt_cuda *cuda, uint64_t patience_ns)
 {
-	struct tt_limit enough = tt_limit_in(tt_now(), patience_ns);
+	uint64_t deadline = tt_now() + patience_ns;
 	cuda_result error;
 
 	while ((error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY &&
-	       !tt_limit_passed(&enough, tt_now(), TT_LOOK_NS))
+	       tt_now() < deadline) {
+		const uint64_t asleep = tt_now();
+
 		poll(NULL, 0, DRAIN_MS);
+		deadline += tt_uncounted(asleep, tt_now(), TT_LOOK_NS);
+	}
 	return error == 0;
 }
 

@@ -53,8 +53,7 @@ static int new_socket(void)
 void tt_cuda_sockets_begin(struct tt_cuda_sockets *sockets, const struct tutti_comm *comm)
 {
 	*sockets = (struct tt_cuda_sockets){ .comm = comm,
-					     .deadline = tt_limit_in(tt_now(),
-								     comm->settings.timeout_ns),
+					     .deadline = tt_now() + comm->settings.timeout_ns,
 					     .listener = -1 };
 	for (int rank = 0; rank < TT_CUDA_RANKS; rank++)
 		sockets->to[rank] = sockets->from[rank] = -1;
@@ -98,14 +97,15 @@ static tutti_result_t await(struct tt_cuda_sockets *sockets, int fd, int rank, c
 		struct pollfd poller = { fd, POLLIN, 0 };
 		const uint64_t now = tt_now();
 
-		if (tt_limit_passed(&sockets->deadline, now, TT_LOOK_NS))
+		if (now >= sockets->deadline)
 			return fail_late(sockets, rank, what);
-		const uint64_t ms = (sockets->deadline.at - now) / 1000000 + 1;
+		const uint64_t ms = (sockets->deadline - now) / 1000000 + 1;
 		const int ready = poll(&poller, 1, ms < LOOK_MS ? (int)ms : LOOK_MS);
 		if (ready > 0)
 			return TUTTI_OK;
 		if (ready < 0 && errno != EINTR)
 			return tt_fail_errno(CUDA, "wait for rank %d", rank);
+		sockets->deadline += tt_uncounted(now, tt_now(), TT_LOOK_NS);
 	}
 }
 
@@ -194,7 +194,7 @@ void tt_cuda_descriptors_add(struct tt_cuda_descriptors *message, int fd, uint64
 static bool may_send_again(struct tt_cuda_sockets *sockets)
 {
 	if ((errno != ETOOMANYREFS && errno != EAGAIN && errno != EINTR) ||
-	    tt_limit_passed(&sockets->deadline, tt_now(), TT_LOOK_NS))
+	    tt_now() >= sockets->deadline)
 		return false;
 	nanosleep(&(struct timespec){ .tv_nsec = BUSY_NS }, NULL);
 	return true;

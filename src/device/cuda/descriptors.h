@@ -11,7 +11,7 @@
 struct tt_cuda_sockets {
 	const struct tutti_comm *comm;
 	uint64_t process; /* this rank's, as in its offer: who connects has to know it */
-	struct tt_limit deadline;
+	uint64_t deadline;
 	int listener;		 /* -1: none */
 	int to[TT_CUDA_RANKS];	 /* those that have asked for this rank's; -1: none */
 	int from[TT_CUDA_RANKS]; /* those whose it has asked for; -1: none */
