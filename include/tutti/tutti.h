@@ -421,7 +421,8 @@ typedef struct tutti_store_ops {
 	 * 0 bytes. */
 	int (*set)(void *context, const char *key, const void *value, size_t length);
 	/** Wait up to `timeout_s` for `key`; copy at most `*length` bytes, give the true length
-	 *  back in `*length`; 0, ETIMEDOUT, EMSGSIZE or another errno value. */
+	 *  back in `*length`; 0, ETIMEDOUT, EMSGSIZE or another errno value. `value` is never
+	 *  NULL, also for 0 bytes. */
 	int (*get)(void *context, const char *key, void *value, size_t *length, double timeout_s);
 	/** Free `context`; may be NULL. */
 	void (*destroy)(void *context);

@@ -71,7 +71,9 @@ static int call_get(struct user_store *s, const char *key, void *value, size_t *
 		    uint64_t timeout_ns)
 {
 	TT_CALLBACK callback = tt_callback_begin("get() of tutti_store_create()");
-	const int error = s->user.get(s->context, key, value, length, (double)timeout_ns * 1e-9);
+	char nothing; /* memcpy() takes no NULL, also for 0 bytes */
+	const int error = s->user.get(s->context, key, value ? value : &nothing, length,
+				      (double)timeout_ns * 1e-9);
 
 	tt_callback_end(&callback);
 	return error;

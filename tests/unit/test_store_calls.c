@@ -51,6 +51,7 @@ static int table_get(void *context, const char *key, void *value, size_t *length
 
 	(void)timeout_s;
 	occupy(t);
+	assert_non_null(value);
 	*length = t->length;
 	if (t->error)
 		error = t->error;
@@ -77,7 +78,7 @@ TEST(a_users_table_is_called_and_destroyed)
 	struct table table = { 0 };
 	tutti_store_t store;
 	char value[8];
-	size_t length = sizeof(value), small = 1;
+	size_t length = sizeof(value), small = 1, none = 0;
 
 	assert_int_equal(tutti_store_create(&table_ops, &table, &store), TUTTI_OK);
 	assert_non_null(tutti_store_address(store));
@@ -87,6 +88,7 @@ TEST(a_users_table_is_called_and_destroyed)
 	assert_string_equal(value, "hello");
 	assert_int_equal(tutti_store_get(store, "k", value, &small, 1), TUTTI_ERR_INVALID);
 	assert_int_equal(small, 6);
+	assert_int_equal(tutti_store_get(store, "k", NULL, &none, 1), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_get(store, "none", value, &length, 0.01), TUTTI_ERR_TIMEOUT);
 	table.error = EIO;
 	assert_int_equal(tutti_store_get(store, "k", value, &length, 1), TUTTI_ERR_SYSTEM);
