@@ -57,14 +57,18 @@ class Launched:
         """Collect output of both streams until is_over(), or all of it has come."""
         end = time.monotonic() + bound_s(seconds)
         while self.open and not is_over():
-            ready = select.select(self.open, [], [], max(0, end - time.monotonic()))[0]
-            if not ready:
+            if not self.collect(max(0, end - time.monotonic())):
                 self.fail(f'this was not over after {bound_s(seconds):g} s')
-            for stream in ready:
-                some = os.read(stream.fileno(), 65536)
-                self.bytes[stream] += some
-                if not some:
-                    self.open.remove(stream)
+
+    def collect(self, seconds):
+        """Collect what there is, or comes within `seconds`: has anything, or the end?"""
+        ready = select.select(self.open, [], [], seconds)[0]
+        for stream in ready:
+            some = os.read(stream.fileno(), 65536)
+            self.bytes[stream] += some
+            if not some:
+                self.open.remove(stream)
+        return bool(ready)
 
     def await_text(self, text, times=1, err=False):
         """Collect output until `text` stands `times` times on standard output, or on standard error."""

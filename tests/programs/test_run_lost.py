@@ -4,7 +4,8 @@
 
 test_run_lost.py TUTTI_RUN STORE_RANK LEFT_OUT_RANK SLOW_END_RANK
 
-Ranks are shells that say what they are and then wait for a signal, so that each test decides who fails and when."""
+TUTTI_RUN is tutti-run with the clock of later.c. Ranks are shells that say what they are and then wait for a signal, so
+that each test decides who fails and when."""
 import os
 import signal
 import unittest
@@ -16,8 +17,8 @@ WELL, BADLY, KILLED = signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL  # how a ra
 
 # "[2] pid 17 join= restart=1 min=2 size=4", and then nothing before a signal. It waits in short sleeps: of the
 # shells at hand not all take a signal while they wait for a child.
-RANK = ("trap 'exit 0' USR1; trap 'echo broken >&2; exit 7' USR2; echo pid $$ join=$TUTTI_JOIN restart=$TUTTI_RESTART "
-        'min=$TUTTI_MIN_RANKS size=$TUTTI_SIZE local=$TUTTI_LOCAL_RANK; while :; do sleep 0.02; done')
+RANK = ("trap 'exit 0' USR1; trap 'echo broken >&2; exit 7' USR2; trap 'echo still here' WINCH; "
+        'echo pid $$ join=$TUTTI_JOIN restart=$TUTTI_RESTART min=$TUTTI_MIN_RANKS size=$TUTTI_SIZE local=$TUTTI_LOCAL_RANK; while :; do sleep 0.02; done')
 
 
 class Job(Launched):
@@ -31,6 +32,28 @@ class Job(Launched):
 
     def await_report(self, words, times=1):
         self.await_text(words, times, err=True)
+
+    def let_pass(self):
+        """10 s pass for tutti-run, which looks what to do then. It has started when a rank says something."""
+        self.await_text('pid ')
+        self.send(signal.SIGRTMIN)
+        self.send(signal.SIGCHLD)
+
+    def await_late_report(self, words):
+        """Nothing says when tutti-run has begun to count the 10 s: let them pass until it has said this."""
+        for _ in range(60):
+            self.let_pass()
+            self.collect(1)
+            if words in self.err:
+                return
+        self.fail(f'"{words}" has not come')
+
+    def spend(self, rank, **which):
+        """10 s pass, and tutti-run has acted on that: it passes on what a rank writes behind all that it had to do."""
+        for times in 1, 2:  # the first may come before it has begun to count
+            self.let_pass()
+            self.tell(signal.SIGWINCH, rank, **which)
+            self.await_text(f'[{rank}] still here\n', times)
 
     def kill_at_once(self, *ranks):
         """Stopped, tutti-run finds all dead when it goes on."""
@@ -208,22 +231,21 @@ class Lost(ProgramTest):
     def test_ranks_that_were_left_out_do_not_keep_the_job(self):
         # one hangs, and rank 1 works on by itself
         busy = self.hanging(3, f'[ $TUTTI_RANK = 0 ] && exec $0 2; $0 2; {RANK}')
-        busy.await_text('[0] left 2 of 3\n')
-        await_state(busy.pid_of(0), '')
-        busy.pid_of(1, time=2)
         # two hang, of which one is what a script has started
         enough = self.hanging(4, '[ $TUTTI_RANK = 2 ] || exec $0 2 3; echo script $$; $0 2 3; exit $?')
         # one hangs, and one fails
         few = self.hanging(3, '$0 2 && [ $TUTTI_RANK = 0 ] || exit 7')
+        enough.await_late_report('tutti-run: rank 3 (pid ')
         self.finish(enough)
         script, = enough.numbers_after('[2] script ')
         self.assertIn(f'tutti-run: rank 2 (pid {script}) has not ended 10 s after the others, which '
                       'went on without it; ending it\n', enough.err)
-        self.assertIn('tutti-run: rank 3 (pid ', enough.err)
         self.assertEqual(enough.err.count('; ending it\n'), 2)
+        few.await_late_report('; ending it\n')
         self.finish(few, 7)
-        self.assertIn('; ending it\n', few.err)
-        # whose others have ended before those of the two above
+        busy.await_text('[0] left 2 of 3\n')
+        await_state(busy.pid_of(0), '')
+        busy.spend(1, time=2)
         busy.send(signal.SIGTERM)
         self.finish(busy, 128 + signal.SIGTERM)
         self.assertNotIn('; ending it\n', busy.err)
@@ -237,11 +259,7 @@ class Lost(ProgramTest):
         return job
 
     def test_ranks_that_are_stopped_do_not_keep_the_job(self):
-        """Nor is a rank replaced that only they could take in. Whoever is stopped together with tutti-run goes on."""
-        suspended = self.stopping(2, '--min-ranks', 1)
-        suspended.tell(WELL, 0)
-        await_state(suspended.pid_of(0), '')
-        suspended.send(signal.SIGSTOP)
+        """Nor is a rank replaced that only they could take in."""
         enough = self.stopping(3, '--min-ranks', 2)
         enough.tell(WELL, 0, 1)
         few = self.stopping(2, '--min-ranks', 1, '--restart', 1)
@@ -253,14 +271,25 @@ class Lost(ProgramTest):
         self.assertIn('; 1 rank is left where at least 2 must go on, 1 restart left; ending rank 1\n', too_few.err)
         for job, status, rank, pid in ((enough, 0, 2, enough.pid_of(2)), (few, 7, 1, few.pid_of(1)),
                                        (script, 128 + signal.SIGTERM, 1, script.numbers_after('[1] shell ')[0])):
+            job.await_late_report('; ending it\n')
             self.finish(job, status)
             self.assertIn(f'tutti-run: rank {rank} (pid {pid}) is stopped and has not gone on (kill -CONT) 10 s after '
                           'the others ended; ending it\n', job.err)
             self.assertNotIn(' is replaced ', job.err)
-        suspended.send(signal.SIGCONT)
-        suspended.tell(WELL, 1)
-        self.finish(suspended)
-        self.assertNotIn('; ending it\n', suspended.err)
+
+    def test_what_is_stopped_together_with_tutti_run_goes_on(self):
+        job = self.stopping(2, '--min-ranks', 1)
+        job.tell(WELL, 0)
+        await_state(job.pid_of(0), '')
+        job.send(signal.SIGSTOP)
+        await_state(job.pid, 'T')
+        job.let_pass()
+        job.send(signal.SIGCONT)
+        job.tell(signal.SIGWINCH, 1)
+        job.await_text('[1] still here\n')
+        job.tell(WELL, 1)
+        self.finish(job)
+        self.assertNotIn('; ending it\n', job.err)
 
 
 if __name__ == '__main__':
