@@ -13,6 +13,7 @@ case=$1
 launched=$2
 tutti_run=${3:-} beside_mpi=${3:-}
 self=$(readlink -f "$0")
+guide=${self%/tests/*}/docs/guide/start.md
 limit=$([ "${TEST_PATIENCE:-1}" = 1 ] && echo 60 || echo 150) # seconds of a job
 prefix=tutti-$$
 work=
@@ -87,6 +88,17 @@ need_hydra() {
 
 need_tutti_run() {
 	[ -x "$tutti_run" ] || skip "tutti-run is not built"
+}
+
+# guided ROW [OPTION...]: what docs/guide/start.md says in that row of starting ranks on several hosts, with the names of this test's hosts
+# and of its program, and with these options behind the launcher. Each host has four ranks.
+guided() {
+	local row=$1 command
+	shift
+	command=$(sed -n "/^## 3/,/^## 4/s/^| $row |[^\`]*\`\([^ \`]*\)\([^\`]* \)\.\/hello\`.*/\1 $*\2/p" "$guide" |
+		sed 's/ a\([:,]\)/ node0\1/; s/,b/,node1/')
+	[ -n "$command" ] || fail "the row $row of docs/guide/start.md has no command that ends with ./hello"
+	echo "$command"
 }
 
 # four ranks as torchrun starts them: torch LOCAL_RANKS ADDRESS PORT COMMAND...
@@ -202,7 +214,7 @@ agent() {
 	on_host "$host" sh -c "$*"
 }
 
-# Slurm's daemons for two nodes of two processors each. Their kernel's control groups are not theirs.
+# Slurm's daemons for two nodes, of four processors each as they are told. Their kernel's control groups are not theirs.
 make_slurm() {
 	local program node
 	for program in slurmctld slurmd srun munged; do
@@ -231,9 +243,10 @@ make_slurm() {
 		TaskPlugin=task/none
 		SelectType=select/cons_tres
 		SelectTypeParameters=CR_Core
+		SlurmdParameters=config_overrides
 		ReturnToService=2
-		NodeName=node0 NodeAddr=198.18.0.1 NodeHostname=node0 CPUs=2 State=UNKNOWN
-		NodeName=node1 NodeAddr=198.18.0.2 NodeHostname=node1 CPUs=2 State=UNKNOWN
+		NodeName=node0 NodeAddr=198.18.0.1 NodeHostname=node0 CPUs=4 State=UNKNOWN
+		NodeName=node1 NodeAddr=198.18.0.2 NodeHostname=node1 CPUs=4 State=UNKNOWN
 		PartitionName=all Nodes=node0,node1 Default=YES State=UP
 	END
 	mkdir "$work/state" "$work"/{spool,tmp}.node{0,1}
@@ -251,11 +264,11 @@ nodes_idle() {
 	(on_host node0 sinfo -h -o '%T %D') 2>/dev/null | grep -q '^idle 2$'
 }
 
-# slurm NAME OPTIONS... -- COMMAND...: four tasks on two nodes
+# slurm NAME OPTION COMMAND...: four tasks on each of two nodes
 slurm() {
-	local name=$1
-	shift
-	run "$name" "$self" agent node0 "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' timeout $limit srun -N2 -n4 $*"
+	local name=$1 option=$2
+	shift 2
+	run "$name" "$self" agent node0 "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' timeout $limit $(guided Slurm "$option") $*"
 }
 
 # What ranks of several hosts need: a key in a file that nobody else can read.
@@ -280,8 +293,9 @@ case_alone() {
 
 # In place of ssh.
 make_agent() {
-	printf '#!/bin/sh\nexec "%s" agent "$@"\n' "$self" >"$work/agent"
+	printf '#!/bin/sh\n[ "$1" != -x ] || shift\nexec "%s" agent "$@"\n' "$self" >"$work/agent"
 	chmod +x "$work/agent"
+	mkdir "$work/bin"
 }
 
 # Several communicators of one job, one right after the other, when rank 0 may still host the meeting before.
@@ -315,9 +329,8 @@ case_prterun_hosts() {
 	need_prrte
 	make_hosts
 	make_agent
-	must prterun "$self" agent node0 \
-		"'$prterun' --prtemca plm_ssh_agent '$work/agent' --host node0:2,node1:2 -x LD_LIBRARY_PATH -x TUTTI_LOG -n 4 '$launched' 2"
-	check prterun 4 2 PMIx 2
+	must prterun "$self" agent node0 "PATH='${prterun%/*}':\$PATH PRTE_MCA_plm_ssh_agent='$work/agent' PRTE_MCA_hwloc_default_binding_policy=none $(guided PRRTE) '$launched' 2"
+	check prterun 8 4 PMIx 2
 	grep -q "rendezvous in PMIx" "$work/prterun.txt" || fail "PMIx is not named"
 }
 
@@ -328,8 +341,9 @@ case_mpirun_hosts() {
 	make_hosts
 	make_agent
 	there="'${mpirun[0]}' --mca plm_rsh_agent '$work/agent' --host node0:2,node1:2 -x LD_LIBRARY_PATH -x TUTTI_LOG -n 4"
-	must mpirun "$self" agent node0 "$there '$launched' 2"
-	check mpirun 4 2 "Open MPI" 2
+	ln -s "${mpirun[0]}" "$work/bin/mpirun"
+	must mpirun "$self" agent node0 "PATH='$work/bin':\$PATH OMPI_MCA_plm_rsh_agent='$work/agent' $(guided "Open MPI") '$launched' 2"
+	check mpirun 8 4 "Open MPI" 2
 	grep -q "rendezvous in PMIx" "$work/mpirun.txt" || fail "PMIx is not named"
 	for time in before after; do
 		[ -n "$beside_mpi" ] || break
@@ -354,6 +368,9 @@ case_hydra_hosts() {
 	local time
 	need_hydra
 	make_hosts
+	make_agent
+	must guided "$self" agent node0 "PATH='${hydra%/*}':\$PATH HYDRA_LAUNCHER_EXEC='$work/agent' $(guided "MPICH, Intel MPI") '$launched' 2"
+	check guided 8 4 Hydra 2
 	hydra=("$hydra" -launcher fork -hosts "127.0.0.1:2,localhost:2" -n 4 "$self" enter)
 	must hydra "${hydra[@]}" "$launched" 2
 	check hydra 4 2 Hydra 2
@@ -376,20 +393,20 @@ case_hydra_hosts() {
 case_slurm_hosts() {
 	local way
 	make_slurm
-	for way in none:libpmi pmi2:PMI pmix:PMIx; do
-		slurm "${way#*:}" --mpi="${way%:*}" "'$launched'" 2 || fail "srun --mpi=${way%:*} ended with $?"
-		check "${way#*:}" 4 2 Slurm 2
+	for way in :libpmi --mpi=pmi2:PMI --mpi=pmix:PMIx; do
+		slurm "${way#*:}" "${way%:*}" "'$launched'" 2 || fail "srun ${way%:*} ended with $?"
+		check "${way#*:}" 8 4 Slurm 2
 		grep -q "rendezvous in ${way#*:}\$" "$work/${way#*:}.txt" || fail "${way#*:} is not named"
 	done
 	TUTTI_TIMEOUT=2 slurm missing --mpi=pmi2 "sh -c '[ \$SLURM_PROCID = 3 ] || exec \"$launched\"'" &&
-		fail "three ranks of four met"
-	[ "$(grep -c "not all ranks have asked the launcher (PMI)" "$work/missing.txt")" -ge 3 ] || fail "the deadline is not told"
+		fail "seven ranks of eight met"
+	[ "$(grep -c "not all ranks have asked the launcher (PMI)" "$work/missing.txt")" -ge 7 ] || fail "the deadline is not told"
 	export FLUX_PMI_LIBRARY_PATH=/none
 	slurm keyless --mpi=none "'$launched'" && fail "the hosts met without a key"
 	grep -q "start it by srun --mpi=pmi2, or set TUTTI_KEY_FILE" "$work/keyless.txt" || fail "TUTTI_KEY_FILE was not named"
 	make_key
 	slurm keyed --mpi=none "'$launched'" || fail "srun with a key ended with $?"
-	check keyed 4 2 Slurm
+	check keyed 8 4 Slurm
 	grep -q "rendezvous in tcp://node0:2" "$work/keyed.txt" || fail "the first node is not named"
 }
 
@@ -460,12 +477,12 @@ case_torchrun_agents() {
 	END
 	chmod +x "$work/program"
 	for node in 1 0; do
-		begin "agent$node" "$self" agent node$node "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' '$TORCHRUN' --nnodes 2 --node-rank $node --nproc-per-node 2 \
-			--max-restarts 1 --rdzv-id tutti --rdzv-backend c10d --rdzv-endpoint node0:29400 --no-python '$work/program'"
+		begin "agent$node" "$self" agent node$node "LD_LIBRARY_PATH='${LD_LIBRARY_PATH:-}' PATH='${TORCHRUN%/*}':\$PATH
+			$(guided torchrun "--node-rank $node --max-restarts 1") '$work/program'"
 	done
 	end_all
 	[ -d "$work/failed" ] || fail "no rank failed"
-	check all 4 2 torchrun 3
+	check all 8 4 torchrun 3
 	grep -q "rendezvous in torchrun's store" "$work/all.txt" || fail "torchrun's store is not named"
 }
 

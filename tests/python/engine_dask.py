@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tutti.dask: a function on several workers, which have a communicator."""
 
+import contextlib
+import io
 import os
 import signal
 import unittest
@@ -9,6 +11,7 @@ import distributed
 import numpy
 import tutti
 import tutti.dask
+from guide import program_with
 
 RANKS = 3
 
@@ -70,6 +73,15 @@ class InDask(unittest.TestCase):
     def test_4_a_lost_worker_is_named(self):
         with self.assertRaisesRegex(tutti.PeerLost, "rank 1 "):
             tutti.dask.run(self.client, die, [1] * RANKS, timeout=60)
+
+    def test_5_the_program_of_the_guide_runs(self):
+        program = program_with("tutti.dask").replace("scheduler:8786", self.cluster.scheduler_address)
+        names = {"parts": [numpy.ones((2, 3))] * len(self.cluster.workers), "__name__": "__main__"}
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(program, names)
+        names["client"].close()
+        self.assertRegex(out.getvalue(), r"^\[([46])\. \1\. \1\.\]$")
 
 
 if __name__ == "__main__":

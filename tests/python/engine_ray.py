@@ -3,6 +3,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import unittest
 
 import numpy
@@ -10,6 +12,7 @@ import ray
 import ray.util.collective as collective
 import tutti
 import tutti.ray
+from guide import program_with
 from ray.util.placement_group import placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -112,6 +115,13 @@ class InRay(unittest.TestCase):
             self.assertRegex(text, f"rank 1 .*{pid}")
         tutti.ray.init([self.workers[0], self.workers[2]])
         self.totals([self.workers[0], self.workers[2]])
+
+    def test_5_the_program_of_the_guide_runs(self):
+        run = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program_with("tutti.ray")],
+            stdout=subprocess.PIPE, timeout=120, check=True, text=True,
+        )
+        self.assertEqual(run.stdout, f"{[numpy.full(3, 4.0)] * 4}\n")
 
 
 if __name__ == "__main__":
