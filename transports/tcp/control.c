@@ -404,14 +404,22 @@ static tutti_result_t give_up_hope(struct tcp_endpoint *e, int *suspect)
 	return told;
 }
 
+/* Is somebody not to join? Any other fault is of an operation, or of a program that aborts: ranks that
+ * have joined may be as far, and this one is still to have a communicator that tells it of that. */
+static bool is_hopeless(const struct tcp_endpoint *e)
+{
+	const int32_t result = e->base.fault.result;
+
+	return e->trouble.result || result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
+}
+
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 {
 	tutti_result_t result = call_neighbours(e);
 	uint64_t doubt_at = tt_now() + HOPE_MS * TCP_MS;
-	int absent, suspect = -1;
+	int absent = -1, suspect = -1;
 
-	while (result == TUTTI_OK && !e->base.fault.result && !e->trouble.result &&
-	       (absent = missing(e)) >= 0) {
+	while (result == TUTTI_OK && !is_hopeless(e) && (absent = missing(e)) >= 0) {
 		const uint64_t now = tt_now(), due = tt_tcp_due(e);
 		const uint64_t sooner = due < deadline ? due : deadline;
 
@@ -424,10 +432,12 @@ tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
 		if (result == TUTTI_OK)
 			tt_tcp_poll(e, tt_tcp_ms_until(now, sooner < doubt_at ? sooner : doubt_at));
 	}
-	if (result == TUTTI_OK && e->base.fault.result)
-		result = tt_fail(e->base.fault.result, TCP, "%s", e->base.fault.text);
-	else if (result == TUTTI_OK && e->trouble.result)
-		result = tt_fail(e->trouble.result, TCP, "%s", e->trouble.text);
+	if (result == TUTTI_OK && is_hopeless(e)) {
+		/* who has left for that reason cannot be reached either */
+		const struct tt_fault *why = e->base.fault.result ? &e->base.fault : &e->trouble;
+
+		result = tt_fail((tutti_result_t)why->result, TCP, "%s", why->text);
+	}
 	e->joined = result == TUTTI_OK;
 	return result;
 }
