@@ -195,9 +195,9 @@ void tt_comm_look(struct tutti_comm *comm, uint64_t now)
 
 /* ---- waiting */
 
-/* Sleep unless one more pass, made after announcing it, moves something, or `*pending` (NULL: of the
- * progress thread) is 0. Lock held. */
-static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
+/* Sleep unless one more pass, made after announcing it, moves something, or the wait is over. NULL: it is
+ * the progress thread that sleeps. Lock held. */
+static void sleep_unless(struct tutti_comm *comm, const struct tt_waiter *waiter)
 {
 	bool moved;
 
@@ -205,11 +205,11 @@ static void sleep_unless(struct tutti_comm *comm, const uint32_t *pending)
 	comm->progress->armed = true;
 	moved = tt_comm_progress(comm);
 	comm->progress->armed = false;
-	if (!moved && (comm->first || serves(comm)) && (!pending || *pending)) {
-		if (!pending)
+	if (!moved && (comm->first || serves(comm)) && !(waiter && waiter->over(waiter->of))) {
+		if (!waiter)
 			comm->progress->asleep = true;
 		tt_comm_sleep(comm, tt_deadlines_sleep_ms(comm, tt_now(), SLEEP_MS));
-		if (!pending)
+		if (!waiter)
 			comm->progress->asleep = false;
 	}
 	tt_comm_disarm(comm);
@@ -225,7 +225,7 @@ static void learn_from_sleep(struct tutti_comm *comm, uint64_t slept)
 		comm->progress->yield_more = 2 * comm->progress->yield_more + YIELD_NS;
 }
 
-void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending)
+void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter)
 {
 	const uint64_t now = tt_now();
 
@@ -235,7 +235,7 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint
 		tt_comm_look(comm, now);
 	if (now - waiter->since > YIELD_NS + comm->progress->yield_more) {
 		tt_interrupt_ask(comm, waiter, now);
-		sleep_unless(comm, pending);
+		sleep_unless(comm, waiter);
 		learn_from_sleep(comm, tt_now() - now);
 		return;
 	}
@@ -284,9 +284,14 @@ bool tt_progress_at_once(struct tt_op *op)
 	return true;
 }
 
+static bool is_zero(const void *pending)
+{
+	return *(const uint32_t *)pending == 0;
+}
+
 void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 {
-	struct tt_waiter waiter = { 0 };
+	struct tt_waiter waiter = { .over = is_zero, .of = pending };
 	const int passes = comm->oversubscribed ? 1 : PASSES_LOCKED;
 
 	comm->waiters++;
@@ -301,7 +306,7 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 		if (moved)
 			waiter.since = 0;
 		else if (*pending)
-			tt_comm_pause(comm, &waiter, pending);
+			tt_comm_pause(comm, &waiter);
 	}
 	comm->waiters--;
 	comm->progress->waits++;

@@ -17,13 +17,14 @@ bool tt_progress_at_once(struct tt_op *op);
 /* Wait until `*pending`, which is behind the lock, is 0. Lock held on entry and return, but not
  * all the time between. */
 void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending);
-/* One turn of a longer wait: yield, or sleep while `*pending` (NULL: anything in flight) is not
- * 0. Lock likewise. */
+/* One turn of a longer wait: yield, or sleep unless what is waited for is over. Lock likewise. */
 struct tt_waiter {
+	bool (*over)(const void *of); /* lock held */
+	const void *of;
 	uint64_t since; /* 0: something has just moved */
 	uint64_t asked; /* tt_interrupt_ask(), at last */
 };
-void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter, const uint32_t *pending);
+void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter);
 /* Look at everything that is looked at now and then: peers, deadlines, calls that may not match.
  * Lock held. */
 void tt_comm_look(struct tutti_comm *comm, uint64_t now);

@@ -58,16 +58,22 @@ static struct tutti_comm *only_comm(const struct many *m)
 	return comm;
 }
 
-static void pause_at(struct tutti_comm *comm, const struct many *m, struct tt_waiter *waiter)
+static bool any_has_ended(const void *of)
 {
+	const struct many *m = of;
 	bool ended = false;
 
-	pthread_mutex_lock(&comm->lock);
-	/* one that ended since it was tested wakes nobody who goes to sleep now */
 	for (size_t i = 0; i < m->count; i++)
 		ended |= m->requests[i] && m->requests[i]->pending == 0;
-	if (!ended)
-		tt_comm_pause(comm, waiter, NULL);
+	return ended;
+}
+
+static void pause_at(struct tutti_comm *comm, struct tt_waiter *waiter)
+{
+	pthread_mutex_lock(&comm->lock);
+	/* one that ended since it was tested wakes nobody who goes to sleep now */
+	if (!waiter->over(waiter->of))
+		tt_comm_pause(comm, waiter);
 	pthread_mutex_unlock(&comm->lock);
 }
 
@@ -113,7 +119,7 @@ static void sleep_for_any(const struct many *m)
 static tutti_result_t wait_for(const struct many *m, size_t *index)
 {
 	struct tutti_comm *comm = m->until == UINT64_MAX ? only_comm(m) : NULL;
-	struct tt_waiter waiter = { 0 };
+	struct tt_waiter waiter = { .over = any_has_ended, .of = m };
 	const uint64_t begun = tt_now();
 
 	for (;;) {
@@ -122,7 +128,7 @@ static tutti_result_t wait_for(const struct many *m, size_t *index)
 		if (result != TUTTI_IN_PROGRESS)
 			return result;
 		if (comm) {
-			pause_at(comm, m, &waiter);
+			pause_at(comm, &waiter);
 			continue;
 		}
 		const uint64_t now = tt_now();

@@ -34,10 +34,18 @@ static void gone(const void *pointer, size_t bytes)
 	pthread_mutex_unlock(&exposures.lock);
 }
 
+/* In a child of fork(): its parent's are none of its own, and the lock may have been held there. */
+static void forget(void)
+{
+	pthread_mutex_init(&exposures.lock, NULL);
+	exposures.first = NULL;
+}
+
 static void watch(void)
 {
 	static struct tt_heap_watch heap_watch = { .gone = gone };
 
+	pthread_atfork(NULL, NULL, forget);
 	tt_heap_watch(&heap_watch);
 }
 

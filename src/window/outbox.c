@@ -61,6 +61,19 @@ void tt_outbox_lend(struct tt_outbox *box, const void *from, size_t bytes,
 			      .from = from, .bytes = bytes, .lent = true, .call = call });
 }
 
+bool tt_outbox_lends(const struct tt_outbox *box, const void *memory, size_t bytes)
+{
+	const uintptr_t begin = (uintptr_t)memory;
+
+	for (uint32_t i = 0; i < box->count; i++) {
+		const struct tt_outbox_part *part = &box->parts[place_of(box, i)];
+
+		if (part->lent && !part->call && (uintptr_t)part->from - begin < bytes)
+			return true;
+	}
+	return false;
+}
+
 /* So many bytes have left. */
 static void take_out(struct tt_outbox *box, size_t bytes)
 {

@@ -238,6 +238,38 @@ static tutti_result_t receive(struct tutti_comm *comm, struct tt_window_peer *pe
 	return TUTTI_OK;
 }
 
+/* Do bytes come for this rank's part, or are some of it still to leave? */
+static bool goes_on(const struct tt_window_peer *peer, const struct tutti_window *window)
+{
+	const struct tt_window_part *own = &window->part[window->comm->rank];
+
+	if (peer->open && peer->frame.kind == TT_FRAME_PUT && peer->frame.window == window->number)
+		return true;
+	for (uint32_t i = 0; i < peer->answer_count; i++) {
+		const struct tt_answer *next =
+			&peer->answers[(peer->first_answer + i) % TT_WINDOW_ASKED];
+
+		if (next->frame.bytes > 0 &&
+		    (uintptr_t)next->from - (uintptr_t)own->memory < own->bytes)
+			return true;
+	}
+	return tt_outbox_lends(&peer->outbox, own->memory, own->bytes);
+}
+
+tutti_result_t tt_window_close(const struct tutti_window *window)
+{
+	struct tutti_comm *comm = window->comm;
+	tutti_result_t result = TUTTI_OK;
+
+	for (int rank = 0; rank < comm->size && !comm->fault.result; rank++) {
+		const struct tt_window_peer *peer = comm->windows->peer[rank];
+
+		if (peer && goes_on(peer, window))
+			result = refuse(comm, rank, &peer->frame, "not over where its window ends");
+	}
+	return result;
+}
+
 /* ---- what goes */
 
 static tutti_result_t put_answers(struct tt_window_peer *peer)

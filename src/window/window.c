@@ -185,13 +185,15 @@ static tutti_result_t install(struct tutti_window *window)
 	return TUTTI_OK;
 }
 
-static void uninstall(struct tutti_window *window)
+static tutti_result_t uninstall(struct tutti_window *window)
 {
 	struct tutti_comm *comm = window->comm;
+	const tutti_result_t result = tt_window_close(window);
 
 	comm->windows->all[window->number] = NULL;
 	if (window->framed && --comm->windows->framed == 0)
 		atomic_store_explicit(&comm->serves, false, memory_order_relaxed);
+	return result;
 }
 
 /* ---- the others' parts */
@@ -357,6 +359,7 @@ TUTTI_API tutti_result_t tutti_window_create(tutti_comm_t comm, void *memory, si
 		result = tt_comm_give_up(comm, result);
 	pthread_mutex_unlock(&comm->lock);
 	if (result) {
+		take_back(window, false);
 		window_free(window);
 		return result;
 	}
@@ -417,10 +420,10 @@ TUTTI_API tutti_result_t tutti_window_destroy(tutti_window_t window)
 		result = tt_part_barrier(comm, TT_PART_WINDOW_DESTROY);
 	take_back(window, result != TUTTI_OK);
 	pthread_mutex_lock(&comm->lock);
-	uninstall(window);
+	const tutti_result_t end = uninstall(window);
 	pthread_mutex_unlock(&comm->lock);
 	window_free(window);
-	return result;
+	return result ? result : end;
 }
 
 TUTTI_API size_t tutti_window_bytes(tutti_window_t window, int rank)

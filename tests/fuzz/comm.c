@@ -303,12 +303,13 @@ FUZZ(notes)
 
 /* ---- what comes to rank 1 of two on the link of one-sided calls: frames that need not be ones.
  * The input: a byte, whose last bit says that every header begins as a frame does; then the
- * stream. Rank 1 has a window, waits for answers, and sends no more than it is let */
+ * stream, of which so many of the last bytes come behind the end of the window as the byte says. Rank 1 has
+ * a window, waits for answers, and sends no more than it is let */
 
 enum { PAIR = 2, BYTES = 200, SIGNALS = 3, GOT = 70 };
 
 static struct fuzz_in frames;
-static bool framed;
+static bool framed, refused;
 static uint8_t header[sizeof(struct tt_frame)];
 
 /* A little now and then. */
@@ -352,6 +353,7 @@ static void release(struct tt_link *link, size_t bytes)
 static void hear_of_frame(struct tt_endpoint *endpoint, const struct tt_fault *fault)
 {
 	FUZZ_PROMISE(fault->result == TUTTI_ERR_MISMATCH && fault->rank == 0);
+	refused = true; /* and nothing is served any more */
 }
 
 static struct tutti_window *new_window(struct tutti_comm *comm)
@@ -360,6 +362,7 @@ static struct tutti_window *new_window(struct tutti_comm *comm)
 
 	FUZZ_PROMISE(window);
 	window->comm = comm;
+	window->number = 1;
 	window->part[ME] = (struct tt_window_part){ .bytes = BYTES,
 						    .signals = SIGNALS,
 						    .memory = calloc(1, BYTES),
@@ -394,7 +397,7 @@ static void ask(struct tt_window_peer *peer, struct tt_op *ops, struct tt_window
 
 static void serve_all(struct tutti_comm *comm)
 {
-	while (!comm->fault.result && frames.left >= sizeof(header)) {
+	while (!refused && frames.left > 0) {
 		const size_t before = frames.left;
 
 		tt_windows_serve(comm, true);
@@ -426,6 +429,7 @@ FUZZ(window)
 
 	FUZZ_PROMISE(windows && peer && got);
 	frames = (struct fuzz_in){ data, size };
+	refused = false;
 	fuzz_take(&frames, &head, 1);
 	framed = head & 1;
 	comm->windows = windows;
@@ -434,9 +438,18 @@ FUZZ(window)
 	windows->count = 2;
 	peer->connection = &connection;
 	ask(peer, asking, calls, got);
+	const size_t late = head / 2 < frames.left ? head / 2 : frames.left;
+	const struct fuzz_in rest = { frames.at + frames.left - late, late };
+
+	frames.left -= late;
 	serve_all(comm);
 	FUZZ_PROMISE(peer->answer_count <= TT_WINDOW_ASKED && peer->flushed <= peer->sent);
+	if (!refused)
+		tt_window_close(windows->all[1]);
 	free_window(windows->all[1]);
+	windows->all[1] = NULL;
+	frames = rest;
+	serve_all(comm);
 	tt_outbox_free(&peer->outbox);
 	free(peer);
 	free(windows);

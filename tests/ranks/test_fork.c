@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <tutti/window.h>
+
 #include "tests.h"
 #include "harness.h"
 
@@ -466,6 +468,55 @@ static int fork_while_working(int rank, void *argument)
 }
 
 JOB(forks_disturb_no_thread_that_works, .ranks = RANKS, .whole = fork_while_working)
+
+/* ---- forks while another thread frees memory that windows may be in */
+
+#define FREEING_FORKS 1000
+
+static void *allocate_and_free(void *stop)
+{
+	void *memory;
+
+	while (!atomic_load((atomic_int *)stop))
+		if (tutti_mem_alloc(4096, &memory) == TUTTI_OK)
+			tutti_mem_free(memory);
+	return NULL;
+}
+
+static int fork_while_freeing(tutti_comm_t comm, void *argument)
+{
+	atomic_int stop = 0;
+	tutti_window_t window;
+	pthread_t threads[2];
+	void *memory;
+	int failed = 0;
+
+	SUCCEEDS(tutti_mem_alloc(4096, &memory));
+	SUCCEEDS(tutti_window_create(comm, memory, 4096, 0, &window));
+	for (int i = 0; i < 2; i++)
+		CLAIM(pthread_create(&threads[i], NULL, allocate_and_free, &stop) == 0,
+		      "no thread");
+	for (int i = 0; i < FREEING_FORKS && !failed && tutti_comm_rank(comm) == 0; i++) {
+		const pid_t child = fork();
+
+		if (child == 0) {
+			void *own = NULL;
+			const tutti_result_t result = tutti_mem_alloc(4096, &own);
+
+			tutti_mem_free(own);
+			_exit(result != TUTTI_OK);
+		}
+		failed = await_child(comm, child, 0);
+	}
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	SUCCEEDS(tutti_window_destroy(window));
+	tutti_mem_free(memory);
+	return failed;
+}
+
+JOB(children_free_memory_whatever_threads_did, .ranks = 2, .body = fork_while_freeing)
 
 /* ---- programs started at any moment inherit nothing */
 

@@ -179,6 +179,24 @@ SUITE_CLAIM(killed_rank_is_named_within_a_second, 3, SUITE_PROCESSES)
 		      (unsigned)(took / 1000000));
 }
 
+/* Whoever asks whether a rank is lost tells nobody: that is still to be done. */
+SUITE_CLAIM(death_that_was_asked_about_is_told, 3, SUITE_PROCESSES)
+{
+	suite_barrier(rank);
+	if (rank->rank == 1)
+		suite_die(rank);
+	/* mostly by the question alone, not by a look that would tell */
+	for (int asked = 1; !rank->ops->control->lost(rank->endpoint, 1); asked++) {
+		suite_at(rank, "asking whether rank 1 is lost");
+		if (asked % 1000 == 0)
+			rank->ops->progress(rank->endpoint, true);
+	}
+	while (!knows_of_death(rank, NULL)) {
+		suite_at(rank, "waiting to be told of rank 1, which is lost");
+		rank->ops->progress(rank->endpoint, true);
+	}
+}
+
 /* ---- notes */
 
 /* Each rank tells two notes; with four ranks every pair is joined directly. */

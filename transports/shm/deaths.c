@@ -53,9 +53,9 @@ static int take_looks(const struct shm_endpoint *ep, int *place)
 {
 	struct shm_header *header = shm_header(&ep->arena);
 	const uint32_t members = (uint32_t)ep->arena.members;
-	const uint64_t now = tt_now();
 	uint64_t before = atomic_load_explicit(&header->looked_at, memory_order_relaxed);
-	const uint64_t due = (now - before) / LOOK_NS;
+	const uint64_t now = tt_now(); /* another rank's may be later */
+	const uint64_t due = now > before ? (now - before) / LOOK_NS : 0;
 
 	if (due == 0 ||
 	    !atomic_compare_exchange_strong_explicit(&header->looked_at, &before, now,
@@ -73,8 +73,8 @@ void shm_check_deaths(struct shm_endpoint *ep)
 	int place = 0;
 
 	for (int left = take_looks(ep, &place); left > 0; left--) {
-		if (!ep->local_peers[place].died && shm_died(ep, place) &&
-		    shm_report_death(ep, place))
+		/* also one that is known already: whoever found it may have had no need to tell */
+		if (shm_died(ep, place) && shm_report_death(ep, place))
 			return;
 		place = (place + 1) % ep->arena.members;
 	}

@@ -37,6 +37,8 @@ bool tt_outbox_has_room(const struct tt_outbox *box, size_t bytes);
 uint8_t *tt_outbox_place(struct tt_outbox *box, size_t bytes);
 void tt_outbox_lend(struct tt_outbox *box, const void *from, size_t bytes,
 		    struct tt_window_call *call);
+/* Is there something to leave of this memory that no call of this rank has lent? */
+bool tt_outbox_lends(const struct tt_outbox *box, const void *memory, size_t bytes);
 /* Write what the link takes; like its write(). */
 ssize_t tt_outbox_write(struct tt_outbox *box, struct tt_link *link);
 void tt_outbox_free(struct tt_outbox *box);

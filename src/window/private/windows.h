@@ -79,6 +79,9 @@ struct tt_windows {
 
 /* serve.c */
 bool tt_windows_serve(struct tutti_comm *comm, bool thorough);
+/* Nothing is done in this window from now on. Whoever still has a call on it, which nobody in order has,
+ * ends the communicator: TUTTI_ERR_MISMATCH. Lock held. */
+tutti_result_t tt_window_close(const struct tutti_window *window);
 /* Send what waits for `peer`, as far as the link takes it. Lock held. */
 tutti_result_t tt_window_send(struct tutti_comm *comm, struct tt_window_peer *peer);
 
