@@ -725,6 +725,18 @@ typedef struct tutti_call {
  */
 TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *call);
 
+/**
+ * Say what an element of the next operation that this thread calls on `comm` is to the program,
+ * where its dtype does not say: `element`, such as "complex" for pairs of float32, has 1 to 8
+ * printable characters of ASCII. Ranks that say different ones, or of which some say none, call
+ * different operations: #TUTTI_ERR_MISMATCH, whose message has both. It is taken as what
+ * tutti_next_call() says is, and stands beside that; inside a group it is of the next call alone.
+ *
+ * Ranks compare it of sends, of receives, and of collectives that are not given counts for each
+ * rank, on memory of the host. All-reduces of a group that travel together are not compared.
+ */
+TUTTI_API tutti_result_t tutti_next_element(tutti_comm_t comm, const char *element);
+
 /* ---------------------------------------------------------------- requests */
 
 /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the check of what a program says of its next call. */
+/* Owns the checks of what a program says of its next call. */
 #include "next_call.h"
 
 #include "group.h"
@@ -31,6 +31,12 @@ static tutti_result_t check(const struct tutti_comm *comm, const tutti_call_t *c
 	return tt_narrow_check("tutti_next_call: wire", call->wire);
 }
 
+static tutti_result_t no_memory(const char *call)
+{
+	return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
+		       "%s: no memory; the next call is as all of the communicator's", call);
+}
+
 TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *call)
 {
 	const tutti_result_t result = check(comm, call);
@@ -40,7 +46,35 @@ TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *
 	pthread_mutex_lock(&comm->lock);
 	const bool said = tt_next_call_set(comm, call);
 	pthread_mutex_unlock(&comm->lock);
-	return said ? TUTTI_OK
-		    : tt_fail(TUTTI_ERR_NO_MEMORY, EXEC,
-			      "tutti_next_call: no memory; the next call is as all of the communicator's");
+	return said ? TUTTI_OK : no_memory("tutti_next_call");
+}
+
+/* The characters as one word, from the lowest byte on; 0: they are no name. */
+static uint64_t word_of(const char *element)
+{
+	uint64_t word = 0;
+	size_t n = 0;
+
+	for (; n < sizeof(word) && element[n] > ' ' && element[n] <= '~'; n++)
+		word |= (uint64_t)(uint8_t)element[n] << 8 * n;
+	return element[n] ? 0 : word;
+}
+
+TUTTI_API tutti_result_t tutti_next_element(tutti_comm_t comm, const char *element)
+{
+	const uint64_t word = element ? word_of(element) : 0;
+
+	if (!tt_comm_usable(comm))
+		return tt_comm_refuse(comm, "tutti_next_element");
+	if (!word)
+		return tt_fail(
+			TUTTI_ERR_INVALID, EXEC,
+			"tutti_next_element: element is %s%.16s%s, expected 1 to 8 printable characters of ASCII",
+			element ? "\"" : "", element ? element : "NULL", element ? "\"" : "");
+	if (tt_group_say_element(comm, word))
+		return TUTTI_OK;
+	pthread_mutex_lock(&comm->lock);
+	const bool said = tt_next_call_set_element(comm, word);
+	pthread_mutex_unlock(&comm->lock);
+	return said ? TUTTI_OK : no_memory("tutti_next_element");
 }

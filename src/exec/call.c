@@ -122,6 +122,7 @@ static tutti_result_t start_message(struct tutti_comm *comm, const struct tt_cal
 					    .detail = (uint64_t)call->tag,
 					    .root = -1,
 					    .op = -1,
+					    .own = call->element,
 					    .collective = TT_SEND_RECV,
 					    .dtype = (uint8_t)call->dtype };
 	result = tt_message_begin(op, call->root, call->sending);
@@ -186,17 +187,21 @@ static tutti_result_t wire_of(const struct tutti_comm *comm, const struct tt_cal
 static tutti_result_t start_any(struct tutti_comm *comm, const struct tt_call *call,
 				const struct tt_next_call *said, struct tt_op *op)
 {
-	struct tt_call narrow;
+	struct tt_call special;
 	tutti_wire_t wire;
 
-	if (__builtin_expect(said || call->wire || tt_narrow_is(comm->settings.wire), 0)) {
+	if (__builtin_expect(
+		    said || call->wire || call->element || tt_narrow_is(comm->settings.wire), 0)) {
 		const tutti_result_t result = wire_of(comm, call, said, &wire);
 
 		if (result)
 			return result;
-		narrow = *call;
-		narrow.wire = wire;
-		call = &narrow;
+		special = *call;
+		special.wire = wire;
+		special.element = said ? said->element : call->element;
+		if (call->part == TT_PART_NONE && !call->told)
+			special.detail = special.element;
+		call = &special;
 	}
 	if (__builtin_expect(call->one_sided != NULL, 0))
 		return comm->one_sided->start(op, call->one_sided);

@@ -29,6 +29,7 @@ struct group {
 	size_t n, capacity;
 	tutti_result_t error;	   /* of the first call that was wrong */
 	struct tt_next_call *said; /* of all its calls; NULL: nothing */
+	uint64_t element;	   /* said of the next call, as in struct tt_next_call */
 };
 
 /* All-reduces that travel as one: parts[i] of the buffer belong to recv[i]. */
@@ -118,8 +119,12 @@ static tutti_result_t append(struct group *group, const struct tt_call *call)
 	if (group->said) {
 		group->calls[group->n].timeout_ns = group->said->timeout_ns;
 		group->calls[group->n].caller = group->said->caller;
+		group->calls[group->n].element = group->said->element;
 		group->calls[group->n].wire = call->on_gpu ? 0 : group->said->wire;
 	}
+	if (group->element)
+		group->calls[group->n].element = group->element;
+	group->element = 0;
 	if (!copy_tables(&group->calls[group->n], group->comm->size)) {
 		free_tables(&group->calls[group->n]);
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for the counts of a call");
@@ -140,6 +145,15 @@ tutti_result_t tt_group_refuse(const struct tutti_comm *comm, const char *call)
 			"receives only: call it before tutti_group_begin() or after tutti_group_end()",
 			call);
 	return TUTTI_OK;
+}
+
+bool tt_group_say_element(const struct tutti_comm *comm, uint64_t element)
+{
+	struct group *group = *find(comm);
+
+	if (group)
+		group->element = element;
+	return group;
 }
 
 bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_request_t *request,

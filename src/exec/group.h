@@ -19,6 +19,9 @@ extern _Atomic unsigned tt_groups_open;
  * on it. Inside the group the operations that the function is made of would be kept, with
  * pointers to what is the function's own, and nothing would have come when it goes on. */
 tutti_result_t tt_group_refuse(const struct tutti_comm *comm, const char *call);
+/* The elements of the next call have this name, if the thread has a group open on `comm`; false: it has
+ * none. */
+bool tt_group_say_element(const struct tutti_comm *comm, uint64_t element);
 /* Drop what the thread has open on `comm`, which is being destroyed: another may come to lie at
  * its place. */
 void tt_group_drop(const struct tutti_comm *comm);

@@ -54,22 +54,41 @@ void tt_next_calls_free(struct tutti_comm *comm)
 	}
 }
 
-bool tt_next_call_set(struct tutti_comm *comm, const tutti_call_t *call)
+/* NULL: no memory. */
+static struct tt_next_call *find_or_make(struct tutti_comm *comm)
 {
 	struct tt_next_call **at = find(comm);
-	char *copy = call->caller ? strdup(call->caller) : NULL;
 
-	if (!*at && (copy || !call->caller))
+	if (!*at)
 		*at = calloc(1, sizeof(**at));
-	if (!*at || (call->caller && !copy)) {
+	if (!*at)
+		return NULL;
+	(*at)->thread = this_thread();
+	atomic_store_explicit(&comm->said, true, memory_order_relaxed);
+	return *at;
+}
+
+bool tt_next_call_set(struct tutti_comm *comm, const tutti_call_t *call)
+{
+	char *copy = call->caller ? strdup(call->caller) : NULL;
+	struct tt_next_call *said = copy || !call->caller ? find_or_make(comm) : NULL;
+
+	if (!said) {
 		free(copy);
 		return false;
 	}
-	free((*at)->caller);
-	(*at)->thread = this_thread();
-	(*at)->timeout_ns = (uint64_t)(call->timeout_s * 1e9);
-	(*at)->caller = copy;
-	(*at)->wire = call->wire;
-	atomic_store_explicit(&comm->said, true, memory_order_relaxed);
+	free(said->caller);
+	said->timeout_ns = (uint64_t)(call->timeout_s * 1e9);
+	said->caller = copy;
+	said->wire = call->wire;
 	return true;
+}
+
+bool tt_next_call_set_element(struct tutti_comm *comm, uint64_t element)
+{
+	struct tt_next_call *said = find_or_make(comm);
+
+	if (said)
+		said->element = element;
+	return said;
 }

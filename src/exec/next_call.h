@@ -11,11 +11,14 @@ struct tt_next_call {
 	uint64_t timeout_ns; /* 0: the communicator's */
 	char *caller;	     /* where the program says that it calls; NULL: it does not */
 	tutti_wire_t wire;   /* 0: the communicator's */
+	uint64_t element;    /* its characters, from the lowest byte on; 0: not said */
 };
 
 /* The calling thread says this of its next call on `comm`; it is copied, and its text. False: no
  * memory. Lock held. */
 bool tt_next_call_set(struct tutti_comm *comm, const tutti_call_t *call);
+/* Likewise of its elements alone. */
+bool tt_next_call_set_element(struct tutti_comm *comm, uint64_t element);
 /* Take what the calling thread said of its next call on `comm`; NULL: nothing. Lock held; for
  * where comm->next_calls is not NULL. */
 struct tt_next_call *tt_next_call_take(struct tutti_comm *comm);

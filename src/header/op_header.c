@@ -39,7 +39,8 @@ bool tt_op_header_equal(const struct tt_op_header *a, const struct tt_op_header 
 	return a->magic == b->magic && a->seq == b->seq && a->count == b->count &&
 	       a->detail == b->detail && a->root == b->root && a->op == b->op &&
 	       a->part == b->part && a->declared == b->declared && a->collective == b->collective &&
-	       a->dtype == b->dtype && a->algorithm == b->algorithm && a->segments == b->segments;
+	       a->dtype == b->dtype && a->algorithm == b->algorithm && a->segments == b->segments &&
+	       (a->collective != TT_SEND_RECV || a->own == b->own);
 }
 
 /* ---- a call */
@@ -100,6 +101,21 @@ static void append_op(struct tt_text *text, const struct tt_op_header *header)
 		tt_text_append(text, ", %s", tutti_op_name(header->op));
 }
 
+/* What the program says that its elements are, see tutti_call_t. */
+static void append_element(struct tt_text *text, const struct tt_op_header *header)
+{
+	const bool message = header->collective == TT_SEND_RECV;
+	uint64_t name = message ? header->own : header->detail;
+
+	if (has_table(header) || knows_own_counts(header) || header->part || header->windows)
+		return;
+	for (tt_text_append(text, name ? " of " : ""); name; name >>= 8) {
+		const char c = (char)name;
+
+		tt_text_append(text, "%c", c > ' ' && c <= '~' ? c : '?');
+	}
+}
+
 /* "all_reduce(float32 × 4096, sum, root 0)"; `of`: what stands behind the count. */
 static void append_collective(struct tt_text *text, const struct tt_op_header *header,
 			      uint64_t count, const char *of)
@@ -109,6 +125,7 @@ static void append_collective(struct tt_text *text, const struct tt_op_header *h
 	tt_text_append(text, "%s(%s × %" PRIu64 "%s",
 		       tt_collective_name((enum tt_collective)header->collective),
 		       dtype ? dtype : "unknown type", count, of);
+	append_element(text, header);
 	append_op(text, header);
 	if (header->root >= 0)
 		tt_text_append(text, ", root %d", header->root);

@@ -24,7 +24,8 @@ struct tt_call {
 	int root;	   /* or the peer of TT_SEND_RECV; -1 where there is none */
 	size_t count;	   /* of the vector, of a block, or of this rank's own block */
 	uint64_t detail;   /* Tells calls apart that are alike otherwise: the part, the digest of a
-			    * group; of a call with `told`, that header's signature. */
+			    * group; of a call with `told`, that header's signature; else the name
+			    * of its elements */
 	tutti_wire_t wire; /* what its elements shall travel as */
 	bool on_gpu;	   /* ordered on `stream`, of CUDA */
 	bool sending;	   /* TT_SEND_RECV */
@@ -46,6 +47,7 @@ struct tt_call {
 	};
 	uint64_t timeout_ns; /* 0: the communicator's; no part of the key of plans */
 	bool of_group;	     /* what a thread says of its next call was said of the group */
+	uint64_t element;    /* as in struct tt_next_call */
 	const char *caller;  /* where the program says that it calls; NULL: it does not */
 	bool host_buffers;   /* its buffers are known to be memory of the host: CUDA is
 				     * not asked; no part of the key */

@@ -81,6 +81,25 @@ def scene_mismatch() -> None:
         comm.check()
 
 
+def scene_mismatched_types() -> None:
+    """Of which the library knows the bytes alone. The root of a broadcast is told by its next call."""
+    pairs = [(np.array([1], "m8[s]"), np.array([1], "m8[h]")), (np.array([1], "M8[s]"), np.array([1], "M8[25D]")),
+             (np.ones(2, "f4"), np.ones(1, "c8")), (np.zeros(1, "i4,f4"), np.zeros(1, "f4,i4"))]
+    for pair in pairs:
+        for call in "broadcast", "all_gather", "send":
+            comm = start()
+            x = pair[comm.rank]
+            with raises_with(tutti.Mismatch, " of "):
+                if call != "send":
+                    getattr(comm, call)(x)
+                elif comm.rank == 0:
+                    comm.send(x, 1)
+                else:
+                    comm.recv(x.copy(), 0)
+                comm.barrier()
+            comm.close()
+
+
 def scene_abort() -> None:
     comm = start()
     if comm.rank == 0:
@@ -169,6 +188,9 @@ class Failures(unittest.TestCase):
 
     def test_calls_that_differ(self) -> None:
         self.play("mismatch", 2)
+
+    def test_types_that_are_alike_as_bytes_differ(self) -> None:
+        self.play("mismatched_types", 2)
 
     def test_an_abort_has_its_reason(self) -> None:
         self.play("abort", 3)

@@ -402,6 +402,7 @@ static int aborted_inside_a_group(tutti_comm_t comm, void *argument)
 static int next_calls(tutti_comm_t comm, void *argument)
 {
 	static const double times[] = { -1, NAN, INFINITY, 2e9 };
+	static const char *const elements[] = { NULL, "", "nine_char", "a b", "\xc3\xa9" };
 	tutti_call_t call = { .size = 1 };
 	int rank = 7;
 
@@ -413,6 +414,9 @@ static int next_calls(tutti_comm_t comm, void *argument)
 		call.timeout_s = times[i];
 		REFUSES(tutti_next_call(comm, &call), "timeout_s");
 	}
+	for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++)
+		REFUSES(tutti_next_element(comm, elements[i]), "tutti_next_element", "element is");
+	REFUSES(tutti_next_element(NULL, "c8"), "tutti_next_element");
 	CLAIM(tutti_comm_error(comm, &rank) == TUTTI_OK && rank == -1,
 	      "a healthy communicator blames rank %d", rank);
 	REFUSES(tutti_comm_error(NULL, NULL), "comm is NULL");

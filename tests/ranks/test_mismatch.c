@@ -158,6 +158,32 @@ static tutti_result_t one_more_in_group(struct scene *s, bool odd)
 	return sums_in_group(s, odd ? 3 : 2, -1);
 }
 
+/* ---- elements that are alike to the library only */
+
+static tutti_result_t other_elements(struct scene *s, bool odd)
+{
+	const tutti_result_t result = tutti_next_element(s->comm, odd ? "hours" : "seconds.");
+
+	return result ? result : sum(s, s->count);
+}
+
+static tutti_result_t unnamed_elements(struct scene *s, bool odd)
+{
+	const tutti_result_t result = odd ? TUTTI_OK : tutti_next_element(s->comm, "c8");
+
+	return result ? result : sum(s, s->count);
+}
+
+/* From rank 0 to the odd one; the rest says it of nothing. */
+static tutti_result_t other_elements_of_a_message(struct scene *s, bool odd)
+{
+	const tutti_result_t result = odd	     ? tutti_next_element(s->comm, "hours")
+				      : s->rank == 0 ? tutti_next_element(s->comm, "seconds.")
+						     : TUTTI_OK;
+
+	return result ? result : act(s, &(const struct act){ MESSAGE });
+}
+
 /* ---- functions that are made of several operations */
 
 static tutti_result_t split_or_sum(struct scene *s, bool odd)
@@ -429,6 +455,12 @@ SCENE(growing_for_a_split_is_told_to_all, "rank %o called tutti_comm_grow",
       "called tutti_comm_split", .call = grow_or_split)
 SCENE(a_duplicate_for_a_split_is_told_to_all, "rank %o called tutti_comm_dup",
       "called tutti_comm_split", .call = duplicate_or_split)
+SCENE(elements_of_another_name_are_told_to_all, "all_reduce(float32 × %zu of hours, sum)",
+      "all_reduce(float32 × %zu of seconds., sum)", .call = other_elements)
+SCENE(elements_without_the_others_name_are_told_to_all, SUM, "all_reduce(float32 × %zu of c8, sum)",
+      .call = unnamed_elements)
+SCENE(elements_of_a_message_of_another_name_are_told_to_all, "send/recv(float32 × %zu of hours)",
+      "send/recv(float32 × %zu of seconds.)", .call = other_elements_of_a_message, .last = true)
 SCENE(an_operation_that_commutes_on_one_is_told_to_all,
       "all_reduce(float32 × %zu, user 0 (commutative))",
       "all_reduce(float32 × %zu, user 0 (not commutative))", { ALL_REDUCE, .combine = COMBINE_ADD },

@@ -128,6 +128,42 @@ const char *tp_view_type(const struct tp_view *view)
 	}
 }
 
+static void shorten(const char *name, char out[TP_ELEMENT_BYTES])
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+	bool printable = true;
+
+	for (const char *at = name; *at; at++) {
+		hash = (hash ^ (uint8_t)*at) * 16777619u;
+		printable &= *at > ' ' && *at <= '~';
+	}
+	if (strlen(name) < TP_ELEMENT_BYTES && printable) {
+		memcpy(out, name, strlen(name) + 1);
+		return;
+	}
+	snprintf(out, TP_ELEMENT_BYTES, "%.2s%06x", name, (unsigned)(hash ^ hash >> 24) & 0xffffff);
+}
+
+bool tp_view_element(const struct tp_view *view, char out[TP_ELEMENT_BYTES])
+{
+	char name[64];
+
+	switch (view->kind) {
+	case TP_NUMBER: return false;
+	case TP_BOOL: snprintf(name, sizeof(name), "bool"); break;
+	case TP_COMPLEX: snprintf(name, sizeof(name), "c%zu", tp_view_item(view)); break;
+	case TP_DATE: /* "datetime64[s]" */
+		snprintf(name, sizeof(name), "M8%.40s", view->name + strlen("datetime64"));
+		break;
+	case TP_DURATION:
+		snprintf(name, sizeof(name), "m8%.40s", view->name + strlen("timedelta64"));
+		break;
+	default: shorten(view->name, out); return true;
+	}
+	shorten(name, out);
+	return true;
+}
+
 bool tp_view_same_type(const struct tp_view *a, const struct tp_view *b)
 {
 	return a->dtype == b->dtype && a->kind == b->kind && a->per == b->per &&

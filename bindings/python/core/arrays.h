@@ -70,6 +70,11 @@ static inline size_t tp_view_item(const struct tp_view *view)
 /* "float32", "complex64", "datetime64[s]" …; of opaque elements the format of the buffer */
 const char *tp_view_type(const struct tp_view *view);
 
+/* What ranks compare besides the library's type, for tutti_next_element(): NumPy's name where it is short
+ * enough, else its beginning and a digest. False: the library's type says it all. */
+#define TP_ELEMENT_BYTES 9
+bool tp_view_element(const struct tp_view *view, char out[TP_ELEMENT_BYTES]);
+
 /* Are the elements of both of one type? Messages can then name both types by tp_view_type(). */
 bool tp_view_same_type(const struct tp_view *a, const struct tp_view *b);
 

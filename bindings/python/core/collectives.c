@@ -592,8 +592,9 @@ static bool prepare(struct call *call)
 	    !given(call, call->collective->out)) /* see clear_output() */
 		memset(call->flight.output.data, 0,
 		       call->flight.output.count * tp_view_item(&call->flight.output));
-	call->arguments.comm = tp_comm_next_call(call->self, call->collective->name,
-						 given(call, call->collective->timeout));
+	call->arguments.comm = tp_comm_next_call(
+		call->self, call->collective->name, given(call, call->collective->timeout),
+		call->flight.has_input ? &call->flight.input : &call->flight.output);
 	return call->arguments.comm &&
 	       (call->collective->op < 0 || tp_op_ready(call->self, &call->arguments.op));
 }

@@ -39,9 +39,11 @@ static tutti_comm_t say_next(struct tp_comm *self, const char *function, const t
 	return NULL;
 }
 
-tutti_comm_t tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout)
+tutti_comm_t tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout,
+			       const struct tp_view *view)
 {
 	const bool timed = timeout && timeout != Py_None;
+	char element[TP_ELEMENT_BYTES];
 	tutti_call_t call = TUTTI_CALL_INIT;
 	PyObject *caller = NULL;
 	tutti_comm_t comm;
@@ -53,7 +55,13 @@ tutti_comm_t tp_comm_next_call(struct tp_comm *self, const char *function, PyObj
 	call.caller = caller ? PyBytes_AsString(caller) : NULL;
 	comm = timed || caller ? say_next(self, function, &call) : tp_comm_open(self, function);
 	Py_XDECREF(caller);
-	return comm;
+	if (!comm || !view || !tp_view_element(view, element))
+		return comm;
+	const tutti_result_t result = tutti_next_element(comm, element);
+	if (result == TUTTI_OK)
+		return comm;
+	tp_raise(comm, result);
+	return NULL;
 }
 
 /* ---------------------------------------------------------------- making communicators */
@@ -381,7 +389,7 @@ static PyObject *comm_bind_cuda(PyObject *object, PyObject *const *args, Py_ssiz
 	    !is_outside(self, "bind_cuda") ||
 	    !tp_int("bind_cuda", "device", found[0], &binding.device))
 		return NULL;
-	binding.comm = tp_comm_next_call(self, "bind_cuda", NULL);
+	binding.comm = tp_comm_next_call(self, "bind_cuda", NULL, NULL);
 	if (!binding.comm || !tp_flight_run(self, start_binding, &binding))
 		return NULL;
 	self->gpu = tutti_cuda_bound(binding.comm);

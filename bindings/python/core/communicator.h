@@ -9,6 +9,8 @@
 
 #include "python.h"
 
+struct tp_view;
+
 struct tp_flight;
 struct tp_group;
 struct tp_exposed;
@@ -40,9 +42,11 @@ tutti_comm_t tp_comm_open(struct tp_comm *self, const char *function);
  * The communicator of a call whose arguments are taken, or an error and NULL. The last thing before
  * the call that may run code of Python, which can close the communicator, as another thread can.
  *
- * The next call of this thread takes `timeout`, seconds as Python has them; NULL or None: no. The
- * flight recorder is told where the call stands, if that is wanted.
+ * The next call of this thread takes `timeout`, seconds as Python has them; NULL or None: no. Ranks
+ * compare the type of `view` as far as the library does not know it; NULL: there is none. The flight
+ * recorder is told where the call stands, if that is wanted.
  */
-tutti_comm_t tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout);
+tutti_comm_t tp_comm_next_call(struct tp_comm *self, const char *function, PyObject *timeout,
+			       const struct tp_view *view);
 
 #endif

@@ -85,7 +85,7 @@ PyObject *tp_comm_group_begin(PyObject *object, PyObject *const *args, Py_ssize_
 
 	if (!tp_arguments(&signature, args, count, names, found))
 		return NULL;
-	comm = tp_comm_next_call(self, "group", found[0]);
+	comm = tp_comm_next_call(self, "group", found[0], NULL);
 	if (!comm)
 		return NULL;
 	group = calloc(1, sizeof(*group));

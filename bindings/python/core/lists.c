@@ -292,7 +292,7 @@ static PyObject *counted(PyObject *object, PyObject *args)
 	    !arrays_fit(self, c->name, &flight, &call) ||
 	    (c->reduces && !set_operation(self, c->name, op, &flight, &call)))
 		goto out;
-	call.comm = tp_comm_next_call(self, c->name, timeout);
+	call.comm = tp_comm_next_call(self, c->name, timeout, NULL);
 	if (call.comm && (!c->reduces || tp_op_ready(self, &call.op)) &&
 	    tp_flight_run(self, start_call, &call))
 		result = tp_flight_result(&flight);

@@ -164,7 +164,7 @@ static PyObject *message(enum direction direction, bool start, PyObject *object,
 		return NULL;
 	if (!take_array(flight, direction, found[0], &call))
 		goto free_flight;
-	call.comm = tp_comm_next_call(self, signature->function, found[3]);
+	call.comm = tp_comm_next_call(self, signature->function, found[3], &flight->input);
 	if (!call.comm)
 		goto free_flight;
 	flight->message.size = sizeof(flight->message);
@@ -257,7 +257,7 @@ static PyObject *any_barrier(bool start, PyObject *object, PyObject *const *args
 	    !tp_arguments(&signature, args, count, names, found) ||
 	    !place_barrier(&call, start, found[1]))
 		return NULL;
-	call.comm = tp_comm_next_call(self, "barrier", found[0]);
+	call.comm = tp_comm_next_call(self, "barrier", found[0], NULL);
 	if (!call.comm)
 		return NULL;
 	if (start || (self->groups && tp_group_find(self)))

@@ -106,7 +106,7 @@ static PyObject *carry_out(PyObject *object, const char *function, PyObject *tim
 {
 	const struct window *self = (struct window *)object;
 
-	if (!tp_comm_next_call(self->comm, function, timeout))
+	if (!tp_comm_next_call(self->comm, function, timeout, NULL))
 		return NULL;
 	if (!self->exposed) /* code of Python has closed it, or another thread */
 		return tp_invalid("%s(): the window is closed", function);
@@ -427,7 +427,7 @@ PyObject *tp_comm_window(PyObject *object, PyObject *const *args, Py_ssize_t cou
 	call.bytes = exposed->has_view ? exposed->view.count * tp_view_item(&exposed->view) : 0;
 	call.signals = (uint32_t)signals;
 	call.made = &window->window;
-	call.comm = tp_comm_next_call(self, "window", found[2]);
+	call.comm = tp_comm_next_call(self, "window", found[2], NULL);
 	if (call.comm && tp_flight_run(self, run_create, &call)) {
 		enter_list(exposed, self);
 		return (PyObject *)window;
