@@ -26,7 +26,11 @@ static const struct bench_case cases[] = {
 	[BENCH_GET] = { .name = "get", .pair = true, .one_sided = true },
 	[BENCH_PUT_BANDWIDTH] = { .name = "put_bandwidth", .pair = true, .one_sided = true },
 	[BENCH_PUT_SIGNAL] = { .name = "put_signal", .pair = true, .one_sided = true },
-	[BENCH_FETCH_ADD] = { .name = "fetch_add", .pair = true, .one_sided = true, .empty = true },
+	[BENCH_FETCH_ADD] = { .name = "fetch_add",
+			      .pair = true,
+			      .one_sided = true,
+			      .empty = true,
+			      .sums = true },
 	[BENCH_INIT] = { .name = "init", .apart = true },
 	[BENCH_WAITING] = { .name = "waiting", .apart = true },
 };

@@ -46,6 +46,7 @@ struct bench_case {
 	bool rooted;	/* takes a root */
 	bool blocks;	/* the larger buffer holds a block per rank */
 	bool empty;	/* moves no data */
+	bool sums;	/* what it adds up is looked at each time */
 	bool pair;	/* point to point: in place has no meaning */
 	bool one_sided; /* of memory that was exposed before */
 	bool apart;	/* has no sizes, and figures of its own */

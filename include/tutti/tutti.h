@@ -10,8 +10,9 @@
  * - Counts are in elements of `dtype`, never bytes. A count of 0 is legal; buffers may then be
  *   NULL.
  * - All ranks of a communicator call the same collectives in the same order with matching
- *   arguments. Where they do not, every rank gets #TUTTI_ERR_MISMATCH and tutti_last_error()
- *   names the ranks and both calls.
+ *   arguments. Where they do not, every rank gets #TUTTI_ERR_MISMATCH, of that call or of its next
+ *   one, and tutti_last_error() names the ranks and both calls. (Whoever waits for nobody, as the
+ *   root of a broadcast, and calls nothing more, is not told.)
  * - Any thread may call; operations on one communicator happen in the order of the calls.
  * - `request` NULL makes a call blocking. Otherwise it returns at once with a request that
  *   tutti_test() or tutti_wait() finishes; until then the buffers belong to tutti: the input
@@ -207,7 +208,8 @@ typedef struct tutti_config {
 
 /**
  * Check `config` (may be NULL), and the environment where it takes a default, without making
- * anything. For programs that start ranks: each rank would otherwise report the same error.
+ * anything. For programs that start ranks: each rank would otherwise report the same error. That
+ * encryption has a key is for the ranks to find out, as a launcher may bring it.
  * TUTTI_ERR_INVALID: a value is wrong; tutti_last_error(NULL) names it. TUTTI_ERR_SYSTEM: the file
  * of the key cannot be read.
  */
@@ -823,6 +825,13 @@ TUTTI_API void tutti_interrupt_set(tutti_interrupt_fn_t function);
  * all-reduce also writes there, if its result is all of such memory, or whole pages of it. The
  * memory belongs to the process and may be used with any communicator, or none. `*memory` is
  * NULL on error. The limit of file sizes (ulimit -f) bounds what a process can have.
+ *
+ * A process has as much of it in all as the machine has memory, rounded up to a power of two. Peers
+ * may still write to what they were lent when an operation failed, and to what tutti_comm_destroy()
+ * finds a window on. That keeps its addresses and contents, but lies elsewhere from then on: so
+ * much of the whole, and as much again once it is freed, is given to nobody while the process
+ * lives.
+ *
  * TUTTI_ERR_INVALID: `bytes` is 0 or beyond that bound. TUTTI_ERR_NO_MEMORY: no such block is
  * free.
  */

@@ -24,8 +24,9 @@ struct tt_window_call {
 	struct tutti_window *window;
 	int peer; /* -1: all of them, or any */
 	size_t offset, bytes;
-	uint32_t signal; /* of a put: TT_NO_SIGNAL for none */
-	uint64_t value;	 /* that is added, or waited for */
+	uint32_t signal;    /* of a put: TT_NO_SIGNAL for none */
+	bool signals_alone; /* it is tutti_signal() */
+	uint64_t value;	    /* that is added, or waited for */
 	/* of a flush: the next peer to be asked, and how many are still to answer */
 	int next_peer, answers;
 	struct tt_op *next; /* of those that wait for the peer's outbox */

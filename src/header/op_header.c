@@ -117,14 +117,13 @@ static void append_element(struct tt_text *text, const struct tt_op_header *head
 }
 
 /* "all_reduce(float32 × 4096, sum, root 0)"; `of`: what stands behind the count. */
-static void append_collective(struct tt_text *text, const struct tt_op_header *header,
-			      uint64_t count, const char *of)
+static void append_named(struct tt_text *text, const char *name, const struct tt_op_header *header,
+			 uint64_t count, const char *of)
 {
 	const char *dtype = tt_narrow_dtype_name(header->dtype);
 
-	tt_text_append(text, "%s(%s × %" PRIu64 "%s",
-		       tt_collective_name((enum tt_collective)header->collective),
-		       dtype ? dtype : "unknown type", count, of);
+	tt_text_append(text, "%s(%s × %" PRIu64 "%s", name, dtype ? dtype : "unknown type", count,
+		       of);
 	append_element(text, header);
 	append_op(text, header);
 	if (header->root >= 0)
@@ -132,6 +131,13 @@ static void append_collective(struct tt_text *text, const struct tt_op_header *h
 	if (header->collective == TT_SEND_RECV && header->detail > 0)
 		tt_text_append(text, ", tag %" PRIu64, header->detail);
 	tt_text_append(text, ")");
+}
+
+static void append_collective(struct tt_text *text, const struct tt_op_header *header,
+			      uint64_t count, const char *of)
+{
+	append_named(text, tt_collective_name((enum tt_collective)header->collective), header,
+		     count, of);
 }
 
 /* Zeros at the end of the table are no calls. */
@@ -194,6 +200,7 @@ void tt_op_header_describe(const struct tt_op_header *header, char *out, size_t 
 struct side {
 	const struct tt_op_header *header;
 	const struct tt_counts *counts;
+	const char *end; /* of a message: "send" or "recv"; NULL: not known, or no message */
 	char call[CALL_BYTES];
 };
 
@@ -201,7 +208,10 @@ static void describe_side(struct side *side)
 {
 	struct tt_text text = { side->call, sizeof(side->call) };
 
-	append_call(&text, side->header, side->counts);
+	if (side->end)
+		append_named(&text, side->end, side->header, side->header->count, "");
+	else
+		append_call(&text, side->header, side->counts);
 }
 
 /* Do they differ in their tables of counts at most, as far as these go? */
@@ -326,6 +336,11 @@ static bool find_counts(const struct tt_op_header *mine, const struct tt_op_head
 	return false;
 }
 
+static bool is_message(const struct tt_op_header *header)
+{
+	return header->magic == TT_OP_HEADER_MAGIC && header->collective == TT_SEND_RECV;
+}
+
 struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 				      const struct tt_op_header *theirs,
 				      const struct tt_counts *counts)
@@ -334,6 +349,11 @@ struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 	const bool found = find_counts(mine, theirs, counts, &own, &peers);
 	struct side my_side = { .header = mine, .counts = found ? &own : counts };
 	struct side their_side = { .header = theirs, .counts = found ? &peers : NULL };
+	/* of a message it is who receives that finds out */
+	if (is_message(mine) && is_message(theirs)) {
+		my_side.end = "recv";
+		their_side.end = "send";
+	}
 	/* both ends of a link may find out at once: they say the same */
 	const bool swap = theirs->rank < mine->rank;
 	struct tt_fault fault = swap ? fault_of(theirs, mine) : fault_of(mine, theirs);

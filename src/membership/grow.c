@@ -587,7 +587,8 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_comm_grow: out is NULL");
 	if (newcomers < 1 || newcomers > INT32_MAX - comm->size)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "tutti_comm_grow: %d newcomers, expected 1 or more", newcomers);
+			       "tutti_comm_grow: %d newcomers, expected 1 to %d", newcomers,
+			       INT32_MAX - comm->size);
 	struct growing g = { .old = comm,
 			     .newcomers = newcomers,
 			     .timeout_ns = timeout_ns,

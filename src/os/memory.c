@@ -35,6 +35,7 @@ struct span {
 	uint64_t offset, bytes;
 	size_t asked; /* by the caller: what is behind it, to the end of a page, is nobody's */
 	bool lost;    /* freed, but peers may still write there */
+	bool late; /* peers may write there when it is freed, too: there was no room to move it to */
 };
 
 /* Addresses that were taken away from peers, and where they are in the file since. */
@@ -353,6 +354,21 @@ static void empty(uint64_t offset, uint64_t bytes)
 	fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
 }
 
+/* What has been touched of it: the rest stays untouched, and reads as zero there, too. Lock held. */
+static void copy_touched(uint64_t to, uint64_t at, uint64_t in_file, uint64_t bytes)
+{
+	const off_t end = (off_t)(in_file + bytes);
+	off_t from = lseek(heap.fd, (off_t)in_file, SEEK_DATA);
+
+	while (from >= 0 && from < end) {
+		const off_t hole = lseek(heap.fd, from, SEEK_HOLE), until = hole < end ? hole : end;
+		const uint64_t behind = (uint64_t)from - in_file;
+
+		memcpy(heap.base + to + behind, heap.base + at + behind, (size_t)(until - from));
+		from = lseek(heap.fd, until, SEEK_DATA);
+	}
+}
+
 /* Map other pages of the file there, with what is there now. Lock held. */
 static bool move_away(uint64_t at, uint64_t bytes)
 {
@@ -365,7 +381,7 @@ static bool move_away(uint64_t at, uint64_t bytes)
 	    !take_room(capacity, bytes, huge ? HUGE_PAGE : PAGE))
 		goto free_both;
 	capacity->lost = true; /* its own addresses are nobody's */
-	memcpy(heap.base + capacity->offset, heap.base + at, bytes);
+	copy_touched(capacity->offset, at, before, bytes);
 	if (mmap(heap.base + at, bytes, PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, heap.fd,
 		 (off_t)capacity->offset) == MAP_FAILED)
@@ -392,15 +408,18 @@ void tt_heap_revoke(const void *pointer, size_t bytes)
 	if (!is_inside(pointer, bytes))
 		return;
 	pthread_mutex_lock(&heap.lock);
-	moved = move_away((uint64_t)((const uint8_t *)pointer - heap.base),
-			  (bytes + PAGE - 1) / PAGE * PAGE);
+	const uint64_t at = (uint64_t)((const uint8_t *)pointer - heap.base);
+	moved = move_away(at, (bytes + PAGE - 1) / PAGE * PAGE);
+	struct span *span = span_of(at);
+	if (!moved && span)
+		span->late = true;
 	pthread_mutex_unlock(&heap.lock);
 	if (moved)
 		report_gone(pointer, bytes);
 	else
 		tt_log(ERROR, MEM,
 		       "memory that peers could write to, %zu bytes at %p, could not be taken away from the peers for want of "
-		       "memory: one that is late may still write there, so do not use it again",
+		       "memory: one that is late may still write there, so free it and do not use it again",
 		       bytes, pointer);
 }
 
@@ -425,10 +444,10 @@ static struct span *take_out(struct span **list, uint64_t offset)
 static struct span *give_back(uint64_t offset)
 {
 	struct span *span = span_of(offset);
-	bool granted = false;
 
 	if (!span || span->offset != offset || span->lost)
 		return NULL;
+	bool granted = span->late;
 	for (const struct move *move = heap.moved; move; move = move->next) {
 		if (move->offset < offset || move->offset >= offset + span->bytes)
 			continue;

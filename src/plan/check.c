@@ -190,9 +190,10 @@ tutti_result_t tt_call_check(const struct tutti_comm *comm, const struct tt_call
 			       tt_call_name(call), (int)call->dtype, TUTTI_DTYPE_COUNT - 1);
 	if ((tt_collective_rooted(call->collective) || peer_to_peer) && !may_be_any(call) &&
 	    (call->root < 0 || call->root >= comm->size))
-		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: %s %d, expected 0 to %d",
+		return tt_fail(TUTTI_ERR_INVALID, EXEC, "%s: %s %d, expected 0 to %d%s",
 			       tt_call_name(call), peer_to_peer ? "peer" : "root", call->root,
-			       comm->size - 1);
+			       comm->size - 1,
+			       call->tagged && !call->sending ? " or TUTTI_ANY_PEER" : "");
 	if (call->tagged) {
 		const tutti_result_t result = check_tagged(call);
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -141,10 +142,21 @@ void tt_recorder_report(struct tutti_comm *comm)
 TUTTI_API tutti_result_t tutti_trace_recover(const char *directory, int *count)
 {
 	const char *setting = directory ? directory : getenv("TUTTI_TRACE");
-	const int recovered = tt_flight_recover_all(setting ? setting : "");
+	struct stat info;
 
 	if (count)
-		*count = recovered < 0 ? 0 : recovered;
+		*count = 0;
+	/* ranks make theirs; here there would be nothing in it */
+	if (directory && *directory && strcmp(directory, "off") != 0 &&
+	    (stat(directory, &info) < 0 || !S_ISDIR(info.st_mode)))
+		return tt_fail(
+			TUTTI_ERR_SYSTEM, COMM,
+			"tutti_trace_recover: \"%s\" is no directory here: expected one that TUTTI_TRACE named, or NULL",
+			directory);
+	const int recovered = tt_flight_recover_all(setting ? setting : "");
+
+	if (count && recovered > 0)
+		*count = recovered;
 	if (recovered < 0)
 		return tt_fail_errno(COMM, "tutti_trace_recover: read the directory of %s",
 				     setting && *setting ? setting : "the default");

@@ -28,7 +28,10 @@
 const char *tt_one_sided_name(const struct tt_window_call *call)
 {
 	switch (call->kind) {
-	case TT_PUT: return call->signal == TT_NO_SIGNAL ? "tutti_put" : "tutti_put_signal";
+	case TT_PUT:
+		if (call->signal == TT_NO_SIGNAL)
+			return "tutti_put";
+		return call->signals_alone ? "tutti_signal" : "tutti_put_signal";
 	case TT_GET: return "tutti_get";
 	case TT_FETCH_ADD: return "tutti_fetch_add";
 	case TT_FLUSH: return "tutti_flush";
@@ -621,7 +624,14 @@ TUTTI_API tutti_result_t tutti_put_signal(tutti_window_t window, const void *fro
 TUTTI_API tutti_result_t tutti_signal(tutti_window_t window, int rank, uint32_t signal,
 				      uint64_t add)
 {
-	return tutti_put_signal(window, NULL, 0, rank, 0, signal, add, NULL);
+	struct tt_window_call call = { .kind = TT_PUT,
+				       .window = window,
+				       .peer = rank,
+				       .signal = signal,
+				       .signals_alone = true,
+				       .value = add };
+
+	return put(&call, NULL, true, NULL);
 }
 
 TUTTI_API tutti_result_t tutti_get(tutti_window_t window, void *to, size_t bytes, int rank,

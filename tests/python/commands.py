@@ -43,8 +43,10 @@ class Commands(unittest.TestCase):
         self.assertIn("tutti", run("info").stdout)
         self.assertEqual(run("trace", "--help").returncode, 0)
         done = run("sing")
-        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("expected one of: run info", done.stderr)
+        self.assertIn("run|info|trace", run("--help").stdout)
+        self.assertEqual(run("--version").stdout, f"tutti {tutti.__version__}\n")
 
     def test_every_method_has_its_documentation(self) -> None:
         for kind in (tutti.Communicator, tutti.Request, tutti.Store, tutti.Group):

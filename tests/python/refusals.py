@@ -83,6 +83,11 @@ class Refusals(unittest.TestCase):
         self.refused("timeout is", comm.all_gather_v, X, timeout=-1)
         with comm.group():
             self.refused("group open", comm.all_gather_v, X)
+            self.refused("group open", comm.broadcast_object, X)
+            self.refused("group open", comm.send_object, X, 0)
+            self.refused("group open", comm.recv_object, 0)
+        for method in "broadcast_object", "all_gather_object", "gather_object", "scatter_objects":
+            self.refused("timeout is", getattr(comm, method), [X] * size, timeout=-1)
 
     def test_memory_of_a_gpu(self) -> None:
         class OnGpu:

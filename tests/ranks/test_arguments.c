@@ -121,6 +121,7 @@ static int roots_types_and_operations(tutti_comm_t comm, void *argument)
 	const int me = tutti_comm_rank(comm);
 	float b[8] = { 0 };
 	tutti_op_t premul, op;
+	tutti_comm_t grown;
 	const double half = 0.5;
 
 	REFUSES(tutti_broadcast(comm, b, b, 1, F32, 2, NULL), "root 2", "0 to 1");
@@ -132,6 +133,9 @@ static int roots_types_and_operations(tutti_comm_t comm, void *argument)
 	REFUSES(tutti_send(comm, b, 1, F32, me, NULL), "this rank itself", "group");
 	REFUSES(tutti_recv(comm, b, 1, F32, me, NULL), "this rank itself", "group");
 	REFUSES(tutti_recv(comm, b, 1, F32, TUTTI_ANY_PEER, NULL), "tutti_recv: peer -1", "0 to 1");
+	REFUSES(tutti_recv_tagged(comm, b, 1, F32, -2, 1, NULL, NULL), "peer -2",
+		"0 to 1 or TUTTI_ANY_PEER");
+	REFUSES(tutti_comm_grow(comm, NULL, INT32_MAX, &grown), "expected 1 to 2147483645");
 	REFUSES(tutti_send_tagged(comm, b, 1, F32, TUTTI_ANY_PEER, 1, NULL),
 		"tutti_send_tagged: peer -1");
 	REFUSES(tutti_send_tagged(comm, b, 1, F32, 1 - me, -1, NULL), "tag -1", "0 or more");

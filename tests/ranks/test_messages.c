@@ -355,10 +355,8 @@ JOB(when_all_others_have_left_no_message_can_come, .ranks = 3, .body = others_le
 TEST(messages_of_other_lengths_are_refused)
 {
 	struct wrong wrong[] = {
-		{ 8, 4, true,
-		  "called send/recv(uint32 × 8, tag 4), rank 1 called send/recv(uint32 × 4" },
-		{ 2, 4, false,
-		  "called send/recv(uint32 × 2, tag 4), rank 1 called send/recv(uint32 × 4" },
+		{ 8, 4, true, "called send(uint32 × 8, tag 4), rank 1 called recv(uint32 × 4" },
+		{ 2, 4, false, "called send(uint32 × 2, tag 4), rank 1 called recv(uint32 × 4" },
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)

@@ -459,8 +459,8 @@ SCENE(elements_of_another_name_are_told_to_all, "all_reduce(float32 × %zu of ho
       "all_reduce(float32 × %zu of seconds., sum)", .call = other_elements)
 SCENE(elements_without_the_others_name_are_told_to_all, SUM, "all_reduce(float32 × %zu of c8, sum)",
       .call = unnamed_elements)
-SCENE(elements_of_a_message_of_another_name_are_told_to_all, "send/recv(float32 × %zu of hours)",
-      "send/recv(float32 × %zu of seconds.)", .call = other_elements_of_a_message, .last = true)
+SCENE(elements_of_a_message_of_another_name_are_told_to_all, "recv(float32 × %zu of hours)",
+      "send(float32 × %zu of seconds.)", .call = other_elements_of_a_message, .last = true)
 SCENE(an_operation_that_commutes_on_one_is_told_to_all,
       "all_reduce(float32 × %zu, user 0 (commutative))",
       "all_reduce(float32 × %zu, user 0 (not commutative))", { ALL_REDUCE, .combine = COMBINE_ADD },
@@ -470,7 +470,7 @@ SCENE(an_operation_that_scales_on_one_is_told_to_all, "user 0 (pre-multiplied su
       { ALL_REDUCE, .combine = COMBINE_ADD })
 SCENE(another_forced_algorithm_is_told_to_all, "TUTTI_ALGORITHM", SUM, { ALL_REDUCE },
       { ALL_REDUCE }, .odd_setting = "TUTTI_ALGORITHM=ring")
-SCENE(another_count_received_is_told_to_all, "(float32 × ", "send/recv(float32 × %zu)",
+SCENE(another_count_received_is_told_to_all, "(float32 × ", "send(float32 × %zu)",
       { MESSAGE, .more = 1 }, { MESSAGE }, .last = true)
 SCENE(another_type_received_is_told_to_all, "(int32 × %zu)", "(float32 × %zu)",
       { MESSAGE, .dtype = TUTTI_INT32 }, { MESSAGE }, .last = true)

@@ -336,7 +336,7 @@ static int wrong_arguments(tutti_comm_t comm, void *argument)
 	REFUSES(tutti_get(window, words, SIZE_MAX, 1, 8, NULL), "bytes at 8, expected a part");
 	REFUSES(tutti_put(window, NULL, 8, 1, 0, NULL), "the buffer is NULL, bytes 8");
 	REFUSES(tutti_signal(window, 1, 2, 1),
-		"found signal 2, expected one of the 2 that rank 1 gave");
+		"tutti_signal: found signal 2, expected one of the 2 that rank 1 gave");
 	REFUSES(tutti_signal(window, 1, UINT32_MAX, 1), "found signal 4294967295");
 	REFUSES(tutti_wait_signal(window, 7, 1, NULL, NULL), "tutti_wait_signal: found signal 7");
 	REFUSES(tutti_fetch_add(window, 1, 0, 1, words, NULL),

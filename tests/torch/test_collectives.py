@@ -124,6 +124,10 @@ class Collectives(unittest.TestCase):
             self.same(given, mine(4))       # inputs stay as they are
             dist.reduce(given, 0, op=op)
             self.same(given, all_of(4).sum(0) / 2 if dist.get_rank() == 0 else mine(4))
+            for kind in torch.float8_e5m2, torch.float8_e4m3fn, torch.bfloat16:
+                found = torch.ones(4).to(kind)
+                dist.all_reduce(found, op=op)
+                self.same(found.float(), torch.ones(4))
 
     @on_ranks(3)
     def test_sums_of_sparse_tensors_are_gloos(self):

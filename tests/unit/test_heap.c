@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "tests.h"
 #include "memory.h"
@@ -143,6 +144,28 @@ TEST(without_memory_it_stays_as_it_is)
 	out_of_memory = false;
 	assert_int_equal(offset_of(memory, BYTES), before);
 	assert_true(is_all(memory, BYTES, 1));
+	tutti_mem_free(memory);
+	/* peers may still write there */
+	uint8_t *other = get(BYTES);
+	assert_int_not_equal(offset_of(other, BYTES), before);
+	tutti_mem_free(other);
+}
+
+/* Of a block of 64 MiB two pages have been touched. */
+TEST(what_nobody_has_touched_is_not_copied)
+{
+	const size_t bytes = 64u << 20, last = bytes - PAGE;
+	uint8_t *memory = get(bytes);
+	struct stat info;
+
+	memory[5] = 5;
+	memory[last] = 6;
+	tt_heap_revoke(memory, bytes);
+	assert_int_equal(memory[5], 5);
+	assert_int_equal(memory[last], 6);
+	assert_int_equal(memory[bytes / 2], 0);
+	assert_int_equal(fstat(tt_heap_fd(), &info), 0);
+	assert_true(info.st_blocks * 512 <= 3 * (2 << 20) + (1 << 20)); /* pages may be huge */
 	tutti_mem_free(memory);
 }
 

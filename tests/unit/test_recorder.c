@@ -518,6 +518,10 @@ TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_folder)
 	assert_int_equal(count, 0); /* it lives */
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(tutti_trace_recover("/dev/null", &count), TUTTI_ERR_SYSTEM);
+	assert_int_equal(tutti_trace_recover("/nonexistent", &count), TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(tutti_last_error(NULL), "\"/nonexistent\" is no directory here"));
+	assert_int_equal(access("/nonexistent", F_OK), -1);
 	assert_int_equal(tutti_trace_recover(folder, &count), TUTTI_OK);
 	assert_int_equal(count, 1);
 	json_auto_t *report = read_report();

@@ -105,8 +105,8 @@ static bool is_outside(const struct tp_comm *self, const char *function)
 {
 	if (!self->groups || !tp_group_find(self))
 		return true;
-	return tp_invalid("%s(): this thread has a group open, and shapes are exchanged first; "
-			  "call it outside",
+	return tp_invalid("%s(): this thread has a group open, and shapes or lengths are exchanged "
+			  "first; call it outside",
 			  function);
 }
 

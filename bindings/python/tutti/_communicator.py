@@ -96,8 +96,8 @@ class Communicator(_core.Communicator):
     any object with set(key, value: bytes) and get(key) -> bytes, such as a TCPStore of PyTorch.
     tutti.init() makes the one that a launcher has started.
 
-    All ranks call the same methods in the same order. Each method takes `timeout`, the deadline of
-    that call in seconds. Any thread may call. A blocking call that Ctrl-C interrupts aborts the
+    All ranks call the same methods in the same order. Each method but shrink() takes `timeout`,
+    the deadline in seconds of each operation that it is made of. Any thread may call. A blocking call that Ctrl-C interrupts aborts the
     communicator, so that the other ranks are told.
     """
 
@@ -265,52 +265,62 @@ class Communicator(_core.Communicator):
 
     # ------------------------------------------------------------ objects
 
-    def broadcast_object(self, value: T, root: int = 0) -> T:
+    def broadcast_object(self, value: T, root: int = 0, *, timeout: Optional[float] = None) -> T:
         """Give every rank the object of `root`, by pickle: only among ranks that trust each other.
 
         value: matters at the root only.
         """
         _lists.check_root(self, "broadcast_object", root)
         data = pickle.dumps(value) if self.rank == root else b""
-        length = self.broadcast(array.array("q", [len(data)]), root)[0]
+        _lists.tell(self, "broadcast_object", "value", data)
+        length = self.broadcast(array.array("q", [len(data)]), root, timeout=timeout)[0]
         if self.rank == root:
-            self.broadcast(bytearray(data), root)
+            self.broadcast(bytearray(data), root, timeout=timeout)
             return value
         buffer = _lists.room_for_object(self, "broadcast_object", root, length)
-        self.broadcast(buffer, root)
+        self.broadcast(buffer, root, timeout=timeout)
         came: T = pickle.loads(buffer)
         return came
 
-    def all_gather_object(self, value: T) -> List[T]:
+    def all_gather_object(self, value: T, *, timeout: Optional[float] = None) -> List[T]:
         """Collect the objects of all ranks, by pickle; every rank gets the list."""
-        return [pickle.loads(data) for data in self.all_gather_v(pickle.dumps(value))]
+        parts = self.all_gather_v(pickle.dumps(value), timeout=timeout)
+        return [pickle.loads(data) for data in parts]
 
-    def gather_object(self, value: T, root: int = 0) -> Optional[List[T]]:
+    def gather_object(
+        self, value: T, root: int = 0, *, timeout: Optional[float] = None
+    ) -> Optional[List[T]]:
         """Collect the objects of all ranks at `root`, by pickle; the others get None."""
-        parts = self.gather_v(pickle.dumps(value), root)
+        parts = self.gather_v(pickle.dumps(value), root, timeout=timeout)
         return None if parts is None else [pickle.loads(data) for data in parts]
 
-    def scatter_objects(self, values: Optional[Sequence[T]], root: int = 0) -> T:
+    def scatter_objects(
+        self, values: Optional[Sequence[T]], root: int = 0, *, timeout: Optional[float] = None
+    ) -> T:
         """Hand object r of the root's list to rank r, by pickle."""
         _lists.check_root(self, "scatter_objects", root)
         if self.rank != root:
-            return pickle.loads(self.scatter_v(None, root))  # type: ignore
+            return pickle.loads(self.scatter_v(None, root, timeout=timeout))  # type: ignore
         entries = _lists.check_list(self, "scatter_objects", values)
         blocks = [pickle.dumps(value) for value in entries]
-        return pickle.loads(self.scatter_v(blocks, root))  # type: ignore
+        return pickle.loads(self.scatter_v(blocks, root, timeout=timeout))  # type: ignore
 
-    def send_object(self, value: Any, dest: int, tag: int = 0) -> None:
+    def send_object(
+        self, value: Any, dest: int, tag: int = 0, *, timeout: Optional[float] = None
+    ) -> None:
         """Send an object to rank `dest`, by pickle, which calls recv_object()."""
         data = pickle.dumps(value)
-        self.send(array.array("q", [len(data)]), dest, tag)
-        self.send(data, dest, tag)
+        _lists.tell(self, "send_object", "value", data)
+        self.send(array.array("q", [len(data)]), dest, tag, timeout=timeout)
+        self.send(data, dest, tag, timeout=timeout)
 
-    def recv_object(self, source: int, tag: int = 0) -> Any:
+    def recv_object(self, source: int, tag: int = 0, *, timeout: Optional[float] = None) -> Any:
         """Receive an object that rank `source`, or tutti.ANY_RANK, sent by send_object()."""
         length = array.array("q", [0])
-        source = self.recv_message(length, source, tag).source
+        _lists.tell(self, "recv_object", "length", length)
+        source = self.recv_message(length, source, tag, timeout=timeout).source
         buffer = _lists.room_for_object(self, "recv_object", source, length[0])
-        return pickle.loads(self.recv(buffer, source, tag))
+        return pickle.loads(self.recv(buffer, source, tag, timeout=timeout))
 
 
 # ---------------------------------------------------------------- without a communicator

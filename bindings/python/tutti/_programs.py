@@ -22,7 +22,8 @@ def become(name: str, arguments: List[str]) -> NoReturn:
             f"tutti: found no {program}: this package was built without the program; install the "
             "libraries that it needs (docs/guide/start.md) and build the package again"
         )
-    sys.stdout.flush()
+    if sys.stdout:  # it may be closed
+        sys.stdout.flush()
     os.execv(program, ["tutti-" + name, *arguments])
 
 

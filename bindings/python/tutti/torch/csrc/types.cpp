@@ -112,9 +112,13 @@ at::Tensor premultiplied(const at::Tensor &tensor, const c10d::ReduceOp &op)
 
 	TORCH_CHECK_VALUE(factor, "ReduceOp.PREMUL_SUM has no factor; make it by "
 				  "torch.distributed._make_nccl_premul_sum(factor)");
-	if (factor->tensor_factor.defined())
-		return tensor.mul(factor->tensor_factor.to(tensor.options())).contiguous();
-	return tensor.mul(factor->double_factor).to(tensor.scalar_type()).contiguous();
+	// PyTorch has no product of float8 on the CPU
+	const auto wide = at::isFloat8Type(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;
+	const auto product = factor->tensor_factor.defined()
+				     ? wide.mul(factor->tensor_factor.to(wide.options()))
+				     : wide.mul(factor->double_factor);
+
+	return product.to(tensor.scalar_type()).contiguous();
 }
 
 } // namespace tutti_torch
