@@ -160,11 +160,8 @@ std::chrono::milliseconds TuttiBackend::timeout_of(std::chrono::milliseconds ask
 	return asked == c10d::kUnsetTimeout || asked == kNoTimeout ? timeout_ : asked;
 }
 
-void TuttiBackend::describe_call(tutti_comm_t comm, std::chrono::milliseconds timeout,
-				 const char *element)
+void TuttiBackend::describe_call(tutti_comm_t comm, std::chrono::milliseconds timeout)
 {
-	if (element)
-		check(comm, tutti_next_element(comm, element));
 	if (C10_LIKELY(timeout == made_with_ && !options_->callers))
 		return;
 	const std::string caller = options_->callers ? python_caller() : "";

@@ -108,9 +108,7 @@ class TuttiBackend : public c10d::Backend
 	using Start = TuttiWork::Start; // here: of one call of the library
 
 	std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
-	// `element`: of tutti_next_element(); nullptr where the type that the library knows says it.
-	void describe_call(tutti_comm_t comm, std::chrono::milliseconds timeout,
-			   const char *element = nullptr);
+	void describe_call(tutti_comm_t comm, std::chrono::milliseconds timeout);
 	bool coalescing() const;
 	void drop_group(); // while an exception is handled
 	static tutti_result_t start_group(const Place &at, const Start &first,

@@ -202,8 +202,6 @@ Buffer TuttiBackend::Call::buffer(const at::Tensor &tensor)
 {
 	const Elements elements = moved_as(tensor.scalar_type());
 
-	if (tensor.is_complex())
-		element_ = "c" + std::to_string(tensor.element_size());
 	return { tensor.data_ptr(), size_t(tensor.numel()) * elements.each, elements.dtype,
 		 elements.each };
 }
@@ -307,7 +305,7 @@ TuttiBackend::WorkPtr TuttiBackend::Call::work()
 		return work_;
 	const tutti_comm_t comm = use_.get();
 
-	backend_.describe_call(comm, timeout_, element_.empty() ? nullptr : element_.c_str());
+	backend_.describe_call(comm, timeout_);
 	work_->run(
 		comm,
 		[this](const Place &at) {

@@ -76,7 +76,6 @@ class TuttiBackend::Call
 	std::chrono::milliseconds timeout_;
 	Start first_;		    // most operations are one call
 	std::vector<Start> others_; // and what follows it
-	std::string element_; // of complex tensors: NumPy's name, "c8" of two floats; empty: none
 	c10::intrusive_ptr<TuttiWork> work_;
 };
 
