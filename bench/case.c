@@ -41,6 +41,11 @@ const struct bench_case *bench_case(enum bench_kind kind)
 	return &cases[kind];
 }
 
+bool bench_case_is_one_way(enum bench_kind kind)
+{
+	return cases[kind].rooted || cases[kind].prefix;
+}
+
 bool bench_case_is_collective(enum bench_kind kind)
 {
 	return !cases[kind].pair && !cases[kind].apart;

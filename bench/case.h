@@ -56,6 +56,8 @@ struct bench_case {
 
 const struct bench_case *bench_case(enum bench_kind kind);
 
+/* Do bytes go from some ranks to others alone, so that some need not wait? */
+bool bench_case_is_one_way(enum bench_kind kind);
 /* A collective, of which there may be more in a run. */
 bool bench_case_is_collective(enum bench_kind kind);
 
