@@ -26,11 +26,6 @@ struct tt_aside {
 
 /* ---- what a receive takes */
 
-static bool is_message(const struct tt_op_header *header)
-{
-	return header->magic == TT_OP_HEADER_MAGIC && header->collective == TT_SEND_RECV;
-}
-
 static bool same_tag(const struct tt_cursor *cursor, const struct tt_op_header *header)
 {
 	return cursor->op->header.detail == header->detail;
@@ -46,7 +41,7 @@ static bool takes_any(const struct tt_op *op)
 static struct tt_cursor *taker(const struct tt_connection *connection, struct tt_cursor *asks,
 			       const struct tt_op_header *header)
 {
-	if (!is_message(header)) /* an error, for whoever asks */
+	if (!tt_op_header_is_message(header)) /* an error, for whoever asks */
 		return asks;
 	for (struct tt_cursor *c = connection->head[0]; c; c = c->next)
 		if (same_tag(c, header))

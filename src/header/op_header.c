@@ -43,6 +43,11 @@ bool tt_op_header_equal(const struct tt_op_header *a, const struct tt_op_header 
 	       (a->collective != TT_SEND_RECV || a->own == b->own);
 }
 
+bool tt_op_header_is_message(const struct tt_op_header *header)
+{
+	return header->magic == TT_OP_HEADER_MAGIC && header->collective == TT_SEND_RECV;
+}
+
 /* ---- a call */
 
 const char *tt_part_name(enum tt_part part)
@@ -101,7 +106,7 @@ static void append_op(struct tt_text *text, const struct tt_op_header *header)
 		tt_text_append(text, ", %s", tutti_op_name(header->op));
 }
 
-/* What the program says that its elements are, see tutti_call_t. */
+/* What the program says that its elements are, see tutti_next_element(). */
 static void append_element(struct tt_text *text, const struct tt_op_header *header)
 {
 	const bool message = header->collective == TT_SEND_RECV;
@@ -336,11 +341,6 @@ static bool find_counts(const struct tt_op_header *mine, const struct tt_op_head
 	return false;
 }
 
-static bool is_message(const struct tt_op_header *header)
-{
-	return header->magic == TT_OP_HEADER_MAGIC && header->collective == TT_SEND_RECV;
-}
-
 struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 				      const struct tt_op_header *theirs,
 				      const struct tt_counts *counts)
@@ -350,7 +350,7 @@ struct tt_fault tt_op_header_mismatch(const struct tt_op_header *mine,
 	struct side my_side = { .header = mine, .counts = found ? &own : counts };
 	struct side their_side = { .header = theirs, .counts = found ? &peers : NULL };
 	/* of a message it is who receives that finds out */
-	if (is_message(mine) && is_message(theirs)) {
+	if (tt_op_header_is_message(mine) && tt_op_header_is_message(theirs)) {
 		my_side.end = "recv";
 		their_side.end = "send";
 	}

@@ -44,12 +44,12 @@ struct tt_op_header {
 	/* Of a vector, of each block, or of a message. Of a table that all ranks give alike, the
 	 * sum (counts.h). Where a rank knows its own counts alone: 0, and on a link the pair's. */
 	uint64_t count;
-	uint64_t
-		detail; /* the digest of such a table; of a message its tag; or what else tells calls
-			   * of a plan apart, such as the name of its elements */
-	int32_t root;	/* -1 where there is none */
-	int16_t op;	/* -1 where there is none */
-	uint8_t part;	/* enum tt_part */
+	/* The digest of such a table; of a message its tag; or what else tells calls of a plan apart, such
+	 * as the name of its elements. */
+	uint64_t detail;
+	int32_t root;	  /* -1 where there is none */
+	int16_t op;	  /* -1 where there is none */
+	uint8_t part;	  /* enum tt_part */
 	uint8_t declared; /* enum tt_declared */
 	uint8_t collective;
 	uint8_t dtype;	   /* tt_narrow_dtype() */
@@ -63,6 +63,9 @@ struct tt_op_header {
 	uint64_t called; /* of a note: the last collective that its rank has called */
 };
 static_assert(sizeof(struct tt_op_header) == 64, "a card is one cache line");
+
+/* Of a send or a receive? */
+bool tt_op_header_is_message(const struct tt_op_header *header);
 
 /* Everything but the caller's rank, and what is for the error message alone, folded into a word. */
 uint64_t tt_op_header_signature(const struct tt_op_header *header);

@@ -354,19 +354,22 @@ static void empty(uint64_t offset, uint64_t bytes)
 	fallocate(heap.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
 }
 
-/* What has been touched of it: the rest stays untouched, and reads as zero there, too. Lock held. */
+/* What has been touched of it: the rest stays untouched, and reads as zero there, too. Where the kernel
+ * does not say what that is, all. Lock held. */
 static void copy_touched(uint64_t to, uint64_t at, uint64_t in_file, uint64_t bytes)
 {
 	const off_t end = (off_t)(in_file + bytes);
-	off_t from = lseek(heap.fd, (off_t)in_file, SEEK_DATA);
+	off_t from = (off_t)in_file, until = from;
 
-	while (from >= 0 && from < end) {
-		const off_t hole = lseek(heap.fd, from, SEEK_HOLE), until = hole < end ? hole : end;
+	while ((from = lseek(heap.fd, until, SEEK_DATA)) >= 0 && from < end) {
+		const off_t hole = lseek(heap.fd, from, SEEK_HOLE);
 		const uint64_t behind = (uint64_t)from - in_file;
 
+		until = hole >= 0 && hole < end ? hole : end;
 		memcpy(heap.base + to + behind, heap.base + at + behind, (size_t)(until - from));
-		from = lseek(heap.fd, until, SEEK_DATA);
 	}
+	if (from < 0 && errno != ENXIO) /* no data behind */
+		memcpy(heap.base + to, heap.base + at, bytes);
 }
 
 /* Map other pages of the file there, with what is there now. Lock held. */

@@ -516,7 +516,11 @@ static int fork_while_freeing(tutti_comm_t comm, void *argument)
 	return failed;
 }
 
-JOB(children_free_memory_whatever_threads_did, .ranks = 2, .body = fork_while_freeing)
+TEST(children_free_memory_whatever_threads_did)
+{
+	skip_under_address_sanitizer();
+	HOLDS(.ranks = 2, .body = fork_while_freeing);
+}
 
 /* ---- programs started at any moment inherit nothing */
 
