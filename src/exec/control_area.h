@@ -31,7 +31,7 @@ enum { TT_MEMORY_STAGED, TT_MEMORY_DIRECT, TT_MEMORY_GRANTED };
 
 struct tt_area_slot {
 	_Alignas(64) _Atomic uint64_t progress; /* release: what was exposed before; pairs with
-						 * tt_area_progress() */
+						 * tt_slot_progress() */
 	_Atomic uint64_t signature; /* written behind the header, see tt_area_write_header() */
 	uint64_t memory; /* TT_MEMORY_…; other than staged: the tokens below say where this
 			  * rank's buffers are */
@@ -117,10 +117,14 @@ static inline uint64_t tt_area_steps(uint32_t segment, uint32_t round)
 #define TT_AREA_ALL_STEPS ((1ull << TT_STEP_BITS) - 1) /* the whole operation has ended */
 
 /* acquire: pairs with the release in tt_area_publish(); what the peer exposed before is visible */
+static inline uint64_t tt_slot_progress(const struct tt_area_slot *slot)
+{
+	return atomic_load_explicit(&slot->progress, memory_order_acquire);
+}
+
 static inline uint64_t tt_area_progress(const struct tt_area *control_area, int rank, uint64_t op)
 {
-	return atomic_load_explicit(&tt_area_slot(control_area, rank, op)->progress,
-				    memory_order_acquire);
+	return tt_slot_progress(tt_area_slot(control_area, rank, op));
 }
 
 #endif

@@ -118,6 +118,7 @@ struct tt_plan {
 	bool pushes;	     /* shared: to whose result access is granted may have it written by the
 		      * others */
 	bool posts;	     /* shared: does this rank expose anything? */
+	bool one_way;	     /* shared: peers may be some operations ahead */
 	bool streams;	     /* shared: results are too long for the caches, and bypass them … */
 	bool streams_granted;  /* … also where access is granted */
 	struct tt_move *moves; /* eager: all that is to be done, in order */

@@ -24,6 +24,10 @@
  * (docs/figures.md). */
 #define CHUNK_BYTES (64u * 1024)
 #define CHUNKS_MAX  4u
+/* Collectives in which no rank waits for data of one that waits for its own. */
+#define ONE_WAY                                                                                    \
+	(TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_SCATTER) | TT_BIT(TT_GATHER) |       \
+	 TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN))
 
 /* ---- what is exposed */
 
@@ -205,16 +209,13 @@ static size_t cached(const struct tutti_comm *comm)
 /* Bytes that a rank exposes of a segment at best. */
 static size_t stage_target(const struct tutti_comm *comm, const struct tt_plan *plan, size_t bytes)
 {
-	const uint32_t one_way = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_SCATTER) |
-				 TT_BIT(TT_GATHER) | TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN);
 	const size_t block = longest_block(plan, 1),
 		     chunks = block / CHUNK_BYTES < CHUNKS_MAX ? block / CHUNK_BYTES : CHUNKS_MAX;
 	size_t target = cached(comm);
 
 	if (comm->settings.segment_bytes)
 		target = 2 * comm->settings.segment_bytes;
-	else if (comm->topology.oversubscription <= 1 && chunks > 1 &&
-		 TT_BIT(plan->call.collective) & one_way)
+	else if (comm->topology.oversubscription <= 1 && chunks > 1 && plan->one_way)
 		target = least(target, bytes / chunks +
 					       bytes / block * TT_LINE /* ends of chunks are
 									* rounded up to lines */);
@@ -235,6 +236,7 @@ static tutti_result_t cut_for_area(const struct tutti_comm *comm, struct tt_plan
 	plan->payload = plan->eager && !plan->hot_line ? bytes : 0;
 	plan->pushes = pushes(plan);
 	plan->posts = posts(&plan->sched);
+	plan->one_way = TT_BIT(plan->call.collective) & ONE_WAY;
 	if (!plan->eager)
 		result = cut_for_stages(plan, comm->size, stage_target(comm, plan, bytes),
 					TT_STAGE_SPAN);

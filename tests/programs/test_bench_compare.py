@@ -226,8 +226,9 @@ class Compare(ProgramTest):
         with open(said) as file:
             self.assertEqual(set(file.read().splitlines()), {'init -n 1'})
 
-    def test_an_unknown_peer_is_refused(self):
+    def test_an_unknown_peer_or_collective_is_refused(self):
         self.compare('-p', 'ucc', status=2)
+        self.assertIn("invalid choice: 'all_reduc'", self.compare('all_reduc', status=2).err)
         run = self.compare('-p', 'nccl', status=2)
         self.assertIn('takes part over cuda alone', run.err)
 
