@@ -140,12 +140,26 @@ SUITE_CLAIM(a_bell_is_silent_once_all_it_rang_for_are_up, 2, SUITE_POLLS)
 #define DESCRIPTORS 24 /* of a rank, whatever the number of ranks */
 #define VICTIM	    (MANY - 2)
 #define WAITER	    1
+#define FAR	    ((size_t)1 << 30)
 
-/* Beside the one of its heap; and the memory of all can be mapped. */
+static size_t address_space(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	size_t pages = 0;
+
+	if (file && fscanf(file, "%zu", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * 4096;
+}
+
+/* Beside the one of its heap; and the memory of all can be mapped, where none maps a heap that
+ * has room for all memory of the host. */
 SUITE_CLAIM(a_rank_of_many_holds_few_descriptors, MANY, SUITE_UNMET | SUITE_PROCESSES)
 {
 	const int next = (rank->rank + 1) % rank->size;
-	void *mine = allocate(4096);
+	uint8_t *mine = allocate(FAR + 1);
 	const int before = suite_count_descriptors();
 	uint64_t token = 0;
 
@@ -155,14 +169,20 @@ SUITE_CLAIM(a_rank_of_many_holds_few_descriptors, MANY, SUITE_UNMET | SUITE_PROC
 	suite_require(rank, after - before <= DESCRIPTORS, "%d ranks: %d descriptors", rank->size,
 		      after - before);
 	memset(mine, 1 + rank->rank, 4096);
-	suite_require(rank, rank->ops->memory->export(rank->endpoint, mine, 4096, &token),
+	mine[FAR] = 100 + rank->rank;
+	suite_require(rank, rank->ops->memory->export(rank->endpoint, mine, FAR + 1, &token),
 		      "export(): false");
 	suite_set(rank, SUITE_FIRST_FREE + rank->rank, token);
 	suite_barrier(rank);
-	const uint8_t *theirs = rank->ops->memory->import(
-		rank->endpoint, next, suite_value(rank, SUITE_FIRST_FREE + next), 4096);
-	suite_require(rank, theirs && theirs[4095] == 1 + next, "import() of rank %d: %s", next,
-		      theirs ? "other bytes" : tt_thread_error());
+	const uint64_t named = suite_value(rank, SUITE_FIRST_FREE + next);
+	const size_t space = address_space();
+	const uint8_t *theirs = rank->ops->memory->import(rank->endpoint, next, named, 4096),
+		      *more = rank->ops->memory->import(rank->endpoint, next, named, FAR + 1);
+	suite_require(rank, theirs && more, "import() of rank %d: %s", next, tt_thread_error());
+	suite_require(rank, theirs[4095] == 1 + next && more[FAR] == 100 + next,
+		      "import() of rank %d gives other bytes", next);
+	suite_require(rank, address_space() - space < 4 * FAR, "import() of %zu bytes maps %zu",
+		      FAR + 1, address_space() - space);
 	suite_require(rank, suite_count_descriptors() == after, "import() keeps a descriptor");
 	suite_barrier(rank);
 	tutti_mem_free(mine);

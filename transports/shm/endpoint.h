@@ -18,10 +18,9 @@ static_assert(sizeof(struct shm_address) <= TT_ADDRESS_MAX, "an address fits");
 /* What a rank knows of another one on its host (and of itself). */
 struct shm_local_peer {
 	int rank;
-	bool died;	   /* or left, or executes another program */
-	uint8_t *heap;	   /* mapped on first use … */
-	size_t heap_bytes; /* … whole */
-	uint64_t heard;	   /* of its notes */
+	bool died;		   /* or left, or executes another program */
+	struct shm_heap_map *heap; /* what is mapped of it; NULL: nothing yet */
+	uint64_t heard;		   /* of its notes */
 };
 
 struct shm_endpoint {
@@ -90,6 +89,7 @@ void shm_heap_tell(struct shm_endpoint *ep);
 void shm_heap_try(struct shm_endpoint *ep, int place);
 bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer, size_t bytes,
 		       uint64_t *token);
+void shm_heap_unmap(struct shm_local_peer *local_peer);
 void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes);
 bool shm_grants_writes(struct tt_endpoint *endpoint, const void *pointer, size_t bytes);
 

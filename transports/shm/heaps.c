@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,51 +95,95 @@ bool shm_export_memory(struct tt_endpoint *endpoint, const void *pointer, size_t
 	       tt_heap_offset(pointer, bytes, token);
 }
 
-/* As large as its process made it. */
-static bool map_heap(struct shm_endpoint *ep, int place)
+/* Heaps have room for all memory of the host, and hundreds of them exceed a process's addresses: of
+ * each only so much is mapped, in powers of two, as peers have named. */
+#define MAPPED_LEAST ((size_t)1 << 30)
+
+struct shm_heap_map {
+	struct shm_heap_map *smaller; /* stays: who imported memory there uses it still */
+	size_t bytes;		      /* from the heap's start */
+	uint8_t *base;
+};
+
+static tutti_result_t map_file(struct shm_local_peer *local_peer, int fd, size_t bytes)
+{
+	struct shm_heap_map *map = malloc(sizeof(*map));
+	void *base =
+		map ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0)
+		    : MAP_FAILED;
+
+	if (base == MAP_FAILED) {
+		free(map);
+		return tt_fail_errno(SHM, "map %zu bytes of the heap of rank %d", bytes,
+				     local_peer->rank);
+	}
+	*map = (struct shm_heap_map){ local_peer->heap, bytes, base };
+	local_peer->heap = map;
+	shm_keep_from_children(base, bytes);
+	return TUTTI_OK;
+}
+
+static tutti_result_t check_range(const struct shm_local_peer *local_peer, uint64_t token,
+				  size_t bytes, size_t whole)
+{
+	if (token <= whole && bytes <= whole - token)
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_SYSTEM, SHM,
+		       "rank %d named %zu bytes at %llu of its heap, expected them within %zu",
+		       local_peer->rank, bytes, (unsigned long long)token, whole);
+}
+
+static tutti_result_t map_heap(struct shm_endpoint *ep, int place, uint64_t token, size_t bytes)
 {
 	struct shm_local_peer *local_peer = &ep->local_peers[place];
 	struct stat info = { 0 };
-
-	if (local_peer->heap)
-		return true;
+	size_t mapped = MAPPED_LEAST;
 	const int fd = open_heap(ep, place, &info);
+
 	if (fd < 0) {
 		tt_fail_errno(SHM, "open the heap of rank %d", local_peer->rank);
 		if (shm_died(ep, place)) /* which is why, and what all are told */
 			shm_report_death(ep, place);
-		return false;
+		return TUTTI_ERR_SYSTEM;
 	}
-	void *heap = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (heap == MAP_FAILED) {
-		tt_fail_errno(SHM, "map the heap of rank %d", local_peer->rank);
-		tt_fd_close(fd);
-		return false;
-	}
+	const size_t whole = (size_t)info.st_size;
+	tutti_result_t result = check_range(local_peer, token, bytes, whole);
+	while (!result && mapped < token + bytes)
+		mapped *= 2;
+	if (!result)
+		result = map_file(local_peer, fd, mapped < whole ? mapped : whole);
 	tt_fd_close(fd);
-	local_peer->heap = heap;
-	local_peer->heap_bytes = (size_t)info.st_size;
-	shm_keep_from_children(heap, local_peer->heap_bytes);
-	return true;
+	return result;
+}
+
+void shm_heap_unmap(struct shm_local_peer *local_peer)
+{
+	while (local_peer->heap) {
+		struct shm_heap_map *map = local_peer->heap;
+
+		local_peer->heap = map->smaller;
+		munmap(map->base, map->bytes);
+		free(map);
+	}
+}
+
+static bool is_mapped(const struct shm_heap_map *map, uint64_t token, size_t bytes)
+{
+	return map && token <= map->bytes && bytes <= map->bytes - token;
 }
 
 void *shm_import_memory(struct tt_endpoint *endpoint, int peer, uint64_t token, size_t bytes)
 {
 	struct shm_endpoint *ep = shm_endpoint_of(endpoint);
 	const int place = ep->local_peer_of[peer];
-	const bool own = shm_is_here(ep, place);
+	struct shm_local_peer *local_peer = &ep->local_peers[place];
 
-	if (!own && !map_heap(ep, place))
+	if (shm_is_here(ep, place))
+		return check_range(local_peer, token, bytes, tt_heap_size()) ? NULL
+									     : tt_heap_at(token);
+	if (!is_mapped(local_peer->heap, token, bytes) && map_heap(ep, place, token, bytes))
 		return NULL;
-	const size_t whole = own ? tt_heap_size() : ep->local_peers[place].heap_bytes;
-	if (token > whole || bytes > whole - token) {
-		tt_fail(TUTTI_ERR_SYSTEM, SHM,
-			"rank %d named %zu bytes at %llu of its heap, expected them within %zu",
-			peer, bytes, (unsigned long long)token, whole);
-		return NULL;
-	}
-	return own ? tt_heap_at(token) : ep->local_peers[place].heap + token;
+	return local_peer->heap->base + token;
 }
 
 /* What is revoked leaves this process's own addresses, so a peer that is a thread of it must

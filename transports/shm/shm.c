@@ -211,10 +211,8 @@ static void shm_destroy(struct tt_endpoint *endpoint)
 				      memory_order_release);
 		shm_interrupt(endpoint); /* who waits for this rank looks at its state */
 	}
-	for (int i = 0; ep->local_peers && i < ep->arena.members; i++) {
-		if (ep->local_peers[i].heap)
-			munmap(ep->local_peers[i].heap, ep->local_peers[i].heap_bytes);
-	}
+	for (int i = 0; ep->local_peers && i < ep->arena.members; i++)
+		shm_heap_unmap(&ep->local_peers[i]);
 	if (ep->shared)
 		munmap(ep->shared, ep->shared_bytes);
 	shm_arena_close(&ep->arena);
