@@ -181,7 +181,7 @@ void shm_release(struct tt_link *base, size_t bytes)
 	struct shm_link *link = shm_link_of(base);
 
 	link->in_head += bytes;
-	/* release: pairs with the acquire in room() */
+	/* release: pairs with the acquire in capacity() */
 	atomic_store_explicit(&link->in->head, link->in_head, memory_order_release);
 	shm_wake(base->endpoint);
 }
@@ -210,7 +210,7 @@ ssize_t shm_read(struct tt_link *base, const struct iovec *iov, int n)
 			link->in_head += chunk;
 			done += chunk;
 			total += chunk;
-			/* release: pairs with the acquire in room() */
+			/* release: pairs with the acquire in capacity() */
 			atomic_store_explicit(&link->in->head, link->in_head, memory_order_release);
 		}
 	}

@@ -100,7 +100,6 @@ static void finish(struct tcp_dial *dial)
 	struct tcp_endpoint *e = dial->endpoint;
 	struct tcp_dial **at = &e->dials;
 
-	dial->over = true;
 	for (int i = 0; i < dial->count; i++)
 		hang_up(&dial->attempts[i]);
 	while (*at != dial)

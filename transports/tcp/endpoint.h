@@ -66,7 +66,6 @@ struct tcp_dial {
 	struct tt_hello hello;
 	int count, begun, alive; /* attempts: all, started in this round, not failed of those */
 	int round;
-	bool over;
 	bool shortage; /* it ends for want of descriptors or memory here */
 	int refused;   /* attempts of this round: nobody listens there … */
 	int silent;    /* … nothing came back */
@@ -185,11 +184,11 @@ struct tcp_endpoint {
 	int doorbell; /* eventfd of interrupt() */
 	int timer;    /* timerfd: when something is due that no descriptor announces */
 	bool timer_set;
-	bool called;	      /* atomic: interrupt() rang, not yet noted in sleepers */
-	bool ringing;	      /* the doorbell is to be silenced */
-	int armed;	      /* threads in sleepers */
-	int oversubscription; /* threads armed for which it has no room: the bell rings until
-			       * they have gone */
+	bool called;  /* atomic: interrupt() rang, not yet noted in sleepers */
+	bool ringing; /* the doorbell is to be silenced */
+	int armed;    /* threads in sleepers */
+	int unlisted; /* threads armed for which that has no room: the bell rings until
+		       * they have gone */
 	struct tcp_sleeper sleepers[TCP_SLEEPERS_MAX];
 
 	struct tcp_released *released; /* freed after the batch */

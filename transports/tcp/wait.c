@@ -225,7 +225,7 @@ static void hush(struct tcp_endpoint *e)
 {
 	uint64_t rings;
 
-	if (!e->ringing || e->oversubscription)
+	if (!e->ringing || e->unlisted)
 		return;
 	for (int i = 0; i < e->armed; i++)
 		if (e->sleepers[i].called)
@@ -242,7 +242,7 @@ void tt_tcp_arm(struct tt_endpoint *base)
 	note_ring(e);
 	hush(e); /* what it rang for before is found by the pass that follows */
 	if (e->armed == TCP_SLEEPERS_MAX) {
-		e->oversubscription++;
+		e->unlisted++;
 		tt_tcp_interrupt(base);
 		return;
 	}
@@ -265,7 +265,7 @@ void tt_tcp_disarm(struct tt_endpoint *base)
 	if (i < e->armed)
 		e->sleepers[i] = e->sleepers[--e->armed];
 	else
-		e->oversubscription--;
+		e->unlisted--;
 	hush(e);
 }
 
