@@ -88,6 +88,12 @@ static tutti_result_t get(const struct tt_join_slots *slots, const char *key, vo
 	return result;
 }
 
+static tutti_result_t set(const struct tt_join_slots *slots, const char *key, const void *value,
+			  size_t length)
+{
+	return slots->store->ops->set(slots->store, key, value, length, TT_STORE_ANSWER_NS);
+}
+
 /* Move on to the first slot that nobody was invited to. */
 static tutti_result_t find_free(struct tt_join_slots *slots)
 {
@@ -122,9 +128,8 @@ tutti_result_t tt_join_slots_apply(struct tt_join_slots *slots, uint64_t deadlin
 		tutti_result_t result = find_free(slots);
 
 		if (!result)
-			result = tutti_store_set(slots->store,
-						 slot_key(slots, "seat", slots->next, key), &token,
-						 sizeof(token));
+			result = set(slots, slot_key(slots, "seat", slots->next, key), &token,
+				     sizeof(token));
 		if (!result)
 			result = get(slots, slot_key(slots, "taken", slots->next, key), out,
 				     sizeof(*out), until(deadline));
@@ -149,8 +154,8 @@ tutti_result_t tt_join_slots_answer(struct tt_join_slots *slots,
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(slots->store, slot_key(slots, "answer", invitation->token, key),
-			       report, tt_report_size(report));
+	return set(slots, slot_key(slots, "answer", invitation->token, key), report,
+		   tt_report_size(report));
 }
 
 bool tt_join_slots_is_passed_over(struct tt_join_slots *slots,
@@ -246,8 +251,8 @@ tutti_result_t tt_join_slots_invite(struct tt_join_slots *slots, struct tt_invit
 			     sizeof(invitation->token), wait_ns);
 	if (result)
 		return result;
-	return tutti_store_set(slots->store, slot_key(slots, "taken", slots->next, key), invitation,
-			       sizeof(*invitation));
+	return set(slots, slot_key(slots, "taken", slots->next, key), invitation,
+		   sizeof(*invitation));
 }
 
 tutti_result_t tt_join_slots_receive(struct tt_join_slots *slots,
@@ -274,16 +279,14 @@ tutti_result_t tt_join_slots_pass_over(struct tt_join_slots *slots,
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(slots->store, slot_key(slots, "late", invitation->token, key), "",
-			       1);
+	return set(slots, slot_key(slots, "late", invitation->token, key), "", 1);
 }
 
 tutti_result_t tt_join_slots_beat(struct tt_join_slots *slots, uint64_t id, uint64_t count)
 {
 	char key[KEY_MAX];
 
-	return tutti_store_set(slots->store, rendezvous_key(slots, id, "beat", key), &count,
-			       sizeof(count));
+	return set(slots, rendezvous_key(slots, id, "beat", key), &count, sizeof(count));
 }
 
 tutti_result_t tt_join_slots_settle(struct tt_join_slots *slots, uint64_t id,
@@ -298,12 +301,11 @@ tutti_result_t tt_join_slots_settle(struct tt_join_slots *slots, uint64_t id,
 			     bytes = left < PART_BYTES ? left : PART_BYTES;
 
 		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result = tutti_store_set(slots->store, rendezvous_key(slots, id, name, key),
-					 bundle->bytes + at, bytes);
+		result =
+			set(slots, rendezvous_key(slots, id, name, key), bundle->bytes + at, bytes);
 	}
 	return result ? result
-		      : tutti_store_set(slots->store, rendezvous_key(slots, id, "news", key), &news,
-					sizeof(news));
+		      : set(slots, rendezvous_key(slots, id, "news", key), &news, sizeof(news));
 }
 
 void tt_join_slots_dissolve(struct tt_join_slots *slots, uint64_t id)
@@ -312,6 +314,6 @@ void tt_join_slots_dissolve(struct tt_join_slots *slots, uint64_t id)
 	char key[KEY_MAX];
 
 	snprintf(news.text, sizeof(news.text), "%s", tt_thread_error());
-	tutti_store_set(slots->store, rendezvous_key(slots, id, "news", key), &news, sizeof(news));
+	set(slots, rendezvous_key(slots, id, "news", key), &news, sizeof(news));
 	tt_thread_error_set(news.text);
 }

@@ -48,7 +48,8 @@ static tutti_result_t set_bundle(tutti_store_t store, const struct tt_rendezvous
 		part_key(rendezvous, rendezvous->rank, i, key);
 		part->whole = bundle->length;
 		memcpy(part->bytes, bundle->bytes + at, bytes);
-		result = tutti_store_set(store, key, part, offsetof(struct part, bytes) + bytes);
+		result = tt_rendezvous_set(store, rendezvous, key, part,
+					   offsetof(struct part, bytes) + bytes);
 	}
 	return result;
 }

@@ -74,6 +74,12 @@ static uint64_t patience(const struct tt_rendezvous *rendezvous)
 	return left < BUSY_NS ? left : BUSY_NS;
 }
 
+tutti_result_t tt_rendezvous_set(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				 const char *key, const void *value, size_t length)
+{
+	return store->ops->set(store, key, value, length, patience(rendezvous));
+}
+
 /* `size` bytes, no more and no fewer. TUTTI_IN_PROGRESS: they have not come within `timeout_ns`. */
 static tutti_result_t get_exactly(tutti_store_t store, const char *key, uint64_t timeout_ns,
 				  uint64_t answer_ns, void *value, size_t size)
@@ -108,7 +114,7 @@ static tutti_result_t set_current(tutti_store_t store, const struct tt_rendezvou
 	char key[KEY_MAX];
 
 	snprintf(key, sizeof(key), "%s/current", rendezvous->group);
-	return tutti_store_set(store, key, &terms, sizeof(terms));
+	return tt_rendezvous_set(store, rendezvous, key, &terms, sizeof(terms));
 }
 
 /* The last that rank 0 began, as far as is known there. */
@@ -180,7 +186,8 @@ static void attend(tutti_store_t store, const struct tt_rendezvous *rendezvous, 
 		"rank %d (%s) died or lost its connection to the store while the %d ranks met; its own output may say why",
 		rendezvous->rank, who, rendezvous->size);
 	store->ops->attend(store, &(struct tt_attendance){ prefix, rendezvous->rank, who,
-							   TUTTI_ERR_PEER_LOST, lost });
+							   TUTTI_ERR_PEER_LOST, lost,
+							   patience(rendezvous) });
 }
 
 /* Until rank 0 has begun what comes after `last`. What ends there would be told to later starts, too:
@@ -207,11 +214,23 @@ static tutti_result_t find_last(tutti_store_t store, const struct tt_rendezvous 
 				struct terms *last)
 {
 	tutti_result_t result = TUTTI_OK;
+	uint64_t before = last->id;
+	size_t steps = 0, remembered = 1;
 	char key[KEY_MAX];
 
 	while (!result) {
 		id_key(rendezvous, "next", last->id, key);
 		result = get_terms(store, key, 0, patience(rendezvous), last);
+		if (!result && last->id == before)
+			return tt_fail(
+				TUTTI_ERR_INVALID, COMM,
+				"key %s of the store leads back to itself: the store was changed by something else than tutti; remove "
+				"it, or name another one",
+				key);
+		if (++steps == remembered) { /* which finds any circle within three rounds */
+			before = last->id;
+			remembered *= 2;
+		}
 	}
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
@@ -243,7 +262,7 @@ static tutti_result_t lead(tutti_store_t store, struct tt_rendezvous *rendezvous
 	attend(store, rendezvous, rendezvous->prefix);
 	supersede(store, rendezvous, last);
 	id_key(rendezvous, "next", last->id, key);
-	result = tutti_store_set(store, key, &terms, sizeof(terms));
+	result = tt_rendezvous_set(store, rendezvous, key, &terms, sizeof(terms));
 	return result ? result : set_current(store, rendezvous, false);
 }
 
@@ -262,7 +281,7 @@ static tutti_result_t come(tutti_store_t store, struct tt_rendezvous *rendezvous
 	set_name(store, rendezvous, terms);
 	attend(store, rendezvous, rendezvous->prefix);
 	come_key(rendezvous, rendezvous->rank, key);
-	return tutti_store_set(store, key, &terms->id, sizeof(terms->id));
+	return tt_rendezvous_set(store, rendezvous, key, &terms->id, sizeof(terms->id));
 }
 
 /* TUTTI_IN_PROGRESS: rank 0 has not begun what comes after `last` within `timeout_ns`. */
@@ -397,7 +416,7 @@ static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_re
 	store->ops->end(store, rendezvous->prefix, result, error_text);
 	id_key(rendezvous, "failed", rendezvous->id, key);
 	if (rendezvous->rank == 0 && !store->own)
-		(void)tutti_store_set(store, key, NULL, 0);
+		(void)tt_rendezvous_set(store, rendezvous, key, "", 0);
 }
 
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,

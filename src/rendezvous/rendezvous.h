@@ -23,9 +23,9 @@ struct tt_rendezvous {
 	bool moved; /* this rank goes on from one that was not its own */
 };
 
-/* How a rendezvous has failed that is not this rank's: another one has begun, or another process has
- * taken its place. No call of the library's returns it: tt_rendezvous_goes_on(). */
-#define TT_SUPERSEDED ((tutti_result_t)-100)
+/* Set a key, within what is left until the rendezvous' deadline and a little more. */
+tutti_result_t tt_rendezvous_set(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+				 const char *key, const void *value, size_t length);
 
 /* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store
  * may serve any number, one after another, also from other handles and processes, and have what starts

@@ -174,7 +174,7 @@ TUTTI_API tutti_result_t tutti_store_set(tutti_store_t store, const char *key, c
 			       "tutti_store_set: the value of \"%s\" is NULL and has %zu bytes",
 			       key, length);
 	/* a value of no bytes has an address, too: what copies it may not be given NULL */
-	return store->ops->set(store, key, value ? value : "", length);
+	return store->ops->set(store, key, value ? value : "", length, 0);
 }
 
 TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, void *value,

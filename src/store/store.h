@@ -26,7 +26,12 @@ struct tt_attendance {
 	/* For the others, should this process end, or its way to the host, before leave(). */
 	tutti_result_t result;
 	const char *error_text;
+	uint64_t timeout_ns; /* for a host to be reached; 0: the store's own time */
 };
+
+/* How end() ends what is no failure: another rendezvous has begun, or another process has taken
+ * this one's place. No call of the library's returns it: tt_rendezvous_goes_on(). */
+#define TT_SUPERSEDED ((tutti_result_t)-100)
 
 /* The usual `answer_ns` of a get. */
 #define TT_STORE_ANSWER_NS UINT64_C(2000000000)
@@ -35,8 +40,9 @@ struct tt_attendance {
  * TT_STORE_VALUE_MAX. Any thread may call; a get that waits keeps no other call from finishing.
  * Failures leave their error message with tt_fail(). */
 struct tt_store_ops {
+	/* `timeout_ns`: what a host has to answer; 0: the store's own time. */
 	tutti_result_t (*set)(tutti_store_t store, const char *key, const void *value,
-			      size_t length);
+			      size_t length, uint64_t timeout_ns);
 	/* `timeout_ns` 0: poll once. TUTTI_IN_PROGRESS, without an error message, if the key has
 	 * not come by then. *length: room on entry, the true length on return, also with
 	 * TUTTI_ERR_INVALID for a value that does not fit. `answer_ns`: what a host has beyond
@@ -101,6 +107,8 @@ tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 /* store_errors.c: the error messages that all kinds share. */
 tutti_result_t tt_store_fail_capacity(tutti_store_t store, const char *key, size_t capacity,
 				      size_t length);
+/* With what an end() has told: any result and text may have come. */
+tutti_result_t tt_store_fail_ended(tutti_result_t result, const char *error_text);
 void tt_store_report_twice(int member, const char *one, const char *other, char *out, size_t size);
 
 /* Seconds as nanoseconds; times beyond a century are a century. */

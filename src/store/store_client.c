@@ -52,7 +52,8 @@ struct client_store {
 	struct tt_tls *tls;   /* NULL: connections are plain */
 	pthread_mutex_t lock; /* of what follows */
 	struct connection *idle;
-	bool lost; /* the last that was heard of the host is that a connection ended */
+	int lost; /* 0, or an errno value: the last that was heard of the host is that a
+		   * connection ended so */
 };
 
 static const struct tt_store_ops client_ops;
@@ -93,16 +94,16 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 		return result;
 	}
 	pthread_mutex_lock(&s->lock);
-	s->lost = false;
+	s->lost = 0;
 	pthread_mutex_unlock(&s->lock);
 	*out = c;
 	return TUTTI_OK;
 }
 
-static bool is_lost(struct client_store *s)
+static int loss_of(struct client_store *s)
 {
 	pthread_mutex_lock(&s->lock);
-	const bool lost = s->lost;
+	const int lost = s->lost;
 	pthread_mutex_unlock(&s->lock);
 	return lost;
 }
@@ -214,7 +215,7 @@ static void lose(struct client_store *s, struct connection *c, int error)
 	if (error == ECONNRESET)
 		(void)read_news(c);
 	pthread_mutex_lock(&s->lock);
-	s->lost = true;
+	s->lost = error;
 	s->base.closed |= c->closed;
 	pthread_mutex_unlock(&s->lock);
 	connection_close(c);
@@ -278,12 +279,17 @@ static tutti_result_t fail_full(tutti_store_t store, const char *what, const cha
 		what, key, store->address);
 }
 
+static uint64_t until(const struct client_store *s, uint64_t timeout_ns)
+{
+	return tt_now() + (timeout_ns ? timeout_ns : s->timeout_ns);
+}
+
 static tutti_result_t client_set(tutti_store_t store, const char *key, const void *value,
-				 size_t length)
+				 size_t length, uint64_t timeout_ns)
 {
 	struct client_store *s = client_of(store);
 	struct tt_wire_header header = { .kind = TT_WIRE_SET, .value_length = (uint32_t)length };
-	const uint64_t deadline = tt_now() + s->timeout_ns;
+	const uint64_t deadline = until(s, timeout_ns);
 	struct connection *c = NULL;
 	const tutti_result_t result = take(s, deadline, &c);
 
@@ -336,7 +342,7 @@ static tutti_result_t fail_ended(struct client_store *s, const char *key, const 
 
 	if (!tt_wire_get_word(word, length, &result, error_text))
 		return fail_talk(s, "get", key, EPROTO);
-	return tt_fail_reported(STORE, "", result, error_text, strlen(error_text));
+	return tt_store_fail_ended(result, error_text);
 }
 
 static uint32_t milliseconds(uint64_t ns)
@@ -390,7 +396,7 @@ static void client_end(tutti_store_t store, const char *prefix, tutti_result_t r
 	const uint64_t deadline = tt_now() + END_NS;
 	struct connection *c = NULL;
 
-	if (is_lost(s) || take(s, deadline, &c) != TUTTI_OK)
+	if (loss_of(s) || take(s, deadline, &c) != TUTTI_OK)
 		return;
 	const int error = request(s, c, &header, prefix, word, deadline);
 	if (error != 0) {
@@ -440,7 +446,7 @@ static void client_attend(tutti_store_t store, const struct tt_attendance *atten
 	struct attendance *a = make_attendance(attendance);
 	struct connection *c = NULL;
 
-	if (!a || take(s, tt_now() + s->timeout_ns, &c) != TUTTI_OK) {
+	if (!a || take(s, until(s, attendance->timeout_ns), &c) != TUTTI_OK) {
 		free(a);
 		return;
 	}
@@ -480,10 +486,11 @@ static tutti_result_t client_poll(tutti_store_t store)
 	struct connection *c = take_idle(s, is_own);
 	tutti_result_t result = TUTTI_OK;
 
-	if (!c)
-		return is_lost(s) && !store->closed
-			       ? fail_talk(s, "attend", store->address, ECONNRESET)
-			       : TUTTI_OK;
+	if (!c) {
+		const int lost = store->closed ? 0 : loss_of(s);
+
+		return lost ? fail_talk(s, "attend", store->address, lost) : TUTTI_OK;
+	}
 	const int error = c->closed ? 0 : read_news(c);
 	const struct attendance *a = c->attendance;
 	if (a->word_length > 0)
@@ -529,6 +536,7 @@ static void client_forget(tutti_store_t store)
 		free(c->attendance);
 		free(c);
 	}
+	tt_key_wipe(&s->key);
 	free(s);
 }
 

@@ -169,9 +169,10 @@ static bool passing(int error)
 static void await_end(int fd)
 {
 	const struct tt_connection plain = { .fd = fd }; /* whatever comes */
+	const uint64_t until = tt_now() + LEAVE_MS * MILLISECOND;
 	uint8_t byte;
 
-	while (tt_store_receive(&plain, &byte, 1, tt_now() + LEAVE_MS * MILLISECOND) == 0)
+	while (tt_now() < until && tt_store_receive(&plain, &byte, 1, until) == 0)
 		continue;
 }
 

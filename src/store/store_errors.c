@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the error messages that all kinds of store share. */
 #include <stdio.h>
+#include <string.h>
 
+#include "failure.h"
 #include "log.h"
 #include "store.h"
 
@@ -13,6 +15,13 @@ tutti_result_t tt_store_fail_capacity(tutti_store_t store, const char *key, size
 		"key \"%s\" of the store %s has %zu bytes, and the buffer has space for %zu: pass a "
 		"larger one",
 		key, store->address, length, capacity);
+}
+
+tutti_result_t tt_store_fail_ended(tutti_result_t result, const char *error_text)
+{
+	return result == TT_SUPERSEDED
+		       ? tt_fail(result, STORE, "%s", error_text)
+		       : tt_fail_reported(STORE, "", result, error_text, strlen(error_text));
 }
 
 void tt_store_report_twice(int member, const char *one, const char *other, char *out, size_t size)

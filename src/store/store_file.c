@@ -110,7 +110,7 @@ static int write_whole(int fd, const char *data, size_t length)
 }
 
 static tutti_result_t file_set(tutti_store_t store, const char *key, const void *value,
-			       size_t length)
+			       size_t length, uint64_t timeout_ns)
 {
 	struct file_store *s = file_of(store);
 	struct path path;

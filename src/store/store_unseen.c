@@ -106,7 +106,7 @@ void tt_unseen_end(tutti_store_t store, const char *prefix, tutti_result_t resul
 	ended_key(prefix, key);
 	if (strlen(key) > TT_STORE_KEY_MAX || value_of(store, key, word, sizeof(word)) > 0)
 		return;
-	store->ops->set(store, key, word, tt_wire_put_word(result, error_text, word));
+	store->ops->set(store, key, word, tt_wire_put_word(result, error_text, word), 0);
 }
 
 void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendance)
@@ -130,7 +130,8 @@ void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendanc
 	memcpy(a->here + a->here_length, &random, sizeof(random));
 	a->here_length += sizeof(random);
 	if (a->member >= 0)
-		store->ops->set(store, here_key(a, key), a->here, a->here_length);
+		store->ops->set(store, here_key(a, key), a->here, a->here_length,
+				attendance->timeout_ns);
 	pthread_mutex_lock(&s->lock);
 	a->next = s->first;
 	s->first = a;
@@ -196,7 +197,8 @@ static tutti_result_t check(tutti_store_t store, struct tt_unseen_attendance *a)
 		a->word_length =
 			value_of(store, ended_key(a->prefix, key), a->word, sizeof(a->word));
 	if (a->word_length && tt_wire_get_word(a->word, a->word_length, &result, error_text))
-		return tt_fail(result, STORE, "%s", error_text);
+		return tt_store_fail_ended(result, error_text);
+	a->word_length = 0; /* what is no word hides none that comes */
 	tt_thread_error_set(before);
 	return TUTTI_OK;
 }

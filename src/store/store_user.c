@@ -104,7 +104,7 @@ static tutti_result_t fail_user(const char *verb, const char *key, int error)
 }
 
 static tutti_result_t user_set(tutti_store_t store, const char *key, const void *value,
-			       size_t length)
+			       size_t length, uint64_t timeout_ns)
 {
 	struct user_store *s = user_of(store);
 

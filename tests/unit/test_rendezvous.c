@@ -248,6 +248,26 @@ TEST(keys_of_something_else_are_named)
 	}
 }
 
+/* Numbers 1 to 3, of which the last says that 1 comes next. */
+TEST(a_store_in_which_rendezvous_go_round_is_refused)
+{
+	struct tt_rendezvous rendezvous = { 0 };
+	tutti_store_t store = open_store(true);
+	char key[64];
+
+	for (uint64_t id = 1; id <= 3; id++) {
+		snprintf(key, sizeof(key), "group/next/%016llx", (unsigned long long)id);
+		assert_int_equal(tutti_store_set(store, key, (uint64_t[]){ id % 3 + 1, id, 2 }, 24),
+				 TUTTI_OK);
+	}
+	assert_int_equal(tutti_store_set(store, "group/current", (uint64_t[]){ 1, 0, 2 }, 24),
+			 TUTTI_OK);
+	assert_int_equal(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous),
+			 TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "leads back to itself"));
+	tutti_store_close(store);
+}
+
 TEST(a_rank_waits_no_longer_than_its_deadline)
 {
 	struct rank rank = launched(1);
@@ -565,6 +585,21 @@ TEST(who_is_not_taken_for_its_rank_waits_for_the_next_rendezvous)
 	tutti_store_close(store);
 }
 
+/* In a store that may have several, rank 0's next one ends that before, and who is there goes on. */
+TEST(who_waits_in_a_rendezvous_that_is_followed_goes_on)
+{
+	struct tt_rendezvous rendezvous[3] = { { 0 } };
+	tutti_store_t host = open_store(true), store = open_store(false);
+
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(tt_rendezvous(i == 1 ? store : host, "group", i % 2, 2, patience(),
+					       &rendezvous[i]),
+				 TUTTI_OK);
+	assert_int_equal(exchange(store, &rendezvous[1], "one"), TT_SUPERSEDED);
+	tutti_store_close(store);
+	tutti_store_close(host);
+}
+
 /* All have come, and rank 1, which nobody would wait for first, goes no further. */
 TEST(who_came_but_went_no_further_is_named)
 {
@@ -658,8 +693,10 @@ TEST(who_loses_the_store_waits_for_nobody)
 static uint64_t least_answer; /* that its host was given, where it is to answer at once */
 
 static tutti_result_t keep_nothing(tutti_store_t store, const char *key, const void *value,
-				   size_t length)
+				   size_t length, uint64_t timeout_ns)
 {
+	if (timeout_ns < least_answer)
+		least_answer = timeout_ns;
 	return TUTTI_OK;
 }
 

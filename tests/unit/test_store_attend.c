@@ -181,22 +181,51 @@ TEST(a_host_that_closes_is_not_taken_for_a_lost_one)
 	tutti_store_close(client);
 }
 
-TEST(a_host_that_dies_is_seen)
+static pid_t fork_host(char address[64])
 {
-	tutti_store_t client;
-	char address[64];
-	int ends[2], status;
+	int ends[2];
 
 	assert_int_equal(pipe(ends), 0);
 	const pid_t pid = fork();
 	if (pid == 0) {
 		const tutti_store_t host = new_host();
 
-		if (write(ends[1], host->address, sizeof(address)) != sizeof(address))
+		if (write(ends[1], host->address, 64) != 64)
 			_exit(1);
 		pause();
 	}
-	assert_int_equal(read(ends[0], address, sizeof(address)), sizeof(address));
+	assert_int_equal(read(ends[0], address, 64), 64);
+	close(ends[0]);
+	close(ends[1]);
+	return pid;
+}
+
+/* Within the time of the call, not that of the store. */
+TEST(a_host_that_does_not_answer_is_not_taken_for_a_lost_one)
+{
+	tutti_store_t client;
+	char address[64];
+	const pid_t pid = fork_host(address);
+
+	assert_int_equal(open_with(address, 0, job_key, &client), TUTTI_OK);
+	attend(client, "m/1", "lost");
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+	assert_int_equal(client->ops->set(client, "k", "", 0, 10000000), TUTTI_ERR_TIMEOUT);
+	assert_int_equal(client->ops->poll(client), TUTTI_ERR_TIMEOUT);
+	assert_non_null(strstr(tt_thread_error(), "does not answer; it is stopped"));
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	tutti_store_close(client);
+}
+
+TEST(a_host_that_dies_is_seen)
+{
+	tutti_store_t client;
+	char address[64];
+	int status;
+	const pid_t pid = fork_host(address);
+
 	assert_int_equal(open_with(address, 0, job_key, &client), TUTTI_OK);
 	attend(client, "m/1", "lost");
 	assert_int_equal(client->ops->poll(client), TUTTI_OK);
@@ -214,8 +243,6 @@ TEST(a_host_that_dies_is_seen)
 	assert_int_equal(accept(listener, NULL, NULL), -1);
 	close(listener);
 	tutti_store_close(client);
-	close(ends[0]);
-	close(ends[1]);
 }
 
 /* ---------------------------------------------------------------- bytes */

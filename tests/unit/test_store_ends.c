@@ -127,6 +127,20 @@ TEST(a_client_names_a_host_that_does_not_speak_its_language)
 	}
 }
 
+/* Who is told that a rank cannot come finds out which while the connection is there. */
+TEST(who_never_stops_talking_holds_up_no_rank)
+{
+	struct impostor m = { .says = "ssh? ", .length = 5, .goes_on = true };
+	const struct tt_key none = { 0 };
+	tutti_store_t store;
+
+	impostor_begin(&m);
+	assert_int_equal(tt_store_open(m.address, &none, 1, false, 2000000000, &store),
+			 TUTTI_ERR_INVALID);
+	assert_non_null(strstr(tt_thread_error(), "does not speak tutti's protocol"));
+	impostor_end(&m);
+}
+
 /* It greets like a host without a key. */
 TEST(a_client_says_what_is_wrong_with_an_answer)
 {

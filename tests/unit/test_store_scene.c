@@ -120,7 +120,9 @@ static void *be_impostor(void *argument)
 	const int fd = accept(m->listening, NULL, NULL);
 	ssize_t n;
 
-	send(fd, m->says, m->length, MSG_NOSIGNAL);
+	do
+		n = send(fd, m->says, m->length, MSG_NOSIGNAL);
+	while (m->goes_on && n > 0);
 	while ((n = recv(fd, m->heard + m->heard_bytes, sizeof(m->heard) - m->heard_bytes, 0)) >
 	       0) {
 		m->heard_bytes += (size_t)n;

@@ -67,6 +67,7 @@ int listen_as_host(int port, int backlog, char address[64]);
 struct impostor {
 	const void *says;
 	size_t length;
+	bool goes_on; /* it says so again and again */
 	char address[64];
 	int listening;
 	pthread_t thread;
