@@ -75,9 +75,7 @@ static void raise_limit(int fd)
 	    (rlim_t)fd + SPARE < limit.rlim_cur || limit.rlim_cur == limit.rlim_max)
 		return;
 	limit.rlim_cur = limit.rlim_cur < limit.rlim_max / 2 ? 2 * limit.rlim_cur : limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
-		tt_log(DEBUG, COMM, "this process may have %llu descriptors",
-		       (unsigned long long)limit.rlim_cur);
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void tt_fd_hold(void)

@@ -137,9 +137,16 @@ void tt_heap_let_go(void)
 	pthread_mutex_unlock(&heap.lock);
 }
 
+/* Measured before the lock is held: the program's log may be told, and may fork. */
+static void hold_measured(void)
+{
+	tt_heap_size();
+	tt_heap_hold();
+}
+
 static bool make_heap(void)
 {
-	tt_heap_hold();
+	hold_measured();
 	const bool made = make_file() && map_file();
 	tt_heap_let_go();
 	return made;
@@ -183,7 +190,7 @@ size_t tt_heap_size(void)
 
 int tt_heap_fd(void)
 {
-	tt_heap_hold();
+	hold_measured();
 	const int fd = make_file() ? heap.fd : -1;
 	tt_heap_let_go();
 	return fd;

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests.h"
 #include "memory.h"
@@ -66,6 +69,34 @@ static bool is_all(const uint8_t *memory, size_t n, uint8_t value)
 }
 
 /* ---- */
+
+static void fork_and_wait(tutti_log_level_t level, const char *subsystem, const char *line,
+			  void *lines)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	*(int *)lines += waitpid(pid, NULL, 0) == pid;
+}
+
+/* In a process whose heap nobody has used. */
+TEST(a_log_that_forks_holds_up_no_allocation)
+{
+	const struct rlimit limit = { 1 << 30, 1 << 30 };
+	int status, lines = 0;
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(20);
+		tutti_log_set_sink(fork_and_wait, &lines);
+		setrlimit(RLIMIT_FSIZE, &limit);
+		tt_heap_fd();
+		_exit(lines == 1 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
 
 TEST(whole_pages_are_grantable)
 {

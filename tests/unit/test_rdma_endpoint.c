@@ -262,6 +262,29 @@ static void send_some(struct rdma_link *link, int n)
 		assert_true(tt_rdma_post(link, 0, &(struct rdma_post){ 0 }));
 }
 
+/* What of it the peer has not taken note of is sent once more. */
+TEST(a_peer_cannot_have_more_than_was_sent)
+{
+	static struct rdma_link link = { .messages = 100, .ring_written = 2 * RDMA_RING_BYTES };
+	const struct {
+		uint64_t messages, bytes;
+		bool possible;
+	} rows[] = {
+		{ 100, 2 * RDMA_RING_BYTES, true },
+		{ 100 - RDMA_MESSAGES, RDMA_RING_BYTES, true },
+		{ 101, RDMA_RING_BYTES, false },
+		{ 99 - RDMA_MESSAGES, RDMA_RING_BYTES, false },
+		{ 100, 2 * RDMA_RING_BYTES + 1, false },
+		{ 100, RDMA_RING_BYTES - 1, false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		link.peer.messages = rows[i].messages;
+		link.peer.bytes = rows[i].bytes;
+		assert_int_equal(tt_rdma_ring_is_possible(&link), rows[i].possible);
+	}
+}
+
 static void expect_drained(struct rdma_link *link, bool drained, int asked_for)
 {
 	for (int i = 0; i < 3; i++)

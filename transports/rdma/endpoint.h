@@ -279,6 +279,8 @@ int tt_rdma_ring_path(const struct rdma_link *link);
 uint32_t tt_rdma_ring_note(struct rdma_link *link, int path, const struct rdma_message *message);
 /* Tell the peer what is at `slot`, see struct rdma_offer. */
 bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot);
+/* Can the peer have received and read as much as its hello says? */
+bool tt_rdma_ring_is_possible(const struct rdma_link *link);
 /* Hellos have been exchanged: what they say counts. */
 void tt_rdma_ring_renew(struct rdma_link *link);
 /* The link is up: what the peer has not taken note of is sent once more. */

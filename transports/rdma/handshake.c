@@ -271,7 +271,8 @@ void tt_rdma_handshake_step(struct rdma_link *link)
 		if (link->state == RDMA_FAILED || !hear(link, link->answer, RDMA_HELLO_BYTES) ||
 		    !told)
 			return;
-		if (!tt_rdma_hello_read(link->answer, &link->peer)) {
+		if (!tt_rdma_hello_read(link->answer, &link->peer) ||
+		    !tt_rdma_ring_is_possible(link)) {
 			tt_rdma_link_fail(
 				link,
 				"rank %d greets in another way than rank %d: not the same version of tutti",

@@ -416,6 +416,15 @@ size_t tt_rdma_ring_peek(struct rdma_link *link, size_t want, const void **data)
 
 /* ---- again, and to the end */
 
+bool tt_rdma_ring_is_possible(const struct rdma_link *link)
+{
+	const uint64_t missing = link->messages - link->peer.messages,
+		       unread = link->ring_written - link->peer.bytes;
+
+	return link->peer.messages <= link->messages && missing <= RDMA_MESSAGES &&
+	       link->peer.bytes <= link->ring_written && unread <= RDMA_RING_BYTES;
+}
+
 void tt_rdma_ring_renew(struct rdma_link *link)
 {
 	memset(link->early, 0, sizeof(link->early)); /* they are sent again, too */
