@@ -62,7 +62,7 @@ struct tt_op_header {
 		       * knows its own counts alone; of a message, compared, the name of its elements */
 	uint64_t called; /* of a note: the last collective that its rank has called */
 };
-static_assert(sizeof(struct tt_op_header) == 64, "a card is one cache line");
+static_assert(sizeof(struct tt_op_header) == 64, "a header is one cache line");
 
 /* Of a send or a receive? */
 bool tt_op_header_is_message(const struct tt_op_header *header);

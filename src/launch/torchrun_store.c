@@ -95,7 +95,7 @@ static tutti_result_t dial(int *out)
 			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 		if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0)
 			break;
-		why = errno;
+		why = errno == EINPROGRESS || errno == EAGAIN ? ETIMEDOUT : errno;
 		tt_fd_close(fd);
 		fd = -1;
 	}

@@ -152,8 +152,10 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 	tutti_result_t result = tt_settings_read(config, &settings);
 	if (!result)
 		result = tt_key_check(&settings.key);
-	if (result)
+	if (result) {
+		tt_key_wipe(&settings.key);
 		return result;
+	}
 	tt_settings_warn(rank);
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	do {

@@ -688,8 +688,10 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 	tutti_result_t result = tt_settings_read(config, &settings);
 	if (!result)
 		result = tt_key_check(&settings.key);
-	if (result)
+	if (result) {
+		tt_key_wipe(&settings.key);
 		return result;
+	}
 	const uint64_t deadline = tt_now() + settings.timeout_ns;
 	result = tt_join_slots_open(store, &settings.key, deadline, "tutti_comm_join", &slots);
 	if (!result && slots.opened)

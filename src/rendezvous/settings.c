@@ -295,6 +295,8 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 		result = copy("TUTTI_HOST_ID", host_id, out->host_id, sizeof(out->host_id));
 	else if (!result)
 		result = make_host_id(out->host_id, sizeof(out->host_id));
+	if (result)
+		tt_key_wipe(&out->key);
 	return result;
 }
 

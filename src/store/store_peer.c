@@ -62,12 +62,34 @@ static bool is_here(const struct sockaddr_storage *here, const struct sockaddr_s
 		      sizeof(struct in6_addr)) == 0;
 }
 
+static bool is_own(const struct sockaddr_storage *here, const struct sockaddr_storage *there)
+{
+	char from[NAME_ROOM], to[NAME_ROOM];
+	long uid;
+
+	name_end(there, from);
+	name_end(here, to);
+	uid = user_of(here->ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6", from, to);
+	return uid >= 0 && uid == (long)geteuid();
+}
+
+/* An end of a socket for IPv6 that speaks IPv4. */
+static bool unmap(struct sockaddr_storage *end)
+{
+	const struct sockaddr_in6 mapped = *(const struct sockaddr_in6 *)end;
+	struct sockaddr_in *in = (struct sockaddr_in *)end;
+
+	if (!IN6_IS_ADDR_V4MAPPED(&mapped.sin6_addr))
+		return false;
+	*in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = mapped.sin6_port };
+	memcpy(&in->sin_addr, mapped.sin6_addr.s6_addr + 12, sizeof(in->sin_addr));
+	return true;
+}
+
 bool tt_store_peer_is_own(int fd)
 {
 	struct sockaddr_storage here = { 0 }, there = { 0 };
 	socklen_t here_length = sizeof(here), there_length = sizeof(there);
-	char from[NAME_ROOM], to[NAME_ROOM];
-	long uid;
 
 	if (getsockname(fd, (struct sockaddr *)&here, &here_length) < 0)
 		return false;
@@ -76,8 +98,8 @@ bool tt_store_peer_is_own(int fd)
 	if (getpeername(fd, (struct sockaddr *)&there, &there_length) < 0 ||
 	    !is_here(&here, &there))
 		return false;
-	name_end(&there, from);
-	name_end(&here, to);
-	uid = user_of(here.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6", from, to);
-	return uid >= 0 && uid == (long)geteuid();
+	if (is_own(&here, &there))
+		return true;
+	/* the client's end may be a socket for IPv4, which is in the other list */
+	return here.ss_family == AF_INET6 && unmap(&here) && unmap(&there) && is_own(&here, &there);
 }

@@ -31,7 +31,7 @@ static size_t read_character(const uint8_t *at, uint32_t *character)
 static bool is_shown(uint32_t character)
 {
 	const bool control = character < 0x20 || (character >= 0x7f && character < 0xa0);
-	const bool mark = character == 0xad || character == 0xfeff ||
+	const bool mark = character == 0xad || character == 0x61c || character == 0xfeff ||
 			  (character >= 0x200b && character <= 0x200f) ||
 			  (character >= 0x2028 && character <= 0x202e) ||
 			  (character >= 0x2060 && character <= 0x2069);

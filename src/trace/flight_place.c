@@ -386,7 +386,7 @@ static bool is_draft(const char *name)
 	return strstr(name, RING_SUFFIX ".tmp") || strstr(name, REPORT_SUFFIX ".tmp");
 }
 
-/* How many there are; up to `room` of them. */
+/* How many there are; up to `capacity` of them. */
 static size_t list_files(const char *directory, const char *suffix, struct found *found,
 			 size_t capacity)
 {

@@ -123,8 +123,8 @@ TEST(what_a_terminal_acts_on_is_not_shown)
 		  "1m \xff\xfe",
 		  "?1m ??" }, /* in one byte; never UTF-8 */
 		{ "\xe2\x80\xae"
-		  "abc \xe2\x81\xa6",
-		  "???abc ???" }, /* from right to left; isolated */
+		  "abc \xe2\x81\xa6\xd8\x9c",
+		  "???abc ?????" }, /* from right to left; isolated; an Arabic mark */
 		{ "\xef\xbb\xbf"
 		  "5 \xe2\x80\x8b \xc2\xad",
 		  "???5 ??? ??" },				 /* without width */

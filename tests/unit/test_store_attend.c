@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "tests.h"
+#include "test_folder.h"
 #include "test_store_scene.h"
 
 #define PATIENCE_NS 20000000000u
@@ -107,6 +108,32 @@ TEST_WITH(the_first_word_is_what_all_are_told, open_host, close_host)
 	assert_string_equal(tt_thread_error(), "rank 1 has had enough");
 	tutti_store_close(second);
 	tutti_store_close(first);
+}
+
+/* In a directory, where anybody may have written it. */
+TEST_WITH(a_word_that_names_no_error_is_not_passed_on, make_folder, remove_folder)
+{
+	static const struct {
+		int result;
+		tutti_result_t told;
+	} words[] = { { 7, TUTTI_OK },
+		      { -9999, TUTTI_ERR_UNSUPPORTED },
+		      { TUTTI_ERR_TIMEOUT, TUTTI_ERR_TIMEOUT } };
+	char address[200];
+	uint8_t word[TT_WIRE_WORD_MAX];
+
+	snprintf(address, sizeof(address), "file:%s", path_of("store"));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		const uint32_t length =
+			tt_wire_put_word((tutti_result_t)words[i].result, "x", word);
+		tutti_store_t store;
+
+		assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
+		attend(store, "m/1", "lost");
+		assert_int_equal(tutti_store_set(store, "m/1/ended", word, length), TUTTI_OK);
+		assert_int_equal(store->ops->poll(store), words[i].told);
+		tutti_store_close(store);
+	}
 }
 
 /* ---------------------------------------------------------------- threads */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A store of a job with a key serves those who have it, and without a key only processes of this
  * machine. */
+#include <arpa/inet.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 
 #include "tests.h"
 #include "test_store_scene.h"
 #include "key_read.h"
+#include "store_peer.h"
 #include "test_warnings.h"
 
 #define OTHER "100102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -64,6 +66,37 @@ TEST(different_keys_are_told_to_both_ends)
 		leave_warnings();
 		assert_int_equal(atomic_load(&warnings), 1);
 	}
+}
+
+/* Both kinds of client, where a host listens on all addresses. */
+TEST(a_process_of_the_same_user_is_known_by_ipv4_and_ipv6)
+{
+	struct sockaddr_in6 all = { .sin6_family = AF_INET6 };
+	socklen_t length = sizeof(all);
+	const int listening = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (listening < 0 || bind(listening, (struct sockaddr *)&all, sizeof(all)) < 0)
+		skip(); /* no IPv6 here */
+	assert_int_equal(listen(listening, 2), 0);
+	assert_int_equal(getsockname(listening, (struct sockaddr *)&all, &length), 0);
+	for (int six = 0; six < 2; six++) {
+		struct sockaddr_in in = { .sin_family = AF_INET,
+					  .sin_port = all.sin6_port,
+					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		struct sockaddr_in6 mapped = { .sin6_family = AF_INET6,
+					       .sin6_port = all.sin6_port };
+		const int client = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		inet_pton(AF_INET6, "::ffff:127.0.0.1", &mapped.sin6_addr);
+		assert_int_equal(six ? connect(client, (struct sockaddr *)&mapped, sizeof(mapped))
+				     : connect(client, (struct sockaddr *)&in, sizeof(in)),
+				 0);
+		const int accepted = accept(listening, NULL, NULL);
+		assert_true(tt_store_peer_is_own(accepted));
+		close(accepted);
+		close(client);
+	}
+	close(listening);
 }
 
 TEST(without_a_key_only_loopback_is_served_and_asked)

@@ -15,7 +15,7 @@ static struct {
 	pthread_cond_t work, done; /* there are dead; some were buried */
 	pthread_t undertaker;
 	bool ending;
-	int count, releasing; /* count: regions that verbs have made; burying: threads that are at
+	int count, releasing; /* count: regions that verbs have made; releasing: threads that are at
 			     * it */
 } release = { .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
 

@@ -33,7 +33,7 @@
 #define RDMA_SLACK_BYTES 4096 /* behind the ring: what a peek wants beyond its end */
 #define RDMA_CHUNK_BYTES (RDMA_RING_BYTES / 8)
 #define RDMA_REST_BYTES                                                                            \
-	4096 /* that go with a chunk, as a card does with what it announces, instead of in a
+	4096 /* that go with a chunk, as a header does with what it announces, instead of in a
 	      * message of their own */
 #define RDMA_DIRECT_BYTES                                                                          \
 	((size_t)256 << 10)   /* of a message straight from memory to memory: longer ones save

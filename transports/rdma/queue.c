@@ -19,7 +19,7 @@
 #define POLLED		  16		    /* completions taken at once */
 #define LINKS_OF_A_QUEUE  256		    /* that one completion queue has room for at most */
 #define LINKS_WITH_A_PEER (TT_CHANNELS - 1) /* but TT_CHANNEL_CONTROL, which goes by TCP */
-#define INLINE_BYTES	  128		    /* a card and some more */
+#define INLINE_BYTES	  128		    /* a header and some more */
 #define PACKET_BITS	  24
 
 /* ---- rails */

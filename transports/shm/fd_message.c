@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,9 +44,10 @@ tutti_result_t shm_check_elsewhere(const struct shm_endpoint *ep)
 
 int shm_wait_ms(const struct shm_endpoint *ep, uint64_t now, uint64_t deadline)
 {
-	const uint64_t ms = (deadline - now) / 1000000 + 1;
+	const uint64_t ms = (deadline - now) / 1000000 + 1,
+		       most = ep->config.should_abort ? SHM_HOPE_MS : INT_MAX;
 
-	return ep->config.should_abort && ms > SHM_HOPE_MS ? SHM_HOPE_MS : (int)ms;
+	return (int)(ms < most ? ms : most);
 }
 
 static tutti_result_t wait_for(const struct shm_endpoint *ep, int fd, short events,

@@ -339,8 +339,25 @@ static tutti_result_t lead(struct shm_endpoint *ep, int members, uint64_t deadli
 
 /* ---- the others */
 
+/* By errno; TUTTI_OK: it may be tried again. */
+static tutti_result_t fail_to_connect(int leader, const struct sockaddr_un *address,
+				      uint64_t deadline)
+{
+	if (shm_is_gone(errno))
+		return shm_fail_gone(leader);
+	if (errno != EAGAIN && errno != EINTR)
+		return tt_fail_errno(SHM, "connect to rank %d of this host at unix socket @%s",
+				     leader, address->sun_path + 1);
+	if (tt_now() < deadline)
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_TIMEOUT, SHM,
+		       "rank %d of this host takes no connection at unix socket @%s: stopped?",
+		       leader, address->sun_path + 1);
+}
+
 /* Connecting to a full backlog blocks, so it is tried again until the deadline. */
-static tutti_result_t dial(uint64_t number, int leader, uint64_t deadline, int *out)
+static tutti_result_t dial(const struct shm_endpoint *ep, uint64_t number, int leader,
+			   uint64_t deadline, int *out)
 {
 	struct sockaddr_un address;
 	const socklen_t length = shm_socket_name(number, &address);
@@ -350,14 +367,11 @@ static tutti_result_t dial(uint64_t number, int leader, uint64_t deadline, int *
 	if (fd < 0)
 		return tt_fail_errno(SHM, "make a unix socket");
 	while (connect(fd, (struct sockaddr *)&address, length) < 0) {
-		if ((errno != EAGAIN && errno != EINTR) || tt_now() >= deadline) {
-			const tutti_result_t result =
-				shm_is_gone(errno)
-					? shm_fail_gone(leader)
-					: tt_fail_errno(
-						  SHM,
-						  "connect to rank %d of this host at unix socket @%s",
-						  leader, address.sun_path + 1);
+		tutti_result_t result = fail_to_connect(leader, &address, deadline);
+
+		if (!result)
+			result = shm_check_elsewhere(ep);
+		if (result) {
 			tt_fd_close(fd);
 			return result;
 		}
@@ -408,7 +422,7 @@ static tutti_result_t follow(struct shm_endpoint *ep, const struct shm_address *
 	const uint64_t deadline = leaders_deadline + REPORT_NS;
 	const int rank = rank_at(ep, 0);
 	int socket = -1;
-	tutti_result_t result = dial(leader->socket, rank, leaders_deadline, &socket);
+	tutti_result_t result = dial(ep, leader->socket, rank, leaders_deadline, &socket);
 
 	if (result)
 		return result;

@@ -99,7 +99,7 @@ static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes)
 	return done;
 }
 
-/* acquire: pairs with the release in destroy(); what the peer did before it left is visible */
+/* acquire: pairs with the release in shm_destroy(); what the peer did before it left is visible */
 static bool peer_left(const struct shm_link *link)
 {
 	return atomic_load_explicit(&shm_member(arena_of(link), link->local_peer)->state,

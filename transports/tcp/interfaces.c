@@ -108,7 +108,7 @@ static const char *unfit(const struct ifaddrs *i, const char *list, const struct
 	return NULL;
 }
 
-/* Offers what is fit of `all`; returns how many addresses TUTTI_INTERFACE let through. */
+/* Offers what is fit of `all`. */
 static void gather(const struct ifaddrs *all, const char *list, struct tcp_card *card)
 {
 	char text[TCP_ADDRESS_TEXT];

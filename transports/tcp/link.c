@@ -229,7 +229,7 @@ static size_t sum(const struct iovec *iov, int n)
 	return bytes;
 }
 
-/* Short pieces, such as a card and its payload, are put together: sendmsg() takes longer than
+/* Short pieces, such as a header and its payload, are put together: sendmsg() takes longer than
  * copying them. */
 static ssize_t send_together(int fd, const struct iovec *iov, int n, int flags)
 {

@@ -2,9 +2,10 @@
 /* How a communicator that grows and its newcomers find each other in a store, which has nothing but
  * set and get.
  *
- *   PREFIX/slot/N         a newcomer's token, a random number: the last that was put there, until …
+ *   PREFIX/seat/N         a newcomer's token, a random number: the last that was put there, until …
  *   PREFIX/taken/N        … the communicator's coordinator, its rank 0, invites one: whose token it is has the slot
- *   PREFIX/answer/TICKET  the report of whom was invited
+ *   PREFIX/answer/TOKEN   the report of whom was invited
+ *   PREFIX/late/TOKEN     … or its invitation is over: it did not report in time
  *   PREFIX/ID/beat        counts while the coordinator of the communicator that is to be works on it
  *   PREFIX/ID/news        it is complete, with so many bytes of records in parts, or will never be
  *   PREFIX/ID/part/N
