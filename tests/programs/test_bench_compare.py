@@ -192,15 +192,36 @@ class Compare(ProgramTest):
     def test_what_cannot_be_shown_or_drawn_is_refused(self):
         with open(self.path('other'), 'w') as file:
             print('{"bytes": 8}', file=file)
+        with open(self.path('half'), 'w') as file:
+            json.dump({'table': ['tcp', 'malloc', 2], 'library': 'gloo', 'variant': 'ring', 'collective': 'all_reduce',
+                       'bytes': 8, 'wrong': 0, 'time_us': {'mean': 1}}, file)
         for words, sentence in [(['init', '--plot', 'x.svg'], 'init, which has no sizes to draw over'),
                                 (['waiting'], 'waiting was found, which has figures of its own'),
                                 (['-n', 0], '-n 0 was found, expected 1 or more'),
                                 (['--minutes', 5], '--minutes 5 was found with all_reduce, expected it with all'),
                                 (['all', '--no-tutti'], 'all was found with --no-tutti'),
+                                (['barrier', '--plot', 'x.svg'], 'barrier, which has no sizes to draw over'),
+                                (['--seconds', 'nan'], "invalid seconds value: 'nan'"),
+                                (['-r', '2,0'], "invalid numbers value: '2,0'"),
+                                (['--json', 'x', '--show', 'y'], '--json was found with --show'),
                                 (['--show', '/nowhere'], '--show: /nowhere cannot be read'),
+                                (['--show', self.path('half')], 'expected results that --json wrote'),
                                 (['--show', self.path('other')], 'expected results that --json wrote')]:
             run = self.compare(*words, status=1 if words[0] == '--show' else 2)
             self.assertIn(sentence, run.err)
+
+    def test_what_cannot_be_written_is_a_failure(self):
+        self.program('tutti-bench', {8: 1.0})
+        self.program('peers/tutti-peer-gloo', {8: 1.0})
+        run = self.compare('--json', '/nowhere/raw', status=1)
+        self.assertIn('--json: cannot write "/nowhere/raw": No such file', run.err)
+        run = self.compare('--json', '/dev/full', status=1)
+        self.assertIn('--json: cannot write "/dev/full": No space left', run.err)
+
+    def test_options_that_programs_refuse_are_refused_once(self):
+        self.program('tutti-bench', {}, end='echo "tutti-bench: -b x" >&2; exit 2')
+        self.program('peers/tutti-peer-gloo', {8: 1.0})
+        self.assertEqual(self.compare('-b', 'x', status=2).err, 'tutti-bench: -b x\n')
 
     def test_a_missing_program_is_named(self):
         self.program('tutti-bench', {8: 1.0})
