@@ -50,8 +50,8 @@ struct councillor {
 struct tt_consensus {
 	struct tutti_comm *comm;
 	uint32_t instance;
-	bool left_out; /* by the others, for good */
-	bool no_memory;
+	bool left_out;		  /* by the others, for good */
+	tutti_result_t lacks;	  /* what this rank itself has no memory or descriptors for */
 	bool quiet;		  /* tells nobody whom it finds gone */
 	struct tt_agree *agree;	  /* at the moment */
 	uint64_t clock, looked;	  /* the agreement's time; what tt_now() was then */
@@ -149,6 +149,14 @@ static bool make_space(struct bytes *bytes, size_t capacity)
 	return true;
 }
 
+static void lack_memory(struct tt_consensus *consensus)
+{
+	consensus->lacks =
+		tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+			"rank %d has no memory to agree with the others, who go on without it",
+			consensus->comm->rank);
+}
+
 static void keep_to_send(void *context, int to, const struct tt_agree_head *head, const void *body)
 {
 	struct tt_consensus *consensus = context;
@@ -158,7 +166,7 @@ static void keep_to_send(void *context, int to, const struct tt_agree_head *head
 	if (with->gone || with->deaf)
 		return;
 	if (!make_space(out, out->used + sizeof(*head) + head->length)) {
-		consensus->no_memory = true;
+		lack_memory(consensus);
 		return;
 	}
 	memcpy(out->at + out->used, head, sizeof(*head));
@@ -211,7 +219,7 @@ static ssize_t read_some(struct tt_consensus *consensus, int rank)
 		wanted += head.length;
 	}
 	if (!make_space(in, wanted)) {
-		consensus->no_memory = true;
+		lack_memory(consensus);
 		return 0;
 	}
 	const struct iovec iov = { in->at + in->used, wanted - in->used };
@@ -248,7 +256,7 @@ static bool read_all(struct tt_consensus *consensus, int rank, uint64_t now)
 	bool some = false;
 	ssize_t moved = 0;
 
-	while (!consensus->no_memory && tt_agree_state(consensus->agree) == TT_AGREE_OPEN) {
+	while (!consensus->lacks && tt_agree_state(consensus->agree) == TT_AGREE_OPEN) {
 		moved = read_some(consensus, rank);
 		if (moved <= 0)
 			break;
@@ -258,7 +266,9 @@ static bool read_all(struct tt_consensus *consensus, int rank, uint64_t now)
 			break;
 		}
 	}
-	if (moved < 0 || (lost && moved == 0))
+	if (moved == TUTTI_ERR_SYSTEM || moved == TUTTI_ERR_NO_MEMORY)
+		consensus->lacks = (tutti_result_t)moved; /* and nobody is gone */
+	else if (moved < 0 || (lost && moved == 0))
 		lose(consensus, rank);
 	return some;
 }
@@ -318,7 +328,7 @@ static bool pass(struct tt_consensus *consensus, const bool *among)
 
 static bool is_over(const struct tt_consensus *consensus)
 {
-	return consensus->no_memory || consensus->left_out ||
+	return consensus->lacks || consensus->left_out ||
 	       tt_agree_state(consensus->agree) != TT_AGREE_OPEN;
 }
 
@@ -435,19 +445,18 @@ static tutti_result_t agree(struct tt_consensus *consensus, const bool *among, u
 
 	if (consensus->left_out)
 		return fail_left_out(consensus);
-	consensus->no_memory = false;
+	consensus->lacks = TUTTI_OK;
 	result = open_agreement(consensus, among, coming_ns, said, length);
 	if (result)
 		return result;
 	converse(consensus, among);
 	const enum tt_agree_state state = tt_agree_state(consensus->agree);
 
-	if (consensus->no_memory || state == TT_AGREE_NO_MEMORY) {
+	if (state == TT_AGREE_NO_MEMORY)
+		lack_memory(consensus);
+	if (consensus->lacks) {
 		quit(consensus); /* after a decision, too: not all may have been told of it */
-		return tt_fail(
-			TUTTI_ERR_NO_MEMORY, COMM,
-			"rank %d has no memory to agree with the others, who go on without it",
-			consensus->comm->rank);
+		return consensus->lacks;
 	}
 	consensus->left_out |= state == TT_AGREE_LEFT_OUT;
 	if (state == TT_AGREE_DECIDED)

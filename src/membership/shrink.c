@@ -61,19 +61,41 @@ static tutti_result_t agree(struct shrinking *s, uint64_t coming_ns, const void 
 	return s->count < before ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
+/* What the reports say, of those alone that explain, or of all. */
+static tutti_result_t judge(const struct shrinking *s, const struct tt_agree *agreed,
+			    bool explaining)
+{
+	tutti_result_t result = TUTTI_OK;
+
+	for (int i = 0; i < s->count && !result; i++) {
+		const struct tt_agreed member = tt_agree_member(agreed, i);
+
+		if (!explaining || tt_report_explains(member.said, member.length))
+			result = tt_report_judge(member.said, member.length, member.rank,
+						 "tutti_comm_shrink");
+	}
+	return result;
+}
+
 /* Agree on reports; if one of them is of a failure, that is the result on all. */
 static tutti_result_t compare(struct shrinking *s, uint64_t coming_ns, const struct tt_report *mine,
 			      struct tt_agree **out)
 {
 	tutti_result_t result = agree(s, coming_ns, mine, tt_report_size(mine), out);
 
-	for (int i = 0; i < s->count && !result; i++) {
-		const struct tt_agreed member = tt_agree_member(*out, i);
+	if (!result)
+		result = judge(s, *out, true);
+	return result ? result : judge(s, *out, false);
+}
 
-		result = tt_report_judge(member.said, member.length, member.rank,
-					 "tutti_comm_shrink");
-	}
-	return result;
+/* Of those who have told each other that they could not join: may the same ranks try again? At last the
+ * result says that someone is lost: TUTTI_ERR_TIMEOUT is that of a rank without which the others
+ * have gone on. */
+static tutti_result_t try_again(struct shrinking *s, tutti_result_t result)
+{
+	if (result != TUTTI_ERR_PEER_LOST && result != TUTTI_ERR_TIMEOUT)
+		return result;
+	return s->losses++ < LOSSES_MAX ? TUTTI_IN_PROGRESS : TUTTI_ERR_PEER_LOST;
 }
 
 /* ---- steps */
@@ -179,8 +201,8 @@ static tutti_result_t meet(struct shrinking *s)
 		tt_agree_close(agreed);
 		agreed = NULL;
 		result = compare(s, timeout_ns + DECLINE_NS, &mine, &agreed);
-		if (result == TUTTI_ERR_PEER_LOST && s->losses++ < LOSSES_MAX)
-			result = TUTTI_IN_PROGRESS;
+		if (agreed)
+			result = try_again(s, result);
 	}
 	tt_agree_close(agreed);
 	return result;

@@ -45,22 +45,28 @@ tutti_result_t tt_report_judge(const void *bytes, size_t length, int rank, const
 				report.length);
 }
 
-/* The first that failed for a reason of its own, as the others found no more than that it had;
- * else the first that failed at all; else 0. */
+bool tt_report_explains(const void *bytes, size_t length)
+{
+	struct tt_report report;
+
+	return !tt_report_read(bytes, length, &report) ||
+	       (report.result && report.result != TUTTI_ERR_PEER_LOST &&
+		report.result != TUTTI_ERR_TIMEOUT);
+}
+
+/* The first that explains, else the first that failed at all; else 0. */
 static int first_to_fail(const struct tt_records *reports, int size)
 {
 	int first = -1;
 
 	for (int rank = 0; rank < size; rank++) {
+		const uint8_t *bytes = reports->bytes + reports->offset[rank];
 		struct tt_report report;
 
-		if (!tt_report_read(reports->bytes + reports->offset[rank], reports->length[rank],
-				    &report))
+		if (tt_report_explains(bytes, reports->length[rank]))
 			return rank;
-		if (report.result && report.result != TUTTI_ERR_PEER_LOST &&
-		    report.result != TUTTI_ERR_TIMEOUT)
-			return rank;
-		if (report.result && first < 0)
+		if (tt_report_read(bytes, reports->length[rank], &report) && report.result &&
+		    first < 0)
 			first = rank;
 	}
 	return first < 0 ? 0 : first;

@@ -33,6 +33,8 @@ bool tt_report_read(const void *bytes, size_t length, struct tt_report *out);
 /* What a report that came from `rank` means for this one: its failure is everyone's. `call` is
  * what all called. */
 tutti_result_t tt_report_judge(const void *bytes, size_t length, int rank, const char *call);
+/* Is it of a failure for a reason of its own? Others find no more than that a rank has failed. */
+bool tt_report_explains(const void *bytes, size_t length);
 /* The same of all ranks' reports: the failure that explains most. After TUTTI_OK each of them is
  * a report. */
 tutti_result_t tt_reports_judge(const struct tt_records *reports, int size, const char *call);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks whose files may have few bytes: beyond that limit the kernel ends a process by a signal. What
- * a rank does without descriptors and memory the fault matrix shows.
+ * a rank does without descriptors and memory the fault matrix shows, but for what the others do then
+ * where all shrink.
  *
  *   test_exhaustion shm|tcp|mixed */
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests.h"
 #include "harness.h"
@@ -60,6 +62,43 @@ static int have_heaps_of_many_sizes(int rank, void *argument)
 JOB(heaps_are_as_large_as_files_may_be, .ranks = RANKS, .whole = have_heaps_of_many_sizes)
 
 /* No rank's memory can be shared; TCP needs none. */
+static void leave_no_descriptor(void)
+{
+	const int next = dup(0);
+	struct rlimit limit;
+
+	close(next);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = (rlim_t)next;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* All fail likewise, or the others go on without it. */
+static int shrink_without_descriptors(int rank, void *argument)
+{
+	tutti_comm_t comm = NULL, smaller = NULL;
+	float value = 1, sum = 0;
+
+	SUCCEEDS(tutti_init(NULL, &comm));
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	if (rank == 0)
+		leave_no_descriptor();
+	const tutti_result_t result = tutti_comm_shrink(comm, &smaller);
+	CLAIM(!result ||
+		      (result == TUTTI_ERR_SYSTEM && strstr(tutti_last_error(NULL), "ulimit -n")),
+	      "%d, \"%s\"", result, tutti_last_error(NULL));
+	if (!result) {
+		SUCCEEDS(
+			tutti_all_reduce(smaller, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+		CLAIM(sum >= RANKS - 1, "the sum is %g", (double)sum);
+	}
+	tutti_comm_destroy(smaller);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+JOB(who_has_no_descriptors_leaves_nobody_out, .ranks = RANKS, .whole = shrink_without_descriptors)
+
 static int join_without_files(int rank, void *argument)
 {
 	const bool shares = strcmp(transport_chosen, "tcp") != 0;

@@ -17,6 +17,7 @@
 #include "harness.h"
 
 enum { RANKS = 6, LEADER = 0, VICTIM = 1, DIALS = 4, WAITS = 5 };
+enum { PAUSE_MS = 3500 };
 
 /* Where things are in the messages of agree.h and handshake.h. */
 enum { AT_MAGIC = 0, AT_KIND = 4, AT_INSTANCE = 8, HEAD_BYTES = 32 };
@@ -35,6 +36,7 @@ struct stage {
 static _Thread_local struct {
 	struct stage *stage; /* NULL: not yet */
 	int rank;
+	bool pauses;	/* at the next call */
 	int said;	/* of the words of the last agreement */
 	int heard_from; /* descriptor; 0: nothing yet */
 } self;
@@ -57,8 +59,7 @@ static bool is_last_word(const void *bytes, size_t length)
 static bool is_call(const void *bytes, size_t length)
 {
 	return length == HELLO_BYTES && memcmp(bytes, "tuttitcp", 8) == 0 &&
-	       ((const uint8_t *)bytes)[AT_PURPOSE] == FOR_CONTROL &&
-	       number_at(bytes, AT_TO) == WAITS;
+	       ((const uint8_t *)bytes)[AT_PURPOSE] == FOR_CONTROL;
 }
 
 static void last_word_is_said(struct stage *stage)
@@ -80,7 +81,12 @@ ssize_t send(int fd, const void *bytes, size_t n, int flags)
 	struct stage *stage = self.stage;
 	const bool last_word = stage && is_last_word(bytes, n);
 
-	if (stage && self.rank == DIALS && is_call(bytes, n) && !atomic_load(&stage->dies))
+	if (self.pauses && is_call(bytes, n)) {
+		self.pauses = false;
+		usleep(PAUSE_MS * 1000);
+	}
+	if (stage && self.rank == DIALS && is_call(bytes, n) && number_at(bytes, AT_TO) == WAITS &&
+	    !atomic_load(&stage->dies))
 		return (ssize_t)n; /* it never arrives */
 	if (last_word && self.rank != VICTIM && self.rank != LEADER)
 		await_count(&stage->read, 1);
@@ -136,3 +142,23 @@ static int shrink(int rank, void *argument)
 JOB(survivors_begin_again_by_themselves, .ranks = RANKS, .whole = shrink,
     .shares = sizeof(struct stage), .env = ENV("TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=40"),
     .expect_signal = SIGKILL, .victims = 1u << VICTIM)
+
+/* Longer than ranks have to join, which is half of their time, and not so long that the others go on
+ * without it. */
+static int pause_in_the_middle(int rank, void *argument)
+{
+	tutti_comm_t comm = NULL, rest = NULL;
+
+	SUCCEEDS(tutti_init(NULL, &comm));
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	self.pauses = rank == 0;
+	SUCCEEDS(tutti_comm_shrink(comm, &rest));
+	CLAIM(tutti_comm_size(rest) == RANKS, "size %d", tutti_comm_size(rest));
+	SUCCEEDS(tutti_barrier(rest, NULL));
+	tutti_comm_destroy(comm);
+	tutti_comm_destroy(rest);
+	return 0;
+}
+
+JOB(who_pauses_while_all_join_is_waited_for, .ranks = RANKS, .whole = pause_in_the_middle,
+    .env = ENV("TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=6"))
