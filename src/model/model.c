@@ -133,11 +133,29 @@ static void settle_by_cache(void)
 	}
 }
 
+/* TUTTI_IN_PROGRESS: a file can be made there, for all that is known before. */
+static tutti_result_t check_place(const char *path)
+{
+	char directory[PATH_MAX];
+	const char *end = strrchr(path, '/');
+
+	snprintf(directory, sizeof(directory), "%.*s", end ? (int)(end - path) + 1 : 1,
+		 end ? path : ".");
+	if (access(directory, W_OK | X_OK) == 0)
+		return TUTTI_IN_PROGRESS;
+	return tt_fail_errno(
+		PLAN,
+		"%s does not exist, and cannot be made: expected a file, or a directory to write one to",
+		path);
+}
+
 static void settle_by_file(const char *path)
 {
 	settled.result = tt_model_read(path, &settled.model);
 	if (settled.result == TUTTI_OK)
 		snprintf(settled.source, sizeof(settled.source), "%s", path);
+	if (settled.result == TUTTI_IN_PROGRESS)
+		settled.result = check_place(path);
 	if (settled.result == TUTTI_IN_PROGRESS)
 		settled.result = measure(path);
 	if (settled.result)

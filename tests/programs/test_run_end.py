@@ -3,6 +3,7 @@
 """How jobs end: failed ranks, signals, time limits, and what is left behind: nothing. test_run_end.py TUTTI_RUN
 
 TEST_UNDER names a program that starts tutti-run."""
+import glob
 import os
 import signal
 import unittest
@@ -62,8 +63,9 @@ class End(ProgramTest):
                                        '[ $TUTTI_RANK = 0 ] && read x && exit 5; wait'))
 
     def test_what_successful_ranks_leave_is_ended_and_told(self):
-        job = self.run_to_end(*ranks(2, 'setsid sleep 1000 & echo pid $!'))
+        job = self.run_to_end(*ranks(2, 'setsid sleep 1000 & echo pid $!'), TUTTI_TRACE=self.dir)
         self.assertIn('all ranks are done, but left 2 processes running', job.err)
+        self.assertFalse(glob.glob(self.path('*.exits.flight.json')))   # all ended well
         self.assert_all_gone(job, 2)
 
     def test_what_ends_by_itself_after_the_ranks_is_not_told(self):

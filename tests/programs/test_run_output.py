@@ -41,6 +41,9 @@ class Output(ProgramTest):
         job = self.run_to_end(RUN, '-n', 1, '--', '/bin/sh', '-c', script, status=3)
         self.assertEqual(job.out, '[0] 10%\r50%\r\r100%\n[0] dos\r\n[0] \r\n[0] left\r\n')
         self.assertEqual(re.findall('^tutti-run:     (.*)$', job.err, re.M), ['100%', 'dos', 'left'])
+        script = "head -c 1019 /dev/zero | tr '\\0' x; printf 'ööö\n'; exit 3"
+        job = self.run_to_end(RUN, '-n', 1, '--', '/bin/sh', '-c', script, status=3)
+        self.assertIn(f'\ntutti-run:     {1019 * "x"}…\n', job.err)
 
     def test_without_labels_bytes_stay_as_they_are(self):
         """A line of 3 MiB among them, and no newline at the end. What tutti-run says is a line of its own."""

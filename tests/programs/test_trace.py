@@ -310,6 +310,13 @@ class Trace(ProgramTest):
         self.assertIn('7 reports of other jobs than job4, the last one, are passed over; --job NAME shows one '
                       '(the newest: job3, job2, only), --list names all\n', self.trace(self.dir)[1])
         self.trace('-l', self.dir / 'none', status=1)
+        self.assertIn('found --list and --job,', self.trace('-l', '-j', 'only', self.dir, status=2)[1])
+        self.assertIn('--job is empty', self.trace('-j', '', self.dir, status=2)[1])
+
+    def test_a_directory_that_no_job_had_is_not_made(self):
+        _, err = self.trace(status=1, env={'TUTTI_TRACE': self.dir / 'none'})
+        self.assertIn('no report in', err)
+        self.assertFalse((self.dir / 'none').exists())
 
     # ---- reports that are being written
 

@@ -622,7 +622,11 @@ class Errors(Train):
     def test_wrong_options_end_with_status_2(self):
         for options, text in (('', 'no --data'),
                               ('--data d --rank 0', 'found --rank, expected --size and --store as well'),
-                              ('--data d --size 2', 'found --size, expected --rank and --store as well')):
+                              ('--data d --size 2', 'found --size, expected --rank and --store as well'),
+                              ('--data d --rank 0 --size 2', 'found --rank and --size, expected --store as well'),
+                              ('--data d --store tcp://h:1', 'found --store, expected --rank and --size as well'),
+                              ('--data d --transport tpc', '--transport has "tpc": expected a list of'),
+                              ('--data d --algorithm rung', '--algorithm is "rung": expected one of')):
             self.assertIn(text, self.alone_without_launcher(options, 2).said)
         self.assertIn('Usage: tutti-train', self.alone_without_launcher('--help').said)
         self.assertIn('tutti-train 0.', self.alone_without_launcher('--version').said)

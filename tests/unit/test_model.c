@@ -228,6 +228,16 @@ TEST(a_file_of_the_user_s_with_other_contents_is_an_error)
 	}
 }
 
+/* However the measurement would have come out. */
+TEST(a_file_that_cannot_be_made_is_refused)
+{
+	const struct found found = find("/nowhere/model", NULL, NULL, NULL);
+
+	assert_int_equal(found.result, TUTTI_ERR_SYSTEM);
+	assert_non_null(strstr(found.error_text,
+			       "TUTTI_MODEL: /nowhere/model does not exist, and cannot be made"));
+}
+
 /* Nobody waits for its other end. */
 TEST(a_pipe_is_no_file)
 {

@@ -34,6 +34,26 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
+static bool continues_character(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* Whole, or its beginning and a sign that there is more. */
+static void keep(char out[LINES_LAST_BYTES], const char *line, size_t length)
+{
+	const char more[] = "…";
+
+	if (length < LINES_LAST_BYTES) {
+		snprintf(out, LINES_LAST_BYTES, "%.*s", (int)length, line);
+		return;
+	}
+	length = LINES_LAST_BYTES - sizeof(more);
+	while (length > 0 && continues_character(line[length]))
+		length--;
+	snprintf(out, LINES_LAST_BYTES, "%.*s%s", (int)length, line, more);
+}
+
 /* What a terminal would show of the line in the end. */
 static void remember(struct lines *lines)
 {
@@ -47,8 +67,7 @@ static void remember(struct lines *lines)
 		start--;
 	if (!lines->last && !(lines->last = calloc(LINES_LAST, sizeof(*lines->last))))
 		return;
-	snprintf(lines->last[lines->last_count++ % LINES_LAST], LINES_LAST_BYTES, "%.*s",
-		 (int)(end - start), lines->partial + start);
+	keep(lines->last[lines->last_count++ % LINES_LAST], lines->partial + start, end - start);
 }
 
 /* Give the sink all of `partial` that it does not have yet. */

@@ -8,7 +8,7 @@
 
 #include "sink.h"
 
-enum { LINES_LAST = 5, LINES_LAST_BYTES = 256 };
+enum { LINES_LAST = 5, LINES_LAST_BYTES = 1024 };
 
 struct lines {
 	struct sink *sink;

@@ -68,6 +68,24 @@ static enum verdict say_wrong(int option, char **argv)
 	return VERDICT_WRONG;
 }
 
+static bool check(const struct options *options)
+{
+	const char *unused = options->job      ? "--job"
+			     : options->output ? "--output"
+			     : options->json   ? "--json"
+					       : NULL;
+
+	if (options->list && unused)
+		fprintf(stderr,
+			"tutti-trace: found --list and %s, which has no use there; leave one of the two out\n",
+			unused);
+	else if (options->job && !*options->job)
+		fprintf(stderr, "tutti-trace: --job is empty, expected a name that --list shows\n");
+	else
+		return true;
+	return false;
+}
+
 static enum verdict parse(struct options *options, int argc, char **argv)
 {
 	int option;
@@ -83,7 +101,7 @@ static enum verdict parse(struct options *options, int argc, char **argv)
 		default: return say_wrong(option, argv);
 		}
 	}
-	return VERDICT_TELL;
+	return check(options) ? VERDICT_TELL : VERDICT_WRONG;
 }
 
 /* The same place as the library's. */
@@ -127,6 +145,7 @@ static void read_place(struct flights *flights, const char *path)
 
 static bool read_all(struct flights *flights, int count, char **paths)
 {
+	const char *trace = getenv("TUTTI_TRACE");
 	char directory[4096];
 
 	if (count > 0) {
@@ -136,7 +155,9 @@ static bool read_all(struct flights *flights, int count, char **paths)
 	}
 	if (!default_directory(directory, sizeof(directory)))
 		return false;
-	recover(NULL);
+	/* a directory that is named was made by the first job that had it */
+	if (!trace || !*trace || access(directory, F_OK) == 0)
+		recover(NULL);
 	flights_await_any(directory);
 	flights_read(flights, directory);
 	if (flights->n + flights->nexits == 0)

@@ -74,6 +74,12 @@ bool options_check(struct options *o)
 		  "found --rank, expected --size" AS_WELL },
 		{ option_said(o, "size") && !getenv("TUTTI_RANK"),
 		  "found --size, expected --rank" AS_WELL },
+		{ option_said(o, "rank") && !getenv("TUTTI_STORE"),
+		  "found --rank and --size, expected --store as well; give all, or none to run "
+		  "alone" },
+		{ option_said(o, "store") && !getenv("TUTTI_RANK"),
+		  "found --store, expected --rank and --size as well; give all, or none to run "
+		  "alone" },
 		{ ON_GPU(bf16, "--dtype bf16") },
 		{ ON_GPU(o->sync != &sync_all_reduce, "another --sync than allreduce") },
 		{ ON_GPU(optimizer->trust, "--optimizer lars or lamb") },
