@@ -3,11 +3,10 @@
  * which faults are flooded and good-byes said, and whose end without a good-bye is the death of
  * a rank.
  *
- * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 chain:4 seq:8
- * text,
- * good-bye with none, a note of the runtime with TT_NOTE_BYTES. A fault is passed on once,
- * before anything else, so that whoever leaves because of it has told its neighbours first. Of
- * several, each that is better than what was known is. */
+ * A message is kind:4 length:4 and `length` bytes: revoke with result:4 rank:4 chain:4 seq:8 text;
+ * reject, the same of a rank that will not join; good-bye with none; a note of the runtime with
+ * TT_NOTE_BYTES. A fault is passed on once, before anything else, so that whoever leaves because of
+ * it has told its neighbours first. Of several, each that is better than what was known is. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@
 #include "process.h"
 #include "wire.h"
 
-enum message { REVOKE = 1, GOOD_BYE = 2, NOTE = 3 };
+enum message { REVOKE = 1, GOOD_BYE = 2, NOTE = 3, REJECT = 4 };
 #define DECLINE_MS   1000 /* for neighbours to take the news */
 #define HOPE_MS	     50	  /* between questions whether there is any */
 #define HEAD_BYTES   8
@@ -62,10 +61,12 @@ static uint8_t *head(uint8_t *at, enum message kind, size_t length)
 	return wire_put(at, length, 4);
 }
 
-static void report_fault(struct tcp_control *control, const struct tt_fault *fault)
+static void report_fault(const struct tcp_endpoint *e, struct tcp_control *control)
 {
+	const struct tt_fault *fault = &e->base.fault;
 	const size_t text = strnlen(fault->text, TEXT_MAX);
-	uint8_t bytes[TCP_MESSAGE_MAX], *at = head(bytes, REVOKE, REVOKE_BYTES + text);
+	uint8_t bytes[TCP_MESSAGE_MAX],
+		*at = head(bytes, e->rejected ? REJECT : REVOKE, REVOKE_BYTES + text);
 
 	at = wire_put(at, (uint32_t)fault->result, 4);
 	at = wire_put(at, (uint32_t)fault->rank, 4);
@@ -75,13 +76,10 @@ static void report_fault(struct tcp_control *control, const struct tt_fault *fau
 	tell(control, bytes, (size_t)(at - bytes) + text);
 }
 
-void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
-		  const struct tcp_control *except)
+static void note_fault(struct tcp_endpoint *e, const struct tt_fault *fault)
 {
 	struct tt_fault *own = &e->base.fault;
 
-	if (own->result && !tt_fault_before(fault, own))
-		return; /* whoever does not know the better one has been told it */
 	own->rank = fault->rank;
 	own->chain = fault->chain;
 	own->seq = fault->seq;
@@ -90,9 +88,28 @@ void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
 	/* release: whoever reads the result without the lock finds the rest written */
 	__atomic_store_n(&own->result, fault->result, __ATOMIC_RELEASE);
 	tt_log(INFO, TCP, "rank %d learns: %s", e->rank, own->text);
+}
+
+/* `rejects`: it is of a rank that will not join. */
+static void learn(struct tcp_endpoint *e, const struct tt_fault *fault, bool rejects,
+		  const struct tcp_control *except)
+{
+	const bool better = !e->base.fault.result || tt_fault_before(fault, &e->base.fault);
+
+	if (!better && (!rejects || e->rejected))
+		return; /* whoever does not know the better one has been told it */
+	e->rejected |= rejects;
+	if (better)
+		note_fault(e, fault);
 	for (struct tcp_control *c = e->controls; c; c = c->next)
 		if (c != except)
-			report_fault(c, own);
+			report_fault(e, c);
+}
+
+void tt_tcp_fault(struct tcp_endpoint *e, const struct tt_fault *fault,
+		  const struct tcp_control *except)
+{
+	learn(e, fault, false, except);
 }
 
 void tt_tcp_own_fault(struct tcp_endpoint *e, const struct tt_fault *fault)
@@ -183,7 +200,7 @@ static void lost(struct tcp_endpoint *e, struct tcp_control *control, const char
 }
 
 static bool receive_revoke(struct tcp_endpoint *e, struct tcp_control *control, const uint8_t *at,
-			   size_t length)
+			   size_t length, bool rejects)
 {
 	struct tt_fault fault = { 0 };
 
@@ -196,7 +213,7 @@ static bool receive_revoke(struct tcp_endpoint *e, struct tcp_control *control, 
 	memcpy(fault.text, at, length - REVOKE_BYTES);
 	if (!tt_fault_check(&fault, e->size))
 		return false;
-	tt_tcp_fault(e, &fault, control);
+	learn(e, &fault, rejects, control);
 	return true;
 }
 
@@ -246,8 +263,8 @@ static bool hear(struct tcp_endpoint *e, struct tcp_control *control, bool *comp
 		return false;
 	if (control->got < HEAD_BYTES + length)
 		return true;
-	if (kind == REVOKE)
-		known = receive_revoke(e, control, at, length);
+	if (kind == REVOKE || kind == REJECT)
+		known = receive_revoke(e, control, at, length, kind == REJECT);
 	if (kind == NOTE)
 		known = receive_note(e, at, length);
 	if (kind == GOOD_BYE && length == 0)
@@ -312,7 +329,7 @@ tutti_result_t tt_tcp_control_attach(struct tcp_endpoint *e, struct tt_connectio
 	e->controls = control;
 	e->peers[peer].control = control;
 	if (e->base.fault.result)
-		report_fault(control, &e->base.fault);
+		report_fault(e, control);
 	if (connection.tls) /* what was decrypted with the handshake's last bytes, no socket
 			   * announces */
 		tt_tcp_control_step(e, control);
@@ -404,13 +421,15 @@ static tutti_result_t give_up_hope(struct tcp_endpoint *e, int *suspect)
 	return told;
 }
 
-/* Is somebody not to join? Any other fault is of an operation, or of a program that aborts: ranks that
- * have joined may be as far, and this one is still to have a communicator that tells it of that. */
+/* Is somebody not to join? Who says so rejects; who dies or is silent cannot. Any other fault is of an
+ * operation, or of a program that aborts: ranks that have joined may be as far, and this one is still
+ * to have a communicator that tells it of that. */
 static bool is_hopeless(const struct tcp_endpoint *e)
 {
 	const int32_t result = e->base.fault.result;
 
-	return e->trouble.result || result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
+	return e->trouble.result || e->rejected || result == TUTTI_ERR_PEER_LOST ||
+	       result == TUTTI_ERR_TIMEOUT;
 }
 
 tutti_result_t tt_tcp_control_join(struct tcp_endpoint *e, uint64_t deadline)
@@ -455,7 +474,7 @@ void tt_tcp_control_reject(struct tcp_endpoint *e, const struct tt_fault *fault)
 	const uint64_t enough = tt_now() + DECLINE_MS * TCP_MS;
 	uint64_t now;
 
-	tt_tcp_fault(e, fault, NULL);
+	learn(e, fault, true, NULL);
 	tt_tcp_sleep_close(e); /* descriptors for this, where there are no others */
 	call_neighbours(e);
 	while (is_waited_for(e) && (now = tt_now()) < enough) {

@@ -200,7 +200,7 @@ void tt_tcp_connected(struct tcp_endpoint *e, const struct tt_hello *hello, int 
 			return;
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %.350s", e->rank,
 			 tt_thread_error());
-		tt_tcp_fault(e, &fault, NULL);
+		tt_tcp_own_fault(e, &fault);
 	} else if (link && link->state <= TCP_LINK_NEGOTIATING &&
 		   hello->channel / TT_CHANNELS < link->count) {
 		tt_tcp_link_attach(link, hello->channel / TT_CHANNELS, connection);

@@ -176,6 +176,7 @@ struct tcp_endpoint {
 	uint64_t doubt_until;	 /* when the last end of a stream is to be believed */
 	uint64_t rails_check_at; /* whether their ways still answer; 0: no link has several */
 	bool joined;
+	bool rejected;		 /* by a rank: not all will join */
 	struct tt_fault trouble; /* this rank's own, while it joins: decline() tells the others */
 
 	int watch;    /* inner epoll: sources; what progress() looks at */
