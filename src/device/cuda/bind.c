@@ -62,7 +62,7 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 	if (!error)
 		error = cuda->driver->device_get(&cuda->device, number);
 	cuda->number = number;
-	return error ? tt_cuda_fail(cuda->driver, "find the GPU", error) : TUTTI_OK;
+	return tt_cuda_check(cuda->driver, error, "find the GPU");
 }
 
 static tutti_result_t probe_device(struct tt_cuda *cuda)
@@ -78,7 +78,7 @@ static tutti_result_t probe_device(struct tt_cuda *cuda)
 		error = cuda->driver->device_get_attribute(&cuda->multiprocessors,
 							   CUDA_MULTIPROCESSORS, cuda->device);
 	if (error)
-		return tt_cuda_fail(cuda->driver, "ask about the GPU", error);
+		return tt_cuda_check(cuda->driver, error, "ask about the GPU");
 	if (!wide || !unified)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
 			       "GPU %d has no %s, which collectives on streams need", cuda->number,
@@ -91,8 +91,7 @@ static tutti_result_t take_context(struct tt_cuda *cuda)
 	const cuda_result error = cuda->driver->primary_retain(&cuda->context, cuda->device);
 
 	cuda->retained = error == 0;
-	return error ? tt_cuda_fail(cuda->driver, "take the GPU's primary context", error)
-		     : TUTTI_OK;
+	return tt_cuda_check(cuda->driver, error, "take the GPU's primary context");
 }
 
 static tutti_result_t take_memory(struct tt_cuda *cuda)
@@ -108,7 +107,7 @@ static tutti_result_t take_memory(struct tt_cuda *cuda)
 		report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 	if (error) {
 		munmap(report, sizeof(*cuda->report));
-		return tt_cuda_fail(cuda->driver, "register a page of the host's memory", error);
+		return tt_cuda_check(cuda->driver, error, "register a page of the host's memory");
 	}
 	cuda->report = report;
 	return tt_cuda_take_held(cuda, cuda->parts.bytes, &cuda->peer[cuda->comm->rank].memory);
@@ -131,7 +130,7 @@ static tutti_result_t write_control(struct tt_cuda *cuda)
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
 	free(control);
-	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
+	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
 }
 
 static tutti_result_t make_streams(struct tt_cuda *cuda)
@@ -140,7 +139,7 @@ static tutti_result_t make_streams(struct tt_cuda *cuda)
 
 	if (!error)
 		error = cuda->driver->event_create(&cuda->last, CUDA_EVENT_NO_TIMING);
-	return error ? tt_cuda_fail(cuda->driver, "make a stream and an event", error) : TUTTI_OK;
+	return tt_cuda_check(cuda->driver, error, "make a stream and an event");
 }
 
 /* What either way needs. The context is entered as soon as it is there. */
@@ -198,7 +197,7 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 				       (cuda_address)(uintptr_t)&place, sizeof(place), cuda->setup);
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
-	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
+	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
 }
 
 static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uint64_t bytes)
@@ -350,10 +349,9 @@ static tutti_result_t access_and_measure(struct tt_cuda *cuda, const struct tt_c
 {
 	const tutti_result_t result = access_peers(cuda, all);
 
-	if (result)
-		return result;
-	const cuda_result error = tt_cuda_measure_link(cuda, &mine->byte_seconds);
-	return error ? tt_cuda_fail(cuda->driver, "copy from another rank's GPU", error) : TUTTI_OK;
+	return result ? result
+		      : tt_cuda_check(cuda->driver, tt_cuda_measure_link(cuda, &mine->byte_seconds),
+				      "copy from another rank's GPU");
 }
 
 /* What all ranks go by when they choose how to do something. */

@@ -5,7 +5,6 @@
 #include "bounce.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,25 +51,20 @@ static void free_bounce(const struct cuda_driver *driver, struct bounce *b)
 
 static tutti_result_t fail_memory(const struct tt_bounces *bounces, cuda_result error)
 {
-	char what[96];
-
 	if (error == CUDA_OUT_OF_MEMORY)
 		return tt_fail(
 			TUTTI_ERR_NO_MEMORY, CUDA,
 			"no pinned memory of the host, %zu bytes, for copies from and to GPU %d: CUDA could not have it from the system",
 			2 * PIECE, bounces->gpu);
-	snprintf(what, sizeof(what),
-		 "take %zu bytes of pinned memory of the host for copies from and to GPU %d",
-		 2 * PIECE, bounces->gpu);
-	return tt_cuda_fail(bounces->driver, what, error);
+	return tt_cuda_check(
+		bounces->driver, error,
+		"take %zu bytes of pinned memory of the host for copies from and to GPU %d",
+		2 * PIECE, bounces->gpu);
 }
 
 static tutti_result_t fail_stream(const struct cuda_driver *driver, int gpu, cuda_result error)
 {
-	char what[64];
-
-	snprintf(what, sizeof(what), "make a stream for copies from and to GPU %d", gpu);
-	return tt_cuda_fail(driver, what, error);
+	return tt_cuda_check(driver, error, "make a stream for copies from and to GPU %d", gpu);
 }
 
 static cuda_result make_order(const struct cuda_driver *driver, struct bounce *b)

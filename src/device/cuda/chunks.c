@@ -4,7 +4,6 @@
  * stream brings the next. */
 #include "chunks.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,7 +183,7 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 		tt_cuda_make_room(op, (unsigned)(chunk->ninputs + chunk->nresults) + WORKS_FLAGS);
 
 	if (full)
-		return tt_cuda_fail(op->cuda->driver, "put a chunk on a stream", full);
+		return tt_cuda_check(op->cuda->driver, full, "put a chunk on a stream");
 	struct tt_cuda_job *job = job_new(op, chunk, slot->memory);
 	struct tt_cuda_run *results = malloc((chunk->nresults + 1) * sizeof(*results));
 
@@ -200,7 +199,7 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 	results = NULL; /* the slot's */
 	if (!tt_cuda_proxy_enlist(proxy, job))
 		goto no_memory;
-	return error ? tt_cuda_fail(op->cuda->driver, "bring input to the host", error) : TUTTI_OK;
+	return tt_cuda_check(op->cuda->driver, error, "bring input to the host");
 no_memory:
 	if (job)
 		tt_cuda_job_free(job);
@@ -234,7 +233,7 @@ tutti_result_t tt_cuda_fetch_chunks(struct tt_cuda_op *op, uint64_t *next, uint6
 
 	for (; *next <= number && !error; ++*next)
 		error = fetch(op, *next);
-	return error ? tt_cuda_fail(op->cuda->driver, "bring results to the GPU", error) : TUTTI_OK;
+	return tt_cuda_check(op->cuda->driver, error, "bring results to the GPU");
 }
 
 /* ---- their life */
@@ -250,7 +249,6 @@ struct tt_cuda_chunks *tt_cuda_chunks_new(const struct tt_cuda *cuda)
 	/* calls without elements have addresses, too */
 	const size_t room = tt_cuda_chunk_room(cuda->comm) + TT_CUDA_CHUNK_LINE;
 	struct tt_cuda_chunks *chunks = calloc(1, sizeof(*chunks));
-	char what[64];
 
 	if (!chunks) {
 		tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for host-staged operations");
@@ -259,9 +257,8 @@ struct tt_cuda_chunks *tt_cuda_chunks_new(const struct tt_cuda *cuda)
 	const cuda_result error = cuda->driver->mem_host_alloc(
 		&chunks->memory, TT_CUDA_CHUNKS_SLOTS * room, CUDA_HOST_PORTABLE);
 	if (error) {
-		snprintf(what, sizeof(what), "take %zu bytes of pinned memory",
-			 TT_CUDA_CHUNKS_SLOTS * room);
-		tt_cuda_fail(cuda->driver, what, error);
+		tt_cuda_check(cuda->driver, error, "take %zu bytes of pinned memory",
+			      TT_CUDA_CHUNKS_SLOTS * room);
 		free(chunks);
 		return NULL;
 	}

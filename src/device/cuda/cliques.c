@@ -76,7 +76,7 @@ static tutti_result_t write_mark(const struct tt_cuda *cuda, const struct tt_cud
 
 	make_mark(mine, cuda->comm->rank, mark);
 	const cuda_result error = copy_now(cuda, mine->memory, (cuda_address)(uintptr_t)mark);
-	return error ? tt_cuda_fail(cuda->driver, "write to memory of the GPU", error) : TUTTI_OK;
+	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
 }
 
 /* What CUDA says of who reaches whom is not all: between two GPUs that it lets reach each other,
@@ -90,7 +90,7 @@ static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own,
 	if (!error)
 		error = copy_now(cuda, (cuda_address)(uintptr_t)found, own + MARK_BYTES);
 	if (error)
-		return tt_cuda_fail(cuda->driver, "read memory of another rank's GPU", error);
+		return tt_cuda_check(cuda->driver, error, "read memory of another rank's GPU");
 	make_mark(theirs, rank, mark);
 	if (memcmp(mark, found, MARK_BYTES) == 0)
 		return TUTTI_OK;
@@ -209,11 +209,9 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 	const cuda_result error = cuda->driver->mem_alloc(&memory, PROBE_BYTES);
 
 	number_locals(cuda->comm, search->local);
-	const tutti_result_t result =
-		probe(cuda, memory,
-		      error ? tt_cuda_fail(cuda->driver, "take a page of memory of the GPU", error)
-			    : TUTTI_OK,
-		      search);
+	const tutti_result_t result = probe(
+		cuda, memory,
+		tt_cuda_check(cuda->driver, error, "take a page of memory of the GPU"), search);
 	if (!result)
 		tt_cuda_agree_on_cliques(cuda->comm, search->reached, search->local,
 					 search->cliques, out);

@@ -102,21 +102,15 @@ TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *c
 	if (!each)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA,
 			       "tutti_cuda_devices: each is NULL, expected a function");
-	const tutti_result_t result = tt_cuda_driver(&driver);
+	tutti_result_t result = tt_cuda_driver(&driver);
 	if (result)
 		return result;
-	cuda_result error = driver->device_get_count(&count);
-	if (error)
-		return tt_cuda_fail(driver, "count the GPUs", error);
-	for (int i = 0; i < count; i++) {
-		char what[32];
-
-		error = show(driver, i, count, each, context);
-		snprintf(what, sizeof(what), "ask about GPU %d", i);
-		if (error)
-			return tt_cuda_fail(driver, what, error);
-	}
-	return count ? TUTTI_OK
-		     : tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
-			       "CUDA has no GPU for this process: CUDA_VISIBLE_DEVICES leaves none");
+	result = tt_cuda_check(driver, driver->device_get_count(&count), "count the GPUs");
+	for (int i = 0; i < count && !result; i++)
+		result = tt_cuda_check(driver, show(driver, i, count, each, context),
+				       "ask about GPU %d", i);
+	return result || count
+		       ? result
+		       : tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+				 "CUDA has no GPU for this process: CUDA_VISIBLE_DEVICES leaves none");
 }

@@ -4,9 +4,13 @@
 #include "driver.h"
 
 #include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "device_table.h"
 #include "log.h"
+
+#define WHAT_MAX 320 /* bytes of what an error message says was tried */
 
 static struct {
 	pthread_mutex_t lock;
@@ -61,7 +65,7 @@ static tutti_result_t start(void)
 		return tt_fail(
 			TUTTI_ERR_UNSUPPORTED, CUDA,
 			"CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES or the container leaves it out");
-	return error ? tt_cuda_fail(&cuda.driver, "start CUDA's driver", error) : TUTTI_OK;
+	return tt_cuda_check(&cuda.driver, error, "start CUDA's driver");
 }
 
 tutti_result_t tt_cuda_driver(const struct cuda_driver **out)
@@ -78,14 +82,22 @@ tutti_result_t tt_cuda_driver(const struct cuda_driver **out)
 	return result;
 }
 
-tutti_result_t tt_cuda_fail(const struct cuda_driver *driver, const char *what, cuda_result error)
+tutti_result_t tt_cuda_check(const struct cuda_driver *driver, cuda_result error, const char *what,
+			     ...)
 {
 	const char *name = NULL, *text = NULL;
+	char tried[WHAT_MAX];
+	va_list arguments;
 
+	if (!error)
+		return TUTTI_OK;
+	va_start(arguments, what);
+	vsnprintf(tried, sizeof(tried), what, arguments);
+	va_end(arguments);
 	/* of an error that it does not know the driver leaves them as they are, or sets NULL */
 	driver->get_error_name(error, &name);
 	driver->get_error_string(error, &text);
-	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (%s, %u)", what,
+	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (%s, %u)", tried,
 		       text ? text : "an error that this driver has no text for",
 		       name ? name : "no name", error);
 }

@@ -31,7 +31,9 @@ void tt_cuda_probe(void);
 /* The driver as it is, opened, but perhaps not started; NULL: not opened. */
 const struct cuda_driver *tt_cuda_opened(void);
 
-/* The error message "WHAT: CUDA's text (CUDA's name)" and TUTTI_ERR_SYSTEM. */
-tutti_result_t tt_cuda_fail(const struct cuda_driver *driver, const char *what, cuda_result error);
+/* TUTTI_OK where there is no error; otherwise the error message "WHAT: CUDA's text (CUDA's name)" and
+ * TUTTI_ERR_SYSTEM. */
+tutti_result_t tt_cuda_check(const struct cuda_driver *driver, cuda_result error, const char *what,
+			     ...) __attribute__((format(printf, 3, 4)));
 
 #endif

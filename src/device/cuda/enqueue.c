@@ -55,8 +55,7 @@ static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st
 		return tt_fail(
 			TUTTI_ERR_INVALID, CUDA,
 			"the stream's capture has failed (or it is the default stream, while another one is captured): nothing can be put there");
-	return error ? tt_cuda_fail(cuda->driver, "ask whether the stream is captured", error)
-		     : TUTTI_OK;
+	return tt_cuda_check(cuda->driver, error, "ask whether the stream is captured");
 }
 
 /* Is the call sound, as far as CUDA is not to be asked? Lock held. */
@@ -310,7 +309,7 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	const cuda_result error = short_one	   ? tt_cuda_by_lines(op)
 				  : op->in_windows ? tt_cuda_by_windows(op)
 						   : tt_cuda_by_stages(op);
-	return error ? tt_cuda_fail(op->cuda->driver, tt_call_name(call), error) : TUTTI_OK;
+	return tt_cuda_check(op->cuda->driver, error, "%s", tt_call_name(call));
 }
 
 static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *const *calls,
@@ -330,7 +329,7 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 	if (!error && !op->cuda->proxy)
 		error = tt_cuda_messages(op, messages, count);
 	tutti_result_t result =
-		error ? tt_cuda_fail(op->cuda->driver, tt_call_name(calls[0]), error) : TUTTI_OK;
+		tt_cuda_check(op->cuda->driver, error, "%s", tt_call_name(calls[0]));
 	if (!result && op->cuda->proxy)
 		result = tt_cuda_messages_host_staged(op, messages, count);
 	free(messages);
@@ -374,7 +373,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (!result && !error)
 		error = op.captured ? 0 : tt_cuda_be_last(cuda, op.stream);
 	if (!result && error)
-		result = tt_cuda_fail(cuda->driver, "order operations on streams", error);
+		result = tt_cuda_check(cuda->driver, error, "order operations on streams");
 	tt_cuda_leave(cuda, &entered);
 	if (result) /* what is behind `last` is without it */
 		cuda->noted = noted;

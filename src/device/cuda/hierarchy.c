@@ -88,8 +88,7 @@ static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *c
 	op.signature = tt_op_header_signature(&op.header);
 	op.header.seq = whole->cuda->calls;
 	const cuda_result error = tt_cuda_by_stages(&op);
-	return error ? tt_cuda_fail(whole->cuda->driver, tt_call_name(whole->call), error)
-		     : TUTTI_OK;
+	return tt_cuda_check(whole->cuda->driver, error, "%s", tt_call_name(whole->call));
 }
 
 static struct tt_call part_call(const struct tt_call *call, enum tt_collective collective,
@@ -443,7 +442,8 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
 		result = way->take(op, part);
 	if (!result && !error)
 		error = tt_cuda_report_crossed(&here, false);
-	return error ? tt_cuda_fail(here.cuda->driver, tt_call_name(op->call), error) : result;
+	return error ? tt_cuda_check(here.cuda->driver, error, "%s", tt_call_name(op->call))
+		     : result;
 }
 
 /* All ranks tell each other what they called, by a chunk without bytes, and who does not come is
@@ -533,10 +533,8 @@ static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *c
 		return result;
 	const cuda_result error = cuda->driver->mem_alloc(
 		&hierarchy->scratch, TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES);
-	return error ? tt_cuda_fail(cuda->driver,
-				    "take memory of the GPU for what crosses to other cliques",
-				    error)
-		     : TUTTI_OK;
+	return tt_cuda_check(cuda->driver, error,
+			     "take memory of the GPU for what crosses to other cliques");
 }
 
 static void hierarchy_free(struct tt_cuda *cuda, struct tt_cuda_hierarchy *hierarchy, bool frees)

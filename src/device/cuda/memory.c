@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns memory of GPUs that peers can map, for callers. */
 #include <stdint.h>
-#include <stdio.h>
 
 #include "driver.h"
 #include "log.h"
@@ -78,7 +77,6 @@ TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 {
 	const struct cuda_driver *driver;
 	cuda_address address;
-	char what[64];
 
 	if (!memory)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA, "tutti_cuda_mem_alloc: memory is NULL");
@@ -97,8 +95,7 @@ TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 			TUTTI_ERR_INVALID, CUDA,
 			"tutti_cuda_mem_alloc: the thread has no current GPU: call cudaSetDevice() first");
 	if (error) {
-		snprintf(what, sizeof(what), "take %zu bytes of memory of the GPU", bytes);
-		tt_cuda_fail(driver, what, error);
+		tt_cuda_check(driver, error, "take %zu bytes of memory of the GPU", bytes);
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
 	*memory = (void *)(uintptr_t)address;
@@ -113,7 +110,7 @@ TUTTI_API void tutti_cuda_mem_free(void *memory)
 		return;
 	const cuda_result error = give(driver, (cuda_address)(uintptr_t)memory);
 	if (error) {
-		tt_cuda_fail(driver, "tutti_cuda_mem_free", error);
+		tt_cuda_check(driver, error, "tutti_cuda_mem_free");
 		tt_log(ERROR, CUDA,
 		       "%s; the pointer was %p, expected one of tutti_cuda_mem_alloc()",
 		       tt_thread_error(), memory);

@@ -78,7 +78,6 @@ static tutti_result_t load_failed(const struct cuda_driver *driver, const struct
 	const char *codes = image->read ? "other GPUs" : tt_cuda_image_codes;
 	int major = 0, minor = 0, version = 0;
 	cuda_device device = 0;
-	char what[128];
 
 	driver->driver_get_version(&version);
 	if (driver->context_get_device(&device) == 0) {
@@ -96,8 +95,7 @@ static tutti_result_t load_failed(const struct cuda_driver *driver, const struct
 			"the kernels of %s were built with a newer version of CUDA than this driver's, %d.%d, and are for %s, the GPU has compute capability %d.%d: "
 			"install a newer driver, or build tutti with a version of CUDA that is not newer",
 			image->name, version / 1000, version % 1000 / 10, codes, major, minor);
-	snprintf(what, sizeof(what), "load the kernels of %s", image->name);
-	return tt_cuda_fail(driver, what, error);
+	return tt_cuda_check(driver, error, "load the kernels of %s", image->name);
 }
 
 static tutti_result_t find(const struct cuda_driver *driver, const struct image *image,
@@ -114,7 +112,7 @@ static tutti_result_t find(const struct cuda_driver *driver, const struct image 
 	if (!error)
 		error = driver->function_get_attribute(&threads, CUDA_FUNCTION_THREADS,
 						       *out); /* which loads it now */
-	return error ? tt_cuda_fail(driver, name, error) : TUTTI_OK;
+	return tt_cuda_check(driver, error, "%s", name);
 }
 
 static tutti_result_t find_named(const struct cuda_driver *driver, const struct image *image,

@@ -60,7 +60,7 @@ static tutti_result_t make(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 	if (!error)
 		error = tt_cuda_export(cuda->driver, multicast->handle, multicast->span, &message);
 	if (error)
-		return tt_cuda_fail(cuda->driver, "make a multicast object", error);
+		return tt_cuda_check(cuda->driver, error, "make a multicast object");
 	const tutti_result_t result = tt_cuda_descriptors_send(sockets, &message);
 	tt_cuda_descriptors_close(&message);
 	return result;
@@ -76,14 +76,12 @@ static tutti_result_t take(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 	if (!result && (message.n != 1 || message.bytes[0] != multicast->span))
 		result = tt_fail(TUTTI_ERR_INVALID, CUDA,
 				 "rank 0 hands on a multicast object of another size");
-	if (!result) {
-		const cuda_result error = cuda->driver->segment_import(
-			&multicast->handle, (void *)(intptr_t)message.fd[0],
-			CUDA_HANDLE_DESCRIPTOR);
-
-		if (error)
-			result = tt_cuda_fail(cuda->driver, "open a multicast object", error);
-	}
+	if (!result)
+		result = tt_cuda_check(cuda->driver,
+				       cuda->driver->segment_import(&multicast->handle,
+								    (void *)(intptr_t)message.fd[0],
+								    CUDA_HANDLE_DESCRIPTOR),
+				       "open a multicast object");
 	tt_cuda_descriptors_close(&message);
 	return result ? result : tt_cuda_descriptors_taken(sockets, 0);
 }
@@ -101,14 +99,11 @@ tutti_result_t tt_cuda_multicast_begin(const struct tt_cuda *cuda, struct tt_cud
 	multicast->offset = mine->offset;
 	tutti_result_t result = cuda->comm->rank == 0 ? make(cuda, sockets, multicast)
 						      : take(cuda, sockets, multicast);
-	if (!result) {
-		const cuda_result error =
-			cuda->driver->multicast_add_device(multicast->handle, cuda->device);
-
-		if (error)
-			result = tt_cuda_fail(cuda->driver, "add the GPU to a multicast object",
-					      error);
-	}
+	if (!result)
+		result = tt_cuda_check(
+			cuda->driver,
+			cuda->driver->multicast_add_device(multicast->handle, cuda->device),
+			"add the GPU to a multicast object");
 	if (result) {
 		tt_cuda_multicast_free(cuda, multicast, true);
 		return result;
@@ -133,7 +128,7 @@ static tutti_result_t bind_segments(const struct tt_cuda *cuda, cuda_address fir
 			error = driver->multicast_bind(multicast->handle, multicast->bound, base,
 						       bytes, 0);
 		if (error)
-			return tt_cuda_fail(driver, "bind memory to a multicast object", error);
+			return tt_cuda_check(driver, error, "bind memory to a multicast object");
 		multicast->bound += bytes;
 	}
 	return TUTTI_OK;
@@ -164,7 +159,7 @@ tutti_result_t tt_cuda_multicast_bind(const struct tt_cuda *cuda, const struct t
 	}
 	if (!error)
 		error = driver->range_set_access(base, multicast->span, &access, 1);
-	return error ? tt_cuda_fail(driver, "map a multicast object", error) : TUTTI_OK;
+	return tt_cuda_check(driver, error, "map a multicast object");
 }
 
 cuda_address tt_cuda_multicast_at(const struct tt_cuda_multicast *multicast)

@@ -63,7 +63,6 @@ tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_
 {
 	struct held *held = calloc(1, sizeof(*held));
 	struct CUctx_st *context;
-	char what[96];
 	cuda_result error =
 		held ? cuda->driver->primary_retain(&context, cuda->device) : CUDA_OUT_OF_MEMORY;
 	const bool retained = !error;
@@ -74,9 +73,8 @@ tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_
 		if (retained)
 			cuda->driver->primary_release(cuda->device);
 		free(held);
-		snprintf(what, sizeof(what), "take %zu bytes of memory of GPU %d", bytes,
-			 cuda->number);
-		tt_cuda_fail(cuda->driver, what, error);
+		tt_cuda_check(cuda->driver, error, "take %zu bytes of memory of GPU %d", bytes,
+			      cuda->number);
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
 	pthread_mutex_lock(&memories.lock);
@@ -143,14 +141,14 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 		return result;
 	cuda_result error = cuda->driver->mem_get_range(&base, &length, memory);
 	if (error)
-		return tt_cuda_fail(cuda->driver,
-				    "find the allocation that memory of the GPU is in", error);
+		return tt_cuda_check(cuda->driver, error,
+				     "find the allocation that memory of the GPU is in");
 	offer->memory = memory;
 	offer->bytes = bytes;
 	offer->offset = memory - base;
 	error = cuda->driver->device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
 	if (error)
-		return tt_cuda_fail(cuda->driver, "ask which GPU this is", error);
+		return tt_cuda_check(cuda->driver, error, "ask which GPU this is");
 	/* whoever needs it says so */
 	offer->no_handle = cuda->driver->ipc_get(&offer->handle, base);
 	const tutti_result_t mapped = offer->no_handle
@@ -211,11 +209,11 @@ static tutti_result_t enable_peer(const struct tt_cuda *cuda, int number)
 	if (!error)
 		error = cuda->driver->primary_retain(&context, device);
 	if (error)
-		return tt_cuda_fail(cuda->driver, "query a peer's GPU", error);
+		return tt_cuda_check(cuda->driver, error, "query a peer's GPU");
 	error = cuda->driver->context_enable_peer(context, 0);
 	cuda->driver->primary_release(device); /* its own rank keeps it */
 	if (error && error != CUDA_PEER_ACCESS_ALREADY_ENABLED)
-		return tt_cuda_fail(cuda->driver, "enable access to a peer's GPU", error);
+		return tt_cuda_check(cuda->driver, error, "enable access to a peer's GPU");
 	return TUTTI_OK;
 }
 
@@ -223,7 +221,6 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 				   const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer)
 {
 	uint64_t here;
-	char what[320];
 	tutti_result_t result = number_of_process(&here);
 
 	if (result)
@@ -235,24 +232,21 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 		peer->held = !result && hold(offer->memory);
 		return result;
 	}
-	if (offer->no_handle) {
-		snprintf(
-			what, sizeof(what),
+	if (offer->no_handle)
+		return tt_cuda_check(
+			cuda->driver, offer->no_handle,
 			"make a handle by which other processes reach GPU memory of rank %d (CUDA IPC; memory of cudaMalloc() has one; that of cuMemMap() needs none "
 			"if it was made with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; that of cudaMallocAsync() has none)",
 			rank);
-		return tt_cuda_fail(cuda->driver, what, offer->no_handle);
-	}
 	const cuda_result error =
 		cuda->driver->ipc_open(&peer->memory, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
 	if (error) {
 		peer->memory = 0;
-		snprintf(
-			what, sizeof(what),
+		return tt_cuda_check(
+			cuda->driver, error,
 			"reach the GPU memory of rank %d (CUDA IPC; it needs peer access between the GPUs, and of containers the same IPC and process namespaces: "
 			"docker run --ipc=host --pid=host)",
 			rank);
-		return tt_cuda_fail(cuda->driver, what, error);
 	}
 	peer->opened = true;
 	peer->memory += offer->offset;

@@ -30,7 +30,7 @@ tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *poi
 	if (error)
 		return means_host(error)
 			       ? TUTTI_OK
-			       : tt_cuda_fail(driver, "ask whose memory a buffer is", error);
+			       : tt_cuda_check(driver, error, "ask whose memory a buffer is");
 	if (!managed && type != CUDA_MEMORY_DEVICE)
 		return TUTTI_OK;
 	*kind = managed ? TT_CUDA_MANAGED : TT_CUDA_DEVICE;

@@ -309,7 +309,7 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 		&flags, sizeof(*proxy->flags), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
 	if (error)
-		return tt_cuda_fail(cuda->driver, "take a page of pinned memory", error);
+		return tt_cuda_check(cuda->driver, error, "take a page of pinned memory");
 	memset(flags, 0, sizeof(*proxy->flags));
 	proxy->flags = flags;
 	cuda->report = &proxy->flags->report;

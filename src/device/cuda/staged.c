@@ -13,7 +13,6 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "bounce.h"
@@ -288,7 +287,6 @@ static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *g
 			   size_t nruns)
 {
 	size_t bytes = 0;
-	char what[96];
 
 	if (nruns == 0)
 		return TUTTI_OK;
@@ -298,9 +296,8 @@ static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *g
 		return TUTTI_OK;
 	for (size_t i = 0; i < nruns; i++)
 		bytes += run[i].length;
-	snprintf(what, sizeof(what), "copy %zu bytes of %s GPU %d", bytes,
-		 input ? "input from" : "output to", gpu->number);
-	return tt_cuda_fail(staging->driver, what, error);
+	return tt_cuda_check(staging->driver, error, "copy %zu bytes of %s GPU %d", bytes,
+			     input ? "input from" : "output to", gpu->number);
 }
 
 /* What a call reads or writes of a buffer, in `run`, which has room for one, or for one of each

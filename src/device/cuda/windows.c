@@ -478,7 +478,7 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 	tt_cuda_sockets_begin(&sockets, cuda->comm);
 	cuda_result error = tt_cuda_enter(cuda, &entered);
 	tutti_result_t result =
-		error ? tt_cuda_fail(cuda->driver, "enter the context of the GPU", error)
+		error ? tt_cuda_check(cuda->driver, error, "enter the context of the GPU")
 		      : offer(cuda, memory, window->bytes, &sockets, mine);
 	result = exchange_all(cuda, result, window, &sockets, mine, all);
 	tt_cuda_sockets_close(&sockets);

@@ -101,15 +101,14 @@ tutti_result_t tt_cuda_words_map(struct tt_cuda *cuda, const struct tt_cuda_offe
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
 		if (rank != cuda->comm->rank)
 			result = map_page(rank, &all[rank], &cuda->words[rank]);
-		if (result)
-			break;
-		const cuda_result error = cuda->driver->mem_host_register(
-			cuda->words[rank], PAGE, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
-
-		if (error)
-			return tt_cuda_fail(cuda->driver, "register a page of the host's memory",
-					    error);
-		cuda->words_registered = rank + 1;
+		if (!result)
+			result = tt_cuda_check(cuda->driver,
+					       cuda->driver->mem_host_register(
+						       cuda->words[rank], PAGE,
+						       CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED),
+					       "register a page of the host's memory");
+		if (!result)
+			cuda->words_registered = rank + 1;
 	}
 	return result;
 }
