@@ -120,9 +120,8 @@ static tutti_result_t write_control(struct tt_cuda *cuda)
 
 	if (!control)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a rank's control");
-	error = cuda->driver->mem_copy(cuda->peer[cuda->comm->rank].memory,
-				       (cuda_address)(uintptr_t)control, sizeof(*control),
-				       cuda->setup);
+	error = cuda->driver->mem_copy(cuda->peer[cuda->comm->rank].memory, cuda_at(control),
+				       sizeof(*control), cuda->setup);
 	if (!error) /* numbers of operations of an earlier communicator may lie there */
 		error = cuda->driver->mem_set(cuda->peer[cuda->comm->rank].memory +
 						      cuda->parts.lines,
@@ -187,14 +186,12 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 
 	for (int rank = 0; rank < comm->size; rank++) {
 		place.control[rank] = tt_cuda_control_of(cuda, rank);
-		place.lines[rank] = (struct tt_cuda_line *)(uintptr_t)(cuda->peer[rank].memory +
-								       cuda->parts.lines);
-		place.rooms[rank] =
-			(char *)(uintptr_t)(cuda->peer[rank].memory + cuda->parts.rooms);
+		place.lines[rank] = cuda_pointer(cuda->peer[rank].memory + cuda->parts.lines);
+		place.rooms[rank] = cuda_pointer(cuda->peer[rank].memory + cuda->parts.rooms);
 	}
 	cuda_result error =
 		cuda->driver->mem_copy(cuda->peer[comm->rank].memory + cuda->parts.place,
-				       (cuda_address)(uintptr_t)&place, sizeof(place), cuda->setup);
+				       cuda_at(&place), sizeof(place), cuda->setup);
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
 	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");

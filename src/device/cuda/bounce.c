@@ -292,8 +292,7 @@ static cuda_result by_engine(struct copying *c, int piece)
 
 	while (!ended(&c->engine) && at < end && !error) {
 		const struct tt_bytes bytes = next_bytes(&c->engine, (size_t)(end - at));
-		const cuda_address memory = (cuda_address)(uintptr_t)(c->gpu + bytes.offset),
-				   pinned = (cuda_address)(uintptr_t)at;
+		const cuda_address memory = cuda_at(c->gpu + bytes.offset), pinned = cuda_at(at);
 
 		error = c->driver->mem_copy(c->to_gpu ? memory : pinned,
 					    c->to_gpu ? pinned : memory, bytes.length,

@@ -276,7 +276,7 @@ void tt_cuda_leave(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
 
 static inline struct tt_cuda_control *tt_cuda_control_of(const struct tt_cuda *cuda, int rank)
 {
-	return (struct tt_cuda_control *)(uintptr_t)cuda->peer[rank].memory;
+	return cuda_pointer(cuda->peer[rank].memory);
 }
 
 static inline cuda_address tt_cuda_stage_of(const struct tt_cuda *cuda, int rank)

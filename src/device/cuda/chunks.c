@@ -43,18 +43,13 @@ size_t tt_cuda_aligned(size_t bytes)
 
 /* ---- flags */
 
-static cuda_address flag_at(uint64_t *flag)
-{
-	return (cuda_address)(uintptr_t)flag;
-}
-
 static cuda_result report_gone(struct tt_cuda_op *op, uint64_t number)
 {
 	struct tt_cuda_proxy_flags *flags = op->cuda->proxy->flags;
 	const uint64_t slot = number % TT_CUDA_CHUNKS_SLOTS;
 	union CUstreamBatchMemOpParams_union writes[] = {
-		tt_cuda_write_flag(flag_at(&flags->slot[slot].done), 0),
-		tt_cuda_write_flag(flag_at(&flags->slot[slot].gone), number)
+		tt_cuda_write_flag(cuda_at(&flags->slot[slot].done), 0),
+		tt_cuda_write_flag(cuda_at(&flags->slot[slot].gone), number)
 	};
 	const unsigned first =
 		op->captured ? 0 : 1; /* another number is greater than all that were there */
@@ -65,7 +60,7 @@ static cuda_result report_gone(struct tt_cuda_op *op, uint64_t number)
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 {
 	union CUstreamBatchMemOpParams_union wait = tt_cuda_wait_flag(
-		flag_at(&op->cuda->proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done), number,
+		cuda_at(&op->cuda->proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done), number,
 		CUDA_WAIT_AT_LEAST);
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
@@ -166,10 +161,10 @@ static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_chunk *chun
 	for (size_t i = 0; i < chunk->ninputs && !error; i++) {
 		const struct tt_cuda_run *run = &chunk->inputs[i];
 
-		error = run->bytes == 0 ? 0
-					: op->cuda->driver->mem_copy(
-						  (cuda_address)(uintptr_t)(memory + run->at),
-						  run->gpu, run->bytes, op->stream);
+		error = run->bytes == 0
+				? 0
+				: op->cuda->driver->mem_copy(cuda_at(memory + run->at), run->gpu,
+							     run->bytes, op->stream);
 	}
 	return error ? error : report_gone(op, number);
 }
@@ -216,11 +211,11 @@ static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)
 	for (size_t i = 0; i < slot->nresults && !error; i++) {
 		const struct tt_cuda_run *run = &slot->results[i];
 
-		error = run->bytes == 0 ? 0
-					: op->cuda->driver->mem_copy(
-						  run->gpu,
-						  (cuda_address)(uintptr_t)(slot->memory + run->at),
-						  run->bytes, op->stream);
+		error = run->bytes == 0
+				? 0
+				: op->cuda->driver->mem_copy(run->gpu,
+							     cuda_at(slot->memory + run->at),
+							     run->bytes, op->stream);
 	}
 	free(slot->results);
 	slot->results = NULL;

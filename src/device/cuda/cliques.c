@@ -75,7 +75,7 @@ static tutti_result_t write_mark(const struct tt_cuda *cuda, const struct tt_cud
 	uint64_t mark[MARK_BYTES / sizeof(uint64_t)];
 
 	make_mark(mine, cuda->comm->rank, mark);
-	const cuda_result error = copy_now(cuda, mine->memory, (cuda_address)(uintptr_t)mark);
+	const cuda_result error = copy_now(cuda, mine->memory, cuda_at(mark));
 	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
 }
 
@@ -88,7 +88,7 @@ static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own,
 	cuda_result error = copy_now(cuda, own + MARK_BYTES, memory);
 
 	if (!error)
-		error = copy_now(cuda, (cuda_address)(uintptr_t)found, own + MARK_BYTES);
+		error = copy_now(cuda, cuda_at(found), own + MARK_BYTES);
 	if (error)
 		return tt_cuda_check(cuda->driver, error, "read memory of another rank's GPU");
 	make_mark(theirs, rank, mark);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "cuda_functions.h"
 #include "tutti/tutti.h"
@@ -18,6 +19,17 @@
 static inline size_t cuda_whole_blocks(size_t bytes)
 {
 	return (bytes + CUDA_BLOCK - 1) / CUDA_BLOCK * CUDA_BLOCK;
+}
+
+/* With unified addressing an address is a pointer. */
+static inline cuda_address cuda_at(const void *pointer)
+{
+	return (cuda_address)(uintptr_t)pointer;
+}
+
+static inline void *cuda_pointer(cuda_address address)
+{
+	return (void *)(uintptr_t)address;
 }
 
 /* Opened and started. TUTTI_ERR_UNSUPPORTED: it is not there, is too old, or has no GPU for this

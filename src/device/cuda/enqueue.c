@@ -128,7 +128,7 @@ static bool message_of(const struct tutti_comm *comm, const struct tt_call *call
 	const size_t element = tutti_dtype_size(call->dtype);
 	const size_t *counts = sending ? call->send_counts : call->recv_counts,
 		     *displs = sending ? call->send_displs : call->recv_displs;
-	const cuda_address buffer = (cuda_address)(uintptr_t)(sending ? call->send : call->recv);
+	const cuda_address buffer = cuda_at(sending ? call->send : call->recv);
 	const bool whole = call->collective == TT_SEND_RECV   ? call->sending == sending
 			   : call->collective == TT_GATHER_V  ? sending
 			   : call->collective == TT_SCATTER_V ? !sending
@@ -218,8 +218,7 @@ static cuda_result copy_own(struct tt_cuda_op *op, const struct tt_call *const *
 	for (size_t send = next_own(comm, calls, n, 0, true); send < n && !error;
 	     send = next_own(comm, calls, n, send + 1, true)) {
 		recv = next_own(comm, calls, n, recv, false);
-		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)calls[recv]->recv,
-				     (cuda_address)(uintptr_t)calls[send]->send,
+		error = tt_cuda_copy(op, cuda_at(calls[recv]->recv), cuda_at(calls[send]->send),
 				     calls[send]->count * tutti_dtype_size(calls[send]->dtype));
 		recv++;
 	}

@@ -47,9 +47,9 @@ static int rank_at(const struct tt_cuda_hierarchy *hierarchy, int clique, int pl
 	return hierarchy->rank[clique * hierarchy->places + place];
 }
 
-static cuda_address element_at(const struct tt_call *call, const void *buffer, size_t element)
+static void *element_at(const struct tt_call *call, const void *buffer, size_t element)
 {
-	return (cuda_address)(uintptr_t)buffer + element * tutti_dtype_size(call->dtype);
+	return cuda_pointer(cuda_at(buffer) + element * tutti_dtype_size(call->dtype));
 }
 
 int tt_cuda_rank_across(const struct tt_cuda *cuda, int clique)
@@ -139,9 +139,8 @@ static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *pa
 {
 	struct tt_call call = part_call(op->call, TT_ALL_GATHER_V, -1);
 
-	call.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
-	call.send = (const void *)(uintptr_t)element_at(op->call, call.recv,
-							slices->at[op->cuda->hierarchy->place]);
+	call.recv = element_at(op->call, op->call->recv, part->from);
+	call.send = element_at(op->call, call.recv, slices->at[op->cuda->hierarchy->place]);
 	call.recv_counts = slices->count;
 	call.recv_displs = slices->at;
 	return put_here(op, &call);
@@ -160,7 +159,7 @@ static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collect
 				 .root = root,
 				 .count = n,
 				 .send = (const void *)0,
-				 .recv = (void *)(uintptr_t)recv_at };
+				 .recv = (void *)recv_at };
 }
 
 /* `runs`: what a chunk has beside the call. */
@@ -187,12 +186,11 @@ static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 		     bytes = n * tutti_dtype_size(op->call->dtype);
 	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
 
-	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
-	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv,
-						  part->from + slices.at[hierarchy->place]);
+	here.send = element_at(op->call, op->call->send, part->from);
+	here.recv = element_at(op->call, op->call->recv, part->from + slices.at[hierarchy->place]);
 	here.send_counts = slices.count;
 	here.send_displs = slices.at;
-	const struct tt_cuda_run in = { (cuda_address)(uintptr_t)here.recv, 0, bytes },
+	const struct tt_cuda_run in = { cuda_at(here.recv), 0, bytes },
 				 out = { in.gpu, tt_cuda_aligned(bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_ALL_REDUCE, -1, n, out.at);
 	const struct tt_cuda_chunk runs = {
@@ -231,8 +229,9 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 	struct tt_call here = part_call(op->call, TT_BROADCAST, -1);
 	const int clique = clique_of(hierarchy, op->call->root, &here.root);
 	const bool sends = clique == hierarchy->clique;
-	const struct tt_cuda_run run = { element_at(op->call, op->call->recv,
-						    part->from + slices.at[hierarchy->place]),
+	const struct tt_cuda_run run = { cuda_at(element_at(op->call, op->call->recv,
+							    part->from +
+								    slices.at[hierarchy->place])),
 					 0, bytes };
 	const struct tt_call across = crossing_call(op, TT_BROADCAST, clique, n, 0);
 	const struct tt_cuda_chunk runs = { .inputs = &run,
@@ -243,10 +242,9 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 	tutti_result_t result = TUTTI_OK;
 
 	here.count = part->n;
-	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
+	here.recv = element_at(op->call, op->call->recv, part->from);
 	if (op->cuda->comm->rank == op->call->root)
-		here.send =
-			(const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
+		here.send = element_at(op->call, op->call->send, part->from);
 	if (sends)
 		result = put_here(op, &here);
 	return result ? result : cross(op, &across, &runs, part);
@@ -273,12 +271,10 @@ static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *pa
 	const struct slices blocks = blocks_of(hierarchy, op->call, clique, part->n);
 
 	/* the plan is the same for all chunks */
-	here.recv = (void *)(uintptr_t)element_at(op->call, op->call->recv, part->from);
-	here.send =
-		(const void *)(uintptr_t)(clique == hierarchy->clique
-						  ? element_at(op->call, op->call->send, part->from)
-						  : element_at(op->call, here.recv,
-							       blocks.at[hierarchy->place]));
+	here.recv = element_at(op->call, op->call->recv, part->from);
+	here.send = clique == hierarchy->clique
+			    ? element_at(op->call, op->call->send, part->from)
+			    : element_at(op->call, here.recv, blocks.at[hierarchy->place]);
 	here.recv_counts = blocks.count;
 	here.recv_displs = blocks.at;
 	return put_here(op, &here);
@@ -289,8 +285,8 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
 		     cliques = (size_t)hierarchy->cliques;
-	const struct tt_cuda_run in = { element_at(op->call, op->call->send, part->from), 0,
-					bytes };
+	const struct tt_cuda_run in = { cuda_at(element_at(op->call, op->call->send, part->from)),
+					0, bytes };
 	const struct tt_call across =
 		crossing_call(op, TT_ALL_GATHER, -1, part->n, tt_cuda_aligned(bytes));
 	struct tt_cuda_run *out = malloc(cliques * sizeof(*out));
@@ -304,8 +300,8 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 
 		if ((int)clique != hierarchy->clique)
 			out[n++] = (struct tt_cuda_run){
-				element_at(op->call, op->call->recv,
-					   block * op->call->count + part->from),
+				cuda_at(element_at(op->call, op->call->recv,
+						   block * op->call->count + part->from)),
 				tt_cuda_aligned(bytes) + clique * bytes, bytes
 			};
 	}
@@ -342,8 +338,8 @@ static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *p
 	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
 	const struct slices blocks = blocks_of(hierarchy, op->call, clique, part->n);
 
-	here.send = (const void *)(uintptr_t)element_at(op->call, op->call->send, part->from);
-	here.recv = (void *)(uintptr_t)into;
+	here.send = element_at(op->call, op->call->send, part->from);
+	here.recv = cuda_pointer(into);
 	here.send_counts = blocks.count;
 	here.send_displs = blocks.at;
 	return put_here(op, &here);
@@ -359,7 +355,7 @@ static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *p
 								  TT_CUDA_CHUNKS_SLOTS *
 								  TT_CUDA_CHUNK_BYTES;
 	const struct tt_cuda_run in = { scratch, 0, cliques * bytes },
-				 out = { element_at(op->call, op->call->recv, part->from),
+				 out = { cuda_at(element_at(op->call, op->call->recv, part->from)),
 					 tt_cuda_aligned(cliques * bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_REDUCE_SCATTER, -1, part->n, out.at);
 	const struct tt_cuda_chunk runs = {

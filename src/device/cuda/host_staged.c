@@ -54,9 +54,8 @@ static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *cal
 		packed += layout->counts ? layout->counts[block] : 0;
 		if (elements == 0)
 			continue;
-		runs[count++] =
-			(struct tt_cuda_run){ (cuda_address)(uintptr_t)buffer + begin * element,
-					      *at, elements * element };
+		runs[count++] = (struct tt_cuda_run){ cuda_at(buffer) + begin * element, *at,
+						      elements * element };
 		*at += elements * element;
 	}
 	*at = tt_cuda_aligned(*at);
@@ -98,8 +97,8 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	if (call.recv_counts)
 		call.recv_counts = lists->counts;
 	chunk.ninputs = list_runs(comm, op->call, &send, op->call->send, from, n, runs, &at);
-	call.send = (const void *)(uintptr_t)0;
-	call.recv = (void *)(uintptr_t)at;
+	call.send = (const void *)0;
+	call.recv = (void *)at;
 	chunk.nresults =
 		list_runs(comm, op->call, &recv, op->call->recv, from, n, runs + comm->size, &at);
 	if (call.collective == TT_EXSCAN && comm->rank == 0) /* it gets nothing */
@@ -241,8 +240,8 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 					  .dtype = message->call->dtype,
 					  .op = -1,
 					  .root = message->peer,
-					  .send = (const void *)(uintptr_t)run.at,
-					  .recv = (void *)(uintptr_t)run.at,
+					  .send = (const void *)run.at,
+					  .recv = (void *)run.at,
 					  .count = bytes / tutti_dtype_size(message->call->dtype) };
 		*(message->sending ? &turn->inputs[chunk.ninputs++]
 				   : &turn->results[chunk.nresults++]) = run;

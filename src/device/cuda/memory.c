@@ -64,7 +64,7 @@ static cuda_result give(const struct cuda_driver *driver, cuda_address memory)
 	cuda_address base;
 	size_t bytes;
 
-	if (driver->segment_retain(&segment, (void *)(uintptr_t)memory) != 0)
+	if (driver->segment_retain(&segment, cuda_pointer(memory)) != 0)
 		return driver->mem_free(memory);
 	driver->segment_release(segment);
 	cuda_result error = driver->mem_get_range(&base, &bytes, memory);
@@ -98,7 +98,7 @@ TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 		tt_cuda_check(driver, error, "take %zu bytes of memory of the GPU", bytes);
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
-	*memory = (void *)(uintptr_t)address;
+	*memory = cuda_pointer(address);
 	return TUTTI_OK;
 }
 
@@ -108,7 +108,7 @@ TUTTI_API void tutti_cuda_mem_free(void *memory)
 
 	if (!memory || tt_cuda_driver(&driver))
 		return;
-	const cuda_result error = give(driver, (cuda_address)(uintptr_t)memory);
+	const cuda_result error = give(driver, cuda_at(memory));
 	if (error) {
 		tt_cuda_check(driver, error, "tutti_cuda_mem_free");
 		tt_log(ERROR, CUDA,

@@ -58,7 +58,7 @@ static void add_letter(const struct tt_cuda_op *op, struct tt_cuda_post *post, u
 
 	header.seq = op->cuda->calls;
 	post->letter[post->letters++] = (struct tt_cuda_letter){
-		.buffer = (void *)(uintptr_t)(message->buffer + message->done),
+		.buffer = cuda_pointer(message->buffer + message->done),
 		.bytes = bytes,
 		.signature = signature + message->chunks,
 		.count = header.count,

@@ -22,8 +22,8 @@ tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *poi
 	unsigned type = 0, managed = 0; /* of what it does not know CUDA leaves or clears them */
 	int number = -1;
 	void *values[] = { &type, &managed, &number };
-	const cuda_result error = driver->pointer_get_attributes(3, attributes, values,
-								 (cuda_address)(uintptr_t)pointer);
+	const cuda_result error =
+		driver->pointer_get_attributes(3, attributes, values, cuda_at(pointer));
 
 	*kind = TT_CUDA_HOST;
 	*device = -1;

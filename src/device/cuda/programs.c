@@ -19,7 +19,7 @@
 
 static union CUstreamBatchMemOpParams_union say(uint64_t *flag, uint64_t value)
 {
-	return tt_cuda_write_flag((cuda_address)(uintptr_t)flag, value);
+	return tt_cuda_write_flag(cuda_at(flag), value);
 }
 
 tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda)
@@ -92,9 +92,7 @@ static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
 	struct tt_cuda_sync sync = {
 		.own = tt_cuda_control_of(cuda, cuda->comm->rank),
 		.report = cuda->report,
-		.place = (const struct tt_cuda_place *)(uintptr_t)(cuda->peer[cuda->comm->rank]
-									   .memory +
-								   cuda->parts.place),
+		.place = cuda_pointer(cuda->peer[cuda->comm->rank].memory + cuda->parts.place),
 		.rank = (uint32_t)cuda->comm->rank,
 		.ranks = (uint32_t)cuda->comm->size,
 		.line_bytes = cuda->line_bytes,
@@ -163,7 +161,7 @@ cuda_result tt_cuda_launch_post(struct tt_cuda_op *op, struct tt_cuda_post *post
 
 static bool overlap(cuda_address a, size_t a_bytes, const void *b, uint64_t b_bytes)
 {
-	const cuda_address other = (cuda_address)(uintptr_t)b;
+	const cuda_address other = cuda_at(b);
 
 	return a < other + b_bytes && other < a + a_bytes;
 }
@@ -201,8 +199,8 @@ cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address s
 		return error;
 	struct tt_cuda_part *part = tt_cuda_phase(op);
 	part->kind = TT_CUDA_COPY;
-	part->dst[part->nsrc] = (void *)(uintptr_t)dst;
-	part->src[part->nsrc] = (const void *)(uintptr_t)src;
+	part->dst[part->nsrc] = cuda_pointer(dst);
+	part->src[part->nsrc] = cuda_pointer(src);
 	part->bytes[part->nsrc++] = bytes;
 	uint64_t all = 0;
 	for (uint32_t i = 0; i < part->nsrc; i++)

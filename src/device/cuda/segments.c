@@ -19,7 +19,7 @@
 static cuda_result find_segment(const struct cuda_driver *driver, cuda_address at,
 				cuda_allocation *handle, cuda_address *base, size_t *bytes)
 {
-	cuda_result error = driver->segment_retain(handle, (void *)(uintptr_t)at);
+	cuda_result error = driver->segment_retain(handle, cuda_pointer(at));
 
 	if (error)
 		return error;

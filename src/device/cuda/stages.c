@@ -50,9 +50,7 @@ static cuda_address own_place(const struct tt_cuda_op *op, const struct tt_ref *
 		return exposed_place(op, op->cuda->comm->rank, ref, k);
 	if (ref->buffer == TT_BUF_SEND && scales(op))
 		return scaled_place(op, ref, k);
-	return (cuda_address)(uintptr_t)(ref->buffer == TT_BUF_SEND ? op->call->send
-								    : op->call->recv) +
-	       at.offset;
+	return cuda_at(ref->buffer == TT_BUF_SEND ? op->call->send : op->call->recv) + at.offset;
 }
 
 /* ---- steps */
@@ -87,18 +85,17 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 	struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = step->sources, .ndst = 1 };
 	size_t length, unused;
 
-	part.dst[0] = (void *)(uintptr_t)own_place(op, &step->a, k, segment, &length);
+	part.dst[0] = cuda_pointer(own_place(op, &step->a, k, segment, &length));
 	if (exposing && exposing->a.buffer != TT_BUF_SCRATCH)
 		part.dst[part.ndst++] =
-			(void *)(uintptr_t)exposed_place(op, op->cuda->comm->rank, &exposing->a, k);
+			cuda_pointer(exposed_place(op, op->cuda->comm->rank, &exposing->a, k));
 	for (uint32_t i = 0; i < step->sources; i++) {
 		const struct tt_step *source = &step[1 + i];
 
-		part.src[i] = (const void *)(uintptr_t)(source->peer == op->cuda->comm->rank
-								? own_place(op, &source->a, k,
-									    segment, &unused)
-								: exposed_place(op, source->peer,
-										&source->a, k));
+		part.src[i] =
+			cuda_pointer(source->peer == op->cuda->comm->rank
+					     ? own_place(op, &source->a, k, segment, &unused)
+					     : exposed_place(op, source->peer, &source->a, k));
 	}
 	if (step->sources > 1 || divides) {
 		part.bytes[0] = length;
@@ -111,8 +108,8 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 	}
 	cuda_result error = 0;
 	for (uint32_t i = 0; i < part.ndst && !error; i++)
-		error = tt_cuda_copy_from(op, step[1].peer, (cuda_address)(uintptr_t)part.dst[i],
-					  (cuda_address)(uintptr_t)part.src[0], length);
+		error = tt_cuda_copy_from(op, step[1].peer, cuda_at(part.dst[i]),
+					  cuda_at(part.src[0]), length);
 	return error;
 }
 
@@ -158,7 +155,7 @@ static cuda_result scale_input(struct tt_cuda_op *op, uint32_t segment)
 		struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = 1, .ndst = 1 };
 
 		part.src[0] = (const uint8_t *)op->call->send + at.offset;
-		part.dst[0] = (void *)(uintptr_t)scaled_place(op, &ref, 0);
+		part.dst[0] = cuda_pointer(scaled_place(op, &ref, 0));
 		part.bytes[0] = at.length;
 		memcpy(part.scalar, plan->user_op->scalar, sizeof(part.scalar));
 		error = tt_cuda_add_part(op, op->cuda->module->scale[plan->call.dtype], &part);

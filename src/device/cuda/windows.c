@@ -34,7 +34,7 @@ struct place {
 static bool find_place(const struct tt_cuda *cuda, const void *buffer, size_t bytes,
 		       struct place *place)
 {
-	const cuda_address at = (cuda_address)(uintptr_t)buffer;
+	const cuda_address at = cuda_at(buffer);
 
 	for (const struct tutti_cuda_window *w = cuda->windows; w; w = w->next) {
 		const cuda_address base = w->peer[cuda->comm->rank].memory;
@@ -142,8 +142,8 @@ static cuda_result move_by_multicast(struct tt_cuda_op *op, struct CUfunc_st *fu
 {
 	struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = 1, .ndst = 1 };
 
-	part.src[0] = (const void *)(uintptr_t)from;
-	part.dst[0] = (void *)(uintptr_t)to;
+	part.src[0] = cuda_pointer(from);
+	part.dst[0] = cuda_pointer(to);
 	part.bytes[0] = bytes;
 	return tt_cuda_add_part(op, function ? function : op->cuda->module->multicast_copy, &part);
 }
@@ -174,12 +174,12 @@ static cuda_result combine(struct tt_cuda_op *op, struct tt_cuda_part *part, siz
 
 static void add_source(struct tt_cuda_part *part, cuda_address at)
 {
-	part->src[part->nsrc++] = (const void *)(uintptr_t)at;
+	part->src[part->nsrc++] = cuda_pointer(at);
 }
 
 static void add_target(struct tt_cuda_part *part, cuda_address at)
 {
-	part->dst[part->ndst++] = (void *)(uintptr_t)at;
+	part->dst[part->ndst++] = cuda_pointer(at);
 }
 
 /* Each rank combines its part of all inputs, and writes it into all results. */
@@ -212,7 +212,7 @@ static cuda_result reduce_scatter(struct tt_cuda_op *op, const struct place *sen
 
 	for (int rank = 0; rank < op->cuda->comm->size; rank++)
 		add_source(&part, place_at(send, rank, at.offset));
-	add_target(&part, (cuda_address)(uintptr_t)op->call->recv);
+	add_target(&part, cuda_at(op->call->recv));
 	return combine(op, &part, at.length);
 }
 
@@ -233,7 +233,7 @@ static cuda_result spread_to_all(struct tt_cuda_op *op, const struct place *recv
 static cuda_result all_gather(struct tt_cuda_op *op, const struct place *send,
 			      const struct place *recv)
 {
-	const cuda_address own = (cuda_address)(uintptr_t)op->call->send;
+	const cuda_address own = cuda_at(op->call->send);
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
 
 	if (has_multicast(recv) && own % UNIT == 0 && at.offset % UNIT == 0 &&
@@ -264,8 +264,7 @@ static bool hands_on_input(const struct tt_cuda_op *op, const struct place *recv
 /* Where the others read their parts of a broadcast: in the root's result. */
 static cuda_result show_to_others(struct tt_cuda_op *op, const struct place *recv)
 {
-	const cuda_address to = (cuda_address)(uintptr_t)op->call->recv,
-			   from = (cuda_address)(uintptr_t)op->call->send;
+	const cuda_address to = cuda_at(op->call->recv), from = cuda_at(op->call->send);
 	const struct tt_bytes own = hands_on_input(op, recv)
 					    ? block_at(op, &op->plan->recv, op->cuda->comm->rank)
 					    : (struct tt_bytes){ 0 };
@@ -288,9 +287,8 @@ static cuda_result broadcast(struct tt_cuda_op *op, const struct place *send,
 					 multicast_at(recv, own.offset), own.length);
 	}
 	return spread_to_all(op, recv,
-			     hands_on_input(op, recv)
-				     ? (cuda_address)(uintptr_t)op->call->send + at.offset
-				     : place_at(recv, op->call->root, at.offset),
+			     hands_on_input(op, recv) ? cuda_at(op->call->send) + at.offset
+						      : place_at(recv, op->call->root, at.offset),
 			     &at);
 }
 
@@ -305,7 +303,7 @@ static cuda_result all_to_all(struct tt_cuda_op *op, const struct place *send,
 		const int from = (op->cuda->comm->rank + i) % size;
 		const struct tt_bytes at = block_at(op, &op->plan->recv, from);
 
-		error = tt_cuda_copy(op, (cuda_address)(uintptr_t)op->call->recv + at.offset,
+		error = tt_cuda_copy(op, cuda_at(op->call->recv) + at.offset,
 				     place_at(send, from, mine.offset), at.length);
 	}
 	return error;
@@ -524,8 +522,7 @@ TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, si
 	made->comm = comm;
 	made->bytes = bytes;
 	/* by the host nobody reaches it; the window is there, and changes nothing */
-	result = comm->cuda->proxy ? TUTTI_OK
-				   : make_window(comm->cuda, (cuda_address)(uintptr_t)memory, made);
+	result = comm->cuda->proxy ? TUTTI_OK : make_window(comm->cuda, cuda_at(memory), made);
 	if (result) {
 		free(made);
 		return result;

@@ -146,16 +146,11 @@ struct batch {
 	unsigned n;
 };
 
-static cuda_address at(const uint32_t *word)
-{
-	return (cuda_address)(uintptr_t)word;
-}
-
 static void add_store(struct batch *batch, const uint32_t *word, uint32_t value)
 {
 	union CUstreamBatchMemOpParams_union *op = &batch->ops[batch->n++];
 
-	*op = tt_cuda_write_flag(at(word), value);
+	*op = tt_cuda_write_flag(cuda_at(word), value);
 	op->writeValue.operation = CUDA_MEM_OP_WRITE_32;
 }
 
@@ -163,7 +158,7 @@ static void add_wait(struct batch *batch, const uint32_t *word)
 {
 	union CUstreamBatchMemOpParams_union *op = &batch->ops[batch->n++];
 
-	*op = tt_cuda_wait_flag(at(word), 1, CUDA_WAIT_EQUAL);
+	*op = tt_cuda_wait_flag(cuda_at(word), 1, CUDA_WAIT_EQUAL);
 	op->waitValue.operation = CUDA_MEM_OP_WAIT_32;
 }
 
@@ -174,8 +169,7 @@ static void add_waiting(struct batch *batch, const struct tt_cuda_op *op, int wh
 	const uint64_t wait =
 		what ? ++cuda->word_waits << 16 | (uint64_t)peer << 8 | (uint64_t)what : 0;
 
-	batch->ops[batch->n++] =
-		tt_cuda_write_flag((cuda_address)(uintptr_t)&cuda->report->waiting, wait);
+	batch->ops[batch->n++] = tt_cuda_write_flag(cuda_at(&cuda->report->waiting), wait);
 }
 
 static cuda_result put(struct tt_cuda_op *op, struct batch *batch)
