@@ -64,6 +64,6 @@ cuda_result tt_cuda_make_room(struct tt_cuda_op *op, unsigned works)
 	if (before / WORKS_MARK == cuda->works / WORKS_MARK)
 		return 0;
 	/* before the works themselves, which may wait for peers */
-	const cuda_result error = tt_cuda_report_passed(op, before);
+	const cuda_result error = tt_cuda_report(op, &cuda->report->passed, before);
 	return error ? error : await_room(cuda);
 }

@@ -148,24 +148,24 @@ static inline struct tt_cuda_part *tt_cuda_phase(struct tt_cuda_op *op)
 
 /* Operations of streams on flags: in memory of a GPU, or pinned, whose addresses are the same
  * there. `flags` as of CUstreamWaitValue_flags. */
-static inline union CUstreamBatchMemOpParams_union tt_cuda_write_flag(cuda_address flag,
+static inline union CUstreamBatchMemOpParams_union tt_cuda_write_flag(const void *flag,
 								      uint64_t value)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
 	op.writeValue.operation = CUDA_MEM_OP_WRITE_64;
-	op.writeValue.address = flag;
+	op.writeValue.address = cuda_at(flag);
 	op.writeValue.value64 = value;
 	return op;
 }
 
-static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_flag(cuda_address flag,
+static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_flag(const void *flag,
 								     uint64_t value, unsigned flags)
 {
 	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
 
 	op.waitValue.operation = CUDA_MEM_OP_WAIT_64;
-	op.waitValue.address = flag;
+	op.waitValue.address = cuda_at(flag);
 	op.waitValue.value64 = value;
 	op.waitValue.flags = flags;
 	return op;
@@ -173,14 +173,9 @@ static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_flag(cuda_addres
 
 /* programs.c: kernels, copies by engines, and what the watchdog is told */
 /* Does the host see what a stream writes to pinned memory? Blocks. */
-tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda);
-/* From here on what the stream waits for follows something that crosses between cliques, or no
- * more. */
-cuda_result tt_cuda_report_crossed(struct tt_cuda_op *op, bool crossed);
-/* From here on the stream may wait so long each time; 0: as long as the communicator says. */
-cuda_result tt_cuda_report_timeout(struct tt_cuda_op *op, uint64_t timeout_ns);
-/* The stream has come so far. */
-cuda_result tt_cuda_report_passed(struct tt_cuda_op *op, uint64_t works);
+tutti_result_t tt_cuda_try_report(struct tt_cuda *cuda);
+/* When the stream has come so far, this is in the report. */
+cuda_result tt_cuda_report(const struct tt_cuda_op *op, uint64_t *reported, uint64_t value);
 /* Add to the round's work. A copy joins those before it where they do not touch. */
 cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes);
 /* The same, from the stage of rank `from`, perhaps by an engine. */

@@ -48,8 +48,8 @@ static cuda_result report_gone(struct tt_cuda_op *op, uint64_t number)
 	struct tt_cuda_proxy_flags *flags = op->cuda->proxy->flags;
 	const uint64_t slot = number % TT_CUDA_CHUNKS_SLOTS;
 	union CUstreamBatchMemOpParams_union writes[] = {
-		tt_cuda_write_flag(cuda_at(&flags->slot[slot].done), 0),
-		tt_cuda_write_flag(cuda_at(&flags->slot[slot].gone), number)
+		tt_cuda_write_flag(&flags->slot[slot].done, 0),
+		tt_cuda_write_flag(&flags->slot[slot].gone, number)
 	};
 	const unsigned first =
 		op->captured ? 0 : 1; /* another number is greater than all that were there */
@@ -59,9 +59,9 @@ static cuda_result report_gone(struct tt_cuda_op *op, uint64_t number)
 
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 {
-	union CUstreamBatchMemOpParams_union wait = tt_cuda_wait_flag(
-		cuda_at(&op->cuda->proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done), number,
-		CUDA_WAIT_AT_LEAST);
+	union CUstreamBatchMemOpParams_union wait =
+		tt_cuda_wait_flag(&op->cuda->proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done,
+				  number, CUDA_WAIT_AT_LEAST);
 
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
 }

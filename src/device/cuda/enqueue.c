@@ -341,7 +341,8 @@ static cuda_result report_timeout(const struct tt_cuda_op *op, uint64_t timeout_
 	struct tt_cuda *waits = op->cuda->proxy ? tt_cuda_clique_of(op->cuda) : op->cuda;
 	struct tt_cuda_op there = { .cuda = waits, .stream = op->stream };
 
-	return op->timeout_ns && waits ? tt_cuda_report_timeout(&there, timeout_ns) : 0;
+	return op->timeout_ns && waits ? tt_cuda_report(&there, &waits->report->timeout, timeout_ns)
+				       : 0;
 }
 
 /* One collective, or all messages of a group, which are sound. */

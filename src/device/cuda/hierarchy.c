@@ -432,12 +432,12 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
 {
 	struct tt_cuda_op here = { .cuda = op->cuda->hierarchy->here, .stream = op->stream };
 	tutti_result_t result = tt_cuda_fetch_chunks(op, &(uint64_t){ part->number }, part->number);
-	cuda_result error = result ? 0 : tt_cuda_report_crossed(&here, true);
+	cuda_result error = result ? 0 : tt_cuda_report(&here, &here.cuda->report->crossed, 1);
 
 	if (!result && !error)
 		result = way->take(op, part);
 	if (!result && !error)
-		error = tt_cuda_report_crossed(&here, false);
+		error = tt_cuda_report(&here, &here.cuda->report->crossed, 0);
 	return error ? tt_cuda_check(here.cuda->driver, error, "%s", tt_call_name(op->call))
 		     : result;
 }

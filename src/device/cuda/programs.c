@@ -17,15 +17,17 @@
 
 /* ---- what the watchdog is told */
 
-static union CUstreamBatchMemOpParams_union say(uint64_t *flag, uint64_t value)
+cuda_result tt_cuda_report(const struct tt_cuda_op *op, uint64_t *reported, uint64_t value)
 {
-	return tt_cuda_write_flag(cuda_at(flag), value);
+	union CUstreamBatchMemOpParams_union one = tt_cuda_write_flag(reported, value);
+
+	return op->cuda->driver->stream_mem_ops(op->stream, 1, &one, 0);
 }
 
-tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda)
+tutti_result_t tt_cuda_try_report(struct tt_cuda *cuda)
 {
-	union CUstreamBatchMemOpParams_union flag = say(&cuda->report->ended, 1);
-	cuda_result error = cuda->driver->stream_mem_ops(cuda->setup, 1, &flag, 0);
+	const struct tt_cuda_op op = { .cuda = cuda, .stream = cuda->setup };
+	cuda_result error = tt_cuda_report(&op, &cuda->report->ended, 1);
 
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
@@ -37,28 +39,6 @@ tutti_result_t tt_cuda_try_report(const struct tt_cuda *cuda)
 			"the host does not see what streams of GPU %d write to pinned memory (confidential computing?)",
 			cuda->number);
 	return TUTTI_OK;
-}
-
-static cuda_result say_one(struct tt_cuda_op *op, uint64_t *flag, uint64_t value)
-{
-	union CUstreamBatchMemOpParams_union one = say(flag, value);
-
-	return op->cuda->driver->stream_mem_ops(op->stream, 1, &one, 0);
-}
-
-cuda_result tt_cuda_report_crossed(struct tt_cuda_op *op, bool crossed)
-{
-	return say_one(op, &op->cuda->report->crossed, crossed);
-}
-
-cuda_result tt_cuda_report_timeout(struct tt_cuda_op *op, uint64_t timeout_ns)
-{
-	return say_one(op, &op->cuda->report->timeout, timeout_ns);
-}
-
-cuda_result tt_cuda_report_passed(struct tt_cuda_op *op, uint64_t works)
-{
-	return say_one(op, &op->cuda->report->passed, works);
 }
 
 /* ---- kernels */

@@ -150,7 +150,7 @@ static void add_store(struct batch *batch, const uint32_t *word, uint32_t value)
 {
 	union CUstreamBatchMemOpParams_union *op = &batch->ops[batch->n++];
 
-	*op = tt_cuda_write_flag(cuda_at(word), value);
+	*op = tt_cuda_write_flag(word, value);
 	op->writeValue.operation = CUDA_MEM_OP_WRITE_32;
 }
 
@@ -158,7 +158,7 @@ static void add_wait(struct batch *batch, const uint32_t *word)
 {
 	union CUstreamBatchMemOpParams_union *op = &batch->ops[batch->n++];
 
-	*op = tt_cuda_wait_flag(cuda_at(word), 1, CUDA_WAIT_EQUAL);
+	*op = tt_cuda_wait_flag(word, 1, CUDA_WAIT_EQUAL);
 	op->waitValue.operation = CUDA_MEM_OP_WAIT_32;
 }
 
@@ -169,7 +169,7 @@ static void add_waiting(struct batch *batch, const struct tt_cuda_op *op, int wh
 	const uint64_t wait =
 		what ? ++cuda->word_waits << 16 | (uint64_t)peer << 8 | (uint64_t)what : 0;
 
-	batch->ops[batch->n++] = tt_cuda_write_flag(cuda_at(&cuda->report->waiting), wait);
+	batch->ops[batch->n++] = tt_cuda_write_flag(&cuda->report->waiting, wait);
 }
 
 static cuda_result put(struct tt_cuda_op *op, struct batch *batch)
@@ -178,6 +178,18 @@ static cuda_result put(struct tt_cuda_op *op, struct batch *batch)
 
 	return error ? error
 		     : op->cuda->driver->stream_mem_ops(op->stream, batch->n, batch->ops, 0);
+}
+
+/* The stream waits for n words, and the watchdog is told for whom. */
+static cuda_result put_wait(struct tt_cuda_op *op, int what, int peer, const uint32_t *words, int n)
+{
+	struct batch batch = { .n = 0 };
+
+	add_waiting(&batch, op, what, peer);
+	for (int i = 0; i < n; i++)
+		add_wait(&batch, &words[i]);
+	add_waiting(&batch, op, 0, 0);
+	return put(op, &batch);
 }
 
 static struct tt_cuda_words *own_words(const struct tt_cuda *cuda)
@@ -200,29 +212,19 @@ cuda_result tt_cuda_words_await(struct tt_cuda_op *op, int sync, bool clears)
 {
 	uint32_t *posted = own_words(op->cuda)->posted[sync];
 	const int size = op->cuda->comm->size;
-	struct batch batch = { .n = 0 };
 
-	add_waiting(&batch, op, AWAITS_SYNC + sync, 0);
-	for (int rank = 0; rank < size; rank++)
-		add_wait(&batch, &posted[rank]);
-	add_waiting(&batch, op, 0, 0);
 	op->words = posted;
 	op->nwords = clears ? (uint32_t)size : 0;
-	return put(op, &batch);
+	return put_wait(op, AWAITS_SYNC + sync, 0, posted, size);
 }
 
 cuda_result tt_cuda_words_await_chunk(struct tt_cuda_op *op, int peer, bool sending)
 {
 	struct tt_cuda_words *own = own_words(op->cuda);
-	uint32_t *word = sending ? &own->taken[peer] : &own->sent[peer];
-	struct batch batch = { .n = 0 };
 
-	add_waiting(&batch, op, sending ? AWAITS_TAKEN : AWAITS_SENT, peer);
-	add_wait(&batch, word);
-	add_waiting(&batch, op, 0, 0);
-	op->words = word;
+	op->words = sending ? &own->taken[peer] : &own->sent[peer];
 	op->nwords = 1;
-	return put(op, &batch);
+	return put_wait(op, sending ? AWAITS_TAKEN : AWAITS_SENT, peer, op->words, 1);
 }
 
 cuda_result tt_cuda_words_post_chunk(struct tt_cuda_op *op, int peer, bool sending)
@@ -240,14 +242,8 @@ cuda_result tt_cuda_words_drain(struct tt_cuda_op *op)
 	const struct tt_cuda_words *own = own_words(op->cuda);
 	cuda_result error = 0;
 
-	for (int rank = 0; rank < op->cuda->comm->size && !error; rank++) {
-		struct batch batch = { .n = 0 };
-
-		add_waiting(&batch, op, AWAITS_TAKEN, rank);
-		add_wait(&batch, &own->taken[rank]);
-		add_waiting(&batch, op, 0, 0);
-		error = put(op, &batch);
-	}
+	for (int rank = 0; rank < op->cuda->comm->size && !error; rank++)
+		error = put_wait(op, AWAITS_TAKEN, rank, &own->taken[rank], 1);
 	return error;
 }
 
