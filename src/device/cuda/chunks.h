@@ -18,6 +18,7 @@ struct tt_cuda_run {
 	size_t at, bytes;
 };
 
+/* Of pinned memory it has tt_cuda_chunk_room() at most. */
 struct tt_cuda_chunk {
 	tutti_comm_t comm;		  /* among whose ranks, one of the proxy's */
 	const struct tt_op_header *whole; /* the call of which it is a part, which peers compare;
@@ -27,7 +28,6 @@ struct tt_cuda_chunk {
 	size_t ncalls;
 	const struct tt_cuda_run *inputs, *results;
 	size_t ninputs, nresults;
-	size_t bytes; /* that it has of pinned memory, tt_cuda_chunk_room() at most */
 };
 
 /* Put it on the operation's stream: all of it is copied. `number`: its own, one more than that

@@ -47,9 +47,14 @@ static int rank_at(const struct tt_cuda_hierarchy *hierarchy, int clique, int pl
 	return hierarchy->rank[clique * hierarchy->places + place];
 }
 
-static void *element_at(const struct tt_call *call, const void *buffer, size_t element)
+static const void *input_at(const struct tt_cuda_op *op, size_t element)
 {
-	return cuda_pointer(cuda_at(buffer) + element * tutti_dtype_size(call->dtype));
+	return (const uint8_t *)op->call->send + element * tutti_dtype_size(op->call->dtype);
+}
+
+static void *result_at(const struct tt_cuda_op *op, size_t element)
+{
+	return (uint8_t *)op->call->recv + element * tutti_dtype_size(op->call->dtype);
 }
 
 int tt_cuda_rank_across(const struct tt_cuda *cuda, int clique)
@@ -105,11 +110,10 @@ struct slices {
 };
 
 /* A vector of n elements cut into one slice for each place, aligned. */
-static struct slices cut(const struct tt_cuda_hierarchy *hierarchy, const struct tt_call *call,
-			 size_t n)
+static struct slices cut(const struct tt_cuda_op *op, size_t n)
 {
-	const size_t unit = ALIGNMENT / tutti_dtype_size(call->dtype),
-		     places = (size_t)hierarchy->places;
+	const size_t unit = ALIGNMENT / tutti_dtype_size(op->call->dtype),
+		     places = (size_t)op->cuda->hierarchy->places;
 	const size_t each = ((n + unit - 1) / unit + places - 1) / places * unit;
 	struct slices slices;
 
@@ -121,35 +125,55 @@ static struct slices cut(const struct tt_cuda_hierarchy *hierarchy, const struct
 }
 
 /* The first n elements of the blocks of a clique's ranks. */
-static struct slices blocks_of(const struct tt_cuda_hierarchy *hierarchy,
-			       const struct tt_call *call, int clique, size_t n)
+static struct slices blocks_of(const struct tt_cuda_op *op, int clique, size_t n)
 {
 	struct slices blocks;
 
-	for (int place = 0; place < hierarchy->places; place++) {
+	for (int place = 0; place < op->cuda->hierarchy->places; place++) {
 		blocks.count[place] = n;
-		blocks.at[place] = (size_t)rank_at(hierarchy, clique, place) * call->count;
+		blocks.at[place] =
+			(size_t)rank_at(op->cuda->hierarchy, clique, place) * op->call->count;
 	}
 	return blocks;
 }
 
-/* Everybody of the clique has its slice of the result; now all have all of them. */
-static tutti_result_t gather_slices(struct tt_cuda_op *op, const struct part *part,
-				    const struct slices *slices)
+/* Everybody of the clique has its slice at `send`; now all have all of them. */
+static tutti_result_t gather(struct tt_cuda_op *op, const struct part *part,
+			     const struct slices *slices, const void *send)
 {
 	struct tt_call call = part_call(op->call, TT_ALL_GATHER_V, -1);
 
-	call.recv = element_at(op->call, op->call->recv, part->from);
-	call.send = element_at(op->call, call.recv, slices->at[op->cuda->hierarchy->place]);
+	call.send = send;
+	call.recv = result_at(op, part->from); /* the plan is the same for all chunks */
 	call.recv_counts = slices->count;
 	call.recv_displs = slices->at;
 	return put_here(op, &call);
 }
 
+/* Everybody of the clique gets its slice, combined. */
+static tutti_result_t combine(struct tt_cuda_op *op, const struct part *part,
+			      const struct slices *slices, void *recv)
+{
+	struct tt_call call = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
+
+	call.send = input_at(op, part->from);
+	call.recv = recv;
+	call.send_counts = slices->count;
+	call.send_displs = slices->at;
+	return put_here(op, &call);
+}
+
+/* This rank's slice of the result. */
+static void *own_slice(const struct tt_cuda_op *op, const struct part *part,
+		       const struct slices *slices)
+{
+	return result_at(op, part->from + slices->at[op->cuda->hierarchy->place]);
+}
+
 /* ---- between cliques */
 
-/* The collective among the ranks of one place, from `send` to the other half of the pinned
- * memory. */
+/* The collective among the ranks of one place, from the beginning of the pinned memory to
+ * `recv_at`. */
 static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collective collective,
 				    int root, size_t n, size_t recv_at)
 {
@@ -162,16 +186,19 @@ static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collect
 				 .recv = (void *)recv_at };
 }
 
-/* `runs`: what a chunk has beside the call. */
 static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
-			    const struct tt_cuda_chunk *runs, struct part *part)
+			    const struct tt_cuda_run *inputs, size_t ninputs,
+			    const struct tt_cuda_run *results, size_t nresults, struct part *part)
 {
-	struct tt_cuda_chunk chunk = *runs;
+	const struct tt_cuda_chunk chunk = { .comm = op->cuda->proxy->across,
+					     .whole = &op->cuda->hierarchy->header,
+					     .calls = call,
+					     .ncalls = 1,
+					     .inputs = inputs,
+					     .ninputs = ninputs,
+					     .results = results,
+					     .nresults = nresults };
 
-	chunk.comm = op->cuda->proxy->across;
-	chunk.whole = &op->cuda->hierarchy->header;
-	chunk.calls = call;
-	chunk.ncalls = 1;
 	return tt_cuda_put_chunk(op, &chunk, &part->number);
 }
 
@@ -180,32 +207,23 @@ static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
 
 static tutti_result_t bring_all_reduce(struct tt_cuda_op *op, struct part *part)
 {
-	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
-	const struct slices slices = cut(hierarchy, op->call, part->n);
-	const size_t n = slices.count[hierarchy->place],
+	const struct slices slices = cut(op, part->n);
+	const size_t n = slices.count[op->cuda->hierarchy->place],
 		     bytes = n * tutti_dtype_size(op->call->dtype);
-	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
-
-	here.send = element_at(op->call, op->call->send, part->from);
-	here.recv = element_at(op->call, op->call->recv, part->from + slices.at[hierarchy->place]);
-	here.send_counts = slices.count;
-	here.send_displs = slices.at;
-	const struct tt_cuda_run in = { cuda_at(here.recv), 0, bytes },
-				 out = { in.gpu, tt_cuda_aligned(bytes), bytes };
+	void *const own = own_slice(op, part, &slices);
+	const struct tt_cuda_run in = { cuda_at(own), 0, bytes },
+				 out = { cuda_at(own), tt_cuda_aligned(bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_ALL_REDUCE, -1, n, out.at);
-	const struct tt_cuda_chunk runs = {
-		.inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes
-	};
-	const tutti_result_t result = put_here(op, &here);
-	return result ? result : cross(op, &across, &runs, part);
+	const tutti_result_t result = combine(op, part, &slices, own);
+
+	return result ? result : cross(op, &across, &in, 1, &out, 1, part);
 }
 
 static tutti_result_t take_all_reduce(struct tt_cuda_op *op, const struct part *part)
 {
-	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
-	const struct slices slices = cut(hierarchy, op->call, part->n);
+	const struct slices slices = cut(op, part->n);
 
-	return gather_slices(op, part, &slices);
+	return gather(op, part, &slices, own_slice(op, part, &slices));
 }
 
 /* ---- broadcast: the root's clique has it first, and each of its ranks sends its slice across */
@@ -223,72 +241,48 @@ static int clique_of(const struct tt_cuda_hierarchy *hierarchy, int rank, int *p
 static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 {
 	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
-	const struct slices slices = cut(hierarchy, op->call, part->n);
-	const size_t n = slices.count[hierarchy->place],
-		     bytes = n * tutti_dtype_size(op->call->dtype);
+	const struct slices slices = cut(op, part->n);
+	const size_t n = slices.count[hierarchy->place];
 	struct tt_call here = part_call(op->call, TT_BROADCAST, -1);
 	const int clique = clique_of(hierarchy, op->call->root, &here.root);
 	const bool sends = clique == hierarchy->clique;
-	const struct tt_cuda_run run = { cuda_at(element_at(op->call, op->call->recv,
-							    part->from +
-								    slices.at[hierarchy->place])),
-					 0, bytes };
+	const struct tt_cuda_run run = { cuda_at(own_slice(op, part, &slices)), 0,
+					 n * tutti_dtype_size(op->call->dtype) };
 	const struct tt_call across = crossing_call(op, TT_BROADCAST, clique, n, 0);
-	const struct tt_cuda_chunk runs = { .inputs = &run,
-					    .ninputs = sends,
-					    .results = &run,
-					    .nresults = !sends,
-					    .bytes = bytes };
 	tutti_result_t result = TUTTI_OK;
 
 	here.count = part->n;
-	here.recv = element_at(op->call, op->call->recv, part->from);
+	here.recv = result_at(op, part->from);
 	if (op->cuda->comm->rank == op->call->root)
-		here.send = element_at(op->call, op->call->send, part->from);
+		here.send = input_at(op, part->from);
 	if (sends)
 		result = put_here(op, &here);
-	return result ? result : cross(op, &across, &runs, part);
+	return result ? result : cross(op, &across, &run, sends, &run, !sends, part);
 }
 
 static tutti_result_t take_broadcast(struct tt_cuda_op *op, const struct part *part)
 {
 	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
-	const struct slices slices = cut(hierarchy, op->call, part->n);
 	int place;
 
 	return clique_of(hierarchy, op->call->root, &place) == hierarchy->clique
 		       ? TUTTI_OK
-		       : gather_slices(op, part, &slices);
+		       : take_all_reduce(op, part);
 }
 
 /* ---- all_gather: a rank gathers the blocks of its place from all cliques, and hands them on to
  * its own */
-
-static tutti_result_t gather_blocks(struct tt_cuda_op *op, const struct part *part, int clique)
-{
-	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
-	struct tt_call here = part_call(op->call, TT_ALL_GATHER_V, -1);
-	const struct slices blocks = blocks_of(hierarchy, op->call, clique, part->n);
-
-	/* the plan is the same for all chunks */
-	here.recv = element_at(op->call, op->call->recv, part->from);
-	here.send = clique == hierarchy->clique
-			    ? element_at(op->call, op->call->send, part->from)
-			    : element_at(op->call, here.recv, blocks.at[hierarchy->place]);
-	here.recv_counts = blocks.count;
-	here.recv_displs = blocks.at;
-	return put_here(op, &here);
-}
 
 static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 {
 	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	const size_t bytes = part->n * tutti_dtype_size(op->call->dtype),
 		     cliques = (size_t)hierarchy->cliques;
-	const struct tt_cuda_run in = { cuda_at(element_at(op->call, op->call->send, part->from)),
-					0, bytes };
+	const void *own = input_at(op, part->from);
+	const struct tt_cuda_run in = { cuda_at(own), 0, bytes };
 	const struct tt_call across =
 		crossing_call(op, TT_ALL_GATHER, -1, part->n, tt_cuda_aligned(bytes));
+	const struct slices blocks = blocks_of(op, hierarchy->clique, part->n);
 	struct tt_cuda_run *out = malloc(cliques * sizeof(*out));
 	size_t n = 0;
 
@@ -296,23 +290,16 @@ static tutti_result_t bring_all_gather(struct tt_cuda_op *op, struct part *part)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a chunk of it",
 			       tt_call_name(op->call));
 	for (size_t clique = 0; clique < cliques; clique++) {
-		const size_t block = (size_t)rank_at(hierarchy, (int)clique, hierarchy->place);
+		const struct slices theirs = blocks_of(op, (int)clique, part->n);
 
 		if ((int)clique != hierarchy->clique)
-			out[n++] = (struct tt_cuda_run){
-				cuda_at(element_at(op->call, op->call->recv,
-						   block * op->call->count + part->from)),
-				tt_cuda_aligned(bytes) + clique * bytes, bytes
-			};
+			out[n++] = (struct tt_cuda_run){ cuda_at(own_slice(op, part, &theirs)),
+							 tt_cuda_aligned(bytes) + clique * bytes,
+							 bytes };
 	}
-	const struct tt_cuda_chunk runs = { .inputs = &in,
-					    .ninputs = 1,
-					    .results = out,
-					    .nresults = n,
-					    .bytes = tt_cuda_aligned(bytes) + cliques * bytes };
-	tutti_result_t result = cross(op, &across, &runs, part);
+	tutti_result_t result = cross(op, &across, &in, 1, out, n, part);
 	if (!result) /* meanwhile */
-		result = gather_blocks(op, part, hierarchy->clique);
+		result = gather(op, part, &blocks, own);
 	free(out);
 	return result;
 }
@@ -322,28 +309,17 @@ static tutti_result_t take_all_gather(struct tt_cuda_op *op, const struct part *
 	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	tutti_result_t result = TUTTI_OK;
 
-	for (int clique = 0; clique < hierarchy->cliques && !result; clique++)
+	for (int clique = 0; clique < hierarchy->cliques && !result; clique++) {
+		const struct slices blocks = blocks_of(op, clique, part->n);
+
 		if (clique != hierarchy->clique)
-			result = gather_blocks(op, part, clique);
+			result = gather(op, part, &blocks, own_slice(op, part, &blocks));
+	}
 	return result;
 }
 
 /* ---- reduce_scatter: a place's blocks, one for each clique, are combined on the clique and
  * then between cliques */
-
-static tutti_result_t combine_blocks(struct tt_cuda_op *op, const struct part *part, int clique,
-				     cuda_address into)
-{
-	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
-	struct tt_call here = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
-	const struct slices blocks = blocks_of(hierarchy, op->call, clique, part->n);
-
-	here.send = element_at(op->call, op->call->send, part->from);
-	here.recv = cuda_pointer(into);
-	here.send_counts = blocks.count;
-	here.send_displs = blocks.at;
-	return put_here(op, &here);
-}
 
 static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *part)
 {
@@ -355,54 +331,39 @@ static tutti_result_t bring_reduce_scatter(struct tt_cuda_op *op, struct part *p
 								  TT_CUDA_CHUNKS_SLOTS *
 								  TT_CUDA_CHUNK_BYTES;
 	const struct tt_cuda_run in = { scratch, 0, cliques * bytes },
-				 out = { cuda_at(element_at(op->call, op->call->recv, part->from)),
+				 out = { cuda_at(result_at(op, part->from)),
 					 tt_cuda_aligned(cliques * bytes), bytes };
 	const struct tt_call across = crossing_call(op, TT_REDUCE_SCATTER, -1, part->n, out.at);
-	const struct tt_cuda_chunk runs = {
-		.inputs = &in, .ninputs = 1, .results = &out, .nresults = 1, .bytes = out.at + bytes
-	};
 	tutti_result_t result = TUTTI_OK;
 
-	for (size_t clique = 0; clique < cliques && !result; clique++)
-		result = combine_blocks(op, part, (int)clique, scratch + clique * bytes);
-	return result ? result : cross(op, &across, &runs, part);
-}
+	for (size_t clique = 0; clique < cliques && !result; clique++) {
+		const struct slices blocks = blocks_of(op, (int)clique, part->n);
 
-/* It lies where it belongs. */
-static tutti_result_t take_reduce_scatter(struct tt_cuda_op *op, const struct part *part)
-{
-	return TUTTI_OK;
+		result = combine(op, part, &blocks, cuda_pointer(scratch + clique * bytes));
+	}
+	return result ? result : cross(op, &across, &in, 1, &out, 1, part);
 }
 
 /* ---- an operation */
 
-struct way {
-	tutti_result_t (*bring)(struct tt_cuda_op *op, struct part *part);
-	tutti_result_t (*take)(struct tt_cuda_op *op, const struct part *part);
+static const struct way {
+	tutti_result_t (*bring)(struct tt_cuda_op *op, struct part *part); /* NULL: no such way */
+	tutti_result_t (*take)(struct tt_cuda_op *op,
+			       const struct part *part); /* NULL: what has crossed lies where it
+							  * belongs */
+} ways[TT_COLLECTIVE_COUNT] = {
+	[TT_ALL_REDUCE] = { bring_all_reduce, take_all_reduce },
+	[TT_BROADCAST] = { bring_broadcast, take_broadcast },
+	[TT_ALL_GATHER] = { bring_all_gather, take_all_gather },
+	[TT_REDUCE_SCATTER] = { bring_reduce_scatter, NULL },
 };
-
-static const struct way *way_of(enum tt_collective collective)
-{
-	static const struct way all_reduce = { bring_all_reduce, take_all_reduce },
-				broadcast = { bring_broadcast, take_broadcast },
-				all_gather = { bring_all_gather, take_all_gather },
-				reduce_scatter = { bring_reduce_scatter, take_reduce_scatter };
-
-	switch (collective) {
-	case TT_ALL_REDUCE: return &all_reduce;
-	case TT_BROADCAST: return &broadcast;
-	case TT_ALL_GATHER: return &all_gather;
-	case TT_REDUCE_SCATTER: return &reduce_scatter;
-	default: return NULL;
-	}
-}
 
 bool tt_cuda_fits_hierarchy(const struct tt_cuda *cuda, const struct tt_call *call)
 {
 	const size_t blocks =
 		tt_collective_of_vector(call->collective) ? 1 : (size_t)cuda->comm->size;
 
-	if (!cuda->hierarchy || !way_of(call->collective) || call->op >= TUTTI_OP_COUNT)
+	if (!cuda->hierarchy || !ways[call->collective].bring || call->op >= TUTTI_OP_COUNT)
 		return false;
 	/* in order of ranks, whoever is where */
 	if (cuda->comm->settings.reproducible && call->op >= 0)
@@ -434,7 +395,7 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
 	tutti_result_t result = tt_cuda_fetch_chunks(op, &(uint64_t){ part->number }, part->number);
 	cuda_result error = result ? 0 : tt_cuda_report(&here, &here.cuda->report->crossed, 1);
 
-	if (!result && !error)
+	if (!result && !error && way->take)
 		result = way->take(op, part);
 	if (!result && !error)
 		error = tt_cuda_report(&here, &here.cuda->report->crossed, 0);
@@ -488,7 +449,7 @@ tutti_result_t tt_cuda_hierarchical(struct tt_cuda_op *op)
 {
 	op->cuda->calls++;
 	op->cuda->hierarchy->header = tt_op_header_of_call(op->cuda->comm, op->call);
-	return put_parts(op, way_of(op->call->collective));
+	return put_parts(op, &ways[op->call->collective]);
 }
 
 /* ---- their life */
@@ -497,24 +458,17 @@ static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_cli
 				  struct tt_cuda_hierarchy *hierarchy)
 {
 	const int size = cuda->comm->size;
-	int *met = calloc((size_t)cliques->count, sizeof(*met));
+	int n = 0;
 
 	hierarchy->rank = malloc((size_t)size * sizeof(*hierarchy->rank));
-	if (!met || !hierarchy->rank) {
-		free(met);
+	if (!hierarchy->rank)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the cliques of %d ranks",
 			       size);
-	}
-	for (int rank = 0; rank < size; rank++) {
-		const int clique = cliques->of[rank], place = met[clique]++;
-
-		hierarchy->rank[clique * hierarchy->places + place] = rank;
-		if (rank != cuda->comm->rank)
-			continue;
-		hierarchy->clique = clique;
-		hierarchy->place = place;
-	}
-	free(met);
+	for (int clique = 0; clique < cliques->count; clique++)
+		for (int rank = 0; rank < size; rank++)
+			if (cliques->of[rank] == clique)
+				hierarchy->rank[n++] = rank;
+	hierarchy->clique = clique_of(hierarchy, cuda->comm->rank, &hierarchy->place);
 	return TUTTI_OK;
 }
 

@@ -103,7 +103,6 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 		list_runs(comm, op->call, &recv, op->call->recv, from, n, runs + comm->size, &at);
 	if (call.collective == TT_EXSCAN && comm->rank == 0) /* it gets nothing */
 		chunk.nresults = 0;
-	chunk.bytes = at;
 	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
@@ -216,6 +215,7 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 				       .calls = turn->calls,
 				       .inputs = turn->inputs,
 				       .results = turn->results };
+	size_t at = 0;
 
 	*more = false;
 	memset(turn->shares, 0, 2 * peers * sizeof(*turn->shares));
@@ -223,8 +223,7 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 		struct tt_cuda_message *message = &messages[i];
 		const size_t left = message->bytes - message->done,
 			     bytes = left < piece ? left : piece;
-		const struct tt_cuda_run run = { message->buffer + message->done, chunk.bytes,
-						 bytes };
+		const struct tt_cuda_run run = { message->buffer + message->done, at, bytes };
 
 		struct share *share =
 			&turn->shares[(message->sending ? 0 : peers) + (size_t)message->peer];
@@ -246,7 +245,7 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 		*(message->sending ? &turn->inputs[chunk.ninputs++]
 				   : &turn->results[chunk.nresults++]) = run;
 		message->done += bytes;
-		chunk.bytes += tt_cuda_aligned(bytes);
+		at += tt_cuda_aligned(bytes);
 		*more |= message->done < message->bytes;
 	}
 	return tt_cuda_put_chunk(op, &chunk, number);
