@@ -18,30 +18,12 @@
 #include "staged.h"
 #include "words.h"
 
-#define LINE	 4096 /* where parts of a rank's memory begin */
 #define DRAIN_MS 1
 #define CONNECTIONS                                                                                \
 	8 /* between a process and a GPU, where CUDA_DEVICE_MAX_CONNECTIONS does not say */
 #define MEETING_S   5e-6       /* of ranks inside a kernel (H100) */
 #define SWITCH_S    170e-6     /* from a process's kernel to another one's, on one GPU (H100) */
 #define RELEASED_NS 2000000000 /* enough for streams that were let go on to end */
-
-static size_t whole_lines(size_t bytes)
-{
-	return (bytes + LINE - 1) / LINE * LINE;
-}
-
-static struct tt_cuda_parts parts_for(int size)
-{
-	struct tt_cuda_parts parts;
-
-	parts.place = whole_lines(sizeof(struct tt_cuda_control));
-	parts.lines = parts.place + whole_lines(sizeof(struct tt_cuda_place));
-	parts.stage = parts.lines + TT_CUDA_LINES_BYTES;
-	parts.rooms = parts.stage + TT_CUDA_STAGE_BYTES;
-	parts.bytes = cuda_whole_blocks(parts.rooms + (size_t)size * TT_CUDA_ROOM_BYTES);
-	return parts;
-}
 
 /* ---- this rank's part */
 
@@ -110,25 +92,18 @@ static tutti_result_t take_memory(struct tt_cuda *cuda)
 		return tt_cuda_check(cuda->driver, error, "register a page of the host's memory");
 	}
 	cuda->report = report;
-	return tt_cuda_take_held(cuda, cuda->parts.bytes, &cuda->peer[cuda->comm->rank].memory);
+	return tt_cuda_take_held(cuda, cuda->bytes, &cuda->peer[cuda->comm->rank].memory);
 }
 
-static tutti_result_t write_control(struct tt_cuda *cuda)
+/* Numbers of operations of an earlier communicator may lie there. */
+static tutti_result_t clear_memory(struct tt_cuda *cuda)
 {
-	struct tt_cuda_control *control = calloc(1, sizeof(*control));
-	cuda_result error;
+	cuda_result error =
+		cuda->driver->mem_set(cuda->peer[cuda->comm->rank].memory, 0,
+				      offsetof(struct tt_cuda_shared, stage), cuda->setup);
 
-	if (!control)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a rank's control");
-	error = cuda->driver->mem_copy(cuda->peer[cuda->comm->rank].memory, cuda_at(control),
-				       sizeof(*control), cuda->setup);
-	if (!error) /* numbers of operations of an earlier communicator may lie there */
-		error = cuda->driver->mem_set(cuda->peer[cuda->comm->rank].memory +
-						      cuda->parts.lines,
-					      0, TT_CUDA_LINES_BYTES, cuda->setup);
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
-	free(control);
 	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
 }
 
@@ -168,11 +143,11 @@ static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer 
 	if (!result)
 		result = tt_cuda_try_report(cuda);
 	if (!result)
-		result = write_control(cuda);
+		result = clear_memory(cuda);
 	if (!result)
 		result = tt_cuda_words_make(cuda, offer);
 	return result ? result
-		      : tt_cuda_offer(cuda, cuda->peer[cuda->comm->rank].memory, cuda->parts.bytes,
+		      : tt_cuda_offer(cuda, cuda->peer[cuda->comm->rank].memory, cuda->bytes,
 				      offer);
 }
 
@@ -185,16 +160,17 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 	struct tt_cuda_place place = { { NULL }, { NULL }, { NULL } };
 
 	for (int rank = 0; rank < comm->size; rank++) {
-		place.control[rank] = tt_cuda_control_of(cuda, rank);
-		place.lines[rank] = cuda_pointer(cuda->peer[rank].memory + cuda->parts.lines);
-		place.rooms[rank] = cuda_pointer(cuda->peer[rank].memory + cuda->parts.rooms);
+		struct tt_cuda_shared *shared = tt_cuda_shared_of(cuda, rank);
+
+		place.control[rank] = &shared->control;
+		place.lines[rank] = shared->lines;
+		place.rooms[rank] = shared->rooms[0];
 	}
-	cuda_result error =
-		cuda->driver->mem_copy(cuda->peer[comm->rank].memory + cuda->parts.place,
-				       cuda_at(&place), sizeof(place), cuda->setup);
-	if (!error)
-		error = cuda->driver->stream_synchronize(cuda->setup);
-	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
+	return tt_cuda_check(cuda->driver,
+			     tt_cuda_copy_now(cuda,
+					      cuda_at(&tt_cuda_shared_of(cuda, comm->rank)->place),
+					      cuda_at(&place), sizeof(place)),
+			     "write to memory of the GPU");
 }
 
 static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uint64_t bytes)
@@ -203,7 +179,7 @@ static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uin
 		TUTTI_ERR_INVALID, CUDA,
 		"tutti_cuda_bind: rank %d offers %llu bytes of its GPU's memory, expected %zu: it runs another version of tutti: all ranks must use "
 		"the same one",
-		rank, (unsigned long long)bytes, cuda->parts.bytes);
+		rank, (unsigned long long)bytes, cuda->bytes);
 }
 
 static bool same_gpu(const struct tt_cuda_offer *a, const struct tt_cuda_offer *b)
@@ -213,23 +189,16 @@ static bool same_gpu(const struct tt_cuda_offer *a, const struct tt_cuda_offer *
 
 /* Processes that share a GPU take turns on it, each for some time: one whose kernels waited would
  * wait until the end of its own. The same on all ranks. */
-static bool may_meet(const struct tutti_comm *comm, const struct tt_cuda_offer *all)
+static void find_sharing(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
-	for (int rank = 0; rank < comm->size; rank++)
-		for (int other = 0; other < rank; other++)
-			if (same_gpu(&all[rank], &all[other]) &&
-			    all[rank].process != all[other].process)
-				return false;
-	return true;
-}
-
-static bool have_own_gpus(const struct tutti_comm *comm, const struct tt_cuda_offer *all)
-{
-	for (int rank = 0; rank < comm->size; rank++)
-		for (int other = 0; other < rank; other++)
-			if (same_gpu(&all[rank], &all[other]))
-				return false;
-	return true;
+	cuda->own_gpus = cuda->meets = true;
+	for (int rank = 0; rank < cuda->comm->size; rank++)
+		for (int other = 0; other < rank; other++) {
+			if (!same_gpu(&all[rank], &all[other]))
+				continue;
+			cuda->own_gpus = false;
+			cuda->meets &= all[rank].process == all[other].process;
+		}
 }
 
 /* All blocks of kernels that wait for each other have to run at once, one on each multiprocessor. */
@@ -261,15 +230,14 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_of
 	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
 
-	cuda->own_gpus = have_own_gpus(cuda->comm, all);
-	cuda->meets = may_meet(cuda->comm, all);
+	find_sharing(cuda, all);
 	cuda->blocks = most_blocks(cuda, all);
 	cuda->line_bytes = most_exchanged(cuda->comm, all);
 
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
 		if (rank == own)
 			continue;
-		result = all[rank].bytes == cuda->parts.bytes
+		result = all[rank].bytes == cuda->bytes
 				 ? tt_cuda_peer_access(cuda, rank, &all[rank], &cuda->peer[rank])
 				 : fail_other_parts(cuda, rank, all[rank].bytes);
 		cuda->peer[rank].elsewhere = !same_gpu(&all[rank], &all[own]);
@@ -521,7 +489,8 @@ static struct tt_cuda *cuda_new(struct tutti_comm *comm)
 		cuda->named[rank] = rank;
 	pthread_mutex_init(&cuda->order, NULL);
 	cuda->words_fd = -1;
-	cuda->parts = parts_for(comm->size);
+	cuda->bytes = cuda_whole_blocks(sizeof(struct tt_cuda_shared) +
+					(size_t)comm->size * TT_CUDA_ROOM_BYTES);
 	return cuda;
 }
 
@@ -647,7 +616,7 @@ void tt_cuda_unbind(struct tutti_comm *comm)
 	if (!drained)
 		tt_log(INFO, CUDA,
 		       "rank %d: %zu bytes on GPU %d are kept until the process ends, because other ranks may still use them",
-		       comm->rank, cuda->parts.bytes, cuda->number);
+		       comm->rank, cuda->bytes, cuda->number);
 	comm->cuda = NULL;
 	tt_cuda_free(cuda, drained);
 }

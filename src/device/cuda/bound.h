@@ -36,9 +36,13 @@ struct tt_cuda_peer {
 			 * windows */
 };
 
-/* Where parts are in a rank's memory: the same on all. */
-struct tt_cuda_parts {
-	size_t place, lines, stage, rooms, bytes; /* the control is at 0 */
+/* What the memory has that a rank shares with others. */
+struct tt_cuda_shared {
+	_Alignas(4096) struct tt_cuda_control control;
+	_Alignas(4096) struct tt_cuda_place place;
+	_Alignas(4096) struct tt_cuda_line lines[TT_CUDA_LINES_BYTES / sizeof(struct tt_cuda_line)];
+	uint8_t stage[TT_CUDA_STAGE_BYTES];
+	char rooms[][TT_CUDA_ROOM_BYTES]; /* for each rank of the communicator */
 };
 
 /* What a stream waited for when it was last looked at, since when, and how many waits had ended. */
@@ -63,7 +67,7 @@ struct tt_cuda {
 	uint32_t line_bytes; /* that two ranks exchange at most */
 	unsigned blocks;     /* that its kernels have at most, which run at once with those of other
 			  * threads on the same GPU */
-	struct tt_cuda_parts parts;
+	size_t bytes;	     /* of the memory of each rank */
 	struct tt_cuda_peer peer[TT_CUDA_RANKS]; /* this rank too */
 	struct tt_cuda_report *report;
 	struct tutti_cuda_window *windows; /* that are registered; behind `order` */
@@ -269,14 +273,19 @@ void tt_cuda_leave_context(const struct cuda_driver *driver, struct tt_cuda_ente
 cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
 void tt_cuda_leave(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
 
-static inline struct tt_cuda_control *tt_cuda_control_of(const struct tt_cuda *cuda, int rank)
+/* Copies, and waits until that is done. */
+cuda_result tt_cuda_copy_now(const struct tt_cuda *cuda, cuda_address dst, cuda_address src,
+			     size_t bytes);
+
+/* Of a rank, for GPUs alone. */
+static inline struct tt_cuda_shared *tt_cuda_shared_of(const struct tt_cuda *cuda, int rank)
 {
 	return cuda_pointer(cuda->peer[rank].memory);
 }
 
 static inline cuda_address tt_cuda_stage_of(const struct tt_cuda *cuda, int rank)
 {
-	return cuda->peer[rank].memory + cuda->parts.stage;
+	return cuda_at(tt_cuda_shared_of(cuda, rank)->stage);
 }
 
 #endif

@@ -63,19 +63,12 @@ static void make_mark(const struct tt_cuda_offer *offer, int rank, uint64_t *mar
 		mark[i] = word = word * 6364136223846793005u + 1442695040888963407u;
 }
 
-static cuda_result copy_now(const struct tt_cuda *cuda, cuda_address dst, cuda_address src)
-{
-	const cuda_result error = cuda->driver->mem_copy(dst, src, MARK_BYTES, cuda->setup);
-
-	return error ? error : cuda->driver->stream_synchronize(cuda->setup);
-}
-
 static tutti_result_t write_mark(const struct tt_cuda *cuda, const struct tt_cuda_offer *mine)
 {
 	uint64_t mark[MARK_BYTES / sizeof(uint64_t)];
 
 	make_mark(mine, cuda->comm->rank, mark);
-	const cuda_result error = copy_now(cuda, mine->memory, cuda_at(mark));
+	const cuda_result error = tt_cuda_copy_now(cuda, mine->memory, cuda_at(mark), MARK_BYTES);
 	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
 }
 
@@ -85,10 +78,10 @@ static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own,
 				const struct tt_cuda_offer *theirs, cuda_address memory, int rank)
 {
 	uint64_t mark[MARK_BYTES / sizeof(uint64_t)], found[MARK_BYTES / sizeof(uint64_t)];
-	cuda_result error = copy_now(cuda, own + MARK_BYTES, memory);
+	cuda_result error = tt_cuda_copy_now(cuda, own + MARK_BYTES, memory, MARK_BYTES);
 
 	if (!error)
-		error = copy_now(cuda, cuda_at(found), own + MARK_BYTES);
+		error = tt_cuda_copy_now(cuda, cuda_at(found), own + MARK_BYTES, MARK_BYTES);
 	if (error)
 		return tt_cuda_check(cuda->driver, error, "read memory of another rank's GPU");
 	make_mark(theirs, rank, mark);

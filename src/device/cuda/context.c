@@ -76,3 +76,11 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
 		"%s: the stream is of another device or context, expected one of GPU %d, to which the communicator is bound",
 		call, cuda->number);
 }
+
+cuda_result tt_cuda_copy_now(const struct tt_cuda *cuda, cuda_address dst, cuda_address src,
+			     size_t bytes)
+{
+	const cuda_result error = cuda->driver->mem_copy(dst, src, bytes, cuda->setup);
+
+	return error ? error : cuda->driver->stream_synchronize(cuda->setup);
+}

@@ -29,11 +29,9 @@ static cuda_result copy_once(const struct tt_cuda *cuda, int from, uint64_t *ns)
 {
 	const cuda_address to = tt_cuda_stage_of(cuda, cuda->comm->rank);
 	const uint64_t begun = tt_now();
-	cuda_result error = cuda->driver->mem_copy(
-		to, tt_cuda_stage_of(cuda, from) + TT_CUDA_STAGE_BYTES / 2, BYTES, cuda->setup);
+	const cuda_result error = tt_cuda_copy_now(
+		cuda, to, tt_cuda_stage_of(cuda, from) + TT_CUDA_STAGE_BYTES / 2, BYTES);
 
-	if (!error)
-		error = cuda->driver->stream_synchronize(cuda->setup);
 	*ns = tt_now() - begun;
 	return error;
 }

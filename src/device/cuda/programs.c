@@ -69,10 +69,11 @@ static void end_phase(struct tt_cuda_op *op)
 static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
 {
 	const struct tt_cuda *cuda = op->cuda;
+	struct tt_cuda_shared *shared = tt_cuda_shared_of(cuda, cuda->comm->rank);
 	struct tt_cuda_sync sync = {
-		.own = tt_cuda_control_of(cuda, cuda->comm->rank),
+		.own = &shared->control,
 		.report = cuda->report,
-		.place = cuda_pointer(cuda->peer[cuda->comm->rank].memory + cuda->parts.place),
+		.place = &shared->place,
 		.rank = (uint32_t)cuda->comm->rank,
 		.ranks = (uint32_t)cuda->comm->size,
 		.line_bytes = cuda->line_bytes,
