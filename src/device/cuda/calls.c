@@ -32,78 +32,65 @@ TUTTI_API tutti_result_t tutti_cuda_broadcast(tutti_comm_t comm, const void *sen
 					      size_t count, tutti_dtype_t dtype, int root,
 					      tutti_cuda_stream_t stream)
 {
-	const struct tt_call call =
-		tt_call_of(TT_BROADCAST, send, recv, count, dtype, TT_NO_OP, root);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_BROADCAST, send, recv, count, dtype, TT_NO_OP, root),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_reduce(tutti_comm_t comm, const void *send, void *recv,
 					   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					   int root, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = tt_call_of(TT_REDUCE, send, recv, count, dtype, op, root);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_REDUCE, send, recv, count, dtype, op, root), stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_all_reduce(tutti_comm_t comm, const void *send, void *recv,
 					       size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					       tutti_cuda_stream_t stream)
 {
-	const struct tt_call call =
-		tt_call_of(TT_ALL_REDUCE, send, recv, count, dtype, op, TT_NO_ROOT);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_ALL_REDUCE, send, recv, count, dtype, op, TT_NO_ROOT),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_reduce_scatter(tutti_comm_t comm, const void *send, void *recv,
 						   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 						   tutti_cuda_stream_t stream)
 {
-	const struct tt_call call =
-		tt_call_of(TT_REDUCE_SCATTER, send, recv, count, dtype, op, TT_NO_ROOT);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_REDUCE_SCATTER, send, recv, count, dtype, op, TT_NO_ROOT),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_all_gather(tutti_comm_t comm, const void *send, void *recv,
 					       size_t count, tutti_dtype_t dtype,
 					       tutti_cuda_stream_t stream)
 {
-	const struct tt_call call =
-		tt_call_of(TT_ALL_GATHER, send, recv, count, dtype, TT_NO_OP, TT_NO_ROOT);
-
-	return submit(comm, call, stream);
+	return submit(comm,
+		      tt_call_of(TT_ALL_GATHER, send, recv, count, dtype, TT_NO_OP, TT_NO_ROOT),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_gather(tutti_comm_t comm, const void *send, void *recv,
 					   size_t count, tutti_dtype_t dtype, int root,
 					   tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = tt_call_of(TT_GATHER, send, recv, count, dtype, TT_NO_OP, root);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_GATHER, send, recv, count, dtype, TT_NO_OP, root),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_scatter(tutti_comm_t comm, const void *send, void *recv,
 					    size_t count, tutti_dtype_t dtype, int root,
 					    tutti_cuda_stream_t stream)
 {
-	const struct tt_call call =
-		tt_call_of(TT_SCATTER, send, recv, count, dtype, TT_NO_OP, root);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_SCATTER, send, recv, count, dtype, TT_NO_OP, root),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_all_to_all(tutti_comm_t comm, const void *send, void *recv,
 					       size_t count, tutti_dtype_t dtype,
 					       tutti_cuda_stream_t stream)
 {
-	const struct tt_call call =
-		tt_call_of(TT_ALL_TO_ALL, send, recv, count, dtype, TT_NO_OP, TT_NO_ROOT);
-
-	return submit(comm, call, stream);
+	return submit(comm,
+		      tt_call_of(TT_ALL_TO_ALL, send, recv, count, dtype, TT_NO_OP, TT_NO_ROOT),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_reduce_scatter_v(tutti_comm_t comm, const void *send,
@@ -176,26 +163,22 @@ TUTTI_API tutti_result_t tutti_cuda_scan(tutti_comm_t comm, const void *send, vo
 					 size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					 tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = tt_call_of(TT_SCAN, send, recv, count, dtype, op, TT_NO_ROOT);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_SCAN, send, recv, count, dtype, op, TT_NO_ROOT), stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_exscan(tutti_comm_t comm, const void *send, void *recv,
 					   size_t count, tutti_dtype_t dtype, tutti_op_t op,
 					   tutti_cuda_stream_t stream)
 {
-	const struct tt_call call = tt_call_of(TT_EXSCAN, send, recv, count, dtype, op, TT_NO_ROOT);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_EXSCAN, send, recv, count, dtype, op, TT_NO_ROOT),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_barrier(tutti_comm_t comm, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call =
-		tt_call_of(TT_BARRIER, NULL, NULL, 0, TUTTI_UINT8, TT_NO_OP, TT_NO_ROOT);
-
-	return submit(comm, call, stream);
+	return submit(comm,
+		      tt_call_of(TT_BARRIER, NULL, NULL, 0, TUTTI_UINT8, TT_NO_OP, TT_NO_ROOT),
+		      stream);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_send(tutti_comm_t comm, const void *send, size_t count,
@@ -210,8 +193,6 @@ TUTTI_API tutti_result_t tutti_cuda_send(tutti_comm_t comm, const void *send, si
 TUTTI_API tutti_result_t tutti_cuda_recv(tutti_comm_t comm, void *recv, size_t count,
 					 tutti_dtype_t dtype, int peer, tutti_cuda_stream_t stream)
 {
-	const struct tt_call call =
-		tt_call_of(TT_SEND_RECV, NULL, recv, count, dtype, TT_NO_OP, peer);
-
-	return submit(comm, call, stream);
+	return submit(comm, tt_call_of(TT_SEND_RECV, NULL, recv, count, dtype, TT_NO_OP, peer),
+		      stream);
 }
