@@ -285,7 +285,7 @@ static void free_all(struct tt_cuda *cuda)
 
 void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 {
-	struct tt_cuda_entered entered = { false };
+	struct tt_cuda_entered entered = { NULL };
 
 	if (!cuda)
 		return;
@@ -302,7 +302,7 @@ void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 		tt_cuda_words_free(cuda, false);
 		free(cuda->module);
 	}
-	tt_cuda_leave(cuda, &entered);
+	tt_cuda_leave(&entered);
 	if (frees)
 		cuda->driver->primary_release(cuda->device);
 	pthread_mutex_destroy(&cuda->order);
@@ -454,7 +454,7 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 {
 	const size_t size = (size_t)cuda->comm->size;
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
-	struct tt_cuda_entered entered = { false };
+	struct tt_cuda_entered entered = { NULL };
 
 	if (!all)
 		return tt_comm_fail(cuda->comm,
@@ -473,7 +473,7 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool
 					  tt_cuda_watchdog_begin(cuda), mine, all);
 	if (!result && !clique)
 		check_connections(cuda, all);
-	tt_cuda_leave(cuda, &entered);
+	tt_cuda_leave(&entered);
 	free(all);
 	return result;
 }
@@ -612,7 +612,7 @@ void tt_cuda_unbind(struct tutti_comm *comm)
 	if (!cuda)
 		return;
 	const bool drained = tt_cuda_enter(cuda, &entered) == 0 && drain(cuda);
-	tt_cuda_leave(cuda, &entered);
+	tt_cuda_leave(&entered);
 	if (!drained)
 		tt_log(INFO, CUDA,
 		       "rank %d: %zu bytes on GPU %d are kept until the process ends, because other ranks may still use them",

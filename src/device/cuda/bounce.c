@@ -111,7 +111,7 @@ static tutti_result_t new_bounce(const struct tt_bounces *bounces, struct bounce
 		free_bounce(bounces->driver, b);
 	else
 		*out = b;
-	tt_cuda_leave_context(bounces->driver, &entered);
+	tt_cuda_leave(&entered);
 	return result;
 }
 
@@ -232,7 +232,7 @@ static void free_bounces(struct tt_bounces *bounces)
 		else
 			free(b); /* the context is gone, and what it had with it */
 	}
-	tt_cuda_leave_context(bounces->driver, &entered);
+	tt_cuda_leave(&entered);
 	bounces->driver->primary_release(bounces->device);
 	pthread_cond_destroy(&bounces->returned);
 	free(bounces);
@@ -381,7 +381,7 @@ cuda_result tt_bounces_copy(struct tt_bounces *bounces, bool to, uint8_t *gpu, u
 		if (!error)
 			error = rest;
 	}
-	tt_cuda_leave_context(bounces->driver, &entered);
+	tt_cuda_leave(&entered);
 	give_back(bounces, c.by);
 	return error;
 }

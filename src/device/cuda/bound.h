@@ -257,8 +257,8 @@ void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting);
 void tt_cuda_watchdog_busy(struct tt_cuda *cuda, bool replayed);
 /* context.c: the context of the communicator for a time */
 struct tt_cuda_entered {
-	bool pushed;
-	unsigned mode; /* the thread's for captures */
+	const struct cuda_driver *driver; /* NULL: it was not entered */
+	unsigned mode;			  /* the thread's for captures */
 };
 /* For a call on `stream`: the thread's context is the communicator's, or it has none, and the
  * stream is of it. TUTTI_ERR_INVALID otherwise. */
@@ -269,9 +269,8 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
  * done to memory and streams that are none of theirs. */
 cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context,
 				  struct tt_cuda_entered *entered);
-void tt_cuda_leave_context(const struct cuda_driver *driver, struct tt_cuda_entered *entered);
 cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
-void tt_cuda_leave(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
+void tt_cuda_leave(struct tt_cuda_entered *entered);
 
 /* Copies, and waits until that is done. */
 cuda_result tt_cuda_copy_now(const struct tt_cuda *cuda, cuda_address dst, cuda_address src,

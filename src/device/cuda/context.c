@@ -9,30 +9,25 @@ cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx
 {
 	const cuda_result error = driver->context_push(context);
 
-	*entered = (struct tt_cuda_entered){ .pushed = error == 0, .mode = CUDA_CAPTURE_RELAXED };
-	if (entered->pushed)
+	*entered = (struct tt_cuda_entered){ error ? NULL : driver, CUDA_CAPTURE_RELAXED };
+	if (!error)
 		driver->thread_capture_mode(&entered->mode); /* exchanges them */
 	return error;
 }
 
-void tt_cuda_leave_context(const struct cuda_driver *driver, struct tt_cuda_entered *entered)
+void tt_cuda_leave(struct tt_cuda_entered *entered)
 {
 	struct CUctx_st *popped;
 
-	if (!entered->pushed)
+	if (!entered->driver)
 		return;
-	driver->thread_capture_mode(&entered->mode);
-	driver->context_pop(&popped);
+	entered->driver->thread_capture_mode(&entered->mode);
+	entered->driver->context_pop(&popped);
 }
 
 cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered)
 {
 	return tt_cuda_enter_context(cuda->driver, cuda->context, entered);
-}
-
-void tt_cuda_leave(const struct tt_cuda *cuda, struct tt_cuda_entered *entered)
-{
-	tt_cuda_leave_context(cuda->driver, entered);
 }
 
 static tutti_result_t refuse_context(const struct tt_cuda *cuda, const char *call)
@@ -57,7 +52,7 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
 	struct CUctx_st *current = NULL, *of = NULL;
 	cuda_result error = cuda->driver->context_get_current(&current);
 
-	entered->pushed = false;
+	entered->driver = NULL;
 	if (!error && current && current != cuda->context)
 		return refuse_context(cuda, call);
 	if (!error && !current)
@@ -65,12 +60,12 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
 	if (!error && stream)
 		error = cuda->driver->stream_get_context(stream, &of);
 	if (error) {
-		tt_cuda_leave(cuda, entered);
+		tt_cuda_leave(entered);
 		return tt_cuda_check(cuda->driver, error, "query the stream's context");
 	}
 	if (!stream || of == cuda->context)
 		return TUTTI_OK;
-	tt_cuda_leave(cuda, entered);
+	tt_cuda_leave(entered);
 	return tt_fail(
 		TUTTI_ERR_INVALID, CUDA,
 		"%s: the stream is of another device or context, expected one of GPU %d, to which the communicator is bound",

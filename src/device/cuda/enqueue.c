@@ -374,7 +374,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 		error = op.captured ? 0 : tt_cuda_be_last(cuda, op.stream);
 	if (!result && error)
 		result = tt_cuda_check(cuda->driver, error, "order operations on streams");
-	tt_cuda_leave(cuda, &entered);
+	tt_cuda_leave(&entered);
 	if (result) /* what is behind `last` is without it */
 		cuda->noted = noted;
 	if (op.timeout_ns > cuda->longest_ns)
@@ -414,7 +414,7 @@ static tutti_result_t check_all_on_gpu(const struct tt_cuda *cuda,
 		if (result)
 			break;
 		result = check_on_gpu(cuda, calls[i]);
-		tt_cuda_leave(cuda, &entered);
+		tt_cuda_leave(&entered);
 	}
 	return result;
 }

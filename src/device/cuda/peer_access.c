@@ -40,7 +40,8 @@ static tutti_result_t number_of_process(uint64_t *out)
 struct held {
 	struct held *next;
 	cuda_address memory;
-	cuda_device device; /* its primary context is retained as long */
+	cuda_device device;
+	struct CUctx_st *context; /* the primary one, retained as long */
 	unsigned holders;
 };
 
@@ -78,7 +79,7 @@ tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
 	pthread_mutex_lock(&memories.lock);
-	*held = (struct held){ memories.first, *memory, cuda->device, 1 };
+	*held = (struct held){ memories.first, *memory, cuda->device, context, 1 };
 	memories.first = held;
 	pthread_mutex_unlock(&memories.lock);
 	return TUTTI_OK;
@@ -97,15 +98,11 @@ static bool hold(cuda_address memory)
 
 static void free_held(const struct cuda_driver *driver, struct held *held)
 {
-	struct CUctx_st *context, *popped;
+	struct tt_cuda_entered entered;
 
-	if (driver->primary_retain(&context, held->device) == 0) {
-		if (driver->context_push(context) == 0) {
-			driver->mem_free(held->memory);
-			driver->context_pop(&popped);
-		}
-		driver->primary_release(held->device);
-	}
+	if (tt_cuda_enter_context(driver, held->context, &entered) == 0)
+		driver->mem_free(held->memory);
+	tt_cuda_leave(&entered);
 	driver->primary_release(held->device);
 	free(held);
 }

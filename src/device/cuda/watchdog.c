@@ -365,7 +365,7 @@ static void *watchdog_main(void *argument)
 		else if (there)
 			release(cuda);
 	}
-	tt_cuda_leave(cuda, &entered);
+	tt_cuda_leave(&entered);
 	return NULL;
 }
 

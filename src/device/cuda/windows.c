@@ -466,7 +466,7 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 {
 	const size_t size = (size_t)cuda->comm->size;
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
-	struct tt_cuda_entered entered = { false };
+	struct tt_cuda_entered entered = { NULL };
 	struct tt_cuda_sockets sockets;
 
 	if (!all)
@@ -482,7 +482,7 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 	tt_cuda_sockets_close(&sockets);
 	if (result)
 		unreach_all(cuda, window);
-	tt_cuda_leave(cuda, &entered);
+	tt_cuda_leave(&entered);
 	free(all);
 	return result;
 }
@@ -543,7 +543,7 @@ static void window_free(struct tt_cuda *cuda, struct tutti_cuda_window *window)
 
 	if (tt_cuda_enter(cuda, &entered) == 0)
 		unreach_all(cuda, window);
-	tt_cuda_leave(cuda, &entered);
+	tt_cuda_leave(&entered);
 	free(window);
 }
 
