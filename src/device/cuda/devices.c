@@ -26,14 +26,6 @@ static void write_uuid(const unsigned char uuid[CUDA_UUID_BYTES], char out[48])
 	}
 }
 
-/* What has no value there stays 0. */
-static int attribute_of(const struct cuda_driver *driver, unsigned attribute, cuda_device device)
-{
-	int value = 0;
-
-	return driver->device_get_attribute(&value, attribute, device) ? 0 : value;
-}
-
 static unsigned long long peers_of(const struct cuda_driver *driver, cuda_device device, int count)
 {
 	unsigned long long peers = 0;
@@ -82,11 +74,11 @@ static cuda_result show(const struct cuda_driver *driver, int number, int count,
 		error = driver->driver_get_version(&seen.cuda_version);
 	if (error)
 		return error;
-	seen.major = attribute_of(driver, CUDA_CAPABILITY_MAJOR, device);
-	seen.minor = attribute_of(driver, CUDA_CAPABILITY_MINOR, device);
-	seen.multiprocessors = attribute_of(driver, CUDA_MULTIPROCESSORS, device);
-	seen.shared = attribute_of(driver, CUDA_COMPUTE_MODE, device) == CUDA_MODE_DEFAULT;
-	seen.dmabuf = attribute_of(driver, CUDA_DMA_BUF, device) != 0;
+	seen.major = tt_cuda_attribute(driver, CUDA_CAPABILITY_MAJOR, device);
+	seen.minor = tt_cuda_attribute(driver, CUDA_CAPABILITY_MINOR, device);
+	seen.multiprocessors = tt_cuda_attribute(driver, CUDA_MULTIPROCESSORS, device);
+	seen.shared = tt_cuda_attribute(driver, CUDA_COMPUTE_MODE, device) == CUDA_MODE_DEFAULT;
+	seen.dmabuf = tt_cuda_attribute(driver, CUDA_DMA_BUF, device) != 0;
 	seen.peers = peers_of(driver, device, count);
 	TT_CALLBACK callback = tt_callback_begin("the function of tutti_cuda_devices()");
 	each(&seen, context);

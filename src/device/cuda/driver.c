@@ -101,3 +101,10 @@ tutti_result_t tt_cuda_check(const struct cuda_driver *driver, cuda_result error
 		       text ? text : "an error that this driver has no text for",
 		       name ? name : "no name", error);
 }
+
+int tt_cuda_attribute(const struct cuda_driver *driver, unsigned attribute, cuda_device device)
+{
+	int value = 0;
+
+	return driver->device_get_attribute(&value, attribute, device) ? 0 : value;
+}

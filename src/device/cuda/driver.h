@@ -47,5 +47,7 @@ const struct cuda_driver *tt_cuda_opened(void);
  * TUTTI_ERR_SYSTEM. */
 tutti_result_t tt_cuda_check(const struct cuda_driver *driver, cuda_result error, const char *what,
 			     ...) __attribute__((format(printf, 3, 4)));
+/* 0 also where CUDA gives an error. */
+int tt_cuda_attribute(const struct cuda_driver *driver, unsigned attribute, cuda_device device);
 
 #endif

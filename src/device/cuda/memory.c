@@ -2,16 +2,9 @@
 /* Owns memory of GPUs that peers can map, for callers. */
 #include <stdint.h>
 
-#include "driver.h"
 #include "log.h"
+#include "segments.h"
 #include "tutti/cuda.h"
-
-static bool has_switch(const struct cuda_driver *driver, cuda_device device)
-{
-	int able = 0;
-
-	return driver->device_get_attribute(&able, CUDA_MULTICAST, device) == 0 && able;
-}
 
 /* One segment, which others may have a descriptor of. */
 static cuda_result take_segment(const struct cuda_driver *driver, cuda_device device, size_t bytes,
@@ -22,26 +15,13 @@ static cuda_result take_segment(const struct cuda_driver *driver, cuda_device de
 		.requestedHandleTypes = CUDA_HANDLE_DESCRIPTOR,
 		.location = { CUDA_LOCATION_DEVICE, device },
 	};
-	const struct CUmemAccessDesc_st access = { wanted.location, CUDA_ACCESS_READ_WRITE };
 	cuda_allocation segment;
-	cuda_address range;
 	cuda_result error = driver->segment_create(&segment, bytes, &wanted, 0);
 
 	if (error)
 		return error;
-	error = driver->range_reserve(&range, bytes, 0, 0, 0);
-	if (!error) {
-		error = driver->range_map(range, bytes, 0, segment, 0);
-		if (!error) {
-			error = driver->range_set_access(range, bytes, &access, 1);
-			if (error)
-				driver->range_unmap(range, bytes);
-		}
-		if (error)
-			driver->range_free(range, bytes);
-	}
+	error = tt_cuda_map(driver, device, segment, bytes, 0, out);
 	driver->segment_release(segment); /* the mapping keeps it */
-	*out = range;
 	return error;
 }
 
@@ -53,7 +33,8 @@ static cuda_result take(const struct cuda_driver *driver, size_t bytes, cuda_add
 
 	if (error)
 		return error;
-	return has_switch(driver, device) && take_segment(driver, device, bytes, out) == 0
+	return tt_cuda_attribute(driver, CUDA_MULTICAST, device) &&
+			       take_segment(driver, device, bytes, out) == 0
 		       ? 0
 		       : driver->mem_alloc(out, bytes);
 }

@@ -81,8 +81,8 @@ static tutti_result_t load_failed(const struct cuda_driver *driver, const struct
 
 	driver->driver_get_version(&version);
 	if (driver->context_get_device(&device) == 0) {
-		driver->device_get_attribute(&major, CUDA_CAPABILITY_MAJOR, device);
-		driver->device_get_attribute(&minor, CUDA_CAPABILITY_MINOR, device);
+		major = tt_cuda_attribute(driver, CUDA_CAPABILITY_MAJOR, device);
+		minor = tt_cuda_attribute(driver, CUDA_CAPABILITY_MINOR, device);
 	}
 	if (error == CUDA_NO_BINARY_FOR_GPU)
 		return tt_fail(

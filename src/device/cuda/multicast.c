@@ -138,27 +138,16 @@ tutti_result_t tt_cuda_multicast_bind(const struct tt_cuda *cuda, const struct t
 				      struct tt_cuda_multicast *multicast)
 {
 	const struct CUmulticastObjectProp_st wanted = wanted_for(cuda, multicast->span);
-	const struct CUmemAccessDesc_st access = { { CUDA_LOCATION_DEVICE, cuda->device },
-						   CUDA_ACCESS_READ_WRITE };
 	const struct cuda_driver *driver = cuda->driver;
 	const tutti_result_t result = bind_segments(cuda, mine->memory - mine->offset, multicast);
-	cuda_address base = 0;
 	size_t unit;
 
 	if (result)
 		return result;
 	cuda_result error = driver->multicast_granularity(&unit, &wanted, CUDA_GRANULARITY_MINIMUM);
 	if (!error)
-		error = driver->range_reserve(&base, multicast->span, unit, 0, 0);
-	if (!error) {
-		error = driver->range_map(base, multicast->span, 0, multicast->handle, 0);
-		if (error)
-			driver->range_free(base, multicast->span);
-		else
-			multicast->base = base;
-	}
-	if (!error)
-		error = driver->range_set_access(base, multicast->span, &access, 1);
+		error = tt_cuda_map(driver, cuda->device, multicast->handle, multicast->span, unit,
+				    &multicast->base);
 	return tt_cuda_check(driver, error, "map a multicast object");
 }
 

@@ -13,6 +13,29 @@
 
 #define SEGMENTS_MOST (1u << 20)
 
+cuda_result tt_cuda_map(const struct cuda_driver *driver, cuda_device device,
+			cuda_allocation handle, size_t bytes, size_t unit, cuda_address *out)
+{
+	const struct CUmemAccessDesc_st access = { { CUDA_LOCATION_DEVICE, device },
+						   CUDA_ACCESS_READ_WRITE };
+	cuda_address base;
+	cuda_result error = driver->range_reserve(&base, bytes, unit, 0, 0);
+
+	if (error)
+		return error;
+	error = driver->range_map(base, bytes, 0, handle, 0);
+	if (!error) {
+		error = driver->range_set_access(base, bytes, &access, 1);
+		if (error)
+			driver->range_unmap(base, bytes);
+	}
+	if (error)
+		driver->range_free(base, bytes);
+	else
+		*out = base;
+	return error;
+}
+
 /* ---- this rank's own */
 
 /* The segment at `at`: whose handle is to be released. */

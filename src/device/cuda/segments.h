@@ -30,6 +30,9 @@ tutti_result_t tt_cuda_ask_for_segments(const struct tt_cuda *cuda, struct tt_cu
  * wait for it. */
 tutti_result_t tt_cuda_share_segments(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
 				      const struct tt_cuda_offer *all, struct tt_cuda_peer *peers);
+/* Map it for the device to read and write, at a multiple of `unit`, 0: at any. */
+cuda_result tt_cuda_map(const struct cuda_driver *driver, cuda_device device,
+			cuda_allocation handle, size_t bytes, size_t unit, cuda_address *out);
 /* A descriptor for the message, of a segment or another object. No child of fork() has it. */
 cuda_result tt_cuda_export(const struct cuda_driver *driver, cuda_allocation handle, uint64_t bytes,
 			   struct tt_cuda_descriptors *message);

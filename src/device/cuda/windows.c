@@ -401,9 +401,8 @@ static tutti_result_t offer(struct tt_cuda *cuda, cuda_address memory, size_t by
 			    struct tt_cuda_sockets *sockets, struct tt_cuda_offer *mine)
 {
 	const tutti_result_t result = tt_cuda_offer(cuda, memory, bytes, mine);
-	int able = 0;
 
-	if (cuda->driver->device_get_attribute(&able, CUDA_MULTICAST, cuda->device) == 0 && able &&
+	if (tt_cuda_attribute(cuda->driver, CUDA_MULTICAST, cuda->device) &&
 	    cuda->comm->settings.cuda_multicast)
 		mine->multicast = TT_CUDA_MULTICAST_ABLE;
 	return result || !mine->segments ? result : tt_cuda_sockets_listen(sockets, &mine->socket);
