@@ -163,6 +163,14 @@ static inline union CUstreamBatchMemOpParams_union tt_cuda_write_flag(const void
 	return op;
 }
 
+/* What kernels and streams write, also while it is read. */
+static inline uint64_t tt_cuda_read_flag(const uint64_t *flag)
+{
+	/* acquire: what was written or copied before is there; pairs with the kernels' fence to the
+	 * system before their last store */
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
 static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_flag(const void *flag,
 								     uint64_t value, unsigned flags)
 {

@@ -13,27 +13,14 @@
 #define WORKS_FLAGS 4u	 /* of a chunk, beside its copies */
 #define SLACK	    4096 /* of a side: for what is rounded up */
 
-struct slot {
-	uint8_t *memory; /* of the chunks' */
-	/* what the stream has not fetched yet */
-	struct tt_cuda_run *results;
-	size_t nresults;
-};
-
-struct tt_cuda_chunks {
-	struct slot slots[TT_CUDA_CHUNKS_SLOTS];
-	void *memory; /* pinned */
-	uint64_t numbers;
-};
-
-static struct slot *slot_of(struct tt_cuda *cuda, uint64_t number)
+static struct tt_cuda_slot *slot_of(struct tt_cuda *cuda, uint64_t number)
 {
-	return &cuda->proxy->chunks->slots[number % TT_CUDA_CHUNKS_SLOTS];
+	return &cuda->proxy->slots[number % TT_CUDA_CHUNKS_SLOTS];
 }
 
 uint64_t tt_cuda_next_chunk(const struct tt_cuda *cuda)
 {
-	return cuda->proxy->chunks->numbers + 1;
+	return cuda->proxy->numbers + 1;
 }
 
 size_t tt_cuda_aligned(size_t bytes)
@@ -153,27 +140,27 @@ static struct tt_cuda_job *job_new(struct tt_cuda_op *op, const struct tt_cuda_c
 
 /* ---- to the host, and back */
 
-static cuda_result bring(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk, uint8_t *memory,
-			 uint64_t number)
+static cuda_result copy_runs(struct tt_cuda_op *op, const struct tt_cuda_run *runs, size_t n,
+			     uint8_t *memory, bool to_host)
 {
 	cuda_result error = 0;
 
-	for (size_t i = 0; i < chunk->ninputs && !error; i++) {
-		const struct tt_cuda_run *run = &chunk->inputs[i];
+	for (size_t i = 0; i < n && !error; i++) {
+		const cuda_address gpu = runs[i].gpu, pinned = cuda_at(memory + runs[i].at);
 
-		error = run->bytes == 0
-				? 0
-				: op->cuda->driver->mem_copy(cuda_at(memory + run->at), run->gpu,
-							     run->bytes, op->stream);
+		if (runs[i].bytes > 0)
+			error = op->cuda->driver->mem_copy(to_host ? pinned : gpu,
+							   to_host ? gpu : pinned, runs[i].bytes,
+							   op->stream);
 	}
-	return error ? error : report_gone(op, number);
+	return error;
 }
 
 tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk,
 				 uint64_t *number)
 {
 	struct tt_cuda_proxy *proxy = op->cuda->proxy;
-	struct slot *slot = slot_of(op->cuda, tt_cuda_next_chunk(op->cuda));
+	struct tt_cuda_slot *slot = slot_of(op->cuda, tt_cuda_next_chunk(op->cuda));
 	const cuda_result full =
 		tt_cuda_make_room(op, (unsigned)(chunk->ninputs + chunk->nresults) + WORKS_FLAGS);
 
@@ -184,13 +171,15 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 
 	if (!job || !results)
 		goto no_memory;
-	*number = job->number = ++proxy->chunks->numbers;
+	*number = job->number = ++proxy->numbers;
 	if (chunk->nresults)
 		memcpy(results, chunk->results, chunk->nresults * sizeof(*results));
 	free(slot->results); /* of an operation that ended half way */
 	slot->results = results;
 	slot->nresults = chunk->nresults;
-	const cuda_result error = bring(op, chunk, slot->memory, *number);
+	cuda_result error = copy_runs(op, chunk->inputs, chunk->ninputs, slot->memory, true);
+	if (!error)
+		error = report_gone(op, *number);
 	results = NULL; /* the slot's */
 	if (!tt_cuda_proxy_enlist(proxy, job))
 		goto no_memory;
@@ -205,18 +194,11 @@ no_memory:
 
 static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)
 {
-	struct slot *slot = slot_of(op->cuda, number);
+	struct tt_cuda_slot *slot = slot_of(op->cuda, number);
 	cuda_result error = await_done(op, number);
 
-	for (size_t i = 0; i < slot->nresults && !error; i++) {
-		const struct tt_cuda_run *run = &slot->results[i];
-
-		error = run->bytes == 0
-				? 0
-				: op->cuda->driver->mem_copy(run->gpu,
-							     cuda_at(slot->memory + run->at),
-							     run->bytes, op->stream);
-	}
+	if (!error)
+		error = copy_runs(op, slot->results, slot->nresults, slot->memory, false);
 	free(slot->results);
 	slot->results = NULL;
 	return error;
@@ -231,44 +213,8 @@ tutti_result_t tt_cuda_fetch_chunks(struct tt_cuda_op *op, uint64_t *next, uint6
 	return tt_cuda_check(op->cuda->driver, error, "bring results to the GPU");
 }
 
-/* ---- their life */
-
 size_t tt_cuda_chunk_room(const struct tutti_comm *comm)
 {
 	return tt_cuda_aligned(
 		2 * (TT_CUDA_CHUNK_BYTES + sizeof(uint64_t) * (size_t)comm->size + SLACK));
-}
-
-struct tt_cuda_chunks *tt_cuda_chunks_new(const struct tt_cuda *cuda)
-{
-	/* calls without elements have addresses, too */
-	const size_t room = tt_cuda_chunk_room(cuda->comm) + TT_CUDA_CHUNK_LINE;
-	struct tt_cuda_chunks *chunks = calloc(1, sizeof(*chunks));
-
-	if (!chunks) {
-		tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for host-staged operations");
-		return NULL;
-	}
-	const cuda_result error = cuda->driver->mem_host_alloc(
-		&chunks->memory, TT_CUDA_CHUNKS_SLOTS * room, CUDA_HOST_PORTABLE);
-	if (error) {
-		tt_cuda_check(cuda->driver, error, "take %zu bytes of pinned memory",
-			      TT_CUDA_CHUNKS_SLOTS * room);
-		free(chunks);
-		return NULL;
-	}
-	for (size_t i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
-		chunks->slots[i].memory = (uint8_t *)chunks->memory + i * room;
-	return chunks;
-}
-
-void tt_cuda_chunks_free(const struct tt_cuda *cuda, struct tt_cuda_chunks *chunks, bool frees)
-{
-	if (!chunks)
-		return;
-	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
-		free(chunks->slots[i].results);
-	if (frees)
-		cuda->driver->mem_host_free(chunks->memory);
-	free(chunks);
 }

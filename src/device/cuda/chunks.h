@@ -45,10 +45,4 @@ size_t tt_cuda_aligned(size_t bytes);
 /* For inputs and results of all blocks, each side rounded up; more than that for messages. */
 size_t tt_cuda_chunk_room(const struct tutti_comm *comm);
 
-/* What streams have for them: all the pinned memory that they will need, as to take some later may
- * wait for streams, and so for ranks that wait for this one. NULL: said why. `frees`: all that was
- * put on streams has ended, and the context is there. NULL is fine. */
-struct tt_cuda_chunks *tt_cuda_chunks_new(const struct tt_cuda *cuda);
-void tt_cuda_chunks_free(const struct tt_cuda *cuda, struct tt_cuda_chunks *chunks, bool frees);
-
 #endif

@@ -34,12 +34,6 @@
 
 /* ---- the thread */
 
-/* Words that the GPU writes; acquire: what it copied before is there. */
-static uint64_t read_flag(const uint64_t *flag)
-{
-	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
 /* A communicator across cliques numbers ranks by itself: the error message says so, and the fault's
  * rank becomes the caller's number. */
 static void rename_ranks(const struct tt_cuda *cuda, const struct tt_op_header *whole,
@@ -104,7 +98,7 @@ static uint64_t lowest_gone(const struct tt_cuda_proxy *proxy)
 	uint64_t lowest = 0;
 
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++) {
-		const uint64_t number = read_flag(&proxy->flags->slot[i].gone);
+		const uint64_t number = tt_cuda_read_flag(&proxy->flags->slot[i].gone);
 
 		lowest = number && (!lowest || number < lowest) ? number : lowest;
 	}
@@ -149,9 +143,10 @@ static struct tt_cuda_job *find_job(struct tt_cuda_proxy *proxy, uint64_t number
 
 static void finish(struct tt_cuda_proxy *proxy, int slot)
 {
-	struct tt_cuda_job *job = proxy->running[slot], *before = NULL, **link = &proxy->first;
+	struct tt_cuda_job *job = proxy->slots[slot].running, *before = NULL,
+			   **link = &proxy->first;
 
-	proxy->running[slot] = NULL;
+	proxy->slots[slot].running = NULL;
 	pthread_mutex_lock(&proxy->lock);
 	if (!proxy->released) /* release: the result is in pinned memory; pairs with the stream's
 			       * wait */
@@ -181,17 +176,17 @@ static bool advance(struct tt_cuda_proxy *proxy, struct tt_cuda_job **failed)
 		__atomic_store_n(&proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].gone, 0,
 				 __ATOMIC_RELAXED); /* the stream writes there again once it has
 						     * seen `done` */
-		proxy->running[number % TT_CUDA_CHUNKS_SLOTS] = job;
+		proxy->slots[number % TT_CUDA_CHUNKS_SLOTS].running = job;
 		if (start(job) < 0)
 			*failed = job;
 	}
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS && !*failed; i++) {
-		if (!proxy->running[i])
+		if (!proxy->slots[i].running)
 			continue;
-		const tutti_result_t result = tutti_test(&proxy->running[i]->request);
+		const tutti_result_t result = tutti_test(&proxy->slots[i].running->request);
 
 		if (result < 0)
-			*failed = proxy->running[i];
+			*failed = proxy->slots[i].running;
 		else if (result == TUTTI_OK)
 			finish(proxy, i);
 		moved |= result == TUTTI_OK;
@@ -228,7 +223,7 @@ static bool is_busy(const struct tt_cuda_proxy *proxy)
 	bool busy = false;
 
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
-		busy |= proxy->running[i] != NULL;
+		busy |= proxy->slots[i].running != NULL;
 	return busy;
 }
 
@@ -300,18 +295,21 @@ bool tt_cuda_proxy_enlist(struct tt_cuda_proxy *proxy, struct tt_cuda_job *job)
 
 static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 {
-	void *flags;
+	/* calls without elements have addresses, too */
+	const size_t room = tt_cuda_chunk_room(cuda->comm) + TT_CUDA_CHUNK_LINE,
+		     bytes = TT_CUDA_CHUNKS_SLOTS * room + sizeof(*proxy->flags);
+	void *memory;
+	const cuda_result error =
+		cuda->driver->mem_host_alloc(&memory, bytes, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
-	proxy->chunks = tt_cuda_chunks_new(cuda);
-	if (!proxy->chunks)
+	if (error) {
+		tt_cuda_check(cuda->driver, error, "take %zu bytes of pinned memory", bytes);
 		return TUTTI_ERR_NO_MEMORY;
-	const cuda_result error = cuda->driver->mem_host_alloc(
-		&flags, sizeof(*proxy->flags), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
-
-	if (error)
-		return tt_cuda_check(cuda->driver, error, "take a page of pinned memory");
-	memset(flags, 0, sizeof(*proxy->flags));
-	proxy->flags = flags;
+	}
+	for (size_t i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
+		proxy->slots[i].memory = (uint8_t *)memory + i * room;
+	proxy->flags =
+		memset((uint8_t *)memory + TT_CUDA_CHUNKS_SLOTS * room, 0, sizeof(*proxy->flags));
 	cuda->report = &proxy->flags->report;
 	const tutti_result_t result = tt_cuda_try_report(cuda);
 	if (result)
@@ -323,14 +321,6 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 		      : TUTTI_OK;
 }
 
-/* The context is there. */
-static void free_flags(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
-{
-	if (proxy->flags)
-		cuda->driver->mem_host_free(proxy->flags);
-	cuda->report = NULL;
-}
-
 tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda)
 {
 	struct tt_cuda_proxy *proxy = calloc(1, sizeof(*proxy));
@@ -339,22 +329,15 @@ tutti_result_t tt_cuda_proxy_begin(struct tt_cuda *cuda)
 		return tt_comm_fail(cuda->comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
 							"no memory for host-staged operations"));
 	proxy->cuda = cuda;
+	cuda->proxy = proxy;
 	pthread_mutex_init(&proxy->lock, NULL);
 	pthread_cond_init(&proxy->wanted, NULL);
 	tutti_result_t result =
 		tt_part_split(cuda->comm, TT_PART_CUDA_BIND, 0, cuda->comm->rank, &proxy->comm);
 	if (!result)
 		result = make(cuda, proxy);
-	if (!result) {
-		cuda->proxy = proxy;
-		return TUTTI_OK;
-	}
-	free_flags(cuda, proxy);
-	tt_cuda_chunks_free(cuda, proxy->chunks, true);
-	tutti_comm_destroy(proxy->comm);
-	pthread_cond_destroy(&proxy->wanted);
-	pthread_mutex_destroy(&proxy->lock);
-	free(proxy);
+	if (result)
+		tt_cuda_proxy_end(cuda, true);
 	return result;
 }
 
@@ -401,9 +384,11 @@ void tt_cuda_proxy_end(struct tt_cuda *cuda, bool frees)
 	for (size_t i = 0; i < proxy->nrecorded; i++)
 		tt_cuda_job_free(proxy->recorded[i]);
 	free(proxy->recorded);
-	tt_cuda_chunks_free(cuda, proxy->chunks, frees);
-	if (frees)
-		free_flags(cuda, proxy);
+	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
+		free(proxy->slots[i].results);
+	if (frees && proxy->flags)
+		cuda->driver->mem_host_free(proxy->slots[0].memory);
+	cuda->report = NULL;
 	pthread_cond_destroy(&proxy->wanted);
 	pthread_mutex_destroy(&proxy->lock);
 	free(proxy);

@@ -5,7 +5,7 @@
 
 #include "chunks.h"
 
-/* In pinned memory, one line each. */
+/* At the end of the pinned memory, one line each. */
 struct tt_cuda_proxy_flags {
 	struct tt_cuda_report report;
 	struct {
@@ -31,15 +31,26 @@ struct tt_cuda_job {
 	uint8_t scalar[8];
 };
 
+/* For a chunk that is on its way. */
+struct tt_cuda_slot {
+	uint8_t *memory; /* pinned */
+	/* what the stream has not fetched yet */
+	struct tt_cuda_run *results;
+	size_t nresults;
+	struct tt_cuda_job *running; /* the thread's */
+};
+
 struct tt_cuda_proxy {
 	struct tt_cuda *cuda;
 	tutti_comm_t comm;   /* of all ranks */
 	tutti_comm_t across; /* of those that have this one's place on their cliques; NULL: there
 			      * are none */
+	/* all the pinned memory that streams will need, one allocation: to take some later may wait
+	 * for streams, and so for ranks that wait for this one */
+	struct tt_cuda_slot slots[TT_CUDA_CHUNKS_SLOTS];
 	struct tt_cuda_proxy_flags *flags;
-	struct tt_cuda_chunks *chunks; /* what streams have for them */
+	uint64_t numbers; /* of chunks that were put on streams */
 	pthread_t thread;
-	struct tt_cuda_job *running[TT_CUDA_CHUNKS_SLOTS]; /* the thread's */
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
 	struct tt_cuda_job *first, *last; /* behind the lock: not done, in order */

@@ -43,14 +43,6 @@ struct tt_cuda_watchdog {
 	uint64_t looked, in_cuda;
 };
 
-/* Kernels and streams write the report, also while it is read. */
-static uint64_t read_flag(const uint64_t *flag)
-{
-	return __atomic_load_n(
-		flag, __ATOMIC_ACQUIRE); /* pairs with the kernels' fence to the system before
-					  * their last store */
-}
-
 /* Whose kernels and streams wait for ranks that this one reaches; NULL: nobody's. */
 static struct tt_cuda *who_waits(struct tt_cuda *cuda)
 {
@@ -148,10 +140,10 @@ static uint64_t take_uncounted(struct tt_cuda_watchdog *watchdog, uint64_t now)
 /* It waits for the same as when it was last looked at: since when? */
 static uint64_t waits_since(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted)
 {
-	const struct tt_cuda_wait seen = { .waiting = read_flag(&cuda->report->waiting),
+	const struct tt_cuda_wait seen = { .waiting = tt_cuda_read_flag(&cuda->report->waiting),
 					   .since = now,
-					   .ended = read_flag(&cuda->report->ended),
-					   .progress = read_flag(&cuda->report->progress) };
+					   .ended = tt_cuda_read_flag(&cuda->report->ended),
+					   .progress = tt_cuda_read_flag(&cuda->report->progress) };
 	struct tt_cuda_wait *wait = &cuda->wait;
 
 	if (seen.waiting == 0 || seen.waiting != wait->waiting || seen.ended != wait->ended ||
@@ -164,16 +156,16 @@ static uint64_t waits_since(struct tt_cuda *cuda, uint64_t now, uint64_t uncount
 
 static bool is_overdue(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted, struct overdue *out)
 {
-	const uint64_t own = read_flag(
+	const uint64_t own = tt_cuda_read_flag(
 		&cuda->report->timeout); /* first: what is read then is no older wait, which may
 					  * have had longer */
 	/* of operations on two levels: that all have come is seen to by who announces it
 	 * (hierarchy.c), which is told better; who stops later is told by those who wait for it,
 	 * and not by those who wait for them behind a crossing */
 	const uint64_t timeout = own ? own : cuda->owner->settings.timeout_ns,
-		       quarters = cuda->owner == cuda->comm	      ? 0
-				  : read_flag(&cuda->report->crossed) ? 3
-								      : 1;
+		       quarters = cuda->owner == cuda->comm		      ? 0
+				  : tt_cuda_read_flag(&cuda->report->crossed) ? 3
+									      : 1;
 	const uint64_t patience = timeout + quarters * (timeout / 4),
 		       since = waits_since(cuda, now, uncounted);
 
@@ -189,7 +181,7 @@ static void compare_headers(struct tt_cuda *cuda)
 {
 	struct tt_op_header mine, theirs;
 
-	/* pairs as in read_flag() */
+	/* pairs as in tt_cuda_read_flag() */
 	if (!__atomic_load_n(&cuda->report->mismatch, __ATOMIC_ACQUIRE))
 		return;
 	memcpy(&mine, cuda->report->mine, sizeof(mine));
@@ -232,7 +224,8 @@ static void note_waits(const struct tt_cuda *cuda)
 {
 	if (!cuda->proxy && !cuda->captures)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_waits,
-				      read_flag(&cuda->report->ended), memory_order_relaxed);
+				      tt_cuda_read_flag(&cuda->report->ended),
+				      memory_order_relaxed);
 }
 
 /* What CUDA says, which is asked without the communicator's lock: where it keeps the thread
