@@ -98,31 +98,40 @@ static tutti_result_t load_failed(const struct cuda_driver *driver, const struct
 	return tt_cuda_check(driver, error, "load the kernels of %s", image->name);
 }
 
-static tutti_result_t find(const struct cuda_driver *driver, const struct image *image,
-			   struct CUmod_st *module, const char *name, struct CUfunc_st **out)
+/* Where kernels are found, and what failed first. */
+struct finder {
+	const struct cuda_driver *driver;
+	const struct image *image;
+	struct CUmod_st *module;
+	tutti_result_t result;
+};
+
+/* Nothing more once one was not found. */
+static void find(struct finder *finder, const char *name, struct CUfunc_st **out)
 {
-	cuda_result error = driver->module_get_function(out, module, name);
 	int threads;
 
-	if (error == CUDA_NOT_FOUND)
-		return tt_fail(
-			TUTTI_ERR_UNSUPPORTED, CUDA,
-			"%s has no kernel %s: expected what is made of src/device/cuda/kernels.cu of this version",
-			image->name, name);
+	if (finder->result)
+		return;
+	cuda_result error = finder->driver->module_get_function(out, finder->module, name);
 	if (!error)
-		error = driver->function_get_attribute(&threads, CUDA_FUNCTION_THREADS,
-						       *out); /* which loads it now */
-	return tt_cuda_check(driver, error, "%s", name);
+		error = finder->driver->function_get_attribute(&threads, CUDA_FUNCTION_THREADS,
+							       *out); /* which loads it now */
+	finder->result =
+		error == CUDA_NOT_FOUND
+			? tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+				  "%s has no kernel %s: expected what is made of src/device/cuda/kernels.cu of this version",
+				  finder->image->name, name)
+			: tt_cuda_check(finder->driver, error, "%s", name);
 }
 
-static tutti_result_t find_named(const struct cuda_driver *driver, const struct image *image,
-				 struct CUmod_st *module, const char *op, tutti_dtype_t dtype,
-				 struct CUfunc_st **out)
+static void find_named(struct finder *finder, const char *op, tutti_dtype_t dtype,
+		       struct CUfunc_st **out)
 {
 	char name[64];
 
 	snprintf(name, sizeof(name), "tt_cuda_%s_%s", op, tutti_dtype_name(dtype));
-	return find(driver, image, module, name, out);
+	find(finder, name, out);
 }
 
 /* For operations to which it does not matter whether integers have a sign. */
@@ -148,64 +157,50 @@ static tutti_result_t find_all(const struct cuda_driver *driver, const struct im
 			       struct tt_cuda_module *module)
 {
 	static const tutti_dtype_t summed[] = { TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT32 };
-	tutti_result_t result = find(driver, image, module->module, "tt_cuda_copy", &module->copy);
-	if (!result)
-		result = find(driver, image, module->module, "tt_cuda_messages", &module->messages);
+	struct finder finder = { driver, image, module->module, TUTTI_OK };
 
-	if (!result)
-		result = find(driver, image, module->module, "tt_cuda_multicast_copy",
-			      &module->multicast_copy);
-	for (int i = 0; i < 3 && !result; i++)
-		result = find_named(driver, image, module->module, "multicast", summed[i],
-				    &module->multicast[summed[i]]);
-	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT && !result; dtype++) {
-		result = find_named(driver, image, module->module, "scale",
-				    without_sign((tutti_dtype_t)dtype), &module->scale[dtype]);
-		for (int op = 0; op < TUTTI_OP_COUNT && !result; op++)
+	find(&finder, "tt_cuda_copy", &module->copy);
+	find(&finder, "tt_cuda_messages", &module->messages);
+	find(&finder, "tt_cuda_multicast_copy", &module->multicast_copy);
+	for (int i = 0; i < 3; i++)
+		find_named(&finder, "multicast", summed[i], &module->multicast[summed[i]]);
+	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
+		struct CUfunc_st **average = &module->reduce[TUTTI_AVG][dtype];
+
+		find_named(&finder, "scale", without_sign((tutti_dtype_t)dtype),
+			   &module->scale[dtype]);
+		for (int op = 0; op < TUTTI_OP_COUNT; op++)
 			if (op != TUTTI_AVG && !(op >= TUTTI_BAND && dtype >= TUTTI_FLOAT16))
-				result =
-					find_named(driver, image, module->module, tutti_op_name(op),
-						   type_of_kernel(op, (tutti_dtype_t)dtype),
-						   &module->reduce[op][dtype]);
-		module->reduce[TUTTI_AVG][dtype] = module->reduce[TUTTI_SUM][dtype];
-		if (!result && (dtype == TUTTI_INT32 || dtype == TUTTI_UINT32))
-			result =
-				find_named(driver, image, module->module, tutti_op_name(TUTTI_AVG),
-					   (tutti_dtype_t)dtype, &module->reduce[TUTTI_AVG][dtype]);
+				find_named(&finder, tutti_op_name(op),
+					   type_of_kernel(op, (tutti_dtype_t)dtype),
+					   &module->reduce[op][dtype]);
+		*average = module->reduce[TUTTI_SUM][dtype];
+		if (dtype == TUTTI_INT32 || dtype == TUTTI_UINT32)
+			find_named(&finder, tutti_op_name(TUTTI_AVG), (tutti_dtype_t)dtype,
+				   average);
 	}
-	return result;
-}
-
-static tutti_result_t load(const struct cuda_driver *driver, const struct image *image,
-			   struct tt_cuda_module **out)
-{
-	struct tt_cuda_module *module = calloc(1, sizeof(*module));
-	tutti_result_t result =
-		module ? TUTTI_OK
-		       : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the kernels of GPUs");
-
-	if (!result) {
-		const cuda_result error = driver->module_load(&module->module, image->code);
-
-		result =
-			error ? load_failed(driver, image, error) : find_all(driver, image, module);
-	}
-	if (result) {
-		tt_cuda_module_free(driver, module);
-		return result;
-	}
-	*out = module;
-	return TUTTI_OK;
+	return finder.result;
 }
 
 tutti_result_t tt_cuda_module_load(const struct cuda_driver *driver, struct tt_cuda_module **out)
 {
+	struct tt_cuda_module *module = calloc(1, sizeof(*module));
 	struct image image;
 	tutti_result_t result = open_image(&image);
 
-	if (!result)
-		result = load(driver, &image, out);
+	if (!result && !module)
+		result = tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the kernels of GPUs");
+	if (!result) {
+		const cuda_result error = driver->module_load(&module->module, image.code);
+
+		result = error ? load_failed(driver, &image, error)
+			       : find_all(driver, &image, module);
+	}
 	free(image.read);
+	if (result)
+		tt_cuda_module_free(driver, module);
+	else
+		*out = module;
 	return result;
 }
 
