@@ -222,6 +222,8 @@ cuda_result tt_cuda_measure_link(const struct tt_cuda *cuda, double *byte_second
 cuda_result tt_cuda_make_room(struct tt_cuda_op *op, unsigned works);
 
 /* exchanges.c, stages.c, windows.c, messages.c: put an operation on its stream */
+/* Elements of the call's longest block, of which a _v form has others: the same on all ranks. */
+size_t tt_cuda_longest_block(const struct tutti_comm *comm, const struct tt_call *call);
 /* Is it short enough, on all ranks alike? */
 bool tt_cuda_fits_lines(const struct tt_cuda_op *op);
 cuda_result tt_cuda_by_lines(struct tt_cuda_op *op);

@@ -94,16 +94,21 @@ static void combine(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 	part->in[0] = nothing ? 0 : (uint32_t)whole_of(op, &op->plan->recv).length;
 }
 
-/* The same on all ranks: of those that one alone has, no length is looked at. */
+size_t tt_cuda_longest_block(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	const size_t *counts = call->send_counts ? call->send_counts : call->recv_counts;
+	size_t longest = counts ? 0 : call->count;
+
+	for (int rank = 0; rank < comm->size && counts; rank++)
+		longest = counts[rank] > longest ? counts[rank] : longest;
+	return longest;
+}
+
 static size_t longest_share(const struct tt_cuda_op *op)
 {
-	const struct tt_plan *plan = op->plan;
-	const size_t *counts = plan->send.counts ? plan->send.counts : plan->recv.counts;
-	size_t longest = counts ? 0 : op->call->count;
+	const size_t longest = tt_cuda_longest_block(op->cuda->comm, op->call);
 
-	for (int rank = 0; counts && rank < op->cuda->comm->size; rank++)
-		longest = counts[rank] > longest ? counts[rank] : longest;
-	return longest > SIZE_MAX / plan->element ? SIZE_MAX : longest * plan->element;
+	return longest > SIZE_MAX / op->plan->element ? SIZE_MAX : longest * op->plan->element;
 }
 
 bool tt_cuda_fits_lines(const struct tt_cuda_op *op)

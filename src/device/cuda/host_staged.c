@@ -106,17 +106,6 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
-/* Of the longest block; of a _v form those differ. */
-static size_t longest_block(const struct tutti_comm *comm, const struct tt_call *call)
-{
-	const size_t *counts = call->send_counts ? call->send_counts : call->recv_counts;
-	size_t longest = counts ? 0 : call->count;
-
-	for (int rank = 0; rank < comm->size && counts; rank++)
-		longest = counts[rank] > longest ? counts[rank] : longest;
-	return longest;
-}
-
 static tutti_result_t put_parts(struct tt_cuda_op *op, const struct lists *lists)
 {
 	const struct tt_call *call = op->call;
@@ -125,7 +114,7 @@ static tutti_result_t put_parts(struct tt_cuda_op *op, const struct lists *lists
 	/* the same on all ranks, whatever blocks each has */
 	const size_t blocks = tt_collective_of_vector(call->collective) ? 1 : (size_t)comm->size;
 	const size_t each = TT_CUDA_CHUNK_BYTES / tutti_dtype_size(call->dtype) / blocks + 1,
-		     count = longest_block(comm, call);
+		     count = tt_cuda_longest_block(comm, call);
 	uint64_t next = tt_cuda_next_chunk(op->cuda), number = 0;
 	size_t from = 0;
 	tutti_result_t result;
