@@ -124,40 +124,38 @@ static int by_number(const void *key, const void *member)
 	return number < other ? -1 : number > other;
 }
 
+/* Where it is among the jobs; NULL: it is not. Lock held. */
+static struct tt_cuda_job **place_of(const struct tt_cuda_proxy *proxy, uint64_t number)
+{
+	return proxy->njobs ? bsearch(&number, proxy->jobs, proxy->njobs, sizeof(*proxy->jobs),
+				      by_number)
+			    : NULL;
+}
+
 /* NULL: whoever put it on the stream has yet to tell the thread of it. */
 static struct tt_cuda_job *find_job(struct tt_cuda_proxy *proxy, uint64_t number)
 {
 	pthread_mutex_lock(&proxy->lock);
-	struct tt_cuda_job *job = proxy->first;
-	while (job && job->number != number)
-		job = job->next;
-	if (!job && proxy->nrecorded) {
-		struct tt_cuda_job **found = bsearch(&number, proxy->recorded, proxy->nrecorded,
-						     sizeof(struct tt_cuda_job *), by_number);
-
-		job = found ? *found : NULL;
-	}
+	struct tt_cuda_job **place = place_of(proxy, number), *job = place ? *place : NULL;
 	pthread_mutex_unlock(&proxy->lock);
 	return job;
 }
 
 static void finish(struct tt_cuda_proxy *proxy, int slot)
 {
-	struct tt_cuda_job *job = proxy->slots[slot].running, *before = NULL,
-			   **link = &proxy->first;
+	struct tt_cuda_job *job = proxy->slots[slot].running;
 
 	proxy->slots[slot].running = NULL;
 	pthread_mutex_lock(&proxy->lock);
 	if (!proxy->released) /* release: the result is in pinned memory; pairs with the stream's
 			       * wait */
 		__atomic_store_n(&proxy->flags->slot[slot].done, job->number, __ATOMIC_RELEASE);
-	while (!job->recorded && *link != job) {
-		before = *link;
-		link = &before->next;
-	}
 	if (!job->recorded) {
-		*link = job->next;
-		proxy->last = proxy->last == job ? before : proxy->last;
+		struct tt_cuda_job **place = place_of(proxy, job->number);
+
+		proxy->njobs--;
+		memmove(place, place + 1,
+			(size_t)(proxy->jobs + proxy->njobs - place) * sizeof(*place));
 	}
 	pthread_mutex_unlock(&proxy->lock);
 	if (!job->recorded)
@@ -210,8 +208,7 @@ static void pause_for(uint64_t since, bool busy)
 static bool await(struct tt_cuda_proxy *proxy)
 {
 	pthread_mutex_lock(&proxy->lock);
-	while (!proxy->stop &&
-	       ((!proxy->first && !proxy->nrecorded) || proxy->failed || proxy->released))
+	while (!proxy->stop && (!proxy->njobs || proxy->failed || proxy->released))
 		pthread_cond_wait(&proxy->wanted, &proxy->lock);
 	const bool go_on = !proxy->stop;
 	pthread_mutex_unlock(&proxy->lock);
@@ -271,24 +268,15 @@ void tt_cuda_job_free(struct tt_cuda_job *job)
 
 bool tt_cuda_proxy_enlist(struct tt_cuda_proxy *proxy, struct tt_cuda_job *job)
 {
-	bool well = true;
-
 	pthread_mutex_lock(&proxy->lock);
-	if (job->recorded) {
-		struct tt_cuda_job **recorded =
-			realloc(proxy->recorded, (proxy->nrecorded + 1) * sizeof(*recorded));
-
-		well = recorded != NULL;
-		proxy->recorded = well ? recorded : proxy->recorded;
-		if (well)
-			recorded[proxy->nrecorded++] = job;
-	} else {
-		*(proxy->first ? &proxy->last->next : &proxy->first) = job;
-		proxy->last = job;
+	struct tt_cuda_job **jobs = realloc(proxy->jobs, (proxy->njobs + 1) * sizeof(*jobs));
+	if (jobs) {
+		proxy->jobs = jobs;
+		jobs[proxy->njobs++] = job;
 	}
 	pthread_cond_signal(&proxy->wanted);
 	pthread_mutex_unlock(&proxy->lock);
-	return well;
+	return jobs != NULL;
 }
 
 /* ---- its life */
@@ -375,15 +363,9 @@ void tt_cuda_proxy_end(struct tt_cuda *cuda, bool frees)
 		return;
 	tutti_comm_destroy(proxy->across);
 	tutti_comm_destroy(proxy->comm);
-	while (proxy->first) {
-		struct tt_cuda_job *job = proxy->first;
-
-		proxy->first = job->next;
-		tt_cuda_job_free(job);
-	}
-	for (size_t i = 0; i < proxy->nrecorded; i++)
-		tt_cuda_job_free(proxy->recorded[i]);
-	free(proxy->recorded);
+	for (size_t i = 0; i < proxy->njobs; i++)
+		tt_cuda_job_free(proxy->jobs[i]);
+	free(proxy->jobs);
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
 		free(proxy->slots[i].results);
 	if (frees && proxy->flags)

@@ -19,7 +19,6 @@ struct tt_cuda_proxy_flags {
 
 /* A chunk as the thread has it. */
 struct tt_cuda_job {
-	struct tt_cuda_job *next;
 	uint64_t number;
 	struct tt_call *calls; /* their tables are copies */
 	size_t ncalls;
@@ -53,10 +52,9 @@ struct tt_cuda_proxy {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
-	struct tt_cuda_job *first, *last; /* behind the lock: not done, in order */
-	struct tt_cuda_job **recorded;	  /* likewise, in order */
-	size_t nrecorded;		  /* likewise */
-	bool stop, failed, released;	  /* likewise */
+	struct tt_cuda_job **jobs;   /* behind the lock: not done, or recorded, in order */
+	size_t njobs;		     /* likewise */
+	bool stop, failed, released; /* likewise */
 };
 
 /* What crosses between cliques has longer: who stops in the middle of an operation is missed by
