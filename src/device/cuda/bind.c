@@ -585,7 +585,7 @@ static bool drain(struct tt_cuda *cuda)
 
 	tt_cuda_watchdog_busy(cuda, true); /* who is lost now is noticed */
 	if (!error && op.cuda)
-		error = tt_cuda_drain(&op);
+		error = tt_cuda_await_end(&op, true);
 	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns
 					  ? cuda->longest_ns
 					  : comm->settings.timeout_ns;

@@ -209,10 +209,9 @@ cuda_result tt_cuda_begin_rounds(struct tt_cuda_op *op);
 /* Everybody learns that this rank has ended the round; then the wait for all, unless it was the
  * last. */
 cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds);
-/* The wait for all after the last one. */
-cuda_result tt_cuda_await_end(struct tt_cuda_op *op);
-/* The wait until nobody is at this rank's memory, for what is on the stream. */
-cuda_result tt_cuda_drain(struct tt_cuda_op *op);
+/* The wait for all after the last one; `drains`: until nobody is at this rank's memory, for what is on
+ * the stream. */
+cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains);
 
 /* link_speed.c: seconds that a byte takes from another rank's memory to this one's. Blocks. */
 cuda_result tt_cuda_measure_link(const struct tt_cuda *cuda, double *byte_seconds);

@@ -69,18 +69,6 @@ struct tt_cuda *tt_cuda_clique_of(const struct tt_cuda *cuda)
 
 /* ---- on the clique */
 
-/* What ranks of the clique compare is what the program called. */
-static struct tt_op_header header_of_part(const struct tt_cuda_hierarchy *hierarchy,
-					  const struct tt_plan *plan)
-{
-	struct tt_op_header header = hierarchy->header;
-
-	header.detail = plan->header.detail;
-	header.algorithm = plan->header.algorithm;
-	header.segments = plan->header.segments;
-	return header;
-}
-
 static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *call)
 {
 	struct tt_cuda_hierarchy *hierarchy = whole->cuda->hierarchy;
@@ -89,7 +77,10 @@ static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *c
 
 	if (result)
 		return result;
-	op.header = header_of_part(hierarchy, op.plan);
+	op.header = hierarchy->header; /* what its ranks compare is what the program called */
+	op.header.detail = op.plan->header.detail;
+	op.header.algorithm = op.plan->header.algorithm;
+	op.header.segments = op.plan->header.segments;
 	op.signature = tt_op_header_signature(&op.header);
 	op.header.seq = whole->cuda->calls;
 	const cuda_result error = tt_cuda_by_stages(&op);

@@ -295,25 +295,13 @@ cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
 	return await_sync(op, round, true);
 }
 
-cuda_result tt_cuda_await_end(struct tt_cuda_op *op)
+cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains)
 {
 	const cuda_result error = await_sync(op, TT_CUDA_LAST, false);
 
 	if (error || !op->cuda->meets)
-		return error;
+		return error || !drains ? error : tt_cuda_words_drain(op);
+	tt_cuda_phase(op)->kind = drains ? TT_CUDA_DRAIN : TT_CUDA_NOTHING;
 	end_phase(op);
-	return launch(op, true);
-}
-
-cuda_result tt_cuda_drain(struct tt_cuda_op *op)
-{
-	const cuda_result error = await_sync(op, TT_CUDA_LAST, false);
-
-	if (error)
-		return error;
-	if (!op->cuda->meets)
-		return tt_cuda_words_drain(op);
-	tt_cuda_phase(op)->kind = TT_CUDA_DRAIN;
-	end_phase(op);
-	return launch(op, false);
+	return launch(op, !drains);
 }

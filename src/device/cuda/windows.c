@@ -338,7 +338,7 @@ cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 	if (!error) /* inside a kernel the wait for all is one more */
 		error = tt_cuda_end_round(op, 1, op->cuda->meets ? 3 : 2);
 	/* what comes next on the stream finds the results written, and may write the inputs */
-	return error ? error : tt_cuda_await_end(op);
+	return error ? error : tt_cuda_await_end(op, false);
 }
 
 /* ---- registering */
