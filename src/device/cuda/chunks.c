@@ -2,13 +2,12 @@
 /* Owns what chunks that go by the host are to a stream: copies to pinned memory and from there,
  * and the two flags of the slot that a chunk lies in (proxy.h). While the host works on one, the
  * stream brings the next. */
-#include "chunks.h"
+#include "proxy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
-#include "proxy.h"
 
 #define WORKS_FLAGS 4u	 /* of a chunk, beside its copies */
 #define SLACK	    4096 /* of a side: for what is rounded up */
