@@ -18,7 +18,6 @@
 /* What is known of each rank, and of each clique, of which there are no more. */
 struct search {
 	struct tt_cuda_offer *offers; /* the last one is this rank's own */
-	struct tt_cuda_peer *peers;
 	struct tt_cuda_accessible *reached;
 	int *local; /* numbers of ranks on their hosts */
 	struct tt_cuda_clique *cliques;
@@ -29,12 +28,10 @@ static bool take_search(struct search *search, const struct tutti_comm *comm)
 	const size_t size = (size_t)comm->size, hosts = (size_t)comm->topology.hosts;
 
 	*search = (struct search){ calloc(size + 1, sizeof(*search->offers)),
-				   calloc(size, sizeof(*search->peers)),
 				   calloc(size, sizeof(*search->reached)),
 				   calloc(size + hosts, sizeof(int)),
 				   calloc(size, sizeof(*search->cliques)) };
-	return search->offers && search->peers && search->reached && search->local &&
-	       search->cliques;
+	return search->offers && search->reached && search->local && search->cliques;
 }
 
 static void give_search(struct search *search)
@@ -42,7 +39,6 @@ static void give_search(struct search *search)
 	free(search->cliques);
 	free(search->local);
 	free(search->reached);
-	free(search->peers);
 	free(search->offers);
 }
 
@@ -94,15 +90,18 @@ static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own,
 		cuda->number, rank);
 }
 
-static bool try_one(const struct tt_cuda *cuda, struct search *search, int rank)
+static bool try_one(const struct tt_cuda *cuda, const struct search *search, int rank)
 {
 	const cuda_address own = search->offers[cuda->comm->rank].memory;
+	const struct tt_cuda_offer *theirs = &search->offers[rank];
+	struct tt_cuda_peer peer = { 0 };
 
-	return rank == cuda->comm->rank ||
-	       (tt_cuda_peer_access(cuda, rank, &search->offers[rank], &search->peers[rank]) ==
-			TUTTI_OK &&
-		read_mark(cuda, own, &search->offers[rank], search->peers[rank].memory, rank) ==
-			TUTTI_OK);
+	if (rank == cuda->comm->rank)
+		return true;
+	const bool reached = tt_cuda_peer_access(cuda, rank, theirs, &peer) == TUTTI_OK &&
+			     read_mark(cuda, own, theirs, peer.memory, rank) == TUTTI_OK;
+	tt_cuda_unreach(cuda, &peer);
+	return reached;
 }
 
 static void try_all(const struct tt_cuda *cuda, struct search *search,
@@ -188,8 +187,6 @@ static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_res
 		return result;
 	try_all(cuda, search, &own);
 	result = tt_part_all_gather(comm, TT_PART_CUDA_BIND, &own, search->reached, sizeof(own));
-	for (int rank = 0; rank < comm->size; rank++)
-		tt_cuda_unreach(cuda, &search->peers[rank]);
 	return result ? result
 		      : tt_part_barrier(
 				/* nobody frees what another one has mapped */
