@@ -124,6 +124,12 @@ tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *cal
 /* The operation that was put on the stream is the last one now. */
 cuda_result tt_cuda_be_last(struct tt_cuda *cuda, struct CUstream_st *stream);
 
+/* A place in a window: at the same offset on all ranks. */
+struct tt_cuda_window_place {
+	const struct tutti_cuda_window *window;
+	size_t offset;
+};
+
 /* One operation while it is put on a stream. */
 struct tt_cuda_op {
 	struct tt_cuda *cuda;
@@ -134,7 +140,9 @@ struct tt_cuda_op {
 	const struct tt_call *call;
 	struct tt_op_header header;
 	uint64_t signature;
-	bool in_windows;	 /* it goes between them, without stages */
+	bool in_windows; /* it goes between them, without stages … */
+	struct tt_cuda_window_place send,
+		recv;		 /* … where peers read its input and write its result */
 	bool checks;		 /* peers have been told what this rank called … */
 	bool calls;		 /* … or are by the program that is being filled */
 	uint32_t *words, nwords; /* that the next kernel clears (words.h) */
@@ -245,7 +253,7 @@ tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cud
 
 /* windows.c */
 /* Are all buffers that the call has on this rank in windows, such that the call can do without
- * stages? Then `op->header.detail` says which. */
+ * stages? Then `op->header.detail` says which, and the operation where. */
 bool tt_cuda_in_windows(struct tt_cuda_op *op);
 /* `frees`: the context is there, and nobody uses them; otherwise what CUDA has of them is kept. */
 void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees);

@@ -23,39 +23,33 @@ struct tutti_cuda_window {
 	struct tt_cuda_multicast *multicast; /* NULL: none */
 };
 
-/* A place in a window: at the same offset on all ranks. */
-struct place {
-	const struct tutti_cuda_window *window;
-	size_t offset;
-};
-
 /* ---- which window a buffer is in */
 
+static uint64_t add_to_hash(uint64_t hash, uint64_t value)
+{
+	return (hash ^ value) * 0x9e3779b97f4a7c15ull;
+}
+
 static bool find_place(const struct tt_cuda *cuda, const void *buffer, size_t bytes,
-		       struct place *place)
+		       struct tt_cuda_window_place *place, uint64_t *hash)
 {
 	const cuda_address at = cuda_at(buffer);
 
-	for (const struct tutti_cuda_window *w = cuda->windows; w; w = w->next) {
+	for (const struct tutti_cuda_window *w = cuda->windows; w && bytes; w = w->next) {
 		const cuda_address base = w->peer[cuda->comm->rank].memory;
 
 		if (at < base || at - base > w->bytes || bytes > w->bytes - (at - base))
 			continue;
-		*place = (struct place){ w, at - base };
+		*place = (struct tt_cuda_window_place){ w, at - base };
+		*hash = add_to_hash(add_to_hash(*hash, w->number), place->offset);
 		return true;
 	}
 	return false;
 }
 
-static cuda_address place_at(const struct place *place, int rank, size_t offset)
+static cuda_address place_at(const struct tt_cuda_window_place *place, int rank, size_t offset)
 {
 	return place->window->peer[rank].memory + place->offset + offset;
-}
-
-static uint64_t add_place(uint64_t hash, const struct place *place)
-{
-	hash = (hash ^ place->window->number) * 0x9e3779b97f4a7c15ull;
-	return (hash ^ place->offset) * 0x9e3779b97f4a7c15ull;
 }
 
 /* Which of a collective's buffers peers touch: what is read of others, what is written into
@@ -76,25 +70,16 @@ static bool writes_others(enum tt_collective collective)
 bool tt_cuda_in_windows(struct tt_cuda_op *op)
 {
 	const struct tt_call *call = op->call;
-	struct place place;
+	const bool reads = reads_others(call->collective), writes = writes_others(call->collective);
 	uint64_t hash = 1;
 
-	if (!op->cuda->windows || call->op >= TUTTI_OP_COUNT ||
-	    !(reads_others(call->collective) || writes_others(call->collective)) ||
+	if (!(reads || writes) || call->op >= TUTTI_OP_COUNT ||
 	    (call->collective == TT_ALL_TO_ALL && call->send == call->recv))
 		return false;
-	if (reads_others(call->collective)) {
-		if (op->plan->send_span == 0 ||
-		    !find_place(op->cuda, call->send, op->plan->send_span, &place))
-			return false;
-		hash = add_place(hash, &place);
-	}
-	if (writes_others(call->collective)) {
-		if (op->plan->recv_span == 0 ||
-		    !find_place(op->cuda, call->recv, op->plan->recv_span, &place))
-			return false;
-		hash = add_place(hash, &place);
-	}
+	if (reads && !find_place(op->cuda, call->send, op->plan->send_span, &op->send, &hash))
+		return false;
+	if (writes && !find_place(op->cuda, call->recv, op->plan->recv_span, &op->recv, &hash))
+		return false;
 	op->header.detail ^= hash;
 	op->header.windows = (uint8_t)(hash >> 56 | 1);
 	return true;
@@ -104,23 +89,22 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op)
 
 #define UNIT 16 /* bytes that kernels load and store there at once */
 
-static cuda_address multicast_at(const struct place *place, size_t offset)
+static cuda_address multicast_at(const struct tt_cuda_window_place *place, size_t offset)
 {
 	return tt_cuda_multicast_at(place->window->multicast) + place->offset + offset;
 }
 
-static bool has_multicast(const struct place *place)
+static bool has_multicast(const struct tt_cuda_window_place *place)
 {
 	return place->window && place->window->multicast && multicast_at(place, 0) % UNIT == 0;
 }
 
 /* The switch adds in an order of its own. */
-static struct CUfunc_st *multicast_sum(const struct tt_cuda_op *op, const struct place *send,
-				       const struct place *recv)
+static struct CUfunc_st *multicast_sum(const struct tt_cuda_op *op)
 {
 	const struct tutti_comm *comm = op->cuda->comm;
 	const bool fits = op->call->op == TUTTI_SUM && !comm->settings.reproducible &&
-			  has_multicast(send) && has_multicast(recv) &&
+			  has_multicast(&op->send) && has_multicast(&op->recv) &&
 			  op->plan->recv_span % UNIT == 0;
 
 	return fits ? op->cuda->module->multicast[op->call->dtype] : NULL;
@@ -183,63 +167,61 @@ static void add_target(struct tt_cuda_part *part, cuda_address at)
 }
 
 /* Each rank combines its part of all inputs, and writes it into all results. */
-static cuda_result all_reduce(struct tt_cuda_op *op, const struct place *send,
-			      const struct place *recv)
+static cuda_result all_reduce(struct tt_cuda_op *op)
 {
 	const int size = op->cuda->comm->size;
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
-	struct CUfunc_st *sum = multicast_sum(op, send, recv);
+	struct CUfunc_st *sum = multicast_sum(op);
 	struct tt_cuda_part part = { 0 };
 
 	if (sum) {
 		const struct tt_bytes own = units_of(op, op->plan->recv_span);
 
-		return move_by_multicast(op, sum, multicast_at(send, own.offset),
-					 multicast_at(recv, own.offset), own.length);
+		return move_by_multicast(op, sum, multicast_at(&op->send, own.offset),
+					 multicast_at(&op->recv, own.offset), own.length);
 	}
 	for (int rank = 0; rank < size; rank++) {
-		add_source(&part, place_at(send, rank, at.offset));
-		add_target(&part, place_at(recv, rank, at.offset));
+		add_source(&part, place_at(&op->send, rank, at.offset));
+		add_target(&part, place_at(&op->recv, rank, at.offset));
 	}
 	return combine(op, &part, at.length);
 }
 
-static cuda_result reduce_scatter(struct tt_cuda_op *op, const struct place *send,
-				  const struct place *recv)
+static cuda_result reduce_scatter(struct tt_cuda_op *op)
 {
 	const struct tt_bytes at = block_at(op, &op->plan->send, op->cuda->comm->rank);
 	struct tt_cuda_part part = { 0 };
 
 	for (int rank = 0; rank < op->cuda->comm->size; rank++)
-		add_source(&part, place_at(send, rank, at.offset));
+		add_source(&part, place_at(&op->send, rank, at.offset));
 	add_target(&part, cuda_at(op->call->recv));
 	return combine(op, &part, at.length);
 }
 
 /* From `source` to that place of everybody's result, but for what lies there already. */
-static cuda_result spread_to_all(struct tt_cuda_op *op, const struct place *recv,
-				 cuda_address source, const struct tt_bytes *at)
+static cuda_result spread_to_all(struct tt_cuda_op *op, cuda_address source,
+				 const struct tt_bytes *at)
 {
 	struct tt_cuda_part part = { .kind = TT_CUDA_SPREAD };
 
 	add_source(&part, source);
 	for (int rank = 0; rank < op->cuda->comm->size; rank++)
-		if (place_at(recv, rank, at->offset) != source)
-			add_target(&part, place_at(recv, rank, at->offset));
+		if (place_at(&op->recv, rank, at->offset) != source)
+			add_target(&part, place_at(&op->recv, rank, at->offset));
 	part.bytes[0] = at->length;
 	return part.ndst ? tt_cuda_add_part(op, NULL, &part) : 0;
 }
 
-static cuda_result all_gather(struct tt_cuda_op *op, const struct place *send,
-			      const struct place *recv)
+static cuda_result all_gather(struct tt_cuda_op *op)
 {
 	const cuda_address own = cuda_at(op->call->send);
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
 
-	if (has_multicast(recv) && own % UNIT == 0 && at.offset % UNIT == 0 &&
+	if (has_multicast(&op->recv) && own % UNIT == 0 && at.offset % UNIT == 0 &&
 	    at.length % UNIT == 0)
-		return move_by_multicast(op, NULL, own, multicast_at(recv, at.offset), at.length);
-	return spread_to_all(op, recv, own, &at);
+		return move_by_multicast(op, NULL, own, multicast_at(&op->recv, at.offset),
+					 at.length);
+	return spread_to_all(op, own, &at);
 }
 
 static bool is_root(const struct tt_cuda_op *op)
@@ -247,25 +229,25 @@ static bool is_root(const struct tt_cuda_op *op)
 	return op->call->root == op->cuda->comm->rank;
 }
 
-static bool broadcasts_by_multicast(const struct tt_cuda_op *op, const struct place *recv)
+static bool broadcasts_by_multicast(const struct tt_cuda_op *op)
 {
-	return has_multicast(recv) && op->plan->recv_span % UNIT == 0;
+	return has_multicast(&op->recv) && op->plan->recv_span % UNIT == 0;
 }
 
 /* Does the root hand on its own part from where it is? Where input and result lie differently, kernels
  * would move single bytes. */
-static bool hands_on_input(const struct tt_cuda_op *op, const struct place *recv)
+static bool hands_on_input(const struct tt_cuda_op *op)
 {
 	const uintptr_t from = (uintptr_t)op->call->send, to = (uintptr_t)op->call->recv;
 
-	return is_root(op) && !broadcasts_by_multicast(op, recv) && from % UNIT == to % UNIT;
+	return is_root(op) && !broadcasts_by_multicast(op) && from % UNIT == to % UNIT;
 }
 
 /* Where the others read their parts of a broadcast: in the root's result. */
-static cuda_result show_to_others(struct tt_cuda_op *op, const struct place *recv)
+static cuda_result show_to_others(struct tt_cuda_op *op)
 {
 	const cuda_address to = cuda_at(op->call->recv), from = cuda_at(op->call->send);
-	const struct tt_bytes own = hands_on_input(op, recv)
+	const struct tt_bytes own = hands_on_input(op)
 					    ? block_at(op, &op->plan->recv, op->cuda->comm->rank)
 					    : (struct tt_bytes){ 0 };
 	const size_t end = own.offset + own.length;
@@ -275,25 +257,23 @@ static cuda_result show_to_others(struct tt_cuda_op *op, const struct place *rec
 }
 
 /* Each rank hands on its part of the vector. */
-static cuda_result broadcast(struct tt_cuda_op *op, const struct place *send,
-			     const struct place *recv)
+static cuda_result broadcast(struct tt_cuda_op *op)
 {
 	const struct tt_bytes at = block_at(op, &op->plan->recv, op->cuda->comm->rank);
 
-	if (broadcasts_by_multicast(op, recv)) {
+	if (broadcasts_by_multicast(op)) {
 		const struct tt_bytes own = units_of(op, op->plan->recv_span);
 
-		return move_by_multicast(op, NULL, place_at(recv, op->call->root, own.offset),
-					 multicast_at(recv, own.offset), own.length);
+		return move_by_multicast(op, NULL, place_at(&op->recv, op->call->root, own.offset),
+					 multicast_at(&op->recv, own.offset), own.length);
 	}
-	return spread_to_all(op, recv,
-			     hands_on_input(op, recv) ? cuda_at(op->call->send) + at.offset
-						      : place_at(recv, op->call->root, at.offset),
+	return spread_to_all(op,
+			     hands_on_input(op) ? cuda_at(op->call->send) + at.offset
+						: place_at(&op->recv, op->call->root, at.offset),
 			     &at);
 }
 
-static cuda_result all_to_all(struct tt_cuda_op *op, const struct place *send,
-			      const struct place *recv)
+static cuda_result all_to_all(struct tt_cuda_op *op)
 {
 	const int size = op->cuda->comm->size;
 	const struct tt_bytes mine = block_at(op, &op->plan->send, op->cuda->comm->rank);
@@ -304,37 +284,33 @@ static cuda_result all_to_all(struct tt_cuda_op *op, const struct place *send,
 		const struct tt_bytes at = block_at(op, &op->plan->recv, from);
 
 		error = tt_cuda_copy(op, cuda_at(op->call->recv) + at.offset,
-				     place_at(send, from, mine.offset), at.length);
+				     place_at(&op->send, from, mine.offset), at.length);
 	}
 	return error;
 }
 
-static cuda_result move(struct tt_cuda_op *op, const struct place *send, const struct place *recv)
+static cuda_result move(struct tt_cuda_op *op)
 {
 	switch (op->call->collective) {
-	case TT_ALL_REDUCE: return all_reduce(op, send, recv);
+	case TT_ALL_REDUCE: return all_reduce(op);
 	case TT_REDUCE_SCATTER:
-	case TT_REDUCE_SCATTER_V: return reduce_scatter(op, send, recv);
-	case TT_ALL_GATHER: return all_gather(op, send, recv);
-	case TT_BROADCAST: return broadcast(op, send, recv);
-	default: return all_to_all(op, send, recv);
+	case TT_REDUCE_SCATTER_V: return reduce_scatter(op);
+	case TT_ALL_GATHER: return all_gather(op);
+	case TT_BROADCAST: return broadcast(op);
+	default: return all_to_all(op);
 	}
 }
 
 cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 {
-	const struct tt_call *call = op->call;
-	struct place send = { 0 }, recv = { 0 };
 	cuda_result error = tt_cuda_begin_rounds(op);
 
-	find_place(op->cuda, call->send, op->plan->send_span, &send);
-	find_place(op->cuda, call->recv, op->plan->recv_span, &recv);
-	if (!error && call->collective == TT_BROADCAST && is_root(op))
-		error = show_to_others(op, &recv);
+	if (!error && op->call->collective == TT_BROADCAST && is_root(op))
+		error = show_to_others(op);
 	if (!error)
 		error = tt_cuda_end_round(op, 0, 2);
 	if (!error)
-		error = move(op, &send, &recv);
+		error = move(op);
 	if (!error) /* inside a kernel the wait for all is one more */
 		error = tt_cuda_end_round(op, 1, op->cuda->meets ? 3 : 2);
 	/* what comes next on the stream finds the results written, and may write the inputs */
