@@ -445,8 +445,9 @@ tutti_result_t tt_cuda_hierarchical(struct tt_cuda_op *op)
 
 /* ---- their life */
 
-static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-				  struct tt_cuda_hierarchy *hierarchy)
+/* What this rank needs for itself. */
+static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
+			   struct tt_cuda_hierarchy *hierarchy)
 {
 	const int size = cuda->comm->size;
 	int n = 0;
@@ -459,22 +460,12 @@ static tutti_result_t find_places(struct tt_cuda *cuda, const struct tt_cuda_cli
 		for (int rank = 0; rank < size; rank++)
 			if (cliques->of[rank] == clique)
 				hierarchy->rank[n++] = rank;
-	hierarchy->clique = clique_of(hierarchy, cuda->comm->rank, &hierarchy->place);
-	return TUTTI_OK;
-}
-
-/* What this rank needs for itself. */
-static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-			   struct tt_cuda_hierarchy *hierarchy)
-{
 	hierarchy->cliques = cliques->count;
-	hierarchy->places = tt_cuda_clique_size(cliques, cuda->comm->size);
-	const tutti_result_t result = find_places(cuda, cliques, hierarchy);
-	if (result)
-		return result;
-	const cuda_result error = cuda->driver->mem_alloc(
-		&hierarchy->scratch, TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES);
-	return tt_cuda_check(cuda->driver, error,
+	hierarchy->places = tt_cuda_clique_size(cliques, size);
+	hierarchy->clique = clique_of(hierarchy, cuda->comm->rank, &hierarchy->place);
+	return tt_cuda_check(cuda->driver,
+			     cuda->driver->mem_alloc(&hierarchy->scratch,
+						     TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES),
 			     "take memory of the GPU for what crosses to other cliques");
 }
 
