@@ -319,13 +319,18 @@ cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 
 /* ---- registering */
 
-static void unreach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window)
+/* `frees`: the context is there, and nobody uses it. */
+static void unreach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window, bool frees)
 {
-	tt_cuda_multicast_free(cuda, window->multicast, true);
+	tt_cuda_multicast_free(cuda, window->multicast, frees);
 	window->multicast = NULL;
 	/* ranks that go by the host may be more, of which none is reached */
-	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++)
-		tt_cuda_unreach(cuda, &window->peer[rank]);
+	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++) {
+		if (frees)
+			tt_cuda_unreach(cuda, &window->peer[rank]);
+		else
+			free(window->peer[rank].mapping);
+	}
 }
 
 /* The same on all ranks. */
@@ -456,7 +461,7 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 	result = exchange_all(cuda, result, window, &sockets, mine, all);
 	tt_cuda_sockets_close(&sockets);
 	if (result)
-		unreach_all(cuda, window);
+		unreach_all(cuda, window, true);
 	tt_cuda_leave(&entered);
 	free(all);
 	return result;
@@ -512,12 +517,11 @@ TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, si
 	return TUTTI_OK;
 }
 
-static void window_free(struct tt_cuda *cuda, struct tutti_cuda_window *window)
+static void window_free(struct tt_cuda *cuda, struct tutti_cuda_window *window, bool frees)
 {
-	struct tt_cuda_entered entered;
+	struct tt_cuda_entered entered = { NULL };
 
-	if (tt_cuda_enter(cuda, &entered) == 0)
-		unreach_all(cuda, window);
+	unreach_all(cuda, window, frees && tt_cuda_enter(cuda, &entered) == 0);
 	tt_cuda_leave(&entered);
 	free(window);
 }
@@ -541,7 +545,7 @@ TUTTI_API tutti_result_t tutti_cuda_deregister(tutti_cuda_window_t window)
 	/* nobody lets go of memory that another rank still works in, and nobody's caller frees
 	 * what another one has mapped */
 	const tutti_result_t result = tt_part_barrier(comm, TT_PART_CUDA_DEREGISTER);
-	window_free(comm->cuda, window);
+	window_free(comm->cuda, window, true);
 	return result ? result : tt_part_barrier(comm, TT_PART_CUDA_DEREGISTER);
 }
 
@@ -551,13 +555,6 @@ void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees)
 		struct tutti_cuda_window *window = cuda->windows;
 
 		cuda->windows = window->next;
-		if (frees) {
-			window_free(cuda, window);
-			continue;
-		}
-		tt_cuda_multicast_free(cuda, window->multicast, false);
-		for (int rank = 0; rank < TT_CUDA_RANKS; rank++)
-			free(window->peer[rank].mapping);
-		free(window);
+		window_free(cuda, window, frees);
 	}
 }
