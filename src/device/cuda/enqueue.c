@@ -72,17 +72,25 @@ static tutti_result_t check_call(const struct tutti_comm *comm, const struct tt_
 	return result;
 }
 
+/* The lock is not held: CUDA may keep a thread waiting here, too, and whoever is to end that
+ * needs it. */
 static tutti_result_t check_on_gpu(const struct tt_cuda *cuda, const struct tt_call *call)
 {
+	struct tt_cuda_entered entered;
 	size_t send_bytes, recv_bytes;
 	bool captured; /* either way is fine */
-	tutti_result_t result = is_captured(cuda, call->stream, &captured);
+	tutti_result_t result = tt_cuda_enter_for(cuda, tt_call_name(call), call->stream, &entered);
 
 	if (result)
 		return result;
+	result = is_captured(cuda, call->stream, &captured);
 	tt_call_spans(cuda->comm, call, &send_bytes, &recv_bytes);
-	result = check_buffer(cuda, call, "send", call->send, send_bytes);
-	return result ? result : check_buffer(cuda, call, "recv", call->recv, recv_bytes);
+	if (!result)
+		result = check_buffer(cuda, call, "send", call->send, send_bytes);
+	if (!result)
+		result = check_buffer(cuda, call, "recv", call->recv, recv_bytes);
+	tt_cuda_leave(&entered);
+	return result;
 }
 
 /* ---- order */
@@ -388,37 +396,6 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 
 /* ---- calls */
 
-/* Lock held. */
-static tutti_result_t check_calls(const struct tutti_comm *comm, const struct tt_call *const *calls,
-				  size_t n)
-{
-	tutti_result_t result = check_own(comm, calls, n);
-
-	for (size_t i = 0; i < n && !result; i++)
-		result = check_call(comm, calls[i]);
-	return result;
-}
-
-/* The lock is not held: CUDA may keep a thread waiting here, too, and whoever is to end that
- * needs it. */
-static tutti_result_t check_all_on_gpu(const struct tt_cuda *cuda,
-				       const struct tt_call *const *calls, size_t n)
-{
-	tutti_result_t result = TUTTI_OK;
-
-	for (size_t i = 0; i < n && !result; i++) {
-		struct tt_cuda_entered entered;
-
-		result =
-			tt_cuda_enter_for(cuda, tt_call_name(calls[i]), calls[i]->stream, &entered);
-		if (result)
-			break;
-		result = check_on_gpu(cuda, calls[i]);
-		tt_cuda_leave(&entered);
-	}
-	return result;
-}
-
 /* First the collectives, then all messages. `messages`: room for the calls. */
 static tutti_result_t put_all(struct tt_cuda *cuda, const struct tt_call *const *calls, size_t n,
 			      const struct tt_call **messages)
@@ -463,10 +440,12 @@ static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *c
 	tutti_result_t result = tt_comm_state(comm);
 	const bool healthy = !result;
 	if (!result)
-		result = check_calls(comm, calls, n);
+		result = check_own(comm, calls, n);
+	for (size_t i = 0; i < n && !result; i++)
+		result = check_call(comm, calls[i]);
 	pthread_mutex_unlock(&comm->lock);
-	if (!result)
-		result = check_all_on_gpu(cuda, calls, n);
+	for (size_t i = 0; i < n && !result; i++)
+		result = check_on_gpu(cuda, calls[i]);
 	if (!result)
 		result = one_stream(calls, n);
 	if (!healthy || result == TUTTI_ERR_INVALID ||
