@@ -114,9 +114,12 @@ static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t missing, uint64_t
 	tt_comm_revoke(comm, &fault);
 }
 
-/* A wait that has lasted longer than it may. */
-struct overdue {
-	uint64_t missing, own; /* as in revoke_for_deadline() */
+/* What CUDA says, which is asked without the communicator's lock: where it keeps the thread
+ * waiting, the communicator is nobody's meanwhile. */
+struct answer {
+	cuda_result context;
+	bool is_late;	       /* a wait has lasted longer than it may … */
+	uint64_t missing, own; /* … as in revoke_for_deadline() */
 };
 
 /* CUDA had the thread from `begun` on. That counts towards a deadline, unlike the rest of a time in
@@ -154,7 +157,7 @@ static uint64_t waits_since(struct tt_cuda *cuda, uint64_t now, uint64_t uncount
 	return wait->since;
 }
 
-static bool is_overdue(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted, struct overdue *out)
+static bool is_overdue(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted, struct answer *out)
 {
 	const uint64_t own = tt_cuda_read_flag(
 		&cuda->report->timeout); /* first: what is read then is no older wait, which may
@@ -172,7 +175,8 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted, s
 	/* one rank alone waits for nobody, whatever the report says */
 	if (cuda->comm->size == 1 || now - since <= patience)
 		return false;
-	*out = (struct overdue){ missing_ranks(cuda, cuda->wait.waiting), own };
+	out->missing = missing_ranks(cuda, cuda->wait.waiting);
+	out->own = own;
 	return out->missing || now - since > patience + ANSWER_NS; /* or somebody came just now */
 }
 
@@ -228,14 +232,6 @@ static void note_waits(const struct tt_cuda *cuda)
 				      memory_order_relaxed);
 }
 
-/* What CUDA says, which is asked without the communicator's lock: where it keeps the thread
- * waiting, the communicator is nobody's meanwhile. */
-struct answer {
-	cuda_result context;
-	bool is_late;
-	struct overdue overdue;
-};
-
 static struct answer ask(struct tt_cuda *cuda)
 {
 	const uint64_t begun = tt_now();
@@ -244,8 +240,8 @@ static struct answer ask(struct tt_cuda *cuda)
 
 	count_cuda(cuda->watchdog, begun);
 	const uint64_t now = tt_now(), uncounted = take_uncounted(cuda->watchdog, now);
-	answer.is_late = waits && !cuda->watchdog->released &&
-			 is_overdue(waits, now, uncounted, &answer.overdue);
+	answer.is_late =
+		waits && !cuda->watchdog->released && is_overdue(waits, now, uncounted, &answer);
 	return answer;
 }
 
@@ -267,7 +263,7 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 	if (!comm->fault.result && answer)
 		check_context(cuda, answer->context);
 	if (!comm->fault.result && answer && answer->is_late)
-		revoke_for_deadline(who_waits(cuda), answer->overdue.missing, answer->overdue.own);
+		revoke_for_deadline(who_waits(cuda), answer->missing, answer->own);
 	/* whoever finds a stream at its end learns of the fault from tutti_comm_error() */
 	const bool ended = tt_comm_is_settled(comm);
 	pthread_mutex_unlock(&comm->lock);
