@@ -184,12 +184,6 @@ tutti_result_t tt_cuda_sockets_accept(struct tt_cuda_sockets *sockets, int rank)
 	return result;
 }
 
-void tt_cuda_descriptors_add(struct tt_cuda_descriptors *message, int fd, uint64_t bytes)
-{
-	message->bytes[message->n] = bytes;
-	message->fd[message->n++] = fd;
-}
-
 /* The kernel bounds how many descriptors a user has on their way: those sent before are taken soon. */
 static bool may_send_again(struct tt_cuda_sockets *sockets)
 {

@@ -37,8 +37,6 @@ tutti_result_t tt_cuda_sockets_accept(struct tt_cuda_sockets *sockets, int rank)
 /* All of them. Who waits for this rank, also without having been accepted, learns of it. */
 void tt_cuda_sockets_close(struct tt_cuda_sockets *sockets);
 
-/* One more for the message, which has it from here on. */
-void tt_cuda_descriptors_add(struct tt_cuda_descriptors *message, int fd, uint64_t bytes);
 /* To all that have asked; returns when they have taken them. */
 tutti_result_t tt_cuda_descriptors_send(struct tt_cuda_sockets *sockets,
 					const struct tt_cuda_descriptors *message);

@@ -108,8 +108,10 @@ cuda_result tt_cuda_export(const struct cuda_driver *driver, cuda_allocation han
 	if (!error && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
 		fd = tt_fd_add(fd);
 	tt_fd_let_go();
-	if (!error)
-		tt_cuda_descriptors_add(message, fd, bytes);
+	if (!error) {
+		message->bytes[message->n] = bytes;
+		message->fd[message->n++] = fd;
+	}
 	return error;
 }
 
