@@ -49,70 +49,36 @@ static void free_bounce(const struct cuda_driver *driver, struct bounce *b)
 	free(b);
 }
 
-static tutti_result_t fail_memory(const struct tt_bounces *bounces, cuda_result error)
-{
-	if (error == CUDA_OUT_OF_MEMORY)
-		return tt_fail(
-			TUTTI_ERR_NO_MEMORY, CUDA,
-			"no pinned memory of the host, %zu bytes, for copies from and to GPU %d: CUDA could not have it from the system",
-			2 * PIECE, bounces->gpu);
-	return tt_cuda_check(
-		bounces->driver, error,
-		"take %zu bytes of pinned memory of the host for copies from and to GPU %d",
-		2 * PIECE, bounces->gpu);
-}
-
 static tutti_result_t fail_stream(const struct cuda_driver *driver, int gpu, cuda_result error)
 {
 	return tt_cuda_check(driver, error, "make a stream for copies from and to GPU %d", gpu);
 }
 
-static cuda_result make_order(const struct cuda_driver *driver, struct bounce *b)
+/* The context is current. */
+static tutti_result_t fill_bounce(const struct tt_bounces *bounces, struct bounce *b)
 {
+	const struct cuda_driver *driver = bounces->driver;
+	void *memory;
 	cuda_result error = driver->stream_create(&b->stream, CUDA_STREAM_NON_BLOCKING);
 
 	for (int i = 0; i < 2 && !error; i++)
 		error = driver->event_create(&b->event[i], CUDA_EVENT_NO_TIMING);
-	return error;
-}
-
-/* The context is current. */
-static tutti_result_t fill_bounce(const struct tt_bounces *bounces, struct bounce *b)
-{
-	void *memory;
-	cuda_result error = make_order(bounces->driver, b);
-
 	if (error)
-		return fail_stream(bounces->driver, bounces->gpu, error);
-	error = bounces->driver->mem_host_alloc(&memory, 2 * PIECE, CUDA_HOST_PORTABLE);
+		return fail_stream(driver, bounces->gpu, error);
+	error = driver->mem_host_alloc(&memory, 2 * PIECE, CUDA_HOST_PORTABLE);
+	if (error == CUDA_OUT_OF_MEMORY)
+		return tt_fail(
+			TUTTI_ERR_NO_MEMORY, CUDA,
+			"no pinned memory of the host, %zu bytes, for copies from and to GPU %d: CUDA could not have it from the system",
+			2 * PIECE, bounces->gpu);
 	if (error)
-		return fail_memory(bounces, error);
+		return tt_cuda_check(
+			driver, error,
+			"take %zu bytes of pinned memory of the host for copies from and to GPU %d",
+			2 * PIECE, bounces->gpu);
 	b->piece[0] = memory;
 	b->piece[1] = b->piece[0] + PIECE;
 	return TUTTI_OK;
-}
-
-static tutti_result_t new_bounce(const struct tt_bounces *bounces, struct bounce **out)
-{
-	struct tt_cuda_entered entered;
-	struct bounce *b = calloc(1, sizeof(*b));
-
-	if (!b)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
-			       bounces->gpu);
-	const cuda_result error =
-		tt_cuda_enter_context(bounces->driver, bounces->context, &entered);
-	if (error) {
-		free(b);
-		return fail_stream(bounces->driver, bounces->gpu, error);
-	}
-	const tutti_result_t result = fill_bounce(bounces, b);
-	if (result)
-		free_bounce(bounces->driver, b);
-	else
-		*out = b;
-	tt_cuda_leave(&entered);
-	return result;
 }
 
 /* ---- those for one GPU */
@@ -166,13 +132,24 @@ static struct bounce *take(struct tt_bounces *bounces)
 	return b;
 }
 
+/* One more. Others may copy meanwhile. */
 static tutti_result_t bring(struct tt_bounces *bounces)
 {
-	struct bounce *b = NULL;
-	const tutti_result_t result = new_bounce(bounces, &b); /* others may copy meanwhile */
+	struct tt_cuda_entered entered;
+	struct bounce *b = calloc(1, sizeof(*b));
 
-	if (!result)
+	if (!b)
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
+			       bounces->gpu);
+	const cuda_result error =
+		tt_cuda_enter_context(bounces->driver, bounces->context, &entered);
+	const tutti_result_t result =
+		error ? fail_stream(bounces->driver, bounces->gpu, error) : fill_bounce(bounces, b);
+	if (result)
+		free_bounce(bounces->driver, b);
+	else
 		give_back(bounces, b);
+	tt_cuda_leave(&entered);
 	return result;
 }
 
