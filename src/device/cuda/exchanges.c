@@ -8,11 +8,6 @@
 #include "bound.h"
 #include "module.h"
 
-static bool is_scan(enum tt_collective collective)
-{
-	return collective == TT_SCAN || collective == TT_EXSCAN;
-}
-
 /* One block for all, or the whole vector. */
 static struct tt_bytes whole_of(const struct tt_cuda_op *op, const struct tt_layout *layout)
 {
@@ -79,19 +74,16 @@ static void take(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 	}
 }
 
+/* What gets here is of all ranks up to some. */
 static void combine(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 {
 	const int size = op->cuda->comm->size, own = op->cuda->comm->rank;
-	const enum tt_collective collective = op->call->collective;
-	const bool nothing =
-		op->plan->recv.kind == TT_LAYOUT_NONE || (collective == TT_EXSCAN && own == 0);
 
+	for (int rank = 0; rank < size; rank++)
+		part->nsrc += goes(op->call, rank, own);
 	part->divisor = op->call->op == TUTTI_AVG ? (uint32_t)size : 0;
-	part->nsrc = (uint32_t)(!is_scan(collective)	? size
-				: collective == TT_SCAN ? own + 1
-							: own);
 	part->dst[0] = op->call->recv;
-	part->in[0] = nothing ? 0 : (uint32_t)whole_of(op, &op->plan->recv).length;
+	part->in[0] = part->nsrc ? (uint32_t)whole_of(op, &op->plan->recv).length : 0;
 }
 
 size_t tt_cuda_longest_block(const struct tutti_comm *comm, const struct tt_call *call)
