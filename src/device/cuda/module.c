@@ -45,31 +45,23 @@ static tutti_result_t open_image(struct image *image)
 	const char *set = getenv(FILE_VARIABLE);
 
 	*image = (struct image){ .name = "the library", .code = tt_cuda_image };
-	if (set && *set) {
-		FILE *file = fopen(set, "re");
-
-		if (file)
-			image->read = read_file(file);
-		image->name = set;
-		image->code = image->read;
-		const tutti_result_t result =
-			image->read
-				? TUTTI_OK
-				: tt_fail_errno(CUDA,
-						FILE_VARIABLE " is \"%s\", which cannot be read",
-						set);
-
-		if (file)
-			fclose(file);
-		return result;
-	}
-	if (!image->code)
-		return tt_fail(
-			TUTTI_ERR_UNSUPPORTED, CUDA,
-			"tutti was built without CUDA's compiler and has no kernels for GPUs: build it where nvcc is (-Dcuda=enabled), "
-			"or let " FILE_VARIABLE
-			" name a fat binary or PTX of its src/device/cuda/kernels.cu");
-	return TUTTI_OK;
+	if (!set || !*set)
+		return image->code
+			       ? TUTTI_OK
+			       : tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+					 "tutti was built without CUDA's compiler and has no kernels for GPUs: build it where nvcc is (-Dcuda=enabled), "
+					 "or let " FILE_VARIABLE
+					 " name a fat binary or PTX of its src/device/cuda/kernels.cu");
+	FILE *file = fopen(set, "re");
+	image->name = set;
+	image->code = image->read = file ? read_file(file) : NULL;
+	const tutti_result_t result =
+		image->read ? TUTTI_OK
+			    : tt_fail_errno(CUDA, FILE_VARIABLE " is \"%s\", which cannot be read",
+					    set);
+	if (file)
+		fclose(file);
+	return result;
 }
 
 static tutti_result_t load_failed(const struct cuda_driver *driver, const struct image *image,
