@@ -121,8 +121,6 @@ tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *cons
 struct tt_cuda_op;
 /* The plan is kept until the next operation has its own. */
 tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *call);
-/* The operation that was put on the stream is the last one now. */
-cuda_result tt_cuda_be_last(struct tt_cuda *cuda, struct CUstream_st *stream);
 
 /* A place in a window: at the same offset on all ranks. */
 struct tt_cuda_window_place {
@@ -151,12 +149,6 @@ struct tt_cuda_op {
 	uint64_t work;		    /* … so many bytes, in the longest phase */
 	struct tt_cuda_program program;
 };
-
-/* The phase that is being filled. */
-static inline struct tt_cuda_part *tt_cuda_phase(struct tt_cuda_op *op)
-{
-	return &op->program.part[op->program.phases];
-}
 
 /* Operations of streams on flags: in memory of a GPU, or pinned, whose addresses are the same
  * there. `flags` as of CUstreamWaitValue_flags. */

@@ -105,12 +105,6 @@ static cuda_result follow_last(struct tt_cuda *cuda, struct CUstream_st *stream,
 	return cuda->driver->stream_wait_event(stream, cuda->last, 0);
 }
 
-cuda_result tt_cuda_be_last(struct tt_cuda *cuda, struct CUstream_st *stream)
-{
-	cuda->used = true;
-	return cuda->driver->event_record(cuda->last, stream);
-}
-
 /* ---- the calls that are messages between pairs of ranks */
 
 static bool is_of_pairs(enum tt_collective collective)
@@ -378,8 +372,10 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 		error = report_timeout(&op, 0);
 	if (!result && !error)
 		note_waits(&op, noted, waits);
-	if (!result && !error)
-		error = op.captured ? 0 : tt_cuda_be_last(cuda, op.stream);
+	if (!result && !error && !op.captured) { /* the last one now */
+		cuda->used = true;
+		error = cuda->driver->event_record(cuda->last, op.stream);
+	}
 	if (!result && error)
 		result = tt_cuda_check(cuda->driver, error, "order operations on streams");
 	tt_cuda_leave(&entered);

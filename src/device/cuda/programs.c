@@ -43,6 +43,12 @@ tutti_result_t tt_cuda_try_report(struct tt_cuda *cuda)
 
 /* ---- kernels */
 
+/* The phase that is being filled. */
+static struct tt_cuda_part *phase_of(struct tt_cuda_op *op)
+{
+	return &op->program.part[op->program.phases];
+}
+
 static unsigned blocks_for(const struct tt_cuda *cuda, uint64_t bytes)
 {
 	const uint64_t wanted = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
@@ -62,7 +68,7 @@ static void end_phase(struct tt_cuda_op *op)
 {
 	op->pending = false;
 	if (++op->program.phases < TT_CUDA_PHASES)
-		empty(tt_cuda_phase(op));
+		empty(phase_of(op));
 }
 
 /* Who executes it; `ends`: an operation. */
@@ -119,13 +125,13 @@ static cuda_result launch(struct tt_cuda_op *op, bool ends)
 	op->function = NULL;
 	op->work = 0;
 	op->program.phases = 0;
-	empty(tt_cuda_phase(op));
+	empty(phase_of(op));
 	return error;
 }
 
 cuda_result tt_cuda_flush(struct tt_cuda_op *op)
 {
-	if (op->pending || tt_cuda_phase(op)->awaits || tt_cuda_phase(op)->checks)
+	if (op->pending || phase_of(op)->awaits || phase_of(op)->checks)
 		end_phase(op);
 	return op->program.phases ? launch(op, false) : 0;
 }
@@ -150,7 +156,7 @@ static bool overlap(cuda_address a, size_t a_bytes, const void *b, uint64_t b_by
 /* Can the copy be a job beside those that are pending? */
 static bool joins(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes)
 {
-	const struct tt_cuda_part *part = tt_cuda_phase(op);
+	const struct tt_cuda_part *part = phase_of(op);
 
 	if (part->kind != TT_CUDA_COPY || part->nsrc == TT_CUDA_RANKS)
 		return false;
@@ -178,7 +184,7 @@ cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address s
 		op->pending && !joins(op, dst, src, bytes) ? tt_cuda_flush(op) : 0;
 	if (error)
 		return error;
-	struct tt_cuda_part *part = tt_cuda_phase(op);
+	struct tt_cuda_part *part = phase_of(op);
 	part->kind = TT_CUDA_COPY;
 	part->dst[part->nsrc] = cuda_pointer(dst);
 	part->src[part->nsrc] = cuda_pointer(src);
@@ -220,7 +226,7 @@ cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst,
 
 	if (!cuda->peer[from].elsewhere || least == 0 || bytes < least || is_legacy(op->stream))
 		return tt_cuda_copy(op, dst, src, bytes);
-	const bool waits = op->program.phases > 0 || tt_cuda_phase(op)->awaits;
+	const bool waits = op->program.phases > 0 || phase_of(op)->awaits;
 	cuda_result error =
 		waits || (op->pending && !joins(op, dst, src, bytes)) ? tt_cuda_flush(op) : 0;
 
@@ -238,7 +244,7 @@ cuda_result tt_cuda_add_part(struct tt_cuda_op *op, struct CUfunc_st *function,
 	const cuda_result error = op->pending || differs ? tt_cuda_flush(op) : 0;
 	if (error)
 		return error;
-	struct tt_cuda_part *phase = tt_cuda_phase(op);
+	struct tt_cuda_part *phase = phase_of(op);
 	const uint32_t awaits = phase->awaits, checks = phase->checks;
 
 	*phase = *part;
@@ -252,7 +258,7 @@ cuda_result tt_cuda_add_part(struct tt_cuda_op *op, struct CUfunc_st *function,
 cuda_result tt_cuda_exchange_lines(struct tt_cuda_op *op, struct CUfunc_st *function,
 				   const struct tt_cuda_part *part, uint64_t bytes)
 {
-	*tt_cuda_phase(op) = *part;
+	*phase_of(op) = *part;
 	op->function = function;
 	op->work = 8 * bytes; /* as many threads as can be, up to one for each line: they wait */
 	op->calls = true;
@@ -266,7 +272,7 @@ static cuda_result await_sync(struct tt_cuda_op *op, int sync, bool clears)
 {
 	if (!op->cuda->meets)
 		return tt_cuda_words_await(op, sync, clears);
-	tt_cuda_phase(op)->awaits = 1;
+	phase_of(op)->awaits = 1;
 	return 0;
 }
 
@@ -280,8 +286,8 @@ cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
 {
 	const bool first = round == 0, last = round == rounds - 1, meets = op->cuda->meets;
 
-	tt_cuda_phase(op)->introduces = first;
-	tt_cuda_phase(op)->arrives = meets;
+	phase_of(op)->introduces = first;
+	phase_of(op)->arrives = meets;
 	op->calls |= first;
 	end_phase(op);
 	cuda_result error =
@@ -291,7 +297,7 @@ cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
 	op->checks = true; /* what peers told with the first round */
 	if (error || last)
 		return error;
-	tt_cuda_phase(op)->checks = first;
+	phase_of(op)->checks = first;
 	return await_sync(op, round, true);
 }
 
@@ -301,7 +307,7 @@ cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains)
 
 	if (error || !op->cuda->meets)
 		return error || !drains ? error : tt_cuda_words_drain(op);
-	tt_cuda_phase(op)->kind = drains ? TT_CUDA_DRAIN : TT_CUDA_NOTHING;
+	phase_of(op)->kind = drains ? TT_CUDA_DRAIN : TT_CUDA_NOTHING;
 	end_phase(op);
 	return launch(op, !drains);
 }
