@@ -532,11 +532,8 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 	tutti_result_t result = tt_cuda_driver(&cuda->driver);
 	if (!result)
 		result = choose_device(cuda, device);
-	if (result == TUTTI_ERR_INVALID) {
-		tt_cuda_free(cuda, true);
-		return result;
-	}
-	result = bind_all(cuda, result, false);
+	if (result != TUTTI_ERR_INVALID)
+		result = bind_all(cuda, result, false);
 	if (result) {
 		tt_cuda_free(cuda, true);
 		return result;
@@ -577,8 +574,7 @@ static bool finish_setup(const struct tt_cuda *cuda, uint64_t patience_ns)
 static bool drain(struct tt_cuda *cuda)
 {
 	struct tutti_comm *comm = cuda->comm;
-	struct tt_cuda_op op = { .cuda = cuda->proxy ? tt_cuda_clique_of(cuda) : cuda,
-				 .stream = cuda->setup };
+	struct tt_cuda_op op = { .cuda = tt_cuda_who_waits(cuda), .stream = cuda->setup };
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = comm->rank };
 	cuda_result error =
 		cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;

@@ -62,9 +62,9 @@ int tt_cuda_rank_across(const struct tt_cuda *cuda, int clique)
 	return rank_at(cuda->hierarchy, clique, cuda->hierarchy->place);
 }
 
-struct tt_cuda *tt_cuda_clique_of(const struct tt_cuda *cuda)
+struct tt_cuda *tt_cuda_who_waits(struct tt_cuda *cuda)
 {
-	return cuda->hierarchy ? cuda->hierarchy->here : NULL;
+	return !cuda->proxy ? cuda : cuda->hierarchy ? cuda->hierarchy->here : NULL;
 }
 
 /* ---- on the clique */

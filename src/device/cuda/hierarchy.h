@@ -15,8 +15,9 @@ tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cud
 /* No hierarchy is fine. `frees`: nobody is at its memory, and the context is there. */
 void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees);
 
-/* What this rank has for its clique alone, where there is a hierarchy; otherwise NULL. */
-struct tt_cuda *tt_cuda_clique_of(const struct tt_cuda *cuda);
+/* Whose kernels and streams wait for ranks that this one reaches, perhaps its clique's; NULL:
+ * nobody's. */
+struct tt_cuda *tt_cuda_who_waits(struct tt_cuda *cuda);
 
 /* Is the call one that is worth it? The same on all ranks. */
 bool tt_cuda_fits_hierarchy(const struct tt_cuda *cuda, const struct tt_call *call);

@@ -43,19 +43,13 @@ struct tt_cuda_watchdog {
 	uint64_t looked, in_cuda;
 };
 
-/* Whose kernels and streams wait for ranks that this one reaches; NULL: nobody's. */
-static struct tt_cuda *who_waits(struct tt_cuda *cuda)
-{
-	return cuda->proxy ? tt_cuda_clique_of(cuda) : cuda;
-}
-
 /* ---- letting streams go on */
 
 /* Whatever peers do, kernels that wait end and do nothing from now on, and streams go on. It needs
  * nothing of CUDA's, whose calls may wait for those very streams. */
 static void release(struct tt_cuda *cuda)
 {
-	struct tt_cuda *reached = who_waits(cuda);
+	struct tt_cuda *reached = tt_cuda_who_waits(cuda);
 
 	if (reached) {
 		__atomic_store_n(&reached->report->abort, 1,
@@ -202,7 +196,7 @@ static void compare_headers(struct tt_cuda *cuda)
  * operations agreed. */
 void tt_cuda_learn(struct tt_cuda *cuda)
 {
-	struct tt_cuda *waits = who_waits(cuda);
+	struct tt_cuda *waits = tt_cuda_who_waits(cuda);
 
 	if (waits)
 		compare_headers(waits);
@@ -236,7 +230,7 @@ static struct answer ask(struct tt_cuda *cuda)
 {
 	const uint64_t begun = tt_now();
 	struct answer answer = { .context = cuda->driver->stream_query(cuda->setup) };
-	struct tt_cuda *waits = who_waits(cuda);
+	struct tt_cuda *waits = tt_cuda_who_waits(cuda);
 
 	count_cuda(cuda->watchdog, begun);
 	const uint64_t now = tt_now(), uncounted = take_uncounted(cuda->watchdog, now);
@@ -263,7 +257,7 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 	if (!comm->fault.result && answer)
 		check_context(cuda, answer->context);
 	if (!comm->fault.result && answer && answer->is_late)
-		revoke_for_deadline(who_waits(cuda), answer->missing, answer->own);
+		revoke_for_deadline(tt_cuda_who_waits(cuda), answer->missing, answer->own);
 	/* whoever finds a stream at its end learns of the fault from tutti_comm_error() */
 	const bool ended = tt_comm_is_settled(comm);
 	pthread_mutex_unlock(&comm->lock);
