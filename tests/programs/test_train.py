@@ -625,8 +625,8 @@ class Errors(Train):
                               ('--data d --size 2', 'found --size, expected --rank and --store as well'),
                               ('--data d --rank 0 --size 2', 'found --rank and --size, expected --store as well'),
                               ('--data d --store tcp://h:1', 'found --store, expected --rank and --size as well'),
-                              ('--data d --transport tpc', '--transport has "tpc": expected a list of'),
-                              ('--data d --algorithm rung', '--algorithm is "rung": expected one of')):
+                              ('--data d --transport foo', '--transport has "foo": expected a list of'),
+                              ('--data d --algorithm foo', '--algorithm is "foo": expected one of')):
             self.assertIn(text, self.alone_without_launcher(options, 2).said)
         self.assertIn('Usage: tutti-train', self.alone_without_launcher('--help').said)
         self.assertIn('tutti-train 0.', self.alone_without_launcher('--version').said)
