@@ -24,11 +24,14 @@ tutti_result_t tt_store_fail_ended(tutti_result_t result, const char *error_text
 		       : tt_fail_reported(STORE, "", result, error_text, strlen(error_text));
 }
 
+/* In the same words whoever came first: it may be found out at two prefixes. */
 void tt_store_report_twice(int member, const char *one, const char *other, char *out, size_t size)
 {
+	const int order = strcmp(one, other);
+
 	snprintf(
 		out, size,
 		"two processes are rank %d: %.100s and %.100s; start every rank once, each with a number of its own (TUTTI_RANK, or "
 		"the launcher's), by one launcher (mpirun inside tutti-run starts each rank again)",
-		member, one, other);
+		member, order < 0 ? one : other, order < 0 ? other : one);
 }

@@ -332,10 +332,11 @@ static void judge(const struct play *play)
 
 		if (o->result >= 0 || o->took > SOON_S || !is_true(play, rank, o->error_text) ||
 		    !is_alike(play, rank))
-			fail_msg("%s, rank %d of %d, in %s: rank %d is told %s after %.2f s: %s",
-				 fault_names[play->fault], play->odd, play->size,
-				 way_names[play->way], rank, tutti_strerror(o->result), o->took,
-				 o->error_text);
+			fail_msg(
+				"%s, rank %d of %d, in %s: rank %d is told %s after %.2f s: %s; rank 0: %s",
+				fault_names[play->fault], play->odd, play->size,
+				way_names[play->way], rank, tutti_strerror(o->result), o->took,
+				o->error_text, play->outcome[0].error_text);
 	}
 }
 
