@@ -62,15 +62,21 @@ static int have_heaps_of_many_sizes(int rank, void *argument)
 JOB(heaps_are_as_large_as_files_may_be, .ranks = RANKS, .whole = have_heaps_of_many_sizes)
 
 /* No rank's memory can be shared; TCP needs none. */
+static void limit_descriptors(rlim_t most)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static void leave_no_descriptor(void)
 {
 	const int next = dup(0);
-	struct rlimit limit;
 
 	close(next);
-	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = (rlim_t)next;
-	setrlimit(RLIMIT_NOFILE, &limit);
+	limit_descriptors((rlim_t)next);
 }
 
 /* All fail likewise, or the others go on without it. */
@@ -84,6 +90,7 @@ static int shrink_without_descriptors(int rank, void *argument)
 	if (rank == 0)
 		leave_no_descriptor();
 	const tutti_result_t result = tutti_comm_shrink(comm, &smaller);
+	limit_descriptors(RLIM_INFINITY); /* sanitizers need some at the end */
 	CLAIM(!result ||
 		      (result == TUTTI_ERR_SYSTEM && strstr(tutti_last_error(NULL), "ulimit -n")),
 	      "%d, \"%s\"", result, tutti_last_error(NULL));
