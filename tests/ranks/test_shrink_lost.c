@@ -17,7 +17,6 @@
 #include "harness.h"
 
 enum { RANKS = 6, LEADER = 0, VICTIM = 1, DIALS = 4, WAITS = 5 };
-enum { PAUSE_MS = 3500 };
 
 /* Where things are in the messages of agree.h and handshake.h. */
 enum { AT_MAGIC = 0, AT_KIND = 4, AT_INSTANCE = 8, HEAD_BYTES = 32 };
@@ -36,9 +35,10 @@ struct stage {
 static _Thread_local struct {
 	struct stage *stage; /* NULL: not yet */
 	int rank;
-	bool pauses;	/* at the next call */
-	int said;	/* of the words of the last agreement */
-	int heard_from; /* descriptor; 0: nothing yet */
+	struct stage *pause; /* the leader's, at its first call, until all others have said whether
+			      * they have joined */
+	int said;	     /* of the words of the last agreement */
+	int heard_from;	     /* descriptor; 0: nothing yet */
 } self;
 
 static uint32_t number_at(const void *bytes, size_t at)
@@ -81,10 +81,10 @@ ssize_t send(int fd, const void *bytes, size_t n, int flags)
 	struct stage *stage = self.stage;
 	const bool last_word = stage && is_last_word(bytes, n);
 
-	if (self.pauses && is_call(bytes, n)) {
-		self.pauses = false;
-		usleep(PAUSE_MS * 1000);
-	}
+	if (self.pause && is_last_word(bytes, n) && self.said++ == 0)
+		atomic_fetch_add(&self.pause->said, 1);
+	if (self.pause && self.rank == LEADER && is_call(bytes, n))
+		await_count(&self.pause->said, RANKS - 1);
 	if (stage && self.rank == DIALS && is_call(bytes, n) && number_at(bytes, AT_TO) == WAITS &&
 	    !atomic_load(&stage->dies))
 		return (ssize_t)n; /* it never arrives */
@@ -143,15 +143,15 @@ JOB(survivors_begin_again_by_themselves, .ranks = RANKS, .whole = shrink,
     .shares = sizeof(struct stage), .env = ENV("TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=40"),
     .expect_signal = SIGKILL, .victims = 1u << VICTIM)
 
-/* Longer than ranks have to join, which is half of their time, and not so long that the others go on
- * without it. */
+/* Until the others have had their time to join, and before they go on without it. */
 static int pause_in_the_middle(int rank, void *argument)
 {
 	tutti_comm_t comm = NULL, rest = NULL;
 
 	SUCCEEDS(tutti_init(NULL, &comm));
 	SUCCEEDS(tutti_barrier(comm, NULL));
-	self.pauses = rank == 0;
+	self.rank = rank;
+	self.pause = argument;
 	SUCCEEDS(tutti_comm_shrink(comm, &rest));
 	CLAIM(tutti_comm_size(rest) == RANKS, "size %d", tutti_comm_size(rest));
 	SUCCEEDS(tutti_barrier(rest, NULL));
@@ -161,4 +161,4 @@ static int pause_in_the_middle(int rank, void *argument)
 }
 
 JOB(who_pauses_while_all_join_is_waited_for, .ranks = RANKS, .whole = pause_in_the_middle,
-    .env = ENV("TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=6"))
+    .shares = sizeof(struct stage), .env = ENV("TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=6"))

@@ -11,7 +11,7 @@
 const struct tt_protocol tt_tcp_protocol = {
 	.hello = { 't', 'u', 't', 't', 'i', 't', 'c', 'p' },
 	.answer = { 't', 'u', 't', 't', 'i', 'a', 'c', 'k' },
-	.version = 3,
+	.version = 4,
 	.listener = "tutti tcp listener",
 	.dialer = "tutti tcp dialer",
 };
