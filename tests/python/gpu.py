@@ -218,6 +218,23 @@ class Order(OnStreams):
             self.assertEqual(x.asked, [stream, stream])
 
     @drivers_only
+    def test_pytorch_is_told_of_streams_that_were_given(self) -> None:
+        told: List[Any] = []
+        kind = type(
+            "Tensor",
+            (gpu_arrays.Array,),
+            {"__module__": "torch", "record_stream": lambda x, stream: told.append((x, stream))},
+        )
+        x, out = kind((3,), "f4"), kind((3,), "f4")
+        x[...] = 0
+        own = type("Stream", (gpu_arrays.Stream,), {"__module__": "torch.cuda.streams"})()
+        comm.all_reduce(x, out=out, stream=own)
+        self.assertEqual(told, [(x, own), (out, own)])
+        comm.all_reduce(x, out=out, stream=gpu.stream())  # which may end before the arrays
+        self.assertEqual(len(told), 2)
+        self.same(out, [0] * 3)
+
+    @drivers_only
     def test_default_streams(self) -> None:
         for given, asked in {None: 1, 0: 1, 1: 1, 2: 2}.items():
             x = put(np.ones(3))

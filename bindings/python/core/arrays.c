@@ -339,7 +339,7 @@ static PyObject *stream_for(PyObject *array, const struct tp_wanted *wanted)
 		return NULL;
 	}
 	if (!is_gpu(type) || !tp_stream_admits(wanted, type == TP_DL_CUDA_MANAGED, device) ||
-	    !tp_stream_choose(stream, wanted->function, array))
+	    !tp_stream_choose(stream, wanted->function, array) || !tp_stream_lend(stream, array))
 		return NULL;
 	return tp_stream_number(stream);
 }

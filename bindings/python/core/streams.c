@@ -10,7 +10,9 @@ const char tp_stream_no_requests[] =
 	"operations on GPUs have no requests; call the form without start_, which does not wait "
 	"for them";
 
-static PyObject *stream_function; /* of tutti/_arrays.py */
+/* of tutti/_arrays.py */
+static PyObject *stream_function;
+static PyObject *lend_function;
 
 static bool refuse(const struct tp_wanted *wanted, int device)
 {
@@ -58,6 +60,17 @@ bool tp_stream_choose(struct tp_stream *stream, const char *function, PyObject *
 	return stream->chosen;
 }
 
+bool tp_stream_lend(const struct tp_stream *stream, PyObject *array)
+{
+	PyObject *none;
+
+	if (!stream->given)
+		return true;
+	none = PyObject_CallFunctionObjArgs(lend_function, array, stream->given, NULL);
+	Py_XDECREF(none);
+	return none;
+}
+
 PyObject *tp_stream_number(const struct tp_stream *stream)
 {
 	return PyLong_FromVoidPtr(stream->handle ? stream->handle : LEGACY);
@@ -87,6 +100,7 @@ bool tp_streams_load(void)
 	if (!arrays)
 		return false;
 	stream_function = PyObject_GetAttrString(arrays, "stream_of");
+	lend_function = PyObject_GetAttrString(arrays, "lend");
 	Py_DECREF(arrays);
-	return stream_function;
+	return stream_function && lend_function;
 }

@@ -32,6 +32,12 @@ bool tp_stream_admits(const struct tp_wanted *wanted, bool managed, int device);
  */
 bool tp_stream_choose(struct tp_stream *stream, const char *function, PyObject *array);
 
+/*
+ * Tell the library of `array`, where it can be told, that a stream which was given uses the array's
+ * memory: it is not to be handed out again before that stream has come to its end.
+ */
+bool tp_stream_lend(const struct tp_stream *stream, PyObject *array);
+
 /* The stream as __dlpack__() takes it: a new reference. */
 PyObject *tp_stream_number(const struct tp_stream *stream);
 

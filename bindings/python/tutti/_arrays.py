@@ -94,6 +94,16 @@ def stream_of(function: str, x: Any, given: Any) -> int:
     return _current_stream(x) if given is None else _handle(function, given)
 
 
+def lend(x: Any, stream: Any) -> None:
+    """Have PyTorch keep the memory of `x` until the stream that was given has used it.
+
+    Its allocator gives freed memory to the next array of the stream where it was taken. Streams of
+    others may end before the array does, which PyTorch could not bear.
+    """
+    if _library(x) == _library(stream) == "torch":
+        x.record_stream(stream)
+
+
 def _current_stream(x: Any) -> int:
     library = _library(x)
     if library == "torch":
