@@ -16,6 +16,11 @@
 #include "mismatch.h"
 #include "op_record.h"
 
+/* So much of a message is looked at with its header: over TCP that saves a system call, which takes
+ * longer than to copy it. */
+#define SHORT_BYTES (16u * 1024)
+#define UNUSUAL	    2
+
 /* A message that no receive has taken yet. */
 struct tt_aside {
 	struct tt_aside *next;
@@ -87,8 +92,41 @@ static tutti_result_t accept(struct tt_cursor *cursor, struct tt_connection *con
 	}
 	if (op->message || op->from_any)
 		tt_recorder_message(op, theirs);
-	cursor->header_at = sizeof(*theirs);
 	return TUTTI_OK;
+}
+
+/* A look at the link, for a header and what this receive expects behind it, if that is short. Gives
+ * how many bytes lie at `data`; 0 and errors like a link's peek(). */
+static ssize_t look(const struct tt_cursor *cursor, struct tt_link *link,
+		    struct tt_op_header *theirs, const void **data)
+{
+	const size_t length = cursor->op->length;
+	const ssize_t there =
+		link->ops->peek(link, sizeof(*theirs),
+				sizeof(*theirs) + (length <= SHORT_BYTES ? length : 0), data);
+
+	/* the rest of a header that came in two parts is on its way */
+	if (there < (ssize_t)sizeof(*theirs))
+		return there < 0 ? there : 0;
+	tt_link_copy_header(link, *data, theirs);
+	return there;
+}
+
+/* This receive's header lies at `data`, and maybe all of its message. */
+static void take(struct tt_cursor *cursor, struct tt_connection *connection, const void *data,
+		 size_t there)
+{
+	const struct tt_op *op = cursor->op;
+	const size_t header = sizeof(struct tt_op_header);
+	const bool whole = there >= header + op->length;
+
+	if (whole && op->length > 0)
+		memcpy(op->recv, (const uint8_t *)data + header, op->length);
+	connection->link->ops->release(connection->link, header + (whole ? op->length : 0));
+	cursor->header_at = (uint32_t)header;
+	cursor->at = whole ? op->length : 0;
+	if (!whole)
+		connection->reading = cursor;
 }
 
 /* ---- putting aside */
@@ -152,6 +190,7 @@ static ssize_t take_aside(struct tt_cursor *cursor, struct tt_connection *connec
 		return result;
 	if (aside->length > 0)
 		memcpy(cursor->op->recv, aside->bytes, aside->length);
+	cursor->header_at = sizeof(aside->header);
 	cursor->at = aside->length;
 	*at = aside->next;
 	free(aside);
@@ -165,7 +204,8 @@ static ssize_t take_aside(struct tt_cursor *cursor, struct tt_connection *connec
 static ssize_t take_next(struct tt_cursor *cursor, struct tt_connection *connection)
 {
 	struct tt_op_header theirs;
-	const ssize_t there = tt_link_peek_header(connection->link, 0, &theirs);
+	const void *data;
+	const ssize_t there = look(cursor, connection->link, &theirs, &data);
 
 	if (there <= 0)
 		return there;
@@ -176,9 +216,10 @@ static ssize_t take_next(struct tt_cursor *cursor, struct tt_connection *connect
 		whose ? accept(cursor, connection, &theirs) : put_aside(connection, &theirs);
 	if (result)
 		return result;
-	connection->link->ops->release(connection->link, sizeof(theirs));
 	if (whose)
-		connection->reading = cursor;
+		take(cursor, connection, data, (size_t)there);
+	else
+		connection->link->ops->release(connection->link, sizeof(theirs));
 	return 1;
 }
 
@@ -236,27 +277,32 @@ bool tt_inbox_is_behind(const struct tt_cursor *cursor)
 }
 
 /* The usual case at once: nothing is aside, and what is next on the link is as the first receive
- * has it. Without this a message of 8 bytes takes 0.19 µs, not 0.18. */
-static bool take_usual(struct tt_cursor *cursor)
+ * has it. UNUSUAL: look closer. */
+static ssize_t take_usual(struct tt_cursor *cursor)
 {
 	struct tt_connection *connection = cursor->connection;
 	struct tt_op_header theirs;
+	const void *data;
 
 	if (connection->head[0] != cursor || connection->reading || connection->aside ||
-	    cursor->op->message || tt_link_peek_header(connection->link, 0, &theirs) <= 0 ||
-	    !tt_op_header_equal(&cursor->op->header, &theirs))
-		return false;
-	tt_cursor_take_header(cursor);
-	connection->reading = cursor;
-	return true;
+	    cursor->op->message)
+		return UNUSUAL;
+	const ssize_t there = look(cursor, connection->link, &theirs, &data);
+	if (there == 0)
+		return 0;
+	if (there < 0 || !tt_op_header_equal(&cursor->op->header, &theirs))
+		return UNUSUAL;
+	take(cursor, connection, data, (size_t)there);
+	return 1;
 }
 
 ssize_t tt_inbox_find(struct tt_cursor *cursor, bool *moved)
 {
 	if (cursor->op->from_any)
 		return find_on_any(cursor, moved);
-	if (take_usual(cursor))
-		return 1;
+	const ssize_t found = take_usual(cursor);
+	if (found != UNUSUAL)
+		return found;
 	return tt_inbox_is_behind(cursor) ? 0 : find_on(cursor, cursor->connection, moved);
 }
 

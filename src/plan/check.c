@@ -62,6 +62,13 @@ static size_t total_bytes(size_t count, size_t blocks, size_t element)
 	return bytes;
 }
 
+static tutti_result_t fail_overflow(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	return tt_fail(TUTTI_ERR_INVALID, EXEC,
+		       "%s: count %zu of %s for %d ranks overflows the address space",
+		       tt_call_name(call), call->count, tutti_dtype_name(call->dtype), comm->size);
+}
+
 static tutti_result_t check_table(const struct tutti_comm *comm, const struct tt_call *call,
 				  const char *which, const size_t *counts, const size_t *displs,
 				  size_t *bytes)
@@ -104,8 +111,7 @@ static tutti_result_t span(const struct tutti_comm *comm, const struct tt_call *
 		(c == TT_ALL_GATHER_V && sending) || (c == TT_REDUCE_SCATTER_V && !sending);
 
 	*bytes = 0;
-	if (((root_only & TT_BIT(c)) && !at_root) ||
-	    (c == TT_SEND_RECV && call->sending != sending))
+	if ((root_only & TT_BIT(c)) && !at_root)
 		return TUTTI_OK;
 	if (one_block) {
 		*bytes = total_bytes((sending ? call->recv_counts : call->send_counts)[comm->rank],
@@ -118,17 +124,24 @@ static tutti_result_t span(const struct tutti_comm *comm, const struct tt_call *
 	*bytes = total_bytes(call->count,
 			     (whole | TT_BIT(TT_ALL_TO_ALL)) & TT_BIT(c) ? (size_t)comm->size : 1,
 			     element);
-	if (*bytes == SIZE_MAX)
-		return tt_fail(TUTTI_ERR_INVALID, EXEC,
-			       "%s: count %zu of %s for %d ranks overflows the address space",
-			       tt_call_name(call), call->count, tutti_dtype_name(call->dtype),
-			       comm->size);
-	return TUTTI_OK;
+	return *bytes == SIZE_MAX ? fail_overflow(comm, call) : TUTTI_OK;
+}
+
+static tutti_result_t message_span(const struct tutti_comm *comm, const struct tt_call *call,
+				   size_t *send_bytes, size_t *recv_bytes)
+{
+	const size_t bytes = total_bytes(call->count, 1, tutti_dtype_size(call->dtype));
+
+	*send_bytes = call->sending ? bytes : 0;
+	*recv_bytes = call->sending ? 0 : bytes;
+	return bytes == SIZE_MAX ? fail_overflow(comm, call) : TUTTI_OK;
 }
 
 tutti_result_t tt_call_spans(const struct tutti_comm *comm, const struct tt_call *call,
 			     size_t *send_bytes, size_t *recv_bytes)
 {
+	if (call->collective == TT_SEND_RECV)
+		return message_span(comm, call, send_bytes, recv_bytes);
 	const tutti_result_t result = span(comm, call, true, send_bytes);
 
 	return result ? result : span(comm, call, false, recv_bytes);

@@ -10,6 +10,8 @@
 
 /* The reader starts on a chunk while the writer copies the next. */
 #define PUBLISH_BYTES (16u * 1024)
+/* … and gets a header and a short message behind it at once: each look at them costs a line. */
+#define TOGETHER_BYTES (2u * 1024)
 
 struct shm_link {
 	struct tt_link base;
@@ -77,7 +79,14 @@ static size_t capacity(struct shm_link *link)
 	return free_bytes;
 }
 
-static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes)
+static void publish(struct shm_link *link)
+{
+	/* release: pairs with the acquire in arrived(); the bytes are there before */
+	atomic_store_explicit(&link->out->tail, link->out_tail, memory_order_release);
+}
+
+/* The last `*unpublished` bytes are left to what follows them. */
+static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes, size_t *unpublished)
 {
 	size_t done = 0;
 
@@ -90,11 +99,14 @@ static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes)
 			chunk = PUBLISH_BYTES;
 		if (chunk > bytes - done)
 			chunk = bytes - done;
+		if (*unpublished > 0 && *unpublished + chunk > TOGETHER_BYTES) {
+			publish(link);
+			*unpublished = 0;
+		}
 		memcpy(link->out_data + link->out_tail % SHM_RING_BYTES, src + done, chunk);
 		link->out_tail += chunk;
 		done += chunk;
-		/* release: pairs with the acquire in arrived(); the bytes are there before */
-		atomic_store_explicit(&link->out->tail, link->out_tail, memory_order_release);
+		*unpublished += chunk;
 	}
 	return done;
 }
@@ -119,10 +131,10 @@ static ssize_t no_room_yet(struct shm_link *link)
 ssize_t shm_write(struct tt_link *base, const struct iovec *iov, int n)
 {
 	struct shm_link *link = shm_link_of(base);
-	size_t total = 0;
+	size_t total = 0, unpublished = 0;
 
 	for (int i = 0; i < n; i++) {
-		const size_t done = put(link, iov[i].iov_base, iov[i].iov_len);
+		const size_t done = put(link, iov[i].iov_base, iov[i].iov_len, &unpublished);
 
 		total += done;
 		if (done < iov[i].iov_len)
@@ -130,6 +142,7 @@ ssize_t shm_write(struct tt_link *base, const struct iovec *iov, int n)
 	}
 	if (total == 0)
 		return no_room_yet(link);
+	publish(link);
 	shm_wake(base->endpoint);
 	return (ssize_t)total;
 }
