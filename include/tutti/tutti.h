@@ -40,14 +40,15 @@
  *   tutti_store_close() free its copies. It may make its own. Memory of tutti_mem_alloc() is
  *   there to be read, not to be written, and shows what the parent goes on writing. Programs
  *   that exec() starts inherit nothing.
- * - No function waits for ever, ends the process, or raises a signal.
+ * - No function waits for ever, or raises a signal; none ends the process but for what follows.
  * - A function that the program hands over (an operation, a notice, a sink of the log, a store, …)
  *   must return. If it throws an exception (C++), or if its thread ends in it (pthread_exit(),
  *   pthread_cancel()), the process ends with a message on standard error: catch in it what it may
- *   throw. It must not be left by longjmp(): operations stay unfinished, and other threads may wait
- *   for its thread. Where it must not call tutti, later calls of its thread then return
- *   #TUTTI_ERR_INVALID, and tutti_comm_destroy() frees nothing. Nor must a thread be cancelled
- *   while it is in a call.
+ *   throw. It must not be left by longjmp(): operations stay unfinished. Where it must not call
+ *   tutti, later calls of its thread then return #TUTTI_ERR_INVALID, and tutti_comm_destroy() frees
+ *   nothing. If an operation is left so, or does not return, and another thread has waited for it
+ *   as long as the communicator's deadline, the process ends with a message. Nor must a thread be
+ *   cancelled while it is in a call.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H

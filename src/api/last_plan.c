@@ -15,7 +15,7 @@ TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info
 			TUTTI_ERR_INVALID, COMM,
 			"tutti_comm_last_plan: info->size is %zu, expected sizeof(tutti_plan_info_t), %zu",
 			info->size, sizeof(*info));
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	const struct tt_plan *plan = comm->last_plan;
 	if (plan) {
 		info->algorithm = plan->algorithm->name;

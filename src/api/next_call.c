@@ -43,7 +43,7 @@ TUTTI_API tutti_result_t tutti_next_call(tutti_comm_t comm, const tutti_call_t *
 
 	if (result)
 		return result;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	const bool said = tt_next_call_set(comm, call);
 	pthread_mutex_unlock(&comm->lock);
 	return said ? TUTTI_OK : no_memory("tutti_next_call");
@@ -73,7 +73,7 @@ TUTTI_API tutti_result_t tutti_next_element(tutti_comm_t comm, const char *eleme
 			element ? "\"" : "", element ? element : "NULL", element ? "\"" : "");
 	if (tt_group_say_element(comm, word))
 		return TUTTI_OK;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	const bool said = tt_next_call_set_element(comm, word);
 	pthread_mutex_unlock(&comm->lock);
 	return said ? TUTTI_OK : no_memory("tutti_next_element");

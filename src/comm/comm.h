@@ -201,6 +201,14 @@ static inline bool tt_comm_usable(const struct tutti_comm *comm)
 	       !tt_callback_here();
 }
 
+/* Every thread takes the lock by this. A user's operation runs under it: where one is left by a jump, or
+ * does not return by the deadline while others wait, the process ends. */
+static inline void tt_comm_lock(struct tutti_comm *comm)
+{
+	if (!tt_callback_lock(&comm->lock, comm->settings.timeout_ns))
+		tt_callback_is_missed(comm->settings.timeout_ns);
+}
+
 /* What `call` returns for one that is not usable. */
 tutti_result_t tt_comm_refuse(const struct tutti_comm *comm, const char *call);
 

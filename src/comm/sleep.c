@@ -30,7 +30,7 @@ void tt_comm_sleep(struct tutti_comm *comm, int timeout_ms)
 	comm->sleepers++;
 	pthread_mutex_unlock(&comm->lock);
 	sleep_in(comm, timeout_ms);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	comm->sleepers--;
 }
 

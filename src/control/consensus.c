@@ -475,7 +475,7 @@ tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, ui
 {
 	tutti_result_t result;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	struct tt_consensus *consensus = consensus_of(comm);
 	if (!consensus)
 		result = fail_no_memory(comm);
@@ -493,7 +493,7 @@ tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, ui
 
 void tt_consensus_quit(struct tutti_comm *comm)
 {
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if (comm->consensus)
 		quit(comm->consensus);
 	pthread_mutex_unlock(&comm->lock);
@@ -502,7 +502,7 @@ void tt_consensus_quit(struct tutti_comm *comm)
 /* Memory for what it is to know of others, as long as there is some. */
 static struct tt_consensus *reserve(struct tutti_comm *comm)
 {
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	struct tt_consensus *consensus = consensus_of(comm);
 	pthread_mutex_unlock(&comm->lock);
 	return consensus;
@@ -525,7 +525,7 @@ tutti_result_t tt_consensus_complete(struct tutti_comm *comm, struct tutti_comm 
 		tt_consensus_agree(comm, all, comm->settings.timeout_ns, NULL, 0, out);
 	consensus->quiet = false;
 	free(all);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	const bool out_for_good = consensus->left_out;
 	pthread_mutex_unlock(&comm->lock);
 	if (result && before && out_for_good)
@@ -537,7 +537,7 @@ bool tt_consensus_misses(struct tutti_comm *comm, const bool *among)
 {
 	bool missing = false;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tt_comm_check(comm, true);
 	receive_notes(comm);
 	for (int rank = 0; rank < comm->size; rank++)

@@ -179,7 +179,7 @@ tutti_result_t tt_comm_agreed_error(struct tutti_comm *comm)
 
 		pthread_mutex_unlock(&comm->lock);
 		poll(NULL, 0, left_ms < POLL_MS ? left_ms : POLL_MS);
-		pthread_mutex_lock(&comm->lock);
+		tt_comm_lock(comm);
 		tt_comm_check(comm, true);
 	}
 	return (tutti_result_t)comm->fault.result;

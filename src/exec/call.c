@@ -277,7 +277,7 @@ static tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_c
 {
 	struct tt_op *op;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tutti_result_t result = tt_comm_state(comm);
 	if (!result)
 		result = make_op(comm, call, &op);
@@ -302,7 +302,7 @@ static tutti_result_t submit_request(struct tutti_comm *comm, const struct tt_ca
 	started->comm = comm;
 	started->owner = comm->owner;
 	started->staged = staged;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tutti_result_t result = tt_comm_state(comm);
 	if (!result)
 		result = tt_call_start(comm, call, started);

@@ -14,7 +14,7 @@ tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result)
 
 tutti_result_t tt_comm_fail(struct tutti_comm *comm, tutti_result_t result)
 {
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	result = tt_comm_give_up(comm, result);
 	pthread_mutex_unlock(&comm->lock);
 	return result;

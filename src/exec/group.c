@@ -411,7 +411,7 @@ static tutti_result_t run(struct group *group, tutti_request_t *request)
 	started->comm = comm;
 	started->owner = comm->owner;
 	tutti_result_t result = tt_device_may_have_buffers() ? stage_all(group, started) : TUTTI_OK;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if (!result)
 		result = start_all(group, started);
 	if (!result && !request) {
@@ -489,7 +489,7 @@ TUTTI_API tutti_result_t tutti_group_begin(tutti_comm_t comm)
 	atomic_fetch_add_explicit(&tt_groups_open, 1, memory_order_relaxed);
 	group->comm = comm;
 	group->serial = comm->serial;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if (comm->next_calls)
 		group->said = tt_next_call_take(comm);
 	pthread_mutex_unlock(&comm->lock);

@@ -39,7 +39,7 @@ void tt_interrupt_ask(struct tutti_comm *comm, struct tt_waiter *waiter, uint64_
 	const int wanted = asked();
 
 	tt_callback_end(&callback);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if (wanted && !comm->fault.result)
 		revoke(comm);
 }

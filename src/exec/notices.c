@@ -101,6 +101,6 @@ bool tt_notices_call(struct tutti_comm *comm)
 	pthread_mutex_unlock(&comm->lock);
 	tt_notice_happen(notice);
 	free(notice);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	return true;
 }

@@ -21,7 +21,7 @@ static tutti_result_t hang(struct tutti_request *request, const struct tt_notice
 	if (!kept)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a notice", call);
 	*kept = *notice;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	pending = request->pending > 0;
 	if (pending)
 		tt_progress_thread_want(comm);

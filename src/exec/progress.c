@@ -245,7 +245,7 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter)
 	pthread_mutex_unlock(&comm->lock);
 	if (comm->oversubscribed || now - waiter->since > SPIN_NS)
 		sched_yield();
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 }
 
 /* Can it end without being in flight? A receive from any peer is found by others that look for who
@@ -369,7 +369,7 @@ static void *progress_main(void *argument)
 	uint64_t resumed = tt_now();
 
 	ask_for_short_turns();
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	while (!comm->progress->stop) {
 		if (tt_notices_call(comm))
 			continue;
@@ -387,7 +387,7 @@ static void *progress_main(void *argument)
 				sched_yield();
 				resumed = tt_now();
 			}
-			pthread_mutex_lock(&comm->lock);
+			tt_comm_lock(comm);
 		} else if (!comm->progress->stop) {
 			sleep_unless(comm, NULL);
 			resumed = tt_now();
@@ -428,7 +428,7 @@ void tt_progress_thread_stop(struct tutti_comm *comm)
 {
 	if (!comm->progress || !comm->progress->started)
 		return;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	comm->progress->stop = true;
 	pthread_cond_signal(&comm->progress->wanted);
 	tt_comm_interrupt(comm);

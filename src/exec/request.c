@@ -111,7 +111,7 @@ TUTTI_API tutti_result_t tutti_test(tutti_request_t *request)
 		return refuse(request, "tutti_test");
 	struct tutti_comm *comm = (*request)->comm;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if ((*request)->pending)
 		tt_comm_progress(comm);
 	if (!(*request)->pending)
@@ -132,7 +132,7 @@ TUTTI_API tutti_result_t tutti_wait(tutti_request_t *request)
 		return refuse(request, "tutti_wait");
 	struct tutti_comm *comm = (*request)->comm;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tt_comm_wait(comm, &(*request)->pending);
 	return take_result(request);
 }

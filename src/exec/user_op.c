@@ -15,7 +15,7 @@ static tutti_result_t add(tutti_comm_t comm, const struct tt_user_op *made, tutt
 {
 	int place = 0;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if (!comm->user_ops) /* plans point into the table, so it does not move */
 		comm->user_ops = calloc(TT_USER_OPS_MAX, sizeof(*comm->user_ops));
 	while (comm->user_ops && place < comm->nuser_ops && comm->user_ops[place].used)
@@ -84,7 +84,7 @@ static void count_holders(struct tutti_comm *comm, tutti_op_t op, int more)
 {
 	if (op < TUTTI_OP_COUNT)
 		return;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	comm->user_ops[op - TUTTI_OP_COUNT].held += (unsigned)more;
 	pthread_mutex_unlock(&comm->lock);
 }
@@ -105,7 +105,7 @@ TUTTI_API tutti_result_t tutti_op_destroy(tutti_comm_t comm, tutti_op_t op)
 
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, "tutti_op_destroy");
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	const bool known = place >= 0 && place < comm->nuser_ops && comm->user_ops[place].used;
 	const bool held = known && comm->user_ops[place].held > 0,
 		   pending = known && is_pending(comm, op);

@@ -70,7 +70,7 @@ static bool any_has_ended(const void *of)
 
 static void pause_at(struct tutti_comm *comm, struct tt_waiter *waiter)
 {
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	/* one that ended since it was tested wakes nobody who goes to sleep now */
 	if (!waiter->over(waiter->of))
 		tt_comm_pause(comm, waiter);

@@ -103,7 +103,7 @@ static tutti_result_t aborts(void *context)
 {
 	struct tutti_comm *old = context;
 
-	pthread_mutex_lock(&old->lock);
+	tt_comm_lock(old);
 	tt_comm_check(old, true);
 	const bool failed = old->fault.result != 0;
 	pthread_mutex_unlock(&old->lock);
@@ -490,7 +490,7 @@ static void revoke_late(struct tutti_comm *old, int rank)
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = rank };
 
 	snprintf(fault.text, sizeof(fault.text), "%s", tt_thread_error());
-	pthread_mutex_lock(&old->lock);
+	tt_comm_lock(old);
 	tt_comm_revoke(old, &fault);
 	pthread_mutex_unlock(&old->lock);
 }
@@ -543,7 +543,7 @@ static void give_up(struct tutti_comm *new)
  * error of growing says that it has not. */
 static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
 {
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tt_comm_check(comm, true);
 	const tutti_result_t state = tt_comm_state(comm);
 	pthread_mutex_unlock(&comm->lock);
@@ -556,7 +556,7 @@ static tutti_result_t take_said(struct tutti_comm *comm, uint64_t *timeout_ns)
 	struct tt_next_call *said = NULL;
 	tutti_result_t result = TUTTI_OK;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if (comm->next_calls)
 		said = tt_next_call_take(comm);
 	pthread_mutex_unlock(&comm->lock);

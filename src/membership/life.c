@@ -41,7 +41,7 @@ static void take_leave(struct tutti_comm *comm)
  * requests can still be tested. */
 static void tell_of_ends(struct tutti_comm *comm)
 {
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tt_ops_end(comm);
 	while (tt_notices_call(comm)) {
 	}
@@ -110,7 +110,7 @@ TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason)
 
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, "tutti_comm_abort");
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	fault.rank = comm->rank;
 	snprintf(fault.text, sizeof(fault.text), "rank %d aborted the communicator: %s", comm->rank,
 		 reason ? reason : "no reason given");
@@ -126,7 +126,7 @@ TUTTI_API tutti_result_t tutti_comm_error(tutti_comm_t comm, int *rank)
 		*rank = -1;
 	if (!tt_comm_usable(comm))
 		return tt_comm_refuse(comm, "tutti_comm_error");
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tt_comm_check(comm, true);
 	if (comm->cuda)
 		tt_device->learn(comm);
@@ -144,7 +144,7 @@ TUTTI_API const char *tutti_last_error(tutti_comm_t comm)
 
 	if (!tt_comm_usable(comm))
 		return tt_thread_error();
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	const bool failed = tt_comm_outcome(comm) != TUTTI_OK;
 	if (failed)
 		memcpy(text, comm->fault.text, sizeof(text));

@@ -5,8 +5,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "clock.h"
 #include "log.h"
+
+#define LOOK_NS 100000000 /* between two looks at the clock, as that of locks can be set */
 
 atomic_uint tt_callbacks_alone;
 
@@ -30,6 +34,16 @@ void tt_callback_end(struct tt_callback *callback)
 	atomic_fetch_sub_explicit(&tt_callbacks_alone, 1, memory_order_relaxed);
 }
 
+_Noreturn void tt_callback_is_missed(uint64_t timeout_ns)
+{
+	fprintf(stderr,
+		"tutti: an operation of tutti_op_create(), or the log's sink, has not returned for %.3g s, the "
+		"communicator's deadline, or was left by longjmp(), and another thread waits for it: expected it to "
+		"return\n",
+		(double)timeout_ns * 1e-9);
+	abort();
+}
+
 _Noreturn void tt_callback_was_left(const struct tt_callback *callback)
 {
 	fprintf(stderr,
@@ -37,6 +51,25 @@ _Noreturn void tt_callback_was_left(const struct tt_callback *callback)
 		"return: have it catch what it may throw\n",
 		callback->running);
 	abort();
+}
+
+bool tt_callback_lock(pthread_mutex_t *lock, uint64_t timeout_ns)
+{
+	const uint64_t since = tt_now();
+	struct timespec at;
+
+	if (__builtin_expect(pthread_mutex_trylock(lock) == 0, 1))
+		return true;
+	do {
+		clock_gettime(CLOCK_REALTIME, &at);
+		at.tv_nsec += LOOK_NS;
+		at.tv_sec += at.tv_nsec / 1000000000;
+		at.tv_nsec %= 1000000000;
+		if (pthread_mutex_timedlock(lock, &at) == 0)
+			return true;
+	} while (tt_now() - since < timeout_ns ||
+		 atomic_load_explicit(&tt_callbacks_alone, memory_order_relaxed) == 0);
+	return false;
 }
 
 const char *tt_callback_of_thread(void)

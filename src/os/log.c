@@ -19,6 +19,7 @@
 #include "transport.h"
 
 #define QUOTA_NS 10000000000u
+#define SINK_NS	 2000000000u /* a line that waits longer for the sink goes to standard error */
 
 uint8_t tt_log_levels[TT_LOG_SUBSYSTEM_COUNT];
 
@@ -144,11 +145,10 @@ static void hand_over(tutti_log_level_t level, enum tt_log_subsystem subsystem, 
 
 static void emit(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *line)
 {
-	if (has_lock()) {
+	if (has_lock() || !tt_callback_lock(&out.lock, SINK_NS)) {
 		print(level, subsystem, line);
 		return;
 	}
-	pthread_mutex_lock(&out.lock);
 	if (out.sink)
 		hand_over(level, subsystem, line);
 	else
@@ -258,13 +258,11 @@ void tt_thread_error_set(const char *error_text)
 
 TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context)
 {
-	const bool locked = has_lock();
+	const bool locked = !has_lock() && tt_callback_lock(&out.lock, SINK_NS);
 
-	if (!locked)
-		pthread_mutex_lock(&out.lock);
 	out.sink = sink;
 	out.context = context;
-	if (!locked)
+	if (locked)
 		pthread_mutex_unlock(&out.lock);
 }
 

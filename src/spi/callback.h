@@ -13,8 +13,10 @@
 #ifndef TT_SPI_CALLBACK_H
 #define TT_SPI_CALLBACK_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "tutti/tutti.h"
 
@@ -35,6 +37,12 @@ static inline struct tt_callback tt_callback_begin(const char *what)
 struct tt_callback tt_callback_begin_alone(const char *what);
 void tt_callback_end(struct tt_callback *callback);
 
+/* A lock that is held around some of them. False: not got in `timeout_ns`, and one of them is at fault: it
+ * has not returned, or was left by a jump. */
+bool tt_callback_lock(pthread_mutex_t *lock, uint64_t timeout_ns);
+
+/* Ends the process, with a message. */
+_Noreturn void tt_callback_is_missed(uint64_t timeout_ns);
 _Noreturn void tt_callback_was_left(const struct tt_callback *callback);
 
 static inline void tt_callback_check(const struct tt_callback *callback)

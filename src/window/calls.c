@@ -75,7 +75,7 @@ static tutti_result_t check_unusual(const struct tt_window_call *call)
 				"was the result of an operation that failed on another "
 				"communicator; expected it as it was until tutti_window_destroy()",
 				name, window->number));
-	pthread_mutex_lock(&window->comm->lock);
+	tt_comm_lock(window->comm);
 	const tutti_result_t result = tt_comm_state(window->comm);
 	pthread_mutex_unlock(&window->comm->lock);
 	return result;
@@ -143,7 +143,7 @@ static bool is_direct(const struct tt_window_call *call)
 static void wake(struct tutti_comm *comm, int rank)
 {
 	if (rank == comm->rank) {
-		pthread_mutex_lock(&comm->lock);
+		tt_comm_lock(comm);
 		tt_comm_interrupt(comm);
 		pthread_mutex_unlock(&comm->lock);
 	} else {
@@ -556,7 +556,7 @@ static tutti_result_t put_now(struct tt_window_call *call, const void *send)
 
 	if (!is_copied(call) || becomes_operation(call))
 		return TUTTI_IN_PROGRESS;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if (!peer->first && !peer->ended_at && !comm->fault.result &&
 	    tt_outbox_has_room(&peer->outbox, room_for(call))) {
 		result = put_frame(peer, call, send, 0) ? TUTTI_OK : TUTTI_ERR_NO_MEMORY;
@@ -753,7 +753,7 @@ static tutti_result_t flush_direct(const struct tt_window_call *call)
 	if (now < atomic_load_explicit(due, memory_order_relaxed))
 		return TUTTI_OK;
 	atomic_store_explicit(due, now + LOOK_NS, memory_order_relaxed);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	result = look_after(call);
 	pthread_mutex_unlock(&comm->lock);
 	return result;

@@ -297,7 +297,7 @@ static tutti_result_t exchange(struct tutti_window *window, const struct told *m
 						  comm->size));
 	result = tt_part_all_gather(comm, TT_PART_WINDOW_CREATE, mine, all, sizeof(*mine));
 	if (!result) {
-		pthread_mutex_lock(&comm->lock);
+		tt_comm_lock(comm);
 		result = meet_all(window, all);
 		if (result)
 			result = tt_comm_give_up(comm, result);
@@ -353,7 +353,7 @@ TUTTI_API tutti_result_t tutti_window_create(tutti_comm_t comm, void *memory, si
 		return tt_comm_fail(comm, result);
 	window->granted = export_all(window, &mine);
 	mine.granted = window->granted;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	result = install(window);
 	if (result)
 		result = tt_comm_give_up(comm, result);
@@ -389,7 +389,7 @@ static tutti_result_t check_end(const struct tutti_window *window)
 
 	if (refused)
 		return refused;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tt_next_call_free(comm->next_calls ? tt_next_call_take(comm) : NULL);
 	if (comm->fault.result)
 		tt_comm_progress(comm); /* ends what is in flight, once all agree */
@@ -419,7 +419,7 @@ TUTTI_API tutti_result_t tutti_window_destroy(tutti_window_t window)
 	if (!result)
 		result = tt_part_barrier(comm, TT_PART_WINDOW_DESTROY);
 	take_back(window, result != TUTTI_OK);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	const tutti_result_t end = uninstall(window);
 	pthread_mutex_unlock(&comm->lock);
 	window_free(window);

@@ -232,6 +232,69 @@ TEST(a_function_that_ends_its_thread_ends_its_process)
 	all_end_their_process();
 }
 
+/* ---- what other threads wait for after a jump does not last */
+
+static void *another_call(void *comm)
+{
+	tutti_barrier(comm, NULL);
+	return NULL;
+}
+
+static void *another_line(void *comm)
+{
+	write_a_line();
+	return NULL;
+}
+
+struct other {
+	void (*body)(void *comm);   /* is left by a jump */
+	void *(*waits)(void *comm); /* on another thread */
+	int said;		    /* a file in which standard error goes */
+};
+
+static int another_thread_waits(tutti_comm_t comm, void *argument)
+{
+	const struct other *other = argument;
+	pthread_t thread;
+	float sum;
+
+	if (tutti_comm_rank(comm) == 1) {
+		way = RETURNS;
+		reduce(comm, &sum);
+		return 0;
+	}
+	fflush(stderr);
+	dup2(other->said, STDERR_FILENO);
+	if (setjmp(before) == 0)
+		other->body(comm);
+	pthread_create(&thread, NULL, other->waits, comm);
+	pthread_join(thread, NULL);
+	exit(0);
+}
+
+static void says(const struct other *other, int expect_signal, const char *words)
+{
+	char said[LINE] = "";
+
+	HOLDS(.ranks = 2, .env = ENV("TUTTI_TIMEOUT=1"), .body = another_thread_waits,
+	      .argument = (void *)other, .expect_signal = expect_signal, .victims = 1);
+	assert_true(pread(other->said, said, sizeof(said) - 1, 0) > 0);
+	if (!strstr(said, words))
+		fail_msg("\"%s\" does not say \"%s\"", said, words);
+	close(other->said);
+}
+
+TEST(after_a_jump_no_other_thread_waits_for_ever)
+{
+	const int said = memfd_create("said", MFD_CLOEXEC),
+		  line = memfd_create("line", MFD_CLOEXEC);
+
+	way = JUMPS;
+	says(&(struct other){ reduce_once, another_call, said }, SIGABRT,
+	     "has not returned for 1 s, the communicator's deadline, or was left by longjmp()");
+	says(&(struct other){ log_once, another_line, line }, 0, "tutti_mem_free");
+}
+
 /* ---- calls that would wait for what their own thread holds are refused */
 
 #define REFUSED(call, words)                                                                       \

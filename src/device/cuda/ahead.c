@@ -24,7 +24,7 @@ static bool has_fault(const struct tt_cuda *cuda)
 {
 	struct tutti_comm *comm = cuda->owner;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	const bool found = comm->fault.result != TUTTI_OK;
 	pthread_mutex_unlock(&comm->lock);
 	return found;

@@ -539,7 +539,7 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 		return result;
 	}
 	tt_log(INFO, CUDA, "rank %d: bound to GPU %d", comm->rank, cuda->number);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	comm->cuda = cuda;
 	pthread_mutex_unlock(&comm->lock);
 	return TUTTI_OK;
@@ -587,7 +587,7 @@ static bool drain(struct tt_cuda *cuda)
 					  : comm->settings.timeout_ns;
 	/* the watchdog gives up before */
 	const bool ended = !error && finish_setup(cuda, 2 * patience);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	snprintf(fault.text, sizeof(fault.text),
 		 "rank %d destroyed the communicator with operations on streams that did not end",
 		 comm->rank);

@@ -18,7 +18,7 @@ static tutti_result_t submit(struct tutti_comm *comm, struct tt_call call,
 		return tt_comm_refuse(comm, tt_call_name(&call));
 	if (tt_group_keep(comm, &call, NULL, &result))
 		return result;
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	if (comm->next_calls)
 		said = tt_next_call_take(comm);
 	call.timeout_ns = said ? said->timeout_ns : 0;

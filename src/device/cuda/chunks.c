@@ -78,7 +78,7 @@ static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job,
 		return;
 	for (size_t i = 0; i < chunk->ninputs; i++)
 		job->scaled += chunk->inputs[i].bytes / tutti_dtype_size(call->dtype);
-	pthread_mutex_lock(&cuda->comm->lock);
+	tt_comm_lock(cuda->comm);
 	memcpy(job->scalar, cuda->comm->user_ops[call->op - TUTTI_OP_COUNT].scalar,
 	       sizeof(job->scalar));
 	pthread_mutex_unlock(&cuda->comm->lock);

@@ -241,7 +241,7 @@ tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *cal
 {
 	struct tt_cuda *cuda = op->cuda;
 
-	pthread_mutex_lock(&cuda->comm->lock);
+	tt_comm_lock(cuda->comm);
 	const tutti_result_t result = tt_plan_get(cuda->comm, call, &op->plan);
 	cuda->comm->device_plan = op->plan;
 	pthread_mutex_unlock(&cuda->comm->lock);
@@ -251,7 +251,7 @@ tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *cal
 /* For tutti_comm_last_plan(); NULL: the operation went another way than a plan's. */
 static void describe_plan(struct tutti_comm *comm, const struct tt_plan *plan, bool exchanged)
 {
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	comm->last_plan = plan;
 	if (exchanged)
 		comm->exchanged_plan = plan;
@@ -264,7 +264,7 @@ static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size
 {
 	struct tt_cuda *cuda = op->cuda;
 
-	pthread_mutex_lock(&cuda->comm->lock);
+	tt_comm_lock(cuda->comm);
 	for (size_t i = 0; i < n; i++)
 		cuda->noted =
 			tt_recorder_stream(cuda->comm, calls[i], way, op->captured, cuda->number);
@@ -278,7 +278,7 @@ static void note_waits(const struct tt_cuda_op *op, uint64_t noted, uint64_t wai
 {
 	const struct tt_cuda *cuda = op->cuda;
 
-	pthread_mutex_lock(&cuda->comm->lock);
+	tt_comm_lock(cuda->comm);
 	if (!cuda->proxy && !cuda->captures && !op->in_windows && cuda->waits > waits)
 		tt_recorder_stream_waits(cuda->comm, noted + 1, cuda->noted, cuda->waits);
 	pthread_mutex_unlock(&cuda->comm->lock);
@@ -432,7 +432,7 @@ static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *c
 	struct tutti_comm *comm = cuda->comm;
 	const struct tt_call *few[4], **messages = few;
 
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tutti_result_t result = tt_comm_state(comm);
 	const bool healthy = !result;
 	if (!result)
@@ -480,6 +480,6 @@ tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *cons
 	pthread_mutex_lock(&cuda->order);
 	result = start(cuda, calls, n);
 	pthread_mutex_unlock(&cuda->order);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	return result;
 }

@@ -67,7 +67,7 @@ static void fail(struct tt_cuda_proxy *proxy, const struct tt_cuda_job *job)
 	pthread_mutex_lock(&proxy->lock);
 	proxy->failed = true;
 	pthread_mutex_unlock(&proxy->lock);
-	pthread_mutex_lock(&comm->lock);
+	tt_comm_lock(comm);
 	tt_comm_revoke(comm, &fault);
 	pthread_mutex_unlock(&comm->lock);
 	tt_cuda_watchdog_busy(proxy->cuda,

@@ -471,7 +471,7 @@ tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call, stru
 		return result;
 	if (sides[0].kind == TT_CUDA_HOST && sides[1].kind == TT_CUDA_HOST)
 		return TUTTI_OK;
-	pthread_mutex_lock(&comm->lock); /* other threads may make operations */
+	tt_comm_lock(comm); /* other threads may make operations */
 	if (!tt_call_check(comm, call))
 		tt_call_spans(comm, call, &sides[0].bytes, &sides[1].bytes);
 	pthread_mutex_unlock(&comm->lock);
