@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 enum { TESTS_MAX = 100 };
@@ -20,6 +21,20 @@ void add_test(const struct CMUnitTest *test)
 int run_claims(CMFixtureFunction setup, CMFixtureFunction teardown)
 {
 	return _cmocka_run_group_tests("tests", tests, count, setup, teardown);
+}
+
+void expect_words(const char *text, const char *words, const char *file, int line)
+{
+	if (strstr(text, words))
+		return;
+	print_error("\"%s\" does not say \"%s\"\n", text, words);
+	_fail(file, line);
+}
+
+void leave_out(const char *why)
+{
+	print_message("skipped: %s\n", why);
+	skip();
 }
 
 void need_descriptors(unsigned n)

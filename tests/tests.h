@@ -41,7 +41,13 @@ struct subject {
 };
 int run_claims_about(const struct subject *subjects, size_t n);
 
-/* Skips the claim, and says why, where the hard limit of descriptors does not allow so many. */
+/* The text has these words. */
+#define assert_says(text, words) expect_words(text, words, __FILE__, __LINE__)
+void expect_words(const char *text, const char *words, const char *file, int line);
+
+/* Skips the claim, and says why. */
+void leave_out(const char *why);
+/* Where the hard limit of descriptors does not allow so many. */
 void need_descriptors(unsigned n);
 
 #endif

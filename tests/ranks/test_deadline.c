@@ -322,11 +322,8 @@ TEST(of_those_that_have_called_the_one_behind_is_named)
 {
 	const char *const env[] = { "TUTTI_ALGORITHM=direct", NULL };
 
-	if (strcmp(transport_chosen, "shm") != 0) {
-		print_message(
-			"skipped: only through shared memory each rank sees how far all are\n");
-		skip();
-	}
+	if (strcmp(transport_chosen, "shm") != 0)
+		leave_out("only through shared memory each rank sees how far all are");
 	HOLDS(.ranks = RANKS, .body = play_slow, .argument = shared_memory(sizeof(struct stage)),
 	      .env = env);
 }
@@ -453,10 +450,8 @@ TEST(a_stopped_rank_at_the_end_of_a_chain_is_blamed)
 /* Where all share an arena nobody can be asked: the first fault is that of all. */
 TEST(the_end_of_a_chain_is_blamed)
 {
-	if (strcmp(transport_chosen, "shm") == 0) {
-		print_message("skipped: over shm alone the first fault counts\n");
-		skip();
-	}
+	if (strcmp(transport_chosen, "shm") == 0)
+		leave_out("over shm alone the first fault counts");
 	the_end_is_blamed(false);
 }
 

@@ -16,7 +16,7 @@
 
 #include <tutti/window.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "harness.h"
 
 #define RANKS  4
@@ -279,7 +279,7 @@ TEST(a_child_is_refused_and_makes_its_own)
 	snprintf(rendezvous, sizeof(rendezvous), "unix:tutti-test-fork-meeting-%d", (int)getpid());
 	snprintf(address, sizeof(address), "unix:tutti-test-fork-%d", (int)getpid());
 	setenv("TEST_STORE", address, 1);
-	assert_int_equal(tutti_store_open(address, 1, 0, &store), TUTTI_OK);
+	assert_ok(tutti_store_open(address, 1, 0, &store));
 	HOLDS(.ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = rendezvous);
 	tutti_store_close(store);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "calls/values.h"
 #include "harness.h"
 
@@ -427,15 +427,15 @@ TEST(names_are_read)
 	static const char *const wrong[] = { "", "int9", "auto:", "auto:none", "INT8", "bf16 " };
 	tutti_wire_t wire = 77;
 
-	assert_int_equal(tutti_wire_parse("none", &wire), TUTTI_OK);
+	assert_ok(tutti_wire_parse("none", &wire));
 	assert_int_equal(wire, TUTTI_WIRE_FLOAT32);
 	for (int i = 0; i < NARROW; i++) {
 		char name[32];
 
-		assert_int_equal(tutti_wire_parse(tutti_wire_name(narrow[i]), &wire), TUTTI_OK);
+		assert_ok(tutti_wire_parse(tutti_wire_name(narrow[i]), &wire));
 		assert_int_equal(wire, narrow[i]);
 		snprintf(name, sizeof(name), "auto:%s", tutti_wire_name(narrow[i]));
-		assert_int_equal(tutti_wire_parse(name, &wire), TUTTI_OK);
+		assert_ok(tutti_wire_parse(name, &wire));
 		assert_int_equal(wire, narrow[i] | TUTTI_WIRE_IF_FASTER);
 	}
 	wire = 77;
@@ -444,7 +444,7 @@ TEST(names_are_read)
 		assert_int_equal(wire, 77);
 	}
 	tutti_wire_parse("int9", &wire);
-	assert_non_null(strstr(tutti_last_error(NULL), "(did you mean int8?)"));
+	assert_says(tutti_last_error(NULL), "(did you mean int8?)");
 	assert_int_equal(tutti_wire_parse(NULL, &wire), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_wire_bytes(TUTTI_WIRE_FLOAT32, 1000), 4000);
 	assert_int_equal(tutti_wire_bytes(TUTTI_WIRE_FLOAT16, 1001), 2002);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "agree.h"
 
 #define MOST	6
@@ -126,7 +126,7 @@ static void come(struct world *w, struct member *m)
 		among[i] = true;
 	say_of(m->rank, said, sizeof(said));
 	config.length = strlen(said);
-	assert_int_equal(tt_agree_open(&config, w->now, &m->agree), TUTTI_OK);
+	assert_ok(tt_agree_open(&config, w->now, &m->agree));
 }
 
 static void read_streams(struct world *w, struct member *m)

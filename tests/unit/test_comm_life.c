@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_bytes_in_use.h"
 #include "tutti/tutti.h"
 
@@ -13,7 +13,7 @@ static tutti_comm_t alone(void)
 {
 	tutti_comm_t comm;
 
-	assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
+	assert_ok(tutti_comm_create(NULL, 0, 1, NULL, &comm));
 	return comm;
 }
 
@@ -34,7 +34,7 @@ TEST(an_open_group_ends_with_its_communicator)
 		tutti_comm_t comm = alone();
 
 		assert_int_equal(sum_alone(comm), 7);
-		assert_int_equal(tutti_group_begin(comm), TUTTI_OK);
+		assert_ok(tutti_group_begin(comm));
 		assert_int_equal(sum_alone(comm), 0);
 		tutti_comm_destroy(comm);
 	}
@@ -133,15 +133,12 @@ static void leave_requests(void)
 	tutti_request_t requests[2];
 	tutti_comm_t comm = alone();
 
-	assert_int_equal(
-		tutti_all_reduce(comm, send, recv, 1, TUTTI_INT32, TUTTI_SUM, &requests[0]),
-		TUTTI_OK);
-	assert_int_equal(tutti_group_begin(comm), TUTTI_OK);
+	assert_ok(tutti_all_reduce(comm, send, recv, 1, TUTTI_INT32, TUTTI_SUM, &requests[0]));
+	assert_ok(tutti_group_begin(comm));
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(tutti_all_reduce(comm, &send[i], &recv[1 + i], 1, TUTTI_INT32,
-						  TUTTI_SUM, NULL),
-				 TUTTI_OK);
-	assert_int_equal(tutti_group_end(comm, &requests[1]), TUTTI_OK);
+		assert_ok(tutti_all_reduce(comm, &send[i], &recv[1 + i], 1, TUTTI_INT32, TUTTI_SUM,
+					   NULL));
+	assert_ok(tutti_group_end(comm, &requests[1]));
 	tutti_comm_destroy(comm);
 }
 
@@ -163,10 +160,9 @@ TEST(counts_that_never_come_again_keep_no_memory)
 	const size_t before = bytes_in_use();
 
 	for (size_t n = 1; n <= 20000; n++) {
-		assert_int_equal(
-			tutti_all_reduce(comm, values, values, n, TUTTI_FLOAT32, TUTTI_SUM, NULL),
-			TUTTI_OK);
-		assert_int_equal(tutti_comm_last_plan(comm, &info), TUTTI_OK);
+		assert_ok(
+			tutti_all_reduce(comm, values, values, n, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+		assert_ok(tutti_comm_last_plan(comm, &info));
 	}
 	assert_true(bytes_in_use() < before + (4u << 20));
 	tutti_comm_destroy(comm);

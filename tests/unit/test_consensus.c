@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "consensus.h"
 
 #include "../fake_transport.h"
@@ -152,8 +152,7 @@ TEST(a_link_that_takes_nothing_is_tried_once)
 	struct tt_agree *agreed = NULL;
 
 	leader_decides();
-	assert_int_equal(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed),
-			 TUTTI_OK);
+	assert_ok(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed));
 	assert_int_equal(tt_agree_count(agreed), RANKS);
 	assert_int_equal(leader.read, leader.length);
 	assert_int_equal(leader.refused, 1);
@@ -171,8 +170,7 @@ TEST(a_rank_that_was_stopped_takes_nobody_for_late_before_it_has_read)
 
 	leader_decides();
 	silent = 3;
-	assert_int_equal(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed),
-			 TUTTI_OK);
+	assert_ok(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed));
 	assert_true(stopped_ns > 0);
 	assert_int_equal(tt_agree_count(agreed), RANKS);
 	tt_agree_close(agreed);

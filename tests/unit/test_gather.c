@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "address.h"
 #include "bootstrap.h"
 #include "gather.h"
@@ -59,9 +59,8 @@ static struct stores open_stores(void)
 	char address[64];
 
 	snprintf(address, sizeof(address), "unix:tutti-test-gather-%d-%d", (int)getpid(), number++);
-	assert_int_equal(tt_store_open(address, &job_key, 0, true, PATIENCE_NS, &stores.served),
-			 TUTTI_OK);
-	assert_int_equal(tutti_store_create(&ops, stores.served, &stores.counted), TUTTI_OK);
+	assert_ok(tt_store_open(address, &job_key, 0, true, PATIENCE_NS, &stores.served));
+	assert_ok(tutti_store_create(&ops, stores.served, &stores.counted));
 	return stores;
 }
 
@@ -165,9 +164,8 @@ static void gather_up(struct job *job, uint64_t *most_calls)
 		const size_t length = make_record(job, rank, record);
 
 		count.calls = 0;
-		assert_int_equal(tt_gather_up(job->stores.counted, &rendezvous, &job_key, record,
-					      length, deadline, &all),
-				 TUTTI_OK);
+		assert_ok(tt_gather_up(job->stores.counted, &rendezvous, &job_key, record, length,
+				       deadline, &all));
 		if (count.calls > *most_calls)
 			*most_calls = count.calls;
 		if (rank == 0)
@@ -183,9 +181,8 @@ static double gather_down(struct job *job, int rank)
 	struct tt_records all = { 0 };
 
 	count.calls = count.bytes = 0;
-	assert_int_equal(tt_gather_down(job->stores.counted, &rendezvous, &job_key,
-					tt_now() + PATIENCE_NS, &all),
-			 TUTTI_OK);
+	assert_ok(tt_gather_down(job->stores.counted, &rendezvous, &job_key, tt_now() + PATIENCE_NS,
+				 &all));
 	check_records(job, &all);
 	tt_records_free(&all);
 	return (double)count.bytes / (job->size - 1);
@@ -230,8 +227,7 @@ static struct tt_records records_of(const struct job *job)
 {
 	struct tt_records records = { 0 };
 
-	assert_int_equal(tt_records_make(job->size, (size_t)job->size * TT_RECORD_MAX, &records),
-			 TUTTI_OK);
+	assert_ok(tt_records_make(job->size, (size_t)job->size * TT_RECORD_MAX, &records));
 	for (int rank = 0; rank < job->size; rank++) {
 		records.offset[rank] = (size_t)rank * TT_RECORD_MAX;
 		records.length[rank] = make_record(job, rank, records.bytes + records.offset[rank]);
@@ -264,10 +260,10 @@ TEST(state_of_65536_ranks_is_counted)
 	size_t length;
 
 	config.transports = "tcp";
-	assert_int_equal(tt_settings_read(&config, &settings), TUTTI_OK);
+	assert_ok(tt_settings_read(&config, &settings));
 	const size_t before = bytes_in_use();
-	assert_int_equal(tt_comm_new(&settings, job.size - 1, job.size, 4711, &comm), TUTTI_OK);
-	assert_int_equal(tt_bootstrap_open(comm, NULL, record, &length), TUTTI_OK);
+	assert_ok(tt_comm_new(&settings, job.size - 1, job.size, 4711, &comm));
+	assert_ok(tt_bootstrap_open(comm, NULL, record, &length));
 	assert_int_equal(tt_bootstrap_join(comm, &records, members, tt_now()), TUTTI_ERR_TIMEOUT);
 	const double each = ((double)bytes_in_use() - (double)before) / (job.size - 1);
 	print_message("%6d ranks: a rank keeps %.0f bytes of each other one\n", job.size, each);
@@ -285,7 +281,7 @@ static void pack(const struct job *job, const struct tt_key *key, struct tt_bund
 	const struct tt_record_from maker = { key, 4711, 0 };
 	struct tt_records records = records_of(job);
 
-	assert_int_equal(tt_bundle_pack(&maker, job->size, &records, out), TUTTI_OK);
+	assert_ok(tt_bundle_pack(&maker, job->size, &records, out));
 	tt_records_free(&records);
 }
 
@@ -307,12 +303,12 @@ TEST(a_bundle_of_another_key_is_refused)
 	struct tt_bundle bundle;
 
 	pack(&job, &other, &bundle);
-	assert_int_equal(unpack(&job, &bundle, bundle.length), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "ranks 0 and 3 have different keys"));
+	assert_fails(unpack(&job, &bundle, bundle.length), TUTTI_ERR_INVALID,
+		     "ranks 0 and 3 have different keys");
 	free(bundle.bytes);
 	pack(&job, NULL, &bundle);
-	assert_int_equal(unpack(&job, &bundle, bundle.length), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "rank 0 has no key, and rank 3 has one"));
+	assert_fails(unpack(&job, &bundle, bundle.length), TUTTI_ERR_INVALID,
+		     "rank 0 has no key, and rank 3 has one");
 	free(bundle.bytes);
 }
 
@@ -323,7 +319,7 @@ TEST(a_damaged_bundle_is_refused)
 	struct tt_bundle bundle;
 
 	pack(&job, &job_key, &bundle);
-	assert_int_equal(unpack(&job, &bundle, bundle.length), TUTTI_OK);
+	assert_ok(unpack(&job, &bundle, bundle.length));
 	for (size_t i = 0; i < bundle.length; i++) {
 		assert_true(unpack(&job, &bundle, i) < 0);
 		bundle.bytes[i] ^= 4;
@@ -343,19 +339,15 @@ TEST(what_is_no_bundle_is_about_all)
 	size_t length = make_record(&job, 2, record);
 	char key[TT_RANK_KEY_MAX];
 
-	assert_int_equal(tt_gather_up(job.stores.counted, &rendezvous, &job_key, record, length,
-				      tt_now() + PATIENCE_NS, &all),
-			 TUTTI_OK);
+	assert_ok(tt_gather_up(job.stores.counted, &rendezvous, &job_key, record, length,
+			       tt_now() + PATIENCE_NS, &all));
 	tt_rendezvous_rank_key(&rendezvous, 1, key);
-	assert_int_equal(
-		tutti_store_set(job.stores.counted, key, "nonsense of 27 bytes, or so", 27),
-		TUTTI_OK);
+	assert_ok(tutti_store_set(job.stores.counted, key, "nonsense of 27 bytes, or so", 27));
 	rendezvous = rendezvous_of(&job, 0);
 	length = make_record(&job, 0, record);
-	assert_int_equal(tt_gather_up(job.stores.counted, &rendezvous, &job_key, record, length,
-				      tt_now() + PATIENCE_NS, &all),
-			 TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "rank 1 left 27 bytes"));
+	assert_fails(tt_gather_up(job.stores.counted, &rendezvous, &job_key, record, length,
+				  tt_now() + PATIENCE_NS, &all),
+		     TUTTI_ERR_INVALID, "rank 1 left 27 bytes");
 	assert_true(rendezvous.unfit);
 	tt_records_free(&all);
 	close_stores(job.stores);
@@ -372,9 +364,8 @@ TEST(a_coordinator_that_says_nonsense_is_not_believed)
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		assert_int_equal(tt_grow_read_decision(&words[i], tt_bundle_capacity(3)),
-				 TUTTI_ERR_UNSUPPORTED);
-		assert_non_null(strstr(tt_thread_error(), "version of tutti"));
+		assert_fails(tt_grow_read_decision(&words[i], tt_bundle_capacity(3)),
+			     TUTTI_ERR_UNSUPPORTED, "version of tutti");
 		assert_null(strchr(tt_thread_error(), '\033'));
 	}
 }

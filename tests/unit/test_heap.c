@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "memory.h"
 #include "tutti/tutti.h"
 
@@ -51,7 +51,7 @@ static uint8_t *get(size_t bytes)
 {
 	void *memory;
 
-	assert_int_equal(tutti_mem_alloc(bytes, &memory), TUTTI_OK);
+	assert_ok(tutti_mem_alloc(bytes, &memory));
 	return memory;
 }
 

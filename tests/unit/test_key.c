@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_folder.h"
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -26,7 +26,7 @@ static void expect_good(const char *config)
 {
 	struct tt_key read;
 
-	assert_int_equal(tt_key_read(config, 0, &read), TUTTI_OK);
+	assert_ok(tt_key_read(config, 0, &read));
 	assert_true(read.set);
 	for (int i = 0; i < TT_KEY_BYTES; i++)
 		assert_int_equal(read.bytes[i], i);
@@ -36,7 +36,7 @@ static void expect_none(void)
 {
 	struct tt_key read;
 
-	assert_int_equal(tt_key_read(NULL, 0, &read), TUTTI_OK);
+	assert_ok(tt_key_read(NULL, 0, &read));
 	assert_false(read.set);
 }
 
@@ -60,8 +60,8 @@ TEST(keys_that_are_made_are_keys_and_differ)
 	struct tt_key read[2];
 
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(tutti_key_make(made[i]), TUTTI_OK);
-		assert_int_equal(tt_key_read(made[i], 0, &read[i]), TUTTI_OK);
+		assert_ok(tutti_key_make(made[i]));
+		assert_ok(tt_key_read(made[i], 0, &read[i]));
 		assert_true(read[i].set);
 	}
 	assert_memory_not_equal(read[0].bytes, read[1].bytes, TT_KEY_BYTES);
@@ -75,7 +75,7 @@ static void expect_refused(const char *says)
 	const uint8_t none[TT_KEY_BYTES] = { 0 };
 
 	assert_true(tt_key_read(NULL, 0, &read) < 0);
-	assert_non_null(strstr(tt_thread_error(), says));
+	assert_says(tt_thread_error(), says);
 	assert_null(strstr(tt_thread_error(), "0102"));
 	assert_false(read.set);
 	assert_memory_equal(read.bytes, none, sizeof(none));
@@ -238,7 +238,7 @@ TEST(nonces_differ)
 {
 	uint8_t a[TT_NONCE_BYTES], b[TT_NONCE_BYTES];
 
-	assert_int_equal(tt_nonce_make(a), TUTTI_OK);
-	assert_int_equal(tt_nonce_make(b), TUTTI_OK);
+	assert_ok(tt_nonce_make(a));
+	assert_ok(tt_nonce_make(b));
 	assert_memory_not_equal(a, b, sizeof(a));
 }

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "launch.h"
 #include "log.h"
 #include "meeting.h"
@@ -334,7 +334,7 @@ TEST(a_launcher_inside_tutti_run_wins)
 
 #define INSIDE RUN "TUTTI_STORE_SERVED=once TUTTI_RESTART=0 TUTTI_JOIN=1 "
 	check(INSIDE OMPI "PMIX_NAMESPACE=7", "Open MPI, 0 of 2, serves unix:tutti-UID-7");
-	assert_int_equal(tt_launch_joins(&joins), TUTTI_OK);
+	assert_ok(tt_launch_joins(&joins));
 	assert_false(joins);
 	assert_int_equal(tt_launch_meets("a call", &launch), TUTTI_ERR_INVALID); /* nor there */
 	check(INSIDE SLURM "SLURM_NTASKS=2 SLURM_NNODES=1", "Slurm, 1 of 2, at unix:tutti-UID-9.3");

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "transport.h"
 #include "tutti/tutti.h"
 
@@ -213,7 +213,7 @@ static tutti_store_t open_store(void)
 
 	snprintf(address, sizeof(address), "unix:tutti-test-memory-%ld-%d", (long)getpid(),
 		 number++);
-	assert_int_equal(tutti_store_open(address, 1, 30, &store), TUTTI_OK);
+	assert_ok(tutti_store_open(address, 1, 30, &store));
 	return store;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which RDMA ports and GIDs are chosen, on made-up machines: trees of files like the kernel's. */
-#include "tests.h"
+#include "tutti_asserts.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -135,7 +135,7 @@ static const char *choice_with(const struct rdma_settings *settings)
 	int n = -1;
 
 	memset(why, 'x', sizeof(why));
-	assert_int_equal(tt_rdma_ports(&machine, settings, ports, &n, why), TUTTI_OK);
+	assert_ok(tt_rdma_ports(&machine, settings, ports, &n, why));
 	assert_in_range(n, 0, RDMA_PORTS_MAX);
 	assert_non_null(memchr(why, '\0', sizeof(why)));
 	text[0] = '\0';
@@ -374,7 +374,7 @@ TEST_WITH(the_best_four_are_used, make_root, remove_root)
 	}
 	assert_string_equal(choice(), "mlx5_9/1:3 mlx5_11/1:3 mlx5_12/1:3 mlx5_10/1:3");
 	assert_string_equal(why, "mlx5_8 port 1 is not among the 4 best");
-	assert_int_equal(tt_rdma_survey_make(&machine, &any, &survey), TUTTI_OK);
+	assert_ok(tt_rdma_survey_make(&machine, &any, &survey));
 	assert_int_equal(survey.count, 5);
 	assert_int_equal(survey.used, 4);
 	assert_true(survey.all[3].used && !survey.all[4].used);
@@ -471,7 +471,7 @@ TEST_WITH(programs_are_shown_every_port, make_root, remove_root)
 	make_file("fe80:0000:0000:0000:5054:00ff:fe12:3456",
 		  "sys/class/infiniband/mlx5_0/ports/2/gids/0");
 	make_file("RoCE v2", "sys/class/infiniband/mlx5_0/ports/2/gid_attrs/types/0");
-	assert_int_equal(tutti_rdma_ports(root, note, text), TUTTI_OK);
+	assert_ok(tutti_rdma_ports(root, note, text));
 	assert_string_equal(
 		text,
 		"mlx5_0 2 1 25000 -1 0 link-local -|mlx5_0 1 0 0 -1 -1 - is DOWN, expected ACTIVE: check the "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What users write into TUTTI_RDMA_… */
-#include "tests.h"
+#include "tutti_asserts.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void expect(const struct rdma_settings *expected)
 	struct rdma_settings s;
 
 	memset(&s, 0x55, sizeof(s));
-	assert_int_equal(tt_rdma_settings_read(&s), TUTTI_OK);
+	assert_ok(tt_rdma_settings_read(&s));
 	assert_string_equal(s.device, expected->device);
 	assert_int_equal(s.port, expected->port);
 	assert_int_equal(s.gid, expected->gid);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "registration.h"
 
 #define PAGE	4096u

@@ -157,8 +157,8 @@ TEST_WITH(the_heaps_memory_is_registered_by_allocations, begin, end)
 	struct rdma_registration *r, *other;
 	uint8_t *memory, *next;
 
-	assert_int_equal(tutti_mem_alloc(BYTES + 1, (void **)&memory), TUTTI_OK);
-	assert_int_equal(tutti_mem_alloc(BYTES, (void **)&next), TUTTI_OK);
+	assert_ok(tutti_mem_alloc(BYTES + 1, (void **)&memory));
+	assert_ok(tutti_mem_alloc(BYTES, (void **)&next));
 	r = get(memory + 3 * PAGE, 10);
 	assert_int_equal(r->begin, (uintptr_t)memory);
 	assert_int_equal(r->bytes, BYTES + PAGE);

@@ -204,9 +204,9 @@ TEST_WITH(a_want_of_threads_is_said_once_and_they_are_tried_after_a_while, begin
 	assert_int_equal(regions_wanted, 1);
 	leave_warnings();
 	assert_int_equal(warnings, 1);
-	assert_non_null(strstr(
+	assert_says(
 		last_warning,
-		"no thread can be had for now (Resource temporarily unavailable); raise the limit (ulimit -u)"));
+		"no thread can be had for now (Resource temporarily unavailable); raise the limit (ulimit -u)");
 	munmap(memory, PAGE);
 }
 

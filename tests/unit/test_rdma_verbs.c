@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "adapter.h"
 #include "dmabuf.h"
 #include "log.h"
@@ -24,10 +24,10 @@ TEST(who_had_no_descriptor_to_open_it_may_try_again)
 	const struct rdma_verbs *const none = tt_rdma_verbs();
 	shortage_end(&shortage);
 	assert_null(none);
-	assert_non_null(strstr(tt_thread_error(), "Too many open files"));
+	assert_says(tt_thread_error(), "Too many open files");
 	const struct rdma_verbs *const verbs = tt_rdma_verbs();
 	if (!verbs) { /* the headers are here, and the library is not */
-		assert_non_null(strstr(tt_thread_error(), "No such file"));
+		assert_says(tt_thread_error(), "No such file");
 		skip();
 	}
 	assert_ptr_equal(tt_rdma_verbs(), verbs);
@@ -121,7 +121,7 @@ TEST(mtu_is_the_active_one)
 	enum ibv_mtu mtu = IBV_MTU_256;
 
 	answer = 0;
-	assert_int_equal(tt_rdma_active_mtu(&adapter, 2, &mtu), TUTTI_OK);
+	assert_ok(tt_rdma_active_mtu(&adapter, 2, &mtu));
 	assert_int_equal(asked, 2);
 	assert_int_equal(mtu, IBV_MTU_2048);
 }
@@ -157,8 +157,8 @@ static void expect_lack(const struct rdma_adapter *of, int error, const char *sa
 
 	answer = error;
 	assert_false(tt_rdma_dmabuf_works(of, why));
-	assert_non_null(strstr(why, says));
-	assert_non_null(strstr(why, "expected"));
+	assert_says(why, says);
+	assert_says(why, "expected");
 }
 
 TEST(what_is_lacking_is_said)
@@ -180,6 +180,5 @@ TEST(it_works_where_a_missing_descriptor_is_what_is_missed)
 	assert_int_equal(asked, -1);
 	answer = EINVAL;
 	assert_false(tt_rdma_dmabuf_works(&adapter, why));
-	assert_non_null(
-		strstr(why, "it says \"Invalid argument\": expected \"Bad file descriptor\""));
+	assert_says(why, "it says \"Invalid argument\": expected \"Bad file descriptor\"");
 }

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_folder.h"
 #include "test_shortage.h"
 #include <jansson.h>
@@ -80,7 +80,7 @@ static tutti_comm_t alone(void)
 {
 	tutti_comm_t comm;
 
-	assert_int_equal(tutti_comm_create(NULL, 0, 1, NULL, &comm), TUTTI_OK);
+	assert_ok(tutti_comm_create(NULL, 0, 1, NULL, &comm));
 	return comm;
 }
 
@@ -196,8 +196,8 @@ TEST_WITH(off_writes_nothing, make_directory, remove_folder)
 	setenv("TUTTI_TRACE", "off", 1);
 	comm = alone();
 	setenv("TUTTI_TRACE", folder, 1);
-	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
-	assert_int_equal(tutti_comm_abort(comm, "for a test"), TUTTI_OK);
+	assert_ok(tutti_barrier(comm, NULL));
+	assert_ok(tutti_comm_abort(comm, "for a test"));
 	tutti_comm_destroy(comm);
 	assert_int_equal(count_files("", NULL), 0);
 	assert_int_equal(sigaction(SIGUSR1, NULL, &action), 0);
@@ -229,9 +229,8 @@ TEST_WITH(the_last_4096_operations_are_kept, make_comm, destroy_comm)
 	const json_t *op;
 
 	for (int k = 0; k < 5000; k++)
-		assert_int_equal(tutti_all_reduce(comm, &in, &out, 1, TUTTI_FLOAT32,
-						  k % 2 ? TUTTI_SUM : TUTTI_MAX, NULL),
-				 TUTTI_OK);
+		assert_ok(tutti_all_reduce(comm, &in, &out, 1, TUTTI_FLOAT32,
+					   k % 2 ? TUTTI_SUM : TUTTI_MAX, NULL));
 	json_auto_t *report = report_on_signal();
 	const json_t *ops = json_object_get(report, "operations");
 
@@ -264,9 +263,8 @@ TEST_WITH(operations_name_their_header, make_comm, destroy_comm)
 {
 	double in[3] = { 1, 2, 3 }, out[3];
 
-	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
-	assert_int_equal(tutti_reduce(comm, in, out, 3, TUTTI_FLOAT64, TUTTI_PROD, 0, NULL),
-			 TUTTI_OK);
+	assert_ok(tutti_barrier(comm, NULL));
+	assert_ok(tutti_reduce(comm, in, out, 3, TUTTI_FLOAT64, TUTTI_PROD, 0, NULL));
 	json_auto_t *report = report_on_signal();
 	const json_t *header = header_of(report, at(report, "operations", 1));
 
@@ -284,8 +282,7 @@ TEST_WITH(headers_that_were_written_over_are_not_shown, make_comm, destroy_comm)
 	int known = 0;
 
 	for (size_t k = 1; k <= 4000; k++)
-		assert_int_equal(tutti_all_reduce(comm, in, out, k, TUTTI_FLOAT32, TUTTI_SUM, NULL),
-				 TUTTI_OK);
+		assert_ok(tutti_all_reduce(comm, in, out, k, TUTTI_FLOAT32, TUTTI_SUM, NULL));
 	json_auto_t *report = report_on_signal();
 	json_t *counts = json_object();
 	char name[32];
@@ -317,9 +314,8 @@ TEST_WITH(a_call_that_comes_back_has_its_header, make_comm, destroy_comm)
 	static float in[6000], out[6000];
 
 	for (size_t k = 0; k <= 4000; k++)
-		assert_int_equal(tutti_all_reduce(comm, in, out, k % 2 ? k : 5999, TUTTI_FLOAT32,
-						  TUTTI_SUM, NULL),
-				 TUTTI_OK);
+		assert_ok(tutti_all_reduce(comm, in, out, k % 2 ? k : 5999, TUTTI_FLOAT32,
+					   TUTTI_SUM, NULL));
 	json_auto_t *report = report_on_signal();
 	const json_t *header = header_of(report, at(report, "operations", 4000));
 
@@ -475,13 +471,12 @@ TEST_WITH(text_that_is_none_is_made_printable, make_flight, free_flight)
 
 TEST_WITH(an_abort_is_reported_once_with_its_reason, make_comm, destroy_comm)
 {
-	assert_int_equal(tutti_comm_abort(comm, "as \"planned\""), TUTTI_OK);
+	assert_ok(tutti_comm_abort(comm, "as \"planned\""));
 	json_auto_t *report = read_report(); /* removes it */
 
 	assert_shows(report, "{'why': 'revoked'}");
-	assert_non_null(
-		strstr(text_in(json_object_get(report, "fault"), "text"), "as \"planned\""));
-	assert_int_equal(tutti_comm_abort(comm, "again"), TUTTI_OK);
+	assert_says(text_in(json_object_get(report, "fault"), "text"), "as \"planned\"");
+	assert_ok(tutti_comm_abort(comm, "again"));
 }
 
 /* As if it were killed while it writes its report. */
@@ -514,15 +509,15 @@ TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_folder)
 		_exit(1);
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	assert_int_equal(tutti_trace_recover(NULL, &count), TUTTI_OK);
+	assert_ok(tutti_trace_recover(NULL, &count));
 	assert_int_equal(count, 0); /* it lives */
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(tutti_trace_recover("/dev/null", &count), TUTTI_ERR_SYSTEM);
-	assert_int_equal(tutti_trace_recover("/nonexistent", &count), TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(tutti_last_error(NULL), "\"/nonexistent\" is no directory here"));
+	assert_fails(tutti_trace_recover("/nonexistent", &count), TUTTI_ERR_SYSTEM,
+		     "\"/nonexistent\" is no directory here");
 	assert_int_equal(access("/nonexistent", F_OK), -1);
-	assert_int_equal(tutti_trace_recover(folder, &count), TUTTI_OK);
+	assert_ok(tutti_trace_recover(folder, &count));
 	assert_int_equal(count, 1);
 	json_auto_t *report = read_report();
 
@@ -585,7 +580,7 @@ TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_flight, free_fl
 	flight->magic--;
 	strcpy(flight->report, "/dev/shm/made"); /* nothing but a report may be written */
 	write_ring("elsewhere.flight", sizeof(*flight));
-	assert_int_equal(tutti_trace_recover(folder, &count), TUTTI_OK);
+	assert_ok(tutti_trace_recover(folder, &count));
 	assert_int_equal(count, 0);
 	assert_int_equal(count_files("", NULL), 4);
 }
@@ -603,7 +598,7 @@ TEST_WITH(reports_of_another_directory_are_left_to_it, make_flight, free_flight)
 	write_ring("here.flight", sizeof(*flight));
 	snprintf(flight->report, sizeof(flight->report), "%s/made" TT_FLIGHT_REPORT_SUFFIX, other);
 	write_ring("there.flight", sizeof(*flight));
-	assert_int_equal(tutti_trace_recover(link, &count), TUTTI_OK);
+	assert_ok(tutti_trace_recover(link, &count));
 	assert_int_equal(count, 1);
 	assert_int_equal(access(path_of("made" TT_FLIGHT_REPORT_SUFFIX), F_OK), 0);
 	assert_int_equal(access(path_of("there.flight"), F_OK), 0);
@@ -652,7 +647,7 @@ TEST_WITH(without_descriptors_nothing_but_the_file_is_missing, make_directory, r
 	comm = alone();
 	shortage_end(&shortage);
 	assert_int_equal(count_files("", NULL), 0);
-	assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
+	assert_ok(tutti_barrier(comm, NULL));
 	json_auto_t *report = report_on_signal();
 
 	assert_int_equal(count_in(report, "operations"), 1);
@@ -669,7 +664,7 @@ TEST_WITH(where_the_file_cannot_grow_memory_takes_over, make_comm, destroy_comm)
 	small.rlim_cur = 4096;
 	setrlimit(RLIMIT_FSIZE, &small);
 	for (int i = 0; i < 5000; i++)
-		assert_int_equal(tutti_barrier(comm, NULL), TUTTI_OK);
+		assert_ok(tutti_barrier(comm, NULL));
 	setrlimit(RLIMIT_FSIZE, &limit);
 	json_auto_t *report = report_on_signal();
 

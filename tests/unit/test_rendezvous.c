@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "gather.h"
 #include "log.h"
 #include "rendezvous.h"
@@ -125,7 +125,7 @@ static tutti_store_t open_store(bool serve)
 {
 	tutti_store_t store;
 
-	assert_int_equal(tutti_store_open(address(), serve, PATIENCE_S, &store), TUTTI_OK);
+	assert_ok(tutti_store_open(address(), serve, PATIENCE_S, &store));
 	return store;
 }
 
@@ -235,15 +235,14 @@ TEST(keys_of_something_else_are_named)
 		char words[64];
 
 		if (strcmp(rows[i].key, "group/current") != 0)
-			assert_int_equal(tt_rendezvous(store, "group", 0, 2, patience(),
-						       &(struct tt_rendezvous){ 0 }),
-					 TUTTI_OK);
-		assert_int_equal(tutti_store_set(store, rows[i].key, "x", 1), TUTTI_OK);
+			assert_ok(tt_rendezvous(store, "group", 0, 2, patience(),
+						&(struct tt_rendezvous){ 0 }));
+		assert_ok(tutti_store_set(store, rows[i].key, "x", 1));
 		assert_int_equal(
 			tt_rendezvous(store, "group", rows[i].rank, 2, patience(), &rendezvous),
 			TUTTI_ERR_INVALID);
 		snprintf(words, sizeof(words), "key %s of the store has 1 bytes", rows[i].key);
-		assert_non_null(strstr(tt_thread_error(), words));
+		assert_says(tt_thread_error(), words);
 		tutti_store_close(store);
 	}
 }
@@ -257,14 +256,11 @@ TEST(a_store_in_which_rendezvous_go_round_is_refused)
 
 	for (uint64_t id = 1; id <= 3; id++) {
 		snprintf(key, sizeof(key), "group/next/%016llx", (unsigned long long)id);
-		assert_int_equal(tutti_store_set(store, key, (uint64_t[]){ id % 3 + 1, id, 2 }, 24),
-				 TUTTI_OK);
+		assert_ok(tutti_store_set(store, key, (uint64_t[]){ id % 3 + 1, id, 2 }, 24));
 	}
-	assert_int_equal(tutti_store_set(store, "group/current", (uint64_t[]){ 1, 0, 2 }, 24),
-			 TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous),
-			 TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "leads back to itself"));
+	assert_ok(tutti_store_set(store, "group/current", (uint64_t[]){ 1, 0, 2 }, 24));
+	assert_fails(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous),
+		     TUTTI_ERR_INVALID, "leads back to itself");
 	tutti_store_close(store);
 }
 
@@ -300,12 +296,10 @@ TEST(a_rendezvous_given_up_is_over_for_all)
 		struct tt_rendezvous late = { 0 };
 
 		store->own = own;
-		assert_int_equal(come_and_meet(store, 0, 3, soon(), &ranks[0].rendezvous[0]),
-				 TUTTI_ERR_TIMEOUT);
-		assert_non_null(strstr(tt_thread_error(), absent));
-		assert_int_equal(come_and_meet(store, 1, 3, own ? patience() : soon(), &late),
-				 TUTTI_ERR_TIMEOUT);
-		assert_non_null(strstr(tt_thread_error(), absent));
+		assert_fails(come_and_meet(store, 0, 3, soon(), &ranks[0].rendezvous[0]),
+			     TUTTI_ERR_TIMEOUT, absent);
+		assert_fails(come_and_meet(store, 1, 3, own ? patience() : soon(), &late),
+			     TUTTI_ERR_TIMEOUT, absent);
 		begin(&ranks[1], meet_in_store);
 		meet_both(ranks, meet_in_store, RENDEZVOUS);
 		tutti_store_close(store);
@@ -317,11 +311,9 @@ TEST(before_rank_0_comes_nobody_else_is_missed)
 	tutti_store_t store = open_store(true);
 	struct tt_rendezvous rendezvous = { 0 };
 
-	assert_int_equal(tt_rendezvous(store, "group", 1, 3, soon(), &rendezvous),
-			 TUTTI_ERR_TIMEOUT);
-	assert_non_null(strstr(
-		tt_thread_error(),
-		"rank 0 (at least) has not come to the rendezvous of 3 ranks by rank 1's deadline"));
+	assert_fails(
+		tt_rendezvous(store, "group", 1, 3, soon(), &rendezvous), TUTTI_ERR_TIMEOUT,
+		"rank 0 (at least) has not come to the rendezvous of 3 ranks by rank 1's deadline");
 	tutti_store_close(store);
 }
 
@@ -388,11 +380,10 @@ TEST(who_dies_before_it_learns_that_rank_0_has_begun_is_missed_at_once)
 	const pid_t pid = fork_waiting();
 
 	store->own = true;
-	assert_int_equal(tt_rendezvous(store, "group", 0, 3, patience(), &rendezvous), TUTTI_OK);
+	assert_ok(tt_rendezvous(store, "group", 0, 3, patience(), &rendezvous));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	assert_int_equal(exchange(store, &rendezvous, "a record"), TUTTI_ERR_PEER_LOST);
-	assert_non_null(strstr(tt_thread_error(), "rank 1 (pid "));
+	assert_fails(exchange(store, &rendezvous, "a record"), TUTTI_ERR_PEER_LOST, "rank 1 (pid ");
 	tutti_store_close(store);
 }
 
@@ -437,7 +428,7 @@ static void use(tutti_store_t inner, struct user *user)
 	const tutti_store_ops_t ops = { sizeof(ops), user_set, user_get, NULL };
 
 	*user = (struct user){ .inner = inner };
-	assert_int_equal(tutti_store_create(&ops, user, &user->store), TUTTI_OK);
+	assert_ok(tutti_store_create(&ops, user, &user->store));
 }
 
 struct process {
@@ -507,19 +498,16 @@ static uint64_t leave_behind(tutti_store_t inner, enum left left)
 
 	for (int rank = 0; rank < (left < COME ? 1 : 2); rank++) {
 		use(inner, &users[rank]);
-		assert_int_equal(tt_rendezvous(users[rank].store, "group", rank, size, patience(),
-					       &of[rank]),
-				 TUTTI_OK);
+		assert_ok(tt_rendezvous(users[rank].store, "group", rank, size, patience(),
+					&of[rank]));
 	}
 	if (left == HALF_NAMED && !is_first)
-		assert_int_equal(tutti_store_set(inner, "group/current", current, length),
-				 TUTTI_OK);
+		assert_ok(tutti_store_set(inner, "group/current", current, length));
 	if (left == TOLD || left == ALL_CAME)
-		assert_int_equal(
-			tt_gather_up(users[1].store, &of[1], &none, "old", 3, patience(), &records),
-			TUTTI_OK);
+		assert_ok(tt_gather_up(users[1].store, &of[1], &none, "old", 3, patience(),
+				       &records));
 	if (left == ALL_CAME)
-		assert_int_equal(tt_rendezvous_met(users[0].store, &of[0]), TUTTI_OK);
+		assert_ok(tt_rendezvous_met(users[0].store, &of[0]));
 	if (left == GAVE_UP)
 		tt_rendezvous_give_up(users[0].store, &of[0], TUTTI_ERR_TIMEOUT);
 	for (int rank = 0; rank < (left < COME ? 1 : 2); rank++)
@@ -572,12 +560,9 @@ TEST(who_is_not_taken_for_its_rank_waits_for_the_next_rendezvous)
 	tutti_store_t store = open_store(true);
 
 	for (int rank = 0; rank < 2; rank++)
-		assert_int_equal(
-			tt_rendezvous(store, "group", rank, 2, patience(), &rendezvous[rank]),
-			TUTTI_OK);
-	assert_int_equal(tt_gather_up(store, &rendezvous[1], &none, "one", 3, patience(), &records),
-			 TUTTI_OK);
-	assert_int_equal(exchange(store, &rendezvous[0], "zero"), TUTTI_OK);
+		assert_ok(tt_rendezvous(store, "group", rank, 2, patience(), &rendezvous[rank]));
+	assert_ok(tt_gather_up(store, &rendezvous[1], &none, "one", 3, patience(), &records));
+	assert_ok(exchange(store, &rendezvous[0], "zero"));
 	assert_int_equal(exchange(store, &rendezvous[1], "other"), TT_SUPERSEDED);
 	assert_true(tt_rendezvous_goes_on(store, &rendezvous[1], TT_SUPERSEDED));
 	assert_int_equal(tt_rendezvous(store, "group", 1, 2, soon(), &rendezvous[1]),
@@ -592,9 +577,8 @@ TEST(who_waits_in_a_rendezvous_that_is_followed_goes_on)
 	tutti_store_t host = open_store(true), store = open_store(false);
 
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(tt_rendezvous(i == 1 ? store : host, "group", i % 2, 2, patience(),
-					       &rendezvous[i]),
-				 TUTTI_OK);
+		assert_ok(tt_rendezvous(i == 1 ? store : host, "group", i % 2, 2, patience(),
+					&rendezvous[i]));
 	assert_int_equal(exchange(store, &rendezvous[1], "one"), TT_SUPERSEDED);
 	tutti_store_close(store);
 	tutti_store_close(host);
@@ -609,13 +593,11 @@ TEST(who_came_but_went_no_further_is_named)
 	tutti_store_t store = open_store(true);
 
 	for (int rank = 0; rank < 4; rank++)
-		assert_int_equal(
-			tt_rendezvous(store, "group", rank, 4, patience(), &rendezvous[rank]),
-			TUTTI_OK);
+		assert_ok(tt_rendezvous(store, "group", rank, 4, patience(), &rendezvous[rank]));
 	/* rank 0 needs what rank 1 tells for its own */
 	for (int rank = 2; rank < 4; rank++) {
 		tt_rendezvous_rank_key(&rendezvous[rank], rank, key);
-		assert_int_equal(tutti_store_set(store, key, "records", 7), TUTTI_OK);
+		assert_ok(tutti_store_set(store, key, "records", 7));
 	}
 	tt_rendezvous_rank_key(&rendezvous[2], 0, key);
 	assert_int_equal(tt_rendezvous_get(store, &rendezvous[2], 0, key, NULL, &none, soon()),
@@ -633,10 +615,8 @@ TEST(what_a_rank_saw_counts_more_than_that_the_host_is_gone)
 	struct tt_rendezvous rendezvous = { 0 };
 	tutti_store_t host = open_store(true), store = open_store(false);
 
-	assert_int_equal(
-		tutti_store_set(store, "group/current", (uint64_t[]){ 12345678, 0, 3 }, 24),
-		TUTTI_OK);
-	assert_int_equal(tt_rendezvous(store, "group", 1, 3, patience(), &rendezvous), TUTTI_OK);
+	assert_ok(tutti_store_set(store, "group/current", (uint64_t[]){ 12345678, 0, 3 }, 24));
+	assert_ok(tt_rendezvous(store, "group", 1, 3, patience(), &rendezvous));
 	host->close_by = tt_now();
 	tutti_store_close(host);
 	tt_thread_error_set("rank 2 does not answer");
@@ -652,7 +632,7 @@ TEST(an_abort_of_the_new_communicator_is_no_other_rendezvous)
 	struct tt_rendezvous rendezvous = { 0 };
 	tutti_store_t store = open_store(true);
 
-	assert_int_equal(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous), TUTTI_OK);
+	assert_ok(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous));
 	assert_true(tt_rendezvous_goes_on(store, &rendezvous, TT_SUPERSEDED));
 	assert_false(tt_rendezvous_goes_on(store, &rendezvous, TUTTI_ERR_ABORTED));
 	assert_int_equal(tt_rendezvous_give_up(store, &rendezvous, TUTTI_ERR_ABORTED),
@@ -683,7 +663,7 @@ TEST(who_loses_the_store_waits_for_nobody)
 	tutti_store_t store;
 	int gets = 0; /* from the failure on */
 
-	assert_int_equal(tutti_store_create(&ops, &gets, &store), TUTTI_OK);
+	assert_ok(tutti_store_create(&ops, &gets, &store));
 	assert_int_equal(come_and_meet(store, 1, 2, patience(), &rendezvous), TUTTI_ERR_SYSTEM);
 	assert_in_range(gets, 1, 1000000); /* in a millisecond; its deadline is 20 s */
 	tutti_store_close(store);
@@ -729,7 +709,7 @@ TEST(a_host_has_as_long_to_answer_as_ranks_have_to_come)
 	const uint64_t begun = tt_now();
 
 	least_answer = UINT64_MAX;
-	assert_int_equal(tt_rendezvous(&store, "group", 0, 2, patience(), &rendezvous), TUTTI_OK);
+	assert_ok(tt_rendezvous(&store, "group", 0, 2, patience(), &rendezvous));
 	assert_in_range(least_answer, (uint64_t)(PATIENCE_S * 1e9) - (tt_now() - begun),
 			(uint64_t)(PATIENCE_S * 1e9));
 }

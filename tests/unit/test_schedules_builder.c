@@ -2,7 +2,7 @@
 /* The builder refuses what makes no sense, and keeps the first error. That it writes what it is told is
  * for test_schedules.c to show: what an algorithm's builder wrote is what is proved. */
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "schedule.h"
 
 static struct tt_sched s;
@@ -12,7 +12,7 @@ TEST(a_copy_onto_itself_and_an_empty_message_are_nothing)
 	tt_sched_init(&s, 0, 2);
 	tt_copy(&s, tt_tmp(1, 0), tt_tmp(1, 0), 1);
 	tt_send(&s, 1, tt_in(0), 0);
-	assert_int_equal(tt_sched_finish(&s), TUTTI_OK);
+	assert_ok(tt_sched_finish(&s));
 	assert_int_equal(s.nsteps, 0);
 	tt_sched_fini(&s);
 	tt_sched_fini(&s); /* zeroed is fine */
@@ -87,7 +87,7 @@ TEST(memory_is_zeroed_and_ends_with_the_building)
 	assert_non_null(memory);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(memory[i], 0);
-	assert_int_equal(tt_sched_finish(&s), TUTTI_OK);
+	assert_ok(tt_sched_finish(&s));
 	assert_null(s.memory);
 	tt_sched_fini(&s);
 }

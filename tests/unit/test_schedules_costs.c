@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "calls/rules.h"
 #include "schedule.h"
 
@@ -66,7 +66,7 @@ static struct work work_of(const struct tt_algorithm *algorithm, const struct tt
 	struct tt_sched s;
 	double block;
 
-	assert_int_equal(tt_sched_build(&s, algorithm, group, collective), TUTTI_OK);
+	assert_ok(tt_sched_build(&s, algorithm, group, collective));
 	block = collective == TT_BARRIER ? 0 : block_of(&s, group, collective);
 	for (uint32_t k = 0; k < s.nrounds; k++) {
 		bool talks = false;
@@ -199,7 +199,7 @@ static void add_reads(const struct tt_algorithm *algorithm, const struct tt_grou
 {
 	struct tt_sched s;
 
-	assert_int_equal(tt_sched_build(&s, algorithm, group, collective), TUTTI_OK);
+	assert_ok(tt_sched_build(&s, algorithm, group, collective));
 	for (uint32_t k = 0; k < s.nrounds; k++) {
 		bool read[MANY_RANKS] = { false };
 
@@ -287,7 +287,7 @@ static void add_crossing(const struct tt_algorithm *algorithm, const struct tt_g
 {
 	struct tt_sched s;
 
-	assert_int_equal(tt_sched_build(&s, algorithm, group, collective), TUTTI_OK);
+	assert_ok(tt_sched_build(&s, algorithm, group, collective));
 	const double block = block_of(&s, group, collective);
 	for (uint32_t i = 0; i < s.nsteps; i++) {
 		const struct tt_step *step = &s.steps[i];

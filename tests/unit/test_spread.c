@@ -80,10 +80,8 @@ TEST_WITH(the_higher_rank_goes, setup, NULL)
 		{ { true, false, false }, 2, 1.5, false }, { { true, true, false }, 2, 1.5, true },
 	};
 
-	if (CPU_COUNT(&allowed) < 2) {
-		print_message("skipped: this thread may use one processor only\n");
-		skip();
-	}
+	if (CPU_COUNT(&allowed) < 2)
+		leave_out("this thread may use one processor only");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		memcpy(here, cases[i].here, sizeof(here));
 		if (goes(comm_of(cases[i].rank, cases[i].oversubscription)) != cases[i].goes)

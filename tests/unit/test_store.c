@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "../patience.h"
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_folder.h"
 #include "test_store_scene.h"
 
@@ -21,7 +21,7 @@ static struct kind {
 
 static int open_kind(const char *address)
 {
-	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &kind.host), TUTTI_OK);
+	assert_ok(tutti_store_open(address, 1, PATIENCE_S, &kind.host));
 	snprintf(kind.address, sizeof(kind.address), "%s", tutti_store_address(kind.host));
 	print_message("%s\n", kind.address);
 	return 0;
@@ -77,7 +77,7 @@ static tutti_store_t open_client(void)
 {
 	tutti_store_t store;
 
-	assert_int_equal(tutti_store_open(kind.address, 0, PATIENCE_S, &store), TUTTI_OK);
+	assert_ok(tutti_store_open(kind.address, 0, PATIENCE_S, &store));
 	return store;
 }
 
@@ -95,7 +95,7 @@ static void check_value(tutti_store_t store, const char *key, size_t length, uns
 	size_t capacity = length;
 
 	fill(want, length, seed);
-	assert_int_equal(tutti_store_get(store, key, got, &capacity, PATIENCE_S), TUTTI_OK);
+	assert_ok(tutti_store_get(store, key, got, &capacity, PATIENCE_S));
 	assert_int_equal(capacity, length);
 	assert_memory_equal(got, want, length);
 	free(want);
@@ -107,7 +107,7 @@ static void set_value(tutti_store_t store, const char *key, size_t length, unsig
 	uint8_t *data = malloc(length + 1);
 
 	fill(data, length, seed);
-	assert_int_equal(tutti_store_set(store, key, data, length), TUTTI_OK);
+	assert_ok(tutti_store_set(store, key, data, length));
 	free(data);
 }
 
@@ -165,7 +165,7 @@ TEST(a_get_of_a_missing_key_times_out)
 	assert_int_equal(tutti_store_get(kind.host, "never", NULL, &length, 0.05),
 			 TUTTI_ERR_TIMEOUT);
 	assert_true(tt_now() - start >= 50000000u);
-	assert_non_null(strstr(tt_thread_error(), "key \"never\" did not come"));
+	assert_says(tt_thread_error(), "key \"never\" did not come");
 	/* whoever waited in vain does not disturb what comes later */
 	set_value(kind.host, "never", 3, 3);
 	check_value(kind.host, "never", 3, 3);
@@ -180,7 +180,7 @@ TEST(a_value_that_does_not_fit_is_refused_with_its_length)
 	assert_int_equal(tutti_store_get(kind.host, "large", small, &length, PATIENCE_S),
 			 TUTTI_ERR_INVALID);
 	assert_int_equal(length, 10000);
-	assert_non_null(strstr(tt_thread_error(), "has 10000 bytes"));
+	assert_says(tt_thread_error(), "has 10000 bytes");
 	check_value(kind.host, "large", 10000, 4);
 }
 
@@ -277,11 +277,11 @@ TEST(processes_wait_for_the_host_and_meet)
 		}
 	}
 	if (!kind.is_folder) {
-		assert_int_equal(tutti_store_open(kind.address, 0, 0.02, &none), TUTTI_ERR_TIMEOUT);
-		assert_non_null(strstr(tt_thread_error(), "nobody serves the store "));
+		assert_fails(tutti_store_open(kind.address, 0, 0.02, &none), TUTTI_ERR_TIMEOUT,
+			     "nobody serves the store ");
 		assert_null(none);
 	}
-	assert_int_equal(tutti_store_open(kind.address, 1, PATIENCE_S, &kind.host), TUTTI_OK);
+	assert_ok(tutti_store_open(kind.address, 1, PATIENCE_S, &kind.host));
 	for (int i = 0; i < CLIENTS; i++) {
 		int status;
 
@@ -305,7 +305,7 @@ TEST(waiting_gets_are_answered_by_a_later_set)
 	/* passes while they wait: a waiting get holds nobody up */
 	assert_int_equal(tutti_store_get(kind.host, "other", NULL, &none, 0.02), TUTTI_ERR_TIMEOUT);
 	const uint64_t start = tt_now();
-	assert_int_equal(tutti_store_set(kind.host, "late", &value, sizeof(value)), TUTTI_OK);
+	assert_ok(tutti_store_set(kind.host, "late", &value, sizeof(value)));
 	for (int i = 0; i < CLIENTS; i++) {
 		waiter_end(&waiters[i]);
 		assert_int_equal(waiters[i].result, TUTTI_OK);

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_folder.h"
 #include "test_store_scene.h"
 
@@ -27,7 +27,7 @@ static void attend(tutti_store_t store, const char *prefix, const char *error_te
 {
 	store->ops->attend(store, &(struct tt_attendance){ prefix, -1, "one", TUTTI_ERR_PEER_LOST,
 							   error_text });
-	assert_int_equal(tutti_store_set(store, "something", NULL, 0), TUTTI_OK);
+	assert_ok(tutti_store_set(store, "something", NULL, 0));
 }
 
 static void await_news(tutti_store_t store, const char *error_text)
@@ -51,7 +51,7 @@ TEST_WITH(all_are_told_of_who_is_lost, open_host, close_host)
 	waiter.store = new_client(host);
 	attend(lost, "m/1", "rank 2 is lost");
 	attend(other, "m/1", "rank 3 is lost");
-	assert_int_equal(other->ops->poll(other), TUTTI_OK);
+	assert_ok(other->ops->poll(other));
 	waiter_begin(&waiter);
 	tutti_store_close(lost);
 	waiter_end(&waiter);
@@ -66,8 +66,8 @@ TEST_WITH(all_are_told_of_who_is_lost, open_host, close_host)
 	/* what is not below it goes on */
 	late->ops->leave(late);
 	attend(late, "m/10", "rank 4 is lost");
-	assert_int_equal(tutti_store_set(late, "m/10/x", NULL, 0), TUTTI_OK);
-	assert_int_equal(late->ops->poll(late), TUTTI_OK);
+	assert_ok(tutti_store_set(late, "m/10/x", NULL, 0));
+	assert_ok(late->ops->poll(late));
 	tutti_store_close(late);
 	tutti_store_close(other);
 	tutti_store_close(waiter.store);
@@ -89,7 +89,7 @@ TEST_WITH(who_has_left_is_not_missed, open_host, close_host)
 	assert_int_equal(tutti_store_get(host, "m/2/x", NULL, &none, PATIENCE_S),
 			 TUTTI_ERR_PEER_LOST);
 	assert_int_equal(tutti_store_get(host, "m/1/x", NULL, &none, 0.001), TUTTI_ERR_TIMEOUT);
-	assert_int_equal(other->ops->poll(other), TUTTI_OK);
+	assert_ok(other->ops->poll(other));
 	tutti_store_close(other);
 }
 
@@ -128,9 +128,9 @@ TEST_WITH(a_word_that_names_no_error_is_not_passed_on, make_folder, remove_folde
 			tt_wire_put_word((tutti_result_t)words[i].result, "x", word);
 		tutti_store_t store;
 
-		assert_int_equal(tutti_store_open(address, 0, PATIENCE_S, &store), TUTTI_OK);
+		assert_ok(tutti_store_open(address, 0, PATIENCE_S, &store));
 		attend(store, "m/1", "lost");
-		assert_int_equal(tutti_store_set(store, "m/1/ended", word, length), TUTTI_OK);
+		assert_ok(tutti_store_set(store, "m/1/ended", word, length));
 		assert_int_equal(store->ops->poll(store), words[i].told);
 		tutti_store_close(store);
 	}
@@ -176,7 +176,7 @@ TEST_WITH(threads_that_share_a_handle_attend_for_themselves, open_host, close_ho
 	struct attender attenders[2] = { { shared, "m/1", &stage, 1 },
 					 { shared, "m/2", &stage, 1 } };
 
-	assert_int_equal(tutti_store_set(host, "there", NULL, 0), TUTTI_OK);
+	assert_ok(tutti_store_set(host, "there", NULL, 0));
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(
 			pthread_create(&threads[i], NULL, attend_until_ended, &attenders[i]), 0);
@@ -200,11 +200,11 @@ TEST(a_host_that_closes_is_not_taken_for_a_lost_one)
 	attend(client, "m/1", "lost");
 	host->close_by = tt_now();
 	tutti_store_close(host);
-	assert_int_equal(client->ops->poll(client), TUTTI_OK);
+	assert_ok(client->ops->poll(client));
 	assert_false(client->closed);
 	assert_int_equal(tutti_store_get(client, "k", NULL, &none, 0), TUTTI_ERR_PEER_LOST);
 	assert_true(client->closed);
-	assert_int_equal(client->ops->poll(client), TUTTI_OK);
+	assert_ok(client->ops->poll(client));
 	tutti_store_close(client);
 }
 
@@ -234,13 +234,13 @@ TEST(a_host_that_does_not_answer_is_not_taken_for_a_lost_one)
 	char address[64];
 	const pid_t pid = fork_host(address);
 
-	assert_int_equal(open_with(address, 0, job_key, &client), TUTTI_OK);
+	assert_ok(open_with(address, 0, job_key, &client));
 	attend(client, "m/1", "lost");
 	kill(pid, SIGSTOP);
 	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
 	assert_int_equal(client->ops->set(client, "k", "", 0, 10000000), TUTTI_ERR_TIMEOUT);
-	assert_int_equal(client->ops->poll(client), TUTTI_ERR_TIMEOUT);
-	assert_non_null(strstr(tt_thread_error(), "does not answer; it is stopped"));
+	assert_fails(client->ops->poll(client), TUTTI_ERR_TIMEOUT,
+		     "does not answer; it is stopped");
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	tutti_store_close(client);
@@ -253,14 +253,14 @@ TEST(a_host_that_dies_is_seen)
 	int status;
 	const pid_t pid = fork_host(address);
 
-	assert_int_equal(open_with(address, 0, job_key, &client), TUTTI_OK);
+	assert_ok(open_with(address, 0, job_key, &client));
 	attend(client, "m/1", "lost");
-	assert_int_equal(client->ops->poll(client), TUTTI_OK);
+	assert_ok(client->ops->poll(client));
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	for (int i = 0; i < 2; i++) { /* it stays so */
-		assert_int_equal(client->ops->poll(client), TUTTI_ERR_PEER_LOST);
-		assert_non_null(strstr(tt_thread_error(), "has closed the connection or ended"));
+		assert_fails(client->ops->poll(client), TUTTI_ERR_PEER_LOST,
+			     "has closed the connection or ended");
 	}
 	assert_false(client->closed);
 	const int listener = listen_as_host(atoi(strrchr(address, ':') + 1), 8, address);
@@ -299,9 +299,9 @@ TEST_WITH(what_has_no_answer_may_come_in_any_pieces, open_host, close_host)
 			raw_send(fd, bytes + at, (size_t)piece);
 		expect_answer(fd, TT_WIRE_DONE);
 	}
-	assert_int_equal(tutti_store_get(host, "k", &value, &one, 0), TUTTI_OK);
+	assert_ok(tutti_store_get(host, "k", &value, &one, 0));
 	assert_int_equal(value, 'v');
-	assert_int_equal(other->ops->poll(other), TUTTI_OK);
+	assert_ok(other->ops->poll(other));
 	close(fd);
 	await_news(other, "a raw one is lost");
 	tutti_store_close(other);

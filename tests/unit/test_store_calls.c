@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_folder.h"
 #include "test_store_scene.h"
 
@@ -80,11 +80,11 @@ TEST(a_users_table_is_called_and_destroyed)
 	char value[8];
 	size_t length = sizeof(value), small = 1, none = 0;
 
-	assert_int_equal(tutti_store_create(&table_ops, &table, &store), TUTTI_OK);
+	assert_ok(tutti_store_create(&table_ops, &table, &store));
 	assert_non_null(tutti_store_address(store));
-	assert_int_equal(tutti_store_set(store, "k", "hello", 6), TUTTI_OK);
+	assert_ok(tutti_store_set(store, "k", "hello", 6));
 	assert_int_equal(table.sets, 1);
-	assert_int_equal(tutti_store_get(store, "k", value, &length, 1), TUTTI_OK);
+	assert_ok(tutti_store_get(store, "k", value, &length, 1));
 	assert_string_equal(value, "hello");
 	assert_int_equal(tutti_store_get(store, "k", value, &small, 1), TUTTI_ERR_INVALID);
 	assert_int_equal(small, 6);
@@ -92,8 +92,7 @@ TEST(a_users_table_is_called_and_destroyed)
 	assert_int_equal(tutti_store_get(store, "none", value, &length, 0.01), TUTTI_ERR_TIMEOUT);
 	table.error = EIO;
 	assert_int_equal(tutti_store_get(store, "k", value, &length, 1), TUTTI_ERR_SYSTEM);
-	assert_int_equal(tutti_store_set(store, "k", value, 1), TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(tt_thread_error(), strerror(EIO)));
+	assert_fails(tutti_store_set(store, "k", value, 1), TUTTI_ERR_SYSTEM, strerror(EIO));
 	tutti_store_close(store);
 	assert_int_equal(table.destroyed, 1);
 }
@@ -104,9 +103,9 @@ TEST(a_waiting_get_of_a_users_table_lets_others_in)
 	struct waiter waiter = { .key = "late" };
 	const int value = 5;
 
-	assert_int_equal(tutti_store_create(&table_ops, &table, &waiter.store), TUTTI_OK);
+	assert_ok(tutti_store_create(&table_ops, &table, &waiter.store));
 	waiter_begin(&waiter);
-	assert_int_equal(tutti_store_set(waiter.store, "late", &value, sizeof(value)), TUTTI_OK);
+	assert_ok(tutti_store_set(waiter.store, "late", &value, sizeof(value)));
 	waiter_end(&waiter);
 	assert_int_equal(waiter.result, TUTTI_OK);
 	assert_int_equal(waiter.value, 5);
@@ -121,8 +120,7 @@ TEST(a_users_table_must_be_whole)
 	assert_int_equal(tutti_store_create(NULL, NULL, &store), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_create(&ops, NULL, NULL), TUTTI_ERR_INVALID);
 	ops.get = NULL;
-	assert_int_equal(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "get is NULL"));
+	assert_fails(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID, "get is NULL");
 	ops = table_ops;
 	ops.size = 8;
 	assert_int_equal(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID);
@@ -142,11 +140,11 @@ TEST_WITH(bad_arguments_are_named, open_host, close_host)
 	assert_int_equal(tutti_store_set(NULL, "k", "", 0), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_set(host, NULL, "", 0), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_set(host, "", "", 0), TUTTI_ERR_INVALID);
-	assert_int_equal(tutti_store_set(host, key, "", 0), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "has 256 bytes: expected 1 to 255"));
+	assert_fails(tutti_store_set(host, key, "", 0), TUTTI_ERR_INVALID,
+		     "has 256 bytes: expected 1 to 255");
 	assert_int_equal(tutti_store_set(host, "k", NULL, 1), TUTTI_ERR_INVALID);
-	assert_int_equal(tutti_store_set(host, "k", key, (1 << 20) + 1), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "1048577 bytes"));
+	assert_fails(tutti_store_set(host, "k", key, (1 << 20) + 1), TUTTI_ERR_INVALID,
+		     "1048577 bytes");
 	assert_int_equal(tutti_store_get(NULL, "k", value, &length, 1), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_get(host, "k", value, NULL, 1), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_get(host, "k", NULL, &length, 1), TUTTI_ERR_INVALID);
@@ -177,9 +175,8 @@ TEST(bad_addresses_are_named)
 	tutti_store_t store;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		assert_int_equal(tutti_store_open(cases[i].address, 0, 1, &store),
-				 TUTTI_ERR_INVALID);
-		assert_non_null(strstr(tt_thread_error(), cases[i].says));
+		assert_fails(tutti_store_open(cases[i].address, 0, 1, &store), TUTTI_ERR_INVALID,
+			     cases[i].says);
 		assert_null(store);
 	}
 	assert_int_equal(tutti_store_open(NULL, 0, 1, &store), TUTTI_ERR_INVALID);
@@ -188,8 +185,8 @@ TEST(bad_addresses_are_named)
 	memset(longest + 6, 'h', sizeof(longest) - 7);
 	assert_int_equal(tutti_store_open(longest, 0, 1, &store), TUTTI_ERR_INVALID);
 	memcpy(longest + 400, ":1", 3);
-	assert_int_equal(tutti_store_open(longest, 0, 1, &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "host name of 394 bytes"));
+	assert_fails(tutti_store_open(longest, 0, 1, &store), TUTTI_ERR_INVALID,
+		     "host name of 394 bytes");
 }
 
 /* Whoever may write to a store's directory can give a key's name to anything; nobody waits for a
@@ -209,13 +206,12 @@ TEST_WITH(what_is_no_value_is_named, make_folder, remove_folder)
 	assert_int_equal(mkdir("directory", 0700), 0);
 	assert_int_equal(bind(listening, (struct sockaddr *)&name, sizeof(name)), 0);
 	snprintf(address, sizeof(address), "file:%s", folder);
-	assert_int_equal(tutti_store_open(address, 0, 1, &store), TUTTI_OK);
+	assert_ok(tutti_store_open(address, 0, 1, &store));
 	for (int i = 0; i < 5; i++) {
 		size_t length = sizeof(value);
 
-		assert_int_equal(tutti_store_get(store, names[i], value, &length, 10),
-				 TUTTI_ERR_SYSTEM);
-		assert_non_null(strstr(tt_thread_error(), "is no regular file: expected a value"));
+		assert_fails(tutti_store_get(store, names[i], value, &length, 10), TUTTI_ERR_SYSTEM,
+			     "is no regular file: expected a value");
 	}
 	tutti_store_close(store);
 	close(listening);
@@ -238,9 +234,8 @@ TEST_WITH(a_store_that_cannot_be_served_says_why, open_host, close_host)
 	tutti_store_t store;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		assert_int_equal(open_with(cases[i].address, cases[i].serve, KEY, &store),
-				 TUTTI_ERR_SYSTEM);
-		assert_non_null(strstr(tt_thread_error(), cases[i].says));
+		assert_fails(open_with(cases[i].address, cases[i].serve, KEY, &store),
+			     TUTTI_ERR_SYSTEM, cases[i].says);
 		assert_null(store);
 	}
 }

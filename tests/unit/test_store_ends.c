@@ -3,7 +3,7 @@
  * user; and what a host's keys may cost. */
 #include <sys/wait.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_store_scene.h"
 #include "store_keys.h"
 
@@ -24,7 +24,7 @@ TEST(the_host_waits_for_its_clients)
 	pthread_t thread;
 
 	snprintf(address, sizeof(address), "%s", tutti_store_address(host));
-	assert_int_equal(tutti_store_set(host, "k", "v", 2), TUTTI_OK);
+	assert_ok(tutti_store_set(host, "k", "v", 2));
 	assert_int_equal(pthread_create(&thread, NULL, close_thread, host), 0);
 	/* closing is under way once newcomers are refused */
 	for (tutti_result_t result = TUTTI_OK; result == TUTTI_OK;) {
@@ -33,7 +33,7 @@ TEST(the_host_waits_for_its_clients)
 		result = tutti_store_open(address, 0, 0.005, &late);
 		tutti_store_close(late);
 	}
-	assert_int_equal(tutti_store_get(client, "k", value, &length, PATIENCE_S), TUTTI_OK);
+	assert_ok(tutti_store_get(client, "k", value, &length, PATIENCE_S));
 	assert_string_equal(value, "v");
 	tutti_store_close(client);
 	pthread_join(thread, NULL);
@@ -81,7 +81,7 @@ TEST(an_end_reaches_those_below_it)
 	host->ops->end(host, "meeting/1", TUTTI_ERR_TIMEOUT, "rank 7 is late");
 	host->ops->end(host, "meeting/1", TUTTI_ERR_ABORTED, "the first word counts");
 	for (int i = 2; i < 5; i++) /* nobody ended these */
-		assert_int_equal(tutti_store_set(host, keys[i], NULL, 0), TUTTI_OK);
+		assert_ok(tutti_store_set(host, keys[i], NULL, 0));
 	for (int i = 0; i < 5; i++) {
 		waiter_end(&waiters[i]);
 		assert_int_equal(waiters[i].result, i < 2 ? TUTTI_ERR_TIMEOUT : TUTTI_OK);
@@ -93,9 +93,8 @@ TEST(an_end_reaches_those_below_it)
 			 TUTTI_ERR_TIMEOUT);
 	assert_string_equal(tt_thread_error(), "rank 7 is late");
 	/* what is there is there */
-	assert_int_equal(tutti_store_set(host, "meeting/1/late", NULL, 0), TUTTI_OK);
-	assert_int_equal(tutti_store_get(host, "meeting/1/late", NULL, &none, PATIENCE_S),
-			 TUTTI_OK);
+	assert_ok(tutti_store_set(host, "meeting/1/late", NULL, 0));
+	assert_ok(tutti_store_get(host, "meeting/1/late", NULL, &none, PATIENCE_S));
 	tutti_store_close(host);
 	assert_true(tt_now() - start < 16000000000u);
 }
@@ -122,7 +121,7 @@ TEST(a_client_names_a_host_that_does_not_speak_its_language)
 		impostor_begin(&m);
 		assert_int_equal(tutti_store_open(m.address, 0, cases[i].timeout_s, &store),
 				 cases[i].result);
-		assert_non_null(strstr(tt_thread_error(), cases[i].error));
+		assert_says(tt_thread_error(), cases[i].error);
 		impostor_end(&m);
 	}
 }
@@ -135,9 +134,8 @@ TEST(who_never_stops_talking_holds_up_no_rank)
 	tutti_store_t store;
 
 	impostor_begin(&m);
-	assert_int_equal(tt_store_open(m.address, &none, 1, false, 2000000000, &store),
-			 TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "does not speak tutti's protocol"));
+	assert_fails(tt_store_open(m.address, &none, 1, false, 2000000000, &store),
+		     TUTTI_ERR_INVALID, "does not speak tutti's protocol");
 	impostor_end(&m);
 }
 
@@ -176,10 +174,10 @@ TEST(a_client_says_what_is_wrong_with_an_answer)
 				words);
 		memcpy(words + TT_ANSWER_BYTES, cases[i].bytes, sizeof(cases[i].bytes));
 		impostor_begin(&m);
-		assert_int_equal(tutti_store_open(m.address, 0, PATIENCE_S, &store), TUTTI_OK);
+		assert_ok(tutti_store_open(m.address, 0, PATIENCE_S, &store));
 		assert_int_equal(tutti_store_get(store, "k", NULL, &none, PATIENCE_S),
 				 cases[i].result);
-		assert_non_null(strstr(tt_thread_error(), cases[i].error));
+		assert_says(tt_thread_error(), cases[i].error);
 		tutti_store_close(store);
 		impostor_end(&m);
 	}
@@ -246,22 +244,22 @@ TEST(unix_sockets_join_only_processes_of_one_user)
 	}
 	snprintf(address, sizeof(address), "unix:tutti-test-users-%ld", (long)getpid());
 	/* the host drops a client of another user without an answer */
-	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &store), TUTTI_OK);
+	assert_ok(tutti_store_open(address, 1, PATIENCE_S, &store));
 	assert_int_equal(stranger_opens(&stranger, address, 0), TUTTI_ERR_TIMEOUT);
 	stranger_leaves(&stranger);
 	tutti_store_close(store);
 	/* a client refuses a host of another user, whatever it says */
-	assert_int_equal(stranger_opens(&stranger, address, 1), TUTTI_OK);
+	assert_ok(stranger_opens(&stranger, address, 1));
 	assert_int_equal(tutti_store_open(address, 0, 1, &store), TUTTI_ERR_SYSTEM);
 	snprintf(who, sizeof(who),
 		 "is served by process %d (test_store_ends) of user 65534: expected user 0",
 		 (int)stranger.pid);
-	assert_non_null(strstr(tt_thread_error(), who));
+	assert_says(tt_thread_error(), who);
 	/* nor is the name to be had: the error says who holds it */
 	assert_int_equal(tutti_store_open(address, 1, 1, &store), TUTTI_ERR_SYSTEM);
 	snprintf(who, sizeof(who), "process %d (test_store_ends) of user 65534 has this address",
 		 (int)stranger.pid);
-	assert_non_null(strstr(tt_thread_error(), who));
+	assert_says(tt_thread_error(), who);
 	stranger_leaves(&stranger);
 }
 

@@ -10,7 +10,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_folder.h"
 #include "test_store_scene.h"
 
@@ -191,11 +191,10 @@ TEST(the_end_of_the_time_does_not_hide_why_nobody_answered)
 	refuse = ECONNREFUSED;
 	assert_int_equal(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT);
 	assert_int_equal(refuse, 0);
-	assert_non_null(strstr(tt_thread_error(), ", last: Connection refused. Is rank 0 running"));
+	assert_says(tt_thread_error(), ", last: Connection refused. Is rank 0 running");
 	/* where nothing else is known, that is what is said */
-	assert_int_equal(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT);
-	assert_non_null(
-		strstr(tt_thread_error(), ", last: no reaction to the connection attempt, "));
+	assert_fails(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT,
+		     ", last: no reaction to the connection attempt, ");
 	for (int i = 0; i < 4; i++)
 		close(queued[i]);
 	close(listening);
@@ -210,8 +209,8 @@ TEST(who_has_no_descriptors_is_told_so_at_once)
 
 	atomic_store(&calls_left, 0);
 	refuse = EMFILE;
-	assert_int_equal(tutti_store_open(address, 0, 5, &store), TUTTI_ERR_SYSTEM);
-	assert_non_null(strstr(tt_thread_error(), "Too many open files: "));
+	assert_fails(tutti_store_open(address, 0, 5, &store), TUTTI_ERR_SYSTEM,
+		     "Too many open files: ");
 	close(listening);
 }
 
@@ -223,17 +222,16 @@ TEST(a_host_without_memory_is_the_one_whose_limit_to_raise)
 		tutti_store_t host, client;
 
 		atomic_store(&calls_left, 0);
-		assert_int_equal(tutti_store_open("tcp://127.0.0.1:0", 1, 10, &host), TUTTI_OK);
-		assert_int_equal(tutti_store_open(tutti_store_address(host), 0, 10, &client),
-				 TUTTI_OK);
+		assert_ok(tutti_store_open("tcp://127.0.0.1:0", 1, 10, &host));
+		assert_ok(tutti_store_open(tutti_store_address(host), 0, 10, &client));
 		atomic_store(&failed, false);
 		atomic_store(&calls_left, n);
 		result = tutti_store_set(client, "key", "1234", 4);
 		assert_true(result == TUTTI_ERR_NO_MEMORY || atomic_load(&failed));
 		if (result == TUTTI_ERR_NO_MEMORY)
-			assert_non_null(strstr(tt_thread_error(),
-					       "has no memory left for keys and values, of which "
-					       "it takes 1 GiB at most; raise the limit of its"));
+			assert_says(tt_thread_error(),
+				    "has no memory left for keys and values, of which "
+				    "it takes 1 GiB at most; raise the limit of its");
 		tutti_store_close(client);
 		tutti_store_close(host);
 	}

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_store_scene.h"
 #include "key_read.h"
 #include "store_peer.h"
@@ -57,8 +57,8 @@ TEST(different_keys_are_told_to_both_ends)
 				open_with(tutti_store_address(host), 0, cases[i].client, &store),
 				TUTTI_ERR_INVALID);
 			assert_null(store);
-			assert_non_null(strstr(tt_thread_error(), cases[i].client_reads));
-			assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY"));
+			assert_says(tt_thread_error(), cases[i].client_reads);
+			assert_says(tt_thread_error(), "TUTTI_KEY");
 		}
 		expect_warning(cases[i].host_reads);
 		check_serves(host);
@@ -109,14 +109,13 @@ TEST(without_a_key_only_loopback_is_served_and_asked)
 	tutti_store_t store;
 
 	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
-		assert_int_equal(open_with(outside[i], 1, NULL, &store), TUTTI_ERR_INVALID);
-		assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY or TUTTI_KEY_FILE"));
+		assert_fails(open_with(outside[i], 1, NULL, &store), TUTTI_ERR_INVALID,
+			     "TUTTI_KEY or TUTTI_KEY_FILE");
 	}
-	assert_int_equal(open_with("tcp://192.0.2.77:1", 0, NULL, &store), TUTTI_ERR_INVALID);
-	assert_non_null(
-		strstr(tt_thread_error(), "not on the loopback interface, and there is no key"));
+	assert_fails(open_with("tcp://192.0.2.77:1", 0, NULL, &store), TUTTI_ERR_INVALID,
+		     "not on the loopback interface, and there is no key");
 	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
-		assert_int_equal(open_with(inside[i], 1, NULL, &store), TUTTI_OK);
+		assert_ok(open_with(inside[i], 1, NULL, &store));
 		tutti_store_close(store);
 	}
 }
@@ -129,11 +128,10 @@ TEST(a_config_that_is_none_is_refused)
 	assert_int_equal(tutti_store_open_with("tcp://127.0.0.1:0", NULL, &store),
 			 TUTTI_ERR_INVALID);
 	config.size = 3;
-	assert_int_equal(tutti_store_open_with("tcp://127.0.0.1:0", &config, &store),
-			 TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "TUTTI_STORE_CONFIG_INIT"));
-	assert_int_equal(open_with("tcp://127.0.0.1:0", 1, "short", &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "the key of the config has 5 characters"));
+	assert_fails(tutti_store_open_with("tcp://127.0.0.1:0", &config, &store), TUTTI_ERR_INVALID,
+		     "TUTTI_STORE_CONFIG_INIT");
+	assert_fails(open_with("tcp://127.0.0.1:0", 1, "short", &store), TUTTI_ERR_INVALID,
+		     "the key of the config has 5 characters");
 }
 
 /* ---------------------------------------------------------------- raw connections */
@@ -147,7 +145,7 @@ static struct tt_key key_of(const char *text)
 {
 	struct tt_key key;
 
-	assert_int_equal(tt_key_read(text, 0, &key), TUTTI_OK);
+	assert_ok(tt_key_read(text, 0, &key));
 	return key;
 }
 
@@ -209,7 +207,7 @@ TEST_WITH(nothing_but_its_own_proof_lets_a_connection_in, open_keyed, close_keye
 	struct talk other = begin(*state), repeats = begin(*state);
 
 	memcpy(request + TT_WIRE_HEADER, "good", 4);
-	assert_int_equal(tutti_store_set(*state, "good", "yes", 3), TUTTI_OK);
+	assert_ok(tutti_store_set(*state, "good", "yes", 3));
 	expect_refused(begin(*state), request);
 	expect_refused(begin(*state), zeros); /* "yours is no proof to me" */
 	expect_warning("has another key");
@@ -233,8 +231,7 @@ TEST_WITH(a_host_that_only_repeats_is_found_out, open_keyed, close_keyed)
 
 	close(t.fd);
 	impostor_begin(&m);
-	assert_int_equal(open_with(m.address, 0, KEY, &store), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "has another key"));
+	assert_fails(open_with(m.address, 0, KEY, &store), TUTTI_ERR_INVALID, "has another key");
 	impostor_end(&m);
 	assert_int_equal(m.heard_bytes, TT_HELLO_BYTES + TT_PROOF_BYTES);
 	assert_memory_equal(m.heard + TT_HELLO_BYTES, zeros, sizeof(zeros));
@@ -270,11 +267,11 @@ TEST_WITH(a_crowd_of_strangers_keeps_nobody_out, open_keyed, close_keyed)
 	limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	const int before = count_entries("/proc/self/fd");
-	assert_int_equal(open_with(tutti_store_address(*state), 0, KEY, &early), TUTTI_OK);
+	assert_ok(open_with(tutti_store_address(*state), 0, KEY, &early));
 	const int n = oversubscription(*state, fds, 1000);
 	for (int i = 0; i < 20; i++)
 		check_serves(*state);
-	assert_int_equal(tutti_store_set(early, "k", "v", 1), TUTTI_OK);
+	assert_ok(tutti_store_set(early, "k", "v", 1));
 	/* the host keeps a bounded number of them */
 	assert_true(count_entries("/proc/self/fd") <= before + 2 + n + 512 + 2);
 	for (int i = 0; i < n; i++)

@@ -25,7 +25,7 @@ tutti_store_t new_host(void)
 {
 	tutti_store_t host;
 
-	assert_int_equal(open_with("tcp://127.0.0.1:0", 1, job_key, &host), TUTTI_OK);
+	assert_ok(open_with("tcp://127.0.0.1:0", 1, job_key, &host));
 	return host;
 }
 
@@ -33,7 +33,7 @@ tutti_store_t new_client(tutti_store_t host)
 {
 	tutti_store_t client;
 
-	assert_int_equal(open_with(tutti_store_address(host), 0, job_key, &client), TUTTI_OK);
+	assert_ok(open_with(tutti_store_address(host), 0, job_key, &client));
 	return client;
 }
 
@@ -49,8 +49,8 @@ void check_serves(tutti_store_t host)
 	char value[3];
 	size_t length = sizeof(value);
 
-	assert_int_equal(tutti_store_set(client, "good", "yes", 3), TUTTI_OK);
-	assert_int_equal(tutti_store_get(client, "good", value, &length, PATIENCE_S), TUTTI_OK);
+	assert_ok(tutti_store_set(client, "good", "yes", 3));
+	assert_ok(tutti_store_get(client, "good", value, &length, PATIENCE_S));
 	assert_memory_equal(value, "yes", 3);
 	tutti_store_close(client);
 }

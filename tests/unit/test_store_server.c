@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "test_store_scene.h"
 #include "test_shortage.h"
 
@@ -113,7 +113,7 @@ TEST_WITH(who_leaves_while_waiting_is_forgotten, open_host, close_host)
 	close(fds[1]);
 	close(fds[3]);
 	check_serves(*state);
-	assert_int_equal(tutti_store_set(*state, "late", "", 0), TUTTI_OK);
+	assert_ok(tutti_store_set(*state, "late", "", 0));
 	expect_answer(fds[0], TT_WIRE_DONE);
 	expect_answer(fds[2], TT_WIRE_DONE);
 	close(fds[0]);
@@ -146,14 +146,14 @@ TEST(a_slow_reader_holds_up_nobody)
 	const int n =
 		snprintf(address, sizeof(address), "unix:tutti-test-slow-%ld", (long)getpid()) - 5;
 	memcpy(at.sun_path + 1, address + 5, (size_t)n);
-	assert_int_equal(tutti_store_open(address, 1, PATIENCE_S, &host), TUTTI_OK);
+	assert_ok(tutti_store_open(address, 1, PATIENCE_S, &host));
 	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&at,
 				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)),
 			 0);
 	raw_greet(fd);
 	memset(value, 7, sizeof(value));
-	assert_int_equal(tutti_store_set(host, "big", value, sizeof(value)), TUTTI_OK);
+	assert_ok(tutti_store_set(host, "big", value, sizeof(value)));
 	for (int i = 0; i < 4; i++) {
 		raw_get(fd, "big", 0);
 		check_serves(host);

@@ -52,7 +52,7 @@ void fabric_open_rank(struct fabric *f, int rank, const struct tt_key *key)
 
 	if (fabric_enter)
 		fabric_enter(rank);
-	assert_int_equal(tcp->open(&config, &f->endpoint[rank]), TUTTI_OK);
+	assert_ok(tcp->open(&config, &f->endpoint[rank]));
 }
 
 void fabric_open_with(struct fabric *f, int size, int family, const struct tt_key *const keys[])
@@ -240,9 +240,7 @@ static bool both_up(void *arg)
 void fabric_connect(struct fabric *f)
 {
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(
-			tcp->connect(f->endpoint[i], 1 - i, TT_CHANNEL_COLLECTIVE, &f->ends[i]),
-			TUTTI_OK);
+		assert_ok(tcp->connect(f->endpoint[i], 1 - i, TT_CHANNEL_COLLECTIVE, &f->ends[i]));
 	fabric_until(f, both_up, f->ends);
 }
 

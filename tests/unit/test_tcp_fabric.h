@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "handshake.h"
 #include "key.h"
 #include "tcp.h"

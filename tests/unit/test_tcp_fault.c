@@ -30,7 +30,7 @@ static void all_blame(int result, int rank, const char *words)
 			continue;
 		assert_int_equal(fabric.endpoint[i]->fault.result, result);
 		assert_int_equal(fabric.endpoint[i]->fault.rank, rank);
-		assert_non_null(strstr(fabric.endpoint[i]->fault.text, words));
+		assert_says(fabric.endpoint[i]->fault.text, words);
 	}
 }
 
@@ -185,7 +185,7 @@ static void expect_failure(tutti_result_t result, const char *words)
 
 	fabric_until(&fabric, read_fails, &found);
 	assert_int_equal(found, result);
-	assert_non_null(strstr(tt_thread_error(), words));
+	assert_says(tt_thread_error(), words);
 }
 
 TEST_WITH(a_rank_that_left_is_said_to_have_left, two_ends, no_ranks)
@@ -230,7 +230,7 @@ TEST(garbage_on_a_control_link_is_a_loss)
 		assert_int_equal(send(fd, messages[i], 24, 0), 24);
 		fabric_until(&fabric, all_know, NULL);
 		assert_int_equal(fabric.endpoint[0]->fault.rank, 1);
-		assert_non_null(strstr(fabric.endpoint[0]->fault.text, "no message of tutti"));
+		assert_says(fabric.endpoint[0]->fault.text, "no message of tutti");
 		fabric_stop(&fabric);
 	}
 }
@@ -240,12 +240,10 @@ TEST_WITH(an_absent_rank_is_named_at_the_deadline, NULL, no_ranks)
 	const uint64_t deadline = tt_now() + SECOND / 20;
 
 	fabric_open(&fabric, 2, 0);
-	assert_int_equal(tcp->join(fabric.endpoint[0], fabric.peers[0], 2, deadline),
-			 TUTTI_ERR_TIMEOUT);
-	assert_non_null(strstr(tt_thread_error(), "rank 0 and rank 1 have no control connection"));
-	assert_int_equal(tcp->join(fabric.endpoint[1], fabric.peers[1], 2, deadline),
-			 TUTTI_ERR_TIMEOUT);
-	assert_non_null(strstr(tt_thread_error(), "is rank 0 still there"));
+	assert_fails(tcp->join(fabric.endpoint[0], fabric.peers[0], 2, deadline), TUTTI_ERR_TIMEOUT,
+		     "rank 0 and rank 1 have no control connection");
+	assert_fails(tcp->join(fabric.endpoint[1], fabric.peers[1], 2, deadline), TUTTI_ERR_TIMEOUT,
+		     "is rank 0 still there");
 }
 
 /* Rank 2 meets rank 0 when that knows of the fault already. */
@@ -349,7 +347,7 @@ TEST(a_caller_that_has_ended_had_joined)
 		_exit(call_and_leave());
 	fabric.peers[1][0].pid = (int32_t)caller;
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	assert_int_equal(join_from(1, caller_ends), TUTTI_OK);
+	assert_ok(join_from(1, caller_ends));
 	assert_int_equal(waitpid(caller, &status, 0), caller);
 	assert_int_equal(status, 0);
 	fabric_stop(&fabric);

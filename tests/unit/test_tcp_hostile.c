@@ -299,11 +299,9 @@ TEST_WITH(a_port_of_somebody_else_is_not_taken_for_the_rank, NULL, no_ranks)
 
 	fabric_start(&fabric, 2, 4);
 	fabric_lead(&fabric, 0, 1, port);
-	assert_int_equal(
-		tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]),
-		TUTTI_OK);
+	assert_ok(tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]));
 	fabric_until(&fabric, pretended, &listener);
-	assert_non_null(strstr(tt_thread_error(), "rank 1 cannot be reached from rank 0"));
-	assert_non_null(strstr(tt_thread_error(), "does not speak tutti's protocol"));
+	assert_says(tt_thread_error(), "rank 1 cannot be reached from rank 0");
+	assert_says(tt_thread_error(), "does not speak tutti's protocol");
 	close(listener);
 }

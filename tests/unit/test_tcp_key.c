@@ -36,11 +36,9 @@ static bool trouble(void *arg)
 /* Rank 0 asks rank 1 for a link in vain. */
 static void expect_trouble(const char *says)
 {
-	assert_int_equal(
-		tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]),
-		TUTTI_OK);
+	assert_ok(tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]));
 	fabric_until(&fabric, trouble, NULL);
-	assert_non_null(strstr(tt_tcp_dial_trouble(tcp_endpoint_of(fabric.endpoint[0]), 1), says));
+	assert_says(tt_tcp_dial_trouble(tcp_endpoint_of(fabric.endpoint[0]), 1), says);
 	fabric_close(&fabric, 0);
 }
 
@@ -78,7 +76,7 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	/* the other side says it once, and takes no harm */
 	fabric_until(&fabric, none_waits, NULL);
 	assert_int_equal(atomic_load(&warnings), 1);
-	assert_non_null(strstr(last_warning, logs));
+	assert_says(last_warning, logs);
 	e->admission.terms = had;
 	fabric_leave(&fabric, 2);
 	fabric_goes_on(&fabric);
@@ -206,7 +204,7 @@ TEST_WITH(a_handshake_that_was_recorded_opens_nothing, two_ranks_and_log, go_on)
 
 	prove(recorded, first, confirm);
 	fabric_until(&fabric, keeps_the_link, NULL);
-	assert_int_equal(tcp->connect(fabric.endpoint[1], 0, TT_CHANNEL_P2P, &link), TUTTI_OK);
+	assert_ok(tcp->connect(fabric.endpoint[1], 0, TT_CHANNEL_P2P, &link));
 	tcp->close(link);
 	close(recorded);
 	const int fd = say_hello(answer);
@@ -216,7 +214,7 @@ TEST_WITH(a_handshake_that_was_recorded_opens_nothing, two_ranks_and_log, go_on)
 	assert_memory_not_equal(answer + PROOF, first + PROOF, TT_PROOF_BYTES);
 	raw_send(fd, confirm, TT_CONFIRM_BYTES);
 	is_turned_away(fd);
-	assert_non_null(strstr(last_warning, "has another key"));
+	assert_says(last_warning, "has another key");
 }
 
 TEST_WITH(the_proof_of_one_side_is_none_of_the_other, two_ranks_and_log, go_on)

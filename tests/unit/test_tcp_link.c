@@ -28,9 +28,7 @@ TEST(ranks_meet_and_go_on_over_ipv6)
 /* Rank 0's end comes up, though rank 1 has not asked for its own. */
 static void connect_early(void)
 {
-	assert_int_equal(
-		tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]),
-		TUTTI_OK);
+	assert_ok(tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]));
 	assert_int_equal(fabric_put(&fabric, 0, "early", 5), 0);
 	assert_false(tcp->ready(fabric.ends[0]));
 	while (!tcp->ready(fabric.ends[0])) {
@@ -46,9 +44,7 @@ TEST_WITH(a_connection_is_kept_until_its_link_is_asked_for, two_ranks, no_ranks)
 	connect_early();
 	assert_int_equal(fabric_put(&fabric, 0, "early", 5), 5);
 	fabric_close(&fabric, 0);
-	assert_int_equal(
-		tcp->connect(fabric.endpoint[1], 0, TT_CHANNEL_COLLECTIVE, &fabric.ends[1]),
-		TUTTI_OK);
+	assert_ok(tcp->connect(fabric.endpoint[1], 0, TT_CHANNEL_COLLECTIVE, &fabric.ends[1]));
 	assert_true(tcp->ready(fabric.ends[1]));
 	while (fabric_get(&fabric, 1, bytes, 5) == 0)
 		;
@@ -60,9 +56,8 @@ TEST_WITH(a_connection_is_kept_until_its_link_is_asked_for, two_ranks, no_ranks)
 TEST_WITH(a_link_may_be_closed_before_it_is_up, two_ranks, no_ranks)
 {
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(tcp->connect(fabric.endpoint[i], 1 - i, TT_CHANNEL_COLLECTIVE,
-					      &fabric.ends[i]),
-				 TUTTI_OK);
+		assert_ok(tcp->connect(fabric.endpoint[i], 1 - i, TT_CHANNEL_COLLECTIVE,
+				       &fabric.ends[i]));
 }
 
 /* The kernel would reset the connection, and drop what was written, if unread bytes were left. */

@@ -23,7 +23,7 @@ static struct tcp_card opened_card(void)
 	struct tcp_card card;
 	uint8_t bytes[TT_ADDRESS_MAX];
 
-	assert_int_equal(tcp->open(&config, &e), TUTTI_OK);
+	assert_ok(tcp->open(&config, &e));
 	assert_true(tt_tcp_card_read(bytes, tcp->address(e, bytes), &card));
 	tcp->destroy(e);
 	return card;
@@ -36,8 +36,8 @@ static void refused(const char *name, const char *value, const char *error_text)
 	setenv(name, value, 1);
 	assert_int_equal(tcp->open(&config, &e), TUTTI_ERR_INVALID);
 	assert_null(e);
-	assert_non_null(strstr(tt_thread_error(), value));
-	assert_non_null(strstr(tt_thread_error(), error_text));
+	assert_says(tt_thread_error(), value);
+	assert_says(tt_thread_error(), error_text);
 	unsetenv(name);
 }
 
@@ -51,14 +51,14 @@ TEST(a_port_of_the_range_is_used_and_its_end_is_an_error)
 	/* the port was free a moment ago */
 	snprintf(range, sizeof(range), "%d-%d", card.port, card.port);
 	setenv("TUTTI_PORT_RANGE", range, 1);
-	assert_int_equal(tcp->open(&config, &first), TUTTI_OK);
+	assert_ok(tcp->open(&config, &first));
 	const int port = card.port;
 	assert_true(tt_tcp_card_read(bytes, tcp->address(first, bytes), &card));
 	assert_int_equal(card.port, port);
 	assert_int_equal(tcp->open(&config, &second), TUTTI_ERR_SYSTEM);
 	assert_null(second);
 	snprintf(words, sizeof(words), "no port of TUTTI_PORT_RANGE %s can be listened on", range);
-	assert_non_null(strstr(tt_thread_error(), words));
+	assert_says(tt_thread_error(), words);
 	tcp->destroy(first);
 	unsetenv("TUTTI_PORT_RANGE");
 }

@@ -75,8 +75,8 @@ TEST_WITH(who_has_another_key_does_not_get_through, NULL, disconnect)
 	shake_hands();
 	assert_int_equal(p.end[1].result, TUTTI_ERR_INVALID);
 	assert_true(p.end[0].result < 0);
-	assert_non_null(strstr(p.end[0].why, "the same TUTTI_KEY"));
-	assert_non_null(strstr(p.end[1].why, "the same TUTTI_KEY"));
+	assert_says(p.end[0].why, "the same TUTTI_KEY");
+	assert_says(p.end[1].why, "the same TUTTI_KEY");
 }
 
 TEST_WITH(who_does_not_encrypt_does_not_get_through, NULL, disconnect)
@@ -186,7 +186,7 @@ TEST(without_a_key_there_is_no_tls)
 
 	assert_int_equal(tt_tls_open(&none, "connections", &tls), TUTTI_ERR_INVALID);
 	assert_null(tls);
-	assert_non_null(strstr(tt_thread_error(), "TUTTI_KEY"));
+	assert_says(tt_thread_error(), "TUTTI_KEY");
 }
 
 /* ---- who has no key, and does not say so */
@@ -221,7 +221,7 @@ static tutti_result_t begin_with(struct tt_tls *tls, struct tt_tls_stream **stre
 	bytes[8] = (uint8_t)message;
 	open_sockets(AF_UNIX, fds);
 	assert_int_equal(send(fds[0], bytes, length, 0), length);
-	assert_int_equal(tt_tls_stream_open(tls, fds[1], false, -1, stream), TUTTI_OK);
+	assert_ok(tt_tls_stream_open(tls, fds[1], false, -1, stream));
 	return tt_tls_handshake(*stream);
 }
 
@@ -243,7 +243,7 @@ TEST(a_stranger_is_given_little_memory)
 	struct tt_tls *tls;
 	int fds[STRANGERS][2];
 
-	assert_int_equal(tt_tls_open(&ours, "connections", &tls), TUTTI_OK);
+	assert_ok(tt_tls_open(&ours, "connections", &tls));
 	for (int i = 0; i < 4; i++) {
 		long before = 0;
 

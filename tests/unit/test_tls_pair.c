@@ -70,8 +70,8 @@ static void open_end(struct end *end, int domain, const struct tt_key *key, bool
 	end->result = TUTTI_IN_PROGRESS;
 	if (!key)
 		return;
-	assert_int_equal(tt_tls_open(key, "connections", &end->tls), TUTTI_OK);
-	assert_int_equal(tt_tls_stream_open(end->tls, end->fd, dials, -1, &end->stream), TUTTI_OK);
+	assert_ok(tt_tls_open(key, "connections", &end->tls));
+	assert_ok(tt_tls_stream_open(end->tls, end->fd, dials, -1, &end->stream));
 }
 
 void pair_open(struct pair *p, const int domain[2], const struct tt_key *dialer,

@@ -6,7 +6,7 @@
 
 #include <sys/socket.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "log.h"
 #include "tls.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "log.h"
 #include "loop.h"
 #include "transport_suite.h"
@@ -191,7 +191,7 @@ TEST(killed_thread_is_gone_from_all_its_ranks)
 	struct tt_link *link;
 
 	play(NULL, __func__, 3, kill_body);
-	assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_OK);
+	assert_ok(tt_transport_loop.open(&config, &endpoint));
 	tt_loop_kill(pthread_self());
 	assert_int_equal(tt_transport_loop.connect(endpoint, 0, TT_CHANNEL_P2P, &link),
 			 TUTTI_ERR_PEER_LOST);
@@ -278,7 +278,7 @@ TEST(environment_is_read)
 	setenv("TUTTI_LOOP", "stall=none", 1);
 	assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_ERR_INVALID);
 	setenv("TUTTI_LOOP", "stall=10", 1);
-	assert_int_equal(tt_transport_loop.open(&config, &endpoint), TUTTI_OK);
+	assert_ok(tt_transport_loop.open(&config, &endpoint));
 	tt_transport_loop.destroy(endpoint);
 	unsetenv("TUTTI_LOOP");
 }
@@ -290,13 +290,12 @@ TEST(rank_enters_a_communicator_once_and_with_its_size)
 	const struct tt_endpoint_config outside = { .comm_id = 2, .rank = 2, .size = 2 };
 	struct tt_endpoint *first, *other;
 
-	assert_int_equal(tt_transport_loop.open(&config, &first), TUTTI_OK);
-	assert_int_equal(tt_transport_loop.open(&config, &other), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "rank 0 has entered"));
-	assert_int_equal(tt_transport_loop.open(&larger, &other), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "3 ranks, others said 2"));
-	assert_int_equal(tt_transport_loop.open(&outside, &other), TUTTI_ERR_INVALID);
-	assert_non_null(strstr(tt_thread_error(), "rank 2 of 2"));
+	assert_ok(tt_transport_loop.open(&config, &first));
+	assert_fails(tt_transport_loop.open(&config, &other), TUTTI_ERR_INVALID,
+		     "rank 0 has entered");
+	assert_fails(tt_transport_loop.open(&larger, &other), TUTTI_ERR_INVALID,
+		     "3 ranks, others said 2");
+	assert_fails(tt_transport_loop.open(&outside, &other), TUTTI_ERR_INVALID, "rank 2 of 2");
 	tt_transport_loop.destroy(first);
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "comm.h"
 #include "progress_state.h"
 
@@ -150,7 +150,7 @@ static tutti_comm_t begin(struct peer *peer)
 	sem_init(&peer->told, 0, 0);
 	sem_init(&peer->done, 0, 0);
 	assert_int_equal(pthread_create(&peer->thread, NULL, send_when_told, peer), 0);
-	assert_int_equal(meet(peer->store, 0, &comm), TUTTI_OK);
+	assert_ok(meet(peer->store, 0, &comm));
 	watch_endpoint(comm, peer);
 	return comm;
 }
@@ -177,16 +177,15 @@ TEST(waiting_for_any_sees_what_ended_since_it_was_tested)
 	size_t index;
 
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(tutti_recv(comm, &came[i], 1, TUTTI_UINT8, 1, &requests[i]),
-				 TUTTI_OK);
-	assert_int_equal(tutti_wait_any(requests, 2, &index), TUTTI_OK);
+		assert_ok(tutti_recv(comm, &came[i], 1, TUTTI_UINT8, 1, &requests[i]));
+	assert_ok(tutti_wait_any(requests, 2, &index));
 	assert_int_equal(index, 0);
 	assert_int_equal(came[0], 1);
 	assert_true(watch.happened);
 	assert_int_equal(watch.after, 0);
 	assert_true(watch.located > 0); /* for tt_spread() */
 	let_send(&peer);
-	assert_int_equal(tutti_wait(&requests[1]), TUTTI_OK);
+	assert_ok(tutti_wait(&requests[1]));
 	assert_int_equal(came[1], 2);
 	end(&peer, comm);
 }
@@ -195,7 +194,7 @@ static void receive(tutti_comm_t comm)
 {
 	uint8_t came;
 
-	assert_int_equal(tutti_recv(comm, &came, 1, TUTTI_UINT8, 1, NULL), TUTTI_OK);
+	assert_ok(tutti_recv(comm, &came, 1, TUTTI_UINT8, 1, NULL));
 }
 
 TEST(waits_yield_longer_where_sleeps_are_short)

@@ -51,7 +51,7 @@ static inline void expect_warning(const char *says)
 
 	while (atomic_load(&warnings) == 0)
 		assert_true(tt_now() < deadline);
-	assert_non_null(strstr(last_warning, says));
+	assert_says(last_warning, says);
 }
 
 #endif

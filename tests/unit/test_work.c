@@ -2,7 +2,7 @@
 /* What many ranks do together is told by a few of them. */
 #include <stdlib.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "comm.h"
 #include "plan_cache.h"
 #include "planning.h"
@@ -19,7 +19,7 @@ static double messages_of_all(const struct tt_algorithm *algorithm, enum tt_coll
 		const struct tt_group group = { rank, size, 0, host, 1 };
 		struct tt_sched sched;
 
-		assert_int_equal(tt_sched_build(&sched, algorithm, &group, collective), TUTTI_OK);
+		assert_ok(tt_sched_build(&sched, algorithm, &group, collective));
 		for (uint32_t i = 0; i < sched.nsteps; i++)
 			messages += sched.steps[i].kind == TT_STEP_SEND;
 		tt_sched_fini(&sched);
@@ -38,7 +38,7 @@ static void check(int number, enum tt_collective collective, int size)
 	if (algorithm->shared || !tt_algorithm_can(algorithm, collective) ||
 	    !algorithm->fits(&group, collective))
 		return;
-	assert_int_equal(tt_work_of(&comm, number, collective, &work), TUTTI_OK);
+	assert_ok(tt_work_of(&comm, number, collective, &work));
 	const double all = messages_of_all(algorithm, collective, host, size);
 	if (work->messages[0] < all / 2 || work->messages[0] > all * 2)
 		fail_msg("%s, collective %d, %d ranks: %.0f messages counted of %.0f",
@@ -84,7 +84,7 @@ static const char *chosen(int ranks, int domains, double per_core, size_t bytes)
 
 	for (int rank = 0; rank < ranks; rank++)
 		domain[rank] = rank * domains / ranks;
-	assert_int_equal(tt_tuner_choose(&comm, &group, &call, (double)bytes, &choice), TUTTI_OK);
+	assert_ok(tt_tuner_choose(&comm, &group, &call, (double)bytes, &choice));
 	tt_plans_free(&comm);
 	return choice.algorithm->name;
 }
