@@ -47,6 +47,22 @@ int complain(tutti_comm_t comm, const char *file, int line, const char *format, 
 	return 1;
 }
 
+bool fails(tutti_comm_t comm, const char *file, int line, const char *call, tutti_result_t result,
+	   tutti_result_t expected, const char *const *words)
+{
+	const char *said = tutti_last_error(comm);
+	bool all = result == expected;
+
+	if (!all)
+		complain(comm, file, line, "%s: %d (%s), expected %d", call, result, said,
+			 expected);
+	for (; all && *words; words++)
+		if (!(all = strstr(said, *words)))
+			complain(comm, file, line, "%s: \"%s\" does not say \"%s\"", call, said,
+				 *words);
+	return all;
+}
+
 void *shared_memory(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -68,18 +68,22 @@ int complain(tutti_comm_t comm, const char *file, int line, const char *format, 
 		      tutti_last_error(comm));                                                     \
 	} while (0)
 
-/* The call is invalid, and the error message has these words. */
+/* The call fails so, and the error message has these words; or it is invalid, and has them. */
+#define FAILS(call, code, ...)                                                                     \
+	do {                                                                                       \
+		if (!fails(comm, __FILE__, __LINE__, #call, call, code,                            \
+			   (const char *const[]){ __VA_ARGS__, NULL }))                            \
+			return 1;                                                                  \
+	} while (0)
 #define REFUSES(call, ...)                                                                         \
 	do {                                                                                       \
-		const tutti_result_t refused = (call);                                             \
-		const char *const expected_words[] = { __VA_ARGS__ };                              \
-		CLAIM(refused == TUTTI_ERR_INVALID, "%s: %d (%s)", #call, refused,                 \
-		      tutti_last_error(comm));                                                     \
-		for (size_t w = 0; w < sizeof(expected_words) / sizeof(expected_words[0]); w++)    \
-			CLAIM(strstr(tutti_last_error(comm), expected_words[w]),                   \
-			      "%s: \"%s\" does not say \"%s\"", #call, tutti_last_error(comm),     \
-			      expected_words[w]);                                                  \
+		if (!fails(comm, __FILE__, __LINE__, #call, call, TUTTI_ERR_INVALID,               \
+			   (const char *const[]){ __VA_ARGS__, NULL }))                            \
+			return 1;                                                                  \
 	} while (0)
+/* Otherwise it has complained. */
+bool fails(tutti_comm_t comm, const char *file, int line, const char *call, tutti_result_t result,
+	   tutti_result_t expected, const char *const *words);
 
 double seconds_now(void);
 /* Zeroed memory that the parent and all ranks of its jobs share. */

@@ -156,7 +156,7 @@ static int notice_and_shrink(tutti_comm_t *comm_at, int rank, const struct play 
 		gone |= play->dies[i];
 		while (!result)
 			result = tutti_barrier(comm, NULL);
-		CLAIM(result == TUTTI_ERR_PEER_LOST, "%s", tutti_last_error(comm));
+		FAILS(result, TUTTI_ERR_PEER_LOST, "");
 		const double start = seconds_now();
 		SUCCEEDS(tutti_comm_shrink(comm, &rest));
 		CLAIM(seconds_now() - start < SOON_S, "shrinking took %g s", seconds_now() - start);
