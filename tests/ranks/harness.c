@@ -63,6 +63,15 @@ bool fails(tutti_comm_t comm, const char *file, int line, const char *call, tutt
 	return all;
 }
 
+int sums_right(tutti_comm_t comm)
+{
+	float sum = 1;
+
+	SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+	CLAIM(sum == (float)tutti_comm_size(comm), "the sum is %g", (double)sum);
+	return 0;
+}
+
 void *shared_memory(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -333,6 +342,8 @@ int choose_transport(int argc, char **argv)
 	return 0;
 }
 
+static char directory_setting[128]; /* of the job that runs; "": none */
+
 static void set_environment(const struct job *job, int rank, const char *store)
 {
 	set_number("TUTTI_RANK", rank);
@@ -345,6 +356,8 @@ static void set_environment(const struct job *job, int rank, const char *store)
 		set_number("TUTTI_TIMEOUT", USUAL_DEADLINE_S);
 	for (int i = 0; job->env && job->env[i]; i++)
 		putenv((char *)job->env[i]);
+	if (*directory_setting)
+		putenv(directory_setting);
 	/* TEST_HOSTS=2: the ranks believe to be on two hosts, in turn */
 	if (getenv("TEST_HOSTS")) {
 		char host[32];
@@ -433,9 +446,18 @@ static int run_once(struct job job)
 int run_job(const struct job *job)
 {
 	struct job each = *job;
-	int failed = run_once(each);
+	char directory[64];
 
+	if (job->with_directory) {
+		make_directory(directory);
+		snprintf(directory_setting, sizeof(directory_setting), "%s%s", job->with_directory,
+			 directory);
+	}
+	int failed = run_once(each);
 	while (!failed && ++each.ranks <= job->most)
 		failed = run_once(each);
+	if (job->with_directory)
+		remove_directory(directory);
+	directory_setting[0] = '\0';
 	return failed;
 }

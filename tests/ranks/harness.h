@@ -28,6 +28,8 @@ struct job {
 	rank_body *body;
 	rank_whole *whole; /* instead of `body` */
 	void *argument;
+	/* "NAME=…": a setting more, whose end is the path of a directory of the job's own */
+	const char *with_directory;
 	size_t shares; /* bytes, instead of `argument`: zeroed memory that ranks share, as long as they run */
 	double limit_s;	   /* 0: 60; at least 160 where the machine may be busy */
 	int expect_signal; /* 0, or the signal that may end ranks of `victims` */
@@ -85,6 +87,8 @@ int complain(tutti_comm_t comm, const char *file, int line, const char *format, 
 bool fails(tutti_comm_t comm, const char *file, int line, const char *call, tutti_result_t result,
 	   tutti_result_t expected, const char *const *words);
 
+/* Every rank contributes one: the sum is their number. */
+int sums_right(tutti_comm_t comm);
 double seconds_now(void);
 /* Zeroed memory that the parent and all ranks of its jobs share. */
 void *shared_memory(size_t bytes);

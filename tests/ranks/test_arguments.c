@@ -22,16 +22,6 @@
 #define F32	   TUTTI_FLOAT32
 #define HUGE_COUNT (SIZE_MAX / 2)
 
-static int still_sums(tutti_comm_t comm)
-{
-	const float mine = 1;
-	float sum = 0;
-
-	SUCCEEDS(tutti_all_reduce(comm, &mine, &sum, 1, F32, TUTTI_SUM, NULL));
-	CLAIM(sum == (float)tutti_comm_size(comm), "the sum is %g", (double)sum);
-	return 0;
-}
-
 static int no_communicator(tutti_comm_t unused, void *argument)
 {
 	tutti_comm_t comm = NULL, out;
@@ -69,7 +59,7 @@ static int no_communicator(tutti_comm_t unused, void *argument)
 	tutti_comm_destroy(NULL);
 	tutti_store_close(NULL);
 	tutti_mem_free(NULL);
-	return still_sums(unused);
+	return sums_right(unused);
 }
 
 static int buffers_and_counts(tutti_comm_t comm, void *argument)
@@ -113,7 +103,7 @@ static int buffers_and_counts(tutti_comm_t comm, void *argument)
 	REFUSES(tutti_all_gather_v(comm, b, b, ones, far, F32, NULL), "overflow");
 	REFUSES(tutti_reduce_scatter_v(comm, b, b, many, F32, TUTTI_SUM, NULL), "overflow");
 	SUCCEEDS(tutti_all_reduce(comm, NULL, NULL, 0, F32, TUTTI_SUM, NULL));
-	return still_sums(comm);
+	return sums_right(comm);
 }
 
 static int roots_types_and_operations(tutti_comm_t comm, void *argument)
@@ -162,7 +152,7 @@ static int roots_types_and_operations(tutti_comm_t comm, void *argument)
 	REFUSES(tutti_all_reduce(comm, b, b, 1, TUTTI_FLOAT64, premul, NULL), "op 8");
 	REFUSES(tutti_op_destroy(comm, premul), "op 8", "destroyed already");
 	REFUSES(tutti_op_destroy(comm, TUTTI_SUM), "op 0");
-	return still_sums(comm);
+	return sums_right(comm);
 }
 
 static int groups_and_requests(tutti_comm_t comm, void *argument)
@@ -203,7 +193,7 @@ static int groups_and_requests(tutti_comm_t comm, void *argument)
 	CLAIM(index == 2, "index %zu of no request", index);
 	REFUSES(tutti_comm_split(comm, 0, 0, NULL), "out is NULL");
 	REFUSES(tutti_comm_dup(comm, NULL), "tutti_comm_dup: out is NULL");
-	return still_sums(comm);
+	return sums_right(comm);
 }
 
 /* A sanitizer finds what hands them to functions of the C library. */
@@ -280,7 +270,7 @@ static int nothing_from_nowhere(tutti_comm_t comm, void *argument)
 		for (int k = 0; k < 3; k++)
 			failed |= blocks_without_buffers(comm, counts[k], ops[i]);
 	}
-	return failed ? failed : still_sums(comm);
+	return failed ? failed : sums_right(comm);
 }
 
 /* What is made of several operations would leave the first of them in the group, with pointers
@@ -313,9 +303,9 @@ static int refused_inside_a_group(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_group_end(comm, NULL));
 	CLAIM(sum == (float)tutti_comm_size(comm), "what the group kept gave %g", (double)sum);
 	SUCCEEDS(tutti_comm_split(comm, 0, 0, &out));
-	const int failed = still_sums(out);
+	const int failed = sums_right(out);
 	tutti_comm_destroy(out);
-	return failed || still_sums(comm);
+	return failed || sums_right(comm);
 }
 
 /* What concerns this rank alone acts at once, and the group goes on. */
@@ -358,7 +348,7 @@ static int at_once_inside_a_group(tutti_comm_t comm, void *argument)
 	tutti_mem_free(memory);
 	SUCCEEDS(tutti_op_destroy(comm, op));
 	SUCCEEDS(tutti_op_destroy(comm, premul));
-	return still_sums(comm);
+	return sums_right(comm);
 }
 
 /* Rank 1 takes no part before rank 0 has tried. */
@@ -379,7 +369,7 @@ static int operation_in_use(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_wait(&request));
 	CLAIM(out == 2, "the sum is %g", (double)out);
 	SUCCEEDS(tutti_op_destroy(comm, op));
-	return still_sums(comm);
+	return sums_right(comm);
 }
 
 /* Abort ends the communicator at once; the group then starts nothing, and is over. */
@@ -395,7 +385,7 @@ static int aborted_inside_a_group(tutti_comm_t comm, void *argument)
 		SUCCEEDS(tutti_comm_abort(comm, "enough"));
 	FAILS(tutti_group_end(comm, NULL), TUTTI_ERR_ABORTED, "enough");
 	SUCCEEDS(tutti_comm_shrink(comm, &rest)); /* no group is open any more */
-	const int failed = still_sums(rest);
+	const int failed = sums_right(rest);
 	tutti_comm_destroy(rest);
 	return failed;
 }
@@ -422,7 +412,7 @@ static int next_calls(tutti_comm_t comm, void *argument)
 	CLAIM(tutti_comm_error(comm, &rank) == TUTTI_OK && rank == -1,
 	      "a healthy communicator blames rank %d", rank);
 	REFUSES(tutti_comm_error(NULL, NULL), "comm is NULL");
-	return still_sums(comm);
+	return sums_right(comm);
 }
 
 static int plans_and_memory(tutti_comm_t comm, void *argument)
@@ -431,7 +421,7 @@ static int plans_and_memory(tutti_comm_t comm, void *argument)
 	void *memory = &info;
 
 	REFUSES(tutti_comm_last_plan(comm, &info), "tutti_comm_last_plan");
-	if (still_sums(comm))
+	if (sums_right(comm))
 		return 1;
 	SUCCEEDS(tutti_comm_last_plan(comm, &info));
 	CLAIM(info.algorithm && *info.algorithm && info.transports && *info.transports,
@@ -442,7 +432,7 @@ static int plans_and_memory(tutti_comm_t comm, void *argument)
 	CLAIM(tutti_mem_alloc(SIZE_MAX, &memory) < 0 && !memory, "SIZE_MAX bytes were had");
 	CLAIM(*tutti_last_error(NULL), "nothing is said of the cause");
 	tutti_mem_free(&info); /* said in the log, otherwise ignored */
-	return still_sums(comm);
+	return sums_right(comm);
 }
 
 /* ---- without a communicator: settings and stores */

@@ -270,13 +270,8 @@ static int a_hundred_at_once(tutti_comm_t comm, void *argument)
 
 TEST(the_soft_limit_of_descriptors_bounds_no_communicators)
 {
-	char directory[64], trace[96];
-
 	need_descriptors(2 * USUAL);
-	make_directory(directory);
-	snprintf(trace, sizeof(trace), "TUTTI_TRACE=%s", directory);
-	HOLDS(.ranks = 2, .env = ENV(trace), .body = a_hundred_at_once);
-	remove_directory(directory);
+	HOLDS(.ranks = 2, .with_directory = "TUTTI_TRACE=", .body = a_hundred_at_once);
 }
 
 JOB(a_split_orders_by_key_and_splits_again, .ranks = 2, .most = 5, .body = split_by_parity,

@@ -30,9 +30,6 @@ extern char **environ;
  * them. */
 static int inherited_descriptors;
 
-/* "TUTTI_TRACE=…", where a test wants reports. */
-static const char *trace_setting;
-
 static void drop(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
 {
 	atomic_int *errors = context;
@@ -208,7 +205,7 @@ static int be_child(struct things *t, pid_t parent)
 	tutti_comm_destroy(comm);
 	tutti_store_close(t->store);
 	t->comm = NULL;
-	if (getenv("TEST_TRACE"))
+	if (getenv("TUTTI_TRACE")[0] == '/') /* "off" otherwise */
 		raise(SIGUSR1); /* which asks for a report of the communicators that are there:
 				 * none */
 	return children_meet(t, rank);
@@ -269,35 +266,30 @@ static void skip_under_address_sanitizer(void)
 #endif
 }
 
-TEST(a_child_is_refused_and_makes_its_own)
+static void children_are_refused(const char *with_directory)
 {
-	skip_under_address_sanitizer();
 	char rendezvous[64], address[64];
 	tutti_store_t store;
-	const char *const env[] = { trace_setting, NULL };
 
+	skip_under_address_sanitizer();
 	snprintf(rendezvous, sizeof(rendezvous), "unix:tutti-test-fork-meeting-%d", (int)getpid());
 	snprintf(address, sizeof(address), "unix:tutti-test-fork-%d", (int)getpid());
 	setenv("TEST_STORE", address, 1);
 	assert_ok(tutti_store_open(address, 1, 0, &store));
-	HOLDS(.ranks = RANKS, .env = env, .whole = fork_with_everything, .argument = rendezvous);
+	HOLDS(.ranks = RANKS, .whole = fork_with_everything, .argument = rendezvous,
+	      .with_directory = with_directory);
 	tutti_store_close(store);
+}
+
+TEST(a_child_is_refused_and_makes_its_own)
+{
+	children_are_refused(NULL);
 }
 
 /* The flight recorder's list of communicators is the parent's as well. */
 TEST(a_child_reports_nothing_of_its_parents)
 {
-	char directory[64], trace[96];
-
-	skip_under_address_sanitizer();
-	make_directory(directory);
-	snprintf(trace, sizeof(trace), "TUTTI_TRACE=%s", directory);
-	putenv((char *)"TEST_TRACE=1");
-	trace_setting = trace;
-	a_child_is_refused_and_makes_its_own(state);
-	trace_setting = NULL;
-	unsetenv("TEST_TRACE");
-	remove_directory(directory);
+	children_are_refused("TUTTI_TRACE=");
 }
 
 /* ---- a child that lives on hides no death */
@@ -534,7 +526,7 @@ static void *start_programs(void *argument)
 	return NULL;
 }
 
-static int live_a_whole_life(int rank, const char *file_store)
+static int live_a_whole_life(int rank)
 {
 	tutti_store_t store = NULL;
 	tutti_comm_t comm = NULL, half = NULL;
@@ -542,7 +534,7 @@ static int live_a_whole_life(int rank, const char *file_store)
 	static float values[COUNT];
 	char key[32];
 
-	SUCCEEDS(tutti_store_open(file_store, 0, 0, &store));
+	SUCCEEDS(tutti_store_open(getenv("TEST_STORE"), 0, 0, &store));
 	snprintf(key, sizeof(key), "%d", rank);
 	SUCCEEDS(tutti_store_set(store, key, "here", 4));
 	SUCCEEDS(tutti_init(NULL, &comm));
@@ -568,21 +560,14 @@ static int start_programs_all_the_time(int rank, void *argument)
 
 	CLAIM(pthread_create(&work.thread, NULL, start_programs, &work) == 0, "no thread");
 	for (int i = 0; i < 3 && !failed; i++)
-		failed = live_a_whole_life(rank, argument);
+		failed = live_a_whole_life(rank);
 	atomic_store(&work.stop, 1);
 	pthread_join(work.thread, NULL);
 	return failed || work.failed;
 }
 
-TEST(no_program_inherits_a_descriptor)
-{
-	char directory[64], address[96];
-
-	make_directory(directory);
-	snprintf(address, sizeof(address), "file:%s", directory);
-	HOLDS(.ranks = RANKS, .whole = start_programs_all_the_time, .argument = address);
-	remove_directory(directory);
-}
+JOB(no_program_inherits_a_descriptor, .ranks = RANKS, .whole = start_programs_all_the_time,
+    .with_directory = "TEST_STORE=file:")
 
 /* ---- the program that is started */
 

@@ -393,15 +393,6 @@ static bool is_possible(const struct play *play)
 	       play->size < 4; /* hosts wait for those that come late: a second each */
 }
 
-static int sums_right(tutti_comm_t comm)
-{
-	int sum = 1;
-
-	SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
-	CLAIM(sum == tutti_comm_size(comm), "the sum is %d", sum);
-	return 0;
-}
-
 static void in_ways(enum fault fault, enum way first, enum way last)
 {
 	struct play *play = shared_memory(sizeof(*play));
@@ -496,7 +487,6 @@ static int be_apart(int rank, void *argument)
 {
 	tutti_comm_t comm = NULL;
 
-	setenv("TUTTI_STORE", argument, 1);
 	CLAIM(rank == 0 || unshare(CLONE_NEWNET) == 0, "no network namespace");
 	FAILS(tutti_init(NULL, &comm), TUTTI_ERR_UNSUPPORTED,
 	      "without a key ranks are reached on their own machine only; give all the same "
@@ -507,13 +497,9 @@ static int be_apart(int rank, void *argument)
 
 TEST(a_key_is_what_hosts_without_one_are_told_of)
 {
-	char directory[64], store[80];
-
 	need_namespaces();
-	make_directory(directory);
-	snprintf(store, sizeof(store), "file:%s", directory);
-	HOLDS(.ranks = 2, .env = ENV("TUTTI_TRANSPORT=tcp"), .whole = be_apart, .argument = store);
-	remove_directory(directory);
+	HOLDS(.ranks = 2, .env = ENV("TUTTI_TRANSPORT=tcp"), .whole = be_apart,
+	      .with_directory = "TUTTI_STORE=file:");
 }
 
 /* Who opens a store for itself does not say which rank it is: those who wait for it learn at the
