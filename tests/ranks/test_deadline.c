@@ -218,58 +218,33 @@ SCENE(a_stopped_rank_is_named_and_told, STOPPED, .call = small_sum, .stopped = t
 
 /* ---- of several, and where rank 0 alone is in a hurry */
 
-TEST(one_ranks_shorter_deadline_ends_the_call_of_all)
-{
-	all_are_told((struct absence){ RANKS, 1u << 2, .call = small_sum,
-				       .words = "ranks 0, 1, 3-5 have called it, ",
-				       .state = "rank 2 is alive but has not called operation 1" });
-}
+#define TOLD(name, mask, ...)                                                                      \
+	TEST(name)                                                                                 \
+	{                                                                                          \
+		all_are_told((struct absence){ RANKS, mask, __VA_ARGS__ });                        \
+	}
 
-TEST(several_absent_ranks_are_told_together)
-{
-	all_are_told((struct absence){
-		RANKS, 1u << 1 | 1u << 2 | 1u << 4, .call = small_sum,
-		.words = "ranks 0, 3, 5 have called it, ",
-		.state = "ranks 1, 2, 4 are alive but have not called operation 1" });
-}
-
-TEST(only_the_caller_is_said_to_have_called)
-{
-	all_are_told(
-		(struct absence){ RANKS, 0x3e, .call = small_sum, .words = "rank 0 has called it, ",
-				  .state = "ranks 1-5 are alive but have not called operation 1" });
-}
-
+TOLD(one_ranks_shorter_deadline_ends_the_call_of_all, 1u << 2, .call = small_sum,
+     .words = "ranks 0, 1, 3-5 have called it, ",
+     .state = "rank 2 is alive but has not called operation 1")
+TOLD(several_absent_ranks_are_told_together, 1u << 1 | 1u << 2 | 1u << 4, .call = small_sum,
+     .words = "ranks 0, 3, 5 have called it, ",
+     .state = "ranks 1, 2, 4 are alive but have not called operation 1")
+TOLD(only_the_caller_is_said_to_have_called, 0x3e, .call = small_sum,
+     .words = "rank 0 has called it, ",
+     .state = "ranks 1-5 are alive but have not called operation 1")
 /* The absent rank is in no call: the control area shows what it called last, or its monitor says
  * so. */
-TEST(the_last_call_of_an_absent_rank_is_told)
-{
-	all_are_told(
-		(struct absence){ RANKS, 1u << 4, .before = 2, .call = small_sum,
-				  .words = strcmp(transport_chosen, "shm") == 0
-						   ? "operation 3 (its last was operation 2)"
+TOLD(the_last_call_of_an_absent_rank_is_told, 1u << 4, .before = 2, .call = small_sum,
+     .words = strcmp(transport_chosen, "shm") == 0 ? "operation 3 (its last was operation 2)"
 						   : "operation 3 (last heard of in operation 2)",
-				  .state = "rank 4 is alive but has not called operation 3" });
-}
-
-TEST(a_group_has_the_deadline_said_before_it)
-{
-	all_are_told((struct absence){ RANKS, 1u << 3, .call = group, .words = "operation 1, ",
-				       .state = "rank 3 is " });
-}
-
-TEST(small_sums_of_a_group_have_it_too)
-{
-	all_are_told((struct absence){ RANKS, 1u << 3, .call = group_of_sums,
-				       .words = "operation 1, ", .state = "rank 3 is " });
-}
-
-TEST(a_request_keeps_the_deadline_of_its_call)
-{
-	all_are_told((struct absence){ RANKS, 1u << 5, .call = pending,
-				       .words = "operation 1, all_gather(float32 × 8), missed",
-				       .state = "rank 5 is " });
-}
+     .state = "rank 4 is alive but has not called operation 3")
+TOLD(a_group_has_the_deadline_said_before_it, 1u << 3, .call = group, .words = "operation 1, ",
+     .state = "rank 3 is ")
+TOLD(small_sums_of_a_group_have_it_too, 1u << 3, .call = group_of_sums, .words = "operation 1, ",
+     .state = "rank 3 is ")
+TOLD(a_request_keeps_the_deadline_of_its_call, 1u << 5, .call = pending,
+     .words = "operation 1, all_gather(float32 × 8), missed", .state = "rank 5 is ")
 
 /* ---- all have called, and one does not get on: its own part of the sum waits for the others */
 

@@ -137,26 +137,26 @@ static pid_t host_store(const char *address)
 	return pid;
 }
 
-static int run_play(struct play *play, int ranks, rank_whole *whole, uint32_t victims, int signal)
+static const struct stage *plays(struct play play, int ranks, rank_whole *whole, uint32_t victims,
+				 int signal)
 {
-	const struct job job = { .ranks = ranks,
-				 .whole = whole,
-				 .argument = play,
-				 .limit_s = 50,
-				 .victims = victims,
-				 .expect_signal = signal };
 	static int number;
 	char address[64];
-	int failed;
 
 	snprintf(address, sizeof(address), "unix:tutti-grow-%d-%d", (int)getpid(), number++);
 	const pid_t host = host_store(address);
-	play->store = address;
-	play->stage = shared_memory(sizeof(*play->stage));
-	failed = run_job(&job);
+	play.store = address;
+	play.stage = shared_memory(sizeof(*play.stage));
+	const int failed = run_job(&(const struct job){ .ranks = ranks,
+							.whole = whole,
+							.argument = &play,
+							.limit_s = 50,
+							.victims = victims,
+							.expect_signal = signal });
 	kill(host, SIGKILL);
 	waitpid(host, NULL, 0);
-	return failed;
+	assert_int_equal(failed, 0);
+	return play.stage;
 }
 
 /* ---- it goes well */
@@ -200,14 +200,14 @@ TEST(newcomers_are_taken_in)
 
 	for (int early = 0; early < 2; early++)
 		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-			struct play play = { .members = cases[i].members,
-					     .newcomers = cases[i].newcomers,
-					     .early = early };
+			const struct play play = { .members = cases[i].members,
+						   .newcomers = cases[i].newcomers,
+						   .early = early };
+			const struct stage *stage =
+				plays(play, play.members + play.newcomers, grow_once, 0, 0);
 
-			assert_int_equal(
-				run_play(&play, play.members + play.newcomers, grow_once, 0, 0), 0);
-			assert_int_equal(atomic_load(&play.stage->ranks),
-					 ((1u << play.newcomers) - 1) << play.members);
+			assert_int_equal(atomic_load(&stage->ranks), ((1u << play.newcomers) - 1)
+									     << play.members);
 		}
 }
 
@@ -247,9 +247,7 @@ static int grow_on_and_on(int rank, void *argument)
 
 TEST(it_grows_on_and_on)
 {
-	struct play play = { .members = 2, .newcomers = 4 };
-
-	assert_int_equal(run_play(&play, 6, grow_on_and_on, 0, 0), 0);
+	plays((struct play){ .members = 2, .newcomers = 4 }, 6, grow_on_and_on, 0, 0);
 }
 
 /* ---- it does not */
@@ -293,9 +291,7 @@ static int grow_in_vain(int rank, void *argument)
 
 TEST(who_does_not_come_is_waited_for_until_the_deadline)
 {
-	struct play play = { .members = 2, .newcomers = 1 };
-
-	assert_int_equal(run_play(&play, 3, grow_in_vain, 0, 0), 0);
+	plays((struct play){ .members = 2, .newcomers = 1 }, 3, grow_in_vain, 0, 0);
 }
 
 static int join_in_vain(int rank, void *argument)
@@ -317,9 +313,7 @@ static int join_in_vain(int rank, void *argument)
 
 TEST(nobody_takes_a_newcomer_in)
 {
-	struct play play = { .members = 0, .newcomers = 2 };
-
-	assert_int_equal(run_play(&play, 2, join_in_vain, 0, 0), 0);
+	plays((struct play){ .members = 0, .newcomers = 2 }, 2, join_in_vain, 0, 0);
 }
 
 /* A newcomer that has come and died is found to be dead, and the next one has its place. */
@@ -359,9 +353,8 @@ static int grow_past_the_dead(int rank, void *argument)
 
 TEST(the_dead_are_passed_over)
 {
-	struct play play = { .members = 1, .newcomers = 1 };
-
-	assert_int_equal(run_play(&play, 3, grow_past_the_dead, 1 << 1, SIGKILL), 0);
+	plays((struct play){ .members = 1, .newcomers = 1 }, 3, grow_past_the_dead, 1 << 1,
+	      SIGKILL);
 }
 
 /* A store whose answer to an invitation is held back until another newcomer has been taken in. */
@@ -427,9 +420,7 @@ static int grow_past_the_late(int rank, void *argument)
 
 TEST(the_late_are_passed_over_and_come_in_later)
 {
-	struct play play = { .members = 1, .newcomers = 2 };
-
-	assert_int_equal(run_play(&play, 3, grow_past_the_late, 0, 0), 0);
+	plays((struct play){ .members = 1, .newcomers = 2 }, 3, grow_past_the_late, 0, 0);
 }
 
 /* ---- the coordinator dies */
@@ -464,7 +455,6 @@ static int outlive_the_coordinator(int rank, void *argument)
 
 TEST(the_coordinator_may_die)
 {
-	struct play play = { .members = 3, .newcomers = 1 };
-
-	assert_int_equal(run_play(&play, 4, outlive_the_coordinator, 1, SIGALRM), 0);
+	plays((struct play){ .members = 3, .newcomers = 1 }, 4, outlive_the_coordinator, 1,
+	      SIGALRM);
 }

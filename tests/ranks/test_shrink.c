@@ -30,6 +30,8 @@ struct play {
 	int ranks;
 	uint32_t victims;     /* bit mask */
 	uint32_t dies[WAVES]; /* of them, one after another; 0: no more */
+	/* What a rank does with the communicator, and gives back another one. */
+	int (*act)(tutti_comm_t *comm, int rank, const struct play *play);
 	struct stage *stage;
 };
 
@@ -106,9 +108,9 @@ static int arenas_mapped(void)
 }
 
 /* A rank that begins and ends with nothing open, and joins in between. */
-static int play_with(int rank, const struct play *play,
-		     int (*act)(tutti_comm_t *comm, int rank, const struct play *play))
+static int play_with(int rank, void *argument)
 {
+	const struct play *play = argument;
 	tutti_comm_t comm = NULL;
 	void *memory;
 
@@ -118,7 +120,7 @@ static int play_with(int rank, const struct play *play,
 	const int descriptors = open_descriptors();
 	SUCCEEDS(tutti_init(NULL, &comm));
 	meet_at(&play->stage->joined, play->ranks); /* nobody is in tutti_init() any more */
-	const int failed = act(&comm, rank, play);
+	const int failed = play->act(&comm, rank, play);
 	tutti_comm_destroy(comm);
 	if (failed)
 		return failed;
@@ -128,17 +130,11 @@ static int play_with(int rank, const struct play *play,
 	return 0;
 }
 
-static int run_play(struct play *play, rank_whole *whole, int signal)
+static void plays(struct play play, int signal)
 {
-	const struct job job = { .ranks = play->ranks,
-				 .whole = whole,
-				 .argument = play,
-				 .limit_s = 50,
-				 .expect_signal = signal,
-				 .victims = play->victims };
-
-	play->stage = shared_memory(sizeof(*play->stage));
-	return run_job(&job);
+	play.stage = shared_memory(sizeof(*play.stage));
+	HOLDS(.ranks = play.ranks, .whole = play_with, .argument = &play, .limit_s = 50,
+	      .expect_signal = signal, .victims = play.victims);
 }
 
 /* ---- some die, and the others notice */
@@ -172,37 +168,28 @@ static int notice_and_shrink(tutti_comm_t *comm_at, int rank, const struct play 
 	return 0;
 }
 
-static int die_or_shrink(int rank, void *argument)
-{
-	return play_with(rank, argument, notice_and_shrink);
-}
-
 TEST(survivors_go_on)
 {
-	static const struct play plays[] = {
-		{ 4, 0x3, { 0x3 } },
-		{ 5, 0x6, { 0x6 } },
-		{ 4, 0x7, { 0x7 } },
-		{ 2, 1, { 1 } },
-		{ 2, 2, { 2 } },
-		{ 7, 0x15, { 0x15 } },
+	static const struct play cases[] = {
+		{ 4, 0x3, { 0x3 }, notice_and_shrink },
+		{ 5, 0x6, { 0x6 }, notice_and_shrink },
+		{ 4, 0x7, { 0x7 }, notice_and_shrink },
+		{ 2, 1, { 1 }, notice_and_shrink },
+		{ 2, 2, { 2 }, notice_and_shrink },
+		{ 7, 0x15, { 0x15 }, notice_and_shrink },
 		/* rank 3 did not watch rank 0, and all who did are dead */
-		{ 6, 0x37, { 0x37 } },
+		{ 6, 0x37, { 0x37 }, notice_and_shrink },
 	};
 
-	for (size_t i = 0; i < sizeof(plays) / sizeof(plays[0]); i++) {
-		struct play play = plays[i];
-
-		assert_int_equal(run_play(&play, die_or_shrink, SIGKILL), 0);
-	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		plays(cases[i], SIGKILL);
 }
 
 TEST(a_shrunk_one_shrinks_again)
 {
 	/* in an order in which the first, the last and those between go */
-	struct play play = { 5, 0x17, { 1 << 2, 1 << 0, 1 << 4, 1 << 1 } };
-
-	assert_int_equal(run_play(&play, die_or_shrink, SIGKILL), 0);
+	plays((struct play){ 5, 0x17, { 1 << 2, 1 << 0, 1 << 4, 1 << 1 }, notice_and_shrink },
+	      SIGKILL);
 }
 
 /* ---- nobody is gone */
@@ -234,16 +221,9 @@ static int shrink_in_health(tutti_comm_t *comm, int rank, const struct play *pla
 	return failed;
 }
 
-static int be_healthy(int rank, void *argument)
-{
-	return play_with(rank, argument, shrink_in_health);
-}
-
 TEST(a_healthy_one_has_twins)
 {
-	struct play play = { .ranks = 4 };
-
-	assert_int_equal(run_play(&play, be_healthy, 0), 0);
+	plays((struct play){ .ranks = 4, .act = shrink_in_health }, 0);
 }
 
 /* ---- one leaves */
@@ -265,18 +245,11 @@ static int leave_or_shrink(tutti_comm_t *comm_at, int rank, const struct play *p
 	return is_of_the_rest(rest, rank, play->ranks, play->victims);
 }
 
-static int be_the_rest(int rank, void *argument)
-{
-	return play_with(rank, argument, leave_or_shrink);
-}
-
 TEST(those_who_left_are_not_waited_for)
 {
-	for (int victim = 0; victim < 4; victim++) {
-		struct play play = { .ranks = 4, .victims = 1u << victim };
-
-		assert_int_equal(run_play(&play, be_the_rest, 0), 0);
-	}
+	for (int victim = 0; victim < 4; victim++)
+		plays((struct play){ .ranks = 4, .victims = 1u << victim, .act = leave_or_shrink },
+		      0);
 }
 
 /* ---- who ends waits for nobody: not for a rank that is stopped, nor for one that is busy, nor
@@ -318,14 +291,7 @@ static int end_at_once(tutti_comm_t *comm_at, int rank, const struct play *play)
 	return 0;
 }
 
-static int end_or_wait(int rank, void *argument)
-{
-	return play_with(rank, argument, end_at_once);
-}
-
 TEST(who_ends_waits_for_nobody)
 {
-	struct play play = { .ranks = 3 };
-
-	assert_int_equal(run_play(&play, end_or_wait, 0), 0);
+	plays((struct play){ .ranks = 3, .act = end_at_once }, 0);
 }
