@@ -160,6 +160,28 @@ static void expect(const char *key)
 	asked_key = key;
 }
 
+/* Of a claim: a store that this process serves, and the rendezvous of each rank in it. */
+static tutti_store_t served;
+static struct tt_rendezvous met[4];
+
+static int serve(void **state)
+{
+	memset(met, 0, sizeof(met));
+	served = open_store(true);
+	return 0;
+}
+
+static int end_serving(void **state)
+{
+	tutti_store_close(served);
+	return 0;
+}
+
+static void comes(int rank, int size)
+{
+	assert_ok(tt_rendezvous(served, "group", rank, size, patience(), &met[rank]));
+}
+
 TEST(rendezvous_in_one_store_are_told_apart)
 {
 	uint64_t before = 0;
@@ -201,17 +223,16 @@ TEST(a_rank_leaves_the_host_of_the_rendezvous_before)
 TEST(a_host_that_died_is_not_looked_for_again)
 {
 	struct rank rank = launched(1);
-	tutti_store_t store;
 	const pid_t host = fork();
 
 	assert_true(host >= 0);
 	if (host == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while (tutti_store_open(rank.launch.store, 1, PATIENCE_S, &store) == TUTTI_OK)
+		while (tutti_store_open(rank.launch.store, 1, PATIENCE_S, &served) == TUTTI_OK)
 			pause();
 		_exit(1);
 	}
-	store = open_store(false);
+	served = open_store(false);
 	expect(FIRST);
 	begin(&rank, meet_as_launched);
 	sem_wait(&asked);
@@ -219,7 +240,7 @@ TEST(a_host_that_died_is_not_looked_for_again)
 	waitpid(host, NULL, 0);
 	pthread_join(rank.thread, NULL);
 	assert_int_equal(rank.result, TUTTI_ERR_PEER_LOST);
-	tutti_store_close(store);
+	tutti_store_close(served);
 }
 
 TEST(keys_of_something_else_are_named)
@@ -230,56 +251,46 @@ TEST(keys_of_something_else_are_named)
 	} rows[] = { { 0, "group/current" }, { 1, "group/current" }, { 1, "group/come/1" } };
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct tt_rendezvous rendezvous = { 0 };
-		tutti_store_t store = open_store(true);
 		char words[64];
 
+		serve(NULL);
 		if (strcmp(rows[i].key, "group/current") != 0)
-			assert_ok(tt_rendezvous(store, "group", 0, 2, patience(),
-						&(struct tt_rendezvous){ 0 }));
-		assert_ok(tutti_store_set(store, rows[i].key, "x", 1));
-		assert_int_equal(
-			tt_rendezvous(store, "group", rows[i].rank, 2, patience(), &rendezvous),
-			TUTTI_ERR_INVALID);
+			comes(0, 2);
+		assert_ok(tutti_store_set(served, rows[i].key, "x", 1));
 		snprintf(words, sizeof(words), "key %s of the store has 1 bytes", rows[i].key);
-		assert_says(tt_thread_error(), words);
-		tutti_store_close(store);
+		assert_fails(tt_rendezvous(served, "group", rows[i].rank, 2, patience(), &met[1]),
+			     TUTTI_ERR_INVALID, words);
+		tutti_store_close(served);
 	}
 }
 
 /* Numbers 1 to 3, of which the last says that 1 comes next. */
-TEST(a_store_in_which_rendezvous_go_round_is_refused)
+TEST_WITH(a_store_in_which_rendezvous_go_round_is_refused, serve, end_serving)
 {
-	struct tt_rendezvous rendezvous = { 0 };
-	tutti_store_t store = open_store(true);
 	char key[64];
 
 	for (uint64_t id = 1; id <= 3; id++) {
 		snprintf(key, sizeof(key), "group/next/%016llx", (unsigned long long)id);
-		assert_ok(tutti_store_set(store, key, (uint64_t[]){ id % 3 + 1, id, 2 }, 24));
+		assert_ok(tutti_store_set(served, key, (uint64_t[]){ id % 3 + 1, id, 2 }, 24));
 	}
-	assert_ok(tutti_store_set(store, "group/current", (uint64_t[]){ 1, 0, 2 }, 24));
-	assert_fails(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous),
-		     TUTTI_ERR_INVALID, "leads back to itself");
-	tutti_store_close(store);
+	assert_ok(tutti_store_set(served, "group/current", (uint64_t[]){ 1, 0, 2 }, 24));
+	assert_fails(tt_rendezvous(served, "group", 0, 2, patience(), &met[0]), TUTTI_ERR_INVALID,
+		     "leads back to itself");
 }
 
 TEST(a_rank_waits_no_longer_than_its_deadline)
 {
 	struct rank rank = launched(1);
-	struct tt_rendezvous rendezvous = { 0 };
 	struct tt_key none = { 0 };
-	tutti_store_t store;
 
-	assert_int_equal(tt_rendezvous_launched(&rank.launch, &none, soon(), &store, &rendezvous),
-			 TUTTI_ERR_TIMEOUT);
-	assert_null(store);
-	store = open_store(true);
-	assert_int_equal(
-		tt_rendezvous_launched(&rank.launch, &none, soon(), &rank.store, &rendezvous),
-		TUTTI_ERR_TIMEOUT);
-	assert_null(rank.store);
-	tutti_store_close(store);
+	for (int hosts = 0; hosts < 2; hosts++) {
+		served = hosts ? open_store(true) : NULL;
+		assert_int_equal(
+			tt_rendezvous_launched(&rank.launch, &none, soon(), &rank.store, &met[1]),
+			TUTTI_ERR_TIMEOUT);
+		assert_null(rank.store);
+		tutti_store_close(served);
+	}
 }
 
 /* Where no earlier start can have left it, who comes late is told at once; elsewhere another one is
@@ -290,31 +301,26 @@ TEST(a_rendezvous_given_up_is_over_for_all)
 		"ranks 1, 2 have not come to the rendezvous of 3 ranks by rank 0's deadline";
 
 	for (int own = 0; own < 2; own++) {
-		tutti_store_t store = open_store(true);
-		struct rank ranks[2] = { { .launch.rank = 0, .store = store },
-					 { .launch.rank = 1, .store = store } };
-		struct tt_rendezvous late = { 0 };
+		serve(NULL);
+		struct rank ranks[2] = { { .launch.rank = 0, .store = served },
+					 { .launch.rank = 1, .store = served } };
 
-		store->own = own;
-		assert_fails(come_and_meet(store, 0, 3, soon(), &ranks[0].rendezvous[0]),
+		served->own = own;
+		assert_fails(come_and_meet(served, 0, 3, soon(), &ranks[0].rendezvous[0]),
 			     TUTTI_ERR_TIMEOUT, absent);
-		assert_fails(come_and_meet(store, 1, 3, own ? patience() : soon(), &late),
+		assert_fails(come_and_meet(served, 1, 3, own ? patience() : soon(), &met[1]),
 			     TUTTI_ERR_TIMEOUT, absent);
 		begin(&ranks[1], meet_in_store);
 		meet_both(ranks, meet_in_store, RENDEZVOUS);
-		tutti_store_close(store);
+		tutti_store_close(served);
 	}
 }
 
-TEST(before_rank_0_comes_nobody_else_is_missed)
+TEST_WITH(before_rank_0_comes_nobody_else_is_missed, serve, end_serving)
 {
-	tutti_store_t store = open_store(true);
-	struct tt_rendezvous rendezvous = { 0 };
-
 	assert_fails(
-		tt_rendezvous(store, "group", 1, 3, soon(), &rendezvous), TUTTI_ERR_TIMEOUT,
+		tt_rendezvous(served, "group", 1, 3, soon(), &met[1]), TUTTI_ERR_TIMEOUT,
 		"rank 0 (at least) has not come to the rendezvous of 3 ranks by rank 1's deadline");
-	tutti_store_close(store);
 }
 
 static void *meet_late(void *argument)
@@ -345,7 +351,6 @@ TEST(a_host_that_gave_up_tells_who_comes_late)
 /* Rank 1, which waits for rank 0 and gets no further. */
 static pid_t fork_waiting(void)
 {
-	struct tt_rendezvous rendezvous = { 0 };
 	int come[2];
 	char byte = 0;
 
@@ -353,14 +358,11 @@ static pid_t fork_waiting(void)
 	const pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		tutti_store_t store;
-
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (tutti_store_open(address(), 0, PATIENCE_S, &store))
+		if (tutti_store_open(address(), 0, PATIENCE_S, &served))
 			_exit(1);
-		store->own = true;
-		byte = tt_rendezvous(store, "group", 1, 3, soon(), &rendezvous) ==
-		       TUTTI_ERR_TIMEOUT;
+		served->own = true;
+		byte = tt_rendezvous(served, "group", 1, 3, soon(), &met[1]) == TUTTI_ERR_TIMEOUT;
 		while (write(come[1], &byte, 1) == 1)
 			pause();
 		_exit(1);
@@ -373,18 +375,15 @@ static pid_t fork_waiting(void)
 }
 
 /* In a store of one start, which sees who waits there. */
-TEST(who_dies_before_it_learns_that_rank_0_has_begun_is_missed_at_once)
+TEST_WITH(who_dies_before_it_learns_that_rank_0_has_begun_is_missed_at_once, serve, end_serving)
 {
-	struct tt_rendezvous rendezvous = { 0 };
-	tutti_store_t store = open_store(true);
 	const pid_t pid = fork_waiting();
 
-	store->own = true;
-	assert_ok(tt_rendezvous(store, "group", 0, 3, patience(), &rendezvous));
+	served->own = true;
+	comes(0, 3);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	assert_fails(exchange(store, &rendezvous, "a record"), TUTTI_ERR_PEER_LOST, "rank 1 (pid ");
-	tutti_store_close(store);
+	assert_fails(exchange(served, &met[0], "a record"), TUTTI_ERR_PEER_LOST, "rank 1 (pid ");
 }
 
 /* ---- a store that outlives starts, and whose users nobody sees */
@@ -552,61 +551,52 @@ TEST(who_meets_again_asks_as_often_as_at_first)
 }
 
 /* Of two that come at once, nobody sees the other: rank 0 has the record of one. */
-TEST(who_is_not_taken_for_its_rank_waits_for_the_next_rendezvous)
+TEST_WITH(who_is_not_taken_for_its_rank_waits_for_the_next_rendezvous, serve, end_serving)
 {
 	const struct tt_key none = { 0 };
 	struct tt_records records = { 0 };
-	struct tt_rendezvous rendezvous[2] = { { 0 } };
-	tutti_store_t store = open_store(true);
 
-	for (int rank = 0; rank < 2; rank++)
-		assert_ok(tt_rendezvous(store, "group", rank, 2, patience(), &rendezvous[rank]));
-	assert_ok(tt_gather_up(store, &rendezvous[1], &none, "one", 3, patience(), &records));
-	assert_ok(exchange(store, &rendezvous[0], "zero"));
-	assert_int_equal(exchange(store, &rendezvous[1], "other"), TT_SUPERSEDED);
-	assert_true(tt_rendezvous_goes_on(store, &rendezvous[1], TT_SUPERSEDED));
-	assert_int_equal(tt_rendezvous(store, "group", 1, 2, soon(), &rendezvous[1]),
-			 TUTTI_ERR_TIMEOUT);
-	tutti_store_close(store);
+	comes(0, 2);
+	comes(1, 2);
+	assert_ok(tt_gather_up(served, &met[1], &none, "one", 3, patience(), &records));
+	assert_ok(exchange(served, &met[0], "zero"));
+	assert_int_equal(exchange(served, &met[1], "other"), TT_SUPERSEDED);
+	assert_true(tt_rendezvous_goes_on(served, &met[1], TT_SUPERSEDED));
+	assert_int_equal(tt_rendezvous(served, "group", 1, 2, soon(), &met[1]), TUTTI_ERR_TIMEOUT);
 }
 
 /* In a store that may have several, rank 0's next one ends that before, and who is there goes on. */
-TEST(who_waits_in_a_rendezvous_that_is_followed_goes_on)
+TEST_WITH(who_waits_in_a_rendezvous_that_is_followed_goes_on, serve, end_serving)
 {
-	struct tt_rendezvous rendezvous[3] = { { 0 } };
-	tutti_store_t host = open_store(true), store = open_store(false);
+	tutti_store_t client = open_store(false);
 
-	for (int i = 0; i < 3; i++)
-		assert_ok(tt_rendezvous(i == 1 ? store : host, "group", i % 2, 2, patience(),
-					&rendezvous[i]));
-	assert_int_equal(exchange(store, &rendezvous[1], "one"), TT_SUPERSEDED);
-	tutti_store_close(store);
-	tutti_store_close(host);
+	comes(0, 2);
+	assert_ok(tt_rendezvous(client, "group", 1, 2, patience(), &met[1]));
+	comes(0, 2);
+	assert_int_equal(exchange(client, &met[1], "one"), TT_SUPERSEDED);
+	tutti_store_close(client);
 }
 
 /* All have come, and rank 1, which nobody would wait for first, goes no further. */
-TEST(who_came_but_went_no_further_is_named)
+TEST_WITH(who_came_but_went_no_further_is_named, serve, end_serving)
 {
-	struct tt_rendezvous rendezvous[4] = { 0 };
 	char key[TT_RANK_KEY_MAX];
 	size_t none = 0;
-	tutti_store_t store = open_store(true);
 
 	for (int rank = 0; rank < 4; rank++)
-		assert_ok(tt_rendezvous(store, "group", rank, 4, patience(), &rendezvous[rank]));
+		comes(rank, 4);
 	/* rank 0 needs what rank 1 tells for its own */
 	for (int rank = 2; rank < 4; rank++) {
-		tt_rendezvous_rank_key(&rendezvous[rank], rank, key);
-		assert_ok(tutti_store_set(store, key, "records", 7));
+		tt_rendezvous_rank_key(&met[rank], rank, key);
+		assert_ok(tutti_store_set(served, key, "records", 7));
 	}
-	tt_rendezvous_rank_key(&rendezvous[2], 0, key);
-	assert_int_equal(tt_rendezvous_get(store, &rendezvous[2], 0, key, NULL, &none, soon()),
+	tt_rendezvous_rank_key(&met[2], 0, key);
+	assert_int_equal(tt_rendezvous_get(served, &met[2], 0, key, NULL, &none, soon()),
 			 TUTTI_ERR_TIMEOUT);
 	assert_string_equal(
 		tt_thread_error(),
 		"rank 1 came to the rendezvous of 4 ranks, but has not gone on with it by "
 		"rank 2's deadline: died or stopped?");
-	tutti_store_close(store);
 }
 
 /* Rank 0 has met all, and closes at the deadline at which the others, which have not, give up. */
@@ -627,17 +617,13 @@ TEST(what_a_rank_saw_counts_more_than_that_the_host_is_gone)
 }
 
 /* Who has joined may call tutti_comm_abort() while others still do. */
-TEST(an_abort_of_the_new_communicator_is_no_other_rendezvous)
+TEST_WITH(an_abort_of_the_new_communicator_is_no_other_rendezvous, serve, end_serving)
 {
-	struct tt_rendezvous rendezvous = { 0 };
-	tutti_store_t store = open_store(true);
-
-	assert_ok(tt_rendezvous(store, "group", 0, 2, patience(), &rendezvous));
-	assert_true(tt_rendezvous_goes_on(store, &rendezvous, TT_SUPERSEDED));
-	assert_false(tt_rendezvous_goes_on(store, &rendezvous, TUTTI_ERR_ABORTED));
-	assert_int_equal(tt_rendezvous_give_up(store, &rendezvous, TUTTI_ERR_ABORTED),
+	comes(0, 2);
+	assert_true(tt_rendezvous_goes_on(served, &met[0], TT_SUPERSEDED));
+	assert_false(tt_rendezvous_goes_on(served, &met[0], TUTTI_ERR_ABORTED));
+	assert_int_equal(tt_rendezvous_give_up(served, &met[0], TUTTI_ERR_ABORTED),
 			 TUTTI_ERR_ABORTED);
-	tutti_store_close(store);
 }
 
 static int set_nothing(void *context, const char *key, const void *value, size_t length)
