@@ -115,25 +115,30 @@ static void leader_decides(void)
 	leader_says(DECIDED, 1, sets, sizeof(sets));
 }
 
-static struct tutti_comm *new_comm(struct tt_endpoint *endpoint)
-{
-	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+/* A communicator of two, and what came of an agreement in it. */
+static struct tt_endpoint endpoint = { .ops = &transport };
+static struct tutti_comm *comm;
+static struct tt_agree *agreed;
 
+static int new_comm(void **state)
+{
+	comm = calloc(1, sizeof(*comm));
 	assert_non_null(comm);
 	pthread_mutex_init(&comm->lock, NULL);
 	comm->rank = ME;
 	comm->size = RANKS;
 	comm->settings.timeout_ns = 100 * SECOND_NS;
-	comm->endpoints[0] = endpoint;
+	comm->endpoints[0] = &endpoint;
 	comm->nendpoints = 1;
 	comm->routes.via = calloc(RANKS, sizeof(*comm->routes.via));
 	comm->routes.connections = calloc(RANKS, sizeof(*comm->routes.connections));
 	assert_true(comm->routes.via && comm->routes.connections);
-	return comm;
+	return 0;
 }
 
-static void free_comm(struct tutti_comm *comm)
+static int free_comm(void **state)
 {
+	tt_agree_close(agreed);
 	tt_consensus_free(comm);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm->routes.via);
@@ -141,62 +146,47 @@ static void free_comm(struct tutti_comm *comm)
 		free(comm->routes.connections[rank]);
 	free(comm->routes.connections);
 	free(comm);
+	return 0;
+}
+
+static void agree_of(int members)
+{
+	static const bool among[RANKS] = { true, true };
+
+	assert_ok(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed));
+	assert_int_equal(tt_agree_count(agreed), members);
 }
 
 /* The decision is heard, and nobody waits until the leader takes what it cannot take any more. */
-TEST(a_link_that_takes_nothing_is_tried_once)
+TEST_WITH(a_link_that_takes_nothing_is_tried_once, new_comm, free_comm)
 {
-	const bool among[RANKS] = { true, true };
-	struct tt_endpoint endpoint = { .ops = &transport };
-	struct tutti_comm *comm = new_comm(&endpoint);
-	struct tt_agree *agreed = NULL;
-
 	leader_decides();
-	assert_ok(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed));
-	assert_int_equal(tt_agree_count(agreed), RANKS);
+	agree_of(RANKS);
 	assert_int_equal(leader.read, leader.length);
 	assert_int_equal(leader.refused, 1);
-	tt_agree_close(agreed);
-	free_comm(comm);
 }
 
 /* A thousand seconds pass between two looks, and the link gives nothing at the first one after that. */
-TEST(a_rank_that_was_stopped_takes_nobody_for_late_before_it_has_read)
+TEST_WITH(a_rank_that_was_stopped_takes_nobody_for_late_before_it_has_read, new_comm, free_comm)
 {
-	const bool among[RANKS] = { true, true };
-	struct tt_endpoint endpoint = { .ops = &transport };
-	struct tutti_comm *comm = new_comm(&endpoint);
-	struct tt_agree *agreed = NULL;
-
 	leader_decides();
 	silent = 3;
-	assert_ok(tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed));
+	agree_of(RANKS);
 	assert_true(stopped_ns > 0);
-	assert_int_equal(tt_agree_count(agreed), RANKS);
-	tt_agree_close(agreed);
-	free_comm(comm);
 }
 
 /* It may be this rank's own connections that have ended: the others are to look at theirs. */
-TEST(of_new_ranks_nobody_is_told_who_is_gone)
+TEST_WITH(of_new_ranks_nobody_is_told_who_is_gone, new_comm, free_comm)
 {
-	const bool among[RANKS] = { true, true };
-
-	for (int old = 0; old < 2; old++) {
-		struct tt_endpoint endpoint = { .ops = &transport };
-		struct tutti_comm *comm = new_comm(&endpoint);
-		struct tt_agree *agreed = NULL;
-
-		memset(&leader, 0, sizeof(leader));
-		leader.gone = true;
-		notes = 0;
-		assert_int_equal(
-			old ? tt_consensus_agree(comm, among, 100 * SECOND_NS, NULL, 0, &agreed)
-			    : tt_consensus_complete(comm, NULL, &agreed),
-			TUTTI_OK);
-		assert_int_equal(tt_agree_count(agreed), 1);
-		assert_int_equal(notes, old);
-		tt_agree_close(agreed);
-		free_comm(comm);
-	}
+	memset(&leader, 0, sizeof(leader));
+	leader.gone = true;
+	notes = 0;
+	assert_ok(tt_consensus_complete(comm, NULL, &agreed));
+	assert_int_equal(tt_agree_count(agreed), 1);
+	assert_int_equal(notes, 0);
+	/* of others everybody is */
+	free_comm(state);
+	new_comm(state);
+	agree_of(1);
+	assert_int_equal(notes, 1);
 }

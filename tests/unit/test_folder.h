@@ -3,6 +3,7 @@
 #ifndef TEST_FOLDER_H
 #define TEST_FOLDER_H
 
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static inline int remove_folder(void **state)
 }
 
 /* A path in it, of which the next call but three may make another. */
-static inline const char *path_of(const char *name)
+static inline char *path_of(const char *name)
 {
 	static char paths[4][192];
 	static int next;
@@ -45,9 +46,17 @@ static inline const char *path_of(const char *name)
 	return path;
 }
 
+/* And the folders that it is in. */
 static inline const char *file_with(const char *name, const char *text)
 {
-	const char *path = path_of(name);
+	char *path = path_of(name);
+
+	for (char *slash = strchr(path + strlen(folder) + 1, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+		*slash = '/';
+	}
 	FILE *file = fopen(path, "w");
 
 	assert_non_null(file);

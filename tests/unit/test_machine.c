@@ -180,44 +180,28 @@ TEST(a_stopped_process_is_seen_whatever_its_name_is)
 }
 
 /* A machine of 4 processors: each two have a cache of the third level, all of them a node. */
-static void make_processor(int cpu, const char *pair)
-{
-	char name[80];
-
-	for (int part = 0; part < 5; part++) {
-		static const char *const parts[] = { "", "/cache", "/cache/index0", "/cache/index1",
-						     "/node0" };
-
-		snprintf(name, sizeof(name), "devices/system/cpu/cpu%d%s", cpu, parts[part]);
-		assert_int_equal(mkdir(path_of(name), 0700), 0);
-	}
-	for (int index = 0; index < 2; index++) {
-		snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/cache/index%d/level", cpu,
-			 index);
-		file_with(name, index ? "3\n" : "2\n");
-		snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/cache/index%d/size", cpu,
-			 index);
-		file_with(name, index ? "32768K\n" : "512K\n");
-		snprintf(name, sizeof(name),
-			 "devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, index);
-		file_with(name, index ? pair : "0\n");
-	}
-}
-
 static int make_processors(void **state)
 {
-	static const char *const folders[] = { "devices", "devices/system", "devices/system/cpu",
-					       "devices/system/node", "devices/system/node/node0" };
+	static const struct {
+		const char *name, *text[2]; /* of each cache */
+	} files[] = { { "level", { "2\n", "3\n" } },
+		      { "size", { "512K\n", "32768K\n" } },
+		      { "shared_cpu_list", { "0\n" } } };
+	char name[80];
 
 	if (make_folder(state))
 		return -1;
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-		if (mkdir(path_of(folders[i]), 0700))
-			return -1;
-	make_processor(0, "0,2\n");
-	make_processor(1, "1,3\n");
-	make_processor(2, "0,2\n");
-	make_processor(3, "1,3\n");
+	for (int cpu = 0; cpu < 4; cpu++) {
+		snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/node0/cpulist", cpu);
+		file_with(name, "0-3\n");
+		for (int i = 0; i < 6; i++) {
+			const char *text = files[i / 2].text[i % 2];
+
+			snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/cache/index%d/%s",
+				 cpu, i % 2, files[i / 2].name);
+			file_with(name, text ? text : cpu % 2 ? "1,3\n" : "0,2\n");
+		}
+	}
 	file_with("devices/system/node/node0/cpulist", "0-3\n");
 	return 0;
 }

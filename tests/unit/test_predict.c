@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tests.h"
+#include "tutti_asserts.h"
 #include "tutti/tutti.h"
 
 /* Figures of which each shows in a sum of them. */
@@ -24,8 +24,7 @@ static tutti_prediction_t predict(const tutti_cluster_t *cluster, const char *co
 {
 	tutti_prediction_t p = { .size = sizeof(p) };
 
-	if (tutti_predict(cluster, collective, ranks, bytes, &p) != TUTTI_OK)
-		fail_msg("%s", tutti_last_error(NULL));
+	assert_ok(tutti_predict(cluster, collective, ranks, bytes, &p));
 	return p;
 }
 
@@ -167,9 +166,8 @@ static void refuse(const tutti_cluster_t *cluster, const char *collective, int r
 {
 	tutti_prediction_t p = { .size = size };
 
-	assert_int_equal(tutti_predict(cluster, collective, ranks, bytes, &p), TUTTI_ERR_INVALID);
-	if (!strstr(tutti_last_error(NULL), words))
-		fail_msg("\"%s\" does not say \"%s\"", tutti_last_error(NULL), words);
+	assert_fails(tutti_predict(cluster, collective, ranks, bytes, &p), TUTTI_ERR_INVALID,
+		     words);
 }
 
 TEST(wrong_arguments_are_named)

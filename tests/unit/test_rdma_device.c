@@ -3,8 +3,6 @@
 #include "tutti_asserts.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <ftw.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -15,11 +13,11 @@
 
 #include "device.h"
 #include "log.h"
+#include "test_folder.h"
 #include "test_shortage.h"
 
 #define V4(text) "0000:0000:0000:0000:0000:ffff:" text
 
-static char root[32];
 static int node = -1;	      /* of the calling thread */
 static int networks_asked;    /* how often the addresses of interfaces were looked at */
 static const char *interface; /* whose addresses these are */
@@ -44,28 +42,19 @@ static int network(const char *netdev, const uint8_t gid[16])
 	return gid[0] == 0x20 ? 32 : -1;
 }
 
-static const struct rdma_sources machine = { .sys = root, .node = node_now, .network = network };
+static const struct rdma_sources machine = { .sys = folder, .node = node_now, .network = network };
 
 __attribute__((format(printf, 2, 3))) static void make_file(const char *content, const char *format,
 							    ...)
 {
-	char path[512];
+	char name[120], line[80];
 	va_list args;
-	const int n = snprintf(path, sizeof(path), "%s/", root);
-	FILE *file;
 
 	va_start(args, format);
-	vsnprintf(path + n, sizeof(path) - (size_t)n, format, args);
+	vsnprintf(name, sizeof(name), format, args);
 	va_end(args);
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
-		*slash = '/';
-	}
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs(content, file) >= 0 && fputs("\n", file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	snprintf(line, sizeof(line), "%s\n", content);
+	file_with(name, line);
 }
 
 static void make_port(const char *device, int port, const char *layer, const char *state,
@@ -105,22 +94,11 @@ static void make_roce(const char *device, const char *rate, int of_node, const c
 	make_gid(device, 1, 4, NULL, "0000:0000:0000:0000:0000:0000:0000:0000");
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
+static int make_machine(void **state)
 {
-	return remove(path);
-}
-
-static int make_root(void **state)
-{
-	strcpy(root, "/tmp/tutti-rdma-XXXXXX");
 	node = -1;
 	networks_asked = 0;
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return make_folder(state);
 }
 
 /* ---------------------------------------------------------------- what is chosen */
@@ -156,23 +134,17 @@ static void expect_none(const struct rdma_settings *settings, const char *becaus
 	assert_string_equal(why, because);
 }
 
-static void assert_contains(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		fail_msg("\"%s\" has no \"%s\"", text, part);
-}
-
-TEST_WITH(a_machine_without_devices_says_so, make_root, remove_root)
+TEST_WITH(a_machine_without_devices_says_so, make_machine, remove_folder)
 {
 	for (int i = 0; i < 2; i++) {
 		assert_string_equal(choice(), "");
-		assert_contains(why, "this machine has no RDMA device");
+		assert_says(why, "this machine has no RDMA device");
 		make_file("", "class/infiniband/.hidden");
 	}
 	assert_int_equal(networks_asked, 0);
 }
 
-TEST_WITH(the_gid_of_roce_v2_and_ipv4_is_chosen, make_root, remove_root)
+TEST_WITH(the_gid_of_roce_v2_and_ipv4_is_chosen, make_machine, remove_folder)
 {
 	make_roce("mlx5_0", "100 Gb/sec (4X EDR)", 0, "0a00:0105");
 	assert_string_equal(choice(), "mlx5_0/1:3");
@@ -186,7 +158,7 @@ TEST_WITH(the_gid_of_roce_v2_and_ipv4_is_chosen, make_root, remove_root)
 	assert_int_equal(networks_asked, 1);
 }
 
-TEST_WITH(ipv4_comes_before_ipv6_before_link_local, make_root, remove_root)
+TEST_WITH(ipv4_comes_before_ipv6_before_link_local, make_machine, remove_folder)
 {
 	make_port("rxe0", 1, "Ethernet", "4: ACTIVE", "2.5 Gb/sec (1X SDR)", -1);
 	make_gid("rxe0", 1, 0, "RoCE v2", "fe80:0000:0000:0000:5054:00ff:fe12:3456");
@@ -208,7 +180,7 @@ TEST_WITH(ipv4_comes_before_ipv6_before_link_local, make_root, remove_root)
 					      * first */
 }
 
-TEST_WITH(gids_of_roce_v1_are_not_used, make_root, remove_root)
+TEST_WITH(gids_of_roce_v1_are_not_used, make_machine, remove_folder)
 {
 	make_port("mlx4_0", 1, "Ethernet", "4: ACTIVE", "40 Gb/sec (4X QDR)", 0);
 	make_gid("mlx4_0", 1, 0, "IB/RoCE v1", "fe80:0000:0000:0000:5054:00ff:fe12:3456");
@@ -216,7 +188,7 @@ TEST_WITH(gids_of_roce_v1_are_not_used, make_root, remove_root)
 	expect_none(&any, "mlx4_0 port 1 has no GID of RoCE v2, only of IB/RoCE v1");
 }
 
-TEST_WITH(a_port_without_gid_is_told_to_get_an_address, make_root, remove_root)
+TEST_WITH(a_port_without_gid_is_told_to_get_an_address, make_machine, remove_folder)
 {
 	make_port("rxe0", 1, "Ethernet", "4: ACTIVE", "2.5 Gb/sec (1X SDR)", -1);
 	make_gid("rxe0", 1, 0, NULL, "0000:0000:0000:0000:0000:0000:0000:0000");
@@ -224,7 +196,7 @@ TEST_WITH(a_port_without_gid_is_told_to_get_an_address, make_root, remove_root)
 	expect_none(&any, "rxe0 port 1 has no GID: give its interface an IP address");
 }
 
-TEST_WITH(an_address_of_no_interface_here_is_passed_over, make_root, remove_root)
+TEST_WITH(an_address_of_no_interface_here_is_passed_over, make_machine, remove_folder)
 {
 	make_port("rxe0", 1, "Ethernet", "4: ACTIVE", "25 Gb/sec (1X EDR)", -1);
 	make_gid("rxe0", 1, 0, "RoCE v2", V4("c0a8:0005"));
@@ -236,21 +208,21 @@ TEST_WITH(an_address_of_no_interface_here_is_passed_over, make_root, remove_root
 	assert_string_equal(why, "");
 }
 
-TEST_WITH(only_active_ports_are_used, make_root, remove_root)
+TEST_WITH(only_active_ports_are_used, make_machine, remove_folder)
 {
 	make_roce("mlx5_0", "100 Gb/sec (4X EDR)", 0, "0a00:0105");
 	make_file("1: DOWN", "class/infiniband/mlx5_0/ports/1/state");
 	make_port("mlx5_1", 1, "InfiniBand", "2: INIT", "100 Gb/sec (4X EDR)", 0);
 	assert_string_equal(choice(), "");
-	assert_contains(why, "mlx5_0 port 1 is DOWN, expected ACTIVE: check the cable");
-	assert_contains(why, "; mlx5_1 port 1 is INIT, expected ACTIVE: a subnet manager must run");
+	assert_says(why, "mlx5_0 port 1 is DOWN, expected ACTIVE: check the cable");
+	assert_says(why, "; mlx5_1 port 1 is INIT, expected ACTIVE: a subnet manager must run");
 	make_roce("mlx5_2", "100 Gb/sec (4X EDR)", 0, "0a00:0205");
 	assert_string_equal(choice(), "mlx5_2/1:3");
-	assert_contains(why, "mlx5_0 port 1 is DOWN");
+	assert_says(why, "mlx5_0 port 1 is DOWN");
 	assert_null(strstr(why, "mlx5_2"));
 }
 
-TEST_WITH(on_infiniband_gid_0_is_used, make_root, remove_root)
+TEST_WITH(on_infiniband_gid_0_is_used, make_machine, remove_folder)
 {
 	make_port("mlx5_0", 1, "InfiniBand", "4: ACTIVE", "400 Gb/sec (4X NDR)", 0);
 	make_file("0x2b", "class/infiniband/mlx5_0/ports/1/lid");
@@ -270,7 +242,7 @@ TEST_WITH(on_infiniband_gid_0_is_used, make_root, remove_root)
 	assert_int_equal(networks_asked, 0);
 }
 
-TEST_WITH(what_speaks_neither_is_not_used, make_root, remove_root)
+TEST_WITH(what_speaks_neither_is_not_used, make_machine, remove_folder)
 {
 	make_roce("irdma0", "100 Gb/sec (4X EDR)", 0, "0a00:0105");
 	make_file("4: RNIC", "class/infiniband/irdma0/node_type");
@@ -281,7 +253,7 @@ TEST_WITH(what_speaks_neither_is_not_used, make_root, remove_root)
 		    "irdma0 port 1 has link layer \"Unknown\", expected InfiniBand or Ethernet");
 }
 
-TEST_WITH(a_device_and_port_that_are_asked_for_are_the_only_ones, make_root, remove_root)
+TEST_WITH(a_device_and_port_that_are_asked_for_are_the_only_ones, make_machine, remove_folder)
 {
 	struct rdma_settings asked = any;
 
@@ -310,7 +282,7 @@ TEST_WITH(a_device_and_port_that_are_asked_for_are_the_only_ones, make_root, rem
 	assert_string_equal(why, "");
 }
 
-TEST_WITH(a_gid_that_is_asked_for_is_used_or_said_why_not, make_root, remove_root)
+TEST_WITH(a_gid_that_is_asked_for_is_used_or_said_why_not, make_machine, remove_folder)
 {
 	struct rdma_settings asked = any;
 
@@ -328,7 +300,7 @@ TEST_WITH(a_gid_that_is_asked_for_is_used_or_said_why_not, make_root, remove_roo
 	expect_none(&asked, "mlx5_0 port 1 has no GID 255, which TUTTI_RDMA_GID asks for");
 }
 
-TEST_WITH(nearer_cards_come_first_then_faster_ones, make_root, remove_root)
+TEST_WITH(nearer_cards_come_first_then_faster_ones, make_machine, remove_folder)
 {
 	make_roce("mlx5_0", "100 Gb/sec (4X EDR)", 0, "0a00:0005");
 	make_roce("mlx5_1", "200 Gb/sec (4X HDR)", 1, "0a00:0105");
@@ -346,7 +318,7 @@ TEST_WITH(nearer_cards_come_first_then_faster_ones, make_root, remove_root)
 	assert_string_equal(choice(), "mlx5_1/1:3 mlx5_2/1:3 mlx5_10/1:3 mlx5_0/1:3");
 }
 
-TEST_WITH(distances_are_those_of_the_kernel, make_root, remove_root)
+TEST_WITH(distances_are_those_of_the_kernel, make_machine, remove_folder)
 {
 	make_roce("mlx5_0", "100 Gb/sec (4X EDR)", 4, "0a00:0005");
 	make_roce("mlx5_1", "400 Gb/sec (4X NDR)", 5, "0a00:0105");
@@ -360,7 +332,7 @@ TEST_WITH(distances_are_those_of_the_kernel, make_root, remove_root)
 	assert_string_equal(choice(), "mlx5_1/1:3 mlx5_0/1:3");
 }
 
-TEST_WITH(the_best_four_are_used, make_root, remove_root)
+TEST_WITH(the_best_four_are_used, make_machine, remove_folder)
 {
 	static const char *const rates[] = { "10 Gb/sec", "50 Gb/sec", "20 Gb/sec", "40 Gb/sec",
 					     "30 Gb/sec" };
@@ -383,7 +355,7 @@ TEST_WITH(the_best_four_are_used, make_root, remove_root)
 	tt_rdma_survey_finish(&survey);
 }
 
-TEST_WITH(an_error_message_about_many_ports_has_an_end, make_root, remove_root)
+TEST_WITH(an_error_message_about_many_ports_has_an_end, make_machine, remove_folder)
 {
 	char name[64];
 
@@ -396,7 +368,7 @@ TEST_WITH(an_error_message_about_many_ports_has_an_end, make_root, remove_root)
 	assert_string_equal(why + RDMA_WHY_MAX - 4, "...");
 }
 
-TEST_WITH(want_of_descriptors_is_an_error, make_root, remove_root)
+TEST_WITH(want_of_descriptors_is_an_error, make_machine, remove_folder)
 {
 	struct shortage shortage;
 	int n = 7;
@@ -406,7 +378,7 @@ TEST_WITH(want_of_descriptors_is_an_error, make_root, remove_root)
 	const tutti_result_t result = tt_rdma_ports(&machine, &any, ports, &n, why);
 	shortage_end(&shortage);
 	assert_int_equal(result, TUTTI_ERR_SYSTEM);
-	assert_contains(tt_thread_error(), "ulimit -n");
+	assert_says(tt_thread_error(), "ulimit -n");
 	assert_int_equal(n, 7);
 }
 
@@ -455,15 +427,14 @@ static void note(const tutti_rdma_port_t *port, void *context)
 		port->gid_kind ? port->gid_kind : "-", port->why_not ? port->why_not : "-");
 }
 
-TEST_WITH(programs_are_shown_every_port, make_root, remove_root)
+TEST_WITH(programs_are_shown_every_port, make_machine, remove_folder)
 {
 	char text[1024] = "";
 
 	/* tutti_rdma_ports() looks into the tree's sys/ */
-	assert_int_equal(tutti_rdma_ports(root, note, text), TUTTI_ERR_UNSUPPORTED);
+	assert_int_equal(tutti_rdma_ports(folder, note, text), TUTTI_ERR_UNSUPPORTED);
 	assert_string_equal(text, "");
-	assert_contains(tt_thread_error(),
-			"no RDMA port can be used: this machine has no RDMA device");
+	assert_says(tt_thread_error(), "no RDMA port can be used: this machine has no RDMA device");
 	make_file("1: DOWN", "sys/class/infiniband/mlx5_0/ports/1/state");
 	make_file("25 Gb/sec (1X EDR)", "sys/class/infiniband/mlx5_0/ports/2/rate");
 	make_file("4: ACTIVE", "sys/class/infiniband/mlx5_0/ports/2/state");
@@ -471,12 +442,12 @@ TEST_WITH(programs_are_shown_every_port, make_root, remove_root)
 	make_file("fe80:0000:0000:0000:5054:00ff:fe12:3456",
 		  "sys/class/infiniband/mlx5_0/ports/2/gids/0");
 	make_file("RoCE v2", "sys/class/infiniband/mlx5_0/ports/2/gid_attrs/types/0");
-	assert_ok(tutti_rdma_ports(root, note, text));
+	assert_ok(tutti_rdma_ports(folder, note, text));
 	assert_string_equal(
 		text,
 		"mlx5_0 2 1 25000 -1 0 link-local -|mlx5_0 1 0 0 -1 -1 - is DOWN, expected ACTIVE: check the "
 		"cable, and that its interface is up (ip link)|");
-	assert_int_equal(tutti_rdma_ports(root, NULL, text), TUTTI_ERR_INVALID);
-	assert_contains(tt_thread_error(), "each is NULL");
+	assert_int_equal(tutti_rdma_ports(folder, NULL, text), TUTTI_ERR_INVALID);
+	assert_says(tt_thread_error(), "each is NULL");
 }
 #endif
