@@ -74,15 +74,10 @@ static void go_on_after(struct suite_rank *rank, void (*what)(struct suite_rank 
 	}
 }
 
-SUITE_CLAIM(queue_pair_that_fails_is_replaced, 2, SUITE_NOTHING)
-{
-	go_on_after(rank, break_paths_of_rank_0);
-}
-
-SUITE_CLAIM(queue_pairs_that_fail_at_both_ends_are_replaced, 2, SUITE_NOTHING)
-{
-	go_on_after(rank, break_paths);
-}
+SUITE_CLAIM_OF(queue_pair_that_fails_is_replaced, 2, SUITE_NOTHING,
+	       go_on_after(rank, break_paths_of_rank_0))
+SUITE_CLAIM_OF(queue_pairs_that_fail_at_both_ends_are_replaced, 2, SUITE_NOTHING,
+	       go_on_after(rank, break_paths))
 
 /* Those that soft-RoCE keeps: it has no service levels. */
 SUITE_CLAIM(settings_reach_the_queue_pair, 2, SUITE_NOTHING)
@@ -231,30 +226,15 @@ static void false_word_is_told(struct suite_rank *rank, uint32_t immediate)
 	suite_barrier(rank);
 }
 
-SUITE_CLAIM(message_of_no_bytes_is_told, 2, SUITE_NOTHING)
-{
-	false_word_is_told(rank, 0);
-}
-
-SUITE_CLAIM(message_of_too_many_bytes_is_told, 2, SUITE_NOTHING)
-{
-	false_word_is_told(rank, RDMA_CHUNK_BYTES + RDMA_REST_BYTES + 1);
-}
-
-SUITE_CLAIM(note_of_what_was_not_sent_is_told, 2, SUITE_NOTHING)
-{
-	false_word_is_told(rank, 1u << 19 | 1);
-}
-
-SUITE_CLAIM(credit_for_what_was_not_sent_is_told, 2, SUITE_NOTHING)
-{
-	false_word_is_told(rank, 2u << 30);
-}
-
-SUITE_CLAIM(offer_of_no_slot_is_told, 2, SUITE_NOTHING)
-{
-	false_word_is_told(rank, 3u << 30 | RDMA_OFFERS);
-}
+SUITE_CLAIM_OF(message_of_no_bytes_is_told, 2, SUITE_NOTHING, false_word_is_told(rank, 0))
+SUITE_CLAIM_OF(message_of_too_many_bytes_is_told, 2, SUITE_NOTHING,
+	       false_word_is_told(rank, RDMA_CHUNK_BYTES + RDMA_REST_BYTES + 1))
+SUITE_CLAIM_OF(note_of_what_was_not_sent_is_told, 2, SUITE_NOTHING,
+	       false_word_is_told(rank, 1u << 19 | 1))
+SUITE_CLAIM_OF(credit_for_what_was_not_sent_is_told, 2, SUITE_NOTHING,
+	       false_word_is_told(rank, 2u << 30))
+SUITE_CLAIM_OF(offer_of_no_slot_is_told, 2, SUITE_NOTHING,
+	       false_word_is_told(rank, 3u << 30 | RDMA_OFFERS))
 
 /* Rank 0 has offered memory, which rank 1 has heard of, and is told of a fault that rank 1 has
  * not heard of. */

@@ -13,8 +13,6 @@
 #include "endpoint.h"
 #include "log.h"
 
-static const struct tt_transport *const tcp = &tt_transport_tcp;
-
 static size_t keep_family(uint8_t address[TT_ADDRESS_MAX], size_t length, int family)
 {
 	struct tcp_card card;
@@ -113,12 +111,17 @@ void fabric_join(struct fabric *f, uint64_t deadline)
 		pthread_join(joiners[i].thread, NULL);
 }
 
+void fabric_meet(struct fabric *f)
+{
+	fabric_join(f, tt_now() + 20 * SECOND);
+	for (int i = 0; i < f->size; i++)
+		assert_int_equal(f->joined[i], TUTTI_OK);
+}
+
 void fabric_start(struct fabric *f, int size, int family)
 {
 	fabric_open(f, size, family);
-	fabric_join(f, tt_now() + 20 * SECOND);
-	for (int i = 0; i < size; i++)
-		assert_int_equal(f->joined[i], TUTTI_OK);
+	fabric_meet(f);
 }
 
 void fabric_die(struct fabric *f, int rank)
@@ -237,10 +240,15 @@ static bool both_up(void *arg)
 	return tcp->ready(ends[0]) && tcp->ready(ends[1]);
 }
 
+void fabric_ask(struct fabric *f, int rank)
+{
+	assert_ok(tcp->connect(f->endpoint[rank], 1 - rank, TT_CHANNEL_COLLECTIVE, &f->ends[rank]));
+}
+
 void fabric_connect(struct fabric *f)
 {
-	for (int i = 0; i < 2; i++)
-		assert_ok(tcp->connect(f->endpoint[i], 1 - i, TT_CHANNEL_COLLECTIVE, &f->ends[i]));
+	fabric_ask(f, 0);
+	fabric_ask(f, 1);
 	fabric_until(f, both_up, f->ends);
 }
 

@@ -14,6 +14,8 @@
 #define RANKS_MAX 8
 #define SECOND	  UINT64_C(1000000000)
 
+static const struct tt_transport *const tcp = &tt_transport_tcp;
+
 struct fabric {
 	int size;
 	uint64_t comm_id;
@@ -38,7 +40,9 @@ void fabric_open_rank(struct fabric *f, int rank, const struct tt_key *key);
 extern void (*fabric_enter)(int rank);
 /* join() of all ranks at once; results in `joined`. */
 void fabric_join(struct fabric *f, uint64_t deadline);
-/* Both, and all must succeed. */
+/* All must succeed. */
+void fabric_meet(struct fabric *f);
+/* After fabric_open(). */
 void fabric_start(struct fabric *f, int size, int family);
 void fabric_stop(struct fabric *f);
 /* The rank's process dies, as others see it; its endpoint is no longer looked at, and destroyed by
@@ -77,7 +81,8 @@ void caller_is_dropped(struct fabric *f, int fd);
 /* A hello whose nonce does not matter. */
 void fabric_hello(const struct tt_hello *hello, uint8_t out[TT_HELLO_BYTES]);
 
-/* Both `ends`, up. */
+/* The end of rank 0 or 1 is asked for; both are, and are up. */
+void fabric_ask(struct fabric *f, int rank);
 void fabric_connect(struct fabric *f);
 /* Bytes that the end of the rank took, or gave. */
 ssize_t fabric_put(struct fabric *f, int rank, const void *bytes, size_t length);

@@ -9,8 +9,6 @@
 
 #include "endpoint.h"
 
-static const struct tt_transport *const tcp = &tt_transport_tcp;
-
 /* Has every rank learnt of a fault, or of one of that result, but for those that are gone? */
 static bool all_know(void *result)
 {

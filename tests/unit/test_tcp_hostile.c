@@ -10,8 +10,6 @@
 #include "test_raw.h"
 #include "test_shortage.h"
 
-static const struct tt_transport *const tcp = &tt_transport_tcp;
-
 static int knock(void)
 {
 	return raw_connect(fabric_port(&fabric, 1));
@@ -299,7 +297,7 @@ TEST_WITH(a_port_of_somebody_else_is_not_taken_for_the_rank, NULL, no_ranks)
 
 	fabric_start(&fabric, 2, 4);
 	fabric_lead(&fabric, 0, 1, port);
-	assert_ok(tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]));
+	fabric_ask(&fabric, 0);
 	fabric_until(&fabric, pretended, &listener);
 	assert_says(tt_thread_error(), "rank 1 cannot be reached from rank 0");
 	assert_says(tt_thread_error(), "does not speak tutti's protocol");

@@ -10,7 +10,6 @@
 #include "test_raw.h"
 #include "test_warnings.h"
 
-static const struct tt_transport *const tcp = &tt_transport_tcp;
 static const struct tt_key other_key = { true, { 'o', 't', 'h', 'e', 'r' } };
 
 static int listen_to_log(void **state)
@@ -36,7 +35,7 @@ static bool trouble(void *arg)
 /* Rank 0 asks rank 1 for a link in vain. */
 static void expect_trouble(const char *says)
 {
-	assert_ok(tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]));
+	fabric_ask(&fabric, 0);
 	fabric_until(&fabric, trouble, NULL);
 	assert_says(tt_tcp_dial_trouble(tcp_endpoint_of(fabric.endpoint[0]), 1), says);
 	fabric_close(&fabric, 0);
@@ -56,9 +55,7 @@ static void start_with(const struct tt_key *key)
 	const struct tt_key *keys[2] = { key, key };
 
 	fabric_open_with(&fabric, 2, 0, keys);
-	fabric_join(&fabric, tt_now() + 20 * SECOND);
-	assert_int_equal(fabric.joined[0], TUTTI_OK);
-	assert_int_equal(fabric.joined[1], TUTTI_OK);
+	fabric_meet(&fabric);
 }
 
 /* Rank 0 comes as one that was opened with `mine`. */

@@ -5,7 +5,6 @@
 
 #include "test_tcp_fabric.h"
 
-static const struct tt_transport *const tcp = &tt_transport_tcp;
 #define AT_ONCE 0
 #define LONG	(-1) /* until woken: the test's time limit tells if never */
 
@@ -28,7 +27,7 @@ TEST(ranks_meet_and_go_on_over_ipv6)
 /* Rank 0's end comes up, though rank 1 has not asked for its own. */
 static void connect_early(void)
 {
-	assert_ok(tcp->connect(fabric.endpoint[0], 1, TT_CHANNEL_COLLECTIVE, &fabric.ends[0]));
+	fabric_ask(&fabric, 0);
 	assert_int_equal(fabric_put(&fabric, 0, "early", 5), 0);
 	assert_false(tcp->ready(fabric.ends[0]));
 	while (!tcp->ready(fabric.ends[0])) {
@@ -44,7 +43,7 @@ TEST_WITH(a_connection_is_kept_until_its_link_is_asked_for, two_ranks, no_ranks)
 	connect_early();
 	assert_int_equal(fabric_put(&fabric, 0, "early", 5), 5);
 	fabric_close(&fabric, 0);
-	assert_ok(tcp->connect(fabric.endpoint[1], 0, TT_CHANNEL_COLLECTIVE, &fabric.ends[1]));
+	fabric_ask(&fabric, 1);
 	assert_true(tcp->ready(fabric.ends[1]));
 	while (fabric_get(&fabric, 1, bytes, 5) == 0)
 		;
@@ -56,8 +55,7 @@ TEST_WITH(a_connection_is_kept_until_its_link_is_asked_for, two_ranks, no_ranks)
 TEST_WITH(a_link_may_be_closed_before_it_is_up, two_ranks, no_ranks)
 {
 	for (int i = 0; i < 2; i++)
-		assert_ok(tcp->connect(fabric.endpoint[i], 1 - i, TT_CHANNEL_COLLECTIVE,
-				       &fabric.ends[i]));
+		fabric_ask(&fabric, i);
 }
 
 /* The kernel would reset the connection, and drop what was written, if unread bytes were left. */

@@ -18,7 +18,6 @@
 
 #define SILENCE_S    2.0
 #define STREAM_BYTES ((size_t)4 << 20)
-static const struct tt_transport *const tcp = &tt_transport_tcp;
 
 static int home, hosts[2]; /* the namespaces */
 
@@ -161,9 +160,7 @@ static void exchange(void)
 
 static void meet(void)
 {
-	fabric_join(&fabric, tt_now() + 20 * SECOND);
-	assert_int_equal(fabric.joined[0], TUTTI_OK);
-	assert_int_equal(fabric.joined[1], TUTTI_OK);
+	fabric_meet(&fabric);
 	fabric_connect(&fabric);
 	exchange();
 }

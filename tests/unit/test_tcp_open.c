@@ -12,7 +12,6 @@
 #include "address.h"
 #include "log.h"
 
-static const struct tt_transport *const tcp = &tt_transport_tcp;
 static const struct tt_endpoint_config config = {
 	.comm_id = 1, .size = 2, .timeout_s = 20, .silence_s = 5, .key = &fabric_key
 };

@@ -348,20 +348,9 @@ static void leave_instead(struct suite_rank *rank, int who)
 		require_told(rank, "died while joining");
 }
 
-SUITE_CLAIM(leader_leaves_instead_of_joining, 3, SUITE_UNMET)
-{
-	leave_instead(rank, 0);
-}
-
-SUITE_CLAIM(second_leaves_instead_of_joining, 3, SUITE_UNMET)
-{
-	leave_instead(rank, 1);
-}
-
-SUITE_CLAIM(last_leaves_instead_of_joining, 3, SUITE_UNMET)
-{
-	leave_instead(rank, 2);
-}
+SUITE_CLAIM_OF(leader_leaves_instead_of_joining, 3, SUITE_UNMET, leave_instead(rank, 0))
+SUITE_CLAIM_OF(second_leaves_instead_of_joining, 3, SUITE_UNMET, leave_instead(rank, 1))
+SUITE_CLAIM_OF(last_leaves_instead_of_joining, 3, SUITE_UNMET, leave_instead(rank, 2))
 
 static void die_instead(struct suite_rank *rank, int who)
 {
@@ -375,15 +364,9 @@ static void die_instead(struct suite_rank *rank, int who)
 	require_told(rank, "died while joining");
 }
 
-SUITE_CLAIM(leader_dies_instead_of_joining, 3, SUITE_UNMET | SUITE_PROCESSES)
-{
-	die_instead(rank, 0);
-}
-
-SUITE_CLAIM(last_dies_instead_of_joining, 3, SUITE_UNMET | SUITE_PROCESSES)
-{
-	die_instead(rank, 2);
-}
+SUITE_CLAIM_OF(leader_dies_instead_of_joining, 3, SUITE_UNMET | SUITE_PROCESSES,
+	       die_instead(rank, 0))
+SUITE_CLAIM_OF(last_dies_instead_of_joining, 3, SUITE_UNMET | SUITE_PROCESSES, die_instead(rank, 2))
 
 /* Leave room for one descriptor more. */
 static void allow_one_descriptor(struct suite_rank *rank)

@@ -111,6 +111,13 @@ struct suite_claim {
 	}                                                                                          \
 	static void name(struct suite_rank *rank)
 
+/* One that is a call: such claims differ in an argument. */
+#define SUITE_CLAIM_OF(name, size, needs, call)                                                    \
+	SUITE_CLAIM(name, size, needs)                                                             \
+	{                                                                                          \
+		call;                                                                              \
+	}
+
 void suite_add_claim(const struct suite_claim *claim);
 /* Run every claim of the suite and of the program that fits the options, as processes first.
  * Returns the number of claims that failed. */

@@ -26,10 +26,7 @@ static void revoke_and_compare(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-SUITE_CLAIM(revoke_reaches_every_rank, 8, SUITE_NOTHING)
-{
-	revoke_and_compare(rank);
-}
+SUITE_CLAIM_OF(revoke_reaches_every_rank, 8, SUITE_NOTHING, revoke_and_compare(rank))
 
 SUITE_CLAIM(revoke_reaches_every_rank_over_links, 4, SUITE_NOTHING)
 {
@@ -91,15 +88,9 @@ static void last_words(struct suite_rank *rank, size_t bytes, bool late)
 	suite_barrier(rank);
 }
 
-SUITE_CLAIM(leaver_is_named_after_its_last_byte, 2, SUITE_NOTHING)
-{
-	last_words(rank, 200000, false);
-}
-
-SUITE_CLAIM(bytes_of_a_rank_that_left_arrive, 2, SUITE_NOTHING)
-{
-	last_words(rank, 3000, true);
-}
+SUITE_CLAIM_OF(leaver_is_named_after_its_last_byte, 2, SUITE_NOTHING,
+	       last_words(rank, 200000, false))
+SUITE_CLAIM_OF(bytes_of_a_rank_that_left_arrive, 2, SUITE_NOTHING, last_words(rank, 3000, true))
 
 SUITE_CLAIM(leaving_disturbs_nobody_else, 3, SUITE_NOTHING)
 {

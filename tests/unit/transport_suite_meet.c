@@ -94,15 +94,8 @@ static void all_pairs_talk_at_once(struct suite_rank *rank)
 	suite_barrier(rank);
 }
 
-SUITE_CLAIM(all_pairs_of_3_ranks_talk_at_once, 3, SUITE_NOTHING)
-{
-	all_pairs_talk_at_once(rank);
-}
-
-SUITE_CLAIM(all_pairs_of_8_ranks_talk_at_once, 8, SUITE_NOTHING)
-{
-	all_pairs_talk_at_once(rank);
-}
+SUITE_CLAIM_OF(all_pairs_of_3_ranks_talk_at_once, 3, SUITE_NOTHING, all_pairs_talk_at_once(rank))
+SUITE_CLAIM_OF(all_pairs_of_8_ranks_talk_at_once, 8, SUITE_NOTHING, all_pairs_talk_at_once(rank))
 
 SUITE_CLAIM(join_ends_at_its_deadline, 2, SUITE_UNMET)
 {
@@ -156,20 +149,9 @@ static void decline(struct suite_rank *rank, int who)
 	rank->ops->control->reject(rank->endpoint, rank->peers, rank->size, &fault);
 }
 
-SUITE_CLAIM(first_rank_declines, 7, SUITE_UNMET)
-{
-	decline(rank, 0);
-}
-
-SUITE_CLAIM(rank_in_the_middle_declines, 7, SUITE_UNMET)
-{
-	decline(rank, rank->size / 2);
-}
-
-SUITE_CLAIM(last_rank_declines, 7, SUITE_UNMET)
-{
-	decline(rank, rank->size - 1);
-}
+SUITE_CLAIM_OF(first_rank_declines, 7, SUITE_UNMET, decline(rank, 0))
+SUITE_CLAIM_OF(rank_in_the_middle_declines, 7, SUITE_UNMET, decline(rank, rank->size / 2))
+SUITE_CLAIM_OF(last_rank_declines, 7, SUITE_UNMET, decline(rank, rank->size - 1))
 
 SUITE_CLAIM(what_was_not_made_can_be_destroyed, 2, SUITE_UNMET)
 {
@@ -203,20 +185,10 @@ static void share_and_compare(struct suite_rank *rank, size_t bytes)
 	suite_barrier(rank);
 }
 
-SUITE_CLAIM(a_cache_line_is_shared_zeroed, 4, SUITE_SHARES)
-{
-	share_and_compare(rank, 64);
-}
-
-SUITE_CLAIM(an_odd_number_of_bytes_is_shared_zeroed, 3, SUITE_SHARES)
-{
-	share_and_compare(rank, 100001);
-}
-
-SUITE_CLAIM(two_mebibytes_are_shared_zeroed, 2, SUITE_SHARES)
-{
-	share_and_compare(rank, 2u << 20);
-}
+SUITE_CLAIM_OF(a_cache_line_is_shared_zeroed, 4, SUITE_SHARES, share_and_compare(rank, 64))
+SUITE_CLAIM_OF(an_odd_number_of_bytes_is_shared_zeroed, 3, SUITE_SHARES,
+	       share_and_compare(rank, 100001))
+SUITE_CLAIM_OF(two_mebibytes_are_shared_zeroed, 2, SUITE_SHARES, share_and_compare(rank, 2u << 20))
 
 #define EXPORTED_BYTES 100000
 
