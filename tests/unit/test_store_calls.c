@@ -117,13 +117,13 @@ TEST(a_users_table_must_be_whole)
 	tutti_store_ops_t ops = table_ops;
 	tutti_store_t store;
 
-	assert_int_equal(tutti_store_create(NULL, NULL, &store), TUTTI_ERR_INVALID);
-	assert_int_equal(tutti_store_create(&ops, NULL, NULL), TUTTI_ERR_INVALID);
+	assert_fails(tutti_store_create(NULL, NULL, &store), TUTTI_ERR_INVALID, "NULL");
+	assert_fails(tutti_store_create(&ops, NULL, NULL), TUTTI_ERR_INVALID, "NULL");
 	ops.get = NULL;
 	assert_fails(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID, "get is NULL");
 	ops = table_ops;
 	ops.size = 8;
-	assert_int_equal(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID);
+	assert_fails(tutti_store_create(&ops, NULL, &store), TUTTI_ERR_INVALID, "size");
 	assert_null(store);
 }
 
@@ -137,7 +137,7 @@ TEST_WITH(bad_arguments_are_named, open_host, close_host)
 
 	memset(key, 'k', 256);
 	key[256] = 0;
-	assert_int_equal(tutti_store_set(NULL, "k", "", 0), TUTTI_ERR_INVALID);
+	assert_fails(tutti_store_set(NULL, "k", "", 0), TUTTI_ERR_INVALID, "NULL");
 	assert_int_equal(tutti_store_set(host, NULL, "", 0), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_set(host, "", "", 0), TUTTI_ERR_INVALID);
 	assert_fails(tutti_store_set(host, key, "", 0), TUTTI_ERR_INVALID,
@@ -145,7 +145,7 @@ TEST_WITH(bad_arguments_are_named, open_host, close_host)
 	assert_int_equal(tutti_store_set(host, "k", NULL, 1), TUTTI_ERR_INVALID);
 	assert_fails(tutti_store_set(host, "k", key, (1 << 20) + 1), TUTTI_ERR_INVALID,
 		     "1048577 bytes");
-	assert_int_equal(tutti_store_get(NULL, "k", value, &length, 1), TUTTI_ERR_INVALID);
+	assert_fails(tutti_store_get(NULL, "k", value, &length, 1), TUTTI_ERR_INVALID, "NULL");
 	assert_int_equal(tutti_store_get(host, "k", value, NULL, 1), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_get(host, "k", NULL, &length, 1), TUTTI_ERR_INVALID);
 	assert_int_equal(tutti_store_get(host, "k", value, &length, -1), TUTTI_ERR_INVALID);
@@ -158,7 +158,7 @@ TEST(bad_addresses_are_named)
 	static const struct {
 		const char *address, *says;
 	} cases[] = {
-		{ "http://x:1", "expected tcp://HOST:PORT" },
+		{ "http://x:1", "\"http://x:1\": expected tcp://HOST:PORT" },
 		{ "tcp://", "expected tcp://HOST:PORT" },
 		{ "tcp://host", "expected tcp://HOST:PORT" },
 		{ "tcp://:1", "expected tcp://HOST:PORT" },
@@ -179,9 +179,9 @@ TEST(bad_addresses_are_named)
 			     cases[i].says);
 		assert_null(store);
 	}
-	assert_int_equal(tutti_store_open(NULL, 0, 1, &store), TUTTI_ERR_INVALID);
-	assert_int_equal(tutti_store_open("unix:x", 0, -1, &store), TUTTI_ERR_INVALID);
-	assert_int_equal(tutti_store_open("unix:x", 0, 1, NULL), TUTTI_ERR_INVALID);
+	assert_fails(tutti_store_open(NULL, 0, 1, &store), TUTTI_ERR_INVALID, "NULL");
+	assert_fails(tutti_store_open("unix:x", 0, -1, &store), TUTTI_ERR_INVALID, "-1");
+	assert_fails(tutti_store_open("unix:x", 0, 1, NULL), TUTTI_ERR_INVALID, "NULL");
 	memset(longest + 6, 'h', sizeof(longest) - 7);
 	assert_int_equal(tutti_store_open(longest, 0, 1, &store), TUTTI_ERR_INVALID);
 	memcpy(longest + 400, ":1", 3);
