@@ -32,6 +32,10 @@ static const struct tt_function missing[] = {
 		.count = 2                                                                         \
 	}
 
+/* Of a claim: what is filled, and why it could not be. */
+static struct wanted wanted;
+static char why[TT_LIBRARY_WHY];
+
 static void ignore(void)
 {
 }
@@ -39,8 +43,8 @@ static void ignore(void)
 TEST(functions_are_found_and_optional_ones_may_lack)
 {
 	const struct tt_library library = NAMED("libm.so.6");
-	struct wanted wanted = { .newer = ignore };
-	char why[TT_LIBRARY_WHY];
+
+	wanted.newer = ignore;
 	void *opened = tt_library_open(&library, &wanted, why);
 
 	assert_non_null(opened);
@@ -52,8 +56,6 @@ TEST(functions_are_found_and_optional_ones_may_lack)
 TEST(the_second_name_is_taken_where_the_first_is_not_there)
 {
 	struct tt_library library = NAMED("libnone.so.1");
-	struct wanted wanted;
-	char why[TT_LIBRARY_WHY];
 
 	library.names[1] = "libm.so.6";
 	void *opened = tt_library_open(&library, &wanted, why);
@@ -65,8 +67,6 @@ TEST(the_second_name_is_taken_where_the_first_is_not_there)
 TEST(the_variable_has_the_only_name)
 {
 	struct tt_library library = NAMED("libm.so.6");
-	struct wanted wanted;
-	char why[TT_LIBRARY_WHY];
 
 	setenv(VARIABLE, "/nowhere/libm.so", 1);
 	assert_string_equal(tt_library_name(&library), "/nowhere/libm.so");
@@ -83,8 +83,6 @@ TEST(the_variable_has_the_only_name)
 TEST(a_missing_function_is_named)
 {
 	struct tt_library library = NAMED("libm.so.6");
-	struct wanted wanted;
-	char why[TT_LIBRARY_WHY];
 
 	library.functions = missing;
 	assert_null(tt_library_open(&library, &wanted, why));
@@ -98,7 +96,6 @@ TEST(what_nobody_has_opened_is_not_found)
 {
 	const struct tt_library other = NAMED("libnone.so.1");
 	struct tt_library here = NAMED("libc.so.6");
-	struct wanted wanted;
 
 	assert_null(tt_library_find(&other, &wanted));
 	here.count = 0;

@@ -35,11 +35,8 @@ static bool is_lost(struct suite_rank *rank, const char *words)
 	rank->ops->progress(rank->endpoint, true);
 	const ssize_t result = rank->ops->read(&link_of(rank)->base, &iov, 1);
 
-	suite_require(rank,
-		      result == 0 || (result == TUTTI_ERR_PEER_LOST &&
-				      strstr(tt_thread_error(), words) != NULL),
-		      "read() is %zd (%s), expected %d (… %s …)", result, tt_thread_error(),
-		      TUTTI_ERR_PEER_LOST, words);
+	if (result != 0)
+		suite_require_failed(rank, result, TUTTI_ERR_PEER_LOST, words, "read()");
 	return result != 0;
 }
 

@@ -60,11 +60,8 @@ static void require_error(struct suite_rank *rank, struct touching touching, con
 		suite_at(rank, "waiting for an error of the link with rank %d", touching.peer);
 		suite_sleep(rank, touch, &touching, false, "a link that must fail");
 	}
-	suite_require(rank,
-		      touching.result == TUTTI_ERR_PEER_LOST &&
-			      strstr(tt_thread_error(), words) != NULL,
-		      "%zd \"%s\", expected %d with \"%s\"", touching.result, tt_thread_error(),
-		      TUTTI_ERR_PEER_LOST, words);
+	suite_require_failed(rank, touching.result, TUTTI_ERR_PEER_LOST, words,
+			     "a link that must fail");
 }
 
 /* 0 writes the 1000 bytes that arrive; then both ends know, and the link of 0 with 2 is untouched.
@@ -75,11 +72,8 @@ SCENE(cut_link_fails_on_both_ends_and_nowhere_else, "cut=0-1@1000", 3)
 
 	suite_connect_all(rank);
 	if (rank->rank < 2) {
-		struct suite_stream stream =
-			suite_stream(rank, peer, TT_CHANNEL_COLLECTIVE, rank->rank == 0 ? 1000 : 0,
-				     rank->rank == 0 ? 0 : 1000);
-
-		suite_pump(rank, &stream, 1, "up to the cut");
+		suite_exchange(rank, peer, TT_CHANNEL_COLLECTIVE, rank->rank == 0 ? 1000 : 0,
+			       rank->rank == 0 ? 0 : 1000, "up to the cut");
 		require_error(rank, (struct touching){ .peer = peer },
 			      rank->rank == 0 ? "with rank 1" : "with rank 0");
 		require_error(rank, (struct touching){ .peer = peer, .writing = true }, "cut");
@@ -88,10 +82,8 @@ SCENE(cut_link_fails_on_both_ends_and_nowhere_else, "cut=0-1@1000", 3)
 	}
 	suite_barrier(rank);
 	if (rank->rank != 1) {
-		struct suite_stream stream =
-			suite_stream(rank, 2 - rank->rank, TT_CHANNEL_COLLECTIVE, 5000, 5000);
-
-		suite_pump(rank, &stream, 1, "beside the cut");
+		suite_exchange(rank, 2 - rank->rank, TT_CHANNEL_COLLECTIVE, 5000, 5000,
+			       "beside the cut");
 		suite_require(rank, rank->endpoint->fault.result == 0, "fault: %s",
 			      rank->endpoint->fault.text);
 	}
@@ -106,11 +98,9 @@ SCENE(refused_connection_names_the_rank_that_refuses, "refuse=0-1", 3)
 		const tutti_result_t result =
 			rank->ops->connect(rank->endpoint, 1, TT_CHANNEL_COLLECTIVE, &link);
 
-		suite_require(rank,
-			      result == TUTTI_ERR_PEER_LOST && !link &&
-				      strstr(tt_thread_error(), "rank 1 refused") != NULL,
-			      "connect() of a refused pair: %d \"%s\"", (int)result,
-			      tt_thread_error());
+		suite_require_failed(rank, result, TUTTI_ERR_PEER_LOST, "rank 1 refused",
+				     "connect() of a refused pair");
+		suite_require(rank, !link, "a link came of it");
 		suite_connect(rank, 2, TT_CHANNEL_COLLECTIVE);
 	} else {
 		suite_connect(rank, 0, TT_CHANNEL_COLLECTIVE);
@@ -129,9 +119,7 @@ SCENE(dead_rank_is_named_by_the_others, "die=1@500", 3)
 {
 	suite_connect_all(rank);
 	if (rank->rank == 1) {
-		struct suite_stream stream = suite_stream(rank, 0, TT_CHANNEL_COLLECTIVE, 500, 0);
-
-		suite_pump(rank, &stream, 1, "the last words");
+		suite_exchange(rank, 0, TT_CHANNEL_COLLECTIVE, 500, 0, "the last words");
 		require_error(rank, (struct touching){ .peer = 2 }, "rank 1 is dead");
 		rank->ops->control->revoke(rank->endpoint, &aborted);
 		suite_barrier(rank);
@@ -151,10 +139,8 @@ SCENE(delayed_bytes_come_late_and_wake, "delay=50000", 2)
 	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
 	suite_barrier(rank);
 	const uint64_t began = tt_now();
-	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 10, 10);
 
-	suite_pump(rank, &stream, 1, "late bytes");
+	suite_exchange(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 10, 10, "late bytes");
 	suite_barrier(rank);
 	suite_require(rank, tt_now() - began >= 50000000u, "50 ms of delay took %u ms",
 		      (unsigned)((tt_now() - began) / 1000000));
@@ -163,10 +149,8 @@ SCENE(delayed_bytes_come_late_and_wake, "delay=50000", 2)
 SCENE(bytes_keep_their_order_on_a_link_whatever_their_delays, "jitter=3000,short=50", 2)
 {
 	suite_connect_all(rank);
-	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 2000, 2000);
-
-	suite_pump(rank, &stream, 1, "bytes that come at any time");
+	suite_exchange(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 2000, 2000,
+		       "bytes that come at any time");
 	suite_barrier(rank);
 }
 

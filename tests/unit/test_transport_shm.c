@@ -334,9 +334,7 @@ static void require_told(struct suite_rank *rank, const char *word)
 {
 	const uint64_t began = tt_now();
 
-	const tutti_result_t result = suite_try_join(rank);
-	suite_require(rank, result == TUTTI_ERR_PEER_LOST && strstr(tt_thread_error(), word),
-		      "join(): %d (%s), expected \"%s\"", (int)result, tt_thread_error(), word);
+	suite_require_failed(rank, suite_try_join(rank), TUTTI_ERR_PEER_LOST, word, "join()");
 	suite_require(rank, (tt_now() - began) / 1000000 < SOON_MS, "told after %u ms",
 		      (unsigned)((tt_now() - began) / 1000000));
 }
@@ -393,9 +391,8 @@ SUITE_CLAIM(the_cause_of_one_is_told_to_all, 3, SUITE_UNMET | SUITE_PROCESSES)
 		return;
 	}
 	allow_one_descriptor(rank);
-	const tutti_result_t result = suite_try_join(rank);
-	suite_require(rank, result == TUTTI_ERR_SYSTEM && strstr(tt_thread_error(), "ulimit -n"),
-		      "join() without descriptors: %d (%s)", (int)result, tt_thread_error());
+	suite_require_failed(rank, suite_try_join(rank), TUTTI_ERR_SYSTEM, "ulimit -n",
+			     "join() without descriptors");
 	limit.rlim_cur = limit.rlim_max; /* for the count of what is left */
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
@@ -488,12 +485,11 @@ SUITE_CLAIM(who_took_a_name_is_named, 2, SUITE_UNMET | SUITE_PROCESSES | SUITE_R
 			      listen(fd, 1) == 0 && seteuid(0) == 0,
 		      "listen as another user: %s", strerror(errno));
 	snprintf(expected, sizeof(expected), "process %d (", (int)getpid());
-	const tutti_result_t result = suite_try_join(rank);
-	suite_require(rank,
-		      result == TUTTI_ERR_PEER_LOST && strstr(tt_thread_error(), expected) &&
-			      strstr(tt_thread_error(),
-				     ") of user 65534 listens at unix socket @tutti-shm-"),
-		      "join(): %d (%s), expected \"%s\"", (int)result, tt_thread_error(), expected);
+	suite_require_failed(rank, suite_try_join(rank), TUTTI_ERR_PEER_LOST, expected, "join()");
+	suite_require(
+		rank,
+		strstr(tt_thread_error(), ") of user 65534 listens at unix socket @tutti-shm-"),
+		"join(): %s", tt_thread_error());
 	close(fd);
 	suite_post(rank, SUITE_EVENT);
 }

@@ -134,6 +134,9 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 void suite_require(struct suite_rank *rank, bool ok, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void suite_require_ok(struct suite_rank *rank, tutti_result_t result, const char *what);
+/* It failed so, and the thread's error message has these words. */
+void suite_require_failed(struct suite_rank *rank, ssize_t result, tutti_result_t expected,
+			  const char *words, const char *what);
 /* Say where the rank is, for the error message of a hang; ends the rank if the claim is over
  * already. */
 void suite_at(struct suite_rank *rank, const char *format, ...)
@@ -196,6 +199,9 @@ void suite_stream_fill(struct suite_rank *rank, struct suite_stream *stream);
 bool suite_stream_pass(struct suite_rank *rank, struct suite_stream *stream);
 /* Until all streams are through, sleeping where nothing moves. */
 void suite_pump(struct suite_rank *rank, struct suite_stream *streams, int n, const char *what);
+/* Over the link with `peer` so many bytes go there and back. */
+void suite_exchange(struct suite_rank *rank, int peer, enum tt_channel channel, size_t out,
+		    size_t in, const char *what);
 /* Each of two ranks sends the other a message that begins with a head, in memory of its own, over
  * the channel P2P, while it reads the other's. `midway`, or NULL, is called once, with about half
  * of it moved. */

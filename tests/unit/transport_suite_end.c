@@ -60,25 +60,18 @@ static void require_farewell(struct suite_rank *rank, int peer)
 		suite_at(rank, "waiting to be told that rank %d left", peer);
 		suite_sleep(rank, read_farewell, &farewell, false, "waiting on a rank that left");
 	}
-	suite_require(rank, farewell.result == TUTTI_ERR_PEER_LOST,
-		      "read() from a rank that left is %zd, expected %d", farewell.result,
-		      TUTTI_ERR_PEER_LOST);
-	suite_require(rank, strstr(tt_thread_error(), name) != NULL,
-		      "read() from rank %d, that left, says \"%s\", which does not name it", peer,
-		      tt_thread_error());
+	suite_require_failed(rank, farewell.result, TUTTI_ERR_PEER_LOST, name,
+			     "read() from a rank that left");
 }
 
 /* Rank 0 reads what rank 1 writes before it leaves, while it does or when it has long gone. */
 static void last_words(struct suite_rank *rank, size_t bytes, bool late)
 {
 	suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
-	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE,
-			     rank->rank == 1 ? bytes : 0, rank->rank == 1 ? 0 : bytes);
-
 	if (rank->rank == 0 && late)
 		suite_await(rank, SUITE_EVENT, 1);
-	suite_pump(rank, &stream, 1, "the last bytes of a rank that leaves");
+	suite_exchange(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, rank->rank == 1 ? bytes : 0,
+		       rank->rank == 1 ? 0 : bytes, "the last bytes of a rank that leaves");
 	if (rank->rank == 0) {
 		require_farewell(rank, 1);
 	} else {
@@ -96,12 +89,9 @@ SUITE_CLAIM(leaving_disturbs_nobody_else, 3, SUITE_NOTHING)
 {
 	suite_connect_all(rank);
 	for (int peer = 0; peer < rank->size; peer++)
-		if (peer != rank->rank) {
-			struct suite_stream stream =
-				suite_stream(rank, peer, TT_CHANNEL_COLLECTIVE, 100, 100);
-
-			suite_pump(rank, &stream, 1, "before a rank leaves");
-		}
+		if (peer != rank->rank)
+			suite_exchange(rank, peer, TT_CHANNEL_COLLECTIVE, 100, 100,
+				       "before a rank leaves");
 	suite_barrier(rank);
 	if (rank->rank == 2) {
 		suite_leave(rank);
@@ -110,12 +100,10 @@ SUITE_CLAIM(leaving_disturbs_nobody_else, 3, SUITE_NOTHING)
 		return;
 	}
 	suite_await(rank, SUITE_EVENT, 1);
-	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 300000, 300000);
-
 	for (int pass = 0; pass < 100; pass++)
 		rank->ops->progress(rank->endpoint, true);
-	suite_pump(rank, &stream, 1, "after a rank left");
+	suite_exchange(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 300000, 300000,
+		       "after a rank left");
 	suite_require(rank, rank->endpoint->fault.result == 0, "a rank left in order: %s",
 		      rank->endpoint->fault.text);
 	suite_barrier(rank);
@@ -133,11 +121,8 @@ static bool knows_of_death(struct suite_rank *rank, struct tt_link *link)
 	}
 	if (!link || !read_farewell(rank, &farewell))
 		return false;
-	suite_require(rank,
-		      farewell.result == TUTTI_ERR_PEER_LOST &&
-			      strstr(tt_thread_error(), "rank 1") != NULL,
-		      "read() from a rank that was killed: %zd \"%s\"", farewell.result,
-		      tt_thread_error());
+	suite_require_failed(rank, farewell.result, TUTTI_ERR_PEER_LOST, "rank 1",
+			     "read() from a rank that was killed");
 	return true;
 }
 
@@ -147,11 +132,9 @@ SUITE_CLAIM(killed_rank_is_named_within_a_second, 3, SUITE_PROCESSES)
 	struct tt_link *link = NULL;
 
 	if (rank->rank != 2) {
-		struct suite_stream stream;
-
 		link = suite_connect(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE);
-		stream = suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 100, 100);
-		suite_pump(rank, &stream, 1, "before a rank is killed");
+		suite_exchange(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 100, 100,
+			       "before a rank is killed");
 	}
 	suite_barrier(rank);
 	if (rank->rank == 1)

@@ -389,6 +389,14 @@ void suite_pump(struct suite_rank *rank, struct suite_stream *streams, int n, co
 	}
 }
 
+void suite_exchange(struct suite_rank *rank, int peer, enum tt_channel channel, size_t out,
+		    size_t in, const char *what)
+{
+	struct suite_stream stream = suite_stream(rank, peer, channel, out, in);
+
+	suite_pump(rank, &stream, 1, what);
+}
+
 void suite_sleep(struct suite_rank *rank, suite_pass_fn *pass, void *context, bool by_poll,
 		 const char *what)
 {

@@ -69,11 +69,9 @@ SUITE_CLAIM(either_side_may_connect_first, 2, SUITE_NOTHING)
 			suite_await(rank, SUITE_EVENT, (uint64_t)channel + 1);
 			suite_connect(rank, peer, (enum tt_channel)channel);
 		}
-		struct suite_stream stream =
-			suite_stream(rank, peer, (enum tt_channel)channel, 10000, 10000);
-
-		suite_pump(rank, &stream, 1, "a link that one side connected late");
-		suite_require(rank, rank->ops->ready(stream.link),
+		suite_exchange(rank, peer, (enum tt_channel)channel, 10000, 10000,
+			       "a link that one side connected late");
+		suite_require(rank, rank->ops->ready(rank->links[peer][channel]),
 			      "a link that has moved bytes is not ready");
 	}
 	suite_barrier(rank);
@@ -245,10 +243,10 @@ static bool know_each_other(struct suite_rank *rank, int cpu, int of[2])
 {
 	const int peer = 1 - rank->rank, mine = SUITE_FIRST_FREE + rank->rank,
 		  theirs = SUITE_FIRST_FREE + peer;
-	struct suite_stream stream = suite_stream(rank, peer, TT_CHANNEL_COLLECTIVE, 1000, 1000);
 
 	suite_set(rank, mine, (uint64_t)cpu);
-	suite_pump(rank, &stream, 1, "what tells where a rank runs");
+	suite_exchange(rank, peer, TT_CHANNEL_COLLECTIVE, 1000, 1000,
+		       "what tells where a rank runs");
 	rank->ops->locate(rank->endpoint, cpu, of);
 	suite_barrier(rank);
 	rank->ops->locate(rank->endpoint, cpu, of);

@@ -49,6 +49,14 @@ void suite_require_ok(struct suite_rank *rank, tutti_result_t result, const char
 		      tt_thread_error());
 }
 
+void suite_require_failed(struct suite_rank *rank, ssize_t result, tutti_result_t expected,
+			  const char *words, const char *what)
+{
+	suite_require(rank, result == expected && strstr(tt_thread_error(), words),
+		      "%s: %zd (%s), expected %d (… %s …)", what, result, tt_thread_error(),
+		      (int)expected, words);
+}
+
 void suite_at(struct suite_rank *rank, const char *format, ...)
 {
 	struct suite_stage *stage = rank->stage;

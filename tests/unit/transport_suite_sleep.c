@@ -263,10 +263,7 @@ SUITE_CLAIM(sleeping_rank_does_not_spin, 2, SUITE_NOTHING)
 	suite_barrier(rank);
 	require_quiet(rank, "without links");
 	suite_connect_all(rank);
-	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 5, 5);
-
-	suite_pump(rank, &stream, 1, "before the quiet");
+	suite_exchange(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 5, 5, "before the quiet");
 	suite_barrier(rank);
 	require_quiet(rank, "with idle links");
 	suite_barrier(rank);
@@ -277,11 +274,9 @@ SUITE_CLAIM(unread_bytes_do_not_keep_it_awake, 2, SUITE_NOTHING)
 {
 	suite_connect_all(rank);
 	struct suite_stream early = suite_stream(rank, 1 - rank->rank, TT_CHANNEL_P2P, 1000, 0);
-	struct suite_stream stream =
-		suite_stream(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 5, 5);
 
 	suite_pump(rank, &early, 1, "writing early");
-	suite_pump(rank, &stream, 1, "on the other channel");
+	suite_exchange(rank, 1 - rank->rank, TT_CHANNEL_COLLECTIVE, 5, 5, "on the other channel");
 	suite_barrier(rank);
 	require_quiet(rank, "with bytes that nobody reads");
 	suite_barrier(rank);
