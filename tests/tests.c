@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { TESTS_MAX = 100 };
 
@@ -29,6 +33,34 @@ void expect_words(const char *text, const char *words, const char *file, int lin
 		return;
 	print_error("\"%s\" does not say \"%s\"\n", text, words);
 	_fail(file, line);
+}
+
+pid_t child_that(bool (*begins)(void *argument), void *argument)
+{
+	int ends[2];
+	char begun = 0;
+
+	assert_int_equal(pipe(ends), 0);
+	const pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		begun = begins(argument);
+		while (write(ends[1], &begun, 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &begun, 1), 1);
+	assert_int_equal(begun, 1);
+	close(ends[0]);
+	return child;
+}
+
+void end_child(pid_t child)
+{
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 void leave_out(const char *why)

@@ -14,8 +14,10 @@
 /* what cmocka.h needs before it */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <cmocka.h>
 
@@ -44,6 +46,10 @@ int run_claims_about(const struct subject *subjects, size_t n);
 /* The text has these words. */
 #define assert_says(text, words) expect_words(text, words, __FILE__, __LINE__)
 void expect_words(const char *text, const char *words, const char *file, int line);
+
+/* A child that has begun so, which must succeed, and waits to be killed, by end_child() or its parent's end. */
+pid_t child_that(bool (*begins)(void *argument), void *argument);
+void end_child(pid_t child);
 
 /* Skips the claim, and says why. */
 void leave_out(const char *why);

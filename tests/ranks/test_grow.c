@@ -9,10 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests.h"
@@ -111,30 +109,12 @@ static int be_newcomer(const struct play *play, int expected_size)
 	return failed;
 }
 
-/* A process of its own: the thread sanitizer cannot fork ranks from one that has threads. */
-static pid_t host_store(const char *address)
+/* In a process of its own: the thread sanitizer cannot fork ranks from one that has threads. */
+static bool host_store(void *address)
 {
-	int ready[2];
-	char word = 0;
+	static tutti_store_t store;
 
-	assert_int_equal(pipe(ready), 0);
-	const pid_t pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		tutti_store_t store = NULL;
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(ready[0]);
-		word = tutti_store_open(address, 1, 10, &store) == TUTTI_OK &&
-		       write(ready[1], "y", 1) == 1;
-		while (word)
-			pause();
-		_exit(1);
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &word, 1), 1);
-	close(ready[0]);
-	return pid;
+	return tutti_store_open(address, 1, 10, &store) == TUTTI_OK;
 }
 
 static const struct stage *plays(struct play play, int ranks, rank_whole *whole, uint32_t victims,
@@ -144,7 +124,7 @@ static const struct stage *plays(struct play play, int ranks, rank_whole *whole,
 	char address[64];
 
 	snprintf(address, sizeof(address), "unix:tutti-grow-%d-%d", (int)getpid(), number++);
-	const pid_t host = host_store(address);
+	const pid_t host = child_that(host_store, address);
 	play.store = address;
 	play.stage = shared_memory(sizeof(*play.stage));
 	const int failed = run_job(&(const struct job){ .ranks = ranks,
@@ -153,8 +133,7 @@ static const struct stage *plays(struct play play, int ranks, rank_whole *whole,
 							.limit_s = 50,
 							.victims = victims,
 							.expect_signal = signal });
-	kill(host, SIGKILL);
-	waitpid(host, NULL, 0);
+	end_child(host);
 	assert_int_equal(failed, 0);
 	return play.stage;
 }

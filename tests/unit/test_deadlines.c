@@ -183,8 +183,7 @@ TEST_WITH(a_stopped_one_is_blamed_before_one_that_is_further_behind, setup, tear
 	assert_int_equal(comm.fault.rank, 2);
 	assert_says(comm.fault.text, "rank 2 is stopped (state T) and has not called operation 2");
 	peers[2].pid = 0;
-	kill(child, SIGKILL);
-	assert_int_equal(waitpid(child, NULL, 0), child);
+	end_child(child);
 }
 
 TEST_WITH(a_sleep_ends_when_the_next_deadline_passes, setup, teardown)

@@ -174,8 +174,7 @@ TEST(a_stopped_process_is_seen_whatever_its_name_is)
 	assert_true(child > 0);
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
 	assert_true(tt_process_is_stopped(child));
-	assert_int_equal(kill(child, SIGKILL), 0);
-	assert_int_equal(waitpid(child, &status, 0), child);
+	end_child(child);
 	assert_false(tt_process_is_stopped(child));
 }
 

@@ -490,43 +490,42 @@ static void begin_a_report(void)
 		_exit(1);
 }
 
+static bool call_and_begin_a_report(void *unused)
+{
+	comm = alone();
+	for (int i = 0; i < 10; i++)
+		tutti_barrier(comm, NULL);
+	begin_a_report();
+	return true;
+}
+
+static void recovers(const char *directory, int expected)
+{
+	int count = -1;
+
+	assert_ok(tutti_trace_recover(directory, &count));
+	assert_int_equal(count, expected);
+}
+
 /* A process that is killed leaves its mapping, and only then is it anybody's to report. */
 TEST_WITH(what_a_killed_process_did_is_recovered, make_directory, remove_folder)
 {
-	int ready[2], count = -1, status;
-	char byte;
+	const pid_t pid = child_that(call_and_begin_a_report, NULL);
+	int count;
 
-	assert_int_equal(pipe(ready), 0);
-	const pid_t pid = fork();
-	if (pid == 0) {
-		comm = alone();
-
-		for (int i = 0; i < 10; i++)
-			tutti_barrier(comm, NULL);
-		begin_a_report();
-		if (write(ready[1], "", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	assert_ok(tutti_trace_recover(NULL, &count));
-	assert_int_equal(count, 0); /* it lives */
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	recovers(NULL, 0); /* it lives */
+	end_child(pid);
 	assert_int_equal(tutti_trace_recover("/dev/null", &count), TUTTI_ERR_SYSTEM);
 	assert_fails(tutti_trace_recover("/nonexistent", &count), TUTTI_ERR_SYSTEM,
 		     "\"/nonexistent\" is no directory here");
 	assert_int_equal(access("/nonexistent", F_OK), -1);
-	assert_ok(tutti_trace_recover(folder, &count));
-	assert_int_equal(count, 1);
+	recovers(folder, 1);
 	json_auto_t *report = read_report();
 
 	assert_shows(report, "{'why': 'died'}");
 	assert_int_equal(number_in(report, "pid"), pid);
 	assert_int_equal(count_in(report, "operations"), 10);
 	assert_int_equal(count_files("", NULL), 0);
-	close(ready[0]);
-	close(ready[1]);
 }
 
 /* Looks for what dead processes left until nothing can be read any more; 1: there was some. */
@@ -569,8 +568,6 @@ static void write_ring(const char *name, size_t bytes)
 
 TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_flight, free_flight)
 {
-	int count;
-
 	write_ring("short.flight", sizeof(*flight) - 1);
 	flight->boot++;
 	write_ring("reboot.flight", sizeof(*flight));
@@ -580,8 +577,7 @@ TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_flight, free_fl
 	flight->magic--;
 	strcpy(flight->report, "/dev/shm/made"); /* nothing but a report may be written */
 	write_ring("elsewhere.flight", sizeof(*flight));
-	assert_ok(tutti_trace_recover(folder, &count));
-	assert_int_equal(count, 0);
+	recovers(folder, 0);
 	assert_int_equal(count_files("", NULL), 4);
 }
 
@@ -589,7 +585,6 @@ TEST_WITH(files_that_are_no_mapping_of_ours_are_left_alone, make_flight, free_fl
 TEST_WITH(reports_of_another_directory_are_left_to_it, make_flight, free_flight)
 {
 	char other[96], link[96];
-	int count;
 
 	snprintf(other, sizeof(other), "%s/other", folder);
 	snprintf(link, sizeof(link), "%s/link", folder);
@@ -598,8 +593,7 @@ TEST_WITH(reports_of_another_directory_are_left_to_it, make_flight, free_flight)
 	write_ring("here.flight", sizeof(*flight));
 	snprintf(flight->report, sizeof(flight->report), "%s/made" TT_FLIGHT_REPORT_SUFFIX, other);
 	write_ring("there.flight", sizeof(*flight));
-	assert_ok(tutti_trace_recover(link, &count));
-	assert_int_equal(count, 1);
+	recovers(link, 1);
 	assert_int_equal(access(path_of("made" TT_FLIGHT_REPORT_SUFFIX), F_OK), 0);
 	assert_int_equal(access(path_of("there.flight"), F_OK), 0);
 	assert_int_equal(rmdir(other), 0);

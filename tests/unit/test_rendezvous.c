@@ -3,13 +3,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tutti_asserts.h"
@@ -219,25 +216,22 @@ TEST(a_rank_leaves_the_host_of_the_rendezvous_before)
 	tutti_store_close(ranks[0].store);
 }
 
+static bool host_store(void *at)
+{
+	return tutti_store_open(at, 1, PATIENCE_S, &served) == TUTTI_OK;
+}
+
 /* One that dies says no such thing, and nobody else will serve the store. */
 TEST(a_host_that_died_is_not_looked_for_again)
 {
 	struct rank rank = launched(1);
-	const pid_t host = fork();
+	const pid_t host = child_that(host_store, rank.launch.store);
 
-	assert_true(host >= 0);
-	if (host == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while (tutti_store_open(rank.launch.store, 1, PATIENCE_S, &served) == TUTTI_OK)
-			pause();
-		_exit(1);
-	}
 	served = open_store(false);
 	expect(FIRST);
 	begin(&rank, meet_as_launched);
 	sem_wait(&asked);
-	kill(host, SIGKILL);
-	waitpid(host, NULL, 0);
+	end_child(host);
 	pthread_join(rank.thread, NULL);
 	assert_int_equal(rank.result, TUTTI_ERR_PEER_LOST);
 	tutti_store_close(served);
@@ -349,40 +343,22 @@ TEST(a_host_that_gave_up_tells_who_comes_late)
 }
 
 /* Rank 1, which waits for rank 0 and gets no further. */
-static pid_t fork_waiting(void)
+static bool wait_for_rank_0(void *unused)
 {
-	int come[2];
-	char byte = 0;
-
-	assert_int_equal(pipe(come), 0);
-	const pid_t pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (tutti_store_open(address(), 0, PATIENCE_S, &served))
-			_exit(1);
-		served->own = true;
-		byte = tt_rendezvous(served, "group", 1, 3, soon(), &met[1]) == TUTTI_ERR_TIMEOUT;
-		while (write(come[1], &byte, 1) == 1)
-			pause();
-		_exit(1);
-	}
-	close(come[1]);
-	assert_int_equal(read(come[0], &byte, 1), 1);
-	assert_int_equal(byte, 1);
-	close(come[0]);
-	return pid;
+	if (tutti_store_open(address(), 0, PATIENCE_S, &served))
+		return false;
+	served->own = true;
+	return tt_rendezvous(served, "group", 1, 3, soon(), &met[1]) == TUTTI_ERR_TIMEOUT;
 }
 
 /* In a store of one start, which sees who waits there. */
 TEST_WITH(who_dies_before_it_learns_that_rank_0_has_begun_is_missed_at_once, serve, end_serving)
 {
-	const pid_t pid = fork_waiting();
+	const pid_t pid = child_that(wait_for_rank_0, NULL);
 
 	served->own = true;
 	comes(0, 3);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	end_child(pid);
 	assert_fails(exchange(served, &met[0], "a record"), TUTTI_ERR_PEER_LOST, "rank 1 (pid ");
 }
 

@@ -241,8 +241,7 @@ TEST(a_host_that_does_not_answer_is_not_taken_for_a_lost_one)
 	assert_int_equal(client->ops->set(client, "k", "", 0, 10000000), TUTTI_ERR_TIMEOUT);
 	assert_fails(client->ops->poll(client), TUTTI_ERR_TIMEOUT,
 		     "does not answer; it is stopped");
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	end_child(pid);
 	tutti_store_close(client);
 }
 
@@ -250,14 +249,12 @@ TEST(a_host_that_dies_is_seen)
 {
 	tutti_store_t client;
 	char address[64];
-	int status;
 	const pid_t pid = fork_host(address);
 
 	assert_ok(open_with(address, 0, job_key, &client));
 	attend(client, "m/1", "lost");
 	assert_ok(client->ops->poll(client));
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	end_child(pid);
 	for (int i = 0; i < 2; i++) { /* it stays so */
 		assert_fails(client->ops->poll(client), TUTTI_ERR_PEER_LOST,
 			     "has closed the connection or ended");
