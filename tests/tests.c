@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,24 @@ void leave_out(const char *why)
 {
 	print_message("skipped: %s\n", why);
 	skip();
+}
+
+void need_namespaces(void)
+{
+	if (geteuid() != 0 || system("ip -V >/dev/null 2>&1 && unshare -n true 2>/dev/null") != 0)
+		leave_out("no network namespaces, or no ip(8)");
+}
+
+int count_entries(const char *directory)
+{
+	DIR *entries = opendir(directory);
+	int n = 0;
+
+	while (entries && readdir(entries))
+		n++;
+	if (entries)
+		closedir(entries);
+	return n;
 }
 
 void need_descriptors(unsigned n)

@@ -47,12 +47,17 @@ int run_claims_about(const struct subject *subjects, size_t n);
 #define assert_says(text, words) expect_words(text, words, __FILE__, __LINE__)
 void expect_words(const char *text, const char *words, const char *file, int line);
 
+/* "." and ".." are two; of descriptors in /proc/self/fd the one that looks is one. */
+int count_entries(const char *directory);
+
 /* A child that has begun so, which must succeed, and waits to be killed, by end_child() or its parent's end. */
 pid_t child_that(bool (*begins)(void *argument), void *argument);
 void end_child(pid_t child);
 
 /* Skips the claim, and says why. */
 void leave_out(const char *why);
+/* Where there is no ip(8), or where this process can have no network namespaces. */
+void need_namespaces(void);
 /* Where the hard limit of descriptors does not allow so many. */
 void need_descriptors(unsigned n);
 

@@ -60,24 +60,6 @@ static int have_heaps_of_many_sizes(int rank, void *argument)
 
 JOB(heaps_are_as_large_as_files_may_be, .ranks = RANKS, .whole = have_heaps_of_many_sizes)
 
-/* No rank's memory can be shared; TCP needs none. */
-static void limit_descriptors(rlim_t most)
-{
-	struct rlimit limit;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-static void leave_no_descriptor(void)
-{
-	const int next = dup(0);
-
-	close(next);
-	limit_descriptors((rlim_t)next);
-}
-
 /* All fail likewise, or the others go on without it. */
 static int shrink_without_descriptors(int rank, void *argument)
 {
@@ -86,9 +68,9 @@ static int shrink_without_descriptors(int rank, void *argument)
 	SUCCEEDS(tutti_init(NULL, &comm));
 	SUCCEEDS(tutti_barrier(comm, NULL));
 	if (rank == 0)
-		leave_no_descriptor();
+		allow_descriptors(0);
 	const tutti_result_t result = tutti_comm_shrink(comm, &smaller);
-	limit_descriptors(RLIM_INFINITY); /* sanitizers need some at the end */
+	allow_descriptors(-1); /* sanitizers need some at the end */
 	if (result) {
 		FAILS(result, TUTTI_ERR_SYSTEM, "ulimit -n");
 	} else {
@@ -104,6 +86,7 @@ static int shrink_without_descriptors(int rank, void *argument)
 
 JOB(who_has_no_descriptors_leaves_nobody_out, .ranks = RANKS, .whole = shrink_without_descriptors)
 
+/* No rank's memory can be shared; TCP needs none. */
 static int join_without_files(int rank, void *argument)
 {
 	const bool shares = strcmp(transport_chosen, "tcp") != 0;

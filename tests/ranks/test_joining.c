@@ -102,14 +102,6 @@ static bool shell(const char *format, ...)
 	return system(command) == 0;
 }
 
-static void need_namespaces(void)
-{
-	if (geteuid() == 0 && shell("ip -V >/dev/null 2>&1 && unshare -n true 2>/dev/null"))
-		return;
-	print_message("skipped: no network namespaces, or no ip(8)\n");
-	skip();
-}
-
 /* ---- a rank */
 
 static bool is_created(enum way way)

@@ -32,16 +32,18 @@ static inline int raw_connect(int port)
 	return fd;
 }
 
-/* One that listens, does not wait, and has been given this port. */
-static inline int raw_listen(int *port)
+/* One that listens on the port, 0: on any, which it is told. */
+static inline int raw_listen(int *port, int backlog)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)*port),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof(at);
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const int fd = raw_socket(), yes = 1;
 
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)), 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(listen(fd, backlog), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
 	*port = ntohs(at.sin_port);
 	return fd;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "test_store_scene.h"
 
-#include <dirent.h>
 #include <poll.h>
 
 /* Before the 10 s have passed after which a host drops strangers, whatever they say, and closes. */
@@ -66,18 +65,6 @@ int close_host(void **state)
 	return 0;
 }
 
-int count_entries(const char *directory)
-{
-	DIR *d = opendir(directory);
-	int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 static void *wait_for_key(void *argument)
 {
 	struct waiter *w = argument;
@@ -100,17 +87,9 @@ void waiter_end(struct waiter *w)
 
 int listen_as_host(int port, int backlog, char address[64])
 {
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_port = htons((uint16_t)port),
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(at);
-	const int fd = raw_socket(), yes = 1;
+	const int fd = raw_listen(&port, backlog);
 
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)), 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(listen(fd, backlog), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
-	snprintf(address, 64, "tcp://127.0.0.1:%d", ntohs(at.sin_port));
+	snprintf(address, 64, "tcp://127.0.0.1:%d", port);
 	return fd;
 }
 

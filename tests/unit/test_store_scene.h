@@ -40,9 +40,6 @@ void check_serves(tutti_store_t host);
 int open_host(void **state);
 int close_host(void **state);
 
-/* "." and ".." are two; of descriptors in /proc/self/fd the one that looks is one. */
-int count_entries(const char *directory);
-
 /* ---- a thread that waits for a key */
 
 struct waiter {

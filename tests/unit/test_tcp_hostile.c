@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The port is open to anybody: what does not belong to the job is dropped, and the job goes on. */
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -293,8 +294,9 @@ static bool pretended(void *listener)
 
 TEST_WITH(a_port_of_somebody_else_is_not_taken_for_the_rank, NULL, no_ranks)
 {
-	int port, listener = raw_listen(&port);
+	int port = 0, listener = raw_listen(&port, 8);
 
+	assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
 	fabric_start(&fabric, 2, 4);
 	fabric_lead(&fabric, 0, 1, port);
 	fabric_ask(&fabric, 0);

@@ -35,22 +35,6 @@ static void enter(int host)
 		abort();
 }
 
-/* Can this process have network namespaces? Says why not. */
-static bool namespaces(void)
-{
-	const char *why = NULL;
-
-	if (geteuid() != 0)
-		why = "this is not run by root";
-	else if (shell("ip -V >/dev/null 2>&1") != 0)
-		why = "there is no ip(8)";
-	else if (shell("unshare -n true 2>/dev/null") != 0)
-		why = "the kernel gives none";
-	if (why)
-		print_message("skipped: no network namespaces: %s\n", why);
-	return !why;
-}
-
 static int make_namespace(void)
 {
 	assert_int_equal(unshare(CLONE_NEWNET), 0);
@@ -88,8 +72,7 @@ static void begin(const char *setup, bool two)
 {
 	char command[640];
 
-	if (!namespaces())
-		skip();
+	need_namespaces();
 	home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 	for (int i = 0; i < 2; i++)
 		hosts[i] = make_namespace();

@@ -3,7 +3,6 @@
  * processes alike, with counters to wait for and room for what failed. Starts them as threads or
  * processes and sees that all of them end and leave nothing open. A rank that hangs is named, with
  * the place where it hangs. */
-#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests.h"
 #include "log.h"
 #include "transport_suite.h"
 
@@ -157,19 +157,6 @@ size_t suite_random_size(struct suite_rank *rank, size_t least, size_t most)
 }
 
 /* ---- what is left */
-
-static int count_entries(const char *path)
-{
-	DIR *directory = opendir(path);
-	int count = 0;
-
-	if (!directory)
-		return -1;
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
 
 int suite_count_descriptors(void)
 {
