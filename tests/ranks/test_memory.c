@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that peers can map: what it is, collectives on it, its way back to the system; and what a
- * communicator costs.
+/* Memory that peers can map: what it is, and collectives on it; and what a communicator costs.
  *
  *   test_memory shm|tcp|mixed */
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests.h"
@@ -52,50 +49,6 @@ static int alloc_and_free(int rank, void *argument)
 	REFUSES(tutti_mem_alloc(0, &none), "bytes 0");
 	CLAIM(!none, "0 bytes were had");
 	CLAIM(tutti_mem_alloc((size_t)1 << 60, &none) < 0 && !none, "2^60 bytes were had");
-	return 0;
-}
-
-/* KiB of the heap's file that exist, -1: there is none */
-static long heap_kib(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	struct dirent *entry;
-	struct stat status;
-	char path[300], target[64];
-	long kib = -1;
-
-	while (directory && (entry = readdir(directory))) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
-		const ssize_t length = readlink(path, target, sizeof(target) - 1);
-
-		target[length > 0 ? length : 0] = '\0';
-		if (strstr(target, "tutti-heap") && stat(path, &status) == 0)
-			kib = (long)status.st_blocks / 2;
-	}
-	if (directory)
-		closedir(directory);
-	return kib;
-}
-
-static int pages_return(int rank, void *argument)
-{
-	tutti_comm_t comm = NULL;
-	void *memory, *other;
-
-	SUCCEEDS(tutti_mem_alloc(32 * MIB, &memory));
-	const long before = heap_kib();
-	CLAIM(before >= 0, "the heap has no file");
-	memset(memory, 1, 32 * MIB);
-	SUCCEEDS(tutti_mem_alloc(MIB, &other));
-	memset(other, 1, MIB);
-	CLAIM(heap_kib() >= before + 33 * 1024, "%ld KiB exist after 33 MiB were written",
-	      heap_kib());
-	tutti_mem_free(memory);
-	CLAIM(heap_kib() <= before + 4 * 1024, "%ld KiB exist after 32 of 33 MiB were freed",
-	      heap_kib());
-	tutti_mem_free(other);
-	CLAIM(heap_kib() <= before, "%ld KiB exist after all was freed, %ld before", heap_kib(),
-	      before);
 	return 0;
 }
 
@@ -317,8 +270,6 @@ static int small_before_large(int rank, void *argument)
 /* ---- the parent */
 
 JOB(memory_is_aligned_zero_and_nobody_elses, .ranks = 1, .whole = alloc_and_free)
-
-JOB(freed_pages_go_back, .ranks = 1, .whole = pages_return)
 
 TEST(collectives_work_wherever_buffers_are)
 {
