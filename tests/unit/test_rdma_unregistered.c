@@ -21,20 +21,6 @@
 
 #define NEW_DESCRIPTOR 0xaa00 /* USERFAULTFD_IOC_NEW, which older headers lack */
 
-/* At level info. */
-static void listen_to(const char *words)
-{
-	tt_log_read("info");
-	listen_for(TUTTI_LOG_INFO, words);
-}
-
-static void expect_told(int times)
-{
-	leave_warnings();
-	tt_log_read(getenv("TUTTI_LOG"));
-	assert_int_equal(warnings, times);
-}
-
 /* And not a second time either. It is unmapped. */
 static void expect_none(void *memory, size_t bytes, const char *says, int times)
 {

@@ -2,6 +2,7 @@
 /* TLS between two ends on TCP, where the kernel encrypts what is sent; skipped where it does not
  * offer that. */
 #include "test_tls_pair.h"
+#include "test_warnings.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -69,9 +70,9 @@ TEST_WITH(the_kernel_encrypts_what_is_sent, NULL, disconnect)
 	const long before = encrypted_so_far();
 	char heard[sizeof(PATTERN)];
 
-	keep_log();
+	listen_to("what is sent by the kernel, what is received by OpenSSL");
 	connect_over(both);
-	assert_true(logged("what is sent by the kernel, what is received by OpenSSL"));
+	expect_told(2); /* by each end */
 	for (int i = 0; i < 2; i++) {
 		assert_true(tt_tls_in_kernel(p.end[i].stream));
 		assert_int_equal(write_bytes(&p.end[i], PATTERN, sizeof(PATTERN)), sizeof(PATTERN));

@@ -13,27 +13,6 @@
 
 #define PATIENCE_MS 20000
 
-static char lines[4096];
-
-static void keep(tutti_log_level_t level, const char *subsystem, const char *line, void *context)
-{
-	strncat(lines, line, sizeof(lines) - strlen(lines) - 1);
-}
-
-void keep_log(void)
-{
-	lines[0] = '\0';
-	tt_log_read("info");
-	tutti_log_set_sink(keep, NULL);
-}
-
-bool logged(const char *text)
-{
-	tutti_log_set_sink(NULL, NULL);
-	tt_log_read("");
-	return strstr(lines, text) != NULL;
-}
-
 static void open_tcp(int fds[2])
 {
 	int port = 0;

@@ -57,10 +57,6 @@ ssize_t write_bytes(struct end *end, const void *bytes, size_t length);
 ssize_t read_bytes(struct end *end, void *bytes, size_t length);
 bool seen(const struct pair *p, const char *text);
 
-/* Keep what is logged from now on, level info included; and no more: is this in it? */
-void keep_log(void);
-bool logged(const char *text);
-
 /* Megabytes both ways at once, in cards and payloads, over a wire that takes little at a time;
  * they arrive as they were. */
 void pass_long_streams(struct pair *p);

@@ -5,9 +5,11 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests.h"
+#include "log.h"
 #include "transport.h"
 #include "tutti/tutti.h"
 
@@ -42,6 +44,20 @@ static inline void listen_for_warnings(void)
 static inline void leave_warnings(void)
 {
 	tutti_log_set_sink(NULL, NULL);
+}
+
+/* Of level info, which is not logged otherwise; and how many said so. */
+static inline void listen_to(const char *words)
+{
+	tt_log_read("info");
+	listen_for(TUTTI_LOG_INFO, words);
+}
+
+static inline void expect_told(int times)
+{
+	leave_warnings();
+	tt_log_read(getenv("TUTTI_LOG"));
+	assert_int_equal(atomic_load(&warnings), times);
 }
 
 /* A thread's line comes when it comes. */
