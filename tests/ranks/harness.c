@@ -72,6 +72,43 @@ int sums_right(tutti_comm_t comm)
 	return 0;
 }
 
+#define LONG 300000 /* elements: more than any buffer on the way holds */
+
+int all_ways_compute(tutti_comm_t comm, int mine, const int *expected)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	int32_t *all = calloc((size_t)size, sizeof(*all)), *many = malloc(LONG * sizeof(*many)),
+		sum = 0, wanted = 0;
+
+	SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_INT32, NULL));
+	for (int i = 0; i < size; i++) {
+		CLAIM(all[i] == expected[i], "rank %d was rank %d, expected %d", i, (int)all[i],
+		      expected[i]);
+		wanted += expected[i];
+	}
+	SUCCEEDS(tutti_all_reduce(comm, &mine, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+	CLAIM(sum == wanted, "the sum is %d, expected %d", (int)sum, (int)wanted);
+	for (int i = 0; i < LONG; i++)
+		many[i] = mine + i;
+	SUCCEEDS(tutti_all_reduce(comm, many, many, LONG, TUTTI_INT32, TUTTI_SUM, NULL));
+	for (int i = 0; i < LONG; i++)
+		CLAIM(many[i] == wanted + size * i, "element %d is %d", i, (int)many[i]);
+	if (size > 1) {
+		const int32_t word = 1000 + rank;
+		int32_t heard = -1;
+
+		SUCCEEDS(tutti_group_begin(comm));
+		SUCCEEDS(tutti_send(comm, &word, 1, TUTTI_INT32, (rank + 1) % size, NULL));
+		SUCCEEDS(tutti_recv(comm, &heard, 1, TUTTI_INT32, (rank + size - 1) % size, NULL));
+		SUCCEEDS(tutti_group_end(comm, NULL));
+		CLAIM(heard == 1000 + (rank + size - 1) % size, "heard %d", (int)heard);
+	}
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	free(all);
+	free(many);
+	return 0;
+}
+
 void *shared_memory(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -89,6 +89,9 @@ bool fails(tutti_comm_t comm, const char *file, int line, const char *call, tutt
 
 /* Every rank contributes one: the sum is their number. */
 int sums_right(tutti_comm_t comm);
+/* Every kind of way that bytes take, with contributions that tell who made them: this rank's, and
+ * those of all. */
+int all_ways_compute(tutti_comm_t comm, int mine, const int *expected);
 double seconds_now(void);
 /* Zeroed memory that the parent and all ranks of its jobs share. */
 void *shared_memory(size_t bytes);

@@ -286,12 +286,10 @@ static int play_slow(tutti_comm_t comm, void *argument)
 
 TEST(of_those_that_have_called_the_one_behind_is_named)
 {
-	const char *const env[] = { "TUTTI_ALGORITHM=direct", NULL };
-
 	if (strcmp(transport_chosen, "shm") != 0)
 		leave_out("only through shared memory each rank sees how far all are");
 	HOLDS(.ranks = RANKS, .body = play_slow, .argument = shared_memory(sizeof(struct stage)),
-	      .env = env);
+	      .env = ENV("TUTTI_ALGORITHM=direct"));
 }
 
 /* ---- whose call it is */

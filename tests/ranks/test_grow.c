@@ -17,7 +17,6 @@
 #include "harness.h"
 
 #define MOST 12
-#define LONG 200000
 
 struct stage {
 	atomic_int joined, asked, done;
@@ -32,36 +31,24 @@ struct play {
 	bool early; /* newcomers come first */
 };
 
-/* Each rank says who it is; what all say is right, over every kind of way. */
-static int computes(tutti_comm_t comm)
+/* Each rank says who it is. */
+static int all_compute(tutti_comm_t comm)
 {
-	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
-	int32_t mine = 100 + rank, *all = calloc((size_t)size, sizeof(*all)),
-		*many = malloc(LONG * sizeof(*many));
+	int expected[MOST];
 
-	SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_INT32, NULL));
-	for (int i = 0; i < size; i++)
-		CLAIM(all[i] == 100 + i, "rank %d says %d", i, (int)all[i]);
-	for (int i = 0; i < LONG; i++)
-		many[i] = rank + i;
-	SUCCEEDS(tutti_all_reduce(comm, many, many, LONG, TUTTI_INT32, TUTTI_SUM, NULL));
-	for (int i = 0; i < LONG; i++)
-		CLAIM(many[i] == size * (size - 1) / 2 + size * i, "element %d is %d", i,
-		      (int)many[i]);
-	SUCCEEDS(tutti_barrier(comm, NULL));
-	free(all);
-	free(many);
-	return 0;
+	for (int rank = 0; rank < MOST; rank++)
+		expected[rank] = 100 + rank;
+	return all_ways_compute(comm, expected[tutti_comm_rank(comm)], expected);
 }
 
 /* What members do with both; the new one, with which newcomers do the same, outlives the old
  * one. */
 static int use_both(tutti_comm_t comm, tutti_comm_t more, tutti_store_t store)
 {
-	int failed = computes(more) || computes(comm);
+	int failed = all_compute(more) || all_compute(comm);
 
 	tutti_comm_destroy(comm);
-	failed = failed || computes(more);
+	failed = failed || all_compute(more);
 	tutti_comm_destroy(more);
 	tutti_store_close(store);
 	return failed;
@@ -103,7 +90,7 @@ static int be_newcomer(const struct play *play, int expected_size)
 	const uint32_t bit = 1u << tutti_comm_rank(comm);
 	CLAIM(!(atomic_fetch_or(&play->stage->ranks, bit) & bit), "rank %d twice",
 	      tutti_comm_rank(comm));
-	const int failed = computes(comm) || computes(comm);
+	const int failed = all_compute(comm) || all_compute(comm);
 	tutti_comm_destroy(comm);
 	tutti_store_close(store);
 	return failed;
@@ -206,7 +193,7 @@ static int grow_on_and_on(int rank, void *argument)
 	} else {
 		SUCCEEDS(tutti_comm_join(store, NULL,
 					 &comm)); /* all at once: who is taken in when is open */
-		if (computes(comm))
+		if (all_compute(comm))
 			return 1;
 	}
 	while (tutti_comm_size(comm) < last) {
@@ -216,7 +203,7 @@ static int grow_on_and_on(int rank, void *argument)
 		CLAIM(tutti_comm_size(more) == size + 1, "size %d", tutti_comm_size(more));
 		tutti_comm_destroy(comm);
 		comm = more;
-		if (computes(comm))
+		if (all_compute(comm))
 			return 1;
 	}
 	tutti_comm_destroy(comm);
@@ -251,7 +238,7 @@ static int grow_in_vain(int rank, void *argument)
 	SUCCEEDS(tutti_next_call(
 		comm, &(tutti_call_t){ sizeof(tutti_call_t), 0.0, NULL, TUTTI_WIRE_INT8 }));
 	REFUSES(tutti_comm_grow(comm, store, 1, &more), "travel as int8");
-	if (computes(comm))
+	if (all_compute(comm))
 		return 1;
 	REFUSES(tutti_comm_grow(comm, store, rank == 0 ? 1 : 2, &more), "rank 1 for 2");
 	setenv("TUTTI_STORE", "", 1);
@@ -261,7 +248,7 @@ static int grow_in_vain(int rank, void *argument)
 	FAILS(tutti_comm_grow(comm, NULL, 1, &more), TUTTI_ERR_TIMEOUT, "");
 	REFUSES(tutti_comm_grow(comm, NULL, 0, &more), "");
 	CLAIM(!more, "something came of it");
-	if (computes(comm))
+	if (all_compute(comm))
 		return 1;
 	atomic_fetch_add(&play->stage->asked, 1);
 	SUCCEEDS(tutti_comm_grow(comm, store, 1, &more));
@@ -391,7 +378,7 @@ static int grow_past_the_late(int rank, void *argument)
 		SUCCEEDS(tutti_comm_grow(more, store, 1, &most));
 		tutti_comm_destroy(more);
 	}
-	const int failed = computes(most);
+	const int failed = all_compute(most);
 	tutti_comm_destroy(most);
 	tutti_store_close(store);
 	return failed;
@@ -416,7 +403,7 @@ static int outlive_the_coordinator(int rank, void *argument)
 		return 1;
 	if (rank >= play->members) {
 		SUCCEEDS(tutti_comm_join(store, NULL, &more));
-		const int failed = computes(more) || computes(more);
+		const int failed = all_compute(more) || all_compute(more);
 		tutti_comm_destroy(more);
 		tutti_store_close(store);
 		return failed;

@@ -122,9 +122,7 @@ static int reduce_short_and_long(tutti_comm_t comm, void *argument)
  * slower than anything within. */
 TEST(little_goes_between_hosts)
 {
-	const char *const env[] = { "TUTTI_MODEL=builtin", NULL };
-
 	if (strcmp(transport_chosen, "mixed") != 0)
 		skip();
-	HOLDS(.ranks = 4, .body = reduce_short_and_long, .env = env);
+	HOLDS(.ranks = 4, .body = reduce_short_and_long, .env = ENV("TUTTI_MODEL=builtin"));
 }

@@ -15,7 +15,6 @@
 
 #define MOST   12
 #define SOON_S bound_s(10.0) /* without anybody who is waited for until the deadline */
-#define LONG   300000	     /* elements: more than any buffer on the way holds */
 
 /* Shared by all ranks of a job. */
 struct stage {
@@ -40,43 +39,6 @@ static bool is_victim(const struct play *play, int rank)
 	return play->victims >> rank & 1;
 }
 
-/* Every kind of way that bytes take, with contributions that tell who made them. */
-static int computes(tutti_comm_t comm, int mine, const int *expected)
-{
-	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
-	int32_t *all = calloc((size_t)size, sizeof(*all)), *many = malloc(LONG * sizeof(*many)),
-		sum = 0, wanted = 0;
-	int failed = 0;
-
-	SUCCEEDS(tutti_all_gather(comm, &mine, all, 1, TUTTI_INT32, NULL));
-	for (int i = 0; i < size; i++) {
-		CLAIM(all[i] == expected[i], "rank %d was rank %d, expected %d", i, (int)all[i],
-		      expected[i]);
-		wanted += expected[i];
-	}
-	SUCCEEDS(tutti_all_reduce(comm, &mine, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
-	CLAIM(sum == wanted, "the sum is %d, expected %d", (int)sum, (int)wanted);
-	for (int i = 0; i < LONG; i++)
-		many[i] = mine + i;
-	SUCCEEDS(tutti_all_reduce(comm, many, many, LONG, TUTTI_INT32, TUTTI_SUM, NULL));
-	for (int i = 0; i < LONG; i++)
-		CLAIM(many[i] == wanted + size * i, "element %d is %d", i, (int)many[i]);
-	if (size > 1) {
-		const int32_t word = 1000 + rank;
-		int32_t heard = -1;
-
-		SUCCEEDS(tutti_group_begin(comm));
-		SUCCEEDS(tutti_send(comm, &word, 1, TUTTI_INT32, (rank + 1) % size, NULL));
-		SUCCEEDS(tutti_recv(comm, &heard, 1, TUTTI_INT32, (rank + size - 1) % size, NULL));
-		SUCCEEDS(tutti_group_end(comm, NULL));
-		CLAIM(heard == 1000 + (rank + size - 1) % size, "heard %d", (int)heard);
-	}
-	SUCCEEDS(tutti_barrier(comm, NULL));
-	free(all);
-	free(many);
-	return failed;
-}
-
 /* The members that `comm` was made of are those that are not in `gone`. */
 static int is_of_the_rest(tutti_comm_t comm, int old_rank, int old_size, uint32_t gone)
 {
@@ -90,7 +52,7 @@ static int is_of_the_rest(tutti_comm_t comm, int old_rank, int old_size, uint32_
 			expected[size++] = rank;
 	}
 	CLAIM(tutti_comm_size(comm) == size, "size %d, expected %d", tutti_comm_size(comm), size);
-	return computes(comm, old_rank, expected);
+	return all_ways_compute(comm, old_rank, expected);
 }
 
 /* Nothing is left of communicators but descriptors that the process keeps. */
