@@ -31,6 +31,14 @@
 	}                                                                                          \
 	static void name(void **state)
 
+/* One that is a call: such claims differ in its arguments. */
+#define TEST_OF(name, call) TEST_OF_WITH(name, NULL, NULL, call)
+#define TEST_OF_WITH(name, setup, teardown, call)                                                  \
+	TEST_WITH(name, setup, teardown)                                                           \
+	{                                                                                          \
+		call;                                                                              \
+	}
+
 void add_test(const struct CMUnitTest *test);
 /* All that were added, between functions for all of them, or NULL; returns how many failed. */
 int run_claims(CMFixtureFunction setup, CMFixtureFunction teardown);

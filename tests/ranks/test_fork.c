@@ -281,16 +281,10 @@ static void children_are_refused(const char *with_directory)
 	tutti_store_close(store);
 }
 
-TEST(a_child_is_refused_and_makes_its_own)
-{
-	children_are_refused(NULL);
-}
+TEST_OF(a_child_is_refused_and_makes_its_own, children_are_refused(NULL))
 
 /* The flight recorder's list of communicators is the parent's as well. */
-TEST(a_child_reports_nothing_of_its_parents)
-{
-	children_are_refused("TUTTI_TRACE=");
-}
+TEST_OF(a_child_reports_nothing_of_its_parents, children_are_refused("TUTTI_TRACE="))
 
 /* ---- a child that lives on hides no death */
 
@@ -351,15 +345,8 @@ static void hides_no_death(bool executes)
 	close(life->pipe[1]);
 }
 
-TEST(a_child_does_not_hide_its_parents_death)
-{
-	hides_no_death(false);
-}
-
-TEST(a_program_does_not_hide_its_starters_death)
-{
-	hides_no_death(true);
-}
+TEST_OF(a_child_does_not_hide_its_parents_death, hides_no_death(false))
+TEST_OF(a_program_does_not_hide_its_starters_death, hides_no_death(true))
 
 /* ---- forks and programs while another thread works */
 

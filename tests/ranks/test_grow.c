@@ -211,10 +211,8 @@ static int grow_on_and_on(int rank, void *argument)
 	return 0;
 }
 
-TEST(it_grows_on_and_on)
-{
-	plays((struct play){ .members = 2, .newcomers = 4 }, 6, grow_on_and_on, 0, 0);
-}
+TEST_OF(it_grows_on_and_on,
+	plays((struct play){ .members = 2, .newcomers = 4 }, 6, grow_on_and_on, 0, 0))
 
 /* ---- it does not */
 
@@ -255,10 +253,8 @@ static int grow_in_vain(int rank, void *argument)
 	return use_both(comm, more, store);
 }
 
-TEST(who_does_not_come_is_waited_for_until_the_deadline)
-{
-	plays((struct play){ .members = 2, .newcomers = 1 }, 3, grow_in_vain, 0, 0);
-}
+TEST_OF(who_does_not_come_is_waited_for_until_the_deadline,
+	plays((struct play){ .members = 2, .newcomers = 1 }, 3, grow_in_vain, 0, 0))
 
 static int join_in_vain(int rank, void *argument)
 {
@@ -277,10 +273,8 @@ static int join_in_vain(int rank, void *argument)
 	return 0;
 }
 
-TEST(nobody_takes_a_newcomer_in)
-{
-	plays((struct play){ .members = 0, .newcomers = 2 }, 2, join_in_vain, 0, 0);
-}
+TEST_OF(nobody_takes_a_newcomer_in,
+	plays((struct play){ .members = 0, .newcomers = 2 }, 2, join_in_vain, 0, 0))
 
 /* A newcomer that has come and died is found to be dead, and the next one has its place. */
 static int grow_past_the_dead(int rank, void *argument)
@@ -317,11 +311,8 @@ static int grow_past_the_dead(int rank, void *argument)
 	return be_newcomer(play, 2);
 }
 
-TEST(the_dead_are_passed_over)
-{
-	plays((struct play){ .members = 1, .newcomers = 1 }, 3, grow_past_the_dead, 1 << 1,
-	      SIGKILL);
-}
+TEST_OF(the_dead_are_passed_over, plays((struct play){ .members = 1, .newcomers = 1 }, 3,
+					grow_past_the_dead, 1 << 1, SIGKILL))
 
 /* A store whose answer to an invitation is held back until another newcomer has been taken in. */
 struct slow_store {
@@ -384,10 +375,8 @@ static int grow_past_the_late(int rank, void *argument)
 	return failed;
 }
 
-TEST(the_late_are_passed_over_and_come_in_later)
-{
-	plays((struct play){ .members = 1, .newcomers = 2 }, 3, grow_past_the_late, 0, 0);
-}
+TEST_OF(the_late_are_passed_over_and_come_in_later,
+	plays((struct play){ .members = 1, .newcomers = 2 }, 3, grow_past_the_late, 0, 0))
 
 /* ---- the coordinator dies */
 
@@ -419,8 +408,5 @@ static int outlive_the_coordinator(int rank, void *argument)
 	return use_both(rest, more, store);
 }
 
-TEST(the_coordinator_may_die)
-{
-	plays((struct play){ .members = 3, .newcomers = 1 }, 4, outlive_the_coordinator, 1,
-	      SIGALRM);
-}
+TEST_OF(the_coordinator_may_die, plays((struct play){ .members = 3, .newcomers = 1 }, 4,
+				       outlive_the_coordinator, 1, SIGALRM))

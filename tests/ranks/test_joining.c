@@ -417,10 +417,7 @@ TEST(transports_that_do_not_meet_are_told_to_all)
 	each_way(TCP_ALONE);
 }
 
-TEST(an_interface_that_is_not_there_is_told_to_all)
-{
-	each_way(NO_INTERFACE);
-}
+TEST_OF(an_interface_that_is_not_there_is_told_to_all, each_way(NO_INTERFACE))
 
 TEST(different_sizes_are_told_to_all)
 {
@@ -428,10 +425,7 @@ TEST(different_sizes_are_told_to_all)
 	each_way(ONE_LESS);
 }
 
-TEST(a_number_that_two_have_is_told_to_all)
-{
-	each_way(TWICE);
-}
+TEST_OF(a_number_that_two_have_is_told_to_all, each_way(TWICE))
 
 /* The host of a store turns them away. */
 TEST(a_rank_with_another_key_is_told_to_all)
@@ -751,15 +745,8 @@ static void both_hosts_have_joined(const struct cable *cable)
 			fail_msg("rank %d: %s", rank, cable->outcome[rank].error_text);
 }
 
-TEST(a_cable_that_comes_up_is_waited_for)
-{
-	both_hosts_have_joined(play_cable(true, false));
-}
-
-TEST(a_cable_with_ipv6_alone_suffices)
-{
-	both_hosts_have_joined(play_cable(false, true));
-}
+TEST_OF(a_cable_that_comes_up_is_waited_for, both_hosts_have_joined(play_cable(true, false)))
+TEST_OF(a_cable_with_ipv6_alone_suffices, both_hosts_have_joined(play_cable(false, true)))
 
 /* For 5 s, of many more to the deadline. */
 TEST(a_cable_that_does_not_come_up_is_named)

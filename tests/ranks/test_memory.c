@@ -278,30 +278,17 @@ TEST(collectives_work_wherever_buffers_are)
 	HOLDS(.ranks = 2, .most = 4, .body = collectives, .limit_s = 240);
 }
 
-static int end_lending(rank_body *body)
+static void end_lending(rank_body *body)
 {
 	/* whatever the caches hold: in one segment, of which each rank combines a half */
-	static const char *const direct[] = { "TUTTI_ALGORITHM=direct", "TUTTI_SEGMENT=1048576",
-					      NULL };
-	const struct job job = { .ranks = 2,
-				 .env = direct,
-				 .body = body,
-				 .argument = shared_memory(sizeof(struct late)) };
-
 	if (strcmp(transport_chosen, "shm") != 0)
 		skip(); /* nothing else reads and writes in place */
-	return run_job(&job);
+	HOLDS(.ranks = 2, .env = ENV("TUTTI_ALGORITHM=direct", "TUTTI_SEGMENT=1048576"),
+	      .body = body, .shares = sizeof(struct late));
 }
 
 /* What it has read since may be anything. */
-TEST(who_reads_what_is_no_longer_lent_fails_like_its_owner)
-{
-	assert_int_equal(end_lending(lend_inputs), 0);
-}
-
-TEST(who_is_late_does_not_write_to_what_is_no_longer_lent)
-{
-	assert_int_equal(end_lending(lend_results), 0);
-}
+TEST_OF(who_reads_what_is_no_longer_lent_fails_like_its_owner, end_lending(lend_inputs))
+TEST_OF(who_is_late_does_not_write_to_what_is_no_longer_lent, end_lending(lend_results))
 
 JOB(a_communicator_is_small_before_its_first_large_message, .ranks = 4, .whole = small_before_large)

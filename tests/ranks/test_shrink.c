@@ -183,10 +183,7 @@ static int shrink_in_health(tutti_comm_t *comm, int rank, const struct play *pla
 	return failed;
 }
 
-TEST(a_healthy_one_has_twins)
-{
-	plays((struct play){ .ranks = 4, .act = shrink_in_health }, 0);
-}
+TEST_OF(a_healthy_one_has_twins, plays((struct play){ .ranks = 4, .act = shrink_in_health }, 0))
 
 /* ---- one leaves */
 
@@ -253,7 +250,4 @@ static int end_at_once(tutti_comm_t *comm_at, int rank, const struct play *play)
 	return 0;
 }
 
-TEST(who_ends_waits_for_nobody)
-{
-	plays((struct play){ .ranks = 3, .act = end_at_once }, 0);
-}
+TEST_OF(who_ends_waits_for_nobody, plays((struct play){ .ranks = 3, .act = end_at_once }, 0))

@@ -640,25 +640,14 @@ TEST(a_target_may_compute)
 	PATIENT(3, while_it_computes, new_scene(true));
 }
 
-TEST(a_signal_that_nobody_sends_is_named)
-{
-	PATIENT(2, nobody_signals, NULL);
-}
-
-TEST(memory_that_is_freed_too_early_is_noticed)
-{
-	PATIENT(2, memory_is_freed, new_scene(true));
-}
+TEST_OF(a_signal_that_nobody_sends_is_named, PATIENT(2, nobody_signals, NULL))
+TEST_OF(memory_that_is_freed_too_early_is_noticed, PATIENT(2, memory_is_freed, new_scene(true)))
+TEST_OF(a_stopped_target_is_named, PATIENT(2, target_is_stopped, new_scene(false)))
 
 TEST(a_target_that_has_left_is_named)
 {
 	for (int heap = 0; heap < 2; heap++)
 		PATIENT(2, target_has_left, new_scene(heap));
-}
-
-TEST(a_stopped_target_is_named)
-{
-	PATIENT(2, target_is_stopped, new_scene(false));
 }
 
 TEST(a_killed_target_is_named)

@@ -82,15 +82,8 @@ TEST(on_infiniband_the_subnet_prefix_decides)
 	expect_pairs("ib:fe80::1/64", "ib:fec0::2/64 ib:fe80::2/64", "0-1");
 }
 
-TEST(infiniband_and_roce_do_not_meet)
-{
-	expect_pairs("ib:fe80::1/64", "fe80::2/64", "");
-}
-
-TEST(ipv4_and_ipv6_do_not_meet)
-{
-	expect_pairs("::ffff:10.0.0.1/120", "fd00::1/64", "");
-}
+TEST_OF(infiniband_and_roce_do_not_meet, expect_pairs("ib:fe80::1/64", "fe80::2/64", ""))
+TEST_OF(ipv4_and_ipv6_do_not_meet, expect_pairs("::ffff:10.0.0.1/120", "fd00::1/64", ""))
 
 TEST(each_port_is_in_one_pair)
 {
@@ -116,11 +109,9 @@ TEST(rails_find_each_other_whatever_their_order)
 		     "::ffff:10.0.5.2/120 ::ffff:10.0.9.1/112", "0-1 1-0");
 }
 
-TEST(ranks_of_one_machine_pair_each_port_with_itself)
-{
+TEST_OF(ranks_of_one_machine_pair_each_port_with_itself,
 	expect_pairs("::ffff:10.0.0.2/120 ::ffff:10.0.0.1/120",
-		     "::ffff:10.0.0.2/120 ::ffff:10.0.0.1/120", "0-0 1-1");
-}
+		     "::ffff:10.0.0.2/120 ::ffff:10.0.0.1/120", "0-0 1-1"))
 
 /* ---------------------------------------------------------------- on the wire */
 

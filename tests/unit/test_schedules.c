@@ -113,10 +113,8 @@ static int check_sizes(const struct tt_algorithm *algorithm, int first, int last
 	return proved;
 }
 
-TEST(every_rank_counts_once_up_to_33_ranks)
-{
-	assert_int_not_equal(check_sizes(*state, 1, SMALL, 0), 0);
-}
+TEST_OF(every_rank_counts_once_up_to_33_ranks,
+	assert_int_not_equal(check_sizes(*state, 1, SMALL, 0), 0))
 
 TEST(one_fold_is_what_the_documents_say_of_all_ranks)
 {
@@ -125,15 +123,10 @@ TEST(one_fold_is_what_the_documents_say_of_all_ranks)
 	assert_int_equal(algorithm->one_fold, value_is_one_fold(algorithm->name));
 }
 
-TEST(every_rank_counts_once_up_to_512_ranks)
-{
-	assert_int_not_equal(check_sizes(*state, 64, LARGE, 2), 0);
-}
-
-TEST(every_rank_counts_once_of_1024)
-{
-	assert_int_not_equal(check_sizes(*state, LARGEST, LARGEST, 2), 0);
-}
+TEST_OF(every_rank_counts_once_up_to_512_ranks,
+	assert_int_not_equal(check_sizes(*state, 64, LARGE, 2), 0))
+TEST_OF(every_rank_counts_once_of_1024,
+	assert_int_not_equal(check_sizes(*state, LARGEST, LARGEST, 2), 0))
 
 int main(int argc, char **argv)
 {

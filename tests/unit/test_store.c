@@ -228,15 +228,8 @@ static void run_threads(const char *prefix, tutti_store_t store)
 	}
 }
 
-TEST(threads_meet_each_with_its_own_handle)
-{
-	run_threads("apart", NULL);
-}
-
-TEST(threads_meet_through_one_handle)
-{
-	run_threads("together", host);
-}
+TEST_OF(threads_meet_each_with_its_own_handle, run_threads("apart", NULL))
+TEST_OF(threads_meet_through_one_handle, run_threads("together", host))
 
 /* They are made while the store has no threads, and its address was free a moment ago. */
 TEST(processes_wait_for_the_host_and_meet)

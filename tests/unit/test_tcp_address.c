@@ -72,18 +72,13 @@ TEST(loopback_of_another_network_is_passed_over)
 	assert_string_equal(order(&a, &c), "");
 }
 
-TEST(a_common_subnet_comes_before_a_route)
-{
+TEST_OF(a_common_subnet_comes_before_a_route,
 	expect_order("10.0.3.1/22@0%2", "10.0.4.2/22@100000%2 10.0.1.2/22@0%3",
-		     "10.0.1.2:4000 10.0.4.2:4000 ");
-}
-
-TEST(the_faster_interface_comes_first_then_ipv4)
-{
+		     "10.0.1.2:4000 10.0.4.2:4000 "))
+TEST_OF(the_faster_interface_comes_first_then_ipv4,
 	expect_order("10.0.0.1/24@0%2 2001:db8::1/64@0%2",
 		     "2001:db8::2/64@1000%2 10.0.0.2/24@1000%2 10.0.0.3/24@25000%3",
-		     "10.0.0.3:4000 10.0.0.2:4000 [2001:db8::2]:4000 ");
-}
+		     "10.0.0.3:4000 10.0.0.2:4000 [2001:db8::2]:4000 "))
 
 TEST(an_address_this_machine_has_too_is_passed_over)
 {
@@ -92,10 +87,8 @@ TEST(an_address_this_machine_has_too_is_passed_over)
 		     "10.0.0.2:4000 ");
 }
 
-TEST(a_family_this_rank_lacks_is_passed_over)
-{
-	expect_order("10.0.0.1/24@0%2", "2001:db8::2/64@0%2", "");
-}
+TEST_OF(a_family_this_rank_lacks_is_passed_over,
+	expect_order("10.0.0.1/24@0%2", "2001:db8::2/64@0%2", ""))
 
 TEST(link_local_comes_last_through_each_interface)
 {

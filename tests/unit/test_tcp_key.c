@@ -79,35 +79,22 @@ static void cannot_come_in(const struct tt_key *mine, const struct tt_key *their
 	fabric_goes_on(&fabric);
 }
 
-TEST_WITH(a_rank_with_another_key_is_refused_and_told_so, listen_to_log, leave_log)
-{
-	cannot_come_in(&other_key, &fabric_key, "has another key", "has another key");
-}
-
-TEST_WITH(a_rank_without_the_key_is_refused_and_told_so, listen_to_log, leave_log)
-{
-	cannot_come_in(NULL, &fabric_key, "has a key, and this end has none",
-		       "has no key, and this end has one");
-}
-
-TEST_WITH(a_rank_with_a_key_keeps_away_from_one_without, listen_to_log, leave_log)
-{
-	cannot_come_in(&fabric_key, NULL, "has no key, and this end has one",
-		       "has a key, and this end has none");
-}
+TEST_OF_WITH(a_rank_with_another_key_is_refused_and_told_so, listen_to_log, leave_log,
+	     cannot_come_in(&other_key, &fabric_key, "has another key", "has another key"))
+TEST_OF_WITH(a_rank_without_the_key_is_refused_and_told_so, listen_to_log, leave_log,
+	     cannot_come_in(NULL, &fabric_key, "has a key, and this end has none",
+			    "has no key, and this end has one"))
+TEST_OF_WITH(a_rank_with_a_key_keeps_away_from_one_without, listen_to_log, leave_log,
+	     cannot_come_in(&fabric_key, NULL, "has no key, and this end has one",
+			    "has a key, and this end has none"))
 
 static const struct tt_key encrypts = { true, { 'k' }, .encrypt = true }, plain = { true, { 'k' } };
 
-TEST_WITH(a_rank_that_does_not_encrypt_is_told, listen_to_log, leave_log)
-{
-	cannot_come_in(&plain, &encrypts, "encrypts, and this end does not",
-		       "does not encrypt, and this end does");
-}
-
-TEST_WITH(a_rank_that_encrypts_keeps_away_from_one_that_does_not, listen_to_log, leave_log)
-{
-	cannot_come_in(&encrypts, &plain, "TUTTI_ENCRYPT", "encrypts, and this end does not");
-}
+TEST_OF_WITH(a_rank_that_does_not_encrypt_is_told, listen_to_log, leave_log,
+	     cannot_come_in(&plain, &encrypts, "encrypts, and this end does not",
+			    "does not encrypt, and this end does"))
+TEST_OF_WITH(a_rank_that_encrypts_keeps_away_from_one_that_does_not, listen_to_log, leave_log,
+	     cannot_come_in(&encrypts, &plain, "TUTTI_ENCRYPT", "encrypts, and this end does not"))
 
 TEST_WITH(without_a_key_a_rank_is_reached_over_loopback_only, NULL, no_ranks)
 {
