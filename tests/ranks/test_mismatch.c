@@ -43,6 +43,10 @@ struct act {
 	int combine, root;
 	size_t counts[MAX_RANKS];	    /* of each rank, where they are not alike … */
 	void (*count_each)(struct call *c); /* … or says them */
+	const char *element;		    /* what is said of the elements */
+	int sums;			    /* a group of so many sums of 2 … */
+	int longer; /* … of which the one with this number, from 1, is of 3 */
+	tutti_result_t (*call)(struct scene *s); /* what is more than that */
 };
 #define NOTHING SIZE_MAX
 
@@ -50,9 +54,7 @@ struct mismatch {
 	const char *name;
 	/* What the error message says, several phrases with | between: see expand(). */
 	const char *odd_words, *other_words;
-	struct act odd, other; /* of the one that differs, and of the rest … */
-	/* … or what a rank does where that is more than a call. */
-	tutti_result_t (*call)(struct scene *s, bool odd);
+	struct act odd, other;	 /* of the one that differs, and of the rest */
 	int smallest;		 /* number of ranks; 0: 2 */
 	const char *odd_setting; /* NAME=VALUE in the environment of the odd rank */
 	bool last;		 /* the last rank is the odd one */
@@ -66,15 +68,38 @@ static void set_counts(struct call *c, int rank, size_t count)
 		c->counts[rank][to] = count;
 }
 
+static tutti_result_t sum(struct scene *s, size_t count)
+{
+	return tutti_all_reduce(s->comm, s->send, s->recv, count, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+}
+
+static tutti_result_t sums_in_group(struct scene *s, int n, int longer)
+{
+	tutti_result_t result = tutti_group_begin(s->comm);
+
+	for (int i = 1; i <= n && !result; i++)
+		result = sum(s, i == longer ? 3 : 2);
+	return result ? result : tutti_group_end(s->comm, NULL);
+}
+
+/* A message is from rank 0 to the last one: the rest meets them in a barrier. */
 static tutti_result_t act(struct scene *s, const struct act *act)
 {
 	const size_t count = act->count == NOTHING ? 0 : act->count ? act->count : s->count;
+	const bool calls = act->what != MESSAGE || s->rank == 0 || s->rank == s->size - 1;
+	tutti_result_t result = TUTTI_OK;
 	struct call c;
 
+	if (act->call)
+		return act->call(s);
+	if (act->sums)
+		return sums_in_group(s, act->sums, act->longer);
+	if (act->element && calls)
+		result = tutti_next_element(s->comm, act->element);
 	call_init(&c, act->what, s->rank, s->size, act->dtype ? act->dtype : TUTTI_FLOAT32,
 		  act->combine, count + act->more);
 	c.root = act->root;
-	c.to = s->size - 1; /* of a message: the rest meets them in a barrier */
+	c.to = s->size - 1;
 	for (int rank = 0; rank < s->size && act->counts[0]; rank++)
 		set_counts(&c, rank, act->counts[rank]);
 	if (act->count_each)
@@ -82,7 +107,8 @@ static tutti_result_t act(struct scene *s, const struct act *act)
 	call_lay_out(&c);
 	c.send_at = s->send;
 	c.recv_at = s->recv;
-	const tutti_result_t result = call_make_op(s->comm, &c);
+	if (!result)
+		result = call_make_op(s->comm, &c);
 	return result ? result : call_post(s->comm, &c, NULL);
 }
 
@@ -114,107 +140,35 @@ static void one_more_to_rank_0(struct call *c)
 	c->counts[c->rank][0]++;
 }
 
-static tutti_result_t sum(struct scene *s, size_t count)
-{
-	return act(s, &(const struct act){ ALL_REDUCE, count });
-}
-
-static tutti_result_t left_out(struct scene *s, bool odd)
-{
-	const tutti_result_t result =
-		odd ? TUTTI_OK
-		    : tutti_broadcast(s->comm, s->send, s->recv, s->count, TUTTI_FLOAT32, 0, NULL);
-
-	return result ? result : sum(s, s->count);
-}
-
-static tutti_result_t other_fused(struct scene *s, bool odd)
-{
-	tutti_result_t result = tutti_group_begin(s->comm);
-
-	if (!result)
-		result = sum(s, odd ? 3 : 2);
-	if (!result)
-		result = sum(s, odd ? 2 : 3);
-	return result ? result : tutti_group_end(s->comm, NULL);
-}
-
-static tutti_result_t sums_in_group(struct scene *s, int n, int longer)
-{
-	tutti_result_t result = tutti_group_begin(s->comm);
-
-	for (int i = 0; i < n && !result; i++)
-		result = sum(s, i == longer ? 3 : 2);
-	return result ? result : tutti_group_end(s->comm, NULL);
-}
-
-static tutti_result_t other_in_long_group(struct scene *s, bool odd)
-{
-	return sums_in_group(s, 12, odd ? 9 : -1);
-}
-
-static tutti_result_t one_more_in_group(struct scene *s, bool odd)
-{
-	return sums_in_group(s, odd ? 3 : 2, -1);
-}
-
-/* ---- elements that are alike to the library only */
-
-static tutti_result_t other_elements(struct scene *s, bool odd)
-{
-	const tutti_result_t result = tutti_next_element(s->comm, odd ? "hours" : "seconds.");
-
-	return result ? result : sum(s, s->count);
-}
-
-static tutti_result_t unnamed_elements(struct scene *s, bool odd)
-{
-	const tutti_result_t result = odd ? TUTTI_OK : tutti_next_element(s->comm, "c8");
-
-	return result ? result : sum(s, s->count);
-}
-
-/* From rank 0 to the odd one; the rest says it of nothing. */
-static tutti_result_t other_elements_of_a_message(struct scene *s, bool odd)
-{
-	const tutti_result_t result = odd	     ? tutti_next_element(s->comm, "hours")
-				      : s->rank == 0 ? tutti_next_element(s->comm, "seconds.")
-						     : TUTTI_OK;
-
-	return result ? result : act(s, &(const struct act){ MESSAGE });
-}
-
 /* ---- functions that are made of several operations */
 
-static tutti_result_t split_or_sum(struct scene *s, bool odd)
+static tutti_result_t split(struct scene *s)
 {
 	tutti_comm_t part = NULL;
 
-	return odd ? tutti_comm_split(s->comm, 0, 0, &part) : sum(s, s->count);
+	return tutti_comm_split(s->comm, 0, 0, &part);
 }
 
-/* The first operation of both gathers a few bytes of each rank. */
-static tutti_result_t split_or_its_like(struct scene *s, bool odd)
+static tutti_result_t grow(struct scene *s)
 {
-	tutti_comm_t part = NULL;
+	tutti_comm_t more = NULL;
 
-	return odd ? tutti_comm_split(s->comm, 0, 0, &part)
-		   : tutti_all_gather(s->comm, s->send, s->recv, 12, TUTTI_UINT8, NULL);
+	return tutti_comm_grow(s->comm, NULL, 1, &more);
 }
 
-static tutti_result_t grow_or_split(struct scene *s, bool odd)
+static tutti_result_t duplicate(struct scene *s)
 {
-	tutti_comm_t other = NULL;
+	tutti_comm_t twin = NULL;
 
-	return odd ? tutti_comm_grow(s->comm, NULL, 1, &other)
-		   : tutti_comm_split(s->comm, 0, 0, &other);
+	return tutti_comm_dup(s->comm, &twin);
 }
 
-static tutti_result_t duplicate_or_split(struct scene *s, bool odd)
+static tutti_result_t broadcast_and_sum(struct scene *s)
 {
-	tutti_comm_t other = NULL;
+	const tutti_result_t result =
+		tutti_broadcast(s->comm, s->send, s->recv, s->count, TUTTI_FLOAT32, 0, NULL);
 
-	return odd ? tutti_comm_dup(s->comm, &other) : tutti_comm_split(s->comm, 0, 0, &other);
+	return result ? result : sum(s, s->count);
 }
 
 /* ---- a rank's part */
@@ -252,9 +206,7 @@ static int play_rank(int rank, void *argument)
 	meet_at(&play->stage->joined,
 		play->ranks); /* who is still in tutti_init() would be told there */
 	const double start = seconds_now();
-	const bool odd = rank == play->odd;
-	tutti_result_t result = mismatch->call ? mismatch->call(&s, odd)
-					       : act(&s, odd ? &mismatch->odd : &mismatch->other);
+	tutti_result_t result = act(&s, rank == play->odd ? &mismatch->odd : &mismatch->other);
 	if (!result) /* it could end alone: the next cannot */
 		result = tutti_barrier(comm, NULL);
 	report(play, rank, comm, result, start);
@@ -406,7 +358,7 @@ SCENE(another_root_is_told_to_all, "broadcast(float32 × %zu, root 1)",
 SCENE(another_root_of_reduce_is_told_to_all, "reduce(float32 × %zu, sum, root 1)",
       "reduce(float32 × %zu, sum, root 0)", { REDUCE, .root = 1 }, { REDUCE })
 SCENE(an_operation_left_out_is_told_to_all, "called " SUM,
-      "called broadcast(float32 × %zu, root 0)", .call = left_out)
+      "called broadcast(float32 × %zu, root 0)", { ALL_REDUCE }, { .call = broadcast_and_sum })
 SCENE(other_counts_are_told_to_all, "all_gather_v(float32 × %T in all)|counts[0] is|%+ on rank %o",
       "all_gather_v(float32 × %t in all)|%zu on rank",
       { ALL_GATHER_V, .count_each = one_more_of_rank_0 }, { ALL_GATHER_V })
@@ -439,28 +391,31 @@ SCENE(own_counts_are_told_beside_another_collective, "called broadcast(float32 �
 SCENE(other_calls_of_a_group_are_told_to_all,
       "called a group of all_reduce(float32 × 3, sum) and all_reduce(float32 × 2, sum)",
       "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 3, sum)",
-      .call = other_fused)
+      { .sums = 2, .longer = 1 }, { .sums = 2, .longer = 2 })
 SCENE(another_call_of_a_long_group_is_told_to_all,
       "call 9 of the group is of|3 on rank %o|2 on rank", "all_reduce(float32 × 2, sum) and 8 more",
-      .call = other_in_long_group)
+      { .sums = 12, .longer = 10 }, { .sums = 12 })
 SCENE(one_call_more_in_a_group_is_told_to_all,
       "all_reduce(float32 × 2, sum), all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)",
       "called a group of all_reduce(float32 × 2, sum) and all_reduce(float32 × 2, sum)",
-      .call = one_more_in_group)
+      { .sums = 3 }, { .sums = 2 })
 SCENE(a_split_for_a_sum_is_told_to_all, "rank %o called tutti_comm_split", "called " SUM,
-      .call = split_or_sum)
+      { .call = split }, { ALL_REDUCE })
+/* The first operation of both gathers a few bytes of each rank. */
 SCENE(a_split_for_what_it_is_made_of_is_told_to_all, "rank %o called tutti_comm_split",
-      "called all_gather(uint8 × 12)", .call = split_or_its_like)
+      "called all_gather(uint8 × 12)", { .call = split }, { ALL_GATHER, 12, .dtype = TUTTI_UINT8 })
 SCENE(growing_for_a_split_is_told_to_all, "rank %o called tutti_comm_grow",
-      "called tutti_comm_split", .call = grow_or_split)
+      "called tutti_comm_split", { .call = grow }, { .call = split })
 SCENE(a_duplicate_for_a_split_is_told_to_all, "rank %o called tutti_comm_dup",
-      "called tutti_comm_split", .call = duplicate_or_split)
+      "called tutti_comm_split", { .call = duplicate }, { .call = split })
 SCENE(elements_of_another_name_are_told_to_all, "all_reduce(float32 × %zu of hours, sum)",
-      "all_reduce(float32 × %zu of seconds., sum)", .call = other_elements)
+      "all_reduce(float32 × %zu of seconds., sum)", { ALL_REDUCE, .element = "hours" },
+      { ALL_REDUCE, .element = "seconds." })
 SCENE(elements_without_the_others_name_are_told_to_all, SUM, "all_reduce(float32 × %zu of c8, sum)",
-      .call = unnamed_elements)
+      { ALL_REDUCE }, { ALL_REDUCE, .element = "c8" })
 SCENE(elements_of_a_message_of_another_name_are_told_to_all, "recv(float32 × %zu of hours)",
-      "send(float32 × %zu of seconds.)", .call = other_elements_of_a_message, .last = true)
+      "send(float32 × %zu of seconds.)", { MESSAGE, .element = "hours" },
+      { MESSAGE, .element = "seconds." }, .last = true)
 SCENE(an_operation_that_commutes_on_one_is_told_to_all,
       "all_reduce(float32 × %zu, user 0 (commutative))",
       "all_reduce(float32 × %zu, user 0 (not commutative))", { ALL_REDUCE, .combine = COMBINE_ADD },
