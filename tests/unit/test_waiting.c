@@ -11,24 +11,25 @@
 #include "comm.h"
 #include "progress_state.h"
 
-struct peer {
+static struct {
 	pthread_t thread;
 	char store[64];
 	sem_t told, done; /* to send the next message; it has */
 	bool over;	  /* told to end instead */
-};
+} peer;
+
+static tutti_comm_t comm; /* of rank 0 */
 
 static struct {
 	pthread_t waiter;
 	struct tt_transport ops; /* of shm, as it is … */
 	struct tt_transport_doorbell doorbell;
 	const struct tt_transport *real; /* … and as it was */
-	struct peer *peer;
-	bool slept;	   /* the waiter has come to sleep between its passes */
-	int passes;	   /* of the waiter since it last did */
-	int located;	   /* how often it has asked where the others run */
-	bool happened;	   /* the first message has come, in the second pass */
-	int after;	   /* how often it went to sleep since */
+	bool slept;			 /* the waiter has come to sleep between its passes */
+	int passes;			 /* of the waiter since it last did */
+	int located;			 /* how often it has asked where the others run */
+	bool happened;			 /* the first message has come, in the second pass */
+	int after;			 /* how often it went to sleep since */
 	uint64_t sleep_ns; /* its sleep takes so long and ends with a message; 0: its own way */
 } watch;
 
@@ -37,10 +38,10 @@ static bool by_waiter(void)
 	return pthread_equal(pthread_self(), watch.waiter);
 }
 
-static void let_send(struct peer *peer)
+static void let_send(void)
 {
-	sem_post(&peer->told);
-	sem_wait(&peer->done);
+	sem_post(&peer.told);
+	sem_wait(&peer.done);
 }
 
 static void watched_progress(struct tt_endpoint *endpoint, bool thorough)
@@ -48,7 +49,7 @@ static void watched_progress(struct tt_endpoint *endpoint, bool thorough)
 	/* the first pass after a sleep tests the first request, the second one the second */
 	if (by_waiter() && !thorough && watch.slept && !watch.happened && ++watch.passes == 2) {
 		watch.happened = true;
-		let_send(watch.peer);
+		let_send();
 	}
 	watch.real->progress(endpoint, thorough);
 }
@@ -85,10 +86,10 @@ static void watched_sleep(struct tt_endpoint *endpoint, int timeout_ms)
 	}
 	while (tt_now() < until)
 		;
-	let_send(watch.peer);
+	let_send();
 }
 
-static void watch_endpoint(tutti_comm_t comm, struct peer *peer)
+static void watch_endpoint(void)
 {
 	struct tt_endpoint *endpoint = comm->endpoints[0];
 
@@ -103,77 +104,72 @@ static void watch_endpoint(tutti_comm_t comm, struct peer *peer)
 	watch.doorbell.disarm = watched_disarm;
 	watch.doorbell.sleep = watched_sleep;
 	watch.ops.doorbell = &watch.doorbell;
-	watch.peer = peer;
 	endpoint->ops = &watch.ops;
 }
 
-static tutti_result_t meet(const char *address, int rank, tutti_comm_t *comm)
+static tutti_result_t meet(int rank, tutti_comm_t *out)
 {
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 	tutti_store_t store;
-	tutti_result_t result = tutti_store_open(address, rank == 0, 20, &store);
+	tutti_result_t result = tutti_store_open(peer.store, rank == 0, 20, &store);
 
 	config.transports = "shm";
 	config.timeout_s = 30;
 	if (!result)
-		result = tutti_comm_create(store, rank, 2, &config, comm);
+		result = tutti_comm_create(store, rank, 2, &config, out);
 	tutti_store_close(store);
 	return result;
 }
 
-static void *send_when_told(void *argument)
+static void *send_when_told(void *unused)
 {
-	struct peer *peer = argument;
-	tutti_comm_t comm;
+	tutti_comm_t theirs;
 
-	if (meet(peer->store, 1, &comm) != TUTTI_OK)
+	if (meet(1, &theirs) != TUTTI_OK)
 		return "the peer could not join";
 	for (uint8_t number = 1;; number++) {
-		sem_wait(&peer->told);
-		if (peer->over)
+		sem_wait(&peer.told);
+		if (peer.over)
 			break;
-		if (tutti_send(comm, &number, 1, TUTTI_UINT8, 0, NULL) != TUTTI_OK)
+		if (tutti_send(theirs, &number, 1, TUTTI_UINT8, 0, NULL) != TUTTI_OK)
 			return "the peer could not send";
-		sem_post(&peer->done);
+		sem_post(&peer.done);
 	}
-	tutti_comm_destroy(comm);
+	tutti_comm_destroy(theirs);
 	return NULL;
 }
 
-static tutti_comm_t begin(struct peer *peer)
+static int begin(void **state)
 {
-	tutti_comm_t comm;
-
 	memset(&watch, 0, sizeof(watch));
-	*peer = (struct peer){ 0 };
-	snprintf(peer->store, sizeof(peer->store), "unix:tutti-test-waiting-%ld", (long)getpid());
-	sem_init(&peer->told, 0, 0);
-	sem_init(&peer->done, 0, 0);
-	assert_int_equal(pthread_create(&peer->thread, NULL, send_when_told, peer), 0);
-	assert_ok(meet(peer->store, 0, &comm));
-	watch_endpoint(comm, peer);
-	return comm;
+	memset(&peer, 0, sizeof(peer));
+	snprintf(peer.store, sizeof(peer.store), "unix:tutti-test-waiting-%ld", (long)getpid());
+	sem_init(&peer.told, 0, 0);
+	sem_init(&peer.done, 0, 0);
+	assert_int_equal(pthread_create(&peer.thread, NULL, send_when_told, NULL), 0);
+	assert_ok(meet(0, &comm));
+	watch_endpoint();
+	return 0;
 }
 
-static void end(struct peer *peer, tutti_comm_t comm)
+static int end(void **state)
 {
 	void *failure;
 
-	peer->over = true;
-	sem_post(&peer->told);
-	pthread_join(peer->thread, &failure);
+	peer.over = true;
+	sem_post(&peer.told);
+	pthread_join(peer.thread, &failure);
 	assert_null(failure);
 	tutti_comm_destroy(comm);
+	return 0;
 }
 
 /* The first request ends while the second one is tested. It has woken nobody who is asleep, and
  * nothing else will happen: the waiter must poll again before it sleeps. */
-TEST(waiting_for_any_sees_what_ended_since_it_was_tested)
+TEST_WITH(waiting_for_any_sees_what_ended_since_it_was_tested, begin, end)
 {
-	struct peer peer;
 	uint8_t came[2] = { 0 };
 	tutti_request_t requests[2];
-	tutti_comm_t comm = begin(&peer);
 	size_t index;
 
 	for (int i = 0; i < 2; i++)
@@ -184,38 +180,31 @@ TEST(waiting_for_any_sees_what_ended_since_it_was_tested)
 	assert_true(watch.happened);
 	assert_int_equal(watch.after, 0);
 	assert_true(watch.located > 0); /* for tt_spread() */
-	let_send(&peer);
+	let_send();
 	assert_ok(tutti_wait(&requests[1]));
 	assert_int_equal(came[1], 2);
-	end(&peer, comm);
 }
 
-static void receive(tutti_comm_t comm)
+static void receive(void)
 {
 	uint8_t came;
 
 	assert_ok(tutti_recv(comm, &came, 1, TUTTI_UINT8, 1, NULL));
 }
 
-TEST(waits_yield_longer_where_sleeps_are_short)
+TEST_WITH(waits_yield_longer_where_sleeps_are_short, begin, end)
 {
-	struct peer peer;
-	tutti_comm_t comm = begin(&peer);
-
-	if (comm->oversubscribed) {
-		end(&peer, comm);
+	if (comm->oversubscribed)
 		skip();
-	}
 	watch.happened = true; /* what the other test waits for */
 	watch.sleep_ns = 1;
 	for (int i = 0; i < 1000 && comm->progress->yield_more == 0;
 	     i++) /* on a busy machine no sleep may be short */
-		receive(comm);
+		receive();
 	assert_true(comm->progress->yield_more > 0);
 	watch.sleep_ns = 20000000;
-	receive(comm);
+	receive();
 	assert_true(comm->progress->yield_more == 0);
-	end(&peer, comm);
 }
 
 struct piped {
@@ -233,19 +222,19 @@ TEST(each_of_several_transports_ends_a_sleep)
 	const struct tt_transport_doorbell doorbell = { .fd = end_to_read };
 	const struct tt_transport ops = { .doorbell = &doorbell };
 	struct piped piped[] = { { .base = { .ops = &ops } }, { .base = { .ops = &ops } } };
-	struct tutti_comm comm = { .nendpoints = 2,
+	struct tutti_comm both = { .nendpoints = 2,
 				   .endpoints = { &piped[0].base, &piped[1].base } };
 	uint8_t byte = 0;
 
-	pthread_mutex_init(&comm.lock, NULL);
-	pthread_mutex_lock(&comm.lock);
+	pthread_mutex_init(&both.lock, NULL);
+	pthread_mutex_lock(&both.lock);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(pipe(piped[i].ends), 0);
 	for (int i = 0; i < 2; i++) {
 		const uint64_t start = tt_now();
 
 		assert_int_equal(write(piped[i].ends[1], &byte, 1), 1);
-		tt_comm_sleep(&comm, 60000);
+		tt_comm_sleep(&both, 60000);
 		assert_true(tt_now() - start < 60000000000u);
 		assert_int_equal(read(piped[i].ends[0], &byte, 1), 1);
 	}
@@ -253,6 +242,6 @@ TEST(each_of_several_transports_ends_a_sleep)
 		close(piped[i].ends[0]);
 		close(piped[i].ends[1]);
 	}
-	pthread_mutex_unlock(&comm.lock);
-	pthread_mutex_destroy(&comm.lock);
+	pthread_mutex_unlock(&both.lock);
+	pthread_mutex_destroy(&both.lock);
 }
