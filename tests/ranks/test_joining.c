@@ -37,19 +37,25 @@ enum fault {
 	NO_INTERFACE
 };
 
-static const char *const fault_names[] = {
-	[SHM_ALONE] = "shm alone",
-	[TCP_ALONE] = "tcp alone",
-	[ONE_MORE] = "one rank more",
-	[ONE_LESS] = "one rank less",
-	[TWICE] = "another's number",
-	[ANOTHER_KEY] = "another key",
-	[NO_KEY] = "no key",
-	[A_KEY] = "a key",
-	[ANOTHER_SECRET] = "another key of TLS",
-	[ENCRYPTS] = "encryption",
-	[DOES_NOT_ENCRYPT] = "no encryption",
-	[NO_INTERFACE] = "no interface",
+#define KEYED "TUTTI_KEY=" KEY
+
+/* In the environment of all ranks, and then of the odd one: NAME=VALUE, or NAME alone where it is not set. */
+static const struct {
+	const char *name, *all, *odd;
+	bool all_encrypt;
+} faults[] = {
+	[SHM_ALONE] = { "shm alone", "TUTTI_TRANSPORT=tcp", "TUTTI_TRANSPORT=shm" },
+	[TCP_ALONE] = { "tcp alone", "TUTTI_TRANSPORT=shm", "TUTTI_TRANSPORT=tcp" },
+	[ONE_MORE] = { "one rank more" },
+	[ONE_LESS] = { "one rank less" },
+	[TWICE] = { "another's number" },
+	[ANOTHER_KEY] = { "another key", KEYED, "TUTTI_KEY=" OTHER },
+	[NO_KEY] = { "no key", KEYED, "TUTTI_KEY" },
+	[A_KEY] = { "a key", "TUTTI_KEY", KEYED },
+	[ANOTHER_SECRET] = { "another key of TLS", KEYED, "TUTTI_KEY=" OTHER, true },
+	[ENCRYPTS] = { "encryption", KEYED, "TUTTI_ENCRYPT=1" },
+	[DOES_NOT_ENCRYPT] = { "no encryption", KEYED, "TUTTI_ENCRYPT", true },
+	[NO_INTERFACE] = { "no interface", KEYED, "TUTTI_INTERFACE=nosuch0" },
 };
 
 /* How the ranks meet: by tutti_init() or tutti_comm_create(), in which store. */
@@ -121,18 +127,10 @@ static bool is_directory(enum way way)
 
 static void be_as_all(const struct play *play)
 {
-	const bool encrypts = play->fault == ANOTHER_SECRET || play->fault == DOES_NOT_ENCRYPT;
-	const bool keyed = play->fault == ANOTHER_KEY || play->fault == NO_KEY ||
-			   play->fault == NO_INTERFACE || play->fault == ENCRYPTS || encrypts;
-
-	setenv("TUTTI_TRANSPORT",
-	       play->fault == SHM_ALONE	  ? "tcp"
-	       : play->fault == TCP_ALONE ? "shm"
-					  : "shm,tcp",
-	       1);
-	if (keyed)
-		setenv("TUTTI_KEY", KEY, 1);
-	if (encrypts)
+	setenv("TUTTI_TRANSPORT", "shm,tcp", 1);
+	if (faults[play->fault].all)
+		putenv((char *)faults[play->fault].all);
+	if (faults[play->fault].all_encrypt)
 		setenv("TUTTI_ENCRYPT", "1", 1);
 	setenv("TUTTI_STORE", play->address, 1);
 	set_number("TUTTI_SIZE", play->size);
@@ -150,20 +148,12 @@ static int taken(const struct play *play)
 
 static void be_odd(const struct play *play)
 {
-	switch (play->fault) {
-	case SHM_ALONE: setenv("TUTTI_TRANSPORT", "shm", 1); break;
-	case TCP_ALONE: setenv("TUTTI_TRANSPORT", "tcp", 1); break;
-	case ONE_MORE: set_number("TUTTI_SIZE", play->size + 1); break;
-	case ONE_LESS: set_number("TUTTI_SIZE", play->size - 1); break;
-	case TWICE: set_number("TUTTI_RANK", taken(play)); break;
-	case ANOTHER_SECRET:
-	case ANOTHER_KEY: setenv("TUTTI_KEY", OTHER, 1); break;
-	case ENCRYPTS: setenv("TUTTI_ENCRYPT", "1", 1); break;
-	case DOES_NOT_ENCRYPT: unsetenv("TUTTI_ENCRYPT"); break;
-	case NO_KEY: unsetenv("TUTTI_KEY"); break;
-	case A_KEY: setenv("TUTTI_KEY", KEY, 1); break;
-	case NO_INTERFACE: setenv("TUTTI_INTERFACE", "nosuch0", 1); break;
-	}
+	if (faults[play->fault].odd)
+		putenv((char *)faults[play->fault].odd);
+	else if (play->fault == TWICE)
+		set_number("TUTTI_RANK", taken(play));
+	else
+		set_number("TUTTI_SIZE", play->size + (play->fault == ONE_MORE ? 1 : -1));
 }
 
 static int user_set(void *context, const char *key, const void *value, size_t length)
@@ -194,6 +184,11 @@ static tutti_result_t create(const struct play *play, tutti_comm_t *comm)
 	return result;
 }
 
+static tutti_result_t join(const struct play *play, tutti_comm_t *comm)
+{
+	return is_created(play->way) ? create(play, comm) : tutti_init(NULL, comm);
+}
+
 static int serve(struct play *play)
 {
 	tutti_comm_t comm = NULL;
@@ -222,7 +217,7 @@ static int be(int rank, void *argument)
 		be_odd(play);
 	out->pid = getpid();
 	const double start = seconds_now();
-	out->result = is_created(play->way) ? create(play, &comm) : tutti_init(NULL, &comm);
+	out->result = join(play, &comm);
 	out->took = seconds_now() - start;
 	snprintf(out->error_text, sizeof(out->error_text), "%s",
 		 out->result ? tutti_last_error(NULL) : "joined");
@@ -326,7 +321,7 @@ static void judge(const struct play *play)
 		    !is_alike(play, rank))
 			fail_msg(
 				"%s, rank %d of %d, in %s: rank %d is told %s after %.2f s: %s; rank 0: %s",
-				fault_names[play->fault], play->odd, play->size,
+				faults[play->fault].name, play->odd, play->size,
 				way_names[play->way], rank, tutti_strerror(o->result), o->took,
 				o->error_text, play->outcome[0].error_text);
 	}
@@ -506,11 +501,6 @@ TEST(who_was_turned_away_is_told_at_the_deadline)
 }
 
 /* ---- a start that fails, and the next one in its store */
-
-static tutti_result_t join(const struct play *play, tutti_comm_t *comm)
-{
-	return is_created(play->way) ? create(play, comm) : tutti_init(NULL, comm);
-}
 
 /* Processes of the first start, of which one is missing, from when they have come to their end. */
 static int fail_to_start(const struct play *play)
