@@ -56,6 +56,25 @@ class OtherArrays(unittest.TestCase):
         self.assertEqual(comm.broadcast(data), b"abc")
         self.assertEqual(bytes(comm.all_gather(bytes([rank]))), bytes(range(size)))
 
+    def test_dates_may_be_scalars(self) -> None:
+        for date in np.datetime64(rank, "s"), np.timedelta64(rank, "s"):
+            self.assertEqual(comm.all_reduce(date, "max"), date - rank + size - 1)
+
+    def test_structures_are_of_one_type_however_they_are_aligned(self) -> None:
+        for last in "i4", "g":
+            x = np.zeros(1 + 2 * rank, [("x", "f8"), ("n", "i8"), ("last", last)])
+            x["n"] = rank
+            for part in comm.all_gather_v(x):
+                self.assertEqual(part.dtype, x.dtype)
+            self.assertEqual(comm.all_gather(x[0])["n"].tolist(), list(range(size)))
+            self.assertEqual(comm.all_gather(x[:1])["n"].ravel().tolist(), list(range(size)))
+
+    def test_structures_in_lists_may_have_gaps(self) -> None:
+        spread = {"names": ["a", "b"], "formats": ["i1", ">f8"], "offsets": [0, 9], "itemsize": 32}
+        x = np.full(2, (rank, rank), spread)
+        for r, part in enumerate(comm.all_to_all_v([x] * size)):
+            self.assertEqual((part.dtype, part["b"].tolist()), (x.dtype, [r, r]))
+
     def test_shared_memory(self) -> None:
         x = tutti.empty((100, 100), "f4")
         x[:] = rank

@@ -40,15 +40,37 @@ static bool float_of(size_t size, struct element *out)
 	}
 }
 
-/* Has the format objects or pointers? Between colons are names. */
+/* What a format is read by; between colons are names. */
+struct letters {
+	const char *at;
+	bool in_name;
+};
+
+/*
+ * The next letter of a format, 0 at its end. NumPy has another format of a type where an array is
+ * not aligned: "=d" for "d", "=q" for "l". Both have the same letters here.
+ */
+static char next_letter(struct letters *letters)
+{
+	while (!letters->in_name && *letters->at && strchr("@=^<", *letters->at))
+		letters->at++;
+	const char letter = *letters->at;
+
+	letters->at += letter != 0;
+	if (letter == ':')
+		letters->in_name = !letters->in_name;
+	if (!letters->in_name && (letter == 'q' || letter == 'Q'))
+		return letter == 'q' ? 'l' : 'L';
+	return letter;
+}
+
 static bool has_pointers(const char *format)
 {
-	bool in_name = false;
+	struct letters letters = { format, false };
+	char letter;
 
-	for (; *format; format++) {
-		if (*format == ':')
-			in_name = !in_name;
-		else if (!in_name && strchr("O&PX", *format))
+	while ((letter = next_letter(&letters))) {
+		if (!letters.in_name && strchr("O&PX", letter))
 			return true;
 	}
 	return false;
@@ -130,15 +152,20 @@ const char *tp_view_type(const struct tp_view *view)
 
 static void shorten(const char *name, char out[TP_ELEMENT_BYTES])
 {
+	struct letters letters = { name, false };
 	uint32_t hash = 2166136261u; /* FNV-1a */
 	bool printable = true;
+	size_t length = 0;
+	char letter;
 
-	for (const char *at = name; *at; at++) {
-		hash = (hash ^ (uint8_t)*at) * 16777619u;
-		printable &= *at > ' ' && *at <= '~';
+	while ((letter = next_letter(&letters))) {
+		hash = (hash ^ (uint8_t)letter) * 16777619u;
+		printable &= letter > ' ' && letter <= '~';
+		if (length < TP_ELEMENT_BYTES)
+			out[length++] = letter;
 	}
-	if (strlen(name) < TP_ELEMENT_BYTES && printable) {
-		memcpy(out, name, strlen(name) + 1);
+	if (length < TP_ELEMENT_BYTES && printable) {
+		out[length] = 0;
 		return;
 	}
 	snprintf(out, TP_ELEMENT_BYTES, "%.2s%06x", name, (unsigned)(hash ^ hash >> 24) & 0xffffff);
@@ -166,8 +193,10 @@ bool tp_view_element(const struct tp_view *view, char out[TP_ELEMENT_BYTES])
 
 bool tp_view_same_type(const struct tp_view *a, const struct tp_view *b)
 {
+	char of_a[TP_ELEMENT_BYTES] = "", of_b[TP_ELEMENT_BYTES] = "";
+
 	return a->dtype == b->dtype && a->kind == b->kind && a->per == b->per &&
-	       (a->kind < TP_DATE || strcmp(a->name, b->name) == 0);
+	       tp_view_element(a, of_a) == tp_view_element(b, of_b) && strcmp(of_a, of_b) == 0;
 }
 
 static bool dtype_of_name(const char *name, tutti_dtype_t *out)
@@ -419,22 +448,23 @@ static bool take_adopted(struct tp_view *view, PyObject *array, const struct tp_
 	return false;
 }
 
-/* Some arrays have more than their buffers tell, such as masks: _arrays.py refuses them. */
-static bool is_whole(PyObject *array, const struct tp_wanted *wanted)
+/* Does the buffer tell all? _arrays.py knows; -1: it refuses what would be lost, such as masks. */
+static int is_told(PyObject *array, const struct tp_wanted *wanted)
 {
 	PyTypeObject *before = checked_type;
-	PyObject *none;
+	PyObject *answer;
 
 	if (Py_TYPE(array) == checked_type)
-		return true;
-	none = PyObject_CallFunction(check_function, "Oss", array, wanted->function, wanted->name);
-	if (!none)
-		return false;
-	Py_DECREF(none);
+		return 1;
+	answer =
+		PyObject_CallFunction(check_function, "Oss", array, wanted->function, wanted->name);
+	Py_XDECREF(answer);
+	if (answer != Py_True)
+		return answer ? 0 : -1;
 	checked_type = Py_TYPE(array);
 	Py_INCREF((PyObject *)checked_type);
 	Py_XDECREF((PyObject *)before);
-	return true;
+	return 1;
 }
 
 bool tp_view_take(struct tp_view *view, PyObject *array, const struct tp_wanted *wanted)
@@ -442,8 +472,10 @@ bool tp_view_take(struct tp_view *view, PyObject *array, const struct tp_wanted 
 	view->owner = NULL;
 	view->on_gpu = view->has_buffer = false;
 	if (PyObject_CheckBuffer(array)) {
-		if (!is_whole(array, wanted))
-			return false;
+		const int told = is_told(array, wanted);
+
+		if (told <= 0)
+			return told == 0 && take_adopted(view, array, wanted);
 		if (take_buffer(view, array, flags_of(wanted), wanted))
 			return true;
 		explain_refusal(array, wanted);

@@ -46,14 +46,16 @@ def _library(x: Any) -> str:
     return type(x).__module__.partition(".")[0]
 
 
-def check(x: Any, function: str, name: str) -> None:
-    """Refuse what holds more than its elements, which would be lost."""
+def check(x: Any, function: str, name: str) -> bool:
+    """Does its buffer tell all? Refuses what holds more than its elements, which would be lost."""
     ma = sys.modules.get("numpy.ma")
     if ma is not None and isinstance(x, ma.MaskedArray):
         raise _errors.Invalid(
             f"{function}(): {name} is a masked array, whose mask would be lost, expected a plain "
             f"one; pass {name}.filled(value), or {name}.data and {name}.mask one after the other"
         )
+    numpy = sys.modules.get("numpy")  # whose single dates have buffers of bytes
+    return numpy is None or not isinstance(x, (numpy.datetime64, numpy.timedelta64))
 
 
 def adopt(x: Any, function: str, name: str) -> Optional[Tuple[Any, bytes]]:
@@ -290,7 +292,8 @@ def joined(function: str, arrays: Sequence[Any]) -> Any:
 def _joined_buffers(arrays: Sequence[Any]) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        plain = [x if _is_numpy(x) else memoryview(x) for x in arrays]
-        return numpy.concatenate([numpy.asarray(x).reshape(-1) for x in plain])
+        plain = [numpy.asarray(x if _is_numpy(x) else memoryview(x)).reshape(-1) for x in arrays]
+        flat = numpy.empty(sum(x.size for x in plain), plain[0].dtype)
+        return numpy.concatenate(plain, out=flat)  # a new one would lose gaps in structures
     views = [memoryview(x) for x in arrays]
     return _cast(memoryview(b"".join(view.tobytes() for view in views)), views[0].format)
