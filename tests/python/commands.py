@@ -33,6 +33,19 @@ class Commands(unittest.TestCase):
                     sorted(done.stdout.split("\n")), ["", "[0] " + line, "[1] " + line]
                 )
 
+    def test_lists_of_arrays_need_no_numpy(self) -> None:
+        code = """
+import sys
+sys.modules["numpy"] = None
+import ctypes, tutti
+with tutti.init() as comm:
+    x = (ctypes.c_int * 2)(comm.rank, 7)
+    print(*[memoryview(y).tolist() for y in comm.all_to_all_v([x] * comm.size)])
+"""
+        done = run("run", "-n", "2", sys.executable, "-c", code)
+        lines = ["", "[0] [0, 7] [1, 7]", "[1] [0, 7] [1, 7]"]
+        self.assertEqual(sorted(done.stdout.split("\n")), lines, done.stderr)
+
     def test_only_a_program_that_is_a_file_of_python_gets_an_interpreter(self) -> None:
         code = "import sys; print(*sys.argv)"
         for program in (["echo", "-c", "x.py"], [sys.executable, "-c", code, "x.py"]):

@@ -134,7 +134,7 @@ def _handle(function: str, stream: Any) -> int:
 
 
 def _cast(view: Any, format: str, shape: Optional[Shape] = None) -> Any:
-    plain = view.cast("B")
+    plain, format = view.cast("B"), format.lstrip("@=<")
     return plain.cast(format) if shape is None else plain.cast(format, list(shape))
 
 
@@ -143,10 +143,9 @@ def _plain(view: memoryview, shape: Shape) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         return numpy.empty(shape, numpy.asarray(view).dtype)
-    format = view.format.lstrip("@=<")
     if count(shape) == 0:
-        return _cast(memoryview(bytearray(0)), format)
-    return _cast(memoryview(bytearray(count(shape) * view.itemsize)), format, shape)
+        return _cast(memoryview(bytearray(0)), view.format)
+    return _cast(memoryview(bytearray(count(shape) * view.itemsize)), view.format, shape)
 
 
 def like(x: Any, shape: Shape) -> Tuple[Any, Finish]:
