@@ -288,6 +288,18 @@ class Collectives(unittest.TestCase):
             self.same(received, mine(3, 4, rank=0).t())
 
     @on_ranks(2)
+    def test_autograd_does_not_keep_tensors_from_being_written(self):
+        parameter = torch.nn.Parameter(mine(4))
+        dist.all_reduce(parameter, op=dist._make_nccl_premul_sum(0.5))
+        self.same(parameter, all_of(4).sum(0) / 2)
+        with torch.inference_mode():
+            found, lists = mine(3, 4).t(), [torch.empty(4) for _ in range(2)]
+        dist.all_reduce(found)
+        self.same(found, all_of(3, 4).sum(0).t())
+        dist.all_gather(lists, mine(4))
+        self.same(torch.stack(lists), all_of(4))
+
+    @on_ranks(2)
     def test_empty_tensors(self):
         dist.all_reduce(torch.empty(0))
         dist.all_gather_into_tensor(torch.empty(0), torch.empty(0))

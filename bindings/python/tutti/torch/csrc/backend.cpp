@@ -282,8 +282,11 @@ void TuttiBackend::all_reduce(Call &call, const at::Tensor &tensor, const c10d::
 {
 	const tutti_op_t number = reduced_as(tensor.scalar_type(), op).op;
 
-	if (C10_UNLIKELY(op.op_ == c10d::ReduceOp::PREMUL_SUM))
+	if (C10_UNLIKELY(op.op_ == c10d::ReduceOp::PREMUL_SUM)) {
+		const c10::InferenceMode no_grad; // as if the library wrote it
+
 		tensor.copy_(premultiplied(tensor, op));
+	}
 	const Buffer all = call.inout(tensor);
 
 	call.add([all, number](const Place &at) {

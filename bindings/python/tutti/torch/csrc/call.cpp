@@ -106,9 +106,10 @@ void copy_in(const at::Tensor &flat, const Tensors &tensors)
 	}
 }
 
+// What inference mode has made is written, too.
 void copy_without_grad(const std::function<void()> &copy)
 {
-	const at::NoGradGuard no_grad;
+	const c10::InferenceMode no_grad;
 
 	copy();
 }
