@@ -8,10 +8,6 @@
 
 #include "point.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Before the point's first call. */
 int bench_device_copy_write(const struct bench_point *point);
 /* Fill the input of call number `call` as in repetition `shift`, on the stream. */
@@ -22,9 +18,5 @@ int bench_device_copy_check(const struct bench_point *point, unsigned call, uint
 /* Bytes per second, those read and those written, that one rank's copies of the point's size
  * move while the others do nothing. Collective. */
 int bench_device_copy_rate(const struct bench_point *point, double *rate);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 
 #include "options.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define BENCH_WIDTH	   100
 #define BENCH_MOST_CARRIER 31 /* "shm+rdma+tcp/hierarchical_split" */
 
@@ -27,9 +23,5 @@ void bench_figure(int width, int decimals, double value);
 /* Write what is called, such as "all_reduce of float32, sum", into `out`. */
 void bench_write_call(char *out, size_t size, const struct bench_options *options,
 		      enum bench_kind kind);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,10 +8,6 @@
 #include "picture.h"
 #include "report.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Draw times and bandwidths over sizes of `count` results, ordered by collective and size, into
  * `path`. -1: said why. */
 int bench_plot(const char *path, const struct bench_result *results, size_t count);
@@ -19,9 +15,5 @@ int bench_plot(const char *path, const struct bench_result *results, size_t coun
 /* picture_begin() and picture_end() that say on standard error what failed. */
 FILE *bench_plot_begin(const char *path, const struct picture_page *page);
 int bench_plot_end(FILE *script, const char *path);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

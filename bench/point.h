@@ -10,10 +10,6 @@
 #include "buffers.h"
 #include "report.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define BENCH_KEPT 64
 
 struct bench_point {
@@ -54,9 +50,5 @@ void bench_point_fini(struct bench_point *point);
 int bench_point_visit(struct bench_point *point, struct bench_backend *backend,
 		      const struct bench_budget *budget, struct bench_samples *samples,
 		      struct bench_result *result);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

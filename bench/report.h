@@ -7,10 +7,6 @@
 #include "options.h"
 #include "timing.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct bench_result {
 	bool done; /* false: not measured, and shown as "-" */
 	const char *library, *version, *transport, *algorithm; /* transport: of all ranks */
@@ -60,9 +56,5 @@ struct json_t *bench_stats_json(const struct bench_stats *stats);
 struct json_t *bench_json_origin(struct json_t *object, const char *version);
 /* An object with one line's keys; json_decref() it. NULL: no memory. */
 struct json_t *bench_result_json(const struct bench_result *result);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -12,10 +12,6 @@
 
 #include "backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a sample consists of; the functions return 0 or -1, having said why. */
 struct bench_work {
 	void *context;
@@ -59,9 +55,5 @@ int bench_time(const struct bench_work *work, const struct bench_budget *budget,
 /* Of `count` > 0 durations in seconds, which it sorts. p99: the smallest that 99 % do not exceed.
  */
 struct bench_stats bench_summarise(double *seconds, size_t count);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,16 +5,8 @@
 
 #include "backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* `*transports`, such as "shm+tcp", of this rank becomes that of all ranks. Names that are no
  * transports of tutti stay as they are. Collective. -1: said why. */
 int bench_join_transports(struct bench_backend *backend, const char **transports);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 
 #include "report.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define BENCH_CLOSE 1.10 /* the most that a good choice takes of the best one's time */
 
 /* Zeroed: of nothing yet. */
@@ -32,9 +28,5 @@ void bench_tuning_title(const struct bench_options *options, enum bench_kind kin
 			const char *model);
 void bench_tuning_row(const struct bench_result *results, size_t n);
 void bench_tuning_summary(const struct bench_tuning_table *tally, const char *of);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,10 +7,6 @@
 
 #include "pattern.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct bench_format bench_type_format(tutti_dtype_t dtype);
 /* All whole numbers up to this are exact, and no signed type overflows. */
 uint64_t bench_type_exact(tutti_dtype_t dtype);
@@ -19,9 +15,5 @@ uint64_t bench_type_exact(tutti_dtype_t dtype);
 void bench_type_encode(tutti_dtype_t dtype, uint64_t value, void *out);
 /* See bench_decode(). */
 double bench_type_decode(tutti_dtype_t dtype, const void *in);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,10 +8,6 @@
 
 #include "tutti/tutti.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 const char *bench_wire_name(tutti_wire_t wire); /* without "auto:" */
 /* False: there is none of that name. */
 bool bench_wire_find(const char *name, tutti_wire_t *wire);
@@ -24,9 +20,5 @@ size_t bench_wire_bytes(tutti_wire_t wire, size_t count);
  * (or average) of numbers that are not negative, `most` that of the largest ones that there may
  * be. */
 double bench_wire_bound(tutti_wire_t wire, double exact, double most);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif
