@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the table of what can be measured. */
 #include <assert.h>
-#include <string.h>
 
 #include "case.h"
 
@@ -49,15 +48,6 @@ bool bench_case_is_one_way(enum bench_kind kind)
 bool bench_case_is_collective(enum bench_kind kind)
 {
 	return !cases[kind].pair && !cases[kind].apart;
-}
-
-enum bench_kind bench_case_find(const char *name)
-{
-	int kind = 0;
-
-	while (kind < BENCH_KIND_COUNT && strcmp(cases[kind].name, name) != 0)
-		kind++;
-	return (enum bench_kind)kind;
 }
 
 double bench_bus_factor(enum bench_kind kind, int ranks)

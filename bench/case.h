@@ -61,9 +61,6 @@ bool bench_case_is_one_way(enum bench_kind kind);
 /* A collective, of which there may be more in a run. */
 bool bench_case_is_collective(enum bench_kind kind);
 
-/* The kind called `name`; BENCH_KIND_COUNT where there is none. */
-enum bench_kind bench_case_find(const char *name);
-
 double bench_bus_factor(enum bench_kind kind, int ranks);
 
 /* Bytes that memory which all ranks share must deliver and take for one call, whoever moves

@@ -16,7 +16,7 @@
 #include "picture.h"
 #include "wire.h"
 
-enum { MOST_SIMULATED_RANKS = 65536, MOST_GPUS = 1024, MOST_CALLS = 65536, LIST = 256 };
+enum { MOST_SIMULATED_RANKS = 65536, LIST = 256 };
 
 static const char help[] =
 	"Usage: %s COLLECTIVE|ONE-SIDED|all|latency|bandwidth|init|waiting [OPTION]...\n"
@@ -75,59 +75,6 @@ static const char help[] =
 	"Exit status: 0, 1 if a result was wrong, a rank failed or the output cannot be written,\n"
 	"2 if the command line or the cluster's file was wrong.\n";
 
-enum {
-	OPT_SECONDS = 256,
-	OPT_TRANSPORT,
-	OPT_ALGORITHM,
-	OPT_WIRE,
-	OPT_GPU,
-	OPT_WINDOWS,
-	OPT_GRAPH,
-	OPT_CHAIN,
-	OPT_THREADS,
-	OPT_LIBRARY,
-	OPT_TUNE,
-	OPT_OVERLAP,
-	OPT_SIMULATE,
-	OPT_MOST_RANKS,
-	OPT_JSON,
-	OPT_PLOT
-};
-
-static const struct option longs[] = {
-	{ "ranks", required_argument, NULL, 'r' },
-	{ "begin", required_argument, NULL, 'b' },
-	{ "end", required_argument, NULL, 'e' },
-	{ "factor", required_argument, NULL, 'f' },
-	{ "iters", required_argument, NULL, 'n' },
-	{ "warmup", required_argument, NULL, 'w' },
-	{ "seconds", required_argument, NULL, OPT_SECONDS },
-	{ "type", required_argument, NULL, 'd' },
-	{ "op", required_argument, NULL, 'o' },
-	{ "root", required_argument, NULL, 'R' },
-	{ "check", required_argument, NULL, 'c' },
-	{ "memory", required_argument, NULL, 'm' },
-	{ "gpu", required_argument, NULL, OPT_GPU },
-	{ "windows", no_argument, NULL, OPT_WINDOWS },
-	{ "graph", no_argument, NULL, OPT_GRAPH },
-	{ "chain", required_argument, NULL, OPT_CHAIN },
-	{ "threads", no_argument, NULL, OPT_THREADS },
-	{ "library", required_argument, NULL, OPT_LIBRARY },
-	{ "place", required_argument, NULL, 'p' },
-	{ "transport", required_argument, NULL, OPT_TRANSPORT },
-	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
-	{ "wire", required_argument, NULL, OPT_WIRE },
-	{ "tune", no_argument, NULL, OPT_TUNE },
-	{ "overlap", no_argument, NULL, OPT_OVERLAP },
-	{ "simulate", required_argument, NULL, OPT_SIMULATE },
-	{ "most-ranks", required_argument, NULL, OPT_MOST_RANKS },
-	{ "json", required_argument, NULL, OPT_JSON },
-	{ "plot", required_argument, NULL, OPT_PLOT },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ 0 },
-};
-
 static char complaint[512];
 
 /* Keep the error for bench_options_complain(). */
@@ -156,7 +103,8 @@ void bench_options_complain(void)
 	bench_complain("%s; see --help", complaint);
 }
 
-bool bench_parse_size(const char *text, size_t *bytes)
+/* "8", "64K", "1M", "2G": powers of 1024. False where it is none, or passes SIZE_MAX. */
+static bool parse_size(const char *text, size_t *bytes)
 {
 	static const char units[] = "KMG";
 	unsigned long long value;
@@ -180,7 +128,9 @@ bool bench_parse_size(const char *text, size_t *bytes)
 	return true;
 }
 
-static bool parse_number(const char *option, const char *text, long least, long most, long *out)
+/* ---- what follows an option: text that is wrong leaves a complaint */
+
+static bool parse_number(const char *option, const char *text, int least, int most, int *out)
 {
 	char *end;
 	long value;
@@ -188,43 +138,51 @@ static bool parse_number(const char *option, const char *text, long least, long 
 	errno = 0;
 	value = strtol(text, &end, 10);
 	if (errno != 0 || end == text || *end != '\0' || value < least || value > most)
-		return wrong("%s \"%s\" is not a whole number from %ld to %ld", option, text, least,
+		return wrong("%s \"%s\" is not a whole number from %d to %d", option, text, least,
 			     most);
-	*out = value;
+	*out = (int)value;
 	return true;
 }
 
 static bool parse_bytes(const char *option, const char *text, size_t *bytes)
 {
-	if (!bench_parse_size(text, bytes) || *bytes == 0 || *bytes > (size_t)1 << 40)
+	if (!parse_size(text, bytes) || *bytes == 0 || *bytes > (size_t)1 << 40)
 		return wrong("%s \"%s\" is not a size from 1 to 1024G, such as 8, 64K or 1M",
 			     option, text);
 	return true;
 }
 
-static bool parse_seconds(const char *text, double *seconds)
+static bool parse_seconds(const char *text, struct bench_options *o)
 {
 	char *end;
 
-	*seconds = strtod(text, &end);
-	if (end == text || *end != '\0' || !(*seconds > 0 && *seconds <= 3600))
+	o->seconds = strtod(text, &end);
+	if (end == text || *end != '\0' || !(o->seconds > 0 && o->seconds <= 3600))
 		return wrong("--seconds \"%s\" is not a number above 0 and up to 3600", text);
 	return true;
 }
 
-static bool parse_kind(const char *text, enum bench_kind *kind)
+static const char *kind_name(int kind)
+{
+	return bench_case((enum bench_kind)kind)->name;
+}
+
+static const char *type_name(int dtype)
+{
+	return bench_type_name((tutti_dtype_t)dtype);
+}
+
+/* The number of the name, `count` where it is none; the hint is for then. */
+static int find_name(const char *text, int count, const char *(*name_of)(int i),
+		     char hint[TT_NEAREST_HINT])
 {
 	struct tt_nearest nearest = tt_nearest_to(text, strlen(text));
-	char hint[TT_NEAREST_HINT];
+	int i = 0;
 
-	*kind = strcmp(text, "all") == 0 ? BENCH_KIND_COUNT : bench_case_find(text);
-	if (*kind != BENCH_KIND_COUNT || strcmp(text, "all") == 0)
-		return true;
-	for (int k = 0; k < BENCH_KIND_COUNT; k++)
-		tt_nearest_offer(&nearest, bench_case((enum bench_kind)k)->name);
-	return wrong("\"%s\" was found%s, expected a collective such as all_reduce, or all, "
-		     "latency, bandwidth, init or waiting",
-		     text, tt_nearest_hint(&nearest, hint));
+	while (i < count && strcmp(name_of(i), text) != 0)
+		tt_nearest_offer(&nearest, name_of(i++));
+	tt_nearest_hint(&nearest, hint);
+	return i;
 }
 
 /* "sum, prod or max" */
@@ -242,158 +200,172 @@ static const char *list_names(int count, const char *(*name_of)(int i), char out
 	return out;
 }
 
-static const char *type_name(int i)
+static bool parse_kind(const char *text, enum bench_kind *kind)
 {
-	return bench_type_name((tutti_dtype_t)i);
+	char hint[TT_NEAREST_HINT];
+
+	*kind = (enum bench_kind)find_name(text, BENCH_KIND_COUNT, kind_name, hint);
+	return *kind != BENCH_KIND_COUNT || strcmp(text, "all") == 0 ||
+	       wrong("\"%s\" was found%s, expected a collective such as all_reduce, or all, "
+		     "latency, bandwidth, init or waiting",
+		     text, hint);
 }
 
-static bool parse_type(const char *text, tutti_dtype_t *dtype)
+static bool parse_type(const char *text, struct bench_options *o)
 {
-	struct tt_nearest nearest = tt_nearest_to(text, strlen(text));
 	char hint[TT_NEAREST_HINT], list[LIST];
+	const int alias = bench_type_alias(text);
 
-	*dtype = bench_type_find(text);
-	if (*dtype != TUTTI_DTYPE_COUNT)
-		return true;
-	for (int d = 0; d < TUTTI_DTYPE_COUNT; d++)
-		tt_nearest_offer(&nearest, bench_type_name((tutti_dtype_t)d));
-	return wrong("-d \"%s\" is not a type%s: expected %s", text,
-		     tt_nearest_hint(&nearest, hint),
+	o->dtype = alias < TUTTI_DTYPE_COUNT ? alias
+					     : find_name(text, TUTTI_DTYPE_COUNT, type_name, hint);
+	return o->dtype != TUTTI_DTYPE_COUNT ||
+	       wrong("-d \"%s\" is not a type%s: expected %s", text, hint,
 		     list_names(TUTTI_DTYPE_COUNT, type_name, list));
 }
 
-static bool parse_op(const char *text, int *op)
+static bool parse_op(const char *text, struct bench_options *o)
 {
-	struct tt_nearest nearest = tt_nearest_to(text, strlen(text));
 	char hint[TT_NEAREST_HINT], list[LIST];
 
-	*op = bench_op_find(text);
-	if (*op != TUTTI_OP_COUNT)
-		return true;
-	for (int o = 0; o < TUTTI_OP_COUNT; o++)
-		tt_nearest_offer(&nearest, bench_op_name(o));
-	return wrong("-o \"%s\" is not an operation%s: expected %s", text,
-		     tt_nearest_hint(&nearest, hint),
+	o->op = find_name(text, TUTTI_OP_COUNT, bench_op_name, hint);
+	return o->op != TUTTI_OP_COUNT ||
+	       wrong("-o \"%s\" is not an operation%s: expected %s", text, hint,
 		     list_names(TUTTI_OP_COUNT, bench_op_name, list));
 }
 
-static bool parse_wire(const char *text, tutti_wire_t *wire)
+static bool parse_wire(const char *text, struct bench_options *o)
 {
 	static const char *const names[] = { "none", "bf16", "fp16", "fp8", "int8", NULL };
 	char hint[TT_NEAREST_HINT];
 
-	return bench_wire_find(text, wire) ||
+	return bench_wire_find(text, &o->wire) ||
 	       wrong("--wire \"%s\" is none of none, bf16, fp16, fp8 and int8, nor auto: and one of "
 		     "the last four%s",
 		     text, tt_did_you_mean(text, names, hint));
 }
 
-static bool parse_plot(const char *text, const char **path)
+static bool parse_plot(const char *text, struct bench_options *o)
 {
-	*path = text;
+	o->plot = text;
 	return picture_named(text) || wrong("--plot \"%s\" is not " PICTURE_EXPECTED, text);
 }
 
-static bool parse_words(int option, const char *text, struct bench_options *o)
+static bool parse_memory(const char *text, struct bench_options *o)
 {
-	static const char *const memories[] = { "malloc", "host", "tutti", "cuda", NULL };
-	static const char *const places[] = { "out", "in", "both", "mpi", NULL };
-	static const char *const libraries[] = { "tutti", "nccl", NULL };
+	static const char *const names[] = { "malloc", "host", "tutti", "cuda", NULL };
 	char hint[TT_NEAREST_HINT];
 
-	switch (option) {
-	case 'd': return parse_type(text, &o->dtype);
-	case 'o': return parse_op(text, &o->op);
-	case 'm':
-		o->mappable = strcmp(text, "tutti") == 0;
-		o->cuda = strcmp(text, "cuda") == 0;
-		if (!o->mappable && !o->cuda && strcmp(text, "malloc") != 0 &&
-		    strcmp(text, "host") != 0)
-			return wrong("-m \"%s\" is none of malloc, host, tutti and cuda%s", text,
-				     tt_did_you_mean(text, memories, hint));
-		return true;
-	case OPT_LIBRARY:
-		o->nccl = strcmp(text, "nccl") == 0;
-		return o->nccl || strcmp(text, "tutti") == 0 ||
-		       wrong("--library \"%s\" is neither tutti nor nccl%s", text,
-			     tt_did_you_mean(text, libraries, hint));
-	default: /* 'p' */
-		o->inplace = strcmp(text, "out") != 0;
-		o->outplace = strcmp(text, "in") != 0;
-		o->mpi_place = strcmp(text, "mpi") == 0;
-		if (o->inplace && o->outplace && !o->mpi_place && strcmp(text, "both") != 0)
-			return wrong("-p \"%s\" is not out, in, both or mpi%s", text,
-				     tt_did_you_mean(text, places, hint));
-		return true;
-	}
+	o->mappable = strcmp(text, "tutti") == 0;
+	o->cuda = strcmp(text, "cuda") == 0;
+	return o->mappable || o->cuda || strcmp(text, "malloc") == 0 || strcmp(text, "host") == 0 ||
+	       wrong("-m \"%s\" is none of malloc, host, tutti and cuda%s", text,
+		     tt_did_you_mean(text, names, hint));
 }
 
-static bool parse_numbers(int option, const char *text, struct bench_options *o)
+static bool parse_library(const char *text, struct bench_options *o)
 {
-	long n = 0;
+	static const char *const names[] = { "tutti", "nccl", NULL };
+	char hint[TT_NEAREST_HINT];
 
-	switch (option) {
-	case 'r':
-		if (!parse_number("-r", text, 1, 4096, &n))
-			return false;
-		o->ranks = (int)n;
-		return true;
-	case 'R':
-		if (!parse_number("-R", text, 0, INT_MAX, &n))
-			return false;
-		o->root = (int)n;
-		return true;
-	case 'c':
-		if (!parse_number("-c", text, 0, 1, &n))
-			return false;
-		o->check = n == 1;
-		return true;
-	case OPT_GPU:
-		if (!parse_number("--gpu", text, 0, MOST_GPUS - 1, &n))
-			return false;
-		o->gpu = (int)n;
-		return true;
-	case OPT_CHAIN:
-		if (!parse_number("--chain", text, 2, MOST_CALLS, &n))
-			return false;
-		o->chain = (unsigned)n;
-		return true;
-	case OPT_MOST_RANKS:
-		if (!parse_number("--most-ranks", text, 2, MOST_SIMULATED_RANKS, &n))
-			return false;
-		o->most_ranks = (int)n;
-		return true;
-	case 'f': return parse_number("-f", text, 2, 1 << 20, &o->factor);
-	case 'n': return parse_number("-n", text, 1, 10000000, &o->iters);
-	default: return parse_number("-w", text, 0, 10000000, &o->warmup);
-	}
+	o->nccl = strcmp(text, "nccl") == 0;
+	return o->nccl || strcmp(text, "tutti") == 0 ||
+	       wrong("--library \"%s\" is neither tutti nor nccl%s", text,
+		     tt_did_you_mean(text, names, hint));
+}
+
+static bool parse_place(const char *text, struct bench_options *o)
+{
+	static const char *const names[] = { "out", "in", "both", "mpi", NULL };
+	char hint[TT_NEAREST_HINT];
+
+	o->inplace = strcmp(text, "out") != 0;
+	o->outplace = strcmp(text, "in") != 0;
+	o->mpi_place = strcmp(text, "mpi") == 0;
+	return !o->inplace || !o->outplace || o->mpi_place || strcmp(text, "both") == 0 ||
+	       wrong("-p \"%s\" is not out, in, both or mpi%s", text,
+		     tt_did_you_mean(text, names, hint));
+}
+
+/* ---- the options */
+
+#define AT(member) offsetof(struct bench_options, member)
+
+static const struct known {
+	const char *name;
+	int letter; /* 0: none */
+	/* what follows, and is put at `at` of struct bench_options; OWN: `parse` does that */
+	enum { OWN, FLAG, TEXT, NUMBER, BYTES } follows;
+	size_t at;
+	int least, most; /* of a number */
+	bool (*parse)(const char *text, struct bench_options *o);
+} known[] = {
+	{ "ranks", 'r', NUMBER, AT(ranks), .least = 1, .most = 4096 },
+	{ "begin", 'b', BYTES, AT(begin) },
+	{ "end", 'e', BYTES, AT(end) },
+	{ "factor", 'f', NUMBER, AT(factor), .least = 2, .most = 1 << 20 },
+	{ "iters", 'n', NUMBER, AT(iters), .least = 1, .most = 10000000 },
+	{ "warmup", 'w', NUMBER, AT(warmup), .least = 0, .most = 10000000 },
+	{ "seconds", .parse = parse_seconds },
+	{ "type", 'd', .parse = parse_type },
+	{ "op", 'o', .parse = parse_op },
+	{ "root", 'R', NUMBER, AT(root), .least = 0, .most = INT_MAX },
+	{ "check", 'c', NUMBER, AT(check), .least = 0, .most = 1 },
+	{ "memory", 'm', .parse = parse_memory },
+	{ "gpu", 0, NUMBER, AT(gpu), .least = 0, .most = 1023 },
+	{ "windows", 0, FLAG, AT(windows) },
+	{ "graph", 0, FLAG, AT(graph) },
+	{ "chain", 0, NUMBER, AT(chain), .least = 2, .most = 65536 },
+	{ "threads", 0, FLAG, AT(threads) },
+	{ "library", .parse = parse_library },
+	{ "place", 'p', .parse = parse_place },
+	{ "transport", 0, TEXT, AT(transport) },
+	{ "algorithm", 0, TEXT, AT(algorithm) },
+	{ "wire", .parse = parse_wire },
+	{ "tune", 0, FLAG, AT(tune) },
+	{ "overlap", 0, FLAG, AT(overlap) },
+	{ "simulate", 0, TEXT, AT(simulate) },
+	{ "most-ranks", 0, NUMBER, AT(most_ranks), .least = 2, .most = MOST_SIMULATED_RANKS },
+	{ "json", 0, TEXT, AT(json) },
+	{ "plot", .parse = parse_plot },
+};
+enum { KNOWN = sizeof(known) / sizeof(known[0]), NO_LETTER = 256 };
+
+/* For getopt_long(): an option is its letter, or NO_LETTER and its number. */
+static void list_options(struct option longs[KNOWN + 3])
+{
+	for (int i = 0; i < KNOWN; i++)
+		longs[i] =
+			(struct option){ known[i].name,
+					 known[i].follows == FLAG ? no_argument : required_argument,
+					 NULL, known[i].letter ? known[i].letter : NO_LETTER + i };
+	longs[KNOWN] = (struct option){ "help", no_argument, NULL, 'h' };
+	longs[KNOWN + 1] = (struct option){ "version", no_argument, NULL, 'V' };
+	longs[KNOWN + 2] = (struct option){ 0 };
 }
 
 static bool parse_option(int option, const char *text, struct bench_options *o)
 {
-	switch (option) {
-	case 'b': return parse_bytes("-b", text, &o->begin);
-	case 'e': return parse_bytes("-e", text, &o->end);
-	case 'd':
-	case 'o':
-	case 'm':
-	case 'p':
-	case OPT_LIBRARY: return parse_words(option, text, o);
-	case OPT_SECONDS: return parse_seconds(text, &o->seconds);
-	case OPT_TRANSPORT: o->transport = text; return true;
-	case OPT_ALGORITHM: o->algorithm = text; return true;
-	case OPT_WIRE: return parse_wire(text, &o->wire);
-	case OPT_WINDOWS: o->windows = true; return true;
-	case OPT_GRAPH: o->graph = true; return true;
-	case OPT_THREADS: o->threads = true; return true;
-	case OPT_TUNE: o->tune = true; return true;
-	case OPT_OVERLAP: o->overlap = true; return true;
-	case OPT_SIMULATE: o->simulate = text; return true;
-	case OPT_JSON: o->json = text; return true;
-	case OPT_PLOT: return parse_plot(text, &o->plot);
-	default: return parse_numbers(option, text, o);
+	const struct known *row = &known[option < NO_LETTER ? 0 : option - NO_LETTER];
+	char name[32];
+	void *to;
+
+	while (option < NO_LETTER && row->letter != option)
+		row++;
+	if (row->letter)
+		snprintf(name, sizeof(name), "-%c", row->letter);
+	else
+		snprintf(name, sizeof(name), "--%s", row->name);
+	to = (char *)o + row->at;
+	switch (row->follows) {
+	case FLAG: *(bool *)to = true; return true;
+	case TEXT: *(const char **)to = text; return true;
+	case NUMBER: return parse_number(name, text, row->least, row->most, to);
+	case BYTES: return parse_bytes(name, text, to);
+	default: return row->parse(text, o);
 	}
 }
+
+/* ---- what belongs together */
 
 /* --tune: the library must be free to choose, and there must be something to choose from. */
 static bool tune_agrees(const struct bench_options *o)
@@ -544,9 +516,11 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 		.inplace = true,
 		.outplace = true,
 	};
+	struct option longs[KNOWN + 3];
 	char why[TT_OPTION_WHY];
 	int option;
 
+	list_options(longs);
 	optind = 0; /* so that it can be called again */
 	while ((option = getopt_long(argc, argv, ":r:b:e:f:n:w:d:o:R:c:m:p:hV", longs, NULL)) !=
 	       -1) {

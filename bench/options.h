@@ -23,21 +23,21 @@ struct bench_options {
 	enum bench_kind kind; /* BENCH_KIND_COUNT: all collectives */
 	int ranks;	      /* 0: not said */
 	size_t begin, end;    /* bytes */
-	long factor;
-	long iters;  /* 0: adaptive */
-	long warmup; /* -1: a few */
+	int factor;
+	int iters;  /* 0: adaptive */
+	int warmup; /* -1: a few */
 	double seconds;
 	tutti_dtype_t dtype;
 	int op;
 	int root;
-	tutti_wire_t wire; /* of all_reduce; the default where nothing is said */
-	bool check;
+	tutti_wire_t wire;	/* of all_reduce; the default where nothing is said */
+	int check;		/* 0: results are not verified */
 	bool mappable;		/* -m tutti */
 	bool cuda;		/* -m cuda */
 	bool windows, graph;	/* with it */
 	bool nccl;		/* with it: NCCL's calls, not tutti's */
 	bool threads;		/* with it: ranks are threads of one process */
-	unsigned chain;		/* with it: calls of a sample; 0: the usual number */
+	int chain;		/* with it: calls of a sample; 0: the usual number */
 	int gpu;		/* with it; -1: each rank by its number on the host */
 	bool inplace, outplace; /* which of the two to measure … */
 	bool mpi_place; /* … or the one that MPI has: broadcasts in place, all else out of it */
@@ -67,9 +67,6 @@ const char *bench_options_complaint(void);
 /* The exit status after a command line that was not BENCH_PARSED; an error has been printed
  * already. Prints the version: `version`, or that of the header if it is NULL. */
 int bench_options_end(enum bench_parsed parsed, const char *version);
-
-/* "8", "64K", "1M", "2G": powers of 1024. False where it is none, or passes SIZE_MAX. */
-bool bench_parse_size(const char *text, size_t *bytes);
 
 #ifdef __cplusplus
 }

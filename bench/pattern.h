@@ -25,11 +25,9 @@ extern "C" {
 const char *bench_type_name(tutti_dtype_t dtype);
 size_t bench_type_size(tutti_dtype_t dtype);
 bool bench_type_is_float(tutti_dtype_t dtype);
-/* TUTTI_DTYPE_COUNT where there is none of that name; also takes "float", "double" and the like */
-tutti_dtype_t bench_type_find(const char *name);
-
-const char *bench_op_name(int op);   /* "none" for BENCH_NO_OP */
-int bench_op_find(const char *name); /* TUTTI_OP_COUNT where there is none */
+/* The type that is also called so, such as "float" or "double"; TUTTI_DTYPE_COUNT: there is none. */
+int bench_type_alias(const char *name);
+const char *bench_op_name(int op); /* "none" for BENCH_NO_OP */
 
 struct bench_pattern {
 	tutti_dtype_t dtype;

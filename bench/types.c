@@ -50,28 +50,18 @@ bool bench_type_is_float(tutti_dtype_t dtype)
 	return types[dtype].exponent > 0;
 }
 
-tutti_dtype_t bench_type_find(const char *name)
+int bench_type_alias(const char *name)
 {
 	int i = 0;
 
-	while (i < TUTTI_DTYPE_COUNT && strcmp(types[i].name, name) != 0 &&
-	       strcmp(types[i].alias, name) != 0)
+	while (i < TUTTI_DTYPE_COUNT && strcmp(types[i].alias, name) != 0)
 		i++;
-	return (tutti_dtype_t)i;
+	return i;
 }
 
 const char *bench_op_name(int op)
 {
 	return op == BENCH_NO_OP ? "none" : ops[op];
-}
-
-int bench_op_find(const char *name)
-{
-	int i = 0;
-
-	while (i < TUTTI_OP_COUNT && strcmp(ops[i], name) != 0)
-		i++;
-	return i;
 }
 
 struct bench_format bench_type_format(tutti_dtype_t dtype)
