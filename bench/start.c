@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +21,22 @@
 #define BYTES  8
 #define SPLITS 10
 #define KIB    1024.0
-#define TAKER                                                                                      \
-	"TUTTI_BENCH_TAKER" /* the descriptor by which rank 0 hands its figures to
-			     * bench_start_repeat() */
+/* the descriptor by which rank 0 hands its figures to bench_start_repeat() */
+#define TAKER "TUTTI_BENCH_TAKER"
 
 /* What all ranks took together, in seconds and bytes; "most": of the rank with the most. */
+enum {
+	GROWN,		    /* BENCH_HELD of them: most; but of shared memory what all ranks have */
+	FIRST = BENCH_HELD, /* most, from a rank's own beginning to the end of all … */
+	JOINED,		    /* … and to that of the library's initialisation */
+	ALL,		    /* from the last rank's beginning to the last one's end */
+	SPLIT,		    /* most, the mean of SPLITS; 0: not measured */
+	WRONG,		    /* elements */
+	FIGURES
+};
+
 struct figures {
-	double slowest, joined;	   /* most, from a rank's own beginning to the end of all, and to
-				    * that of the library's initialisation */
-	double all;		   /* from the last rank's beginning to the last one's end */
-	double split;		   /* most, the mean of SPLITS; 0: not measured */
-	struct bench_memory grown; /* most; but `shared` is the sum of all ranks, the whole of it */
-	double wrong;
+	double of[FIGURES];
 	char version[32], transport[32], algorithm[32];
 };
 
@@ -71,37 +76,31 @@ static double count_descriptors(void)
 	return count - 2; /* . and .. */
 }
 
-static struct bench_memory look_at_memory(void)
+static void look_at_memory(double held[BENCH_HELD])
 {
 	static const char rollup[] = "/proc/self/smaps_rollup";
 
-	return (struct bench_memory){
-		.rss = kilobytes(rollup, "Rss:"),
-		.pss = kilobytes(rollup, "Pss:"),
-		.shared = kilobytes(rollup, "Pss_Shmem:"),
-		.tables = kilobytes("/proc/self/status", "VmPTE:"),
-		.descriptors = count_descriptors(),
-	};
+	held[BENCH_RSS] = kilobytes(rollup, "Rss:");
+	held[BENCH_PSS] = kilobytes(rollup, "Pss:");
+	held[BENCH_SHARED] = kilobytes(rollup, "Pss_Shmem:");
+	held[BENCH_TABLES] = kilobytes("/proc/self/status", "VmPTE:");
+	held[BENCH_DESCRIPTORS] = count_descriptors();
 }
 
 /* ---- on a rank */
 
 struct bench_start bench_start_begin(void)
 {
-	struct bench_start start = { .before = look_at_memory() };
+	struct bench_start start;
 
+	look_at_memory(start.held);
 	start.begun = bench_now();
 	return start;
 }
 
-/* Of the first call, on this rank. */
-struct how {
-	double wrong; /* elements */
-	const char *transport, *algorithm;
-};
-
 /* Its input needs no preparation that would take time. */
-static int call_once(struct bench_backend *b, double *ended, struct how *how)
+static int call_once(struct bench_backend *b, double *ended, double *wrong, const char **transport,
+		     const char **algorithm)
 {
 	const float mine = (float)(b->rank + 1), sum = (float)b->size * (float)(b->size + 1) / 2;
 	const float in[2] = { mine, -mine };
@@ -118,118 +117,87 @@ static int call_once(struct bench_backend *b, double *ended, struct how *how)
 	if (b->run(b, &call) < 0)
 		return -1;
 	*ended = bench_now();
-	how->wrong = (out[0] != sum) + (out[1] != -sum);
-	b->describe(b, &call, &how->transport, &how->algorithm);
+	*wrong = (out[0] != sum) + (out[1] != -sum);
+	b->describe(b, &call, transport, algorithm);
 	return 0;
 }
 
 /* All ranks hold what they hold at the same time. */
-static int compare_memory(struct bench_backend *b, const struct bench_memory *before,
-			  struct figures *f)
+static int compare_memory(struct bench_backend *b, const double before[BENCH_HELD], double *grown)
 {
 	if (b->barrier(b) < 0)
 		return -1;
-	const struct bench_memory now = look_at_memory();
-	double most[] = { now.rss - before->rss, now.pss - before->pss, now.tables - before->tables,
-			  now.descriptors - before->descriptors };
-
-	f->grown.shared = now.shared;
-	if (b->barrier(b) < 0 || b->combine(b, most, 4, BENCH_MAX) < 0 ||
-	    b->combine(b, &f->grown.shared, 1, BENCH_SUM) < 0)
+	look_at_memory(grown);
+	for (int i = 0; i < BENCH_SHARED; i++)
+		grown[i] -= before[i];
+	if (b->barrier(b) < 0 || b->combine(b, grown, BENCH_SHARED, BENCH_MAX) < 0)
 		return -1;
-	f->grown.rss = most[0];
-	f->grown.pss = most[1];
-	f->grown.tables = most[2];
-	f->grown.descriptors = most[3];
-	return 0;
+	return b->combine(b, &grown[BENCH_SHARED], 1, BENCH_SUM);
 }
 
 static int compare_times(struct bench_backend *b, double begun, double joined, double ended,
-			 struct figures *f)
+			 double *of)
 {
 	double most[] = { ended - begun, joined - begun, begun, ended };
 
 	if (b->combine(b, most, 4, BENCH_MAX) < 0)
 		return -1;
-	f->slowest = most[0];
-	f->joined = most[1];
-	f->all = most[3] - most[2];
+	of[FIRST] = most[0];
+	of[JOINED] = most[1];
+	of[ALL] = most[3] - most[2];
 	return 0;
 }
 
-static int time_splits(struct bench_backend *b, struct figures *f)
+static int time_splits(struct bench_backend *b, double *split)
 {
 	double seconds;
 
 	for (int i = 0; i < SPLITS && b->split; i++) {
 		if (b->barrier(b) < 0 || b->split(b, &seconds) < 0)
 			return -1;
-		f->split += seconds / SPLITS;
+		*split += seconds / SPLITS;
 	}
-	return b->combine(b, &f->split, 1, BENCH_MAX);
+	return b->combine(b, split, 1, BENCH_MAX);
 }
 
 static int measure(const struct bench_start *start, struct bench_backend *b, struct figures *f)
 {
 	const double joined = bench_now();
-	struct how how;
+	const char *transport, *algorithm;
 	double ended;
 
-	if (call_once(b, &ended, &how) < 0)
+	if (call_once(b, &ended, &f->of[WRONG], &transport, &algorithm) < 0)
 		return -1;
 	/* memory first: comparing takes more of it */
-	if (compare_memory(b, &start->before, f) < 0 ||
-	    compare_times(b, start->begun, joined, ended, f) < 0 || time_splits(b, f) < 0 ||
-	    bench_join_transports(b, &how.transport) < 0)
+	if (compare_memory(b, start->held, &f->of[GROWN]) < 0 ||
+	    compare_times(b, start->begun, joined, ended, f->of) < 0 ||
+	    time_splits(b, &f->of[SPLIT]) < 0 || bench_join_transports(b, &transport) < 0)
 		return -1;
-	f->wrong = how.wrong;
 	snprintf(f->version, sizeof(f->version), "%s", b->version ? b->version : "");
-	snprintf(f->transport, sizeof(f->transport), "%s", how.transport);
-	snprintf(f->algorithm, sizeof(f->algorithm), "%s", how.algorithm);
-	return b->combine(b, &f->wrong, 1, BENCH_SUM);
+	snprintf(f->transport, sizeof(f->transport), "%s", transport);
+	snprintf(f->algorithm, sizeof(f->algorithm), "%s", algorithm);
+	return b->combine(b, &f->of[WRONG], 1, BENCH_SUM);
 }
 
 /* ---- what is shown */
-
-static struct bench_stats summarise(const struct figures *runs, size_t count, size_t member,
-				    double *scratch)
-{
-	for (size_t i = 0; i < count; i++)
-		memcpy(&scratch[i], (const char *)&runs[i] + member, sizeof(*scratch));
-	return bench_summarise(scratch, count);
-}
-
-static double most(const struct figures *runs, size_t count, size_t member)
-{
-	double found = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		double value;
-
-		memcpy(&value, (const char *)&runs[i] + member, sizeof(value));
-		found = value > found ? value : found;
-	}
-	return found;
-}
 
 struct shown {
 	const char *library;
 	int ranks;
 	const struct figures *any;
-	struct bench_stats slowest, joined, all, split;
-	struct bench_memory grown;
-	double wrong;
+	struct bench_stats stats[FIGURES]; /* µs, of times */
+	double most[FIGURES];
 };
 
 static void print(const struct shown *s)
 {
-	const double times[] = { s->slowest.median, s->slowest.min, s->slowest.p99,
-				 s->joined.median,  s->all.median,  s->all.min,
-				 s->split.median };
-	const double kept[] = { s->grown.rss, s->grown.pss, s->grown.tables };
+	const struct bench_stats *first = &s->stats[FIRST], *all = &s->stats[ALL];
+	const double times[] = { first->median,		  first->min,  first->p99,
+				 s->stats[JOINED].median, all->median, all->min,
+				 s->stats[SPLIT].median };
 
 	bench_remark("%s init, %d ranks, medians of %ld runs with processes of their own",
-		     s->library, s->ranks, s->slowest.iters);
+		     s->library, s->ranks, first->iters);
 	bench_remark(
 		"first: to the end of the first all-reduce of 8 B, on the slowest rank; init: "
 		"to the end of the initialisation; "
@@ -240,13 +208,13 @@ static void print(const struct shown *s)
 	       "min", "split", "wrong", "transport/algorithm");
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
 		bench_figure(9, 2, times[i] / 1e3);
-	printf(" %5.0f  %s/%s\n", s->wrong, s->any->transport, s->any->algorithm);
+	printf(" %5.0f  %s/%s\n", s->most[WRONG], s->any->transport, s->any->algorithm);
 	bench_remark("memory in KiB: what a rank holds more than before, at most, and of shared "
 		     "memory what all ranks hold together");
 	printf("#%10s %10s %10s %10s %10s\n", "RSS", "PSS", "tables", "fds", "shared");
-	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
-		printf(" %10.0f", kept[i] / KIB);
-	printf(" %10.0f %10.0f\n", s->grown.descriptors, s->grown.shared / KIB);
+	for (int i = 0; i < BENCH_HELD; i++)
+		printf(" %10.0f", s->most[i] / (i == BENCH_DESCRIPTORS ? 1 : KIB));
+	putchar('\n');
 }
 
 static json_t *to_json(const struct shown *s)
@@ -255,19 +223,33 @@ static json_t *to_json(const struct shown *s)
 		"{ss ss ss ss si si sI so so so so s{sf sf sf sf} sf sf}", "library", s->library,
 		"collective", "init", "transport", s->any->transport, "algorithm",
 		s->any->algorithm, "ranks", s->ranks, "bytes", BYTES, "iters",
-		(json_int_t)s->slowest.iters, "time_us", bench_stats_json(&s->slowest), "init_us",
-		bench_stats_json(&s->joined), "all_us", bench_stats_json(&s->all), "split_us",
-		bench_stats_json(&s->split), "memory", "rss", s->grown.rss, "pss", s->grown.pss,
-		"page_tables", s->grown.tables, "descriptors", s->grown.descriptors,
-		"shared_memory", s->grown.shared, "wrong", s->wrong);
+		(json_int_t)s->stats[FIRST].iters, "time_us", bench_stats_json(&s->stats[FIRST]),
+		"init_us", bench_stats_json(&s->stats[JOINED]), "all_us",
+		bench_stats_json(&s->stats[ALL]), "split_us", bench_stats_json(&s->stats[SPLIT]),
+		"memory", "rss", s->most[BENCH_RSS], "pss", s->most[BENCH_PSS], "page_tables",
+		s->most[BENCH_TABLES], "descriptors", s->most[BENCH_DESCRIPTORS], "shared_memory",
+		s->most[BENCH_SHARED], "wrong", s->most[WRONG]);
 
 	return bench_json_origin(object, *s->any->version ? s->any->version : NULL);
+}
+
+/* `scratch` has room for a figure of each run. */
+static void summarise(struct shown *s, size_t count, double *scratch)
+{
+	for (int figure = 0; figure < FIGURES; figure++) {
+		for (size_t i = 0; i < count; i++) {
+			scratch[i] = s->any[i].of[figure];
+			s->most[figure] = fmax(s->most[figure], scratch[i]);
+		}
+		s->stats[figure] = bench_summarise(scratch, count);
+	}
 }
 
 /* 0, 1: a result was wrong, -1: said what failed. */
 static int show(const struct bench_options *o, const char *library, int ranks,
 		const struct figures *runs, size_t count)
 {
+	struct shown s = { .library = library, .ranks = ranks, .any = runs };
 	double *scratch = malloc(count * sizeof(*scratch));
 	struct bench_outputs outputs;
 	int rc;
@@ -276,21 +258,7 @@ static int show(const struct bench_options *o, const char *library, int ranks,
 		bench_complain("no memory for %zu runs", count);
 		return -1;
 	}
-	const struct shown s = {
-		.library = library,
-		.ranks = ranks,
-		.any = runs,
-		.slowest = summarise(runs, count, offsetof(struct figures, slowest), scratch),
-		.joined = summarise(runs, count, offsetof(struct figures, joined), scratch),
-		.all = summarise(runs, count, offsetof(struct figures, all), scratch),
-		.split = summarise(runs, count, offsetof(struct figures, split), scratch),
-		.grown = { most(runs, count, offsetof(struct figures, grown.rss)),
-			   most(runs, count, offsetof(struct figures, grown.pss)),
-			   most(runs, count, offsetof(struct figures, grown.shared)),
-			   most(runs, count, offsetof(struct figures, grown.tables)),
-			   most(runs, count, offsetof(struct figures, grown.descriptors)) },
-		.wrong = most(runs, count, offsetof(struct figures, wrong)),
-	};
+	summarise(&s, count, scratch);
 	free(scratch);
 	if (!bench_outputs_open(&outputs, o))
 		return -1;
@@ -299,7 +267,7 @@ static int show(const struct bench_options *o, const char *library, int ranks,
 	rc = bench_outputs_json(&outputs, to_json(&s));
 	if (bench_outputs_close(&outputs) < 0 || rc < 0)
 		return -1;
-	return s.wrong > 0;
+	return s.most[WRONG] > 0;
 }
 
 /* ---- between the ranks and their parent */
@@ -308,7 +276,7 @@ static int hand_over(int taker, const struct figures *f)
 {
 	/* in one piece, as it is shorter than PIPE_BUF */
 	if (write(taker, f, sizeof(*f)) == sizeof(*f))
-		return f->wrong > 0;
+		return f->of[WRONG] > 0;
 	bench_complain("hand the figures of a start to the parent: %m");
 	return -1;
 }
@@ -322,7 +290,7 @@ int bench_start_end(const struct bench_start *start, struct bench_backend *backe
 	if (measure(start, backend, &f) < 0)
 		return -1;
 	if (backend->rank != 0)
-		return f.wrong > 0;
+		return f.of[WRONG] > 0;
 	return taker ? hand_over(atoi(taker), &f)
 		     : show(options, backend->library, backend->size, &f, 1);
 }

@@ -12,17 +12,12 @@
 extern "C" {
 #endif
 
-/* What a process holds. */
-struct bench_memory {
-	double rss, pss, shared; /* bytes; shared: its part of the memory that it shares with
-				  * others */
-	double tables;		 /* bytes of page tables */
-	double descriptors;
-};
+/* What a process holds: bytes, of BENCH_SHARED its part of the memory that it shares with others. */
+enum { BENCH_RSS, BENCH_PSS, BENCH_TABLES, BENCH_DESCRIPTORS, BENCH_SHARED, BENCH_HELD };
 
 /* The beginning on one rank. */
 struct bench_start {
-	struct bench_memory before;
+	double held[BENCH_HELD];
 	double begun; /* by the clock of the machine */
 };
 
