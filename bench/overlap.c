@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lines.h"
 #include "output.h"
@@ -60,14 +59,6 @@ static void compute(uint64_t steps)
 	kept = x;
 }
 
-static void doze(double seconds)
-{
-	struct timespec left = { (time_t)seconds, (long)(fmod(seconds, 1) * 1e9) };
-
-	while (nanosleep(&left, &left) < 0)
-		;
-}
-
 static struct overlap *overlap_of(struct bench_backend *backend)
 {
 	return ((struct way *)backend)->overlap;
@@ -89,7 +80,7 @@ static int run_asleep(struct bench_backend *backend, const struct bench_call *ca
 
 	if (bench_tutti_start(backend, call, &request) < 0)
 		return -1;
-	doze(overlap_of(backend)->nap_s);
+	bench_sleep(overlap_of(backend)->nap_s);
 	return bench_tutti_wait(backend, &request);
 }
 
@@ -130,12 +121,6 @@ static int visit_computation(struct bench_run *run, const struct bench_budget *b
 	return bench_time(&work, budget, &overlap->computation);
 }
 
-static void forget(struct bench_samples *samples)
-{
-	free(samples->seconds);
-	*samples = (struct bench_samples){ 0 };
-}
-
 /* Let the computation last as long as the call: by its steps, then by what these took beside
  * those of the other ranks. */
 static int fit(struct bench_run *run, const struct bench_budget *budget, unsigned batch)
@@ -149,7 +134,7 @@ static int fit(struct bench_run *run, const struct bench_budget *budget, unsigne
 		return -1;
 	const double ratio = alone / (stats_of(&overlap->computation).median * 1e-6);
 	overlap->steps = (uint64_t)((double)overlap->steps * ratio) + 1;
-	forget(&overlap->computation);
+	bench_samples_free(&overlap->computation);
 	return 0;
 }
 
@@ -289,36 +274,21 @@ static int settle(struct bench_run *run, const struct bench_result results[3])
 	return write_json(bench_report_outputs(run->report), &results[1], &outcome);
 }
 
-static int measure(struct bench_run *run, const struct bench_call *call, size_t bytes)
+static int measure(struct bench_run *run, struct bench_point *point)
 {
 	struct overlap *overlap = run->context;
 	struct bench_result results[3] = { 0 };
-	struct bench_point point;
 	int rc = 0;
 
-	if (!bench_point_init(&point, run->backend, run->options, &run->buffers, call, bytes))
-		return -1;
 	for (int round = 0; round < ROUNDS && rc == 0; round++)
-		rc = play_round(run, &point, round, results);
+		rc = play_round(run, point, round, results);
 	if (rc == 0)
 		rc = settle(run, results);
-	forget(&overlap->alone);
-	forget(&overlap->computation);
-	forget(&overlap->processor);
-	forget(&overlap->together);
-	bench_point_fini(&point);
+	bench_samples_free(&overlap->alone);
+	bench_samples_free(&overlap->computation);
+	bench_samples_free(&overlap->processor);
+	bench_samples_free(&overlap->together);
 	return rc;
-}
-
-static int measure_size(struct bench_run *run, enum bench_kind kind, size_t bytes)
-{
-	struct bench_call call;
-
-	for (int i = 0; i < 2; i++)
-		if (bench_point_call(run->backend, run->options, kind, bytes, i == 1, &call) &&
-		    measure(run, &call, bytes) < 0)
-			return -1;
-	return 0;
 }
 
 /* ---- the whole */
@@ -369,7 +339,7 @@ static double oversubscription_of(const struct bench_tutti *tutti)
 
 int bench_overlap(struct bench_tutti *tutti, const struct bench_options *options)
 {
-	static const struct bench_steps steps = { begin, measure_size, end };
+	static const struct bench_steps steps = { begin, measure, end };
 	struct overlap overlap = { .step_s = step_seconds(),
 				   .oversubscription = oversubscription_of(tutti) };
 

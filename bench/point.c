@@ -273,7 +273,6 @@ static void fill_result(const struct bench_point *point, struct bench_samples *s
 	const struct bench_backend *b = point->backend;
 	const struct bench_call *call = &point->calls[0];
 
-	r->done = true;
 	r->stats = stats_of(point, samples);
 	r->library = b->library;
 	r->version = b->version;

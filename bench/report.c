@@ -273,19 +273,13 @@ static int keep(struct bench_report *report, const struct bench_result *result)
 	return 0;
 }
 
-int bench_report_row(struct bench_report *report, const struct bench_result row[2])
+int bench_report_row(struct bench_report *report, const struct bench_result *result)
 {
-	for (int i = 0; i < 2; i++) {
-		if (!row[i].done)
-			continue;
-		if (report->outputs.table)
-			print_result(&row[i], has_wire(report, row[i].kind));
-		if (bench_outputs_json(&report->outputs, bench_result_json(&row[i])) < 0)
-			return -1;
-		if (report->options->plot && keep(report, &row[i]) < 0)
-			return -1;
-	}
-	return 0;
+	if (report->outputs.table)
+		print_result(result, has_wire(report, result->kind));
+	if (bench_outputs_json(&report->outputs, bench_result_json(result)) < 0)
+		return -1;
+	return report->options->plot ? keep(report, result) : 0;
 }
 
 int bench_report_close(struct bench_report *report)

@@ -8,7 +8,6 @@
 #include "timing.h"
 
 struct bench_result {
-	bool done; /* false: not measured, and shown as "-" */
 	const char *library, *version, *transport, *algorithm; /* transport: of all ranks */
 	enum bench_kind kind;
 	int ranks;
@@ -43,8 +42,7 @@ void bench_report_device(struct bench_report *report, const struct bench_device 
 /* Where results go beside the picture. */
 const struct bench_outputs *bench_report_outputs(const struct bench_report *report);
 void bench_report_title(struct bench_report *report, enum bench_kind kind);
-/* Results of one size, out of place and in place; at least one is done. */
-int bench_report_row(struct bench_report *report, const struct bench_result row[2]);
+int bench_report_row(struct bench_report *report, const struct bench_result *result);
 /* Draws the picture, closes the files. -1: something could not be written, and was said. NULL is
  * fine. */
 int bench_report_close(struct bench_report *report);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the order of measurements: which collectives, which sizes, and the steps of a plain run. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "lines.h"
 #include "point.h"
@@ -10,49 +9,26 @@
 
 /* ---- a plain run */
 
-static int measure(struct bench_run *run, const struct bench_call *call, size_t bytes,
-		   struct bench_result *result)
-{
-	const struct bench_options *o = run->options;
-	const struct bench_budget budget = { o->iters, o->warmup, o->seconds };
-	struct bench_samples samples = { 0 };
-	struct bench_point point;
-	int rc;
-
-	if (!bench_point_init(&point, run->backend, o, &run->buffers, call, bytes))
-		return -1;
-	rc = bench_point_visit(&point, run->backend, &budget, &samples, result);
-	if (rc == 0 && result->wrong > 0)
-		run->wrong += result->wrong;
-	free(samples.seconds);
-	bench_point_fini(&point);
-	return rc;
-}
-
 static int begin(struct bench_run *run, enum bench_kind kind)
 {
 	if (run->report)
 		bench_report_title(run->report, kind);
-	run->measured = false;
 	return 0;
 }
 
-/* Out of place, then in place, as far as the library can do it. */
-static int measure_size(struct bench_run *run, enum bench_kind kind, size_t bytes)
+static int measure(struct bench_run *run, struct bench_point *point)
 {
-	struct bench_result row[2] = { 0 };
-	struct bench_call call;
+	const struct bench_options *o = run->options;
+	const struct bench_budget budget = { o->iters, o->warmup, o->seconds };
+	struct bench_samples samples = { 0 };
+	struct bench_result result = { 0 };
+	const int rc = bench_point_visit(point, run->backend, &budget, &samples, &result);
 
-	for (int i = 0; i < 2; i++) {
-		if (!bench_point_call(run->backend, run->options, kind, bytes, i == 1, &call))
-			continue;
-		run->measured = true;
-		if (measure(run, &call, bytes, &row[i]) < 0)
-			return -1;
-	}
-	if (run->report && (row[0].done || row[1].done))
-		return bench_report_row(run->report, row);
-	return 0;
+	bench_samples_free(&samples);
+	if (rc < 0)
+		return -1;
+	run->wrong += result.wrong > 0 ? result.wrong : 0;
+	return run->report ? bench_report_row(run->report, &result) : 0;
 }
 
 static void end(struct bench_run *run, enum bench_kind kind)
@@ -73,6 +49,27 @@ size_t bench_sweep_bytes(const struct bench_run *run, enum bench_kind kind, size
 				ranks);
 }
 
+/* Out of place, then in place, as far as the library can do it. */
+static int measure_size(const struct bench_steps *steps, struct bench_run *run,
+			enum bench_kind kind, size_t bytes)
+{
+	struct bench_point point;
+	struct bench_call call;
+	int rc = 0;
+
+	for (int i = 0; i < 2 && rc == 0; i++) {
+		if (!bench_point_call(run->backend, run->options, kind, bytes, i == 1, &call))
+			continue;
+		run->measured = true;
+		if (!bench_point_init(&point, run->backend, run->options, &run->buffers, &call,
+				      bytes))
+			return -1;
+		rc = steps->point(run, &point);
+		bench_point_fini(&point);
+	}
+	return rc;
+}
+
 static int measure_sizes(const struct bench_steps *steps, struct bench_run *run,
 			 enum bench_kind kind)
 {
@@ -82,7 +79,7 @@ static int measure_sizes(const struct bench_steps *steps, struct bench_run *run,
 	for (size_t wanted = o->begin; wanted <= o->end; wanted *= (size_t)o->factor) {
 		const size_t bytes = bench_sweep_bytes(run, kind, wanted);
 
-		if (bytes != last && steps->size(run, kind, bytes) < 0)
+		if (bytes != last && measure_size(steps, run, kind, bytes) < 0)
 			return -1;
 		last = bytes;
 	}
@@ -96,6 +93,7 @@ static int measure_kind(const struct bench_steps *steps, struct bench_run *run,
 
 	if (steps->begin(run, kind) < 0)
 		return -1;
+	run->measured = false;
 	rc = measure_sizes(steps, run, kind);
 	steps->end(run, kind);
 	return rc;
@@ -211,7 +209,7 @@ close_report:
 
 int bench_sweep(struct bench_backend *backend, const struct bench_options *options)
 {
-	static const struct bench_steps plain = { begin, measure_size, end };
+	static const struct bench_steps plain = { begin, measure, end };
 
 	if (options->tune || options->overlap) {
 		bench_complain("%s is for tutti, this program measures %s; use tutti-bench",

@@ -22,11 +22,13 @@ struct bench_run {
 	void *context;
 };
 
+struct bench_point;
+
 /* What is done with each collective of a run. -1: something failed on this rank, which was said. */
 struct bench_steps {
 	int (*begin)(struct bench_run *run, enum bench_kind kind);
-	int (*size)(struct bench_run *run, enum bench_kind kind, size_t bytes); /* whole elements */
-	void (*end)(struct bench_run *run, enum bench_kind kind); /* of all that began */
+	int (*point)(struct bench_run *run, struct bench_point *point); /* its calls are ready */
+	void (*end)(struct bench_run *run, enum bench_kind kind);	/* of all that began */
 };
 
 /* Collective over the ranks. 0; 1: a result was wrong, on all ranks; -1: something failed on this

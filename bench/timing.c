@@ -26,6 +26,19 @@ double bench_now(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
+double bench_processor_now(void)
+{
+	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+void bench_sleep(double seconds)
+{
+	struct timespec left = { (time_t)seconds, (long)(fmod(seconds, 1) * 1e9) };
+
+	while (nanosleep(&left, &left) < 0)
+		;
+}
+
 static int run_batch(const struct bench_work *work, double *seconds)
 {
 	const clockid_t clock = work->processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
@@ -101,6 +114,12 @@ struct bench_stats bench_summarise(double *seconds, size_t count)
 	stats.p99 = seconds[(size_t)ceil(0.99 * (double)count) - 1] * 1e6;
 	stats.mean = sum / (double)count * 1e6;
 	return stats;
+}
+
+void bench_samples_free(struct bench_samples *samples)
+{
+	free(samples->seconds);
+	*samples = (struct bench_samples){ 0 };
 }
 
 static double *more_room(struct bench_samples *samples, long more)

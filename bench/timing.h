@@ -39,14 +39,19 @@ struct bench_stats {
 	double min, median, p99, mean; /* microseconds per call */
 };
 
-/* Seconds per call, of one sample each, the same on all ranks. Zeroed: none yet. free(seconds). */
+/* Seconds per call, of one sample each, the same on all ranks. Zeroed: none yet. */
 struct bench_samples {
 	double *seconds;
 	size_t count;
 };
 
-/* Seconds by a clock that all processes of the machine share. */
+/* Seconds by a clock that all processes of the machine share, … */
 double bench_now(void);
+/* … and by that of the processor, for all threads of this process. */
+double bench_processor_now(void);
+void bench_sleep(double seconds);
+
+void bench_samples_free(struct bench_samples *samples); /* there are none then */
 
 /* Take samples, and put them behind those there are. -1: said why. */
 int bench_time(const struct bench_work *work, const struct bench_budget *budget,

@@ -192,40 +192,23 @@ static int settle(struct bench_run *run)
 static void forget_samples(struct tune *tune)
 {
 	for (size_t i = 0; i < tune->n; i++) {
-		free(tune->contestants[i].samples.seconds);
-		tune->contestants[i].samples = (struct bench_samples){ 0 };
+		bench_samples_free(&tune->contestants[i].samples);
 		tune->results[i] = (struct bench_result){ 0 };
 	}
 }
 
-static int compare(struct bench_run *run, const struct bench_call *call, size_t bytes)
+static int compare(struct bench_run *run, struct bench_point *point)
 {
 	struct tune *tune = run->context;
-	struct bench_point point;
 	int rc = 0;
 
-	if (!bench_point_init(&point, run->backend, run->options, &run->buffers, call, bytes))
-		return -1;
 	forget_samples(tune);
 	for (int round = 0; round < ROUNDS && rc == 0; round++)
-		rc = play_round(tune, &point, round);
+		rc = play_round(tune, point, round);
 	if (rc == 0)
 		rc = settle(run);
 	forget_samples(tune);
-	bench_point_fini(&point);
 	return rc;
-}
-
-static int compare_size(struct bench_run *run, enum bench_kind kind, size_t bytes)
-{
-	struct bench_call call;
-
-	for (int i = 0; i < 2; i++) {
-		if (bench_point_call(run->backend, run->options, kind, bytes, i == 1, &call) &&
-		    compare(run, &call, bytes) < 0)
-			return -1;
-	}
-	return 0;
 }
 
 /* ---- the whole */
@@ -241,7 +224,7 @@ static size_t algorithm_count(void)
 
 int bench_tune(struct bench_tutti *meeting, const struct bench_options *options)
 {
-	static const struct bench_steps steps = { begin, compare_size, end };
+	static const struct bench_steps steps = { begin, compare, end };
 	const size_t capacity = 1 + algorithm_count();
 	struct tune tune = { .meeting = meeting };
 	int rc = -1;

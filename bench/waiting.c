@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the measurement of waits, and their table. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "lines.h"
 #include "outputs.h"
@@ -28,24 +26,6 @@ struct waits {
 	const char *transport, *algorithm;
 };
 
-/* All threads of this process. */
-static double processor_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void be_late(double seconds)
-{
-	const time_t whole = (time_t)seconds;
-	struct timespec left = { whole, (long)((seconds - (double)whole) * 1e9) };
-
-	while (nanosleep(&left, &left) < 0 && errno == EINTR)
-		;
-}
-
 static int wait_once(struct bench_backend *b, struct waits *waits, size_t i)
 {
 	const struct bench_call call = { .kind = BENCH_BARRIER,
@@ -58,11 +38,11 @@ static int wait_once(struct bench_backend *b, struct waits *waits, size_t i)
 	if (b->barrier(b) < 0)
 		return -1;
 	if (late)
-		be_late(waits->late);
-	const double before = processor_now(), came = bench_now();
+		bench_sleep(waits->late);
+	const double before = bench_processor_now(), came = bench_now();
 	if (b->run(b, &call) < 0)
 		return -1;
-	const double used = processor_now() - before, went = bench_now();
+	const double used = bench_processor_now() - before, went = bench_now();
 	double most[] = { late ? 0 : used, late ? 0 : used / (went - came), late ? came : 0,
 			  late ? 0 : went };
 	if (b->combine(b, most, 4, BENCH_MAX) < 0)
