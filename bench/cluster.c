@@ -12,8 +12,6 @@
 #include "cluster.h"
 #include "lines.h"
 
-enum { MOST_RANKS_PER_HOST = 65536 };
-
 enum unit { MICROSECONDS, GIGABYTES };
 
 /* A number, and where it goes: seconds, or seconds per byte. */
@@ -59,24 +57,20 @@ static bool __attribute__((format(printf, 2, 3))) wrong(const char *path, const 
 	return false;
 }
 
-static const char *expected(enum unit unit)
-{
-	return unit == MICROSECONDS ? "microseconds, a number of 0 or more"
-				    : "10^9 bytes per second, a number above 0";
-}
-
-/* What stands there, as far as an error message needs to say. */
-static void describe(const json_t *value, char *out, size_t size)
+/* `value` stands under the key, or nothing does if it is NULL, and that is not what is expected. */
+static bool misfit(const char *path, const char *key, const json_t *value, const char *expected)
 {
 	static const char *const types[] = {
 		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
 		[JSON_TRUE] = "true",	     [JSON_FALSE] = "false",	[JSON_NULL] = "null",
 	};
 
+	if (!value)
+		return wrong(path, "\"%s\" is missing, expected %s", key, expected);
 	if (json_is_number(value))
-		snprintf(out, size, "%.12g", json_number_value(value));
-	else
-		snprintf(out, size, "%s", types[json_typeof(value)]);
+		return wrong(path, "\"%s\" is %.12g, expected %s", key, json_number_value(value),
+			     expected);
+	return wrong(path, "\"%s\" is %s, expected %s", key, types[json_typeof(value)], expected);
 }
 
 /* ---- which keys there may be */
@@ -113,14 +107,12 @@ static bool check_top_keys(const char *path, json_t *top)
 static bool check_section_keys(const char *path, const char *section, json_t *object)
 {
 	char list[256] = "";
-	size_t used = 0;
 	const char *key;
 	json_t *value;
 
 	for (int i = 0; i < FIGURES; i++)
 		if (strcmp(figures[i].section, section) == 0)
-			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
-						 used ? ", " : "", figures[i].key);
+			bench_append(list, sizeof(list), "%s%s", *list ? ", " : "", figures[i].key);
 	json_object_foreach(object, key, value) if (!is_figure(section, key)) return wrong(
 		path, "the key \"%s.%s\" is unknown, expected only %s", section, key, list);
 	return true;
@@ -131,16 +123,11 @@ static bool check_section_keys(const char *path, const char *section, json_t *ob
 static bool read_name(const char *path, json_t *top, struct bench_cluster *cluster)
 {
 	json_t *value = json_object_get(top, "name"), *note = json_object_get(top, "note");
-	char found[32];
-
-	if (!value)
-		return wrong(path, "\"name\" is missing, expected %s", name_expected);
-	if (!json_is_string(value)) {
-		describe(value, found, sizeof(found));
-		return wrong(path, "\"name\" is %s, expected %s", found, name_expected);
-	}
 	const char *text = json_string_value(value);
-	const size_t length = strlen(text);
+	const size_t length = text ? strlen(text) : 0;
+
+	if (!text)
+		return misfit(path, "name", value, name_expected);
 	if (length == 0 || length >= sizeof(cluster->name))
 		return wrong(path, "\"name\" has %zu bytes, expected %s", length, name_expected);
 	for (size_t i = 0; i < length; i++)
@@ -148,30 +135,17 @@ static bool read_name(const char *path, json_t *top, struct bench_cluster *clust
 			return wrong(path, "\"name\" has a control character, expected %s",
 				     name_expected);
 	memcpy(cluster->name, text, length + 1);
-	if (note && !json_is_string(note)) {
-		describe(note, found, sizeof(found));
-		return wrong(path, "\"note\" is %s, expected a string", found);
-	}
-	return true;
+	return !note || json_is_string(note) || misfit(path, "note", note, "a string");
 }
 
 static bool read_ranks(const char *path, json_t *top, struct bench_cluster *cluster)
 {
 	json_t *value = json_object_get(top, "ranks_per_host");
 	const json_int_t ranks = json_integer_value(value);
-	char found[32];
 
-	if (!value)
-		return wrong(path,
-			     "\"ranks_per_host\" is missing, expected a whole number from 1 to %d",
-			     MOST_RANKS_PER_HOST);
-	if (!json_is_integer(value) || ranks < 1 || ranks > MOST_RANKS_PER_HOST) {
-		describe(value, found, sizeof(found));
-		return wrong(path, "\"ranks_per_host\" is %s, expected a whole number from 1 to %d",
-			     found, MOST_RANKS_PER_HOST);
-	}
 	cluster->figures.ranks_per_host = (int)ranks;
-	return true;
+	return (ranks >= 1 && ranks <= 65536) ||
+	       misfit(path, "ranks_per_host", value, "a whole number from 1 to 65536");
 }
 
 static bool read_figure(const char *path, const struct figure *figure, json_t *section,
@@ -179,34 +153,23 @@ static bool read_figure(const char *path, const struct figure *figure, json_t *s
 {
 	json_t *value = json_object_get(section, figure->key);
 	const double number = json_number_value(value);
-	char found[32];
-
-	if (!value)
-		return wrong(path, "\"%s.%s\" is missing, expected %s", figure->section,
-			     figure->key, expected(figure->unit));
 	const double figured = figure->unit == MICROSECONDS ? number * 1e-6 : 1e-9 / number;
-	if (!json_is_number(value) || !(number >= 0) || !isfinite(figured)) {
-		describe(value, found, sizeof(found));
-		return wrong(path, "\"%s.%s\" is %s, expected %s", figure->section, figure->key,
-			     found, expected(figure->unit));
-	}
+	char key[64];
+
+	snprintf(key, sizeof(key), "%s.%s", figure->section, figure->key);
 	memcpy((char *)out + figure->offset, &figured, sizeof(figured));
-	return true;
+	return (json_is_number(value) && number >= 0 && isfinite(figured)) ||
+	       misfit(path, key, value,
+		      figure->unit == MICROSECONDS ? "microseconds, a number of 0 or more"
+						   : "10^9 bytes per second, a number above 0");
 }
 
 static bool read_section(const char *path, const char *section, json_t *top, tutti_cluster_t *out)
 {
 	json_t *object = json_object_get(top, section);
-	char found[32];
 
-	if (!object)
-		return wrong(path, "\"%s\" is missing, expected an object with its figures",
-			     section);
-	if (!json_is_object(object)) {
-		describe(object, found, sizeof(found));
-		return wrong(path, "\"%s\" is %s, expected an object with its figures", section,
-			     found);
-	}
+	if (!json_is_object(object))
+		return misfit(path, section, object, "an object with its figures");
 	if (!check_section_keys(path, section, object))
 		return false;
 	for (int i = 0; i < FIGURES; i++)

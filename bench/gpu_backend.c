@@ -342,7 +342,6 @@ static int learn_carriers(struct bench_tutti *tutti)
 {
 	struct bench_backend *backend = &tutti->backend;
 	struct bench_gpu *gpu = tutti->gpu;
-	size_t length = 0;
 
 	if (said(backend, tutti_cuda_barrier(tutti->comm, gpu->stream)) < 0 || finish(backend) < 0)
 		return -1;
@@ -351,9 +350,8 @@ static int learn_carriers(struct bench_tutti *tutti)
 		const char *name = tutti_comm_transport(tutti->comm, peer);
 
 		if (peer != backend->rank && !strstr(gpu->carriers, name))
-			length += (size_t)snprintf(gpu->carriers + length,
-						   sizeof(gpu->carriers) - length, "%s%s",
-						   length ? "+" : "", name);
+			bench_append(gpu->carriers, sizeof(gpu->carriers), "%s%s",
+				     *gpu->carriers ? "+" : "", name);
 	}
 	return 0;
 }

@@ -82,17 +82,25 @@ void bench_figure(int width, int decimals, double value)
 	printf(" %*s", width, text);
 }
 
+void bench_append(char *out, size_t size, const char *format, ...)
+{
+	const size_t length = strlen(out);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(out + length, size - length, format, args);
+	va_end(args);
+}
+
 void bench_write_call(char *out, size_t size, const struct bench_options *o, enum bench_kind kind)
 {
 	const struct bench_case *c = bench_case(kind);
-	size_t length = (size_t)snprintf(out, size, "%s", c->name);
 
-	if (!c->empty && length < size)
-		length += (size_t)snprintf(out + length, size - length, " of %s",
-					   bench_type_name(o->dtype));
-	if (c->reduces && length < size)
-		length +=
-			(size_t)snprintf(out + length, size - length, ", %s", bench_op_name(o->op));
-	if (c->rooted && length < size)
-		snprintf(out + length, size - length, ", root %d", o->root);
+	snprintf(out, size, "%s", c->name);
+	if (!c->empty)
+		bench_append(out, size, " of %s", bench_type_name(o->dtype));
+	if (c->reduces)
+		bench_append(out, size, ", %s", bench_op_name(o->op));
+	if (c->rooted)
+		bench_append(out, size, ", root %d", o->root);
 }

@@ -16,6 +16,10 @@ void bench_remark(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * printf(), %m is the error of errno. */
 void bench_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Write more behind the text in `out`, as far as it fits. */
+void bench_append(char *out, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* Print a blank and `value`, `width` characters wide, with at most so many decimals and fewer where
  * it is long; below 0: a dash. */
 void bench_figure(int width, int decimals, double value);

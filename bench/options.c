@@ -188,15 +188,9 @@ static int find_name(const char *text, int count, const char *(*name_of)(int i),
 /* "sum, prod or max" */
 static const char *list_names(int count, const char *(*name_of)(int i), char out[LIST])
 {
-	size_t used = 0;
-
-	out[0] = '\0';
-	for (int i = 0; i < count && used < LIST; i++)
-		used += (size_t)snprintf(out + used, LIST - used, "%s%s",
-					 i == 0		  ? ""
-					 : i == count - 1 ? " or "
-							  : ", ",
-					 name_of(i));
+	snprintf(out, LIST, "%s", name_of(0));
+	for (int i = 1; i < count; i++)
+		bench_append(out, LIST, "%s%s", i == count - 1 ? " or " : ", ", name_of(i));
 	return out;
 }
 

@@ -120,17 +120,14 @@ static void write_kind(FILE *out, const struct bench_result *results, size_t cou
 static void name_transports(const struct bench_result *results, size_t count, char *out,
 			    size_t size)
 {
-	size_t length = 0;
-
 	*out = '\0';
 	for (size_t i = 0; i < count; i++) {
 		bool known = false;
 
 		for (size_t k = 0; k < i && !known; k++)
 			known = strcmp(results[k].transport, results[i].transport) == 0;
-		if (!known && length < size)
-			length += (size_t)snprintf(out + length, size - length, "%s%s",
-						   length ? ", " : "", results[i].transport);
+		if (!known)
+			bench_append(out, size, "%s%s", *out ? ", " : "", results[i].transport);
 	}
 }
 
@@ -138,17 +135,14 @@ static void name_transports(const struct bench_result *results, size_t count, ch
 static void write_heading(const struct bench_result *results, size_t count, char *out, size_t size)
 {
 	char transports[128];
-	size_t length;
 
 	name_transports(results, count, transports, sizeof(transports));
-	length = (size_t)snprintf(out, size, "%s, %d ranks, %s, %s", results->library,
-				  results->ranks, transports, bench_type_name(results->dtype));
-	for (size_t i = 0; i < count && length < size; i++) {
+	snprintf(out, size, "%s, %d ranks, %s, %s", results->library, results->ranks, transports,
+		 bench_type_name(results->dtype));
+	for (size_t i = 0; i < count; i++)
 		if (!shown(&results[i]))
-			length += (size_t)snprintf(out + length, size - length, ", %s in %.2f µs",
-						   bench_case(results[i].kind)->name,
-						   results[i].stats.median);
-	}
+			bench_append(out, size, ", %s in %.2f µs",
+				     bench_case(results[i].kind)->name, results[i].stats.median);
 }
 
 static bool any_inplace(const struct bench_result *results, size_t count)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the names of all sets of transports: bit i of a set is names[i]. */
-#include <stdio.h>
 #include <string.h>
 
+#include "lines.h"
 #include "transports.h"
 
 static const char *const names[] = { "cuda", "shm", "rdma", "tcp" };
@@ -29,15 +29,12 @@ static const char *text_of(unsigned set)
 {
 	static char texts[1 << NAMES][TEXT];
 	char *text = texts[set];
-	size_t length = 0;
 
 	if (*text)
 		return text;
-	for (unsigned i = 0; i < NAMES; i++) {
+	for (unsigned i = 0; i < NAMES; i++)
 		if (set & 1u << i)
-			length += (size_t)snprintf(text + length, TEXT - length, "%s%s",
-						   length ? "+" : "", names[i]);
-	}
+			bench_append(text, TEXT, "%s%s", *text ? "+" : "", names[i]);
 	return text;
 }
 

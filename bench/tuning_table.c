@@ -85,13 +85,11 @@ void bench_tuning_title(const struct bench_options *o, enum bench_kind kind, int
 /* As many as there are; they need no columns, as each stands beside its name. */
 static void remark_forced(const struct bench_result *results, size_t n)
 {
-	char text[1024];
-	size_t length = 0;
+	char text[1024] = "";
 
-	for (size_t i = 1; i < n && length < sizeof(text); i++)
-		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%s %.2f",
-					   i > 1 ? ", " : "", results[i].algorithm,
-					   results[i].stats.median);
+	for (size_t i = 1; i < n; i++)
+		bench_append(text, sizeof(text), "%s%s %.2f", i > 1 ? ", " : "",
+			     results[i].algorithm, results[i].stats.median);
 	bench_remark("%s", text);
 }
 
