@@ -15,7 +15,6 @@
 #include "output.h"
 #include "outputs.h"
 #include "overlap.h"
-#include "refuse.h"
 #include "simulate.h"
 #include "start.h"
 #include "sweep.h"
@@ -23,7 +22,86 @@
 #include "tune.h"
 #include "tutti_backend.h"
 
+#define SOON_S 3.0
+
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
+
+/* ---- errors of the command line */
+
+/* FNV-1a */
+static uint64_t hash_of(const char *text)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+	return hash;
+}
+
+static bool all_complain_alike(tutti_comm_t comm)
+{
+	const uint64_t hash = hash_of(bench_options_complaint());
+	uint64_t ends[2] = { hash, ~hash }; /* the smallest, and the complement of the largest */
+
+	return tutti_all_reduce(comm, ends, ends, 2, TUTTI_UINT64, TUTTI_MIN, NULL) == TUTTI_OK &&
+	       ends[0] == ~ends[1];
+}
+
+/* Launchers give all ranks the same options and end a job when the first rank fails. So the ranks
+ * join and compare their errors before any of them exits: rank 0 alone prints one that all have. If
+ * they do not join soon, each prints its own. */
+static int refuse(void)
+{
+	tutti_config_t config = TUTTI_CONFIG_INIT;
+	tutti_comm_t comm = NULL;
+
+	config.timeout_s = SOON_S;
+	if (!bench_launched() || tutti_init(&config, &comm) != TUTTI_OK) {
+		bench_options_complain();
+		return STATUS_USAGE;
+	}
+	if (!all_complain_alike(comm) || tutti_comm_rank(comm) == 0)
+		bench_options_complain();
+	tutti_barrier(comm, NULL);
+	tutti_comm_destroy(comm);
+	return STATUS_USAGE;
+}
+
+/* All ranks find the same error: rank 0 prints it before any rank exits. */
+static void refuse_together(struct bench_tutti *tutti)
+{
+	if (tutti->backend.rank == 0)
+		bench_options_complain();
+	tutti->backend.barrier(&tutti->backend);
+}
+
+/* By the library itself, before each of the ranks would complain of them; it names the member of the
+ * config where the user gave an option. False: refuse() prints why. */
+static bool names_known(const struct bench_options *options)
+{
+	static const struct {
+		const char *member, *option;
+	} names[] = {
+		{ "transports of the config", "--transport" },
+		{ "algorithm of the config", "--algorithm" },
+	};
+	tutti_config_t config = TUTTI_CONFIG_INIT;
+
+	config.transports = options->transport;
+	config.algorithm = options->algorithm;
+	if (tutti_config_check(&config) == TUTTI_OK)
+		return true;
+	const char *error = tutti_last_error(NULL);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const size_t length = strlen(names[i].member);
+
+		if (strncmp(error, names[i].member, length) == 0)
+			return bench_options_refuse(names[i].option, error + length);
+	}
+	return bench_options_refuse("", error);
+}
+
+/* ---- what is carried out */
 
 static int run(struct bench_tutti *tutti, const struct bench_options *options,
 	       const struct bench_start *start)
@@ -33,14 +111,6 @@ static int run(struct bench_tutti *tutti, const struct bench_options *options,
 	if (options->overlap)
 		return bench_overlap(tutti, options);
 	return options->tune ? bench_tune(tutti, options) : bench_sweep(&tutti->backend, options);
-}
-
-/* All ranks find the same error: rank 0 prints it before any rank exits. */
-static void refuse_together(struct bench_tutti *tutti)
-{
-	if (tutti->backend.rank == 0)
-		bench_options_complain();
-	tutti->backend.barrier(&tutti->backend);
 }
 
 static int measure(const struct bench_options *options)
@@ -61,36 +131,6 @@ static int measure(const struct bench_options *options)
 	bench_gpu_fini(&tutti);
 	bench_tutti_fini(&tutti);
 	return status;
-}
-
-/* The library names the member of the config where the user gave an option. */
-static bool refuse_names(const char *error)
-{
-	static const struct {
-		const char *member, *option;
-	} names[] = {
-		{ "transports of the config", "--transport" },
-		{ "algorithm of the config", "--algorithm" },
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const size_t length = strlen(names[i].member);
-
-		if (strncmp(error, names[i].member, length) == 0)
-			return bench_options_refuse(names[i].option, error + length);
-	}
-	return bench_options_refuse("", error);
-}
-
-/* By the library itself, before each of the ranks would complain of them. False: bench_refuse()
- * prints why. */
-static bool names_known(const struct bench_options *options)
-{
-	tutti_config_t config = TUTTI_CONFIG_INIT;
-
-	config.transports = options->transport;
-	config.algorithm = options->algorithm;
-	return tutti_config_check(&config) == TUTTI_OK || refuse_names(tutti_last_error(NULL));
 }
 
 static int start_ranks(const struct bench_options *options, char **argv)
@@ -151,10 +191,8 @@ static int carry_out(const struct bench_options *options, char **argv)
 		return STATUS_FAILED;
 	if (options->cuda && !bench_gpu_fits(options))
 		return STATUS_USAGE;
-	if (!names_known(options)) {
-		bench_refuse();
-		return STATUS_USAGE;
-	}
+	if (!names_known(options))
+		return refuse();
 	if (bench_launched())
 		return measure(options);
 	return options->kind == BENCH_INIT ? bench_start_repeat(options, argv, "tutti", start_ranks)
@@ -172,6 +210,6 @@ int main(int argc, char **argv)
 	if (parsed == BENCH_PARSED)
 		return carry_out(&options, argv);
 	if (parsed == BENCH_PARSED_WRONG)
-		bench_refuse();
+		return refuse();
 	return bench_options_end(parsed, tutti_version());
 }

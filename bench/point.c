@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "point.h"
-#include "device_copies.h"
 #include "transports.h"
 
 /* Up to here a call is so short that the clock and the barrier's exit would weigh in: calls are
@@ -19,7 +18,9 @@
 #define WINDOW_BYTES ((size_t)32 << 20)
 /* On a device calls wait for each other alone, so there are more in a sample, of as much memory
  * as GPUs can spare. */
-#define CHAIN_BYTES ((size_t)256 << 20)
+#define CHAIN_BYTES  ((size_t)256 << 20)
+#define COPY_SAMPLES 7
+#define COPY_WARMUP  2
 
 static unsigned chain(const struct bench_device *device, size_t bytes)
 {
@@ -65,6 +66,92 @@ bool bench_point_call(struct bench_backend *backend, const struct bench_options 
 	return backend->supports(backend, call);
 }
 
+/* ---- memory of a device: none of this while the clock runs
+ *
+ * The device writes inputs and checks results itself. Where it has nothing to do that with, inputs
+ * are copies of a place of the tape, on which the sequence of inputs is repeated, and results are
+ * copied back and checked here. */
+
+/* Before the point's first call. */
+static int write_device(const struct bench_point *point)
+{
+	struct bench_backend *b = point->backend;
+	const struct bench_call *call = &point->calls[0];
+	const size_t count = bench_call_sent(call, b->size) + BENCH_PERIOD;
+
+	if (!b->device->without)
+		return b->device->learn(b, &point->pattern);
+	bench_pattern_fill(&point->pattern, 0, 0, 0, point->buffers->host, count);
+	if (b->device->copy(b, point->buffers->tape, point->buffers->host,
+			    count * bench_type_size(call->dtype)) < 0)
+		return -1;
+	return b->device->finish(b);
+}
+
+/* Fill the input of call number `call` as in repetition `shift`, on the stream. */
+static int fill_device(const struct bench_point *point, unsigned call, uint64_t shift)
+{
+	struct bench_backend *b = point->backend;
+	const struct bench_call *c = &point->calls[call];
+	const size_t size = bench_type_size(c->dtype), count = bench_call_sent(c, b->size);
+	const uint64_t place = bench_place(0, b->rank, shift);
+
+	if (!b->device->without)
+		return b->device->fill(b, (void *)c->send, place, count);
+	return b->device->copy(b, (void *)c->send, point->buffers->tape + place * size,
+			       count * size);
+}
+
+/* What is wrong with the call's result; `found` says nothing yet. */
+static int check_device(const struct bench_point *point, unsigned call, uint64_t shift,
+			struct bench_found *found)
+{
+	struct bench_backend *b = point->backend;
+	struct bench_call seen = point->calls[call];
+
+	if (!b->device->without)
+		return b->device->check(b, &seen, shift, found);
+	if (b->device->copy(b, point->buffers->host, seen.recv,
+			    bench_call_received(&seen, b->size) * bench_type_size(seen.dtype)) <
+		    0 ||
+	    b->device->finish(b) < 0)
+		return -1;
+	seen.recv = point->buffers->host;
+	bench_call_check(&seen, &point->pattern, b, shift, found);
+	return 0;
+}
+
+static int time_copies(const struct bench_point *point, double *seconds)
+{
+	struct bench_backend *b = point->backend;
+	double taken[COPY_SAMPLES];
+
+	for (int i = -COPY_WARMUP; i < COPY_SAMPLES; i++)
+		if (b->device->time_copies(b, point->buffers->out, point->buffers->in, point->bytes,
+					   bench_set_stride(point->bytes), point->batch,
+					   &taken[i < 0 ? 0 : i]) < 0)
+			return -1;
+	*seconds = bench_summarise(taken, COPY_SAMPLES).median * 1e-6 / point->batch;
+	return 0;
+}
+
+/* Bytes per second, those read and those written, that one rank's copies of the point's size move
+ * while the others do nothing. Collective. */
+static int copy_rate_of(const struct bench_point *point, double *rate)
+{
+	struct bench_backend *b = point->backend;
+	double seconds = 0;
+
+	*rate = 0;
+	if (point->bytes == 0)
+		return 0;
+	if (b->barrier(b) < 0 || (b->rank == 0 && time_copies(point, &seconds) < 0) ||
+	    b->combine(b, &seconds, 1, BENCH_MAX) < 0)
+		return -1;
+	*rate = seconds > 0 ? 2 * (double)point->bytes / seconds : 0;
+	return 0;
+}
+
 /* ---- a sample */
 
 static uint64_t shift_of(const struct bench_point *point, unsigned call)
@@ -90,7 +177,7 @@ static void prepare_on_device(void *context, uint64_t sample)
 
 	point->sample = point->first + sample;
 	for (unsigned i = 0; i < point->batch && !point->failed; i++)
-		point->failed = bench_device_copy_fill(point, i, shift_of(point, i)) < 0;
+		point->failed = fill_device(point, i, shift_of(point, i)) < 0;
 	if (!point->failed)
 		point->failed = b->device->finish(b) < 0;
 }
@@ -131,7 +218,7 @@ static int check_call(const struct bench_point *point, unsigned call, struct ben
 
 	*found = (struct bench_found)BENCH_NOTHING_FOUND;
 	if (b->device)
-		return bench_device_copy_check(point, call, shift_of(point, call), found);
+		return check_device(point, call, shift_of(point, call), found);
 	bench_call_check(&point->calls[call], &point->pattern, b, shift_of(point, call), found);
 	return 0;
 }
@@ -187,8 +274,7 @@ static int begin_on_device(struct bench_point *point)
 {
 	struct bench_backend *b = point->backend;
 
-	if (bench_device_copy_write(point) < 0 ||
-	    bench_device_copy_rate(point, &point->copy_rate) < 0)
+	if (write_device(point) < 0 || copy_rate_of(point, &point->copy_rate) < 0)
 		return -1;
 	return b->device->begin(b, point->calls, point->batch);
 }
