@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Kinds of arguments that several programs take: each says what was found and what was expected."""
 import argparse
+import re
 
 
 def numbers(least, most):
@@ -11,6 +12,29 @@ def numbers(least, most):
             raise argparse.ArgumentTypeError(f'"{text}" was found, expected numbers from {least} to {most}')
         return list(dict.fromkeys(map(int, words)))
     return parse
+
+
+def number(least, most):
+    def parse(text):
+        if not re.fullmatch('[0-9]{1,9}', text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f'"{text}" was found, expected a whole number from {least} to {most}')
+        return int(text)
+    return parse
+
+
+def words(pattern, expected):
+    """Different ones, such as shm,tcp."""
+    def parse(text):
+        chosen = [word for word in text.split(',') if word]
+        for word in chosen:
+            if not re.fullmatch(pattern, word):
+                raise argparse.ArgumentTypeError(f'"{word}" was found, expected {expected}')
+        return list(dict.fromkeys(chosen))
+    return parse
+
+
+def some_of(allowed):
+    return words('|'.join(map(re.escape, allowed)), 'some of ' + ','.join(allowed))
 
 
 def seconds(text):

@@ -10,14 +10,13 @@ import argparse
 import json
 import math
 import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 
-from machine import lower_quartile
+from arguments import number, some_of, words
+from machine import Failure, in_turn, lower_quartile, run_limited, run_main
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANK = os.path.join(HERE, 'peers', 'ddp_rank.py')
@@ -29,10 +28,6 @@ TOLERANCE = 0.25                # of the larger loss on the digits: weights and 
 DIVERGED = 10                   # times the loss of guessing, as in tutti-train
 OPTIMISER = {'momentum': '0.9', 'weight-decay': '0.003'}
 DTYPES = {'float32': 'f32', 'float64': 'f64'}       # as tutti-train calls them
-
-
-class Failure(Exception):
-    pass
 
 
 class Model:
@@ -60,33 +55,15 @@ def run_ranks(command, ranks, args):
     """Start ranks, of both sides by the same launcher; returns the lines of the file that rank 0 writes."""
     # Gloo looks up the host's name otherwise, which need not be known
     env = {'GLOO_SOCKET_IFNAME': 'lo', **os.environ, 'OMP_NUM_THREADS': '1', 'MKL_NUM_THREADS': '1'}
-    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryDirectory() as directory:
         log = os.path.join(directory, 'log')
-        process = subprocess.Popen([args.run, '-n', str(ranks), '--bind', args.bind, '--', *command, '--json', log],
-                                   env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
-        try:
-            status = process.wait(args.limit)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            end(process)
+        status, errors = run_limited([args.run, '-n', str(ranks), '--bind', args.bind, '--', *command, '--json', log],
+                                     env, args.limit)
         if status != 0:
-            errors.seek(0)
             how = f'did not end in {args.limit:g} s (--limit)' if status is None else f'ended with status {status}'
-            raise Failure(f'{" ".join(command[:2])} with {ranks} ranks {how}\n'
-                          f'{errors.read().decode(errors="replace")[-1500:]}')
+            raise Failure(f'{" ".join(command[:2])} with {ranks} ranks {how}\n{errors}')
         with open(log) as file:
             return [json.loads(line) for line in file]
-
-
-def end(launcher):
-    """It ends its ranks."""
-    launcher.terminate()
-    try:
-        launcher.wait(10)
-    except subprocess.TimeoutExpired:
-        launcher.kill()
-        launcher.wait()
 
 
 # ---- contestants
@@ -163,7 +140,7 @@ class Point:
     def measure(self, args):
         for repetition in range(args.repeats):
             results = []
-            for series in self.all if repetition % 2 == 0 else self.all[::-1]:
+            for series in in_turn(self.all, repetition):
                 result = series.contestant.train(self, args)
                 self.check(series.contestant.name, result, results)
                 series.speeds.append(samples_per_s(result))
@@ -244,35 +221,6 @@ def show_summary(points, args):
 
 # ---- the command line
 
-def words(allowed):
-    def parse(text):
-        chosen = text.split(',')
-        for word in chosen:
-            if word not in allowed:
-                raise argparse.ArgumentTypeError(f'"{word}" was found, expected some of {",".join(allowed)}')
-        return chosen
-    return parse
-
-
-def all_match(pattern, expected):
-    """Words with commas between them."""
-    def parse(text):
-        chosen = text.split(',')
-        for word in chosen:
-            if not re.fullmatch(pattern, word):
-                raise argparse.ArgumentTypeError(f'"{word}" was found, expected {expected}')
-        return chosen
-    return parse
-
-
-def number(least, most):
-    def parse(text):
-        if not re.fullmatch('[0-9]{1,9}', text) or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f'"{text}" was found, expected a whole number from {least} to {most}')
-        return int(text)
-    return parse
-
-
 def numbers(least, most):
     def parse(text):
         return [number(least, most)(word) for word in text.split(',')]
@@ -282,13 +230,13 @@ def numbers(least, most):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     add = parser.add_argument
-    add('-m', '--models', type=all_match('digits|[1-9][0-9]*(-[1-9][0-9]*)+', 'digits, or the widths of all layers, '
-                                         'such as 784-4096-4096-10'), default=['digits', '784-4096-4096-10'],
+    add('-m', '--models', type=words('digits|[1-9][0-9]*(-[1-9][0-9]*)+', 'digits, or the widths of all layers, '
+                                     'such as 784-4096-4096-10'), default=['digits', '784-4096-4096-10'],
         help='digits, or the widths of all layers, for which data are made up (digits,784-4096-4096-10)')
-    add('-d', '--dtype', type=words(list(DTYPES)), default=list(DTYPES), help='some of float32,float64 (both)')
+    add('-d', '--dtype', type=some_of(DTYPES), default=list(DTYPES), help='some of float32,float64 (both)')
     add('-r', '--ranks', type=numbers(1, 64), default=[1, 2, 4], help='such as 1,2,4 (1,2,4)')
     add('-n', '--repeats', type=number(1, 10000), default=7, help='runs of every contestant (7)')
-    add('--bucket', type=all_match('[1-9][0-9]*[KM]?', 'bytes, such as 64K or 1M'), default=[None],
+    add('--bucket', type=words('[1-9][0-9]*[KM]?', 'bytes, such as 64K or 1M'), default=[None],
         help="sizes of tutti-train's buckets to compare, such as 64K,1M (its default)")
     add('--epochs', type=number(2, 100000), help='of every run, the first not timed (40 on the digits, 3 otherwise)')
     add('--steps', type=number(1, 100000), default=8, help='in an epoch on data that are made up (8)')
@@ -340,7 +288,6 @@ def main():
     if args.with_torch and not args.torch:
         return SKIPPED
     find_programs(args)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args.file = open_json(args.json) if args.json else None
     points = []
     show_heading(args)
@@ -356,9 +303,4 @@ def main():
 
 
 if __name__ == '__main__':
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f'ddp.py: {failure}')
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main('ddp.py', main)
