@@ -6,12 +6,13 @@ Three models are trained: a multilayer perceptron of 20 million weights, a small
 transformer. Each rank has one thread and the same number of samples. Both backends train from the same weights on the
 same data, and have to come to the same losses.
 """
-import argparse
-import json
 import math
 
-from torch_ranks import BACKENDS, dist, in_turn, run, show, summary, timed, torch, versions
-from pictures import picture_name, write_picture, write_whole
+from arguments import some_of
+from machine import in_turn
+from torch_ranks import (BACKENDS, LOOKS, dist, parser_of, run, show, summary, timed, torch, versions, write,
+                         write_graphs)
+from pictures import plotted
 
 import torch.nn.functional as F
 from torch import nn
@@ -77,7 +78,7 @@ def time_model(groups, name, steps, repetitions):
     times = {backend: [] for backend in BACKENDS}
     losses = {backend: [step() for _ in range(2)][-1] for backend, step in made.items()}
     for repetition in range(repetitions):
-        for backend in in_turn(repetition):
+        for backend in in_turn(BACKENDS, repetition):
             times[backend].append(timed(groups, backend, made[backend], steps))
     losses = {backend: step() for backend, step in made.items()}
     if not math.isclose(*losses.values(), rel_tol=TOLERANCE):
@@ -104,31 +105,21 @@ def draw(path, results):
                    f'unset logscale; set xrange [{min(results) - 0.3}:{max(results) + 0.3}]',
                    'set xtics nomirror (' + ', '.join(f'"{ranks}" {ranks}' for ranks in results) + ')',
                    "set format y '%.0s %cs'; set yrange [0:*]; set xlabel 'ranks'"]
-        for backend in BACKENDS:
-            graphs += [f'${name}{backend} << EOD',
-                       *(f'{ranks} {found[name][backend]["seconds"]}' for ranks, found in results.items()), 'EOD']
-        graphs.append('plot ' + ', '.join(f'${name}{backend} with linespoints lt {i + 1} notitle'
-                                          for i, backend in enumerate(BACKENDS)))
-    write_picture(path, 'DistributedDataParallel on CPUs: time of a step', versions(), {'tutti': 1, 'Gloo': 2}, 350, graphs)
+        times = {backend: {ranks: found[name][backend]['seconds'] for ranks, found in results.items()}
+                 for backend in BACKENDS}
+        graphs += plotted(name, times, LOOKS)
+    write_graphs(path, 'DistributedDataParallel on CPUs: time of a step', 350, graphs)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('-r', '--ranks', type=lambda text: [int(word) for word in text.split(',')], default=[1, 2, 4])
-    parser.add_argument('-m', '--models', type=lambda text: text.split(','), default=list(MODELS),
-                        help='some of ' + ','.join(MODELS))
-    parser.add_argument('-n', '--repetitions', type=int, default=9)
+    parser = parser_of(__doc__.split('\n')[0], [1, 2, 4])
+    parser.add_argument('-m', '--models', type=some_of(MODELS), default=list(MODELS), help='some of ' + ','.join(MODELS))
     parser.add_argument('--steps', type=int, default=5, help='of one repetition (5)')
-    parser.add_argument('--plot', type=picture_name, help='write a picture, .svg or .png; needs gnuplot')
-    parser.add_argument('--json', help='write the figures')
     args = parser.parse_args()
     results = {ranks: run(time_models, ranks, args.models, args.steps, args.repetitions) for ranks in args.ranks}
     print(f'# a step of training; lower quartile of {args.repetitions} runs of {args.steps} steps in turn; {versions()}')
     table(results)
-    if args.json:
-        write_whole(args.json, json.dumps(results, indent=1).encode())
-    if args.plot:
-        draw(args.plot, results)
+    write(args, results, draw)
 
 
 if __name__ == '__main__':

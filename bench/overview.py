@@ -4,9 +4,10 @@ as tutti the fastest peer takes."""
 import statistics
 
 from machine import MACHINE, lower_quartile
-from pictures import quoted, write_picture
+from pictures import plotted, quoted, write_picture
 
 DRAWN = ['all_reduce', 'reduce', 'broadcast', 'reduce_scatter', 'all_gather', 'all_to_all', 'gather', 'scatter']
+LOOKS = {name: 1 + number for number, name in enumerate(DRAWN)}      # line types
 BLOCK = 240                         # pixels of a graph
 
 
@@ -88,23 +89,26 @@ def curves_of(found, place):
     return {name: points for name, points in curves.items() if points}
 
 
+def ratio_axis(ratios):
+    """Logarithmic, with 1 in it; the closer the ratios, the more marks."""
+    values = [value for points in ratios.values() for value in points.values()]
+    least, most = min(values + [0.8]) / 1.1, max(values + [1.5]) * 1.1
+    powers = range(-8, 12, 1 if most / least < 200 else 2)
+    factors = [1, 1.5] if most / least < 12 else [1]
+    marks = [factor * 2.0 ** i for i in powers for factor in factors]
+    texts = ', '.join(f'"{mark:g}" {mark:g}' for mark in marks if least <= mark <= most)
+    return (f"set logscale y 2; set format y '%g'; set yrange [{least:.6g}:{most:.6g}]; "
+            f'set ytics nomirror ({texts})')
+
+
 def graph(number, place, curves):
     transport, memory, ranks = place
     column, top = number % 2, number // 2 * BLOCK
     sizes = [size for points in curves.values() for size in points]
-    values = [value for points in curves.values() for value in points.values()]
-    least, most = min(values + [0.8]) / 1.1, max(values + [1.5]) * 1.1
-    script = []
-    for name, points in curves.items():
-        script += [f'$d{number}{name} << END', *(f'{s} {v:.6g}' for s, v in sorted(points.items())), 'END']
     title = f'{transport}, {ranks} ranks' + (', buffers of tutti_mem_alloc' if memory == 'tutti' else '')
-    marks = ', '.join(f'"{2.0 ** i:g}" {2.0 ** i:g}' for i in range(-4, 8) if least <= 2.0 ** i <= most)
-    return script + [
-        f'eval graph({column}, 2, {top + 26}, {top + BLOCK - 48})', f'eval bytes({min(sizes)}.0, {max(sizes)}.0)',
-        f"set logscale y 2; set format y '%g'; set yrange [{least:.6g}:{most:.6g}]; set ytics nomirror ({marks})",
-        f'set title {quoted(title)}', "set ylabel 'time ÷ that of tutti'",
-        'plot 1 with lines lt 15 notitle, ' + ', '.join(
-            f'$d{number}{name} using 1:2 with linespoints lt {1 + DRAWN.index(name)} notitle' for name in curves)]
+    return [f'eval graph({column}, 2, {top + 26}, {top + BLOCK - 48})', f'eval bytes({min(sizes)}.0, {max(sizes)}.0)',
+            ratio_axis(curves), f'set title {quoted(title)}', "set ylabel 'time ÷ that of tutti'",
+            *plotted(f'd{number}', curves, LOOKS, '1 with lines lt 15 notitle, ')]
 
 
 def plot(path, found, origin):
@@ -112,7 +116,7 @@ def plot(path, found, origin):
     drawn = [(place, curves_of(found, place)) for place in places]
     drawn = [(place, curves) for place, curves in drawn if curves]
     script = [line for number, (place, curves) in enumerate(drawn) for line in graph(number, place, curves)]
-    legend = {name: 1 + DRAWN.index(name) for name in DRAWN if any(name in curves for _, curves in drawn)}
+    legend = {name: LOOKS[name] for name in DRAWN if any(name in curves for _, curves in drawn)}
     write_picture(path, 'the fastest peer', origin, legend, -(-len(drawn) // 2) * BLOCK, script)
 
 

@@ -4,6 +4,8 @@
 Ranks are forked from a process that has loaded PyTorch. Each makes a group of tutti and one of Gloo of the same
 ranks, and times both in turn, so that whatever else the machine does meets both.
 """
+import argparse
+import json
 import multiprocessing
 import os
 import statistics
@@ -11,11 +13,14 @@ import sys
 import tempfile
 import time
 
+from arguments import numbers
 from machine import lower_quartile
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../tools/plot'))  # pictures
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../tools/plot'))
+from pictures import picture_name, write_picture, write_whole  # noqa: E402
 
 BACKENDS = ['tutti', 'gloo']
+LOOKS = {'tutti': 1, 'gloo': 2}     # line types
 SKIPPED = 77
 
 try:
@@ -68,11 +73,6 @@ def run(body, size, *arguments, limit_s=1200):
                 process.kill()
 
 
-def in_turn(repetition):
-    """The backends in an order that every second repetition reverses."""
-    return BACKENDS if repetition % 2 == 0 else BACKENDS[::-1]
-
-
 def timed(groups, name, call, times):
     """Seconds of one of `times` calls; the same, and the longest of all ranks, on every rank."""
     dist.barrier(groups[name])
@@ -87,6 +87,27 @@ def timed(groups, name, call, times):
 def summary(times):
     """The lower quartile stands for the time: what comes between only adds."""
     return {'seconds': lower_quartile(times), 'median': statistics.median(times), 'least': min(times)}
+
+
+def parser_of(description, ranks):
+    """The options that both programs have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument('-r', '--ranks', type=numbers(1, 1024), default=ranks)
+    parser.add_argument('-n', '--repetitions', type=int, default=9)
+    parser.add_argument('--plot', type=picture_name, help='write a picture, .svg or .png; needs gnuplot')
+    parser.add_argument('--json', help='write the figures')
+    return parser
+
+
+def write(args, results, draw):
+    if args.json:
+        write_whole(args.json, json.dumps(results, indent=1).encode())
+    if args.plot:
+        draw(args.plot, results)
+
+
+def write_graphs(path, heading, body, graphs):
+    write_picture(path, heading, versions(), {'tutti': 1, 'Gloo': 2}, body, graphs)
 
 
 def show(seconds):

@@ -26,6 +26,15 @@ def quoted(text):
     return "'" + text.replace("'", """'."'".'""") + "'"
 
 
+def plotted(prefix, points, looks, before=''):
+    """Lines of a script: a curve of each name's points, in the line types of `looks`, behind what is plotted `before`."""
+    script = []
+    for name, values in points.items():
+        script += [f'${prefix}{name} << END', *(f'{x} {y:.6g}' for x, y in sorted(values.items())), 'END']
+    return script + ['plot ' + before + ', '.join(
+        f'${prefix}{name} using 1:2 with linespoints lt {looks[name]} notitle' for name in points)]
+
+
 def write_picture(path, heading, origin, legend, body, graphs):
     """`legend`: line types of the theme by name; `graphs`: lines of the script behind the theme."""
     names, styles = ' '.join('"' + name.replace('"', "'") + '"' for name in legend), ' '.join(map(str, legend.values()))
