@@ -32,8 +32,9 @@ static const struct bench_case cases[] = {
 			      .sums = true },
 	[BENCH_INIT] = { .name = "init", .apart = true },
 	[BENCH_WAITING] = { .name = "waiting", .apart = true },
+	[BENCH_KIND_COUNT] = { .name = "all", .reduces = true },
 };
-static_assert(sizeof(cases) / sizeof(cases[0]) == BENCH_KIND_COUNT, "every kind has a row");
+static_assert(sizeof(cases) / sizeof(cases[0]) == BENCH_KIND_COUNT + 1, "every kind has a row");
 
 const struct bench_case *bench_case(enum bench_kind kind)
 {

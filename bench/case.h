@@ -36,7 +36,7 @@ enum bench_kind {
 	BENCH_FETCH_ADD,     /* of a word of 8 bytes */
 	BENCH_INIT,	     /* the start of all ranks, see start.h */
 	BENCH_WAITING,	     /* what a wait costs, see waiting.h */
-	BENCH_KIND_COUNT
+	BENCH_KIND_COUNT     /* "all": each collective */
 };
 
 struct bench_case {

@@ -377,7 +377,7 @@ static bool tune_agrees(const struct bench_options *o)
 	if (o->plot)
 		return wrong("--tune was found beside --plot, which draws one line for each "
 			     "place; expected one of the two");
-	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
+	if (!bench_case_is_collective(o->kind))
 		return wrong("--tune was found with %s, which goes by no algorithm; expected a "
 			     "collective such as all_reduce, or all",
 			     bench_case(o->kind)->name);
@@ -390,7 +390,7 @@ static bool overlap_agrees(const struct bench_options *o)
 	if (o->tune || o->plot)
 		return wrong("--overlap was found beside %s; expected one of the two",
 			     o->tune ? "--tune" : "--plot");
-	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
+	if (!bench_case_is_collective(o->kind))
 		return wrong(
 			"--overlap was found with %s; expected a collective such as all_reduce, or all",
 			bench_case(o->kind)->name);
@@ -419,7 +419,7 @@ static bool cuda_agrees(const struct bench_options *o)
 	if (o->nccl && o->windows)
 		return wrong(
 			"--windows was found beside --library nccl, but registers buffers with tutti; leave it out");
-	if (o->kind != BENCH_KIND_COUNT && bench_case(o->kind)->apart)
+	if (bench_case(o->kind)->apart)
 		return wrong(
 			"-m cuda was found with %s, whose calls are on memory of the host; leave it out",
 			bench_case(o->kind)->name);
@@ -431,7 +431,7 @@ static bool simulate_agrees(const struct bench_options *o)
 {
 	if (!o->simulate)
 		return o->most_ranks == 0 || wrong("--most-ranks is said without --simulate");
-	if (o->kind != BENCH_KIND_COUNT && !bench_case_is_collective(o->kind))
+	if (!bench_case_is_collective(o->kind))
 		return wrong(
 			"--simulate has no %s, expected a collective such as all_reduce, or all",
 			bench_case(o->kind)->name);
@@ -459,8 +459,7 @@ static bool wire_agrees(const struct bench_options *o)
 	return (o->kind == BENCH_ALL_REDUCE && o->dtype == TUTTI_FLOAT32 &&
 		(o->op == TUTTI_SUM || o->op == TUTTI_AVG)) ||
 	       wrong("--wire was found with %s of %s, %s; expected all_reduce of float32, by sum or avg",
-		     o->kind == BENCH_KIND_COUNT ? "all" : bench_case(o->kind)->name,
-		     bench_type_name(o->dtype), bench_op_name(o->op));
+		     bench_case(o->kind)->name, bench_type_name(o->dtype), bench_op_name(o->op));
 }
 
 /* What the library takes where there is no option. What is no format, it will complain of. */
@@ -475,22 +474,19 @@ static void take_environment(struct bench_options *o)
 /* Words that are right one by one, but not together. */
 static bool options_agree(const struct bench_options *o)
 {
-	const bool all = o->kind == BENCH_KIND_COUNT;
-	const bool reduces = all || bench_case(o->kind)->reduces;
+	const struct bench_case *c = bench_case(o->kind);
 
 	if (o->begin > o->end)
 		return wrong("-b is %zu bytes, more than the %zu of -e", o->begin, o->end);
-	if (reduces && bench_type_is_float(o->dtype) && o->op >= TUTTI_BAND)
+	if (c->reduces && bench_type_is_float(o->dtype) && o->op >= TUTTI_BAND)
 		return wrong("-o %s takes integers, -d is %s", bench_op_name(o->op),
 			     bench_type_name(o->dtype));
-	if (!all && bench_case(o->kind)->prefix && o->op == TUTTI_AVG)
-		return wrong("%s has no average; use another -o than avg",
-			     bench_case(o->kind)->name);
-	if (o->plot && !all && !o->simulate &&
-	    (bench_case(o->kind)->apart || bench_case(o->kind)->empty))
+	if (c->prefix && o->op == TUTTI_AVG)
+		return wrong("%s has no average; use another -o than avg", c->name);
+	if (o->plot && !o->simulate && (c->apart || c->empty))
 		return wrong(
 			"--plot was found with %s, which has no sizes to draw over; leave it out",
-			bench_case(o->kind)->name);
+			c->name);
 	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) &&
 	       cuda_agrees(o) && simulate_agrees(o) && wire_agrees(o);
 }
@@ -548,8 +544,10 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 
 int bench_options_end(enum bench_parsed parsed, const char *version)
 {
-	if (parsed == BENCH_PARSED_WRONG)
+	if (parsed == BENCH_PARSED_WRONG) {
+		bench_options_complain();
 		return 2;
+	}
 	if (parsed == BENCH_PARSED_VERSION && version)
 		printf("%s %s\n", program_invocation_short_name, version);
 	else if (parsed == BENCH_PARSED_VERSION)
@@ -569,8 +567,7 @@ bool bench_options_fit(const struct bench_options *options, int ranks)
 	if (options->root >= ranks)
 		return wrong("-R is %d, but with %d ranks roots go from 0 to %d", options->root,
 			     ranks, ranks - 1);
-	const bool several = options->kind == BENCH_WAITING ||
-			     (options->kind != BENCH_KIND_COUNT && bench_case(options->kind)->pair);
+	const bool several = options->kind == BENCH_WAITING || bench_case(options->kind)->pair;
 	if (several && ranks < 2)
 		return wrong("%s needs two ranks, there is one", bench_case(options->kind)->name);
 	if (options->tune && ranks < 2)

@@ -64,8 +64,8 @@ bool bench_options_refuse(const char *what, const char *why);
 void bench_options_complain(void);
 const char *bench_options_complaint(void);
 
-/* The exit status after a command line that was not BENCH_PARSED; an error has been printed
- * already. Prints the version: `version`, or that of the header if it is NULL. */
+/* The exit status after a command line that was not BENCH_PARSED. Prints the error, or the version:
+ * `version`, or that of the header if it is NULL. */
 int bench_options_end(enum bench_parsed parsed, const char *version);
 
 #ifdef __cplusplus

@@ -218,15 +218,13 @@ json_t *bench_stats_json(const struct bench_stats *stats)
 
 json_t *bench_json_origin(json_t *object, const char *version)
 {
-	json_t *origin = object ? json_pack("{ss? ss ss}", "version", version, "machine",
-					    picture_machine(), "date", picture_date())
-				: NULL;
+	json_t *origin = json_pack("{ss? ss ss}", "version", version, "machine", picture_machine(),
+				   "date", picture_date());
+	const bool added = json_object_update(object, origin) == 0;
 
-	if (origin && json_object_update(object, origin) == 0) {
-		json_decref(origin);
-		return object;
-	}
 	json_decref(origin);
+	if (added)
+		return object;
 	json_decref(object);
 	return NULL;
 }
@@ -235,21 +233,17 @@ json_t *bench_result_json(const struct bench_result *r)
 {
 	json_t *wrong = r->wrong < 0 ? json_null() : json_integer((json_int_t)r->wrong);
 	json_t *object = json_pack(
-		"{ss ss ss ss si sI sI ss ss si sb sI s{sf sf sf sf} sf sf so}", "library",
-		r->library, "collective", bench_case(r->kind)->name, "transport", r->transport,
-		"algorithm", r->algorithm, "ranks", r->ranks, "bytes", (json_int_t)r->bytes,
-		"count", (json_int_t)r->count, "dtype", bench_type_name(r->dtype), "op",
+		"{ss ss ss ss si sI sI ss ss si sb sI so sf sf so}", "library", r->library,
+		"collective", bench_case(r->kind)->name, "transport", r->transport, "algorithm",
+		r->algorithm, "ranks", r->ranks, "bytes", (json_int_t)r->bytes, "count",
+		(json_int_t)r->count, "dtype", bench_type_name(r->dtype), "op",
 		bench_op_name(r->op), "root", r->root, "inplace", r->inplace, "iters",
-		(json_int_t)r->stats.iters, "time_us", "min", r->stats.min, "median",
-		r->stats.median, "p99", r->stats.p99, "mean", r->stats.mean, "algbw_gbs", r->algbw,
-		"busbw_gbs", r->busbw, "wrong", wrong);
+		(json_int_t)r->stats.iters, "time_us", bench_stats_json(&r->stats), "algbw_gbs",
+		r->algbw, "busbw_gbs", r->busbw, "wrong", wrong);
 
-	if (object && bench_wire_narrows(r->wire) &&
-	    json_object_set_new(object, "wire", wire_json(r)) < 0) {
-		json_decref(object);
-		return NULL;
-	}
-	if (object && r->device && json_object_set_new(object, "cuda", device_json(r)) < 0) {
+	if ((bench_wire_narrows(r->wire) &&
+	     json_object_set_new(object, "wire", wire_json(r)) < 0) ||
+	    (r->device && json_object_set_new(object, "cuda", device_json(r)) < 0)) {
 		json_decref(object);
 		return NULL;
 	}

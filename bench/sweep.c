@@ -150,7 +150,7 @@ static int measure_all(const struct bench_steps *steps, struct bench_run *run)
 
 static bool one_sided(const struct bench_options *o)
 {
-	return o->kind != BENCH_KIND_COUNT && bench_case(o->kind)->one_sided;
+	return bench_case(o->kind)->one_sided;
 }
 
 static int prepare_buffers(struct bench_run *run)

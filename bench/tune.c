@@ -27,7 +27,7 @@ struct contestant {
 struct tune {
 	struct bench_tutti *meeting;
 	struct contestant *contestants; /* room for all algorithms, and [0], which chooses */
-	struct bench_result *results;	/* of these */
+	struct bench_result *results;	/* of these; zeroed between points */
 	size_t n;
 	struct bench_tuning_table tally, total;
 	bool table;
@@ -76,7 +76,7 @@ static int invite(struct bench_run *run, enum bench_kind kind, const char *force
 		return -1;
 	able = is_able(run, c, kind);
 	if (able > 0)
-		tune->results[tune->n++] = (struct bench_result){ .algorithm = forced };
+		tune->n++;
 	else
 		bench_tutti_fini(&c->tutti);
 	return able < 0 ? -1 : 0;
@@ -129,7 +129,6 @@ static void end(struct bench_run *run, enum bench_kind kind)
 
 	if (tune->table)
 		bench_tuning_summary(&tune->tally, bench_case(kind)->name);
-	bench_tuning_join(&tune->total, &tune->tally);
 	dismiss_all(tune);
 }
 
@@ -184,6 +183,7 @@ static int settle(struct bench_run *run)
 	for (size_t i = 0; i < tune->n; i++)
 		count_wrong(run, &tune->results[i]);
 	bench_tuning_add(&tune->tally, tune->results, tune->n);
+	bench_tuning_add(&tune->total, tune->results, tune->n);
 	if (tune->table)
 		bench_tuning_row(tune->results, tune->n);
 	return run->report ? write_results(bench_report_outputs(run->report), tune) : 0;
@@ -202,7 +202,6 @@ static int compare(struct bench_run *run, struct bench_point *point)
 	struct tune *tune = run->context;
 	int rc = 0;
 
-	forget_samples(tune);
 	for (int round = 0; round < ROUNDS && rc == 0; round++)
 		rc = play_round(tune, point, round);
 	if (rc == 0)

@@ -12,12 +12,12 @@
 
 /* ---- the comparison */
 
-double bench_ratio(const struct bench_result *chosen, const struct bench_result *best)
+static double ratio_of(const struct bench_result *chosen, const struct bench_result *best)
 {
 	return chosen->stats.median / best->stats.median;
 }
 
-const struct bench_result *bench_best(const struct bench_result *results, size_t n)
+static const struct bench_result *best_of(const struct bench_result *results, size_t n)
 {
 	const struct bench_result *best = &results[1];
 
@@ -28,34 +28,20 @@ const struct bench_result *bench_best(const struct bench_result *results, size_t
 	return best;
 }
 
-static void keep_worst(struct bench_tuning_table *tally, double ratio,
-		       const struct bench_result *chosen, const struct bench_result *best)
-{
-	if (ratio <= tally->worst)
-		return;
-	tally->worst = ratio;
-	tally->chosen = *chosen;
-	tally->best = *best;
-}
-
 void bench_tuning_add(struct bench_tuning_table *tally, const struct bench_result *results,
 		      size_t n)
 {
-	const struct bench_result *best = bench_best(results, n);
-	const double ratio = bench_ratio(&results[0], best);
+	const struct bench_result *best = best_of(results, n);
+	const double ratio = ratio_of(&results[0], best);
 
 	tally->points++;
 	tally->close += ratio <= BENCH_CLOSE;
 	tally->logs += log(ratio);
-	keep_worst(tally, ratio, &results[0], best);
-}
-
-void bench_tuning_join(struct bench_tuning_table *tally, const struct bench_tuning_table *from)
-{
-	tally->points += from->points;
-	tally->close += from->close;
-	tally->logs += from->logs;
-	keep_worst(tally, from->worst, &from->chosen, &from->best);
+	if (ratio <= tally->worst)
+		return;
+	tally->worst = ratio;
+	tally->chosen = results[0];
+	tally->best = *best;
 }
 
 double bench_tuning_mean(const struct bench_tuning_table *tally)
@@ -95,14 +81,14 @@ static void remark_forced(const struct bench_result *results, size_t n)
 
 void bench_tuning_row(const struct bench_result *results, size_t n)
 {
-	const struct bench_result *chosen = &results[0], *best = bench_best(results, n);
+	const struct bench_result *chosen = &results[0], *best = best_of(results, n);
 
 	printf("%12zu %5s  %-*s", chosen->bytes, chosen->inplace ? "in" : "out", NAME_WIDTH,
 	       chosen->algorithm);
 	bench_figure(8, 2, chosen->stats.median);
 	printf("  %-*s", NAME_WIDTH, best->algorithm);
 	bench_figure(8, 2, best->stats.median);
-	bench_figure(6, 2, bench_ratio(chosen, best));
+	bench_figure(6, 2, ratio_of(chosen, best));
 	putchar('\n');
 	remark_forced(results, n);
 }

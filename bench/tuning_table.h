@@ -16,11 +16,8 @@ struct bench_tuning_table {
 };
 
 /* Results of one point: [0] of what the library chose, the others of an algorithm each, forced. */
-double bench_ratio(const struct bench_result *chosen, const struct bench_result *best);
-const struct bench_result *bench_best(const struct bench_result *results, size_t n);
 void bench_tuning_add(struct bench_tuning_table *tally, const struct bench_result *results,
 		      size_t n);
-void bench_tuning_join(struct bench_tuning_table *tally, const struct bench_tuning_table *from);
 double bench_tuning_mean(const struct bench_tuning_table *tally); /* geometric */
 
 /* On standard output. */

@@ -273,8 +273,6 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ,
 	       SIG_IGN); /* memory as large as files may be (ulimit -f) is an error, not our end */
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
-	if (parsed == BENCH_PARSED_WRONG)
-		bench_options_complain();
 	if (parsed != BENCH_PARSED)
 		return bench_options_end(parsed, NULL);
 	return bench_launched() ? be_rank(&options, heap_needed(&options))

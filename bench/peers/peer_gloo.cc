@@ -417,8 +417,6 @@ int main(int argc, char **argv)
 	const bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	const char *rank = getenv("TUTTI_RANK"), *size = getenv("TUTTI_SIZE");
 
-	if (parsed == BENCH_PARSED_WRONG)
-		bench_options_complain();
 	if (parsed != BENCH_PARSED)
 		return bench_options_end(parsed, nullptr);
 	if (!rank || !size)

@@ -361,8 +361,6 @@ int main(int argc, char **argv)
 
 	output_begin(1);
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
-	if (parsed == BENCH_PARSED_WRONG)
-		bench_options_complain();
 	if (parsed != BENCH_PARSED)
 		return bench_options_end(parsed, NULL);
 	const struct bench_start start = bench_start_begin();

@@ -548,7 +548,7 @@ static void add_point(struct bench_tuning_table *tally, size_t bytes, double cho
 
 TEST(a_tally_knows_the_worst_choice_and_the_mean)
 {
-	struct bench_tuning_table tally = { 0 }, other = { 0 };
+	struct bench_tuning_table tally = { 0 };
 
 	add_point(&tally, 8, 10, 20, 10);
 	add_point(&tally, 64, 12, 8, 12);
@@ -560,8 +560,7 @@ TEST(a_tally_knows_the_worst_choice_and_the_mean)
 	assert_string_equal(tally.chosen.algorithm, "tree");
 	assert_string_equal(tally.best.algorithm, "ring");
 	assert_true(fabs(bench_tuning_mean(&tally) - cbrt(1.5 * 1.09)) < 1e-12);
-	add_point(&other, 4096, 40, 20, 30);
-	bench_tuning_join(&tally, &other);
+	add_point(&tally, 4096, 40, 20, 30);
 	assert_int_equal(tally.points, 4);
 	assert_int_equal(tally.close, 2);
 	assert_int_equal(tally.best.bytes, 4096);
