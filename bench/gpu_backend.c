@@ -11,10 +11,25 @@
 #include "buffers.h"
 #include "calls.h"
 #include "gpu.h"
-#include "gpu_check.h"
 #include "lines.h"
 #include "nccl_calls.h"
 #include "timing.h"
+
+#define ELEMENT 8 /* bytes, at most */
+
+/* The kernels of check.cu, which build_image makes where CUDA's compiler is. */
+#ifdef BENCH_CUDA_IMAGE
+extern const char bench_cuda_image[], bench_cuda_image_codes[];
+#else
+static const char bench_cuda_image[] = "", bench_cuda_image_codes[] = "";
+#endif
+
+/* What they read and write beside the buffers, in memory of the GPU. */
+struct tables {
+	struct bench_found found;
+	double exact[BENCH_PERIOD];
+	unsigned char sent[BENCH_PERIOD * ELEMENT], reduced[BENCH_PERIOD * ELEMENT];
+};
 
 struct bench_gpu {
 	struct bench_device device;
@@ -26,7 +41,13 @@ struct bench_gpu {
 	const char *captured;	       /* the algorithm of its calls */
 	tutti_cuda_window_t window[2]; /* with --windows */
 	struct bench_nccl *nccl;       /* whose calls these are; NULL: tutti's */
-	struct bench_gpu_check check;
+	/* of the kernels, in the GPU: they write inputs and check results */
+	gpu_module_t module; /* NULL: there are none */
+	gpu_kernel_t fill, compare;
+	struct tables *tables;
+	struct bench_format format; /* of the pattern that they have */
+	bool near;
+	char without[512]; /* why there are no kernels */
 	bool reaches;	   /* all ranks' GPUs reach each other, so nothing goes by the host … */
 	char carriers[32]; /* … or by these transports between all ranks */
 };
@@ -143,15 +164,43 @@ static int finish(struct bench_backend *backend)
 static int learn(struct bench_backend *backend, const struct bench_pattern *pattern)
 {
 	struct bench_gpu *gpu = gpu_of(backend);
+	struct tables *const to = gpu->tables;
 
-	return went(backend, bench_gpu_check_learn(&gpu->check, pattern, gpu->stream));
+	gpu->format = bench_pattern_format(pattern);
+	gpu->near = bench_pattern_exact(pattern, true);
+	const size_t bytes = (size_t)BENCH_PERIOD * gpu->format.size;
+	return went(backend,
+		    gpu_copy(to->sent, pattern->sent, bytes, gpu->stream) &&
+			    gpu_copy(to->reduced, pattern->reduced, bytes, gpu->stream) &&
+			    gpu_copy(to->exact, pattern->exact, sizeof(to->exact), gpu->stream));
 }
 
 static int fill(struct bench_backend *backend, void *to, uint64_t place, size_t count)
 {
 	const struct bench_gpu *gpu = gpu_of(backend);
+	const unsigned char *sent = gpu->tables->sent;
+	uint32_t size = gpu->format.size;
+	uint64_t elements = count;
 
-	return went(backend, bench_gpu_check_fill(&gpu->check, to, place, count, gpu->stream));
+	return went(backend,
+		    gpu_run(gpu->fill, elements, (void *[]){ &sent, &size, &place, &elements, &to },
+			    gpu->stream));
+}
+
+/* Add to what is found of a result. */
+static bool check_part(const struct bench_gpu *gpu, const struct bench_part *part, uint64_t shift)
+{
+	struct tables *const tables = gpu->tables;
+	const unsigned char *want = part->reduced ? tables->reduced : tables->sent;
+	const double *exact = part->reduced && gpu->near ? tables->exact : NULL;
+	struct bench_format format = gpu->format;
+	struct bench_found *found = &tables->found;
+	uint64_t place = bench_part_place(part, shift), count = part->count, base = part->base;
+	const void *got = part->got;
+
+	return gpu_run(gpu->compare, count,
+		       (void *[]){ &want, &exact, &format, &place, &count, &base, &got, &found },
+		       gpu->stream);
 }
 
 static int check(struct bench_backend *backend, const struct bench_call *call, uint64_t shift,
@@ -159,14 +208,18 @@ static int check(struct bench_backend *backend, const struct bench_call *call, u
 {
 	const struct bench_gpu *gpu = gpu_of(backend);
 	const unsigned parts = bench_call_parts(call, backend->rank, backend->size);
-	bool well = bench_gpu_check_begin(&gpu->check, gpu->stream);
+	struct bench_found *const there = &gpu->tables->found;
+	bool well = gpu_fill(&there->wrong, 0, sizeof(there->wrong), gpu->stream) &&
+		    gpu_fill(&there->error, 0, sizeof(there->error), gpu->stream) &&
+		    gpu_fill(&there->first, 0xff, sizeof(there->first), gpu->stream);
 
 	for (unsigned i = 0; i < parts && well; i++) {
 		const struct bench_part part = bench_call_part(call, backend->rank, i);
 
-		well = bench_gpu_check_part(&gpu->check, &part, shift, gpu->stream);
+		well = check_part(gpu, &part, shift);
 	}
-	return went(backend, well && bench_gpu_check_end(&gpu->check, found, gpu->stream));
+	return went(backend, well && gpu_copy(found, there, sizeof(*found), gpu->stream) &&
+				     gpu_finish(gpu->stream));
 }
 
 static int enter(struct bench_backend *backend, void *in, void *out, size_t bytes)
@@ -336,6 +389,40 @@ static int take_gpu(struct bench_backend *backend, struct bench_gpu *gpu)
 	return went(backend, gpu->to);
 }
 
+static void free_kernels(struct bench_gpu *gpu)
+{
+	if (gpu->tables)
+		gpu_free(gpu->tables);
+	if (gpu->module)
+		gpu_module_free(gpu->module);
+	gpu->tables = NULL;
+	gpu->module = NULL;
+}
+
+/* Into the GPU that the thread has entered. False: TUTTI_BENCH_KERNELS names no file that can be
+ * read, which was said. */
+static bool load_kernels(struct bench_gpu *gpu)
+{
+	static const struct gpu_image image = { "tutti-bench", bench_cuda_image,
+						bench_cuda_image_codes, "TUTTI_BENCH_KERNELS" };
+	bool unread;
+
+	gpu->module = gpu_module(&image, &unread);
+	if (unread) {
+		bench_complain("%s", gpu_error());
+		return false;
+	}
+	gpu->fill = gpu->module ? gpu_kernel(gpu->module, "bench_fill") : NULL;
+	gpu->compare = gpu->fill ? gpu_kernel(gpu->module, "bench_compare") : NULL;
+	gpu->tables = gpu->compare ? gpu_alloc(sizeof(*gpu->tables)) : NULL;
+	if (!gpu->tables) {
+		snprintf(gpu->without, sizeof(gpu->without), "%s", gpu_error());
+		gpu->device.without = gpu->without;
+		free_kernels(gpu);
+	}
+	return true;
+}
+
 /* A barrier goes by a plan where GPUs reach each other. Where they do not, the host's transports
  * carry everything. */
 static int learn_carriers(struct bench_tutti *tutti)
@@ -393,9 +480,8 @@ int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *option
 	gpu->number =
 		options->gpu >= 0 ? options->gpu : tutti_comm_local_rank(tutti->comm) % gpu_count();
 	if (take_gpu(backend, gpu) < 0 || bind(tutti, options) < 0 ||
-	    find_shared(backend, gpu) < 0 || !bench_gpu_check_init(&gpu->check))
+	    find_shared(backend, gpu) < 0 || !load_kernels(gpu))
 		return -1;
-	gpu->device.without = gpu->check.module ? NULL : gpu->check.without;
 	backend->run = run;
 	backend->alloc = allocate;
 	backend->release = release;
@@ -411,7 +497,7 @@ void bench_gpu_fini(struct bench_tutti *tutti)
 	if (!gpu)
 		return;
 	bench_nccl_end(gpu->nccl);
-	bench_gpu_check_fini(&gpu->check);
+	free_kernels(gpu);
 	if (gpu->to)
 		gpu_event_free(gpu->to);
 	if (gpu->from)
