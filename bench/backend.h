@@ -100,9 +100,10 @@ struct bench_backend {
 	 * library has none. */
 	int (*expose)(struct bench_backend *backend, void *in, void *out, size_t bytes);
 	int (*conceal)(struct bench_backend *backend);
-	/* Page-aligned; `mappable`: memory the library's peers can map, where it has such. */
-	void *(*alloc)(struct bench_backend *backend, size_t bytes, bool mappable);
-	void (*release)(struct bench_backend *backend, void *memory, bool mappable);
+	/* Page-aligned memory of the device, or memory that the library's peers can map. NULL: it has
+	 * none. */
+	void *(*alloc)(struct bench_backend *backend, size_t bytes);
+	void (*release)(struct bench_backend *backend, void *memory);
 	/* How this rank carried out the last call, which was like `call`: by transports such as
 	 * "shm+tcp", "none" where it had no part in it; algorithm "none" of messages. "unknown"
 	 * where the library does not tell. See transports.h for all ranks. */

@@ -9,12 +9,34 @@
 #define LINE		64
 #define LARGEST_ELEMENT 8
 
+static bool is_of_library(const struct bench_backend *backend, bool mappable)
+{
+	return backend->device || (mappable && backend->alloc);
+}
+
+static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
+{
+	void *memory;
+
+	if (is_of_library(backend, mappable))
+		return backend->alloc(backend, bytes);
+	return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
+}
+
+static void release(struct bench_backend *backend, void *memory, bool mappable)
+{
+	if (memory && is_of_library(backend, mappable))
+		backend->release(backend, memory);
+	else
+		free(memory);
+}
+
 bool bench_buffers_init(struct bench_buffers *buffers, struct bench_backend *backend, size_t bytes,
 			bool mappable)
 {
 	*buffers = (struct bench_buffers){ .bytes = bytes, .mappable = mappable };
-	buffers->in = backend->alloc(backend, bytes, mappable);
-	buffers->out = backend->alloc(backend, bytes, mappable);
+	buffers->in = allocate(backend, bytes, mappable);
+	buffers->out = allocate(backend, bytes, mappable);
 	if (!buffers->in || !buffers->out) {
 		fprintf(stderr, "rank %d: no memory for two buffers of %zu bytes; lower -e\n",
 			backend->rank, bytes);
@@ -33,7 +55,7 @@ bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend
 {
 	const size_t bytes = most + BENCH_PERIOD * LARGEST_ELEMENT;
 
-	buffers->tape = backend->alloc(backend, bytes, false);
+	buffers->tape = backend->alloc(backend, bytes);
 	buffers->host = malloc(bytes);
 	if (buffers->tape && buffers->host)
 		return true;
@@ -44,12 +66,9 @@ bool bench_buffers_init_tape(struct bench_buffers *buffers, struct bench_backend
 
 void bench_buffers_fini(struct bench_buffers *buffers, struct bench_backend *backend)
 {
-	if (buffers->in)
-		backend->release(backend, buffers->in, buffers->mappable);
-	if (buffers->out)
-		backend->release(backend, buffers->out, buffers->mappable);
-	if (buffers->tape)
-		backend->release(backend, buffers->tape, false);
+	release(backend, buffers->in, buffers->mappable);
+	release(backend, buffers->out, buffers->mappable);
+	release(backend, buffers->tape, false);
 	free(buffers->host);
 	*buffers = (struct bench_buffers){ 0 };
 }
@@ -144,8 +163,7 @@ struct bench_part bench_call_part(const struct bench_call *call, int rank, unsig
 				   .reduced = bench_case(call->kind)->reduces,
 				   .rank = (int)number };
 
-	if (call->kind == BENCH_REDUCE_SCATTER || call->kind == BENCH_SCATTER ||
-	    call->kind == BENCH_ALL_TO_ALL)
+	if (sends_blocks(call->kind))
 		part.first = mine;
 	if (call->kind == BENCH_BROADCAST || call->kind == BENCH_SCATTER)
 		part.rank = call->root;

@@ -316,7 +316,7 @@ static int time_copies(struct bench_backend *backend, void *to, const void *from
 
 /* ---- the backend's table */
 
-static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
+static void *allocate(struct bench_backend *backend, size_t bytes)
 {
 	struct bench_gpu *gpu = gpu_of(backend);
 	void *memory;
@@ -329,7 +329,7 @@ static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable
 	return NULL;
 }
 
-static void release(struct bench_backend *backend, void *memory, bool mappable)
+static void release(struct bench_backend *backend, void *memory)
 {
 	tutti_cuda_mem_free(memory);
 }

@@ -210,15 +210,14 @@ close_report:
 int bench_sweep(struct bench_backend *backend, const struct bench_options *options)
 {
 	static const struct bench_steps plain = { begin, measure, end };
+	const char *const of_tutti = options->tune			 ? "--tune"
+				     : options->overlap			 ? "--overlap"
+				     : options->cuda && !backend->device ? "-m cuda"
+									 : NULL;
 
-	if (options->tune || options->overlap) {
+	if (of_tutti) {
 		bench_complain("%s is for tutti, this program measures %s; use tutti-bench",
-			       options->tune ? "--tune" : "--overlap", backend->library);
-		return -1;
-	}
-	if (options->cuda && !backend->device) {
-		bench_complain("-m cuda is for tutti, this program measures %s; use tutti-bench",
-			       backend->library);
+			       of_tutti, backend->library);
 		return -1;
 	}
 	if (one_sided(options) && !backend->expose) {

@@ -203,21 +203,16 @@ static int combine(struct bench_backend *backend, double *values, size_t count,
 				     how == BENCH_MAX ? TUTTI_MAX : TUTTI_SUM, NULL));
 }
 
-static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
+static void *allocate(struct bench_backend *backend, size_t bytes)
 {
 	void *memory;
 
-	if (mappable)
-		return said(backend, NULL, tutti_mem_alloc(bytes, &memory)) < 0 ? NULL : memory;
-	return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
+	return said(backend, NULL, tutti_mem_alloc(bytes, &memory)) < 0 ? NULL : memory;
 }
 
-static void release(struct bench_backend *backend, void *memory, bool mappable)
+static void release(struct bench_backend *backend, void *memory)
 {
-	if (mappable)
-		tutti_mem_free(memory);
-	else
-		free(memory);
+	tutti_mem_free(memory);
 }
 
 /* Messages between ranks 0 and 1, in memory of the host. */

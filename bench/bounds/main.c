@@ -100,25 +100,20 @@ static int combine(struct bench_backend *backend, double *values, size_t count,
 	return 0;
 }
 
-static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
+static void *allocate(struct bench_backend *backend, size_t bytes)
 {
 	struct bound *b = bound_of(backend);
 	const size_t whole = (bytes + 4095) & ~(size_t)4095;
-	void *memory = NULL;
 
-	if (!mappable)
-		return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
 	if (whole > b->heap_bytes - b->heap_used)
 		return NULL;
-	memory = b->heap + b->heap_bytes * (size_t)backend->rank + b->heap_used;
 	b->heap_used += whole;
-	return memory;
+	return b->heap + b->heap_bytes * (size_t)backend->rank + b->heap_used - whole;
 }
 
-static void release(struct bench_backend *backend, void *memory, bool mappable)
+/* The heap ends with the rank. */
+static void release(struct bench_backend *backend, void *memory)
 {
-	if (!mappable)
-		free(memory);
 }
 
 static void describe(struct bench_backend *backend, const struct bench_call *call,

@@ -319,18 +319,6 @@ int combine(bench_backend *backend, double *values, size_t count, bench_combine 
 	});
 }
 
-void *allocate(bench_backend *, size_t bytes, bool)
-{
-	void *memory;
-
-	return posix_memalign(&memory, 4096, bytes) == 0 ? memory : nullptr;
-}
-
-void release(bench_backend *, void *memory, bool)
-{
-	free(memory);
-}
-
 void describe(bench_backend *backend, const bench_call *, const char **transport, const char **algorithm)
 {
 	const char *asked = of(backend).options->algorithm;
@@ -368,8 +356,6 @@ int measure(const bench_options *options, int rank, int size)
 	backend.run = run;
 	backend.barrier = barrier;
 	backend.combine = combine;
-	backend.alloc = allocate;
-	backend.release = release;
 	backend.describe = describe;
 	return (options->kind == BENCH_INIT ? bench_start_end(&begun, &backend, options) : bench_sweep(&backend, options)) != 0;
 }

@@ -249,30 +249,23 @@ static int window_of(const struct mpi *mpi, const void *memory)
 	return i;
 }
 
-/* `mappable`: by MPI_Win_allocate(), which may share it between ranks. */
-static void *allocate(struct bench_backend *backend, size_t bytes, bool mappable)
+/* By MPI_Win_allocate(), which may share it between ranks. */
+static void *allocate(struct bench_backend *backend, size_t bytes)
 {
 	struct mpi *mpi = backend->context;
 	const int i = window_of(mpi, NULL);
-	void *memory;
 
-	if (!mappable || i == 2)
-		return posix_memalign(&memory, 4096, bytes) == 0 ? memory : NULL;
 	if (said(MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
 				  &mpi->allocated[i].memory, &mpi->allocated[i].window)) < 0)
 		return NULL;
 	return mpi->allocated[i].memory;
 }
 
-static void release(struct bench_backend *backend, void *memory, bool mappable)
+static void release(struct bench_backend *backend, void *memory)
 {
 	struct mpi *mpi = backend->context;
 	const int i = window_of(mpi, memory);
 
-	if (i == 2) {
-		free(memory);
-		return;
-	}
 	MPI_Win_free(&mpi->allocated[i].window);
 	mpi->allocated[i].memory = NULL;
 }
