@@ -14,12 +14,10 @@
 #include "local.h"
 #include "output.h"
 #include "outputs.h"
-#include "overlap.h"
 #include "simulate.h"
 #include "start.h"
 #include "sweep.h"
 #include "threads.h"
-#include "tune.h"
 #include "tutti_backend.h"
 
 #define SOON_S 3.0

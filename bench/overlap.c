@@ -17,9 +17,9 @@
 #include "lines.h"
 #include "output.h"
 #include "outputs.h"
-#include "overlap.h"
 #include "point.h"
 #include "sweep.h"
+#include "tutti_backend.h"
 
 #define ROUNDS	    3
 #define NAP	    3 /* times the blocking call: whoever sleeps so long need not wait */

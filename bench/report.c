@@ -16,16 +16,14 @@
 
 struct bench_report {
 	const struct bench_options *options;
-	const char *library;
-	int ranks;
-	const struct bench_device *device;
+	const struct bench_backend *backend;
 	struct bench_outputs outputs;
 	struct bench_result *kept; /* for the picture */
 	size_t nkept, capacity;
 };
 
-struct bench_report *bench_report_open(const struct bench_options *options, const char *library,
-				       int ranks)
+struct bench_report *bench_report_open(const struct bench_options *options,
+				       const struct bench_backend *backend)
 {
 	struct bench_report *report = calloc(1, sizeof(*report));
 
@@ -33,17 +31,12 @@ struct bench_report *bench_report_open(const struct bench_options *options, cons
 		bench_complain("no memory for a report");
 		return NULL;
 	}
-	*report = (struct bench_report){ .options = options, .library = library, .ranks = ranks };
+	*report = (struct bench_report){ .options = options, .backend = backend };
 	if (!bench_outputs_open(&report->outputs, options)) {
 		free(report);
 		return NULL;
 	}
 	return report;
-}
-
-void bench_report_device(struct bench_report *report, const struct bench_device *device)
-{
-	report->device = device;
 }
 
 const struct bench_outputs *bench_report_outputs(const struct bench_report *report)
@@ -53,21 +46,21 @@ const struct bench_outputs *bench_report_outputs(const struct bench_report *repo
 
 static void write_memory(const struct bench_report *report, char *out, size_t size)
 {
-	const struct bench_device *device = report->device;
+	const struct bench_device *device = report->backend->device;
 
 	if (!device)
 		snprintf(out, size, "%s",
 			 report->options->mappable ? "of tutti_mem_alloc" : "of malloc");
 	else
 		snprintf(out, size, "of %s%s%s%s%s",
-			 device->shared && report->ranks > 1 ? "one " : "", device->name,
+			 device->shared && report->backend->size > 1 ? "one " : "", device->name,
 			 device->windows ? ", in windows" : "", device->graph ? ", by graphs" : "",
 			 device->threads ? ", ranks are threads" : "");
 }
 
 static void write_verified(const struct bench_report *report, char *out, size_t size)
 {
-	const struct bench_device *device = report->device;
+	const struct bench_device *device = report->backend->device;
 
 	if (!report->options->check)
 		snprintf(out, size, "results not verified");
@@ -127,17 +120,18 @@ void bench_report_title(struct bench_report *report, enum bench_kind kind)
 	write_memory(report, memory, sizeof(memory));
 	write_verified(report, verified, sizeof(verified));
 	if (bench_case(kind)->empty) {
-		bench_remark("%s %s, %d ranks", report->library, call, report->ranks);
+		bench_remark("%s %s, %d ranks", report->backend->library, call,
+			     report->backend->size);
 		bench_remark("times in µs per call");
 	} else {
 		if (narrow)
 			snprintf(as, sizeof(as), " as %s%s", bench_wire_name(wire),
 				 wire & TUTTI_WIRE_IF_FASTER ? " where that is faster" : "");
-		bench_remark("%s %s%s, %d ranks, memory %s, %s", report->library, call, as,
-			     report->ranks, memory, verified);
+		bench_remark("%s %s%s, %d ranks, memory %s, %s", report->backend->library, call, as,
+			     report->backend->size, memory, verified);
 		bench_remark("times in µs per call, bandwidths in 10^9 bytes/s");
 	}
-	print_heading(kind, report->device, narrow);
+	print_heading(kind, report->backend->device, narrow);
 }
 
 /* What only calls with data have. */

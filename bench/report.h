@@ -34,11 +34,10 @@ struct bench_report;
 struct bench_outputs;
 struct bench_device;
 
-/* Opens the files that the options name. NULL: said why on standard error. */
-struct bench_report *bench_report_open(const struct bench_options *options, const char *library,
-				       int ranks);
-/* Memory is that of `device`, which outlives the report. */
-void bench_report_device(struct bench_report *report, const struct bench_device *device);
+/* Of measurements of `backend`, which outlives it. Opens the files that the options name. NULL: said
+ * why on standard error. */
+struct bench_report *bench_report_open(const struct bench_options *options,
+				       const struct bench_backend *backend);
 /* Where results go beside the picture. */
 const struct bench_outputs *bench_report_outputs(const struct bench_report *report);
 void bench_report_title(struct bench_report *report, enum bench_kind kind);

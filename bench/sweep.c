@@ -189,11 +189,9 @@ int bench_sweep_by(const struct bench_steps *steps, void *context, struct bench_
 	int rc = -1;
 
 	if (first)
-		run.report = bench_report_open(options, backend->library, backend->size);
+		run.report = bench_report_open(options, backend);
 	if (anyone(backend, first && !run.report) != 0)
 		goto close_report;
-	if (run.report && backend->device)
-		bench_report_device(run.report, backend->device);
 	if (prepare_buffers(&run) < 0)
 		goto fini_buffers;
 	rc = leave_buffers(&run, measure_all(steps, &run));

@@ -14,7 +14,7 @@
 #include "point.h"
 #include "sweep.h"
 #include "tuning_table.h"
-#include "tune.h"
+#include "tutti_backend.h"
 
 #define ROUNDS 5
 

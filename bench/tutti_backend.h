@@ -41,4 +41,10 @@ void bench_tutti_describe_pair(struct bench_backend *backend, const char **trans
 			       const char **algorithm);
 void bench_tutti_fini(struct bench_tutti *tutti);
 
+/* What tutti alone is measured for: what the library chooses by itself, against every algorithm
+ * forced; and what remains of a collective's time behind a computation. Collective over the ranks;
+ * the results are those of bench_sweep(). */
+int bench_tune(struct bench_tutti *meeting, const struct bench_options *options);
+int bench_overlap(struct bench_tutti *tutti, const struct bench_options *options);
+
 #endif

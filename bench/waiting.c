@@ -76,43 +76,25 @@ static void print_heading(const struct bench_backend *b, size_t count)
 	       "transport/algorithm");
 }
 
-struct shown {
-	struct bench_stats processor, woken; /* µs */
-	double share;			     /* the median */
-};
-
-static void print_row(const struct waits *w, const struct shown *s)
+static int show(const struct bench_backend *b, struct bench_outputs *outputs, const struct waits *w)
 {
-	bench_figure(9, 1, w->late * 1e3);
-	bench_figure(14, 3, s->processor.median / 1e3);
-	bench_figure(9, 1, s->share * 100);
-	bench_figure(12, 1, s->woken.median);
-	printf("  %s/%s\n", w->transport, w->algorithm);
-}
+	const struct bench_stats processor = bench_summarise(w->processor, w->count);
+	const struct bench_stats woken = bench_summarise(w->woken, w->count);
+	const double share = bench_summarise(w->share, w->count).median * 1e-6;
 
-static json_t *to_json(const struct bench_backend *b, const struct waits *w, const struct shown *s)
-{
-	json_t *object =
-		json_pack("{ss ss ss ss si sI sf so sf so}", "library", b->library, "collective",
-			  "waiting", "transport", w->transport, "algorithm", w->algorithm, "ranks",
-			  b->size, "iters", (json_int_t)w->count, "late_us", w->late * 1e6,
-			  "processor_us", bench_stats_json(&s->processor), "share", s->share,
-			  "woken_us", bench_stats_json(&s->woken));
-
-	return bench_json_origin(object, b->version);
-}
-
-static int show(const struct bench_backend *b, struct bench_outputs *outputs,
-		const struct waits *waits)
-{
-	const struct shown s = { .processor = bench_summarise(waits->processor, waits->count),
-				 .woken = bench_summarise(waits->woken, waits->count),
-				 .share = bench_summarise(waits->share, waits->count).median *
-					  1e-6 };
-
-	if (outputs->table)
-		print_row(waits, &s);
-	return bench_outputs_json(outputs, to_json(b, waits, &s));
+	if (outputs->table) {
+		bench_figure(9, 1, w->late * 1e3);
+		bench_figure(14, 3, processor.median / 1e3);
+		bench_figure(9, 1, share * 100);
+		bench_figure(12, 1, woken.median);
+		printf("  %s/%s\n", w->transport, w->algorithm);
+	}
+	json_t *object = json_pack(
+		"{ss ss ss ss si sI sf so sf so}", "library", b->library, "collective", "waiting",
+		"transport", w->transport, "algorithm", w->algorithm, "ranks", b->size, "iters",
+		(json_int_t)w->count, "late_us", w->late * 1e6, "processor_us",
+		bench_stats_json(&processor), "share", share, "woken_us", bench_stats_json(&woken));
+	return bench_outputs_json(outputs, bench_json_origin(object, b->version));
 }
 
 static int measure(struct bench_backend *b, struct bench_outputs *outputs, struct waits *waits)
