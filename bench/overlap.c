@@ -231,7 +231,7 @@ static void print_title(const struct bench_run *run, enum bench_kind kind)
 
 static void print_row(const struct bench_result *r, const struct outcome *o)
 {
-	printf("%12zu %5s", r->bytes, r->inplace ? "in" : "out");
+	printf("%12zu %5s", r->bytes, r->call.inplace ? "in" : "out");
 	bench_figure(8, 2, o->alone);
 	bench_figure(8, 2, o->computation);
 	bench_figure(9, 2, o->processor);

@@ -33,13 +33,13 @@ enum { ALONE = 340, AMONG = 230, ABOVE = 26, BELOW = 46 };
 
 static bool shown(const struct bench_result *r)
 {
-	return !bench_case(r->kind)->empty;
+	return !bench_case(r->call.kind)->empty;
 }
 
 static bool begins_kind(const struct bench_result *results, size_t i)
 {
 	for (size_t k = 0; k < i; k++) {
-		if (results[k].kind == results[i].kind)
+		if (results[k].call.kind == results[i].call.kind)
 			return false;
 	}
 	return shown(&results[i]);
@@ -64,7 +64,7 @@ static bool write_curve(FILE *out, const struct bench_result *results, size_t co
 	for (size_t i = 0; i < count; i++) {
 		const struct bench_result *r = &results[i];
 
-		if (r->kind != kind || r->inplace != inplace)
+		if (r->call.kind != kind || r->call.inplace != inplace)
 			continue;
 		if (!any)
 			fprintf(out, "$%s << END\n", inplace ? "in" : "out");
@@ -97,9 +97,9 @@ static void write_kind(FILE *out, const struct bench_result *results, size_t cou
 	bool any[2];
 
 	for (int i = 0; i < 2; i++)
-		any[i] = write_curve(out, results, count, first->kind, i == 1);
+		any[i] = write_curve(out, results, count, first->call.kind, i == 1);
 	for (size_t i = 0; i < count; i++) {
-		if (results[i].kind != first->kind)
+		if (results[i].call.kind != first->call.kind)
 			continue;
 		least = results[i].bytes < least ? results[i].bytes : least;
 		most = results[i].bytes > most ? results[i].bytes : most;
@@ -107,7 +107,7 @@ static void write_kind(FILE *out, const struct bench_result *results, size_t cou
 	fprintf(out, "eval bytes(%zu.0, %zu.0)\n", least, most);
 	fprintf(out,
 		"eval graph(0, 2, %u, %u)\neval times\nset title '%s'\nset ylabel 'median time'\n",
-		top, bottom, bench_case(first->kind)->name);
+		top, bottom, bench_case(first->call.kind)->name);
 	write_graph(out, 2, any);
 	fprintf(out,
 		"eval graph(1, 2, %u, %u)\nunset logscale y\nset format y '%%g'\nset yrange [0:*]\n"
@@ -138,17 +138,18 @@ static void write_heading(const struct bench_result *results, size_t count, char
 
 	name_transports(results, count, transports, sizeof(transports));
 	snprintf(out, size, "%s, %d ranks, %s, %s", results->library, results->ranks, transports,
-		 bench_type_name(results->dtype));
+		 bench_type_name(results->call.dtype));
 	for (size_t i = 0; i < count; i++)
 		if (!shown(&results[i]))
 			bench_append(out, size, ", %s in %.2f µs",
-				     bench_case(results[i].kind)->name, results[i].stats.median);
+				     bench_case(results[i].call.kind)->name,
+				     results[i].stats.median);
 }
 
 static bool any_inplace(const struct bench_result *results, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (results[i].inplace)
+		if (results[i].call.inplace)
 			return true;
 	}
 	return false;

@@ -347,9 +347,9 @@ static void fill_device_result(const struct bench_point *point, struct bench_res
 
 	r->batch = point->batch;
 	r->copy = point->copy_rate * 1e-9;
-	r->least = b->device->shared
-			   ? bench_least_factor(r->kind, b->size, r->inplace) * (double)point->bytes
-			   : 0;
+	r->least = b->device->shared ? bench_least_factor(r->call.kind, b->size, r->call.inplace) *
+					       (double)point->bytes
+				     : 0;
 	r->of_copy = r->copy > 0 ? r->least / (r->stats.median * 1e3) / r->copy : 0;
 }
 
@@ -364,14 +364,9 @@ static void fill_result(const struct bench_point *point, struct bench_samples *s
 	r->version = b->version;
 	r->transport = point->transport;
 	r->algorithm = point->algorithm;
-	r->kind = call->kind;
+	r->call = *call;
 	r->ranks = b->size;
 	r->bytes = point->bytes;
-	r->count = call->count;
-	r->dtype = call->dtype;
-	r->op = call->op;
-	r->root = call->root;
-	r->inplace = call->inplace;
 	r->wire = b->wire;
 	r->error = point->error;
 	r->algbw = (double)point->bytes / (r->stats.median * 1e3);

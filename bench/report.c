@@ -147,7 +147,7 @@ static void print_bandwidths(const struct bench_result *r)
 /* What the vector has as it travels, and the error that this costs. */
 static void print_narrow(const struct bench_result *r)
 {
-	printf(" %10zu", bench_wire_bytes(r->wire, r->count));
+	printf(" %10zu", bench_wire_bytes(r->wire, r->call.count));
 	if (r->wrong < 0)
 		printf(" %8s", "-");
 	else
@@ -156,14 +156,14 @@ static void print_narrow(const struct bench_result *r)
 
 static void print_result(const struct bench_result *r, bool narrow)
 {
-	const bool empty = bench_case(r->kind)->empty;
+	const bool empty = bench_case(r->call.kind)->empty;
 
 	if (empty)
 		putchar(' ');
 	else
 		printf("%12zu", r->bytes);
-	if (has_places(r->kind))
-		printf(" %5s", r->inplace ? "in" : "out");
+	if (has_places(r->call.kind))
+		printf(" %5s", r->call.inplace ? "in" : "out");
 	bench_figure(8, 2, r->stats.median);
 	bench_figure(8, 2, r->stats.p99);
 	if (!r->device)
@@ -174,7 +174,7 @@ static void print_result(const struct bench_result *r, bool narrow)
 		print_narrow(r);
 	if (r->device)
 		bench_figure(8, 2, r->enqueue);
-	if (bench_case(r->kind)->pair)
+	if (bench_case(r->call.kind)->pair)
 		printf("  %s\n", r->transport);
 	else
 		printf("  %s/%s\n", r->transport, r->algorithm);
@@ -201,7 +201,7 @@ static json_t *device_json(const struct bench_result *r)
 static json_t *wire_json(const struct bench_result *r)
 {
 	return json_pack("{ss sI sf}", "format", bench_wire_name(r->wire), "bytes",
-			 (json_int_t)bench_wire_bytes(r->wire, r->count), "error", r->error);
+			 (json_int_t)bench_wire_bytes(r->wire, r->call.count), "error", r->error);
 }
 
 json_t *bench_stats_json(const struct bench_stats *stats)
@@ -228,12 +228,12 @@ json_t *bench_result_json(const struct bench_result *r)
 	json_t *wrong = r->wrong < 0 ? json_null() : json_integer((json_int_t)r->wrong);
 	json_t *object = json_pack(
 		"{ss ss ss ss si sI sI ss ss si sb sI so sf sf so}", "library", r->library,
-		"collective", bench_case(r->kind)->name, "transport", r->transport, "algorithm",
-		r->algorithm, "ranks", r->ranks, "bytes", (json_int_t)r->bytes, "count",
-		(json_int_t)r->count, "dtype", bench_type_name(r->dtype), "op",
-		bench_op_name(r->op), "root", r->root, "inplace", r->inplace, "iters",
-		(json_int_t)r->stats.iters, "time_us", bench_stats_json(&r->stats), "algbw_gbs",
-		r->algbw, "busbw_gbs", r->busbw, "wrong", wrong);
+		"collective", bench_case(r->call.kind)->name, "transport", r->transport,
+		"algorithm", r->algorithm, "ranks", r->ranks, "bytes", (json_int_t)r->bytes,
+		"count", (json_int_t)r->call.count, "dtype", bench_type_name(r->call.dtype), "op",
+		bench_op_name(r->call.op), "root", r->call.root, "inplace", r->call.inplace,
+		"iters", (json_int_t)r->stats.iters, "time_us", bench_stats_json(&r->stats),
+		"algbw_gbs", r->algbw, "busbw_gbs", r->busbw, "wrong", wrong);
 
 	if ((bench_wire_narrows(r->wire) &&
 	     json_object_set_new(object, "wire", wire_json(r)) < 0) ||
@@ -264,7 +264,7 @@ static int keep(struct bench_report *report, const struct bench_result *result)
 int bench_report_row(struct bench_report *report, const struct bench_result *result)
 {
 	if (report->outputs.table)
-		print_result(result, has_wire(report, result->kind));
+		print_result(result, has_wire(report, result->call.kind));
 	if (bench_outputs_json(&report->outputs, bench_result_json(result)) < 0)
 		return -1;
 	return report->options->plot ? keep(report, result) : 0;

@@ -9,12 +9,9 @@
 
 struct bench_result {
 	const char *library, *version, *transport, *algorithm; /* transport: of all ranks */
-	enum bench_kind kind;
+	struct bench_call call; /* root -1 where the collective has none */
 	int ranks;
-	size_t bytes, count;
-	tutti_dtype_t dtype;
-	int op, root; /* BENCH_NO_OP, -1 where the collective has none */
-	bool inplace;
+	size_t bytes;
 	struct bench_stats stats;
 	double algbw, busbw; /* 10^9 bytes per second */
 	double wrong;	     /* elements on all ranks; negative: not verified */

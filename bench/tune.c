@@ -159,7 +159,7 @@ static void count_wrong(struct bench_run *run, const struct bench_result *r)
 	run->wrong += r->wrong;
 	if (run->report)
 		bench_complain("%s of %zu bytes by %s: %.0f elements were wrong",
-			       bench_case(r->kind)->name, r->bytes, r->algorithm, r->wrong);
+			       bench_case(r->call.kind)->name, r->bytes, r->algorithm, r->wrong);
 }
 
 static int write_results(const struct bench_outputs *outputs, const struct tune *tune)

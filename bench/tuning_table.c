@@ -83,7 +83,7 @@ void bench_tuning_row(const struct bench_result *results, size_t n)
 {
 	const struct bench_result *chosen = &results[0], *best = best_of(results, n);
 
-	printf("%12zu %5s  %-*s", chosen->bytes, chosen->inplace ? "in" : "out", NAME_WIDTH,
+	printf("%12zu %5s  %-*s", chosen->bytes, chosen->call.inplace ? "in" : "out", NAME_WIDTH,
 	       chosen->algorithm);
 	bench_figure(8, 2, chosen->stats.median);
 	printf("  %-*s", NAME_WIDTH, best->algorithm);
@@ -101,11 +101,12 @@ void bench_tuning_summary(const struct bench_tuning_table *tally, const char *of
 		return;
 	char where[96];
 
-	if (bench_case(chosen->kind)->empty)
-		snprintf(where, sizeof(where), "%s", bench_case(chosen->kind)->name);
+	if (bench_case(chosen->call.kind)->empty)
+		snprintf(where, sizeof(where), "%s", bench_case(chosen->call.kind)->name);
 	else
-		snprintf(where, sizeof(where), "%s of %zu bytes %s", bench_case(chosen->kind)->name,
-			 chosen->bytes, chosen->inplace ? "in place" : "out of place");
+		snprintf(where, sizeof(where), "%s of %zu bytes %s",
+			 bench_case(chosen->call.kind)->name, chosen->bytes,
+			 chosen->call.inplace ? "in place" : "out of place");
 	bench_remark("%s: %ld of %ld within %.0f %% of the best, geometric mean of the ratios "
 		     "%.2f, worst %.2f: %s, %s where %s is best",
 		     of, tally->close, tally->points, (BENCH_CLOSE - 1) * 100,

@@ -742,9 +742,7 @@ TEST(a_json_object_has_the_documented_keys)
 		.library = "tutti",
 		.transport = "shm",
 		.algorithm = "ring",
-		.kind = BENCH_REDUCE,
-		.dtype = TUTTI_INT8,
-		.op = TUTTI_MAX,
+		.call = { .kind = BENCH_REDUCE, .dtype = TUTTI_INT8, .op = TUTTI_MAX },
 		.wrong = -1,
 	};
 	json_t *object = bench_result_json(&result);
