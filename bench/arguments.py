@@ -1,7 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kinds of arguments that several programs take: each says what was found and what was expected."""
+"""What the arguments of several programs have in common. Each kind says what was found and what was expected."""
 import argparse
 import re
+
+
+def not_written(program, error):
+    return (f'{program}: cannot write {error.filename or "the standard output"}: {error.strerror}; make space, or name '
+            'another place')
+
+
+class Parser(argparse.ArgumentParser):
+    """To argparse a help that could not be written is written."""
+
+    def print_help(self, file=None):
+        try:
+            with open(1, 'w', closefd=False) as output:
+                output.write(self.format_help())
+        except OSError as error:
+            self.exit(1, not_written(self.prog, error) + '\n')
 
 
 def numbers(least, most):

@@ -6,7 +6,6 @@ Both train the same multilayer perceptron, in the same type, by the same optimis
 rank. Every repetition runs all contestants one after another, each second one in reverse order. The first epoch of
 a run is not timed: connections are made in it. What was trained is checked in every run.
 """
-import argparse
 import json
 import math
 import os
@@ -15,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from arguments import number, some_of, words
+from arguments import Parser, number, some_of, words
 from machine import Failure, in_turn, lower_quartile, run_limited, run_main
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -228,7 +227,7 @@ def numbers(least, most):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser = Parser(description=__doc__.split('\n')[0])
     add = parser.add_argument
     add('-m', '--models', type=words('digits|[1-9][0-9]*(-[1-9][0-9]*)+', 'digits, or the widths of all layers, '
                                      'such as 784-4096-4096-10'), default=['digits', '784-4096-4096-10'],

@@ -4,7 +4,6 @@
 Ranks are forked from a process that has loaded PyTorch. Each makes a group of tutti and one of Gloo of the same
 ranks, and times both in turn, so that whatever else the machine does meets both.
 """
-import argparse
 import json
 import multiprocessing
 import os
@@ -13,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from arguments import numbers
+from arguments import Parser, numbers
 from machine import lower_quartile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../tools/plot'))
@@ -91,7 +90,7 @@ def summary(times):
 
 def parser_of(description, ranks):
     """The options that both programs have."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = Parser(description=description)
     parser.add_argument('-r', '--ranks', type=numbers(1, 1024), default=ranks)
     parser.add_argument('-n', '--repetitions', type=int, default=9)
     parser.add_argument('--plot', type=picture_name, help='write a picture, .svg or .png; needs gnuplot')

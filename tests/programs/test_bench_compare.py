@@ -218,6 +218,10 @@ class Compare(ProgramTest):
         run = self.compare('--json', '/dev/full', status=1)
         self.assertIn('--json: cannot write "/dev/full": No space left', run.err)
 
+    def test_help_that_is_not_written_is_a_failure(self):
+        for program in COMPARE, f'{COMPARE}-hosts', f'{COMPARE}-rdma':
+            self.assert_output_is_missed(sys.executable, program, '--help')
+
     def test_options_that_programs_refuse_are_refused_once(self):
         self.program('tutti-bench', {}, end='echo "tutti-bench: -b x" >&2; exit 2')
         self.program('peers/tutti-peer-gloo', {8: 1.0})
@@ -270,6 +274,10 @@ class Bound(ProgramTest):
         run = self.run_to_end(BOUND, *words, '--json', '-')
         self.assertEqual(run.err, '', words)
         return run.objects
+
+    def test_output_that_is_not_written_is_a_failure(self):
+        for words in ['--help'], ['all_reduce', '-e', 8, '-n', 1]:
+            self.assert_output_is_missed(BOUND, *words)
 
     def test_a_line_and_a_switch_carry_what_is_sent(self):
         for name in ['line', 'switch'] if len(os.sched_getaffinity(0)) > 1 else ['switch']:
