@@ -219,6 +219,12 @@ const char *tt_errno_text(int error, char text[TT_ERRNO_MAX])
 			text, TT_ERRNO_MAX,
 			"%s: files of this process may have %llu bytes; raise the limit (ulimit -f)",
 			strerror(error), (unsigned long long)limit.rlim_cur);
+	else if (error == ENOMEM && getrlimit(RLIMIT_AS, &limit) == 0 &&
+		 limit.rlim_cur != RLIM_INFINITY)
+		snprintf(
+			text, TT_ERRNO_MAX,
+			"%s: this process may have %llu bytes of address space; raise the limit (ulimit -v)",
+			strerror(error), (unsigned long long)limit.rlim_cur);
 	else if (error == ENFILE)
 		snprintf(text, TT_ERRNO_MAX, "%s: raise the machine's limit (sysctl fs.file-max)",
 			 strerror(error));

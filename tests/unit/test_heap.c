@@ -106,6 +106,29 @@ TEST(a_log_that_forks_holds_up_no_allocation)
 	assert_int_equal(status, 0);
 }
 
+/* Nor here. The limit is above what a sanitizer takes. */
+TEST(a_heap_without_room_names_the_limit)
+{
+	const struct rlimit limit = { (rlim_t)1 << 46, (rlim_t)1 << 46 };
+	int status;
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		void *memory;
+
+		setrlimit(RLIMIT_AS, &limit);
+		out_of_memory = true;
+		_exit(tutti_mem_alloc(BYTES, &memory) == TUTTI_ERR_NO_MEMORY &&
+				      strstr(tutti_last_error(NULL),
+					     ": this process may have 70368744177664 bytes of address space; "
+					     "raise the limit (ulimit -v)")
+			      ? 0
+			      : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 TEST(whole_pages_are_grantable)
 {
 	uint8_t *memory = get(BYTES), on_the_stack[2 * PAGE] __attribute__((aligned(4096)));
