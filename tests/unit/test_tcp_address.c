@@ -3,10 +3,12 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "test_tcp_fabric.h"
 
 #include "address.h"
+#include "endpoint.h"
 
 /* With loopback, and "ADDRESS/PREFIX@SPEED%INTERFACE …". */
 static struct tcp_card card_of(uint64_t machine, uint64_t network, const char *text)
@@ -226,4 +228,79 @@ TEST(both_ends_say_how_many_rails_there_are)
 	b.rails = 2;
 	assert_int_equal(tt_tcp_rail_count(&a, &b), 2);
 	assert_int_equal(tt_tcp_rail_count(&b, &a), 2);
+}
+
+/* ---- how connections share a stream */
+
+/* Connected to itself. */
+static int socket_at(const char *address)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t length = sizeof(in);
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, address, &in.sin_addr);
+	assert_int_equal(bind(fd, (struct sockaddr *)&in, length), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &length), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&in, length), 0);
+	return fd;
+}
+
+/* Of 100 stripes to `to` the first of two connections has so many; it is to 127.0.0.2. */
+static void expect_first(const char *from, const char *to, uint8_t rails, int expected)
+{
+	const struct tcp_card there = card_of(3, 4, to);
+	uint8_t address[TT_ADDRESS_MAX];
+	struct tt_peer known[2] = { { .address = NULL }, { .address = address } };
+	struct tcp_link *link = calloc(1, sizeof(*link) + 2 * sizeof(link->rail[0]));
+	struct tcp_peer peers[2] = { { .link = { NULL } }, { .link = { link } } };
+	struct tcp_endpoint e = { .size = 2,
+				  .card = card_of(1, 2, from),
+				  .known = known,
+				  .peers = peers,
+				  .negotiating = 1,
+				  .rails_dialled = TCP_RAILS_MAX /* as many as at once */ };
+	int first = 0;
+	size_t bytes;
+
+	e.card.rails = rails;
+	known[1].address_length = (uint16_t)tt_tcp_card_write(&there, address);
+	link->base.endpoint = &e.base;
+	link->base.peer = 1;
+	link->state = TCP_LINK_NEGOTIATING;
+	link->count = 2;
+	link->rail[0].connection.fd = socket_at("127.0.0.2");
+	link->rail[1] = (struct tcp_rail){ .connection.fd = -1, .counted = true };
+	assert_true(tt_tcp_negotiation_begin(link));
+	tt_tcp_negotiate_all(&e);
+	assert_int_equal(link->state, TCP_LINK_UP);
+	for (uint64_t position = 0; position < 100 * (64 << 10); position += 64 << 10)
+		first += tt_tcp_rail_at(link, position, &bytes) == &link->rail[0];
+	close(link->rail[0].connection.fd);
+	free(link->spread);
+	free(link);
+	if (first != expected)
+		fail_msg("%s to %s: %d, expected %d", from, to, first, expected);
+}
+
+TEST(shares_of_a_stream_follow_the_speeds_of_interfaces)
+{
+	const struct {
+		int first, second; /* Mbit/s */
+		uint8_t rails;
+		int stripes; /* of the first */
+	} cases[] = {
+		{ 10000, 10000, 0, 50 }, { 10000, 40000, 0, 20 }, { 25000, 10000, 0, 75 },
+		{ 10000, 1000, 0, 100 }, { 1000, 10000, 0, 0 },	  { 0, 10000, 2, 50 },
+		{ 10000, 0, 2, 100 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char to[128];
+
+		snprintf(to, sizeof(to), "127.0.0.2/8@0%%7 10.0.0.2/24@%d%%7 10.1.0.2/24@%d%%8",
+			 cases[i].first, cases[i].second);
+		expect_first("10.0.0.1/24@100000%2 10.1.0.1/24@100000%3", to, cases[i].rails,
+			     cases[i].stripes);
+	}
 }
