@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators: split, duplicated, several through one store, alone, a thousand in turn.
+/* Communicators: split, duplicated, several through one store, alone, a thousand in turn and at once.
  *
  *   test_comms shm|tcp|mixed */
 #include <errno.h>
@@ -227,6 +227,25 @@ static int a_thousand(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
+static int a_thousand_at_once(tutti_comm_t comm, void *argument)
+{
+	const int size = tutti_comm_size(comm), before = open_descriptors();
+	tutti_comm_t children[TIMES];
+
+	for (int i = 0; i < TIMES; i++) {
+		SUCCEEDS(tutti_comm_split(comm, 0, 0, &children[i]));
+		if (sums_to(children[i], 1, size))
+			return 1;
+	}
+	for (int i = 0; i < TIMES; i++)
+		if (sums_to(children[i], i, i * size))
+			return 1;
+	for (int i = 0; i < TIMES; i++)
+		tutti_comm_destroy(children[i]);
+	CLAIM(open_descriptors() <= before, "%d descriptors became %d", before, open_descriptors());
+	return 0;
+}
+
 #define USUAL	    1024 /* the soft limit of descriptors */
 #define FILLERS	    900	 /* of the program's own */
 #define A_COMM_MOST 2	 /* of a communicator whose ranks share memory: the arena, the recorder */
@@ -410,3 +429,10 @@ JOB(a_plan_names_the_transports_that_carry_it, .ranks = 3,
 JOB(a_rank_alone_has_all_operations, .ranks = 1, .whole = alone)
 
 JOB(a_thousand_communicators_leave_nothing, .ranks = 4, .body = a_thousand, .limit_s = 100)
+
+TEST(a_thousand_communicators_are_there_at_once)
+{
+	need_descriptors(3 * TIMES);
+	HOLDS(.ranks = 4, .env = ENV("TEST_HOSTS=1", "TUTTI_TRANSPORT=shm"),
+	      .body = a_thousand_at_once, .limit_s = 100);
+}
