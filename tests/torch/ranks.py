@@ -57,7 +57,7 @@ def set_timeout(seconds):
         raise unittest.SkipTest("this PyTorch cannot change a group's timeout")
 
 
-def _rank_main(body, test, rank, size, path, options, pipe):
+def _rank_main(body, test, rank, size, path, options, raises, pipe):
     torch.set_num_threads(1)
     try:
         if options.pop('initialise', True):
@@ -69,11 +69,13 @@ def _rank_main(body, test, rank, size, path, options, pipe):
     except unittest.SkipTest as reason:
         pipe.send(reason)
     except BaseException:
+        if raises:
+            raise
         pipe.send(traceback.format_exc())
     pipe.close()
 
 
-def _collect(process, pipe, end, killed):
+def _collect(process, pipe, end, expected):
     """What a rank came to: None, a reason to skip, or the text of its failure."""
     if not pipe.poll(max(0.0, end - time.monotonic())):
         process.kill()
@@ -84,9 +86,9 @@ def _collect(process, pipe, end, killed):
     except EOFError:
         found = f'ended with {process.exitcode} before its end'
         process.join(5)
-        if killed:
-            return None if process.exitcode in (-9, -15) else f'ended with {process.exitcode}, expected to be killed'
-        return f'ended with status {process.exitcode} in the test'
+        if process.exitcode in expected:
+            return None
+        return f'ended with status {process.exitcode} in the test, expected {" or ".join(map(str, expected)) or 0}'
     process.join(max(1.0, end - time.monotonic()))
     if process.exitcode is None:
         process.kill()
@@ -97,8 +99,9 @@ def _collect(process, pipe, end, killed):
     return found
 
 
-def on_ranks(size, killed=(), **options):
-    """Run the test in `size` ranks. `killed`: those that the test kills. Options go to init_process_group()."""
+def on_ranks(size, killed=(), raising=(), **options):
+    """Run the test in `size` ranks. `killed`: those that the test kills; `raising`: those whose process ends by what they
+    raise. Options go to init_process_group()."""
     def decorate(body):
         @functools.wraps(body)
         def test(self):
@@ -109,12 +112,14 @@ def on_ranks(size, killed=(), **options):
                 for rank in range(size):
                     mine, theirs = context.Pipe(duplex=False)
                     process = context.Process(target=_rank_main, daemon=True, args=(
-                        body, self, rank, size, os.path.join(directory, 'store'), dict(options), theirs))
+                        body, self, rank, size, os.path.join(directory, 'store'), dict(options), rank in raising,
+                        theirs))
                     process.start()
                     theirs.close()
                     started.append((process, mine))
                 end = time.monotonic() + LIMIT_S
-                found = [_collect(process, pipe, end, rank in killed) for rank, (process, pipe) in enumerate(started)]
+                found = [_collect(process, pipe, end, (-9, -15) if rank in killed else (1,) if rank in raising else ())
+                         for rank, (process, pipe) in enumerate(started)]
             for reason in found:
                 if isinstance(reason, unittest.SkipTest):
                     raise reason
