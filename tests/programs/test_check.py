@@ -120,6 +120,14 @@ class Tries(Case):
         self.assertEqual({row[2]: (row[3], row[5]) for row in rows[1:] if row[2] in ('once', 'crash-1')},
                          {'once': ('passed', '2'), 'crash-1': ('failed', '1')})
 
+    def test_what_a_script_leaves_out_is_skipped(self):
+        p = self.project()
+        script = p.root / 'tests/musl'
+        script.write_text("#!/bin/sh\necho 'skipped: musl: half of it: there is no such device'\n")
+        script.chmod(0o755)
+        p.check('musl')
+        self.assertEqual((p.status, p.last), (0, '1 passed, 0 failed, 1 skipped'), p.output)
+
     def test_arguments_that_nobody_knows_are_refused(self):
         for args in (['units'], ['--all', '4/3'], ['1/3']):
             p = self.project()
