@@ -11,6 +11,11 @@
 
 #include "tutti/tutti.h"
 
+/* What to do instead, for messages. */
+#define TT_KVS_INSTEAD                                                                             \
+	"set TUTTI_STORE on every rank to an address of the machine of rank 0 and a free port, "   \
+	"and TUTTI_KEY_FILE to a file with the job's key"
+
 #define TT_KVS_KINDS   3
 #define TT_KVS_KEY_MAX 64
 #define TT_KVS_TEXT_MAX                                                                            \
@@ -34,6 +39,8 @@ struct tt_kvs {
 	 * rank 0 sets it; a rank may ask again, and each call has a connection of its own. Otherwise
 	 * no key is used twice, and there is one call at a time in a process. */
 	bool may_be_old;
+	/* Its library ends the process where it cannot reach the launcher. */
+	bool may_exit;
 };
 
 extern const struct tt_kvs tt_kvs_pmix, tt_kvs_pmi_wire, tt_kvs_pmi_library, tt_kvs_torchrun;

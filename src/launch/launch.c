@@ -4,8 +4,9 @@
  *
  * Where the ranks meet: TUTTI_STORE if set; else the address the launcher gives; else, if the
  * launcher says that all ranks are on one host, a unix socket named after the user and the job; else
- * where rank 0 says by the launcher's key-value store (kvs.h); else at an address that follows from what
- * the launcher says. Rank 0 hosts the store unless TUTTI_STORE_SERVED says that the launcher does. */
+ * where rank 0 says by the launcher's key-value store (kvs.h); else, or where that may end this
+ * process, at an address that follows from what the launcher says. Rank 0 hosts the store unless
+ * TUTTI_STORE_SERVED says that the launcher does. */
 #include <ctype.h>
 #include <limits.h>
 #include <pthread.h>
@@ -463,8 +464,11 @@ static tutti_result_t find_store(const struct row *row, bool keyed, struct tt_la
 		return TUTTI_OK;
 	}
 	out->kvs = tt_kvs_find(row->kvs, why, sizeof(why));
-	if (!out->kvs && keyed) /* without a key nothing is served to other hosts */
+	/* without a key nothing is served to other hosts */
+	if (keyed && (!out->kvs || out->kvs->may_exit))
 		row->derived(out);
+	if (out->store[0])
+		out->kvs = NULL;
 	return out->kvs || out->store[0] ? TUTTI_OK : fail_nowhere(row, out, why);
 }
 

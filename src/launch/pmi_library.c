@@ -45,6 +45,7 @@ static const struct tt_library library = {
 static struct pmi pmi;
 static struct tt_owner owner; /* who has begun it, and ends it */
 static bool began;
+static _Thread_local bool inside; /* this thread is in the library */
 static char store_name[TT_KVS_TEXT_MAX];
 
 /* Does a launcher say that it is there? Without one the library would have one rank. */
@@ -69,6 +70,19 @@ static tutti_result_t judge(const char *function, int code)
 		       : tt_fail(TUTTI_ERR_SYSTEM, COMM,
 				 "the launcher's %s failed with %d: its own messages may say why",
 				 function, code);
+}
+
+/* At the process's end. Slurm's library calls exit() where it has no configuration of Slurm's, or cannot
+ * prove who it is. */
+static void explain(void)
+{
+	if (inside)
+		tt_log(ERROR, COMM,
+		       "the launcher's library %s has ended this process: its own message says why. "
+		       "Under Slurm it needs slurm.conf (SLURM_CONF) and munge: without these start "
+		       "by srun --mpi=pmi2, or set TUTTI_KEY_FILE to a file with the job's key. "
+		       "Elsewhere " TT_KVS_INSTEAD,
+		       tt_library_name(&library));
 }
 
 static void finalize(void)
@@ -119,7 +133,7 @@ static tutti_result_t get(const char *key, char text[TT_KVS_TEXT_MAX])
 }
 
 /* Rank 0 gets something, too, so that it sees that there are others. */
-static tutti_result_t bring(int rank, int size, const char *key, char text[TT_KVS_TEXT_MAX])
+static tutti_result_t exchange(int rank, int size, const char *key, char text[TT_KVS_TEXT_MAX])
 {
 	tutti_result_t result = began ? TUTTI_OK : begin();
 	char last[TT_KVS_KEY_MAX + 8], there[TT_KVS_TEXT_MAX];
@@ -136,4 +150,18 @@ static tutti_result_t bring(int rank, int size, const char *key, char text[TT_KV
 	return rank == 0 ? get(last, there) : get(key, text);
 }
 
-const struct tt_kvs tt_kvs_pmi_library = { .name = "libpmi", .lacks = lacks, .bring = bring };
+static tutti_result_t bring(int rank, int size, const char *key, char text[TT_KVS_TEXT_MAX])
+{
+	static bool explained;
+
+	if (!explained)
+		explained = atexit(explain) == 0;
+	inside = true;
+	const tutti_result_t result = exchange(rank, size, key, text);
+	inside = false;
+	return result;
+}
+
+const struct tt_kvs tt_kvs_pmi_library = {
+	.name = "libpmi", .lacks = lacks, .bring = bring, .may_exit = true
+};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tutti_asserts.h"
@@ -11,6 +12,7 @@
 #include "log.h"
 #include "meeting.h"
 #include "pmi_wire.h"
+#include "transport.h"
 
 /* "A=1 B=2" and nothing else. */
 static void environment(const char *text)
@@ -226,6 +228,50 @@ TEST(reads_slurm)
 	check_refused("SLURM_STEP_ID=1 SLURM_NTASKS=2", "SLURM_PROCID is not set");
 	check(SLURM "SLURM_NTASKS=2 SLURM_NNODES=2 TUTTI_STORE=tcp://h:1",
 	      "Slurm, 1 of 2, at tcp://h:1");
+}
+
+/* In a child, as a library stays open. */
+static void meet_by_exiting_library(void)
+{
+	char text[TT_KVS_TEXT_MAX] = "";
+	struct tt_launch launch;
+
+	environment(SLURM
+		    "SLURM_NTASKS=2 SLURM_STEP_NODELIST=n FLUX_PMI_LIBRARY_PATH=" EXITING_PMI);
+	if (tt_launch_read(true, &launch) || launch.kvs ||
+	    strcmp(launch.store, "tcp://n:20147") != 0)
+		exit(1);
+	if (tt_launch_read(false, &launch) || launch.kvs != &tt_kvs_pmi_library || launch.store[0])
+		exit(2);
+	tt_kvs_bring(launch.kvs, launch.rank, launch.size, 0, text, tt_now() + 60000000000);
+	exit(4);
+}
+
+/* As Slurm's does in a container without Slurm. */
+TEST(a_library_that_may_exit_comes_last_and_does_not_do_so_unexplained)
+{
+	char said[2048];
+	size_t used = 0;
+	ssize_t n;
+	int ends[2], status;
+
+	assert_int_equal(pipe(ends), 0);
+	const pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		dup2(ends[1], STDERR_FILENO);
+		meet_by_exiting_library();
+	}
+	close(ends[1]);
+	while ((n = read(ends[0], said + used, sizeof(said) - 1 - used)) > 0)
+		used += (size_t)n;
+	said[used] = 0;
+	close(ends[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(WEXITSTATUS(status), 3);
+	if (!strstr(said, "has ended this process") || !strstr(said, "or set TUTTI_KEY_FILE"))
+		fail_msg("what is to be done is not in \"%s\"", said);
 }
 
 TEST(reads_plain_pmi)
