@@ -239,6 +239,16 @@ static tutti_result_t carry_out(struct order *order, uint64_t deadline)
 	return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory to ask the launcher");
 }
 
+/* The launcher could not be asked: what helps where it cannot be. */
+static tutti_result_t advise(tutti_result_t result)
+{
+	char why[TT_ERROR_MAX];
+
+	snprintf(why, sizeof(why), "%s", tt_thread_error());
+	return tt_fail(result, COMM, "%.420s. Where the launcher cannot be asked, " TT_KVS_INSTEAD,
+		       why);
+}
+
 tutti_result_t tt_kvs_bring(const struct tt_kvs *kvs, int rank, int size, unsigned number,
 			    char text[TT_KVS_TEXT_MAX], uint64_t deadline)
 {
@@ -249,7 +259,7 @@ tutti_result_t tt_kvs_bring(const struct tt_kvs *kvs, int rank, int size, unsign
 	const tutti_result_t result = carry_out(&order, deadline);
 	memcpy(text, order.text, sizeof(order.text));
 	OPENSSL_cleanse(order.text, sizeof(order.text)); /* there is a key in it */
-	return result;
+	return result == TUTTI_ERR_SYSTEM ? advise(result) : result;
 }
 
 tutti_result_t tt_kvs_place(const struct tt_kvs *kvs, struct tt_kvs_place *out, uint64_t deadline)

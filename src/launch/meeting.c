@@ -21,6 +21,7 @@
 #define DIGITS	     (2 * TT_KEY_BYTES)
 #define INTERFACE_NS 5000000000ull
 #define OLD_NS	     1000000000ull /* for a store to answer whose place may be old, at first */
+#define SILENCE_NS   3000000000ull /* of a launcher that cannot be asked */
 #define ADDRESS_MORE 32 /* "tcp://", two brackets for each of eight hosts, and ":65535" */
 
 /* ---- the text */
@@ -194,8 +195,10 @@ static tutti_result_t understand(const struct tt_launch *launch, const char *tex
 	return TUTTI_OK;
 }
 
+/* *heard: when the launcher has brought something last. */
 static tutti_result_t visit_by(const struct tt_launch *launch, unsigned number, struct tt_key *key,
-			       uint64_t deadline, uint64_t patience, tutti_store_t *store)
+			       uint64_t deadline, uint64_t patience, uint64_t *heard,
+			       tutti_store_t *store)
 {
 	struct tt_meeting meeting = { 0 };
 	char text[TT_KVS_TEXT_MAX] = "";
@@ -208,6 +211,8 @@ static tutti_result_t visit_by(const struct tt_launch *launch, unsigned number, 
 	if (!result)
 		result = tt_store_open(meeting.store, key, launch->rank, false,
 				       left < patience ? left : patience, store);
+	if (text[0])
+		*heard = tt_now();
 	OPENSSL_cleanse(text, sizeof(text));
 	OPENSSL_cleanse(&meeting, sizeof(meeting));
 	return result;
@@ -218,16 +223,17 @@ static tutti_result_t visit(const struct tt_launch *launch, unsigned number, str
 			    uint64_t deadline, tutti_store_t *store)
 {
 	struct tt_key given = *key;
+	uint64_t heard = tt_now();
 	tutti_result_t result;
 
 	if (!launch->kvs->may_be_old)
-		return visit_by(launch, number, key, deadline, UINT64_MAX, store);
+		return visit_by(launch, number, key, deadline, UINT64_MAX, &heard, store);
 	for (uint64_t patience = OLD_NS;; patience *= 2) {
 		const struct timespec pause = { .tv_nsec = 50000000 };
 
 		*key = given;
-		result = visit_by(launch, number, key, deadline, patience, store);
-		if (!result || tt_now() >= deadline)
+		result = visit_by(launch, number, key, deadline, patience, &heard, store);
+		if (!result || tt_now() >= deadline || tt_now() - heard >= SILENCE_NS)
 			break;
 		nanosleep(&pause, NULL);
 	}

@@ -126,9 +126,7 @@ static tutti_result_t get(const char *key, char text[TT_KVS_TEXT_MAX])
 		return TUTTI_OK;
 	return tt_fail(
 		TUTTI_ERR_SYSTEM, COMM,
-		"%s does not have what another rank put there (PMI_KVS_Get: %d): it is not the launcher's library, perhaps. "
-		"Set TUTTI_STORE on every rank to an address of the machine of rank 0 and a free port, and "
-		"TUTTI_KEY_FILE to a file with the job's key",
+		"%s does not have what another rank put there (PMI_KVS_Get: %d): it is not the launcher's library, perhaps",
 		tt_library_name(&library), code);
 }
 

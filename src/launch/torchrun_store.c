@@ -24,6 +24,8 @@
 #define MAGIC	 UINT32_C(0x3c85f7ce)
 #define COME	 0 /* the answer to WAIT */
 
+#define PATIENCE_US 3000000 /* for the host to answer */
+
 /* A request, put together. */
 struct request {
 	uint8_t bytes[1024];
@@ -61,8 +63,20 @@ static const char *lacks(void)
 
 static tutti_result_t fail_agent(const char *what, const char *why)
 {
-	return tt_fail(TUTTI_ERR_SYSTEM, COMM, "%s torchrun's store at %s, port %s: %s", what,
-		       getenv("MASTER_ADDR"), getenv("MASTER_PORT"), why);
+	return tt_fail(TUTTI_ERR_SYSTEM, COMM,
+		       "%s torchrun's store at %.200s, port %.20s (MASTER_ADDR, MASTER_PORT): %s",
+		       what, getenv("MASTER_ADDR"), getenv("MASTER_PORT"), why);
+}
+
+static tutti_result_t fail_dial(const char *why)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "%.60s; name the first node there by an address that all reach (--local-addr, "
+		 "--master-addr)",
+		 why);
+	return fail_agent("connect to", text);
 }
 
 /* MASTER_ADDR, without the brackets that an IPv6 address has in a URL. */
@@ -75,6 +89,17 @@ static void read_host(char out[NI_MAXHOST])
 	snprintf(out, NI_MAXHOST, "%.*s", (int)(length - 2 * brackets), text + brackets);
 }
 
+/* For an address to answer: less for each of several. */
+static struct timeval patience_for(const struct addrinfo *list)
+{
+	long addresses = 0;
+
+	for (; list; list = list->ai_next)
+		addresses++;
+	const long each = PATIENCE_US / addresses;
+	return (struct timeval){ .tv_sec = each / 1000000, .tv_usec = each % 1000000 };
+}
+
 /* The agent served it before it started this process. */
 static tutti_result_t dial(int *out)
 {
@@ -85,9 +110,8 @@ static tutti_result_t dial(int *out)
 	read_host(host);
 	const int error = getaddrinfo(host, getenv("MASTER_PORT"), &hints, &list);
 	if (error)
-		return fail_agent("connect to",
-				  error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
-	const struct timeval patience = { .tv_sec = 3 };
+		return fail_dial(error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+	const struct timeval patience = patience_for(list);
 	int fd = -1, why = 0;
 	for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
 		fd = TT_FD(socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -101,7 +125,7 @@ static tutti_result_t dial(int *out)
 	}
 	freeaddrinfo(list);
 	*out = fd;
-	return fd < 0 ? fail_agent("connect to", strerror(why)) : TUTTI_OK;
+	return fd < 0 ? fail_dial(strerror(why)) : TUTTI_OK;
 }
 
 static tutti_result_t send_all(int fd, const struct request *request)

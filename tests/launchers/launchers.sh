@@ -303,6 +303,9 @@ case_mpirun() {
 	need_open_mpi
 	must mpirun "${mpirun[@]}" -n 4 "$launched" 16
 	check mpirun 4 4 "Open MPI" 16
+	OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 PMIX_NAMESPACE=$prefix PMIX_RANK=1 \
+		run unreached "$launched" && fail "a launcher was asked that is not there"
+	grep -q "PMIx_Init failed: .* set TUTTI_STORE on every rank" "$work/unreached.txt" || fail "TUTTI_STORE was not named"
 }
 
 case_mpirun_two_jobs() {

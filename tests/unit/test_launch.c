@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each launcher's variables are taken for. */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "meeting.h"
 #include "pmi_wire.h"
 #include "transport.h"
+
+#define SECOND 1000000000ull
 
 /* "A=1 B=2" and nothing else. */
 static void environment(const char *text)
@@ -243,7 +246,7 @@ static void meet_by_exiting_library(void)
 		exit(1);
 	if (tt_launch_read(false, &launch) || launch.kvs != &tt_kvs_pmi_library || launch.store[0])
 		exit(2);
-	tt_kvs_bring(launch.kvs, launch.rank, launch.size, 0, text, tt_now() + 60000000000);
+	tt_kvs_bring(launch.kvs, launch.rank, launch.size, 0, text, tt_now() + 60 * SECOND);
 	exit(4);
 }
 
@@ -301,6 +304,70 @@ TEST(a_store_that_is_no_store_is_passed_over)
 	snprintf(text, sizeof(text), "PMI_RANK=1 PMI_SIZE=2 PMI_FD=%d", pair[0]);
 	check_refused(text, "PMI_FD is no open socket");
 	check_refused("PMI_RANK=1 PMI_SIZE=2 PMI_FD=1x", "PMI_FD is no open socket");
+}
+
+static void expect_error(const char *says)
+{
+	if (!strstr(tt_thread_error(), says))
+		fail_msg("\"%s\" is not in \"%s\"", says, tt_thread_error());
+}
+
+TEST(where_the_launcher_cannot_be_asked_variables_are_named)
+{
+	char text[TT_KVS_TEXT_MAX] = "", variables[256];
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	snprintf(variables, sizeof(variables), "PMI_RANK=1 PMI_SIZE=2 PMI_FD=%d", pair[0]);
+	const struct tt_launch launch = read_good(variables);
+
+	close(pair[1]);
+	assert_int_equal(tt_kvs_bring(launch.kvs, 1, 2, 0, text, tt_now() + 60 * SECOND),
+			 TUTTI_ERR_SYSTEM);
+	expect_error("the launcher has closed its connection (PMI_FD)");
+	expect_error(". Where the launcher cannot be asked, set TUTTI_STORE on every rank");
+	close(pair[0]);
+}
+
+/* A port at which nobody listens: it is taken, so nobody else will. */
+static int take_port(int *fd)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(at);
+
+	*fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(*fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(getsockname(*fd, (struct sockaddr *)&at, &length), 0);
+	return ntohs(at.sin_port);
+}
+
+TEST(an_agent_that_cannot_be_reached_is_told_within_seconds)
+{
+	static const char *const addresses[] = { "127.0.0.1", "a..b" };
+	int fd;
+	const int port = take_port(&fd);
+
+	for (int i = 0; i < 2; i++) {
+		struct tt_key key = { .set = false };
+		char variables[256];
+		tutti_store_t store;
+
+		snprintf(variables, sizeof(variables),
+			 TORCH "MASTER_ADDR=%s MASTER_PORT=%d TORCHELASTIC_USE_AGENT_STORE=True",
+			 addresses[i], port);
+		const struct tt_launch launch = read_good(variables);
+		const uint64_t start = tt_now();
+
+		assert_int_equal(tt_meeting_open(&launch, 0, &key, start + 300 * SECOND, &store),
+				 TUTTI_ERR_SYSTEM);
+		assert_true(tt_now() - start < 30 * SECOND); /* 3 s, and the machine may be busy */
+		expect_error("connect to torchrun's store at ");
+		expect_error(i ? "(MASTER_ADDR, MASTER_PORT): Name or service not known"
+			       : "(MASTER_ADDR, MASTER_PORT): Connection refused");
+		expect_error("set TUTTI_STORE on every rank");
+	}
+	close(fd);
 }
 
 TEST(reads_kubernetes)
