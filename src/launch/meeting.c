@@ -20,8 +20,9 @@
 #define FAILED	     "0" /* instead of a place: rank 0 has none */
 #define DIGITS	     (2 * TT_KEY_BYTES)
 #define INTERFACE_NS 5000000000ull
-#define OLD_NS	     1000000000ull /* for a store to answer whose place may be old, at first */
-#define SILENCE_NS   3000000000ull /* of a launcher that cannot be asked */
+#define OLD_NS	     1000000000ull  /* for a store to answer whose place may be old, at first */
+#define SILENCE_NS   3000000000ull  /* of a launcher that cannot be asked */
+#define SERVED_NS    30000000000ull /* for a store to answer that rank 0 serves already */
 #define ADDRESS_MORE 32 /* "tcp://", two brackets for each of eight hosts, and ":65535" */
 
 /* ---- the text */
@@ -227,7 +228,7 @@ static tutti_result_t visit(const struct tt_launch *launch, unsigned number, str
 	tutti_result_t result;
 
 	if (!launch->kvs->may_be_old)
-		return visit_by(launch, number, key, deadline, UINT64_MAX, &heard, store);
+		return visit_by(launch, number, key, deadline, SERVED_NS, &heard, store);
 	for (uint64_t patience = OLD_NS;; patience *= 2) {
 		const struct timespec pause = { .tv_nsec = 50000000 };
 

@@ -3,6 +3,7 @@
 #include "late.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "log.h"
 #include "store.h"
@@ -142,6 +143,15 @@ static void find_turned_away(tutti_store_t store, char *out, size_t size)
 	snprintf(out, size, "; %.300s", text);
 }
 
+/* Nobody sees who tries to come in vain. */
+static void name_port(tutti_store_t store, char out[64])
+{
+	*out = 0;
+	if (strncmp(store->address, "tcp://", strlen("tcp://")) == 0)
+		snprintf(out, 64, ", and does a firewall let it through to port %.5s",
+			 strrchr(store->address, ':') + 1);
+}
+
 tutti_result_t tt_rendezvous_fail_late(tutti_store_t store, const struct tt_rendezvous *rendezvous,
 				       int from)
 {
@@ -149,7 +159,7 @@ tutti_result_t tt_rendezvous_fail_late(tutti_store_t store, const struct tt_rend
 	const bool absent = find_late(store, rendezvous, &late);
 	const char *s = late.count > 1 ? "s" : "", *have = late.count > 1 ? "have" : "has";
 	const char *least = late.all ? "" : " (at least)";
-	char why[320];
+	char why[320], port[64];
 
 	if (late.count == 0)
 		return tt_fail(
@@ -159,10 +169,12 @@ tutti_result_t tt_rendezvous_fail_late(tutti_store_t store, const struct tt_rend
 			rendezvous->size, rendezvous->rank, from);
 	if (absent) {
 		find_turned_away(store, why, sizeof(why));
+		name_port(store, port);
 		return tt_fail(TUTTI_ERR_TIMEOUT, COMM,
 			       "rank%s %s%s %s not come to the rendezvous of %d ranks by rank %d's "
-			       "deadline: was every rank started, with the same store?%s",
-			       s, late.text, least, have, rendezvous->size, rendezvous->rank, why);
+			       "deadline: was every rank started, with the same store%s?%s",
+			       s, late.text, least, have, rendezvous->size, rendezvous->rank, port,
+			       why);
 	}
 	return tt_fail(
 		TUTTI_ERR_TIMEOUT, COMM,

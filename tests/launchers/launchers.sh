@@ -466,6 +466,13 @@ case_torchrun_hosts() {
 	make_key
 	torch 2 198.18.0.1 29500 "$self" enter "$launched"
 	check all 4 2 torchrun
+	ip -n "$prefix-0" route add blackhole 198.18.0.2/32
+	WORLD_SIZE=4 RANK=0 MASTER_ADDR=198.18.0.1 MASTER_PORT=29500 TUTTI_TIMEOUT=12 run waits "$self" enter "$launched" &
+	WORLD_SIZE=4 RANK=2 MASTER_ADDR=198.18.0.1 MASTER_PORT=29500 TUTTI_TIMEOUT=12 run dropped "$self" enter "$launched" &&
+		fail "hosts met whose connections are dropped"
+	wait $!
+	grep -q "rank 2 still waits for the store tcp://198.18.0.1:29500 after 5 s: no reaction" "$work/dropped.txt" || fail "both ends are not named"
+	grep -q "does a firewall let it through to port 29500" "$work/waits.txt" || fail "rank 0 does not think of a firewall"
 }
 
 # The real one: its agents' store brings the place and the key. TORCHRUN names it. A rank fails once, after which

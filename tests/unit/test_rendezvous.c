@@ -310,6 +310,21 @@ TEST(a_rendezvous_given_up_is_over_for_all)
 	}
 }
 
+/* Whose connections it drops is seen by nobody there. */
+TEST(a_port_that_a_firewall_may_guard_is_named)
+{
+	struct tt_rendezvous rendezvous = { 0 };
+	tutti_store_t store;
+	char expected[100];
+
+	assert_ok(tutti_store_open("tcp://127.0.0.1:0", 1, PATIENCE_S, &store));
+	snprintf(expected, sizeof(expected),
+		 "with the same store, and does a firewall let it through to port %s?",
+		 strrchr(tutti_store_address(store), ':') + 1);
+	assert_fails(come_and_meet(store, 0, 2, soon(), &rendezvous), TUTTI_ERR_TIMEOUT, expected);
+	tutti_store_close(store);
+}
+
 TEST_WITH(before_rank_0_comes_nobody_else_is_missed, serve, end_serving)
 {
 	assert_fails(
