@@ -406,10 +406,10 @@ case_slurm_hosts() {
 	[ "$(grep -c "not all ranks have asked the launcher (PMI)" "$work/missing.txt")" -ge 7 ] || fail "the deadline is not told"
 	FLUX_PMI_LIBRARY_PATH=/none slurm keyless --mpi=none "'$launched'" && fail "the hosts met without a key"
 	grep -q "start it by srun --mpi=pmi2, or set TUTTI_KEY_FILE" "$work/keyless.txt" || fail "TUTTI_KEY_FILE was not named"
-	slurm container --mpi=none "env SLURM_CONF=/none '$launched'" && fail "the hosts met without a key and Slurm's configuration"
+	slurm container --mpi=none "env SLURM_CONF=/dev/null '$launched'" && fail "the hosts met without a key and Slurm's configuration"
 	grep -q "has ended this process.* or set TUTTI_KEY_FILE" "$work/container.txt" || fail "the end by libpmi is not explained"
 	make_key
-	slurm keyed --mpi=none "env SLURM_CONF=/none '$launched'" || fail "srun with a key ended with $?"
+	slurm keyed --mpi=none "env SLURM_CONF=/dev/null '$launched'" || fail "srun with a key ended with $?"
 	check keyed 8 4 Slurm
 	grep -q "rendezvous in tcp://node0:2" "$work/keyed.txt" || fail "the first node is not named"
 }
