@@ -269,9 +269,7 @@ TEST(idx_values_out_of_range_are_refused)
 /* What data_read() makes of a file of these bytes. */
 static struct reading file_of(const char *bytes, size_t length, unsigned classes)
 {
-	const char *path = path_of("data");
-
-	write_file(path, bytes, length);
+	const char *path = file_with("data", bytes, length);
 	const struct reading r = read_source(
 		&(struct data_source){ .path = path, .classes = classes, .most = MOST });
 	unlink(path);
@@ -448,38 +446,32 @@ TEST(parts_of_lines_are_all_of_them)
 		"a long name,and another,l\n1,2,0\n3,4,1\n\n\n\n",
 		"1,0\n222222222222222222222222222222222222,1\n3,0\n",
 	};
-	char path[64], test[64];
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		const size_t length = strlen(texts[i]);
-		const struct data_source source = { .path = file_with(path, 1, texts[i], length),
+		const struct data_source source = { .path = text_file("1", texts[i]),
 						    .most = MOST };
 
-		parts_are_all_of_it(&source, (int)length + 3);
+		parts_are_all_of_it(&source, (int)strlen(texts[i]) + 3);
 	}
-	const struct data_source both = { .path = file_with(path, 1, texts[0], strlen(texts[0])),
-					  .test_path =
-						  file_with(test, 2, texts[1], strlen(texts[1])),
+	const struct data_source both = { .path = text_file("1", texts[0]),
+					  .test_path = text_file("2", texts[1]),
 					  .most = MOST };
 	parts_are_all_of_it(&both, 20);
-	unlink(path);
-	unlink(test);
+	unlink(both.path);
+	unlink(both.test_path);
 }
 
 TEST(parts_of_idx_and_of_what_is_made_are_all_of_it)
 {
-	char images[64], labels[64];
-	const struct data_source idx = {
-		.path = file_with(images, 1, two_images, sizeof(two_images)),
-		.labels = file_with(labels, 2, two_labels, sizeof(two_labels)),
-		.most = MOST
-	};
+	const struct data_source idx = { .path = file_with("1", two_images, sizeof(two_images)),
+					 .labels = file_with("2", two_labels, sizeof(two_labels)),
+					 .most = MOST };
 	const struct data_source made[] = { { .path = "synthetic:50x3x4", .most = MOST },
 					    { .path = "synthetic:41x8x2:7", .most = MOST } };
 
 	parts_are_all_of_it(&idx, 4);
-	unlink(images);
-	unlink(labels);
+	unlink(idx.path);
+	unlink(idx.labels);
 	parts_are_all_of_it(&made[0], 60);
 	parts_are_all_of_it(&made[1], 9);
 }
@@ -487,14 +479,12 @@ TEST(parts_of_idx_and_of_what_is_made_are_all_of_it)
 static void refuses_part(tutti_result_t result, const char *bytes, size_t length,
 			 struct data_part part, const char *error_text)
 {
-	char path[64];
-	const struct data_source source = { .path = file_with(path, 1, bytes, length),
-					    .most = MOST };
+	const struct data_source source = { .path = file_with("1", bytes, length), .most = MOST };
 	struct reading r;
 
 	r.ok = data_read_part(&source, part, &r.data);
 	refused_as(result, r, error_text);
-	unlink(path);
+	unlink(source.path);
 }
 
 TEST(parts_that_are_wrong_are_named)
@@ -549,13 +539,12 @@ static void write_lines(char *text, uint64_t *state)
 TEST(the_first_error_of_parts_is_that_of_the_whole)
 {
 	uint64_t seed = 7;
-	char text[128], path[64], found[sizeof(why.text)];
+	char text[128], found[sizeof(why.text)];
 	struct data data;
 
 	for (int i = 0; i < 1000; i++) {
 		write_lines(text, &seed);
-		const struct data_source source = { .path = file_with(path, 1, text, strlen(text)),
-						    .most = MOST };
+		const struct data_source source = { .path = text_file("1", text), .most = MOST };
 		const bool well = data_read_part(&source, DATA_WHOLE, &data);
 		const int parts = 2 + (int)random_below(&seed, 6);
 		size_t rows = data.rows;
@@ -572,7 +561,7 @@ TEST(the_first_error_of_parts_is_that_of_the_whole)
 			fail_msg("%s\n%d parts: %s; the whole: %s", text, parts,
 				 ok ? "well" : why.text, well ? "well" : found);
 	}
-	unlink(path);
+	unlink(path_of("1"));
 }
 
 int main(void)

@@ -162,16 +162,15 @@ TEST(made_samples_refuse_the_options_of_files)
 /* What data_read() makes of these two files. */
 static struct reading two(const char *train, const char *test)
 {
-	char path[64], test_path[64];
 	const struct data_source source = {
-		.path = file_with(path, 0, train, strlen(train)),
-		.test_path = file_with(test_path, 1, test, strlen(test)),
+		.path = text_file("0", train),
+		.test_path = text_file("1", test),
 		.most = MOST,
 	};
 	const struct reading r = read_source(&source);
 
-	unlink(path);
-	unlink(test_path);
+	unlink(source.path);
+	unlink(source.test_path);
 	return r;
 }
 
@@ -220,14 +219,11 @@ TEST(idx_files_of_both_kinds_are_read_as_they_are)
 {
 	static const char test_image[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 7, 9 };
 	static const char test_label[] = { 0, 0, 8, 1, 0, 0, 0, 1, 1 };
-	char path[4][64];
-	struct data_source source = {
-		.path = file_with(path[0], 0, two_images, sizeof(two_images)),
-		.labels = file_with(path[1], 1, two_labels, sizeof(two_labels)),
-		.test_path = file_with(path[2], 2, test_image, sizeof(test_image)),
-		.test_labels = file_with(path[3], 3, test_label, sizeof(test_label)),
-		.most = MOST,
-	};
+	const char *const path[] = { file_with("0", two_images, sizeof(two_images)),
+				     file_with("1", two_labels, sizeof(two_labels)),
+				     file_with("2", test_image, sizeof(test_image)),
+				     file_with("3", test_label, sizeof(test_label)) };
+	struct data_source source = { path[0], path[1], path[2], path[3], .most = MOST };
 	struct data data = well(read_source(&source));
 
 	assert_true(data.rows == 3 && data.test_rows == 1 && data.features == 2);

@@ -28,11 +28,14 @@ static int remove_directory(void **state)
 	return rmdir(directory);
 }
 
+/* It stays until seven others have been asked for. */
 static inline const char *path_of(const char *name)
 {
-	static char path[128];
+	static char paths[8][128];
+	static unsigned next;
+	char *path = paths[next++ % 8];
 
-	snprintf(path, sizeof(path), "%s/%.80s", directory, name);
+	snprintf(path, sizeof(paths[0]), "%s/%.80s", directory, name);
 	return path;
 }
 
@@ -45,12 +48,24 @@ static inline void write_file(const char *path, const void *bytes, size_t length
 	assert_int_equal(fclose(file), 0);
 }
 
-/* Files of one test, by number, so that several are there at a time. */
-static inline const char *file_with(char *path, int number, const void *bytes, size_t length)
+static inline const char *file_with(const char *name, const void *bytes, size_t length)
 {
-	snprintf(path, 64, "%s/%d", directory, number);
+	const char *path = path_of(name);
+
 	write_file(path, bytes, length);
 	return path;
+}
+
+static inline const char *text_file(const char *name, const char *text)
+{
+	return file_with(name, text, strlen(text));
+}
+
+/* Of the last call that failed. */
+static inline void told(const char *error_text)
+{
+	if (!strstr(why.text, error_text))
+		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
 }
 
 /* Samples, or why there are none. */
@@ -78,8 +93,7 @@ static inline void refused_as(tutti_result_t result, struct reading r, const cha
 {
 	assert_false(r.ok);
 	assert_int_equal(why.result, result);
-	if (!strstr(why.text, error_text))
-		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
+	told(error_text);
 	assert_null(r.data.x);
 }
 
