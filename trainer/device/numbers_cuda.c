@@ -4,10 +4,11 @@
 #include "numbers_cuda.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cublas.h"
+#include "library.h"
 #include "why.h"
 
 #ifdef TRAIN_CUDA_IMAGE /* which build_image makes where CUDA's compiler is */
@@ -15,6 +16,45 @@ extern const char train_cuda_image[], train_cuda_image_codes[];
 #else
 static const char train_cuda_image[] = "", train_cuda_image_codes[] = "";
 #endif
+
+/* ---- cuBLAS, opened at run time as CUDA's driver is */
+
+typedef struct cublasContext *cublas_t;
+
+/* The matrix c = alpha × a × b + beta × c, all of numbers of one type, column after column. */
+typedef int cublas_multiply_t(cublas_t, int a_transposed, int b_transposed, int m, int n, int k,
+			      const void *alpha, const void *a, int a_width, const void *b,
+			      int b_width, const void *beta, void *c, int c_width);
+
+struct cublas {
+	int (*create)(cublas_t *);
+	int (*destroy)(cublas_t);
+	int (*set_stream)(cublas_t, gpu_stream_t);
+	cublas_multiply_t *multiply_f32, *multiply_f64;
+	const char *(*text)(int);
+};
+
+static const struct tt_function blas_functions[] = {
+	{ "cublasGetStatusString", offsetof(struct cublas, text), false },
+	{ "cublasCreate_v2", offsetof(struct cublas, create), false },
+	{ "cublasDestroy_v2", offsetof(struct cublas, destroy), false },
+	{ "cublasSetStream_v2", offsetof(struct cublas, set_stream), false },
+	{ "cublasSgemm_v2", offsetof(struct cublas, multiply_f32), false },
+	{ "cublasDgemm_v2", offsetof(struct cublas, multiply_f64), false },
+};
+
+static const struct tt_library blas_library = {
+	.variable = "TUTTI_CUBLAS_LIBRARY",
+	.names = { "libcublas.so.13", "libcublas.so.12" },
+	.before = "cuBLAS was not found: ",
+	.after =
+		"; expected libcublas.so of CUDA 12 or 13, where the dynamic linker finds it (LD_LIBRARY_PATH) or named by TUTTI_CUBLAS_LIBRARY",
+	.expected = "cuBLAS of CUDA 12 or 13",
+	.functions = blas_functions,
+	.count = sizeof(blas_functions) / sizeof(blas_functions[0]),
+};
+
+/* ---- what is open */
 
 /* Those of enum move, and others, in the order of their names. */
 enum kernel { FILL = MOVES, STORE, COUNT, GATHER, LABELS, BIAS, OPEN, CLOSE, LOSS, KERNELS };
@@ -26,7 +66,7 @@ static_assert(sizeof(names) / sizeof(names[0]) == KERNELS, "each has a name");
 static struct {
 	struct numbers table; /* that is open */
 	gpu_stream_t stream;
-	const struct cublas *blas;
+	struct cublas blas;
 	cublas_t cublas;
 	gpu_module_t module;
 	gpu_kernel_t kernel[KERNELS];
@@ -54,7 +94,7 @@ static void run(int kernel, size_t count, void **arguments)
 static bool blas_did(const char *what, int status)
 {
 	return !status ||
-	       why_set(TUTTI_ERR_SYSTEM, "cuBLAS failed to %s: %s", what, gpu.blas->text(status));
+	       why_set(TUTTI_ERR_SYSTEM, "cuBLAS failed to %s: %s", what, gpu.blas.text(status));
 }
 
 /* A matrix, row after row. */
@@ -73,7 +113,7 @@ static void multiply(size_t m, size_t n, size_t k, struct matrix a, struct matri
 	static const float singles[] = { 0, 1 };
 	static const double doubles[] = { 0, 1 };
 	const bool f64 = gpu.table.dtype == TUTTI_FLOAT64;
-	cublas_multiply_t *gemm = f64 ? gpu.blas->multiply_f64 : gpu.blas->multiply_f32;
+	cublas_multiply_t *gemm = f64 ? gpu.blas.multiply_f64 : gpu.blas.multiply_f32;
 	const void *one = f64 ? (const void *)&doubles[1] : &singles[1],
 		   *keep = f64 ? (const void *)&doubles[add] : &singles[add];
 
@@ -230,9 +270,12 @@ static bool find_kernels(void)
 
 static bool begin_blas(void)
 {
-	gpu.blas = cublas_open();
-	return gpu.blas && blas_did("begin", gpu.blas->create(&gpu.cublas)) &&
-	       blas_did("take a stream", gpu.blas->set_stream(gpu.cublas, gpu.stream));
+	char trouble[TT_LIBRARY_WHY];
+
+	if (!tt_library_open(&blas_library, &gpu.blas, trouble))
+		return why_set(TUTTI_ERR_UNSUPPORTED, "--device cuda: %s", trouble);
+	return blas_did("begin", gpu.blas.create(&gpu.cublas)) &&
+	       blas_did("take a stream", gpu.blas.set_stream(gpu.cublas, gpu.stream));
 }
 
 static bool take_room(size_t rows_max)
@@ -264,7 +307,7 @@ const struct numbers *numbers_cuda_open(const struct numbers *host, size_t rows_
 void numbers_cuda_close(void)
 {
 	if (gpu.cublas)
-		gpu.blas->destroy(gpu.cublas);
+		gpu.blas.destroy(gpu.cublas);
 	give(gpu.ones);
 	if (gpu.module)
 		gpu_module_free(gpu.module);
