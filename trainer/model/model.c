@@ -9,26 +9,12 @@
 
 #include "bits.h"
 
-size_t model_parameter_count(const size_t *width, unsigned layers)
-{
-	size_t count = 0;
-
-	for (unsigned l = 0; l < layers; l++)
-		count += (width[l] + 1) * width[l + 1];
-	return count;
-}
-
 /* ---- parts of layers */
-
-static bool is_cut(const struct cut *cut)
-{
-	return cut->ways > 1;
-}
 
 /* Boundary `b` is before layer `b` of these: what crosses it is a part's own, or all parts'. */
 static bool splits(const struct cut *cut, unsigned b)
 {
-	return is_cut(cut) && (cut->layers - b) % 2 == 1;
+	return cut->ways > 1 && (cut->layers - b) % 2 == 1;
 }
 
 static struct slice part_of(const size_t *width, const struct cut *cut, unsigned b)
@@ -70,6 +56,11 @@ size_t model_cut_parameters(const size_t *width, struct cut cut)
 	return count;
 }
 
+size_t model_parameter_count(const size_t *width, unsigned layers)
+{
+	return model_cut_parameters(width, (struct cut){ .layers = layers });
+}
+
 /* A layer's weights and biases, between the whole and a part of it. */
 static void copy_layer(const struct numbers *numbers, const size_t *width, const struct cut *cut,
 		       unsigned l, char *whole, char *part, bool takes)
@@ -97,8 +88,8 @@ static void copy_layer(const struct numbers *numbers, const size_t *width, const
 }
 
 /* The last layer comes first. */
-static void copy_layers(const struct numbers *numbers, const size_t *width, struct cut cut,
-			char *whole, char *part, bool takes)
+void model_copy_part(const struct numbers *numbers, const size_t *width, struct cut cut,
+		     char *whole, char *part, bool takes)
 {
 	for (unsigned l = cut.layers; l-- > 0;) {
 		const struct shape own = shape_of(width, &cut, l);
@@ -107,18 +98,6 @@ static void copy_layers(const struct numbers *numbers, const size_t *width, stru
 		whole += (width[cut.first + l] + 1) * width[cut.first + l + 1] * numbers->size;
 		part += (own.in + 1) * own.out * numbers->size;
 	}
-}
-
-void model_take_part(const struct numbers *numbers, const size_t *width, struct cut cut,
-		     const void *whole, void *part)
-{
-	copy_layers(numbers, width, cut, (char *)whole, part, true);
-}
-
-void model_put_part(const struct numbers *numbers, const size_t *width, struct cut cut,
-		    const void *part, void *whole)
-{
-	copy_layers(numbers, width, cut, whole, (char *)part, false);
 }
 
 /* ---- its life */

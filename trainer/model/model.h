@@ -81,12 +81,10 @@ bool model_by_rows(const struct model *model, unsigned l);
 bool model_by_columns(const struct model *model, unsigned l);
 /* How many parameters a part of so wide a model has. */
 size_t model_cut_parameters(const size_t *width, struct cut cut);
-/* The numbers of a part, such as weights, from those of its layers when these are whole; and the way
- * back. What is no part of another one is the first part's. */
-void model_take_part(const struct numbers *numbers, const size_t *width, struct cut cut,
-		     const void *whole, void *part);
-void model_put_part(const struct numbers *numbers, const size_t *width, struct cut cut,
-		    const void *part, void *whole);
+/* A part `takes` its numbers, such as weights, from those of its layers when these are whole; or the
+ * way back. What is no part of another one is the first part's. */
+void model_copy_part(const struct numbers *numbers, const size_t *width, struct cut cut,
+		     char *whole, char *part, bool takes);
 /* Of the features, those that the first layer reads. */
 struct slice model_features(const struct model *model);
 

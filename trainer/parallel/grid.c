@@ -189,10 +189,7 @@ static void join(const struct training *t, char *piece, char *whole, bool takes)
 	for (int r = 0; r < t->grid.stages * t->grid.ways; r++) {
 		const struct cut cut = cut_of(&t->grid, r);
 
-		if (takes)
-			model_take_part(numbers, width, cut, whole, piece);
-		else
-			model_put_part(numbers, width, cut, piece, whole);
+		model_copy_part(numbers, width, cut, whole, piece, takes);
 		piece += model_cut_parameters(width, cut) * numbers->size;
 		if (cut.way == cut.ways - 1)
 			whole += model_parameter_count(width + cut.first, cut.layers) *
