@@ -98,7 +98,7 @@ static size_t most_rows(const struct training *t)
 
 	if (cut) /* a micro-batch is one pass */
 		return part > ROWS_MIN ? part : ROWS_MIN;
-	if (o->device == DEVICE_HOST && part > ROWS_MOST)
+	if (t->engine == &engine_host && part > ROWS_MOST)
 		return ROWS_MOST;
 	return part > ROWS_MIN || o->accumulate > 1 ? part : ROWS_MIN;
 }
@@ -213,7 +213,7 @@ bool training_create(const struct options *options, struct team *team, struct re
 	*out = (struct training){
 		.options = options,
 		.sync = options->sync,
-		.engine = options->device == DEVICE_CUDA ? &engine_cuda : &engine_host,
+		.engine = options->engine,
 		.team = team,
 		.report = report,
 	};

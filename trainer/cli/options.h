@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "data.h"
+#include "engine.h"
 #include "grid.h"
 #include "model.h"
 #include "optimizer.h"
@@ -19,7 +20,6 @@
 #define STALENESS_ANY SIZE_MAX
 
 enum { OPTIONS_MOST = 64, OPTIONS_PLOTS_MAX = 4 };
-enum device { DEVICE_HOST, DEVICE_CUDA };
 
 struct options {
 	/* By their place in the table the texts that were given, a flag's is ""; NULL: not given. */
@@ -38,7 +38,7 @@ struct options {
 	const struct optimizer *optimizer;
 	struct rate_schedule schedule;
 	int scaling; /* enum rate_scaling */
-	int device;  /* enum device */
+	const struct engine *engine;
 	const struct numbers *numbers;
 	const struct sync *sync;
 	uint64_t seed;

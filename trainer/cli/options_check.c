@@ -41,7 +41,7 @@ bool options_check(struct options *o)
 {
 	fill_in(o);
 	const struct optimizer *optimizer = o->optimizer;
-	const bool cuda = o->device == DEVICE_CUDA,
+	const bool cuda = o->engine == &engine_cuda,
 		   stages = o->parallel.pipeline && o->parallel.stages != 1,
 		   cut = o->parallel.pipeline || o->parallel.tensor, async = o->sync == &sync_async,
 		   buckets = o->sync == &sync_all_reduce || o->sync == &sync_zero1,

@@ -11,7 +11,7 @@ struct training;
 /* Of the training it uses data, split, order, model (the layout), buckets and team, which it
  * does not change but for the team's account of time and bytes, and the state, as is said here. */
 struct engine {
-	const char *name;
+	const char *name; /* of --device */
 	/* Memory, and whatever else has to be there before ranks meet. Touches no other rank. */
 	bool (*create)(struct training *training);
 	/* Collective, before the first step, and again when ranks were lost: training->state is
