@@ -21,15 +21,21 @@ static enum options_outcome parse(const char *line, struct options *o)
 	return options_parse(argc, argv, o);
 }
 
-TEST(options_are_read)
+static struct options read_options(const char *line)
 {
 	struct options o;
 
-	assert_int_equal(parse("--data d.csv --hidden 9,8,7 --batch 128 --lr 0.5 --lr-scaling sqrt "
-			       "--schedule constant --bucket 3K --seed 7 --verify --plot a.svg "
-			       "--plot=b.png --test-fraction 0",
-			       &o),
-			 OPTIONS_RUN);
+	if (parse(line, &o) != OPTIONS_RUN)
+		fail_msg("%s: %s", line, why.text);
+	return o;
+}
+
+TEST(options_are_read)
+{
+	struct options o =
+		read_options("--data d.csv --hidden 9,8,7 --batch 128 --lr 0.5 --lr-scaling sqrt "
+			     "--schedule constant --bucket 3K --seed 7 --verify --plot a.svg "
+			     "--plot=b.png --test-fraction 0");
 	assert_string_equal(o.source.path, "d.csv");
 	assert_int_equal(o.hidden_layers, 3);
 	assert_int_equal(o.hidden[2], 7);
@@ -40,27 +46,23 @@ TEST(options_are_read)
 	assert_int_equal(o.plot_count, 2);
 	assert_true(o.verify && o.rate == 0.5 && o.seed == 7 && o.source.test_fraction == 0);
 	assert_ptr_equal(o.numbers, &numbers_f32);
-	assert_int_equal(parse("--data d --device cuda --sync allreduce", &o), OPTIONS_RUN);
+	o = read_options("--data d --device cuda --sync allreduce");
 	assert_ptr_equal(o.numbers, &numbers_f32);
-	assert_int_equal(parse("--data d --dtype bf16", &o), OPTIONS_RUN);
+	o = read_options("--data d --dtype bf16");
 	assert_ptr_equal(o.numbers, &numbers_bf16);
-	assert_int_equal(parse("--data d --batch all --sync local --every 5 "
-			       "--outer nesterov,0.7,0.9 --clip 2",
-			       &o),
-			 OPTIONS_RUN);
+	o = read_options("--data d --batch all --sync local --every 5 "
+			 "--outer nesterov,0.7,0.9 --clip 2");
 	assert_true(o.batch == 0 && o.sync == &sync_local && o.every == 5);
 	assert_true(o.outer.nesterov && o.outer.rate == 0.7 && o.outer.momentum == 0.9);
 	assert_true(o.clip == 2);
-	assert_ptr_equal(o.optimizer, &optimizer_momentum);
+	assert_string_equal(o.optimizer->name, "momentum");
 	assert_true(o.rate == 0.1 && o.momentum == 0.9 && o.scaling == SCALE_SQRT);
-	assert_int_equal(
-		parse("--data d --optimizer adamw --beta2 0.95 --schedule step:7:0.25", &o),
-		OPTIONS_RUN);
+	o = read_options("--data d --optimizer adamw --beta2 0.95 --schedule step:7:0.25");
 	assert_true(o.rate == 0.001 && o.momentum == 0.9 && o.beta2 == 0.95);
 	assert_int_equal(o.scaling, SCALE_SQRT);
 	assert_true(o.schedule.course == RATE_STEP && o.schedule.every == 7 &&
 		    o.schedule.factor == 0.25);
-	assert_int_equal(parse("--data d --hidden none", &o), OPTIONS_RUN);
+	o = read_options("--data d --hidden none");
 	assert_int_equal(o.hidden_layers, 0);
 }
 
@@ -225,19 +227,17 @@ TEST(other_options_have_another_hash)
 		"--schedule step:3:0.25",
 		"--schedule step:4:0.5",
 	};
-	struct options o;
-	uint64_t usual;
+	struct options o = read_options("--data d");
+	const uint64_t usual = options_hash(&o);
 
-	parse("--data d", &o);
-	usual = options_hash(&o);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char line[64];
 
 		snprintf(line, sizeof(line), "--data d %s", cases[i]);
-		assert_int_equal(parse(line, &o), OPTIONS_RUN);
+		o = read_options(line);
 		assert_true(options_hash(&o) != usual);
 	}
-	parse("--data e --json x --plot x.svg", &o);
+	o = read_options("--data e --json x --plot x.svg");
 	assert_true(options_hash(&o) == usual);
 }
 
@@ -266,10 +266,10 @@ TEST(curves_differ_by_options_as_they_are_said)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		json_t *curve[2];
 		char text[320] = "";
-		struct options o;
 
 		for (int k = 0; k < 2; k++) {
-			assert_int_equal(parse(cases[i][k], &o), OPTIONS_RUN);
+			const struct options o = read_options(cases[i][k]);
+
 			curve[k] = options_curve(&o, 64, 2);
 		}
 		assert_int_equal(options_differ(curve[0], curve[1], text, sizeof(text)),

@@ -24,6 +24,8 @@ struct rank {
 	double values[PARAMETERS + SUMS_NUMBERS];
 };
 
+static struct rank ranks[RANKS];
+
 static void *run_rank(void *argument)
 {
 	struct rank *rank = argument;
@@ -42,13 +44,13 @@ static void *run_rank(void *argument)
 }
 
 /* Run `body` on every rank at the same time. */
-static void run_ranks(struct rank *ranks, bool (*body)(struct rank *))
+static void run_ranks(bool (*body)(struct rank *))
 {
 	char address[64];
 	pthread_t threads[RANKS];
 
 	snprintf(address, sizeof(address), "unix:tutti-train-team-%d", (int)getpid());
-	memset(ranks, 0, RANKS * sizeof(*ranks));
+	memset(ranks, 0, sizeof(ranks));
 	for (int r = 0; r < RANKS; r++) {
 		ranks[r].team.rank = r;
 		ranks[r].team.origin = r;
@@ -65,7 +67,7 @@ static void run_ranks(struct rank *ranks, bool (*body)(struct rank *))
 		tutti_store_close(ranks[r].store);
 }
 
-static void expect(const struct rank *ranks, tutti_result_t result, const char *error_text)
+static void expect(tutti_result_t result, const char *error_text)
 {
 	for (int r = 0; r < RANKS; r++) {
 		if (ranks[r].why.result != result)
@@ -75,6 +77,12 @@ static void expect(const struct rank *ranks, tutti_result_t result, const char *
 			fail_msg("rank %d: expected '%s' in '%s'", r, error_text,
 				 ranks[r].why.text);
 	}
+}
+
+static void ends(bool (*body)(struct rank *), tutti_result_t result, const char *error_text)
+{
+	run_ranks(body);
+	expect(result, error_text);
 }
 
 static bool one_bit_differs;
@@ -90,14 +98,10 @@ static bool verify(struct rank *rank)
 
 TEST(verify_passes_equal_weights_and_names_ranks_that_differ)
 {
-	struct rank ranks[RANKS];
-
 	one_bit_differs = false;
-	run_ranks(ranks, verify);
-	expect(ranks, TUTTI_OK, "");
+	ends(verify, TUTTI_OK, "");
 	one_bit_differs = true;
-	run_ranks(ranks, verify);
-	expect(ranks, TUTTI_ERR_MISMATCH, "step 7: the weights of rank 1 differ");
+	ends(verify, TUTTI_ERR_MISMATCH, "step 7: the weights of rank 1 differ");
 }
 
 static bool agree_data(struct rank *rank)
@@ -116,18 +120,15 @@ static bool agree_failure(struct rank *rank)
 
 TEST(disagreement_is_told_to_every_rank)
 {
-	struct rank ranks[RANKS];
-
-	run_ranks(ranks, agree_data);
-	expect(ranks, TUTTI_ERR_INVALID, "rank 1, 2 read other data than rank 0");
-	run_ranks(ranks, agree_failure);
+	ends(agree_data, TUTTI_ERR_INVALID, "rank 1, 2 read other data than rank 0");
+	run_ranks(agree_failure);
 	assert_int_equal(ranks[2].why.result, TUTTI_ERR_SYSTEM);
 	assert_string_equal(ranks[2].why.text, "its own sentence");
 	assert_string_equal(ranks[2].alike.ranks, "rank 2");
 	assert_string_equal(ranks[0].alike.ranks, "rank 0, 1");
 	assert_true(ranks[1].alike.repeats && !ranks[0].alike.repeats && !ranks[2].alike.repeats);
 	ranks[2] = ranks[1];
-	expect(ranks, TUTTI_ERR_INVALID, "rank 2 could not start");
+	expect(TUTTI_ERR_INVALID, "rank 2 could not start");
 }
 
 /* Three are left of five, of whom the launcher knows them by 0, 2 and 4. */
@@ -151,10 +152,7 @@ static bool name_by_the_launcher(struct rank *rank)
 
 TEST(ranks_are_named_by_the_launchers_numbers)
 {
-	struct rank ranks[RANKS];
-
-	run_ranks(ranks, name_by_the_launcher);
-	expect(ranks, TUTTI_ERR_INVALID, "rank 2, 4 has other options than rank 0");
+	ends(name_by_the_launcher, TUTTI_ERR_INVALID, "rank 2, 4 has other options than rank 0");
 }
 
 static bool told_each_other;
@@ -178,14 +176,11 @@ static bool lose_rank_1(struct rank *rank)
 
 TEST(a_lost_rank_is_named_by_the_launchers_number_once_it_is_known)
 {
-	struct rank ranks[RANKS];
-
 	told_each_other = true;
-	run_ranks(ranks, lose_rank_1);
-	expect(ranks, TUTTI_ERR_ABORTED, "; rank 1 of these is rank 2 of all");
+	ends(lose_rank_1, TUTTI_ERR_ABORTED, "; rank 1 of these is rank 2 of all");
 	told_each_other = false;
-	run_ranks(ranks, lose_rank_1);
-	expect(ranks, TUTTI_ERR_ABORTED, "; rank 1 of these is one of the 3 that there are now");
+	ends(lose_rank_1, TUTTI_ERR_ABORTED,
+	     "; rank 1 of these is one of the 3 that there are now");
 }
 
 /* Two buckets of a model's gradients, of which the first is in flight while `write_layer` still writes
@@ -230,11 +225,9 @@ static bool sum_buckets(struct rank *rank)
 
 TEST(buckets_sum_gradients_of_all_ranks)
 {
-	struct rank ranks[RANKS];
 	const int last = (5 + 1) * 3;
 
-	run_ranks(ranks, sum_buckets);
-	expect(ranks, TUTTI_OK, "");
+	ends(sum_buckets, TUTTI_OK, "");
 	for (int r = 0; r < RANKS; r++)
 		for (int i = 0; i < PARAMETERS; i++) {
 			const int place = i < last ? i : i - last;
@@ -268,11 +261,9 @@ static bool sum_buckets_of_halves(struct rank *rank)
 
 TEST(sums_behind_gradients_of_another_type_travel_by_themselves)
 {
-	struct rank ranks[RANKS];
 	double found[PARAMETERS];
 
-	run_ranks(ranks, sum_buckets_of_halves);
-	expect(ranks, TUTTI_OK, "");
+	ends(sum_buckets_of_halves, TUTTI_OK, "");
 	for (int r = 0; r < RANKS; r++) {
 		numbers_f64.load(found, sums_of_halves(&ranks[r]), SUMS_NUMBERS);
 		assert_true(found[0] == 3e9 + 3 && found[1] == 1.5);
@@ -319,11 +310,8 @@ static bool divide_by_speed(struct rank *rank)
 
 static void expect_slices(const struct speeds *of)
 {
-	struct rank ranks[RANKS];
-
 	speeds = of;
-	run_ranks(ranks, divide_by_speed);
-	expect(ranks, TUTTI_OK, "");
+	ends(divide_by_speed, TUTTI_OK, "");
 	for (int r = 0; r < RANKS; r++)
 		for (int i = 0; i < EPOCHS * RANKS; i++)
 			assert_int_equal(ranks[r].values[i], of->slices[i / RANKS][i % RANKS]);
@@ -435,10 +423,7 @@ static bool settle_places(struct rank *rank)
 
 static void expect_settled(const struct place *expected)
 {
-	struct rank ranks[RANKS];
-
-	run_ranks(ranks, settle_places);
-	expect(ranks, TUTTI_OK, "");
+	ends(settle_places, TUTTI_OK, "");
 	for (int r = 0; r < RANKS; r++) {
 		assert_int_equal(settled[r].step, expected->step);
 		assert_true(settled[r].number == expected->number);
@@ -499,34 +484,27 @@ TEST(a_newcomer_gets_all_and_a_loss_is_told_to_all)
 
 TEST(newcomers_alone_have_nothing_to_go_on_from)
 {
-	struct rank ranks[RANKS];
-
 	for (int r = 0; r < RANKS; r++)
 		places[r] = (struct place){ .newcomer = true, .origin = r };
-	run_ranks(ranks, settle_places);
-	expect(ranks, TUTTI_ERR_PEER_LOST, "no rank is left that holds the state");
+	ends(settle_places, TUTTI_ERR_PEER_LOST, "no rank is left that holds the state");
 }
 
 /* Rank 0 alone reads the checkpoint. If it is lost before the ranks have settled, what the others hold is
  * the start of a training, of which they would make a second one. */
 TEST(without_the_reader_of_a_checkpoint_nothing_begins)
 {
-	struct rank ranks[RANKS];
-
 	options.resume = true;
 	for (int r = 0; r < RANKS; r++)
 		places[r] = (struct place){ .number = 2, .origin = r + 1, .losing = true };
-	run_ranks(ranks, settle_places);
-	expect(ranks, TUTTI_ERR_PEER_LOST, "rank 0 was lost before the others had its checkpoint");
+	ends(settle_places, TUTTI_ERR_PEER_LOST,
+	     "rank 0 was lost before the others had its checkpoint");
 	/* one of them got to know that all had settled with it, before it was lost */
 	places[1].settled = true;
-	run_ranks(ranks, settle_places);
-	expect(ranks, TUTTI_OK, "");
+	ends(settle_places, TUTTI_OK, "");
 	/* rank 0 is there: others were lost */
 	places[0] = (struct place){ .step = 9, .number = 1, .epochs = 2, .losing = true };
 	places[1].settled = false;
-	run_ranks(ranks, settle_places);
-	expect(ranks, TUTTI_OK, "");
+	ends(settle_places, TUTTI_OK, "");
 	assert_true(settled[2].step == 9 && settled[2].epochs == 2 && settled[2].number == 1);
 	options.resume = false;
 }
