@@ -183,6 +183,7 @@ TEST(bfloat16_gradients_are_reckoned_with_in_float32)
 /* From a constant gradient, and weights that do not decay. */
 TEST(parts_of_a_batch_move_weights_as_far_as_all_of_it)
 {
+	const struct optimizer *sgd = find("sgd"), *momentum = find("momentum");
 	struct rule rule = { .rate = 0.1, .momentum = 0.9 };
 	double whole[2] = { 0 }, parts[2] = { 0 };
 	const double all = 0.25, third = 0.25 / 3;
@@ -193,22 +194,21 @@ TEST(parts_of_a_batch_move_weights_as_far_as_all_of_it)
 	for (int s = 0; s < 400; s++) {
 		rule.part = 1;
 		before[0] = whole[0];
-		optimizer_update(&optimizer_momentum, &numbers_f64, &rule, one, &all, 1, one);
+		optimizer_update(momentum, &numbers_f64, &rule, one, &all, 1, one);
 		rule.part = 1.0 / 3;
 		before[1] = parts[0];
 		for (int i = 0; i < 3; i++)
-			optimizer_update(&optimizer_momentum, &numbers_f64, &rule, other, &third, 1,
-					 other);
+			optimizer_update(momentum, &numbers_f64, &rule, other, &third, 1, other);
 	}
 	assert_float_equal(whole[1], 2.5, 1e-12); /* the gradient over 1 - momentum */
 	assert_float_equal(parts[1], whole[1], 1e-12);
 	assert_float_equal((parts[0] - before[1]), (whole[0] - before[0]), 1e-6);
 	rule.part = 1;
-	optimizer_update(&optimizer_sgd, &numbers_f64, &rule, one, &all, 1, one);
+	optimizer_update(sgd, &numbers_f64, &rule, one, &all, 1, one);
 	rule.part = 1.0 / 3;
 	before[0] = whole[0];
 	for (int i = 0; i < 3; i++)
-		optimizer_update(&optimizer_sgd, &numbers_f64, &rule, one, &third, 1, one);
+		optimizer_update(sgd, &numbers_f64, &rule, one, &third, 1, one);
 	assert_float_equal((whole[0] - before[0]), -0.1 * all, 1e-9);
 }
 

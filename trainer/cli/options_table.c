@@ -176,7 +176,6 @@ static const void *const scalings[] = { "linear", "sqrt", "none", NULL };
 static const void *const courses[] = { "cosine", "constant", NULL };
 static const void *const orders[] = { "1f1b", "gpipe", NULL };
 static const void *const engines[] = { &engine_host, &engine_cuda, NULL };
-static const void *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16, NULL };
 static const void *const ways[] = { &sync_all_reduce, &sync_zero1, &sync_local,
 				    &sync_ps,	      &sync_async, NULL };
 
@@ -223,7 +222,8 @@ const struct spec options_table[] = {
 	  "a whole number from 0 to 9223372036854775807" },
 	{ "device", "NAME", RANKS, NAMED, AT(engine), .usual = "host", .choices = engines,
 	  .help = "host, or cuda: a GPU for each rank; ranks of a host take them in turn" },
-	{ "dtype", "TYPE", CURVE, NAMED, AT(numbers), .usual = "f32", .choices = types,
+	{ "dtype", "TYPE", CURVE, NAMED, AT(numbers), .usual = "f32",
+	  .choices = (const void *const *)numbers_types,
 	  .help = "f32, f64 or bf16: what is computed and sent; bf16: products and gradients, of weights "
 		  "in f32" },
 	{ "optimizer", "NAME", CURVE, NAMED, AT(optimizer), .usual = "momentum",

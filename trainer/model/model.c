@@ -9,6 +9,8 @@
 
 #include "bits.h"
 
+const struct numbers *const numbers_types[] = { &numbers_f32, &numbers_f64, &numbers_bf16, NULL };
+
 /* ---- parts of layers */
 
 /* Boundary `b` is before layer `b` of these: what crosses it is a part's own, or all parts'. */

@@ -96,6 +96,8 @@ struct numbers {
 };
 
 extern const struct numbers numbers_f32, numbers_f64, numbers_bf16;
+/* These, and NULL. */
+extern const struct numbers *const numbers_types[];
 
 static inline void *numbers_at(const struct numbers *numbers, void *base, size_t index)
 {

@@ -132,22 +132,22 @@ void optimizer_measure(const struct optimizer *o, const struct numbers *numbers,
 	.kept = "mean of gradients and squares", .velocities = 2, .momentum = 0.9,                 \
 	.scaling = SCALE_SQRT, .squares = true, .by = MOVE_ADAM
 
-const struct optimizer optimizer_sgd = { .name = "sgd",
-					 .linear = true,
-					 .kept = "nothing",
-					 .rate = 0.1,
-					 .momentum = -1,
-					 .takes_parts = true,
-					 .by = MOVE_DESCEND,
-					 .update = sgd };
-const struct optimizer optimizer_momentum = { .name = "momentum",
-					      BY_VELOCITY,
-					      .linear = true,
-					      .rate = 0.1,
-					      .takes_parts = true,
-					      .by = MOVE_MOMENTUM,
-					      .update = momentum };
-static const struct optimizer others[] = {
+static const struct optimizer all[] = {
+	{ .name = "sgd",
+	  .linear = true,
+	  .kept = "nothing",
+	  .rate = 0.1,
+	  .momentum = -1,
+	  .takes_parts = true,
+	  .by = MOVE_DESCEND,
+	  .update = sgd },
+	{ .name = "momentum",
+	  BY_VELOCITY,
+	  .linear = true,
+	  .rate = 0.1,
+	  .takes_parts = true,
+	  .by = MOVE_MOMENTUM,
+	  .update = momentum },
 	{ .name = "nesterov",
 	  BY_VELOCITY,
 	  .linear = true,
@@ -174,6 +174,5 @@ static const struct optimizer others[] = {
 	{ .name = "lamb", BY_MEANS, .rate = 0.005, .update = lamb, .trust = trust_lamb },
 };
 
-const struct optimizer *const optimizers[] = { &optimizer_sgd, &optimizer_momentum, &others[0],
-					       &others[1],     &others[2],	    &others[3],
-					       &others[4],     &others[5],	    NULL };
+const struct optimizer *const optimizers[] = { &all[0], &all[1], &all[2], &all[3], &all[4],
+					       &all[5], &all[6], &all[7], NULL };

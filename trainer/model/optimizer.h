@@ -47,7 +47,6 @@ struct optimizer {
 
 /* All of them; ends with NULL. */
 extern const struct optimizer *const optimizers[];
-extern const struct optimizer optimizer_sgd, optimizer_momentum;
 
 /* Does the next update depend on the velocity that this one leaves? */
 bool optimizer_keeps(const struct optimizer *optimizer, double momentum);

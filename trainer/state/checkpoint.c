@@ -181,16 +181,16 @@ static bool check_sum(const char *path, const char *bytes, size_t length)
 
 static bool get_types(const char *dtype, const char *optimizer, struct checkpoint *c)
 {
-	static const struct numbers *const types[] = { &numbers_f32, &numbers_f64, &numbers_bf16 };
+	const struct numbers *const *type = numbers_types;
 	const struct optimizer *const *o = optimizers;
 
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if (strcmp(types[i]->name, dtype) == 0)
-			c->numbers = types[i];
+	while (*type && strcmp((*type)->name, dtype) != 0)
+		type++;
 	while (*o && strcmp((*o)->name, optimizer) != 0)
 		o++;
 	c->velocities = *o ? (*o)->velocities : 0;
-	return c->numbers && *o;
+	c->numbers = *type;
+	return *type && *o;
 }
 
 static bool get_widths(const json_t *widths, struct checkpoint *c)
