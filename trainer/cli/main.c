@@ -83,7 +83,7 @@ static bool finish(const struct team *team, struct report *report, struct traini
 {
 	const bool predicts = report->on && training->options->predict;
 
-	return (report_end(report) && (!predicts || save_predictions(training))) ||
+	return (report_end(report) && (!predicts || predict_validation(training))) ||
 	       complain(team, report, NULL);
 }
 

@@ -8,11 +8,14 @@
 #include "checkpoint.h"
 #include "output.h"
 #include "replace.h"
+#include "train.h"
 
 enum { ROWS_MOST = 1024 };
 
-bool predict_write(struct model *model, const struct data *data, const uint32_t *rows, size_t count,
-		   const char *path, size_t *right)
+/* Of `count` samples that are standardised, `rows` of data: a label a line, to standard output where `path`
+ * is NULL. `right`: how many are those of the data, if these have any; or NULL. */
+static bool write_labels(struct model *model, const struct data *data, const uint32_t *rows,
+			 size_t count, const char *path, size_t *right)
 {
 	void *x = malloc(model->rows_max * data->features * model->numbers->size);
 	uint32_t *labels = malloc(model->rows_max * sizeof(*labels));
@@ -44,6 +47,23 @@ bool predict_write(struct model *model, const struct data *data, const uint32_t 
 	return ok;
 }
 
+/* ---- of a training */
+
+static int by_row(const void *a, const void *b)
+{
+	const uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+
+	return (one > other) - (one < other);
+}
+
+/* Nobody needs their other order any more. */
+bool predict_validation(struct training *t)
+{
+	qsort(t->split.test, t->split.test_rows, sizeof(*t->split.test), by_row);
+	return write_labels(&t->model, &t->data, t->split.test, t->split.test_rows,
+			    t->options->predict, NULL);
+}
+
 /* ---- the command */
 
 /* All samples of `data`, in their order. */
@@ -64,7 +84,7 @@ static bool classify(struct checkpoint *c, struct data *data, const char *path)
 	standardise_by(data);
 	data->mean = data->inverse = NULL;
 	model.weights = c->array[WEIGHTS];
-	ok = ok && predict_write(&model, data, rows, data->rows, path, &right);
+	ok = ok && write_labels(&model, data, rows, data->rows, path, &right);
 	if (ok && data->y)
 		fprintf(path ? stdout : stderr, "accuracy %.4f (%zu of %zu samples)\n",
 			(double)right / (double)data->rows, right, data->rows);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "checkpoint.h"
-#include "predict.h"
 #include "replace.h"
 #include "train.h"
 
@@ -198,21 +197,4 @@ bool save_epoch(struct training *t)
 	    (!writes && !has_part))
 		return true;
 	return write_checkpoint(t, writes);
-}
-
-/* ---- predictions */
-
-static int by_row(const void *a, const void *b)
-{
-	const uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
-
-	return (one > other) - (one < other);
-}
-
-/* Nobody needs their other order any more. */
-bool save_predictions(struct training *t)
-{
-	qsort(t->split.test, t->split.test_rows, sizeof(*t->split.test), by_row);
-	return predict_write(&t->model, &t->data, t->split.test, t->split.test_rows,
-			     t->options->predict, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A training's checkpoints, and the labels that it predicts. */
+/* A training's checkpoints. */
 #ifndef TRAIN_SAVE_H
 #define TRAIN_SAVE_H
 
@@ -19,9 +19,5 @@ bool save_open(struct training *training);
 
 /* Collective, at the end of an epoch: write a checkpoint, if one is due. */
 bool save_epoch(struct training *training);
-
-/* On one rank, when the training is done: the labels of the validation samples, one a line, in the
- * order of the data. */
-bool save_predictions(struct training *training);
 
 #endif
