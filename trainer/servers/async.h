@@ -17,7 +17,7 @@
  * for is found by the server before. */
 #define PATIENCE 2
 
-/* ---- tasks.c: an epoch has the batches that it has in every way to train. Each is cut into as
+/* An epoch has the batches that it has in every way to train. Each is cut into as
  * many slices as there were workers at the start, and a task is one of these. Tasks have numbers
  * from 0 in the order of the epoch that training->ordered says. */
 #define TASK_NONE UINT64_MAX
@@ -88,7 +88,7 @@ struct async {
 	struct server server;
 };
 
-/* async.c: one update by the gradients of these, added up in this order, into the first. */
+/* One update by the gradients of these, added up in this order, into the first. */
 void shard_update(struct training *training, struct peer *const *held, size_t count);
 
 /* With the workers that there are now, and nothing in flight. */
