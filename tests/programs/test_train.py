@@ -40,10 +40,6 @@ class Train(TrainingTest):
     def alone_without_launcher(self, options, status=0, **env):
         return self.run_to_end(TRAIN, *options.split(), status=status, cwd=self.dir, **env)
 
-    def text_of(self, name):
-        with open(self.path(name)) as file:
-            return file.read()
-
     def assert_resumed(self, options):
         """A killed training goes on bit for bit."""
         whole = self.digits(2, f'--epochs 6 {options}')
@@ -327,9 +323,9 @@ class Pieces(Train):
                 (3, 'data=2,pipeline', 'found data=2,pipeline with 3 ranks, expected a multiple of 2'),
                 (2, 'data=2,pipeline=2', 'found data=2,pipeline=2 with 2 ranks, expected 4'),
                 (2, 'pipeline --shares 1,2,3', 'found 3 numbers for 2 stages')):
-            self.assertIn(text, self.ranks(ranks, f'--data {DIGITS} --parallel {options}', status=1).said)
-        said = self.ranks(2, f'--data {DIGITS} --parallel pipeline', status=1, run='--min-ranks 1').said
-        self.assertIn("found --parallel with tutti-run's --min-ranks or --restart", said)
+            self.refuses(ranks, f'--data {DIGITS} --parallel {options}', text)
+        self.refuses(2, f'--data {DIGITS} --parallel pipeline', "found --parallel with tutti-run's --min-ranks or --restart",
+                     run='--min-ranks 1')
 
 
 @host_only
@@ -346,8 +342,8 @@ class Shares(Train):
         self.assertAlmostEqual(shares[0], 0.25, delta=1e-9)
 
     def test_speeds_change_in_an_epoch_that_there_is(self):
-        job = self.ranks(2, '--data nowhere --epochs 3 --slow 0:2:4', status=1)
-        self.assertIn('--slow: found epoch 4, expected one from 1 to 3 (--epochs)', job.said)
+        self.refuses(2, '--data nowhere --epochs 3 --slow 0:2:4',
+                     '--slow: found epoch 4, expected one from 1 to 3 (--epochs)')
 
 
 @host_only
@@ -389,29 +385,27 @@ class Saved(Train):
                                  ('test-fraction', 0.2, 0.3), ('sync', 'allreduce, zero1 or ps', 'local'),
                                  ('epochs', 1, 2), ('lr-scaling', 'linear', 'none'), ('dtype', 'f32', 'bf16'),
                                  ('optimizer', 'momentum', 'nesterov')):
-            said = self.ranks(2, f'--data {DIGITS} {usual} --resume --{option} {now}', status=1).said
-            self.assertIn(f'ck: is of a training with --{option} {was}, expected {now} as now; give the same as', said)
-        said = self.ranks(2, f'--data {DIGITS} {usual} --resume --clip 2.5', status=1).said
-        self.assertIn('ck: is of a training with no --clip, expected 2.5 as now; give the same as', said)
+            self.refuses(2, f'--data {DIGITS} {usual} --resume --{option} {now}',
+                         f'ck: is of a training with --{option} {was}, expected {now} as now; give the same as')
+        self.refuses(2, f'--data {DIGITS} {usual} --resume --clip 2.5',
+                     'ck: is of a training with no --clip, expected 2.5 as now; give the same as')
         self.ranks(2, f'--data {DIGITS} {usual} --resume --seed 01 --hidden 128,064 --test-fraction .2')   # the same
         self.write('data', '1,0\n2,1\n3,0\n4,1\n' * 40)
-        said = self.ranks(1, f'--data data {usual} --resume', status=1).said
-        self.assertIn('ck: is of a training with other data; give the same as then', said)
+        self.refuses(1, f'--data data {usual} --resume', 'ck: is of a training with other data; give the same as then')
 
     def test_a_training_whose_rate_does_not_end_is_made_longer(self):
         for schedule in 'constant', 'step:2:0.5':
             whole, _, longer = (self.digits(2, f'--schedule {schedule} {options}') for options in
                                 ('--epochs 5', '--epochs 3 --save ck', '--epochs 5 --save ck --resume'))
             self.assertEqual(longer.bits, whole.bits)
-            said = self.ranks(2, f'--data {DIGITS} --schedule {schedule} --epochs 4 --save ck --resume', status=1).said
-            self.assertIn('ck: is of a training with 5 epochs, expected at most --epochs 4 as now', said)
+            self.refuses(2, f'--data {DIGITS} --schedule {schedule} --epochs 4 --save ck --resume',
+                         'ck: is of a training with 5 epochs, expected at most --epochs 4 as now')
             os.unlink(self.path('ck'))
 
     def test_a_file_of_the_old_format_is_refused(self):
-        with open(self.path('ck'), 'wb') as file:
-            file.write(b'\x89tuttick' + bytes([2, 0, 0, 0]) * 40)
-        said = self.ranks(1, f'--data {DIGITS} --save ck --resume', status=1).said
-        self.assertIn('ck: was written by another tutti-train (format 2), expected format 3', said)
+        self.write('ck', b'\x89tuttick' + bytes([2, 0, 0, 0]) * 40)
+        self.refuses(1, f'--data {DIGITS} --save ck --resume',
+                     'ck: was written by another tutti-train (format 2), expected format 3')
 
     def test_labels_are_predicted_in_the_order_of_the_data(self):
         """Of samples in a file of their own, in its order: as many are right as the accuracy says. And once more by the
@@ -423,9 +417,8 @@ class Saved(Train):
         self.write('unlabelled', ''.join(f'{row}\n' for row in rows))
         for name, shape, content in (('x.idx', (300, 64), (pixel for row in rows for pixel in row.split(','))),
                                      ('y.idx', (300,), truth)):
-            with open(self.path(name), 'wb') as file:
-                file.write(bytes([0, 0, 8, len(shape)]) + b''.join(n.to_bytes(4, 'big') for n in shape) +
-                           bytes(map(int, content)))
+            self.write(name, bytes([0, 0, 8, len(shape)]) + b''.join(n.to_bytes(4, 'big') for n in shape) +
+                       bytes(map(int, content)))
         for dtype in 'f32', 'f64', 'bf16':
             log = self.log_of_ranks(2, '--data train --test-data test --epochs 6 --hidden 20,10 --save ck '
                                        f'--predict labels --dtype {dtype}')
@@ -501,8 +494,8 @@ class Saved(Train):
                               ('--plot new.svg --json ./new.svg', '--plot: found new.svg, the file of --json'),
                               ('--save new --predict new', '--predict: found new, the file of --save'),
                               ('--save new --json dangling', '--json: found dangling, the file of --save')):
-            said = self.ranks(2, f'--data data --test-data test {options}', status=1).said
-            self.assertIn(f'{text}, which would be overwritten; expected a file of its own', said)
+            self.refuses(2, f'--data data --test-data test {options}',
+                         f'{text}, which would be overwritten; expected a file of its own')
         for options in '--save /dev/stdout', '--predict out', '--json ./out':
             job = self.run_to_end('sh', '-c', f'exec "$0" --data data {options} >out', TRAIN, status=1, cwd=self.dir)
             name = options.split()[1]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Trainings side by side: `tutti-train report` on logs that are written here, and `tutti-train compare`."""
+import filecmp
 import glob
 import gzip
 import json
@@ -150,8 +151,7 @@ class Compare(TrainingTest):
 
     def picture(self, words, name='a.svg'):
         self.report(f'{words} --plot {name}')
-        with open(self.path(name)) as file:
-            return re.findall('<text>(?:<tspan[^>]*>)?([^<]*)', file.read())
+        return re.findall('<text>(?:<tspan[^>]*>)?([^<]*)', self.text_of(name))
 
     @GNUPLOT
     def test_logs_are_drawn(self):
@@ -190,8 +190,7 @@ class Compare(TrainingTest):
         os.symlink('picture', self.path('a.svg'))
         limited = self.run_to_end('/bin/sh', '-c', 'ulimit -f 1; exec "$0" report log --plot a.svg', TRAIN, status=1, cwd=self.dir)
         self.assertIn('--plot: cannot write "a.svg": File too large; make space, or name another place', limited.err)
-        with open(self.path('a.svg')) as file:
-            self.assertEqual(file.read(), 'a picture')
+        self.assertEqual(self.text_of('a.svg'), 'a picture')
         self.report('log --plot a.svg')
         self.assertGreater(os.path.getsize(self.path('picture')), 10)
         self.assertEqual(sorted(os.listdir(self.dir)), ['a.svg', 'log', 'picture'])
@@ -202,10 +201,7 @@ class Compare(TrainingTest):
         self.write_log('log.svg')
         self.refuse('log.svg --plot log.svg', '--plot: found log.svg, the file of a log, which would be overwritten; '
                                               'expected a file of its own: give another name')
-        with open(DIGITS, 'rb') as digits:
-            content = digits.read()
-        with open(self.path('data.svg'), 'wb') as file:
-            file.write(content)
+        shutil.copyfile(DIGITS, self.path('data.svg'))
         os.mkdir(self.path('logs'))
         os.link(self.path('data.svg'), self.path('logs', 'allreduce.json'))
         os.link(self.path('data.svg'), self.path('logs', 'allreduce.out'))
@@ -217,8 +213,7 @@ class Compare(TrainingTest):
             self.assertIn(words, job.err)
         os.unlink(self.path('logs', 'allreduce.json'))
         self.run_to_end(TRAIN, 'compare', *'--data data.svg --epochs 1 --modes allreduce --logs logs'.split(), cwd=self.dir)
-        with open(self.path('data.svg'), 'rb') as file:
-            self.assertEqual(file.read(), content)
+        self.assertTrue(filecmp.cmp(DIGITS, self.path('data.svg'), shallow=False))
 
     def test_a_signal_ends_the_training_and_leaves_nothing(self):
         for number in signal.SIGTERM, signal.SIGINT:
