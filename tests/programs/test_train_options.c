@@ -56,9 +56,9 @@ TEST(options_are_read)
 	assert_true(o.outer.nesterov && o.outer.rate == 0.7 && o.outer.momentum == 0.9);
 	assert_true(o.clip == 2);
 	assert_string_equal(o.optimizer->name, "momentum");
-	assert_true(o.rate == 0.1 && o.momentum == 0.9 && o.scaling == SCALE_SQRT);
+	assert_true(o.rate == 0.1 && o.rule.momentum == 0.9 && o.scaling == SCALE_SQRT);
 	o = read_options("--data d --optimizer adamw --beta2 0.95 --schedule step:7:0.25");
-	assert_true(o.rate == 0.001 && o.momentum == 0.9 && o.beta2 == 0.95);
+	assert_true(o.rate == 0.001 && o.rule.momentum == 0.9 && o.rule.momentum2 == 0.95);
 	assert_int_equal(o.scaling, SCALE_SQRT);
 	assert_true(o.schedule.course == RATE_STEP && o.schedule.every == 7 &&
 		    o.schedule.factor == 0.25);

@@ -103,7 +103,7 @@ static bool take(int id, char **argv, const struct option *known, struct options
 static bool prepare(struct option *known, struct options *o)
 {
 	*o = (struct options){
-		.rate = -1, .momentum = -1, .scaling = -1, .staleness = STALENESS_ANY
+		.rate = -1, .rule.momentum = -1, .scaling = -1, .staleness = STALENESS_ANY
 	};
 	for (size_t i = 0; i < options_count; i++) {
 		const struct spec *spec = &options_table[i];

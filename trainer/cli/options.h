@@ -31,10 +31,10 @@ struct options {
 	size_t batch;	       /* global; 0: all training samples */
 	size_t batch_per_rank; /* 0: the batch is said as a whole */
 	size_t accumulate;     /* parts of a slice that are computed one after the other */
-	double rate, momentum, weight_decay;
-	double beta2, epsilon, trust;
-	double clip;   /* 0: none */
-	double warmup; /* epochs */
+	double rate, trust;
+	struct rule rule; /* of updates, but for what depends on the step */
+	double clip;	  /* 0: none */
+	double warmup;	  /* epochs */
 	const struct optimizer *optimizer;
 	struct rate_schedule schedule;
 	int scaling; /* enum rate_scaling */

@@ -30,8 +30,8 @@ static void fill_in(struct options *o)
 		o->servers = 1;
 	if (o->rate < 0)
 		o->rate = by->rate;
-	if (o->momentum < 0)
-		o->momentum = fmax(by->momentum, 0);
+	if (o->rule.momentum < 0)
+		o->rule.momentum = fmax(by->momentum, 0);
 	if (o->scaling < 0) /* no batch is so large that the linear rule holds for all samples */
 		o->scaling = o->batch == 0 && by->scaling == SCALE_LINEAR ? SCALE_SQRT
 									  : (int)by->scaling;
@@ -85,7 +85,7 @@ bool options_check(struct options *o)
 		{ ON_GPU(optimizer->trust, "--optimizer lars or lamb") },
 		{ ON_GPU(clips, "--clip") },
 		{ ON_GPU(shares || o->shares.slow_count, "--shares or --slow") },
-		{ o->numbers->size < sizeof(double) && o->epsilon < FLT_MIN,
+		{ o->numbers->size < sizeof(double) && o->rule.epsilon < FLT_MIN,
 		  "found --epsilon below 1.17549e-38 with --dtype f32 or bf16, which have no "
 		  "smaller number; give more, or --dtype f64" },
 		{ async && !optimizer->takes_parts,

@@ -87,9 +87,9 @@ bool log_start(struct report *report)
 			counts_json(o->hidden, o->hidden_layers), "parameters",
 			(json_int_t)model_parameter_count(t->model.width, t->model.cut.of),
 			"epochs", (int)o->epochs, "batch", (json_int_t)t->batch, "optimizer",
-			o->optimizer->name, "lr", o->rate, "momentum", o->momentum, "weight_decay",
-			o->weight_decay, "warmup_epochs", o->warmup, "seed", (json_int_t)o->seed,
-			"verify", o->verify));
+			o->optimizer->name, "lr", o->rate, "momentum", o->rule.momentum,
+			"weight_decay", o->rule.decay, "warmup_epochs", o->warmup, "seed",
+			(json_int_t)o->seed, "verify", o->verify));
 }
 
 static const struct {

@@ -62,10 +62,9 @@ void shard_update(struct training *t, struct peer *const *held, size_t count)
 	const struct numbers *numbers = t->model.numbers;
 	struct async *a = t->way;
 	const struct trained own = trained_at(numbers, a->weights, t->kept.now, t->kept.count, 0);
-	struct rule rule = { .rate = rate_at(&t->plan, task_of(t, held[0]->report.task).step),
-			     .momentum = t->options->momentum,
-			     .decay = t->options->weight_decay };
+	struct rule rule = t->options->rule;
 
+	rule.rate = rate_at(&t->plan, task_of(t, held[0]->report.task).step);
 	for (size_t i = 0; i < count; i++) {
 		const struct task task = task_of(t, held[i]->report.task);
 

@@ -40,14 +40,12 @@ struct sums sync_load_sums(const struct training *t)
 
 struct rule sync_rule(const struct training *t)
 {
-	return (struct rule){ .rate = rate_at(&t->plan, t->state.step),
-			      .momentum = t->options->momentum,
-			      .decay = t->options->weight_decay,
-			      .momentum2 = t->options->beta2,
-			      .epsilon = t->options->epsilon,
-			      .part = 1,
-			      .step = t->state.step + 1 - t->velocity_since,
-			      .trust = 1 };
+	struct rule rule = t->options->rule;
+
+	rule.rate = rate_at(&t->plan, t->state.step);
+	rule.step = t->state.step + 1 - t->velocity_since;
+	rule.part = rule.trust = 1;
+	return rule;
 }
 
 /* What of a stretch is of layer `l`; empty: nothing. */
@@ -162,7 +160,7 @@ void *sync_velocity(const struct training *t, void *velocity, unsigned k)
 
 bool sync_keeps(const struct training *t)
 {
-	return optimizer_keeps(t->options->optimizer, t->options->momentum);
+	return optimizer_keeps(t->options->optimizer, t->options->rule.momentum);
 }
 
 struct worker sync_worker(const struct training *t)
