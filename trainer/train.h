@@ -13,7 +13,6 @@
 #include "sharded.h"
 #include "shares.h"
 #include "state.h"
-#include "survive.h"
 #include "sync.h"
 #include "team.h"
 
@@ -43,7 +42,7 @@ struct training {
 	void *whole;	    /* rank 0's, of a model that is cut: all of a checkpoint's state, until
 				 * it is shared out; or NULL */
 	bool resumes;	    /* rank 0 has such velocity: the same on all ranks */
-	bool settled;	    /* this rank has settled with others (survive.h) */
+	bool settled;	    /* this rank has settled with others (settle.c) */
 	size_t steps_begun; /* by this rank */
 	size_t ahead;	    /* steps of this epoch that servers of async are beyond the state */
 	double share;	    /* of all samples so far, of a worker of async */

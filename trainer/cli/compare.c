@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the way to compare.py, which compares trainings: this process becomes Python. */
-#include "compare.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compare.h"
+#include "commands.h"
 #include "output.h"
-#include "predict.h"
 #include "save.h"
 #include "train.h"
 

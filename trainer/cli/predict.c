@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns nothing: classifies samples by a model, of a training or of a checkpoint. */
-#include "predict.h"
+#include "commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

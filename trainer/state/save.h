@@ -14,7 +14,7 @@ struct training;
 bool save_check(const struct options *options);
 
 /* On rank 0, before the training: can the files be written? With --resume, take up where the
- * checkpoint stands, if there is one; the other ranks then settle with that (survive.h). */
+ * checkpoint stands, if there is one; the other ranks then settle with that (settle.c). */
 bool save_open(struct training *training);
 
 /* Collective, at the end of an epoch: write a checkpoint, if one is due. */
