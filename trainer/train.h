@@ -49,11 +49,6 @@ struct training {
 	bool failed_alike;  /* as all ranks have: one says why */
 	double start_s, here_s; /* now_s() when the training began, and when this rank came */
 
-	/* engine_host's */
-	void *gradients; /* and a step's sums; of tutti_mem_alloc(): ranks on a host reduce it
-			    without a copy */
-	uint32_t *y;	 /* [rows_max]: labels of the samples at hand */
-
 	struct cuda *cuda; /* engine_cuda's */
 	void *way;	   /* owned: sync's own */
 	struct kept kept;

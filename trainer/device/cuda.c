@@ -235,14 +235,6 @@ static bool end_turn(struct training *t, int turn)
 	return true;
 }
 
-/* The sums of a step, behind its gradients, and with these added up over ranks. */
-static void *step_sums(const struct training *t)
-{
-	const struct model *m = &t->cuda->model;
-
-	return (char *)m->gradients + numbers_sums_offset(m->numbers, m->parameters);
-}
-
 /* Of gradients on the GPU, behind what the stream of sums has. */
 static bool start_sum(struct training *t, void *values, size_t count)
 {
@@ -280,7 +272,7 @@ static bool backward(struct training *t, size_t rows, bool add, bool last)
 	struct model *m = &t->cuda->model;
 
 	if (last)
-		m->numbers->store(step_sums(t), (double *)t->cuda->memory.sums, SUMS_NUMBERS);
+		m->numbers->store(model_sums(m), (double *)t->cuda->memory.sums, SUMS_NUMBERS);
 	for (unsigned l = m->layers; l-- > 0;) {
 		model_backward(m, l, rows, add);
 		if (!numbers_cuda_well() || (last && !layer_ready(t, l)))
@@ -363,7 +355,7 @@ static bool cuda_step(struct training *t, size_t place, size_t count, int first)
 	take_order(t);
 	if (!pass(t, cuda->memory.order, mine, 1.0 / (double)count, true) || !update(t, turn))
 		return false;
-	numbers_cuda_count(state_sums(&cuda->state), step_sums(t), first);
+	numbers_cuda_count(state_sums(&cuda->state), model_sums(&cuda->model), first);
 	if (!gpu_record(turn->end, cuda->stream))
 		return gpu_failed("note the end of a step");
 	cuda->used[at] = true;

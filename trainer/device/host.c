@@ -6,6 +6,7 @@
 #include "pipeline.h"
 #include "train.h"
 
+/* And a step's sums, in memory that ranks on a host reduce without a copy. */
 static bool host_renew_gradients(struct training *t)
 {
 	const size_t bytes = numbers_sums_end(t->model.numbers, t->model.parameters);
@@ -14,7 +15,7 @@ static bool host_renew_gradients(struct training *t)
 
 	if (result != TUTTI_OK)
 		return why_set(result, "no memory for the gradients: %s", tutti_last_error(NULL));
-	t->gradients = t->model.gradients = gradients;
+	t->model.gradients = gradients;
 	return true;
 }
 
@@ -32,7 +33,7 @@ static void host_finish(struct training *t)
 	free(t->way);
 	kept_finish(&t->kept);
 	pipeline_finish(t);
-	tutti_mem_free(t->gradients);
+	tutti_mem_free(t->model.gradients);
 }
 
 static bool host_begin(struct training *t)

@@ -279,6 +279,11 @@ void model_loss(struct model *model, const uint32_t *y, size_t rows, double scal
 	model->numbers->loss(last->output, y, rows, last->shape.out, scale, last->delta, sums);
 }
 
+void *model_sums(const struct model *model)
+{
+	return (char *)model->gradients + numbers_sums_offset(model->numbers, model->parameters);
+}
+
 void model_choose(const struct model *model, size_t rows, uint32_t *y)
 {
 	const struct layer *last = &model->layer[model->layers - 1];

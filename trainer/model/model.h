@@ -106,6 +106,9 @@ void model_open_layer(struct model *model, unsigned l, size_t rows);
 void model_loss(struct model *model, const uint32_t *y, size_t rows, double scale,
 		struct sums *sums);
 
+/* Where the sums of a step are, behind the gradients: numbers of numbers->sums. */
+void *model_sums(const struct model *model);
+
 /* The most likely class of each sample of the last forward pass. */
 void model_choose(const struct model *model, size_t rows, uint32_t *y);
 

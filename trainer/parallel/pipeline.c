@@ -37,6 +37,7 @@ struct pipeline {
 	struct flight *flights; /* owned: [count]; micro-batch m is in m % count */
 	size_t count;
 	size_t ahead; /* forward passes before the first one that is followed by a backward pass */
+	uint32_t *y;  /* owned, [rows_max]: labels of the samples at hand */
 	struct work work;
 };
 
@@ -72,8 +73,8 @@ bool pipeline_create(struct training *t)
 		/* one more than are computed: its input comes meanwhile */
 		p->count = p->ahead + 2 < micro ? p->ahead + 2 : micro;
 		p->flights = calloc(p->count, sizeof(*p->flights));
-		t->y = malloc(t->model.rows_max * sizeof(*t->y));
-		created = p->flights && t->y;
+		p->y = malloc(t->model.rows_max * sizeof(*p->y));
+		created = p->flights && p->y;
 	}
 	for (size_t i = 0; created && i < p->count; i++)
 		created = create_flight(t, &p->flights[i], i == 0);
@@ -96,10 +97,11 @@ void pipeline_finish(struct training *t)
 		free(p->flights[i].handed_back);
 		free(p->flights[i].delta);
 	}
-	if (p)
+	if (p) {
 		free(p->flights);
+		free(p->y);
+	}
 	free(p);
-	free(t->y);
 	t->pipeline = NULL;
 }
 
@@ -188,11 +190,12 @@ static bool forward(struct training *t, size_t m)
 static void add_loss(struct training *t, const struct flight *f)
 {
 	const struct work *w = &t->pipeline->work;
+	uint32_t *y = t->pipeline->y;
 	struct sums others = { 0 }; /* all mates have the same logits, and the first counts them */
 
 	for (size_t i = 0; i < f->count; i++)
-		t->y[i] = sample_label(&w->from, f->rows[i]);
-	model_loss(&t->model, t->y, f->count, w->scale, t->grid.way == 0 ? w->sums : &others);
+		y[i] = sample_label(&w->from, f->rows[i]);
+	model_loss(&t->model, y, f->count, w->scale, t->grid.way == 0 ? w->sums : &others);
 }
 
 /* The derivative by the input, to the stage that it came from, which waits for it. */

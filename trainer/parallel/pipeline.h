@@ -23,7 +23,7 @@ void pipeline_drain(struct training *training);
 void pipeline_finish(struct training *training);
 
 /* With the model's weights: the gradients of `scale` × the sum of the losses of these samples in
- * the order of the epoch, at training->gradients, in parts of at most rows_max samples. Adds to
+ * the order of the epoch, at model.gradients, in parts of at most rows_max samples. Adds to
  * `sums`, on the last stage alone. A slice may be empty. */
 bool pipeline_gradients(struct training *training, struct slice samples, double scale,
 			struct sums *sums);

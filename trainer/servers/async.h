@@ -31,7 +31,7 @@ struct task {
 size_t tasks_of_epoch(const struct training *training);
 struct task task_of(const struct training *training, uint64_t task);
 /* With the model's weights: its gradients, divided by the samples of the batch, at
- * training->gradients; and its sums. */
+ * model.gradients; and its sums. */
 bool task_compute(struct training *training, uint64_t task, struct sums *sums);
 
 /* Of a task that was done; TASK_NONE: there is none any more. Without gaps, as it is sent. */

@@ -100,15 +100,15 @@ static bool gradients(struct training *t, unsigned l)
 	struct ps *ps = t->way;
 
 	if (l == t->model.layers - 1 &&
-	    !send(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS, 0))
+	    !send(t, t->model.numbers->sums, model_sums(&t->model), SUMS_NUMBERS, 0))
 		return false;
 	for (; ps->sent < t->options->servers; ps->sent++) {
 		const struct slice shard = kept_shard(t, ps->sent);
 
 		if (shard.first + shard.count > ready)
 			break;
-		if (!send(t, numbers, numbers_at(numbers, t->gradients, shard.first), shard.count,
-			  (int)ps->sent))
+		if (!send(t, numbers, numbers_at(numbers, t->model.gradients, shard.first),
+			  shard.count, (int)ps->sent))
 			return false;
 	}
 	return true;
@@ -117,7 +117,8 @@ static bool gradients(struct training *t, unsigned l)
 static bool update_worker(struct training *t)
 {
 	/* the sums come where these were sent from */
-	if (!wait_all(t) || !receive(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS, 0))
+	if (!wait_all(t) ||
+	    !receive(t, t->model.numbers->sums, model_sums(&t->model), SUMS_NUMBERS, 0))
 		return false;
 	for (unsigned s = 0; s < t->options->servers; s++) {
 		const struct slice shard = kept_shard(t, s);
@@ -139,7 +140,7 @@ static void *incoming(const struct training *t, int worker)
 	const struct numbers *numbers = t->model.numbers;
 
 	if (worker == 0)
-		return numbers_at(numbers->gradients, t->gradients, own_shard(t).first);
+		return numbers_at(numbers->gradients, t->model.gradients, own_shard(t).first);
 	return (char *)ps_of(t)->incoming +
 	       (size_t)(worker - 1) * numbers_sums_end(numbers, own_shard(t).count);
 }
@@ -147,7 +148,7 @@ static void *incoming(const struct training *t, int worker)
 static void *incoming_sums(const struct training *t, int worker)
 {
 	if (worker == 0)
-		return sync_sums(t);
+		return model_sums(&t->model);
 	return (char *)incoming(t, worker) +
 	       numbers_sums_offset(t->model.numbers, own_shard(t).count);
 }
@@ -173,7 +174,8 @@ static void add_up(struct training *t)
 	for (int w = 1; w < workers(t); w++) {
 		numbers->gradients->add(incoming(t, 0), incoming(t, w), own_shard(t).count);
 		if (t->team->rank == 0)
-			numbers->sums->add(sync_sums(t), incoming_sums(t, w), SUMS_NUMBERS);
+			numbers->sums->add(model_sums(&t->model), incoming_sums(t, w),
+					   SUMS_NUMBERS);
 	}
 }
 
@@ -183,8 +185,8 @@ static bool send_weights(struct training *t)
 	const int servers = (int)t->options->servers;
 
 	for (int w = 0; w < workers(t); w++)
-		if ((t->team->rank == 0 &&
-		     !send(t, t->model.numbers->sums, sync_sums(t), SUMS_NUMBERS, servers + w)) ||
+		if ((t->team->rank == 0 && !send(t, t->model.numbers->sums, model_sums(&t->model),
+						 SUMS_NUMBERS, servers + w)) ||
 		    !send(t, t->model.numbers, state_next(&t->state, shard.first).weights,
 			  shard.count, servers + w))
 			return false;

@@ -30,7 +30,7 @@ static bool start_exchange(struct training *t, struct async *a, unsigned server,
 	return team_start_send(t->team, TUTTI_UINT8, done, sizeof(*done), (int)server,
 			       &a->requests[a->pending++]) &&
 	       team_start_send(t->team, gradients->dtype,
-			       numbers_at(gradients, t->gradients, shard.first), shard.count,
+			       numbers_at(gradients, t->model.gradients, shard.first), shard.count,
 			       (int)server, &a->requests[a->pending++]) &&
 	       start_receive(t, a, t->model.numbers->dtype,
 			     state_next(&t->state, shard.first).weights, shard.count, server);

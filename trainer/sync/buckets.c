@@ -36,12 +36,12 @@ bool buckets_layer_ready(struct buckets *buckets, const struct model *model, uns
 {
 	struct bucket *bucket = buckets_find(buckets, layer);
 	const struct numbers *numbers = model->numbers, *gradients = numbers->gradients;
-	void *first = numbers_at(gradients, model->gradients, bucket->first),
-	     *sums = (char *)model->gradients + numbers_sums_offset(numbers, model->parameters);
+	void *first = numbers_at(gradients, model->gradients, bucket->first);
 
 	/* the shortest message goes first: what is behind it hides it */
 	if (buckets->apart && layer == model->layers - 1 &&
-	    !team_start_sum(team, numbers->sums, sums, SUMS_NUMBERS, &buckets->apart_request))
+	    !team_start_sum(team, numbers->sums, model_sums(model), SUMS_NUMBERS,
+			    &buckets->apart_request))
 		return false;
 	if (bucket->last_layer != layer)
 		return true;

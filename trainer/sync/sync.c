@@ -18,21 +18,16 @@ bool sync_gradients(struct training *t, unsigned l)
 	return !t->sync->gradients || t->sync->gradients(t, l);
 }
 
-void *sync_sums(const struct training *t)
-{
-	return (char *)t->gradients + numbers_sums_offset(t->model.numbers, t->model.parameters);
-}
-
 void sync_store_sums(struct training *t, const struct sums *sums)
 {
-	t->model.numbers->sums->store(sync_sums(t), (const double *)sums, SUMS_NUMBERS);
+	t->model.numbers->sums->store(model_sums(&t->model), (const double *)sums, SUMS_NUMBERS);
 }
 
 struct sums sync_load_sums(const struct training *t)
 {
 	struct sums sums;
 
-	t->model.numbers->sums->load((double *)&sums, sync_sums(t), SUMS_NUMBERS);
+	t->model.numbers->sums->load((double *)&sums, model_sums(&t->model), SUMS_NUMBERS);
 	return sums;
 }
 
@@ -69,7 +64,7 @@ static struct trained from_place(const struct training *t, struct trained traine
 
 static void *gradients_at(const struct training *t, size_t first)
 {
-	return numbers_at(t->model.numbers->gradients, t->gradients, first);
+	return numbers_at(t->model.numbers->gradients, t->model.gradients, first);
 }
 
 /* Pascanu et al. 2013, algorithm 1. */

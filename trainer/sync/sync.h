@@ -60,9 +60,7 @@ bool sync_weights(struct training *training, unsigned l);
 /* gradients() of this training's way, if it has one. */
 bool sync_gradients(struct training *training, unsigned l);
 
-/* Where the sums of a step are, behind the gradients: numbers of model.numbers->sums. */
-void *sync_sums(const struct training *training);
-/* Put them there, and take them from there. */
+/* Put the sums of a step behind the gradients, and take them from there. */
 void sync_store_sums(struct training *training, const struct sums *sums);
 struct sums sync_load_sums(const struct training *training);
 
