@@ -11,6 +11,7 @@
 #include "analysis.h"
 #include "flight_report.h"
 #include "fuzz.h"
+#include "jobs.h"
 #include "report_json.h"
 
 /* ---- the mapping of a process that died, of which another writes a report, and that report with
@@ -113,7 +114,7 @@ FUZZ(reports)
 		data += length + (end != NULL);
 		size -= length + (end != NULL);
 	}
-	if (flights_select(&flights, NULL)) {
+	if (jobs_select(&flights, NULL)) {
 		flights_arrange(&flights);
 		print_analysis(&flights);
 		FUZZ_PROMISE(chrome_write(&flights, "/dev/null"));

@@ -299,15 +299,19 @@ class Trace(ProgramTest):
     def test_jobs_are_listed(self):
         self.store(*(report(rank, [], size=2, job=f'job{day}', realtime_ns=(day * 86400 + 3600) * 10**9) for day in range(5)
                      for rank in range(1 + day % 2)),
-                   report(0, [], size=2, job='job1', communicator='d' * 16, realtime_ns=10**9))
-        self.ends((0, 100, MS, False, 1), (1, 101, MS, True, None, 15), job='only', realtime_ns=2 * 86400 * 10**9)
+                   report(0, [], size=2, job='job1', communicator='d' * 16, realtime_ns=10**9),
+                   report(0, [], size=2, job='only', pid=102, realtime_ns=10**9), report(1, [], size=2, job='only', pid=999,
+                                                                                         launched_as=1, realtime_ns=10**9))
+        # rank 0 was replaced, and a script around rank 1
+        self.ends((0, 100, MS, False, 1), (0, 102, MS, True, 1), (1, 101, MS, True, None, 15), job='only',
+                  realtime_ns=2 * 86400 * 10**9)
         out, err = self.trace('--list', self.dir, env={'TZ': 'UTC'})
         self.assertEqual(out.splitlines(), [f'{name:32}  {when}' for name, when in (
             ('job4', '1970-01-05 01:00:00  1 rank'), ('job3', '1970-01-04 01:00:00  2 ranks'), ('job2', '1970-01-03 01:00:00  1 rank'),
             ('only', '1970-01-03 00:00:00  2 ranks'), ('job1', '1970-01-02 01:00:00  2 ranks'),
             ('job0', '1970-01-01 01:00:00  1 rank'))])
         self.assertEqual(err, '')
-        self.assertIn('7 reports of other jobs than job4, the last one, are passed over; --job NAME shows one '
+        self.assertIn('9 reports of other jobs than job4, the last one, are passed over; --job NAME shows one '
                       '(the newest: job3, job2, only), --list names all\n', self.trace(self.dir)[1])
         self.trace('-l', self.dir / 'none', status=1)
         self.assertIn('found --list and --job,', self.trace('-l', '-j', 'only', self.dir, status=2)[1])

@@ -201,7 +201,7 @@ static bool write_file(int directory, const char *name, const struct job *job)
 static bool all_well(const struct job *job)
 {
 	/* what ranks that succeeded have left is ended, too */
-	bool well = !job->forwarded && !job->timed_out;
+	bool well = job->exits.n == 0 || (!job->forwarded && !job->timed_out);
 
 	for (size_t i = 0; i < job->exits.n; i++)
 		well &= !job->exits.at[i].by_signal && job->exits.at[i].code == 0;

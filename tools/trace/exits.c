@@ -112,7 +112,7 @@ bool exits_read(struct exits *exits, json_t *object, const char *path, json_erro
 			   "ended_for", &reason, "asked_with", &asked_with, "exits", &list))
 		return false;
 	if (format != FORMAT || !is_name(job) || strlen(hostname) > 64 || realtime < 0 ||
-	    !json_is_array(list) || json_array_size(list) > EXITS_MAX)
+	    json_array_size(list) == 0 || json_array_size(list) > EXITS_MAX)
 		return false;
 	exits->job = need(strdup(job));
 	exits->hostname = need(strdup(hostname));

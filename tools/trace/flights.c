@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the reading of reports, and what is said of files that are none. */
 #include "exits.h"
-#include "jobs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +25,6 @@
 	(64 << 20) /* bytes of a file; a recorder keeps no more operations and calls than fit in
 		    * one of 16 MiB */
 #define SIZE_MAX_RANKS 1000000
-#define NAMED	       3 /* jobs, of those that are passed over */
 
 void *need(void *memory)
 {
@@ -682,8 +680,8 @@ void flights_renew(struct flights *flights, const char *path)
 			drop(flights, i);
 }
 
-/* Keep what is of the job, the newest where there are several. */
-static void select_exits(struct flights *flights, const char *job)
+/* The newest where there are several. */
+static void keep_exits(struct flights *flights, const char *job)
 {
 	struct exits *kept = NULL;
 
@@ -701,90 +699,15 @@ static void select_exits(struct flights *flights, const char *job)
 	flights->nexits = kept != NULL;
 }
 
-/* The job of which something lived last; NULL: there is none. */
-static const char *last_job(const struct flights *flights)
+void flights_keep(struct flights *flights, const char *job)
 {
-	const char *job = NULL;
-	int64_t newest = NEVER;
+	char *wanted = need(strdup(job)); /* it may be what is dropped */
 
-	for (size_t i = 0; i < flights->n; i++) {
-		if (job && flights->at[i].alive <= newest)
-			continue;
-		newest = flights->at[i].alive;
-		job = flights->at[i].job;
-	}
-	for (size_t i = 0; i < flights->nexits; i++) {
-		if (job && flights->exits[i].realtime <= newest)
-			continue;
-		newest = flights->exits[i].realtime;
-		job = flights->exits[i].job;
-	}
-	return job;
-}
-
-/* "A, B, C" of other jobs than `job`, the newest first. */
-static void say_newest(const struct flights *flights, const char *job)
-{
-	struct job *jobs;
-	const size_t n = jobs_find(flights, &jobs);
-	size_t said = 0;
-
-	for (size_t i = 0; i < n && said < NAMED; i++)
-		if (strcmp(jobs[i].name, job) != 0)
-			fprintf(stderr, "%s%s", said++ ? ", " : "", jobs[i].name);
-	free(jobs);
-}
-
-static void say_others(const struct flights *flights, const char *job)
-{
-	size_t others = 0;
-
-	for (size_t i = 0; i < flights->n; i++)
-		others += strcmp(flights->at[i].job, job) != 0;
-	if (others == 0)
-		return;
-	fprintf(stderr,
-		"tutti-trace: %zu report%s of other jobs than %s, the last one, %s passed over; "
-		"--job NAME shows one (the newest: ",
-		others, others == 1 ? "" : "s", job, others == 1 ? "is" : "are");
-	say_newest(flights, job);
-	fputs("), --list names all\n", stderr);
-}
-
-static bool is_known(const struct flights *flights, const char *job)
-{
-	bool known = false;
-
-	for (size_t i = 0; i < flights->n && !known; i++)
-		known = strcmp(flights->at[i].job, job) == 0;
-	for (size_t i = 0; i < flights->nexits && !known; i++)
-		known = strcmp(flights->exits[i].job, job) == 0;
-	return known;
-}
-
-bool flights_select(struct flights *flights, const char *job)
-{
-	const char *last = job ? job : last_job(flights);
-
-	if (!last || flights->n + flights->nexits == 0)
-		return false;
-	if (!is_known(flights, last)) {
-		fprintf(stderr,
-			"tutti-trace: no report is of job %s; expected one that --list names (the newest: ",
-			job);
-		say_newest(flights, job);
-		fputs(")\n", stderr);
-		return false;
-	}
-	if (!job)
-		say_others(flights, last);
-	char *wanted = need(strdup(last));
-	select_exits(flights, wanted);
+	keep_exits(flights, wanted);
 	for (size_t i = flights->n; i-- > 0;)
 		if (strcmp(flights->at[i].job, wanted) != 0)
 			drop(flights, i);
 	free(wanted);
-	return true;
 }
 
 static int by_communicator(const void *a, const void *b)

@@ -90,9 +90,8 @@ void flights_read(struct flights *flights, const char *path);
 bool flights_are_in(const char *directory);
 /* Read a report in the place of what was read of that file before. */
 void flights_renew(struct flights *flights, const char *path);
-/* Keep one job's: `job`, or that of the last one to have lived where that is NULL. False: there is
- * none. */
-bool flights_select(struct flights *flights, const char *job);
+/* Keep what is of the job. */
+void flights_keep(struct flights *flights, const char *job);
 /* Order them by communicator, the largest first, and rank; one of each; times of all on one
  * clock. */
 void flights_arrange(struct flights *flights);

@@ -7,15 +7,9 @@
 
 #include "flights.h"
 
-struct job {
-	const char *name; /* a file's */
-	int64_t newest;	  /* the last sign of life, nanoseconds of CLOCK_REALTIME; NEVER: unknown */
-	size_t reports;	  /* of ranks, one for each communicator */
-	size_t ranks;
-};
-
-/* All of them, the newest first; how many. To be freed. */
-size_t jobs_find(const struct flights *flights, struct job **out);
+/* Keep one job's files: those of `name`, or of the last one to have lived where that is NULL. False:
+ * there is none. */
+bool jobs_select(struct flights *flights, const char *name);
 /* A line for each. */
 void jobs_print(FILE *out, const struct flights *flights);
 

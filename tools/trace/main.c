@@ -173,7 +173,7 @@ static bool list(const struct flights *flights)
 
 static bool tell(const struct options *options, struct flights *flights)
 {
-	if (!flights_select(flights, options->job))
+	if (!jobs_select(flights, options->job))
 		return false;
 	flights_await(flights);
 	flights_arrange(flights);
