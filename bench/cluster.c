@@ -96,11 +96,13 @@ static bool check_top_keys(const char *path, json_t *top)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(top, key, value) if (!is_top_key(key)) return wrong(
-		path,
-		"the key \"%s\" is unknown, expected only name, note, ranks_per_host, within_host "
-		"and between_hosts",
-		key);
+	json_object_foreach(top, key, value)
+		if (!is_top_key(key))
+			return wrong(
+				path,
+				"the key \"%s\" is unknown, expected only name, note, ranks_per_host, within_host "
+				"and between_hosts",
+				key);
 	return true;
 }
 
@@ -113,8 +115,10 @@ static bool check_section_keys(const char *path, const char *section, json_t *ob
 	for (int i = 0; i < FIGURES; i++)
 		if (strcmp(figures[i].section, section) == 0)
 			bench_append(list, sizeof(list), "%s%s", *list ? ", " : "", figures[i].key);
-	json_object_foreach(object, key, value) if (!is_figure(section, key)) return wrong(
-		path, "the key \"%s.%s\" is unknown, expected only %s", section, key, list);
+	json_object_foreach(object, key, value)
+		if (!is_figure(section, key))
+			return wrong(path, "the key \"%s.%s\" is unknown, expected only %s",
+				     section, key, list);
 	return true;
 }
 

@@ -135,8 +135,7 @@ static void assert_shows(const json_t *object, const char *text)
 		*quote = '"';
 	json_auto_t *all = json_loads(copy, 0, NULL);
 	assert_non_null(all);
-	json_object_foreach(all, key, expected)
-	{
+	json_object_foreach(all, key, expected) {
 		json_t *shown = json_object_get(object, key);
 
 		if (!(shown ? json_equal(shown, expected) : json_is_null(expected)))
@@ -237,8 +236,7 @@ TEST_WITH(the_last_4096_operations_are_kept, make_comm, destroy_comm)
 	assert_shows(report, "{'why': 'signal', 'operations_called': 5000}");
 	assert_int_equal(json_array_size(ops), 4096);
 	assert_int_equal(count_in(report, "headers"), 2);
-	json_array_foreach(ops, i, op)
-	{
+	json_array_foreach(ops, i, op) {
 		assert_int_equal(number_in(op, "number"), 905 + i);
 		assert_int_equal(number_in(op, "sequence"), 905 + i);
 		assert_true(number_in(op, "posted") <= number_in(op, "first"));
@@ -253,9 +251,9 @@ static const json_t *header_of(const json_t *report, const json_t *op)
 	const json_t *header, *found = NULL;
 	size_t i;
 
-	json_array_foreach(json_object_get(report, "headers"), i,
-			   header) if (number_in(header, "header") == number_in(op, "header"))
-		found = header;
+	json_array_foreach(json_object_get(report, "headers"), i, header)
+		if (number_in(header, "header") == number_in(op, "header"))
+			found = header;
 	return found;
 }
 
@@ -287,15 +285,13 @@ TEST_WITH(headers_that_were_written_over_are_not_shown, make_comm, destroy_comm)
 	json_t *counts = json_object();
 	char name[32];
 
-	json_array_foreach(json_object_get(report, "headers"), i, op)
-	{
+	json_array_foreach(json_object_get(report, "headers"), i, op) {
 		sprintf(name, "%lld", (long long)number_in(op, "header"));
 		assert_int_equal(
 			json_object_set_new(counts, name, json_integer(number_in(op, "count"))), 0);
 	}
 	assert_int_equal(count_in(report, "operations"), 4000);
-	json_array_foreach(json_object_get(report, "operations"), i, op)
-	{
+	json_array_foreach(json_object_get(report, "operations"), i, op) {
 		sprintf(name, "%lld", (long long)number_in(op, "header"));
 		if (!json_object_get(counts, name))
 			continue;

@@ -140,8 +140,7 @@ static void put_links(json_t *cuda)
 	int count = 0;
 	size_t i;
 
-	json_array_foreach(devices, i, device)
-	{
+	json_array_foreach(devices, i, device) {
 		if (count < GPU_LINKS_GPUS)
 			pci[count++] = json_string_value(json_object_get(device, "pci"));
 	}

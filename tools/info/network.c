@@ -139,9 +139,9 @@ static bool listed(const json_t *list, const char *name)
 	size_t i;
 	json_t *entry;
 
-	json_array_foreach(list, i,
-			   entry) if (strcmp(json_string_value(json_object_get(entry, "name")),
-					     name) == 0) return true;
+	json_array_foreach(list, i, entry)
+		if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
+			return true;
 	return false;
 }
 

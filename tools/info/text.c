@@ -93,8 +93,7 @@ static void print_scalars(FILE *out, int indent, const char *key, const json_t *
 	char text[1024];
 
 	print_label(out, indent, key);
-	json_array_foreach(list, i, value)
-	{
+	json_array_foreach(list, i, value) {
 		format_scalar(text, sizeof(text), key, value);
 		fprintf(out, "%s%s", i > 0 ? ", " : "", text);
 	}
@@ -111,8 +110,7 @@ static void print_objects(FILE *out, int indent, const char *key, const json_t *
 
 	format_label(label, sizeof(label), key);
 	fprintf(out, "%*s%s\n", indent, "", label);
-	json_array_foreach(list, i, entry)
-	{
+	json_array_foreach(list, i, entry) {
 		format_scalar(name, sizeof(name), "name", json_object_get(entry, "name"));
 		fprintf(out, "%*s%s\n", indent + 2, "", name);
 		print_object(out, indent + 4, entry);
@@ -148,8 +146,7 @@ static void print_object(FILE *out, int indent, const json_t *object)
 	/* the name of an entry of a list is its heading; a section's is a value */
 	const bool heading = indent > 2;
 
-	json_object_foreach((json_t *)(uintptr_t)object, key, value)
-	{
+	json_object_foreach((json_t *)(uintptr_t)object, key, value) {
 		if (strcmp(key, "hints") == 0 || (heading && strcmp(key, "name") == 0))
 			continue;
 		print_member(out, indent, key, value);
@@ -162,8 +159,7 @@ void text_print(FILE *out, const json_t *report)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)report, key, value)
-	{
+	json_object_foreach((json_t *)(uintptr_t)report, key, value) {
 		if (json_is_object(value)) {
 			fprintf(out, "\n%s\n", key);
 			print_object(out, 2, value);

@@ -119,8 +119,9 @@ bool exits_read(struct exits *exits, json_t *object, const char *path, json_erro
 	exits->realtime = realtime;
 	exits->because = reason_named(reason);
 	exits->at = need(calloc(json_array_size(list) + 1, sizeof(*exits->at)));
-	json_array_foreach(list, i, member) if (!read_exit(&exits->at[exits->n++], member,
-							   asked_with, error)) return false;
+	json_array_foreach(list, i, member)
+		if (!read_exit(&exits->at[exits->n++], member, asked_with, error))
+			return false;
 	exits->by_pid = in_order(exits, compare_pids);
 	exits->by_rank = in_order(exits, compare_ranks);
 	return true;

@@ -131,8 +131,7 @@ static bool read_op_header(json_t *object, struct header *header, json_error_t *
 			 (long long)segments);
 	else
 		snprintf(header->how, sizeof(header->how), "by %s", algorithm);
-	json_array_foreach(peers, i, peer)
-	{
+	json_array_foreach(peers, i, peer) {
 		if (json_unpack_ex(peer, error, 0, "{s:I,s:I}", "sent", &sent, "received",
 				   &received))
 			return false;
@@ -296,8 +295,7 @@ static bool read_stream_calls(struct flight *flight, json_t *calls, json_error_t
 	size_t i;
 
 	flight->streams = need(calloc(json_array_size(calls) + 1, sizeof(*flight->streams)));
-	json_array_foreach(calls, i, object)
-	{
+	json_array_foreach(calls, i, object) {
 		struct stream_call *call = &flight->streams[flight->nstreams++];
 
 		if (!read_stream_call(object, call, error))
@@ -365,12 +363,11 @@ static bool read_lists(struct flight *flight, json_t *headers, json_t *ops, json
 
 	flight->headers = need(calloc(json_array_size(headers) + 1, sizeof(*flight->headers)));
 	flight->ops = need(calloc(json_array_size(ops) + 1, sizeof(*flight->ops)));
-	json_array_foreach(headers, i,
-			   object) if (!read_op_header(object, &flight->headers[flight->nheaders++],
-						       error)) return false;
+	json_array_foreach(headers, i, object)
+		if (!read_op_header(object, &flight->headers[flight->nheaders++], error))
+			return false;
 	qsort(flight->headers, flight->nheaders, sizeof(*flight->headers), by_number);
-	json_array_foreach(ops, i, object)
-	{
+	json_array_foreach(ops, i, object) {
 		struct op *op = &flight->ops[flight->nops++];
 
 		if (!read_op(object, flight, op, error))
@@ -440,8 +437,10 @@ static void clean(json_t *value)
 			need(NULL);
 		free(text);
 	}
-	json_array_foreach(value, i, member) clean(member);
-	json_object_foreach(value, key, member) clean(member);
+	json_array_foreach(value, i, member)
+		clean(member);
+	json_object_foreach(value, key, member)
+		clean(member);
 }
 
 static json_t *load_report(const char *path, int fd)

@@ -109,8 +109,7 @@ bool options_differ(json_t *then, json_t *now, char *text, size_t size)
 	json_t *value;
 
 	for (int i = 0; i < 2; i++)
-		json_object_foreach(both[i], name, value)
-		{
+		json_object_foreach(both[i], name, value) {
 			const json_t *before = json_object_get(then, name);
 			const bool given = before && !json_is_null(before);
 
