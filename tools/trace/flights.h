@@ -99,6 +99,10 @@ void flights_arrange(struct flights *flights);
 void flights_print(FILE *out, const struct flights *flights);
 void flights_finish(struct flights *flights);
 
+/* flight.c: fill in what `report` says. False: something is missing or makes no sense. */
+bool flight_read(struct flight *flight, json_error_t *error);
+void flight_finish(struct flight *flight);
+
 /* "all_reduce(float32 × 4096, sum)", "send 4 to rank 1 (float32 × 10)" */
 const char *op_call(const struct op *op);
 /* ", called at train.py:42"; nothing where that is unknown. */
