@@ -105,7 +105,7 @@ class Trace(ProgramTest):
         self.assertIn('unfinished: operation 2, all_reduce(float32 × 4096, sum), on ranks 0, 2\n', out)
         self.assertIn('silent: rank 1 never called operation 2', out)
         self.assertRegex(out, r'rank 1: its last is operation 1, .*, which it ended 98 ms before')
-        self.assertIn('1 calls of later operations', out)
+        self.assertIn('1 call of later operations waits behind it', out)
 
     def test_who_differed(self):
         headers = [header(64), header(128, 'all_gather', op=None, op_number=-1), header(192, algorithm='tree', segments=4)]
@@ -239,7 +239,7 @@ class Trace(ProgramTest):
             self.assertIn(str(path), err)
         out, err = self.trace(self.dir)  # what the directory has besides does no harm
         self.assertEqual(err.count('passed over'), len(bad))
-        self.assertIn('1 of 1 ranks', out)
+        self.assertIn('1 of 1 rank\n', out)
         self.trace(self.dir / 'missing', status=1)
         self.assertEqual(self.trace(good, self.dir / 'text.flight.json', status=1)[0], out)
 
@@ -253,7 +253,7 @@ class Trace(ProgramTest):
             with (self.dir / 'huge.flight.json').open('wb') as huge:
                 huge.truncate(1 << 40)
             out, err = self.trace(self.dir)
-        self.assertIn('1 of 1 ranks', out)
+        self.assertIn('1 of 1 rank\n', out)
         for name, words in {'socket': 'cannot be read', 'pipe': 'no regular file', 'link': 'no regular file',
                             'directory': 'no regular file', 'huge': '64 MiB'}.items():
             self.assertRegex(err, f'{name}.flight.json: .*{words}')

@@ -26,23 +26,12 @@ static void print_missing(FILE *out, const struct group *group)
 
 static void print_faults(FILE *out, const struct group *group)
 {
-	for (size_t i = 0; i < group->n; i++) {
-		const char *fault = group->at[i].fault;
-		bool *same = new_marks(group->size), told = false;
+	const char **faults = need(calloc(group->n, sizeof(*faults)));
 
-		for (size_t k = 0; fault && k < group->n; k++) {
-			if (!group->at[k].fault || strcmp(group->at[k].fault, fault) != 0)
-				continue;
-			told |= k < i;
-			same[group->at[k].rank] = true;
-		}
-		if (fault && !told) {
-			fprintf(out, "  revoked on ");
-			print_ranks(out, same, group->size);
-			fprintf(out, ": %s\n", fault);
-		}
-		free(same);
-	}
+	for (size_t i = 0; i < group->n; i++)
+		faults[i] = group->at[i].fault;
+	print_said(out, group, "  revoked on ", ": ", faults);
+	free(faults);
 }
 
 /* ---- who was silent */
@@ -81,32 +70,18 @@ static void print_silent_rank(FILE *out, const struct flight *flight)
 			duration((double)(flight->realtime - last->done), text));
 }
 
-/* Where the ranks that wait in it called it, if their programs say so: each place once. */
+/* Where the ranks that wait in it called it, if their programs say so. */
 static void print_callers(FILE *out, const struct group *group, int64_t sequence)
 {
-	bool *told = new_marks(group->size);
+	const char **callers = need(calloc(group->n, sizeof(*callers)));
 
 	for (size_t i = 0; i < group->n; i++) {
 		const struct op *op = flight_collective(&group->at[i], sequence);
-		bool *same = new_marks(group->size);
 
-		for (size_t k = i; op && op_unfinished(op) && op->caller && k < group->n; k++) {
-			const struct op *other = flight_collective(&group->at[k], sequence);
-
-			same[group->at[k].rank] = !told[group->at[k].rank] && other &&
-						  op_unfinished(other) && other->caller &&
-						  strcmp(other->caller, op->caller) == 0;
-		}
-		if (count_marks(same, group->size) > 0) {
-			fprintf(out, "    ");
-			print_ranks(out, same, group->size);
-			fprintf(out, " called it at %s\n", op->caller);
-		}
-		for (int rank = 0; rank < group->size; rank++)
-			told[rank] |= same[rank];
-		free(same);
+		callers[i] = op && op_unfinished(op) ? op->caller : NULL;
 	}
-	free(told);
+	print_said(out, group, "    ", " called it at ", callers);
+	free(callers);
 }
 
 static void print_unfinished(FILE *out, const struct group *group, const struct op *op)
@@ -164,7 +139,8 @@ static void print_silent(FILE *out, const struct group *group)
 				op_unfinished(&group->at[i].ops[k]) &&
 				group->at[i].ops[k].sequence > earliest->sequence;
 	if (more)
-		fprintf(out, "    %zu calls of later operations wait behind it\n", more);
+		fprintf(out, "    %zu call%s of later operations wait%s behind it\n", more,
+			more == 1 ? "" : "s", more == 1 ? "s" : "");
 }
 
 /* ---- messages */
@@ -189,35 +165,25 @@ static bool has_counterpart(const struct flight *flight, int rank, const struct 
 	return false;
 }
 
-/* Nobody calls another side of it. */
-static void print_one_sided(FILE *out, const struct flight *flight, const struct op *op)
-{
-	fprintf(out, "  unfinished: rank %d: %s", flight->rank, op_call(op));
-	op_print_caller(out, op);
-	fprintf(out, "\n");
-}
-
 static void print_message(FILE *out, const struct group *group, const struct flight *flight,
 			  const struct op *op)
 {
+	const bool has_sides = op->kind != ONE_SIDED;
 	const struct flight *peer = flight_of(group, op->peer);
 
-	if (op->peer < 0) {
-		fprintf(out, "  unfinished: rank %d: %s", flight->rank, op_call(op));
-		op_print_caller(out, op);
-		fprintf(out, "; no rank has sent what it waits for\n");
-		return;
-	}
-	fprintf(out, "  unfinished: rank %d: %s, message %lld", flight->rank, op_call(op),
-		(long long)op->sequence);
+	fprintf(out, "  unfinished: rank %d: %s", flight->rank, op_call(op));
+	if (has_sides && op->peer >= 0)
+		fprintf(out, ", message %lld", (long long)op->sequence);
 	op_print_caller(out, op);
-	fprintf(out, "; ");
-	if (!peer)
-		fprintf(out, "of rank %d there is no report\n", op->peer);
-	else if (has_counterpart(peer, flight->rank, op))
-		fprintf(out, "rank %d has called its side\n", op->peer);
+	if (!has_sides)
+		fprintf(out, "\n");
+	else if (op->peer < 0)
+		fprintf(out, "; no rank has sent what it waits for\n");
+	else if (!peer)
+		fprintf(out, "; of rank %d there is no report\n", op->peer);
 	else
-		fprintf(out, "rank %d never called its side\n", op->peer);
+		fprintf(out, "; rank %d %s called its side\n", op->peer,
+			has_counterpart(peer, flight->rank, op) ? "has" : "never");
 }
 
 static void print_messages(FILE *out, const struct group *group)
@@ -228,16 +194,11 @@ static void print_messages(FILE *out, const struct group *group)
 		for (size_t k = 0; k < group->at[i].nops; k++) {
 			const struct op *op = &group->at[i].ops[k];
 
-			if (op->kind == COLLECTIVE || !op_unfinished(op) || found++ >= SHOWN)
-				continue;
-			if (op->kind == ONE_SIDED)
-				print_one_sided(out, &group->at[i], op);
-			else
+			if (op->kind != COLLECTIVE && op_unfinished(op) && found++ < SHOWN)
 				print_message(out, group, &group->at[i], op);
 		}
 	}
-	if (found > SHOWN)
-		fprintf(out, "    and %zu more messages\n", found - SHOWN);
+	print_more(out, found, "message", "");
 }
 
 /* ---- operations that several ranks know */
@@ -371,8 +332,7 @@ static void print_different(FILE *out, const struct group *group)
 	struct differences differences = { .out = out };
 
 	visit(group, look_for_difference, &differences);
-	if (differences.found > SHOWN)
-		fprintf(out, "    and %zu more operations\n", differences.found - SHOWN);
+	print_more(out, differences.found, "operation", "");
 }
 
 /* ---- who was late, and what took long */
@@ -492,8 +452,8 @@ static bool several_hosts(const struct group *group)
 
 static void print_group(FILE *out, const struct group *group)
 {
-	fprintf(out, "communicator %s: %zu of %d ranks", group->at[0].communicator, group->n,
-		group->size);
+	fprintf(out, "communicator %s: %zu of %d rank%s", group->at[0].communicator, group->n,
+		group->size, group->size == 1 ? "" : "s");
 	if (several_hosts(group))
 		fprintf(out,
 			", on several hosts: their times are as comparable as their clocks are alike");

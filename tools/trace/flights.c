@@ -14,9 +14,9 @@
 #include "printable.h"
 #include "report_json.h"
 
-#define SUFFIX	      ".flight.report" /* a rank's; */
-#define SUFFIX_JSON   ".flight.json"   /* tutti-run's, and what --json has written */
-#define FORMAT	      1
+#define SUFFIX	    ".flight.report" /* a rank's; */
+#define SUFFIX_JSON ".flight.json"   /* tutti-run's, and what --json has written */
+#define FORMAT	    1
 #define REPORT_MAX                                                                                 \
 	(64 << 20) /* bytes of a file; a recorder keeps no more operations and calls than fit in
 		    * one of 16 MiB */

@@ -3,6 +3,7 @@
 #include "group.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const char *duration(double ns, char text[32])
 {
@@ -21,12 +22,9 @@ const char *duration(double ns, char text[32])
 
 void print_ranks(FILE *out, const bool *marked, int size)
 {
-	int count = 0;
 	const char *before = "";
 
-	for (int rank = 0; rank < size; rank++)
-		count += marked[rank];
-	fprintf(out, count == 1 ? "rank " : "ranks ");
+	fprintf(out, count_marks(marked, size) == 1 ? "rank " : "ranks ");
 	for (int rank = 0; rank < size; rank++) {
 		int last = rank;
 
@@ -56,4 +54,32 @@ int count_marks(const bool *marks, int size)
 	for (int rank = 0; rank < size; rank++)
 		count += marks[rank];
 	return count;
+}
+
+void print_said(FILE *out, const struct group *group, const char *before, const char *after,
+		const char *const *said)
+{
+	for (size_t i = 0; i < group->n; i++) {
+		bool *alike = new_marks(group->size), told = false;
+
+		for (size_t k = 0; said[i] && k < group->n; k++) {
+			if (!said[k] || strcmp(said[k], said[i]) != 0)
+				continue;
+			told |= k < i;
+			alike[group->at[k].rank] = true;
+		}
+		if (said[i] && !told) {
+			fputs(before, out);
+			print_ranks(out, alike, group->size);
+			fprintf(out, "%s%s\n", after, said[i]);
+		}
+		free(alike);
+	}
+}
+
+void print_more(FILE *out, size_t found, const char *what, const char *where)
+{
+	if (found > SHOWN)
+		fprintf(out, "    and %zu more %s%s%s\n", found - SHOWN, what,
+			found - SHOWN == 1 ? "" : "s", where);
 }

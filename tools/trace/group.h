@@ -24,6 +24,12 @@ bool *new_marks(int size);
 int count_marks(const bool *marks, int size);
 /* "rank 3", "ranks 0-2, 5" of those with a mark. */
 void print_ranks(FILE *out, const bool *marked, int size);
+/* For each text of `said`, which has one or NULL for each report of the group, a line: `before`, the
+ * ranks of which it is said, `after`, the text. */
+void print_said(FILE *out, const struct group *group, const char *before, const char *after,
+		const char *const *said);
+/* "    and 3 more messages on streams", where more were found than are shown. */
+void print_more(FILE *out, size_t found, const char *what, const char *where);
 const char *duration(double ns, char text[32]);
 
 #endif

@@ -19,39 +19,28 @@ static const struct stream_call *collective_of(const struct flight *flight, int6
 
 /* ---- who differed */
 
-static void print_difference(FILE *out, const struct group *group, int64_t sequence)
+/* Do ranks call different things as the one with this sequence number? They are told if it is one of
+ * the first that are `found`. */
+static bool compare_calls(FILE *out, const struct group *group, int64_t sequence, size_t found)
 {
-	fprintf(out, "  differed on streams: operation %lld:\n", (long long)sequence);
+	const char **calls = need(calloc(group->n, sizeof(*calls))), *one = NULL;
+	bool differ = false;
+
 	for (size_t i = 0; i < group->n; i++) {
 		const struct stream_call *call = collective_of(&group->at[i], sequence);
-		bool *same = new_marks(group->size), told = false;
 
-		for (size_t k = 0; call && k < group->n; k++) {
-			const struct stream_call *other = collective_of(&group->at[k], sequence);
-
-			if (!other || strcmp(other->call, call->call) != 0)
-				continue;
-			told |= k < i;
-			same[group->at[k].rank] = true;
-		}
-		if (call && !told) {
-			fprintf(out, "    ");
-			print_ranks(out, same, group->size);
-			fprintf(out, " called %s\n", call->call);
-		}
-		free(same);
+		if (!call)
+			continue;
+		calls[i] = call->call;
+		one = one ? one : call->call;
+		differ |= strcmp(one, call->call) != 0;
 	}
-}
-
-static bool differs(const struct group *group, const struct stream_call *call)
-{
-	for (size_t i = 0; i < group->n; i++) {
-		const struct stream_call *other = collective_of(&group->at[i], call->sequence);
-
-		if (other && strcmp(other->call, call->call) != 0)
-			return true;
+	if (differ && found < SHOWN) {
+		fprintf(out, "  differed on streams: operation %lld:\n", (long long)sequence);
+		print_said(out, group, "    ", " called ", calls);
 	}
-	return false;
+	free(calls);
+	return differ;
 }
 
 /* Of one of the ranks that have the most, which has all that can be compared. */
@@ -65,11 +54,10 @@ static void print_different(FILE *out, const struct group *group)
 	for (size_t k = 0; k < group->at[most].nstreams; k++) {
 		const struct stream_call *call = &group->at[most].streams[k];
 
-		if (call->kind == COLLECTIVE && differs(group, call) && found++ < SHOWN)
-			print_difference(out, group, call->sequence);
+		if (call->kind == COLLECTIVE)
+			found += compare_calls(out, group, call->sequence, found);
 	}
-	if (found > SHOWN)
-		fprintf(out, "    and %zu more operations\n", found - SHOWN);
+	print_more(out, found, "operation", "");
 }
 
 /* ---- who was silent */
@@ -148,8 +136,7 @@ static void print_messages(FILE *out, const struct group *group)
 					group->at[i].rank, call->call);
 		}
 	}
-	if (found > SHOWN)
-		fprintf(out, "    and %zu more messages on streams\n", found - SHOWN);
+	print_more(out, found, "message", " on streams");
 }
 
 void analysis_print_streams(FILE *out, const struct group *group)
