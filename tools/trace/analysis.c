@@ -208,70 +208,47 @@ struct meeting {
 	int64_t sequence;
 	size_t n;	      /* ranks that have it */
 	const struct op **op; /* [group->n]; NULL where a rank does not */
+	size_t *next;	      /* [group->n]: where to look for its next one */
 };
 
-/* Bounds of the sequence numbers that any rank has. */
-static void bounds(const struct group *group, int64_t *first, int64_t *last)
+/* Before the first one. */
+static struct meeting meeting_begin(const struct group *group)
 {
-	*first = INT64_MAX;
-	*last = 0;
-	for (size_t i = 0; i < group->n; i++) {
-		for (size_t k = 0; k < group->at[i].nops; k++) {
-			if (group->at[i].ops[k].kind != COLLECTIVE)
-				continue;
-			if (group->at[i].ops[k].sequence < *first)
-				*first = group->at[i].ops[k].sequence;
-			break;
-		}
-		if (group->at[i].last > *last)
-			*last = group->at[i].last;
-	}
+	return (struct meeting){ .op = need(calloc(group->n, sizeof(const struct op *))),
+				 .next = need(calloc(group->n, sizeof(size_t))) };
 }
 
-typedef void visit_fn(const struct group *group, const struct meeting *meeting, void *context);
-
-/* Visits each sequence number; ranks' operations are walked in step, as they are in order. */
-static void visit(const struct group *group, visit_fn *visitor, void *context)
+static void meeting_finish(struct meeting *meeting)
 {
-	struct meeting meeting = { .op = need(calloc(group->n, sizeof(*meeting.op))) };
-	size_t *at = need(calloc(group->n, sizeof(*at)));
-	int64_t last;
+	free(meeting->op);
+	free(meeting->next);
+}
 
-	bounds(group, &meeting.sequence, &last);
-	while (meeting.sequence <= last) {
-		int64_t next = INT64_MAX;
+/* Go on to the next one, in order; false: there is none. */
+static bool meeting_next(const struct group *group, struct meeting *meeting)
+{
+	meeting->sequence = INT64_MAX;
+	meeting->n = 0;
+	for (size_t i = 0; i < group->n; i++) {
+		const struct flight *flight = &group->at[i];
+		size_t *next = &meeting->next[i];
 
-		meeting.n = 0;
-		for (size_t i = 0; i < group->n; i++) {
-			const struct flight *flight = &group->at[i];
-
-			while (at[i] < flight->nops &&
-			       (flight->ops[at[i]].kind != COLLECTIVE ||
-				flight->ops[at[i]].sequence < meeting.sequence))
-				at[i]++;
-			const struct op *op = at[i] < flight->nops ? &flight->ops[at[i]] : NULL;
-			const bool has = op && op->sequence == meeting.sequence;
-
-			meeting.op[i] = has ? op : NULL;
-			meeting.n += has;
-			if (op && !has && op->sequence < next)
-				next = op->sequence;
-		}
-		if (meeting.n > 1)
-			visitor(group, &meeting, context);
-		/* numbers that nobody has are passed over at once */
-		meeting.sequence = meeting.n > 0 || next == INT64_MAX ? meeting.sequence + 1 : next;
+		while (*next < flight->nops && flight->ops[*next].kind != COLLECTIVE)
+			++*next;
+		meeting->op[i] = *next < flight->nops ? &flight->ops[*next] : NULL;
+		if (meeting->op[i] && meeting->op[i]->sequence < meeting->sequence)
+			meeting->sequence = meeting->op[i]->sequence;
 	}
-	free(meeting.op);
-	free(at);
+	for (size_t i = 0; i < group->n; i++) {
+		if (meeting->op[i] && meeting->op[i]->sequence != meeting->sequence)
+			meeting->op[i] = NULL;
+		meeting->n += meeting->op[i] != NULL;
+		meeting->next[i] += meeting->op[i] != NULL;
+	}
+	return meeting->n > 0;
 }
 
 /* ---- who differed */
-
-struct differences {
-	FILE *out;
-	size_t found;
-};
 
 static bool same_call(const struct op *a, const struct op *b)
 {
@@ -310,10 +287,8 @@ static void print_difference(const struct group *group, const struct meeting *me
 	}
 }
 
-static void look_for_difference(const struct group *group, const struct meeting *meeting,
-				void *context)
+static bool differs(const struct group *group, const struct meeting *meeting)
 {
-	struct differences *differences = context;
 	const struct op *one = NULL;
 	bool differ = false;
 
@@ -323,16 +298,19 @@ static void look_for_difference(const struct group *group, const struct meeting 
 		one = one ? one : meeting->op[i];
 		differ |= !same_call(one, meeting->op[i]);
 	}
-	if (differ && differences->found++ < SHOWN)
-		print_difference(group, meeting, differences->out);
+	return differ;
 }
 
 static void print_different(FILE *out, const struct group *group)
 {
-	struct differences differences = { .out = out };
+	struct meeting meeting = meeting_begin(group);
+	size_t found = 0;
 
-	visit(group, look_for_difference, &differences);
-	print_more(out, differences.found, "operation", "");
+	while (meeting_next(group, &meeting))
+		if (differs(group, &meeting) && found++ < SHOWN)
+			print_difference(group, &meeting, out);
+	print_more(out, found, "operation", "");
+	meeting_finish(&meeting);
 }
 
 /* ---- who was late, and what took long */
@@ -370,9 +348,8 @@ static void note_slow(struct course *course, const struct slow *slow)
 	course->slow[at] = *slow;
 }
 
-static void follow(const struct group *group, const struct meeting *meeting, void *context)
+static void follow(struct course *course, const struct group *group, const struct meeting *meeting)
 {
-	struct course *course = context;
 	size_t last = 0, ended = 0;
 	int64_t before = NEVER, end = NEVER;
 
@@ -406,10 +383,12 @@ static void follow(const struct group *group, const struct meeting *meeting, voi
 static void print_course(FILE *out, const struct group *group)
 {
 	struct course course = { .late = need(calloc(group->n, sizeof(*course.late))) };
+	struct meeting meeting = meeting_begin(group);
 	char all[32], longest[32];
 
-	if (group->n == (size_t)group->size && group->size > 1)
-		visit(group, follow, &course);
+	while (group->size > 1 && meeting_next(group, &meeting))
+		follow(&course, group, &meeting);
+	meeting_finish(&meeting);
 	if (course.met > 0)
 		fprintf(out, "  late, in %zu operation%s that all ranks called:\n", course.met,
 			course.met == 1 ? "" : "s");
