@@ -325,7 +325,6 @@ struct lateness {
 struct slow {
 	int64_t time; /* from the last call to the last end */
 	const struct op *op;
-	size_t of; /* its rank's place */
 };
 
 struct course {
@@ -335,22 +334,23 @@ struct course {
 	size_t nslow;
 };
 
-static void note_slow(struct course *course, const struct slow *slow)
+static void note_slow(struct course *course, int64_t time, const struct op *op)
 {
 	size_t at = course->nslow;
 
 	if (at < SHOWN)
 		course->nslow++;
-	else if (course->slow[--at].time >= slow->time)
+	else if (course->slow[--at].time >= time)
 		return;
-	for (; at > 0 && course->slow[at - 1].time < slow->time; at--)
+	for (; at > 0 && course->slow[at - 1].time < time; at--)
 		course->slow[at] = course->slow[at - 1];
-	course->slow[at] = *slow;
+	course->slow[at] = (struct slow){ time, op };
 }
 
 static void follow(struct course *course, const struct group *group, const struct meeting *meeting)
 {
-	size_t last = 0, ended = 0;
+	size_t last = 0;
+	bool ended = true;
 	int64_t before = NEVER, end = NEVER;
 
 	if (meeting->n < (size_t)group->size)
@@ -362,8 +362,7 @@ static void follow(struct course *course, const struct group *group, const struc
 	for (size_t i = 0; i < group->n; i++) {
 		if (i != last && meeting->op[i]->posted > before)
 			before = meeting->op[i]->posted;
-		if (!op_unfinished(meeting->op[i]))
-			ended++;
+		ended &= !op_unfinished(meeting->op[i]);
 		if (meeting->op[i]->done > end)
 			end = meeting->op[i]->done;
 	}
@@ -375,9 +374,8 @@ static void follow(struct course *course, const struct group *group, const struc
 		late->longest = alone;
 		late->longest_in = meeting->sequence;
 	}
-	if (ended == group->n)
-		note_slow(course, &(struct slow){ end - meeting->op[last]->posted,
-						  meeting->op[last], last });
+	if (ended)
+		note_slow(course, end - meeting->op[last]->posted, meeting->op[last]);
 }
 
 static void print_course(FILE *out, const struct group *group)

@@ -147,14 +147,14 @@ static int process_of(const struct flights *flights, size_t i, const int *proces
 	return -1;
 }
 
-static bool fill(struct trace *trace, const struct flights *flights)
+static void fill(struct trace *trace, const struct flights *flights)
 {
-	int *process = calloc(flights->n, sizeof(*process)),
-	    *rows = calloc(flights->n, sizeof(*rows));
+	int *process = need(calloc(flights->n + 1, sizeof(*process))),
+	    *rows = need(calloc(flights->n + 1, sizeof(*rows)));
 	int processes = 0;
 	char name[160];
 
-	for (size_t i = 0; process && rows && i < flights->n; i++) {
+	for (size_t i = 0; i < flights->n; i++) {
 		const struct flight *flight = &flights->at[i];
 
 		process[i] = process_of(flights, i, process);
@@ -171,25 +171,13 @@ static bool fill(struct trace *trace, const struct flights *flights)
 		add_kind(trace, process[i], &rows[process[i]], flight, true);
 		add_stream_calls(trace, process[i], &rows[process[i]], flight);
 	}
-	const bool good = process && rows;
 	free(process);
 	free(rows);
-	return good;
-}
-
-static bool write_json(const json_t *root, const char *path)
-{
-	char *text = json_dumps(root, JSON_COMPACT);
-	const bool good = text && output_file(path, text, strlen(text));
-
-	free(text);
-	return good;
 }
 
 bool chrome_write(const struct flights *flights, const char *path)
 {
 	struct trace trace = { .events = json_array(), .start = INT64_MAX };
-	bool good;
 
 	for (size_t i = 0; i < flights->n; i++) {
 		const struct flight *flight = &flights->at[i];
@@ -199,15 +187,16 @@ bool chrome_write(const struct flights *flights, const char *path)
 		if (flight->nstreams > 0 && flight->streams[0].posted < trace.start)
 			trace.start = flight->streams[0].posted;
 	}
-	good = fill(&trace, flights);
-	json_t *root = json_pack(
+	fill(&trace, flights);
+	json_t *root = need(json_pack(
 		"{s:o,s:s,s:{s:s,s:I}}", "traceEvents", trace.events, "displayTimeUnit", "ns",
 		"otherData", "job", flights->n ? flights->at[0].job : flights->exits->job,
-		"start_realtime_ns", (json_int_t)(trace.start == INT64_MAX ? 0 : trace.start));
-	errno = ENOMEM;
-	good = good && root && write_json(root, path);
+		"start_realtime_ns", (json_int_t)(trace.start == INT64_MAX ? 0 : trace.start)));
+	char *text = need(json_dumps(root, JSON_COMPACT));
+	const bool good = output_file(path, text, strlen(text));
 	const int error = errno;
 	json_decref(root);
+	free(text);
 	errno = error;
 	return good;
 }

@@ -70,35 +70,7 @@ static bool read_exit(struct rank_exit *one, json_t *object, int asked_with, jso
 	return true;
 }
 
-static int compare_pids(const void *a, const void *b)
-{
-	const struct rank_exit *one = *(const struct rank_exit *const *)a,
-			       *other = *(const struct rank_exit *const *)b;
-
-	return one->pid < other->pid ? -1 : one->pid > other->pid;
-}
-
-static int compare_ranks(const void *a, const void *b)
-{
-	const struct rank_exit *one = *(const struct rank_exit *const *)a,
-			       *other = *(const struct rank_exit *const *)b;
-
-	return one->rank < other->rank ? -1 : one->rank > other->rank;
-}
-
-typedef int compare_fn(const void *a, const void *b);
-
-static const struct rank_exit **in_order(const struct exits *exits, compare_fn *compare)
-{
-	const struct rank_exit **list = need(calloc(exits->n + 1, sizeof(*list)));
-
-	for (size_t i = 0; i < exits->n; i++)
-		list[i] = &exits->at[i];
-	qsort(list, exits->n, sizeof(*list), compare);
-	return list;
-}
-
-bool exits_read(struct exits *exits, json_t *object, const char *path, json_error_t *error)
+bool exits_read(struct exits *exits, json_t *object, json_error_t *error)
 {
 	const char *job, *hostname, *reason;
 	json_int_t format, realtime;
@@ -106,7 +78,7 @@ bool exits_read(struct exits *exits, json_t *object, const char *path, json_erro
 	json_t *list, *member;
 	size_t i;
 
-	*exits = (struct exits){ .path = need(strdup(path)) };
+	*exits = (struct exits){ 0 };
 	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:s,s:I,s:s,s:i,s:o}", "tutti_exits",
 			   &format, "job", &job, "hostname", &hostname, "realtime_ns", &realtime,
 			   "ended_for", &reason, "asked_with", &asked_with, "exits", &list))
@@ -122,38 +94,30 @@ bool exits_read(struct exits *exits, json_t *object, const char *path, json_erro
 	json_array_foreach(list, i, member)
 		if (!read_exit(&exits->at[exits->n++], member, asked_with, error))
 			return false;
-	exits->by_pid = in_order(exits, compare_pids);
-	exits->by_rank = in_order(exits, compare_ranks);
 	return true;
 }
 
 void exits_finish(struct exits *exits)
 {
-	free(exits->path);
 	free(exits->job);
 	free(exits->hostname);
 	free(exits->at);
-	free(exits->by_pid);
-	free(exits->by_rank);
-}
-
-static const struct rank_exit *find(const struct exits *exits, const struct rank_exit **list,
-				    const struct rank_exit *wanted, compare_fn *compare)
-{
-	const struct rank_exit **found = bsearch(&wanted, list, exits->n, sizeof(*list), compare);
-
-	return found ? *found : NULL;
 }
 
 /* A rank may be what a script has started, whose own number tutti-run knows. */
 const struct rank_exit *exits_of(const struct exits *exits, const struct flight *flight)
 {
-	const struct rank_exit wanted = { .rank = flight->launched_as, .pid = flight->pid };
+	const struct rank_exit *of_rank = NULL;
 
 	if (!exits || strcmp(exits->hostname, flight->hostname) != 0)
 		return NULL;
-	const struct rank_exit *found = find(exits, exits->by_pid, &wanted, compare_pids);
-	return found ? found : find(exits, exits->by_rank, &wanted, compare_ranks);
+	for (size_t i = 0; i < exits->n; i++) {
+		if (exits->at[i].pid == flight->pid)
+			return &exits->at[i];
+		if (exits->at[i].rank == flight->launched_as)
+			of_rank = &exits->at[i];
+	}
+	return of_rank;
 }
 
 const struct rank_exit *exits_first_failure(const struct exits *exits)

@@ -22,19 +22,18 @@ struct rank_exit {
 
 /* Of one job, in the order in which they ended. */
 struct exits {
-	char *path, *job, *hostname;
+	char *job, *hostname;
 	int64_t realtime;    /* when it was written */
 	const char *because; /* " as its --timeout had passed": why tutti-run ended the job; "" for
 				a failure */
 	struct rank_exit *at;
-	const struct rank_exit **by_pid, **by_rank; /* the same, ordered so */
 	size_t n;
 };
 
 /* Is it a file of these at all? */
 bool exits_are_in(const json_t *object);
 /* False: something is missing or makes no sense. Either way to be finished. */
-bool exits_read(struct exits *exits, json_t *object, const char *path, json_error_t *error);
+bool exits_read(struct exits *exits, json_t *object, json_error_t *error);
 void exits_finish(struct exits *exits);
 
 /* How the process ended that wrote the report; NULL: unknown. */

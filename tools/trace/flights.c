@@ -135,7 +135,7 @@ static bool take_exits(struct flights *flights, json_t *object, const char *path
 	json_error_t error = { .text = "" };
 	struct exits exits;
 
-	if (!exits_read(&exits, object, path, &error)) {
+	if (!exits_read(&exits, object, &error)) {
 		exits_finish(&exits);
 		return say_useless(
 			path,
