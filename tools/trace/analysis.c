@@ -59,8 +59,8 @@ static void print_silent_rank(FILE *out, const struct flight *flight)
 		fprintf(out, "    rank %d has called no collective\n", flight->rank);
 		return;
 	}
-	fprintf(out, "    rank %d: its last is operation %lld, %s", flight->rank,
-		(long long)last->sequence, op_call(last));
+	fprintf(out, "    rank %d: its last is operation %lld, %s", flight->rank, last->sequence,
+		op_call(last));
 	op_print_caller(out, last);
 	fprintf(out, ", ");
 	if (last->done == NEVER)
@@ -71,7 +71,7 @@ static void print_silent_rank(FILE *out, const struct flight *flight)
 }
 
 /* Where the ranks that wait in it called it, if their programs say so. */
-static void print_callers(FILE *out, const struct group *group, int64_t sequence)
+static void print_callers(FILE *out, const struct group *group, json_int_t sequence)
 {
 	const char **callers = need(calloc(group->n, sizeof(*callers)));
 
@@ -97,7 +97,7 @@ static void print_unfinished(FILE *out, const struct group *group, const struct 
 		waiting[flight->rank] = own && op_unfinished(own);
 		done[flight->rank] = !silent[flight->rank] && !waiting[flight->rank];
 	}
-	fprintf(out, "  unfinished: operation %lld, %s, on ", (long long)op->sequence, op_call(op));
+	fprintf(out, "  unfinished: operation %lld, %s, on ", op->sequence, op_call(op));
 	print_ranks(out, waiting, group->size);
 	if (count_marks(done, group->size) > 0) {
 		fprintf(out, "; ended on ");
@@ -108,7 +108,7 @@ static void print_unfinished(FILE *out, const struct group *group, const struct 
 	if (count_marks(silent, group->size) > 0) {
 		fprintf(out, "  silent: ");
 		print_ranks(out, silent, group->size);
-		fprintf(out, " never called operation %lld\n", (long long)op->sequence);
+		fprintf(out, " never called operation %lld\n", op->sequence);
 	}
 	for (size_t i = 0; i < group->n; i++)
 		if (silent[group->at[i].rank] && !analysis_says_last(group, &group->at[i]))
@@ -173,7 +173,7 @@ static void print_message(FILE *out, const struct group *group, const struct fli
 
 	fprintf(out, "  unfinished: rank %d: %s", flight->rank, op_call(op));
 	if (has_sides && op->peer >= 0)
-		fprintf(out, ", message %lld", (long long)op->sequence);
+		fprintf(out, ", message %lld", op->sequence);
 	op_print_caller(out, op);
 	if (!has_sides)
 		fprintf(out, "\n");
@@ -205,7 +205,7 @@ static void print_messages(FILE *out, const struct group *group)
 
 /* The same collective on all ranks of a group that still have it. */
 struct meeting {
-	int64_t sequence;
+	json_int_t sequence;
 	size_t n;	      /* ranks that have it */
 	const struct op **op; /* [group->n]; NULL where a rank does not */
 	size_t *next;	      /* [group->n]: where to look for its next one */
@@ -265,7 +265,7 @@ static void print_difference(const struct group *group, const struct meeting *me
 			    !same_call(meeting->op[i], meeting->op[k]))
 				plain &= strcmp(op_call(meeting->op[i]), op_call(meeting->op[k])) !=
 					 0;
-	fprintf(out, "  differed: operation %lld:\n", (long long)meeting->sequence);
+	fprintf(out, "  differed: operation %lld:\n", meeting->sequence);
 	for (size_t i = 0; i < group->n; i++) {
 		bool *same = new_marks(group->size), told = false;
 
@@ -319,7 +319,7 @@ struct lateness {
 	size_t times; /* it was the last to call */
 	double alone; /* ns while all others waited for it */
 	double longest;
-	int64_t longest_in; /* sequence */
+	json_int_t longest_in; /* sequence */
 };
 
 struct slow {
@@ -404,15 +404,15 @@ static void print_course(FILE *out, const struct group *group)
 			group->at[worst].rank, late->times,
 			100.0 * (double)late->times / (double)course.met,
 			duration(late->alone, all), duration(late->longest, longest),
-			(long long)late->longest_in);
+			late->longest_in);
 		late->alone = -1; /* told */
 	}
 	if (course.nslow > 0)
 		fprintf(out, "  slowest, from the last call to the last end:\n");
 	for (size_t i = 0; i < course.nslow; i++)
 		fprintf(out, "    %s: operation %lld, %s %s\n",
-			duration((double)course.slow[i].time, all),
-			(long long)course.slow[i].op->sequence, op_call(course.slow[i].op),
+			duration((double)course.slow[i].time, all), course.slow[i].op->sequence,
+			op_call(course.slow[i].op),
 			course.slow[i].op->header ? course.slow[i].op->header->how : "");
 	free(course.late);
 }

@@ -35,9 +35,9 @@ static void add_name(struct trace *trace, const char *what, int process, int row
 
 static json_t *arguments(const struct trace *trace, const struct op *op)
 {
-	json_t *args = json_pack("{s:I,s:I,s:i,s:b,s:I}", "number", (json_int_t)op->number,
-				 "sequence", (json_int_t)op->sequence, "result", op->result,
-				 "in_flight", op->done == NEVER, "bytes", (json_int_t)op->bytes);
+	json_t *args =
+		json_pack("{s:I,s:I,s:i,s:b,s:I}", "number", op->number, "sequence", op->sequence,
+			  "result", op->result, "in_flight", op->done == NEVER, "bytes", op->bytes);
 
 	if (op->first != NEVER)
 		json_object_set_new(args, "first_byte_us", json_real(us(trace, op->first)));
@@ -115,8 +115,8 @@ static void add_stream_call(struct trace *trace, int process, int row,
 	add(trace,
 	    json_pack("{s:s,s:s,s:s,s:s,s:f,s:i,s:i,s:{s:I,s:i,s:s,s:s}}", "name", call->call,
 		      "cat", "stream", "ph", "i", "s", "t", "ts", us(trace, call->posted), "pid",
-		      process, "tid", row, "args", "number", (json_int_t)call->number, "device",
-		      call->device, "way", call->way, "ended", ends[call->end]));
+		      process, "tid", row, "args", "number", call->number, "device", call->device,
+		      "way", call->way, "ended", ends[call->end]));
 }
 
 static void add_stream_calls(struct trace *trace, int process, int *row,

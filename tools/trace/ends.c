@@ -32,7 +32,7 @@ static void print_last(FILE *out, const struct flight *flight)
 		fprintf(out, "; it had called no collective\n");
 		return;
 	}
-	fprintf(out, "; its last is operation %lld, %s", (long long)last->sequence, op_call(last));
+	fprintf(out, "; its last is operation %lld, %s", last->sequence, op_call(last));
 	op_print_caller(out, last);
 	fprintf(out, ", which %s\n",
 		last->done == NEVER ? "it was in"

@@ -49,16 +49,14 @@ static bool is_by_launcher(bool asked, int asked_with, bool by_signal, int code)
 static bool read_exit(struct rank_exit *one, json_t *object, int asked_with, json_error_t *error)
 {
 	int code = -1, sig = 0, asked;
-	json_int_t after;
 
 	if (json_unpack_ex(object, error, 0, "{s:i,s:i,s:I,s:b,s?:i,s?:i}", "rank", &one->rank,
-			   "pid", &one->pid, "after_ns", &after, "asked", &asked, "status", &code,
-			   "signal", &sig))
+			   "pid", &one->pid, "after_ns", &one->after, "asked", &asked, "status",
+			   &code, "signal", &sig))
 		return false;
-	if (one->rank < 0 || one->pid <= 0 || after < 0 || after > AFTER_MAX || sig < 0 ||
+	if (one->rank < 0 || one->pid <= 0 || one->after < 0 || one->after > AFTER_MAX || sig < 0 ||
 	    sig > SIGNALS_MAX || (sig == 0) == (code < 0) || code > 255)
 		return false;
-	one->after = after;
 	one->core = json_is_true(json_object_get(object, "core"));
 	one->code = sig ? sig : code;
 	if (is_by_launcher(asked, asked_with, sig != 0, one->code)) {
@@ -73,22 +71,22 @@ static bool read_exit(struct rank_exit *one, json_t *object, int asked_with, jso
 bool exits_read(struct exits *exits, json_t *object, json_error_t *error)
 {
 	const char *job, *hostname, *reason;
-	json_int_t format, realtime;
+	json_int_t format;
 	int asked_with;
 	json_t *list, *member;
 	size_t i;
 
 	*exits = (struct exits){ 0 };
 	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:s,s:I,s:s,s:i,s:o}", "tutti_exits",
-			   &format, "job", &job, "hostname", &hostname, "realtime_ns", &realtime,
-			   "ended_for", &reason, "asked_with", &asked_with, "exits", &list))
+			   &format, "job", &job, "hostname", &hostname, "realtime_ns",
+			   &exits->realtime, "ended_for", &reason, "asked_with", &asked_with,
+			   "exits", &list))
 		return false;
-	if (format != FORMAT || !is_name(job) || strlen(hostname) > 64 || realtime < 0 ||
+	if (format != FORMAT || !is_name(job) || strlen(hostname) > 64 || exits->realtime < 0 ||
 	    json_array_size(list) == 0 || json_array_size(list) > EXITS_MAX)
 		return false;
 	exits->job = need(strdup(job));
 	exits->hostname = need(strdup(hostname));
-	exits->realtime = realtime;
 	exits->because = reason_named(reason);
 	exits->at = need(calloc(json_array_size(list) + 1, sizeof(*exits->at)));
 	json_array_foreach(list, i, member)

@@ -17,13 +17,13 @@ struct rank_exit {
 	enum ended how;
 	int code; /* a signal; of ENDED_BY_ERROR the exit status */
 	bool core;
-	int64_t after; /* nanoseconds from the start of the job */
+	json_int_t after; /* nanoseconds from the start of the job */
 };
 
 /* Of one job, in the order in which they ended. */
 struct exits {
 	char *job, *hostname;
-	int64_t realtime;    /* when it was written */
+	json_int_t realtime; /* when it was written */
 	const char *because; /* " as its --timeout had passed": why tutti-run ended the job; "" for
 				a failure */
 	struct rank_exit *at;

@@ -72,11 +72,9 @@ static void describe(const struct called *call, const char *data, char *out, siz
 	if (call->op)
 		used += snprintf(out + used, size - (size_t)used, ", %s", call->op);
 	if (call->op && strcmp(call->op, "user") == 0)
-		used += snprintf(out + used, size - (size_t)used, " %lld",
-				 (long long)call->op_number);
+		used += snprintf(out + used, size - (size_t)used, " %lld", call->op_number);
 	if (call->root >= 0)
-		used += snprintf(out + used, size - (size_t)used, ", root %lld",
-				 (long long)call->root);
+		used += snprintf(out + used, size - (size_t)used, ", root %lld", call->root);
 	snprintf(out + used, size - (size_t)used, ")");
 }
 
@@ -87,7 +85,7 @@ static void describe_header(const struct called *call, bool group, char *out, si
 	const int used = snprintf(out, size, "%s", group ? "a group of " : "");
 	char data[DATA_BYTES];
 
-	snprintf(data, sizeof(data), "%s × %lld%s", call->dtype, (long long)call->count,
+	snprintf(data, sizeof(data), "%s × %lld%s", call->dtype, call->count,
 		 group || has_table(call->collective) ? " in all" : "");
 	describe(call, data, out + used, size - (size_t)used);
 }
@@ -97,26 +95,25 @@ static bool read_op_header(json_t *object, struct header *header, json_error_t *
 	/* NULL: it is part of nothing */
 	const char *const part = json_string_value(json_object_get(object, "part_of"));
 	const char *detail, *algorithm;
-	json_int_t number, segments, sent, received;
+	json_int_t segments, sent, received;
 	struct called call;
 	json_t *peers, *peer;
 	size_t i;
 
 	if (!read_called(object, &call, error) ||
-	    json_unpack_ex(object, error, 0, "{s:I,s:s,s:s,s:I,s:o}", "header", &number, "detail",
-			   &detail, "algorithm", &algorithm, "segments", &segments, "peers",
-			   &peers))
+	    json_unpack_ex(object, error, 0, "{s:I,s:s,s:s,s:I,s:o}", "header", &header->number,
+			   "detail", &detail, "algorithm", &algorithm, "segments", &segments,
+			   "peers", &peers))
 		return false;
 	if ((part && strlen(part) > NAME_MAX_BYTES) || strlen(algorithm) > 60)
 		return false;
-	header->number = number;
 	if (part && strcmp(part, GROUP) != 0)
 		snprintf(header->call, sizeof(header->call), "%s", part);
 	else
 		describe_header(&call, part != NULL, header->call, sizeof(header->call));
 	if (segments > 1)
 		snprintf(header->how, sizeof(header->how), "by %s in %lld segments", algorithm,
-			 (long long)segments);
+			 segments);
 	else
 		snprintf(header->how, sizeof(header->how), "by %s", algorithm);
 	json_array_foreach(peers, i, peer) {
@@ -160,7 +157,7 @@ static void describe_one_sided(const char *kind, int peer, json_int_t bytes, cha
 		snprintf(out, size, "%.16s", kind);
 	else if (bytes > 0)
 		snprintf(out, size, "%.16s %s %s (%lld bytes)", kind, reads ? "from" : "to", whom,
-			 (long long)bytes);
+			 bytes);
 	else
 		snprintf(out, size, "%.16s to %s", kind, whom);
 }
@@ -173,7 +170,7 @@ static void describe_message(enum kind kind, int peer, const char *dtype, json_i
 	if (peer >= 0)
 		snprintf(whom, sizeof(whom), "rank %d", peer);
 	snprintf(out, size, "%s %s (%.16s × %lld)", kind == SEND ? "send to" : "receive from", whom,
-		 dtype, (long long)count);
+		 dtype, count);
 }
 
 static enum kind kind_named(const char *name)
@@ -187,37 +184,35 @@ static enum kind kind_named(const char *name)
 static bool read_message(json_t *object, const char *kind, struct op *op, json_error_t *error)
 {
 	const char *dtype;
-	json_int_t count, bytes;
+	json_int_t count;
 
 	if (json_unpack_ex(object, error, 0, "{s:i,s:I,s:s,s:I}", "peer", &op->peer, "count",
-			   &count, "dtype", &dtype, "bytes", &bytes))
+			   &count, "dtype", &dtype, "bytes", &op->bytes))
 		return false;
 	if (op->kind == ONE_SIDED)
-		describe_one_sided(kind, op->peer, bytes, op->call, sizeof(op->call));
+		describe_one_sided(kind, op->peer, op->bytes, op->call, sizeof(op->call));
 	else
 		describe_message(op->kind, op->peer, dtype, count, op->call, sizeof(op->call));
-	op->bytes = bytes;
 	return true;
 }
 
 static bool read_op(json_t *object, const struct flight *flight, struct op *op, json_error_t *error)
 {
-	json_int_t number, sequence, header = 0;
+	json_int_t header = 0;
 	const char *kind;
 
-	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s?:I,s:i}", "number", &number, "kind",
-			   &kind, "sequence", &sequence, "header", &header, "result", &op->result))
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s?:I,s:i}", "number", &op->number,
+			   "kind", &kind, "sequence", &op->sequence, "header", &header, "result",
+			   &op->result))
 		return false;
 	op->kind = kind_named(kind);
-	op->number = number;
 	op->caller = json_string_value(json_object_get(object, "caller")); /* NULL: none */
-	op->sequence = sequence;
 	if (!read_time(object, "posted", &op->posted) || !read_time(object, "first", &op->first) ||
 	    !read_time(object, "done", &op->done))
 		return false;
 	if (op->posted == NEVER)
 		op->posted = op->first != NEVER ? op->first : op->done;
-	if (op->posted == NEVER || sequence < 0 || sequence > SEQUENCE_MAX)
+	if (op->posted == NEVER || op->sequence < 0 || op->sequence > SEQUENCE_MAX)
 		return false;
 	if (op->kind != COLLECTIVE)
 		return read_message(object, kind, op, error);
@@ -231,19 +226,17 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 
 static bool read_stream_collective(json_t *object, struct stream_call *out, json_error_t *error)
 {
-	json_int_t sequence;
 	struct called call;
 	char data[DATA_BYTES];
 
 	if (!read_called(object, &call, error) ||
-	    json_unpack_ex(object, error, 0, "{s:I}", "sequence", &sequence) || sequence < 0 ||
-	    sequence > SEQUENCE_MAX)
+	    json_unpack_ex(object, error, 0, "{s:I}", "sequence", &out->sequence) ||
+	    out->sequence < 0 || out->sequence > SEQUENCE_MAX)
 		return false;
-	out->sequence = sequence;
 	if (has_own_count(call.collective) || has_table(call.collective))
 		snprintf(data, sizeof(data), "%s", call.dtype);
 	else
-		snprintf(data, sizeof(data), "%s × %lld", call.dtype, (long long)call.count);
+		snprintf(data, sizeof(data), "%s × %lld", call.dtype, call.count);
 	describe(&call, data, out->call, sizeof(out->call));
 	return true;
 }
@@ -252,15 +245,14 @@ static bool read_stream_call(json_t *object, struct stream_call *call, json_erro
 {
 	const json_t *end = json_object_get(object, "ended");
 	const char *kind, *dtype;
-	json_int_t number, count;
+	json_int_t count;
 
-	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:i,s:s,s?:i}", "number", &number,
-			   "kind", &kind, "count", &count, "dtype", &dtype, "device", &call->device,
-			   "way", &call->way, "peer", &call->peer) ||
+	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:i,s:s,s?:i}", "number",
+			   &call->number, "kind", &kind, "count", &count, "dtype", &dtype, "device",
+			   &call->device, "way", &call->way, "peer", &call->peer) ||
 	    !read_time(object, "posted", &call->posted) || call->posted == NEVER || count < 0)
 		return false;
 	call->kind = kind_named(kind);
-	call->number = number;
 	call->end = json_is_true(end) ? ENDED : json_is_false(end) ? NOT_SEEN : UNKNOWABLE;
 	if (call->kind == COLLECTIVE)
 		return read_stream_collective(object, call, error);
@@ -301,7 +293,7 @@ void op_print_caller(FILE *out, const struct op *op)
 		fprintf(out, ", called at %s", op->caller);
 }
 
-const struct op *flight_collective(const struct flight *flight, int64_t sequence)
+const struct op *flight_collective(const struct flight *flight, json_int_t sequence)
 {
 	size_t low = 0, high = flight->nops;
 
@@ -363,7 +355,6 @@ static bool read_lists(struct flight *flight, json_t *headers, json_t *ops, json
 
 static bool read_header(struct flight *flight, json_t **headers, json_t **ops, json_error_t *error)
 {
-	json_int_t called, monotonic, realtime;
 	json_t *fault;
 	int result;
 
@@ -372,20 +363,19 @@ static bool read_header(struct flight *flight, json_t **headers, json_t **ops, j
 			   &flight->job, "communicator", &flight->communicator, "rank",
 			   &flight->rank, "size", &flight->size, "host", &flight->host, "hostname",
 			   &flight->hostname, "pid", &flight->pid, "why", &flight->why,
-			   "monotonic_ns", &monotonic, "realtime_ns", &realtime, "fault", &fault,
-			   "operations_called", &called, "headers", headers, "operations", ops))
+			   "monotonic_ns", &flight->monotonic, "realtime_ns", &flight->realtime,
+			   "fault", &fault, "operations_called", &flight->called, "headers",
+			   headers, "operations", ops))
 		return false;
-	flight->called = called;
-	flight->monotonic = monotonic;
-	flight->realtime = realtime;
 	json_unpack(flight->report, "{s?:i}", "launched_as", &flight->launched_as);
 	if (!json_is_null(fault) &&
 	    json_unpack_ex(fault, error, 0, "{s:i,s:i,s:s}", "result", &result, "rank",
 			   &flight->fault_rank, "text", &flight->fault))
 		return false;
 	return flight->size > 0 && flight->size <= SIZE_MAX_RANKS && flight->rank >= 0 &&
-	       flight->rank < flight->size && monotonic >= 0 && monotonic <= MONOTONIC_MAX &&
-	       realtime >= 0 && realtime <= REALTIME_MAX;
+	       flight->rank < flight->size && flight->monotonic >= 0 &&
+	       flight->monotonic <= MONOTONIC_MAX && flight->realtime >= 0 &&
+	       flight->realtime <= REALTIME_MAX;
 }
 
 /* A report of a rank that died is as old as what it did last, and not as the report, which may be

@@ -14,21 +14,21 @@
 #define NEVER INT64_MIN
 
 struct header {
-	int64_t number;
+	json_int_t number;
 	char call[192]; /* "all_reduce(float32 × 4096, sum)" */
 	char how[96];	/* "by ring in 4 segments" */
 	char *key;	/* all that ranks must agree on */
-	int64_t sent, received;
+	json_int_t sent, received;
 };
 
 enum kind { COLLECTIVE, SEND, RECV, ONE_SIDED };
 
 struct op {
 	enum kind kind;
-	int64_t number, sequence;
+	json_int_t number, sequence;
 	const struct header *header; /* of a collective; NULL: no longer known */
 	int peer;		     /* of a message */
-	int64_t bytes;
+	json_int_t bytes;
 	char call[64];		     /* of a message */
 	int64_t posted, first, done; /* nanoseconds of CLOCK_REALTIME; NEVER */
 	int result;
@@ -40,7 +40,7 @@ enum end { ENDED, NOT_SEEN, UNKNOWABLE }; /* the last: it is in a graph */
 /* A call on a stream. */
 struct stream_call {
 	enum kind kind;
-	int64_t number, sequence; /* the latter of collectives on streams alone */
+	json_int_t number, sequence; /* the latter of collectives on streams alone */
 	int64_t posted;
 	int peer; /* of a message */
 	int device;
@@ -55,21 +55,21 @@ struct flight {
 	json_t *report; /* owns the texts below */
 	const char *job, *communicator, *host, *hostname, *why;
 	int rank, size, pid;
-	int launched_as;	     /* the number by which tutti-run knows it; -1: unknown */
-	int64_t monotonic, realtime; /* when it was written */
+	int launched_as;		/* the number by which tutti-run knows it; -1: unknown */
+	json_int_t monotonic, realtime; /* when it was written */
 	int64_t alive;	   /* the last time at which its rank is known to have lived, as `realtime`;
 			      NEVER */
 	const char *fault; /* NULL: none */
 	int fault_rank;
-	int64_t called;
+	json_int_t called;
 	struct header *headers;
 	size_t nheaders;
 	struct op *ops; /* in the order of the calls */
 	size_t nops;
-	int64_t last;		     /* sequence of its last collective, 0: none */
+	json_int_t last;	     /* sequence of its last collective, 0: none */
 	struct stream_call *streams; /* in the order of the calls */
 	size_t nstreams;
-	int64_t last_stream; /* as `last` */
+	json_int_t last_stream; /* as `last` */
 };
 
 struct exits;
@@ -113,6 +113,6 @@ static inline bool op_unfinished(const struct op *op)
 	return op->done == NEVER || op->result != 0;
 }
 /* The collective with this sequence number; NULL: it was not called, or is too long ago. */
-const struct op *flight_collective(const struct flight *flight, int64_t sequence);
+const struct op *flight_collective(const struct flight *flight, json_int_t sequence);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* The collective on a stream with this sequence number; NULL: it was not called, or is too long
  * ago. */
-static const struct stream_call *collective_of(const struct flight *flight, int64_t sequence)
+static const struct stream_call *collective_of(const struct flight *flight, json_int_t sequence)
 {
 	for (size_t i = 0; i < flight->nstreams; i++)
 		if (flight->streams[i].kind == COLLECTIVE &&
@@ -21,7 +21,7 @@ static const struct stream_call *collective_of(const struct flight *flight, int6
 
 /* Do ranks call different things as the one with this sequence number? They are told if it is one of
  * the first that are `found`. */
-static bool compare_calls(FILE *out, const struct group *group, int64_t sequence, size_t found)
+static bool compare_calls(FILE *out, const struct group *group, json_int_t sequence, size_t found)
 {
 	const char **calls = need(calloc(group->n, sizeof(*calls))), *one = NULL;
 	bool differ = false;
@@ -36,7 +36,7 @@ static bool compare_calls(FILE *out, const struct group *group, int64_t sequence
 		differ |= strcmp(one, call->call) != 0;
 	}
 	if (differ && found < SHOWN) {
-		fprintf(out, "  differed on streams: operation %lld:\n", (long long)sequence);
+		fprintf(out, "  differed on streams: operation %lld:\n", sequence);
 		print_said(out, group, "    ", " called ", calls);
 	}
 	free(calls);
@@ -72,7 +72,7 @@ static void print_last(FILE *out, const struct flight *flight)
 	else
 		fprintf(out,
 			"    rank %d: its last on a stream is operation %lld, %s, called %s before its report was written\n",
-			flight->rank, (long long)last->sequence, last->call,
+			flight->rank, last->sequence, last->call,
 			duration((double)(flight->realtime - last->posted), text));
 }
 
@@ -89,13 +89,13 @@ static void print_unfinished(FILE *out, const struct group *group, const struct 
 		silent[flight->rank] = flight->last_stream < call->sequence;
 	}
 	fprintf(out, "  on streams, not seen to end: operation %lld, %s, by %s, on ",
-		(long long)call->sequence, call->call, call->way);
+		call->sequence, call->call, call->way);
 	print_ranks(out, waiting, group->size);
 	fprintf(out, "\n");
 	if (count_marks(silent, group->size) > 0) {
 		fprintf(out, "  silent on streams: ");
 		print_ranks(out, silent, group->size);
-		fprintf(out, " never called operation %lld\n", (long long)call->sequence);
+		fprintf(out, " never called operation %lld\n", call->sequence);
 	}
 	for (size_t i = 0; i < group->n; i++)
 		if (silent[group->at[i].rank])
