@@ -21,10 +21,8 @@
 #define NOTED  (1 << 18) /* exits: more than ranks, replaced ones with them; 32 MiB of file */
 #define KEPT   64	 /* of jobs */
 
-void exits_note(struct job *job, int rank, const siginfo_t *info)
+void exits_note(struct exits *exits, const struct rank_exit *one)
 {
-	struct exits *exits = &job->exits;
-
 	if (exits->n == NOTED)
 		return;
 	if (exits->n == exits->capacity) {
@@ -36,15 +34,7 @@ void exits_note(struct job *job, int rank, const siginfo_t *info)
 		exits->at = grown;
 		exits->capacity = capacity;
 	}
-	exits->at[exits->n++] = (struct rank_exit){
-		.rank = rank,
-		.pid = job->ranks[rank].process.pid,
-		.by_signal = info->si_code != CLD_EXITED,
-		.core = info->si_code == CLD_DUMPED,
-		.asked = job->ending != ENDING_NOT,
-		.code = info->si_status,
-		.after = job_now() - job->start,
-	};
+	exits->at[exits->n++] = *one;
 }
 
 /* ---- where */
@@ -86,14 +76,6 @@ static int open_directory(const char *path, bool private)
 
 /* ---- what */
 
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void write_host(FILE *out)
 {
 	char name[64] = "";
@@ -118,12 +100,14 @@ static const char *reason_of(const struct job *job)
 static void write_all(FILE *out, const struct job *job)
 {
 	const struct exits *exits = &job->exits;
+	struct timespec now;
 
+	clock_gettime(CLOCK_REALTIME, &now);
 	fprintf(out, "{\"tutti_exits\":1,\"job\":\"%s\"", exits->name);
 	write_host(out);
 	fprintf(out,
 		",\"realtime_ns\":%" PRId64 ",\"ended_for\":\"%s\",\"asked_with\":%d,\"exits\":[",
-		clock_ns(CLOCK_REALTIME), reason_of(job),
+		(int64_t)now.tv_sec * 1000000000 + now.tv_nsec, reason_of(job),
 		job->ending != ENDING_NOT ? job->asked_with : 0);
 	for (size_t i = 0; i < exits->n; i++) {
 		const struct rank_exit *one = &exits->at[i];

@@ -4,7 +4,6 @@
 #ifndef RUN_EXITS_H
 #define RUN_EXITS_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -14,7 +13,7 @@
 struct job;
 
 struct rank_exit {
-	int rank;
+	int rank; /* of a failure, -1: none */
 	pid_t pid;
 	bool by_signal; /* `code` is a signal, otherwise an exit status */
 	bool core;
@@ -29,8 +28,8 @@ struct exits {
 	const char *name; /* of the job */
 };
 
-/* Note the end of rank `rank`. Without memory it is left out. */
-void exits_note(struct job *job, int rank, const siginfo_t *info);
+/* Without memory it is left out. */
+void exits_note(struct exits *exits, const struct rank_exit *one);
 /* Write all, unless every rank ended well by itself. False: it cannot be written to the directory,
  * errno tells why. */
 bool exits_write(const struct job *job, char directory_name[EXITS_PATH_BYTES]);

@@ -137,19 +137,13 @@ void job_drain_rank(struct job *job, int rank)
 	}
 }
 
-static void note_failure(struct job *job, int rank, const siginfo_t *info)
+static void note_failure(struct job *job, const struct rank_exit *failure)
 {
 	struct losses *losses = &job->losses;
 
 	if (losses->open_count == 0)
 		losses->settle_at = job_now() + (options_outlive(job->options) ? GATHER : 0);
-	losses->open[losses->open_count++] = (struct failure){
-		.rank = rank,
-		.by_signal = info->si_code != CLD_EXITED,
-		.core = info->si_code == CLD_DUMPED,
-		.code = info->si_status,
-		.after = job_now() - job->start,
-	};
+	losses->open[losses->open_count++] = *failure;
 }
 
 void job_add_rank(struct job *job, const struct seat *seat, const struct process *process)
@@ -203,11 +197,20 @@ void job_reap_rank(struct job *job, int rank)
 	if (failed && job->ending == ENDING_NOT && options_outlive(job->options))
 		kill(-pid, SIGKILL);
 	waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
-	exits_note(job, rank, &info);
+	const struct rank_exit end = {
+		.rank = rank,
+		.pid = pid,
+		.by_signal = info.si_code != CLD_EXITED,
+		.core = info.si_code == CLD_DUMPED,
+		.asked = job->ending != ENDING_NOT,
+		.code = info.si_status,
+		.after = job_now() - job->start,
+	};
+	exits_note(&job->exits, &end);
 	reaped(job, rank);
 	/* those that tutti-run ends by itself do not fail */
 	if (failed && (job->ending == ENDING_NOT || job->forwarded))
-		note_failure(job, rank, &info);
+		note_failure(job, &end);
 	/* a replacement that nobody took in has done no rank's work */
 	job->ended_well += !failed && !losses_waits(job, &job->ranks[rank]);
 }
@@ -312,7 +315,7 @@ void job_stop(struct job *job)
 	job_end(job, SIGTERM, failure_grace(job));
 }
 
-void job_fail(struct job *job, const struct failure *failure)
+void job_fail(struct job *job, const struct rank_exit *failure)
 {
 	job->failure = *failure;
 	job_stop(job);
@@ -395,7 +398,7 @@ bool job_gone(struct job *job)
 int job_status(const struct job *job)
 {
 	/* the last that failed may have left nobody but replacements, which had nothing to do */
-	const struct failure *failure =
+	const struct rank_exit *failure =
 		job->failure.rank < 0 && job->ended_well == 0 ? &job->losses.last : &job->failure;
 
 	if (job->timed_out)

@@ -30,24 +30,16 @@ enum ending {
 	ENDING_KILLED
 };
 
-struct failure {
-	int rank;	/* -1: none */
-	bool by_signal; /* `code` is a signal, otherwise an exit status */
-	bool core;
-	int code;
-	double after; /* seconds from the start of the job */
-};
-
 /* Ranks that have failed, and what may still be done about it. */
 struct losses {
-	struct failure *open; /* of those that nothing was decided about yet, in order */
+	struct rank_exit *open; /* of those that nothing was decided about yet, in order */
 	int open_count;
 	double settle_at; /* while there are any: when to decide */
 	double look_at;	  /* while only replacements run: when to look whether they wait in vain */
-	double left_out_at;  /* when to look whether only ranks run that cannot go on; 0: not before
+	double left_out_at; /* when to look whether only ranks run that cannot go on; 0: not before
 			       another has ended */
-	struct failure last; /* rank -1: none yet */
-	int restarts;	     /* how many more ranks may be replaced */
+	struct rank_exit last; /* rank -1: none yet */
+	int restarts;	       /* how many more ranks may be replaced */
 };
 
 struct job {
@@ -70,7 +62,7 @@ struct job {
 	double leftover_at;  /* when to end what ranks that are done have left; 0: nothing yet */
 	bool gone;	     /* every rank and all that they started */
 	struct losses losses;
-	struct failure failure; /* the one that gives the exit status */
+	struct rank_exit failure; /* the one that gives the exit status */
 	struct exits exits;
 };
 
@@ -111,7 +103,7 @@ void job_kill(struct job *job);
 /* Ask all to end as after a failure. */
 void job_stop(struct job *job);
 /* End all because of `failure`, which gives the exit status. */
-void job_fail(struct job *job, const struct failure *failure);
+void job_fail(struct job *job, const struct rank_exit *failure);
 
 /* Act on the clock: the time limit, and the end of the grace. */
 void job_tick(struct job *job);

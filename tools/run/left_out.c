@@ -55,9 +55,9 @@ static bool all_that_run(const struct job *job)
 	return job->running > 0;
 }
 
-static struct failure first_that_runs(const struct job *job)
+static struct rank_exit first_that_runs(const struct job *job)
 {
-	struct failure failure = { .by_signal = true, .code = SIGTERM };
+	struct rank_exit failure = { .by_signal = true, .code = SIGTERM };
 
 	while (!job->ranks[failure.rank].running)
 		failure.rank++;
@@ -83,6 +83,7 @@ void left_out_settle(struct job *job)
 		job_stop(job);
 		return;
 	}
-	const struct failure failure = losses->last.rank < 0 ? first_that_runs(job) : losses->last;
+	const struct rank_exit failure =
+		losses->last.rank < 0 ? first_that_runs(job) : losses->last;
 	job_fail(job, &failure);
 }

@@ -78,14 +78,14 @@ static bool enough(const struct job *job, int replaced)
 }
 
 /* The first whose work nobody does: not that of one whom the others had left out before. */
-static struct failure first_missed(const struct job *job)
+static struct rank_exit first_missed(const struct job *job)
 {
 	const struct losses *losses = &job->losses;
 
 	for (int i = 0; i < losses->open_count; i++)
-		if (!left_out_has(job, job->ranks[losses->open[i].rank].process.pid))
+		if (!left_out_has(job, losses->open[i].pid))
 			return losses->open[i];
-	return (struct failure){ .rank = -1 };
+	return (struct rank_exit){ .rank = -1 };
 }
 
 static void outlive(struct job *job, int replaced)
@@ -115,7 +115,7 @@ static void end(struct job *job)
 /* The user wants the job to end: nobody needs to be told who ended because of that. */
 static void end_as_wanted(struct job *job)
 {
-	const struct failure *first = &job->losses.open[0];
+	const struct rank_exit *first = &job->losses.open[0];
 
 	if (job->failure.rank >= 0)
 		return;
@@ -188,7 +188,7 @@ void losses_replaced(struct job *job, int rank)
 
 void losses_not_replaced(struct job *job, int rank, int status)
 {
-	const struct failure failure = { .rank = rank, .code = status };
+	const struct rank_exit failure = { .rank = rank, .code = status };
 	int awaited = 0;
 
 	job->ranks[rank].awaited = false;

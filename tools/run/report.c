@@ -44,9 +44,8 @@ static void report_last_words(struct job *job, int rank)
 	job_say(job, "it wrote nothing");
 }
 
-static void say_failure(struct job *job, const struct failure *failure, const char *then)
+static void say_failure(struct job *job, const struct rank_exit *failure, const char *then)
 {
-	const int pid = (int)job->ranks[failure->rank].process.pid;
 	char how[128];
 
 	if (failure->by_signal)
@@ -54,29 +53,30 @@ static void say_failure(struct job *job, const struct failure *failure, const ch
 			 strsignal(failure->code), failure->core ? ", core dumped" : "");
 	else
 		snprintf(how, sizeof(how), "exited with status %d", failure->code);
-	job_say(job, "rank %d (pid %d) %s after %.2f s%s", failure->rank, pid, how, failure->after,
-		then);
+	job_say(job, "rank %d (pid %d) %s after %.2f s%s", failure->rank, (int)failure->pid, how,
+		failure->after, then);
 	report_last_words(job, failure->rank);
 }
 
-static const char *restarts_left(const struct job *job, char *text, size_t capacity)
+static const char *restarts_left(const struct job *job)
 {
-	*text = '\0';
+	static char text[48];
+
 	if (job->options->restarts > 0)
-		snprintf(text, capacity, ", %d restart%s left", job->losses.restarts,
+		snprintf(text, sizeof(text), ", %d restart%s left", job->losses.restarts,
 			 job->losses.restarts == 1 ? "" : "s");
 	return text;
 }
 
-void report_failure(struct job *job, const struct failure *failure)
+void report_failure(struct job *job, const struct rank_exit *failure)
 {
-	char restarts[48], then[256] = "";
+	char then[256] = "";
 
 	if (job->ending == ENDING_NOT && options_outlive(job->options))
 		snprintf(then, sizeof(then), "; %d rank%s left where at least %d must go on%s",
 			 job->running + job->ended_well,
 			 job->running + job->ended_well == 1 ? " is" : "s are",
-			 job->options->min_ranks, restarts_left(job, restarts, sizeof(restarts)));
+			 job->options->min_ranks, restarts_left(job));
 	if (job->running > 0 && job->ending == ENDING_NOT) {
 		strcat(then, "; ending ");
 		running_ranks(job, then + strlen(then), sizeof(then) - strlen(then));
@@ -84,26 +84,23 @@ void report_failure(struct job *job, const struct failure *failure)
 	say_failure(job, failure, then);
 }
 
-void report_loss(struct job *job, const struct failure *failure)
+void report_loss(struct job *job, const struct rank_exit *failure)
 {
-	char restarts[48], then[128];
+	char then[128];
 
 	if (job->ended_well > 0)
 		snprintf(then, sizeof(then), "; %d rank%s on, %d ended well before", job->running,
 			 job->running == 1 ? " goes" : "s go", job->ended_well);
 	else
 		snprintf(then, sizeof(then), "; %d rank%s on%s", job->running,
-			 job->running == 1 ? " goes" : "s go",
-			 restarts_left(job, restarts, sizeof(restarts)));
+			 job->running == 1 ? " goes" : "s go", restarts_left(job));
 	say_failure(job, failure, then);
 }
 
 void report_replacement(struct job *job, int rank)
 {
-	char restarts[48];
-
 	job_say(job, "rank %d is replaced (pid %d)%s", rank, (int)job->ranks[rank].process.pid,
-		restarts_left(job, restarts, sizeof(restarts)));
+		restarts_left(job));
 }
 
 void report_no_replacement(struct job *job, int rank, bool ends)

@@ -6,9 +6,9 @@
 #include "job.h"
 
 /* Who failed, how, when, its last words, and that the job ends. */
-void report_failure(struct job *job, const struct failure *failure);
+void report_failure(struct job *job, const struct rank_exit *failure);
 /* The same, of a rank that the job outlives. */
-void report_loss(struct job *job, const struct failure *failure);
+void report_loss(struct job *job, const struct rank_exit *failure);
 void report_replacement(struct job *job, int rank);
 /* It could not be started; does the job end for that? */
 void report_no_replacement(struct job *job, int rank, bool ends);
