@@ -22,18 +22,23 @@ enum { EVENTS = 64 };
 
 enum source { SOURCE_SIGNALS, SOURCE_STREAMS, SOURCE_INPUT, SOURCE_SINK, SOURCE_RANK };
 
-static bool watch(int epoll, int fd, uint32_t events, enum source source, int index)
+static bool control(int epoll, int what, int fd, uint32_t events, enum source source, int index)
 {
 	struct epoll_event event = { .events = events };
 
 	event.data.u64 = (uint64_t)source << 32 | (uint32_t)index;
-	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+	return epoll_ctl(epoll, what, fd, &event) == 0;
 }
 
-bool loop_init(struct loop *loop, struct job *job, struct starter *starter, struct relay *relay,
+static bool watch(int epoll, int fd, uint32_t events, enum source source, int index)
+{
+	return control(epoll, EPOLL_CTL_ADD, fd, events, source, index);
+}
+
+bool loop_init(struct loop *loop, struct job *job, struct spawn *spawn, struct relay *relay,
 	       int signals)
 {
-	*loop = (struct loop){ .job = job, .starter = starter, .relay = relay, .signals = signals };
+	*loop = (struct loop){ .job = job, .spawn = spawn, .relay = relay, .signals = signals };
 	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
 	loop->streams = epoll_create1(EPOLL_CLOEXEC);
 	loop->streams_wanted = true;
@@ -62,10 +67,17 @@ static bool watch_rank(struct loop *loop, int rank)
 
 int loop_start_rank(struct loop *loop, int rank, bool replaces)
 {
-	const int status = starter_start(loop->starter, rank, replaces);
+	const struct seat seat = { .rank = rank,
+				   .joins = replaces,
+				   .restarts = loop->job->losses.restarts - replaces };
+	struct process process;
+	const int status = spawn_rank(loop->spawn, &seat, &process);
 
-	if (status || watch_rank(loop, rank))
+	if (status)
 		return status;
+	job_add_rank(loop->job, &seat, &process);
+	if (watch_rank(loop, rank))
+		return 0;
 	fprintf(stderr, "tutti-run: cannot watch a rank: %s\n", strerror(errno));
 	job_drop_rank(loop->job, rank);
 	return RUN_FAILED;
@@ -98,10 +110,7 @@ static void read_streams(struct loop *loop)
 
 static void want(int epoll, int fd, uint32_t events, enum source source, int index)
 {
-	struct epoll_event event = { .events = events };
-
-	event.data.u64 = (uint64_t)source << 32 | (uint32_t)index;
-	epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event);
+	control(epoll, EPOLL_CTL_MOD, fd, events, source, index);
 }
 
 static void pass_input(struct loop *loop, bool from_pipe, uint32_t events)
@@ -184,9 +193,8 @@ void loop_run(struct loop *loop)
 	while (go_on) {
 		const int count = epoll_wait(loop->epoll, events, EVENTS, job_wait_ms(loop->job));
 
-		if (count <
-		    0) /* this process was stopped: SIGCONT comes before what its time says */
-			continue;
+		if (count < 0)
+			continue; /* this process was stopped: SIGCONT comes before what its time says */
 		for (int i = 0; go_on && i < count; i++)
 			go_on = handle(loop, &events[i]);
 		losses_settle(loop->job);

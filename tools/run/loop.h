@@ -5,11 +5,10 @@
 
 #include "job.h"
 #include "relay.h"
-#include "starter.h"
 
 struct loop {
 	struct job *job;
-	struct starter *starter;
+	struct spawn *spawn;
 	struct relay *relay;
 	int signals; /* descriptor of signals_init() */
 	int epoll;   /* of everything but the streams */
@@ -18,9 +17,10 @@ struct loop {
 };
 
 /* false with errno */
-bool loop_init(struct loop *loop, struct job *job, struct starter *starter, struct relay *relay,
+bool loop_init(struct loop *loop, struct job *job, struct spawn *spawn, struct relay *relay,
 	       int signals);
-/* starter_start(), and watch the rank. */
+/* Start rank `rank`, or the process that takes the place of the one that failed, and watch it. 0, or
+ * the exit status to end with. */
 int loop_start_rank(struct loop *loop, int rank, bool replaces);
 /* Run until the job is gone and its output is written; failed ranks are replaced meanwhile. */
 void loop_run(struct loop *loop);

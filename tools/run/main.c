@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-run: start the ranks of a job on this host. Owns the order in which things are set up and
  * taken down; sees the library through its public header only. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tutti/tutti.h"
@@ -17,10 +20,9 @@
 #include "loop.h"
 #include "options.h"
 #include "output.h"
-#include "port.h"
 #include "relay.h"
 #include "signals.h"
-#include "starter.h"
+#include "spawn.h"
 
 #define KEY_VARIABLE "TUTTI_KEY="
 
@@ -29,7 +31,7 @@ struct run {
 	struct inherited inherited;
 	struct reaper reaper;
 	struct job job;
-	struct starter starter;
+	struct spawn spawn;
 	struct relay relay;
 	struct loop loop;
 	tutti_store_t store;
@@ -109,22 +111,50 @@ static bool open_store(struct run *run)
 
 static bool open_input(struct run *run)
 {
-	run->starter.stdin_fd = relay_init(&run->relay);
-	return run->starter.stdin_fd >= 0 || say_cannot("open the standard input of the ranks");
+	run->spawn.stdin_fd = relay_init(&run->relay);
+	return run->spawn.stdin_fd >= 0 || say_cannot("open the standard input of the ranks");
 }
 
-static bool make_starter(struct run *run)
+enum { PORTS_FIRST = 20000, PORTS = 12000 };
+
+static bool is_free(int port)
 {
-	const struct spawn spawn = {
+	const struct sockaddr_in address = { .sin_family = AF_INET,
+					     .sin_port = htons((uint16_t)port),
+					     .sin_addr.s_addr = htonl(INADDR_ANY) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const bool free =
+		fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return free;
+}
+
+/* A TCP port that will still be free when a rank listens on it. The kernel gives ports from 32768 on to
+ * whoever connects (ip_local_port_range), so it lies below, at a place that differs between jobs. */
+static int choose_port(void)
+{
+	const int start = (int)(getpid() % PORTS);
+
+	for (int i = 0; i < PORTS; i++)
+		if (is_free(PORTS_FIRST + (start + i) % PORTS))
+			return PORTS_FIRST + (start + i) % PORTS;
+	return PORTS_FIRST + start;
+}
+
+static bool make_spawn(struct run *run)
+{
+	run->spawn = (struct spawn){
 		.options = &run->options,
 		.inherited = &run->inherited,
 		.store = run->address,
 		.mark = run->mark,
-		.master_port = port_choose(),
+		.master_port = choose_port(),
 		.terminal = { run->job.sinks[0].terminal, run->job.sinks[1].terminal },
+		.stdin_fd = -1,
 	};
-
-	return starter_init(&run->starter, &spawn, &run->job);
+	return spawn_init(&run->spawn);
 }
 
 /* 0, or the exit status to end with; then some may have been started. */
@@ -134,7 +164,7 @@ static int start_ranks(struct run *run)
 
 	for (int i = 0; i < run->options.ranks && status == 0; i++)
 		status = loop_start_rank(&run->loop, i, false);
-	starter_hand_over(&run->starter);
+	spawn_hand_over(&run->spawn);
 	return status;
 }
 
@@ -189,21 +219,21 @@ static int run_job(struct run *run)
 	}
 	run->job.reaper = run->reaper.pid;
 	run->job.exits.name = strchr(run->mark, '=') + 1;
-	if (!make_starter(run))
+	if (!make_spawn(run))
 		goto finish_job;
 	if (!open_store(run))
-		goto finish_starter;
+		goto finish_spawn;
 	run->job.store = run->store;
 	if (open_input(run)) {
-		if (loop_init(&run->loop, &run->job, &run->starter, &run->relay, run->signals))
+		if (loop_init(&run->loop, &run->job, &run->spawn, &run->relay, run->signals))
 			status = run_ranks(run);
 		else
 			say_cannot("watch for events");
 		loop_finish(&run->loop);
 	}
 	tutti_store_close(run->store);
-finish_starter:
-	starter_finish(&run->starter);
+finish_spawn:
+	spawn_finish(&run->spawn);
 finish_job:
 	job_finish(&run->job);
 	return status;

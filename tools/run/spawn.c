@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the way from fork() to exec() of a rank.
+/* Owns the way from fork() to exec() of a rank: where it is started, and what it reads and writes.
  *
  * Each rank leads a process group of its own, dies with tutti-run, and has back what tutti-run
  * changed for itself (signals, limits). Its output goes into a pipe, or into a pseudo terminal
  * where the output of tutti-run is a terminal, so that programs show there what they show on a
- * terminal. Between fork() and exec() only async-signal-safe calls are made: the store's threads
+ * terminal. A replacement runs where the failed rank ran; it reads nothing, since what was typed or
+ * piped so far is gone with that rank. Between fork() and exec() only async-signal-safe calls are made: the store's threads
  * may hold any lock. */
 #include <errno.h>
 #include <fcntl.h>
@@ -247,9 +248,10 @@ static int give_birth(const struct spawn *spawn, struct birth *birth, struct pro
 	return status;
 }
 
-int spawn_rank(struct spawn *spawn, const struct seat *seat, struct process *process)
+static int start_here(struct spawn *spawn, const struct seat *seat, struct process *process)
 {
-	struct birth birth = { .stdin_fd = seat->stdin_fd };
+	struct birth birth = { .stdin_fd = seat->rank == 0 && !seat->joins ? spawn->stdin_fd
+									   : spawn->null_fd };
 	int status;
 
 	birth.env = environment_of_rank(spawn, seat);
@@ -267,4 +269,45 @@ int spawn_rank(struct spawn *spawn, const struct seat *seat, struct process *pro
 	}
 	environment_free(birth.env);
 	return status;
+}
+
+int spawn_rank(struct spawn *spawn, const struct seat *seat, struct process *process)
+{
+	int status;
+
+	if (!binder_enter(&spawn->binder, seat->rank, spawn->options->ranks)) {
+		fprintf(stderr, "tutti-run: cannot bind a rank (--bind none does without): %s\n",
+			strerror(errno));
+		return RUN_FAILED;
+	}
+	status = start_here(spawn, seat, process);
+	binder_leave(&spawn->binder);
+	return status;
+}
+
+bool spawn_init(struct spawn *spawn)
+{
+	spawn->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (spawn->null_fd < 0) {
+		fprintf(stderr, "tutti-run: cannot open /dev/null: %s\n", strerror(errno));
+		return false;
+	}
+	if (binder_init(&spawn->binder, spawn->options->bind))
+		return true;
+	close(spawn->null_fd);
+	return false;
+}
+
+void spawn_hand_over(struct spawn *spawn)
+{
+	if (spawn->stdin_fd > STDIN_FILENO)
+		close(spawn->stdin_fd);
+	spawn->stdin_fd = -1;
+}
+
+void spawn_finish(struct spawn *spawn)
+{
+	spawn_hand_over(spawn);
+	binder_finish(&spawn->binder);
+	close(spawn->null_fd);
 }

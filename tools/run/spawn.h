@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting the process of one rank. */
+/* Starting the process of one rank, or of one that replaces it. */
 #ifndef RUN_SPAWN_H
 #define RUN_SPAWN_H
 
@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "bind.h"
 #include "options.h"
 
 /* What was true when tutti-run started and shall be true for its ranks. */
@@ -19,6 +20,7 @@ struct inherited {
 
 enum { SPAWN_STREAMS = 2 }; /* 0: standard output, 1: standard error */
 
+/* The first members are the caller's, and stay so. */
 struct spawn {
 	const struct options *options;
 	const struct inherited *inherited;
@@ -26,6 +28,9 @@ struct spawn {
 	const char *mark;  /* "TUTTI_JOB=…" */
 	int master_port;   /* for PyTorch's store, which rank 0 serves */
 	bool terminal[SPAWN_STREAMS];
+	int stdin_fd; /* rank 0's input; -1 when it was handed on */
+	struct binder binder;
+	int null_fd;	 /* the input of all others */
 	bool pipes_said; /* that there are no pseudo terminals */
 };
 
@@ -34,7 +39,6 @@ struct seat {
 	int rank;
 	bool joins;   /* in place of one that failed: the others go on already */
 	int restarts; /* how many failed ranks may be replaced from now on */
-	int stdin_fd;
 };
 
 struct process {
@@ -43,8 +47,13 @@ struct process {
 	int streams[SPAWN_STREAMS]; /* to read its output from; non-blocking */
 };
 
-/* Start the process that takes `seat`. 0, or the exit status that tutti-run shall end with: what is
+/* false: what is wrong was said. */
+bool spawn_init(struct spawn *spawn);
+/* Start the process that takes `seat`, at the rank's place. 0, or the exit status that tutti-run shall end with: what is
  * wrong was said and nothing is left running. */
 int spawn_rank(struct spawn *spawn, const struct seat *seat, struct process *process);
+/* All ranks are started: let go of what only they read. */
+void spawn_hand_over(struct spawn *spawn);
+void spawn_finish(struct spawn *spawn);
 
 #endif
