@@ -82,52 +82,24 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-#define OTHER_HOSTS                                                                                \
-	"tutti-run starts ranks on this host alone: on several hosts start them "                  \
-	"by srun, mpirun, torchrun, Kubernetes, Ray or Dask, all of which tutti knows (docs/guide/start.md)"
-#define NOT_NEEDED "tutti-run needs no such option: leave it out"
-
-/* What users of other launchers write; with "-" or "--", as these launchers differ in it, too. */
+/* What users of other launchers write; with "-" or "--", and with "-" or "_" between words, as these
+ * launchers differ in it, too. */
 static const struct foreign {
-	const char *name, *instead;
+	const char *instead;
+	const char *names[20]; /* NULL behind the last */
 } foreign[] = {
-	{ "H", OTHER_HOSTS },
-	{ "N", OTHER_HOSTS },
-	{ "f", OTHER_HOSTS },
-	{ "host", OTHER_HOSTS },
-	{ "hosts", OTHER_HOSTS },
-	{ "hostfile", OTHER_HOSTS },
-	{ "hostlist", OTHER_HOSTS },
-	{ "machinefile", OTHER_HOSTS },
-	{ "default-hostfile", OTHER_HOSTS },
-	{ "nodelist", OTHER_HOSTS },
-	{ "nodes", OTHER_HOSTS },
-	{ "nnodes", OTHER_HOSTS },
-	{ "node-rank", OTHER_HOSTS },
-	{ "node_rank", OTHER_HOSTS },
-	{ "master-addr", OTHER_HOSTS },
-	{ "master_addr", OTHER_HOSTS },
-	{ "master-port", OTHER_HOSTS },
-	{ "master_port", OTHER_HOSTS },
-	{ "rdzv-endpoint", OTHER_HOSTS },
-	{ "rdzv_endpoint", OTHER_HOSTS },
-	{ "npernode", "tutti-run starts all ranks on this host: expected -n N" },
-	{ "ppn", "tutti-run starts all ranks on this host: expected -n N" },
-	{ "x", "expected --env NAME=VALUE; what is set here is inherited" },
-	{ "genv", "expected --env NAME=VALUE; what is set here is inherited" },
-	{ "export", "expected --env NAME=VALUE; what is set here is inherited" },
-	{ "bind-to", "expected --bind with share, core, numa or none" },
-	{ "cpu-bind", "expected --bind with share, core, numa or none" },
-	{ "map-by", "expected --bind with share, core, numa or none" },
-	{ "tag-output", "each line has its rank already: leave it out" },
-	{ "prepend-rank", "each line has its rank already: leave it out" },
-	{ "label", "each line has its rank already: leave it out" },
-	{ "l", "each line has its rank already: leave it out" },
-	{ "oversubscribe", NOT_NEEDED },
-	{ "allow-run-as-root", NOT_NEEDED },
-	{ "standalone", NOT_NEEDED },
-	{ "no-python", NOT_NEEDED },
-	{ "mca", NOT_NEEDED },
+	{ "tutti-run starts ranks on this host alone: on several hosts start them "
+	  "by srun, mpirun, torchrun, Kubernetes, Ray or Dask, all of which tutti knows (docs/guide/start.md)",
+	  { "H", "N", "f", "host", "hosts", "hostfile", "hostlist", "machinefile",
+	    "default-hostfile", "nodelist", "nodes", "nnodes", "node-rank", "master-addr",
+	    "master-port", "rdzv-endpoint" } },
+	{ "tutti-run starts all ranks on this host: expected -n N", { "npernode", "ppn" } },
+	{ "expected --env NAME=VALUE; what is set here is inherited", { "x", "genv", "export" } },
+	{ "expected --bind with share, core, numa or none", { "bind-to", "cpu-bind", "map-by" } },
+	{ "each line has its rank already: leave it out",
+	  { "tag-output", "prepend-rank", "label", "l" } },
+	{ "tutti-run needs no such option: leave it out",
+	  { "oversubscribe", "allow-run-as-root", "standalone", "no-python", "mca" } },
 };
 
 /* A line of standard error, in which what was found shows. */
@@ -142,21 +114,29 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 	fprintf(stderr, "tutti-run: %s\n", tt_printable(text));
 }
 
+static bool is_named(const char *name, const char *word)
+{
+	while (*name && (*name == *word || (*name == '-' && *word == '_'))) {
+		name++;
+		word++;
+	}
+	return !*name && (!*word || *word == '=');
+}
+
 /* Said before getopt_long() takes -hostfile for -h. */
 static bool is_foreign(const char *word)
 {
-	const char *name = word + strspn(word, "-");
-	const size_t length = strcspn(name, "=");
+	const size_t dashes = strspn(word, "-");
 
-	if (name == word || name - word > 2)
+	if (dashes < 1 || dashes > 2)
 		return false;
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-		if (strlen(foreign[i].name) != length ||
-		    strncmp(foreign[i].name, name, length) != 0)
-			continue;
-		say("found %s: %s", word, foreign[i].instead);
-		return true;
-	}
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+		for (const char *const *name = foreign[i].names; *name; name++) {
+			if (!is_named(*name, word + dashes))
+				continue;
+			say("found %s: %s", word, foreign[i].instead);
+			return true;
+		}
 	return false;
 }
 
