@@ -10,7 +10,6 @@
 #include "cgroup.h"
 #include "files.h"
 #include "sections.h"
-#include "value.h"
 
 static void put_model(json_t *section, hwloc_topology_t topology)
 {

@@ -29,6 +29,11 @@ const char *files_root(void)
 	return root_name;
 }
 
+bool files_are_here(void)
+{
+	return strcmp(root_name, "/") == 0;
+}
+
 static int open_path(int flags, const char *format, va_list args)
 {
 	char path[PATH_MAX];
@@ -187,4 +192,14 @@ char *files_field(const char *text, const char *key)
 		line = *end ? end + 1 : end;
 	}
 	return NULL;
+}
+
+bool files_has_word(const char *text, const char *word)
+{
+	const size_t length = strlen(word);
+
+	for (const char *at = text; at && (at = strstr(at, word)); at += length)
+		if ((at == text || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+			return true;
+	return false;
 }

@@ -12,6 +12,8 @@
 bool files_set_root(const char *directory);
 /* Its name as it was given. */
 const char *files_root(void);
+/* Is it the root of this machine? */
+bool files_are_here(void);
 
 /* The content without white space at its end, a new string; NULL if it cannot be read. */
 char *files_read(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -29,5 +31,7 @@ void files_free_list(char **names);
 /* What follows "key" and a colon in lines like those of /proc/meminfo and /proc/cpuinfo, a new
  * string; NULL if no line has that key. */
 char *files_field(const char *text, const char *key);
+/* Is this one of the words in the text, which may be NULL? */
+bool files_has_word(const char *text, const char *word);
 
 #endif

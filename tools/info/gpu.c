@@ -9,7 +9,6 @@
 #include "gpu_links.h"
 #include "sections.h"
 #include "tutti/cuda.h"
-#include "value.h"
 
 enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302, CLASS_DISPLAY = 0x0380, CLASS_ACCELERATOR = 0x1200 };
 enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
@@ -152,7 +151,7 @@ static void put_links(json_t *cuda)
 /* What CUDA shows to processes like this one; null, with the reason, where it shows nothing. */
 static void put_cuda(json_t *section)
 {
-	const bool here = strcmp(files_root(), "/") == 0;
+	const bool here = files_are_here();
 	json_t *cuda = json_object();
 	const char *reason = "not asked: the devices are not of this machine";
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what is said about the instruction sets of the reduction kernels. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "tutti/tutti.h"
 
 #include "files.h"
 #include "sections.h"
-#include "value.h"
 
 /* those that matter for reductions, as the kernel spells them for x86 and for Arm */
 static const char *const features[] = {
@@ -15,16 +13,6 @@ static const char *const features[] = {
 	"avx512dq", "avx512vl", "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_bf16", "asimd",
 	"fphp",	    "asimdhp",	"bf16",	       "i8mm",	      "sve",	     "sve2",
 };
-
-static bool has_word(const char *list, const char *word)
-{
-	const size_t length = strlen(word);
-
-	for (const char *at = list; (at = strstr(at, word)); at += length)
-		if ((at == list || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
-			return true;
-	return false;
-}
 
 json_t *section_kernels(void)
 {
@@ -38,8 +26,8 @@ json_t *section_kernels(void)
 	value_text(section, "isa", tutti_kernel_isa());
 	value_text(section, "isa_forced", forced);
 	json_t *found = value_list(section, "cpu_features");
-	for (size_t i = 0; list && i < sizeof(features) / sizeof(features[0]); i++)
-		if (has_word(list, features[i]))
+	for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++)
+		if (files_has_word(list, features[i]))
 			json_array_append_new(found, json_string(features[i]));
 	if (forced)
 		value_hint(section, "isa_forced",

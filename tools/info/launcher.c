@@ -7,7 +7,6 @@
 
 #include "launchers.h"
 #include "sections.h"
-#include "value.h"
 #include "variables.h"
 
 /* What TUTTI_… variables are set: each changes what the library does. */

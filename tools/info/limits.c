@@ -9,7 +9,6 @@
 #include "cgroup.h"
 #include "files.h"
 #include "sections.h"
-#include "value.h"
 
 enum { FILES_ENOUGH = 1024, LOCKED_ENOUGH = 64 << 20 };
 

@@ -15,7 +15,6 @@
 #include "output.h"
 #include "sections.h"
 #include "text.h"
-#include "value.h"
 
 static const char usage[] =
 	"Usage: tutti-info [OPTION]...\n"

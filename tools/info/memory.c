@@ -6,7 +6,6 @@
 
 #include "files.h"
 #include "sections.h"
-#include "value.h"
 
 static void put_field(json_t *section, const char *key, const char *meminfo, const char *field,
 		      int64_t unit)

@@ -5,7 +5,6 @@
 #include "tutti/tutti.h"
 
 #include "sections.h"
-#include "value.h"
 
 static void put(json_t *section, const char *key, bool known, double value)
 {

@@ -13,7 +13,6 @@
 
 #include "files.h"
 #include "sections.h"
-#include "value.h"
 
 /* What an interface has to offer, gathered from its entries in the list of addresses. */
 struct card {
@@ -108,17 +107,17 @@ static json_t *describe(const char *name, const struct ifaddrs *all)
 {
 	json_t *entry = value_section();
 	struct card card = { 0 };
-	int64_t number;
+	int64_t number = 0;
 	const char *reason;
 	bool known;
 
 	value_text(entry, "name", name);
 	value_take_text(entry, "state", files_read("sys/class/net/%s/operstate", name));
 	known = files_read_number(&number, "sys/class/net/%s/mtu", name);
-	value_number_if(entry, "mtu", known, known ? number : 0);
+	value_number_if(entry, "mtu", known, number);
 	/* virtual interfaces have no speed: an error, or -1 */
 	known = files_read_number(&number, "sys/class/net/%s/speed", name) && number > 0;
-	value_number_if(entry, "speed_mbit", known, known ? number : 0);
+	value_number_if(entry, "speed_mbit", known, number);
 	json_t *list = value_list(entry, "addresses");
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
 		if (strcmp(i->ifa_name, name) != 0)
@@ -156,12 +155,9 @@ static bool is_set(const char *name)
 static void put_kernel_tls(json_t *section)
 {
 	char *offered = files_read("proc/sys/net/ipv4/tcp_available_ulp");
-	char *rest = offered, *name;
 	const char *asked = getenv("TUTTI_ENCRYPT");
-	bool tls = false;
+	const bool tls = files_has_word(offered, "tls");
 
-	while (offered && (name = strsep(&rest, " ")))
-		tls |= strcmp(name, "tls") == 0;
 	free(offered);
 	value_bool(section, "kernel_tls", tls);
 	if (!tls && asked && *asked == '1')

@@ -11,7 +11,6 @@
 
 #include "files.h"
 #include "sections.h"
-#include "value.h"
 
 /* "4: ACTIVE" */
 static char *after_number(char *text)
@@ -83,8 +82,8 @@ static void put_view(json_t *entry, const struct views *views, const char *devic
 static void put_mtu(json_t *entry, const char *device, const char *port)
 {
 	int bytes = 0;
-	const bool known = strcmp(files_root(), "/") == 0 &&
-			   tutti_rdma_mtu(device, atoi(port), &bytes) == TUTTI_OK;
+	const bool known =
+		files_are_here() && tutti_rdma_mtu(device, atoi(port), &bytes) == TUTTI_OK;
 
 	value_number_if(entry, "mtu", known, bytes);
 }
@@ -92,37 +91,31 @@ static void put_mtu(json_t *entry, const char *device, const char *port)
 static json_t *describe_port(const struct views *views, const char *device, const char *port)
 {
 	json_t *entry = value_section();
-	char *state =
-		after_number(files_read("sys/class/infiniband/%s/ports/%s/state", device, port));
+	char at[600];
+
+	snprintf(at, sizeof(at), "sys/class/infiniband/%s/ports/%s", device, port);
+	char *state = after_number(files_read("%s/state", at));
 	const bool active = state && strcmp(state, "ACTIVE") == 0;
 
 	value_number(entry, "name", atoi(port));
-	value_text(entry, "state", state);
-	value_take_text(entry, "physical_state",
-			after_number(files_read("sys/class/infiniband/%s/ports/%s/phys_state",
-						device, port)));
-	value_take_text(entry, "link_layer",
-			files_read("sys/class/infiniband/%s/ports/%s/link_layer", device, port));
-	value_take_text(entry, "rate",
-			files_read("sys/class/infiniband/%s/ports/%s/rate", device, port));
+	value_take_text(entry, "state", state);
+	value_take_text(entry, "physical_state", after_number(files_read("%s/phys_state", at)));
+	value_take_text(entry, "link_layer", files_read("%s/link_layer", at));
+	value_take_text(entry, "rate", files_read("%s/rate", at));
 	put_mtu(entry, device, port);
-	value_take_text(
-		entry, "interface",
-		files_read("sys/class/infiniband/%s/ports/%s/gid_attrs/ndevs/0", device, port));
+	value_take_text(entry, "interface", files_read("%s/gid_attrs/ndevs/0", at));
 	if (!active)
 		value_hint(entry, "state",
 			   "the port carries nothing until it is ACTIVE: check the cable, and that "
-			   "its "
-			   "interface is up (ip link) or a subnet manager runs");
+			   "its interface is up (ip link) or a subnet manager runs");
 	put_view(entry, views, device, port);
-	free(state);
 	return entry;
 }
 
 /* Whether it could show memory of GPUs to its network; null: not known. */
 static void put_dmabuf(json_t *entry, const char *device)
 {
-	const bool here = strcmp(files_root(), "/") == 0;
+	const bool here = files_are_here();
 	const tutti_result_t result = here ? tutti_rdma_dmabuf(device) : TUTTI_OK;
 	const char *reason = "it and the kernel register dma-bufs, such as memory of GPUs";
 

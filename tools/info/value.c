@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "value.h"
+#include "sections.h"
 
 json_t *value_section(void)
 {
