@@ -11,7 +11,6 @@
 #include "analysis.h"
 #include "flight_report.h"
 #include "fuzz.h"
-#include "jobs.h"
 #include "report_json.h"
 
 /* ---- the mapping of a process that died, of which another writes a report, and that report with

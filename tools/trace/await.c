@@ -2,7 +2,7 @@
 /* Owns the wait for reports that are not there yet: kill -USR1 of tutti-run returns before the
  * ranks have written anything. Only where a directory was read, in which a rank's report lies
  * beside those of the others of its communicator. */
-#include "await.h"
+#include "flights.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "group.h"
+#include "analysis.h"
 
 #define FORMAT	    1
 #define EXITS_MAX   (1 << 20) /* ranks, and those that took the place of others */

@@ -99,6 +99,22 @@ void flights_arrange(struct flights *flights);
 void flights_print(FILE *out, const struct flights *flights);
 void flights_finish(struct flights *flights);
 
+/* await.c: reports that are being written while they are read. */
+
+/* If there is no report in the directory, wait for one, but not for long. */
+void flights_await_any(const char *directory);
+/* If the newest reports of a communicator have just been written, and those of other ranks have
+ * not, wait for these, but not for long. Before flights_arrange(). */
+void flights_await(struct flights *flights);
+
+/* jobs.c: the jobs of which there are files. */
+
+/* Keep one job's files: those of `name`, or of the last one to have lived where that is NULL. False:
+ * there is none. */
+bool jobs_select(struct flights *flights, const char *name);
+/* A line for each. */
+void jobs_print(FILE *out, const struct flights *flights);
+
 /* flight.c: fill in what `report` says. False: something is missing or makes no sense. */
 bool flight_read(struct flight *flight, json_error_t *error);
 void flight_finish(struct flight *flight);

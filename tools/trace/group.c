@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns words for sets of ranks, and for times. */
-#include "group.h"
+#include "analysis.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the list of jobs that files are of, and which of them is told of. */
-#include "jobs.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,8 +15,6 @@
 #include "option.h"
 #include "output.h"
 #include "analysis.h"
-#include "await.h"
-#include "jobs.h"
 
 static const char usage[] =
 	"Usage: tutti-trace [OPTION]... [DIRECTORY|FILE]...\n"
