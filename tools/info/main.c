@@ -14,7 +14,6 @@
 #include "option.h"
 #include "output.h"
 #include "sections.h"
-#include "text.h"
 
 static const char usage[] =
 	"Usage: tutti-info [OPTION]...\n"

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <jansson.h>
 
@@ -38,5 +39,9 @@ json_t *value_list(json_t *section, const char *key);
 /* What to do about the value of `key`. */
 void value_hint(json_t *section, const char *key, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* text.c: print the report, an object of sections: the same content as the JSON, with hints below their
+ * values. */
+void text_print(FILE *out, const json_t *report);
 
 #endif

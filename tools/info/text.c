@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns how the report is laid out for people. It knows no section: units follow from the ends of
- * keys
- * ("_bytes", "_mbit"), and what null means from "limit" in a key. */
+ * keys ("_bytes", "_mbit"), and what null means from "limit" in a key. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "printable.h"
-#include "text.h"
+#include "sections.h"
 
 enum { LABEL_COLUMNS = 32 };
 

@@ -9,14 +9,16 @@
 
 #include "bind.h"
 
-static const char *const names[] = {
-	[BIND_SHARE] = "share", [BIND_CORE] = "core", [BIND_NUMA] = "numa", [BIND_NONE] = "none"
-};
+const char *const bind_names[] = { [BIND_SHARE] = "share",
+				   [BIND_CORE] = "core",
+				   [BIND_NUMA] = "numa",
+				   [BIND_NONE] = "none",
+				   NULL };
 
 bool bind_policy_by_name(const char *name, enum bind_policy *policy)
 {
-	for (int i = 0; i <= BIND_NONE; i++) {
-		if (strcmp(names[i], name) == 0) {
+	for (int i = 0; bind_names[i]; i++) {
+		if (strcmp(bind_names[i], name) == 0) {
 			*policy = (enum bind_policy)i;
 			return true;
 		}
@@ -66,7 +68,7 @@ static void say_cannot(enum bind_policy policy, const char *why)
 	fprintf(stderr,
 		"tutti-run: cannot learn which cpus there are, for --bind %s: %s; --bind none does "
 		"without\n",
-		names[policy], why);
+		bind_names[policy], why);
 }
 
 /* Keep of the topology what this process may use: cores and NUMA nodes without such cpus go away.

@@ -9,6 +9,8 @@
 
 enum bind_policy { BIND_SHARE, BIND_CORE, BIND_NUMA, BIND_NONE };
 
+extern const char *const bind_names[]; /* of the policies, NULL at the end */
+
 /* false if no policy has that name */
 bool bind_policy_by_name(const char *name, enum bind_policy *policy);
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "environment.h"
 #include "launchers.h"
+#include "spawn.h"
 
 enum { RANK_VARIABLES = 16 };
 

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "environment.h"
 #include "job.h"
 
 #define SUFFIX ".exits.flight.json"

@@ -182,13 +182,12 @@ static bool parse_seconds(const char *option, const char *text, bool zero_allowe
 
 static bool parse_bind(const char *text, enum bind_policy *bind)
 {
-	static const char *const policies[] = { "share", "core", "numa", "none", NULL };
 	char hint[TT_NEAREST_HINT];
 
 	if (bind_policy_by_name(text, bind))
 		return true;
 	say("--bind has \"%s\"%s: expected share, core, numa or none", text,
-	    tt_did_you_mean(text, policies, hint));
+	    tt_did_you_mean(text, bind_names, hint));
 	return false;
 }
 

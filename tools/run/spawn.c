@@ -19,7 +19,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "environment.h"
 #include "proc.h"
 #include "spawn.h"
 

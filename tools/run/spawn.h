@@ -56,4 +56,14 @@ int spawn_rank(struct spawn *spawn, const struct seat *seat, struct process *pro
 void spawn_hand_over(struct spawn *spawn);
 void spawn_finish(struct spawn *spawn);
 
+/* environment.c: the environment of a rank. */
+
+/* A NULL-terminated array of "K=V": what tutti-run was given, then --env, then what makes it a
+ * rank. Freed by environment_free(); NULL if memory is short. */
+char **environment_of_rank(const struct spawn *spawn, const struct seat *seat);
+void environment_free(char **env);
+
+/* What the ranks' environment has by that name; NULL: nothing. */
+const char *environment_value(const struct options *options, const char *name);
+
 #endif
