@@ -12,8 +12,8 @@ F_SETPIPE_SZ = 1031  # which Python has since 3.10
 
 
 class Output(ProgramTest):
-    def ranks(self, count, script, *options):
-        return self.run_to_end(RUN, '-n', count, *options, '--', '/bin/sh', '-c', script)
+    def ranks(self, count, script, *options, status=0):
+        return self.run_to_end(RUN, '-n', count, *options, '--', '/bin/sh', '-c', script, status=status)
 
     def test_each_line_carries_the_label_of_its_rank_and_stays_on_its_stream(self):
         """Pieces of a line are put together; a last line without newline gets one."""
@@ -38,11 +38,11 @@ class Output(ProgramTest):
     def test_carriage_returns_in_a_file_are_kept(self):
         """Its last words are what a terminal would show."""
         script = "printf '10%%\\r50%%\\r\\r100%%\\n'; printf 'dos\\r\\n\\r\\n'; printf 'left\\r'; exit 3"
-        job = self.run_to_end(RUN, '-n', 1, '--', '/bin/sh', '-c', script, status=3)
+        job = self.ranks(1, script, status=3)
         self.assertEqual(job.out, '[0] 10%\r50%\r\r100%\n[0] dos\r\n[0] \r\n[0] left\r\n')
         self.assertEqual(re.findall('^tutti-run:     (.*)$', job.err, re.M), ['100%', 'dos', 'left'])
         script = "head -c 1019 /dev/zero | tr '\\0' x; printf 'ööö\n'; exit 3"
-        job = self.run_to_end(RUN, '-n', 1, '--', '/bin/sh', '-c', script, status=3)
+        job = self.ranks(1, script, status=3)
         self.assertIn(f'\ntutti-run:     {1019 * "x"}…\n', job.err)
 
     def test_without_labels_bytes_stay_as_they_are(self):
@@ -53,7 +53,7 @@ class Output(ProgramTest):
                                   self.write('content', content))
             for written in job.bytes.values():
                 self.assertEqual(bytes(written), content)
-        job = self.run_to_end(RUN, '-n', 1, '-L', '--', '/bin/sh', '-c', 'printf out >&2; exit 3', status=3)
+        job = self.ranks(1, 'printf out >&2; exit 3', '-L', status=3)
         self.assertEqual(job.err.splitlines()[0], 'out')
         self.assertIn('\ntutti-run: rank 0 ', job.err)
 

@@ -74,6 +74,12 @@ class Trace(ProgramTest):
         run = self.run_to_end(PROGRAM, *arguments, status=status, **(env or {}))
         return run.out, run.err
 
+    def viewed(self):
+        """What is told, and the trace for viewers."""
+        trace = self.dir / 'trace.json'
+        out, _ = self.trace('-o', trace, self.dir)
+        return out, json.loads(trace.read_text(encoding='utf-8'))
+
     def reports(self):
         """The reports in the directory, as JSON, once there are some."""
         return self.trace('--json', self.dir)[0].splitlines() if list(self.dir.glob('*.flight.report')) else []
@@ -203,10 +209,8 @@ class Trace(ProgramTest):
         self.assertIn('and 2 more messages on streams\n', out)
 
     def test_the_trace_has_calls_on_streams(self):
-        trace = self.dir / 'trace.json'
         self.store(report(0, [call(1, 5, 6)], size=1, streams=[on_stream(1, 2, True), on_stream(2, 4, None)]))
-        self.trace('-o', trace, self.dir)
-        events = json.loads(trace.read_text(encoding='utf-8'))['traceEvents']
+        events = self.viewed()[1]['traceEvents']
         calls = [event for event in events if event['ph'] == 'i']
         self.assertEqual([(event['name'], event['ts'], event['args']) for event in calls],
                          [('all_reduce(float16 × 1000, sum)', at, {'number': number, 'device': 3, 'way': 'windows', 'ended': ended})
@@ -302,7 +306,7 @@ class Trace(ProgramTest):
                    report(0, [], size=2, job='job1', communicator='d' * 16, realtime_ns=10**9),
                    report(0, [], size=2, job='only', pid=102, realtime_ns=10**9), report(1, [], size=2, job='only', pid=999,
                                                                                          launched_as=1, realtime_ns=10**9))
-        # rank 0 was replaced, and a script around rank 1
+        # rank 0 was replaced, and rank 1 is what a script has started
         self.ends((0, 100, MS, False, 1), (0, 102, MS, True, 1), (1, 101, MS, True, None, 15), job='only',
                   realtime_ns=2 * 86400 * 10**9)
         out, err = self.trace('--list', self.dir, env={'TZ': 'UTC'})
@@ -451,8 +455,7 @@ class Trace(ProgramTest):
 
     def test_the_newer_of_two_reports_counts(self):
         self.store(report(0, [call(1, 1, 2)], size=1))
-        again = self.dir / 'again.flight.json'
-        again.write_text(json.dumps(report(0, [call(1, 1, None)], size=1, realtime_ns=6 * START)), encoding='utf-8')
+        self.write('again.flight.json', json.dumps(report(0, [call(1, 1, None)], size=1, realtime_ns=6 * START)))
         out, err = self.trace(self.dir)
         self.assertIn('unfinished', out)
         self.assertIn('a newer report of the same rank', err)
@@ -485,9 +488,7 @@ class Trace(ProgramTest):
     def test_the_trace_has_every_operation(self):
         self.store(report(0, [call(1, 1, 5), call(2, 2, 6), call(3, 3, 4), call(4, 7, None, first=8)], size=2),
                    report(1, [call(1, 1.5, 5), message(2, 'send', 0, 0, 2, 3)], size=2))
-        trace = self.dir / 'trace.json'
-        self.trace('-o', trace, self.dir)
-        root = json.loads(trace.read_text(encoding='utf-8'))
+        _, root = self.viewed()
         self.assertEqual(root['otherData']['job'], 'job')
         events = root['traceEvents']
         ops = [event for event in events if event['ph'] == 'X']
@@ -520,9 +521,8 @@ class Trace(ProgramTest):
 
     def operations(self):
         """What is told, and the operations of the trace; each sum of 400 bytes went to and fro once or twice for each peer."""
-        trace = self.dir / 'trace.json'
-        out, _ = self.trace('-o', trace, self.dir)
-        ops = [event for event in json.loads(trace.read_text(encoding='utf-8'))['traceEvents'] if event['ph'] == 'X']
+        out, trace = self.viewed()
+        ops = [event for event in trace['traceEvents'] if event['ph'] == 'X']
         for op in ops[:20]:
             self.assertIn(op['args']['sent'] + op['args']['received'], range(400, 400 * 2 * 3 + 1))
         return out, ops
