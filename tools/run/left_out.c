@@ -41,18 +41,19 @@ bool left_out_has(const struct job *job, pid_t pid)
 	return either(job, pid, has);
 }
 
-bool left_out_rests(const struct job *job, const struct rank *rank)
+/* Can it not go on, nor take others in? */
+static bool rests(const struct job *job, const struct rank *rank)
 {
 	return losses_waits(job, rank) || left_out_has(job, rank->process.pid) ||
 	       either(job, rank->process.pid, is_stopped);
 }
 
-static bool all_that_run(const struct job *job)
+bool left_out_not_all(const struct job *job)
 {
 	for (int i = 0; i < job->started; i++)
-		if (job->ranks[i].running && !left_out_rests(job, &job->ranks[i]))
-			return false;
-	return job->running > 0;
+		if (job->ranks[i].running && !rests(job, &job->ranks[i]))
+			return true;
+	return false;
 }
 
 static struct rank_exit first_that_runs(const struct job *job)
@@ -76,7 +77,7 @@ void left_out_settle(struct job *job)
 	if (losses->left_out_at == 0 || job_now() < losses->left_out_at)
 		return;
 	losses->left_out_at = 0; /* the next end of a rank sets it again */
-	if (job->ending != ENDING_NOT || !all_that_run(job))
+	if (job->ending != ENDING_NOT || job->running == 0 || left_out_not_all(job))
 		return;
 	report_left_out(job);
 	if (job->ended_well >= job->options->min_ranks) {

@@ -11,7 +11,7 @@ void left_out_settle(struct job *job);
 void left_out_look(struct job *job);
 /* Have the others left the process out? */
 bool left_out_has(const struct job *job, pid_t pid);
-/* Can a rank that runs not go on, nor take others in? */
-bool left_out_rests(const struct job *job, const struct rank *rank);
+/* Does a rank run that can go on, and take others in? */
+bool left_out_not_all(const struct job *job);
 
 #endif

@@ -37,29 +37,18 @@ bool losses_waits(const struct job *job, const struct rank *rank)
 /* Do all that run wait to be taken in? Nobody is left who could. */
 static bool all_wait(const struct job *job)
 {
-	bool all = job->running > 0;
-
-	for (int i = 0; i < job->started && all; i++)
-		all = !job->ranks[i].running || losses_waits(job, &job->ranks[i]);
-	return all;
-}
-
-static bool anybody_takes_in(const struct job *job)
-{
-	bool any = false;
-
-	for (int i = 0; i < job->started && !any; i++)
-		any = job->ranks[i].running && !left_out_rests(job, &job->ranks[i]);
-	return any;
+	for (int i = 0; i < job->started; i++)
+		if (job->ranks[i].running && !losses_waits(job, &job->ranks[i]))
+			return false;
+	return job->running > 0;
 }
 
 static bool only_replacements(const struct job *job)
 {
-	bool only = job->running > 0;
-
-	for (int i = 0; i < job->started && only; i++)
-		only = !job->ranks[i].running || job->ranks[i].ticket >= 0;
-	return only;
+	for (int i = 0; i < job->started; i++)
+		if (job->ranks[i].running && job->ranks[i].ticket < 0)
+			return false;
+	return job->running > 0;
 }
 
 /* How many of the ranks that have failed now are replaced. */
@@ -67,7 +56,7 @@ static int replacements(const struct job *job)
 {
 	const struct losses *losses = &job->losses;
 
-	if (losses->restarts == 0 || job->ended_well > 0 || !anybody_takes_in(job))
+	if (losses->restarts == 0 || job->ended_well > 0 || !left_out_not_all(job))
 		return 0;
 	return losses->open_count < losses->restarts ? losses->open_count : losses->restarts;
 }
