@@ -16,10 +16,8 @@
 #include <unistd.h>
 
 #include "job.h"
-#include "left_out.h"
 #include "losses.h"
 #include "proc.h"
-#include "report.h"
 
 #define FAILURE_GRACE 3.0
 #define GATHER	      0.1 /* seconds in which failures count as one event */

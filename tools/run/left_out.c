@@ -5,14 +5,11 @@
  * and /proc who is stopped: since before the others could leave it out, as while ranks meet, or since
  * they have ended. A rank that is neither may work on for as long as it likes after the others have
  * ended. A job whose ranks are all stopped, and none has ended, is one that somebody has suspended. */
-#include "left_out.h"
-
 #include <signal.h>
 #include <stdio.h>
 
 #include "losses.h"
 #include "proc.h"
-#include "report.h"
 
 static bool has(const void *context, pid_t pid)
 {

@@ -13,7 +13,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "left_out.h"
 #include "loop.h"
 #include "losses.h"
 #include "signals.h"

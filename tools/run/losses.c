@@ -13,9 +13,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "left_out.h"
-#include "report.h"
-
 #define LOOK_S 0.5
 
 /* Has the library told this of the replacement with that ticket (tt_launch_report())? */

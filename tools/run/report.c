@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "left_out.h"
 #include "losses.h"
-#include "report.h"
 
 /* "ranks 0, 2, 5" of those that run; a long list is cut. */
 static const char *running_ranks(const struct job *job, char *text, size_t capacity)

@@ -7,7 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "left_out.h"
+#include "losses.h"
 #include "signals.h"
 
 #define FORWARD_GRACE 5.0
