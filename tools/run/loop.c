@@ -15,7 +15,6 @@
 
 #include "loop.h"
 #include "losses.h"
-#include "signals.h"
 
 enum { EVENTS = 64 };
 

@@ -16,12 +16,10 @@
 #include "tutti/tutti.h"
 
 #include "job.h"
-#include "reaper.h"
 #include "loop.h"
 #include "options.h"
 #include "output.h"
-#include "relay.h"
-#include "signals.h"
+#include "reaper.h"
 #include "spawn.h"
 
 #define KEY_VARIABLE "TUTTI_KEY="

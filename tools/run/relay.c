@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "relay.h"
+#include "loop.h"
 
 int relay_init(struct relay *relay)
 {

@@ -7,8 +7,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "loop.h"
 #include "losses.h"
-#include "signals.h"
 
 #define FORWARD_GRACE 5.0
 
