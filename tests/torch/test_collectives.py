@@ -132,6 +132,7 @@ class Collectives(unittest.TestCase):
     @on_ranks(3)
     def test_sums_of_sparse_tensors_are_gloos(self):
         rank, gloo = dist.get_rank(), dist.new_group(backend='gloo')
+        self.kept = []  # else a thread of Gloo's frees them, and needs the GIL while its end is waited for
         torch.manual_seed(rank)
         for count, dtype, inner in ((5, torch.float32, ()), (3 * rank, torch.float64, (2,)), (0, torch.float32, ()),
                                     (4, torch.int64, ()), (40, torch.bfloat16, ())):
@@ -144,6 +145,7 @@ class Collectives(unittest.TestCase):
                 if how:
                     work.wait()
                 dist.all_reduce(expected, group=gloo)
+                self.kept.append(expected)
                 self.assertTrue(found.is_coalesced() and torch.equal(found.indices(), expected.indices()))
                 self.assertTrue(torch.equal(found.values(), expected.values()))
         with self.assertRaisesRegex(ValueError, 'do not match'):
