@@ -49,6 +49,7 @@ TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t fu
 					 .function = function,
 					 .context = context };
 
+	atomic_store_explicit(&tt_callbacks_exist, true, memory_order_relaxed);
 	return add(comm, &made, op);
 }
 

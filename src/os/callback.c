@@ -13,6 +13,7 @@
 #define LOOK_NS 100000000 /* between two looks at the clock, as that of locks can be set */
 
 atomic_uint tt_callbacks_alone;
+atomic_bool tt_callbacks_exist;
 
 static _Thread_local const char *alone;
 
@@ -53,7 +54,7 @@ _Noreturn void tt_callback_was_left(const struct tt_callback *callback)
 	abort();
 }
 
-bool tt_callback_lock(pthread_mutex_t *lock, uint64_t timeout_ns)
+bool tt_callback_lock_timed(pthread_mutex_t *lock, uint64_t timeout_ns)
 {
 	const uint64_t since = tt_now();
 	struct timespec at;

@@ -264,6 +264,8 @@ void tt_thread_error_set(const char *error_text)
 
 TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context)
 {
+	if (sink)
+		atomic_store_explicit(&tt_callbacks_exist, true, memory_order_relaxed);
 	const bool locked = !has_lock() && tt_callback_lock(&out.lock, SINK_NS);
 
 	out.sink = sink;

@@ -37,9 +37,20 @@ static inline struct tt_callback tt_callback_begin(const char *what)
 struct tt_callback tt_callback_begin_alone(const char *what);
 void tt_callback_end(struct tt_callback *callback);
 
+/* Has the program handed over one that must not call tutti? Relaxed: such a one is called later. */
+extern atomic_bool tt_callbacks_exist;
+
+bool tt_callback_lock_timed(pthread_mutex_t *lock, uint64_t timeout_ns);
 /* A lock that is held around some of them. False: not got in `timeout_ns`, and one of them is at fault: it
- * has not returned, or was left by a jump. */
-bool tt_callback_lock(pthread_mutex_t *lock, uint64_t timeout_ns);
+ * has not returned, or was left by a jump. Without any, the C library's way is the faster one: it takes no
+ * atomic in a process of one thread. */
+static inline bool tt_callback_lock(pthread_mutex_t *lock, uint64_t timeout_ns)
+{
+	if (__builtin_expect(atomic_load_explicit(&tt_callbacks_exist, memory_order_relaxed), 0))
+		return tt_callback_lock_timed(lock, timeout_ns);
+	pthread_mutex_lock(lock);
+	return true;
+}
 
 /* Ends the process, with a message. */
 _Noreturn void tt_callback_is_missed(uint64_t timeout_ns);
