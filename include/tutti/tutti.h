@@ -47,8 +47,9 @@
  *   throw. It must not be left by longjmp(): operations stay unfinished. Where it must not call
  *   tutti, later calls of its thread then return #TUTTI_ERR_INVALID, and tutti_comm_destroy() frees
  *   nothing. If an operation is left so, or does not return, and another thread has waited for it
- *   as long as the communicator's deadline, the process ends with a message. Nor must a thread be
- *   cancelled while it is in a call.
+ *   as long as the communicator's deadline, the process ends with a message. Calls that wait for a
+ *   function of a store return #TUTTI_ERR_TIMEOUT at their own. Nor must a thread be cancelled in
+ *   a call.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H

@@ -46,8 +46,9 @@ struct tt_user_op {
 	bool commutative;
 	tutti_reduce_fn_t function; /* NULL: pre-multiplied sum */
 	void *context;
-	tutti_dtype_t dtype; /* of the scalar */
-	unsigned held;	     /* calls in open groups that use it */
+	struct tt_callback_calls *calls; /* of all of the communicator */
+	tutti_dtype_t dtype;		 /* of the scalar */
+	unsigned held;			 /* calls in open groups that use it */
 	uint8_t scalar[8];
 };
 
@@ -160,6 +161,7 @@ struct tutti_comm {
 	/* operations */
 	struct tt_user_op *user_ops;
 	int nuser_ops;
+	struct tt_callback_calls op_calls;
 	uint64_t *p2p_seq[2];		/* [sending][size] */
 	struct tutti_request *requests; /* that callers hold */
 	double device_sync_s,
@@ -205,7 +207,7 @@ static inline bool tt_comm_usable(const struct tutti_comm *comm)
  * does not return by the deadline while others wait, the process ends. */
 static inline void tt_comm_lock(struct tutti_comm *comm)
 {
-	if (!tt_callback_lock(&comm->lock, comm->settings.timeout_ns))
+	if (!tt_callback_lock(&comm->lock, &comm->op_calls, comm->settings.timeout_ns))
 		tt_callback_is_missed(comm->settings.timeout_ns);
 }
 

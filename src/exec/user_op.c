@@ -47,6 +47,7 @@ TUTTI_API tutti_result_t tutti_op_create(tutti_comm_t comm, tutti_reduce_fn_t fu
 	const struct tt_user_op made = { .used = true,
 					 .commutative = commutative != 0,
 					 .function = function,
+					 .calls = &comm->op_calls,
 					 .context = context };
 
 	atomic_store_explicit(&tt_callbacks_exist, true, memory_order_relaxed);

@@ -14,13 +14,15 @@
 
 atomic_uint tt_callbacks_alone;
 atomic_bool tt_callbacks_exist;
+struct tt_callback_calls tt_callback_sink_calls;
 
 static _Thread_local const char *alone;
 
-struct tt_callback tt_callback_begin_alone(const char *what)
+struct tt_callback tt_callback_begin_alone(const char *what, struct tt_callback_calls *calls)
 {
-	const struct tt_callback callback = { .running = what, .alone = true, .around = alone };
+	const struct tt_callback callback = { .running = what, .calls = calls, .around = alone };
 
+	atomic_fetch_add_explicit(&calls->begun, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&tt_callbacks_alone, 1, memory_order_relaxed);
 	alone = what;
 	return callback;
@@ -29,8 +31,9 @@ struct tt_callback tt_callback_begin_alone(const char *what)
 void tt_callback_end(struct tt_callback *callback)
 {
 	callback->running = NULL;
-	if (!callback->alone)
+	if (!callback->calls)
 		return;
+	atomic_fetch_add_explicit(&callback->calls->ended, 1, memory_order_relaxed);
 	alone = callback->around;
 	atomic_fetch_sub_explicit(&tt_callbacks_alone, 1, memory_order_relaxed);
 }
@@ -54,13 +57,37 @@ _Noreturn void tt_callback_was_left(const struct tt_callback *callback)
 	abort();
 }
 
-bool tt_callback_lock_timed(pthread_mutex_t *lock, uint64_t timeout_ns)
+/* How long one call has been seen to run. */
+struct watch {
+	const struct tt_callback_calls *calls;
+	unsigned ended;
+	uint64_t since;
+};
+
+static struct watch watch(const struct tt_callback_calls *calls)
 {
-	const uint64_t since = tt_now();
+	return (struct watch){ calls, atomic_load_explicit(&calls->ended, memory_order_relaxed),
+			       tt_now() };
+}
+
+static bool is_missed(struct watch *watched, uint64_t timeout_ns)
+{
+	const struct watch now = watch(watched->calls);
+
+	if (now.ended != watched->ended ||
+	    now.ended == atomic_load_explicit(&now.calls->begun, memory_order_relaxed))
+		*watched = now;
+	return now.since - watched->since >= timeout_ns;
+}
+
+bool tt_callback_lock_timed(pthread_mutex_t *lock, const struct tt_callback_calls *calls,
+			    uint64_t timeout_ns)
+{
 	struct timespec at;
 
 	if (__builtin_expect(pthread_mutex_trylock(lock) == 0, 1))
 		return true;
+	struct watch own = watch(calls), sink = watch(&tt_callback_sink_calls);
 	do {
 		clock_gettime(CLOCK_REALTIME, &at);
 		at.tv_nsec += LOOK_NS;
@@ -68,8 +95,7 @@ bool tt_callback_lock_timed(pthread_mutex_t *lock, uint64_t timeout_ns)
 		at.tv_nsec %= 1000000000;
 		if (pthread_mutex_timedlock(lock, &at) == 0)
 			return true;
-	} while (tt_now() - since < timeout_ns ||
-		 atomic_load_explicit(&tt_callbacks_alone, memory_order_relaxed) == 0);
+	} while (!is_missed(&own, timeout_ns) && !is_missed(&sink, timeout_ns));
 	return false;
 }
 

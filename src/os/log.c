@@ -135,9 +135,14 @@ static bool has_lock(void)
 	return tt_callback_here() == sink_name;
 }
 
+static bool lock_sink(void)
+{
+	return tt_callback_lock(&out.lock, &tt_callback_sink_calls, SINK_NS);
+}
+
 static void hand_over(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *line)
 {
-	TT_CALLBACK callback = tt_callback_begin_alone(sink_name);
+	TT_CALLBACK callback = tt_callback_begin_alone(sink_name, &tt_callback_sink_calls);
 
 	out.sink(level, subsystem_names[subsystem], line, out.context);
 	tt_callback_end(&callback);
@@ -145,7 +150,7 @@ static void hand_over(tutti_log_level_t level, enum tt_log_subsystem subsystem, 
 
 static void emit(tutti_log_level_t level, enum tt_log_subsystem subsystem, const char *line)
 {
-	if (has_lock() || !tt_callback_lock(&out.lock, SINK_NS)) {
+	if (has_lock() || !lock_sink()) {
 		print(level, subsystem, line);
 		return;
 	}
@@ -266,7 +271,7 @@ TUTTI_API void tutti_log_set_sink(tutti_log_fn_t sink, void *context)
 {
 	if (sink)
 		atomic_store_explicit(&tt_callbacks_exist, true, memory_order_relaxed);
-	const bool locked = !has_lock() && tt_callback_lock(&out.lock, SINK_NS);
+	const bool locked = !has_lock() && lock_sink();
 
 	out.sink = sink;
 	out.context = context;

@@ -42,26 +42,34 @@ static const void *aligned(const void *src, void *copy, size_t element, size_t b
 	return copy;
 }
 
+static void call_user(const struct tt_user_op *user, void *inout, const void *in, size_t count,
+		      tutti_dtype_t dtype)
+{
+	TT_CALLBACK callback =
+		tt_callback_begin_alone("an operation of tutti_op_create()", user->calls);
+
+	user->function(inout, in, count, dtype, user->context);
+	tt_callback_end(&callback);
+}
+
 static void combine_user(const struct tt_plan *plan, uint8_t *dst, const void *const *src,
 			 unsigned nsrc, size_t elements)
 {
 	_Alignas(64) uint8_t sum[CHUNK_BYTES], in[CHUNK_BYTES];
 	const struct tt_user_op *user = plan->user_op;
 	const size_t element = plan->element, step = CHUNK_BYTES / element;
-	TT_CALLBACK callback = tt_callback_begin_alone("an operation of tutti_op_create()");
 
 	for (size_t done = 0; done < elements; done += step) {
 		const size_t n = elements - done < step ? elements - done : step;
 
 		memcpy(sum, (const uint8_t *)src[0] + done * element, n * element);
 		for (unsigned i = 1; i < nsrc; i++)
-			user->function(sum,
-				       aligned((const uint8_t *)src[i] + done * element, in,
-					       element, n * element),
-				       n, plan->call.dtype, user->context);
+			call_user(user, sum,
+				  aligned((const uint8_t *)src[i] + done * element, in, element,
+					  n * element),
+				  n, plan->call.dtype);
 		memcpy(dst + done * element, sum, n * element);
 	}
-	tt_callback_end(&callback);
 }
 
 /* The incoming operand of a message is the left or the right one. */

@@ -20,10 +20,15 @@
 
 #include "tutti/tutti.h"
 
+/* Calls that were made under one lock. Relaxed: who waits for the lock looks for seconds. */
+struct tt_callback_calls {
+	atomic_uint begun, ended;
+};
+
 struct tt_callback {
-	const char *running; /* what it is, for messages; NULL: it has returned */
-	bool alone;	     /* it must not call tutti … */
-	const char *around;  /* … nor must this one, in which it is called; or NULL */
+	const char *running;		 /* what it is, for messages; NULL: it has returned */
+	struct tt_callback_calls *calls; /* not NULL: it must not call tutti … */
+	const char *around;		 /* … nor must this one, in which it is called; or NULL */
 };
 
 #define TT_CALLBACK __attribute__((cleanup(tt_callback_check))) struct tt_callback
@@ -33,21 +38,25 @@ static inline struct tt_callback tt_callback_begin(const char *what)
 {
 	return (struct tt_callback){ .running = what };
 }
-/* Of one that must not call tutti. */
-struct tt_callback tt_callback_begin_alone(const char *what);
+/* Of one that must not call tutti, and is one of `calls`. */
+struct tt_callback tt_callback_begin_alone(const char *what, struct tt_callback_calls *calls);
 void tt_callback_end(struct tt_callback *callback);
 
 /* Has the program handed over one that must not call tutti? Relaxed: such a one is called later. */
 extern atomic_bool tt_callbacks_exist;
 
-bool tt_callback_lock_timed(pthread_mutex_t *lock, uint64_t timeout_ns);
-/* A lock that is held around some of them. False: not got in `timeout_ns`, and one of them is at fault: it
- * has not returned, or was left by a jump. Without any, the C library's way is the faster one: it takes no
+extern struct tt_callback_calls tt_callback_sink_calls; /* of the log's sink, under any lock */
+
+bool tt_callback_lock_timed(pthread_mutex_t *lock, const struct tt_callback_calls *calls,
+			    uint64_t timeout_ns);
+/* A lock that is held around `calls`. False: not got, and one of them, or of the sink's, has not returned
+ * for `timeout_ns`, or was left by a jump. Without any, the C library's way is the faster one: it takes no
  * atomic in a process of one thread. */
-static inline bool tt_callback_lock(pthread_mutex_t *lock, uint64_t timeout_ns)
+static inline bool tt_callback_lock(pthread_mutex_t *lock, const struct tt_callback_calls *calls,
+				    uint64_t timeout_ns)
 {
 	if (__builtin_expect(atomic_load_explicit(&tt_callbacks_exist, memory_order_relaxed), 0))
-		return tt_callback_lock_timed(lock, timeout_ns);
+		return tt_callback_lock_timed(lock, calls, timeout_ns);
 	pthread_mutex_lock(lock);
 	return true;
 }

@@ -11,19 +11,24 @@
 #include "log.h"
 #include "store.h"
 #include "store_unseen.h"
+#include "thread.h"
 #include "transport.h"
 
 #define FIRST_SLICE_NS 1000000ull  /* doubles with each slice that brought nothing … */
 #define LAST_SLICE_NS  64000000ull /* … up to this */
 
+struct waiter {
+	struct waiter *next;
+};
+
 struct user_store {
 	struct tt_unseen unseen;
 	tutti_store_ops_t user;
 	void *context;
-	pthread_mutex_t lock; /* of the tickets */
+	pthread_mutex_t lock;
 	pthread_cond_t turned;
-	uint64_t next_ticket, turn;
-	bool taken; /* the turn, by … */
+	struct waiter *first; /* in the order they came */
+	bool taken;	      /* the turn, by … */
 	pthread_t taker;
 };
 
@@ -35,25 +40,49 @@ static struct user_store *user_of(tutti_store_t store)
 	return (struct user_store *)store;
 }
 
-/* False: it is this thread's turn already, in one of the functions, or it has left that by a jump. */
-static bool enter(struct user_store *s)
+static struct waiter **place_of(struct user_store *s, const struct waiter *waiter)
+{
+	struct waiter **at = &s->first;
+
+	while (*at != waiter)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Lock held. 0, or ETIMEDOUT. */
+static int wait_for_turn(struct user_store *s, uint64_t timeout_ns)
+{
+	const uint64_t until = tt_now() + timeout_ns;
+	const struct timespec at = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+	struct waiter me = { 0 };
+	int error = 0;
+
+	*place_of(s, NULL) = &me;
+	while ((s->taken || s->first != &me) && error == 0)
+		error = pthread_cond_timedwait(&s->turned, &s->lock, &at);
+	*place_of(s, &me) = me.next;
+	return error;
+}
+
+/* 0, ETIMEDOUT, or EDEADLK: this thread is in one of the functions, or has left it by a jump. */
+static int enter(struct user_store *s, uint64_t timeout_ns)
 {
 	pthread_mutex_lock(&s->lock);
-	const bool inside = s->taken && pthread_equal(s->taker, pthread_self());
-	const uint64_t ticket = inside ? 0 : s->next_ticket++;
-	while (!inside && s->turn != ticket)
-		pthread_cond_wait(&s->turned, &s->lock);
-	s->taken = true;
-	s->taker = pthread_self();
+	const int error = s->taken && pthread_equal(s->taker, pthread_self())
+				  ? EDEADLK
+				  : wait_for_turn(s, timeout_ns);
+	if (error == 0) {
+		s->taken = true;
+		s->taker = pthread_self();
+	}
 	pthread_mutex_unlock(&s->lock);
-	return !inside;
+	return error;
 }
 
 static void leave(struct user_store *s)
 {
 	pthread_mutex_lock(&s->lock);
 	s->taken = false;
-	s->turn++;
 	pthread_cond_broadcast(&s->turned);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -88,8 +117,14 @@ static void call_destroy(struct user_store *s)
 	tt_callback_end(&callback);
 }
 
-static tutti_result_t fail_inside(const char *verb, const char *key)
+static tutti_result_t fail_enter(const char *verb, const char *key, int error)
 {
+	if (error == ETIMEDOUT)
+		return tt_fail(
+			TUTTI_ERR_TIMEOUT, STORE,
+			"%s \"%s\" in the user's store: another thread is in a function of that store, or left it by "
+			"longjmp(): expected it to return",
+			verb, key);
 	return tt_fail(
 		TUTTI_ERR_INVALID, STORE,
 		"%s \"%s\" in the user's store: this thread is in a function of that store, or left it by longjmp(): "
@@ -108,8 +143,9 @@ static tutti_result_t user_set(tutti_store_t store, const char *key, const void 
 {
 	struct user_store *s = user_of(store);
 
-	if (!enter(s))
-		return fail_inside("set", key);
+	const int busy = enter(s, timeout_ns ? timeout_ns : (uint64_t)(TT_STORE_TIMEOUT_S * 1e9));
+	if (busy)
+		return fail_enter("set", key, busy);
 	const int error = call_set(s, key, value, length);
 	leave(s);
 	return error == 0 ? TUTTI_OK : fail_user("set", key, error);
@@ -118,7 +154,6 @@ static tutti_result_t user_set(tutti_store_t store, const char *key, const void 
 static tutti_result_t user_get(tutti_store_t store, const char *key, void *value, size_t *length,
 			       uint64_t timeout_ns, uint64_t answer_ns)
 {
-	(void)answer_ns; /* no host of ours answers */
 	struct user_store *s = user_of(store);
 	const uint64_t start = tt_now(), deadline = start + timeout_ns;
 	uint64_t check_at = start + TT_UNSEEN_POLL_NS / 4;
@@ -130,8 +165,9 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 		const uint64_t now = tt_now(), left = deadline > now ? deadline - now : 0;
 
 		*length = capacity;
-		if (!enter(s))
-			return fail_inside("get", key);
+		const int busy = enter(s, left > answer_ns ? left : answer_ns);
+		if (busy)
+			return fail_enter("get", key, busy);
 		error = call_get(s, key, value, length, slice < left ? slice : left);
 		leave(s);
 		if (error != ETIMEDOUT || tt_now() >= deadline)
@@ -194,7 +230,7 @@ tutti_result_t tt_store_user_create(const tutti_store_ops_t *ops, void *context,
 	s->user = *ops;
 	s->context = context;
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->turned, NULL);
+	tt_thread_condition(&s->turned);
 	*store = &s->unseen.base;
 	return TUTTI_OK;
 }

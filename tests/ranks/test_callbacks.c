@@ -5,8 +5,11 @@
  *   test_callbacks shm|tcp|mixed */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,6 +297,53 @@ TEST(after_a_jump_no_other_thread_waits_for_ever)
 	says(&(struct other){ log_once, another_line, line }, 0, "tutti_mem_free");
 }
 
+/* ---- but where functions return, others wait as long as it takes */
+
+#define PART	1024 /* elements that an operation is given at once, as it turns out */
+#define PART_US 80000
+
+static atomic_bool adds;
+
+static void add_slowly(void *inout, const void *in, size_t count, tutti_dtype_t dtype,
+		       void *context)
+{
+	atomic_store(&adds, true);
+	usleep(PART_US);
+}
+
+static void *make_another(void *comm)
+{
+	tutti_op_t op;
+
+	while (!atomic_load(&adds))
+		sched_yield();
+	return (void *)(intptr_t)tutti_op_create(comm, add, 1, NULL, &op);
+}
+
+static int adds_longer_than_the_deadline(tutti_comm_t comm, void *argument)
+{
+	static float numbers[32 * PART];
+	tutti_call_t patient = TUTTI_CALL_INIT;
+	tutti_op_t op;
+	pthread_t thread;
+	void *result;
+
+	patient.timeout_s = 60;
+	SUCCEEDS(tutti_op_create(comm, add_slowly, 1, NULL, &op));
+	pthread_create(&thread, NULL, make_another, comm);
+	SUCCEEDS(tutti_next_call(comm, &patient));
+	SUCCEEDS(tutti_all_reduce(comm, numbers, numbers, 32 * PART, TUTTI_FLOAT32, op, NULL));
+	atomic_store(&adds, true); /* some algorithms combine on one rank */
+	pthread_join(thread, &result);
+	CLAIM(!result, "%d", (int)(intptr_t)result);
+	return 0;
+}
+
+TEST(an_operation_that_returns_is_waited_for)
+{
+	HOLDS(.ranks = 2, .env = ENV("TUTTI_TIMEOUT=1"), .body = adds_longer_than_the_deadline);
+}
+
 /* ---- calls that would wait for what their own thread holds are refused */
 
 /* Once from an operation and once from the sink. */
@@ -327,16 +377,32 @@ TEST(after_a_jump_nothing_waits)
 	HOLDS(.ranks = 2, .body = nothing_waits_after_a_jump, .argument = log_once);
 }
 
+static void *get_a_key(void *none)
+{
+	size_t length = 0;
+	const tutti_result_t result = tutti_store_get(asked, "key", NULL, &length, 0);
+
+	snprintf(text, sizeof(text), "%s", tutti_last_error(NULL));
+	return (void *)(intptr_t)result;
+}
+
 static int a_store_after_a_jump(int rank, void *argument)
 {
 	const tutti_comm_t comm = NULL;
 	size_t length = 0;
+
+	pthread_t thread;
+	void *other;
 
 	asked = own_store(NULL);
 	if (setjmp(before) == 0)
 		tutti_store_set(asked, "key", "", 0);
 	REFUSES(tutti_store_set(asked, "key", "", 0), "left it by longjmp()");
 	REFUSES(tutti_store_get(asked, "key", NULL, &length, 1), "left it by longjmp()");
+	pthread_create(&thread, NULL, get_a_key, NULL);
+	pthread_join(thread, &other);
+	CLAIM((intptr_t)other == TUTTI_ERR_TIMEOUT && strstr(text, "or left it by longjmp()"),
+	      "%d: %s", (int)(intptr_t)other, text);
 	tutti_store_close(asked);
 	return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "callback.h"
 #include "machine.h"
 
 #define TRY_NS 20000 /* how long it takes at most to find a lock taken */
@@ -86,7 +87,8 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 }
 
 /* No function of the program is left by a jump here: what waits by the clock waits for the lock. */
-bool __wrap_tt_callback_lock_timed(pthread_mutex_t *mutex, uint64_t timeout_ns)
+bool __wrap_tt_callback_lock_timed(pthread_mutex_t *mutex, const struct tt_callback_calls *calls,
+				   uint64_t timeout_ns)
 {
 	return __wrap_pthread_mutex_lock(mutex) == 0;
 }
