@@ -279,10 +279,11 @@ static int append_who_is_awaited(struct tt_text *text, const struct tt_op *op, e
 static size_t sent_by_peer(const struct tt_cursor *cursor)
 {
 	struct tt_op_header theirs;
+	const void *data;
 	size_t bytes;
 
 	if (cursor->connection->head[0] || cursor->connection->aside ||
-	    tt_link_peek_header(cursor->connection->link, 0, &theirs) <= 0)
+	    tt_link_peek_header(cursor->connection->link, 0, &theirs, &data) <= 0)
 		return 0;
 	if (theirs.magic != TT_OP_HEADER_MAGIC || theirs.collective != TT_SEND_RECV ||
 	    __builtin_mul_overflow(theirs.count, tutti_dtype_size((tutti_dtype_t)theirs.dtype),

@@ -52,24 +52,19 @@ ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_op_header *hea
 	return moved;
 }
 
-void tt_link_copy_header(const struct tt_link *link, const void *data, struct tt_op_header *theirs)
+ssize_t tt_link_peek_header(struct tt_link *link, size_t more, struct tt_op_header *theirs,
+			    const void **data)
 {
-	memcpy(theirs, data, sizeof(*theirs));
-	if (theirs->rank != link->peer) { /* nobody who runs this code sent it */
-		theirs->magic = 0;
-		theirs->rank = link->peer;
-	}
-}
-
-ssize_t tt_link_peek_header(struct tt_link *link, size_t more, struct tt_op_header *theirs)
-{
-	const void *data;
-	const ssize_t there = link->ops->peek(link, sizeof(*theirs), sizeof(*theirs) + more, &data);
+	const ssize_t there = link->ops->peek(link, sizeof(*theirs), sizeof(*theirs) + more, data);
 
 	/* the rest of a header that came in two parts is on its way */
 	if (there < (ssize_t)sizeof(*theirs))
 		return there < 0 ? there : 0;
-	tt_link_copy_header(link, data, theirs);
+	memcpy(theirs, *data, sizeof(*theirs));
+	if (theirs->rank != link->peer) { /* nobody who runs this code sent it */
+		theirs->magic = 0;
+		theirs->rank = link->peer;
+	}
 	return there;
 }
 

@@ -95,21 +95,14 @@ static tutti_result_t accept(struct tt_cursor *cursor, struct tt_connection *con
 	return TUTTI_OK;
 }
 
-/* A look at the link, for a header and what this receive expects behind it, if that is short. Gives
- * how many bytes lie at `data`; 0 and errors like a link's peek(). */
+/* Looks for a header, and for what this receive expects behind it, if that is short; see
+ * tt_link_peek_header(). */
 static ssize_t look(const struct tt_cursor *cursor, struct tt_link *link,
 		    struct tt_op_header *theirs, const void **data)
 {
 	const size_t length = cursor->op->length;
-	const ssize_t there =
-		link->ops->peek(link, sizeof(*theirs),
-				sizeof(*theirs) + (length <= SHORT_BYTES ? length : 0), data);
 
-	/* the rest of a header that came in two parts is on its way */
-	if (there < (ssize_t)sizeof(*theirs))
-		return there < 0 ? there : 0;
-	tt_link_copy_header(link, *data, theirs);
-	return there;
+	return tt_link_peek_header(link, length <= SHORT_BYTES ? length : 0, theirs, data);
 }
 
 /* This receive's header lies at `data`, and maybe all of its message. */

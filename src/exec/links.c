@@ -131,7 +131,9 @@ static bool peer_is_ahead(const struct tt_cursor *cursor, const struct tt_op_hea
 static ssize_t receive_header(struct tt_cursor *cursor)
 {
 	struct tt_op_header theirs;
-	const ssize_t there = tt_link_peek_header(cursor->connection->link, REDUCE_BYTES, &theirs);
+	const void *data;
+	const ssize_t there =
+		tt_link_peek_header(cursor->connection->link, REDUCE_BYTES, &theirs, &data);
 
 	if (there <= 0)
 		return there;

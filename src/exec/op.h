@@ -130,11 +130,10 @@ static inline bool tt_cursor_has_header(const struct tt_cursor *cursor)
  * header's. */
 ssize_t tt_cursor_write(struct tt_cursor *cursor, const struct tt_op_header *header,
 			struct iovec *iov, int n, size_t *payload);
-/* The peer's header, if it has come; looks for `more` bytes behind it. 0 and errors like a link's
- * peek(). */
-ssize_t tt_link_peek_header(struct tt_link *link, size_t more, struct tt_op_header *theirs);
-/* The header that a peek has found at `data`. */
-void tt_link_copy_header(const struct tt_link *link, const void *data, struct tt_op_header *theirs);
+/* The peer's header, if it has come; looks for `more` bytes behind it. Gives how many bytes lie at
+ * `data`, its own first; 0 and errors like a link's peek(). */
+ssize_t tt_link_peek_header(struct tt_link *link, size_t more, struct tt_op_header *theirs,
+			    const void **data);
 /* What was peeked is the header. */
 void tt_cursor_take_header(struct tt_cursor *cursor);
 
