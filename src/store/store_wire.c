@@ -4,6 +4,7 @@
 
 #include "store.h"
 #include "store_wire.h"
+#include "wire.h"
 
 const struct tt_protocol tt_store_protocol = {
 	.hello = { 't', 'u', 't', 't', 'i', '-', 's', 't' },
@@ -13,25 +14,13 @@ const struct tt_protocol tt_store_protocol = {
 	.dialer = "tutti store client",
 };
 
-static void put32(uint8_t *out, uint32_t v)
-{
-	for (int i = 0; i < 4; i++)
-		out[i] = (uint8_t)(v >> (8 * i));
-}
-
-static uint32_t get32(const uint8_t *in)
-{
-	return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
-}
-
 void tt_wire_put_header(const struct tt_wire_header *header, uint8_t out[TT_WIRE_HEADER])
 {
 	out[0] = header->kind;
 	out[1] = header->key_length;
 	out[2] = header->status;
 	out[3] = 0;
-	put32(out + 4, header->value_length);
-	put32(out + 8, header->timeout_ms);
+	wire_put(wire_put(out + 4, header->value_length, 4), header->timeout_ms, 4);
 }
 
 static bool has_word(const struct tt_wire_header *h)
@@ -79,13 +68,11 @@ static bool header_good(const struct tt_wire_header *h)
 
 bool tt_wire_get_header(const uint8_t in[TT_WIRE_HEADER], struct tt_wire_header *header)
 {
-	*header = (struct tt_wire_header){
-		.kind = in[0],
-		.key_length = in[1],
-		.status = in[2],
-		.value_length = get32(in + 4),
-		.timeout_ms = get32(in + 8),
-	};
+	const uint8_t *at = in + 4;
+
+	*header = (struct tt_wire_header){ .kind = in[0], .key_length = in[1], .status = in[2] };
+	header->value_length = (uint32_t)wire_get(&at, 4);
+	header->timeout_ms = (uint32_t)wire_get(&at, 4);
 	return in[3] == 0 && header_good(header);
 }
 
@@ -94,7 +81,7 @@ uint32_t tt_wire_put_word(tutti_result_t result, const char *error_text,
 {
 	const size_t length = strnlen(error_text, TT_WIRE_WORD_MAX - TT_WIRE_WORD);
 
-	put32(out, (uint32_t)result);
+	wire_put(out, (uint32_t)result, 4);
 	memcpy(out + TT_WIRE_WORD, error_text, length);
 	return (uint32_t)(TT_WIRE_WORD + length);
 }
@@ -105,7 +92,7 @@ uint32_t tt_wire_put_will(tutti_result_t result, const char *error_text, const c
 	const size_t name = strnlen(who, TT_WIRE_WHO_MAX - 1);
 	const size_t length = strnlen(error_text, TT_WIRE_WORD_MAX - TT_WIRE_WORD - 1 - name);
 
-	put32(out, (uint32_t)result);
+	wire_put(out, (uint32_t)result, 4);
 	memcpy(out + TT_WIRE_WORD, error_text, length);
 	out[TT_WIRE_WORD + length] = 0;
 	memcpy(out + TT_WIRE_WORD + length + 1, who, name);
@@ -127,11 +114,14 @@ size_t tt_wire_split_will(const uint8_t *in, size_t length, char who[TT_WIRE_WHO
 bool tt_wire_get_word(const uint8_t *in, size_t length, tutti_result_t *result,
 		      char error_text[TT_WIRE_WORD_MAX])
 {
-	if (length <= TT_WIRE_WORD || length > TT_WIRE_WORD_MAX || (int32_t)get32(in) >= 0 ||
-	    in[TT_WIRE_WORD] == '\0')
+	const uint8_t *text = in;
+
+	if (length <= TT_WIRE_WORD || length > TT_WIRE_WORD_MAX)
 		return false;
-	*result = (tutti_result_t)(int32_t)get32(in);
-	memcpy(error_text, in + TT_WIRE_WORD, length - TT_WIRE_WORD);
+	*result = (tutti_result_t)(int32_t)wire_get(&text, TT_WIRE_WORD);
+	if (*result >= 0 || *text == '\0')
+		return false;
+	memcpy(error_text, text, length - TT_WIRE_WORD);
 	error_text[length - TT_WIRE_WORD] = 0;
 	return true;
 }

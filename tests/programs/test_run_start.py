@@ -37,7 +37,7 @@ REFUSED = {
     ('-n', '2'): 'no program: expected tutti-run -n N -- PROGRAM',
     ('true',): 'no number of ranks: expected -n N',
     ('--min-ranks', '0', '-n', '2', 'true'): f'--min-ranks has "0": {NUMBER}',
-    ('--min-ranks', '3', '-n', '2', 'true'): '--min-ranks has 3: expected at most the 2 ranks of -n',
+    ('--min-ranks', '3', '-n', '2', 'true'): '--min-ranks has 3: expected at most the 2 of -n',
     ('-m', 'x', '-n', '2', 'true'): '--min-ranks has "x": expected',
     ('--restart', '-1', '-n', '2', 'true'): '--restart has "-1": expected a number of replacements from 0 to 1000000',
     ('-r', 'many', '-n', '2', 'true'): '--restart has "many": expected',

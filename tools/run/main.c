@@ -88,9 +88,8 @@ static bool raise_file_limit(struct run *run)
 	limit.rlim_cur = needed;
 	if (limit.rlim_max < needed || setrlimit(RLIMIT_NOFILE, &limit) < 0) {
 		fprintf(stderr,
-			"tutti-run: %d ranks need %llu open files, the limit is %llu: raise it "
-			"(ulimit -n) or "
-			"start fewer\n",
+			"tutti-run: -n %d needs %llu open files, the limit is %llu: raise it (ulimit -n) "
+			"or start fewer ranks\n",
 			run->options.ranks, (unsigned long long)needed,
 			(unsigned long long)limit.rlim_max);
 		return false;

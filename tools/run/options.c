@@ -241,7 +241,7 @@ static enum options_verdict check_complete(const struct options *options)
 	if (options->ranks == 0)
 		say("no number of ranks: expected -n N, as in tutti-run -n 4 -- ./program");
 	else if (options->min_ranks > options->ranks)
-		say("--min-ranks has %d: expected at most the %d ranks of -n", options->min_ranks,
+		say("--min-ranks has %d: expected at most the %d of -n", options->min_ranks,
 		    options->ranks);
 	else if (!options->program[0] || !options->program[0][0])
 		say("no program: expected tutti-run -n N -- PROGRAM [ARGUMENT]...");

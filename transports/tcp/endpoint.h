@@ -317,6 +317,7 @@ void tt_tcp_sleep_close(struct tcp_endpoint *e);
 bool tt_tcp_watch(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events);
 void tt_tcp_watch_for(struct tcp_endpoint *e, struct tcp_source *source, uint32_t events);
 void tt_tcp_unwatch(struct tcp_endpoint *e, struct tcp_source *source);
+void tt_tcp_unwatch_rail(const struct tcp_link *link, struct tcp_rail *rail);
 void tt_tcp_link_watch(struct tcp_link *link);
 void tt_tcp_poll(struct tcp_endpoint *e, int timeout_ms);
 /* Milliseconds from `now`, for a timeout: rounded up, a minute at most. */

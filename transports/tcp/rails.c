@@ -86,8 +86,9 @@ int tt_tcp_rails_of(const struct tcp_endpoint *e, int peer, enum tt_channel chan
 			      : tt_tcp_rail_count(&card, &e->card);
 }
 
-static void hang_up(struct tcp_rail *rail)
+static void hang_up(struct tcp_link *link, struct tcp_rail *rail)
 {
+	tt_tcp_unwatch_rail(link, rail);
 	tt_tcp_close_orderly(rail->connection);
 	rail->connection = (struct tt_connection){ .fd = -1 };
 }
@@ -125,7 +126,7 @@ static void go_up(struct tcp_link *link)
 		if (link->spread->weights[i])
 			used++;
 		else if (i > 0 && link->rail[i].connection.fd >= 0)
-			hang_up(&link->rail[i]);
+			hang_up(link, &link->rail[i]);
 	}
 	fill_order(link->spread);
 	if (used > 1 && !e->rails_check_at)
@@ -232,7 +233,7 @@ static void end_dial(struct tcp_link *link, int rail, bool failed)
 	if (spread->ways && tt_tcp_dial_is_silent(e, link->base.peer, slot))
 		e->peers[link->base.peer].dead_ways |= (uint8_t)(1 << way_of(spread, rail));
 	if (link->rail[rail].connection.fd >= 0)
-		hang_up(&link->rail[rail]);
+		hang_up(link, &link->rail[rail]);
 	tt_tcp_dial_drop(e, link->base.peer, TCP_FOR_DATA, slot);
 }
 

@@ -91,6 +91,11 @@ static void watch_rail(const struct tcp_link *link, struct tcp_rail *rail, uint3
 		rail->watched = events;
 }
 
+void tt_tcp_unwatch_rail(const struct tcp_link *link, struct tcp_rail *rail)
+{
+	watch_rail(link, rail, 0);
+}
+
 /* Bring the outer epoll up to date with what the link waits for. */
 void tt_tcp_link_watch(struct tcp_link *link)
 {
