@@ -6,7 +6,8 @@
  * Ranks that differ may wait for each other without a message between them. But the control
  * graph is connected, so between a rank that made one call and a rank that made another lie two
  * neighbours that differ, and these find out. At a deadline, who has not been heard of has not
- * called. */
+ * called. Who has left can tell nothing any more: it tells its neighbours when it leaves, and they
+ * say it for it when a wait gets long. */
 #include <stdlib.h>
 
 #include "consensus.h"
@@ -27,7 +28,7 @@ struct tt_gossip {
 	uint32_t told_times;			   /* … how often before … */
 	uint64_t tell_at;			   /* … and when to tell it again */
 	uint64_t answered_seq; /* the last of its own operations that this rank told those who
-				 * are ahead */
+				 * wait */
 	uint64_t heard[];      /* [size]: the last collective that each rank is known to have
 				 * called */
 };
@@ -84,7 +85,38 @@ static void inform_all(struct tutti_comm *comm, const struct tt_op_header *heade
 		comm->endpoints[i]->ops->control->send(comm->endpoints[i], header);
 }
 
-/* A peer waits in an operation that this rank has not called: say which one it called last. */
+void tt_notes_leave(struct tutti_comm *comm)
+{
+	struct tt_op_header note = { .magic = TT_OP_HEADER_MAGIC,
+				     .rank = comm->rank,
+				     .called = comm->next_seq - 1 };
+
+	if (comm->gossip && !comm->control_area.base && note.called > 0)
+		inform_all(comm, &note);
+}
+
+static bool has_left(const struct tutti_comm *comm, int rank)
+{
+	struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[rank]];
+
+	return rank != comm->rank && endpoint->ops->control->lost(endpoint, rank);
+}
+
+/* Neighbours that have left were as far as `stalled`, for all that is known here. */
+static void speak_for_those_who_left(struct tutti_comm *comm, const struct tt_op_header *stalled)
+{
+	struct tt_op_header note = *stalled;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		note.rank = rank;
+		note.called = comm->gossip->heard[rank];
+		if (note.called >= stalled->seq && has_left(comm, rank))
+			inform_all(comm, &note);
+	}
+}
+
+/* A peer waits for long: say which operation this rank called last. It may not have come to that
+ * one, or have ended it. */
 static void answer(struct tutti_comm *comm)
 {
 	const uint64_t last = comm->next_seq - 1;
@@ -109,9 +141,10 @@ static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
 
 	if (comm->gossip->heard[theirs->rank] < called) {
 		comm->gossip->heard[theirs->rank] = called;
-		inform_all(comm, theirs);
+		if (theirs->seq > 0) /* or it leaves: no other waits yet, for all that it knows */
+			inform_all(comm, theirs);
 	}
-	if (theirs->seq >= comm->next_seq)
+	if (theirs->seq > 0)
 		answer(comm);
 	if (mine->magic == TT_OP_HEADER_MAGIC && mine->seq == theirs->seq &&
 	    !tt_op_header_equal(mine, theirs)) {
@@ -139,6 +172,7 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stall
 		       << (comm->gossip->told_times < DOUBLED_MOST ? comm->gossip->told_times
 								   : DOUBLED_MOST));
 	note = *stalled;
-	note.called = comm->next_seq - 1;
+	note.called = comm->gossip->answered_seq = comm->next_seq - 1;
 	inform_all(comm, &note);
+	speak_for_those_who_left(comm, stalled);
 }

@@ -12,6 +12,8 @@ bool tt_notes_open(struct tutti_comm *comm);
 void tt_notes_free(struct tutti_comm *comm);
 /* Keep the header of a collective that this rank starts. */
 void tt_notes_remember(struct tutti_comm *comm, const struct tt_op_header *header);
+/* This rank leaves the communicator: its neighbours then know how far it came. */
+void tt_notes_leave(struct tutti_comm *comm);
 /* A header of `rank` has come by another way. */
 void tt_notes_heard(struct tutti_comm *comm, int rank, uint64_t seq);
 /* The last collective that `rank` is known to have called. */

@@ -33,6 +33,8 @@ static void take_leave(struct tutti_comm *comm)
 			comm->rank);
 		tt_comm_revoke(comm, &fault);
 	}
+	if (!comm->fault.result)
+		tt_notes_leave(comm);
 	tt_comm_agree_now(comm);
 	tt_area_leave(comm);
 }

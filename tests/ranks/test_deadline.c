@@ -418,6 +418,76 @@ TEST(the_end_of_a_chain_is_blamed)
 	the_end_is_blamed(false);
 }
 
+/* ---- a rank that has ended what others wait in, since another one does not call it */
+
+#define LONGER 4
+
+struct ended {
+	atomic_int joined, ended, told;
+	bool leaves; /* rank 0, when it has ended its scan; or it is in no call meanwhile */
+};
+
+static tutti_result_t prefix_sum(tutti_comm_t comm)
+{
+	float value = 1, sum;
+
+	return tutti_scan(comm, &value, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+}
+
+static int miss_rank_1(struct ended *ended, tutti_comm_t comm)
+{
+	int named = -1;
+
+	await_count(&ended->ended, 1);
+	SUCCEEDS(next_call_takes(comm, SHORT_S));
+	const tutti_result_t result = prefix_sum(comm);
+	atomic_fetch_add(&ended->told, 1);
+	FAILS(result, TUTTI_ERR_TIMEOUT, "rank 1 is alive but has not called operation 1");
+	CLAIM(tutti_comm_error(comm, &named) == result && named == 1, "rank %d is blamed: %s",
+	      named, tutti_last_error(comm));
+	return 0;
+}
+
+static int play_ended(tutti_comm_t world, void *argument)
+{
+	struct ended *ended = argument;
+	tutti_comm_t comm;
+	int failed = 0;
+
+	SUCCEEDS(tutti_comm_split(world, 0, 0, &comm));
+	meet_at(&ended->joined, LONGER);
+	if (tutti_comm_rank(world) > 1) {
+		failed = miss_rank_1(ended, comm);
+	} else if (tutti_comm_rank(world) == 0) {
+		SUCCEEDS(prefix_sum(comm));
+		if (ended->leaves)
+			tutti_comm_destroy(comm);
+		atomic_store(&ended->ended, 1);
+	}
+	await_count(&ended->told, LONGER - 2);
+	if (tutti_comm_rank(world) > 0 || !ended->leaves)
+		tutti_comm_destroy(comm);
+	return failed;
+}
+
+static void rank_1_is_blamed(bool leaves)
+{
+	struct ended *ended = shared_memory(sizeof(*ended));
+
+	ended->leaves = leaves;
+	HOLDS(.ranks = LONGER, .body = play_ended, .argument = ended, .limit_s = 20);
+}
+
+TEST(who_has_ended_an_operation_is_not_blamed)
+{
+	rank_1_is_blamed(false);
+}
+
+TEST(who_has_left_is_not_blamed)
+{
+	rank_1_is_blamed(true);
+}
+
 /* ---- two that send to each other */
 
 #define LONG (1u << 22) /* elements: more than any link takes without a receive */
