@@ -195,8 +195,8 @@ json_t *section_network(void)
 	else if (!is_set("TUTTI_KEY") && !is_set("TUTTI_KEY_FILE"))
 		value_hint(
 			section, "usable_between_hosts",
-			"ranks of several hosts need a key: give all of them the same TUTTI_KEY or TUTTI_KEY_FILE; "
-			"without one they listen on the loopback interface only");
+			"ranks of several hosts need a key, which mpirun, srun, mpiexec.hydra and torchrun bring; else give all "
+			"of them the same TUTTI_KEY or TUTTI_KEY_FILE; without one they listen on the loopback interface only");
 	put_kernel_tls(section);
 	return section;
 }
