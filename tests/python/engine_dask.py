@@ -76,7 +76,7 @@ class InDask(unittest.TestCase):
 
     def test_5_the_program_of_the_guide_runs(self):
         program = program_with("tutti.dask").replace("scheduler:8786", self.cluster.scheduler_address)
-        names = {"parts": [numpy.ones((2, 3))] * len(self.cluster.workers), "__name__": "__main__"}
+        names = {"__name__": "__main__"}
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(program, names)
