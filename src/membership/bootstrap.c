@@ -460,12 +460,19 @@ static bool is_about_others(tutti_result_t result)
 	return result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
 }
 
+/* What names no rank, such as the end of this rank's way to the store, is not what others see. */
+static bool names_a_rank(const char *error_text)
+{
+	return strstr(error_text, "rank ") || strstr(error_text, "ranks ");
+}
+
 /* This rank fails: those that wait for it in a join are told, and so are those that believe to
  * have joined with it. */
 static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 {
-	const bool told = is_about_others(result);
-	struct tt_fault fault = { .result = told ? result : TUTTI_ERR_PEER_LOST,
+	const bool others = is_about_others(result);
+	const bool told = others && names_a_rank(tt_thread_error());
+	struct tt_fault fault = { .result = others ? result : TUTTI_ERR_PEER_LOST,
 				  .rank = told ? -1 : comm->rank };
 	char error_text[TT_ERROR_MAX];
 
