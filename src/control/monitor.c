@@ -79,7 +79,7 @@ static bool look(struct tutti_comm *comm)
 		return false;
 	tt_comm_check(comm, true);
 	if (!comm->control_area.base)
-		tt_notes_exchange(comm, NULL, tt_now());
+		tt_notes_exchange(comm, NULL, false, tt_now());
 	const bool settling = comm->fault.result && !tt_comm_is_settled(comm);
 	pthread_mutex_unlock(&comm->lock);
 	return !settling;

@@ -22,13 +22,18 @@
 
 #define HEADERS_KEPT 64
 
+/* In `part` of a note that has no number of an operation. It is not passed on if its rank leaves: no
+ * other waits yet, for all that is known. */
+enum note { LEAVES, ASKS };
+
 struct tt_gossip {
 	struct tt_op_header headers[HEADERS_KEPT]; /* of this rank's last collectives */
 	uint64_t told_seq;			   /* what the neighbours were told last … */
 	uint32_t told_times;			   /* … how often before … */
 	uint64_t tell_at;			   /* … and when to tell it again */
 	uint64_t answered_seq; /* the last of its own operations that this rank told those who
-				 * wait */
+				 * are ahead */
+	uint64_t asked_seq;    /* the last of which somebody has asked who has ended it */
 	uint64_t heard[];      /* [size]: the last collective that each rank is known to have
 				 * called */
 };
@@ -85,11 +90,19 @@ static void inform_all(struct tutti_comm *comm, const struct tt_op_header *heade
 		comm->endpoints[i]->ops->control->send(comm->endpoints[i], header);
 }
 
+/* Of a rank that has called `called`, and nothing else. */
+static struct tt_op_header numberless(const struct tutti_comm *comm, enum note kind,
+				      uint64_t called)
+{
+	return (struct tt_op_header){ .magic = TT_OP_HEADER_MAGIC,
+				      .rank = comm->rank,
+				      .part = (uint8_t)kind,
+				      .called = called };
+}
+
 void tt_notes_leave(struct tutti_comm *comm)
 {
-	struct tt_op_header note = { .magic = TT_OP_HEADER_MAGIC,
-				     .rank = comm->rank,
-				     .called = comm->next_seq - 1 };
+	const struct tt_op_header note = numberless(comm, LEAVES, comm->next_seq - 1);
 
 	if (comm->gossip && !comm->control_area.base && note.called > 0)
 		inform_all(comm, &note);
@@ -115,8 +128,8 @@ static void speak_for_those_who_left(struct tutti_comm *comm, const struct tt_op
 	}
 }
 
-/* A peer waits for long: say which operation this rank called last. It may not have come to that
- * one, or have ended it. */
+/* A peer waits in an operation that this rank has not called, or asks who has ended it: say which
+ * one it called last. */
 static void answer(struct tutti_comm *comm)
 {
 	const uint64_t last = comm->next_seq - 1;
@@ -126,6 +139,28 @@ static void answer(struct tutti_comm *comm)
 		return;
 	comm->gossip->answered_seq = note.called = last;
 	inform_all(comm, &note);
+}
+
+/* Whoever waits for long asks once for each operation, and is answered by those that have nothing in
+ * flight, of which they would tell by themselves. */
+static void hear_question(struct tutti_comm *comm, const struct tt_op_header *note)
+{
+	if (comm->gossip->asked_seq >= note->called)
+		return;
+	comm->gossip->asked_seq = note->called;
+	inform_all(comm, note);
+	if (note->called < comm->next_seq && !comm->first)
+		answer(comm);
+}
+
+static void ask(struct tutti_comm *comm, uint64_t seq)
+{
+	const struct tt_op_header question = numberless(comm, ASKS, seq);
+
+	if (comm->gossip->asked_seq >= seq)
+		return;
+	comm->gossip->asked_seq = seq;
+	inform_all(comm, &question);
 }
 
 static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
@@ -141,11 +176,13 @@ static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
 
 	if (comm->gossip->heard[theirs->rank] < called) {
 		comm->gossip->heard[theirs->rank] = called;
-		if (theirs->seq > 0) /* or it leaves: no other waits yet, for all that it knows */
+		if (theirs->seq > 0)
 			inform_all(comm, theirs);
 	}
-	if (theirs->seq > 0)
+	if (theirs->seq >= comm->next_seq)
 		answer(comm);
+	if (theirs->seq == 0 && theirs->part == ASKS)
+		hear_question(comm, theirs);
 	if (mine->magic == TT_OP_HEADER_MAGIC && mine->seq == theirs->seq &&
 	    !tt_op_header_equal(mine, theirs)) {
 		const struct tt_fault fault = tt_mismatch(comm, mine, theirs);
@@ -154,7 +191,8 @@ static void consider(struct tutti_comm *comm, const struct tt_op_header *theirs)
 	}
 }
 
-void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stalled, uint64_t now)
+void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stalled, bool long_since,
+		       uint64_t now)
 {
 	struct tt_op_header theirs, note;
 
@@ -162,6 +200,8 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stall
 		while (!comm->fault.result &&
 		       comm->endpoints[i]->ops->control->receive(comm->endpoints[i], &theirs))
 			consider(comm, &theirs);
+	if (stalled && long_since)
+		ask(comm, stalled->seq);
 	if (!stalled || (comm->gossip->told_seq == stalled->seq && now < comm->gossip->tell_at))
 		return;
 	comm->gossip->told_times =
@@ -172,7 +212,7 @@ void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stall
 		       << (comm->gossip->told_times < DOUBLED_MOST ? comm->gossip->told_times
 								   : DOUBLED_MOST));
 	note = *stalled;
-	note.called = comm->gossip->answered_seq = comm->next_seq - 1;
+	note.called = comm->next_seq - 1;
 	inform_all(comm, &note);
 	speak_for_those_who_left(comm, stalled);
 }

@@ -23,7 +23,8 @@ const struct tt_op_header *tt_notes_counterpart(const struct tutti_comm *comm,
 						const struct tt_op_header *mine,
 						const struct tt_op_header *theirs);
 /* Take in what neighbours told, and tell them of the operation that waits for long, by its header
- * (NULL: none does). */
-void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stalled, uint64_t now);
+ * (NULL: none does). `long_since`: its deadline comes nearer, and all are asked who has ended it. */
+void tt_notes_exchange(struct tutti_comm *comm, const struct tt_op_header *stalled, bool long_since,
+		       uint64_t now);
 
 #endif

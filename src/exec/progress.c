@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "blame.h"
 #include "control_area.h"
 #include "deadline.h"
 #include "interrupt.h"
@@ -190,7 +191,9 @@ void tt_comm_look(struct tutti_comm *comm, uint64_t now)
 	if (stalled)
 		tt_area_report_called(comm);
 	if (!comm->control_area.base)
-		tt_notes_exchange(comm, stalled ? &stalled->header : NULL, now);
+		tt_notes_exchange(comm, stalled ? &stalled->header : NULL,
+				  stalled && now - stalled->started > tt_op_timeout_ns(stalled) / 4,
+				  now);
 }
 
 /* ---- waiting */

@@ -295,7 +295,7 @@ FUZZ(notes)
 		tt_notes_remember(comm, &header);
 	}
 	notes = (struct fuzz_in){ data, size };
-	tt_notes_exchange(comm, NULL, 1);
+	tt_notes_exchange(comm, NULL, false, 1);
 	FUZZ_PROMISE(tt_notes_last_called(comm, comm->rank) == 0); /* nobody speaks for this rank */
 	tt_notes_free(comm);
 	free_comm(comm);
