@@ -22,6 +22,9 @@
  * outlive the sender; who comes late reads this before it can lead, and finds itself left out or
  * its value decided. A rank refuses ballots below one that it promised.
  *
+ * What a member said is the same in every value. So whom the leader could not reach makes the value
+ * that was decided from what it heard of all: as other ranks count it in, it takes part.
+ *
  * Death is known for certain (processes, connections). Lateness is a guess, as with any
  * deadline: a rank that stops for longer is passed over, and told. Two ranks that are late for
  * each other both go on, apart, only where messages between them take longer than the deadline,
@@ -68,7 +71,7 @@ struct tt_agree {
 	uint64_t deadline; /* for others to come */
 	uint64_t promised; /* ballots below are refused */
 	struct value accepted;
-	uint64_t decided; /* ballot of a decision heard of, whose value has not come … */
+	uint64_t decided; /* ballot of a decision heard of, whose value is not there … */
 	bool just_heard;  /* … while the streams were read of which one has it */
 	int members;	  /* once decided */
 	uint8_t *sets;	  /* what DECIDED carries: a bit for each member, then for each that was
@@ -78,6 +81,23 @@ struct tt_agree {
 	uint64_t ballot; /* this rank's, while it leads */
 	uint64_t answers_until;
 };
+
+/* ---- sets of ranks */
+
+static size_t set_bytes(const struct tt_agree *a)
+{
+	return ((size_t)a->config.size + 7) / 8;
+}
+
+static bool has(const uint8_t *set, int rank)
+{
+	return set[rank / 8] >> rank % 8 & 1;
+}
+
+static void put(uint8_t *set, int rank)
+{
+	set[rank / 8] |= (uint8_t)(1 << rank % 8);
+}
 
 /* ---- values */
 
@@ -131,13 +151,14 @@ static bool keep_value(struct tt_agree *a, uint64_t ballot, const void *bytes, s
 	return true;
 }
 
-static bool make_value(struct tt_agree *a)
+/* From what the members said, who are all here. */
+static bool make_value(struct tt_agree *a, uint64_t ballot, const uint8_t *members)
 {
-	struct value value = { a->ballot, NULL, 0 };
+	struct value value = { ballot, NULL, 0 };
 	size_t capacity = 0;
 
 	for (int rank = 0; rank < a->config.size; rank++)
-		if (a->among[rank])
+		if (has(members, rank))
 			capacity += sizeof(struct entry) + a->voices[rank].length;
 	value.bytes = malloc(capacity);
 	if (!value.bytes) {
@@ -148,7 +169,7 @@ static bool make_value(struct tt_agree *a)
 		const struct voice *voice = &a->voices[rank];
 		const struct entry entry = { (uint32_t)rank, (uint32_t)voice->length };
 
-		if (!voice->answered || voice->lost)
+		if (!has(members, rank))
 			continue;
 		memcpy(value.bytes + value.length, &entry, sizeof(entry));
 		memcpy(value.bytes + value.length + sizeof(entry), voice->said, voice->length);
@@ -191,21 +212,6 @@ bool tt_agree_is_head(const struct tt_agree_head *head, int size)
 
 /* ---- the end */
 
-static size_t set_bytes(const struct tt_agree *a)
-{
-	return ((size_t)a->config.size + 7) / 8;
-}
-
-static bool has(const uint8_t *set, int rank)
-{
-	return set[rank / 8] >> rank % 8 & 1;
-}
-
-static void put(uint8_t *set, int rank)
-{
-	set[rank / 8] |= (uint8_t)(1 << rank % 8);
-}
-
 /* The accepted value was decided in `ballot`: tell all before this rank does anything else. It
  * may have accepted the value again since, in a ballot that others have not heard of. */
 static void conclude(struct tt_agree *a, uint64_t ballot)
@@ -238,10 +244,27 @@ static void note_late(struct tt_agree *a)
 	}
 }
 
+static bool all_are_here(const struct tt_agree *a, const uint8_t *members)
+{
+	for (int rank = 0; rank < a->config.size; rank++)
+		if (has(members, rank) && !a->voices[rank].here)
+			return false;
+	return true;
+}
+
+/* Is the value of the decision that was heard of there? Who is cut off from the leader does not
+ * get it, but may have heard what each of its members said. */
+static bool has_value(struct tt_agree *a, uint64_t ballot)
+{
+	return a->accepted.ballot >= ballot ||
+	       (has(a->sets, a->config.rank) && all_are_here(a, a->sets) &&
+		make_value(a, ballot, a->sets));
+}
+
 static void receive_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *sets)
 {
 	memcpy(a->sets, sets, 2 * set_bytes(a));
-	if (a->accepted.ballot >= ballot)
+	if (has_value(a, ballot))
 		conclude(a, ballot);
 	else if (!has(sets, a->config.rank))
 		a->state = TT_AGREE_LEFT_OUT;
@@ -355,7 +378,11 @@ static bool all_answered(const struct tt_agree *a, uint64_t now)
 
 static void propose(struct tt_agree *a, uint64_t now)
 {
-	if (!a->accepted.ballot && !make_value(a))
+	memset(a->sets, 0, set_bytes(a));
+	for (int rank = 0; rank < a->config.size; rank++)
+		if (a->voices[rank].answered && !a->voices[rank].lost)
+			put(a->sets, rank);
+	if (!a->accepted.ballot && !make_value(a, a->ballot, a->sets))
 		return;
 	a->accepted.ballot = a->ballot;
 	a->phase = PROPOSING;
@@ -368,7 +395,9 @@ static void propose(struct tt_agree *a, uint64_t now)
 
 void tt_agree_step(struct tt_agree *a, uint64_t now)
 {
-	if (a->state == TT_AGREE_OPEN && a->decided && !a->just_heard)
+	if (a->state == TT_AGREE_OPEN && a->decided && has_value(a, a->decided))
+		conclude(a, a->decided);
+	else if (a->state == TT_AGREE_OPEN && a->decided && !a->just_heard)
 		a->state = TT_AGREE_LEFT_OUT; /* all was read since, and the value is not there */
 	a->just_heard = false;
 	if (a->decided)
@@ -456,8 +485,6 @@ static bool receive_propose(struct tt_agree *a, int from, const struct tt_agree_
 	if (!keep_value(a, head->ballot, body, head->length))
 		return true;
 	send_to(a, from, ACCEPT, head->ballot, 0, NULL, 0);
-	if (a->decided && a->decided <= head->ballot)
-		conclude(a, a->decided);
 	return true;
 }
 

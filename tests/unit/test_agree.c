@@ -565,7 +565,6 @@ TEST(a_decision_waits_for_its_value_until_all_is_read)
 		struct world *w = begin(3, 1);
 
 		come(w, &w->member[1]);
-		tell(w, 0, HERE, 0, 0, NULL, 0);
 		tell(w, 2, HERE, 0, 0, NULL, 0);
 		if (!comes)
 			tt_agree_lost(w->member[1].agree, 0);
@@ -580,6 +579,28 @@ TEST(a_decision_waits_for_its_value_until_all_is_read)
 		assert_int_equal(tt_agree_state(w->member[1].agree),
 				 comes ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT);
 	}
+}
+
+/* The link to the leader is cut after it heard this rank, which all others count in. */
+TEST(who_is_cut_off_from_the_leader_takes_part)
+{
+	const uint8_t sets[] = { 7, 0 };
+	struct world *w = begin(3, 1);
+
+	come(w, &w->member[1]);
+	tell(w, 0, HERE, 0, 0, "zero", 4);
+	tell(w, 2, HERE, 0, 0, "two", 3);
+	tt_agree_lost(w->member[1].agree, 0);
+	tell(w, 2, DECIDED, 1, 0, sets, sizeof(sets));
+	assert_int_equal(tt_agree_state(w->member[1].agree), TT_AGREE_DECIDED);
+	assert_int_equal(tt_agree_count(w->member[1].agree), 3);
+	const struct tt_agreed first = tt_agree_member(w->member[1].agree, 0),
+			       last = tt_agree_member(w->member[1].agree, 2);
+	assert_int_equal(first.rank, 0);
+	assert_memory_equal(first.said, "zero", first.length);
+	assert_int_equal(last.length, 3);
+	assert_memory_equal(last.said, "two", 3);
+	assert_int_equal(last_said(w)->head.kind, DECIDED);
 }
 
 TEST(what_makes_no_sense_is_refused)
