@@ -11,9 +11,10 @@
  * timed in batches. */
 #define BATCHED_BYTES 4096
 #define BATCH	      32
-/* Where bytes go one way, ranks run ahead of each other, and the time of one call would be that until
- * the root has left the barrier, too: so many bytes in a batch of fewer calls. */
+/* Where bytes go one way, ranks run ahead of each other, and the time of a few calls would be that
+ * until the root has left the barrier, too: so many bytes in a batch, or so many calls. */
 #define AHEAD_BYTES  ((size_t)256 << 10)
+#define AHEAD	     256
 #define WINDOW	     64
 #define WINDOW_BYTES ((size_t)32 << 20)
 /* On a device calls wait for each other alone, so there are more in a sample, of as much memory
@@ -39,10 +40,10 @@ unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind 
 	}
 	if (backend->device)
 		return chain(backend->device, bytes);
-	if (bytes <= BATCHED_BYTES)
-		return BATCH;
-	const size_t fit = bench_case_is_one_way(kind) ? AHEAD_BYTES / bytes : 1;
-	return fit > BATCH ? BATCH : fit > 1 ? (unsigned)fit : 1;
+	if (!bench_case_is_one_way(kind))
+		return bytes <= BATCHED_BYTES ? BATCH : 1;
+	const size_t fit = bytes > 0 ? AHEAD_BYTES / bytes : AHEAD;
+	return fit > AHEAD ? AHEAD : fit > 1 ? (unsigned)fit : 1;
 }
 
 bool bench_point_call(struct bench_backend *backend, const struct bench_options *o,

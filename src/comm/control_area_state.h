@@ -9,15 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TT_AREA_SLOTS 64u /* operations that a root may be ahead of its readers … */
-#define TT_AREA_SLOTS_OF_MANY                                                                      \
-	32u /* … of many ranks, each of which has pages of all the others' slots */
-#define TT_EAGER_SLOTS                                                                             \
-	16u /* the same of operations whose payload is longer than the hot lines: they are to stay
-	    * in the cache */
-#define TT_HOT_LINE    32u  /* bytes of payload that share a line with the progress word */
-#define TT_HOT_PAYLOAD 256u /* in the lines next to it */
-#define TT_EAGER_BYTES (32u * 1024)
+#define TT_HOT_LINE    32u	    /* bytes of payload that share a line with the progress word */
+#define TT_HOT_PAYLOAD 256u	    /* in the lines next to it */
+#define TT_EAGER_BYTES (32u * 1024) /* of an eager payload, at most */
+#define TT_EAGER_SPAN  (16u * TT_EAGER_BYTES)
+#define TT_EAGER_UNITS 64u
 #define TT_ROUNDS      3u /* of a shared schedule, at most */
 #define TT_STAGES                                                                                  \
 	(TT_ROUNDS + 1) /* one is written while others are in each round of those before */
@@ -33,24 +29,26 @@ struct tt_endpoint;
 struct tt_area {
 	struct tt_area_rank *base;  /* [size]; NULL where not all ranks share memory */
 	struct tt_area_slot *slots; /* [nslots][size] */
-	uint64_t nslots;	    /* a power of two */
+	uint64_t nslots;	    /* a power of two: operations that a root may be ahead of its
+				     * readers */
 	size_t size;
-	uint8_t (*eager)[TT_EAGER_SLOTS][TT_EAGER_BYTES]; /* [size] */
-	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN];	  /* [size] */
+	uint8_t (*eager)[TT_EAGER_SPAN];	    /* [size] */
+	uint64_t units;				    /* that they are used in: a power of two */
+	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN]; /* [size] */
 	struct tt_endpoint *endpoint;
 	void (*wake)(struct tt_endpoint *endpoint); /* its memory->wake */
-	uint64_t *seen;		/* [size]: the highest operation known to be posted by each rank */
-	uint64_t free_until;	/* the slots of operations up to this one may be used */
-	bool owes_wake;		/* something was published whose waiters, if asleep, are still to
+	uint64_t *seen;	     /* [size]: the highest operation known to be posted by each rank */
+	uint64_t free_until; /* the slots of operations up to this one may be used */
+	bool owes_wake;	     /* something was published whose waiters, if asleep, are still to
 				 * be woken */
-	uint64_t payloads_used; /* eager payloads taken so far, one per operation with one */
-	uint64_t payloads_free; /* this many may be taken */
-	uint64_t payload_op[TT_EAGER_SLOTS]; /* the operation that used each last; 0: none */
-	uint64_t stages_used;		     /* staging areas taken so far, one per segment of a
+	uint64_t units_used; /* taken so far, or passed over */
+	uint64_t units_free; /* this many may be taken */
+	uint64_t unit_op[TT_EAGER_UNITS]; /* the operation that used each last; 0: none */
+	uint64_t stages_used;		  /* staging areas taken so far, one per segment of a
 					      * staged operation */
-	uint64_t stage_last[TT_STAGES]; /* progress that frees each: every rank must have come to
+	uint64_t stage_last[TT_STAGES];	  /* progress that frees each: every rank must have come to
 					 * it */
-	uint64_t stage_op[TT_STAGES];	/* the operation it was used in */
+	uint64_t stage_op[TT_STAGES];	  /* the operation it was used in */
 };
 
 #endif

@@ -21,29 +21,40 @@
 
 /* ---- where its parts are */
 
-static size_t before_slots(int size)
+static size_t before_slots(const struct tt_area *counts)
 {
-	return (size_t)size * sizeof(struct tt_area_rank);
+	return counts->size * sizeof(*counts->base);
 }
 
-static uint64_t slots_of(int size)
+/* Slots are to stay in the cache, and of many ranks each has pages of all the others'. But where
+ * ranks share a core, it goes from one to the next when none may be further ahead, and that takes
+ * as long as ten operations. */
+static struct tt_area counts_of(const struct tutti_comm *comm)
 {
-	return size > MANY ? TT_AREA_SLOTS_OF_MANY : TT_AREA_SLOTS;
+	struct tt_area counts = { .size = (size_t)comm->size, .nslots = 64, .units = 16 };
+
+	if (comm->size > MANY)
+		counts.nslots = 32;
+	else if (comm->topology.oversubscription > 1) {
+		counts.nslots = 256;
+		counts.units = TT_EAGER_UNITS;
+	}
+	return counts;
 }
 
-static size_t before_payloads(int size)
+static size_t before_payloads(const struct tt_area *counts)
 {
-	const size_t slots = slots_of(size) * (size_t)size * sizeof(struct tt_area_slot);
+	const size_t slots = counts->nslots * counts->size * sizeof(*counts->slots);
 
-	return (before_slots(size) + slots + PAGE - 1) / PAGE * PAGE;
+	return (before_slots(counts) + slots + PAGE - 1) / PAGE * PAGE;
 }
 
-size_t tt_area_bytes(int size)
+size_t tt_area_bytes(const struct tutti_comm *comm)
 {
-	const struct tt_area *control_area = NULL;
+	const struct tt_area counts = counts_of(comm);
 
-	return before_payloads(size) +
-	       (size_t)size * (sizeof(*control_area->eager) + sizeof(*control_area->stage));
+	return before_payloads(&counts) +
+	       counts.size * (sizeof(*counts.eager) + sizeof(*counts.stage));
 }
 
 bool tt_area_reserve(struct tutti_comm *comm)
@@ -55,13 +66,15 @@ bool tt_area_reserve(struct tutti_comm *comm)
 void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint)
 {
 	struct tt_area *control_area = &comm->control_area;
+	uint64_t *seen = control_area->seen;
 
+	*control_area = counts_of(comm);
+	control_area->seen = seen;
 	control_area->base = memory;
-	control_area->slots = (void *)((uint8_t *)memory + before_slots(comm->size));
-	control_area->size = (size_t)comm->size;
-	control_area->nslots = control_area->free_until = slots_of(comm->size);
-	control_area->payloads_free = TT_EAGER_SLOTS;
-	control_area->eager = (void *)((uint8_t *)memory + before_payloads(comm->size));
+	control_area->slots = (void *)((uint8_t *)memory + before_slots(control_area));
+	control_area->free_until = control_area->nslots;
+	control_area->units_free = control_area->units;
+	control_area->eager = (void *)((uint8_t *)memory + before_payloads(control_area));
 	control_area->stage = (void *)(control_area->eager + comm->size);
 	control_area->endpoint = endpoint;
 	control_area->wake = endpoint->ops->memory->wake;
@@ -122,17 +135,45 @@ bool tt_area_is_free(struct tutti_comm *comm, uint64_t seq)
 	return true;
 }
 
-bool tt_area_payload_is_free(struct tutti_comm *comm)
+/* Units of a payload: one, or those of the longest. */
+static uint64_t units_of(const struct tt_area *control_area, size_t payload)
+{
+	return payload * control_area->units <= TT_EAGER_SPAN
+		       ? 1
+		       : control_area->units * TT_EAGER_BYTES / TT_EAGER_SPAN;
+}
+
+/* Where it begins; its units lie in a row. */
+static uint64_t next_unit(const struct tt_area *control_area, size_t payload)
+{
+	const uint64_t units = units_of(control_area, payload);
+
+	return (control_area->units_used + units - 1) & ~(units - 1);
+}
+
+/* Halves are freed as a whole: no payload lies in both. */
+bool tt_area_payload_is_free(struct tutti_comm *comm, size_t payload)
 {
 	struct tt_area *control_area = &comm->control_area;
-	const uint64_t used = control_area->payloads_used, more = TT_EAGER_SLOTS / 2;
+	const uint64_t free = control_area->units_free, more = control_area->units / 2;
 
-	if (used < control_area->payloads_free)
+	if (next_unit(control_area, payload) < free)
 		return true;
-	if (!all_posted(comm, control_area->payload_op[(used + more - 1) % TT_EAGER_SLOTS] + 1))
+	if (!all_posted(comm,
+			control_area->unit_op[(free + more - 1) & (control_area->units - 1)] + 1))
 		return false;
-	control_area->payloads_free = used + more;
+	control_area->units_free = free + more;
 	return true;
+}
+
+uint64_t tt_area_take_payload(struct tt_area *control_area, uint64_t seq, size_t payload)
+{
+	const uint64_t first = next_unit(control_area, payload),
+		       end = first + units_of(control_area, payload);
+
+	while (control_area->units_used < end)
+		control_area->unit_op[control_area->units_used++ & (control_area->units - 1)] = seq;
+	return first;
 }
 
 /* ---- lines */
@@ -165,8 +206,8 @@ void tt_area_fetch_payload(const struct tt_op *op)
 	const struct tt_area *control_area = &op->comm->control_area;
 
 	if (!op->plan->hot && op->plan->posts)
-		fetch_for_writing(control_area->eager[op->comm->rank]
-						     [control_area->payloads_used % TT_EAGER_SLOTS],
+		fetch_for_writing(tt_area_payload(control_area, op->comm->rank,
+						  next_unit(control_area, op->plan->payload)),
 				  op->plan->payload);
 }
 

@@ -5,10 +5,11 @@
  * Per rank: a line of what it says of itself; slots used in turn by collectives 0, 1, 2 …: a hot
  * line (progress, signature, the smallest payloads) that peers poll, lines next to it for payloads
  * that are a little longer, the whole header behind it for when signatures differ;
- * TT_EAGER_BYTES for small payloads, used in turn by the operations that have one; and TT_STAGES
- * staging areas for long ones. First come all ranks' lines, then of each collective in turn all
- * ranks' slots, then all small payloads, then all staging areas: each rank reads the slots of every
- * other, and hundreds of them are some pages for a collective, not a page of each rank.
+ * TT_EAGER_SPAN for small payloads, of which operations that have one take a unit in turn, or
+ * several; and TT_STAGES staging areas for long ones. First come all ranks' lines, then of each
+ * collective in turn all ranks' slots, then all small payloads, then all staging areas: each rank
+ * reads the slots of every other, and hundreds of them are some pages for a collective, not a page
+ * of each rank.
  *
  * A slot's progress word only grows: operation number << 24 | steps ended in it, so "peer has
  * come to step k of operation n" is one comparison, whatever the slot was used for before or
@@ -56,17 +57,19 @@ struct tt_area_rank {
 struct tt_op;
 struct tutti_comm;
 
-/* Bytes of the control area of so many ranks, which begin at a page. */
-size_t tt_area_bytes(int size);
+/* Bytes of the communicator's control area, which begin at a page. */
+size_t tt_area_bytes(const struct tutti_comm *comm);
 /* Memory for what this rank keeps of a control area; false: there is none. */
 bool tt_area_reserve(struct tutti_comm *comm);
 /* From now on the communicator has a control area, in `memory` that `endpoint` shares. */
 void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint);
 void tt_area_free(struct tutti_comm *comm);
 
-/* May operation `seq` use its slot, and the next one with an eager payload use that? */
+/* May operation `seq` use its slot, and an eager payload of so many bytes be taken? */
 bool tt_area_is_free(struct tutti_comm *comm, uint64_t seq);
-bool tt_area_payload_is_free(struct tutti_comm *comm);
+bool tt_area_payload_is_free(struct tutti_comm *comm, size_t payload);
+/* Take it; gives its first unit. */
+uint64_t tt_area_take_payload(struct tt_area *control_area, uint64_t seq, size_t payload);
 /* Write the operation's header; the slot is free. */
 void tt_area_write_header(const struct tt_op *op);
 /* Let the peers see how far this rank is, and what it wrote before. Those who sleep are woken,
@@ -100,6 +103,12 @@ static inline struct tt_area_slot *tt_area_slot(const struct tt_area *control_ar
 {
 	return &control_area->slots[(op & (control_area->nslots - 1)) * control_area->size +
 				    (size_t)rank];
+}
+
+static inline uint8_t *tt_area_payload(const struct tt_area *control_area, int rank, uint64_t unit)
+{
+	return control_area->eager[rank] +
+	       (unit & (control_area->units - 1)) * (TT_EAGER_SPAN / control_area->units);
 }
 
 static inline uint64_t tt_area_mark(uint64_t op, uint64_t steps)

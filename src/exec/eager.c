@@ -29,10 +29,11 @@ static void find_payloads(struct tt_op *op)
 	struct tt_area_slot *slot = tt_area_slot(control_area, 0, op->header.seq);
 
 	if (takes_payload(op->plan)) {
-		op->area = control_area->payloads_used++;
-		control_area->payload_op[op->area % TT_EAGER_SLOTS] = op->header.seq;
-		op->payloads = control_area->eager[0][op->area % TT_EAGER_SLOTS];
-		op->between = sizeof(control_area->eager[0]);
+		const uint64_t unit =
+			tt_area_take_payload(control_area, op->header.seq, op->plan->payload);
+
+		op->payloads = tt_area_payload(control_area, 0, unit);
+		op->between = sizeof(*control_area->eager);
 		return;
 	}
 	op->payloads = op->plan->hot_line ? slot->payload : slot->lines;
@@ -44,7 +45,7 @@ tutti_result_t tt_eager_begin(struct tt_op *op)
 	const struct tt_plan *plan = op->plan;
 
 	if (!tt_area_is_free(op->comm, op->header.seq) ||
-	    (takes_payload(plan) && !tt_area_payload_is_free(op->comm)))
+	    (takes_payload(plan) && !tt_area_payload_is_free(op->comm, plan->payload)))
 		return TUTTI_IN_PROGRESS;
 	const tutti_result_t result =
 		plan->sources > op->sources_capacity ? tt_op_reserve(op) : TUTTI_OK;

@@ -445,8 +445,7 @@ static void make_control_area(struct tutti_comm *comm, uint64_t deadline)
 	if (comm->nendpoints != 1 || comm->topology.local_size != comm->size)
 		return;
 	const struct tt_transport_memory *of = comm->endpoints[0]->ops->memory;
-	void *memory =
-		of ? of->share(comm->endpoints[0], tt_area_bytes(comm->size), deadline) : NULL;
+	void *memory = of ? of->share(comm->endpoints[0], tt_area_bytes(comm), deadline) : NULL;
 	if (!memory) {
 		if (!comm->topology.by_network)
 			warn_of_no_control_area(comm);

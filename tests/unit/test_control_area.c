@@ -19,7 +19,7 @@
  * links. */
 struct scene {
 	uint64_t seq;
-	void *memory; /* of tt_area_bytes(RANKS) */
+	void *memory; /* of tt_area_bytes() */
 	uint64_t seen[RANKS][RANKS];
 	struct tutti_comm comms[RANKS];
 	struct tt_plan plan;
@@ -39,13 +39,13 @@ static uintptr_t page_of(const void *place)
 /* An operation whose slot begins on one page and has its header on the next. */
 static uint64_t across_pages(const struct tt_area *control_area)
 {
-	uint64_t seq = TT_AREA_SLOTS;
+	uint64_t seq = control_area->nslots;
 
-	while (seq < 2 * TT_AREA_SLOTS &&
+	while (seq < 2 * control_area->nslots &&
 	       page_of(&tt_area_slot(control_area, 1, seq)->signature) ==
 		       page_of(&tt_area_slot(control_area, 1, seq)->header))
 		seq++;
-	assert_true(seq < 2 * TT_AREA_SLOTS);
+	assert_true(seq < 2 * control_area->nslots);
 	return seq;
 }
 
@@ -54,15 +54,17 @@ static int set_up(void **state)
 	struct scene *s = calloc(1, sizeof(*s));
 
 	assert_non_null(s);
-	s->memory = mmap(NULL, tt_area_bytes(RANKS), PROT_READ | PROT_WRITE,
+	for (int rank = 0; rank < RANKS; rank++) /* whose payloads take one unit, or several */
+		s->comms[rank] = (struct tutti_comm){ .rank = rank,
+						      .size = RANKS,
+						      .topology.oversubscription = 2 };
+	s->memory = mmap(NULL, tt_area_bytes(&s->comms[0]), PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(s->memory != MAP_FAILED);
 	s->plan.eager = true; /* what is posted wakes later */
 	for (int rank = 0; rank < RANKS; rank++) {
 		struct tutti_comm *comm = &s->comms[rank];
 
-		comm->rank = rank;
-		comm->size = RANKS;
 		assert_true(tt_comm_fault_open(comm));
 		comm->control_area.seen = s->seen[rank];
 		tt_area_place(comm, s->memory, &alone);
@@ -84,7 +86,7 @@ static int tear_down(void **state)
 
 	for (int rank = 0; rank < RANKS; rank++)
 		tt_comm_fault_free(&s->comms[rank]);
-	munmap(s->memory, tt_area_bytes(RANKS));
+	munmap(s->memory, tt_area_bytes(&s->comms[0]));
 	free(s);
 	return 0;
 }
@@ -115,7 +117,7 @@ TEST_WITH(a_header_being_replaced_is_no_mismatch, set_up, tear_down)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
-		     next = op_of_peer(s, s->seq + TT_AREA_SLOTS, 3333);
+		     next = op_of_peer(s, s->seq + s->comms[1].control_area.nslots, 3333);
 	struct tt_area_slot *slot = tt_area_slot(&s->comms[1].control_area, 1, s->seq);
 
 	assert_true(tt_area_post(&same));
@@ -154,7 +156,7 @@ TEST_WITH(a_header_is_written_before_its_signature, set_up, tear_down)
 {
 	struct scene *s = *state;
 	struct tt_op same = op_of_peer(s, s->seq, 1111),
-		     next = op_of_peer(s, s->seq + TT_AREA_SLOTS, 3333);
+		     next = op_of_peer(s, s->seq + s->comms[1].control_area.nslots, 3333);
 	struct sigaction catch = { .sa_sigaction = on_first_byte, .sa_flags = SA_SIGINFO }, before;
 
 	first_byte.slot = tt_area_slot(&s->comms[1].control_area, 1, s->seq);
@@ -165,4 +167,30 @@ TEST_WITH(a_header_is_written_before_its_signature, set_up, tear_down)
 	sigaction(SIGSEGV, &before, NULL);
 	assert_true(first_byte.signature == 1111);
 	assert_true(first_byte.slot->signature == 3333);
+}
+
+/* Rank 0 takes payloads of all lengths, and rank 1 is some operations behind. */
+TEST_WITH(no_payload_is_taken_that_may_be_read, set_up, tear_down)
+{
+	static const size_t lengths[] = { 257, 512, 8192, 8193, 20000, TT_EAGER_BYTES };
+	struct scene *s = *state;
+	struct tutti_comm *comm = &s->comms[0];
+	uint8_t *end_of[5000], *begin_of[5000];
+	uint64_t posted = 0, random = 1;
+
+	s->seen[0][1] = 0;
+	for (uint64_t seq = 1; seq < 5000; seq++) {
+		random = random * 6364136223846793005ull + 1442695040888963407ull;
+		const size_t length = lengths[(random >> 33) % 6];
+
+		/* it need not come to operations that this rank has not called */
+		for (; !tt_area_payload_is_free(comm, length); s->seen[0][1] = ++posted)
+			assert_true(posted < seq - 1);
+		const uint64_t unit = tt_area_take_payload(&comm->control_area, seq, length);
+		begin_of[seq] = tt_area_payload(&comm->control_area, 0, unit);
+		end_of[seq] = begin_of[seq] + length;
+		for (uint64_t read = posted ? posted : 1; read < seq; read++)
+			assert_true(end_of[seq] <= begin_of[read] || begin_of[seq] >= end_of[read]);
+	}
+	assert_true(end_of[1] <= (uint8_t *)(comm->control_area.eager + 1));
 }
