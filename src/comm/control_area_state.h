@@ -5,6 +5,7 @@
 #ifndef TT_CONTROL_AREA_STATE_H
 #define TT_CONTROL_AREA_STATE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,7 +37,7 @@ struct tt_area {
 	uint64_t units;				    /* that they are used in: a power of two */
 	uint8_t (*stage)[TT_STAGES][TT_STAGE_SPAN]; /* [size] */
 	struct tt_endpoint *endpoint;
-	void (*wake)(struct tt_endpoint *endpoint); /* its memory->wake */
+	const _Atomic uint32_t *sleepers, *faults; /* its own, or what is never as it was */
 	uint64_t *seen;	     /* [size]: the highest operation known to be posted by each rank */
 	uint64_t free_until; /* the slots of operations up to this one may be used */
 	bool owes_wake;	     /* something was published whose waiters, if asleep, are still to

@@ -11,9 +11,8 @@
 #include "narrow.h"
 #include "next_call.h"
 #include "notes.h"
-#include "op.h"
+#include "op_life.h"
 #include "plan_cache.h"
-#include "op_record.h"
 
 static tutti_result_t reserve_input(struct tt_op *op, const struct tt_call *call, size_t bytes)
 {
@@ -184,8 +183,8 @@ static tutti_result_t wire_of(const struct tutti_comm *comm, const struct tt_cal
 	return TUTTI_OK;
 }
 
-static tutti_result_t start_any(struct tutti_comm *comm, const struct tt_call *call,
-				const struct tt_next_call *said, struct tt_op *op)
+TT_INLINE tutti_result_t start_any(struct tutti_comm *comm, const struct tt_call *call,
+				   const struct tt_next_call *said, struct tt_op *op)
 {
 	struct tt_call special;
 	tutti_wire_t wire;
@@ -215,15 +214,17 @@ static void tell_caller(struct tt_op *op, const char *caller)
 		tt_recorder_called_at(op, caller);
 }
 
-/* An operation that is not in flight yet. On error as tt_call_start(). */
-static tutti_result_t make_op(struct tutti_comm *comm, const struct tt_call *call,
-			      struct tt_op **out)
+/* An operation that is not in flight yet; NULL: an error as of tt_call_start(). */
+TT_INLINE struct tt_op *make_op(struct tutti_comm *comm, const struct tt_call *call,
+				tutti_result_t *result)
 {
 	struct tt_op *op = tt_op_get(comm);
 	struct tt_next_call *said = NULL;
 
-	if (!op)
-		return tt_comm_give_up(comm, TUTTI_ERR_NO_MEMORY);
+	if (!op) {
+		*result = tt_comm_give_up(comm, TUTTI_ERR_NO_MEMORY);
+		return NULL;
+	}
 	op->send = call->send;
 	op->recv = call->recv;
 	op->timeout_ns = call->timeout_ns;
@@ -231,19 +232,19 @@ static tutti_result_t make_op(struct tutti_comm *comm, const struct tt_call *cal
 		said = tt_next_call_take(comm);
 	if (said)
 		op->timeout_ns = said->timeout_ns;
-	const tutti_result_t result = start_any(comm, call, said, op);
-	if (result) {
+	*result = start_any(comm, call, said, op);
+	if (*result) {
 		tt_next_call_free(said);
 		tt_op_put(comm, op);
-		return tt_comm_give_up(comm, result);
+		*result = tt_comm_give_up(comm, *result);
+		return NULL;
 	}
 	tt_recorder_post(op);
 	if (__builtin_expect(said || call->caller, 0)) {
 		tell_caller(op, said ? said->caller : call->caller);
 		tt_next_call_free(said);
 	}
-	*out = op;
-	return TUTTI_OK;
+	return op;
 }
 
 static void put_in_flight(struct tt_op *op, struct tutti_request *request)
@@ -256,10 +257,10 @@ static void put_in_flight(struct tt_op *op, struct tutti_request *request)
 tutti_result_t tt_call_start(struct tutti_comm *comm, const struct tt_call *call,
 			     struct tutti_request *request)
 {
-	struct tt_op *op;
-	const tutti_result_t result = make_op(comm, call, &op);
+	tutti_result_t result;
+	struct tt_op *op = make_op(comm, call, &result);
 
-	if (!result)
+	if (op)
 		put_in_flight(op, request);
 	return result;
 }
@@ -273,15 +274,13 @@ static __attribute__((noinline)) tutti_result_t wait_for(struct tutti_comm *comm
 	return tt_comm_report(comm, request.result);
 }
 
-static tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_call *call)
+TT_INLINE tutti_result_t submit_blocking(struct tutti_comm *comm, const struct tt_call *call)
 {
-	struct tt_op *op;
-
 	tt_comm_lock(comm);
 	tutti_result_t result = tt_comm_state(comm);
-	if (!result)
-		result = make_op(comm, call, &op);
-	if (!result && !tt_progress_at_once(op))
+	struct tt_op *op = result ? NULL : make_op(comm, call, &result);
+
+	if (op && !tt_progress_at_once(op))
 		result = wait_for(comm, op);
 	pthread_mutex_unlock(&comm->lock);
 	return result;

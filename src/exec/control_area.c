@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what a rank posts on the control area and reads there of others: progress, headers, that
  * it left. */
-#include "control_area.h"
+#include "area_post.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,6 +63,8 @@ bool tt_area_reserve(struct tutti_comm *comm)
 	return comm->control_area.seen != NULL;
 }
 
+static const _Atomic uint32_t some = 1;
+
 void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint)
 {
 	struct tt_area *control_area = &comm->control_area;
@@ -77,7 +79,8 @@ void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *en
 	control_area->eager = (void *)((uint8_t *)memory + before_payloads(control_area));
 	control_area->stage = (void *)(control_area->eager + comm->size);
 	control_area->endpoint = endpoint;
-	control_area->wake = endpoint->ops->memory->wake;
+	control_area->sleepers = endpoint->sleepers ? endpoint->sleepers : &some;
+	control_area->faults = endpoint->faults ? endpoint->faults : &some;
 }
 
 void tt_area_free(struct tutti_comm *comm)
@@ -87,26 +90,6 @@ void tt_area_free(struct tutti_comm *comm)
 }
 
 /* ---- progress */
-
-void tt_area_publish(const struct tt_op *op, uint64_t steps)
-{
-	struct tt_area *control_area = &op->comm->control_area;
-
-	/* release: pairs with the acquire in tt_slot_progress() */
-	atomic_store_explicit(&tt_area_slot(control_area, op->comm->rank, op->header.seq)->progress,
-			      tt_area_mark(op->header.seq, steps), memory_order_release);
-	if (op->plan->eager)
-		control_area->owes_wake = true;
-	else
-		control_area->wake(control_area->endpoint);
-}
-
-void tt_area_wake_owed(struct tt_area *control_area)
-{
-	if (control_area->owes_wake)
-		control_area->wake(control_area->endpoint);
-	control_area->owes_wake = false;
-}
 
 /* Have all peers posted operation `n`? Then nobody reads what this rank exposed in those before. */
 static bool all_posted(struct tutti_comm *comm, uint64_t n)
@@ -123,12 +106,10 @@ static bool all_posted(struct tutti_comm *comm, uint64_t n)
 	return true;
 }
 
-bool tt_area_is_free(struct tutti_comm *comm, uint64_t seq)
+bool tt_area_free_more(struct tutti_comm *comm, uint64_t seq)
 {
 	struct tt_area *control_area = &comm->control_area;
 
-	if (seq <= control_area->free_until)
-		return true;
 	if (!all_posted(comm, seq - control_area->nslots / 2))
 		return false;
 	control_area->free_until = seq + control_area->nslots / 2 - 1;
@@ -176,53 +157,17 @@ uint64_t tt_area_take_payload(struct tt_area *control_area, uint64_t seq, size_t
 	return first;
 }
 
-/* ---- lines */
-
-/* A line that peers have read is theirs, too, and a store waits until it is not: the next stores
- * find it here. Where the compiler may not assume prefetchw, __builtin_prefetch() fetches for
- * reading, which makes things worse; a processor without it does nothing. */
-static void fetch_for_writing(const uint8_t *from, size_t bytes)
-{
-	for (size_t at = 0; at < bytes; at += TT_LINE)
-#ifdef __x86_64__
-		__asm__ volatile("prefetchw %0" : : "m"(from[at]));
-#else
-		__builtin_prefetch(from + at, 1);
-#endif
-}
-
-void tt_area_fetch_slot(const struct tt_op *op)
-{
-	const struct tt_area_slot *next =
-		tt_area_slot(&op->comm->control_area, op->comm->rank, op->header.seq + 1);
-
-	fetch_for_writing((const uint8_t *)next, TT_LINE);
-	if (op->plan->hot && op->plan->posts)
-		fetch_for_writing(next->lines, op->plan->payload);
-}
-
 void tt_area_fetch_payload(const struct tt_op *op)
 {
 	const struct tt_area *control_area = &op->comm->control_area;
 
-	if (!op->plan->hot && op->plan->posts)
-		fetch_for_writing(tt_area_payload(control_area, op->comm->rank,
-						  next_unit(control_area, op->plan->payload)),
-				  op->plan->payload);
+	if (op->plan->posts)
+		tt_fetch_for_writing(tt_area_payload(control_area, op->comm->rank,
+						     next_unit(control_area, op->plan->payload)),
+				     op->plan->payload);
 }
 
 /* ---- headers */
-
-void tt_area_write_header(const struct tt_op *op)
-{
-	struct tt_area_slot *slot =
-		tt_area_slot(&op->comm->control_area, op->comm->rank, op->header.seq);
-
-	slot->header = op->header;
-	/* release: pairs with the acquire in tt_area_compare(); who sees the signature sees its
-	 * header */
-	atomic_store_explicit(&slot->signature, op->signature, memory_order_release);
-}
 
 bool tt_area_post(struct tt_op *op)
 {
@@ -262,7 +207,7 @@ static struct tt_fault find_difference(const struct tt_op *op, int rank)
 	return tt_mismatch(op->comm, &op->header, &theirs);
 }
 
-static tutti_result_t mismatch(struct tt_op *op, int rank)
+tutti_result_t tt_area_mismatch(struct tt_op *op, int rank)
 {
 	struct tt_fault fault = find_difference(op, rank);
 
@@ -270,62 +215,23 @@ static tutti_result_t mismatch(struct tt_op *op, int rank)
 	return TUTTI_ERR_MISMATCH;
 }
 
-/* The peer writes its hot lines just before its progress: where they are asked for together they
- * come together. (Asked for more than these few, the peer writes none without fetching it back
- * first.) Inline by force: GCC takes a function that only fetches for one that does nothing. */
-static inline __attribute__((always_inline)) void fetch_lines(const struct tt_op *op,
-							      const struct tt_area_slot *slot)
+tutti_result_t tt_area_poll(struct tt_op *op, int peer, uint64_t wanted)
 {
-	const size_t bytes = op->plan->hot ? op->plan->payload : 0;
+	const struct tt_area_slot *slot = &op->slots[peer];
 
-	for (size_t at = 0; at < bytes; at += TT_LINE)
-		__builtin_prefetch(slot->lines + at);
-}
-
-/* A peer that was here first, and waits for nothing of this rank, may have posted its next
- * operation, too. */
-static inline __attribute__((always_inline)) void fetch_next(const struct tt_op *op, int peer)
-{
-	const struct tt_area_slot *next =
-		tt_area_slot(&op->comm->control_area, peer, op->header.seq + 1);
-
-	__builtin_prefetch(next);
-	fetch_lines(op, next);
-}
-
-tutti_result_t tt_area_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round)
-{
-	struct tt_area *control_area = &op->comm->control_area;
-	const uint64_t seq = op->header.seq,
-		       wanted = tt_area_mark(seq, tt_area_steps(segment, round));
-	const struct tt_area_slot *slot = tt_area_slot(control_area, peer, seq);
+	/* once, as it takes as long as some polls: the next pass comes here a tenth of a
+	 * microsecond later, and passes are counted before the core is given up */
+	tt_recorder_check(op);
 	uint64_t progress = tt_slot_progress(slot);
-	const bool was_first = progress >= wanted;
-
-	/* the next pass comes here a tenth of a microsecond later */
-	if (!was_first)
-		tt_recorder_check(op); /* once: it takes as long as some polls, and passes are
-				       * counted before the core is given up */
 	for (int i = 0; i < POLLS && progress < wanted && !op->comm->oversubscribed; i++) {
-		fetch_lines(op, slot);
+		tt_area_fetch_lines(op, slot);
 		progress = tt_slot_progress(slot);
 	}
-	if (progress < wanted) {
-		/* a peer that posted a header only is in an operation over links: it cannot be
-		 * this one */
-		if (progress == tt_area_mark(seq, 0))
-			return mismatch(op, peer);
-		return TUTTI_IN_PROGRESS;
-	}
-	if (control_area->seen[peer] < seq) {
-		/* relaxed: ordered by the peer's progress word */
-		if (atomic_load_explicit(&slot->signature, memory_order_relaxed) != op->signature)
-			return mismatch(op, peer);
-		control_area->seen[peer] = seq;
-	}
-	if (was_first && op->plan->one_way)
-		fetch_next(op, peer);
-	return TUTTI_OK;
+	if (progress >= wanted)
+		return TUTTI_OK;
+	/* a peer that posted a header only is in an operation over links: it cannot be this one */
+	return progress == tt_area_mark(op->header.seq, 0) ? tt_area_mismatch(op, peer)
+							   : TUTTI_IN_PROGRESS;
 }
 
 uint64_t tt_area_last_called(const struct tt_area *control_area, int rank)
@@ -354,7 +260,7 @@ void tt_area_leave(struct tutti_comm *comm)
 		return;
 	/* release: pairs with the acquire in left_before() */
 	atomic_store_explicit(&comm->control_area.base[comm->rank].left, 1, memory_order_release);
-	comm->control_area.wake(comm->control_area.endpoint);
+	tt_area_wake(&comm->control_area);
 }
 
 /* Did `rank` leave before it posted operation `n`? acquire: pairs with the release in
@@ -401,7 +307,7 @@ void tt_area_compare(struct tt_op *op)
 		 * this operation, and writes the header first */
 		if (atomic_load_explicit(&slot->signature, memory_order_acquire) != op->signature &&
 		    slot->header.seq == seq) {
-			mismatch(op, rank);
+			tt_area_mismatch(op, rank);
 			return;
 		}
 	}

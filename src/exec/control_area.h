@@ -65,25 +65,20 @@ bool tt_area_reserve(struct tutti_comm *comm);
 void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint);
 void tt_area_free(struct tutti_comm *comm);
 
-/* May operation `seq` use its slot, and an eager payload of so many bytes be taken? */
-bool tt_area_is_free(struct tutti_comm *comm, uint64_t seq);
+/* May operation `seq` use its slot? None has been able to. */
+bool tt_area_free_more(struct tutti_comm *comm, uint64_t seq);
+/* May an eager payload of so many bytes be taken? */
 bool tt_area_payload_is_free(struct tutti_comm *comm, size_t payload);
 /* Take it; gives its first unit. */
 uint64_t tt_area_take_payload(struct tt_area *control_area, uint64_t seq, size_t payload);
-/* Write the operation's header; the slot is free. */
-void tt_area_write_header(const struct tt_op *op);
-/* Let the peers see how far this rank is, and what it wrote before. Those who sleep are woken,
- * for an eager operation only by tt_area_wake_owed(): waking takes a fence, and the fence waits
- * for the line just written to come back from the peers that poll it. A short operation does
- * what else it can first. */
-void tt_area_publish(const struct tt_op *op, uint64_t steps);
-void tt_area_wake_owed(struct tt_area *control_area);
-/* Have the lines for writing that the next operation will write if it is like this one: of its
- * slot, of its payload. */
-void tt_area_fetch_slot(const struct tt_op *op);
+/* Have the lines for writing of the payload that the next operation will take if it is like this
+ * one. */
 void tt_area_fetch_payload(const struct tt_op *op);
-/* Has `peer` ended `round` of `segment`? TUTTI_OK, TUTTI_IN_PROGRESS, or a mismatch. */
-tutti_result_t tt_area_peer_ended(struct tt_op *op, int peer, uint32_t segment, uint32_t round);
+/* Look at a peer's progress for a while, which has not come to what is wanted. TUTTI_OK: now it has;
+ * TUTTI_IN_PROGRESS, or a mismatch. */
+tutti_result_t tt_area_poll(struct tt_op *op, int peer, uint64_t wanted);
+/* Revoke: the peer has posted another header. */
+tutti_result_t tt_area_mismatch(struct tt_op *op, int peer);
 /* Post the header of an operation that does not use the control area otherwise; false: the slot
  * is not free yet. */
 bool tt_area_post(struct tt_op *op);

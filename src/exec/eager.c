@@ -7,8 +7,7 @@
  * slot, and a longer payload, is used again when all peers have posted an operation behind it. */
 #include <string.h>
 
-#include "control_area.h"
-#include "op.h"
+#include "area_post.h"
 #include "op_record.h"
 
 static uint8_t *at(const struct tt_op *op, struct tt_spot spot)
@@ -26,7 +25,6 @@ static bool takes_payload(const struct tt_plan *plan)
 static void find_payloads(struct tt_op *op)
 {
 	struct tt_area *control_area = &op->comm->control_area;
-	struct tt_area_slot *slot = tt_area_slot(control_area, 0, op->header.seq);
 
 	if (takes_payload(op->plan)) {
 		const uint64_t unit =
@@ -36,8 +34,8 @@ static void find_payloads(struct tt_op *op)
 		op->between = sizeof(*control_area->eager);
 		return;
 	}
-	op->payloads = op->plan->hot_line ? slot->payload : slot->lines;
-	op->between = sizeof(*slot);
+	op->payloads = op->plan->hot_line ? op->slots->payload : op->slots->lines;
+	op->between = sizeof(*op->slots);
 }
 
 tutti_result_t tt_eager_begin(struct tt_op *op)
@@ -79,33 +77,35 @@ static void combine(const struct tt_op *op, const struct tt_move *move)
 static void show(struct tt_op *op, const struct tt_move *move)
 {
 	tt_area_publish(op, tt_area_steps(0, move->round));
-	tt_area_fetch_payload(op);
+	if (!op->plan->hot)
+		tt_area_fetch_payload(op);
 	if (op->recorded == TT_RECORDED_NOT) /* while the peers answer */
 		tt_recorder_moved(op);
 }
 
 static tutti_result_t advance(struct tt_op *op, bool *moved)
 {
-	const struct tt_move *const moves = op->plan->moves;
-	const uint32_t n = op->plan->nmoves;
+	const struct tt_move *const end = op->plan->moves + op->plan->nmoves;
+	const struct tt_move *move = op->plan->moves + op->step;
+	tutti_result_t result = TUTTI_OK;
 
-	for (; op->step < n; op->step++) {
-		const struct tt_move *move = &moves[op->step];
-		tutti_result_t result;
-
+	for (; move < end; move++) {
 		switch (move->kind) {
 		case TT_MOVE_COPY: copy(op, move); break;
 		case TT_MOVE_COMBINE: combine(op, move); break;
 		case TT_MOVE_SHOW: show(op, move); break;
-		case TT_MOVE_AWAIT:
-			result = tt_area_peer_ended(op, move->from.of, 0, move->round);
-			if (result)
-				return result;
+		case TT_MOVE_AWAIT: result = tt_area_peer_ended(op, move->from.of, 0, move->round);
 		}
-		*moved = true;
+		if (result)
+			break;
 	}
-	tt_area_fetch_slot(op);
-	return TUTTI_OK;
+	const uint32_t step = (uint32_t)(move - op->plan->moves);
+
+	*moved |= step > op->step;
+	op->step = step;
+	if (!result)
+		tt_area_fetch_slot(op);
+	return result;
 }
 
 tutti_result_t tt_eager_advance(struct tt_op *op, bool *moved)

@@ -1,42 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the life of operations: the free list, the list of those in flight, their end. */
-#include "op.h"
+#include "op_life.h"
 
 #include <stdlib.h>
 
 #include "log.h"
 #include "memory.h"
-#include "op_record.h"
 #include "request.h"
 
-struct tt_op *tt_op_get(struct tutti_comm *comm)
+struct tt_op *tt_op_alloc(void)
 {
-	struct tt_op *op = comm->spare;
+	struct tt_op *op = calloc(1, sizeof(*op));
 
-	if (op)
-		comm->spare = op->next;
-	else
-		op = calloc(1, sizeof(*op));
-	if (!op) {
+	if (!op)
 		tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "no memory for an operation");
-		return NULL;
-	}
-	op->comm = comm;
-	op->next = op->prev = NULL;
-	op->request = NULL;
-	op->plan = NULL;
-	op->state = TT_OP_WAITING;
-	op->started = 0;
-	op->ncursors = 0;
-	op->granted = false;
-	op->wide = NULL;
 	return op;
-}
-
-void tt_op_put(struct tutti_comm *comm, struct tt_op *op)
-{
-	op->next = comm->spare;
-	comm->spare = op;
 }
 
 void tt_op_queue(struct tutti_comm *comm, struct tt_op *op)
@@ -49,21 +27,14 @@ void tt_op_queue(struct tutti_comm *comm, struct tt_op *op)
 	comm->last = op;
 }
 
-void tt_op_end(struct tt_op *op, tutti_result_t result)
+void tt_op_end_buffers(struct tt_op *op, tutti_result_t result)
 {
-	struct tutti_comm *comm = op->comm;
-
-	for (uint32_t i = 0; i < op->ncursors; i++)
-		tt_cursor_dequeue(&op->cursors[i]);
-	op->state = TT_OP_DONE;
 	if (result && op->granted) /* a peer that does not know of the failure yet may still be
 				 * writing */
 		tt_heap_revoke(op->recv, tt_layout_extent(&op->plan->recv, op->element));
 	if (op->wide && !result)
-		comm->kernels->narrow[op->plan->wire].unpack(op->wide, op->recv,
-							     op->plan->call.count);
-	tt_recorder_done(op, result);
-	tt_op_put(comm, op);
+		op->comm->kernels->narrow[op->plan->wire].unpack(op->wide, op->recv,
+								 op->plan->call.count);
 }
 
 void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t result)

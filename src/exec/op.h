@@ -8,6 +8,9 @@
 #include "plan.h"
 #include "progress.h"
 
+/* For what an operation of 8 bytes goes through: a call costs as much as what it does. */
+#define TT_INLINE static inline __attribute__((always_inline))
+
 enum tt_op_kind { TT_OP_LINKS, TT_OP_SHARED, TT_OP_MESSAGE, TT_OP_ONE_SIDED };
 enum tt_op_state { TT_OP_WAITING, TT_OP_RUNNING, TT_OP_DONE };
 /* What the flight recorder has noted: nothing yet; the call alone; that a pass could move
@@ -63,12 +66,13 @@ struct tt_op {
 
 	/* shared */
 	uint32_t time, segment, step; /* where in the wavefront */
-	int awaited;	   /* the next peer to wait for, where all are waited for in turn */
-	bool direct;	   /* this rank's buffers are exposed where they are */
-	bool granted;	   /* … and peers may write to its result */
-	uint64_t area;	   /* number of its eager payload, or of segment 0's staging area */
-	uint8_t *payloads; /* of an eager plan: rank 0's … */
-	size_t between;	   /* … and bytes from one rank's to the next one's */
+	int awaited;  /* the next peer to wait for, where all are waited for in turn */
+	bool direct;  /* this rank's buffers are exposed where they are */
+	bool granted; /* … and peers may write to its result */
+	struct tt_area_slot *slots; /* [size], of this operation, in the control area */
+	uint64_t area;		    /* number of segment 0's staging area */
+	uint8_t *payloads;	    /* of an eager plan: rank 0's … */
+	size_t between;		    /* … and bytes from one rank's to the next one's */
 
 	/* memory, kept from use to use */
 	const void **sources; /* of the reduction at hand */
@@ -86,15 +90,14 @@ static inline bool tt_op_is_collective(const struct tt_op *op)
 }
 
 /* op.c */
-struct tt_op *tt_op_get(struct tutti_comm *comm); /* NULL: no memory */
-void tt_op_put(struct tutti_comm *comm, struct tt_op *op);
+struct tt_op *tt_op_alloc(void); /* NULL: no memory */
 /* Room for what the operation's plan needs. */
 tutti_result_t tt_op_reserve(struct tt_op *op);
 void tt_op_queue(struct tutti_comm *comm, struct tt_op *op);
 /* Take a finished operation out of flight and hand its result to its request. */
 void tt_op_retire(struct tutti_comm *comm, struct tt_op *op, tutti_result_t result);
-/* The same of one that was not in flight, and has no request. */
-void tt_op_end(struct tt_op *op, tutti_result_t result);
+/* The end of its buffers, where peers may write to one, or its result is narrow. */
+void tt_op_end_buffers(struct tt_op *op, tutti_result_t result);
 /* Those in flight end here: nothing will come of them. */
 void tt_ops_end(struct tutti_comm *comm);
 void tt_ops_free(struct tutti_comm *comm);

@@ -11,15 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "area_post.h"
 #include "blame.h"
-#include "control_area.h"
 #include "deadline.h"
 #include "interrupt.h"
 #include "log.h"
 #include "notes.h"
 #include "notices.h"
-#include "op.h"
-#include "op_record.h"
+#include "op_life.h"
 #include "progress.h"
 #include "progress_state.h"
 #include "request.h"
@@ -261,6 +260,24 @@ static bool may_be_at_once(const struct tt_op *op)
 					: op->kind == TT_OP_MESSAGE && !op->from_any;
 }
 
+/* Most often there is nothing to learn, and that takes two loads. */
+static void check_at_once(struct tutti_comm *comm)
+{
+	if (!comm->control_area.base || !tt_area_is_quiet(&comm->control_area))
+		tt_comm_check(comm, false);
+}
+
+static tutti_result_t begin_and_advance(struct tt_op *op)
+{
+	const tutti_result_t result = tt_eager_begin(op);
+	bool moved = false;
+
+	if (result)
+		return result;
+	op->state = TT_OP_RUNNING;
+	return tt_eager_advance(op, &moved);
+}
+
 bool tt_progress_at_once(struct tt_op *op)
 {
 	struct tutti_comm *comm = op->comm;
@@ -272,12 +289,11 @@ bool tt_progress_at_once(struct tt_op *op)
 	if (!may_be_at_once(op))
 		return false;
 	do {
-		tt_comm_check(comm, false);
+		check_at_once(comm);
 		if (comm->fault.result)
 			return false;
-		result = op->state == TT_OP_WAITING ? begin(op) : TUTTI_OK;
-		if (result == TUTTI_OK)
-			result = advance(op, &moved);
+		result = op->kind == TT_OP_SHARED ? begin_and_advance(op)
+						  : tt_message_advance(op, &moved);
 	} while (result == TUTTI_IN_PROGRESS && --passes > 0);
 	if (result < 0)
 		tt_comm_revoke_for(comm, result);

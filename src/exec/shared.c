@@ -18,8 +18,7 @@
  * caller's again once all peers have ended. */
 #include <string.h>
 
-#include "control_area.h"
-#include "op.h"
+#include "area_post.h"
 
 #define CHUNK_BYTES (16u * 1024)
 
@@ -50,8 +49,7 @@ static uint8_t *peer_direct(const struct tt_op *op, int peer, const struct tt_ar
 static uint8_t *peer_place(const struct tt_op *op, int peer, const struct tt_ref *ref, uint32_t k,
 			   uint32_t segment)
 {
-	const struct tt_area_slot *slot =
-		tt_area_slot(&op->comm->control_area, peer, op->header.seq);
+	const struct tt_area_slot *slot = &op->slots[peer];
 
 	if (ref->buffer != TT_BUF_SCRATCH && slot->memory != TT_MEMORY_STAGED)
 		return peer_direct(op, peer, slot, ref, k, segment);
@@ -156,8 +154,7 @@ static bool same_run(const struct tt_step *a, const struct tt_step *b)
 static bool pushes(const struct tt_op *op)
 {
 	for (int rank = 0; rank < op->comm->size && op->plan->pushes; rank++)
-		if (tt_area_slot(&op->comm->control_area, rank, op->header.seq)->memory !=
-		    TT_MEMORY_GRANTED)
+		if (op->slots[rank].memory != TT_MEMORY_GRANTED)
 			return false;
 	return op->plan->pushes;
 }
@@ -291,8 +288,7 @@ static bool stage_is_free(struct tt_op *op, uint32_t segment)
 static void try_direct(struct tt_op *op)
 {
 	const struct tt_plan *plan = op->plan;
-	struct tt_area_slot *slot =
-		tt_area_slot(&op->comm->control_area, op->comm->rank, op->header.seq);
+	struct tt_area_slot *slot = &op->slots[op->comm->rank];
 	struct tt_endpoint *endpoint = op->comm->control_area.endpoint;
 
 	op->direct = (plan->send.kind == TT_LAYOUT_NONE ||

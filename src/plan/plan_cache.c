@@ -15,7 +15,6 @@
 struct tt_plan_cache {
 	struct tt_plan *bucket[BUCKETS];
 	size_t kept, capacity; /* plans; beyond room those that no operation uses are dropped */
-	const struct tt_plan *last; /* the same call again is the usual case */
 };
 
 static uint64_t hash_counts(uint64_t hash, const size_t *counts, int n)
@@ -68,7 +67,7 @@ static bool same_tables(const struct tt_call *kept, const struct tt_call *call, 
 	       same_table(kept->recv_displs, call->recv_displs, call->recv_counts, size);
 }
 
-static inline bool same_call(const struct tt_call *kept, const struct tt_call *call, int size)
+static bool same_call(const struct tt_call *kept, const struct tt_call *call, int size)
 {
 	if (memcmp(kept, call, TT_CALL_KEY) != 0)
 		return false;
@@ -104,7 +103,7 @@ static void make_space(struct tutti_comm *comm)
 			cache->kept--;
 		}
 	}
-	cache->last = NULL;
+	comm->same_plan = NULL;
 	cache->capacity = 2 * cache->kept > PLANS_KEPT ? 2 * cache->kept : PLANS_KEPT;
 }
 
@@ -141,23 +140,20 @@ static tutti_result_t find_or_build(struct tutti_comm *comm, const struct tt_cal
 		cache->kept++;
 	}
 	comm->note_plan(comm, plan);
-	cache->last = plan;
+	comm->same_plan = plan;
 	*out = plan;
 	return TUTTI_OK;
 }
 
-tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
-			   const struct tt_plan **out)
+tutti_result_t tt_plan_find(struct tutti_comm *comm, const struct tt_call *call,
+			    const struct tt_plan **out)
 {
-	const struct tt_plan *last = comm->plans ? comm->plans->last : NULL;
+	const struct tt_plan *same = comm->same_plan;
 
-	if (!last || !same_call(&last->call, call, comm->size))
+	if (!same || !same_call(&same->call, call, comm->size))
 		return find_or_build(comm, call, out);
-	*out = last;
-	/* wrong ones are NULL, or the same memory in a call with tables of counts */
-	return call->send && call->recv && !call->send_counts
-		       ? TUTTI_OK
-		       : tt_call_check_buffers(call, last->send_span, last->recv_span);
+	*out = same;
+	return tt_call_check_buffers(call, same->send_span, same->recv_span);
 }
 
 struct tt_counts tt_plans_counts(const struct tutti_comm *comm, const struct tt_op_header *header)
@@ -184,6 +180,7 @@ void tt_plans_free(struct tutti_comm *comm)
 	}
 	free(comm->plans);
 	comm->plans = NULL;
+	comm->same_plan = NULL;
 	if (comm->planning)
 		free(comm->planning->work);
 	free(comm->planning);
@@ -214,6 +211,5 @@ void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op)
 			comm->plans->kept--;
 		}
 	}
-	if (comm->plans)
-		comm->plans->last = NULL;
+	comm->same_plan = NULL;
 }

@@ -17,6 +17,7 @@
 #define TT_SPI_TRANSPORT_H
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -94,6 +95,11 @@ struct tt_transport;
 struct tt_endpoint {
 	const struct tt_transport *ops;
 	struct tt_fault fault; /* set by the transport when it learns of one; result last */
+	/* Words that the ranks of a host share, by which short operations save calls; NULL: there
+	 * are none. How many memory->wake() would wake, if read behind a full fence; and what
+	 * differs from `faults_seen` once progress() has something to tell. */
+	const _Atomic uint32_t *sleepers, *faults;
+	uint32_t faults_seen;
 };
 
 /* What every link begins with. */

@@ -42,9 +42,8 @@ struct shm_endpoint {
 	bool whole; /* the host's ranks are the whole communicator: the first fault is that of
 		     * all, and nobody sleeps on descriptors */
 	int bell; /* all ranks' of the host: rung for those that sleep on descriptors; -1 if whole */
-	int waiting;	      /* this rank's epoll of it; -1 if whole */
-	uint32_t faults_seen; /* of the header's */
-	int alarm;	      /* all ranks' of the host: rung for faults; -1 if whole */
+	int waiting; /* this rank's epoll of it; -1 if whole */
+	int alarm;   /* all ranks' of the host: rung for faults; -1 if whole */
 };
 
 static inline struct shm_endpoint *shm_endpoint_of(struct tt_endpoint *endpoint)

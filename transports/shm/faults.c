@@ -63,7 +63,7 @@ void shm_take_faults(struct shm_endpoint *ep)
 	if (!atomic_load_explicit(&header->faults, memory_order_relaxed))
 		return;
 	/* acquire: pairs with the release in shm_revoke() */
-	ep->faults_seen = atomic_load_explicit(&header->faults, memory_order_acquire);
+	ep->base.faults_seen = atomic_load_explicit(&header->faults, memory_order_acquire);
 	if (!ep->whole)
 		take_best(ep);
 	else if (!ep->base.fault.result)

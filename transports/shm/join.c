@@ -234,6 +234,8 @@ static tutti_result_t prepare(struct shm_endpoint *ep)
 {
 	const tutti_result_t result = shm_bell_open(ep);
 
+	ep->base.sleepers = &shm_header(&ep->arena)->sleepers;
+	ep->base.faults = &shm_header(&ep->arena)->faults;
 	if (!result)
 		shm_heap_tell(ep);
 	return result;

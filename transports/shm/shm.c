@@ -191,7 +191,7 @@ static void shm_progress(struct tt_endpoint *endpoint, bool thorough)
 		return;
 	/* acquire: pairs with the release in shm_revoke() */
 	if (__builtin_expect(atomic_load_explicit(&shm_header(&ep->arena)->faults,
-						  memory_order_acquire) != ep->faults_seen,
+						  memory_order_acquire) != ep->base.faults_seen,
 			     0))
 		shm_take_faults(ep);
 	/* who goes once there is a fault goes because of it */
