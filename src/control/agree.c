@@ -22,6 +22,11 @@
  * outlive the sender; who comes late reads this before it can lead, and finds itself left out or
  * its value decided. A rank refuses ballots below one that it promised.
  *
+ * A rank that loses its links one after the other may lead in between, and take for dead whom it can
+ * no longer reach. So a proposal without a rank that is alive for all that the acceptor knows, and
+ * here or still awaited, is accepted some time later, if its leader is alive then. That is what it takes where two
+ * ranks cannot reach each other alone.
+ *
  * What a member said is the same in every value. So whom the leader could not reach makes the value
  * that was decided from what it heard of all: as other ranks count it in, it takes part.
  *
@@ -42,6 +47,9 @@
 #define MAGIC 0x61677265u
 
 #define PATIENCE(answer_ns) ((answer_ns) / 4) /* with a silent rank, before it is asked */
+#define HOLD_NS		    100000000	      /* for a leader to be lost, too … */
+#define HOLD(answer_ns)                                                                            \
+	((answer_ns) / 16 < HOLD_NS ? (answer_ns) / 16 : HOLD_NS) /* … of a short deadline less */
 
 enum kind { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT, DECIDED, ASK, ALIVE };
 enum phase { FOLLOWING, GATHERING, COLLECTING, PROPOSING };
@@ -71,6 +79,8 @@ struct tt_agree {
 	uint64_t deadline; /* for others to come */
 	uint64_t promised; /* ballots below are refused */
 	struct value accepted;
+	struct value held; /* proposed in the ballot that was promised last, and not yet accepted */
+	uint64_t held_until;
 	uint64_t decided; /* ballot of a decision heard of, whose value is not there … */
 	bool just_heard;  /* … while the streams were read of which one has it */
 	int members;	  /* once decided */
@@ -137,7 +147,8 @@ static bool is_value(const struct tt_agree *a, const void *bytes, size_t length)
 	return last >= 0;
 }
 
-static bool keep_value(struct tt_agree *a, uint64_t ballot, const void *bytes, size_t length)
+static bool keep_value(struct tt_agree *a, struct value *value, uint64_t ballot, const void *bytes,
+		       size_t length)
 {
 	uint8_t *copy = malloc(length);
 
@@ -146,8 +157,8 @@ static bool keep_value(struct tt_agree *a, uint64_t ballot, const void *bytes, s
 		return false;
 	}
 	memcpy(copy, bytes, length);
-	free(a->accepted.bytes);
-	a->accepted = (struct value){ ballot, copy, length };
+	free(value->bytes);
+	*value = (struct value){ ballot, copy, length };
 	return true;
 }
 
@@ -210,6 +221,57 @@ bool tt_agree_is_head(const struct tt_agree_head *head, int size)
 	       head->length <= tt_agree_body_max(size);
 }
 
+/* ---- a proposal that is held */
+
+static void drop_held(struct tt_agree *a)
+{
+	free(a->held.bytes);
+	a->held = (struct value){ 0, NULL, 0 };
+}
+
+static void take_held(struct tt_agree *a)
+{
+	free(a->accepted.bytes);
+	a->accepted = a->held;
+	a->held = (struct value){ 0, NULL, 0 };
+}
+
+/* Is a rank missing in it that is alive, and here or still awaited, for all that is known? */
+static bool misses_one(const struct tt_agree *a, const struct value *value, uint64_t now)
+{
+	struct tt_agreed member = { -1, NULL, 0 };
+	size_t at = 0;
+
+	next_entry(value, &at, &member);
+	for (int rank = 0; rank < a->config.size; rank++) {
+		if (rank == member.rank)
+			next_entry(value, &at, &member);
+		else if (a->among[rank] && !a->voices[rank].lost &&
+			 (a->voices[rank].here || now < a->deadline))
+			return true;
+	}
+	return false;
+}
+
+static int owner_of(const struct tt_agree *a, uint64_t ballot)
+{
+	return (int)((ballot - 1) % (uint64_t)a->config.size);
+}
+
+static void look_at_held(struct tt_agree *a, uint64_t now)
+{
+	const uint64_t ballot = a->held.ballot;
+
+	if (!a->held.bytes)
+		return;
+	if (ballot < a->promised || a->voices[owner_of(a, ballot)].lost) {
+		drop_held(a);
+	} else if (now >= a->held_until || !misses_one(a, &a->held, now)) {
+		take_held(a);
+		send_to(a, owner_of(a, ballot), ACCEPT, ballot, 0, NULL, 0);
+	}
+}
+
 /* ---- the end */
 
 /* The accepted value was decided in `ballot`: tell all before this rank does anything else. It
@@ -264,6 +326,8 @@ static bool has_value(struct tt_agree *a, uint64_t ballot)
 static void receive_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *sets)
 {
 	memcpy(a->sets, sets, 2 * set_bytes(a));
+	if (a->held.bytes && a->held.ballot >= ballot)
+		take_held(a);
 	if (has_value(a, ballot))
 		conclude(a, ballot);
 	else if (!has(sets, a->config.rank))
@@ -275,11 +339,6 @@ static void receive_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *
 }
 
 /* ---- leading */
-
-static int owner_of(const struct tt_agree *a, uint64_t ballot)
-{
-	return (int)((ballot - 1) % (uint64_t)a->config.size);
-}
 
 /* This rank's first ballot above those that it has promised. */
 static uint64_t next_ballot(const struct tt_agree *a)
@@ -402,6 +461,8 @@ void tt_agree_step(struct tt_agree *a, uint64_t now)
 	a->just_heard = false;
 	if (a->decided)
 		return; /* there is nothing left to lead to */
+	if (a->state == TT_AGREE_OPEN)
+		look_at_held(a, now);
 	if (a->state == TT_AGREE_OPEN && a->phase == FOLLOWING)
 		ask(a, now);
 	if (a->state == TT_AGREE_OPEN && a->phase == FOLLOWING && may_lead(a, now))
@@ -457,7 +518,8 @@ static bool receive_promise(struct tt_agree *a, int from, const struct tt_agree_
 	if (a->phase != COLLECTING || head->ballot != a->ballot || !a->voices[from].here)
 		return true;
 	/* as if accepted by this rank: it is what a leader of that ballot proposed */
-	if (head->other > a->accepted.ballot && !keep_value(a, head->other, body, head->length))
+	if (head->other > a->accepted.ballot &&
+	    !keep_value(a, &a->accepted, head->other, body, head->length))
 		return true;
 	a->voices[from].answered = true;
 	return true;
@@ -472,7 +534,7 @@ static void receive_refuse(struct tt_agree *a, uint64_t ballot, uint64_t promise
 }
 
 static bool receive_propose(struct tt_agree *a, int from, const struct tt_agree_head *head,
-			    const void *body)
+			    const void *body, uint64_t now)
 {
 	if (!is_value(a, body, head->length))
 		return false;
@@ -482,9 +544,10 @@ static bool receive_propose(struct tt_agree *a, int from, const struct tt_agree_
 	}
 	a->promised = head->ballot;
 	a->phase = FOLLOWING;
-	if (!keep_value(a, head->ballot, body, head->length))
-		return true;
-	send_to(a, from, ACCEPT, head->ballot, 0, NULL, 0);
+	if (keep_value(a, &a->held, head->ballot, body, head->length)) {
+		a->held_until = now + HOLD(a->config.answer_ns);
+		look_at_held(a, now);
+	}
 	return true;
 }
 
@@ -522,7 +585,7 @@ bool tt_agree_receive(struct tt_agree *a, int from, const struct tt_agree_head *
 	case COLLECT: receive_collect(a, from, head->ballot); return true;
 	case PROMISE: return receive_promise(a, from, head, body);
 	case REFUSE: receive_refuse(a, head->ballot, head->other); return true;
-	case PROPOSE: return receive_propose(a, from, head, body);
+	case PROPOSE: return receive_propose(a, from, head, body, now);
 	case ACCEPT:
 		a->voices[from].answered |= a->phase == PROPOSING && head->ballot == a->ballot;
 		return true;
@@ -594,6 +657,7 @@ void tt_agree_close(struct tt_agree *a)
 	free(a->among);
 	free(a->sets);
 	free(a->accepted.bytes);
+	free(a->held.bytes);
 	free(a);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The agreement, with all ranks in one thread and a clock of the test's: deaths between any two
  * messages, alone and in pairs, messages and news of deaths in any order, ranks that are late,
- * that stop, and that leave as soon as they know. */
+ * that stop, that lose their links one by one, and that leave as soon as they know. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +38,7 @@ struct member {
 	uint64_t sent;
 	enum fate fate;
 	uint64_t fate_known[MOST]; /* when each other learns of it */
+	uint64_t cut[MOST];	   /* when it loses the link with each other; 0: never */
 	int outcome;		   /* state when it ended, 0 before */
 	uint32_t members;	   /* bit mask of what it learnt */
 };
@@ -81,13 +82,20 @@ static void end_fate(struct world *w, struct member *m, enum fate fate)
 					     last_due(&w->stream[m->rank][other]));
 }
 
+static bool is_cut(const struct world *w, int a, int b)
+{
+	const uint64_t cut = w->member[a].cut[b];
+
+	return cut && w->now >= cut;
+}
+
 static void post(void *context, int to, const struct tt_agree_head *head, const void *body)
 {
 	struct member *m = context;
 	struct world *w = m->world;
 	struct stream *stream = &w->stream[m->rank][to];
 
-	if (m->fate == DEAD)
+	if (m->fate == DEAD || is_cut(w, m->rank, to))
 		return;
 	if (m->sent++ == m->dies_after) {
 		end_fate(w, m, DEAD);
@@ -137,7 +145,8 @@ static void read_streams(struct world *w, struct member *m)
 		const int from = (begin + i) % w->size;
 		struct stream *stream = &w->stream[from][m->rank];
 
-		while (stream->count > 0 && stream->letters[0].due <= w->now) {
+		while (stream->count > 0 && stream->letters[0].due <= w->now &&
+		       !is_cut(w, m->rank, from)) {
 			const struct letter letter = stream->letters[0];
 
 			stream->count--;
@@ -147,7 +156,9 @@ static void read_streams(struct world *w, struct member *m)
 						     w->now));
 			free(letter.body);
 		}
-		if (w->member[from].fate != ALIVE && w->now >= w->member[from].fate_known[m->rank])
+		if ((w->member[from].fate != ALIVE &&
+		     w->now >= w->member[from].fate_known[m->rank]) ||
+		    is_cut(w, m->rank, from))
 			tt_agree_lost(m->agree, from);
 	}
 }
@@ -460,6 +471,41 @@ TEST(who_stops_agrees_or_is_told)
 	}
 }
 
+/* A rank that is about to go may take the others for dead, as it hears nothing of them any more.
+ * These go on with each other, whether it leads or not. (One that has not heard it at all has no
+ * part in a decision that it is counted in.) */
+TEST(who_loses_its_links_one_by_one_leaves_nobody_out)
+{
+	for (uint64_t seed = 1; seed < 20000; seed++) {
+		struct world *w = begin(3 + (int)(seed % (MOST - 2)), seed);
+		const int going = (int)draw(w, (uint32_t)w->size);
+		const uint64_t begins = 1 + draw(w, 80);
+		const uint32_t all = (1u << w->size) - 1, others = all & ~(1u << going);
+		uint32_t members = 0;
+
+		for (int i = 0; i < w->size; i++)
+			if (i != going)
+				w->member[i].cut[going] = w->member[going].cut[i] =
+					begins + draw(w, TIMEOUT / 32);
+		run(w);
+		for (int i = 0; i < w->size; i++) {
+			const struct member *m = &w->member[i];
+
+			if (i == going || (m->outcome == TT_AGREE_LEFT_OUT && begins < 50))
+				continue;
+			if (m->outcome != TT_AGREE_DECIDED || (m->members & others) != others ||
+			    (members && m->members != members))
+				fail_msg("seed %llu: rank %d ends in state %d with %x, not %x",
+					 (unsigned long long)seed, i, m->outcome, m->members,
+					 members);
+			members = m->members;
+		}
+		for (int i = 0; i < w->size; i++)
+			if (w->member[i].outcome == TT_AGREE_LEFT_OUT && i != going)
+				assert_int_equal(members, all);
+	}
+}
+
 /* ---- one rank alone, and what it is told */
 
 enum { HERE = 1, COLLECT, PROMISE, REFUSE, PROPOSE, ACCEPT, DECIDED };
@@ -578,6 +624,38 @@ TEST(a_decision_waits_for_its_value_until_all_is_read)
 			tt_agree_step(w->member[1].agree, w->now);
 		assert_int_equal(tt_agree_state(w->member[1].agree),
 				 comes ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT);
+	}
+}
+
+/* A leader proposes to go on without rank 2, which is here. */
+TEST(a_proposal_without_one_that_is_alive_waits_for_its_leader)
+{
+	const uint32_t value[] = { 0, 0, 1, 0 };
+
+	for (int is_lost = 0; is_lost < 2; is_lost++) {
+		struct world *w = begin(3, 1);
+		const struct stream *to_leader = &w->stream[1][0];
+
+		come(w, &w->member[1]);
+		tell(w, 0, HERE, 0, 0, NULL, 0);
+		tell(w, 2, HERE, 0, 0, NULL, 0);
+		tell(w, 0, PROPOSE, 1, 0, value, sizeof(value));
+		assert_int_equal(to_leader->letters[to_leader->count - 1].head.kind, HERE);
+		if (is_lost)
+			tt_agree_lost(w->member[1].agree, 0);
+		else
+			w->now += TIMEOUT / 16;
+		tt_agree_step(w->member[1].agree, w->now);
+		if (!is_lost) {
+			assert_int_equal(to_leader->letters[to_leader->count - 1].head.kind,
+					 ACCEPT);
+			continue;
+		}
+		/* this rank leads, with what it knows itself */
+		assert_int_equal(last_said(w)->head.kind, COLLECT);
+		tell(w, 2, PROMISE, 2, 0, NULL, 0);
+		assert_int_equal(last_said(w)->head.kind, PROPOSE);
+		assert_int_equal(last_said(w)->body[0], 1);
 	}
 }
 
