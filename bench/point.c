@@ -12,9 +12,11 @@
 #define BATCHED_BYTES 4096
 #define BATCH	      32
 /* Where bytes go one way, ranks run ahead of each other, and the time of a few calls would be that
- * until the root has left the barrier, too: so many bytes in a batch, or so many calls. */
+ * until the root has left the barrier, too: so many bytes in a batch, or so many calls if they are
+ * shorter than this. */
 #define AHEAD_BYTES  ((size_t)256 << 10)
 #define AHEAD	     256
+#define AHEAD_S	     3e-6
 #define WINDOW	     64
 #define WINDOW_BYTES ((size_t)32 << 20)
 /* On a device calls wait for each other alone, so there are more in a sample, of as much memory
@@ -280,6 +282,39 @@ static int begin_on_device(struct bench_point *point)
 	return b->device->begin(b, point->calls, point->batch);
 }
 
+static struct bench_work work_of(struct bench_point *point)
+{
+	return (struct bench_work){ .context = point,
+				    .backend = point->backend,
+				    .batch = point->batch,
+				    .processor = point->processor,
+				    .prepare = point->backend->device ? prepare_on_device : prepare,
+				    .run = run,
+				    .finish = finish,
+				    .chain = point->backend->device ? run_chain : NULL };
+}
+
+/* Many calls in a batch only where they are short. All ranks see the same durations. */
+static int settle_batch(struct bench_point *point, const struct bench_call *call)
+{
+	const struct bench_budget budget = { .iters = 2 * BATCH, .warmup = BATCH };
+	const unsigned most = point->batch;
+	struct bench_samples samples = { 0 };
+
+	if (point->backend->device || most <= BATCH)
+		return 0;
+	point->batch = BATCH;
+	place_calls(point, point->buffers, call, point->backend->rank);
+	const struct bench_work work = work_of(point);
+	const int rc = bench_time(&work, &budget, &samples);
+	if (!rc && bench_summarise(samples.seconds, samples.count).min < AHEAD_S * 1e6) {
+		point->batch = most;
+		place_calls(point, point->buffers, call, point->backend->rank);
+	}
+	bench_samples_free(&samples);
+	return rc;
+}
+
 bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 		      const struct bench_options *options, const struct bench_buffers *buffers,
 		      const struct bench_call *call, size_t bytes)
@@ -301,7 +336,7 @@ bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 		return false;
 	}
 	place_calls(point, buffers, call, b->rank);
-	if (b->device && begin_on_device(point) < 0) {
+	if ((b->device && begin_on_device(point) < 0) || settle_batch(point, call) < 0) {
 		free(point->calls);
 		bench_pattern_fini(&point->pattern);
 		return false;
@@ -384,14 +419,7 @@ static int visit(struct bench_point *point, const struct bench_budget *budget,
 	const struct bench_case *const made = bench_case(point->calls[0].kind);
 	/* the sums of fetch_add are looked at as they come: a wrong one ends the communicator */
 	const bool verified = point->options->check && (!made->empty || made->sums);
-	const struct bench_work work = { .context = point,
-					 .backend = backend,
-					 .batch = point->batch,
-					 .processor = point->processor,
-					 .prepare = backend->device ? prepare_on_device : prepare,
-					 .run = run,
-					 .finish = finish,
-					 .chain = backend->device ? run_chain : NULL };
+	const struct bench_work work = work_of(point);
 	double wrong = 0, enqueued = 0;
 
 	point->nenqueued = 0;

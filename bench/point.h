@@ -32,7 +32,7 @@ struct bench_point {
 	unsigned nenqueued;	     /* of all */
 };
 
-/* How many calls a sample consists of. On a device as many as a chain of it has, if they fit. */
+/* The most calls that a sample consists of. On a device as many as a chain of it has, if they fit. */
 unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind kind, size_t bytes);
 
 /* The call to make. False: the options do not ask for that place, or the library cannot do it. */
