@@ -13,10 +13,10 @@
 #define BATCH	      32
 /* Where bytes go one way, ranks run ahead of each other, and the time of a few calls would be that
  * until the root has left the barrier, too: so many bytes in a batch, or so many calls if they are
- * shorter than this. */
+ * shorter than this, lest it takes long. */
 #define AHEAD_BYTES  ((size_t)256 << 10)
 #define AHEAD	     256
-#define AHEAD_S	     3e-6
+#define AHEAD_S	     40e-6
 #define WINDOW	     64
 #define WINDOW_BYTES ((size_t)32 << 20)
 /* On a device calls wait for each other alone, so there are more in a sample, of as much memory
