@@ -127,13 +127,6 @@ static void receive_notes(struct tutti_comm *comm)
 			tt_consensus_note(comm, note);
 }
 
-static bool is_lost(const struct tutti_comm *comm, int rank)
-{
-	struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[rank]];
-
-	return endpoint->ops->control->lost(endpoint, rank);
-}
-
 /* ---- messages */
 
 static bool make_space(struct bytes *bytes, size_t capacity)
@@ -252,7 +245,7 @@ static bool hand_over(struct tt_consensus *consensus, int rank)
 static bool read_all(struct tt_consensus *consensus, int rank, uint64_t now)
 {
 	const uint64_t gone_at = consensus->with[rank].gone_at;
-	const bool lost = is_lost(consensus->comm, rank) || (gone_at && now >= gone_at);
+	const bool lost = tt_comm_has_lost(consensus->comm, rank) || (gone_at && now >= gone_at);
 	bool some = false;
 	ssize_t moved = 0;
 
@@ -354,7 +347,7 @@ static bool all_sent(struct tt_consensus *consensus, const bool *among)
 		if (!is_asked(consensus, among, rank))
 			continue;
 		send_kept(consensus, rank);
-		if (is_lost(consensus->comm, rank))
+		if (tt_comm_has_lost(consensus->comm, rank))
 			continue;
 		all &= consensus->with[rank].out.used == 0 ||
 		       !link_with(consensus->comm, rank)
@@ -543,7 +536,8 @@ bool tt_consensus_misses(struct tutti_comm *comm, const bool *among)
 	for (int rank = 0; rank < comm->size; rank++)
 		if (among[rank] && rank != comm->rank)
 			missing |= comm->consensus->with[rank].gone ||
-				   comm->consensus->with[rank].gone_at || is_lost(comm, rank);
+				   comm->consensus->with[rank].gone_at ||
+				   tt_comm_has_lost(comm, rank);
 	pthread_mutex_unlock(&comm->lock);
 	return missing;
 }

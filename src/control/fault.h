@@ -49,6 +49,13 @@ static inline tutti_result_t tt_comm_state(struct tutti_comm *comm)
 /* The same for a result of a lower layer, with the thread's error message. About this rank, or for
  * TUTTI_ERR_PEER_LOST about comm->routes.failed_peer. */
 void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result);
+/* Is another rank known to be gone, or to have left? Lock held. */
+static inline bool tt_comm_has_lost(const struct tutti_comm *comm, int rank)
+{
+	struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[rank]];
+
+	return endpoint->ops->control->lost(endpoint, rank);
+}
 /* Learn of faults that transports know. Lock held. */
 void tt_comm_check(struct tutti_comm *comm, bool thorough);
 

@@ -108,13 +108,6 @@ void tt_notes_leave(struct tutti_comm *comm)
 		inform_all(comm, &note);
 }
 
-static bool has_left(const struct tutti_comm *comm, int rank)
-{
-	struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[rank]];
-
-	return rank != comm->rank && endpoint->ops->control->lost(endpoint, rank);
-}
-
 /* Neighbours that have left were as far as `stalled`, for all that is known here. */
 static void speak_for_those_who_left(struct tutti_comm *comm, const struct tt_op_header *stalled)
 {
@@ -123,7 +116,8 @@ static void speak_for_those_who_left(struct tutti_comm *comm, const struct tt_op
 	for (int rank = 0; rank < comm->size; rank++) {
 		note.rank = rank;
 		note.called = comm->gossip->heard[rank];
-		if (note.called >= stalled->seq && has_left(comm, rank))
+		if (rank != comm->rank && note.called >= stalled->seq &&
+		    tt_comm_has_lost(comm, rank))
 			inform_all(comm, &note);
 	}
 }

@@ -2,8 +2,7 @@
 /* Owns nothing: a mutex and a condition of the waiting thread's stack. */
 #include "bell.h"
 
-#include <time.h>
-
+#include "clock.h"
 #include "thread.h"
 
 void tt_bell_init(struct tt_bell *bell)
@@ -29,8 +28,7 @@ void tt_bell_ring(struct tt_bell *bell)
 
 void tt_bell_wait(struct tt_bell *bell, uint64_t until_ns)
 {
-	const struct timespec until = { (time_t)(until_ns / 1000000000u),
-					(long)(until_ns % 1000000000u) };
+	const struct timespec until = tt_timespec(until_ns);
 	int error = 0;
 
 	pthread_mutex_lock(&bell->lock);

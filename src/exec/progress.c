@@ -375,8 +375,7 @@ static void await_work(struct tutti_comm *comm)
 		p->dozes = false;
 		return;
 	}
-	const uint64_t end = tt_now() + SERVE_NS;
-	const struct timespec at = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
+	const struct timespec at = tt_timespec(tt_now() + SERVE_NS);
 
 	p->looked = p->waits;
 	pthread_cond_timedwait(&p->wanted, &comm->lock, &at);

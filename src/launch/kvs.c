@@ -164,8 +164,7 @@ static struct errand *new_errand(const struct order *order)
 /* Is it back in time? Otherwise it is left, and no longer the caller's. */
 static bool await(struct errand *e, uint64_t deadline)
 {
-	const struct timespec until = { .tv_sec = (time_t)(deadline / 1000000000),
-					.tv_nsec = (long)(deadline % 1000000000) };
+	const struct timespec until = tt_timespec(deadline);
 	int error = 0;
 
 	pthread_mutex_lock(&e->lock);

@@ -9,12 +9,20 @@
 #define TT_SPI_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
 /* The bound, where a wait is long: looks are to be 100 ms apart at most. */
 #define TT_LOOK_NS UINT64_C(250000000)
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tt_now(void);
+
+/* For functions that take one. */
+static inline struct timespec tt_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u),
+				  .tv_nsec = (long)(ns % 1000000000u) };
+}
 
 /* How much of the time from one look at a wait, `looked`, to the next, `now`, does not count. */
 static inline uint64_t tt_uncounted(uint64_t looked, uint64_t now, uint64_t most)

@@ -231,8 +231,7 @@ static int watch_folder(const char *folder)
 static void wait_change(int watch, uint64_t pause_ns)
 {
 	struct pollfd p = { .fd = watch, .events = POLLIN };
-	const struct timespec pause = { .tv_sec = (time_t)(pause_ns / 1000000000u),
-					.tv_nsec = (long)(pause_ns % 1000000000u) };
+	const struct timespec pause = tt_timespec(pause_ns);
 	char events[4096];
 
 	if (ppoll(&p, 1, &pause, NULL) > 0 && read(watch, events, sizeof(events)) < 0)

@@ -52,8 +52,7 @@ static struct waiter **place_of(struct user_store *s, const struct waiter *waite
 /* Lock held. 0, or ETIMEDOUT. */
 static int wait_for_turn(struct user_store *s, uint64_t timeout_ns)
 {
-	const uint64_t until = tt_now() + timeout_ns;
-	const struct timespec at = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+	const struct timespec at = tt_timespec(tt_now() + timeout_ns);
 	struct waiter me = { 0 };
 	int error = 0;
 

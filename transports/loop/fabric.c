@@ -248,8 +248,7 @@ struct loop_segment *tt_loop_fabric_segment(struct loop_fabric *fabric, int host
 
 bool tt_loop_fabric_wait(struct loop_fabric *fabric, uint64_t deadline)
 {
-	const struct timespec until = { .tv_sec = (time_t)(deadline / 1000000000u),
-					.tv_nsec = (long)(deadline % 1000000000u) };
+	const struct timespec until = tt_timespec(deadline);
 
 	return pthread_cond_timedwait(&fabric->changed, &fabric->lock, &until) != ETIMEDOUT;
 }
@@ -284,8 +283,7 @@ void tt_loop_kill(pthread_t thread)
  * that make no sense. A time of one nanosecond has always passed. */
 static void set_timer(struct loop_timer *timer, uint64_t at)
 {
-	const struct itimerspec when = { .it_value = { .tv_sec = (time_t)(at / 1000000000u),
-						       .tv_nsec = (long)(at % 1000000000u) } };
+	const struct itimerspec when = { .it_value = tt_timespec(at) };
 
 	timer->at = at;
 	timerfd_settime(timer->fd, TFD_TIMER_ABSTIME, &when, NULL);

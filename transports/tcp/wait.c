@@ -206,10 +206,8 @@ void tt_tcp_timer_set(struct tcp_endpoint *e)
 	if (due == UINT64_MAX && !e->timer_set)
 		return;
 	e->timer_set = due != UINT64_MAX;
-	if (e->timer_set) {
-		at.it_value.tv_sec = (time_t)(due / 1000000000);
-		at.it_value.tv_nsec = (long)(due % 1000000000);
-	}
+	if (e->timer_set)
+		at.it_value = tt_timespec(due);
 	timerfd_settime(e->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 

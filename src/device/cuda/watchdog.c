@@ -264,17 +264,6 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 	return !ended;
 }
 
-static struct timespec in_ms(int ms)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_nsec += ms * 1000000l;
-	at.tv_sec += at.tv_nsec / 1000000000;
-	at.tv_nsec %= 1000000000;
-	return at;
-}
-
 /* Has all ended that was put? CUDA is asked without the lock, which those need who put
  * something. */
 static bool is_idle(struct tt_cuda *cuda, uint64_t *puts)
@@ -302,9 +291,8 @@ static bool await(struct tt_cuda *cuda, bool idle, uint64_t puts)
 	int error = 0;
 
 	pthread_mutex_lock(&watchdog->lock);
-	const struct timespec at = in_ms(!watchdog->released ? POLL_MS
-					 : cuda->meets	     ? REST_MS
-							     : RELEASE_MS);
+	const int rest_ms = !watchdog->released ? POLL_MS : cuda->meets ? REST_MS : RELEASE_MS;
+	const struct timespec at = tt_timespec(tt_now() + (uint64_t)rest_ms * 1000000u);
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has
 	 * reported is looked at once more */
 	idle &= puts == watchdog->puts;
