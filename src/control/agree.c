@@ -47,7 +47,8 @@
 #define MAGIC 0x61677265u
 
 #define PATIENCE(answer_ns) ((answer_ns) / 4) /* with a silent rank, before it is asked */
-#define HOLD_NS		    100000000	      /* for a leader to be lost, too … */
+#define HOLD_NS                                                                                    \
+	20000000 /* for a leader to be lost, too: before what others say of a rank is believed */
 #define HOLD(answer_ns)                                                                            \
 	((answer_ns) / 16 < HOLD_NS ? (answer_ns) / 16 : HOLD_NS) /* … of a short deadline less */
 
@@ -314,11 +315,27 @@ static bool all_are_here(const struct tt_agree *a, const uint8_t *members)
 	return true;
 }
 
-/* Is the value of the decision that was heard of there? Who is cut off from the leader does not
- * get it, but may have heard what each of its members said. */
+static bool is_of(const struct tt_agree *a, const struct value *value, const uint8_t *members)
+{
+	struct tt_agreed member;
+	size_t at = 0;
+	int missing = 0;
+
+	for (int rank = 0; rank < a->config.size; rank++)
+		missing += has(members, rank);
+	while (next_entry(value, &at, &member)) {
+		if (!has(members, member.rank))
+			return false;
+		missing--;
+	}
+	return missing == 0;
+}
+
+/* Is the value of the decision that was heard of there? Who is cut off from its leader does not
+ * get it, but may have accepted it in an earlier ballot, or heard what each of its members said. */
 static bool has_value(struct tt_agree *a, uint64_t ballot)
 {
-	return a->accepted.ballot >= ballot ||
+	return a->accepted.ballot >= ballot || is_of(a, &a->accepted, a->sets) ||
 	       (has(a->sets, a->config.rank) && all_are_here(a, a->sets) &&
 		make_value(a, ballot, a->sets));
 }

@@ -681,6 +681,22 @@ TEST(who_is_cut_off_from_the_leader_takes_part)
 	assert_int_equal(last_said(w)->head.kind, DECIDED);
 }
 
+/* It accepted the value from a leader that is gone, and the next one, which it cannot reach, has
+ * it decided. */
+TEST(who_is_cut_off_from_a_later_leader_takes_part)
+{
+	const uint32_t value[] = { 0, 0, 1, 0, 2, 0 };
+	const uint8_t sets[] = { 7, 0 };
+	struct world *w = begin(3, 1);
+
+	come(w, &w->member[1]);
+	tell(w, 0, HERE, 0, 0, NULL, 0);
+	tell(w, 0, PROPOSE, 1, 0, value, sizeof(value));
+	tell(w, 0, DECIDED, 3, 0, sets, sizeof(sets));
+	assert_int_equal(tt_agree_state(w->member[1].agree), TT_AGREE_DECIDED);
+	assert_int_equal(tt_agree_count(w->member[1].agree), 3);
+}
+
 TEST(what_makes_no_sense_is_refused)
 {
 	/* in a ballot of rank 1, and in such that no higher ones can be had */
