@@ -22,13 +22,14 @@
  * outlive the sender; who comes late reads this before it can lead, and finds itself left out or
  * its value decided. A rank refuses ballots below one that it promised.
  *
- * A rank that loses its links one after the other may lead in between, and take for dead whom it can
- * no longer reach. So a proposal without a rank that is alive for all that the acceptor knows, and
- * here or still awaited, is accepted some time later, if its leader is alive then. That is what it takes where two
- * ranks cannot reach each other alone.
+ * A rank that loses its links one after the other may lead in between, and take for dead whom it
+ * can no longer reach. So a proposal without a rank that is alive for all that the acceptor knows,
+ * and here or still awaited, is accepted some time later, if its leader is alive then: the two may
+ * be alive, and unable to reach each other.
  *
  * What a member said is the same in every value. So whom the leader could not reach makes the value
- * that was decided from what it heard of all: as other ranks count it in, it takes part.
+ * that was decided from what it heard of all: as other ranks count it in, it takes part. One that
+ * has not heard all of them is left out, for nobody is left who could tell it.
  *
  * Death is known for certain (processes, connections). Lateness is a guess, as with any
  * deadline: a rank that stops for longer is passed over, and told. Two ranks that are late for
@@ -48,7 +49,8 @@
 
 #define PATIENCE(answer_ns) ((answer_ns) / 4) /* with a silent rank, before it is asked */
 #define HOLD_NS                                                                                    \
-	20000000 /* for a leader to be lost, too: before what others say of a rank is believed */
+	20000000 /* for a leader to be lost, too. Much less than DOUBT_NS of consensus.c: both sides
+		  * of a cut say of the other that it is gone */
 #define HOLD(answer_ns)                                                                            \
 	((answer_ns) / 16 < HOLD_NS ? (answer_ns) / 16 : HOLD_NS) /* … of a short deadline less */
 

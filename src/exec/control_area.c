@@ -63,6 +63,7 @@ bool tt_area_reserve(struct tutti_comm *comm)
 	return comm->control_area.seen != NULL;
 }
 
+/* Of transports without such words: there are always sleepers, and always news. */
 static const _Atomic uint32_t some = 1;
 
 void tt_area_place(struct tutti_comm *comm, void *memory, struct tt_endpoint *endpoint)
