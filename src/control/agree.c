@@ -29,7 +29,7 @@
  *
  * What a member said is the same in every value. So whom the leader could not reach makes the value
  * that was decided from what it heard of all: as other ranks count it in, it takes part. One that
- * has not heard all of them is left out, for nobody is left who could tell it.
+ * has not heard all of them takes no part, for nobody is left who could tell it.
  *
  * Death is known for certain (processes, connections). Lateness is a guess, as with any
  * deadline: a rank that stops for longer is passed over, and told. Two ranks that are late for
@@ -476,7 +476,7 @@ void tt_agree_step(struct tt_agree *a, uint64_t now)
 	if (a->state == TT_AGREE_OPEN && a->decided && has_value(a, a->decided))
 		conclude(a, a->decided);
 	else if (a->state == TT_AGREE_OPEN && a->decided && !a->just_heard)
-		a->state = TT_AGREE_LEFT_OUT; /* all was read since, and the value is not there */
+		a->state = TT_AGREE_UNTOLD; /* all was read since, and the value is not there */
 	a->just_heard = false;
 	if (a->decided)
 		return; /* there is nothing left to lead to */
@@ -594,7 +594,7 @@ bool tt_agree_receive(struct tt_agree *a, int from, const struct tt_agree_head *
 	a->voices[from].asked = false;
 	if (head->instance > a->config.instance) {
 		/* streams keep their order: the decision of this agreement was not for this rank */
-		a->state = TT_AGREE_LEFT_OUT;
+		a->state = TT_AGREE_UNTOLD;
 		return true;
 	}
 	if (!is_sound(a, from, head))

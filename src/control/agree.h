@@ -18,7 +18,8 @@
 enum tt_agree_state {
 	TT_AGREE_OPEN,
 	TT_AGREE_DECIDED,
-	TT_AGREE_LEFT_OUT, /* the others decided without this rank, or without waiting for it */
+	TT_AGREE_LEFT_OUT, /* the others decided that this rank is not there */
+	TT_AGREE_UNTOLD,   /* they decided, and nobody is left who could tell this rank what */
 	TT_AGREE_NO_MEMORY
 };
 

@@ -50,7 +50,8 @@ struct councillor {
 struct tt_consensus {
 	struct tutti_comm *comm;
 	uint32_t instance;
-	bool left_out;		  /* by the others, for good */
+	bool left_out;		  /* by the others, for good … */
+	bool untold;		  /* … and they may have decided that it is there */
 	tutti_result_t lacks;	  /* what this rank itself has no memory or descriptors for */
 	bool quiet;		  /* tells nobody whom it finds gone */
 	struct tt_agree *agree;	  /* at the moment */
@@ -73,7 +74,7 @@ static void tell(struct tutti_comm *comm, enum note_kind kind, int rank, uint32_
 /* This rank can take no further part, here or in later agreements: nobody is to wait for it. */
 static void quit(struct tt_consensus *consensus)
 {
-	consensus->left_out = true;
+	consensus->left_out = consensus->untold = true;
 	tell(consensus->comm, NOTE_GONE, consensus->comm->rank, 0);
 }
 
@@ -113,8 +114,9 @@ void tt_consensus_note(struct tutti_comm *comm, const void *bytes)
 	if (note.rank != comm->rank && note.kind == NOTE_GONE &&
 	    !consensus->with[note.rank].gone_at)
 		consensus->with[note.rank].gone_at = tt_now() + DOUBT_NS;
-	else if (note.rank == comm->rank &&
-		 (note.kind == NOTE_GONE || note.instance >= consensus->instance))
+	else if (note.rank == comm->rank && note.kind == NOTE_GONE)
+		consensus->left_out = consensus->untold = true;
+	else if (note.rank == comm->rank && note.instance >= consensus->instance)
 		consensus->left_out = true;
 }
 
@@ -451,7 +453,8 @@ static tutti_result_t agree(struct tt_consensus *consensus, const bool *among, u
 		quit(consensus); /* after a decision, too: not all may have been told of it */
 		return consensus->lacks;
 	}
-	consensus->left_out |= state == TT_AGREE_LEFT_OUT;
+	consensus->untold |= state == TT_AGREE_UNTOLD;
+	consensus->left_out |= state == TT_AGREE_UNTOLD || state == TT_AGREE_LEFT_OUT;
 	if (state == TT_AGREE_DECIDED)
 		leave_out_late(consensus);
 	flush(consensus, among);
@@ -519,9 +522,9 @@ tutti_result_t tt_consensus_complete(struct tutti_comm *comm, struct tutti_comm 
 	consensus->quiet = false;
 	free(all);
 	tt_comm_lock(comm);
-	const bool out_for_good = consensus->left_out;
+	const bool untold = consensus->untold;
 	pthread_mutex_unlock(&comm->lock);
-	if (result && before && out_for_good)
+	if (result && before && untold)
 		tt_consensus_quit(before);
 	return result;
 }

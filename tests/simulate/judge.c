@@ -237,10 +237,13 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 		blame("rank %d is one of %d, but only %d know of it", one, mine->size, members);
 }
 
-/* Who has no memory to agree with the others goes on with neither communicator. */
-static bool lacks_memory(const struct told *told)
+/* Who has no memory to agree with the others goes on with neither communicator. Where the old one has
+ * failed before, that is what it is told. */
+static bool lacks_memory(const struct plan *plan, const struct told *told)
 {
-	return told->grow_result == TUTTI_ERR_NO_MEMORY && !told->shrunk_to;
+	const bool other_error = told->grow_result && told->result && has_fault(plan, FAULT_MEMORY);
+
+	return !told->shrunk_to && (told->grow_result == TUTTI_ERR_NO_MEMORY || other_error);
 }
 
 /* What they are told may differ where the old one has failed, too, and where links are lost: to one
@@ -249,7 +252,7 @@ static bool grew_apart(const struct plan *plan, const struct told *one, const st
 {
 	const bool same = !one->result && !other->result && !links_are_lost(plan);
 
-	if (lacks_memory(one) || lacks_memory(other))
+	if (lacks_memory(plan, one) || lacks_memory(plan, other))
 		return false;
 	return one->grown_to != other->grown_to || (same && one->grow_result != other->grow_result);
 }

@@ -272,6 +272,9 @@ static uint32_t same_for_all(const struct world *w)
 		members = m->members;
 		assert_true(members >> i & 1);
 	}
+	for (int i = 0; i < w->size; i++)
+		if (w->member[i].outcome == TT_AGREE_LEFT_OUT)
+			assert_false(members >> i & 1);
 	return members;
 }
 
@@ -491,7 +494,7 @@ TEST(who_loses_its_links_one_by_one_leaves_nobody_out)
 		for (int i = 0; i < w->size; i++) {
 			const struct member *m = &w->member[i];
 
-			if (i == going || (m->outcome == TT_AGREE_LEFT_OUT && begins < 50))
+			if (i == going || (m->outcome == TT_AGREE_UNTOLD && begins < 50))
 				continue;
 			if (m->outcome != TT_AGREE_DECIDED || (m->members & others) != others ||
 			    (members && m->members != members))
@@ -501,7 +504,7 @@ TEST(who_loses_its_links_one_by_one_leaves_nobody_out)
 			members = m->members;
 		}
 		for (int i = 0; i < w->size; i++)
-			if (w->member[i].outcome == TT_AGREE_LEFT_OUT && i != going)
+			if (w->member[i].outcome == TT_AGREE_UNTOLD && i != going)
 				assert_int_equal(members, all);
 	}
 }
@@ -623,7 +626,7 @@ TEST(a_decision_waits_for_its_value_until_all_is_read)
 		else
 			tt_agree_step(w->member[1].agree, w->now);
 		assert_int_equal(tt_agree_state(w->member[1].agree),
-				 comes ? TT_AGREE_DECIDED : TT_AGREE_LEFT_OUT);
+				 comes ? TT_AGREE_DECIDED : TT_AGREE_UNTOLD);
 	}
 }
 

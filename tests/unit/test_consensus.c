@@ -115,14 +115,15 @@ static void leader_decides(void)
 	leader_says(DECIDED, 1, sets, sizeof(sets));
 }
 
-/* A communicator of two, and what came of an agreement in it. */
+/* Communicators of two, and what came of an agreement in the first. */
 static struct tt_endpoint endpoint = { .ops = &transport };
-static struct tutti_comm *comm;
+static struct tutti_comm *comm, *before;
 static struct tt_agree *agreed;
 
-static int new_comm(void **state)
+static struct tutti_comm *make(void)
 {
-	comm = calloc(1, sizeof(*comm));
+	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+
 	assert_non_null(comm);
 	pthread_mutex_init(&comm->lock, NULL);
 	comm->rank = ME;
@@ -133,12 +134,11 @@ static int new_comm(void **state)
 	comm->routes.via = calloc(RANKS, sizeof(*comm->routes.via));
 	comm->routes.connections = calloc(RANKS, sizeof(*comm->routes.connections));
 	assert_true(comm->routes.via && comm->routes.connections);
-	return 0;
+	return comm;
 }
 
-static int free_comm(void **state)
+static void unmake(struct tutti_comm *comm)
 {
-	tt_agree_close(agreed);
 	tt_consensus_free(comm);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm->routes.via);
@@ -146,6 +146,21 @@ static int free_comm(void **state)
 		free(comm->routes.connections[rank]);
 	free(comm->routes.connections);
 	free(comm);
+}
+
+static int make_comms(void **state)
+{
+	comm = make();
+	before = make();
+	return 0;
+}
+
+static int free_comms(void **state)
+{
+	tt_agree_close(agreed);
+	agreed = NULL;
+	unmake(comm);
+	unmake(before);
 	return 0;
 }
 
@@ -158,7 +173,7 @@ static void agree_of(int members)
 }
 
 /* The decision is heard, and nobody waits until the leader takes what it cannot take any more. */
-TEST_WITH(a_link_that_takes_nothing_is_tried_once, new_comm, free_comm)
+TEST_WITH(a_link_that_takes_nothing_is_tried_once, make_comms, free_comms)
 {
 	leader_decides();
 	agree_of(RANKS);
@@ -167,7 +182,7 @@ TEST_WITH(a_link_that_takes_nothing_is_tried_once, new_comm, free_comm)
 }
 
 /* A thousand seconds pass between two looks, and the link gives nothing at the first one after that. */
-TEST_WITH(a_rank_that_was_stopped_takes_nobody_for_late_before_it_has_read, new_comm, free_comm)
+TEST_WITH(a_rank_that_was_stopped_takes_nobody_for_late_before_it_has_read, make_comms, free_comms)
 {
 	leader_decides();
 	silent = 3;
@@ -176,7 +191,7 @@ TEST_WITH(a_rank_that_was_stopped_takes_nobody_for_late_before_it_has_read, new_
 }
 
 /* It may be this rank's own connections that have ended: the others are to look at theirs. */
-TEST_WITH(of_new_ranks_nobody_is_told_who_is_gone, new_comm, free_comm)
+TEST_WITH(of_new_ranks_nobody_is_told_who_is_gone, make_comms, free_comms)
 {
 	memset(&leader, 0, sizeof(leader));
 	leader.gone = true;
@@ -185,8 +200,25 @@ TEST_WITH(of_new_ranks_nobody_is_told_who_is_gone, new_comm, free_comm)
 	assert_int_equal(tt_agree_count(agreed), 1);
 	assert_int_equal(notes, 0);
 	/* of others everybody is */
-	free_comm(state);
-	new_comm(state);
+	free_comms(state);
+	make_comms(state);
 	agree_of(1);
 	assert_int_equal(notes, 1);
+}
+
+/* Of a decision without it this rank knows that nobody has the new communicator. Of one for which it
+ * has no value it knows nothing: others may have gone on in the new one, and wait in it. */
+TEST_WITH(who_knows_that_it_was_left_out_stays_in_the_communicator_before, make_comms, free_comms)
+{
+	for (int told = 0; told < 2; told++) {
+		const uint8_t sets[] = { told ? 1 : 3, told ? 2 : 0 };
+
+		memset(&leader, 0, sizeof(leader));
+		leader_says(DECIDED, 1, sets, sizeof(sets));
+		notes = 0;
+		assert_int_equal(tt_consensus_complete(comm, before, &agreed), TUTTI_ERR_TIMEOUT);
+		assert_int_equal(notes, told ? 0 : 1);
+		free_comms(state);
+		make_comms(state);
+	}
 }
