@@ -120,9 +120,8 @@ struct tutti_comm {
 	struct tt_op *spare;	    /* finished, to be used again */
 	uint64_t next_seq;	    /* of the next collective */
 	uint64_t history; /* of all collectives so far: equal on ranks that called the same */
-	const struct tt_plan *same_plan; /* of the last call: most often the next one is alike */
+	const struct tt_plan *last_plan; /* of the last call: most often the next one is alike */
 	struct tt_plan_cache *plans;
-	const struct tt_plan *last_plan;
 	int waiters;  /* threads inside a wait: the progress thread then leaves the work to them */
 	int sleepers; /* threads asleep in an endpoint */
 	uint64_t next_check;  /* when to look at everything again */

@@ -103,7 +103,6 @@ static void make_space(struct tutti_comm *comm)
 			cache->kept--;
 		}
 	}
-	comm->same_plan = NULL;
 	cache->capacity = 2 * cache->kept > PLANS_KEPT ? 2 * cache->kept : PLANS_KEPT;
 }
 
@@ -140,7 +139,6 @@ static tutti_result_t find_or_build(struct tutti_comm *comm, const struct tt_cal
 		cache->kept++;
 	}
 	comm->note_plan(comm, plan);
-	comm->same_plan = plan;
 	*out = plan;
 	return TUTTI_OK;
 }
@@ -148,7 +146,7 @@ static tutti_result_t find_or_build(struct tutti_comm *comm, const struct tt_cal
 tutti_result_t tt_plan_find(struct tutti_comm *comm, const struct tt_call *call,
 			    const struct tt_plan **out)
 {
-	const struct tt_plan *same = comm->same_plan;
+	const struct tt_plan *same = comm->last_plan;
 
 	if (!same || !same_call(&same->call, call, comm->size))
 		return find_or_build(comm, call, out);
@@ -180,7 +178,7 @@ void tt_plans_free(struct tutti_comm *comm)
 	}
 	free(comm->plans);
 	comm->plans = NULL;
-	comm->same_plan = NULL;
+	comm->last_plan = NULL;
 	if (comm->planning)
 		free(comm->planning->work);
 	free(comm->planning);
@@ -211,5 +209,4 @@ void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op)
 			comm->plans->kept--;
 		}
 	}
-	comm->same_plan = NULL;
 }

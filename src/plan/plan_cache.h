@@ -15,7 +15,7 @@ tutti_result_t tt_plan_find(struct tutti_comm *comm, const struct tt_call *call,
 static inline tutti_result_t tt_plan_get(struct tutti_comm *comm, const struct tt_call *call,
 					 const struct tt_plan **out)
 {
-	const struct tt_plan *same = comm->same_plan;
+	const struct tt_plan *same = comm->last_plan;
 
 	/* buffers may be wrong that are NULL, or that go with tables of counts */
 	if (!same || memcmp(&same->call, call, TT_CALL_KEY) != 0 || !call->send || !call->recv ||
