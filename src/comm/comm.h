@@ -183,8 +183,7 @@ struct tutti_comm {
 		*consensus;	      /* control's; NULL until the ranks first agree on something */
 	struct tt_recorder *recorder; /* trace's, beside what is above */
 	struct tt_windows *windows;   /* window's; NULL until one is made */
-	struct tt_staging *_Atomic staging; /* cuda/staged.c's; NULL until a call has a buffer on
-					     * a GPU */
+	struct tt_staging *staging;   /* cuda/staged.c's; NULL until a call has a buffer on a GPU */
 };
 
 /* A time that holds where each rank has a core, as many times longer as ranks share one. */

@@ -68,14 +68,6 @@ static tutti_result_t probe_device(struct tt_cuda *cuda)
 	return TUTTI_OK;
 }
 
-static tutti_result_t take_context(struct tt_cuda *cuda)
-{
-	const cuda_result error = cuda->driver->primary_retain(&cuda->context, cuda->device);
-
-	cuda->retained = error == 0;
-	return tt_cuda_check(cuda->driver, error, "take the GPU's primary context");
-}
-
 static tutti_result_t take_memory(struct tt_cuda *cuda)
 {
 	/* the process's own: at its end the driver may go before the watchdog's thread does; shared, so
@@ -122,7 +114,9 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 	tutti_result_t result = probe_device(cuda);
 
 	if (!result)
-		result = take_context(cuda);
+		result = tt_cuda_check(cuda->driver,
+				       cuda->driver->primary_retain(&cuda->context, cuda->device),
+				       "take the GPU's primary context");
 	if (!result && tt_cuda_enter(cuda, entered))
 		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered",
 				 cuda->number);
@@ -225,7 +219,9 @@ static uint32_t most_exchanged(const struct tutti_comm *comm, const struct tt_cu
 	return (uint32_t)(least / (size_t)comm->size / TT_LINE_DATA * TT_LINE_DATA);
 }
 
-static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+/* All that the ranks offer; and how fast the next one's is. */
+static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all,
+				   struct tt_cuda_offer *mine)
 {
 	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
@@ -244,7 +240,11 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_of
 	}
 	if (!result && !cuda->meets)
 		result = tt_cuda_words_map(cuda, all);
-	return result ? result : write_place(cuda);
+	if (!result)
+		result = write_place(cuda);
+	return result ? result
+		      : tt_cuda_check(cuda->driver, tt_cuda_measure_link(cuda, &mine->byte_seconds),
+				      "copy from another rank's GPU");
 }
 
 static void unreach_peers(struct tt_cuda *cuda)
@@ -289,7 +289,7 @@ void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 
 	if (!cuda)
 		return;
-	const bool frees = unused && cuda->retained && tt_cuda_enter(cuda, &entered) == 0;
+	const bool frees = unused && cuda->context && tt_cuda_enter(cuda, &entered) == 0;
 
 	tt_cuda_proxy_stop(cuda);
 	tt_cuda_watchdog_end(cuda);
@@ -307,16 +307,6 @@ void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 		cuda->driver->primary_release(cuda->device);
 	pthread_mutex_destroy(&cuda->order);
 	free(cuda);
-}
-
-static tutti_result_t access_and_measure(struct tt_cuda *cuda, const struct tt_cuda_offer *all,
-					 struct tt_cuda_offer *mine)
-{
-	const tutti_result_t result = access_peers(cuda, all);
-
-	return result ? result
-		      : tt_cuda_check(cuda->driver, tt_cuda_measure_link(cuda, &mine->byte_seconds),
-				      "copy from another rank's GPU");
 }
 
 /* What all ranks go by when they choose how to do something. */
@@ -340,7 +330,7 @@ static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_o
 
 	if (!result)
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-					  access_and_measure(cuda, all, mine), mine, all);
+					  access_peers(cuda, all, mine), mine, all);
 	if (result)
 		return result;
 	note_costs(cuda, all);
@@ -356,7 +346,7 @@ static void describe_way(const struct tt_cuda *cuda, const struct tt_cuda_clique
 
 	if (cuda->comm->rank > 0)
 		return;
-	if (why || cliques->split)
+	if (why || *cliques->why)
 		tt_log(WARN, CUDA,
 		       "collectives on streams go through the host's memory%s, as the GPUs do not reach each other: %s",
 		       where, why ? why : cliques->why);
@@ -403,7 +393,7 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
 				    struct tt_cuda_offer *all)
 {
 	struct tt_cuda_cliques cliques;
-	tutti_result_t result = tt_cuda_find_cliques(cuda, &cliques);
+	tutti_result_t result = tt_cuda_find_cliques(cuda, mine, all, &cliques);
 	const bool separate = !result && cliques.count > 1;
 
 	if (!result && !separate)
@@ -576,8 +566,7 @@ static bool drain(struct tt_cuda *cuda)
 	struct tutti_comm *comm = cuda->comm;
 	struct tt_cuda_op op = { .cuda = tt_cuda_who_waits(cuda), .stream = cuda->setup };
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = comm->rank };
-	cuda_result error =
-		cuda->used ? cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0) : 0;
+	cuda_result error = cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0);
 
 	tt_cuda_watchdog_busy(cuda, true); /* who is lost now is noticed */
 	if (!error && op.cuda)

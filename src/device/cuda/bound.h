@@ -28,8 +28,7 @@ struct tt_cuda_offer;
 /* The memory of one rank, as this one addresses it. */
 struct tt_cuda_peer {
 	cuda_address memory; /* 0: not there */
-	uint64_t offset;     /* in the allocation … */
-	bool opened;	     /* … which was opened by an IPC handle, and is to be closed */
+	cuda_address opened; /* the allocation that it is in, by an IPC handle; 0: not opened */
 	struct tt_cuda_mapping *mapping; /* of segments (segments.h); NULL: none */
 	bool held; /* of the same process: it stays until this rank lets it go (peer_access.h) */
 	bool elsewhere; /* on another GPU than this rank's. Of what communicators have; not of
@@ -58,8 +57,7 @@ struct tt_cuda {
 	const struct cuda_driver *driver;
 	int number; /* of the device */
 	cuda_device device;
-	struct CUctx_st *context; /* the primary one */
-	bool retained;
+	struct CUctx_st *context; /* the primary one; NULL: not retained */
 	struct tt_cuda_module *module;
 	int multiprocessors;
 	bool own_gpus;	     /* no two ranks share one */
@@ -81,8 +79,8 @@ struct tt_cuda {
 	 * CUDA may keep a thread waiting there, for what only a look at the communicator can
 	 * end. Taken before that lock. */
 	pthread_mutex_t order;
-	struct CUevent_st *last; /* recorded behind the last one */
-	bool used;
+	/* recorded behind the last one; before that nobody who waits for it waits */
+	struct CUevent_st *last;
 	uint64_t calls;	     /* numbered, for messages of errors */
 	uint64_t waits;	     /* that have kernels on streams which report that they have ended;
 			      * nothing captured yet */
@@ -112,10 +110,9 @@ tutti_result_t tt_cuda_bind_clique(struct tutti_comm *comm, const struct tt_cuda
 /* `unused`: nobody is at what it has. Otherwise, or where the context is gone, all that CUDA knows of
  * is kept: streams may still need it. NULL is fine. */
 void tt_cuda_free(struct tt_cuda *cuda, bool unused);
-void tt_cuda_unbind(struct tutti_comm *comm); /* it was not bound is fine; lock not held */
+void tt_cuda_unbind(struct tutti_comm *comm); /* unbind of struct tt_device */
 
-/* enqueue.c: put the calls of a group, or one, on their streams. Lock held, but not all the
- * time. */
+/* enqueue.c: start of struct tt_device */
 tutti_result_t tt_cuda_start(struct tutti_comm *comm, const struct tt_call *const *calls, size_t n);
 
 struct tt_cuda_op;

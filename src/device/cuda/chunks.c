@@ -191,7 +191,7 @@ no_memory:
 		       "no memory for a chunk of a host-staged operation");
 }
 
-static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)
+tutti_result_t tt_cuda_fetch_chunk(struct tt_cuda_op *op, uint64_t number)
 {
 	struct tt_cuda_slot *slot = slot_of(op->cuda, number);
 	cuda_result error = await_done(op, number);
@@ -200,15 +200,6 @@ static cuda_result fetch(struct tt_cuda_op *op, uint64_t number)
 		error = copy_runs(op, slot->results, slot->nresults, slot->memory, false);
 	free(slot->results);
 	slot->results = NULL;
-	return error;
-}
-
-tutti_result_t tt_cuda_fetch_chunks(struct tt_cuda_op *op, uint64_t *next, uint64_t number)
-{
-	cuda_result error = 0;
-
-	for (; *next <= number && !error; ++*next)
-		error = fetch(op, *next);
 	return tt_cuda_check(op->cuda->driver, error, "bring results to the GPU");
 }
 

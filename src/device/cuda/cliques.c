@@ -10,14 +10,13 @@
 #include "failure.h"
 #include "progress.h"
 #include "parts.h"
-#include "peer_access.h"
 
 #define PROBE_BYTES CUDA_BLOCK
 #define MARK_BYTES  4096 /* at the beginning; behind it, where another rank's is brought */
 
 /* What is known of each rank, and of each clique, of which there are no more. */
 struct search {
-	struct tt_cuda_offer *offers; /* the last one is this rank's own */
+	struct tt_cuda_offer *mine, *all; /* the caller's */
 	struct tt_cuda_accessible *reached;
 	int *local; /* numbers of ranks on their hosts */
 	struct tt_cuda_clique *cliques;
@@ -27,11 +26,10 @@ static bool take_search(struct search *search, const struct tutti_comm *comm)
 {
 	const size_t size = (size_t)comm->size, hosts = (size_t)comm->topology.hosts;
 
-	*search = (struct search){ calloc(size + 1, sizeof(*search->offers)),
-				   calloc(size, sizeof(*search->reached)),
-				   calloc(size + hosts, sizeof(int)),
-				   calloc(size, sizeof(*search->cliques)) };
-	return search->offers && search->reached && search->local && search->cliques;
+	search->reached = calloc(size, sizeof(*search->reached));
+	search->local = calloc(size + hosts, sizeof(int));
+	search->cliques = calloc(size, sizeof(*search->cliques));
+	return search->reached && search->local && search->cliques;
 }
 
 static void give_search(struct search *search)
@@ -39,7 +37,6 @@ static void give_search(struct search *search)
 	free(search->cliques);
 	free(search->local);
 	free(search->reached);
-	free(search->offers);
 }
 
 static void number_locals(const struct tutti_comm *comm, int *local)
@@ -92,8 +89,8 @@ static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own,
 
 static bool try_one(const struct tt_cuda *cuda, const struct search *search, int rank)
 {
-	const cuda_address own = search->offers[cuda->comm->rank].memory;
-	const struct tt_cuda_offer *theirs = &search->offers[rank];
+	const cuda_address own = search->mine->memory;
+	const struct tt_cuda_offer *theirs = &search->all[rank];
 	struct tt_cuda_peer peer = { 0 };
 
 	if (rank == cuda->comm->rank)
@@ -160,11 +157,9 @@ void tt_cuda_agree_on_cliques(const struct tutti_comm *comm,
 		out->of[rank] = clique;
 		out->count += clique == out->count;
 		out->most = members > out->most ? members : out->most;
-		if (*reached[rank].why && !out->split) {
-			out->split = true;
+		if (*reached[rank].why && !*out->why)
 			tt_failure_text(out->why, sizeof(out->why), reached[rank].why,
 					sizeof(reached[rank].why));
-		}
 	}
 }
 
@@ -175,14 +170,13 @@ static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_res
 			    struct search *search)
 {
 	struct tutti_comm *comm = cuda->comm;
-	struct tt_cuda_offer *mine = search->offers + comm->size;
 	struct tt_cuda_accessible own = { 0 };
 
 	if (!result)
-		result = tt_cuda_offer(cuda, memory, PROBE_BYTES, mine);
+		result = tt_cuda_offer(cuda, memory, PROBE_BYTES, search->mine);
 	if (!result)
-		result = write_mark(cuda, mine);
-	result = tt_cuda_exchange(comm, TT_PART_CUDA_BIND, result, mine, search->offers);
+		result = write_mark(cuda, search->mine);
+	result = tt_cuda_exchange(comm, TT_PART_CUDA_BIND, result, search->mine, search->all);
 	if (result)
 		return result;
 	try_all(cuda, search, &own);
@@ -210,10 +204,11 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 	return result;
 }
 
-tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_cliques *out)
+tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
+				    struct tt_cuda_offer *all, struct tt_cuda_cliques *out)
 {
 	const int size = cuda->comm->size;
-	struct search search;
+	struct search search = { mine, all };
 	tutti_result_t result;
 
 	*out = (struct tt_cuda_cliques){ .of = calloc((size_t)size, sizeof(int)) };

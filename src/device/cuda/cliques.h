@@ -3,7 +3,7 @@
 #ifndef TT_CUDA_CLIQUES_H
 #define TT_CUDA_CLIQUES_H
 
-#include "bound.h"
+#include "peer_access.h"
 
 /* Ranks of one host that all reach each other's memory make up a clique, the most that are so
  * in order of rank. Every rank is on one. */
@@ -11,8 +11,7 @@ struct tt_cuda_cliques {
 	int count;
 	int most;      /* ranks on the largest */
 	int *of;       /* [ranks]: numbered in order of their lowest ranks */
-	bool split;    /* a rank does not reach another one of its own host … */
-	char why[480]; /* … since */
+	char why[480]; /* a rank does not reach another one of its own host; "": all do */
 };
 
 /* What a rank tells of whom it reaches. Same build on all ranks, so plain bytes. */
@@ -33,9 +32,10 @@ struct tt_cuda_clique {
 void tt_cuda_agree_on_cliques(const struct tutti_comm *comm,
 			      const struct tt_cuda_accessible *reached, const int *local,
 			      struct tt_cuda_clique *scratch, struct tt_cuda_cliques *out);
-/* All ranks call and get the same; the communicator's context is current. `of` is the caller's
- * to free. */
-tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_cliques *out);
+/* All ranks call and get the same; the communicator's context is current. `mine` and `all`: room
+ * for an exchange. `of` is the caller's to free. */
+tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
+				    struct tt_cuda_offer *all, struct tt_cuda_cliques *out);
 /* How many ranks each has, if all have as many; 0 otherwise. */
 int tt_cuda_clique_size(const struct tt_cuda_cliques *cliques, int ranks);
 

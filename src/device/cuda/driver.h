@@ -37,9 +37,7 @@ static inline void *cuda_pointer(cuda_address address)
  * call. Any thread. */
 tutti_result_t tt_cuda_driver(const struct cuda_driver **out);
 
-/* Take notice of a driver that the program has loaded; says nothing if there is none. Does not
- * start it. */
-void tt_cuda_probe(void);
+void tt_cuda_probe(void); /* probe of struct tt_device */
 /* The driver as it is, opened, but perhaps not started; NULL: not opened. */
 const struct cuda_driver *tt_cuda_opened(void);
 

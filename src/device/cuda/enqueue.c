@@ -93,18 +93,6 @@ static tutti_result_t check_on_gpu(const struct tt_cuda *cuda, const struct tt_c
 	return result;
 }
 
-/* ---- order */
-
-/* Behind the communicator's last operation, wherever that was: a stream's handle does not tell,
- * as another may have got it, and one handle means another stream in each thread. What is
- * captured is ordered by who launches the graph. */
-static cuda_result follow_last(struct tt_cuda *cuda, struct CUstream_st *stream, bool captured)
-{
-	if (!cuda->used || captured)
-		return 0;
-	return cuda->driver->stream_wait_event(stream, cuda->last, 0);
-}
-
 /* ---- the calls that are messages between pairs of ranks */
 
 static bool is_of_pairs(enum tt_collective collective)
@@ -173,28 +161,30 @@ static cuda_result collect(struct tt_cuda_op *op, const struct tt_call *call,
 	return error;
 }
 
-static bool is_to_self(const struct tutti_comm *comm, const struct tt_call *call)
+static bool is_to_self(const struct tutti_comm *comm, const struct tt_call *call, bool sending)
 {
-	return call->collective == TT_SEND_RECV && call->root == comm->rank;
+	return call->collective == TT_SEND_RECV && call->root == comm->rank &&
+	       call->sending == sending;
 }
 
-/* The next receive from itself at or behind `from`; `n`: there is none. */
-static size_t next_own(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n,
-		       size_t from, bool sending)
+/* The next send to itself and the next receive from itself, at or behind these; `n`: none. */
+static bool find_pair(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n,
+		      size_t *send, size_t *recv)
 {
-	while (from < n && !(is_to_self(comm, calls[from]) && calls[from]->sending == sending))
-		from++;
-	return from;
+	while (*send < n && !is_to_self(comm, calls[*send], true))
+		++*send;
+	while (*recv < n && !is_to_self(comm, calls[*recv], false))
+		++*recv;
+	return *send < n && *recv < n;
 }
 
 /* Sends and receives of a rank to itself must come in pairs, which a group alone can have. */
 static tutti_result_t check_own(const struct tutti_comm *comm, const struct tt_call *const *calls,
 				size_t n)
 {
-	size_t send = next_own(comm, calls, n, 0, true), recv = next_own(comm, calls, n, 0, false);
+	size_t send = 0, recv = 0;
 
-	for (; send < n && recv < n; send = next_own(comm, calls, n, send + 1, true),
-				     recv = next_own(comm, calls, n, recv + 1, false))
+	for (; find_pair(comm, calls, n, &send, &recv); send++, recv++)
 		if (calls[send]->count != calls[recv]->count ||
 		    calls[send]->dtype != calls[recv]->dtype)
 			return tt_fail(
@@ -213,17 +203,12 @@ static tutti_result_t check_own(const struct tutti_comm *comm, const struct tt_c
 
 static cuda_result copy_own(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n)
 {
-	const struct tutti_comm *comm = op->cuda->comm;
-	size_t recv = 0;
+	size_t send = 0, recv = 0;
 	cuda_result error = 0;
 
-	for (size_t send = next_own(comm, calls, n, 0, true); send < n && !error;
-	     send = next_own(comm, calls, n, send + 1, true)) {
-		recv = next_own(comm, calls, n, recv, false);
+	for (; !error && find_pair(op->cuda->comm, calls, n, &send, &recv); send++, recv++)
 		error = tt_cuda_copy(op, cuda_at(calls[recv]->recv), cuda_at(calls[send]->send),
 				     calls[send]->count * tutti_dtype_size(calls[send]->dtype));
-		recv++;
-	}
 	return error;
 }
 
@@ -248,28 +233,23 @@ tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *cal
 	return result;
 }
 
-/* For tutti_comm_last_plan(); NULL: the operation went another way than a plan's. */
-static void describe_plan(struct tutti_comm *comm, const struct tt_plan *plan, bool exchanged)
-{
-	tt_comm_lock(comm);
-	comm->last_plan = plan;
-	if (exchanged)
-		comm->exchanged_plan = plan;
-	pthread_mutex_unlock(&comm->lock);
-}
-
-/* For the flight recorder. */
+/* For the flight recorder; and the plan of a collective for tutti_comm_last_plan(), none where it
+ * goes another way. */
 static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n,
 		 enum tt_flight_way way)
 {
 	struct tt_cuda *cuda = op->cuda;
+	struct tutti_comm *comm = cuda->comm;
 
-	tt_comm_lock(cuda->comm);
+	tt_comm_lock(comm);
+	if (op->call)
+		comm->last_plan = op->in_windows ? NULL : op->plan;
+	if (way == TT_FLIGHT_LINES)
+		comm->exchanged_plan = op->plan;
 	for (size_t i = 0; i < n; i++)
-		cuda->noted =
-			tt_recorder_stream(cuda->comm, calls[i], way, op->captured, cuda->number);
+		cuda->noted = tt_recorder_stream(comm, calls[i], way, op->captured, cuda->number);
 	cuda->captures |= op->captured;
-	pthread_mutex_unlock(&cuda->comm->lock);
+	pthread_mutex_unlock(&comm->lock);
 }
 
 /* All of it is on its stream: when so many waits have ended, it has. Between windows the last
@@ -290,7 +270,6 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	if (op->cuda->proxy) {
 		const bool hierarchy = tt_cuda_fits_hierarchy(op->cuda, call);
 
-		describe_plan(op->cuda->comm, NULL, false);
 		note(op, &call, 1, hierarchy ? TT_FLIGHT_CLIQUES : TT_FLIGHT_BY_HOST);
 		return hierarchy ? tt_cuda_hierarchical(op) : tt_cuda_collective_host_staged(op);
 	}
@@ -301,7 +280,6 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	op->header = op->plan->header;
 	const bool short_one = tt_cuda_fits_lines(op);
 	op->in_windows = !short_one && tt_cuda_in_windows(op);
-	describe_plan(op->cuda->comm, op->in_windows ? NULL : op->plan, short_one);
 	note(op, &call, 1,
 	     short_one	      ? TT_FLIGHT_LINES
 	     : op->in_windows ? TT_FLIGHT_WINDOWS
@@ -362,7 +340,12 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	tt_cuda_watchdog_putting(cuda, true);
 	const uint64_t noted = cuda->noted, waits = cuda->waits;
 	result = is_captured(cuda, op.stream, &op.captured);
-	cuda_result error = result ? 0 : follow_last(cuda, op.stream, op.captured);
+	cuda_result error = 0;
+	/* Behind the communicator's last operation, wherever that was: a stream's handle does not
+	 * tell, as another may have got it, and one handle means another stream in each thread.
+	 * What is captured is ordered by who launches the graph. */
+	if (!result && !op.captured)
+		error = cuda->driver->stream_wait_event(op.stream, cuda->last, 0);
 	if (!result && !error)
 		error = report_timeout(&op, op.timeout_ns);
 	if (!result && !error)
@@ -372,10 +355,8 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 		error = report_timeout(&op, 0);
 	if (!result && !error)
 		note_waits(&op, noted, waits);
-	if (!result && !error && !op.captured) { /* the last one now */
-		cuda->used = true;
+	if (!result && !error && !op.captured) /* the last one now */
 		error = cuda->driver->event_record(cuda->last, op.stream);
-	}
 	if (!result && error)
 		result = tt_cuda_check(cuda->driver, error, "order operations on streams");
 	tt_cuda_leave(&entered);

@@ -158,7 +158,7 @@ struct exchange {
 		uint64_t result = 0;
 
 		NO_UNROLL
-		for (uint32_t s = part->from; s < part->nsrc; s += GROUP) {
+		for (uint32_t s = 0; s < part->nsrc; s += GROUP) {
 			struct tt_cuda_line got[GROUP] = {};
 
 			UNROLL
@@ -179,8 +179,7 @@ struct exchange {
 					const typename N::acc number =
 						N::read((bits)(data >> (8 * N::WIDTH * e) % 64));
 
-					acc[e] = s + g == part->from ? number
-								     : OP::combine(acc[e], number);
+					acc[e] = s + g == 0 ? number : OP::combine(acc[e], number);
 				}
 			}
 		}

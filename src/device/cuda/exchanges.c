@@ -8,25 +8,13 @@
 #include "bound.h"
 #include "module.h"
 
-/* One block for all, or the whole vector. */
-static struct tt_bytes whole_of(const struct tt_cuda_op *op, const struct tt_layout *layout)
-{
-	struct tt_layout whole = *layout;
-
-	whole.blocks = 1;
-	return tt_layout_at(&whole, op->plan->element, 1, 0,
-			    layout->kind == TT_LAYOUT_OWN ? (uint32_t)op->cuda->comm->rank : 0);
-}
-
-/* What of this rank's buffer belongs to rank `peer`. */
+/* What of this rank's buffer, which has `span` bytes, belongs to rank `peer`: a block, or all. */
 static struct tt_bytes share_of(const struct tt_cuda_op *op, const struct tt_layout *layout,
-				int peer)
+				size_t span, int peer)
 {
-	if (layout->kind == TT_LAYOUT_NONE)
-		return (struct tt_bytes){ 0, 0 };
-	if (layout->kind == TT_LAYOUT_VECTOR || layout->kind == TT_LAYOUT_OWN)
-		return whole_of(op, layout);
-	return tt_layout_at(layout, op->plan->element, 1, 0, (uint32_t)peer);
+	if (layout->kind == TT_LAYOUT_BLOCKS || layout->kind == TT_LAYOUT_TABLE)
+		return tt_layout_at(layout, op->plan->element, 1, 0, (uint32_t)peer);
+	return (struct tt_bytes){ 0, span };
 }
 
 /* Does what `from` has get to `to`? */
@@ -48,7 +36,8 @@ static void give(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 	const int size = op->cuda->comm->size, own = op->cuda->comm->rank;
 
 	for (int rank = 0; rank < size; rank++) {
-		const struct tt_bytes share = share_of(op, &op->plan->send, rank);
+		const struct tt_bytes share =
+			share_of(op, &op->plan->send, op->plan->send_span, rank);
 
 		/* this rank's own, too: it is read where it is */
 		if (share.length == 0 || (rank != own && !goes(op->call, own, rank)))
@@ -65,7 +54,8 @@ static void take(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 	const int size = op->cuda->comm->size, own = op->cuda->comm->rank;
 
 	for (int rank = 0; rank < size; rank++) {
-		const struct tt_bytes share = share_of(op, &op->plan->recv, rank);
+		const struct tt_bytes share =
+			share_of(op, &op->plan->recv, op->plan->recv_span, rank);
 
 		if (share.length == 0 || !goes(op->call, rank, own))
 			continue;
@@ -83,7 +73,7 @@ static void combine(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 		part->nsrc += goes(op->call, rank, own);
 	part->divisor = op->call->op == TUTTI_AVG ? (uint32_t)size : 0;
 	part->dst[0] = op->call->recv;
-	part->in[0] = part->nsrc ? (uint32_t)whole_of(op, &op->plan->recv).length : 0;
+	part->in[0] = part->nsrc ? (uint32_t)op->plan->recv_span : 0;
 }
 
 size_t tt_cuda_longest_block(const struct tutti_comm *comm, const struct tt_call *call)
@@ -115,11 +105,11 @@ cuda_result tt_cuda_by_lines(struct tt_cuda_op *op)
 	struct tt_cuda_part part = { .kind = TT_CUDA_EXCHANGE };
 
 	give(op, &part);
-	if (call->op < 0) {
+	if (call->op < 0)
 		take(op, &part);
-		return tt_cuda_exchange_lines(op, NULL, &part, longest_share(op));
-	}
-	combine(op, &part);
-	return tt_cuda_exchange_lines(op, op->cuda->module->reduce[call->op][call->dtype], &part,
-				      longest_share(op));
+	else
+		combine(op, &part);
+	return tt_cuda_exchange_lines(
+		op, call->op < 0 ? NULL : op->cuda->module->reduce[call->op][call->dtype], &part,
+		longest_share(op));
 }

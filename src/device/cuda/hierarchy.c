@@ -69,10 +69,12 @@ struct tt_cuda *tt_cuda_who_waits(struct tt_cuda *cuda)
 
 /* ---- on the clique */
 
-static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *call)
+static tutti_result_t put_here(struct tt_cuda_op *whole, struct tt_call *call)
 {
 	struct tt_cuda_hierarchy *hierarchy = whole->cuda->hierarchy;
 	struct tt_cuda_op op = { .cuda = hierarchy->here, .stream = whole->stream, .call = call };
+
+	call->on_gpu = true;
 	const tutti_result_t result = tt_cuda_get_plan(&op, call);
 
 	if (result)
@@ -85,14 +87,6 @@ static tutti_result_t put_here(struct tt_cuda_op *whole, const struct tt_call *c
 	op.header.seq = whole->cuda->calls;
 	const cuda_result error = tt_cuda_by_stages(&op);
 	return tt_cuda_check(whole->cuda->driver, error, "%s", tt_call_name(whole->call));
-}
-
-static struct tt_call part_call(const struct tt_call *call, enum tt_collective collective,
-				tutti_op_t op)
-{
-	return (struct tt_call){
-		.collective = collective, .dtype = call->dtype, .op = op, .root = -1, .on_gpu = true
-	};
 }
 
 /* Elements for each place. */
@@ -132,10 +126,10 @@ static struct slices blocks_of(const struct tt_cuda_op *op, int clique, size_t n
 static tutti_result_t gather(struct tt_cuda_op *op, const struct part *part,
 			     const struct slices *slices, const void *send)
 {
-	struct tt_call call = part_call(op->call, TT_ALL_GATHER_V, -1);
+	/* the plan is the same for all chunks */
+	struct tt_call call = tt_call_of(TT_ALL_GATHER_V, send, result_at(op, part->from), 0,
+					 op->call->dtype, TT_NO_OP, TT_NO_ROOT);
 
-	call.send = send;
-	call.recv = result_at(op, part->from); /* the plan is the same for all chunks */
 	call.recv_counts = slices->count;
 	call.recv_displs = slices->at;
 	return put_here(op, &call);
@@ -145,10 +139,9 @@ static tutti_result_t gather(struct tt_cuda_op *op, const struct part *part,
 static tutti_result_t combine(struct tt_cuda_op *op, const struct part *part,
 			      const struct slices *slices, void *recv)
 {
-	struct tt_call call = part_call(op->call, TT_REDUCE_SCATTER_V, op->call->op);
+	struct tt_call call = tt_call_of(TT_REDUCE_SCATTER_V, input_at(op, part->from), recv, 0,
+					 op->call->dtype, op->call->op, TT_NO_ROOT);
 
-	call.send = input_at(op, part->from);
-	call.recv = recv;
 	call.send_counts = slices->count;
 	call.send_displs = slices->at;
 	return put_here(op, &call);
@@ -168,13 +161,8 @@ static void *own_slice(const struct tt_cuda_op *op, const struct part *part,
 static struct tt_call crossing_call(const struct tt_cuda_op *op, enum tt_collective collective,
 				    int root, size_t n, size_t recv_at)
 {
-	return (struct tt_call){ .collective = collective,
-				 .dtype = op->call->dtype,
-				 .op = op->call->op,
-				 .root = root,
-				 .count = n,
-				 .send = (const void *)0,
-				 .recv = (void *)recv_at };
+	return tt_call_of(collective, (const void *)0, (void *)recv_at, n, op->call->dtype,
+			  op->call->op, root);
 }
 
 static tutti_result_t cross(struct tt_cuda_op *op, const struct tt_call *call,
@@ -234,18 +222,18 @@ static tutti_result_t bring_broadcast(struct tt_cuda_op *op, struct part *part)
 	const struct tt_cuda_hierarchy *hierarchy = op->cuda->hierarchy;
 	const struct slices slices = cut(op, part->n);
 	const size_t n = slices.count[hierarchy->place];
-	struct tt_call here = part_call(op->call, TT_BROADCAST, -1);
-	const int clique = clique_of(hierarchy, op->call->root, &here.root);
+	int root;
+	const int clique = clique_of(hierarchy, op->call->root, &root);
 	const bool sends = clique == hierarchy->clique;
 	const struct tt_cuda_run run = { cuda_at(own_slice(op, part, &slices)), 0,
 					 n * tutti_dtype_size(op->call->dtype) };
+	struct tt_call here =
+		tt_call_of(TT_BROADCAST,
+			   op->cuda->comm->rank == op->call->root ? input_at(op, part->from) : NULL,
+			   result_at(op, part->from), part->n, op->call->dtype, TT_NO_OP, root);
 	const struct tt_call across = crossing_call(op, TT_BROADCAST, clique, n, 0);
 	tutti_result_t result = TUTTI_OK;
 
-	here.count = part->n;
-	here.recv = result_at(op, part->from);
-	if (op->cuda->comm->rank == op->call->root)
-		here.send = input_at(op, part->from);
 	if (sends)
 		result = put_here(op, &here);
 	return result ? result : cross(op, &across, &run, sends, &run, !sends, part);
@@ -383,7 +371,7 @@ static size_t elements_at_once(const struct tt_cuda_hierarchy *hierarchy,
 static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const struct part *part)
 {
 	struct tt_cuda_op here = { .cuda = op->cuda->hierarchy->here, .stream = op->stream };
-	tutti_result_t result = tt_cuda_fetch_chunks(op, &(uint64_t){ part->number }, part->number);
+	tutti_result_t result = tt_cuda_fetch_chunk(op, part->number);
 	cuda_result error = result ? 0 : tt_cuda_report(&here, &here.cuda->report->crossed, 1);
 
 	if (!result && !error && way->take)
@@ -399,9 +387,8 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
  * not at all of which one goes another way. */
 static tutti_result_t announce(struct tt_cuda_op *op, uint64_t *number)
 {
-	const struct tt_call barrier = {
-		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1
-	};
+	const struct tt_call barrier =
+		tt_call_of(TT_BARRIER, NULL, NULL, 0, TUTTI_UINT8, TT_NO_OP, TT_NO_ROOT);
 	const struct tt_cuda_chunk chunk = { .comm = op->cuda->proxy->comm,
 					     .whole = &op->cuda->hierarchy->header,
 					     .calls = &barrier,
@@ -422,7 +409,7 @@ static tutti_result_t put_parts(struct tt_cuda_op *op, const struct way *way)
 	for (size_t i = 0; i < n + TT_CUDA_CHUNKS_AHEAD && !result; i++) {
 		if (i == TT_CUDA_CHUNKS_AHEAD) /* before its slot is wanted again, and before
 						* anything is taken */
-			result = tt_cuda_fetch_chunks(op, &announced, announced);
+			result = tt_cuda_fetch_chunk(op, announced);
 		if (!result && i < n) {
 			parts[i % TT_CUDA_CHUNKS_SLOTS] = (struct part){
 				i * each, count - i * each < each ? count - i * each : each, 0
@@ -446,14 +433,16 @@ tutti_result_t tt_cuda_hierarchical(struct tt_cuda_op *op)
 /* ---- their life */
 
 /* What this rank needs for itself. */
-static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-			   struct tt_cuda_hierarchy *hierarchy)
+static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques)
 {
+	struct tt_cuda_hierarchy *hierarchy = calloc(1, sizeof(*hierarchy));
 	const int size = cuda->comm->size;
 	int n = 0;
 
-	hierarchy->rank = malloc((size_t)size * sizeof(*hierarchy->rank));
-	if (!hierarchy->rank)
+	cuda->hierarchy = hierarchy;
+	if (hierarchy)
+		hierarchy->rank = malloc((size_t)size * sizeof(*hierarchy->rank));
+	if (!hierarchy || !hierarchy->rank)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the cliques of %d ranks",
 			       size);
 	for (int clique = 0; clique < cliques->count; clique++)
@@ -469,30 +458,29 @@ static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *c
 			     "take memory of the GPU for what crosses to other cliques");
 }
 
-static void hierarchy_free(struct tt_cuda *cuda, struct tt_cuda_hierarchy *hierarchy, bool frees)
+void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees)
 {
+	struct tt_cuda_hierarchy *hierarchy = cuda->hierarchy;
+
+	if (!hierarchy)
+		return;
 	tt_cuda_free(hierarchy->here, frees);
 	tutti_comm_destroy(hierarchy->local);
 	if (hierarchy->scratch && frees)
 		cuda->driver->mem_free(hierarchy->scratch);
 	free(hierarchy->rank);
 	free(hierarchy);
+	cuda->hierarchy = NULL;
 }
 
 tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
 				       struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
 {
-	struct tt_cuda_hierarchy *hierarchy;
-
 	if (tt_cuda_clique_size(cliques, cuda->comm->size) < 2)
 		return TUTTI_OK;
-	hierarchy = calloc(1, sizeof(*hierarchy));
-	if (!hierarchy)
-		return tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-					tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for cliques"),
-					mine, all);
-	tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-						 make(cuda, cliques, hierarchy), mine, all);
+	tutti_result_t result =
+		tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, make(cuda, cliques), mine, all);
+	struct tt_cuda_hierarchy *const hierarchy = cuda->hierarchy;
 	if (!result)
 		result = tt_part_split(cuda->comm, TT_PART_CUDA_BIND, hierarchy->clique,
 				       hierarchy->place, &hierarchy->local);
@@ -505,16 +493,7 @@ tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cud
 			mine, all);
 	if (!result)
 		result = tt_cuda_proxy_across(cuda, hierarchy->place, hierarchy->clique);
-	if (!result)
-		cuda->hierarchy = hierarchy;
-	else
-		hierarchy_free(cuda, hierarchy, true);
+	if (result)
+		tt_cuda_hierarchy_end(cuda, true);
 	return result;
-}
-
-void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees)
-{
-	if (cuda->hierarchy)
-		hierarchy_free(cuda, cuda->hierarchy, frees);
-	cuda->hierarchy = NULL;
 }

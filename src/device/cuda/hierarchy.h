@@ -5,7 +5,6 @@
 #define TT_CUDA_HIERARCHY_H
 
 #include "cliques.h"
-#include "peer_access.h"
 
 /* All ranks call, with a proxy; the same result on all. Without an error there may still be no
  * hierarchy: cliques are not alike, or have one rank each. `mine` and `all`: room for an

@@ -9,25 +9,19 @@
 #include "names.h"
 #include "proxy.h"
 
-/* A chunk was put: what was put so long before that its slot is wanted next is fetched. */
-static tutti_result_t keep_ahead(struct tt_cuda_op *op, uint64_t *next, uint64_t number)
+/* The results of all chunks up to `number`, but for those of the last `ahead`, whose slots are not
+ * wanted yet. */
+static tutti_result_t fetch_all_but(struct tt_cuda_op *op, uint64_t ahead, uint64_t *next,
+				    uint64_t number)
 {
-	return number >= *next + TT_CUDA_CHUNKS_AHEAD
-		       ? tt_cuda_fetch_chunks(op, next, number - TT_CUDA_CHUNKS_AHEAD)
-		       : TUTTI_OK;
+	tutti_result_t result = TUTTI_OK;
+
+	for (; *next + ahead <= number && !result; ++*next)
+		result = tt_cuda_fetch_chunk(op, *next);
+	return result;
 }
 
 /* ---- collectives */
-
-/* The blocks that a rank has on one side. */
-static size_t blocks_of(const struct tutti_comm *comm, const struct tt_layout *layout)
-{
-	if (layout->kind == TT_LAYOUT_NONE)
-		return 0;
-	return layout->kind == TT_LAYOUT_BLOCKS || layout->kind == TT_LAYOUT_TABLE
-		       ? (size_t)comm->size
-		       : 1;
-}
 
 /* Of `count` elements those of [from, from + n): how many? */
 static size_t of_part(size_t count, size_t from, size_t n)
@@ -36,11 +30,14 @@ static size_t of_part(size_t count, size_t from, size_t n)
 }
 
 /* Elements [from, from + n) of each block of a side, as far as it has them, packed from `*at` on. */
-static size_t list_runs(const struct tutti_comm *comm, const struct tt_call *call,
-			const struct tt_layout *layout, const void *buffer, size_t from, size_t n,
-			struct tt_cuda_run *runs, size_t *at)
+static size_t list_runs(const struct tt_call *call, const struct tt_layout *layout,
+			const void *buffer, size_t from, size_t n, struct tt_cuda_run *runs,
+			size_t *at)
 {
-	const size_t element = tutti_dtype_size(call->dtype), blocks = blocks_of(comm, layout);
+	const size_t element = tutti_dtype_size(call->dtype),
+		     blocks = layout->kind == TT_LAYOUT_NONE  ? 0
+			      : layout->kind == TT_LAYOUT_OWN ? 1
+							      : layout->blocks;
 	size_t packed = 0, count = 0;
 
 	for (size_t i = 0; i < blocks; i++) {
@@ -96,11 +93,11 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 		call.send_counts = lists->counts;
 	if (call.recv_counts)
 		call.recv_counts = lists->counts;
-	chunk.ninputs = list_runs(comm, op->call, &send, op->call->send, from, n, runs, &at);
+	chunk.ninputs = list_runs(op->call, &send, op->call->send, from, n, runs, &at);
 	call.send = (const void *)0;
 	call.recv = (void *)at;
 	chunk.nresults =
-		list_runs(comm, op->call, &recv, op->call->recv, from, n, runs + comm->size, &at);
+		list_runs(op->call, &recv, op->call->recv, from, n, runs + comm->size, &at);
 	if (call.collective == TT_EXSCAN && comm->rank == 0) /* it gets nothing */
 		chunk.nresults = 0;
 	return tt_cuda_put_chunk(op, &chunk, number);
@@ -124,10 +121,10 @@ static tutti_result_t put_parts(struct tt_cuda_op *op, const struct lists *lists
 
 		result = put_part(op, &whole, from, n, lists, &number);
 		if (!result)
-			result = keep_ahead(op, &next, number);
+			result = fetch_all_but(op, TT_CUDA_CHUNKS_AHEAD, &next, number);
 		from += n;
 	} while (!result && from < count);
-	return result ? result : tt_cuda_fetch_chunks(op, &next, number);
+	return result ? result : fetch_all_but(op, 0, &next, number);
 }
 
 tutti_result_t tt_cuda_collective_host_staged(struct tt_cuda_op *op)
@@ -222,15 +219,11 @@ static tutti_result_t put_turn(struct tt_cuda_op *op, struct tt_cuda_message *me
 			continue;
 		}
 		message->chunks++;
-		turn->calls[chunk.ncalls++] =
-			(struct tt_call){ .collective = TT_SEND_RECV,
-					  .sending = message->sending,
-					  .dtype = message->call->dtype,
-					  .op = -1,
-					  .root = message->peer,
-					  .send = (const void *)run.at,
-					  .recv = (void *)run.at,
-					  .count = bytes / tutti_dtype_size(message->call->dtype) };
+		turn->calls[chunk.ncalls] =
+			tt_call_of(TT_SEND_RECV, (const void *)run.at, (void *)run.at,
+				   bytes / tutti_dtype_size(message->call->dtype),
+				   message->call->dtype, TT_NO_OP, message->peer);
+		turn->calls[chunk.ncalls++].sending = message->sending;
 		*(message->sending ? &turn->inputs[chunk.ninputs++]
 				   : &turn->results[chunk.nresults++]) = run;
 		message->done += bytes;
@@ -255,11 +248,11 @@ tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cud
 	for (bool more = n > 0; more && !result;) {
 		result = put_turn(op, messages, n, &turn, &number, &more);
 		if (!result)
-			result = keep_ahead(op, &next, number);
+			result = fetch_all_but(op, TT_CUDA_CHUNKS_AHEAD, &next, number);
 	}
 	free(turn.calls);
 	free(turn.inputs);
 	free(turn.results);
 	free(turn.shares);
-	return result ? result : tt_cuda_fetch_chunks(op, &next, number);
+	return result ? result : fetch_all_but(op, 0, &next, number);
 }

@@ -122,9 +122,9 @@ enum { /* tt_cuda_part.kind */
        TT_CUDA_COMBINE,
 
        /* An exchange: bytes[r] at src[r] go to rank r. What comes from the others is, by
-	* tt_cuda_copy, copied to dst[r], `in[r]` bytes; by other kernels that of ranks [from, nsrc)
-	* is combined into dst[0], in[0] bytes. This rank's own is at src[rank]. dst[r] may be equal
-	* to src[r]. The phase is the only one. */
+	* tt_cuda_copy, copied to dst[r], `in[r]` bytes; by other kernels that of the first `nsrc`
+	* ranks is combined into dst[0], in[0] bytes. This rank's own is at src[rank]. dst[r] may
+	* be equal to src[r]. The phase is the only one. */
        TT_CUDA_EXCHANGE,
 
        /* Until the peers have taken all messages. */
@@ -138,7 +138,7 @@ struct tt_cuda_part {
 	uint32_t in[TT_CUDA_RANKS];
 	uint8_t scalar[8]; /* of the elements' type, in the first bytes */
 	uint32_t kind;
-	uint32_t from, nsrc, ndst;
+	uint32_t nsrc, ndst;
 	uint32_t divisor;
 	uint32_t awaits;     /* 1: first all ranks are to have arrived as often as this one */
 	uint32_t checks;     /* 1: and what they called is compared with what this rank did */
@@ -189,7 +189,7 @@ struct tt_cuda_letter {
  * their own. */
 struct tt_cuda_post {
 	struct tt_cuda_sync sync;
-	uint32_t letters, unused;
+	uint32_t letters, headers;
 	uint8_t header[TT_CUDA_HEADERS][TT_CUDA_HEADER];
 	struct tt_cuda_letter letter[TT_CUDA_LETTERS];
 };

@@ -24,29 +24,21 @@ static int find_elsewhere(const struct tt_cuda *cuda)
 	return own;
 }
 
-/* From the second half of its stage to the first half of this rank's: peers do so, too. */
-static cuda_result copy_once(const struct tt_cuda *cuda, int from, uint64_t *ns)
-{
-	const cuda_address to = tt_cuda_stage_of(cuda, cuda->comm->rank);
-	const uint64_t begun = tt_now();
-	const cuda_result error = tt_cuda_copy_now(
-		cuda, to, tt_cuda_stage_of(cuda, from) + TT_CUDA_STAGE_BYTES / 2, BYTES);
-
-	*ns = tt_now() - begun;
-	return error;
-}
-
 cuda_result tt_cuda_measure_link(const struct tt_cuda *cuda, double *byte_seconds)
 {
-	const int from = find_elsewhere(cuda);
+	const int from = find_elsewhere(cuda), own = cuda->comm->rank;
+	/* from the second half of a stage to the first half of this rank's: peers do so, too */
+	const cuda_address src = tt_cuda_stage_of(cuda, from) + TT_CUDA_STAGE_BYTES / 2,
+			   dst = tt_cuda_stage_of(cuda, own);
 	uint64_t fastest = UINT64_MAX;
 
 	*byte_seconds = SAME_GPU;
-	if (from == cuda->comm->rank)
+	if (from == own)
 		return 0;
 	for (int i = 0; i < COPIES; i++) {
-		uint64_t ns;
-		const cuda_result error = copy_once(cuda, from, &ns);
+		const uint64_t begun = tt_now();
+		const cuda_result error = tt_cuda_copy_now(cuda, dst, src, BYTES);
+		const uint64_t ns = tt_now() - begun;
 
 		if (error)
 			return error;

@@ -35,22 +35,22 @@ static struct tt_op_header header_of(const struct tt_cuda_op *op,
 
 /* The number of the header among the post's; of too many different ones the last stands for others,
  * in error messages alone. */
-static uint8_t add_header(struct tt_cuda_post *post, uint32_t *headers, struct tt_op_header header)
+static uint8_t add_header(struct tt_cuda_post *post, struct tt_op_header header)
 {
 	uint32_t i = 0;
 
 	header.count = 0;
-	while (i < *headers && memcmp(post->header[i], &header, sizeof(header)) != 0)
+	while (i < post->headers && memcmp(post->header[i], &header, sizeof(header)) != 0)
 		i++;
 	if (i == TT_CUDA_HEADERS)
 		return TT_CUDA_HEADERS - 1;
-	if (i == *headers)
-		memcpy(post->header[(*headers)++], &header, sizeof(header));
+	if (i == post->headers)
+		memcpy(post->header[post->headers++], &header, sizeof(header));
 	return (uint8_t)i;
 }
 
 /* `bytes` of the message from what has been done on. */
-static void add_letter(const struct tt_cuda_op *op, struct tt_cuda_post *post, uint32_t *headers,
+static void add_letter(const struct tt_cuda_op *op, struct tt_cuda_post *post,
 		       const struct tt_cuda_message *message, size_t bytes)
 {
 	struct tt_op_header header = header_of(op, message);
@@ -64,7 +64,7 @@ static void add_letter(const struct tt_cuda_op *op, struct tt_cuda_post *post, u
 		.count = header.count,
 		.peer = (uint16_t)message->peer,
 		.sending = message->sending,
-		.header = add_header(post, headers, header),
+		.header = add_header(post, header),
 	};
 }
 
@@ -76,7 +76,6 @@ static bool put_next(struct tt_cuda_op *op, struct tt_cuda_message *messages, si
 {
 	bool had[2][TT_CUDA_RANKS] = { { false } };
 	struct tt_cuda_post post = { .letters = 0 };
-	uint32_t headers = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct tt_cuda_message *message = &messages[i];
@@ -84,7 +83,7 @@ static bool put_next(struct tt_cuda_op *op, struct tt_cuda_message *messages, si
 
 		if (message->chunks > 0 || *channel)
 			continue;
-		add_letter(op, &post, &headers, message, message->bytes);
+		add_letter(op, &post, message, message->bytes);
 		*channel = true;
 		message->chunks = 1;
 	}
@@ -112,9 +111,8 @@ static cuda_result put_chunk(struct tt_cuda_op *op, struct tt_cuda_message *mess
 {
 	const size_t bytes = chunk_of(message);
 	struct tt_cuda_post post = { .letters = 0 };
-	uint32_t headers = 0;
 
-	add_letter(op, &post, &headers, message, bytes);
+	add_letter(op, &post, message, bytes);
 	cuda_result error = tt_cuda_words_await_chunk(op, message->peer, message->sending);
 	if (!error)
 		error = tt_cuda_launch_post(op, &post);

@@ -236,18 +236,16 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 			"if it was made with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; that of cudaMallocAsync() has none)",
 			rank);
 	const cuda_result error =
-		cuda->driver->ipc_open(&peer->memory, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
+		cuda->driver->ipc_open(&peer->opened, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
 	if (error) {
-		peer->memory = 0;
+		peer->opened = 0;
 		return tt_cuda_check(
 			cuda->driver, error,
 			"reach the GPU memory of rank %d (CUDA IPC; it needs peer access between the GPUs, and of containers the same IPC and process namespaces: "
 			"docker run --ipc=host --pid=host)",
 			rank);
 	}
-	peer->opened = true;
-	peer->memory += offer->offset;
-	peer->offset = offer->offset;
+	peer->memory = peer->opened + offer->offset;
 	return TUTTI_OK;
 }
 
@@ -255,7 +253,7 @@ void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer)
 {
 	tt_cuda_mapping_free(cuda, peer->mapping);
 	if (peer->opened)
-		cuda->driver->ipc_close(peer->memory - peer->offset);
+		cuda->driver->ipc_close(peer->opened);
 	if (peer->held)
 		tt_cuda_let_go(cuda->driver, peer->memory);
 	*peer = (struct tt_cuda_peer){ 0 };

@@ -59,7 +59,7 @@ static unsigned blocks_for(const struct tt_cuda *cuda, uint64_t bytes)
 static void empty(struct tt_cuda_part *part)
 {
 	part->kind = TT_CUDA_NOTHING;
-	part->from = part->nsrc = part->ndst = part->divisor = 0;
+	part->nsrc = part->ndst = part->divisor = 0;
 	part->awaits = part->checks = part->introduces = part->arrives = 0;
 }
 

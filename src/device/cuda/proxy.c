@@ -64,9 +64,6 @@ static void fail(struct tt_cuda_proxy *proxy, const struct tt_cuda_job *job)
 	pthread_mutex_unlock(&by->lock);
 	if (told && by == proxy->across)
 		rename_ranks(proxy->cuda, &job->whole, &fault);
-	pthread_mutex_lock(&proxy->lock);
-	proxy->failed = true;
-	pthread_mutex_unlock(&proxy->lock);
 	tt_comm_lock(comm);
 	tt_comm_revoke(comm, &fault);
 	pthread_mutex_unlock(&comm->lock);
@@ -204,11 +201,12 @@ static void pause_for(uint64_t since, bool busy)
 		nanosleep(&little, NULL);
 }
 
-/* Until something may come; false: the thread is to end. */
-static bool await(struct tt_cuda_proxy *proxy)
+/* Until something may come, which nothing does after a job has `failed`; false: the thread is to
+ * end. */
+static bool await(struct tt_cuda_proxy *proxy, const struct tt_cuda_job *failed)
 {
 	pthread_mutex_lock(&proxy->lock);
-	while (!proxy->stop && (!proxy->njobs || proxy->failed || proxy->released))
+	while (!proxy->stop && (!proxy->njobs || failed || proxy->released))
 		pthread_cond_wait(&proxy->wanted, &proxy->lock);
 	const bool go_on = !proxy->stop;
 	pthread_mutex_unlock(&proxy->lock);
@@ -228,10 +226,10 @@ static void *proxy_main(void *argument)
 {
 	struct tt_cuda_proxy *proxy = argument;
 	uint64_t since = tt_now();
-	struct tt_cuda_job *failed;
+	struct tt_cuda_job *failed = NULL;
 
 	prctl(PR_SET_NAME, "tutti-proxy");
-	while (await(proxy)) {
+	while (await(proxy, failed)) {
 		if (advance(proxy, &failed))
 			since = tt_now();
 		else

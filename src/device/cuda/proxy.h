@@ -77,9 +77,9 @@ struct tt_cuda_proxy {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
-	struct tt_cuda_job **jobs;   /* behind the lock: not done, or recorded, in order */
-	size_t njobs;		     /* likewise */
-	bool stop, failed, released; /* likewise */
+	struct tt_cuda_job **jobs; /* behind the lock: not done, or recorded, in order */
+	size_t njobs;		   /* likewise */
+	bool stop, released;	   /* likewise */
 };
 
 /* What crosses between cliques has longer: who stops in the middle of an operation is missed by
@@ -109,9 +109,8 @@ void tt_cuda_job_free(struct tt_cuda_job *job);
  * of the chunk before. It is fetched TT_CUDA_CHUNKS_AHEAD chunks later at the latest, in order. */
 tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk,
 				 uint64_t *number);
-/* The stream waits for the results of chunks from `*next` up to `number`, and copies them to the
- * GPU. */
-tutti_result_t tt_cuda_fetch_chunks(struct tt_cuda_op *op, uint64_t *next, uint64_t number);
+/* The stream waits for the chunk's results, and copies them to the GPU. */
+tutti_result_t tt_cuda_fetch_chunk(struct tt_cuda_op *op, uint64_t number);
 /* The number that the next chunk gets. */
 uint64_t tt_cuda_next_chunk(const struct tt_cuda *cuda);
 /* Where what comes next lies in pinned memory: each begins a line of its own. */

@@ -174,8 +174,7 @@ static tutti_result_t mapping_new(const struct tt_cuda *cuda, const struct tt_cu
 			"rank %d offers %llu bytes at %llu of %llu in %u segments, which cannot be",
 			rank, (unsigned long long)offer->bytes, (unsigned long long)offer->offset,
 			(unsigned long long)offer->span, offer->segments);
-	struct tt_cuda_mapping *mapping =
-		calloc(1, sizeof(*mapping) + offer->segments * sizeof(mapping->segment[0]));
+	struct tt_cuda_mapping *mapping = calloc(1, sizeof(*mapping));
 	if (!mapping)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for %u segments",
 			       offer->segments);
@@ -205,7 +204,7 @@ static tutti_result_t map_one(const struct tt_cuda *cuda, struct tt_cuda_mapping
 	}
 	if (error)
 		return tt_cuda_check(driver, error, "map a segment of another rank's memory");
-	mapping->segment[mapping->n++] = bytes;
+	mapping->n++;
 	mapping->mapped += bytes;
 	return TUTTI_OK;
 }
@@ -255,11 +254,8 @@ void tt_cuda_mapping_free(const struct tt_cuda *cuda, struct tt_cuda_mapping *ma
 {
 	if (!mapping)
 		return;
-	cuda_address at = mapping->base;
-	for (uint32_t i = 0; i < mapping->n; i++) {
-		cuda->driver->range_unmap(at, mapping->segment[i]);
-		at += mapping->segment[i];
-	}
+	if (mapping->n > 0) /* one call takes mappings that lie one behind the other */
+		cuda->driver->range_unmap(mapping->base, mapping->mapped);
 	cuda->driver->range_free(mapping->base, mapping->span);
 	free(mapping);
 }

@@ -11,8 +11,7 @@
 struct tt_cuda_mapping {
 	cuda_address base; /* of a range that is reserved */
 	uint64_t span, mapped;
-	uint32_t n;
-	uint64_t segment[]; /* bytes of each */
+	uint32_t n; /* segments */
 };
 
 /* Offer memory[bytes] that is mapped so; without a segment if the program has not made them to be

@@ -11,7 +11,6 @@
  * Copies are waited for by the thread that makes the call or ends its request. */
 #include "staged.h"
 
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -209,28 +208,23 @@ static void give_chunks_back(struct tt_staged *staged)
 
 /* ---- a communicator's */
 
+/* It is made when it is first asked for. The communicator's lock is not held. */
 static tutti_result_t staging_of(struct tutti_comm *comm, const struct cuda_driver *driver,
 				 struct tt_staging **out)
 {
-	/* acquire: pairs with the release of the thread that made it */
-	struct tt_staging *there = atomic_load_explicit(&comm->staging, memory_order_acquire);
+	tt_comm_lock(comm);
+	if (!comm->staging) {
+		struct tt_staging *made = comm->staging = calloc(1, sizeof(*made));
 
-	*out = there;
-	if (there)
-		return TUTTI_OK;
-	struct tt_staging *made = calloc(1, sizeof(*made));
-	if (!made)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPUs");
-	made->driver = driver;
-	pthread_mutex_init(&made->lock, NULL);
-	*out = made;
-	if (atomic_compare_exchange_strong_explicit(&comm->staging, &there, made,
-						    memory_order_acq_rel, memory_order_acquire))
-		return TUTTI_OK;
-	*out = there; /* another thread was faster */
-	pthread_mutex_destroy(&made->lock);
-	free(made);
-	return TUTTI_OK;
+		if (made) {
+			made->driver = driver;
+			pthread_mutex_init(&made->lock, NULL);
+		}
+	}
+	*out = comm->staging;
+	pthread_mutex_unlock(&comm->lock);
+	return *out ? TUTTI_OK
+		    : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPUs");
 }
 
 tutti_result_t tt_staging_bind(struct tutti_comm *comm, const struct cuda_driver *driver,

@@ -11,19 +11,11 @@
 struct tt_staging; /* a communicator's memory of the host, and the GPUs that it copies from and to */
 struct tt_staged;  /* what a call has of it, or the calls of a group */
 
-/* If a buffer of `call` is on a GPU, let it take host memory with the same input, and add what
- * is to be done later to the list at `staged`; else leave both as they are, and so where an
- * argument is wrong, which is for those to say who check all calls. The lock of `comm` is not
- * held. On error nothing was added. */
+/* stage, stage_end, stage_forget and holds of struct tt_device, which says what they do. */
 tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call,
 			     struct tt_staged **staged);
-/* All operations of the calls have ended with `result`: copy what they received to the GPU, if
- * it is good, and give back their memory. Gives `result`, or why that failed, for which `comm`
- * is revoked. Lock likewise. NULL is fine. */
 tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
 			     tutti_result_t result);
-/* What is left of calls that a parent of fork() made, or whose communicator goes: touches
- * neither it nor CUDA. NULL is fine. */
 void tt_staged_forget(struct tt_staged *staged);
 bool tt_staged_holds(const void *pointer);
 /* The communicator is being bound to that GPU: plain calls on its memory take nothing of CUDA's any

@@ -143,12 +143,9 @@ static cuda_result run_round(struct tt_cuda_op *op, uint32_t segment, uint32_t r
 static cuda_result scale_input(struct tt_cuda_op *op, uint32_t segment)
 {
 	const struct tt_plan *plan = op->plan;
-	const uint32_t blocks = plan->send.kind == TT_LAYOUT_NONE  ? 0
-				: plan->send.kind == TT_LAYOUT_OWN ? 1
-								   : plan->send.blocks;
 	cuda_result error = 0;
 
-	for (uint32_t block = 0; block < blocks && !error; block++) {
+	for (uint32_t block = 0; block < plan->send.blocks && !error; block++) {
 		const struct tt_ref ref = { TT_BUF_SEND, block, block };
 		const struct tt_bytes at =
 			tt_layout_at(&plan->send, plan->element, plan->segments, segment, block);

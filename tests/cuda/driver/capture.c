@@ -20,7 +20,7 @@ SCENE(capture_forbids_what_it_cannot_keep)
 		assert_success(cu->stream_begin_capture(stream, MODE_GLOBAL));
 		assert_success(cu->event_record(captured, stream));
 		assert_int_equal(i == ALLOC	    ? cu->mem_alloc(&memory, 8)
-				 : i == FREE	    ? cu->mem_free(address_of(words))
+				 : i == FREE	    ? cu->mem_free(cuda_at(words))
 				 : i == SYNCHRONIZE ? cu->stream_synchronize(stream)
 				 : i == QUERY	    ? cu->event_query(event)
 				 : i == WAIT	    ? cu->stream_wait_event(stream, event, 0)
@@ -28,7 +28,7 @@ SCENE(capture_forbids_what_it_cannot_keep)
 				 expected[i]);
 		assert_success(cu->stream_is_capturing(stream, &status));
 		assert_int_equal(status, CUDA_CAPTURE_INVALIDATED);
-		assert_int_equal(cu->mem_set(address_of(words), 0, 1, stream), CAPTURE_INVALIDATED);
+		assert_int_equal(cu->mem_set(cuda_at(words), 0, 1, stream), CAPTURE_INVALIDATED);
 		assert_int_equal(cu->stream_end_capture(stream, &graph), CAPTURE_INVALIDATED);
 		assert_null(graph);
 	}

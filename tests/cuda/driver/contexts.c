@@ -42,7 +42,7 @@ static void *without_context(void *unused)
 	assert_int_equal(cu->mem_alloc(&memory, 8), CUDA_INVALID_CONTEXT);
 	assert_int_equal(cu->stream_create(&some_stream, 0), CUDA_INVALID_CONTEXT);
 	assert_int_equal(cu->event_create(&event, 0), CUDA_INVALID_CONTEXT);
-	assert_int_equal(cu->mem_set(address_of(words), 1, 8, stream), CUDA_INVALID_CONTEXT);
+	assert_int_equal(cu->mem_set(cuda_at(words), 1, 8, stream), CUDA_INVALID_CONTEXT);
 	assert_success(cu->stream_synchronize(stream));
 	return NULL;
 }

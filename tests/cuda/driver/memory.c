@@ -15,7 +15,7 @@ SCENE(memory_has_a_limit_and_is_found_by_its_addresses)
 	assert_true(base == memory && bytes == 5000);
 	assert_int_equal(cu->mem_get_range(&base, &bytes, memory + 5000), NOT_FOUND);
 	assert_invalid(cu->mem_free(memory + 8));
-	assert_invalid(cu->mem_host_free((void *)(uintptr_t)memory));
+	assert_invalid(cu->mem_host_free(cuda_pointer(memory)));
 	assert_success(cu->mem_free(memory));
 	assert_invalid(cu->mem_free(memory));
 }
@@ -35,10 +35,10 @@ SCENE(pointers_say_whose_they_are)
 	assert_success(cu->mem_host_free(pinned));
 	assert_int_equal(look_at(pinned).type, 0);
 	assert_success(cu->mem_alloc_managed(&managed, 100, 1));
-	assert_int_equal(look_at((void *)(uintptr_t)managed).managed, 1);
+	assert_int_equal(look_at(cuda_pointer(managed)).managed, 1);
 	assert_success(cu->mem_free(managed));
-	assert_invalid(cu->pointer_get_attributes(1, &attribute, &value, address_of(words)));
-	assert_invalid(cu->pointer_get_attributes(0, &attribute, &value, address_of(words)));
+	assert_invalid(cu->pointer_get_attributes(1, &attribute, &value, cuda_at(words)));
+	assert_invalid(cu->pointer_get_attributes(0, &attribute, &value, cuda_at(words)));
 }
 
 SCENE(freeing_waits_for_what_the_gpu_was_given)
@@ -50,7 +50,7 @@ SCENE(freeing_waits_for_what_the_gpu_was_given)
 	store(stream, other, 5);
 	store(stream, words + 1, 6);
 	store(second, words, 1);
-	assert_success(cu->mem_free(address_of(other)));
+	assert_success(cu->mem_free(cuda_at(other)));
 	assert_int_equal(read_word(words + 1), 6);
 	assert_success(cu->stream_destroy(second));
 }
@@ -63,9 +63,9 @@ SCENE(only_memory_of_gpus_has_handles)
 
 	assert_success(cu->mem_host_alloc(&pinned, 100, 0));
 	assert_success(cu->mem_alloc_managed(&managed, 100, 1));
-	assert_invalid(cu->ipc_get(&handle, address_of(pinned)));
+	assert_invalid(cu->ipc_get(&handle, cuda_at(pinned)));
 	assert_invalid(cu->ipc_get(&handle, managed));
-	assert_invalid(cu->ipc_get(&handle, address_of(&handle)));
+	assert_invalid(cu->ipc_get(&handle, cuda_at(&handle)));
 	assert_success(cu->mem_host_free(pinned));
 	assert_success(cu->mem_free(managed));
 }

@@ -13,11 +13,6 @@ int open_driver(void **state)
 	return 0;
 }
 
-cuda_address address_of(const void *pointer)
-{
-	return (cuda_address)(uintptr_t)pointer;
-}
-
 uint64_t read_word(const uint64_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_SEQ_CST);
@@ -33,7 +28,7 @@ uint64_t *new_words(void)
 	cuda_address memory;
 
 	assert_success(cu->mem_alloc(&memory, WORDS * sizeof(uint64_t)));
-	return (uint64_t *)(uintptr_t)memory;
+	return cuda_pointer(memory);
 }
 
 struct CUstream_st *new_stream(void)
@@ -58,7 +53,7 @@ int begin_scene(void **state)
 int end_scene(void **state)
 {
 	assert_success(cu->stream_synchronize(stream));
-	assert_success(cu->mem_free(address_of(words)));
+	assert_success(cu->mem_free(cuda_at(words)));
 	assert_success(cu->stream_destroy(stream));
 	assert_success(cu->context_pop(NULL));
 	assert_success(cu->primary_release(0));
@@ -69,7 +64,7 @@ cuda_result mem_op(struct CUstream_st *on, unsigned operation, const uint64_t *w
 		   unsigned flags)
 {
 	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = operation,
-								   .address = address_of(word),
+								   .address = cuda_at(word),
 								   .value64 = value,
 								   .flags = flags } };
 
@@ -98,7 +93,7 @@ struct seen look_at(const void *pointer)
 	struct seen seen = { 77, 77, 77 };
 	void *values[] = { &seen.type, &seen.managed, &seen.device };
 
-	assert_success(cu->pointer_get_attributes(3, attributes, values, address_of(pointer)));
+	assert_success(cu->pointer_get_attributes(3, attributes, values, cuda_at(pointer)));
 	return seen;
 }
 

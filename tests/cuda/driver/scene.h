@@ -31,7 +31,6 @@ int open_driver(void **state);
 int begin_scene(void **state);
 int end_scene(void **state);
 
-cuda_address address_of(const void *pointer);
 uint64_t read_word(const uint64_t *word);
 void write_word(uint64_t *word, uint64_t value);
 uint64_t *new_words(void);

@@ -19,7 +19,7 @@ SCENE(a_stream_that_is_destroyed_ends_its_work)
 SCENE(wrong_work_is_refused)
 {
 	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = CUDA_MEM_OP_WAIT_64,
-								   .address = address_of(words) } };
+								   .address = cuda_at(words) } };
 	uint64_t here;
 
 	assert_invalid(
@@ -30,11 +30,11 @@ SCENE(wrong_work_is_refused)
 	assert_invalid(cu->stream_mem_ops(stream, 0, &op, 0));
 	assert_invalid(cu->stream_mem_ops(stream, 1, NULL, 0));
 	assert_invalid(cu->stream_mem_ops(stream, 1, &op, 1));
-	assert_invalid(cu->mem_set(address_of(words), 0, WORDS * 8 + 1, stream));
-	assert_invalid(cu->mem_set(address_of(&here), 0, 1, stream));
-	assert_invalid(cu->mem_copy(address_of(words + 1), address_of(words), WORDS * 8, stream));
-	assert_invalid(cu->mem_copy(address_of(words), 0, 8, stream));
-	assert_int_equal(cu->mem_set(address_of(words), 0, 1, (struct CUstream_st *)&here),
+	assert_invalid(cu->mem_set(cuda_at(words), 0, WORDS * 8 + 1, stream));
+	assert_invalid(cu->mem_set(cuda_at(&here), 0, 1, stream));
+	assert_invalid(cu->mem_copy(cuda_at(words + 1), cuda_at(words), WORDS * 8, stream));
+	assert_invalid(cu->mem_copy(cuda_at(words), 0, 8, stream));
+	assert_int_equal(cu->mem_set(cuda_at(words), 0, 1, (struct CUstream_st *)&here),
 			 INVALID_HANDLE);
 	assert_int_equal(cu->event_query((struct CUevent_st *)&here), INVALID_HANDLE);
 	assert_invalid(cu->stream_create(NULL, 0));
@@ -102,15 +102,15 @@ SCENE(work_that_fails_breaks_the_context)
 	assert_success(cu->mem_alloc(&memory, 16));
 	assert_success(cu->mem_set(memory, 1, 16, broken));
 	assert_success(cu->stream_synchronize(broken));
-	assert_success(mem_op(waits, CUDA_MEM_OP_WAIT_64, (uint64_t *)(uintptr_t)memory, 77,
-			      CUDA_WAIT_EQUAL));
+	assert_success(
+		mem_op(waits, CUDA_MEM_OP_WAIT_64, cuda_pointer(memory), 77, CUDA_WAIT_EQUAL));
 	setenv("STANDIN_FAILS", "work", 1);
 	setenv("STANDIN_ERROR", "719", 1);
 	assert_success(cu->mem_set(memory + 8, 2, 1, broken));
 	assert_int_equal(cu->stream_synchronize(broken), LAUNCH_FAILED);
 	unsetenv("STANDIN_FAILS");
 	unsetenv("STANDIN_ERROR");
-	assert_int_equal(*(unsigned char *)(uintptr_t)(memory + 8), 1);
+	assert_int_equal(*(unsigned char *)cuda_pointer(memory + 8), 1);
 	assert_int_equal(cu->stream_query(broken), LAUNCH_FAILED);
 	assert_int_equal(cu->stream_synchronize(waits),
 			 LAUNCH_FAILED); /* for what does not come any more */

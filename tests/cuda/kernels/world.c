@@ -11,15 +11,10 @@ struct tt_cuda_report *report;
 char *gpu_arena;
 char before[ARENA], after[ARENA], expected[ARENA];
 
-cuda_address address(const void *pointer)
-{
-	return (cuda_address)(uintptr_t)pointer;
-}
-
 void move(void *dst, const void *src, size_t bytes)
 {
 	if (bytes > 0)
-		assert_success(cu->mem_copy(address(dst), address(src), bytes, stream));
+		assert_success(cu->mem_copy(cuda_at(dst), cuda_at(src), bytes, stream));
 }
 
 void *gpu_alloc(size_t bytes)
@@ -27,7 +22,7 @@ void *gpu_alloc(size_t bytes)
 	cuda_address memory;
 
 	assert_success(cu->mem_alloc(&memory, bytes));
-	return (void *)(uintptr_t)memory;
+	return cuda_pointer(memory);
 }
 
 struct tt_cuda_sync this_rank(void)
@@ -86,8 +81,8 @@ void end(void)
 	struct CUctx_st *context;
 
 	assert_success(cu->stream_destroy(stream));
-	assert_success(cu->mem_free(address(gpu_arena)));
-	assert_success(cu->mem_free(address(gpu_world)));
+	assert_success(cu->mem_free(cuda_at(gpu_arena)));
+	assert_success(cu->mem_free(cuda_at(gpu_world)));
 	assert_success(cu->mem_host_free(report));
 	tt_cuda_module_free(cu, module);
 	assert_success(cu->context_pop(&context));

@@ -45,7 +45,6 @@ extern char before[ARENA], after[ARENA], expected[ARENA];
 tutti_result_t begin(void);
 void end(void);
 
-cuda_address address(const void *pointer);
 void move(void *dst, const void *src, size_t bytes);
 void *gpu_alloc(size_t bytes);
 /* Rank 0 of three. */

@@ -26,12 +26,7 @@ cuda_result context_error(void)
 				   : CONTEXT_IS_DESTROYED;
 }
 
-static cuda_result device_error(cuda_device device)
-{
-	return device < 0 || device >= standin_devices() ? INVALID_DEVICE : 0;
-}
-
-CALL_AFTER(device_error(device), cuDevicePrimaryCtxRetain, (context, device),
+CALL_AFTER(standin_has(device) ? 0 : INVALID_DEVICE, cuDevicePrimaryCtxRetain, (context, device),
 	   struct CUctx_st **context, cuda_device device)
 {
 	if (!context)
@@ -55,7 +50,8 @@ static void end_context(struct CUctx_st *context)
 	context->broken = 0;
 }
 
-CALL_AFTER(device_error(device), cuDevicePrimaryCtxRelease_v2, (device), cuda_device device)
+CALL_AFTER(standin_has(device) ? 0 : INVALID_DEVICE, cuDevicePrimaryCtxRelease_v2, (device),
+	   cuda_device device)
 {
 	struct CUctx_st *const context = &contexts[device];
 

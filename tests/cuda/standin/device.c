@@ -151,12 +151,15 @@ cuda_result standin_leave(cuda_result result)
 	return result;
 }
 
+bool standin_has(cuda_device device)
+{
+	return device >= 0 && device < standin_devices();
+}
+
 /* There is such a GPU, and what is asked for has a place. */
 static cuda_result device_error(cuda_device device, const void *out)
 {
-	return device < 0 || device >= standin_devices() ? INVALID_DEVICE
-	       : out					 ? 0
-							 : CUDA_INVALID_VALUE;
+	return !standin_has(device) ? INVALID_DEVICE : out ? 0 : CUDA_INVALID_VALUE;
 }
 
 API cuda_result cuInit(unsigned flags)

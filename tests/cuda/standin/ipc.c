@@ -66,7 +66,7 @@ static cuda_result reach(struct CUctx_st *context, cuda_device device)
 		return 0;
 	if (!standin_reaches(standin_first() + context->device, standin_first() + device))
 		return PEER_UNSUPPORTED;
-	if (device >= 0 && device < standin_devices())
+	if (standin_has(device))
 		context->peers[device] = true;
 	return 0;
 }

@@ -86,7 +86,7 @@ CALL(cuMulticastAddDevice, (handle, device), cuda_allocation handle, cuda_device
 {
 	struct multicast *const table = segments_multicast(handle);
 
-	if (!table || device < 0 || device >= standin_devices() || table->added == table->devices)
+	if (!table || !standin_has(device) || table->added == table->devices)
 		return CUDA_INVALID_VALUE;
 	__atomic_fetch_add(&table->added, 1, __ATOMIC_SEQ_CST);
 	return 0;

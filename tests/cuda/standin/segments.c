@@ -95,8 +95,7 @@ int segments_descriptor(const struct memory *memory)
 static bool is_wanted(const struct CUmemAllocationProp_st *wanted)
 {
 	return wanted && wanted->type == CUDA_ALLOCATION_PINNED &&
-	       wanted->location.type == CUDA_LOCATION_DEVICE && wanted->location.id >= 0 &&
-	       wanted->location.id < standin_devices() &&
+	       wanted->location.type == CUDA_LOCATION_DEVICE && standin_has(wanted->location.id) &&
 	       (wanted->requestedHandleTypes & ~(unsigned)CUDA_HANDLE_DESCRIPTOR) == 0;
 }
 
@@ -317,7 +316,7 @@ static cuda_result set_access(const struct memory *memory, const struct CUmemAcc
 	if (access->location.type != CUDA_LOCATION_DEVICE ||
 	    access->flags != CUDA_ACCESS_READ_WRITE)
 		return CUDA_INVALID_VALUE;
-	if (device < 0 || device >= standin_devices() ||
+	if (!standin_has(device) ||
 	    (!memory->allocation->table && device != memory->device &&
 	     !standin_reaches(standin_first() + device, standin_first() + memory->device)))
 		return INVALID_DEVICE;

@@ -234,6 +234,7 @@ cuda_result standin_leave(cuda_result result);
 cuda_result standin_failing(const char *function);
 long standin_setting(const char *name, long otherwise);
 int standin_devices(void);
+bool standin_has(cuda_device device);
 int standin_first(void); /* which of the machine is number 0 here */
 bool standin_reaches(cuda_device device, cuda_device peer);
 size_t standin_memory_bytes(void);
