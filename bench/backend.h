@@ -79,6 +79,8 @@ struct bench_device {
 			   size_t stride, unsigned count, double *seconds);
 };
 
+#define BENCH_WINDOW 64 /* the most messages or puts in flight */
+
 enum bench_combine { BENCH_MAX, BENCH_SUM };
 
 struct bench_backend {

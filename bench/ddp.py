@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-from arguments import Parser, number, some_of, words
-from machine import Failure, in_turn, lower_quartile, run_limited, run_main
+from arguments import Parser, number, numbers, some_of, words
+from machine import Failure, Lines, built, in_turn, lower_quartile, run_limited, run_main
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANK = os.path.join(HERE, 'peers', 'ddp_rank.py')
@@ -165,12 +165,11 @@ class Point:
                               f'{loss:.4g}; expected no more than {TOLERANCE:.0%} between them')
 
     def write(self, series, repetition, result, args):
-        if args.file:
-            print(json.dumps({
-                'library': series.contestant.name, 'version': result['version'], 'model': self.model.name,
-                'dtype': self.dtype, 'ranks': self.ranks, 'bucket': series.contestant.bucket, 'batch': args.batch,
-                'repetition': repetition, 'samples_per_s': samples_per_s(result), 'seconds': result['seconds'],
-                'train_loss': result['loss'], 'train_accuracy': result['accuracy']}), file=args.file, flush=True)
+        args.lines.write({
+            'library': series.contestant.name, 'version': result['version'], 'model': self.model.name,
+            'dtype': self.dtype, 'ranks': self.ranks, 'bucket': series.contestant.bucket, 'batch': args.batch,
+            'repetition': repetition, 'samples_per_s': samples_per_s(result), 'seconds': result['seconds'],
+            'train_loss': result['loss'], 'train_accuracy': result['accuracy']})
 
     def ratio(self, series):
         return series.typical() / self.torch.typical()
@@ -220,12 +219,6 @@ def show_summary(points, args):
 
 # ---- the command line
 
-def numbers(least, most):
-    def parse(text):
-        return [number(least, most)(word) for word in text.split(',')]
-    return parse
-
-
 def parse_arguments():
     parser = Parser(description=__doc__.split('\n')[0])
     add = parser.add_argument
@@ -253,14 +246,6 @@ def parse_arguments():
     return args
 
 
-def find_programs(args):
-    args.run = os.path.join(args.build, 'tools', 'run', 'tutti-run')
-    args.train = os.path.join(args.build, 'trainer', 'tutti-train')
-    for program in args.run, args.train:
-        if not shutil.which(program):
-            raise Failure(f'{program} was not found: run "meson setup build && ninja -C build", or give --build')
-
-
 def find_torch(args):
     """Its version, or None, after a line that says what is missing."""
     if not shutil.which(args.python):
@@ -274,20 +259,13 @@ def find_torch(args):
     return asked.stdout.strip()
 
 
-def open_json(path):
-    try:
-        return open(path, 'w')
-    except OSError as error:
-        raise Failure(f'--json: {path} cannot be written: {error.strerror}') from error
-
-
 def main():
     args = parse_arguments()
     args.torch = find_torch(args) if args.with_torch else None
     if args.with_torch and not args.torch:
         return SKIPPED
-    find_programs(args)
-    args.file = open_json(args.json) if args.json else None
+    args.run, args.train = built(args, 'tools/run/tutti-run'), built(args, 'trainer/tutti-train')
+    args.lines = Lines(args.json)
     points = []
     show_heading(args)
     for model in args.models:

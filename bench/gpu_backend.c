@@ -52,23 +52,14 @@ struct bench_gpu {
 	char carriers[32]; /* … or by these transports between all ranks */
 };
 
-static struct bench_tutti *tutti_of(struct bench_backend *backend)
-{
-	return backend->context;
-}
-
 static struct bench_gpu *gpu_of(struct bench_backend *backend)
 {
-	return tutti_of(backend)->gpu;
+	return bench_tutti_of(backend)->gpu;
 }
 
 static int said(struct bench_backend *backend, tutti_result_t result)
 {
-	if (result == TUTTI_OK)
-		return 0;
-	fprintf(stderr, "rank %d: %s: %s\n", backend->rank, tutti_strerror(result),
-		tutti_last_error(tutti_of(backend)->comm));
-	return -1;
+	return bench_tutti_said(backend, bench_tutti_of(backend)->comm, result);
 }
 
 /* Of what CUDA itself was asked. */
@@ -107,34 +98,27 @@ bool bench_gpu_fits(const struct bench_options *options)
 
 struct wanted {
 	int number;
-	double name; /* of the GPU, the same in all processes and with high probability no
-		      * other's */
+	char uuid[64];
 };
 
 static void look(const tutti_cuda_device_t *device, void *context)
 {
 	struct wanted *wanted = context;
-	unsigned long long hash = 14695981039346656037u; /* FNV-1a */
 
-	if (device->number != wanted->number)
-		return;
-	for (const char *at = device->uuid; *at; at++)
-		hash = (hash ^ (unsigned char)*at) * 1099511628211u;
-	wanted->name = (double)(hash >> 12); /* exact */
+	if (device->number == wanted->number)
+		snprintf(wanted->uuid, sizeof(wanted->uuid), "%s", device->uuid);
 }
 
 /* Do all ranks have one GPU, by whatever number? */
 static int find_shared(struct bench_backend *backend, struct bench_gpu *gpu)
 {
-	struct wanted wanted = { gpu->number, 0 };
+	const tutti_comm_t comm = bench_tutti_of(backend)->comm;
+	struct wanted wanted = { .number = gpu->number };
+	tutti_result_t rc = tutti_cuda_devices(look, &wanted);
 
-	if (said(backend, tutti_cuda_devices(look, &wanted)) < 0)
-		return -1;
-	double most[2] = { wanted.name, -wanted.name };
-	if (backend->combine(backend, most, 2, BENCH_MAX) < 0)
-		return -1;
-	gpu->device.shared = most[0] == -most[1];
-	return 0;
+	if (!rc)
+		rc = bench_tutti_compare(comm, wanted.uuid, &gpu->device.shared);
+	return said(backend, rc);
 }
 
 static int put_calls(struct bench_backend *backend, const struct bench_call *calls, unsigned count)
@@ -144,8 +128,8 @@ static int put_calls(struct bench_backend *backend, const struct bench_call *cal
 
 	for (unsigned i = 0; i < count && put == 0; i++)
 		put = gpu->nccl ? bench_nccl_put(gpu->nccl, &calls[i], gpu->stream)
-				: said(backend, bench_call_on_stream(tutti_of(backend), &calls[i],
-								     gpu->stream));
+				: said(backend, bench_call_on_stream(bench_tutti_of(backend),
+								     &calls[i], gpu->stream));
 	return put;
 }
 
@@ -224,7 +208,7 @@ static int check(struct bench_backend *backend, const struct bench_call *call, u
 
 static int enter(struct bench_backend *backend, void *in, void *out, size_t bytes)
 {
-	const tutti_comm_t comm = tutti_of(backend)->comm;
+	const tutti_comm_t comm = bench_tutti_of(backend)->comm;
 	struct bench_gpu *gpu = gpu_of(backend);
 
 	if (!gpu->device.windows)
@@ -262,7 +246,7 @@ static int begin(struct bench_backend *backend, const struct bench_call *calls, 
 	if (went(backend, gpu_capture(gpu->stream)) < 0)
 		return -1;
 	const int put = put_calls(backend, calls, count);
-	gpu->captured = algorithm_of_last(tutti_of(backend));
+	gpu->captured = algorithm_of_last(bench_tutti_of(backend));
 	gpu->graph = gpu_captured(gpu->stream); /* in any case, as nothing else can be put there
 						 * before */
 	return put < 0 ? put : went(backend, gpu->graph);
@@ -282,7 +266,7 @@ static int chain(struct bench_backend *backend, const struct bench_call *calls, 
 		 struct bench_chain *took)
 {
 	const struct bench_call barrier = { .kind = BENCH_BARRIER, .op = BENCH_NO_OP };
-	const tutti_comm_t comm = tutti_of(backend)->comm;
+	const tutti_comm_t comm = bench_tutti_of(backend)->comm;
 	struct bench_gpu *gpu = gpu_of(backend);
 
 	if (put_calls(backend, &barrier, 1) < 0 ||
@@ -345,7 +329,7 @@ static void describe(struct bench_backend *backend, const struct bench_call *cal
 {
 	const struct bench_gpu *gpu = gpu_of(backend);
 	const char *found =
-		gpu->device.graph ? gpu->captured : algorithm_of_last(tutti_of(backend));
+		gpu->device.graph ? gpu->captured : algorithm_of_last(bench_tutti_of(backend));
 
 	if (gpu->nccl) {
 		*transport = *algorithm = "unknown";

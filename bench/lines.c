@@ -7,7 +7,6 @@
 
 #include "lines.h"
 #include "output.h"
-#include "pattern.h"
 #include "printable.h"
 
 void bench_complain(const char *format, ...)
@@ -90,17 +89,4 @@ void bench_append(char *out, size_t size, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(out + length, size - length, format, args);
 	va_end(args);
-}
-
-void bench_write_call(char *out, size_t size, const struct bench_options *o, enum bench_kind kind)
-{
-	const struct bench_case *c = bench_case(kind);
-
-	snprintf(out, size, "%s", c->name);
-	if (!c->empty)
-		bench_append(out, size, " of %s", bench_type_name(o->dtype));
-	if (c->reduces)
-		bench_append(out, size, ", %s", bench_op_name(o->op));
-	if (c->rooted)
-		bench_append(out, size, ", root %d", o->root);
 }

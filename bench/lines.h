@@ -4,7 +4,7 @@
 #ifndef BENCH_LINES_H
 #define BENCH_LINES_H
 
-#include "options.h"
+#include <stddef.h>
 
 #define BENCH_WIDTH	   100
 #define BENCH_MOST_CARRIER 31 /* "shm+rdma+tcp/hierarchical_split" */
@@ -23,9 +23,5 @@ void bench_append(char *out, size_t size, const char *format, ...)
 /* Print a blank and `value`, `width` characters wide, with at most so many decimals and fewer where
  * it is long; below 0: a dash. */
 void bench_figure(int width, int decimals, double value);
-
-/* Write what is called, such as "all_reduce of float32, sum", into `out`. */
-void bench_write_call(char *out, size_t size, const struct bench_options *options,
-		      enum bench_kind kind);
 
 #endif

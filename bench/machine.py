@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What programs that compare share: figures of the machine, turns, what stands for runs that differ, and their ends."""
+import json
+import os
+import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,6 +17,13 @@ def lower_quartile(values):
     """By the nearest rank. Some machines pass lines between cores in one of two ways from run to run:
     the median of a few runs then shows the draw."""
     return sorted(values)[(len(values) + 3) // 4 - 1]
+
+
+def spread(values, form='.0f'):
+    """The median, with the least and the most; "-" of none."""
+    if not values:
+        return '-'
+    return f'{statistics.median(values):{form}} ({min(values):{form}}–{max(values):{form}})'
 
 
 def in_turn(contestants, repetition):
@@ -41,6 +52,34 @@ def run_limited(command, env, limit):
 
 class Failure(Exception):
     """Ends a program with its sentence."""
+
+
+class Lines:
+    """What --json writes: an object to a line. Without a path it goes nowhere."""
+
+    def __init__(self, path):
+        self.path = path
+        try:
+            self.file = open(path or os.devnull, 'w')
+        except OSError as error:
+            self.fail(error)
+
+    def write(self, found):
+        try:
+            print(json.dumps(found), file=self.file, flush=True)
+        except OSError as error:
+            self.fail(error)
+
+    def fail(self, error):
+        raise Failure(f'--json: cannot write "{self.path}": {error.strerror}; make space, or name another place')
+
+
+def built(args, path):
+    """A program below the build directory."""
+    program = os.path.join(args.build, path)
+    if not shutil.which(program):
+        raise Failure(f'{program} was not found: run "meson setup build && ninja -C build", or give --build')
+    return program
 
 
 def run_main(program, main):

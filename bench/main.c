@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-bench: under a launcher, one rank of a measurement; alone, the parent of ranks that it
  * starts itself and whose store it hosts; with --simulate neither. */
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "gpu_backend.h"
 #include "lines.h"
 #include "local.h"
+#include "option.h"
 #include "output.h"
 #include "outputs.h"
 #include "simulate.h"
@@ -26,25 +25,6 @@ enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
 
 /* ---- errors of the command line */
 
-/* FNV-1a */
-static uint64_t hash_of(const char *text)
-{
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-	return hash;
-}
-
-static bool all_complain_alike(tutti_comm_t comm)
-{
-	const uint64_t hash = hash_of(bench_options_complaint());
-	uint64_t ends[2] = { hash, ~hash }; /* the smallest, and the complement of the largest */
-
-	return tutti_all_reduce(comm, ends, ends, 2, TUTTI_UINT64, TUTTI_MIN, NULL) == TUTTI_OK &&
-	       ends[0] == ~ends[1];
-}
-
 /* Launchers give all ranks the same options and end a job when the first rank fails. So the ranks
  * join and compare their errors before any of them exits: rank 0 alone prints one that all have. If
  * they do not join soon, each prints its own. */
@@ -52,13 +32,15 @@ static int refuse(void)
 {
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 	tutti_comm_t comm = NULL;
+	bool alike;
 
 	config.timeout_s = SOON_S;
 	if (!bench_launched() || tutti_init(&config, &comm) != TUTTI_OK) {
 		bench_options_complain();
 		return STATUS_USAGE;
 	}
-	if (!all_complain_alike(comm) || tutti_comm_rank(comm) == 0)
+	if (bench_tutti_compare(comm, bench_options_complaint(), &alike) != TUTTI_OK || !alike ||
+	    tutti_comm_rank(comm) == 0)
 		bench_options_complain();
 	tutti_barrier(comm, NULL);
 	tutti_comm_destroy(comm);
@@ -73,30 +55,18 @@ static void refuse_together(struct bench_tutti *tutti)
 	tutti->backend.barrier(&tutti->backend);
 }
 
-/* By the library itself, before each of the ranks would complain of them; it names the member of the
- * config where the user gave an option. False: refuse() prints why. */
+/* By the library itself, before each of the ranks would complain of them. False: refuse() prints
+ * why. */
 static bool names_known(const struct bench_options *options)
 {
-	static const struct {
-		const char *member, *option;
-	} names[] = {
-		{ "transports of the config", "--transport" },
-		{ "algorithm of the config", "--algorithm" },
-	};
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 
 	config.transports = options->transport;
 	config.algorithm = options->algorithm;
 	if (tutti_config_check(&config) == TUTTI_OK)
 		return true;
-	const char *error = tutti_last_error(NULL);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const size_t length = strlen(names[i].member);
-
-		if (strncmp(error, names[i].member, length) == 0)
-			return bench_options_refuse(names[i].option, error + length);
-	}
-	return bench_options_refuse("", error);
+	const char *error = tutti_last_error(NULL), *option = tt_option_of_config(&error);
+	return bench_options_refuse(option ? option : "", error);
 }
 
 /* ---- what is carried out */
@@ -202,8 +172,6 @@ int main(int argc, char **argv)
 	struct bench_options options;
 
 	output_begin(STATUS_FAILED);
-	signal(SIGXFSZ,
-	       SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	if (parsed == BENCH_PARSED)
 		return carry_out(&options, argv);

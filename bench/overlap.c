@@ -215,12 +215,10 @@ static char mark_of(enum cause cause)
 
 static void print_title(const struct bench_run *run, enum bench_kind kind)
 {
-	char call[96];
+	char subject[BENCH_SUBJECT];
 
-	bench_write_call(call, sizeof(call), run->options, kind);
-	bench_remark("tutti %s, %d ranks, memory %s, %s", call, run->backend->size,
-		     run->options->mappable ? "of tutti_mem_alloc" : "of malloc",
-		     run->options->check ? "results verified" : "results not verified");
+	bench_report_subject(run->report, kind, subject, sizeof(subject));
+	bench_remark("%s", subject);
 	bench_remark("median times in µs: the blocking call, a computation, the processor's time "
 		     "that the call needs, and call "
 		     "and computation together");

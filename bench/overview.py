@@ -101,13 +101,15 @@ def ratio_axis(ratios):
             f'set ytics nomirror ({texts})')
 
 
+def place_name(transport, memory, ranks):
+    return f'{transport}, {ranks} ranks' + (', buffers of tutti_mem_alloc' if memory == 'tutti' else '')
+
+
 def graph(number, place, curves):
-    transport, memory, ranks = place
     column, top = number % 2, number // 2 * BLOCK
     sizes = [size for points in curves.values() for size in points]
-    title = f'{transport}, {ranks} ranks' + (', buffers of tutti_mem_alloc' if memory == 'tutti' else '')
     return [f'eval graph({column}, 2, {top + 26}, {top + BLOCK - 48})', f'eval bytes({min(sizes)}.0, {max(sizes)}.0)',
-            ratio_axis(curves), f'set title {quoted(title)}', "set ylabel 'time ÷ that of tutti'",
+            ratio_axis(curves), f'set title {quoted(place_name(*place))}', "set ylabel 'time ÷ that of tutti'",
             *plotted(f'd{number}', curves, LOOKS, '1 with lines lt 15 notitle, ')]
 
 

@@ -17,7 +17,6 @@
 #define AHEAD_BYTES  ((size_t)256 << 10)
 #define AHEAD	     256
 #define AHEAD_S	     40e-6
-#define WINDOW	     64
 #define WINDOW_BYTES ((size_t)32 << 20)
 /* On a device calls wait for each other alone, so there are more in a sample, of as much memory
  * as GPUs can spare. */
@@ -38,7 +37,7 @@ unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind 
 	if (kind == BENCH_BANDWIDTH || kind == BENCH_PUT_BANDWIDTH) {
 		const size_t fit = WINDOW_BYTES / bytes;
 
-		return fit >= WINDOW ? WINDOW : fit > 2 ? (unsigned)fit : 2;
+		return fit >= BENCH_WINDOW ? BENCH_WINDOW : fit > 2 ? (unsigned)fit : 2;
 	}
 	if (backend->device)
 		return chain(backend->device, bytes);
@@ -259,8 +258,7 @@ static int verify(struct bench_point *point, double *wrong)
 	return b->combine(b, wrong, 1, BENCH_SUM);
 }
 
-static void place_calls(struct bench_point *point, const struct bench_buffers *buffers,
-			const struct bench_call *first, int rank)
+static void place_calls(struct bench_point *point, const struct bench_call *first)
 {
 	for (unsigned i = 0; i < point->batch; i++) {
 		struct bench_call *call = &point->calls[i];
@@ -268,7 +266,7 @@ static void place_calls(struct bench_point *point, const struct bench_buffers *b
 		*call = *first;
 		call->index = i;
 		call->last = i + 1 == point->batch;
-		bench_buffers_place(buffers, call, rank, point->bytes);
+		bench_buffers_place(point->buffers, call, point->backend->rank, point->bytes);
 	}
 }
 
@@ -294,23 +292,21 @@ static struct bench_work work_of(struct bench_point *point)
 				    .chain = point->backend->device ? run_chain : NULL };
 }
 
-/* Many calls in a batch only where they are short. All ranks see the same durations. */
-static int settle_batch(struct bench_point *point, const struct bench_call *call)
+/* Many one-way calls in a batch only where they are short: the first of those that were placed will
+ * do, as such calls do not look at which is the last. All ranks see the same durations. */
+static int settle_batch(struct bench_point *point)
 {
 	const struct bench_budget budget = { .iters = 2 * BATCH, .warmup = BATCH };
 	const unsigned most = point->batch;
 	struct bench_samples samples = { 0 };
 
-	if (point->backend->device || most <= BATCH)
+	if (point->backend->device || most <= BATCH || !bench_case_is_one_way(point->calls->kind))
 		return 0;
 	point->batch = BATCH;
-	place_calls(point, point->buffers, call, point->backend->rank);
 	const struct bench_work work = work_of(point);
 	const int rc = bench_time(&work, &budget, &samples);
-	if (!rc && bench_summarise(samples.seconds, samples.count).min < AHEAD_S * 1e6) {
+	if (!rc && bench_summarise(samples.seconds, samples.count).min < AHEAD_S * 1e6)
 		point->batch = most;
-		place_calls(point, point->buffers, call, point->backend->rank);
-	}
 	bench_samples_free(&samples);
 	return rc;
 }
@@ -332,13 +328,12 @@ bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 	point->calls = calloc(point->batch, sizeof(*point->calls));
 	if (!point->calls) {
 		fprintf(stderr, "rank %d: no memory for %u calls\n", b->rank, point->batch);
-		bench_pattern_fini(&point->pattern);
+		bench_point_fini(point);
 		return false;
 	}
-	place_calls(point, buffers, call, b->rank);
-	if ((b->device && begin_on_device(point) < 0) || settle_batch(point, call) < 0) {
-		free(point->calls);
-		bench_pattern_fini(&point->pattern);
+	place_calls(point, call);
+	if ((b->device && begin_on_device(point) < 0) || settle_batch(point) < 0) {
+		bench_point_fini(point);
 		return false;
 	}
 	return true;

@@ -44,32 +44,33 @@ const struct bench_outputs *bench_report_outputs(const struct bench_report *repo
 	return &report->outputs;
 }
 
-static void write_memory(const struct bench_report *report, char *out, size_t size)
+static void append_memory(const struct bench_report *report, char *out, size_t size)
 {
 	const struct bench_device *device = report->backend->device;
 
 	if (!device)
-		snprintf(out, size, "%s",
-			 report->options->mappable ? "of tutti_mem_alloc" : "of malloc");
+		bench_append(out, size, ", memory of %s",
+			     report->options->mappable ? "tutti_mem_alloc" : "malloc");
 	else
-		snprintf(out, size, "of %s%s%s%s%s",
-			 device->shared && report->backend->size > 1 ? "one " : "", device->name,
-			 device->windows ? ", in windows" : "", device->graph ? ", by graphs" : "",
-			 device->threads ? ", ranks are threads" : "");
+		bench_append(out, size, ", memory of %s%s%s%s%s",
+			     device->shared && report->backend->size > 1 ? "one " : "",
+			     device->name, device->windows ? ", in windows" : "",
+			     device->graph ? ", by graphs" : "",
+			     device->threads ? ", ranks are threads" : "");
 }
 
-static void write_verified(const struct bench_report *report, char *out, size_t size)
+static void append_verified(const struct bench_report *report, char *out, size_t size)
 {
 	const struct bench_device *device = report->backend->device;
 
 	if (!report->options->check)
-		snprintf(out, size, "results not verified");
+		bench_append(out, size, ", results not verified");
 	else if (!device)
-		snprintf(out, size, "results verified");
+		bench_append(out, size, ", results verified");
 	else if (!device->without)
-		snprintf(out, size, "results verified on the GPU");
+		bench_append(out, size, ", results verified on the GPU");
 	else
-		snprintf(out, size, "results verified on the host: %s", device->without);
+		bench_append(out, size, ", results verified on the host: %s", device->without);
 }
 
 /* Does the table tell what travels? */
@@ -79,6 +80,29 @@ static bool has_wire(const struct bench_report *report, enum bench_kind kind)
 
 	return kind == BENCH_ALL_REDUCE && o->dtype == TUTTI_FLOAT32 &&
 	       (o->op == TUTTI_SUM || o->op == TUTTI_AVG) && bench_wire_narrows(o->wire);
+}
+
+void bench_report_subject(const struct bench_report *report, enum bench_kind kind, char *out,
+			  size_t size)
+{
+	const struct bench_options *o = report->options;
+	const struct bench_case *c = bench_case(kind);
+
+	snprintf(out, size, "%s %s", report->backend->library, c->name);
+	if (!c->empty)
+		bench_append(out, size, " of %s", bench_type_name(o->dtype));
+	if (c->reduces)
+		bench_append(out, size, ", %s", bench_op_name(o->op));
+	if (c->rooted)
+		bench_append(out, size, ", root %d", o->root);
+	if (has_wire(report, kind))
+		bench_append(out, size, " as %s%s", bench_wire_name(o->wire),
+			     o->wire & TUTTI_WIRE_IF_FASTER ? " where that is faster" : "");
+	bench_append(out, size, ", %d ranks", report->backend->size);
+	if (!c->empty) {
+		append_memory(report, out, size);
+		append_verified(report, out, size);
+	}
 }
 
 /* Does the table tell places apart? */
@@ -110,28 +134,15 @@ static void print_heading(enum bench_kind kind, bool device, bool narrow)
 
 void bench_report_title(struct bench_report *report, enum bench_kind kind)
 {
-	const tutti_wire_t wire = report->options->wire;
-	const bool narrow = has_wire(report, kind);
-	char call[96], memory[256], verified[1024], as[32] = "";
+	char subject[BENCH_SUBJECT];
 
 	if (!report->outputs.table)
 		return;
-	bench_write_call(call, sizeof(call), report->options, kind);
-	write_memory(report, memory, sizeof(memory));
-	write_verified(report, verified, sizeof(verified));
-	if (bench_case(kind)->empty) {
-		bench_remark("%s %s, %d ranks", report->backend->library, call,
-			     report->backend->size);
-		bench_remark("times in µs per call");
-	} else {
-		if (narrow)
-			snprintf(as, sizeof(as), " as %s%s", bench_wire_name(wire),
-				 wire & TUTTI_WIRE_IF_FASTER ? " where that is faster" : "");
-		bench_remark("%s %s%s, %d ranks, memory %s, %s", report->backend->library, call, as,
-			     report->backend->size, memory, verified);
-		bench_remark("times in µs per call, bandwidths in 10^9 bytes/s");
-	}
-	print_heading(kind, report->backend->device, narrow);
+	bench_report_subject(report, kind, subject, sizeof(subject));
+	bench_remark("%s", subject);
+	bench_remark("times in µs per call%s",
+		     bench_case(kind)->empty ? "" : ", bandwidths in 10^9 bytes/s");
+	print_heading(kind, report->backend->device, has_wire(report, kind));
 }
 
 /* What only calls with data have. */

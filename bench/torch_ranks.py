@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from arguments import Parser, numbers
+from arguments import Parser, number, numbers
 from machine import lower_quartile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../tools/plot'))
@@ -92,7 +92,7 @@ def parser_of(description, ranks):
     """The options that both programs have."""
     parser = Parser(description=description)
     parser.add_argument('-r', '--ranks', type=numbers(1, 1024), default=ranks)
-    parser.add_argument('-n', '--repetitions', type=int, default=9)
+    parser.add_argument('-n', '--repetitions', type=number(1, 1000000), default=9)
     parser.add_argument('--plot', type=picture_name, help='write a picture, .svg or .png; needs gnuplot')
     parser.add_argument('--json', help='write the figures')
     return parser

@@ -119,7 +119,7 @@ static int begin(struct bench_run *run, enum bench_kind kind)
 	if (rc < 0)
 		dismiss_all(tune);
 	else if (tune->table)
-		bench_tuning_title(run->options, kind, run->backend->size, model_source());
+		bench_tuning_title(run->report, kind, model_source());
 	return rc;
 }
 

@@ -51,15 +51,12 @@ double bench_tuning_mean(const struct bench_tuning_table *tally)
 
 /* ---- the table */
 
-void bench_tuning_title(const struct bench_options *o, enum bench_kind kind, int ranks,
-			const char *model)
+void bench_tuning_title(const struct bench_report *report, enum bench_kind kind, const char *model)
 {
-	char call[96];
+	char subject[BENCH_SUBJECT];
 
-	bench_write_call(call, sizeof(call), o, kind);
-	bench_remark("tutti %s, %d ranks, memory %s, %s, cost model: %s", call, ranks,
-		     o->mappable ? "of tutti_mem_alloc" : "of malloc",
-		     o->check ? "results verified" : "results not verified", model);
+	bench_report_subject(report, kind, subject, sizeof(subject));
+	bench_remark("%s, cost model: %s", subject, model);
 	bench_remark("median times in µs per call: by the library's own choice and by the best "
 		     "algorithm; below each line, by "
 		     "each that can do it, forced");

@@ -21,8 +21,7 @@ void bench_tuning_add(struct bench_tuning_table *tally, const struct bench_resul
 double bench_tuning_mean(const struct bench_tuning_table *tally); /* geometric */
 
 /* On standard output. */
-void bench_tuning_title(const struct bench_options *options, enum bench_kind kind, int ranks,
-			const char *model);
+void bench_tuning_title(const struct bench_report *report, enum bench_kind kind, const char *model);
 void bench_tuning_row(const struct bench_result *results, size_t n);
 void bench_tuning_summary(const struct bench_tuning_table *tally, const char *of);
 

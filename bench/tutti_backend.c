@@ -2,6 +2,7 @@
 /* Owns the communicators of a run, and how each measurement is a call of tutti. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "calls.h"
 #include "lines.h"
@@ -9,18 +10,28 @@
 #include "tutti_backend.h"
 #include "timing.h"
 
-static struct bench_tutti *tutti_of(struct bench_backend *backend)
-{
-	return backend->context;
-}
-
-static int said(const struct bench_backend *backend, tutti_comm_t comm, tutti_result_t result)
+int bench_tutti_said(const struct bench_backend *backend, tutti_comm_t comm, tutti_result_t result)
 {
 	if (result == TUTTI_OK)
 		return 0;
 	fprintf(stderr, "rank %d: %s: %s\n", backend->rank, tutti_strerror(result),
 		tutti_last_error(comm));
 	return -1;
+}
+
+tutti_result_t bench_tutti_compare(tutti_comm_t comm, const char *text, bool *alike)
+{
+	char first[512] = "";
+	uint8_t same;
+
+	snprintf(first, sizeof(first), "%s", text);
+	tutti_result_t rc =
+		tutti_broadcast(comm, first, first, sizeof(first), TUTTI_UINT8, 0, NULL);
+	same = strcmp(first, text) == 0;
+	if (!rc)
+		rc = tutti_all_reduce(comm, &same, &same, 1, TUTTI_UINT8, TUTTI_MIN, NULL);
+	*alike = same;
+	return rc;
 }
 
 static bool supports(struct bench_backend *backend, const struct bench_call *call)
@@ -32,7 +43,7 @@ static bool supports(struct bench_backend *backend, const struct bench_call *cal
  */
 static tutti_result_t run_window(struct bench_backend *b, const struct bench_call *c)
 {
-	struct bench_tutti *t = tutti_of(b);
+	struct bench_tutti *t = bench_tutti_of(b);
 	tutti_request_t *request = &t->window[c->index];
 	uint8_t answer = 0;
 	tutti_result_t rc;
@@ -57,24 +68,24 @@ static tutti_result_t run_window(struct bench_backend *b, const struct bench_cal
 
 static int expose(struct bench_backend *backend, void *in, void *out, size_t bytes)
 {
-	struct bench_tutti *t = tutti_of(backend);
+	struct bench_tutti *t = bench_tutti_of(backend);
 	tutti_result_t rc = tutti_window_create(t->comm, in, bytes, 0, &t->exposed.in);
 
 	if (!rc)
 		rc = tutti_window_create(t->comm, out, bytes, 1, &t->exposed.out);
 	t->exposed.in_at = in;
 	t->exposed.out_at = out;
-	return said(backend, t->comm, rc);
+	return bench_tutti_said(backend, t->comm, rc);
 }
 
 static int conceal(struct bench_backend *backend)
 {
-	struct bench_tutti *t = tutti_of(backend);
+	struct bench_tutti *t = bench_tutti_of(backend);
 	tutti_result_t rc = tutti_window_destroy(t->exposed.in);
 
 	if (!rc)
 		rc = tutti_window_destroy(t->exposed.out);
-	return said(backend, t->comm, rc);
+	return bench_tutti_said(backend, t->comm, rc);
 }
 
 /* Buffers lie alike on both ranks. */
@@ -126,7 +137,7 @@ static tutti_result_t add_one(struct bench_tutti *t)
 
 static tutti_result_t run_one_sided(struct bench_backend *b, const struct bench_call *c)
 {
-	struct bench_tutti *t = tutti_of(b);
+	struct bench_tutti *t = bench_tutti_of(b);
 	const size_t bytes = c->count * bench_type_size(c->dtype);
 	tutti_result_t rc;
 
@@ -149,7 +160,7 @@ static tutti_result_t run_one_sided(struct bench_backend *b, const struct bench_
 
 static int run(struct bench_backend *backend, const struct bench_call *call)
 {
-	const struct bench_tutti *tutti = tutti_of(backend);
+	const struct bench_tutti *tutti = bench_tutti_of(backend);
 	tutti_result_t rc;
 
 	if (bench_case(call->kind)->one_sided)
@@ -158,35 +169,35 @@ static int run(struct bench_backend *backend, const struct bench_call *call)
 		rc = run_window(backend, call);
 	else
 		rc = bench_call_on_host(tutti, call, NULL);
-	return said(backend, tutti->comm, rc);
+	return bench_tutti_said(backend, tutti->comm, rc);
 }
 
 int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call,
 		      tutti_request_t *request)
 {
-	return said(backend, tutti_of(backend)->comm,
-		    bench_call_on_host(tutti_of(backend), call, request));
+	return bench_tutti_said(backend, bench_tutti_of(backend)->comm,
+				bench_call_on_host(bench_tutti_of(backend), call, request));
 }
 
 int bench_tutti_wait(struct bench_backend *backend, tutti_request_t *request)
 {
-	return said(backend, tutti_of(backend)->comm, tutti_wait(request));
+	return bench_tutti_said(backend, bench_tutti_of(backend)->comm, tutti_wait(request));
 }
 
 static int barrier(struct bench_backend *backend)
 {
-	const tutti_comm_t comm = tutti_of(backend)->meeting;
+	const tutti_comm_t comm = bench_tutti_of(backend)->meeting;
 
-	return said(backend, comm, tutti_barrier(comm, NULL));
+	return bench_tutti_said(backend, comm, tutti_barrier(comm, NULL));
 }
 
 static int split(struct bench_backend *backend, double *seconds)
 {
-	const tutti_comm_t comm = tutti_of(backend)->comm;
+	const tutti_comm_t comm = bench_tutti_of(backend)->comm;
 	const double begun = bench_now();
 	tutti_comm_t whole;
 
-	if (said(backend, comm, tutti_comm_split(comm, 0, backend->rank, &whole)) < 0)
+	if (bench_tutti_said(backend, comm, tutti_comm_split(comm, 0, backend->rank, &whole)) < 0)
 		return -1;
 	*seconds = bench_now() - begun;
 	tutti_comm_destroy(whole);
@@ -196,18 +207,18 @@ static int split(struct bench_backend *backend, double *seconds)
 static int combine(struct bench_backend *backend, double *values, size_t count,
 		   enum bench_combine how)
 {
-	const tutti_comm_t comm = tutti_of(backend)->meeting;
+	const tutti_comm_t comm = bench_tutti_of(backend)->meeting;
 
-	return said(backend, comm,
-		    tutti_all_reduce(comm, values, values, count, TUTTI_FLOAT64,
-				     how == BENCH_MAX ? TUTTI_MAX : TUTTI_SUM, NULL));
+	return bench_tutti_said(backend, comm,
+				tutti_all_reduce(comm, values, values, count, TUTTI_FLOAT64,
+						 how == BENCH_MAX ? TUTTI_MAX : TUTTI_SUM, NULL));
 }
 
 static void *allocate(struct bench_backend *backend, size_t bytes)
 {
 	void *memory;
 
-	return said(backend, NULL, tutti_mem_alloc(bytes, &memory)) < 0 ? NULL : memory;
+	return bench_tutti_said(backend, NULL, tutti_mem_alloc(bytes, &memory)) < 0 ? NULL : memory;
 }
 
 static void release(struct bench_backend *backend, void *memory)
@@ -219,9 +230,9 @@ static void release(struct bench_backend *backend, void *memory)
 void bench_tutti_describe_pair(struct bench_backend *backend, const char **transport,
 			       const char **algorithm)
 {
-	*transport = backend->rank > 1
-			     ? "none"
-			     : tutti_comm_transport(tutti_of(backend)->comm, 1 - backend->rank);
+	*transport = backend->rank > 1 ? "none"
+				       : tutti_comm_transport(bench_tutti_of(backend)->comm,
+							      1 - backend->rank);
 	*algorithm = "none";
 }
 
@@ -236,7 +247,7 @@ static void describe(struct bench_backend *backend, const struct bench_call *cal
 	}
 	*transport = *algorithm = "unknown";
 	backend->wire = TUTTI_WIRE_FLOAT32;
-	if (tutti_comm_last_plan(tutti_of(backend)->comm, &info) != TUTTI_OK)
+	if (tutti_comm_last_plan(bench_tutti_of(backend)->comm, &info) != TUTTI_OK)
 		return;
 	*transport = info.transports;
 	*algorithm = info.algorithm;

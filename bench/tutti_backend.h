@@ -9,8 +9,6 @@
 
 struct bench_gpu;
 
-#define BENCH_WINDOW 64 /* the most sends in flight */
-
 struct bench_tutti {
 	tutti_comm_t comm;
 	tutti_comm_t meeting; /* of barriers and exchanges between measurements */
@@ -24,6 +22,17 @@ struct bench_tutti {
 	} exposed;
 	struct bench_backend backend;
 };
+
+static inline struct bench_tutti *bench_tutti_of(struct bench_backend *backend)
+{
+	return backend->context;
+}
+
+/* 0, or -1 after an error, of which it says what `comm` (NULL: the thread) knows. */
+int bench_tutti_said(const struct bench_backend *backend, tutti_comm_t comm, tutti_result_t result);
+
+/* Have all ranks the same text, of less than 512 bytes? */
+tutti_result_t bench_tutti_compare(tutti_comm_t comm, const char *text, bool *alike);
 
 /* Join the ranks that the launcher started, with the transport and algorithm of the options. -1:
  * said why. */

@@ -34,6 +34,7 @@ static const char *const ops[] = {
 	[TUTTI_AVG] = "avg", [TUTTI_BAND] = "band", [TUTTI_BOR] = "bor", [TUTTI_BXOR] = "bxor",
 };
 static_assert(sizeof(ops) / sizeof(ops[0]) == TUTTI_OP_COUNT, "every operation has a name");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they lie");
 
 const char *bench_type_name(tutti_dtype_t dtype)
 {
@@ -83,20 +84,6 @@ uint64_t bench_type_exact(tutti_dtype_t dtype)
 	return (uint64_t)2 << types[dtype].mantissa;
 }
 
-static void store_bits(size_t size, uint64_t bits, void *out)
-{
-	const uint8_t b8 = (uint8_t)bits;
-	const uint16_t b16 = (uint16_t)bits;
-	const uint32_t b32 = (uint32_t)bits;
-
-	switch (size) {
-	case 1: memcpy(out, &b8, 1); break;
-	case 2: memcpy(out, &b16, 2); break;
-	case 4: memcpy(out, &b32, 4); break;
-	default: memcpy(out, &bits, 8); break;
-	}
-}
-
 void bench_type_encode(tutti_dtype_t dtype, uint64_t value, void *out)
 {
 	const int mantissa = (int)types[dtype].mantissa;
@@ -110,10 +97,5 @@ void bench_type_encode(tutti_dtype_t dtype, uint64_t value, void *out)
 		bits = ((uint64_t)power + bias) << mantissa;
 		bits |= power <= mantissa ? rest << (mantissa - power) : rest >> (power - mantissa);
 	}
-	store_bits(types[dtype].size, bits, out);
-}
-
-double bench_type_decode(tutti_dtype_t dtype, const void *in)
-{
-	return bench_decode(bench_type_format(dtype), in);
+	memcpy(out, &bits, types[dtype].size); /* little-endian: the low bytes */
 }

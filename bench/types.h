@@ -13,7 +13,5 @@ uint64_t bench_type_exact(tutti_dtype_t dtype);
 
 /* `value` must be exact in the type. */
 void bench_type_encode(tutti_dtype_t dtype, uint64_t value, void *out);
-/* See bench_decode(). */
-double bench_type_decode(tutti_dtype_t dtype, const void *in);
 
 #endif

@@ -12,7 +12,6 @@
  *   --algorithm line     what a line takes from core to core
  *   --algorithm switch   what a core takes to go from one process to another by sched_yield() */
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,8 +264,6 @@ int main(int argc, char **argv)
 	struct bench_options options;
 
 	output_begin(1);
-	signal(SIGXFSZ,
-	       SIG_IGN); /* memory as large as files may be (ulimit -f) is an error, not our end */
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
 	if (parsed != BENCH_PARSED)
 		return bench_options_end(parsed, NULL);

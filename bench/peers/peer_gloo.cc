@@ -53,7 +53,7 @@ struct Gloo {
 	/* algorithms of the older kind are made for a buffer, before they are timed */
 	std::map<void *, std::unique_ptr<gloo::Algorithm>> made;
 	size_t made_count = 0;
-	Buffer window[64];
+	Buffer window[BENCH_WINDOW];
 };
 
 template <typename T> Reduce reduction(int op)

@@ -14,12 +14,10 @@
 #include "sweep.h"
 #include "timing.h"
 
-#define WINDOW 64
-
 struct mpi {
 	const struct bench_options *options;
-	MPI_Request window[WINDOW];
-	MPI_Status statuses[WINDOW]; /* unread, but MPICH's prototype asks for them */
+	MPI_Request window[BENCH_WINDOW];
+	MPI_Status statuses[BENCH_WINDOW]; /* unread, but MPICH's prototype asks for them */
 	/* one-sided: what rank 0 accesses of rank 1, and what it has added there */
 	MPI_Win in, out;
 	char *in_at, *out_at;

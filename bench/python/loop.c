@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The loop of bench/python/overhead in C: blocking all-reduces of one size, timed in batches.
+/* The loop of rank.py in C: blocking all-reduces of one size, timed in batches.
  *   loop BYTES CALLS BATCHES
- * Rank 0 prints the microseconds per call of each batch.
- */
+ * Rank 0 prints the microseconds per call of each batch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -53,3 +53,20 @@ const char *tt_option_why(int result, char **argv, const struct option *known,
 			 result == ':' ? "-%c needs a value" : "unknown option -%c", optopt);
 	return text;
 }
+
+const char *tt_option_of_config(const char **error)
+{
+	static const char *const members[] = { "transports of the config",
+					       "algorithm of the config" };
+	static const char *const options[] = { "--transport", "--algorithm" };
+
+	for (int i = 0; i < 2; i++) {
+		const size_t length = strlen(members[i]);
+
+		if (strncmp(*error, members[i], length) == 0) {
+			*error += length;
+			return options[i];
+		}
+	}
+	return NULL;
+}

@@ -18,6 +18,10 @@ extern "C" {
 const char *tt_option_why(int result, char **argv, const struct option *known,
 			  char text[TT_OPTION_WHY]);
 
+/* Which option gave the member of the config that `*error`, of tutti_config_check(), begins with;
+ * `*error` then goes on behind that. NULL: none did. */
+const char *tt_option_of_config(const char **error);
+
 #ifdef __cplusplus
 }
 #endif

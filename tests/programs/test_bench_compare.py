@@ -197,7 +197,7 @@ class Compare(ProgramTest):
                        'bytes': 8, 'wrong': 0, 'time_us': {'mean': 1}}, file)
         for words, sentence in [(['init', '--plot', 'x.svg'], 'init, which has no sizes to draw over'),
                                 (['waiting'], 'waiting was found, which has figures of its own'),
-                                (['-n', 0], '-n 0 was found, expected 1 or more'),
+                                (['-n', 0], '"0" was found, expected a whole number from 1 to'),
                                 (['--minutes', 5], '--minutes 5 was found with all_reduce, expected it with all'),
                                 (['all', '--no-tutti'], 'all was found with --no-tutti'),
                                 (['barrier', '--plot', 'x.svg'], 'barrier, which has no sizes to draw over'),

@@ -163,7 +163,7 @@ class Missing(Fakes):
         self.refuse('tutti-train was not found: run "meson setup build')
         self.refuse('--python: /nowhere was not found', '--python', '/nowhere')
         self.tutti()
-        self.refuse('--json: /nowhere/runs cannot be written', '--json', '/nowhere/runs')
+        self.refuse('--json: cannot write "/nowhere/runs": No such file', '--json', '/nowhere/runs')
 
 
 class Refused(Fakes):
@@ -171,7 +171,7 @@ class Refused(Fakes):
         for words, sentence in [(['--models', 'mnist'], '"mnist" was found, expected digits, or the widths'),
                                 (['--models', '784'], '"784" was found, expected digits'),
                                 (['--dtype', 'float16'], '"float16" was found, expected some of float32,float64'),
-                                (['--ranks', '1,65'], '"65" was found, expected a whole number from 1 to 64'),
+                                (['--ranks', '1,65'], '"1,65" was found, expected numbers from 1 to 64'),
                                 (['--epochs', '1'], '"1" was found, expected a whole number from 2'),
                                 (['--bucket', '64k'], '"64k" was found, expected bytes, such as 64K or 1M'),
                                 (['--batch', '3'], '--batch: found 3 for 4 ranks, expected a sample for each rank')]:

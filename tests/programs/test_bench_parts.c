@@ -52,7 +52,8 @@ static void reduce(const struct bench_pattern *p, uint64_t shift, void *out)
 	for (int r = 0; r < p->ranks; r++) {
 		bench_pattern_fill(p, r, shift, 0, sent, COUNT);
 		for (size_t i = 0; i < COUNT; i++) {
-			const double value = bench_type_decode(p->dtype, sent + i * size);
+			const double value =
+				bench_decode(bench_type_format(p->dtype), sent + i * size);
 
 			sums[i] = r == 0 ? value : combined(p->op, sums[i], value);
 		}

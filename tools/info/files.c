@@ -12,7 +12,7 @@
 
 #include "files.h"
 
-enum { LARGEST = 1 << 20 };
+enum { LARGEST = 1 << 21 };
 
 static int root = -1;
 static const char *root_name = "/";
@@ -44,34 +44,22 @@ static int open_path(int flags, const char *format, va_list args)
 		      flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-/* Everything until the end of the file: these files do not tell their size. */
+/* Everything until the end of the file, which does not tell its size. */
 static char *slurp(int fd)
 {
-	size_t length = 0, capacity = 4096;
-	char *text = malloc(capacity);
+	FILE *file = fdopen(fd, "r");
+	char *text = file ? malloc(LARGEST + 1) : NULL;
 
-	while (text) {
-		const ssize_t got = read(fd, text + length, capacity - length - 1);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0) {
-			free(text);
-			return NULL;
-		}
-		length += (size_t)got;
-		if (got == 0 || capacity > LARGEST)
-			break;
-		if (length + 1 == capacity) {
-			char *more = realloc(text, capacity *= 2);
-
-			if (!more)
-				free(text);
-			text = more;
-		}
-	}
 	if (text)
-		text[length] = '\0';
+		text[fread(text, 1, LARGEST, file)] = '\0';
+	if (text && ferror(file)) {
+		free(text);
+		text = NULL;
+	}
+	if (file)
+		fclose(file);
+	else
+		close(fd);
 	return text;
 }
 
@@ -84,7 +72,6 @@ static char *read_path(const char *format, va_list args)
 	if (fd < 0)
 		return NULL;
 	text = slurp(fd);
-	close(fd);
 	if (!text)
 		return NULL;
 	length = strlen(text);

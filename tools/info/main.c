@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,8 +101,6 @@ int main(int argc, char **argv)
 	struct options options = { .sysroot = "/" };
 
 	output_begin(1);
-	signal(SIGXFSZ,
-	       SIG_IGN); /* a file as large as they may be (ulimit -f) is an error, not our end */
 	switch (parse(&options, argc, argv)) {
 	case VERDICT_DONE: return 0;
 	case VERDICT_WRONG: return 2;

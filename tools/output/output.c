@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -65,6 +66,7 @@ void output_begin(int failed)
 {
 	open_standard_streams();
 	status_of_failure = failed;
+	signal(SIGXFSZ, SIG_IGN);
 	atexit(check_standard_output); /* the first is called last */
 }
 

@@ -16,7 +16,8 @@ extern "C" {
 
 /* To be called first in main(). If standard output could not be written, the process ends with an
  * error message and the exit status `failed`. Standard streams that are closed are opened, so that
- * no file or socket gets their numbers; to write there is such an error, too. */
+ * no file or socket gets their numbers; to write there is such an error, too. So is a file that is as
+ * large as files may be (ulimit -f), whose signal (SIGXFSZ) is ignored. */
 void output_begin(int failed);
 
 /* fflush() of a stream. What fails of standard output is remembered for its end. */

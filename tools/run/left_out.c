@@ -6,19 +6,13 @@
  * they have ended. A rank that is neither may work on for as long as it likes after the others have
  * ended. A job whose ranks are all stopped, and none has ended, is one that somebody has suspended. */
 #include <signal.h>
-#include <stdio.h>
 
 #include "losses.h"
 #include "proc.h"
 
 static bool has(const void *context, pid_t pid)
 {
-	const struct job *job = context;
-	char key[48], value;
-	size_t length = 1;
-
-	snprintf(key, sizeof(key), "tutti-run/left out/%d", (int)pid);
-	return tutti_store_get(job->store, key, &value, &length, 0) == TUTTI_OK;
+	return losses_told(context, "left out", (int)pid);
 }
 
 static bool is_stopped(const void *context, pid_t pid)

@@ -15,20 +15,19 @@
 
 #define LOOK_S 0.5
 
-/* Has the library told this of the replacement with that ticket (tt_launch_report())? */
-static bool has_told(const struct job *job, const char *state, int ticket)
+bool losses_told(const struct job *job, const char *state, int number)
 {
 	char key[64], value;
 	size_t length = 1;
 
-	snprintf(key, sizeof(key), "tutti-run/%s/%d", state, ticket);
+	snprintf(key, sizeof(key), "tutti-run/%s/%d", state, number);
 	return tutti_store_get(job->store, key, &value, &length, 0) == TUTTI_OK;
 }
 
 bool losses_waits(const struct job *job, const struct rank *rank)
 {
-	return rank->ticket >= 0 && has_told(job, "waits", rank->ticket) &&
-	       !has_told(job, "joined", rank->ticket);
+	return rank->ticket >= 0 && losses_told(job, "waits", rank->ticket) &&
+	       !losses_told(job, "joined", rank->ticket);
 }
 
 /* Do all that run wait to be taken in? Nobody is left who could. */

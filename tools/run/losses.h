@@ -9,6 +9,9 @@
 /* Decide about the ranks that have failed, if it is time to. Says what it decides. */
 void losses_settle(struct job *job);
 
+/* Has the library told this in the store of the replacement with that ticket (tt_launch_report()), or
+ * of the process with that number (tt_launch_report_left_out())? */
+bool losses_told(const struct job *job, const char *state, int number);
 /* Does a replacement still wait in tutti_init for others to take it in? */
 bool losses_waits(const struct job *job, const struct rank *rank);
 

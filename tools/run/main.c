@@ -32,7 +32,6 @@ struct run {
 	struct spawn spawn;
 	struct relay relay;
 	struct loop loop;
-	tutti_store_t store;
 	int signals;
 	char mark[64]; /* TUTTI_JOB=… */
 	char key[sizeof(KEY_VARIABLE) + TUTTI_KEY_LENGTH];
@@ -99,7 +98,7 @@ static bool raise_file_limit(struct run *run)
 
 static bool open_store(struct run *run)
 {
-	if (tutti_store_open(run->address, 1, 0, &run->store) == TUTTI_OK)
+	if (tutti_store_open(run->address, 1, 0, &run->job.store) == TUTTI_OK)
 		return true;
 	fprintf(stderr, "tutti-run: cannot serve the store where ranks meet: %s\n",
 		tutti_last_error(NULL));
@@ -220,7 +219,6 @@ static int run_job(struct run *run)
 		goto finish_job;
 	if (!open_store(run))
 		goto finish_spawn;
-	run->job.store = run->store;
 	if (open_input(run)) {
 		if (loop_init(&run->loop, &run->job, &run->spawn, &run->relay, run->signals))
 			status = run_ranks(run);
@@ -228,7 +226,7 @@ static int run_job(struct run *run)
 			say_cannot("watch for events");
 		loop_finish(&run->loop);
 	}
-	tutti_store_close(run->store);
+	tutti_store_close(run->job.store);
 finish_spawn:
 	spawn_finish(&run->spawn);
 finish_job:
@@ -266,6 +264,7 @@ int main(int argc, char **argv)
 	struct run run = { 0 };
 	int status = RUN_FAILED;
 
+	sigaction(SIGXFSZ, NULL, &run.inherited.xfsz); /* before it is ignored */
 	output_begin(RUN_FAILED);
 	switch (options_parse(&run.options, argc, argv)) {
 	case OPTIONS_DONE: status = 0; break;

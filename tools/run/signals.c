@@ -27,8 +27,6 @@ int signals_init(struct inherited *inherited)
 
 	/* a closed output shows as EPIPE; the terminal must not stop who relays its input */
 	ignore(SIGPIPE, &inherited->pipe);
-	ignore(SIGXFSZ,
-	       &inherited->xfsz); /* an output that is as large as files may be shows as EFBIG */
 	ignore(SIGTTIN, &inherited->ttin);
 	ignore(SIGTTOU, &inherited->ttou);
 	sigemptyset(&set);

@@ -101,28 +101,22 @@ bool analysis_says_last(const struct group *group, const struct flight *flight)
 	return end ? end->how == ENDED_BY_SIGNAL : died(flight);
 }
 
-/* "  left after an error: ranks 0, 2 (exit status 1)": those of one kind, codes in turn. Those that
- * are told are forgotten. */
+/* "  left after an error: ranks 0, 2 (exit status 1)": those of one kind. */
 static void print_alike(FILE *out, const struct group *group, const struct rank_exit **ends,
 			enum ended how, const char *what, const char *code_is, const char *because)
 {
+	const char **said = need(calloc(group->n, sizeof(*said)));
+	char(*codes)[96] = need(calloc(group->n, sizeof(*codes)));
+
 	for (size_t i = 0; i < group->n; i++) {
 		if (!ends[i] || ends[i]->how != how)
 			continue;
-		const int code = ends[i]->code;
-		bool *alike = new_marks(group->size);
-
-		for (size_t k = i; k < group->n; k++) {
-			if (!ends[k] || ends[k]->how != how || ends[k]->code != code)
-				continue;
-			alike[group->at[k].rank] = true;
-			ends[k] = NULL;
-		}
-		fprintf(out, "  %s: ", what);
-		print_ranks(out, alike, group->size);
-		fprintf(out, " (%s %d)%s\n", code_is, code, because);
-		free(alike);
+		snprintf(codes[i], sizeof(codes[i]), "%s %d)%s", code_is, ends[i]->code, because);
+		said[i] = codes[i];
 	}
+	print_said(out, group, what, " (", said);
+	free(said);
+	free(codes);
 }
 
 void analysis_print_ends(FILE *out, const struct group *group)
@@ -136,11 +130,11 @@ void analysis_print_ends(FILE *out, const struct group *group)
 		    (ends[i] == first || (ends[i]->how == ENDED_WELL && !died(&group->at[i]))))
 			ends[i] = NULL;
 	if (group->exits) {
-		print_alike(out, group, ends, ENDED_BY_ERROR, "left after an error", "exit status",
-			    "");
-		print_alike(out, group, ends, ENDED_WELL, "left without tutti_comm_destroy",
-			    "exit status", "");
-		print_alike(out, group, ends, ENDED_BY_LAUNCHER, "ended by tutti-run", "signal",
+		print_alike(out, group, ends, ENDED_BY_ERROR,
+			    "  left after an error: ", "exit status", "");
+		print_alike(out, group, ends, ENDED_WELL,
+			    "  left without tutti_comm_destroy: ", "exit status", "");
+		print_alike(out, group, ends, ENDED_BY_LAUNCHER, "  ended by tutti-run: ", "signal",
 			    group->exits->because);
 	}
 	free(ends);

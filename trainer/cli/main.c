@@ -114,9 +114,7 @@ int main(int argc, char **argv)
 	struct training training = { 0 };
 
 	output_begin(EXIT_FAILED);
-	/* a reader that leaves, and a file as large as it may be (ulimit -f), are errors, not our end */
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error, not our end */
 	if (argc > 1 && (strcmp(argv[1], "report") == 0 || strcmp(argv[1], "compare") == 0))
 		return compare_exec(argc - 1, argv + 1);
 	switch (options_parse(argc, argv, &options)) {

@@ -135,25 +135,14 @@ static bool check_words(int argc, char **argv, const struct options *o)
  * here, such as the environment, they do. */
 static bool names_known(const struct options *o)
 {
-	static const struct {
-		const char *option, *member;
-	} names[] = { { "transport", "transports of the config" },
-		      { "algorithm", "algorithm of the config" } };
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 
 	config.transports = option_said(o, "transport");
 	config.algorithm = option_said(o, "algorithm");
 	if (tutti_config_check(&config) == TUTTI_OK)
 		return true;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const size_t length = strlen(names[i].member);
-		const char *error = tutti_last_error(NULL);
-
-		if (strncmp(error, names[i].member, length) == 0)
-			return why_set(TUTTI_ERR_INVALID, "--%s%s", names[i].option,
-				       error + length);
-	}
-	return true;
+	const char *error = tutti_last_error(NULL), *option = tt_option_of_config(&error);
+	return !option || why_set(TUTTI_ERR_INVALID, "%s%s", option, error);
 }
 
 enum options_outcome options_parse(int argc, char **argv, struct options *o)
