@@ -27,14 +27,12 @@ static bool check_servers(const struct training *t)
 	const int least = t->survival.min_ranks < size ? t->survival.min_ranks : size;
 
 	if (t->team->started <= servers)
-		return why_set(
-			TUTTI_ERR_INVALID,
+		return why_invalid(
 			"--servers: found %d of %d ranks, expected one worker at least; start more "
 			"ranks",
 			servers, t->team->started);
 	if (servers > 0 && least <= servers)
-		return why_set(
-			TUTTI_ERR_INVALID,
+		return why_invalid(
 			"TUTTI_MIN_RANKS: found %d with %d servers, expected %d at least (tutti-run "
 			"--min-ranks), so that a worker is left",
 			least, servers, servers + 1);
@@ -56,26 +54,23 @@ static bool check_sizes(const struct training *t)
 	const size_t ranks = workers_of(t, t->team->size);
 
 	if (t->split.train_rows < ranks || t->split.train_rows < t->batch)
-		return why_set(
-			TUTTI_ERR_INVALID,
+		return why_invalid(
 			"%s: too few samples: found %zu to train on and %zu to validate, "
 			"expected at least %zu to train on, one for each rank and for each place in a "
 			"batch of %zu; use a smaller --batch or --test-fraction, or fewer ranks",
 			o->source.path, t->split.train_rows, t->split.test_rows,
 			ranks > t->batch ? ranks : t->batch, t->batch);
 	if (o->source.test_fraction > 0 && t->split.test_rows == 0)
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: too few samples: found %zu, of which --test-fraction %g leaves "
-			       "none to validate; give a larger share, or 0",
-			       o->source.path, t->data.all_rows, o->source.test_fraction);
+		return why_invalid(
+			"%s: too few samples: found %zu, of which --test-fraction %g leaves "
+			"none to validate; give a larger share, or 0",
+			o->source.path, t->data.all_rows, o->source.test_fraction);
 	if (o->predict && t->split.test_rows == 0)
-		return why_set(
-			TUTTI_ERR_INVALID,
+		return why_invalid(
 			"found --predict, but no samples to validate, whose labels it predicts; give a "
 			"--test-fraction of more than 0, or --test-data");
 	if (t->batch < ranks)
-		return why_set(
-			TUTTI_ERR_INVALID,
+		return why_invalid(
 			"--batch: found %zu sample%s per step for %zu ranks, expected at least one for "
 			"each rank; give a larger --batch, or start fewer ranks",
 			t->batch, t->batch == 1 ? "" : "s", ranks);
@@ -160,8 +155,7 @@ static bool check_features(const struct training *t)
 	for (size_t j = 0; j < t->data.features; j++)
 		if (t->data.inverse[j] > 0)
 			return true;
-	return why_set(
-		TUTTI_ERR_INVALID,
+	return why_invalid(
 		"%s: found the same in all samples to train on but for their labels, expected a "
 		"feature that varies; give other samples",
 		t->options->source.path);

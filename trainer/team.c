@@ -240,10 +240,9 @@ bool team_ended(struct team *team, tutti_result_t result, const char *what)
 	return false;
 }
 
-void team_be_patient(struct team *team, int times)
+void team_be_patient(struct team *team)
 {
-	const tutti_call_t call = { sizeof(call),
-				    fmin(times * tutti_comm_timeout(team->comm), 1e9) };
+	const tutti_call_t call = { sizeof(call), fmin(2 * tutti_comm_timeout(team->comm), 1e9) };
 
 	tutti_next_call(team->comm, &call);
 }
@@ -329,16 +328,13 @@ static bool judge(const struct team *team, const uint64_t *all)
 	char ranks[RANKS_TEXT];
 
 	if (list_ranks(team, all + AGREE_RESULT, AGREE_FIELDS, false, 0, ranks) > 0)
-		return why_set(TUTTI_ERR_INVALID,
-			       "cannot go on: rank %s could not start; its own message says why",
-			       ranks);
+		return why_invalid(
+			"cannot go on: rank %s could not start; its own message says why", ranks);
 	if (differ(team, all + AGREE_OPTIONS, AGREE_FIELDS, ranks))
-		return why_set(TUTTI_ERR_INVALID,
-			       "rank %s has other options than rank %d; start all ranks alike",
-			       ranks, first);
+		return why_invalid("rank %s has other options than rank %d; start all ranks alike",
+				   ranks, first);
 	if (differ(team, all + AGREE_DATA, AGREE_FIELDS, ranks))
-		return why_set(
-			TUTTI_ERR_INVALID,
+		return why_invalid(
 			"rank %s read other data than rank %d; give all hosts the same files",
 			ranks, first);
 	return true;

@@ -70,8 +70,8 @@ bool team_start_receive(struct team *team, tutti_dtype_t dtype, void *values, si
 			int peer, tutti_request_t *request);
 /* A request ended with `result` elsewhere than in team_wait(). `what` is for an error message. */
 bool team_ended(struct team *team, tutti_result_t result, const char *what);
-/* The next call may take so many times as long as others before it is taken for lost. */
-void team_be_patient(struct team *team, int times);
+/* The next call may take twice as long as others before it is taken for lost. */
+void team_be_patient(struct team *team);
 
 /* Blocks of `counts` [size] numbers, from rank 0's `all` to each rank, at `mine`; and the way back.
  * `all` is rank 0's alone. */

@@ -91,8 +91,7 @@ static bool check_loss(struct training *t, const struct epoch *epoch)
 	t->failed_alike = true;
 	if (isfinite(epoch->train_loss))
 		snprintf(loss, sizeof(loss), "%.3g", epoch->train_loss);
-	return why_set(
-		TUTTI_ERR_INVALID,
+	return why_invalid(
 		"epoch %u: the training diverged: its loss is %s, and a guess among %u classes "
 		"has %.3g; use a smaller --lr, a longer --warmup, or --clip",
 		epoch->number, loss, t->data.classes, guessing);

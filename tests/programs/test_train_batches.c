@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How samples are parted into those that train and those that validate, put in order, divided among ranks,
  * and scaled. */
-#include <stdbool.h>
 #include "tests.h"
 
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The trainer's checkpoints: what comes back, what is refused, and that an old file stays. */
-#include <stdbool.h>
 #include "tests.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -106,7 +104,7 @@ static void refuses(const void *bytes, size_t length, const char *error_text)
 	memcpy(copy, bytes, length);
 	assert_false(checkpoint_parse("t.ck", copy, length, &c));
 	assert_int_equal(why.result, TUTTI_ERR_INVALID);
-	told(error_text);
+	assert_says(why.text, error_text);
 	assert_memory_equal(&c, &(struct checkpoint){ 0 }, sizeof(c));
 	free(copy);
 }
@@ -284,7 +282,7 @@ TEST(checkpoint_numbers_that_are_not_finite_are_refused)
 			 names[i]);
 		assert_false(checkpoint_write(path, &s.c));
 		assert_int_equal(why.result, TUTTI_ERR_INVALID);
-		told(text);
+		assert_says(why.text, text);
 		assert_true(checkpoint_pack(path, &s.c, &bytes, &length));
 		refuses(bytes, length, text);
 		free(bytes);
@@ -298,35 +296,12 @@ TEST(checkpoint_numbers_that_are_not_finite_are_refused)
 	unlink(path);
 }
 
-/* What was read is parsed: what it may be is shown above. */
-TEST(checkpoint_that_is_no_file_is_not_read)
-{
-	const char *path = path_of("fifo");
-	struct checkpoint c;
-
-	assert_false(checkpoint_read(path, &c));
-	assert_int_equal(why.result, TUTTI_ERR_SYSTEM);
-	told("fifo: cannot be read: No such file");
-	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_false(checkpoint_read(path, &c));
-	assert_int_equal(why.result, TUTTI_ERR_INVALID);
-	told("fifo: is not a regular file");
-	unlink(path);
-}
-
 /* ---- files that are whole or as they were */
 
-/* The files that are in the tests' directory. */
+/* The files that are in the tests' directory, beside "." and "..". */
 static int files_left(void)
 {
-	DIR *entries = opendir(directory);
-	int count = 0;
-
-	assert_non_null(entries);
-	for (const struct dirent *e = readdir(entries); e; e = readdir(entries))
-		count += e->d_name[0] != '.';
-	closedir(entries);
-	return count;
+	return count_entries(directory) - 2;
 }
 
 static void writes(const char *path, const char *text)
@@ -342,7 +317,7 @@ static void refuses_target(const char *path, const char *error_text)
 
 	for (int i = 0; i < 2; i++) {
 		assert_false(replace_file(path, i ? "1" : NULL, 1));
-		told(error_text);
+		assert_says(why.text, error_text);
 	}
 	assert_int_equal(files_left(), before);
 }
@@ -450,7 +425,7 @@ TEST(a_file_stays_where_a_later_one_cannot_be_written)
 		assert_false(write_limited(path, "8 bytes.", limits[i]));
 		assert_int_equal(why.result, TUTTI_ERR_SYSTEM);
 		snprintf(expected, sizeof(expected), "ck: writing failed: %s", strerror(EFBIG));
-		told(expected);
+		assert_says(why.text, expected);
 		assert_int_equal(files_left(), 1);
 		has(path, "old");
 	}

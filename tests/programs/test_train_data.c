@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What tutti-train reads from files, and what it refuses and with which words. */
-#include <stdbool.h>
 #include "tests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -295,11 +295,6 @@ TEST(classes_may_be_said)
 	data_finish(&data);
 }
 
-TEST(idx_without_labels_is_refused)
-{
-	refused(file_of(two_images, sizeof(two_images), 0), "--labels");
-}
-
 TEST(file_that_is_not_there_is_refused)
 {
 	const struct data_source source = { .path = path_of("nowhere"), .most = MOST };
@@ -307,6 +302,9 @@ TEST(file_that_is_not_there_is_refused)
 	refused_as(TUTTI_ERR_SYSTEM, read_source(&source), "nowhere: cannot be read: No such file");
 	refused(read_source(&(struct data_source){ .path = directory, .most = MOST }),
 		"is not a regular file");
+	assert_int_equal(mkfifo(source.path, 0600), 0);
+	refused(read_source(&source), "nowhere: is not a regular file");
+	unlink(source.path);
 }
 
 /* What is read into grows by doubling. */

@@ -88,8 +88,8 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--batch 6x", "--batch: found '6x'" },
 		{ "--epochs 99999999999999999999", "--epochs: found" },
 		{ "--lr nan", "--lr: found 'nan'" },
-		{ "--lr 0", "--lr: found '0', expected a number from 1e-12 to 1e6" },
-		{ "--lr 1e9", "--lr: found '1e9', expected a number from 1e-12 to 1e6" },
+		{ "--lr 0", "--lr: found '0', expected a number from 1e-12 to 1000000" },
+		{ "--lr 1e9", "--lr: found '1e9', expected a number from 1e-12 to 1000000" },
 		{ "--momentum 1", "--momentum: found '1'" },
 		{ "--optimizer adams", "'adams' (did you mean adam?), expected sgd, momentum" },
 		{ "--optimizer adagrad --momentum 0.5",
@@ -274,7 +274,7 @@ TEST(curves_differ_by_options_as_they_are_said)
 		}
 		assert_int_equal(options_differ(curve[0], curve[1], text, sizeof(text)),
 				 *cases[i][2] != '\0');
-		assert_non_null(strstr(text, cases[i][2]));
+		assert_says(text, cases[i][2]);
 		json_decref(curve[0]);
 		json_decref(curve[1]);
 	}

@@ -61,13 +61,6 @@ static inline const char *text_file(const char *name, const char *text)
 	return file_with(name, text, strlen(text));
 }
 
-/* Of the last call that failed. */
-static inline void told(const char *error_text)
-{
-	if (!strstr(why.text, error_text))
-		fail_msg("found \"%s\", expected \"%s\"", why.text, error_text);
-}
-
 /* Samples, or why there are none. */
 struct reading {
 	bool ok;
@@ -93,7 +86,7 @@ static inline void refused_as(tutti_result_t result, struct reading r, const cha
 {
 	assert_false(r.ok);
 	assert_int_equal(why.result, result);
-	told(error_text);
+	assert_says(why.text, error_text);
 	assert_null(r.data.x);
 }
 

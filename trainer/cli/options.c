@@ -67,10 +67,9 @@ static bool refuse(int id, char **argv, const struct option *known)
 
 	for (int i = 0; launchers[i]; i++)
 		if (is_option(argv[optind - 1], launchers[i]))
-			return why_set(TUTTI_ERR_INVALID,
-				       "%s is an option of tutti-run: give it before the --",
-				       launchers[i]);
-	return why_set(TUTTI_ERR_INVALID, "%s; see --help", tt_option_why(id, argv, known, text));
+			return why_invalid("%s is an option of tutti-run: give it before the --",
+					   launchers[i]);
+	return why_invalid("%s; see --help", tt_option_why(id, argv, known, text));
 }
 
 static bool take(int id, char **argv, const struct option *known, struct options *o)
@@ -82,12 +81,10 @@ static bool take(int id, char **argv, const struct option *known, struct options
 
 	/* "--epoch" is not taken for --epochs: a later version may have another option of that name */
 	if (!is_option(word + 2, spec->name))
-		return why_set(TUTTI_ERR_INVALID,
-			       "found the option %s, expected --%s in full; see --help", word,
-			       spec->name);
+		return why_invalid("found the option %s, expected --%s in full; see --help", word,
+				   spec->name);
 	if (o->model && !(spec->scope & PREDICT))
-		return why_set(
-			TUTTI_ERR_INVALID,
+		return why_invalid(
 			"found --%s with predict, expected --data, --labels, --label-column, "
 			"--data-limit or --predict; leave it out",
 			spec->name);
@@ -121,14 +118,13 @@ static bool prepare(struct option *known, struct options *o)
 static bool check_words(int argc, char **argv, const struct options *o)
 {
 	if (o->model && !*o->model)
-		return why_set(TUTTI_ERR_INVALID,
-			       "found no model, expected tutti-train predict MODEL --data FILE, "
-			       "where MODEL is a file that --save wrote; see --help");
+		return why_invalid(
+			"found no model, expected tutti-train predict MODEL --data FILE, "
+			"where MODEL is a file that --save wrote; see --help");
 	return (optind == argc && o->source.path) ||
-	       why_set(TUTTI_ERR_INVALID,
-		       "found %s%s, expected --data FILE and options; see --help",
-		       optind < argc ? "the argument " : "no --data",
-		       optind < argc ? argv[optind] : "");
+	       why_invalid("found %s%s, expected --data FILE and options; see --help",
+			   optind < argc ? "the argument " : "no --data",
+			   optind < argc ? argv[optind] : "");
 }
 
 /* By the library itself, before ranks would complain of them when they join. Of what is not said
@@ -142,7 +138,7 @@ static bool names_known(const struct options *o)
 	if (tutti_config_check(&config) == TUTTI_OK)
 		return true;
 	const char *error = tutti_last_error(NULL), *option = tt_option_of_config(&error);
-	return !option || why_set(TUTTI_ERR_INVALID, "%s%s", option, error);
+	return !option || why_invalid("%s%s", option, error);
 }
 
 enum options_outcome options_parse(int argc, char **argv, struct options *o)

@@ -21,6 +21,13 @@
 
 enum { OPTIONS_MOST = 64, OPTIONS_PLOTS_MAX = 4 };
 
+/* Steps from one average of ranks to the next, as if their distance were a gradient. */
+struct outer {
+	double rate; /* 0: averages are taken as they are */
+	double momentum;
+	bool nesterov;
+};
+
 struct options {
 	/* By their place in the table the texts that were given, a flag's is ""; NULL: not given. */
 	const char *said[OPTIONS_MOST];

@@ -117,7 +117,7 @@ bool options_check(struct options *o)
 
 	for (size_t i = 0; i < sizeof(clashes) / sizeof(clashes[0]); i++)
 		if (clashes[i].broken)
-			return why_set(TUTTI_ERR_INVALID, clashes[i].found, optimizer->name,
-				       option_said(o, "servers"));
+			return why_invalid(clashes[i].found, optimizer->name,
+					   option_said(o, "servers"));
 	return true;
 }

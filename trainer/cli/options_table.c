@@ -202,7 +202,7 @@ const struct spec options_table[] = {
 	  .help = "each rank reads and keeps a part of the samples, and gets those of a step from the "
 		  "others: for plain CSV and IDX files, and synthetic: samples" },
 	{ "test-fraction", "F", CURVE, REAL, AT(source.test_fraction), 0, 0.9, "0.2",
-	  .help = "share set aside for validation", "a number from 0 to 0.9" },
+	  .help = "share set aside for validation" },
 
 	{ "hidden", "N,N,...", CURVE, OTHER, .usual = "128,64", .heading = "Model and training",
 	  .read = read_hidden, .help = "widths of the hidden layers, or none",
@@ -231,8 +231,7 @@ const struct spec options_table[] = {
 	  .help = "sgd, momentum, nesterov, adagrad, adam, adamw, lars or lamb" },
 	{ "lr", "R", CURVE, REAL, AT(rate), 1e-12, 1e6,
 	  .help = "learning rate at a batch of 64 (0.1; adagrad 0.02; adam and adamw 0.001; lamb 0.005; "
-		  "lars 10)",
-	  "a number from 1e-12 to 1e6" },
+		  "lars 10)" },
 	{ "lr-scaling", "HOW", CURVE, WORD, AT(scaling), .choices = scalings,
 	  .help = "with the batch: linear, sqrt or none (linear; with --batch all, and for adam, adamw "
 		  "and lamb: sqrt; lars: none)" },
@@ -243,7 +242,7 @@ const struct spec options_table[] = {
 	  "cosine, constant or step:EPOCHS:FACTOR with at most 100000 epochs and a factor from "
 	  "1e-6 to 1, such as step:10:0.5" },
 	{ "warmup", "E", CURVE, REAL, AT(warmup), 0, 1e5, "1",
-	  .help = "epochs in which the rate rises", "a number of epochs from 0 to 100000" },
+	  .help = "epochs in which the rate rises" },
 	{ "momentum", "M", CURVE, REAL, AT(rule.momentum), 0, BELOW_ONE,
 	  .help = "of momentum, nesterov and lars; of adam, adamw and lamb what the mean of gradients "
 		  "keeps, β1 (0.9)",
@@ -251,15 +250,13 @@ const struct spec options_table[] = {
 	{ "beta2", "B", CURVE, REAL, AT(rule.momentum2), 0, BELOW_ONE, "0.999",
 	  .help = "of adam, adamw and lamb: what the mean of squares keeps", PART },
 	{ "epsilon", "E", CURVE, REAL, AT(rule.epsilon), 1e-300, 1, "1e-8",
-	  .help = "of adam, adamw and lamb: added to the root of that mean",
-	  "a number from 1e-300 to 1" },
+	  .help = "of adam, adamw and lamb: added to the root of that mean" },
 	{ "trust", "T", CURVE, REAL, AT(trust), 1e-12, 1e6, "0.001",
-	  .help = "of lars: a step over the length of a layer's weights, at a rate of 1",
-	  "a number from 1e-12 to 1e6" },
+	  .help = "of lars: a step over the length of a layer's weights, at a rate of 1" },
 	{ "weight-decay", "D", CURVE, REAL, AT(rule.decay), 0, BELOW_ONE, "0.003",
 	  .help = "what of each weight is added to its gradient", PART },
 	{ "clip", "NORM", CURVE, REAL, AT(clip), 1e-12, 1e12,
-	  .help = "longer gradients are shortened to that (none)", "a number from 1e-12 to 1e12" },
+	  .help = "longer gradients are shortened to that (none)" },
 
 	{ "sync", "WAY", LOCAL | ASYNC, NAMED, AT(sync), .usual = "allreduce",
 	  .heading = "Communication", .choices = ways,
@@ -406,9 +403,10 @@ bool option_read(const struct spec *spec, const char *text, struct options *opti
 		tt_nearest_offer(&nearest, name);
 		snprintf(names + used, sizeof(names) - used, "%s%s", between, name);
 	}
-	snprintf(range, sizeof(range), "a whole number from %.0f to %.0f", spec->low, spec->high);
+	snprintf(range, sizeof(range), "a %snumber from %.12g to %.12g",
+		 spec->kind == REAL ? "" : "whole ", spec->low, spec->high);
 	if (!spec->expected && spec->kind != TEXT)
 		expected = *names ? names : range;
-	return why_set(TUTTI_ERR_INVALID, "--%s: found '%s'%s, expected %s; see --help", spec->name,
-		       text, tt_nearest_hint(&nearest, hint), expected);
+	return why_invalid("--%s: found '%s'%s, expected %s; see --help", spec->name, text,
+			   tt_nearest_hint(&nearest, hint), expected);
 }

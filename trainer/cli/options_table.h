@@ -43,7 +43,7 @@ struct spec {
 	const char *variable; /* of the environment, which the library reads, to have this text */
 	const char *letter;   /* "-h, ", if -h is the same */
 	const char *help;
-	const char *expected; /* NULL: a whole number from low to high, a name, or `value` */
+	const char *expected; /* NULL: a number from low to high, a name, or `value` */
 };
 
 extern const struct spec options_table[];

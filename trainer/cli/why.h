@@ -16,10 +16,12 @@ struct why {
 /* Of the last function that returned false. */
 extern _Thread_local struct why why;
 
-/* Keep the error message, and give false back: return why_set(TUTTI_ERR_INVALID, "…", …); The message may
+/* Keep the error message, and give false back: return why_set(TUTTI_ERR_SYSTEM, "…", …); The message may
  * have why.text in it. */
 bool why_set(tutti_result_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same of what is wrong with an option, a file, or what another rank says. */
+#define why_invalid(...) why_set(TUTTI_ERR_INVALID, __VA_ARGS__)
 /* There is no memory for `what`. */
 bool why_no_memory(const char *what);
 

@@ -30,8 +30,8 @@ bool split_create(const struct data *data, double fraction, uint64_t seed, struc
 	struct split split = { 0 };
 
 	if (data->all_rows > UINT32_MAX)
-		return why_set(TUTTI_ERR_INVALID, "found %zu samples, expected at most %u",
-			       data->all_rows, UINT32_MAX);
+		return why_invalid("found %zu samples, expected at most %u", data->all_rows,
+				   UINT32_MAX);
 	split.rows = malloc(data->all_rows * sizeof(*split.rows));
 	if (!split.rows)
 		return why_no_memory("the order of the samples");

@@ -18,7 +18,7 @@ bool data_refuse(const char *path, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return why_set(TUTTI_ERR_INVALID, "%s: %s", path, text);
+	return why_invalid("%s: %s", path, text);
 }
 
 /* ---- what is about all parts */
@@ -196,9 +196,9 @@ static bool read_file(const struct data_source *source, bool test, struct data_p
 static bool read_files(const struct data_source *source, struct data_part part, struct data *out)
 {
 	if (source->test_labels && !source->test_path)
-		return why_set(TUTTI_ERR_INVALID,
-			       "--test-labels: found %s, but no --test-data; give both or neither",
-			       source->test_labels);
+		return why_invalid(
+			"--test-labels: found %s, but no --test-data; give both or neither",
+			source->test_labels);
 	if (!read_file(source, false, part, out))
 		return false;
 	const size_t train = out->rows;
@@ -248,8 +248,7 @@ bool data_read_samples(const struct data_source *source, struct data *out)
 				 "without a label; give samples of its kind",
 				 out->features, out->y ? " and a label" : "", features);
 	if (ok && out->rows > UINT32_MAX)
-		ok = why_set(TUTTI_ERR_INVALID, "found %zu samples, expected at most %u", out->rows,
-			     UINT32_MAX);
+		ok = why_invalid("found %zu samples, expected at most %u", out->rows, UINT32_MAX);
 	return whole(ok, out);
 }
 

@@ -37,12 +37,12 @@ bool synthetic_parse(const char *path, struct synthetic *out)
 		 features, classes, seed);
 	if (strcmp(path, again) != 0 || rows < 2 || rows > UINT32_MAX || features < 1 ||
 	    features > 65536 || classes < 2 || classes > DATA_LABEL_MAX + 1)
-		return why_set(TUTTI_ERR_INVALID,
-			       "--data: found '%.200s', expected "
-			       "synthetic:ROWSxFEATURESxCLASSES[:SEED] with 2 to 4294967295 rows, "
-			       "1 to 65536 features and 2 to 65536 classes, such as "
-			       "synthetic:10000x64x10",
-			       path);
+		return why_invalid(
+			"--data: found '%.200s', expected "
+			"synthetic:ROWSxFEATURESxCLASSES[:SEED] with 2 to 4294967295 rows, "
+			"1 to 65536 features and 2 to 65536 classes, such as "
+			"synthetic:10000x64x10",
+			path);
 	*out = (struct synthetic){ rows, features, classes, seed };
 	return true;
 }

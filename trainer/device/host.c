@@ -39,23 +39,19 @@ static void host_finish(struct training *t)
 static bool host_begin(struct training *t)
 {
 	t->model.weights = state_now(&t->state, 0).weights;
-	return grid_begin(&t->grid, t->team) && shares_begin(t) &&
-	       (!t->sync->begin || t->sync->begin(t));
+	return shares_begin(t) && (!t->sync->begin || t->sync->begin(t));
 }
 
 static bool host_step(struct training *t, size_t place, size_t count, int first)
 {
-	const struct worker worker = sync_worker(t);
-	const struct slice mine = worker.index < 0
-					  ? (struct slice){ 0 }
-					  : shares_slice(t, count, worker.index, worker.count);
+	const struct slice mine = shares_own(t, count);
 	const double begun = now_s() - t->team->blocked_s;
 	const struct step step = { mine.count, count, first };
 	const size_t divisor = t->sync->each_step ? count : mine.count > 0 ? mine.count : 1;
 	struct sums sums = { 0 };
 	bool ok = true;
 
-	if (worker.index >= 0) {
+	if (!kept_serves(t)) {
 		ok = pipeline_gradients(t, (struct slice){ place + mine.first, mine.count },
 					1.0 / (double)divisor, &sums);
 		shares_note(t, mine.count, now_s() - t->team->blocked_s - begun);
@@ -83,7 +79,9 @@ static bool host_validate(struct training *t, struct sums *sums)
 static void host_drain(struct training *t)
 {
 	pipeline_drain(t);
-	t->sync->drain(t);
+	buckets_drain(&t->buckets);
+	if (t->sync->drain)
+		t->sync->drain(t);
 }
 
 const struct engine engine_host = {

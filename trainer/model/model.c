@@ -63,6 +63,11 @@ size_t model_parameter_count(const size_t *width, unsigned layers)
 	return model_cut_parameters(width, (struct cut){ .layers = layers });
 }
 
+static void copy(char *whole, char *part, size_t bytes, bool takes)
+{
+	memcpy(takes ? part : whole, takes ? whole : part, bytes);
+}
+
 /* A layer's weights and biases, between the whole and a part of it. */
 static void copy_layer(const struct numbers *numbers, const size_t *width, const struct cut *cut,
 		       unsigned l, char *whole, char *part, bool takes)
@@ -73,20 +78,13 @@ static void copy_layer(const struct numbers *numbers, const size_t *width, const
 	char *biases = whole + (all_in * all_out + out.first) * size,
 	     *own = part + in.count * out.count * size;
 
-	for (size_t o = 0; o < out.count; o++) {
-		char *row = whole + ((out.first + o) * all_in + in.first) * size;
-
-		if (takes)
-			memcpy(part + o * in.count * size, row, in.count * size);
-		else
-			memcpy(row, part + o * in.count * size, in.count * size);
-	}
-	if (splits(cut, l) && cut->way > 0) { /* the first part's */
-		if (takes)
-			memset(own, 0, out.count * size);
-	} else {
-		memcpy(takes ? own : biases, takes ? biases : own, out.count * size);
-	}
+	for (size_t o = 0; o < out.count; o++)
+		copy(whole + ((out.first + o) * all_in + in.first) * size,
+		     part + o * in.count * size, in.count * size, takes);
+	if (!splits(cut, l) || cut->way == 0)
+		copy(biases, own, out.count * size, takes);
+	else if (takes) /* they are the first part's */
+		memset(own, 0, out.count * size);
 }
 
 /* The last layer comes first. */
@@ -245,11 +243,10 @@ static void round_weights(struct model *model, unsigned l)
 					 numbers_at(model->numbers, model->rounded, layer->offset));
 }
 
-void model_forward_layer(struct model *model, const void *x, unsigned l, size_t rows)
+void model_forward_layer(struct model *model, unsigned l, size_t rows)
 {
 	struct layer *layer = &model->layer[l];
 
-	model->x = x;
 	if (rows == 0)
 		return;
 	round_weights(model, l);
@@ -267,8 +264,9 @@ void model_open_layer(struct model *model, unsigned l, size_t rows)
 
 void model_forward(struct model *model, const void *x, size_t rows)
 {
+	model->x = x;
 	for (unsigned l = 0; l < model->layers; l++)
-		model_forward_layer(model, x, l, rows);
+		model_forward_layer(model, l, rows);
 }
 
 void model_loss(struct model *model, const uint32_t *y, size_t rows, double scale,

@@ -89,16 +89,16 @@ void model_copy_part(const struct numbers *numbers, const size_t *width, struct 
 struct slice model_features(const struct model *model);
 
 /* From now on the outputs of layers are at `outputs`, of model_output_bytes() bytes, and those of the
- * last forward pass that had them there are read by the backward pass; `x` was its input. NULL: they are
+ * last forward pass that had them there are read by the backward pass; `x` is its input. NULL: they are
  * where they were at first. */
 void model_use_outputs(struct model *model, void *outputs, const void *x);
 size_t model_output_bytes(const struct model *model);
 
-/* Compute the logits of `rows` samples: all layers, or layer `l` alone, from the first on. `x` is
- * used by the backward pass too. Outputs of a layer by rows are then to be added up over all parts, and
- * opened. */
+/* Compute the logits of `rows` samples: all layers, or layer `l` alone, from the first on, which reads the
+ * input of model_use_outputs(). `x` is used by the backward pass too. Outputs of a layer by rows are then to
+ * be added up over all parts, and opened. */
 void model_forward(struct model *model, const void *x, size_t rows);
-void model_forward_layer(struct model *model, const void *x, unsigned l, size_t rows);
+void model_forward_layer(struct model *model, unsigned l, size_t rows);
 void model_open_layer(struct model *model, unsigned l, size_t rows);
 
 /* Adds loss and hits of the samples of the last forward pass to `sums`. The last layer's delta is

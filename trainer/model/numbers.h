@@ -23,13 +23,6 @@ struct shape {
 	size_t in, out;
 };
 
-/* Steps from one average of ranks to the next, as if their distance were a gradient. */
-struct outer {
-	double rate; /* 0: averages are taken as they are */
-	double momentum;
-	int nesterov;
-};
-
 enum { TRAINED_VELOCITIES = 2 }; /* at most */
 
 /* Weights and what an optimiser keeps of each (optimizer.h): the same number of each. */
@@ -89,10 +82,6 @@ struct numbers {
 	/* The sum of squares of what MOVE_ADAM is to multiply by its rate. */
 	double (*adam_squares)(const struct update *update, struct trained from,
 			       const void *gradients, size_t count);
-	/* d = last − mean; v = momentum × v + d; mean = last − rate × v, or, Nesterov's, last − rate
-	 * × (d + momentum × v). */
-	void (*outer)(const void *last, void *mean, void *v, size_t count,
-		      const struct outer *outer);
 };
 
 extern const struct numbers numbers_f32, numbers_f64, numbers_bf16;

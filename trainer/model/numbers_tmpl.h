@@ -208,21 +208,6 @@ static double adam_squares(const struct update *u, struct trained from, const vo
 	return sum;
 }
 
-static void outer_step(const void *before, void *averaged, void *velocity, size_t count,
-		       const struct outer *outer)
-{
-	const REAL *last = before;
-	const REAL rate = (REAL)outer->rate, momentum = (REAL)outer->momentum;
-	REAL *mean = averaged, *v = velocity;
-
-	for (size_t i = 0; i < count; i++) {
-		const REAL distance = last[i] - mean[i];
-
-		v[i] = momentum * v[i] + distance;
-		mean[i] = last[i] - rate * (outer->nesterov ? distance + momentum * v[i] : v[i]);
-	}
-}
-
 const struct numbers NUMBERS = {
 	.name = NAME,
 	.size = sizeof(REAL),
@@ -248,5 +233,4 @@ const struct numbers NUMBERS = {
 	.load = load,
 	.move = move,
 	.adam_squares = adam_squares,
-	.outer = outer_step,
 };

@@ -99,13 +99,6 @@ static double trust_lamb(const struct rule *rule, const struct squares *layer, d
 
 /* ---- all */
 
-bool optimizer_keeps(const struct optimizer *o, double momentum)
-{
-	const bool by_momentum = o->by == MOVE_MOMENTUM || o->by == MOVE_NESTEROV;
-
-	return o->velocities > 0 && (momentum > 0 || !by_momentum);
-}
-
 void optimizer_update(const struct optimizer *o, const struct numbers *numbers,
 		      const struct rule *rule, struct trained from, const void *gradients,
 		      size_t count, struct trained to)

@@ -48,8 +48,6 @@ struct optimizer {
 /* All of them; ends with NULL. */
 extern const struct optimizer *const optimizers[];
 
-/* Does the next update depend on the velocity that this one leaves? */
-bool optimizer_keeps(const struct optimizer *optimizer, double momentum);
 /* `from` stays as it is, unless it is the same memory as `to`. */
 void optimizer_update(const struct optimizer *optimizer, const struct numbers *numbers,
 		      const struct rule *rule, struct trained from, const void *gradients,

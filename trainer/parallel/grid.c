@@ -33,10 +33,10 @@ static bool share_out_ranks(const struct options *o, unsigned ranks, struct grid
 	if (open && ranks % product == 0 && ranks >= product)
 		*open = ranks / product;
 	else if (ranks != product)
-		return why_set(TUTTI_ERR_INVALID,
-			       "--parallel: found %s with %u rank%s, expected %s%u; start as many",
-			       option_said(o, "parallel"), ranks, ranks == 1 ? "" : "s",
-			       open ? "a multiple of " : "", product);
+		return why_invalid(
+			"--parallel: found %s with %u rank%s, expected %s%u; start as many",
+			option_said(o, "parallel"), ranks, ranks == 1 ? "" : "s",
+			open ? "a multiple of " : "", product);
 	*out = (struct grid){ .lines = (int)axis[0], .stages = (int)axis[1], .ways = (int)axis[2] };
 	return true;
 }
@@ -112,8 +112,7 @@ static bool check_parts(const struct grid *grid, const size_t *width, struct cut
 {
 	for (unsigned b = cut.layers; b-- > 0;)
 		if ((cut.layers - b) % 2 == 1 && width[cut.first + b] < (size_t)grid->ways)
-			return why_set(
-				TUTTI_ERR_INVALID,
+			return why_invalid(
 				"--parallel: found %d parts of %s %u, which has %zu, expected as "
 				"many at least; give a wider one, or fewer parts",
 				grid->ways,
@@ -126,13 +125,12 @@ bool grid_cut(struct grid *grid, const struct options *o, const size_t *width, u
 	      struct cut *out)
 {
 	if ((unsigned)grid->stages > layers)
-		return why_set(TUTTI_ERR_INVALID,
-			       "--parallel: found %d stages for %u layer%s, expected a layer for "
-			       "each stage at least; give more --hidden layers, or fewer stages",
-			       grid->stages, layers, layers == 1 ? "" : "s");
+		return why_invalid(
+			"--parallel: found %d stages for %u layer%s, expected a layer for "
+			"each stage at least; give more --hidden layers, or fewer stages",
+			grid->stages, layers, layers == 1 ? "" : "s");
 	if (divide(grid, o, width, grid->stages - 1, layers, grid->first) == DBL_MAX)
-		return why_set(
-			TUTTI_ERR_INVALID,
+		return why_invalid(
 			"--parallel: found %d stages for %u layers in parts, expected two layers "
 			"for each stage but the first at least; give more --hidden layers, or fewer "
 			"stages",
@@ -148,7 +146,7 @@ bool grid_begin(struct grid *grid, struct team *team)
 {
 	const int line = grid->stages * grid->ways;
 
-	if (!grid_is_cut(grid) || grid->own_column.comm)
+	if (!grid_is_cut(grid))
 		return true;
 	if (!team_divide(team, grid->line * line, 1, &grid->own_line) ||
 	    !team_divide(team, team->rank - grid->way, 1, &grid->mates) ||

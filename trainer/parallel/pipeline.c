@@ -155,7 +155,7 @@ static bool forward_layer(struct training *t, const struct flight *f, unsigned l
 
 	if (!sync_weights(t, l))
 		return false;
-	model_forward_layer(&t->model, f->input, l, f->count);
+	model_forward_layer(&t->model, l, f->count);
 	if (!model_by_rows(&t->model, l))
 		return true;
 	if (!grid_sum_parts(&t->grid, t->model.numbers, layer->output, f->count * layer->shape.out))
@@ -220,7 +220,7 @@ static bool backward_layer(struct training *t, struct flight *f, unsigned l, siz
 	    !grid_sum_parts(&t->grid, t->model.numbers, t->model.layer[l - 1].delta,
 			    f->count * t->model.layer[l].shape.in))
 		return false;
-	return m < t->pipeline->work.of - 1 || sync_gradients(t, l);
+	return m < t->pipeline->work.of - 1 || !t->sync->gradients || t->sync->gradients(t, l);
 }
 
 /* Of a validation only the loss. */

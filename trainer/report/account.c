@@ -7,20 +7,9 @@
 #include "bits.h"
 #include "train.h"
 
-static double own_share(const struct training *t)
-{
-	const struct worker worker = sync_worker(t);
-
-	if (t->sync->epoch)
-		return t->share;
-	return worker.index < 0
-		       ? 0
-		       : (double)shares_slice(t, t->batch, worker.index, worker.count).count /
-				 (double)t->batch;
-}
-
 static struct rank_account own_account(const struct training *t)
 {
+	const double part = (double)shares_own(t, t->batch).count / (double)t->batch;
 	struct rusage usage = { 0 };
 
 	getrusage(RUSAGE_SELF, &usage);
@@ -31,7 +20,7 @@ static struct rank_account own_account(const struct training *t)
 		.received = t->team->received,
 		.memory = (uint64_t)usage.ru_maxrss * 1024,
 		.blocked = t->team->blocked_s / (now_s() - t->here_s),
-		.share = own_share(t),
+		.share = t->sync->epoch ? t->share : part,
 		.read = t->data.read,
 		.read_s = t->reading_s,
 		.rows_sent = t->sharded ? t->sharded->sent : 0,

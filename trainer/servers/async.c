@@ -147,7 +147,7 @@ static bool gather_shards(struct training *t)
 	if (kept_serves(t))
 		memcpy(state_next(&t->state, all->mine.first).weights, a->weights,
 		       all->mine.count * t->model.numbers->size);
-	team_be_patient(t->team, PATIENCE);
+	team_be_patient(t->team);
 	return team_start_gather(t->team, t->model.numbers, state_next(&t->state, 0).weights,
 				 all->counts, NULL);
 }

@@ -13,10 +13,6 @@
 
 #include "train.h"
 
-/* Of a worker that waits for a server, deadlines: who is late with gradients that the server waits
- * for is found by the server before. */
-#define PATIENCE 2
-
 /* An epoch has the batches that it has in every way to train. Each is cut into as
  * many slices as there were workers at the start, and a task is one of these. Tasks have numbers
  * from 0 in the order of the epoch that training->ordered says. */

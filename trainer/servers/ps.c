@@ -81,13 +81,7 @@ static bool receive(struct training *t, const struct numbers *numbers, void *val
 
 static bool wait_all(struct training *t)
 {
-	struct ps *ps = t->way;
-
-	for (size_t i = 0; i < ps->pending; i++)
-		if (!team_wait(t->team, &ps->requests[i]))
-			return false;
-	ps->pending = 0;
-	return true;
+	return sync_wait_all(t, ps_of(t)->requests, &ps_of(t)->pending);
 }
 
 /* ---- a worker */

@@ -169,10 +169,9 @@ static bool update(struct training *t, struct async *a)
 
 static bool refuse(const struct training *t, const struct peer *p, const char *what)
 {
-	return why_set(TUTTI_ERR_INVALID,
-		       "rank %d sent %s, expected what this version sends; use one version of "
-		       "tutti-train on all hosts",
-		       t->team->origins[p->rank], what);
+	return why_invalid("rank %d sent %s, expected what this version sends; use one version of "
+			   "tutti-train on all hosts",
+			   t->team->origins[p->rank], what);
 }
 
 static bool on_report(struct training *t, struct async *a, struct peer *p)

@@ -3,21 +3,13 @@
  * gives, each with the weights that it got last. */
 #include "async.h"
 
+/* Who is late with gradients that the server waits for is found by the server before. */
 static bool start_receive(struct training *t, struct async *a, tutti_dtype_t dtype, void *values,
 			  size_t count, unsigned server)
 {
-	team_be_patient(t->team, PATIENCE);
+	team_be_patient(t->team);
 	return team_start_receive(t->team, dtype, values, count, (int)server,
 				  &a->requests[a->pending++]);
-}
-
-static bool wait_all(struct training *t, struct async *a)
-{
-	for (size_t i = 0; i < a->pending; i++)
-		if (!team_wait(t->team, &a->requests[i]))
-			return false;
-	a->pending = 0;
-	return true;
 }
 
 /* Gradients to a server, and its weights from there. */
@@ -44,13 +36,12 @@ static bool push(struct training *t, struct async *a, const struct task_report *
 
 	for (unsigned s = 0; s < t->options->servers && ok; s++)
 		ok = start_exchange(t, a, s, done);
-	ok = ok && wait_all(t, a);
+	ok = ok && sync_wait_all(t, a->requests, &a->pending);
 	if (!ok || *task == TASK_NONE || *task < tasks_of_epoch(t))
 		return ok;
-	return why_set(TUTTI_ERR_INVALID,
-		       "server 0 gave task %llu, expected less than %zu; use one version of "
-		       "tutti-train on all hosts",
-		       (unsigned long long)*task, tasks_of_epoch(t));
+	return why_invalid("server 0 gave task %llu, expected less than %zu; use one version of "
+			   "tutti-train on all hosts",
+			   (unsigned long long)*task, tasks_of_epoch(t));
 }
 
 static bool do_task(struct training *t, struct async *a, uint64_t *task)
@@ -78,5 +69,5 @@ bool worker_epoch(struct training *t, struct async *a)
 	for (unsigned s = 1; s < t->options->servers && ok; s++)
 		ok = team_start_send(t->team, TUTTI_UINT8, &none, sizeof(none), (int)s,
 				     &a->requests[a->pending++]);
-	return ok && wait_all(t, a);
+	return ok && sync_wait_all(t, a->requests, &a->pending);
 }

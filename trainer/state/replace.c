@@ -38,12 +38,11 @@ bool replace_file(const char *path, const void *bytes, size_t length)
 	struct stat status;
 
 	if (stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || leads_through_proc(path)))
-		return why_set(TUTTI_ERR_INVALID,
-			       "%s: is %s, expected a regular file or none; give another name",
-			       path,
-			       S_ISREG(status.st_mode)	 ? "a link of /proc to what is open"
-			       : S_ISDIR(status.st_mode) ? "a directory"
-							 : "a device, a pipe or a socket");
+		return why_invalid("%s: is %s, expected a regular file or none; give another name",
+				   path,
+				   S_ISREG(status.st_mode)   ? "a link of /proc to what is open"
+				   : S_ISDIR(status.st_mode) ? "a directory"
+							     : "a device, a pipe or a socket");
 	if (output_file(path, bytes, length))
 		return true;
 	return why_set(
@@ -77,8 +76,7 @@ bool replace_distinct(const struct named_file *files, size_t inputs, size_t coun
 	for (size_t i = inputs; i < count; i++)
 		for (size_t k = 0; k < i; k++)
 			if (files[i].path && files[k].path && is_same(files[i].path, files[k].path))
-				return why_set(
-					TUTTI_ERR_INVALID,
+				return why_invalid(
 					"%s: found %s, the file of %s, which would be overwritten; "
 					"expected a file of its own: give another name",
 					files[i].option, files[i].path, files[k].option);

@@ -23,9 +23,8 @@ static int ranks_at_start(const struct training *t)
 
 static bool refuse(const struct training *t, const char *what)
 {
-	return why_set(TUTTI_ERR_INVALID,
-		       "%s: is of a training with %s; give the same as then, or another --save",
-		       t->options->save, what);
+	return why_invalid("%s: is of a training with %s; give the same as then, or another --save",
+			   t->options->save, what);
 }
 
 static bool check_fits(const struct training *t, const struct checkpoint *c)

@@ -18,8 +18,8 @@ static bool read_count(const char *name, int missing, int least, int *count)
 
 	*count = (int)value;
 	return (!*rest && value >= least && value <= 1000000) ||
-	       why_set(TUTTI_ERR_INVALID, "%s: found '%s', expected a number from %d to 1000000",
-		       name, text, least);
+	       why_invalid("%s: found '%s', expected a number from %d to 1000000", name, text,
+			   least);
 }
 
 bool survival_init(struct survival *s, const struct team *team)

@@ -14,10 +14,11 @@ static bool update(struct training *t, const struct step *step)
 {
 	const struct slice of = { 0, t->model.parameters };
 	const struct stretch all = { of, state_now(&t->state, 0), state_next(&t->state, 0) };
+	const bool surveys = t->options->clip > 0 || t->options->optimizer->trust;
 	struct layer_squares squares;
 
-	if (sync_surveys(t) && !(buckets_wait_all(&t->buckets, t->grid.column) &&
-				 sync_survey(t, &all, 1, false, &squares)))
+	if (surveys && !(buckets_wait_all(&t->buckets, t->grid.column) &&
+			 sync_survey(t, &all, 1, false, &squares)))
 		return false;
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		const struct bucket *b = &t->buckets.bucket[i];
@@ -34,16 +35,10 @@ static bool update(struct training *t, const struct step *step)
 	return true;
 }
 
-static void drain(struct training *t)
-{
-	buckets_drain(&t->buckets);
-}
-
 const struct sync sync_all_reduce = {
 	.name = "allreduce",
 	.what = "gradients by all-reduce",
 	.each_step = true,
 	.gradients = gradients,
 	.update = update,
-	.drain = drain,
 };

@@ -90,6 +90,24 @@ static bool step_alone(struct training *t)
 	return true;
 }
 
+/* From the last average, by its distance to the mean, which is −1 × the mean + 1 × the average. */
+static void step_outward(const struct training *t)
+{
+	/* a mean has the type of weights, whatever that of gradients is */
+	const struct numbers *numbers =
+		t->model.numbers->dtype == TUTTI_FLOAT64 ? &numbers_f64 : &numbers_f32;
+	const struct outer *outer = &t->options->outer;
+	const struct update update = {
+		.rate = outer->rate, .keep = outer->momentum, .gain = -1, .decay = 1
+	};
+	const struct local *local = t->way;
+
+	numbers->move(outer->nesterov ? MOVE_NESTEROV : MOVE_MOMENTUM, &update,
+		      (struct trained){ state_now(&t->state, 0).weights, { local->outer } },
+		      local->own, t->model.parameters,
+		      (struct trained){ local->own, { local->outer } });
+}
+
 /* The mean and the sums behind it are complete: the next steps start from what follows of them. */
 static void take_mean(struct training *t)
 {
@@ -98,8 +116,7 @@ static void take_mean(struct training *t)
 	struct sums sums;
 
 	if (local->outer)
-		numbers->outer(state_now(&t->state, 0).weights, local->own, local->outer,
-			       t->model.parameters, &t->options->outer);
+		step_outward(t);
 	numbers->load((double *)&sums, numbers_from(numbers, local->own, meant_numbers(t)),
 		      SUMS_NUMBERS);
 	memcpy(state_next(&t->state, 0).weights, local->own, meant_numbers(t) * numbers->size);

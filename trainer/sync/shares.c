@@ -21,20 +21,18 @@ bool shares_check(const struct training *t)
 	const int expected = cut ? t->grid.stages : started;
 
 	if (o->count > 0 && o->count != expected)
-		return why_set(TUTTI_ERR_INVALID,
-			       "--shares: found %d number%s for %d %s%s, expected one for each%s",
-			       o->count, o->count == 1 ? "" : "s", expected, cut ? "stage" : "rank",
-			       expected == 1 ? "" : "s",
-			       cut ? "" : "; give as many, or start as many ranks");
+		return why_invalid(
+			"--shares: found %d number%s for %d %s%s, expected one for each%s",
+			o->count, o->count == 1 ? "" : "s", expected, cut ? "stage" : "rank",
+			expected == 1 ? "" : "s",
+			cut ? "" : "; give as many, or start as many ranks");
 	for (int i = 0; i < o->slow_count; i++) {
 		if (o->slow[i].rank >= started)
-			return why_set(
-				TUTTI_ERR_INVALID,
+			return why_invalid(
 				"--slow: found rank %d, expected a rank of this job, 0 to %d",
 				o->slow[i].rank, started - 1);
 		if (o->slow[i].epoch > t->options->epochs)
-			return why_set(
-				TUTTI_ERR_INVALID,
+			return why_invalid(
 				"--slow: found epoch %u, expected one from 1 to %u (--epochs)",
 				o->slow[i].epoch, t->options->epochs);
 	}
@@ -82,6 +80,14 @@ struct slice shares_slice(const struct training *t, size_t total, int index, int
 				   : (size_t)llround((double)total * ((before + of[index]) / all));
 
 	return (struct slice){ first, end - first };
+}
+
+struct slice shares_own(const struct training *t, size_t total)
+{
+	const struct worker worker = sync_worker(t);
+
+	return worker.index < 0 ? (struct slice){ 0 }
+				: shares_slice(t, total, worker.index, worker.count);
 }
 
 void shares_range(const struct training *t, double *least, double *most)

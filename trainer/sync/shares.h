@@ -40,8 +40,11 @@ bool shares_check(const struct training *training);
 bool shares_begin(struct training *training);
 void shares_finish(struct shares *shares);
 
-/* The part of `total` that is this rank's as worker `index` of `count`. */
+/* The part of `total` that is worker `index`'s of `count`. */
 struct slice shares_slice(const struct training *training, size_t total, int index, int count);
+
+/* That of this rank, in a way where ranks go through steps together; a parameter server has none. */
+struct slice shares_own(const struct training *training, size_t total);
 
 /* The least and the most of a batch that a worker has. */
 void shares_range(const struct training *training, double *least, double *most);

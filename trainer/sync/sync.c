@@ -13,9 +13,13 @@ bool sync_weights(struct training *t, unsigned l)
 	return !bucket->request || team_wait(t->grid.column, &bucket->request);
 }
 
-bool sync_gradients(struct training *t, unsigned l)
+bool sync_wait_all(struct training *t, tutti_request_t *requests, size_t *pending)
 {
-	return !t->sync->gradients || t->sync->gradients(t, l);
+	for (size_t i = 0; i < *pending; i++)
+		if (!team_wait(t->team, &requests[i]))
+			return false;
+	*pending = 0;
+	return true;
 }
 
 void sync_store_sums(struct training *t, const struct sums *sums)
@@ -97,11 +101,6 @@ static void measure(const struct training *t, const struct stretch *s, struct la
 	}
 }
 
-bool sync_surveys(const struct training *t)
-{
-	return t->options->clip > 0 || t->options->optimizer->trust;
-}
-
 bool sync_survey(struct training *t, const struct stretch *s, unsigned count, bool parted,
 		 struct layer_squares *out)
 {
@@ -155,7 +154,10 @@ void *sync_velocity(const struct training *t, void *velocity, unsigned k)
 
 bool sync_keeps(const struct training *t)
 {
-	return optimizer_keeps(t->options->optimizer, t->options->rule.momentum);
+	const struct optimizer *o = t->options->optimizer;
+	const bool by_momentum = o->by == MOVE_MOMENTUM || o->by == MOVE_NESTEROV;
+
+	return o->velocities > 0 && (t->options->rule.momentum > 0 || !by_momentum);
 }
 
 struct worker sync_worker(const struct training *t)

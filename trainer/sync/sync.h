@@ -45,8 +45,8 @@ struct sync {
 	/* Collective, at the end of an epoch: training->state is complete, of the steps that it
 	 * counts, and the same on all ranks. */
 	bool (*fetch)(struct training *training);
-	/* After a failure, or at the end: nothing is under way on return, and training->state is
-	 * complete, of the steps that it then counts. */
+	/* After a failure, or at the end, when the buckets are drained: nothing is under way on
+	 * return, and training->state is complete, of the steps that it then counts. */
 	void (*drain)(struct training *training);
 	void (*finish)(struct training *training);
 };
@@ -57,8 +57,9 @@ extern const struct sync sync_all_reduce, sync_zero1, sync_local, sync_ps, sync_
 
 /* The forward pass is about to read the weights of layer `l`: they are there on return. */
 bool sync_weights(struct training *training, unsigned l);
-/* gradients() of this training's way, if it has one. */
-bool sync_gradients(struct training *training, unsigned l);
+
+/* Until none of the first `pending` requests is in flight. */
+bool sync_wait_all(struct training *training, tutti_request_t *requests, size_t *pending);
 
 /* Put the sums of a step behind the gradients, and take them from there. */
 void sync_store_sums(struct training *training, const struct sums *sums);
@@ -75,10 +76,9 @@ struct layer_squares {
 	struct squares of[MODEL_LAYERS_MAX];
 };
 
-/* Has all of the gradients to be there before any update, for --clip or for such an optimiser? */
-bool sync_surveys(const struct training *training);
-/* Then: shorten the gradients of these stretches, and measure. Where each rank has its own
- * stretches (`parted`) collective over the column, and always over this rank's line. */
+/* Before any update, when all gradients are there: shorten those of these stretches, for --clip, and
+ * measure them, for such an optimiser. Where each rank has its own stretches (`parted`) collective over
+ * the column, and always over this rank's line. */
 bool sync_survey(struct training *training, const struct stretch *stretches, unsigned count,
 		 bool parted, struct layer_squares *squares);
 /* The update of the next step, as the user said, from gradients of a whole batch: its rule, and all of

@@ -55,7 +55,6 @@ static bool fetch(struct training *t)
 
 static void drain(struct training *t)
 {
-	buckets_drain(&t->buckets);
 	if (t->kept.arriving)
 		state_adopt(&t->state, t->state.step - 1);
 	t->kept.arriving = false;
