@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ pid_t child_that(bool (*begins)(void *argument), void *argument)
 	assert_true(child >= 0);
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		begun = begins(argument);
+		begun = !begins || begins(argument);
 		while (write(ends[1], &begun, 1) == 1)
 			pause();
 		_exit(1);
@@ -58,10 +57,37 @@ pid_t child_that(bool (*begins)(void *argument), void *argument)
 	return child;
 }
 
+void stop_child(pid_t child)
+{
+	kill(child, SIGSTOP);
+	assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+}
+
 void end_child(pid_t child)
 {
 	kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+void await_exit(pid_t child, int status)
+{
+	int ended;
+
+	assert_int_equal(waitpid(child, &ended, 0), child);
+	if (!WIFEXITED(ended) || WEXITSTATUS(ended) != status)
+		fail_msg("wait status %#x, expected an exit with %d", (unsigned)ended, status);
+}
+
+void in_child(int (*body)(void *argument), void *argument)
+{
+	const pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		signal(SIGSEGV, SIG_DFL); /* cmocka's goes on with the tests */
+		_exit(body(argument));
+	}
+	await_exit(child, 0);
 }
 
 void leave_out(const char *why)
@@ -74,18 +100,6 @@ void need_namespaces(void)
 {
 	if (geteuid() != 0 || system("ip -V >/dev/null 2>&1 && unshare -n true 2>/dev/null") != 0)
 		leave_out("no network namespaces, or no ip(8)");
-}
-
-int count_entries(const char *directory)
-{
-	DIR *entries = opendir(directory);
-	int n = 0;
-
-	while (entries && readdir(entries))
-		n++;
-	if (entries)
-		closedir(entries);
-	return n;
 }
 
 void need_descriptors(unsigned n)

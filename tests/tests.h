@@ -55,12 +55,16 @@ int run_claims_about(const struct subject *subjects, size_t n);
 #define assert_says(text, words) expect_words(text, words, __FILE__, __LINE__)
 void expect_words(const char *text, const char *words, const char *file, int line);
 
-/* "." and ".." are two; of descriptors in /proc/self/fd the one that looks is one. */
-int count_entries(const char *directory);
-
-/* A child that has begun so, which must succeed, and waits to be killed, by end_child() or its parent's end. */
+/* A child that has begun so, which must succeed, or with nothing (NULL), and waits to be killed, by
+ * end_child() or its parent's end. */
 pid_t child_that(bool (*begins)(void *argument), void *argument);
+/* It stops, and has before this returns. */
+void stop_child(pid_t child);
 void end_child(pid_t child);
+/* A child that ends by itself: it has, or will, with this exit status. */
+void await_exit(pid_t child, int status);
+/* Such a child, whose exit status is what `body` returns: 0. */
+void in_child(int (*body)(void *argument), void *argument);
 
 /* Skips the claim, and says why. */
 void leave_out(const char *why);

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../held.h"
 #include "harness.h"
 #include "network.h"
 
@@ -162,7 +163,7 @@ static void fill_memory(void)
 
 	getrlimit(RLIMIT_AS, &victim.memory);
 	limit = victim.memory;
-	limit.rlim_cur = address_space_in_use();
+	limit.rlim_cur = bytes_held(HELD_ADDRESSES);
 	setrlimit(RLIMIT_AS, &limit);
 	for (size_t size = 1u << 20; size >= sizeof(struct block); size /= 2)
 		for (struct block *block; (block = malloc(size));) {

@@ -185,6 +185,7 @@ static int set(void *context, const char *key, const void *value, size_t length)
 {
 	if (strstr(key, "/seat/") && length == sizeof(token))
 		memcpy(&token, value, length);
+	return 0;
 }
 
 /* The next value of the input, or an end of the store with it: none is waited for. */
@@ -204,6 +205,7 @@ static int get(void *context, const char *key, void *value, size_t *length, doub
 	*length = fuzz_take(&in, value, bytes);
 	if (strstr(key, "/taken/") && *length == sizeof(struct tt_invitation) && given % 2 == 0)
 		memcpy(value, &token, sizeof(token));
+	return 0;
 }
 
 static void be_newcomer(struct tt_join_slots *slots)

@@ -14,6 +14,7 @@
 #include <zlib.h>
 
 #include "checkpoint.h"
+#include "held.h"
 #include "replace.h"
 #include "train_files.h"
 

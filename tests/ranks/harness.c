@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "harness.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -21,6 +20,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../held.h"
 
 #define MAX_RANKS 64
 
@@ -238,14 +239,7 @@ bool all_stand_still(const pid_t *pids, int n, double seconds)
 
 int open_descriptors(void)
 {
-	DIR *directory = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (directory && readdir(directory))
-		n++;
-	if (directory)
-		closedir(directory);
-	return n - 3; /* ".", ".." and the directory itself */
+	return count_entries("/proc/self/fd") - 3;
 }
 
 void allow_descriptors(int more)
@@ -304,25 +298,6 @@ int free_port(void)
 	return ntohs(at.sin_port);
 }
 
-/* The n-th number of /proc/self/statm, in pages; 0: unknown. */
-static size_t pages_of(int n)
-{
-	FILE *file = fopen("/proc/self/statm", "re");
-	size_t pages = 0;
-
-	for (int i = 0; file && i <= n; i++)
-		if (fscanf(file, "%zu", &pages) != 1)
-			pages = 0;
-	if (file)
-		fclose(file);
-	return pages;
-}
-
-size_t address_space_in_use(void)
-{
-	return pages_of(0) * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
 /* as in sanitizer/allocator_interface.h, which comes with clang only */
@@ -333,7 +308,7 @@ long memory_in_use(void)
 	return (long)(__sanitizer_get_current_allocated_bytes() / 1024);
 }
 
-long shared_memory_in_use(void)
+static long shared_memory_in_use(void)
 {
 	return 0;
 }
@@ -342,12 +317,12 @@ long shared_memory_in_use(void)
 
 long memory_in_use(void)
 {
-	return (long)pages_of(1) * (sysconf(_SC_PAGESIZE) / 1024);
+	return (long)(bytes_held(HELD_RESIDENT) / 1024);
 }
 
-long shared_memory_in_use(void)
+static long shared_memory_in_use(void)
 {
-	return (long)pages_of(2) * (sysconf(_SC_PAGESIZE) / 1024);
+	return (long)(bytes_held(HELD_SHARED) / 1024);
 }
 
 #endif

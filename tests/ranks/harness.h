@@ -126,15 +126,11 @@ void make_directory(char path[64]);
 void remove_directory(const char *path);
 /* Nobody else is given it for a while. */
 int free_port(void);
-/* Bytes of address space that this process has in use. */
-size_t address_space_in_use(void);
 /* KiB of memory that this process has in use; under a sanitizer, which keeps what is freed,
  * those of its heap. */
 long memory_in_use(void);
-/* KiB of it that is no file's and shared with nobody, and of what is; under a sanitizer all of
- * it counts as the first. */
+/* KiB of it that is no file's and shared with nobody; under a sanitizer all of it. */
 long private_memory_in_use(void);
-long shared_memory_in_use(void);
 
 /* Read argv[1], the way ranks reach each other in all jobs of this program: shm, tcp, tls (tcp,
  * encrypted), rdma (where this host has a device), or mixed (two hosts, shared memory within

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "held.h"
 #include "tests.h"
 #include "harness.h"
 
@@ -158,7 +159,7 @@ JOB(ranks_without_a_control_area_say_so, .ranks = RANKS, .whole = do_without_con
 /* One rank has no room for the control area; nobody may then use it. */
 static int share_with_one_that_cannot(int rank, void *argument)
 {
-	const size_t capacity = address_space_in_use() + FILE_MAX + FILE_MAX / 4;
+	const size_t capacity = bytes_held(HELD_ADDRESSES) + FILE_MAX + FILE_MAX / 4;
 	const struct rlimit limit = { capacity, capacity };
 	tutti_plan_info_t info = { .size = sizeof(info) };
 	tutti_comm_t comm = NULL;

@@ -3,11 +3,7 @@
  * one has passed, how long a thread may sleep. No clock is read, but where ranks hand each other
  * descriptors: there clock and sleep are the test's, too. */
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tutti_asserts.h"
 #include "agreement.h"
@@ -167,14 +163,9 @@ TEST_WITH(who_has_not_called_is_told_the_one_furthest_behind_first, setup, teard
 /* The other may wait for it. */
 TEST_WITH(a_stopped_one_is_blamed_before_one_that_is_further_behind, setup, teardown)
 {
-	const pid_t child = fork();
+	const pid_t child = child_that(NULL, NULL);
 
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		raise(SIGSTOP);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+	stop_child(child);
 	peers[2].pid = child;
 	comm.first = &ops[1];
 	for (int rank = 0; rank < RANKS; rank++)

@@ -89,45 +89,35 @@ static void fork_and_wait(tutti_log_level_t level, const char *subsystem, const 
 }
 
 /* In a process whose heap nobody has used. */
-TEST(a_log_that_forks_holds_up_no_allocation)
+static int log_what_forks(void *unused)
 {
 	const struct rlimit limit = { 1 << 30, 1 << 30 };
-	int status, lines = 0;
-	const pid_t pid = fork();
+	int lines = 0;
 
-	if (pid == 0) {
-		alarm(20);
-		tutti_log_set_sink(fork_and_wait, &lines);
-		setrlimit(RLIMIT_FSIZE, &limit);
-		tt_heap_fd();
-		_exit(lines == 1 ? 0 : 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	alarm(20);
+	tutti_log_set_sink(fork_and_wait, &lines);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	tt_heap_fd();
+	return lines != 1;
 }
+
+TEST_OF(a_log_that_forks_holds_up_no_allocation, in_child(log_what_forks, NULL))
 
 /* Nor here. The limit is above what a sanitizer takes. */
-TEST(a_heap_without_room_names_the_limit)
+static int have_no_room(void *unused)
 {
 	const struct rlimit limit = { (rlim_t)1 << 46, (rlim_t)1 << 46 };
-	int status;
-	const pid_t pid = fork();
+	void *memory;
 
-	if (pid == 0) {
-		void *memory;
-
-		setrlimit(RLIMIT_AS, &limit);
-		out_of_memory = true;
-		_exit(tutti_mem_alloc(BYTES, &memory) == TUTTI_ERR_NO_MEMORY &&
-				      strstr(tutti_last_error(NULL),
-					     ": this process may have 70368744177664 bytes of address space; "
-					     "raise the limit (ulimit -v)")
-			      ? 0
-			      : 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	setrlimit(RLIMIT_AS, &limit);
+	out_of_memory = true;
+	return tutti_mem_alloc(BYTES, &memory) != TUTTI_ERR_NO_MEMORY ||
+	       !strstr(tutti_last_error(NULL),
+		       ": this process may have 70368744177664 bytes of address space; "
+		       "raise the limit (ulimit -v)");
 }
+
+TEST_OF(a_heap_without_room_names_the_limit, in_child(have_no_room, NULL))
 
 TEST(whole_pages_are_grantable)
 {

@@ -5,14 +5,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "kernels_check.h"
 #include "log.h"
 
-/* What a child found out. */
+/* What a child is asked for, and what it found out. */
 struct choice {
+	const char *wanted; /* NULL: none */
 	char isa[32];
 	bool available; /* the one wanted */
 	char warning[400];
@@ -27,15 +26,18 @@ static void keep_warning(tutti_log_level_t level, const char *subsystem, const c
 		snprintf(choice->warning, sizeof(choice->warning), "%s", line);
 }
 
-static void choose(const char *wanted, struct choice *choice)
+static int choose(void *argument)
 {
-	if (wanted)
-		setenv("TUTTI_ISA", wanted, 1);
+	struct choice *choice = argument;
+
+	if (choice->wanted)
+		setenv("TUTTI_ISA", choice->wanted, 1);
 	else
 		unsetenv("TUTTI_ISA");
 	tutti_log_set_sink(keep_warning, choice);
 	snprintf(choice->isa, sizeof(choice->isa), "%s", tutti_kernel_isa());
-	choice->available = wanted && tt_kernels_by_isa(wanted);
+	choice->available = choice->wanted && tt_kernels_by_isa(choice->wanted);
+	return 0;
 }
 
 /* The choice with `wanted` in TUTTI_ISA, or without it. */
@@ -43,18 +45,10 @@ static struct choice choose_in_child(const char *wanted)
 {
 	struct choice *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int status;
 
 	assert_true(shared != MAP_FAILED);
-	const pid_t child = fork();
-
-	assert_true(child >= 0);
-	if (child == 0) {
-		choose(wanted, shared);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	shared->wanted = wanted;
+	in_child(choose, shared);
 	const struct choice choice = *shared;
 
 	munmap(shared, sizeof(*shared));

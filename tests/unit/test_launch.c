@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tutti_asserts.h"
@@ -256,7 +255,7 @@ TEST(a_library_that_may_exit_comes_last_and_does_not_do_so_unexplained)
 	char said[2048];
 	size_t used = 0;
 	ssize_t n;
-	int ends[2], status;
+	int ends[2];
 
 	assert_int_equal(pipe(ends), 0);
 	const pid_t child = fork();
@@ -271,8 +270,7 @@ TEST(a_library_that_may_exit_comes_last_and_does_not_do_so_unexplained)
 		used += (size_t)n;
 	said[used] = 0;
 	close(ends[0]);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(WEXITSTATUS(status), 3);
+	await_exit(child, 3);
 	if (!strstr(said, "has ended this process") || !strstr(said, "or set TUTTI_KEY_FILE"))
 		fail_msg("what is to be done is not in \"%s\"", said);
 }

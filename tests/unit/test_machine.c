@@ -161,18 +161,16 @@ TEST(a_process_is_ending_until_its_last_thread_has_ended)
 	assert_false(tt_process_is_ending(getpid()));
 }
 
+static bool take_a_name(void *name)
+{
+	return prctl(PR_SET_NAME, name) == 0;
+}
+
 TEST(a_stopped_process_is_seen_whatever_its_name_is)
 {
-	const pid_t child = fork();
-	int status;
+	const pid_t child = child_that(take_a_name, (void *)"a) R 1\n(b");
 
-	if (child == 0) {
-		prctl(PR_SET_NAME, "a) R 1\n(b");
-		raise(SIGSTOP);
-		_exit(0);
-	}
-	assert_true(child > 0);
-	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	stop_child(child);
 	assert_true(tt_process_is_stopped(child));
 	end_child(child);
 	assert_false(tt_process_is_stopped(child));

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tutti_asserts.h"
@@ -60,7 +59,7 @@ static struct found find(const char *model, const char *cache, const char *home,
 			 void (*before)(void))
 {
 	struct found found = { 0 };
-	int pipes[2], status;
+	int pipes[2];
 
 	assert_int_equal(pipe(pipes), 0);
 	const pid_t child = fork();
@@ -77,8 +76,7 @@ static struct found find(const char *model, const char *cache, const char *home,
 	close(pipes[1]);
 	assert_int_equal(read(pipes[0], &found, sizeof(found)), sizeof(found));
 	close(pipes[0]);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	await_exit(child, 0);
 	return found;
 }
 

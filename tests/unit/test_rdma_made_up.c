@@ -5,12 +5,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "transport.h"
 
@@ -107,19 +104,6 @@ struct rdma_registration *get(const void *pointer, size_t bytes)
 void get_and_put(const void *pointer, size_t bytes)
 {
 	tt_rdma_registration_put(get(pointer, bytes));
-}
-
-void in_child(int (*body)(uint8_t *memory), uint8_t *memory)
-{
-	const pid_t child = fork();
-	int status = -1;
-
-	if (child == 0) {
-		signal(SIGSEGV, SIG_DFL); /* cmocka's goes on with the tests */
-		_exit(body(memory));
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
 }
 
 void expect(int count)

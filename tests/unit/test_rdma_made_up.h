@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What claims about registrations need: a device that a test makes up, threads of which there are so many to be
- * had, memory, and children. */
+ * had, and memory. */
 #ifndef TEST_RDMA_MADE_UP_H
 #define TEST_RDMA_MADE_UP_H
 
@@ -26,8 +26,6 @@ void *map(void *at, size_t bytes, int flags);
 /* Word of a change may be on its way for a while: there is none then, which is no error. */
 struct rdma_registration *get(const void *pointer, size_t bytes);
 void get_and_put(const void *pointer, size_t bytes);
-/* It returns 0 there. */
-void in_child(int (*body)(uint8_t *memory), uint8_t *memory);
 /* So many are there. Those that the kernel told of are buried by a thread. */
 void expect(int count);
 

@@ -182,8 +182,10 @@ TEST_WITH(the_heaps_memory_is_registered_by_allocations, begin, end)
 }
 
 /* What a child does to its copy is nobody else's business, and it can register for itself. */
-static int be_child(uint8_t *memory)
+static int be_child(void *argument)
 {
+	uint8_t *memory = argument;
+
 	if (tt_rdma_registrations() != 0 || memory[0] != 7)
 		return 1;
 	memset(memory, 8, PAGE);

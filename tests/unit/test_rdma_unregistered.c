@@ -138,7 +138,7 @@ TEST(what_children_would_lack_is_not_registered)
 
 /* No descriptor for the kernel's word, then one, but none for the bell. It is no denial, and
  * passes. */
-static int be_short_of_descriptors(uint8_t *memory)
+static int be_short_of_descriptors(void *unused)
 {
 	struct shortage shortage;
 	int begun = 0;
@@ -206,7 +206,7 @@ static bool deny_userfaultfd(void)
 }
 
 /* As under Docker: the heap's memory, which needs no word of the kernel's, and no other. */
-static int be_denied(uint8_t *memory)
+static int be_denied(void *memory)
 {
 	uint8_t *of_heap;
 

@@ -11,7 +11,6 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tutti_asserts.h"
@@ -538,7 +537,7 @@ static int recover_until_closed(int fd)
 /* However close another looks, also just between the removal of its mapping and its end. */
 TEST_WITH(who_ends_well_is_not_taken_for_dead, make_directory, remove_folder)
 {
-	int running[2], status;
+	int running[2];
 
 	assert_int_equal(pipe(running), 0);
 	const pid_t pid = fork();
@@ -550,8 +549,7 @@ TEST_WITH(who_ends_well_is_not_taken_for_dead, make_directory, remove_folder)
 	for (int i = 0; i < 2000; i++)
 		tutti_comm_destroy(alone());
 	close(running[1]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	await_exit(pid, 0);
 	assert_int_equal(count_files("", NULL), 0);
 }
 

@@ -2,7 +2,6 @@
 /* What holds for every kind of store. All claims are tried on one after the other. */
 #include <netdb.h>
 #include <stdbool.h>
-#include <sys/wait.h>
 
 #include "../patience.h"
 #include "tutti_asserts.h"
@@ -255,12 +254,8 @@ TEST(processes_wait_for_the_host_and_meet)
 		assert_null(none);
 	}
 	assert_ok(tutti_store_open(address, 1, PATIENCE_S, &host));
-	for (int i = 0; i < CLIENTS; i++) {
-		int status;
-
-		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-		assert_int_equal(status, 0);
-	}
+	for (int i = 0; i < CLIENTS; i++)
+		await_exit(pids[i], 0);
 }
 
 /* ---------------------------------------------------------------- waiting */

@@ -3,9 +3,7 @@
  * told, and of nobody else. */
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
 
 #include "tutti_asserts.h"
 #include "test_folder.h"
@@ -236,8 +234,7 @@ TEST(a_host_that_does_not_answer_is_not_taken_for_a_lost_one)
 
 	assert_ok(open_with(address, 0, job_key, &client));
 	attend(client, "m/1", "lost");
-	kill(pid, SIGSTOP);
-	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+	stop_child(pid);
 	assert_int_equal(client->ops->set(client, "k", "", 0, 10000000), TUTTI_ERR_TIMEOUT);
 	assert_fails(client->ops->poll(client), TUTTI_ERR_TIMEOUT,
 		     "does not answer; it is stopped");

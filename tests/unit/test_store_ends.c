@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How stores end, and whom they trust: hosts that close, hosts that are none, processes of another
  * user; and what a host's keys may cost. */
-#include <sys/wait.h>
-
 #include "tutti_asserts.h"
 #include "test_store_scene.h"
 #include "store_keys.h"
@@ -222,14 +220,11 @@ static tutti_result_t stranger_opens(struct stranger *s, const char *address, in
 
 static void stranger_leaves(struct stranger *s)
 {
-	int status;
-
 	for (int i = 0; i < 2; i++) {
 		close(s->tell[1 - i]);
 		close(s->told[i]);
 	}
-	assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
-	assert_int_equal(status, 0);
+	await_exit(s->pid, 0);
 }
 
 TEST(unix_sockets_join_only_processes_of_one_user)

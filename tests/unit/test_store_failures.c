@@ -10,6 +10,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
+#include "held.h"
 #include "tutti_asserts.h"
 #include "test_folder.h"
 #include "test_store_scene.h"

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
+#include "held.h"
 #include "tutti_asserts.h"
 #include "test_store_scene.h"
 #include "key_read.h"

@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 #include "tutti_asserts.h"
 #include "test_store_scene.h"
@@ -292,7 +291,7 @@ TEST_WITH(a_child_that_holds_a_dropped_connection_disturbs_nobody, open_host, cl
 		sched_yield();
 	assert_int_not_equal(sleeps_of_others(), before);
 	close(ends[1]);
-	assert_int_equal(waitpid((pid_t)child, NULL, 0), child);
+	await_exit((pid_t)child, 0);
 }
 
 TEST_WITH(silent_connections_do_not_hold_up_closing, open_host, NULL)

@@ -333,7 +333,6 @@ static int call_and_leave(void)
 TEST(a_caller_that_has_ended_had_joined)
 {
 	char byte;
-	int status;
 
 	fabric_open(&fabric, 2, 0);
 	for (int i = 0; i < 4; i++)
@@ -346,8 +345,7 @@ TEST(a_caller_that_has_ended_had_joined)
 	fabric.peers[1][0].pid = (int32_t)caller;
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	assert_ok(join_from(1, caller_ends));
-	assert_int_equal(waitpid(caller, &status, 0), caller);
-	assert_int_equal(status, 0);
+	await_exit(caller, 0);
 	fabric_stop(&fabric);
 	close(ready[0]);
 	close(ready[1]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TLS between two ends on sockets that the kernel does not encrypt for, so that OpenSSL does. */
+#include "held.h"
 #include "test_tls_pair.h"
 #include "test_warnings.h"
 
@@ -197,13 +198,7 @@ TEST(without_a_key_there_is_no_tls)
 
 static long resident_kib(void)
 {
-	FILE *file = fopen("/proc/self/statm", "r");
-	long pages[2] = { 0 };
-
-	assert_non_null(file);
-	assert_int_equal(fscanf(file, "%ld %ld", &pages[0], &pages[1]), 2);
-	fclose(file);
-	return pages[1] * (sysconf(_SC_PAGESIZE) / 1024);
+	return (long)(bytes_held(HELD_RESIDENT) / 1024);
 }
 
 /* A listener's answer to the beginning of a handshake: a record, but for its last bytes, with a

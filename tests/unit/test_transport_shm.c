@@ -18,6 +18,7 @@
 #include "../refuse_calls.h"
 #include "arena_file.h"
 #include "fork.h"
+#include "held.h"
 #include "log.h"
 #include "machine.h"
 #include "fd_message.h"
@@ -142,18 +143,6 @@ SUITE_CLAIM(a_bell_is_silent_once_all_it_rang_for_are_up, 2, SUITE_POLLS)
 #define WAITER	    1
 #define FAR	    ((size_t)1 << 30)
 
-static size_t address_space(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	size_t pages = 0;
-
-	if (file && fscanf(file, "%zu", &pages) != 1)
-		pages = 0;
-	if (file)
-		fclose(file);
-	return pages * 4096;
-}
-
 /* Beside the one of its heap; and the memory of all can be mapped, where none maps a heap that
  * has room for all memory of the host. */
 SUITE_CLAIM(a_rank_of_many_holds_few_descriptors, MANY, SUITE_UNMET | SUITE_PROCESSES)
@@ -175,14 +164,15 @@ SUITE_CLAIM(a_rank_of_many_holds_few_descriptors, MANY, SUITE_UNMET | SUITE_PROC
 	suite_set(rank, SUITE_FIRST_FREE + rank->rank, token);
 	suite_barrier(rank);
 	const uint64_t named = suite_value(rank, SUITE_FIRST_FREE + next);
-	const size_t space = address_space();
+	const size_t space = bytes_held(HELD_ADDRESSES);
 	const uint8_t *theirs = rank->ops->memory->import(rank->endpoint, next, named, 4096),
 		      *more = rank->ops->memory->import(rank->endpoint, next, named, FAR + 1);
 	suite_require(rank, theirs && more, "import() of rank %d: %s", next, tt_thread_error());
 	suite_require(rank, theirs[4095] == 1 + next && more[FAR] == 100 + next,
 		      "import() of rank %d gives other bytes", next);
-	suite_require(rank, address_space() - space < 4 * FAR, "import() of %zu bytes maps %zu",
-		      FAR + 1, address_space() - space);
+	suite_require(rank, bytes_held(HELD_ADDRESSES) - space < 4 * FAR,
+		      "import() of %zu bytes maps %zu", FAR + 1,
+		      bytes_held(HELD_ADDRESSES) - space);
 	suite_require(rank, suite_count_descriptors() == after, "import() keeps a descriptor");
 	suite_barrier(rank);
 	tutti_mem_free(mine);

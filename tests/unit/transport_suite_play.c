@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "held.h"
 #include "tests.h"
 #include "log.h"
 #include "transport_suite.h"
