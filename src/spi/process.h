@@ -16,4 +16,17 @@ bool tt_process_is_ending(int32_t pid);
 /* Is it stopped, by a signal or a debugger? False where that cannot be known now. */
 bool tt_process_is_stopped(int32_t pid);
 
+/* A regular file that a process has open, as it tells others. */
+struct tt_process_file {
+	int32_t fd; /* its number there … */
+	uint32_t exists;
+	uint64_t device, inode; /* … which may be another file's by then */
+};
+
+/* That of this process; `exists` is 0 if there is none, as -1 stands for. */
+struct tt_process_file tt_process_file(int fd);
+/* Open another's to read and write, for tt_fd_close(). -1 with errno: it cannot be opened, or the
+ * number is another file's (ESTALE). */
+int tt_process_open(int32_t pid, const struct tt_process_file *file);
+
 #endif

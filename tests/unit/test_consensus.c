@@ -122,30 +122,30 @@ static struct tt_agree *agreed;
 
 static struct tutti_comm *make(void)
 {
-	struct tutti_comm *comm = calloc(1, sizeof(*comm));
+	struct tutti_comm *one = calloc(1, sizeof(*one));
 
-	assert_non_null(comm);
-	pthread_mutex_init(&comm->lock, NULL);
-	comm->rank = ME;
-	comm->size = RANKS;
-	comm->settings.timeout_ns = 100 * SECOND_NS;
-	comm->endpoints[0] = &endpoint;
-	comm->nendpoints = 1;
-	comm->routes.via = calloc(RANKS, sizeof(*comm->routes.via));
-	comm->routes.connections = calloc(RANKS, sizeof(*comm->routes.connections));
-	assert_true(comm->routes.via && comm->routes.connections);
-	return comm;
+	assert_non_null(one);
+	pthread_mutex_init(&one->lock, NULL);
+	one->rank = ME;
+	one->size = RANKS;
+	one->settings.timeout_ns = 100 * SECOND_NS;
+	one->endpoints[0] = &endpoint;
+	one->nendpoints = 1;
+	one->routes.via = calloc(RANKS, sizeof(*one->routes.via));
+	one->routes.connections = calloc(RANKS, sizeof(*one->routes.connections));
+	assert_true(one->routes.via && one->routes.connections);
+	return one;
 }
 
-static void unmake(struct tutti_comm *comm)
+static void unmake(struct tutti_comm *one)
 {
-	tt_consensus_free(comm);
-	pthread_mutex_destroy(&comm->lock);
-	free(comm->routes.via);
+	tt_consensus_free(one);
+	pthread_mutex_destroy(&one->lock);
+	free(one->routes.via);
 	for (int rank = 0; rank < RANKS; rank++)
-		free(comm->routes.connections[rank]);
-	free(comm->routes.connections);
-	free(comm);
+		free(one->routes.connections[rank]);
+	free(one->routes.connections);
+	free(one);
 }
 
 static int make_comms(void **state)

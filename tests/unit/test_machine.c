@@ -2,11 +2,14 @@
 /* Whoever is in another namespace is no candidate for shared memory, though its rank counts as
  * one of the same host. And a machine is known by one thing, whatever is lacking when it is
  * first asked for. Of other processes it is known whether they have ended. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,6 +17,7 @@
 
 #include "tutti_asserts.h"
 #include "domain.h"
+#include "fork.h"
 #include "log.h"
 #include "machine.h"
 #include "process.h"
@@ -174,6 +178,32 @@ TEST(a_stopped_process_is_seen_whatever_its_name_is)
 	assert_true(tt_process_is_stopped(child));
 	end_child(child);
 	assert_false(tt_process_is_stopped(child));
+}
+
+/* Its number may be another file's, or that of no file at all, once it is looked for. */
+TEST(a_file_of_a_process_is_opened_and_no_other)
+{
+	const int fd = memfd_create("that", MFD_CLOEXEC),
+		  other = memfd_create("other", MFD_CLOEXEC);
+	const struct tt_process_file file = tt_process_file(fd);
+	int ends[2];
+
+	assert_true(file.exists && !tt_process_file(-1).exists);
+	const int there = tt_process_open(getpid(), &file);
+	assert_int_equal(write(there, "x", 1), 1);
+	assert_int_equal(lseek(fd, 0, SEEK_END), 1);
+	tt_fd_close(there);
+	assert_int_equal(dup2(other, fd), fd);
+	assert_int_equal(tt_process_open(getpid(), &file), -1);
+	assert_int_equal(errno, ESTALE);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(dup2(ends[0], fd), fd);
+	assert_int_equal(tt_process_open(getpid(), &file), -1);
+	assert_int_equal(errno, ESTALE);
+	for (int i = 0; i < 4; i++)
+		close(i < 2 ? ends[i] : i < 3 ? other : fd);
+	assert_int_equal(tt_process_open(getpid(), &file), -1);
+	assert_int_equal(errno, ENOENT);
 }
 
 /* A machine of 4 processors: each two have a cache of the third level, all of them a node. */

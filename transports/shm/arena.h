@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "process.h"
 #include "transport.h"
 
 #define SHM_LINE       64
@@ -28,13 +29,6 @@
 
 enum shm_state { SHM_ABSENT, SHM_PRESENT, SHM_LEFT };
 enum shm_shares { SHM_UNDECIDED, SHM_SHARES, SHM_SHARES_NOT };
-
-/* Where a rank's heap is to be opened, and what is found there if it is that. */
-struct shm_heap {
-	int32_t fd; /* its number in the rank's process … */
-	uint32_t exists;
-	uint64_t device, inode; /* … of this file */
-};
 
 struct shm_header {
 	_Alignas(SHM_LINE) _Atomic uint32_t
@@ -66,7 +60,7 @@ struct shm_member {
 				  * acquire in take_best() */
 	_Atomic uint64_t notes;	 /* told, each in its turn; release, pairs with the acquires in
 				  * shm_receive_note() */
-	struct shm_heap heap;	 /* written before all have joined, read after */
+	struct tt_process_file heap; /* written before all have joined, read after */
 };
 static_assert(sizeof(struct shm_member) == SHM_LINE, "a line");
 

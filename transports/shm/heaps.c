@@ -7,8 +7,6 @@
  * The kernel allows that as it allows to trace a process (ptrace(2), PTRACE_MODE_READ). Whether it
  * does is tried while the ranks join; where one may not, no rank exports any memory. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,43 +18,16 @@
 #include "memory.h"
 #include "shm.h"
 
-static bool is_that(const struct shm_heap *heap, const struct stat *info)
-{
-	return S_ISREG(info->st_mode) && (uint64_t)info->st_dev == heap->device &&
-	       (uint64_t)info->st_ino == heap->inode;
-}
-
 /* -1 with errno: it cannot be opened. */
-static int open_heap(const struct shm_endpoint *ep, int place, struct stat *info)
+static int open_heap(const struct shm_endpoint *ep, int place)
 {
-	const struct shm_heap *heap = &shm_member(&ep->arena, place)->heap;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d",
-		 (int)ep->peers[ep->local_peers[place].rank].pid, (int)heap->fd);
-	/* looked at before it is opened: it may be anything, such as a pipe, if the number is
-	 * another process's */
-	if (stat(path, info) < 0)
-		return -1;
-	errno = ESTALE;
-	if (!is_that(heap, info))
-		return -1;
-	const int fd = TT_FD(open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-	if (fd < 0 || (fstat(fd, info) == 0 && is_that(heap, info)))
-		return fd;
-	tt_fd_close(fd);
-	errno = ESTALE;
-	return -1;
+	return tt_process_open(ep->peers[ep->local_peers[place].rank].pid,
+			       &shm_member(&ep->arena, place)->heap);
 }
 
 void shm_heap_tell(struct shm_endpoint *ep)
 {
-	struct shm_member *me = shm_member(&ep->arena, ep->me);
-	const int fd = ep->whole ? tt_heap_fd() : -1;
-	struct stat info;
-
-	if (fd >= 0 && fstat(fd, &info) == 0)
-		me->heap = (struct shm_heap){ fd, 1, (uint64_t)info.st_dev, (uint64_t)info.st_ino };
+	shm_member(&ep->arena, ep->me)->heap = tt_process_file(ep->whole ? tt_heap_fd() : -1);
 }
 
 static const char *advice_on(int error)
@@ -68,11 +39,9 @@ static const char *advice_on(int error)
 
 void shm_heap_try(struct shm_endpoint *ep, int place)
 {
-	struct stat info;
-
 	if (shm_is_here(ep, place) || !shm_member(&ep->arena, place)->heap.exists)
 		return;
-	const int fd = open_heap(ep, place, &info);
+	const int fd = open_heap(ep, place);
 	if (fd < 0) {
 		tt_log(WARN, SHM,
 		       "rank %d cannot open /proc/%d/fd/%d, the memory of rank %d (%s): long collectives of memory of tutti_mem_alloc() "
@@ -136,9 +105,9 @@ static tutti_result_t check_range(const struct shm_local_peer *local_peer, uint6
 static tutti_result_t map_heap(struct shm_endpoint *ep, int place, uint64_t token, size_t bytes)
 {
 	struct shm_local_peer *local_peer = &ep->local_peers[place];
-	struct stat info = { 0 };
+	struct stat info;
 	size_t mapped = MAPPED_LEAST;
-	const int fd = open_heap(ep, place, &info);
+	const int fd = open_heap(ep, place);
 
 	if (fd < 0) {
 		tt_fail_errno(SHM, "open the heap of rank %d", local_peer->rank);
@@ -146,7 +115,7 @@ static tutti_result_t map_heap(struct shm_endpoint *ep, int place, uint64_t toke
 			shm_report_death(ep, place);
 		return TUTTI_ERR_SYSTEM;
 	}
-	const size_t whole = (size_t)info.st_size;
+	const size_t whole = fstat(fd, &info) < 0 ? 0 : (size_t)info.st_size;
 	tutti_result_t result = check_range(local_peer, token, bytes, whole);
 	while (!result && mapped < token + bytes)
 		mapped *= 2;

@@ -4,6 +4,7 @@
 #define TT_CUDA_PEER_ACCESS_H
 
 #include "bound.h"
+#include "process.h"
 
 /* What a rank tells of a chunk of its memory. Same build on all ranks, so plain bytes. */
 struct tt_cuda_offer {
@@ -16,7 +17,7 @@ struct tt_cuda_offer {
 	uint64_t offset;	/* in the allocation that the handle stands for, or the first
 				 * segment */
 	double byte_seconds;	/* link_speed.c, once others are reached */
-	int32_t pid, words_fd;	/* of its words (words.h), in its process */
+	int32_t pid;		/* of its process, which has its words (words.h) open */
 	uint32_t segments;	/* that it lies in (segments.h); 0: it is one allocation … */
 	uint32_t no_handle;	/* … for which there is no handle, by this error of CUDA's: only
 				 * threads of the same process reach it; 0: there is one */
@@ -24,6 +25,7 @@ struct tt_cuda_offer {
 	uint32_t exchange;	/* that it is set to exchange: settings.exchange_bytes */
 	uint64_t span, socket;	/* bytes from the first segment's to the last one's end, and where
 				* ranks ask for them */
+	struct tt_process_file words;
 	struct CUipcMemHandle_st handle;
 	char text[256];
 };

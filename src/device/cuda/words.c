@@ -3,27 +3,17 @@
 #include "words.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "log.h"
 #include "peer_access.h"
 
 #define PAGE 4096
 
-/* Whose page it is follows the words: what /proc shows of another process may be another's. */
-struct page {
-	struct tt_cuda_words words;
-	struct owner {
-		uint64_t process; /* as in offers */
-		uint64_t rank;
-	} owner;
-};
-static_assert(sizeof(struct page) <= PAGE, "words of a page");
+static_assert(sizeof(struct tt_cuda_words) <= PAGE, "words of a page");
 
 /* What a stream waits for, in report.waiting: a number that is another one for each wait, the peer of
  * a message, and one of these or a sync. */
@@ -35,61 +25,54 @@ static_assert(AWAITS_SENT > TT_CUDA_AWAITS_NAMED, "kernels' waits are told apart
 tutti_result_t tt_cuda_words_make(struct tt_cuda *cuda, struct tt_cuda_offer *offer)
 {
 	const int own = cuda->comm->rank;
-	const int fd = memfd_create("tutti-words", MFD_CLOEXEC);
-	struct page *page = fd >= 0 && ftruncate(fd, PAGE) == 0
-				    ? mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-				    : MAP_FAILED;
+	const int fd = TT_FD(memfd_create("tutti-words", MFD_CLOEXEC));
+	struct tt_cuda_words *page =
+		fd >= 0 && ftruncate(fd, PAGE) == 0
+			? mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+			: MAP_FAILED;
 
 	if (page == MAP_FAILED) {
 		const tutti_result_t result =
 			tt_fail_errno(CUDA, "make a page of memory for the ranks of a host");
 
-		if (fd >= 0)
-			close(fd);
+		tt_fd_close(fd);
 		return result;
 	}
 	for (int rank = 0; rank < cuda->comm->size; rank++)
-		page->words.posted[TT_CUDA_LAST][rank] = page->words.taken[rank] = 1;
-	page->owner = (struct owner){ offer->process, (uint64_t)own };
-	cuda->words[own] = &page->words;
+		page->posted[TT_CUDA_LAST][rank] = page->taken[rank] = 1;
+	cuda->words[own] = page;
 	cuda->words_fd = fd;
-	offer->words_fd = fd;
+	offer->words = tt_process_file(fd);
 	offer->pid = (int32_t)getpid();
 	return TUTTI_OK;
 }
 
-static bool is_page_of(int fd, int rank, const struct tt_cuda_offer *offer)
+static void *map_file(int fd)
 {
-	struct owner owner;
-	struct stat status;
+	struct stat info;
 
-	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == PAGE &&
-	       pread(fd, &owner, sizeof(owner), offsetof(struct page, owner)) ==
-		       (ssize_t)sizeof(owner) &&
-	       owner.process == offer->process && owner.rank == (uint64_t)rank;
+	if (fd < 0 || fstat(fd, &info) < 0)
+		return MAP_FAILED;
+	errno = ESTALE;
+	return info.st_size < PAGE ? MAP_FAILED
+				   : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 }
 
 /* By what the kernel shows of the rank's process. */
 static tutti_result_t map_page(int rank, const struct tt_cuda_offer *offer,
 			       struct tt_cuda_words **out)
 {
-	char path[64];
+	const int fd = tt_process_open(offer->pid, &offer->words);
+	void *page = map_file(fd);
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)offer->pid, (int)offer->words_fd);
-	const int fd = open(path, O_RDWR | O_CLOEXEC);
-	void *page = fd >= 0 && is_page_of(fd, rank, offer)
-			     ? mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-			     : MAP_FAILED;
-	const int error = errno;
-
-	if (fd >= 0)
-		close(fd);
+	tt_fd_close(fd);
 	if (page == MAP_FAILED)
 		return tt_fail(
 			TUTTI_ERR_UNSUPPORTED, CUDA,
-			"%s cannot be mapped (%s), by which this rank would meet rank %d on the GPU that they share; containers need the same process namespace (docker run "
+			"/proc/%d/fd/%d cannot be mapped (%s), by which this rank would meet rank %d on the GPU that they share; containers need the same process namespace (docker run "
 			"--pid=host)",
-			path, fd < 0 ? strerror(error) : "it is another one's", rank);
+			(int)offer->pid, (int)offer->words.fd,
+			tt_errno_text(errno, (char[TT_ERRNO_MAX]){ 0 }), rank);
 	*out = page;
 	return TUTTI_OK;
 }
@@ -117,8 +100,8 @@ void tt_cuda_words_settle(struct tt_cuda *cuda)
 {
 	if (cuda->meets)
 		tt_cuda_words_free(cuda, true);
-	else if (cuda->words_fd >= 0)
-		close(cuda->words_fd);
+	else
+		tt_fd_close(cuda->words_fd);
 	cuda->words_fd = -1;
 }
 
@@ -132,8 +115,7 @@ void tt_cuda_words_free(struct tt_cuda *cuda, bool frees)
 			munmap(cuda->words[rank], PAGE);
 	for (int rank = 0; rank < TT_CUDA_RANKS; rank++)
 		cuda->words[rank] = NULL;
-	if (cuda->words_fd >= 0)
-		close(cuda->words_fd);
+	tt_fd_close(cuda->words_fd);
 	cuda->words_fd = -1;
 	cuda->words_registered = 0;
 }

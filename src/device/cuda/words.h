@@ -27,7 +27,7 @@ struct tt_cuda_words {
 	uint32_t taken[TT_CUDA_RANKS]; /* the peer has read the chunk before; 1 at first */
 };
 
-/* This rank's page, which offer->words_fd stands for; the offer names its place. */
+/* This rank's page, which offer->words stands for. */
 tutti_result_t tt_cuda_words_make(struct tt_cuda *cuda, struct tt_cuda_offer *offer);
 /* All ranks have mapped what they need: what is not needed is freed. */
 void tt_cuda_words_settle(struct tt_cuda *cuda);

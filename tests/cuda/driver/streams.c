@@ -20,7 +20,7 @@ SCENE(wrong_work_is_refused)
 {
 	union CUstreamBatchMemOpParams_union op = { .waitValue = { .operation = CUDA_MEM_OP_WAIT_64,
 								   .address = cuda_at(words) } };
-	uint64_t here;
+	uint64_t here = 0;
 
 	assert_invalid(
 		mem_op(stream, CUDA_MEM_OP_WAIT_64, &here, 0, 0)); /* the GPU does not know it */
