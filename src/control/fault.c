@@ -189,6 +189,9 @@ tutti_result_t tt_comm_agreed_error(struct tutti_comm *comm)
 
 void tt_comm_revoke(struct tutti_comm *comm, const struct tt_fault *fault)
 {
+	/* a peer that is gone may have said why, and more is known of one that died; and what others
+	 * told while this process was stopped is what they have returned by now */
+	tt_comm_check(comm, true);
 	if (!comm->fault.result)
 		begin_agreement(comm, fault);
 }
@@ -211,9 +214,6 @@ void tt_comm_revoke_for(struct tutti_comm *comm, tutti_result_t result)
 		snprintf(fault.text, sizeof(fault.text), "rank %d: %s", comm->rank, text);
 	else
 		snprintf(fault.text, sizeof(fault.text), "%s", text);
-	/* a peer that is gone may have said why, and more is known of one that died: also if this
-	 * process was stopped since it looked last */
-	tt_comm_check(comm, true);
 	tt_comm_revoke(comm, &fault);
 }
 

@@ -333,6 +333,35 @@ TEST_WITH(a_rank_that_was_stopped_while_ranks_agreed_listens_once_more, setup, t
 	clock_now = 0;
 }
 
+/* What the others told meanwhile is what they have returned by then, though this rank's own counts for
+ * more where both are found at once. */
+static void learn_of_one(struct tt_endpoint *endpoint, bool thorough)
+{
+	endpoint->fault = late(3, 1, 0);
+}
+
+static void tell_nobody(struct tt_endpoint *endpoint, const struct tt_fault *fault)
+{
+}
+
+TEST_WITH(a_rank_that_finds_a_fault_reads_first_what_others_have_told, setup, teardown)
+{
+	static const struct tt_transport_control control = { .revoke = tell_nobody };
+	static const struct tt_transport transport = { .progress = learn_of_one,
+						       .control = &control };
+	const struct tt_fault told = late(3, 1, 0),
+			      found = { .result = TUTTI_ERR_MISMATCH, .rank = -1 };
+	struct tt_endpoint endpoint = { .ops = &transport };
+
+	assert_true(tt_fault_before(&found, &told));
+	comm.agreement->ns = 200 * MS;
+	comm.endpoints[0] = &endpoint;
+	comm.nendpoints = 1;
+	tt_comm_revoke(&comm, &found);
+	assert_int_equal(comm.fault.result, TUTTI_ERR_TIMEOUT);
+	assert_int_equal(comm.fault.rank, told.rank);
+}
+
 /* Nothing comes. */
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
