@@ -245,17 +245,25 @@ SUITE_CLAIM(a_death_is_seen_where_processes_have_no_descriptors, 3, SUITE_UNMET 
 	await_death_of(rank, 2);
 }
 
+/* By system calls alone: what a sanitizer knows of locks and threads is as the other threads of the
+ * parent had left it at that moment. */
+__attribute__((no_sanitize_thread)) static void live_until(const volatile uint64_t *event)
+{
+	const struct timespec little = { 0, 1000000 };
+
+	while (*event == 0)
+		syscall(SYS_nanosleep, &little, NULL);
+	syscall(SYS_exit_group, 0);
+}
+
 /* A child that was made past the C library has all descriptors of its parent's. */
 SUITE_CLAIM(a_child_that_lives_on_hides_no_death, 2, SUITE_PROCESSES)
 {
 	if (rank->rank == 1) {
 		const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 
-		while (child == 0) {
-			if (suite_value(rank, SUITE_EVENT))
-				_exit(0);
-			usleep(1000);
-		}
+		if (child == 0)
+			live_until(&rank->stage->counters[SUITE_EVENT]);
 		suite_require(rank, child > 0, "clone: %s", strerror(errno));
 		suite_post(rank, SUITE_ARMED);
 		suite_die(rank);
