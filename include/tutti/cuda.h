@@ -64,10 +64,10 @@ typedef struct tutti_cuda_window *tutti_cuda_window_t; /**< memory that all rank
  * nothing there should wait for another rank meanwhile.
  *
  * Where GPUs cannot reach each other (ranks on several hosts or more than 32, no peer access, no
- * CUDA IPC as in some containers, a library without kernels for the GPU), operations go through
- * pinned memory and the plain collectives; long ones are first combined on those GPUs of a host
- * that can (docs/reference/gpu.md). Where that is for another reason than that there are several
- * hosts, rank 0 warns of it and says why.
+ * CUDA IPC as in some containers, processes that share a GPU without NVIDIA's MPS, a library
+ * without kernels for the GPU), operations go through pinned memory and the plain collectives;
+ * long ones are first combined on those GPUs of a host that can (docs/reference/gpu.md). Where
+ * that is for another reason than that there are several hosts, rank 0 warns of it and says why.
  *
  * TUTTI_ERR_INVALID: no such device, bound already, or this thread has a group open on it;
  * nothing was sent, the other ranks wait until their deadline. TUTTI_ERR_UNSUPPORTED: a rank has

@@ -164,9 +164,7 @@ struct tutti_comm {
 	struct tt_callback_calls op_calls;
 	uint64_t *p2p_seq[2];		/* [sending][size] */
 	struct tutti_request *requests; /* that callers hold */
-	double device_sync_s,
-		device_byte_s; /* seconds on its GPU: until all have met, and of a byte
-					      * from another rank; 0: not known */
+	double device_byte_s; /* seconds on its GPU, of a byte from another rank; 0: not known */
 	const struct tt_plan *exchanged_plan; /* whose ranks on GPUs exchange what they have, each
 					       * with each, and need nothing of the schedule */
 	const struct tt_plan *device_plan; /* of the operation that a device is being given: kept */

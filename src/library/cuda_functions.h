@@ -99,6 +99,7 @@ enum {
 	CUDA_STREAM_OPS_64_BIT = 122, /* stream memory operations on 64 bits */
 	CUDA_DMA_BUF = 124,	      /* CUDA 11.7 */
 	CUDA_MULTICAST = 132,	      /* by the switch between GPUs */
+	CUDA_MPS = 133,		      /* contexts of several processes run side by side */
 };
 enum { CUDA_MODE_DEFAULT = 0 }; /* CUcomputemode: any number of processes */
 enum {
@@ -110,13 +111,8 @@ enum {
 	CUDA_MEMORY_HOST = 1,
 	CUDA_MEMORY_DEVICE = 2
 }; /* CUmemorytype; 0: CUDA does not know the pointer */
-enum {
-	CUDA_MEM_OP_WAIT_32 = 1,
-	CUDA_MEM_OP_WRITE_32 = 2,
-	CUDA_MEM_OP_WAIT_64 = 4,
-	CUDA_MEM_OP_WRITE_64 = 5
-};						      /* CUstreamBatchMemOpType */
-enum { CUDA_WAIT_AT_LEAST = 0, CUDA_WAIT_EQUAL = 1 }; /* CUstreamWaitValue_flags */
+enum { CUDA_MEM_OP_WAIT_64 = 4, CUDA_MEM_OP_WRITE_64 = 5 }; /* CUstreamBatchMemOpType */
+enum { CUDA_WAIT_AT_LEAST = 0, CUDA_WAIT_EQUAL = 1 };	    /* CUstreamWaitValue_flags */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 }; /* of mem_host_alloc() */

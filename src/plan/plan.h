@@ -10,6 +10,7 @@
 #include "comm.h"
 #include "layout.h"
 
+#define TT_DEVICE_MEETING_S 5e-6 /* until all ranks have met inside a kernel (H100) */
 #define TT_DEVICE_STAGE_BYTES                                                                      \
 	((size_t)32 << 20) /* what a rank exposes at once of an operation on devices */
 

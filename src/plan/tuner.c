@@ -312,7 +312,7 @@ static double seconds_on_gpu(const struct tutti_comm *comm, const struct tt_grou
 		return 0;
 	const struct tt_cost cost = algorithm->cost(group, collective, bytes);
 
-	return cost.syncs * comm->device_sync_s + cost.bytes[0] * comm->device_byte_s;
+	return cost.syncs * TT_DEVICE_MEETING_S + cost.bytes[0] * comm->device_byte_s;
 }
 
 void tt_tuner_choose_on_gpu(struct tutti_comm *comm, const struct tt_group *group,

@@ -18,29 +18,32 @@ static const struct situation {
 	const char *line; /* NULL: none */
 	const char *set, *gpus, *garbles;
 } situations[] = {
-	{ "one_host", 3, false, NULL },
+	{ "one_host", 3, false, NULL, "STANDIN_MPS=1" },
+	{ "processes_that_take_turns", 3, false,
+	  "collectives on streams go through the host's memory: ranks 0 and 1 are processes that share a GPU, and so take turns on it: "
+	  "NVIDIA's MPS lets them run side by side, as threads do (docs/reference/gpu.md)" },
 	{ "equal_hosts", 4, false,
 	  "the GPUs of 4 ranks form 2 peer-to-peer cliques (within which they access each other directly); collectives on streams go through the host's memory between cliques of GPUs",
-	  "TEST_HOSTS=2" },
+	  "TEST_HOSTS=2", "STANDIN_MPS=1" },
 	{ "unequal_hosts", 3, false,
 	  "the GPUs of 3 ranks form 2 peer-to-peer cliques (within which they access each other directly); collectives on streams go through the host's memory",
-	  "TEST_HOSTS=2" },
+	  "TEST_HOSTS=2", "STANDIN_MPS=1" },
 	/* with a GPU each */
 	{ "all_reach_each_other", 4, true, NULL, "STANDIN_PEERS=all", "TEST_GPUS=all" },
 	{ "equal_islands", 4, true,
-	  "collectives on streams go through the host's memory between cliques of GPUs, as the GPUs do not reach each other: "
+	  "collectives on streams go through the host's memory between cliques of GPUs: "
 	  "rank 0: GPU 0 cannot reach the memory of GPU 2 directly (no peer access, see tutti-info)",
 	  "STANDIN_PEERS=pairs", "TEST_GPUS=all" },
 	{ "unequal_islands", 4, true,
-	  "collectives on streams go through the host's memory, as the GPUs do not reach each other: "
+	  "collectives on streams go through the host's memory: "
 	  "rank 0: GPU 0 cannot reach the memory of GPU 3 directly (no peer access, see tutti-info)",
 	  "STANDIN_PEERS=threes", "TEST_GPUS=all" },
 	{ "islands_of_one", 3, true,
-	  "collectives on streams go through the host's memory, as the GPUs do not reach each other: "
+	  "collectives on streams go through the host's memory: "
 	  "rank 0: GPU 0 cannot reach the memory of GPU 1 directly (no peer access, see tutti-info)",
 	  "STANDIN_PEERS=none", "TEST_GPUS=all" },
 	{ "islands_of_garblers", 3, true,
-	  "collectives on streams go through the host's memory, as the GPUs do not reach each other: "
+	  "collectives on streams go through the host's memory: "
 	  "rank 0: GPU 0 reads other bytes from the memory of rank 1's GPU than that rank has written, although CUDA says that it reaches it: "
 	  "an IOMMU, or PCIe's access control (ACS), may redirect what they send each other",
 	  "STANDIN_PEERS=all", "TEST_GPUS=all", "STANDIN_GARBLES=1" },
@@ -100,6 +103,7 @@ int main(int argc, char **argv)
 	int failed = 0;
 
 	setenv("STANDIN_DEVICES", "4", 1);
+	unsetenv("STANDIN_MPS");
 	tutti_log_set_sink(note, NULL);
 	const int chosen = gpu_job_choose(3, arguments, 2, GPU_RANKS);
 	if (chosen)

@@ -10,7 +10,7 @@ from bench_runs import BenchTest
 ALL, OBJECTS = 'all -r 2 -m cuda -b 64 -e 4K -f 64 -n 33 -w 1', 10 * 2 * 2 + 1
 FEW = '-b 64 -e 64 -n 1 -w 0'
 ONE = '-b 8 -e 8 -n 1 -w 0'
-os.environ['STANDIN_DEVICES'] = '1'
+os.environ.update(STANDIN_DEVICES='1', STANDIN_MPS='1')
 
 
 class Cuda(BenchTest):

@@ -631,7 +631,7 @@ class Trace(ProgramTest):
     @unittest.skipUnless(STANDIN, 'no C++ compiler for the kernels')
     def test_streams_that_wait_are_told_of(self):
         go_on = self.dir / 'go on'
-        job = self.job('stream', go_on, TUTTI_CUDA_LIBRARY=STANDIN, TUTTI_CUDA_KERNELS=__file__)
+        job = self.job('stream', go_on, TUTTI_CUDA_LIBRARY=STANDIN, TUTTI_CUDA_KERNELS=__file__, STANDIN_MPS=1)
         job.await_text('there', 3)
         calls, deadline = [], time.monotonic() + bound_s(60)
         while time.monotonic() < deadline and sorted(calls) != [[True], [True, False], [True, False]]:
@@ -640,7 +640,7 @@ class Trace(ProgramTest):
         out, _ = self.trace(self.dir)
         go_on.touch()
         self.finish(job)
-        self.assertIn('not seen to end: operation 2, all_reduce(float32 × 100, sum), by stages, on ranks 0, 2\n', out)
+        self.assertIn('not seen to end: operation 2, all_reduce(float32 × 100, sum), by lines, on ranks 0, 2\n', out)
         self.assertIn('silent on streams: rank 1 never called operation 2\n', out)
         self.assertRegex(out, r'rank 1: its last on a stream is operation 1, all_reduce\(float32 × 100, sum\), called')
 

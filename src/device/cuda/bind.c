@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "failure.h"
 #include "group.h"
 #include "hierarchy.h"
 #include "log.h"
@@ -16,13 +17,10 @@
 #include "peer_access.h"
 #include "proxy.h"
 #include "staged.h"
-#include "words.h"
 
 #define DRAIN_MS 1
 #define CONNECTIONS                                                                                \
 	8 /* between a process and a GPU, where CUDA_DEVICE_MAX_CONNECTIONS does not say */
-#define MEETING_S   5e-6       /* of ranks inside a kernel (H100) */
-#define SWITCH_S    170e-6     /* from a process's kernel to another one's, on one GPU (H100) */
 #define RELEASED_NS 2000000000 /* enough for streams that were let go on to end */
 
 /* ---- this rank's part */
@@ -138,8 +136,6 @@ static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer 
 		result = tt_cuda_try_report(cuda);
 	if (!result)
 		result = clear_memory(cuda);
-	if (!result)
-		result = tt_cuda_words_make(cuda, offer);
 	return result ? result
 		      : tt_cuda_offer(cuda, cuda->peer[cuda->comm->rank].memory, cuda->bytes,
 				      offer);
@@ -181,31 +177,23 @@ static bool same_gpu(const struct tt_cuda_offer *a, const struct tt_cuda_offer *
 	return memcmp(a->gpu, b->gpu, sizeof(a->gpu)) == 0;
 }
 
-/* Processes that share a GPU take turns on it, each for some time: one whose kernels waited would
- * wait until the end of its own. The same on all ranks. */
-static void find_sharing(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
+static int ranks_on(const struct tt_cuda_offer *all, int size, const struct tt_cuda_offer *gpu)
 {
-	cuda->own_gpus = cuda->meets = true;
-	for (int rank = 0; rank < cuda->comm->size; rank++)
-		for (int other = 0; other < rank; other++) {
-			if (!same_gpu(&all[rank], &all[other]))
-				continue;
-			cuda->own_gpus = false;
-			cuda->meets &= all[rank].process == all[other].process;
-		}
+	int ranks = 0;
+
+	for (int rank = 0; rank < size; rank++)
+		ranks += same_gpu(&all[rank], gpu);
+	return ranks;
 }
 
 /* All blocks of kernels that wait for each other have to run at once, one on each multiprocessor. */
 static unsigned most_blocks(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
-	const unsigned wanted = (unsigned)cuda->comm->settings.cuda_blocks;
-	unsigned sharing = 0;
+	const int size = cuda->comm->size;
+	const unsigned wanted = (unsigned)cuda->comm->settings.cuda_blocks,
+		       room = (unsigned)cuda->multiprocessors /
+			      (unsigned)ranks_on(all, size, &all[cuda->comm->rank]);
 
-	if (!cuda->meets)
-		return wanted;
-	for (int rank = 0; rank < cuda->comm->size; rank++)
-		sharing += same_gpu(&all[rank], &all[cuda->comm->rank]);
-	const unsigned room = (unsigned)cuda->multiprocessors / sharing;
 	return wanted < room ? wanted : room ? room : 1;
 }
 
@@ -226,7 +214,9 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_of
 	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
 
-	find_sharing(cuda, all);
+	cuda->own_gpus = true;
+	for (int rank = 0; rank < cuda->comm->size; rank++)
+		cuda->own_gpus &= ranks_on(all, cuda->comm->size, &all[rank]) == 1;
 	cuda->blocks = most_blocks(cuda, all);
 	cuda->line_bytes = most_exchanged(cuda->comm, all);
 
@@ -238,8 +228,6 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_of
 				 : fail_other_parts(cuda, rank, all[rank].bytes);
 		cuda->peer[rank].elsewhere = !same_gpu(&all[rank], &all[own]);
 	}
-	if (!result && !cuda->meets)
-		result = tt_cuda_words_map(cuda, all);
 	if (!result)
 		result = write_place(cuda);
 	return result ? result
@@ -268,7 +256,6 @@ static void free_memory(struct tt_cuda *cuda)
 	cuda->report = NULL;
 	tt_cuda_module_free(cuda->driver, cuda->module);
 	cuda->module = NULL;
-	tt_cuda_words_free(cuda, true);
 }
 
 /* The communicator's context is current. Nothing of it is in use. */
@@ -299,7 +286,6 @@ void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 		free_all(cuda);
 	} else {
 		tt_cuda_windows_free(cuda, false);
-		tt_cuda_words_free(cuda, false);
 		free(cuda->module);
 	}
 	tt_cuda_leave(&entered);
@@ -314,7 +300,6 @@ static void note_costs(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
 	struct tutti_comm *comm = cuda->comm;
 
-	comm->device_sync_s = cuda->meets ? MEETING_S : SWITCH_S;
 	comm->device_byte_s = 0;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (all[rank].byte_seconds > comm->device_byte_s)
@@ -334,22 +319,18 @@ static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_o
 	if (result)
 		return result;
 	note_costs(cuda, all);
-	tt_cuda_words_settle(cuda);
 	return TUTTI_OK;
 }
 
-/* `why`: something else than cliques is in the way; or NULL. */
-static void describe_way(const struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-			 const char *why)
+static void describe_way(const struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques)
 {
 	const char *where = cuda->hierarchy ? " between cliques of GPUs" : "";
 
 	if (cuda->comm->rank > 0)
 		return;
-	if (why || *cliques->why)
-		tt_log(WARN, CUDA,
-		       "collectives on streams go through the host's memory%s, as the GPUs do not reach each other: %s",
-		       where, why ? why : cliques->why);
+	if (*cliques->why)
+		tt_log(WARN, CUDA, "collectives on streams go through the host's memory%s: %s",
+		       where, cliques->why);
 	else
 		tt_log(INFO, CUDA,
 		       "the GPUs of %d ranks form %d peer-to-peer cliques (within which they access each other directly); collectives on streams go through the host's memory%s",
@@ -362,7 +343,7 @@ static tutti_result_t bind_by_proxy(struct tt_cuda *cuda, const struct tt_cuda_c
 	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 						       tt_cuda_proxy_begin(cuda), mine, all);
 
-	if (result || cliques->count == 1)
+	if (result || cliques->count == 0)
 		return result;
 	if (tt_cuda_hierarchy_begin(cuda, cliques, mine, all) && cuda->comm->rank == 0)
 		tt_log(WARN, CUDA,
@@ -379,8 +360,9 @@ static bool leaves_the_host(tutti_result_t result)
 /* They should reach each other, but do not: the same on all. */
 static tutti_result_t give_up_peer_access(struct tt_cuda *cuda, struct tt_cuda_cliques *cliques)
 {
-	cliques->count = 1; /* none that would be of use */
-	describe_way(cuda, cliques, tt_thread_error());
+	cliques->count = 0;
+	tt_failure_text(cliques->why, sizeof(cliques->why), tt_thread_error(),
+			strlen(tt_thread_error()));
 	unreach_peers(cuda);
 	const tutti_result_t result = tt_part_barrier(
 		cuda->comm, TT_PART_CUDA_BIND); /* nobody frees what another one has mapped */
@@ -388,23 +370,45 @@ static tutti_result_t give_up_peer_access(struct tt_cuda *cuda, struct tt_cuda_c
 	return result;
 }
 
+/* Processes that share a GPU take turns on it, each for some time: one whose kernels waited would
+ * wait until the end of its own. By MPS they run side by side. The same on all ranks. */
+static bool take_turns(const struct tt_cuda *cuda, const struct tt_cuda_offer *all,
+		       struct tt_cuda_cliques *cliques)
+{
+	for (int rank = 0; rank < cuda->comm->size; rank++)
+		for (int other = 0; other < rank; other++) {
+			if (!same_gpu(&all[rank], &all[other]) ||
+			    all[rank].process == all[other].process ||
+			    (all[rank].mps && all[other].mps))
+				continue;
+			snprintf(
+				cliques->why, sizeof(cliques->why),
+				"ranks %d and %d are processes that share a GPU, and so take turns on it: NVIDIA's MPS lets them run side by side, as threads do "
+				"(docs/reference/gpu.md)",
+				other, rank);
+			return true;
+		}
+	return false;
+}
+
 /* All ranks have what they need for themselves. */
 static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
 				    struct tt_cuda_offer *all)
 {
-	struct tt_cuda_cliques cliques;
-	tutti_result_t result = tt_cuda_find_cliques(cuda, mine, all, &cliques);
-	const bool separate = !result && cliques.count > 1;
+	struct tt_cuda_cliques cliques = { .count = 0 };
+	tutti_result_t result = TUTTI_OK;
 
-	if (!result && !separate)
+	if (!take_turns(cuda, all, &cliques))
+		result = tt_cuda_find_cliques(cuda, mine, all, &cliques);
+	if (!result && cliques.count == 1)
 		result = bind_by_peer_access(cuda, mine, all);
-	const bool by_host = separate || leaves_the_host(result);
 	if (leaves_the_host(result))
 		result = give_up_peer_access(cuda, &cliques);
-	if (!result && by_host)
+	if (!result && cliques.count != 1) {
 		result = bind_by_proxy(cuda, &cliques, mine, all);
-	if (!result && separate)
-		describe_way(cuda, &cliques, NULL);
+		if (!result)
+			describe_way(cuda, &cliques);
+	}
 	free(cliques.of);
 	return result;
 }
@@ -478,7 +482,6 @@ static struct tt_cuda *cuda_new(struct tutti_comm *comm)
 	for (int rank = 0; rank < TT_CUDA_RANKS; rank++)
 		cuda->named[rank] = rank;
 	pthread_mutex_init(&cuda->order, NULL);
-	cuda->words_fd = -1;
 	cuda->bytes = cuda_whole_blocks(sizeof(struct tt_cuda_shared) +
 					(size_t)comm->size * TT_CUDA_ROOM_BYTES);
 	return cuda;

@@ -14,15 +14,14 @@
 #include "tutti/cuda.h"
 
 #define TT_CUDA_STAGE_BYTES TT_DEVICE_STAGE_BYTES /* what a rank exposes at once */
-#define TT_CUDA_ROOM_BYTES  ((size_t)1 << 20)	  /* of a chunk of a message to one peer */
-#define TT_CUDA_LINES_BYTES ((size_t)4 << 20)	  /* of what peers exchange with a rank */
-#define TT_LINE_DATA	    8			  /* bytes of a line; there are two sets of lines */
+#define TT_CUDA_ROOM_BYTES  ((size_t)TT_CUDA_SLOTS * TT_CUDA_SLOT_BYTES) /* of one channel */
+#define TT_CUDA_LINES_BYTES ((size_t)4 << 20) /* of what peers exchange with a rank */
+#define TT_LINE_DATA	    8		      /* bytes of a line; there are two sets of lines */
 
 struct tt_cuda_module;
 struct tt_cuda_watchdog;
 struct tt_cuda_proxy;
 struct tt_cuda_hierarchy;
-struct tt_cuda_words;
 struct tt_cuda_offer;
 
 /* The memory of one rank, as this one addresses it. */
@@ -61,7 +60,6 @@ struct tt_cuda {
 	struct tt_cuda_module *module;
 	int multiprocessors;
 	bool own_gpus;	     /* no two ranks share one */
-	bool meets;	     /* ranks meet inside kernels: no two processes share a GPU */
 	uint32_t line_bytes; /* that two ranks exchange at most */
 	unsigned blocks;     /* that its kernels have at most, which run at once with those of other
 			  * threads on the same GPU */
@@ -70,10 +68,6 @@ struct tt_cuda {
 	struct tt_cuda_report *report;
 	struct tutti_cuda_window *windows; /* that are registered; behind `order` */
 	uint64_t windows_made;
-	/* Of ranks that meet between kernels (words.h); otherwise not there but for this one's. */
-	struct tt_cuda_words *words[TT_CUDA_RANKS];
-	int words_fd, words_registered; /* -1: none; how many of them */
-	uint64_t word_waits;		/* numbered, for the watchdog; behind `order` */
 	/* Order: whatever the streams, operations of one communicator come one after the other.
 	 * `order` is held while one is put on its stream, and the communicator's lock is not:
 	 * CUDA may keep a thread waiting there, for what only a look at the communicator can
@@ -137,10 +131,9 @@ struct tt_cuda_op {
 	uint64_t signature;
 	bool in_windows; /* it goes between them, without stages … */
 	struct tt_cuda_window_place send,
-		recv;		 /* … where peers read its input and write its result */
-	bool checks;		 /* peers have been told what this rank called … */
-	bool calls;		 /* … or are by the program that is being filled */
-	uint32_t *words, nwords; /* that the next kernel clears (words.h) */
+		recv; /* … where peers read its input and write its result */
+	bool checks;  /* peers have been told what this rank called … */
+	bool calls;   /* … or are by the program that is being filled */
 	bool pending; /* the program's last phase has something to move, and is not launched yet */
 	struct CUfunc_st *function; /* … by this one; NULL: by one that copies */
 	uint64_t work;		    /* … so many bytes, in the longest phase */
@@ -202,7 +195,7 @@ cuda_result tt_cuda_exchange_lines(struct tt_cuda_op *op, struct CUfunc_st *func
 cuda_result tt_cuda_launch_post(struct tt_cuda_op *op, struct tt_cuda_post *post);
 
 /* An operation in rounds begins when all ranks have ended the one before. */
-cuda_result tt_cuda_begin_rounds(struct tt_cuda_op *op);
+void tt_cuda_begin_rounds(struct tt_cuda_op *op);
 /* Everybody learns that this rank has ended the round; then the wait for all, unless it was the
  * last. */
 cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds);

@@ -8,7 +8,7 @@
 /* Ranks of one host that all reach each other's memory make up a clique, the most that are so
  * in order of rank. Every rank is on one. */
 struct tt_cuda_cliques {
-	int count;
+	int count;     /* 0: none is of use */
 	int most;      /* ranks on the largest */
 	int *of;       /* [ranks]: numbered in order of their lowest ranks */
 	char why[480]; /* a rank does not reach another one of its own host; "": all do */

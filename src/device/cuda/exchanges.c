@@ -95,8 +95,7 @@ static size_t longest_share(const struct tt_cuda_op *op)
 
 bool tt_cuda_fits_lines(const struct tt_cuda_op *op)
 {
-	return op->cuda->meets && op->call->op < TUTTI_OP_COUNT &&
-	       longest_share(op) <= op->cuda->line_bytes;
+	return op->call->op < TUTTI_OP_COUNT && longest_share(op) <= op->cuda->line_bytes;
 }
 
 cuda_result tt_cuda_by_lines(struct tt_cuda_op *op)

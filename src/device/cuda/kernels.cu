@@ -185,11 +185,12 @@ SHARED bool drain(const struct tt_cuda_sync *sync, const struct turn *turn)
 	NO_UNROLL
 	for (uint32_t r = threadIdx.x; r < sync->ranks; r += blockDim.x)
 		NO_UNROLL
-	for (uint32_t k = 0; k < sync->slots && k < own->sent[r] && well; k++) {
+	for (uint32_t k = 0; k < TT_CUDA_SLOTS && k < own->sent[r] && well; k++) {
 		const uint32_t number = own->sent[r] - k;
 
 		well = wait_until(sync, turn, r, first_block_asks(), [&] {
-			return (int32_t)(load_acquire(&own->freed[r][(number - 1) % sync->slots]) -
+			return (int32_t)(load_acquire(
+						 &own->freed[r][(number - 1) % TT_CUDA_SLOTS]) -
 					 number) >= 0;
 		});
 	}

@@ -9,9 +9,7 @@
  * it say that this rank has. `arrived` has a count for each rank: how often it has said so. Counts
  * only grow, and a kernel finds its own in memory of the GPU (`met`): a captured graph can be launched
  * any number of times, and nothing is cleared. Waits look at report.abort now and then: when the
- * communicator has ended, the host stores 1 there. Processes that share a GPU do not meet inside
- * kernels, as one that waits would use up the time that the GPU gives its process: there each phase
- * is a kernel, and streams wait between them (words.h).
+ * communicator has ended, the host stores 1 there.
  *
  * Exchanges (TT_CUDA_EXCHANGE) need no meetings: each 8 bytes that are stored into a peer's memory
  * hold 4 bytes of data and the number of the operation, and whoever waits looks for that number
@@ -40,17 +38,17 @@
 #define TT_CUDA_HEADER_COUNT 16			 /* … and where its count is */
 #define TT_CUDA_THREADS	     512		 /* of a block, at most */
 #define TT_CUDA_PHASES	     4			 /* of a kernel */
-#define TT_CUDA_SLOTS	     8			 /* of a channel, at most */
+#define TT_CUDA_SLOTS	     8			 /* of a channel … */
+#define TT_CUDA_SLOT_BYTES   (128 * 1024)	 /* … of so many bytes */
 #define TT_CUDA_LETTERS	     (2 * TT_CUDA_RANKS) /* messages of a kernel */
 #define TT_CUDA_HEADERS	     16			 /* of these, that differ in more than the count */
-
-#define TT_CUDA_AWAITS_NAMED 1 /* in the low byte of report.waiting: report.missing says for whom */
 
 /* In pinned memory of the host, where it is looked at now and then. Written by the rank's own
  * kernels and streams. */
 struct tt_cuda_report {
 	uint64_t ended;	   /* operations that have */
-	uint64_t waiting;  /* 0: for nobody; another number for each wait */
+	uint64_t waiting;  /* 0: for nobody; otherwise a number for each wait, and for whom is in
+			    * `missing` */
 	uint64_t progress; /* changes when a part of a wait has ended */
 	uint64_t crossed;  /* 1: that one comes only when something has crossed from another
 			    * clique */
@@ -152,16 +150,11 @@ struct tt_cuda_sync {
 	struct tt_cuda_report *report;
 	const struct tt_cuda_place *place;
 	uint32_t rank, ranks;
-	uint32_t line_bytes;	    /* that are exchanged at most with one peer */
-	uint32_t slots, slot_bytes; /* of each channel */
-	uint32_t calls;		    /* 1: the operation is introduced by this program … */
-	uint32_t check; /* … or has been: its number is that of the last one that was */
-	uint32_t ends;	/* 1: with the program an operation ends */
-	uint32_t looks; /* 1: report.abort is looked at before anything is done */
-	uint32_t unused;
-	uint32_t *
-		words; /* of the host's memory, that are made 0 before anything is done (words.h) */
-	uint64_t nwords;
+	uint32_t line_bytes; /* that are exchanged at most with one peer */
+	uint32_t calls;	     /* 1: the operation is introduced by this program … */
+	uint32_t check;	     /* … or has been: its number is that of the last one that was */
+	uint32_t ends;	     /* 1: with the program an operation ends */
+	uint32_t looks;	     /* 1: report.abort is looked at before anything is done */
 	uint64_t signature;
 	uint8_t header[TT_CUDA_HEADER];
 };

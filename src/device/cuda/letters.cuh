@@ -18,11 +18,11 @@ struct carried {
 	uint32_t slot;
 };
 
-DEVICE uint32_t chunks_of(const struct tt_cuda_sync *sync, const struct tt_cuda_letter *letter)
+DEVICE uint32_t chunks_of(const struct tt_cuda_letter *letter)
 {
 	return letter->bytes == 0
 		       ? 1
-		       : (uint32_t)((letter->bytes + sync->slot_bytes - 1) / sync->slot_bytes);
+		       : (uint32_t)((letter->bytes + TT_CUDA_SLOT_BYTES - 1) / TT_CUDA_SLOT_BYTES);
 }
 
 /* Of this rank, in one direction. */
@@ -36,7 +36,7 @@ DEVICE struct carried carried_of(const struct tt_cuda_sync *sync,
 {
 	const uint32_t number = *count_of(sync, letter) + chunk + 1;
 
-	return { sync, letter, chunk, number, (number - 1) % sync->slots };
+	return { sync, letter, chunk, number, (number - 1) % TT_CUDA_SLOTS };
 }
 
 /* Is there room for the chunk, or is it there? */
@@ -47,7 +47,7 @@ DEVICE bool is_ready(const struct carried &c)
 
 	if (c.letter->sending)
 		return (int32_t)(load_acquire(&sync->own->freed[peer][c.slot]) -
-				 (c.number - sync->slots)) >= 0;
+				 (c.number - TT_CUDA_SLOTS)) >= 0;
 	const struct tt_cuda_line *full = &sync->own->full[peer][c.slot];
 	const uint32_t there = load_acquire(&full->number);
 	const struct tt_cuda_line line = load_line(full);
@@ -77,7 +77,7 @@ DEVICE bool is_expected(const struct tt_cuda_post &post, const struct carried &c
 	header_of(post, c.letter, mine);
 	report_mismatch(sync,
 			sync->place->control[peer]
-				->sent_header[sync->rank][(c.number - c.chunk - 1) % sync->slots],
+				->sent_header[sync->rank][(c.number - c.chunk - 1) % TT_CUDA_SLOTS],
 			c.number - c.chunk, peer, mine);
 	return false;
 }
@@ -89,14 +89,15 @@ DEVICE char *room_of(const struct carried &c)
 	const uint32_t from = c.letter->sending ? sync->rank : c.letter->peer,
 		       to = c.letter->sending ? c.letter->peer : sync->rank;
 
-	return sync->place->rooms[from] + ((uint64_t)to * sync->slots + c.slot) * sync->slot_bytes;
+	return sync->place->rooms[from] +
+	       ((uint64_t)to * TT_CUDA_SLOTS + c.slot) * TT_CUDA_SLOT_BYTES;
 }
 
 DEVICE void carry(const struct carried &c, uint32_t member, uint32_t members)
 {
-	const uint64_t from = (uint64_t)c.chunk * c.sync->slot_bytes;
+	const uint64_t from = (uint64_t)c.chunk * TT_CUDA_SLOT_BYTES;
 	const uint64_t left = c.letter->bytes - from;
-	const uint64_t bytes = left < c.sync->slot_bytes ? left : c.sync->slot_bytes;
+	const uint64_t bytes = left < TT_CUDA_SLOT_BYTES ? left : TT_CUDA_SLOT_BYTES;
 	char *buffer = (char *)c.letter->buffer + from, *room = room_of(c);
 
 	copy(c.letter->sending ? room : buffer, c.letter->sending ? buffer : room, bytes,
@@ -161,7 +162,7 @@ DEVICE int go_round(const struct tt_cuda_post &post, const struct share &bag, ui
 		const struct tt_cuda_letter *letter = &post.letter[i];
 		const uint32_t chunk = chunks[i];
 
-		if (chunk == chunks_of(&post.sync, letter))
+		if (chunk == chunks_of(letter))
 			continue;
 		const int found = carry_next(post, letter, chunk, bag.member, bag.members);
 		if (found < 0)
@@ -169,7 +170,7 @@ DEVICE int go_round(const struct tt_cuda_post &post, const struct share &bag, ui
 		moved += found;
 		if (threadIdx.x == 0)
 			chunks[i] = chunk + (uint32_t)found;
-		*left += chunk + (uint32_t)found < chunks_of(&post.sync, letter);
+		*left += chunk + (uint32_t)found < chunks_of(letter);
 	}
 	__syncthreads();
 	return moved;
@@ -184,7 +185,7 @@ DEVICE bool may_wait_for_peers(const struct tt_cuda_post &post, const struct tur
 	if (threadIdx.x == 0)
 		NO_UNROLL
 	for (uint32_t i = bag.first; i < post.letters && well; i += bag.step)
-		if (chunks[i] < chunks_of(&post.sync, &post.letter[i]))
+		if (chunks[i] < chunks_of(&post.letter[i]))
 			well = may_wait(&post.sync, turn, post.letter[i].peer, true);
 	return __syncthreads_and(well);
 }
@@ -230,17 +231,14 @@ KERNEL tt_cuda_messages(PARAMETER(struct tt_cuda_post, post))
 	struct tt_cuda_control *own = post.sync.own;
 	struct turn turn;
 
-	if (!begin(&post.sync, &turn) ||
-	    (post.sync.looks && !meet(&post.sync, &turn, false, false, true)))
+	if (!begin(&post.sync, &turn))
 		return;
 	if (!carry_all(post, &turn, chunks) || !is_last(own))
 		return;
 	NO_UNROLL
 	for (uint32_t i = 0; i < post.letters; i++)
-		*count_of(&post.sync, &post.letter[i]) += chunks_of(&post.sync, &post.letter[i]);
+		*count_of(&post.sync, &post.letter[i]) += chunks_of(&post.letter[i]);
 	own->letters++;
-	if (post.sync.looks)
-		show(&own->looked, 0);
 	if (post.sync.ends)
 		show(&post.sync.report->ended, ++own->ended);
 }

@@ -154,7 +154,7 @@ SHARED bool may_wait(const struct tt_cuda_sync *sync, const struct turn *turn, u
 	if (!asks)
 		return true;
 	show(&sync->report->missing[r], 1);
-	show(&sync->report->waiting, (uint64_t)turn->wait << 16 | TT_CUDA_AWAITS_NAMED);
+	show(&sync->report->waiting, 1 + (uint64_t)turn->wait);
 	return true;
 }
 
@@ -291,8 +291,7 @@ DEVICE bool begin(const struct tt_cuda_sync *sync, struct turn *turn)
 	if (threadIdx.x == 0) {
 		const struct tt_cuda_control *own = sync->own;
 
-		/* words that the host has stored are to stay: who clears some asks before */
-		dead = is_dead(sync, sync->looks && sync->nwords && blockIdx.x == 0);
+		dead = glance(&own->dead);
 		seen.met = own->met;
 		seen.number = own->number + sync->calls;
 		if (seen.number == 0 && sync->calls) /* of lines that nobody has written yet */
@@ -301,9 +300,6 @@ DEVICE bool begin(const struct tt_cuda_sync *sync, struct turn *turn)
 	}
 	__syncthreads();
 	*turn = seen;
-	if (blockIdx.x == 0 && !dead)
-		for (uint32_t i = threadIdx.x; i < sync->nwords; i += blockDim.x)
-			show(&sync->words[i], 0);
 	return !dead;
 }
 

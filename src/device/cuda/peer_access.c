@@ -123,7 +123,13 @@ void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory)
 
 tutti_result_t tt_cuda_name_place(const struct tt_cuda *cuda, struct tt_cuda_offer *offer)
 {
+	const cuda_result error =
+		cuda->driver->device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
+
+	if (error)
+		return tt_cuda_check(cuda->driver, error, "ask which GPU this is");
 	offer->number = cuda->number;
+	offer->mps = tt_cuda_attribute(cuda->driver, CUDA_MPS, cuda->device) == 1;
 	return number_of_process(&offer->process);
 }
 
@@ -143,9 +149,6 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 	offer->memory = memory;
 	offer->bytes = bytes;
 	offer->offset = memory - base;
-	error = cuda->driver->device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
-	if (error)
-		return tt_cuda_check(cuda->driver, error, "ask which GPU this is");
 	/* whoever needs it says so */
 	offer->no_handle = cuda->driver->ipc_get(&offer->handle, base);
 	const tutti_result_t mapped = offer->no_handle

@@ -4,7 +4,6 @@
 #define TT_CUDA_PEER_ACCESS_H
 
 #include "bound.h"
-#include "process.h"
 
 /* What a rank tells of a chunk of its memory. Same build on all ranks, so plain bytes. */
 struct tt_cuda_offer {
@@ -17,7 +16,7 @@ struct tt_cuda_offer {
 	uint64_t offset;	/* in the allocation that the handle stands for, or the first
 				 * segment */
 	double byte_seconds;	/* link_speed.c, once others are reached */
-	int32_t pid;		/* of its process, which has its words (words.h) open */
+	uint32_t mps;		/* 1: processes on the GPU run side by side, by NVIDIA's MPS */
 	uint32_t segments;	/* that it lies in (segments.h); 0: it is one allocation … */
 	uint32_t no_handle;	/* … for which there is no handle, by this error of CUDA's: only
 				 * threads of the same process reach it; 0: there is one */
@@ -25,12 +24,11 @@ struct tt_cuda_offer {
 	uint32_t exchange;	/* that it is set to exchange: settings.exchange_bytes */
 	uint64_t span, socket;	/* bytes from the first segment's to the last one's end, and where
 				* ranks ask for them */
-	struct tt_process_file words;
 	struct CUipcMemHandle_st handle;
 	char text[256];
 };
 
-/* Fill in where this rank is: `number` and `process`. */
+/* Fill in where this rank is: `number`, `gpu`, `process` and `mps`. */
 tutti_result_t tt_cuda_name_place(const struct tt_cuda *cuda, struct tt_cuda_offer *offer);
 /* Fill in that, and what peers need to reach memory[bytes] of this rank. */
 tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, size_t bytes,

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns what goes onto streams: kernels with their programs (kernels.h), copies by engines between two
- * GPUs, and what the watchdog is told. A round of a schedule is a phase: of one program where ranks
- * meet inside kernels, of one of its own where they meet between them (words.h). */
+ * GPUs, and what the watchdog is told. A round of a schedule is a phase of a program. */
 #include <stddef.h>
 #include <string.h>
 
 #include "bound.h"
 #include "log.h"
 #include "module.h"
-#include "words.h"
 
 #define THREADS_FEW  128 /* of a block where there is little to do: fewer start sooner */
 #define FEW_BYTES    2048
@@ -83,14 +81,10 @@ static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
 		.rank = (uint32_t)cuda->comm->rank,
 		.ranks = (uint32_t)cuda->comm->size,
 		.line_bytes = cuda->line_bytes,
-		.slots = cuda->meets ? TT_CUDA_SLOTS : 1,
-		.slot_bytes = TT_CUDA_ROOM_BYTES / (cuda->meets ? TT_CUDA_SLOTS : 1),
 		.calls = op->calls,
 		.check = op->checks,
 		.ends = ends,
-		.looks = !cuda->meets || op->in_windows, /* which the program may free then */
-		.words = op->words,
-		.nwords = op->nwords,
+		.looks = op->in_windows, /* which the program may free then */
 		.signature = op->signature,
 	};
 
@@ -107,7 +101,6 @@ static cuda_result launch_kernel(struct tt_cuda_op *op, struct CUfunc_st *functi
 	const cuda_result error = tt_cuda_make_room(op, WORKS_LAUNCH);
 
 	op->cuda->waits += ends;
-	op->nwords = 0;
 	return error ? error
 		     : cuda->driver->launch(function, blocks_for(cuda, work), 1, 1, threads, 1, 1,
 					    0, op->stream, parameters, NULL);
@@ -268,45 +261,33 @@ cuda_result tt_cuda_exchange_lines(struct tt_cuda_op *op, struct CUfunc_st *func
 
 /* ---- meetings */
 
-static cuda_result await_sync(struct tt_cuda_op *op, int sync, bool clears)
-{
-	if (!op->cuda->meets)
-		return tt_cuda_words_await(op, sync, clears);
-	phase_of(op)->awaits = 1;
-	return 0;
-}
-
-cuda_result tt_cuda_begin_rounds(struct tt_cuda_op *op)
+void tt_cuda_begin_rounds(struct tt_cuda_op *op)
 {
 	op->checks = false;
-	return await_sync(op, TT_CUDA_LAST, true);
+	phase_of(op)->awaits = 1;
 }
 
 cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
 {
-	const bool first = round == 0, last = round == rounds - 1, meets = op->cuda->meets;
+	const bool first = round == 0, last = round == rounds - 1;
 
 	phase_of(op)->introduces = first;
-	phase_of(op)->arrives = meets;
+	phase_of(op)->arrives = 1;
 	op->calls |= first;
 	end_phase(op);
-	cuda_result error =
-		meets && !last && op->program.phases < TT_CUDA_PHASES ? 0 : launch(op, last);
-	if (!error && !meets)
-		error = tt_cuda_words_post(op, last ? TT_CUDA_LAST : round);
+	const cuda_result error =
+		!last && op->program.phases < TT_CUDA_PHASES ? 0 : launch(op, last);
 	op->checks = true; /* what peers told with the first round */
 	if (error || last)
 		return error;
 	phase_of(op)->checks = first;
-	return await_sync(op, round, true);
+	phase_of(op)->awaits = 1;
+	return 0;
 }
 
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains)
 {
-	const cuda_result error = await_sync(op, TT_CUDA_LAST, false);
-
-	if (error || !op->cuda->meets)
-		return error || !drains ? error : tt_cuda_words_drain(op);
+	phase_of(op)->awaits = 1;
 	phase_of(op)->kind = drains ? TT_CUDA_DRAIN : TT_CUDA_NOTHING;
 	end_phase(op);
 	return launch(op, !drains);

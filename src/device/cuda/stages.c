@@ -12,9 +12,6 @@
 #include "control_area_state.h"
 #include "bound.h"
 #include "module.h"
-#include "words.h"
-
-static_assert(TT_ROUNDS == TT_CUDA_SYNCS, "a sync after each round");
 
 /* What a rank that scales its input reads instead of it: the second half of its stage
  * (tt_plan_build() cuts accordingly). */
@@ -166,8 +163,8 @@ cuda_result tt_cuda_by_stages(struct tt_cuda_op *op)
 	cuda_result error = 0;
 
 	for (uint32_t segment = 0; segment < op->plan->segments && !error; segment++) {
-		error = tt_cuda_begin_rounds(op);
-		if (!error && scales(op))
+		tt_cuda_begin_rounds(op);
+		if (scales(op))
 			error = scale_input(op, segment);
 		for (uint32_t round = 0; round < rounds && !error; round++) {
 			error = run_round(op, segment, round);

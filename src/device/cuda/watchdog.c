@@ -23,12 +23,13 @@
 #include "numbers.h"
 #include "proxy.h"
 #include "thread.h"
-#include "words.h"
 
-#define POLL_MS	   5
-#define ANSWER_NS  2000000000 /* beyond a deadline, for it to become known who is missing */
-#define RELEASE_MS 1 /* from one release to the next: each wait of a graph needs one of its own … */
-#define REST_MS	   100 /* … but where ranks meet inside kernels, which find that all is over */
+#define POLL_MS	  5
+#define ANSWER_NS 2000000000 /* beyond a deadline, for it to become known who is missing */
+#define RELEASE_MS                                                                                 \
+	1 /* from one release to the next: of what is host-staged, each wait of a graph needs one
+		      * of its own … */
+#define REST_MS 100 /* … and kernels find themselves that all is over */
 
 struct tt_cuda_watchdog {
 	pthread_t thread;
@@ -51,12 +52,8 @@ static void release(struct tt_cuda *cuda)
 {
 	struct tt_cuda *reached = tt_cuda_who_waits(cuda);
 
-	if (reached) {
-		__atomic_store_n(&reached->report->abort, 1,
-				 __ATOMIC_RELEASE); /* pairs with kernels' looks */
-		if (!reached->meets)
-			tt_cuda_words_release(reached);
-	}
+	if (reached) /* pairs with kernels' looks */
+		__atomic_store_n(&reached->report->abort, 1, __ATOMIC_RELEASE);
 	if (cuda->proxy)
 		tt_cuda_proxy_release(cuda);
 	pthread_mutex_lock(&cuda->watchdog->lock);
@@ -67,12 +64,10 @@ static void release(struct tt_cuda *cuda)
 /* ---- looking */
 
 /* Who has not come to what this rank waits for: a bit for each rank. */
-static uint64_t missing_ranks(const struct tt_cuda *cuda, uint64_t waiting)
+static uint64_t missing_ranks(const struct tt_cuda *cuda)
 {
 	uint64_t missing = 0;
 
-	if ((waiting & 0xff) != TT_CUDA_AWAITS_NAMED)
-		return tt_cuda_words_missing(cuda, waiting);
 	for (int rank = 0; rank < cuda->comm->size; rank++)
 		/* relaxed: kernels change it while they wait */
 		missing |= __atomic_load_n(&cuda->report->missing[rank], __ATOMIC_RELAXED)
@@ -169,7 +164,7 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted, s
 	/* one rank alone waits for nobody, whatever the report says */
 	if (cuda->comm->size == 1 || now - since <= patience)
 		return false;
-	out->missing = missing_ranks(cuda, cuda->wait.waiting);
+	out->missing = missing_ranks(cuda);
 	out->own = own;
 	return out->missing || now - since > patience + ANSWER_NS; /* or somebody came just now */
 }
@@ -291,7 +286,7 @@ static bool await(struct tt_cuda *cuda, bool idle, uint64_t puts)
 	int error = 0;
 
 	pthread_mutex_lock(&watchdog->lock);
-	const int rest_ms = !watchdog->released ? POLL_MS : cuda->meets ? REST_MS : RELEASE_MS;
+	const int rest_ms = !watchdog->released ? POLL_MS : cuda->proxy ? RELEASE_MS : REST_MS;
 	const struct timespec at = tt_timespec(tt_now() + (uint64_t)rest_ms * 1000000u);
 	/* what was put on a stream before `busy` was set is behind the event by now; what it has
 	 * reported is looked at once more */

@@ -303,16 +303,17 @@ static cuda_result move(struct tt_cuda_op *op)
 
 cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 {
-	cuda_result error = tt_cuda_begin_rounds(op);
+	cuda_result error = 0;
 
-	if (!error && op->call->collective == TT_BROADCAST && is_root(op))
+	tt_cuda_begin_rounds(op);
+	if (op->call->collective == TT_BROADCAST && is_root(op))
 		error = show_to_others(op);
 	if (!error)
 		error = tt_cuda_end_round(op, 0, 2);
 	if (!error)
 		error = move(op);
-	if (!error) /* inside a kernel the wait for all is one more */
-		error = tt_cuda_end_round(op, 1, op->cuda->meets ? 3 : 2);
+	if (!error) /* the wait for all is one more */
+		error = tt_cuda_end_round(op, 1, 3);
 	/* what comes next on the stream finds the results written, and may write the inputs */
 	return error ? error : tt_cuda_await_end(op, false);
 }

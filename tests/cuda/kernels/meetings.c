@@ -70,7 +70,7 @@ static struct tt_cuda_program two_phases(void)
 static void await_missing(int r)
 {
 	while (__atomic_load_n(&report->missing[r], __ATOMIC_ACQUIRE) == 0 ||
-	       (__atomic_load_n(&report->waiting, __ATOMIC_ACQUIRE) & 0xff) != TT_CUDA_AWAITS_NAMED)
+	       __atomic_load_n(&report->waiting, __ATOMIC_ACQUIRE) == 0)
 		;
 }
 
@@ -145,9 +145,9 @@ TEST(what_was_sent_is_awaited)
 
 		new_world();
 		world.control[0].sent[1] = SENT;
-		for (uint32_t k = 0; k < SLOTS; k++)
-			world.control[0].freed[1][(SENT - 1 - k) % SLOTS] = SENT - k;
-		world.control[0].freed[1][(SENT - 1) % SLOTS] -= !taken;
+		for (uint32_t k = 0; k < TT_CUDA_SLOTS; k++)
+			world.control[0].freed[1][(SENT - 1 - k) % TT_CUDA_SLOTS] = SENT - k;
+		world.control[0].freed[1][(SENT - 1) % TT_CUDA_SLOTS] -= !taken;
 		program.part[0].kind = TT_CUDA_DRAIN;
 		program.part[1] = copy_of_512();
 		report->abort = !taken;

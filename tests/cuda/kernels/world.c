@@ -31,8 +31,7 @@ struct tt_cuda_sync this_rank(void)
 				      .report = report,
 				      .place = &gpu_world->place,
 				      .rank = 0,
-				      .ranks = RANKS,
-				      .slots = SLOTS };
+				      .ranks = RANKS };
 }
 
 void new_world(void)

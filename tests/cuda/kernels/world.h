@@ -20,7 +20,6 @@
 #define EVERY_16 65536
 
 #define RANKS 3
-#define SLOTS 4 /* of a channel */
 
 #define assert_success(call) assert_int_equal(call, 0)
 

@@ -271,6 +271,7 @@ CALL_AFTER(device_error(device, value), cuDeviceGetAttribute, (value, attribute,
 	case CUDA_CAPABILITY_MINOR: *value = 0; return 0;
 	case CUDA_STREAM_OPS_64_BIT: *value = 1; return 0;
 	case CUDA_DMA_BUF: *value = device == 0; return 0;
+	case CUDA_MPS: *value = getenv("STANDIN_MPS") != NULL; return 0;
 	case CUDA_MULTICAST: *value = getenv("STANDIN_MULTICAST") != NULL; return 0;
 	default: return CUDA_INVALID_VALUE;
 	}

@@ -33,6 +33,8 @@
  *
  * STANDIN_ERROR: with which error they fail (999).
  *
+ * STANDIN_MPS, set: NVIDIA's MPS runs, as whose clients processes share GPUs.
+ *
  * STANDIN_MULTICAST, set: GPUs are joined by a switch that adds up and hands on.
  *
  * STANDIN_GARBLES, set: a copy brings wrong bytes from the memory of another GPU, as where something

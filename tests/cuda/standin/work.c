@@ -80,46 +80,34 @@ static void pause_for(unsigned tries)
 		nanosleep(&some, NULL);
 }
 
-static bool passes(uint64_t seen, uint64_t wanted, unsigned flags, bool wide)
+static bool passes(uint64_t seen, uint64_t wanted, unsigned flags)
 {
-	const int64_t above = wide ? (int64_t)(seen - wanted) : (int32_t)(seen - wanted);
+	const int64_t above = (int64_t)(seen - wanted);
 
 	return flags & CUDA_WAIT_EQUAL ? above == 0 : above >= 0;
 }
 
-static bool is_wide(unsigned operation)
-{
-	return operation == CUDA_MEM_OP_WAIT_64 || operation == CUDA_MEM_OP_WRITE_64;
-}
-
 bool work_is_wait(unsigned operation)
 {
-	return operation == CUDA_MEM_OP_WAIT_64 || operation == CUDA_MEM_OP_WAIT_32;
+	return operation == CUDA_MEM_OP_WAIT_64;
 }
 
 /* A wait in a context that breaks has an end. */
 static void do_mem_op(const union CUstreamBatchMemOpParams_union *op,
 		      const struct CUctx_st *context)
 {
-	const bool wide = is_wide(op->operation);
-	void *const word = (void *)(uintptr_t)op->waitValue.address; /* of writeValue, too */
+	uint64_t *const word =
+		(uint64_t *)(uintptr_t)op->waitValue.address; /* of writeValue, too */
 	const uint64_t value = op->waitValue.value64;
-	uint64_t seen;
 
 	if (!work_is_wait(op->operation)) {
-		if (wide)
-			__atomic_store_n((uint64_t *)word, value, __ATOMIC_SEQ_CST);
-		else
-			__atomic_store_n((uint32_t *)word, (uint32_t)value, __ATOMIC_SEQ_CST);
+		__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
 		return;
 	}
-	for (unsigned tries = 0;; pause_for(tries++)) {
-		seen = wide ? __atomic_load_n((uint64_t *)word, __ATOMIC_SEQ_CST)
-			    : __atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST);
-		if (passes(seen, value, op->waitValue.flags, wide) ||
-		    __atomic_load_n(&context->broken, __ATOMIC_RELAXED))
-			return;
-	}
+	for (unsigned tries = 0;
+	     !passes(__atomic_load_n(word, __ATOMIC_SEQ_CST), value, op->waitValue.flags) &&
+	     !__atomic_load_n(&context->broken, __ATOMIC_RELAXED);)
+		pause_for(tries++);
 }
 
 static void find_program(struct tt_cuda_program *program)
@@ -152,7 +140,6 @@ static void find_of_library(const struct standin_kernel *kernel, void *arguments
 		find_program(arguments);
 	sync->own = memory_real(sync->own);
 	sync->report = memory_real(sync->report);
-	sync->words = memory_real(sync->words);
 	if (!sync->place)
 		return;
 	*place = *(const struct tt_cuda_place *)memory_real(sync->place);
@@ -353,13 +340,11 @@ CALL_AFTER(function ? stream_usable(handle) : CUDA_INVALID_VALUE, cuLaunchHostFu
 
 static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
 {
-	const bool wide = is_wide(op->operation), wait = work_is_wait(op->operation);
-	const size_t bytes = wide ? 8 : 4;
+	const cuda_address word = op->waitValue.address;
 
-	if (!wide && !wait && op->operation != CUDA_MEM_OP_WRITE_32)
+	if (!work_is_wait(op->operation) && op->operation != CUDA_MEM_OP_WRITE_64)
 		return false;
-	if (op->waitValue.address % bytes || !memory_at(op->waitValue.address) ||
-	    !in_one(op->waitValue.address, bytes))
+	if (word % 8 || !memory_at(word) || !in_one(word, 8))
 		return false;
 	return op->waitValue.flags <= 1;
 }
