@@ -19,6 +19,8 @@
 void calls_set_cores(int n);
 /* Of the allocations that processes make from now on, one in so many fails; 0: none. */
 void calls_fail_memory(uint64_t one_in);
+/* How many of this task's process have failed. */
+unsigned calls_refused(void);
 
 /* What a task is to itself by pthread_self(). */
 pthread_t calls_thread(int task);

@@ -31,6 +31,7 @@ static struct {
 	struct block first; /* of a ring */
 	size_t unfreed;
 	uint64_t fail_one_in;
+	unsigned refused[PROCESSES_MAX]; /* to each process */
 } memory = { .first = { &memory.first, &memory.first } };
 
 static bool refuses(void)
@@ -38,6 +39,7 @@ static bool refuses(void)
 	if (!machine_inside() || !random_one_in(machine_random(), memory.fail_one_in))
 		return false;
 	machine_trace("no memory");
+	memory.refused[machine_process()]++;
 	errno = ENOMEM;
 	return true;
 }
@@ -134,6 +136,11 @@ void __wrap_free(void *pointer)
 void calls_fail_memory(uint64_t one_in)
 {
 	memory.fail_one_in = one_in;
+}
+
+unsigned calls_refused(void)
+{
+	return memory.refused[machine_process()];
 }
 
 size_t calls_unfreed(void)

@@ -83,6 +83,14 @@ static bool has_message(const struct step *step)
 	return false;
 }
 
+static bool splits(const struct plan *plan)
+{
+	for (int step = 0; step < plan->nsteps; step++)
+		if (plan->steps[step].kind == STEP_SPLIT)
+			return true;
+	return false;
+}
+
 /* Through shared memory each rank sees how far all are. */
 static bool passes_messages(const struct plan *plan)
 {
@@ -98,10 +106,12 @@ static bool passes_messages(const struct plan *plan)
  * stopped rank itself; and of several that have not called, any may be the last of a chain. Where
  * news travel, who is blamed says for whom it waits before the ranks agree. Otherwise the first fault
  * counts at once: the ranks of one host do so, which see that a process is stopped, but no rank of
- * this machine sees that. */
+ * this machine sees that. Who waits for it in a communicator that was split off says so nowhere else. */
 static bool may_blame_another(const struct plan *plan, const struct fault *stop,
 			      const struct told *told)
 {
+	if (splits(plan) && names(told, stop->rank))
+		return true;
 	return !strstr(plan->links, ",news=") &&
 	       (strstr(told->error_text, "'s message ") ||
 		(passes_messages(plan) && (strstr(told->error_text, "all ranks have called it") ||
@@ -239,11 +249,10 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 
 /* Who has no memory to agree with the others goes on with neither communicator. Where the old one has
  * failed before, that is what it is told. */
-static bool lacks_memory(const struct plan *plan, const struct told *told)
+static bool lacks_memory(const struct told *told)
 {
-	const bool other_error = told->grow_result && told->result && has_fault(plan, FAULT_MEMORY);
-
-	return !told->shrunk_to && (told->grow_result == TUTTI_ERR_NO_MEMORY || other_error);
+	return told->lacked_memory && !told->shrunk_to &&
+	       (told->grow_result == TUTTI_ERR_NO_MEMORY || (told->grow_result && told->result));
 }
 
 /* What they are told may differ where the old one has failed, too, and where links are lost: to one
@@ -252,7 +261,7 @@ static bool grew_apart(const struct plan *plan, const struct told *one, const st
 {
 	const bool same = !one->result && !other->result && !links_are_lost(plan);
 
-	if (lacks_memory(plan, one) || lacks_memory(plan, other))
+	if (lacks_memory(one) || lacks_memory(other))
 		return false;
 	return one->grown_to != other->grown_to || (same && one->grow_result != other->grow_result);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lives.h"
 
+#include "calls.h"
 #include "comm.h"
 #include "faults.h"
 #include "steps.h"
@@ -106,6 +107,7 @@ static bool grow(struct participant *self, struct use *use)
 {
 	struct use next = { 0 };
 	const uint64_t started = machine_now();
+	const unsigned refused = calls_refused();
 	tutti_store_t store = NULL;
 
 	run.joining++;
@@ -121,6 +123,7 @@ static bool grow(struct participant *self, struct use *use)
 	told_check_time(started, 6, "comm_grow");
 	use->told->grown = true;
 	use->told->grow_result = result;
+	use->told->lacked_memory = calls_refused() > refused;
 	/* if it has failed only since, that is another matter than why it did not grow */
 	const tutti_result_t failed = tutti_comm_error(use->comm, NULL);
 	if (result == TUTTI_OK || failed)

@@ -28,7 +28,8 @@ struct told {
 	bool grown;
 	tutti_result_t grow_result;
 	uint64_t grown_to;
-	bool left; /* destroyed before the plan's end, by its own will */
+	bool lacked_memory; /* while it was called */
+	bool left;	    /* destroyed before the plan's end, by its own will */
 };
 
 struct participant {
