@@ -11,26 +11,13 @@
 
 enum { MEMBERS = 4, DESCRIPTORS_MOST = 14 };
 
-static void send_one(int fd, int enclosed, int descriptors, const uint8_t *bytes, size_t length)
+static void send_one(int fd, int enclosed, size_t descriptors, const uint8_t *bytes, size_t length)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
-	} control = { 0 };
-	struct iovec iov = { (void *)(uintptr_t)bytes, length };
-	struct msghdr out = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct tt_unix_descriptors all = { .n = descriptors };
 
-	if (descriptors > 0) {
-		out.msg_control = control.bytes;
-		out.msg_controllen = CMSG_SPACE((size_t)descriptors * sizeof(int));
-		struct cmsghdr *rights = CMSG_FIRSTHDR(&out);
-		rights->cmsg_level = SOL_SOCKET;
-		rights->cmsg_type = SCM_RIGHTS;
-		rights->cmsg_len = CMSG_LEN((size_t)descriptors * sizeof(int));
-		for (int i = 0; i < descriptors; i++)
-			((int *)(void *)CMSG_DATA(rights))[i] = enclosed;
-	}
-	sendmsg(fd, &out, MSG_NOSIGNAL | MSG_DONTWAIT);
+	for (size_t i = 0; i < descriptors; i++)
+		all.fd[i] = enclosed;
+	tt_unix_send(fd, bytes, length, &all, 0);
 }
 
 static void hear_all(int fd, struct shm_endpoint *ep)
@@ -44,9 +31,9 @@ static void hear_all(int fd, struct shm_endpoint *ep)
 			break;
 		}
 		FUZZ_PROMISE(fd_message.place > SHM_GIVEN_UP && fd_message.place < MEMBERS);
-		for (int i = 0; i < SHM_DESCRIPTORS; i++)
-			FUZZ_PROMISE((fd_message.fds[i] >= 0) == (fd_message.place == SHM_ARENA));
-		shm_fd_message_drop(&fd_message);
+		FUZZ_PROMISE(fd_message.fds.n ==
+			     (fd_message.place == SHM_ARENA ? SHM_DESCRIPTORS : 0));
+		tt_unix_descriptors_close(&fd_message.fds);
 	}
 }
 

@@ -385,7 +385,7 @@ SUITE_CLAIM(the_cause_of_one_is_told_to_all, 3, SUITE_UNMET | SUITE_PROCESSES)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	suite_open(rank);
 	if (rank->rank != 1) {
-		require_told(rank, "rank 1 could not join: no space for 1 descriptor of");
+		require_told(rank, "rank 1 could not join: receive descriptors of");
 		return;
 	}
 	allow_one_descriptor(rank);

@@ -3,23 +3,17 @@
  * made of a connection that ends. */
 #include "fd_message.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "failure.h"
-#include "fork.h"
 #include "log.h"
 
 #define MAGIC 0x747474696a6f696eull
-
-#define FULL_NS 100000 /* before descriptors are sent again of which too many are on their way */
 
 /* Without an error message it is the header alone. */
 struct message {
@@ -30,11 +24,6 @@ struct message {
 		int32_t result; /* SHM_GIVEN_UP: what everybody returns, with the error message */
 	} header;
 	char error_text[sizeof(((struct tt_fault *)0)->text)];
-};
-
-union control {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(SHM_DESCRIPTORS * sizeof(int))];
 };
 
 tutti_result_t shm_check_elsewhere(const struct shm_endpoint *ep)
@@ -50,14 +39,14 @@ int shm_wait_ms(const struct shm_endpoint *ep, uint64_t now, uint64_t deadline)
 	return (int)(ms < most ? ms : most);
 }
 
-static tutti_result_t wait_for(const struct shm_endpoint *ep, int fd, short events,
-			       uint64_t deadline, const char *what)
+static tutti_result_t wait_for(const struct shm_endpoint *ep, int fd, uint64_t deadline,
+			       const char *what)
 {
 	tutti_result_t result = TUTTI_OK;
 
 	while (!result) {
 		const uint64_t now = tt_now();
-		struct pollfd poller = { fd, events, 0 };
+		struct pollfd poller = { fd, POLLIN, 0 };
 
 		if (now >= deadline)
 			return tt_fail(TUTTI_ERR_TIMEOUT, SHM, "deadline passed: %s", what);
@@ -90,10 +79,12 @@ tutti_result_t shm_fail_gone(int rank)
 /* ---- sending */
 
 /* Beside the arena, that included. */
-static int descriptors_of(const struct shm_endpoint *ep)
+static size_t descriptors_of(const struct shm_endpoint *ep)
 {
 	return ep->whole ? SHM_BELL : SHM_DESCRIPTORS;
 }
+
+static const struct tt_unix_descriptors none;
 
 static struct message message_about(const struct shm_endpoint *ep, int place)
 {
@@ -104,67 +95,34 @@ static struct message message_about(const struct shm_endpoint *ep, int place)
 	return message;
 }
 
-static void attach(struct msghdr *out, union control *control, const int *fds, int n)
-{
-	out->msg_control = control->bytes;
-	out->msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
-	struct cmsghdr *rights = CMSG_FIRSTHDR(out);
-	rights->cmsg_level = SOL_SOCKET;
-	rights->cmsg_type = SCM_RIGHTS;
-	rights->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
-	memcpy(CMSG_DATA(rights), fds, (size_t)n * sizeof(int));
-}
-
-/* The kernel bounds how many descriptors a user has on their way, by the limit of open ones:
- * those sent before are taken soon. */
-static tutti_result_t wait_for_room(uint64_t deadline)
-{
-	if (tt_now() >= deadline)
-		return tt_fail_errno(SHM, "hand descriptors to a rank of this host");
-	nanosleep(&(struct timespec){ .tv_nsec = FULL_NS }, NULL);
-	return TUTTI_OK;
-}
-
 /* `more`: bytes behind the header. */
-static tutti_result_t send_message(const struct shm_endpoint *ep, int socket,
-				   struct message *message, size_t more, const int *fds, int n,
-				   int rank, uint64_t deadline)
+static tutti_result_t send_message(int socket, const struct message *message, size_t more,
+				   const struct tt_unix_descriptors *fds, int rank,
+				   uint64_t deadline)
 {
-	union control control = { 0 };
-	struct iovec iov = { message, sizeof(message->header) + more };
-	struct msghdr out = { .msg_iov = &iov, .msg_iovlen = 1 };
-	tutti_result_t result = TUTTI_OK;
-
-	if (n > 0)
-		attach(&out, &control, fds, n);
-	while (!result && sendmsg(socket, &out, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		if (errno == EAGAIN)
-			result = wait_for(ep, socket, POLLOUT, deadline,
-					  "handing descriptors to a rank of this host");
-		else if (errno == ETOOMANYREFS)
-			result = wait_for_room(deadline);
-		else if (shm_is_gone(errno))
-			result = shm_fail_gone(rank);
-		else if (errno != EINTR)
-			result = tt_fail_errno(SHM, "hand descriptors to a rank of this host");
-	}
-	return result;
+	if (tt_unix_send(socket, message, sizeof(message->header) + more, fds, deadline) >= 0)
+		return TUTTI_OK;
+	return shm_is_gone(errno) ? shm_fail_gone(rank)
+				  : tt_fail_errno(SHM, "hand descriptors to a rank of this host");
 }
 
 tutti_result_t shm_send_arena(const struct shm_endpoint *ep, int socket, int rank,
 			      uint64_t deadline)
 {
-	struct message message = message_about(ep, SHM_ARENA);
-	const int fds[SHM_DESCRIPTORS] = { ep->arena.fd, ep->bell, ep->alarm };
+	const struct message message = message_about(ep, SHM_ARENA);
+	const struct tt_unix_descriptors fds = {
+		descriptors_of(ep),
+		{ [SHM_MEMORY] = ep->arena.fd, [SHM_BELL] = ep->bell, [SHM_ALARM] = ep->alarm }
+	};
 
-	return send_message(ep, socket, &message, 0, fds, descriptors_of(ep), rank, deadline);
+	return send_message(socket, &message, 0, &fds, rank, deadline);
 }
 
 tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word, int rank)
 {
-	struct message message = message_about(ep, word);
+	const struct message message = message_about(ep, word);
 
-	return send_message(ep, socket, &message, 0, NULL, 0, rank, 0);
+	return send_message(socket, &message, 0, &none, rank, 0);
 }
 
 void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why, int rank)
@@ -181,55 +139,11 @@ void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why,
 	else
 		snprintf(message.error_text, sizeof(message.error_text),
 			 "rank %d could not join: %.580s", ep->config.rank, error_text);
-	send_message(ep, socket, &message, strlen(message.error_text), NULL, 0, rank, 0);
+	send_message(socket, &message, strlen(message.error_text), &none, rank, 0);
 	tt_thread_error_set(error_text);
 }
 
 /* ---- receiving */
-
-/* A process that closes before it has read everything resets the connection; its last message comes
- * behind that. */
-static ssize_t receive_bytes(int socket, struct msghdr *in)
-{
-	const size_t capacity = in->msg_controllen;
-	bool reset = false;
-
-	for (;;) {
-		in->msg_controllen = capacity;
-		const ssize_t bytes = recvmsg(socket, in, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-
-		if (bytes >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
-			return bytes;
-		reset |= errno == ECONNRESET;
-	}
-}
-
-/* For the sake of alignment there is room for more than a message of ours has, which the kernel
- * fills if they are sent. Gives how many came. */
-static int take_descriptors(struct msghdr *in, struct shm_fd_message *out)
-{
-	int came[(sizeof(union control) - CMSG_LEN(0)) / sizeof(int)];
-	const struct cmsghdr *rights = CMSG_FIRSTHDR(in);
-	int n = 0;
-
-	if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
-		n = (int)((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-	if (n > 0)
-		memcpy(came, CMSG_DATA(rights), (size_t)n * sizeof(int));
-	for (int i = 0; i < n; i++) {
-		if (i < SHM_DESCRIPTORS)
-			out->fds[i] = tt_fd_add(came[i]);
-		else
-			close(came[i]);
-	}
-	return n;
-}
-
-void shm_fd_message_drop(const struct shm_fd_message *fd_message)
-{
-	for (int i = 0; i < SHM_DESCRIPTORS; i++)
-		tt_fd_close(fd_message->fds[i]);
-}
 
 /* As shm_send_why() says it. */
 static bool gives_reason(const struct message *message)
@@ -242,7 +156,7 @@ static bool gives_reason(const struct message *message)
 
 /* A part of setting up this communicator? Descriptors come with the arena. */
 static bool is_ours(const struct shm_endpoint *ep, const struct message *message, ssize_t bytes,
-		    int descriptors)
+		    size_t descriptors)
 {
 	const struct header *header = &message->header;
 
@@ -256,42 +170,24 @@ static bool is_ours(const struct shm_endpoint *ep, const struct message *message
 tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
 			   struct shm_fd_message *out, uint64_t deadline)
 {
-	union control control;
 	struct message message = { 0 };
-	struct iovec iov = { &message, sizeof(message) - 1 };
-	struct msghdr in = { .msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes) };
 	char what[64];
 
 	if (rank < 0)
 		snprintf(what, sizeof(what), "waiting for descriptors of a rank of this host");
 	else
 		snprintf(what, sizeof(what), "waiting for rank %d to set up shared memory", rank);
-	const tutti_result_t result = wait_for(ep, socket, POLLIN, deadline, what);
+	const tutti_result_t result = wait_for(ep, socket, deadline, what);
 	if (result)
 		return result;
-	tt_fd_hold();
-	const ssize_t bytes = receive_bytes(socket, &in);
-	memset(out->fds, -1, sizeof(out->fds)); /* all of them none */
-	const int descriptors = bytes >= 0 ? take_descriptors(&in, out) : 0;
-	tt_fd_let_go();
-	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno))) {
-		shm_fd_message_drop(out); /* an empty message may have brought some */
+	const ssize_t bytes = tt_unix_receive(socket, &message, sizeof(message) - 1, &out->fds);
+	if (bytes == 0 || (bytes < 0 && shm_is_gone(errno)))
 		return shm_fail_gone(rank);
-	}
 	if (bytes < 0)
 		return tt_fail_errno(SHM, "receive descriptors of a rank of this host");
 	out->place = message.header.place;
-	if (in.msg_flags & MSG_CTRUNC) {
-		shm_fd_message_drop(out);
-		errno = EMFILE;
-		return tt_fail_errno(SHM, "no space for %d descriptor%s of the shared memory",
-				     descriptors_of(ep), descriptors_of(ep) > 1 ? "s" : "");
-	}
-	if (!is_ours(ep, &message, bytes, descriptors)) {
-		shm_fd_message_drop(out);
+	if (!is_ours(ep, &message, bytes, out->fds.n)) {
+		tt_unix_descriptors_close(&out->fds);
 		return tt_fail(TUTTI_ERR_PEER_LOST, SHM,
 			       "a rank of this host sent %zd bytes that are no part of setting up "
 			       "this communicator",
@@ -311,7 +207,7 @@ tutti_result_t shm_receive_word(struct shm_endpoint *ep, int socket, int rank, i
 
 	if (result || fd_message.place == word)
 		return result;
-	shm_fd_message_drop(&fd_message);
+	tt_unix_descriptors_close(&fd_message.fds);
 	return shm_fail_gone(rank);
 }
 
@@ -321,6 +217,6 @@ tutti_result_t shm_last_word(struct shm_endpoint *ep, int socket, int rank, uint
 	tutti_result_t result;
 
 	while ((result = shm_receive(ep, socket, rank, &fd_message, deadline)) == TUTTI_OK)
-		shm_fd_message_drop(&fd_message);
+		tt_unix_descriptors_close(&fd_message.fds);
 	return result;
 }

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "endpoint.h"
+#include "unix_socket.h"
 
 /* The name of a rank's listening socket, and its length. Peers send the number alone, so no text
  * of theirs is to be checked. */
@@ -40,11 +41,11 @@ tutti_result_t shm_send_word(const struct shm_endpoint *ep, int socket, int word
  * thread's error message. */
 void shm_send_why(const struct shm_endpoint *ep, int socket, tutti_result_t why, int rank);
 
-/* The next message: what it is about, and the descriptors that came with it, which are the caller's
- * (-1: none). One that gives up is a failure, with its result and error message. */
+/* The next message: what it is about, and the descriptors that came with it, which are the caller's.
+ * One that gives up is a failure, with its result and error message. */
 struct shm_fd_message {
 	int place;
-	int fds[SHM_DESCRIPTORS];
+	struct tt_unix_descriptors fds;
 };
 tutti_result_t shm_receive(struct shm_endpoint *ep, int socket, int rank,
 			   struct shm_fd_message *out, uint64_t deadline);
@@ -53,6 +54,5 @@ tutti_result_t shm_receive_word(struct shm_endpoint *ep, int socket, int rank, i
 				uint64_t deadline);
 /* Of a rank that went away while this one wrote: it may have said why. */
 tutti_result_t shm_last_word(struct shm_endpoint *ep, int socket, int rank, uint64_t deadline);
-void shm_fd_message_drop(const struct shm_fd_message *fd_message);
 
 #endif

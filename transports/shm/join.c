@@ -139,7 +139,7 @@ static tutti_result_t accept_local_peer(struct shm_endpoint *ep, struct host *ho
 		tt_fd_close(socket);
 		return result == TUTTI_ERR_PEER_LOST ? TUTTI_IN_PROGRESS : result;
 	}
-	shm_fd_message_drop(&fd_message);
+	tt_unix_descriptors_close(&fd_message.fds);
 	if (fd_message.place <= 0 || host->stage[fd_message.place] != AWAITED)
 		return turn_away(host, socket,
 				 "claims the place of a rank that has joined, or that no rank has");
@@ -393,23 +393,18 @@ static tutti_result_t dial(const struct shm_endpoint *ep, uint64_t number, int l
 static tutti_result_t take_all(struct shm_endpoint *ep, int socket, int members, uint64_t deadline)
 {
 	struct shm_fd_message fd_message;
+	const int *const fds = fd_message.fds.fd;
 	tutti_result_t result = shm_receive(ep, socket, rank_at(ep, 0), &fd_message, deadline);
 
 	if (result)
 		return result;
-	if (fd_message.place != SHM_ARENA) {
-		shm_fd_message_drop(&fd_message);
+	if (fd_message.place != SHM_ARENA)
 		return shm_fail_gone(rank_at(ep, 0));
+	if (!ep->whole) {
+		ep->bell = fds[SHM_BELL];
+		ep->alarm = fds[SHM_ALARM];
 	}
-	if (fd_message.fds[SHM_MEMORY] < 0 ||
-	    (!ep->whole && (fd_message.fds[SHM_BELL] < 0 || fd_message.fds[SHM_ALARM] < 0))) {
-		shm_fd_message_drop(&fd_message);
-		return tt_fail(TUTTI_ERR_NO_MEMORY, SHM,
-			       "no memory to note the descriptors of the shared memory");
-	}
-	ep->bell = fd_message.fds[SHM_BELL];
-	ep->alarm = fd_message.fds[SHM_ALARM];
-	result = shm_arena_open(&ep->arena, fd_message.fds[SHM_MEMORY], members, ep->me);
+	result = shm_arena_open(&ep->arena, fds[SHM_MEMORY], members, ep->me);
 	if (!result)
 		result = prepare(ep);
 	if (!result)

@@ -7,11 +7,9 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fork.h"
@@ -19,22 +17,13 @@
 #include "machine.h"
 #include "unix_peer.h"
 
-#define BUSY_NS 100000 /* before descriptors are sent again of which too many are on their way */
-#define LOOK_MS 100    /* longer sleeps would be taken for times in which the process was stopped */
+#define LOOK_MS 100 /* longer sleeps would be taken for times in which the process was stopped */
 
 /* What a rank sends that has connected. */
 struct ask {
 	uint64_t process; /* the other one's, which ranks of the communicator know alone */
 	int32_t rank;
 };
-
-union rights {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(TT_CUDA_DESCRIPTORS * sizeof(int))];
-};
-
-/* Of a message's bytes: what comes before its descriptors. */
-#define MESSAGE_BYTES offsetof(struct tt_cuda_descriptors, fd)
 
 static socklen_t name_of(uint64_t number, struct sockaddr_un *out)
 {
@@ -184,35 +173,13 @@ tutti_result_t tt_cuda_sockets_accept(struct tt_cuda_sockets *sockets, int rank)
 	return result;
 }
 
-/* The kernel bounds how many descriptors a user has on their way: those sent before are taken soon. */
-static bool may_send_again(struct tt_cuda_sockets *sockets)
-{
-	if ((errno != ETOOMANYREFS && errno != EAGAIN && errno != EINTR) ||
-	    tt_now() >= sockets->deadline)
-		return false;
-	nanosleep(&(struct timespec){ .tv_nsec = BUSY_NS }, NULL);
-	return true;
-}
-
 static tutti_result_t send_one(struct tt_cuda_sockets *sockets, int rank,
 			       const struct tt_cuda_descriptors *message)
 {
-	union rights rights = { 0 };
-	struct iovec iov = { (void *)(uintptr_t)message, MESSAGE_BYTES };
-	struct msghdr out = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = rights.bytes,
-			      .msg_controllen = CMSG_SPACE(message->n * sizeof(int)) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&out);
-
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(message->n * sizeof(int));
-	memcpy(CMSG_DATA(header), message->fd, message->n * sizeof(int));
-	do
-		if (sendmsg(sockets->to[rank], &out, MSG_NOSIGNAL) == (ssize_t)MESSAGE_BYTES)
-			return TUTTI_OK;
-	while (may_send_again(sockets));
+	if (tt_unix_send(sockets->to[rank], message->bytes,
+			 message->fds.n * sizeof(message->bytes[0]), &message->fds,
+			 sockets->deadline) >= 0)
+		return TUTTI_OK;
 	return errno == EPIPE || errno == ECONNRESET
 		       ? fail_gone(rank)
 		       : tt_fail_errno(CUDA, "hand descriptors to rank %d", rank);
@@ -237,57 +204,25 @@ tutti_result_t tt_cuda_descriptors_send(struct tt_cuda_sockets *sockets,
 	return result;
 }
 
-/* How many descriptors came; they are the library's from here on. Held (fork.h). */
-static uint64_t take_rights(struct msghdr *in, int *fds)
-{
-	const struct cmsghdr *header = CMSG_FIRSTHDR(in);
-	uint64_t came = 0;
-
-	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-		return 0;
-	came = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(fds, CMSG_DATA(header), came * sizeof(int));
-	for (uint64_t i = 0; i < came; i++)
-		fds[i] = tt_fd_add(fds[i]);
-	return came;
-}
-
 tutti_result_t tt_cuda_descriptors_receive(struct tt_cuda_sockets *sockets, int rank,
 					   struct tt_cuda_descriptors *message)
 {
-	union rights rights;
-	struct iovec iov = { message, MESSAGE_BYTES };
-	struct msghdr in = { .msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = rights.bytes,
-			     .msg_controllen = sizeof(rights.bytes) };
 	const tutti_result_t result =
 		await(sockets, sockets->from[rank], rank, "hand on its memory");
 
-	message->n = 0;
+	message->fds.n = 0;
 	if (result)
 		return result;
-	tt_fd_hold();
-	const ssize_t bytes = recvmsg(sockets->from[rank], &in, MSG_CMSG_CLOEXEC);
-	const uint64_t told = bytes == (ssize_t)MESSAGE_BYTES ? message->n : 0,
-		       came = bytes > 0 ? take_rights(&in, message->fd) : 0;
-	tt_fd_let_go();
-	message->n = came;
-	if (bytes > 0 && in.msg_flags & MSG_CTRUNC)
-		return tt_fail(
-			TUTTI_ERR_SYSTEM, CUDA,
-			"rank %d hands on descriptors of its memory, but this process may not have so many more: raise the limit of open files (ulimit -n)",
-			rank);
-	return told > 0 && told == came ? TUTTI_OK : fail_gone(rank);
+	const ssize_t bytes = tt_unix_receive(sockets->from[rank], message->bytes,
+					      sizeof(message->bytes), &message->fds);
+	if (bytes < 0 && errno != ECONNRESET)
+		return tt_fail_errno(CUDA, "receive descriptors of memory of rank %d", rank);
+	return bytes > 0 && (size_t)bytes == message->fds.n * sizeof(message->bytes[0])
+		       ? TUTTI_OK
+		       : fail_gone(rank);
 }
 
 tutti_result_t tt_cuda_descriptors_taken(const struct tt_cuda_sockets *sockets, int rank)
 {
 	return send(sockets->from[rank], "", 1, MSG_NOSIGNAL) == 1 ? TUTTI_OK : fail_gone(rank);
-}
-
-void tt_cuda_descriptors_close(struct tt_cuda_descriptors *message)
-{
-	while (message->n > 0)
-		tt_fd_close(message->fd[--message->n]);
 }

@@ -5,8 +5,7 @@
 #define TT_CUDA_DESCRIPTORS_H
 
 #include "bound.h"
-
-#define TT_CUDA_DESCRIPTORS 32 /* of a message, at most; the kernel takes 253 */
+#include "unix_socket.h"
 
 struct tt_cuda_sockets {
 	const struct tutti_comm *comm;
@@ -19,10 +18,8 @@ struct tt_cuda_sockets {
 
 /* Descriptors, and a number for each: so many are sent. */
 struct tt_cuda_descriptors {
-	uint64_t n;
-	uint64_t bytes[TT_CUDA_DESCRIPTORS];
-	/* behind what a message has the kernel fills what room there is, for alignment */
-	int fd[TT_CUDA_DESCRIPTORS + sizeof(uint64_t) / sizeof(int)];
+	struct tt_unix_descriptors fds;
+	uint64_t bytes[TT_UNIX_DESCRIPTORS];
 };
 
 /* None yet; the deadline begins. */
@@ -45,6 +42,5 @@ tutti_result_t tt_cuda_descriptors_receive(struct tt_cuda_sockets *sockets, int 
 					   struct tt_cuda_descriptors *message);
 /* Tell it that they were taken. */
 tutti_result_t tt_cuda_descriptors_taken(const struct tt_cuda_sockets *sockets, int rank);
-void tt_cuda_descriptors_close(struct tt_cuda_descriptors *message);
 
 #endif

@@ -62,7 +62,7 @@ static tutti_result_t make(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 	if (error)
 		return tt_cuda_check(cuda->driver, error, "make a multicast object");
 	const tutti_result_t result = tt_cuda_descriptors_send(sockets, &message);
-	tt_cuda_descriptors_close(&message);
+	tt_unix_descriptors_close(&message.fds);
 	return result;
 }
 
@@ -73,16 +73,17 @@ static tutti_result_t take(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 	struct tt_cuda_descriptors message;
 	tutti_result_t result = tt_cuda_descriptors_receive(sockets, 0, &message);
 
-	if (!result && (message.n != 1 || message.bytes[0] != multicast->span))
+	if (!result && (message.fds.n != 1 || message.bytes[0] != multicast->span))
 		result = tt_fail(TUTTI_ERR_INVALID, CUDA,
 				 "rank 0 hands on a multicast object of another size");
 	if (!result)
-		result = tt_cuda_check(cuda->driver,
-				       cuda->driver->segment_import(&multicast->handle,
-								    (void *)(intptr_t)message.fd[0],
-								    CUDA_HANDLE_DESCRIPTOR),
-				       "open a multicast object");
-	tt_cuda_descriptors_close(&message);
+		result = tt_cuda_check(
+			cuda->driver,
+			cuda->driver->segment_import(&multicast->handle,
+						     (void *)(intptr_t)message.fds.fd[0],
+						     CUDA_HANDLE_DESCRIPTOR),
+			"open a multicast object");
+	tt_unix_descriptors_close(&message.fds);
 	return result ? result : tt_cuda_descriptors_taken(sockets, 0);
 }
 

@@ -109,8 +109,8 @@ cuda_result tt_cuda_export(const struct cuda_driver *driver, cuda_allocation han
 		fd = tt_fd_add(fd);
 	tt_fd_let_go();
 	if (!error) {
-		message->bytes[message->n] = bytes;
-		message->fd[message->n++] = fd;
+		message->bytes[message->fds.n] = bytes;
+		message->fds.fd[message->fds.n++] = fd;
 	}
 	return error;
 }
@@ -153,11 +153,11 @@ static tutti_result_t hand_on(const struct tt_cuda *cuda, struct tt_cuda_sockets
 	while (wanted && at < end && !result) {
 		struct tt_cuda_descriptors message = { 0 };
 
-		while (at < end && message.n < TT_CUDA_DESCRIPTORS && !result)
+		while (at < end && message.fds.n < TT_UNIX_DESCRIPTORS && !result)
 			result = export_next(cuda, &at, &message);
 		if (!result)
 			result = tt_cuda_descriptors_send(sockets, &message);
-		tt_cuda_descriptors_close(&message);
+		tt_unix_descriptors_close(&message.fds);
 	}
 	return result;
 }
@@ -216,14 +216,14 @@ static tutti_result_t map_some(const struct tt_cuda *cuda, struct tt_cuda_socket
 	struct tt_cuda_descriptors message;
 	tutti_result_t result = tt_cuda_descriptors_receive(sockets, rank, &message);
 
-	for (uint64_t i = 0; i < message.n && !result; i++)
+	for (size_t i = 0; i < message.fds.n && !result; i++)
 		result =
-			i < TT_CUDA_DESCRIPTORS && mapping->n < offer->segments &&
+			mapping->n < offer->segments &&
 					message.bytes[i] <= mapping->span - mapping->mapped
-				? map_one(cuda, mapping, message.fd[i], message.bytes[i])
+				? map_one(cuda, mapping, message.fds.fd[i], message.bytes[i])
 				: tt_fail(TUTTI_ERR_INVALID, CUDA,
 					  "rank %d hands on more memory than it has offered", rank);
-	tt_cuda_descriptors_close(&message);
+	tt_unix_descriptors_close(&message.fds);
 	return result ? result : tt_cuda_descriptors_taken(sockets, rank);
 }
 
