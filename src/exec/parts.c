@@ -60,16 +60,3 @@ tutti_result_t tt_part_all_gather_v(struct tutti_comm *comm, enum tt_part part, 
 
 	return submit(comm, part, &call);
 }
-
-tutti_result_t tt_part_min(struct tutti_comm *comm, enum tt_part part, int64_t mine, int64_t *least)
-{
-	struct tt_call call = { .collective = TT_ALL_REDUCE,
-				.dtype = TUTTI_INT64,
-				.op = TUTTI_MIN,
-				.root = -1,
-				.send = &mine,
-				.recv = least,
-				.count = 1 };
-
-	return submit(comm, part, &call);
-}

@@ -17,9 +17,6 @@ tutti_result_t tt_part_all_gather(struct tutti_comm *comm, enum tt_part part, co
 /* `bytes`: of each rank. */
 tutti_result_t tt_part_all_gather_v(struct tutti_comm *comm, enum tt_part part, const void *send,
 				    void *recv, const size_t *bytes);
-/* The least of all ranks' numbers. */
-tutti_result_t tt_part_min(struct tutti_comm *comm, enum tt_part part, int64_t mine,
-			   int64_t *least);
 /* split.c: tutti_comm_split() as a part of `part`. */
 tutti_result_t tt_part_split(struct tutti_comm *comm, enum tt_part part, int color, int key,
 			     struct tutti_comm **out);

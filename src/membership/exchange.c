@@ -38,3 +38,12 @@ tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, enum tt_part part, con
 	}
 	return result;
 }
+
+tutti_result_t tt_exchange_reports(tutti_comm_t parent, enum tt_part part,
+				   const struct tt_report *mine, struct tt_records *out)
+{
+	const tutti_result_t result =
+		tt_exchange_by_parent(parent, part, mine, tt_report_size(mine), out);
+
+	return result ? result : tt_reports_judge(out, tutti_comm_size(parent), tt_part_name(part));
+}

@@ -89,16 +89,6 @@ static tutti_result_t ask_members(struct growing *g)
 	return result;
 }
 
-/* Every member's report; what the first that failed says is what all return. */
-static tutti_result_t compare(struct growing *g, const struct tt_report *mine,
-			      struct tt_records *out)
-{
-	const tutti_result_t result =
-		tt_exchange_by_parent(g->old, TT_PART_GROW, mine, tt_report_size(mine), out);
-
-	return result ? result : tt_reports_judge(out, g->old->size, "tutti_comm_grow");
-}
-
 static tutti_result_t aborts(void *context)
 {
 	struct tutti_comm *old = context;
@@ -134,7 +124,7 @@ static tutti_result_t open_all(struct growing *g, struct tt_records *members)
 	struct tt_report mine = { 0 };
 
 	tt_report_fill(&mine, open_new(g, &mine));
-	const tutti_result_t result = compare(g, &mine, members);
+	const tutti_result_t result = tt_exchange_reports(g->old, TT_PART_GROW, &mine, members);
 	for (int rank = 0; rank < g->old->size && !result; rank++) {
 		members->offset[rank] += TT_REPORT_HEAD;
 		members->length[rank] -= TT_REPORT_HEAD;
@@ -502,7 +492,7 @@ static tutti_result_t join_all(struct growing *g)
 	struct missing missing = { .rank = -1 };
 
 	tt_report_fill(&mine, join_new(g->new, &g->records));
-	tutti_result_t result = compare(g, &mine, &reports);
+	tutti_result_t result = tt_exchange_reports(g->old, TT_PART_GROW, &mine, &reports);
 	tt_records_free(&reports);
 	if (result)
 		return result;

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns tutti_comm_split. Four collectives of the parent: what each rank chose, its record, whether
- * it has its part, and why one has not. A rank that fails takes part in all of them, so that nobody
+/* Owns tutti_comm_split. Three exchanges by the parent: what each rank chose, its record, and
+ * whether it has its part, or why not. A rank that fails takes part in all of them, so that nobody
  * waits for it and all return the same. What came is checked before it is used; a rank that finds
- * nonsense there revokes the parent, since the others may not have. */
+ * nonsense which the others may not have seen revokes the parent. */
 #include "split.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bootstrap.h"
-#include "failure.h"
 #include "fault.h"
 #include "group.h"
 #include "parts.h"
@@ -62,39 +60,6 @@ tutti_result_t tt_split_select(const struct tt_split_choice *choices, int size, 
 	part->count = count;
 	free(sorted);
 	return TUTTI_OK;
-}
-
-/* Of several failures the one counts that is a rank's own, not what its peers made of it; then the
- * lowest rank's. */
-int64_t tt_split_vote(tutti_result_t result, int rank)
-{
-	const bool told = result == TUTTI_ERR_PEER_LOST || result == TUTTI_ERR_TIMEOUT;
-
-	return result ? ((int64_t)told << 32) + rank : TT_SPLIT_FINE;
-}
-
-tutti_result_t tt_split_read_vote(int64_t least, int64_t mine, int size, int *rank)
-{
-	*rank = -1;
-	if (least == TT_SPLIT_FINE && mine == TT_SPLIT_FINE)
-		return TUTTI_OK;
-	if (least < 0 || least > mine || least >> 32 > 1 || (least & UINT32_MAX) >= size)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, COMM,
-			       "tutti_comm_split: a rank gave %lld in place of the number of one "
-			       "that failed, expected 0 to %d: it runs "
-			       "another version of tutti: all ranks must use the same one",
-			       (long long)least, size - 1);
-	*rank = (int)(least & UINT32_MAX);
-	return TUTTI_OK;
-}
-
-tutti_result_t tt_split_read_failure(const struct tt_split_failure *failure, int rank)
-{
-	char before[64];
-
-	snprintf(before, sizeof(before), "tutti_comm_split: rank %d: ", rank);
-	return tt_fail_reported(COMM, before, failure->result, failure->text,
-				sizeof(failure->text));
 }
 
 /* ---- together */
@@ -166,24 +131,18 @@ static tutti_result_t join(struct tutti_comm *parent, enum tt_part function, int
 static tutti_result_t agree(struct tutti_comm *parent, enum tt_part function, tutti_result_t result,
 			    struct tutti_comm **out)
 {
-	const int64_t mine = tt_split_vote(result, parent->rank);
-	struct tt_split_failure failure = { .result = result };
-	int64_t least = 0;
-	int failed;
+	struct tt_report mine = { 0 };
+	struct tt_records all = { 0 };
 
+	tt_report_fill(&mine, result);
 	if (result) {
-		snprintf(failure.text, sizeof(failure.text), "%s", tt_thread_error());
 		tutti_comm_destroy(*out); /* by which those learn of it that wait for this rank
 					   * there */
 		*out = NULL;
 	}
-	tutti_result_t met = tt_part_min(parent, function, mine, &least);
-	if (!met)
-		met = end_parent(parent, tt_split_read_vote(least, mine, parent->size, &failed));
-	if (met || failed < 0)
-		return met;
-	met = tt_part_broadcast(parent, function, &failure, &failure, sizeof(failure), failed);
-	return met ? met : tt_split_read_failure(&failure, failed);
+	result = tt_exchange_reports(parent, function, &mine, &all);
+	tt_records_free(&all);
+	return result;
 }
 
 tutti_result_t tt_part_split(struct tutti_comm *comm, enum tt_part function, int color, int key,

@@ -417,7 +417,7 @@ FUZZ(records)
 }
 
 /* ---- what ranks send each other while they split a communicator. The input: size:1 rank:1 mine,
- * then choices of all as far as they go, the lengths of their records, a vote and a failure */
+ * then choices of all as far as they go, and the lengths of their records */
 
 #define PARTED 16
 
@@ -466,27 +466,6 @@ static void check_lengths(int size, int rank)
 			     offsets[i] + lengths[i] == (i + 1 < size ? offsets[i + 1] : bytes));
 }
 
-static void check_vote(int size, int rank)
-{
-	struct tt_split_failure *failure = malloc(sizeof(*failure));
-	int64_t least;
-	int32_t own;
-	int failed;
-
-	FUZZ_PROMISE(failure);
-	fuzz_take(&in, &least, sizeof(least));
-	fuzz_take(&in, &own, sizeof(own));
-	const int64_t mine =
-		tt_split_vote(own % 9 > 0 ? TUTTI_OK : (tutti_result_t)(own % 9), rank);
-	if (tt_split_read_vote(least, mine, size, &failed) == TUTTI_OK)
-		FUZZ_PROMISE(failed < size && (failed >= 0 || mine == TT_SPLIT_FINE));
-	fuzz_take(&in, failure, sizeof(*failure));
-	const tutti_result_t result = tt_split_read_failure(failure, rank);
-	FUZZ_PROMISE(result < 0 && result >= TUTTI_ERR_UNSUPPORTED);
-	fuzz_promise_text(tt_thread_error(), SIZE_MAX);
-	free(failure);
-}
-
 FUZZ(split)
 {
 	uint8_t head[2];
@@ -497,5 +476,4 @@ FUZZ(split)
 
 	check_choices(ranks, rank);
 	check_lengths(ranks, rank);
-	check_vote(ranks, rank);
 }

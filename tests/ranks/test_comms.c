@@ -313,7 +313,7 @@ static int split_without_descriptors(tutti_comm_t comm, void *argument)
 	const tutti_result_t result = tutti_comm_split(comm, rank % 2, 0, &half);
 	if (rank == 1)
 		allow_descriptors(-1);
-	FAILS(result, TUTTI_ERR_SYSTEM, "tutti_comm_split: rank 1: ");
+	FAILS(result, TUTTI_ERR_SYSTEM, "tutti_comm_split: rank 1 could not join: ");
 	CLAIM(!half, "a communicator came of it");
 	SUCCEEDS(tutti_comm_error(comm, NULL));
 	SUCCEEDS(tutti_comm_split(comm, rank % 2, 0, &half));
@@ -330,7 +330,7 @@ JOB(a_split_succeeds_on_all_ranks_or_none, .ranks = 4, .most = 5, .body = split_
 
 #define NONSENSE_RANKS 3
 
-enum nonsense { LONG_RECORD, NO_ERROR, IN_PROGRESS, UNKNOWN_ERROR, NO_RANK, NONSENSES };
+enum nonsense { LONG_RECORD, LONG_TEXT, FOREIGN_TEXT, IN_PROGRESS, UNKNOWN_ERROR, NONSENSES };
 
 struct nonsensical {
 	enum nonsense which;
@@ -343,42 +343,48 @@ struct choice {
 };
 struct failure {
 	int32_t result;
+	uint32_t length;
 	char text[640];
 };
 
-/* The text does not end, and speaks to a terminal. */
+/* The text has no last byte of zero, and speaks to a terminal. */
 static struct failure failure_with(int32_t result)
 {
-	struct failure failure = { .result = result };
+	struct failure failure = { result, sizeof(failure.text) };
 
 	memset(failure.text, 'x', sizeof(failure.text));
 	memcpy(failure.text, "\033[2J", 4);
 	return failure;
 }
 
+static void exchange(tutti_comm_t comm, const void *mine, size_t length)
+{
+	char all[NONSENSE_RANKS * 4096];
+	size_t lengths[NONSENSE_RANKS];
+
+	tt_part_all_gather(comm, TT_PART_SPLIT, &length, lengths, sizeof(length));
+	if (length < sizeof(all))
+		tt_part_all_gather_v(comm, TT_PART_SPLIT, mine, all, lengths);
+}
+
 /* What comes of it on this rank does not matter. */
 static void say_nonsense(tutti_comm_t comm, enum nonsense which)
 {
 	const int32_t results[NONSENSES] = {
-		[NO_ERROR] = 0, [IN_PROGRESS] = TUTTI_IN_PROGRESS, [UNKNOWN_ERROR] = -99
+		[LONG_TEXT] = TUTTI_ERR_SYSTEM,
+		[FOREIGN_TEXT] = TUTTI_ERR_SYSTEM,
+		[IN_PROGRESS] = TUTTI_IN_PROGRESS,
+		[UNKNOWN_ERROR] = -99,
 	};
-	const int rank = tutti_comm_rank(comm);
 	const struct choice choice = { 0, 0 };
 	struct failure failure = failure_with(results[which]);
 	struct choice choices[NONSENSE_RANKS];
-	size_t length = which == LONG_RECORD ? SIZE_MAX - 10 : 0, lengths[NONSENSE_RANKS];
-	const int64_t mine = which == NO_RANK ? 77 : rank;
-	int64_t first;
-	char records[NONSENSE_RANKS * 4096];
 
+	failure.length += which == LONG_TEXT;
 	tt_part_all_gather(comm, TT_PART_SPLIT, &choice, choices, sizeof(choice));
-	tt_part_all_gather(comm, TT_PART_SPLIT, &length, lengths, sizeof(length));
-	if (which == LONG_RECORD)
-		return;
-	tt_part_all_gather_v(comm, TT_PART_SPLIT, records, records, lengths);
-	tt_part_min(comm, TT_PART_SPLIT, mine, &first);
-	if (which != NO_RANK)
-		tt_part_broadcast(comm, TT_PART_SPLIT, &failure, &failure, sizeof(failure), rank);
+	exchange(comm, NULL, which == LONG_RECORD ? SIZE_MAX - 10 : 0);
+	if (which != LONG_RECORD)
+		exchange(comm, &failure, sizeof(failure));
 }
 
 static int split_with_nonsense(tutti_comm_t comm, void *argument)
@@ -397,7 +403,10 @@ static int split_with_nonsense(tutti_comm_t comm, void *argument)
 	const tutti_result_t result = tutti_comm_split(comm, tutti_comm_rank(comm) % 2, 0, &out);
 	atomic_fetch_add(&play->done, 1);
 	CLAIM(!out, "nonsense %d: a communicator came of it", (int)which);
-	FAILS(result, TUTTI_ERR_UNSUPPORTED, "version of tutti");
+	if (which == FOREIGN_TEXT)
+		FAILS(result, TUTTI_ERR_SYSTEM, "tutti_comm_split: rank 0 could not join: ");
+	else
+		FAILS(result, TUTTI_ERR_UNSUPPORTED, "version of tutti");
 	for (const char *c = tutti_last_error(comm); *c; c++)
 		CLAIM((unsigned char)*c >= ' ', "nonsense %d: byte %d in the message", (int)which,
 		      *c);

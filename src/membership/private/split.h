@@ -13,16 +13,6 @@ struct tt_split_choice {
 	int32_t color, key;
 };
 
-/* Why a rank's part in a split failed. */
-struct tt_split_failure {
-	int32_t result;
-	char text[TT_ERROR_MAX];
-};
-
-/* Who is to tell why it failed: the least of what all ranks give. */
-#define TT_SPLIT_FINE INT64_MAX
-int64_t tt_split_vote(tutti_result_t result, int rank);
-
 struct tt_split_part {
 	int *members; /* [count]: ranks of the parent, in their new order */
 	int count;    /* 0: this rank takes part in none */
@@ -33,9 +23,5 @@ struct tt_split_part {
  * `part->members` has room for all. */
 tutti_result_t tt_split_select(const struct tt_split_choice *choices, int size, int rank,
 			       struct tt_split_choice mine, struct tt_split_part *part);
-/* The least vote, as it came, and this rank's own. `*rank` is whose it is, -1: nobody's. */
-tutti_result_t tt_split_read_vote(int64_t least, int64_t mine, int size, int *rank);
-/* Never TUTTI_OK: `failure` came from `rank`, which has said that it failed. */
-tutti_result_t tt_split_read_failure(const struct tt_split_failure *failure, int rank);
 
 #endif
