@@ -1,18 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns how descriptors travel beside a message (SCM_RIGHTS). */
+/* Owns the names of sockets, and how descriptors travel beside a message (SCM_RIGHTS). */
 #include "unix_socket.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "clock.h"
 #include "fork.h"
 
 #define FULL_NS 100000 /* before a message is sent again for which there was no space */
+
+int tt_unix_socket(void)
+{
+	return TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+socklen_t tt_unix_name(const char *purpose, uint64_t number, struct sockaddr_un *out)
+{
+	*out = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	const int length = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1,
+				    "tutti-%s-%016" PRIx64, purpose, number);
+
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
+}
+
+int tt_unix_listen(const char *purpose, int backlog, uint64_t *number)
+{
+	struct sockaddr_un name;
+	const int fd = tt_unix_socket();
+
+	if (fd >= 0 && getrandom(number, sizeof(*number), 0) == sizeof(*number) &&
+	    bind(fd, (struct sockaddr *)&name, tt_unix_name(purpose, *number, &name)) == 0 &&
+	    listen(fd, backlog) == 0)
+		return fd;
+	tt_fd_close(fd);
+	return -1;
+}
+
+/* ---- messages */
 
 union rights {
 	struct cmsghdr header;

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between processes of a host over unix sockets that keep their bounds, with descriptors
- * beside them. */
+/* Unix sockets by which processes of a host meet under a number that one has told the others, and
+ * messages that keep their bounds, with descriptors beside them. */
 #ifndef TT_SPI_UNIX_SOCKET_H
 #define TT_SPI_UNIX_SOCKET_H
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* A new one that does not block, noted in fork.h; -1 with errno. */
+int tt_unix_socket(void);
+/* The name in the abstract namespace, which leaves no file, for what ranks do there and a number.
+ * Any number is one. Gives the length. */
+socklen_t tt_unix_name(const char *purpose, uint64_t number, struct sockaddr_un *out);
+/* Listen under a number that nobody guesses; -1 with errno. */
+int tt_unix_listen(const char *purpose, int backlog, uint64_t *number);
 
 #define TT_UNIX_DESCRIPTORS 32 /* of a message, at most; the kernel takes 253 */
 

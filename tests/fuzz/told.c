@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "cuda/cliques.h"
+#include "endpoint.h"
 #include "exchange.h"
 #include "failure.h"
-#include "fd_message.h"
 #include "fuzz.h"
 #include "grow.h"
 #include "join_slots.h"
@@ -20,6 +20,7 @@
 #include "split.h"
 #include "tcp.h"
 #include "transport.h"
+#include "unix_socket.h"
 
 /* ---- cliques of GPUs, by what ranks tell of whom they reach and why not, whatever that is. The
  * input: ranks:1 hosts:1, then for each rank its bits and its text as far as it goes */
@@ -328,7 +329,7 @@ static void name_socket(const struct tt_peer *peer)
 	struct sockaddr_un name;
 
 	memcpy(&address, peer->address, sizeof(address));
-	FUZZ_PROMISE(shm_socket_name(address.socket, &name) <= sizeof(name));
+	FUZZ_PROMISE(tt_unix_name("shm", address.socket, &name) <= sizeof(name));
 }
 
 static void look_for(const struct tt_record *record, const uint8_t *bytes, size_t length,

@@ -420,7 +420,7 @@ static socklen_t socket_of(const struct suite_rank *rank, int of, struct sockadd
 	struct shm_address address;
 
 	memcpy(&address, rank->peers[of].address, sizeof(address));
-	return shm_socket_name(address.socket, name);
+	return tt_unix_name("shm", address.socket, name);
 }
 
 /* Claim the leader's own place; with root's rights, by another user. */

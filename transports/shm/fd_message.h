@@ -5,15 +5,8 @@
 #ifndef TT_SHM_FD_MESSAGE_H
 #define TT_SHM_FD_MESSAGE_H
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include "endpoint.h"
 #include "unix_socket.h"
-
-/* The name of a rank's listening socket, and its length. Peers send the number alone, so no text
- * of theirs is to be checked. */
-socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out);
 
 /* What a message is about: the sender, by its place on the host, or one of these. */
 enum { SHM_ARENA = -1, SHM_MAPPED = -2, SHM_ALL_JOINED = -3, SHM_GIVEN_UP = -4 };

@@ -8,15 +8,11 @@
  * where that one listens, and by the one it made once it has come. A rank that can say why it
  * gives up does. */
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "fork.h"
@@ -24,35 +20,15 @@
 #include "fd_message.h"
 #include "unix_peer.h"
 
+#define SHM_PURPOSE  "shm" /* of its sockets, by their names */
 #define JOIN_BACKLOG 512
 #define REPORT_NS    500000000	/* for a leader to say who is missing, at its deadline */
 #define LATE_NS	     1000000000 /* for those to come who are to be told that they need not */
 
-/* A leading zero byte: the abstract namespace, which leaves no file. */
-socklen_t shm_socket_name(uint64_t number, struct sockaddr_un *out)
-{
-	*out = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	const int length = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1,
-				    "tutti-shm-%016" PRIx64, number);
-
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
-}
-
 tutti_result_t shm_listen(struct shm_endpoint *ep)
 {
-	struct sockaddr_un name;
-
-	if (getrandom(&ep->address.socket, sizeof(ep->address.socket), 0) !=
-	    sizeof(ep->address.socket))
-		return tt_fail_errno(SHM, "read random bytes");
-	ep->listen_fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	if (ep->listen_fd < 0)
-		return tt_fail_errno(SHM, "make a unix socket");
-	const socklen_t length = shm_socket_name(ep->address.socket, &name);
-	if (bind(ep->listen_fd, (struct sockaddr *)&name, length) < 0 ||
-	    listen(ep->listen_fd, JOIN_BACKLOG) < 0)
-		return tt_fail_errno(SHM, "listen on unix socket @%s", name.sun_path + 1);
-	return TUTTI_OK;
+	ep->listen_fd = tt_unix_listen(SHM_PURPOSE, JOIN_BACKLOG, &ep->address.socket);
+	return ep->listen_fd >= 0 ? TUTTI_OK : tt_fail_errno(SHM, "listen on a unix socket");
 }
 
 /* ---- the leader */
@@ -75,11 +51,11 @@ static bool watch_local_peer(const struct shm_endpoint *ep, int place, int *out)
 {
 	struct shm_address address;
 	struct sockaddr_un name;
-	const int fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	const int fd = tt_unix_socket();
 
 	*out = fd;
 	memcpy(&address, ep->peers[rank_at(ep, place)].address, sizeof(address));
-	const socklen_t length = shm_socket_name(address.socket, &name);
+	const socklen_t length = tt_unix_name(SHM_PURPOSE, address.socket, &name);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&name, length) == 0)
 		return true;
 	const bool gone = shm_is_gone(errno);
@@ -362,9 +338,9 @@ static tutti_result_t dial(const struct shm_endpoint *ep, uint64_t number, int l
 			   uint64_t deadline, int *out)
 {
 	struct sockaddr_un address;
-	const socklen_t length = shm_socket_name(number, &address);
+	const socklen_t length = tt_unix_name(SHM_PURPOSE, number, &address);
 	char who[TT_UNIX_PEER_TEXT];
-	const int fd = TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	const int fd = tt_unix_socket();
 
 	if (fd < 0)
 		return tt_fail_errno(SHM, "make a unix socket");

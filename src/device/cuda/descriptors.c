@@ -5,11 +5,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "fork.h"
@@ -17,6 +12,7 @@
 #include "machine.h"
 #include "unix_peer.h"
 
+#define PURPOSE "descriptors" /* of the sockets, by their names */
 #define LOOK_MS 100 /* longer sleeps would be taken for times in which the process was stopped */
 
 /* What a rank sends that has connected. */
@@ -24,20 +20,6 @@ struct ask {
 	uint64_t process; /* the other one's, which ranks of the communicator know alone */
 	int32_t rank;
 };
-
-static socklen_t name_of(uint64_t number, struct sockaddr_un *out)
-{
-	*out = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	const int length = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1,
-				    "tutti-descriptors-%016llx", (unsigned long long)number);
-
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-}
-
-static int new_socket(void)
-{
-	return TT_FD(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
 
 void tt_cuda_sockets_begin(struct tt_cuda_sockets *sockets, const struct tutti_comm *comm)
 {
@@ -50,17 +32,10 @@ void tt_cuda_sockets_begin(struct tt_cuda_sockets *sockets, const struct tutti_c
 
 tutti_result_t tt_cuda_sockets_listen(struct tt_cuda_sockets *sockets, uint64_t *number)
 {
-	const int fd = sockets->listener = new_socket();
-	struct sockaddr_un name;
-
-	if (fd >= 0 && getrandom(number, sizeof(*number), 0) == sizeof(*number)) {
-		const socklen_t length = name_of(*number, &name);
-
-		if (bind(fd, (struct sockaddr *)&name, length) == 0 &&
-		    listen(fd, TT_CUDA_RANKS) == 0)
-			return TUTTI_OK;
-	}
-	return tt_fail_errno(CUDA, "listen for ranks that map this one's memory");
+	sockets->listener = tt_unix_listen(PURPOSE, TT_CUDA_RANKS, number);
+	return sockets->listener >= 0
+		       ? TUTTI_OK
+		       : tt_fail_errno(CUDA, "listen for ranks that map this one's memory");
 }
 
 void tt_cuda_sockets_close(struct tt_cuda_sockets *sockets)
@@ -109,8 +84,8 @@ tutti_result_t tt_cuda_sockets_connect(struct tt_cuda_sockets *sockets, int rank
 {
 	const struct ask ask = { process, sockets->comm->rank };
 	struct sockaddr_un name;
-	const socklen_t length = name_of(number, &name);
-	const int fd = sockets->from[rank] = new_socket();
+	const socklen_t length = tt_unix_name(PURPOSE, number, &name);
+	const int fd = sockets->from[rank] = tt_unix_socket();
 
 	if (fd < 0)
 		return tt_fail_errno(CUDA, "make a socket");
