@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whoever is in another namespace is no candidate for shared memory, though its rank counts as
  * one of the same host. And a machine is known by one thing, whatever is lacking when it is
- * first asked for. Of other processes it is known whether they have ended. */
+ * first asked for. Of other processes it is known whether they have ended, and of a listening socket
+ * whether anybody waits there. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +18,7 @@
 #include <unistd.h>
 
 #include "tutti_asserts.h"
+#include "accept.h"
 #include "domain.h"
 #include "fork.h"
 #include "log.h"
@@ -23,6 +26,7 @@
 #include "process.h"
 #include "shm.h"
 #include "test_folder.h"
+#include "test_raw.h"
 #include "test_shortage.h"
 
 /* What a rank tells of itself, on a thread of its own. */
@@ -256,4 +260,26 @@ TEST_WITH(processors_have_a_cache_or_a_node_in_common, make_processors, remove_f
 	file_with("devices/system/node/node0/cpulist", "0-1,99999999999999999999-3,x\n");
 	check_domain(0x3, 0, 1);
 	check_domain(0x4, 1, 0);
+}
+
+/* accept4() finds a shortage, too, where nobody waits. */
+TEST(no_descriptor_is_lacking_where_nobody_waits)
+{
+	int port = 0;
+	const int listener = raw_listen(&port, 1), caller = raw_socket();
+	struct pollfd queue = { listener, POLLIN, 0 };
+	struct sockaddr_storage from;
+	struct shortage shortage;
+
+	assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	shortage_begin(&shortage);
+	assert_int_equal(tt_accept(listener, &from), -1);
+	assert_int_equal(errno, EAGAIN);
+	raw_call(caller, port);
+	assert_int_equal(poll(&queue, 1, 20000), 1);
+	assert_int_equal(tt_accept(listener, &from), -1);
+	assert_int_equal(errno, EMFILE);
+	shortage_end(&shortage);
+	close(caller);
+	close(listener);
 }

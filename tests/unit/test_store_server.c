@@ -187,24 +187,6 @@ static int silent_client(tutti_store_t host)
 	return fd;
 }
 
-/* Without a free descriptor accept4() finds a shortage where nobody waits. */
-TEST_WITH(nobody_makes_room_where_nobody_waits, open_host, close_host)
-{
-	const int silent = silent_client(*state), last = raw_socket();
-	struct shortage shortage;
-
-	shortage_begin(&shortage);
-	shortage_free_one(&shortage);
-	raw_call(last, port_of(*state));
-	raw_greet(last);
-	check_in(last);
-	raw_confirm(silent);
-	check_in(silent);
-	shortage_end(&shortage);
-	close(last);
-	close(silent);
-}
-
 /* First a stranger's place, then the one that the host keeps back, then none until one is free. */
 TEST_WITH(room_is_made_for_who_waits_as_long_as_there_is_some, open_host, close_host)
 {

@@ -205,25 +205,6 @@ static bool accepting(const struct tcp_endpoint *e)
 	return !e->short_since && !e->listen_again_at;
 }
 
-/* Without a free descriptor accept4() finds a shortage where nobody waits. */
-TEST_WITH(nobody_makes_room_where_nobody_waits, two_ranks, goes_on)
-{
-	struct tcp_endpoint *const e = tcp_endpoint_of(fabric.endpoint[1]);
-	struct shortage shortage;
-	int fd = -1;
-
-	for (int idlers = 0; idlers < 2; idlers++) {
-		if (idlers > 0)
-			fd = idler();
-		shortage_begin(&shortage);
-		tt_tcp_accept(e);
-		assert_int_equal(e->pending_count, idlers);
-		assert_true(accepting(e));
-		shortage_end(&shortage);
-	}
-	close(fd);
-}
-
 /* With `fd`, until it is in the listener's queue; the rank then looks there, and has so many callers. */
 static int call_with(int fd)
 {
