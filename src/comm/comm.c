@@ -82,32 +82,20 @@ void tt_comm_free(struct tutti_comm *comm)
 	free(comm);
 }
 
-tutti_result_t tt_comm_connection(struct tutti_comm *comm, int peer, enum tt_channel channel,
-				  struct tt_connection **out)
+tutti_result_t tt_comm_connect(struct tutti_comm *comm, int peer, enum tt_channel channel)
 {
 	struct tt_connection **with = &comm->routes.connections[peer];
+	struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[peer]];
 
-	if (!*with) {
+	if (!*with)
 		*with = calloc(TT_CHANNELS, sizeof(**with));
-		if (!*with) {
-			comm->routes.failed_peer = peer;
-			return tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
-				       "no memory for a connection with rank %d", peer);
-		}
-	}
-	struct tt_connection *connection = &(*with)[channel];
-	if (!connection->link) {
-		struct tt_endpoint *endpoint = comm->endpoints[comm->routes.via[peer]];
-		const tutti_result_t result =
-			endpoint->ops->connect(endpoint, peer, channel, &connection->link);
-
-		if (result) {
-			comm->routes.failed_peer = peer;
-			return result;
-		}
-	}
-	*out = connection;
-	return TUTTI_OK;
+	const tutti_result_t result =
+		*with ? endpoint->ops->connect(endpoint, peer, channel, &(*with)[channel].link)
+		      : tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
+				"no memory for a connection with rank %d", peer);
+	if (result)
+		comm->routes.failed_peer = peer;
+	return result;
 }
 
 TUTTI_API int tutti_comm_rank(tutti_comm_t comm)

@@ -226,8 +226,19 @@ void tt_comm_interrupt(struct tutti_comm *comm);
 /* Close links and endpoints, free what the communicator's own room has, and the communicator. */
 void tt_comm_free(struct tutti_comm *comm);
 
+tutti_result_t tt_comm_connect(struct tutti_comm *comm, int peer, enum tt_channel channel);
 /* The link to `peer`, connected when first needed. Lock held. */
-tutti_result_t tt_comm_connection(struct tutti_comm *comm, int peer, enum tt_channel channel,
-				  struct tt_connection **out);
+static inline tutti_result_t tt_comm_connection(struct tutti_comm *comm, int peer,
+						enum tt_channel channel, struct tt_connection **out)
+{
+	struct tt_connection *const *with = &comm->routes.connections[peer];
+	tutti_result_t result = TUTTI_OK;
+
+	if (__builtin_expect(!*with || !(*with)[channel].link, 0))
+		result = tt_comm_connect(comm, peer, channel);
+	if (!result)
+		*out = &(*with)[channel];
+	return result;
+}
 
 #endif

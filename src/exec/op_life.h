@@ -38,12 +38,12 @@ static inline void tt_op_put(struct tutti_comm *comm, struct tt_op *op)
 /* Of one that is not in flight, and has no request. */
 static inline void tt_op_end(struct tt_op *op, tutti_result_t result)
 {
-	for (uint32_t i = 0; i < op->ncursors; i++)
-		tt_cursor_dequeue(&op->cursors[i]);
 	op->state = TT_OP_DONE;
 	if (op->granted || op->wide)
 		tt_op_end_buffers(op, result);
 	tt_recorder_done(op, result);
+	for (uint32_t i = 0; i < op->ncursors; i++)
+		tt_cursor_dequeue(&op->cursors[i]);
 	tt_op_put(op->comm, op);
 }
 

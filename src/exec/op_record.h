@@ -3,7 +3,8 @@
  * a line of stores, and two readings of the processor's counter, about 15 ns each. A short
  * operation on the control area (plan->hot) must not wait for them: it is noted when its part
  * lies on the control area, while the peers answer, and its end has the time of the last look at
- * them that was made anyway. The lock is held for all. */
+ * them that was made anyway. Likewise a short message is noted when it is on its way, or has not come
+ * yet. The lock is held for all. */
 #ifndef TT_OP_RECORD_H
 #define TT_OP_RECORD_H
 
@@ -54,12 +55,24 @@ static inline void tt_recorder_begin(struct tt_op *op, uint64_t now, bool moved)
 	op->recorded = moved ? TT_RECORDED_MOVED : TT_RECORDED_CALL;
 }
 
-/* It is called. */
-static inline void tt_recorder_post(struct tt_op *op)
+#define TT_RECORD_SHORT 2048 /* bytes of a message: it is soon on its way, or waits for its peer */
+
+/* Is it noted only once its part lies where the peers see it, or once it turns out to wait for them?
+ * A receive that finds out what it takes has its line from the beginning. */
+static inline bool tt_recorder_may_wait(const struct tt_op *op, bool blocks)
+{
+	if (op->kind == TT_OP_SHARED)
+		return op->plan->hot;
+	return blocks && op->kind == TT_OP_MESSAGE && op->length <= TT_RECORD_SHORT &&
+	       !op->message && !op->from_any;
+}
+
+/* It is called; `blocks`: by who waits for its end. */
+static inline void tt_recorder_post(struct tt_op *op, bool blocks)
 {
 	op->last_check = 0;
 	op->recorded = TT_RECORDED_NOT;
-	if (op->kind != TT_OP_SHARED || !op->plan->hot)
+	if (!tt_recorder_may_wait(op, blocks))
 		tt_recorder_begin(op, tt_ticks(op->comm->recording.counter), false);
 }
 
@@ -149,7 +162,7 @@ static inline void tt_recorder_done(struct tt_op *op, tutti_result_t result)
 	struct tt_flight_op *record;
 
 	if (op->recorded == TT_RECORDED_NOT)
-		tt_recorder_begin(op, now, true);
+		tt_recorder_begin(op, now, !result);
 	record = tt_recorder_line(op);
 	if (!record)
 		return;

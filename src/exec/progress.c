@@ -294,6 +294,9 @@ bool tt_progress_at_once(struct tt_op *op)
 			return false;
 		result = op->kind == TT_OP_SHARED ? begin_and_advance(op)
 						  : tt_message_advance(op, &moved);
+		if (result == TUTTI_IN_PROGRESS && op->recorded == TT_RECORDED_NOT &&
+		    op->kind == TT_OP_MESSAGE)
+			tt_recorder_pass(op, false);
 	} while (result == TUTTI_IN_PROGRESS && --passes > 0);
 	if (result < 0)
 		tt_comm_revoke_for(comm, result);

@@ -128,9 +128,8 @@ static ssize_t no_room_yet(struct shm_link *link)
 		       link->base.peer);
 }
 
-ssize_t shm_write(struct tt_link *base, const struct iovec *iov, int n)
+static size_t put_all(struct shm_link *link, const struct iovec *iov, int n)
 {
-	struct shm_link *link = shm_link_of(base);
 	size_t total = 0, unpublished = 0;
 
 	for (int i = 0; i < n; i++) {
@@ -140,6 +139,32 @@ ssize_t shm_write(struct tt_link *base, const struct iovec *iov, int n)
 		if (done < iov[i].iov_len)
 			break;
 	}
+	return total;
+}
+
+/* A header and what is short behind it, or one of them, where there is room; 0: it is not so. */
+static size_t put_short(struct shm_link *link, const struct iovec *iov, int n)
+{
+	const size_t total = iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0);
+	uint8_t *to = link->out_data + link->out_tail % SHM_RING_BYTES;
+
+	if (n > 2 || total > TOGETHER_BYTES || capacity(link) < total)
+		return 0;
+	for (int i = 0; i < n; i++) {
+		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+	link->out_tail += total;
+	return total;
+}
+
+ssize_t shm_write(struct tt_link *base, const struct iovec *iov, int n)
+{
+	struct shm_link *link = shm_link_of(base);
+	size_t total = put_short(link, iov, n);
+
+	if (total == 0)
+		total = put_all(link, iov, n);
 	if (total == 0)
 		return no_room_yet(link);
 	publish(link);
