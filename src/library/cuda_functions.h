@@ -112,7 +112,7 @@ enum {
 	CUDA_MEMORY_DEVICE = 2
 }; /* CUmemorytype; 0: CUDA does not know the pointer */
 enum { CUDA_MEM_OP_WAIT_64 = 4, CUDA_MEM_OP_WRITE_64 = 5 }; /* CUstreamBatchMemOpType */
-enum { CUDA_WAIT_AT_LEAST = 0, CUDA_WAIT_EQUAL = 1 };	    /* CUstreamWaitValue_flags */
+enum { CUDA_WAIT_AT_LEAST = 0 };			    /* CUstreamWaitValue_flags */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 }; /* of mem_host_alloc() */

@@ -571,7 +571,7 @@ static bool drain(struct tt_cuda *cuda)
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = comm->rank };
 	cuda_result error = cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0);
 
-	tt_cuda_watchdog_busy(cuda, true); /* who is lost now is noticed */
+	tt_cuda_watchdog_putting(cuda, false, true); /* who is lost now is noticed */
 	if (!error && op.cuda)
 		error = tt_cuda_await_end(&op, true);
 	const uint64_t patience = cuda->longest_ns > comm->settings.timeout_ns

@@ -43,11 +43,6 @@ struct tt_cuda_shared {
 	char rooms[][TT_CUDA_ROOM_BYTES]; /* for each rank of the communicator */
 };
 
-/* What a stream waited for when it was last looked at, since when, and how many waits had ended. */
-struct tt_cuda_wait {
-	uint64_t waiting, since, ended, progress;
-};
-
 struct tt_cuda {
 	struct tutti_comm *comm;
 	struct tutti_comm *owner; /* whose operations these are, and whose fault ends them:
@@ -88,7 +83,6 @@ struct tt_cuda {
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and
 				    * awaited at the end */
 	struct tt_cuda_watchdog *watchdog;
-	struct tt_cuda_wait wait;    /* the watchdog's */
 	struct tt_cuda_proxy *proxy; /* the way by the host, where the GPUs cannot all reach
 					* each other; then there is no memory above */
 	struct tt_cuda_hierarchy
@@ -140,8 +134,7 @@ struct tt_cuda_op {
 	struct tt_cuda_program program;
 };
 
-/* Operations of streams on flags: in memory of a GPU, or pinned, whose addresses are the same
- * there. `flags` as of CUstreamWaitValue_flags. */
+/* By a stream, to pinned memory. */
 static inline union CUstreamBatchMemOpParams_union tt_cuda_write_flag(const void *flag,
 								      uint64_t value)
 {
@@ -159,18 +152,6 @@ static inline uint64_t tt_cuda_read_flag(const uint64_t *flag)
 	/* acquire: what was written or copied before is there; pairs with the kernels' fence to the
 	 * system before their last store */
 	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
-static inline union CUstreamBatchMemOpParams_union tt_cuda_wait_flag(const void *flag,
-								     uint64_t value, unsigned flags)
-{
-	union CUstreamBatchMemOpParams_union op = { .pad = { 0 } };
-
-	op.waitValue.operation = CUDA_MEM_OP_WAIT_64;
-	op.waitValue.address = cuda_at(flag);
-	op.waitValue.value64 = value;
-	op.waitValue.flags = flags;
-	return op;
 }
 
 /* programs.c: kernels, copies by engines, and what the watchdog is told */
@@ -249,11 +230,11 @@ tutti_result_t tt_cuda_watchdog_begin(struct tt_cuda *cuda);
 /* No watchdog is fine. */
 void tt_cuda_watchdog_end(struct tt_cuda *cuda);
 /* From here on, and until it is called again with false, something is being put on a stream,
- * where CUDA may keep the thread waiting. */
-void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting);
-/* Something was put on a stream; `replayed`: into a graph, which may run at any time from now
- * on. */
-void tt_cuda_watchdog_busy(struct tt_cuda *cuda, bool replayed);
+ * where CUDA may keep the thread waiting. `captured`: into a graph, which may run at any time from
+ * now on. */
+void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting, bool captured);
+/* Look soon, and as long as something is on a stream. */
+void tt_cuda_watchdog_busy(struct tt_cuda *cuda);
 /* context.c: the context of the communicator for a time */
 struct tt_cuda_entered {
 	const struct cuda_driver *driver; /* NULL: it was not entered */

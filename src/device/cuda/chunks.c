@@ -45,10 +45,13 @@ static cuda_result report_gone(struct tt_cuda_op *op, uint64_t number)
 
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 {
-	union CUstreamBatchMemOpParams_union wait =
-		tt_cuda_wait_flag(&op->cuda->proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done,
-				  number, CUDA_WAIT_AT_LEAST);
+	const void *done = &op->cuda->proxy->flags->slot[number % TT_CUDA_CHUNKS_SLOTS].done;
+	union CUstreamBatchMemOpParams_union wait = { .pad = { 0 } };
 
+	wait.waitValue.operation = CUDA_MEM_OP_WAIT_64;
+	wait.waitValue.address = cuda_at(done);
+	wait.waitValue.value64 = number;
+	wait.waitValue.flags = CUDA_WAIT_AT_LEAST;
 	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
 }
 

@@ -252,14 +252,12 @@ static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* All of it is on its stream: when so many waits have ended, it has. Between windows the last
- * wait is behind all kernels; and graphs have waits that are not counted. */
-static void note_waits(const struct tt_cuda_op *op, uint64_t noted, uint64_t waits)
+/* All of it is on its stream: when so many waits have ended, it has. Graphs have waits that are not
+ * counted. */
+static void note_waits(const struct tt_cuda *cuda, uint64_t noted, uint64_t waits)
 {
-	const struct tt_cuda *cuda = op->cuda;
-
 	tt_comm_lock(cuda->comm);
-	if (!cuda->proxy && !cuda->captures && !op->in_windows && cuda->waits > waits)
+	if (!cuda->proxy && !cuda->captures && cuda->waits > waits)
 		tt_recorder_stream_waits(cuda->comm, noted + 1, cuda->noted, cuda->waits);
 	pthread_mutex_unlock(&cuda->comm->lock);
 }
@@ -337,7 +335,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 
 	if (result)
 		return result;
-	tt_cuda_watchdog_putting(cuda, true);
+	tt_cuda_watchdog_putting(cuda, true, false);
 	const uint64_t noted = cuda->noted, waits = cuda->waits;
 	result = is_captured(cuda, op.stream, &op.captured);
 	cuda_result error = 0;
@@ -354,7 +352,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (!result && !error)
 		error = report_timeout(&op, 0);
 	if (!result && !error)
-		note_waits(&op, noted, waits);
+		note_waits(cuda, noted, waits);
 	if (!result && !error && !op.captured) /* the last one now */
 		error = cuda->driver->event_record(cuda->last, op.stream);
 	if (!result && error)
@@ -364,10 +362,8 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 		cuda->noted = noted;
 	if (op.timeout_ns > cuda->longest_ns)
 		cuda->longest_ns = op.timeout_ns;
-	tt_cuda_watchdog_putting(cuda, false);
-	tt_cuda_watchdog_busy(
-		cuda, op.captured); /* also where only a part is there, which waits for what will
-				     * not come */
+	/* also where only a part is there, which waits for what will not come */
+	tt_cuda_watchdog_putting(cuda, false, op.captured);
 	return result;
 }
 
@@ -441,7 +437,7 @@ static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *c
 		return TUTTI_OK;
 	/* what was wrong with the arguments is known by now: from here on others may wait */
 	result = tt_comm_fail(comm, result == TUTTI_ERR_INVALID ? TUTTI_ERR_SYSTEM : result);
-	tt_cuda_watchdog_busy(cuda, false); /* to let go on what waits for the rest */
+	tt_cuda_watchdog_busy(cuda); /* to let go on what waits for the rest */
 	return result;
 }
 

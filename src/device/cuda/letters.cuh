@@ -239,8 +239,7 @@ KERNEL tt_cuda_messages(PARAMETER(struct tt_cuda_post, post))
 	for (uint32_t i = 0; i < post.letters; i++)
 		*count_of(&post.sync, &post.letter[i]) += chunks_of(&post.letter[i]);
 	own->letters++;
-	if (post.sync.ends)
-		show(&post.sync.report->ended, ++own->ended);
+	show(&post.sync.report->ended, ++own->ended);
 }
 
 #endif

@@ -67,8 +67,7 @@ static void fail(struct tt_cuda_proxy *proxy, const struct tt_cuda_job *job)
 	tt_comm_lock(comm);
 	tt_comm_revoke(comm, &fault);
 	pthread_mutex_unlock(&comm->lock);
-	tt_cuda_watchdog_busy(proxy->cuda,
-			      false); /* which lets streams go on once all ranks know */
+	tt_cuda_watchdog_busy(proxy->cuda); /* which lets streams go on once all ranks know */
 }
 
 static tutti_result_t start(struct tt_cuda_job *job)

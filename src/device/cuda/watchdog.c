@@ -24,8 +24,7 @@
 #include "proxy.h"
 #include "thread.h"
 
-#define POLL_MS	  5
-#define ANSWER_NS 2000000000 /* beyond a deadline, for it to become known who is missing */
+#define POLL_MS 5
 #define RELEASE_MS                                                                                 \
 	1 /* from one release to the next: of what is host-staged, each wait of a graph needs one
 		      * of its own … */
@@ -42,6 +41,10 @@ struct tt_cuda_watchdog {
 		      * at */
 	/* likewise: when waits were last looked at, and how long CUDA has kept the thread since then */
 	uint64_t looked, in_cuda;
+	/* likewise: what was waited for then, since when, and how many waits had ended */
+	struct wait {
+		uint64_t waiting, since, ended, progress;
+	} wait;
 };
 
 /* ---- letting streams go on */
@@ -76,19 +79,16 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda)
 	return missing;
 }
 
-/* `missing`: 0 where it is not known. `own`: the operation's own deadline, 0: it has none. */
+/* `own`: the operation's own deadline, 0: it has none. */
 static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t missing, uint64_t own)
 {
 	struct tutti_comm *comm = cuda->owner;
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT,
-				  .rank = missing ? cuda->named[__builtin_ctzll(missing)]
-						  : comm->rank };
+				  .rank = cuda->named[__builtin_ctzll(missing)] };
 	int at = tt_print(fault.text, sizeof(fault.text),
 			  "a stream of rank %d has waited %.3g s for ", comm->rank,
 			  (double)(own ? own : comm->settings.timeout_ns) * 1e-9);
 
-	if (!missing)
-		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "other ranks");
 	for (uint64_t left = missing; left; left &= left - 1)
 		at += snprintf(fault.text + at, sizeof(fault.text) - (size_t)at, "%s%d",
 			       left == missing ? (missing & (missing - 1) ? "ranks " : "rank ")
@@ -107,8 +107,8 @@ static void revoke_for_deadline(struct tt_cuda *cuda, uint64_t missing, uint64_t
  * waiting, the communicator is nobody's meanwhile. */
 struct answer {
 	cuda_result context;
-	bool is_late;	       /* a wait has lasted longer than it may … */
-	uint64_t missing, own; /* … as in revoke_for_deadline() */
+	uint64_t missing; /* for whom a wait has lasted longer than it may; 0: for nobody … */
+	uint64_t own;	  /* … as in revoke_for_deadline() */
 };
 
 /* CUDA had the thread from `begun` on. That counts towards a deadline, unlike the rest of a time in
@@ -130,13 +130,13 @@ static uint64_t take_uncounted(struct tt_cuda_watchdog *watchdog, uint64_t now)
 }
 
 /* It waits for the same as when it was last looked at: since when? */
-static uint64_t waits_since(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted)
+static uint64_t waits_since(struct wait *wait, const struct tt_cuda_report *report, uint64_t now,
+			    uint64_t uncounted)
 {
-	const struct tt_cuda_wait seen = { .waiting = tt_cuda_read_flag(&cuda->report->waiting),
-					   .since = now,
-					   .ended = tt_cuda_read_flag(&cuda->report->ended),
-					   .progress = tt_cuda_read_flag(&cuda->report->progress) };
-	struct tt_cuda_wait *wait = &cuda->wait;
+	const struct wait seen = { .waiting = tt_cuda_read_flag(&report->waiting),
+				   .since = now,
+				   .ended = tt_cuda_read_flag(&report->ended),
+				   .progress = tt_cuda_read_flag(&report->progress) };
 
 	if (seen.waiting == 0 || seen.waiting != wait->waiting || seen.ended != wait->ended ||
 	    seen.progress != wait->progress)
@@ -146,7 +146,8 @@ static uint64_t waits_since(struct tt_cuda *cuda, uint64_t now, uint64_t uncount
 	return wait->since;
 }
 
-static bool is_overdue(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted, struct answer *out)
+static void find_overdue(struct wait *wait, const struct tt_cuda *cuda, uint64_t now,
+			 uint64_t uncounted, struct answer *out)
 {
 	const uint64_t own = tt_cuda_read_flag(
 		&cuda->report->timeout); /* first: what is read then is no older wait, which may
@@ -159,14 +160,12 @@ static bool is_overdue(struct tt_cuda *cuda, uint64_t now, uint64_t uncounted, s
 				  : tt_cuda_read_flag(&cuda->report->crossed) ? 3
 									      : 1;
 	const uint64_t patience = timeout + quarters * (timeout / 4),
-		       since = waits_since(cuda, now, uncounted);
+		       since = waits_since(wait, cuda->report, now, uncounted);
 
-	/* one rank alone waits for nobody, whatever the report says */
-	if (cuda->comm->size == 1 || now - since <= patience)
-		return false;
-	out->missing = missing_ranks(cuda);
 	out->own = own;
-	return out->missing || now - since > patience + ANSWER_NS; /* or somebody came just now */
+	/* one rank alone waits for nobody, whatever the report says */
+	if (cuda->comm->size > 1 && now - since > patience)
+		out->missing = missing_ranks(cuda);
 }
 
 /* Lock held. */
@@ -225,12 +224,13 @@ static struct answer ask(struct tt_cuda *cuda)
 {
 	const uint64_t begun = tt_now();
 	struct answer answer = { .context = cuda->driver->stream_query(cuda->setup) };
-	struct tt_cuda *waits = tt_cuda_who_waits(cuda);
+	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
+	const struct tt_cuda *waits = tt_cuda_who_waits(cuda);
 
-	count_cuda(cuda->watchdog, begun);
-	const uint64_t now = tt_now(), uncounted = take_uncounted(cuda->watchdog, now);
-	answer.is_late =
-		waits && !cuda->watchdog->released && is_overdue(waits, now, uncounted, &answer);
+	count_cuda(watchdog, begun);
+	const uint64_t now = tt_now(), uncounted = take_uncounted(watchdog, now);
+	if (waits && !watchdog->released)
+		find_overdue(&watchdog->wait, waits, now, uncounted, &answer);
 	return answer;
 }
 
@@ -242,7 +242,7 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 
 	cuda->watchdog->missed = pthread_mutex_trylock(&comm->lock) != 0;
 	if (cuda->watchdog->missed) { /* whoever has it is in a call that soon ends: again, then */
-		tt_cuda_watchdog_busy(cuda, false);
+		tt_cuda_watchdog_busy(cuda);
 		return true;
 	}
 	tt_comm_check(comm, true);
@@ -251,7 +251,7 @@ static bool look(struct tt_cuda *cuda, const struct answer *answer)
 		tt_cuda_learn(cuda);
 	if (!comm->fault.result && answer)
 		check_context(cuda, answer->context);
-	if (!comm->fault.result && answer && answer->is_late)
+	if (!comm->fault.result && answer && answer->missing)
 		revoke_for_deadline(tt_cuda_who_waits(cuda), answer->missing, answer->own);
 	/* whoever finds a stream at its end learns of the fault from tutti_comm_error() */
 	const bool ended = tt_comm_is_settled(comm);
@@ -372,26 +372,24 @@ void tt_cuda_watchdog_end(struct tt_cuda *cuda)
 	cuda->watchdog = NULL;
 }
 
-void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting)
+void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting, bool captured)
 {
 	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
 	pthread_mutex_lock(&watchdog->lock);
 	watchdog->putting = putting;
+	watchdog->replayed |= captured;
 	watchdog->puts++;
-	watchdog->busy = true;
-	pthread_cond_signal(&watchdog->wanted);
 	pthread_mutex_unlock(&watchdog->lock);
+	tt_cuda_watchdog_busy(cuda);
 }
 
-void tt_cuda_watchdog_busy(struct tt_cuda *cuda, bool replayed)
+void tt_cuda_watchdog_busy(struct tt_cuda *cuda)
 {
 	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 
 	pthread_mutex_lock(&watchdog->lock);
-	watchdog->replayed |= replayed;
-	if (!watchdog->busy)
-		pthread_cond_signal(&watchdog->wanted);
 	watchdog->busy = true;
+	pthread_cond_signal(&watchdog->wanted);
 	pthread_mutex_unlock(&watchdog->lock);
 }

@@ -73,7 +73,7 @@ cuda_result mem_op(struct CUstream_st *on, unsigned operation, const uint64_t *w
 
 void wait_for(struct CUstream_st *on, const uint64_t *word, uint64_t value)
 {
-	assert_success(mem_op(on, CUDA_MEM_OP_WAIT_64, word, value, CUDA_WAIT_EQUAL));
+	assert_success(mem_op(on, CUDA_MEM_OP_WAIT_64, word, value, CUDA_WAIT_AT_LEAST));
 }
 
 void store(struct CUstream_st *on, const uint64_t *word, uint64_t value)

@@ -80,13 +80,6 @@ static void pause_for(unsigned tries)
 		nanosleep(&some, NULL);
 }
 
-static bool passes(uint64_t seen, uint64_t wanted, unsigned flags)
-{
-	const int64_t above = (int64_t)(seen - wanted);
-
-	return flags & CUDA_WAIT_EQUAL ? above == 0 : above >= 0;
-}
-
 bool work_is_wait(unsigned operation)
 {
 	return operation == CUDA_MEM_OP_WAIT_64;
@@ -104,9 +97,8 @@ static void do_mem_op(const union CUstreamBatchMemOpParams_union *op,
 		__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
 		return;
 	}
-	for (unsigned tries = 0;
-	     !passes(__atomic_load_n(word, __ATOMIC_SEQ_CST), value, op->waitValue.flags) &&
-	     !__atomic_load_n(&context->broken, __ATOMIC_RELAXED);)
+	for (unsigned tries = 0; (int64_t)(__atomic_load_n(word, __ATOMIC_SEQ_CST) - value) < 0 &&
+				 !__atomic_load_n(&context->broken, __ATOMIC_RELAXED);)
 		pause_for(tries++);
 }
 
@@ -346,7 +338,7 @@ static bool is_mem_op(const union CUstreamBatchMemOpParams_union *op)
 		return false;
 	if (word % 8 || !memory_at(word) || !in_one(word, 8))
 		return false;
-	return op->waitValue.flags <= 1;
+	return op->waitValue.flags == CUDA_WAIT_AT_LEAST;
 }
 
 CALL_AFTER(stream_usable_here(handle), cuStreamBatchMemOp_v2, (handle, n, ops, flags),
