@@ -45,25 +45,15 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 	return tt_cuda_check(cuda->driver, error, "find the GPU");
 }
 
-static tutti_result_t probe_device(struct tt_cuda *cuda)
+static tutti_result_t probe_device(const struct tt_cuda *cuda)
 {
-	int wide = 0, unified = 0;
-	cuda_result error =
-		cuda->driver->device_get_attribute(&wide, CUDA_STREAM_OPS_64_BIT, cuda->device);
+	const bool wide = tt_cuda_attribute(cuda->driver, CUDA_STREAM_OPS_64_BIT, cuda->device);
 
-	if (!error)
-		error = cuda->driver->device_get_attribute(&unified, CUDA_UNIFIED_ADDRESSING,
-							   cuda->device);
-	if (!error)
-		error = cuda->driver->device_get_attribute(&cuda->multiprocessors,
-							   CUDA_MULTIPROCESSORS, cuda->device);
-	if (error)
-		return tt_cuda_check(cuda->driver, error, "ask about the GPU");
-	if (!wide || !unified)
-		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
-			       "GPU %d has no %s, which collectives on streams need", cuda->number,
-			       wide ? "unified addressing" : "stream memory operations of 64 bits");
-	return TUTTI_OK;
+	if (wide && tt_cuda_attribute(cuda->driver, CUDA_UNIFIED_ADDRESSING, cuda->device))
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+		       "GPU %d has no %s, which collectives on streams need", cuda->number,
+		       wide ? "unified addressing" : "stream memory operations of 64 bits");
 }
 
 static tutti_result_t take_memory(struct tt_cuda *cuda)
@@ -172,29 +162,14 @@ static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uin
 		rank, (unsigned long long)bytes, cuda->bytes);
 }
 
-static bool same_gpu(const struct tt_cuda_offer *a, const struct tt_cuda_offer *b)
-{
-	return memcmp(a->gpu, b->gpu, sizeof(a->gpu)) == 0;
-}
-
-static int ranks_on(const struct tt_cuda_offer *all, int size, const struct tt_cuda_offer *gpu)
-{
-	int ranks = 0;
-
-	for (int rank = 0; rank < size; rank++)
-		ranks += same_gpu(&all[rank], gpu);
-	return ranks;
-}
-
 /* All blocks of kernels that wait for each other have to run at once, one on each multiprocessor. */
 static unsigned most_blocks(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
-	const int size = cuda->comm->size;
-	const unsigned wanted = (unsigned)cuda->comm->settings.cuda_blocks,
-		       room = (unsigned)cuda->multiprocessors /
-			      (unsigned)ranks_on(all, size, &all[cuda->comm->rank]);
+	const int wanted = cuda->comm->settings.cuda_blocks,
+		  room = tt_cuda_attribute(cuda->driver, CUDA_MULTIPROCESSORS, cuda->device) /
+			 tt_cuda_ranks_on_gpu(cuda->comm, all, cuda->comm->rank);
 
-	return wanted < room ? wanted : room ? room : 1;
+	return (unsigned)(wanted < room ? wanted : room ? room : 1);
 }
 
 /* With one peer, in whole lines: the same on all ranks. */
@@ -214,19 +189,15 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_of
 	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
 
-	cuda->own_gpus = true;
-	for (int rank = 0; rank < cuda->comm->size; rank++)
-		cuda->own_gpus &= ranks_on(all, cuda->comm->size, &all[rank]) == 1;
 	cuda->blocks = most_blocks(cuda, all);
 	cuda->line_bytes = most_exchanged(cuda->comm, all);
-
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
 		if (rank == own)
 			continue;
 		result = all[rank].bytes == cuda->bytes
 				 ? tt_cuda_peer_access(cuda, rank, &all[rank], &cuda->peer[rank])
 				 : fail_other_parts(cuda, rank, all[rank].bytes);
-		cuda->peer[rank].elsewhere = !same_gpu(&all[rank], &all[own]);
+		cuda->peer[rank].elsewhere = !tt_cuda_same_gpu(&all[rank], &all[own]);
 	}
 	if (!result)
 		result = write_place(cuda);
@@ -261,7 +232,6 @@ static void free_memory(struct tt_cuda *cuda)
 /* The communicator's context is current. Nothing of it is in use. */
 static void free_all(struct tt_cuda *cuda)
 {
-	tt_cuda_windows_free(cuda, true);
 	unreach_peers(cuda);
 	free_memory(cuda);
 	if (cuda->last)
@@ -282,12 +252,11 @@ void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 	tt_cuda_watchdog_end(cuda);
 	tt_cuda_proxy_end(cuda, frees);
 	tt_cuda_hierarchy_end(cuda, frees);
-	if (frees) {
+	tt_cuda_windows_free(cuda, frees);
+	if (frees)
 		free_all(cuda);
-	} else {
-		tt_cuda_windows_free(cuda, false);
+	else
 		free(cuda->module);
-	}
 	tt_cuda_leave(&entered);
 	if (frees)
 		cuda->driver->primary_release(cuda->device);
@@ -316,10 +285,9 @@ static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_o
 	if (!result)
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 					  access_peers(cuda, all, mine), mine, all);
-	if (result)
-		return result;
-	note_costs(cuda, all);
-	return TUTTI_OK;
+	if (!result)
+		note_costs(cuda, all);
+	return result;
 }
 
 static void describe_way(const struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques)
@@ -377,7 +345,7 @@ static bool take_turns(const struct tt_cuda *cuda, const struct tt_cuda_offer *a
 {
 	for (int rank = 0; rank < cuda->comm->size; rank++)
 		for (int other = 0; other < rank; other++) {
-			if (!same_gpu(&all[rank], &all[other]) ||
+			if (!tt_cuda_same_gpu(&all[rank], &all[other]) ||
 			    all[rank].process == all[other].process ||
 			    (all[rank].mps && all[other].mps))
 				continue;
@@ -442,11 +410,12 @@ static void check_connections(const struct tt_cuda *cuda, const struct tt_cuda_o
 		       threads, cuda->number, connections);
 }
 
-/* `result`: what failed on this rank before. `clique`: the ranks' GPUs are known to reach each
- * other. */
-static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result, bool clique)
+/* `result`: what failed on this rank before. */
+static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
 {
 	const size_t size = (size_t)cuda->comm->size;
+	const bool clique =
+		cuda->owner != cuda->comm; /* whose GPUs are known to reach each other */
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
 	struct tt_cuda_entered entered = { NULL };
 
@@ -500,7 +469,7 @@ tutti_result_t tt_cuda_bind_clique(struct tutti_comm *comm, const struct tt_cuda
 	cuda->driver = whole->driver;
 	cuda->device = whole->device;
 	cuda->number = whole->number;
-	const tutti_result_t result = bind_all(cuda, TUTTI_OK, true);
+	const tutti_result_t result = bind_all(cuda, TUTTI_OK);
 	if (result)
 		tt_cuda_free(cuda, true);
 	else
@@ -526,7 +495,7 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 	if (!result)
 		result = choose_device(cuda, device);
 	if (result != TUTTI_ERR_INVALID)
-		result = bind_all(cuda, result, false);
+		result = bind_all(cuda, result);
 	if (result) {
 		tt_cuda_free(cuda, true);
 		return result;

@@ -53,8 +53,6 @@ struct tt_cuda {
 	cuda_device device;
 	struct CUctx_st *context; /* the primary one; NULL: not retained */
 	struct tt_cuda_module *module;
-	int multiprocessors;
-	bool own_gpus;	     /* no two ranks share one */
 	uint32_t line_bytes; /* that two ranks exchange at most */
 	unsigned blocks;     /* that its kernels have at most, which run at once with those of other
 			  * threads on the same GPU */
@@ -125,12 +123,11 @@ struct tt_cuda_op {
 	uint64_t signature;
 	bool in_windows; /* it goes between them, without stages … */
 	struct tt_cuda_window_place send,
-		recv; /* … where peers read its input and write its result */
-	bool checks;  /* peers have been told what this rank called … */
-	bool calls;   /* … or are by the program that is being filled */
-	bool pending; /* the program's last phase has something to move, and is not launched yet */
-	struct CUfunc_st *function; /* … by this one; NULL: by one that copies */
-	uint64_t work;		    /* … so many bytes, in the longest phase */
+		recv;		    /* … where peers read its input and write its result */
+	bool checks;		    /* peers have been told what this rank called … */
+	bool calls;		    /* … or are by the program that is being filled */
+	struct CUfunc_st *function; /* by which it is launched; NULL: by one that copies */
+	uint64_t work;		    /* bytes that it moves, in the longest phase */
 	struct tt_cuda_program program;
 };
 

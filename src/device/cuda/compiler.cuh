@@ -121,21 +121,12 @@ DEVICE uint32_t glance(const uint32_t *word)
 #endif
 }
 
-DEVICE void show(uint32_t *word, uint32_t value)
+template <class T> DEVICE void show(T *word, uint64_t value)
 {
 #if ARCH
-	*(volatile uint32_t *)word = value;
+	*(volatile T *)word = (T)value;
 #else
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-#endif
-}
-
-DEVICE void show(uint64_t *word, uint64_t value)
-{
-#if ARCH
-	*(volatile uint64_t *)word = value;
-#else
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	__atomic_store_n(word, (T)value, __ATOMIC_RELEASE);
 #endif
 }
 

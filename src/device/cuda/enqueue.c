@@ -316,10 +316,9 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 /* For the watchdog. What waits for the host has the deadline in the host's calls. */
 static cuda_result report_timeout(const struct tt_cuda_op *op, uint64_t timeout_ns)
 {
-	struct tt_cuda *waits = tt_cuda_who_waits(op->cuda);
-	struct tt_cuda_op there = { .cuda = waits, .stream = op->stream };
+	const struct tt_cuda *waits = tt_cuda_who_waits(op->cuda);
 
-	return op->timeout_ns && waits ? tt_cuda_report(&there, &waits->report->timeout, timeout_ns)
+	return op->timeout_ns && waits ? tt_cuda_report(op, &waits->report->timeout, timeout_ns)
 				       : 0;
 }
 

@@ -370,15 +370,15 @@ static size_t elements_at_once(const struct tt_cuda_hierarchy *hierarchy,
 
 static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const struct part *part)
 {
-	struct tt_cuda_op here = { .cuda = op->cuda->hierarchy->here, .stream = op->stream };
+	uint64_t *const crossed = &op->cuda->hierarchy->here->report->crossed;
 	tutti_result_t result = tt_cuda_fetch_chunk(op, part->number);
-	cuda_result error = result ? 0 : tt_cuda_report(&here, &here.cuda->report->crossed, 1);
+	cuda_result error = result ? 0 : tt_cuda_report(op, crossed, 1);
 
 	if (!result && !error && way->take)
 		result = way->take(op, part);
 	if (!result && !error)
-		error = tt_cuda_report(&here, &here.cuda->report->crossed, 0);
-	return error ? tt_cuda_check(here.cuda->driver, error, "%s", tt_call_name(op->call))
+		error = tt_cuda_report(op, crossed, 0);
+	return error ? tt_cuda_check(op->cuda->driver, error, "%s", tt_call_name(op->call))
 		     : result;
 }
 

@@ -121,15 +121,11 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64
 template <class N, class OP> DEVICE void reduce(const struct tt_cuda_part &part)
 {
 	const uint64_t bytes = part.bytes[0], thread = thread_number();
-	const int alignment = alignment_of(part);
-	uint64_t head = (16 - (uint64_t)alignment) % 16, vectors = 0;
+	uint64_t head;
+	const uint64_t vectors = vectors_of(part, &head);
 
 	if (part.nsrc == 0)
 		return;
-	if (alignment < 0 || head > bytes)
-		head = 0;
-	else
-		vectors = (bytes - head) / 16;
 	reduce_units<N, OP, 16, (N::WIDTH == 1 ? 2 : 4)>(part, head, vectors, thread, vectors, 0);
 	/* what is left by the threads that have the fewest vectors, if there are any */
 	reduce_units<N, OP, N::WIDTH, 4>(part, 0, (bytes - 16 * vectors) / N::WIDTH,

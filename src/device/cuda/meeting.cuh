@@ -163,7 +163,7 @@ SHARED void stop_waiting(const struct tt_cuda_sync *sync, uint32_t r)
 {
 	show(&sync->report->missing[r], 0);
 	show(&sync->report->progress, 1 + (uint64_t)add_one(&sync->own->progress));
-	show(&sync->report->waiting, (uint64_t)0);
+	show(&sync->report->waiting, 0);
 }
 
 /* Until it is ready, which is for rank `r` to bring about; false: that will not come. */

@@ -100,33 +100,35 @@ DEVICE void copy(char *dst, const char *src, uint64_t bytes, uint64_t thread, ui
 	}
 }
 
-/* How far all pointers are behind a multiple of 16, or -1 if they differ in that. */
-DEVICE int alignment_of(const struct tt_cuda_part &part)
+/* How many vectors of 16 bytes lie behind the first `head` ones; 0 and 0 where pointers are not
+ * equally aligned. */
+DEVICE uint64_t vectors_of(const struct tt_cuda_part &part, uint64_t *head)
 {
 	const uintptr_t first = (uintptr_t)part.dst[0] % 16;
+	const uint64_t before = (16 - first) % 16;
 
+	*head = 0;
 	NO_UNROLL
 	for (uint32_t s = 0; s < part.nsrc; s++)
 		if ((uintptr_t)part.src[s] % 16 != first)
-			return -1;
+			return 0;
 	NO_UNROLL
 	for (uint32_t d = 1; d < part.ndst; d++)
 		if ((uintptr_t)part.dst[d] % 16 != first)
-			return -1;
-	return (int)first;
+			return 0;
+	if (before > part.bytes[0])
+		return 0;
+	*head = before;
+	return (part.bytes[0] - before) / 16;
 }
 
 /* Vectors where all pointers are equally aligned, bytes before and behind them and elsewhere. */
 SHARED void spread(const struct tt_cuda_part &part)
 {
 	const uint64_t bytes = part.bytes[0], thread = thread_number(), threads = thread_count();
-	const int alignment = alignment_of(part);
-	uint64_t head = (16 - (uint64_t)alignment) % 16, vectors = 0;
+	uint64_t head;
+	const uint64_t vectors = vectors_of(part, &head);
 
-	if (alignment < 0 || head > bytes)
-		head = 0;
-	else
-		vectors = (bytes - head) / 16;
 	NO_UNROLL
 	for (uint64_t i = thread; i < vectors; i += COPIES * threads) {
 		unit<16> some[COPIES];

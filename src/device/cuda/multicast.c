@@ -30,12 +30,11 @@ bool tt_cuda_may_multicast(const struct tt_cuda *cuda, const struct tt_cuda_offe
 {
 	const struct tutti_comm *comm = cuda->comm;
 
-	if (!cuda->own_gpus || comm->size < 2 ||
-	    !tt_cuda_all_multicast(comm, all, TT_CUDA_MULTICAST_ABLE))
+	if (comm->size < 2 || !tt_cuda_all_multicast(comm, all, TT_CUDA_MULTICAST_ABLE))
 		return false;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (all[rank].segments == 0 || all[rank].span != all[0].span ||
-		    all[rank].offset != all[0].offset)
+		    all[rank].offset != all[0].offset || tt_cuda_ranks_on_gpu(comm, all, rank) > 1)
 			return false;
 	return true;
 }

@@ -121,6 +121,20 @@ void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory)
 
 /* ---- reaching */
 
+bool tt_cuda_same_gpu(const struct tt_cuda_offer *a, const struct tt_cuda_offer *b)
+{
+	return memcmp(a->gpu, b->gpu, sizeof(a->gpu)) == 0;
+}
+
+int tt_cuda_ranks_on_gpu(const struct tutti_comm *comm, const struct tt_cuda_offer *all, int of)
+{
+	int ranks = 0;
+
+	for (int rank = 0; rank < comm->size; rank++)
+		ranks += tt_cuda_same_gpu(&all[rank], &all[of]);
+	return ranks;
+}
+
 tutti_result_t tt_cuda_name_place(const struct tt_cuda *cuda, struct tt_cuda_offer *offer)
 {
 	const cuda_result error =

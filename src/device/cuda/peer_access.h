@@ -28,6 +28,9 @@ struct tt_cuda_offer {
 	char text[256];
 };
 
+bool tt_cuda_same_gpu(const struct tt_cuda_offer *a, const struct tt_cuda_offer *b);
+/* How many ranks have that one's GPU. */
+int tt_cuda_ranks_on_gpu(const struct tutti_comm *comm, const struct tt_cuda_offer *all, int of);
 /* Fill in where this rank is: `number`, `gpu`, `process` and `mps`. */
 tutti_result_t tt_cuda_name_place(const struct tt_cuda *cuda, struct tt_cuda_offer *offer);
 /* Fill in that, and what peers need to reach memory[bytes] of this rank. */

@@ -64,7 +64,6 @@ static void empty(struct tt_cuda_part *part)
 /* The next one is to be filled. */
 static void end_phase(struct tt_cuda_op *op)
 {
-	op->pending = false;
 	if (++op->program.phases < TT_CUDA_PHASES)
 		empty(phase_of(op));
 }
@@ -124,7 +123,7 @@ static cuda_result launch(struct tt_cuda_op *op, bool ends)
 
 cuda_result tt_cuda_flush(struct tt_cuda_op *op)
 {
-	if (op->pending || phase_of(op)->awaits || phase_of(op)->checks)
+	if (phase_of(op)->kind || phase_of(op)->awaits || phase_of(op)->checks)
 		end_phase(op);
 	return op->program.phases ? launch(op, false) : 0;
 }
@@ -146,12 +145,12 @@ static bool overlap(cuda_address a, size_t a_bytes, const void *b, uint64_t b_by
 	return a < other + b_bytes && other < a + a_bytes;
 }
 
-/* Can the copy be a job beside those that are pending? */
+/* Can the copy be a job of the phase that is being filled? */
 static bool joins(struct tt_cuda_op *op, cuda_address dst, cuda_address src, size_t bytes)
 {
 	const struct tt_cuda_part *part = phase_of(op);
 
-	if (part->kind != TT_CUDA_COPY || part->nsrc == TT_CUDA_RANKS)
+	if ((part->kind && part->kind != TT_CUDA_COPY) || part->nsrc == TT_CUDA_RANKS)
 		return false;
 	for (uint32_t i = 0; i < part->nsrc; i++)
 		if (overlap(dst, bytes, part->dst[i], part->bytes[i]) ||
@@ -163,7 +162,6 @@ static bool joins(struct tt_cuda_op *op, cuda_address dst, cuda_address src, siz
 
 static void add_work(struct tt_cuda_op *op, uint64_t bytes)
 {
-	op->pending = true;
 	op->work = bytes > op->work ? bytes : op->work;
 }
 
@@ -173,8 +171,7 @@ cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address s
 		return 0;
 	if (op->cuda->proxy) /* there are no kernels */
 		return op->cuda->driver->mem_copy(dst, src, bytes, op->stream);
-	const cuda_result error =
-		op->pending && !joins(op, dst, src, bytes) ? tt_cuda_flush(op) : 0;
+	const cuda_result error = joins(op, dst, src, bytes) ? 0 : tt_cuda_flush(op);
 	if (error)
 		return error;
 	struct tt_cuda_part *part = phase_of(op);
@@ -220,8 +217,7 @@ cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst,
 	if (!cuda->peer[from].elsewhere || least == 0 || bytes < least || is_legacy(op->stream))
 		return tt_cuda_copy(op, dst, src, bytes);
 	const bool waits = op->program.phases > 0 || phase_of(op)->awaits;
-	cuda_result error =
-		waits || (op->pending && !joins(op, dst, src, bytes)) ? tt_cuda_flush(op) : 0;
+	cuda_result error = waits || !joins(op, dst, src, bytes) ? tt_cuda_flush(op) : 0;
 
 	if (!error)
 		error = tt_cuda_make_room(op, 1);
@@ -234,7 +230,7 @@ cuda_result tt_cuda_add_part(struct tt_cuda_op *op, struct CUfunc_st *function,
 	if (part->bytes[0] == 0)
 		return 0;
 	const bool differs = function && op->function && op->function != function;
-	const cuda_result error = op->pending || differs ? tt_cuda_flush(op) : 0;
+	const cuda_result error = phase_of(op)->kind || differs ? tt_cuda_flush(op) : 0;
 	if (error)
 		return error;
 	struct tt_cuda_part *phase = phase_of(op);

@@ -73,9 +73,8 @@ static uint64_t missing_ranks(const struct tt_cuda *cuda)
 
 	for (int rank = 0; rank < cuda->comm->size; rank++)
 		/* relaxed: kernels change it while they wait */
-		missing |= __atomic_load_n(&cuda->report->missing[rank], __ATOMIC_RELAXED)
-				   ? 1ull << rank
-				   : 0;
+		missing |= (uint64_t)__atomic_load_n(&cuda->report->missing[rank], __ATOMIC_RELAXED)
+			   << rank;
 	return missing;
 }
 
@@ -168,32 +167,23 @@ static void find_overdue(struct wait *wait, const struct tt_cuda *cuda, uint64_t
 		out->missing = missing_ranks(cuda);
 }
 
-/* Lock held. */
-static void compare_headers(struct tt_cuda *cuda)
-{
-	struct tt_op_header mine, theirs;
-
-	/* pairs as in tt_cuda_read_flag() */
-	if (!__atomic_load_n(&cuda->report->mismatch, __ATOMIC_ACQUIRE))
-		return;
-	memcpy(&mine, cuda->report->mine, sizeof(mine));
-	memcpy(&theirs, cuda->report->theirs, sizeof(theirs));
-	/* a clique's ranks compare what the whole communicator was called for, of which it has no
-	 * plan */
-	const struct tt_fault fault = cuda->owner == cuda->comm
-					      ? tt_mismatch(cuda->comm, &mine, &theirs)
-					      : tt_op_header_mismatch(&mine, &theirs, NULL);
-	tt_comm_revoke(cuda->owner, &fault);
-}
-
 /* The thread looks only now and then: who has seen a stream's end is to know at once whether its
  * operations agreed. */
 void tt_cuda_learn(struct tt_cuda *cuda)
 {
-	struct tt_cuda *waits = tt_cuda_who_waits(cuda);
+	const struct tt_cuda *waits = tt_cuda_who_waits(cuda);
+	struct tt_op_header mine, theirs;
 
-	if (waits)
-		compare_headers(waits);
+	/* pairs as in tt_cuda_read_flag() */
+	if (!waits || !__atomic_load_n(&waits->report->mismatch, __ATOMIC_ACQUIRE))
+		return;
+	memcpy(&mine, waits->report->mine, sizeof(mine));
+	memcpy(&theirs, waits->report->theirs, sizeof(theirs));
+	/* a clique's ranks compare what the whole communicator was called for, of which it has no
+	 * plan */
+	const struct tt_fault fault = waits == cuda ? tt_mismatch(cuda->comm, &mine, &theirs)
+						    : tt_op_header_mismatch(&mine, &theirs, NULL);
+	tt_comm_revoke(cuda->comm, &fault);
 }
 
 /* A kernel's fault ends the context, and with it all that the communicator could do. `error`:
