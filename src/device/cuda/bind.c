@@ -42,14 +42,14 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 	if (!error)
 		error = cuda->driver->device_get(&cuda->device, number);
 	cuda->number = number;
-	return tt_cuda_check(cuda->driver, error, "find the GPU");
+	return tt_cuda_check(error, "find the GPU");
 }
 
 static tutti_result_t probe_device(const struct tt_cuda *cuda)
 {
-	const bool wide = tt_cuda_attribute(cuda->driver, CUDA_STREAM_OPS_64_BIT, cuda->device);
+	const bool wide = tt_cuda_attribute(CUDA_STREAM_OPS_64_BIT, cuda->device);
 
-	if (wide && tt_cuda_attribute(cuda->driver, CUDA_UNIFIED_ADDRESSING, cuda->device))
+	if (wide && tt_cuda_attribute(CUDA_UNIFIED_ADDRESSING, cuda->device))
 		return TUTTI_OK;
 	return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
 		       "GPU %d has no %s, which collectives on streams need", cuda->number,
@@ -69,7 +69,7 @@ static tutti_result_t take_memory(struct tt_cuda *cuda)
 		report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 	if (error) {
 		munmap(report, sizeof(*cuda->report));
-		return tt_cuda_check(cuda->driver, error, "register a page of the host's memory");
+		return tt_cuda_check(error, "register a page of the host's memory");
 	}
 	cuda->report = report;
 	return tt_cuda_take_held(cuda, cuda->bytes, &cuda->peer[cuda->comm->rank].memory);
@@ -84,7 +84,7 @@ static tutti_result_t clear_memory(struct tt_cuda *cuda)
 
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
-	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
+	return tt_cuda_check(error, "write to memory of the GPU");
 }
 
 static tutti_result_t make_streams(struct tt_cuda *cuda)
@@ -93,7 +93,7 @@ static tutti_result_t make_streams(struct tt_cuda *cuda)
 
 	if (!error)
 		error = cuda->driver->event_create(&cuda->last, CUDA_EVENT_NO_TIMING);
-	return tt_cuda_check(cuda->driver, error, "make a stream and an event");
+	return tt_cuda_check(error, "make a stream and an event");
 }
 
 /* What either way needs. The context is entered as soon as it is there. */
@@ -102,8 +102,7 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 	tutti_result_t result = probe_device(cuda);
 
 	if (!result)
-		result = tt_cuda_check(cuda->driver,
-				       cuda->driver->primary_retain(&cuda->context, cuda->device),
+		result = tt_cuda_check(cuda->driver->primary_retain(&cuda->context, cuda->device),
 				       "take the GPU's primary context");
 	if (!result && tt_cuda_enter(cuda, entered))
 		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered",
@@ -112,7 +111,7 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 		result = make_streams(cuda);
 	return result || cuda->owner != cuda->comm
 		       ? result /* a clique makes no plain calls on memory of GPUs */
-		       : tt_staging_bind(cuda->comm, cuda->driver, cuda->number);
+		       : tt_staging_bind(cuda->comm, cuda->number);
 }
 
 static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer *offer)
@@ -146,8 +145,7 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 		place.lines[rank] = shared->lines;
 		place.rooms[rank] = shared->rooms[0];
 	}
-	return tt_cuda_check(cuda->driver,
-			     tt_cuda_copy_now(cuda,
+	return tt_cuda_check(tt_cuda_copy_now(cuda,
 					      cuda_at(&tt_cuda_shared_of(cuda, comm->rank)->place),
 					      cuda_at(&place), sizeof(place)),
 			     "write to memory of the GPU");
@@ -166,7 +164,7 @@ static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uin
 static unsigned most_blocks(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
 	const int wanted = cuda->comm->settings.cuda_blocks,
-		  room = tt_cuda_attribute(cuda->driver, CUDA_MULTIPROCESSORS, cuda->device) /
+		  room = tt_cuda_attribute(CUDA_MULTIPROCESSORS, cuda->device) /
 			 tt_cuda_ranks_on_gpu(cuda->comm, all, cuda->comm->rank);
 
 	return (unsigned)(wanted < room ? wanted : room ? room : 1);
@@ -202,7 +200,7 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_of
 	if (!result)
 		result = write_place(cuda);
 	return result ? result
-		      : tt_cuda_check(cuda->driver, tt_cuda_measure_link(cuda, &mine->byte_seconds),
+		      : tt_cuda_check(tt_cuda_measure_link(cuda, &mine->byte_seconds),
 				      "copy from another rank's GPU");
 }
 

@@ -49,9 +49,9 @@ static void free_bounce(const struct cuda_driver *driver, struct bounce *b)
 	free(b);
 }
 
-static tutti_result_t fail_stream(const struct cuda_driver *driver, int gpu, cuda_result error)
+static tutti_result_t fail_stream(int gpu, cuda_result error)
 {
-	return tt_cuda_check(driver, error, "make a stream for copies from and to GPU %d", gpu);
+	return tt_cuda_check(error, "make a stream for copies from and to GPU %d", gpu);
 }
 
 /* The context is current. */
@@ -64,7 +64,7 @@ static tutti_result_t fill_bounce(const struct tt_bounces *bounces, struct bounc
 	for (int i = 0; i < 2 && !error; i++)
 		error = driver->event_create(&b->event[i], CUDA_EVENT_NO_TIMING);
 	if (error)
-		return fail_stream(driver, bounces->gpu, error);
+		return fail_stream(bounces->gpu, error);
 	error = driver->mem_host_alloc(&memory, 2 * PIECE, CUDA_HOST_PORTABLE);
 	if (error == CUDA_OUT_OF_MEMORY)
 		return tt_fail(
@@ -73,7 +73,7 @@ static tutti_result_t fill_bounce(const struct tt_bounces *bounces, struct bounc
 			2 * PIECE, bounces->gpu);
 	if (error)
 		return tt_cuda_check(
-			driver, error,
+			error,
 			"take %zu bytes of pinned memory of the host for copies from and to GPU %d",
 			2 * PIECE, bounces->gpu);
 	b->piece[0] = memory;
@@ -83,8 +83,9 @@ static tutti_result_t fill_bounce(const struct tt_bounces *bounces, struct bounc
 
 /* ---- those for one GPU */
 
-static tutti_result_t open_gpu(const struct cuda_driver *driver, int gpu, struct tt_bounces **out)
+static tutti_result_t open_gpu(int gpu, struct tt_bounces **out)
 {
+	const struct cuda_driver *driver = tt_cuda_opened();
 	struct tt_bounces *bounces = calloc(1, sizeof(*bounces));
 
 	if (!bounces)
@@ -96,19 +97,19 @@ static tutti_result_t open_gpu(const struct cuda_driver *driver, int gpu, struct
 		error = driver->primary_retain(&bounces->context, bounces->device);
 	if (error) {
 		free(bounces);
-		return fail_stream(driver, gpu, error);
+		return fail_stream(gpu, error);
 	}
 	pthread_cond_init(&bounces->returned, NULL);
 	*out = all = bounces;
 	return TUTTI_OK;
 }
 
-static tutti_result_t find(const struct cuda_driver *driver, int gpu, struct tt_bounces **out)
+static tutti_result_t find(int gpu, struct tt_bounces **out)
 {
 	for (*out = all; *out; *out = (*out)->next)
 		if ((*out)->gpu == gpu)
 			return TUTTI_OK;
-	return open_gpu(driver, gpu, out);
+	return open_gpu(gpu, out);
 }
 
 static void give_back(struct tt_bounces *bounces, struct bounce *b)
@@ -144,7 +145,7 @@ static tutti_result_t bring(struct tt_bounces *bounces)
 	const cuda_result error =
 		tt_cuda_enter_context(bounces->driver, bounces->context, &entered);
 	const tutti_result_t result =
-		error ? fail_stream(bounces->driver, bounces->gpu, error) : fill_bounce(bounces, b);
+		error ? fail_stream(bounces->gpu, error) : fill_bounce(bounces, b);
 	if (result)
 		free_bounce(bounces->driver, b);
 	else
@@ -153,13 +154,12 @@ static tutti_result_t bring(struct tt_bounces *bounces)
 	return result;
 }
 
-tutti_result_t tt_bounces_begin(const struct cuda_driver *driver, int gpu, bool bound,
-				struct tt_bounces **out)
+tutti_result_t tt_bounces_begin(int gpu, bool bound, struct tt_bounces **out)
 {
 	bool brings = false;
 
 	pthread_mutex_lock(&lock);
-	tutti_result_t result = find(driver, gpu, out);
+	tutti_result_t result = find(gpu, out);
 	if (!result) {
 		const struct tt_bounces *b = *out;
 

@@ -19,8 +19,7 @@ struct tt_bounces; /* those for one GPU */
 
 /* One user more, who brings a bounce buffer. One who is not `bound` brings none if somebody bound has
  * brought his. May wait for streams. */
-tutti_result_t tt_bounces_begin(const struct cuda_driver *driver, int gpu, bool bound,
-				struct tt_bounces **out);
+tutti_result_t tt_bounces_begin(int gpu, bool bound, struct tt_bounces **out);
 /* A user is bound from now on. */
 void tt_bounces_bind(struct tt_bounces *bounces);
 /* One user less. The last one frees them all, which may wait for streams. */

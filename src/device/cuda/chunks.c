@@ -167,7 +167,7 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 		tt_cuda_make_room(op, (unsigned)(chunk->ninputs + chunk->nresults) + WORKS_FLAGS);
 
 	if (full)
-		return tt_cuda_check(op->cuda->driver, full, "put a chunk on a stream");
+		return tt_cuda_check(full, "put a chunk on a stream");
 	struct tt_cuda_job *job = job_new(op, chunk, slot->memory);
 	struct tt_cuda_run *results = malloc((chunk->nresults + 1) * sizeof(*results));
 
@@ -185,7 +185,7 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 	results = NULL; /* the slot's */
 	if (!tt_cuda_proxy_enlist(proxy, job))
 		goto no_memory;
-	return tt_cuda_check(op->cuda->driver, error, "bring input to the host");
+	return tt_cuda_check(error, "bring input to the host");
 no_memory:
 	if (job)
 		tt_cuda_job_free(job);
@@ -203,7 +203,7 @@ tutti_result_t tt_cuda_fetch_chunk(struct tt_cuda_op *op, uint64_t number)
 		error = copy_runs(op, slot->results, slot->nresults, slot->memory, false);
 	free(slot->results);
 	slot->results = NULL;
-	return tt_cuda_check(op->cuda->driver, error, "bring results to the GPU");
+	return tt_cuda_check(error, "bring results to the GPU");
 }
 
 size_t tt_cuda_chunk_room(const struct tutti_comm *comm)

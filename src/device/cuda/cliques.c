@@ -62,7 +62,7 @@ static tutti_result_t write_mark(const struct tt_cuda *cuda, const struct tt_cud
 
 	make_mark(mine, cuda->comm->rank, mark);
 	const cuda_result error = tt_cuda_copy_now(cuda, mine->memory, cuda_at(mark), MARK_BYTES);
-	return tt_cuda_check(cuda->driver, error, "write to memory of the GPU");
+	return tt_cuda_check(error, "write to memory of the GPU");
 }
 
 /* What CUDA says of who reaches whom is not all: between two GPUs that it lets reach each other,
@@ -76,7 +76,7 @@ static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own,
 	if (!error)
 		error = tt_cuda_copy_now(cuda, cuda_at(found), own + MARK_BYTES, MARK_BYTES);
 	if (error)
-		return tt_cuda_check(cuda->driver, error, "read memory of another rank's GPU");
+		return tt_cuda_check(error, "read memory of another rank's GPU");
 	make_mark(theirs, rank, mark);
 	if (memcmp(mark, found, MARK_BYTES) == 0)
 		return TUTTI_OK;
@@ -194,8 +194,7 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 
 	number_locals(cuda->comm, search->local);
 	const tutti_result_t result = probe(
-		cuda, memory,
-		tt_cuda_check(cuda->driver, error, "take a page of memory of the GPU"), search);
+		cuda, memory, tt_cuda_check(error, "take a page of memory of the GPU"), search);
 	if (!result)
 		tt_cuda_agree_on_cliques(cuda->comm, search->reached, search->local,
 					 search->cliques, out);

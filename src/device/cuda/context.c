@@ -61,7 +61,7 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
 		error = cuda->driver->stream_get_context(stream, &of);
 	if (error) {
 		tt_cuda_leave(entered);
-		return tt_cuda_check(cuda->driver, error, "query the stream's context");
+		return tt_cuda_check(error, "query the stream's context");
 	}
 	if (!stream || of == cuda->context)
 		return TUTTI_OK;

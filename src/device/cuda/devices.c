@@ -74,11 +74,11 @@ static cuda_result show(const struct cuda_driver *driver, int number, int count,
 		error = driver->driver_get_version(&seen.cuda_version);
 	if (error)
 		return error;
-	seen.major = tt_cuda_attribute(driver, CUDA_CAPABILITY_MAJOR, device);
-	seen.minor = tt_cuda_attribute(driver, CUDA_CAPABILITY_MINOR, device);
-	seen.multiprocessors = tt_cuda_attribute(driver, CUDA_MULTIPROCESSORS, device);
-	seen.shared = tt_cuda_attribute(driver, CUDA_COMPUTE_MODE, device) == CUDA_MODE_DEFAULT;
-	seen.dmabuf = tt_cuda_attribute(driver, CUDA_DMA_BUF, device) != 0;
+	seen.major = tt_cuda_attribute(CUDA_CAPABILITY_MAJOR, device);
+	seen.minor = tt_cuda_attribute(CUDA_CAPABILITY_MINOR, device);
+	seen.multiprocessors = tt_cuda_attribute(CUDA_MULTIPROCESSORS, device);
+	seen.shared = tt_cuda_attribute(CUDA_COMPUTE_MODE, device) == CUDA_MODE_DEFAULT;
+	seen.dmabuf = tt_cuda_attribute(CUDA_DMA_BUF, device) != 0;
 	seen.peers = peers_of(driver, device, count);
 	TT_CALLBACK callback = tt_callback_begin("the function of tutti_cuda_devices()");
 	each(&seen, context);
@@ -97,10 +97,10 @@ TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *c
 	tutti_result_t result = tt_cuda_driver(&driver);
 	if (result)
 		return result;
-	result = tt_cuda_check(driver, driver->device_get_count(&count), "count the GPUs");
+	result = tt_cuda_check(driver->device_get_count(&count), "count the GPUs");
 	for (int i = 0; i < count && !result; i++)
-		result = tt_cuda_check(driver, show(driver, i, count, each, context),
-				       "ask about GPU %d", i);
+		result =
+			tt_cuda_check(show(driver, i, count, each, context), "ask about GPU %d", i);
 	return result || count
 		       ? result
 		       : tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,

@@ -65,7 +65,7 @@ static tutti_result_t start(void)
 		return tt_fail(
 			TUTTI_ERR_UNSUPPORTED, CUDA,
 			"CUDA has no GPU for this process: there is none, or CUDA_VISIBLE_DEVICES or the container leaves it out");
-	return tt_cuda_check(&cuda.driver, error, "start CUDA's driver");
+	return tt_cuda_check(error, "start CUDA's driver");
 }
 
 tutti_result_t tt_cuda_driver(const struct cuda_driver **out)
@@ -82,8 +82,7 @@ tutti_result_t tt_cuda_driver(const struct cuda_driver **out)
 	return result;
 }
 
-tutti_result_t tt_cuda_check(const struct cuda_driver *driver, cuda_result error, const char *what,
-			     ...)
+tutti_result_t tt_cuda_check(cuda_result error, const char *what, ...)
 {
 	const char *name = NULL, *text = NULL;
 	char tried[WHAT_MAX];
@@ -95,16 +94,16 @@ tutti_result_t tt_cuda_check(const struct cuda_driver *driver, cuda_result error
 	vsnprintf(tried, sizeof(tried), what, arguments);
 	va_end(arguments);
 	/* of an error that it does not know the driver leaves them as they are, or sets NULL */
-	driver->get_error_name(error, &name);
-	driver->get_error_string(error, &text);
+	cuda.driver.get_error_name(error, &name);
+	cuda.driver.get_error_string(error, &text);
 	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (%s, %u)", tried,
 		       text ? text : "an error that this driver has no text for",
 		       name ? name : "no name", error);
 }
 
-int tt_cuda_attribute(const struct cuda_driver *driver, unsigned attribute, cuda_device device)
+int tt_cuda_attribute(unsigned attribute, cuda_device device)
 {
 	int value = 0;
 
-	return driver->device_get_attribute(&value, attribute, device) ? 0 : value;
+	return cuda.driver.device_get_attribute(&value, attribute, device) ? 0 : value;
 }

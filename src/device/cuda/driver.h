@@ -43,9 +43,9 @@ const struct cuda_driver *tt_cuda_opened(void);
 
 /* TUTTI_OK where there is no error; otherwise the error message "WHAT: CUDA's text (CUDA's name)" and
  * TUTTI_ERR_SYSTEM. */
-tutti_result_t tt_cuda_check(const struct cuda_driver *driver, cuda_result error, const char *what,
-			     ...) __attribute__((format(printf, 3, 4)));
+tutti_result_t tt_cuda_check(cuda_result error, const char *what, ...)
+	__attribute__((format(printf, 2, 3)));
 /* 0 also where CUDA gives an error. */
-int tt_cuda_attribute(const struct cuda_driver *driver, unsigned attribute, cuda_device device);
+int tt_cuda_attribute(unsigned attribute, cuda_device device);
 
 #endif

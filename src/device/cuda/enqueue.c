@@ -22,7 +22,7 @@ static tutti_result_t check_buffer(const struct tt_cuda *cuda, const struct tt_c
 
 	if (bytes == 0)
 		return TUTTI_OK;
-	const tutti_result_t result = tt_cuda_pointer(cuda->driver, buffer, &kind, &device);
+	const tutti_result_t result = tt_cuda_pointer(buffer, &kind, &device);
 	if (result)
 		return result;
 	if (kind == TT_CUDA_HOST)
@@ -55,7 +55,7 @@ static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st
 		return tt_fail(
 			TUTTI_ERR_INVALID, CUDA,
 			"the stream's capture has failed (or it is the default stream, while another one is captured): nothing can be put there");
-	return tt_cuda_check(cuda->driver, error, "ask whether the stream is captured");
+	return tt_cuda_check(error, "ask whether the stream is captured");
 }
 
 /* Is the call sound, as far as CUDA is not to be asked? Lock held. */
@@ -112,8 +112,8 @@ static size_t place_of(const size_t *counts, const size_t *displs, int rank)
 }
 
 /* The message to or from `peer` that is part of the call on one side; false: there is none. */
-static bool message_of(const struct tutti_comm *comm, const struct tt_call *call, bool sending,
-		       int peer, struct tt_cuda_message *message)
+static bool message_of(const struct tt_call *call, bool sending, int peer,
+		       struct tt_cuda_message *message)
 {
 	const size_t element = tutti_dtype_size(call->dtype);
 	const size_t *counts = sending ? call->send_counts : call->recv_counts,
@@ -146,8 +146,8 @@ static cuda_result collect(struct tt_cuda_op *op, const struct tt_call *call,
 		const int rank = (comm->rank + i) %
 				 comm->size; /* not everybody sends to the same one first */
 		struct tt_cuda_message to, from;
-		const bool sends = message_of(comm, call, true, rank, &to),
-			   receives = message_of(comm, call, false, rank, &from);
+		const bool sends = message_of(call, true, rank, &to),
+			   receives = message_of(call, false, rank, &from);
 
 		if (rank == comm->rank && sends && receives)
 			error = tt_cuda_copy(op, from.buffer, to.buffer, to.bytes);
@@ -286,7 +286,7 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	const cuda_result error = short_one	   ? tt_cuda_by_lines(op)
 				  : op->in_windows ? tt_cuda_by_windows(op)
 						   : tt_cuda_by_stages(op);
-	return tt_cuda_check(op->cuda->driver, error, "%s", tt_call_name(call));
+	return tt_cuda_check(error, "%s", tt_call_name(call));
 }
 
 static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *const *calls,
@@ -305,8 +305,7 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 		error = collect(op, calls[i], messages, &count);
 	if (!error && !op->cuda->proxy)
 		error = tt_cuda_messages(op, messages, count);
-	tutti_result_t result =
-		tt_cuda_check(op->cuda->driver, error, "%s", tt_call_name(calls[0]));
+	tutti_result_t result = tt_cuda_check(error, "%s", tt_call_name(calls[0]));
 	if (!result && op->cuda->proxy)
 		result = tt_cuda_messages_host_staged(op, messages, count);
 	free(messages);
@@ -355,7 +354,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (!result && !error && !op.captured) /* the last one now */
 		error = cuda->driver->event_record(cuda->last, op.stream);
 	if (!result && error)
-		result = tt_cuda_check(cuda->driver, error, "order operations on streams");
+		result = tt_cuda_check(error, "order operations on streams");
 	tt_cuda_leave(&entered);
 	if (result) /* what is behind `last` is without it */
 		cuda->noted = noted;

@@ -86,7 +86,7 @@ static tutti_result_t put_here(struct tt_cuda_op *whole, struct tt_call *call)
 	op.signature = tt_op_header_signature(&op.header);
 	op.header.seq = whole->cuda->calls;
 	const cuda_result error = tt_cuda_by_stages(&op);
-	return tt_cuda_check(whole->cuda->driver, error, "%s", tt_call_name(whole->call));
+	return tt_cuda_check(error, "%s", tt_call_name(whole->call));
 }
 
 /* Elements for each place. */
@@ -378,8 +378,7 @@ static tutti_result_t take(struct tt_cuda_op *op, const struct way *way, const s
 		result = way->take(op, part);
 	if (!result && !error)
 		error = tt_cuda_report(op, crossed, 0);
-	return error ? tt_cuda_check(op->cuda->driver, error, "%s", tt_call_name(op->call))
-		     : result;
+	return error ? tt_cuda_check(error, "%s", tt_call_name(op->call)) : result;
 }
 
 /* All ranks tell each other what they called, by a chunk without bytes, and who does not come is
@@ -452,8 +451,7 @@ static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *c
 	hierarchy->cliques = cliques->count;
 	hierarchy->places = tt_cuda_clique_size(cliques, size);
 	hierarchy->clique = clique_of(hierarchy, cuda->comm->rank, &hierarchy->place);
-	return tt_cuda_check(cuda->driver,
-			     cuda->driver->mem_alloc(&hierarchy->scratch,
+	return tt_cuda_check(cuda->driver->mem_alloc(&hierarchy->scratch,
 						     TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES),
 			     "take memory of the GPU for what crosses to other cliques");
 }

@@ -33,7 +33,7 @@ static cuda_result take(const struct cuda_driver *driver, size_t bytes, cuda_add
 
 	if (error)
 		return error;
-	return tt_cuda_attribute(driver, CUDA_MULTICAST, device) &&
+	return tt_cuda_attribute(CUDA_MULTICAST, device) &&
 			       take_segment(driver, device, bytes, out) == 0
 		       ? 0
 		       : driver->mem_alloc(out, bytes);
@@ -76,7 +76,7 @@ TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 			TUTTI_ERR_INVALID, CUDA,
 			"tutti_cuda_mem_alloc: the thread has no current GPU: call cudaSetDevice() first");
 	if (error) {
-		tt_cuda_check(driver, error, "take %zu bytes of memory of the GPU", bytes);
+		tt_cuda_check(error, "take %zu bytes of memory of the GPU", bytes);
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
 	*memory = cuda_pointer(address);
@@ -91,7 +91,7 @@ TUTTI_API void tutti_cuda_mem_free(void *memory)
 		return;
 	const cuda_result error = give(driver, cuda_at(memory));
 	if (error) {
-		tt_cuda_check(driver, error, "tutti_cuda_mem_free");
+		tt_cuda_check(error, "tutti_cuda_mem_free");
 		tt_log(ERROR, CUDA,
 		       "%s; the pointer was %p, expected one of tutti_cuda_mem_alloc()",
 		       tt_thread_error(), memory);

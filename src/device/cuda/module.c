@@ -73,8 +73,8 @@ static tutti_result_t load_failed(const struct cuda_driver *driver, const struct
 
 	driver->driver_get_version(&version);
 	if (driver->context_get_device(&device) == 0) {
-		major = tt_cuda_attribute(driver, CUDA_CAPABILITY_MAJOR, device);
-		minor = tt_cuda_attribute(driver, CUDA_CAPABILITY_MINOR, device);
+		major = tt_cuda_attribute(CUDA_CAPABILITY_MAJOR, device);
+		minor = tt_cuda_attribute(CUDA_CAPABILITY_MINOR, device);
 	}
 	if (error == CUDA_NO_BINARY_FOR_GPU)
 		return tt_fail(
@@ -87,7 +87,7 @@ static tutti_result_t load_failed(const struct cuda_driver *driver, const struct
 			"the kernels of %s were built with a newer version of CUDA than this driver's, %d.%d, and are for %s, the GPU has compute capability %d.%d: "
 			"install a newer driver, or build tutti with a version of CUDA that is not newer",
 			image->name, version / 1000, version % 1000 / 10, codes, major, minor);
-	return tt_cuda_check(driver, error, "load the kernels of %s", image->name);
+	return tt_cuda_check(error, "load the kernels of %s", image->name);
 }
 
 /* Where kernels are found, and what failed first. */
@@ -114,7 +114,7 @@ static void find(struct finder *finder, const char *name, struct CUfunc_st **out
 			? tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
 				  "%s has no kernel %s: expected what is made of src/device/cuda/kernels.cu of this version",
 				  finder->image->name, name)
-			: tt_cuda_check(finder->driver, error, "%s", name);
+			: tt_cuda_check(error, "%s", name);
 }
 
 static void find_named(struct finder *finder, const char *op, tutti_dtype_t dtype,

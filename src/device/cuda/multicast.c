@@ -59,7 +59,7 @@ static tutti_result_t make(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 	if (!error)
 		error = tt_cuda_export(cuda->driver, multicast->handle, multicast->span, &message);
 	if (error)
-		return tt_cuda_check(cuda->driver, error, "make a multicast object");
+		return tt_cuda_check(error, "make a multicast object");
 	const tutti_result_t result = tt_cuda_descriptors_send(sockets, &message);
 	tt_unix_descriptors_close(&message.fds);
 	return result;
@@ -76,12 +76,10 @@ static tutti_result_t take(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 		result = tt_fail(TUTTI_ERR_INVALID, CUDA,
 				 "rank 0 hands on a multicast object of another size");
 	if (!result)
-		result = tt_cuda_check(
-			cuda->driver,
-			cuda->driver->segment_import(&multicast->handle,
-						     (void *)(intptr_t)message.fds.fd[0],
-						     CUDA_HANDLE_DESCRIPTOR),
-			"open a multicast object");
+		result = tt_cuda_check(cuda->driver->segment_import(&multicast->handle,
+								    (void *)(intptr_t)message.fds.fd[0],
+								    CUDA_HANDLE_DESCRIPTOR),
+				       "open a multicast object");
 	tt_unix_descriptors_close(&message.fds);
 	return result ? result : tt_cuda_descriptors_taken(sockets, 0);
 }
@@ -101,7 +99,6 @@ tutti_result_t tt_cuda_multicast_begin(const struct tt_cuda *cuda, struct tt_cud
 						      : take(cuda, sockets, multicast);
 	if (!result)
 		result = tt_cuda_check(
-			cuda->driver,
 			cuda->driver->multicast_add_device(multicast->handle, cuda->device),
 			"add the GPU to a multicast object");
 	if (result) {
@@ -128,7 +125,7 @@ static tutti_result_t bind_segments(const struct tt_cuda *cuda, cuda_address fir
 			error = driver->multicast_bind(multicast->handle, multicast->bound, base,
 						       bytes, 0);
 		if (error)
-			return tt_cuda_check(driver, error, "bind memory to a multicast object");
+			return tt_cuda_check(error, "bind memory to a multicast object");
 		multicast->bound += bytes;
 	}
 	return TUTTI_OK;
@@ -148,7 +145,7 @@ tutti_result_t tt_cuda_multicast_bind(const struct tt_cuda *cuda, const struct t
 	if (!error)
 		error = tt_cuda_map(driver, cuda->device, multicast->handle, multicast->span, unit,
 				    &multicast->base);
-	return tt_cuda_check(driver, error, "map a multicast object");
+	return tt_cuda_check(error, "map a multicast object");
 }
 
 cuda_address tt_cuda_multicast_at(const struct tt_cuda_multicast *multicast)

@@ -74,8 +74,7 @@ tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_
 		if (retained)
 			cuda->driver->primary_release(cuda->device);
 		free(held);
-		tt_cuda_check(cuda->driver, error, "take %zu bytes of memory of GPU %d", bytes,
-			      cuda->number);
+		tt_cuda_check(error, "take %zu bytes of memory of GPU %d", bytes, cuda->number);
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
 	}
 	pthread_mutex_lock(&memories.lock);
@@ -141,9 +140,9 @@ tutti_result_t tt_cuda_name_place(const struct tt_cuda *cuda, struct tt_cuda_off
 		cuda->driver->device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
 
 	if (error)
-		return tt_cuda_check(cuda->driver, error, "ask which GPU this is");
+		return tt_cuda_check(error, "ask which GPU this is");
 	offer->number = cuda->number;
-	offer->mps = tt_cuda_attribute(cuda->driver, CUDA_MPS, cuda->device) == 1;
+	offer->mps = tt_cuda_attribute(CUDA_MPS, cuda->device) == 1;
 	return number_of_process(&offer->process);
 }
 
@@ -158,8 +157,7 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 		return result;
 	cuda_result error = cuda->driver->mem_get_range(&base, &length, memory);
 	if (error)
-		return tt_cuda_check(cuda->driver, error,
-				     "find the allocation that memory of the GPU is in");
+		return tt_cuda_check(error, "find the allocation that memory of the GPU is in");
 	offer->memory = memory;
 	offer->bytes = bytes;
 	offer->offset = memory - base;
@@ -223,11 +221,11 @@ static tutti_result_t enable_peer(const struct tt_cuda *cuda, int number)
 	if (!error)
 		error = cuda->driver->primary_retain(&context, device);
 	if (error)
-		return tt_cuda_check(cuda->driver, error, "query a peer's GPU");
+		return tt_cuda_check(error, "query a peer's GPU");
 	error = cuda->driver->context_enable_peer(context, 0);
 	cuda->driver->primary_release(device); /* its own rank keeps it */
 	if (error && error != CUDA_PEER_ACCESS_ALREADY_ENABLED)
-		return tt_cuda_check(cuda->driver, error, "enable access to a peer's GPU");
+		return tt_cuda_check(error, "enable access to a peer's GPU");
 	return TUTTI_OK;
 }
 
@@ -248,7 +246,7 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 	}
 	if (offer->no_handle)
 		return tt_cuda_check(
-			cuda->driver, offer->no_handle,
+			offer->no_handle,
 			"make a handle by which other processes reach GPU memory of rank %d (CUDA IPC; memory of cudaMalloc() has one; that of cuMemMap() needs none "
 			"if it was made with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; that of cudaMallocAsync() has none)",
 			rank);
@@ -257,7 +255,7 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 	if (error) {
 		peer->opened = 0;
 		return tt_cuda_check(
-			cuda->driver, error,
+			error,
 			"reach the GPU memory of rank %d (CUDA IPC; it needs peer access between the GPUs, and of containers the same IPC and process namespaces: "
 			"docker run --ipc=host --pid=host)",
 			rank);

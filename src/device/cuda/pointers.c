@@ -14,8 +14,7 @@ static bool means_host(cuda_result error)
 	       error == CUDA_NO_DEVICE || error == CUDA_INVALID_CONTEXT;
 }
 
-tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *pointer,
-			       enum tt_cuda_memory *kind, int *device)
+tutti_result_t tt_cuda_pointer(const void *pointer, enum tt_cuda_memory *kind, int *device)
 {
 	unsigned attributes[] = { CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED,
 				  CUDA_POINTER_DEVICE };
@@ -23,14 +22,13 @@ tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *poi
 	int number = -1;
 	void *values[] = { &type, &managed, &number };
 	const cuda_result error =
-		driver->pointer_get_attributes(3, attributes, values, cuda_at(pointer));
+		tt_cuda_opened()->pointer_get_attributes(3, attributes, values, cuda_at(pointer));
 
 	*kind = TT_CUDA_HOST;
 	*device = -1;
 	if (error)
-		return means_host(error)
-			       ? TUTTI_OK
-			       : tt_cuda_check(driver, error, "ask whose memory a buffer is");
+		return means_host(error) ? TUTTI_OK
+					 : tt_cuda_check(error, "ask whose memory a buffer is");
 	if (!managed && type != CUDA_MEMORY_DEVICE)
 		return TUTTI_OK;
 	*kind = managed ? TT_CUDA_MANAGED : TT_CUDA_DEVICE;

@@ -12,10 +12,9 @@ enum tt_cuda_memory {
 };
 
 /* `*device`: the number of the GPU whose it is, of managed memory the one that it was made for;
- * -1: the host's. The driver need not have been started: then all memory is the host's.
+ * -1: the host's. The driver is opened, but need not have been started: then all memory is the host's.
  * TUTTI_ERR_SYSTEM: CUDA is broken in this process, as it is after a kernel's fault. Any thread;
  * needs no context. */
-tutti_result_t tt_cuda_pointer(const struct cuda_driver *driver, const void *pointer,
-			       enum tt_cuda_memory *kind, int *device);
+tutti_result_t tt_cuda_pointer(const void *pointer, enum tt_cuda_memory *kind, int *device);
 
 #endif

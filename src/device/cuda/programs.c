@@ -30,7 +30,7 @@ tutti_result_t tt_cuda_try_report(struct tt_cuda *cuda)
 	if (!error)
 		error = cuda->driver->stream_synchronize(cuda->setup);
 	if (error)
-		return tt_cuda_check(cuda->driver, error, "write to pinned memory by a stream");
+		return tt_cuda_check(error, "write to pinned memory by a stream");
 	if (!__atomic_exchange_n(&cuda->report->ended, 0, __ATOMIC_ACQUIRE))
 		return tt_fail(
 			TUTTI_ERR_UNSUPPORTED, CUDA,

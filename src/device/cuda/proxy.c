@@ -288,7 +288,7 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 		cuda->driver->mem_host_alloc(&memory, bytes, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
 	if (error) {
-		tt_cuda_check(cuda->driver, error, "take %zu bytes of pinned memory", bytes);
+		tt_cuda_check(error, "take %zu bytes of pinned memory", bytes);
 		return TUTTI_ERR_NO_MEMORY;
 	}
 	for (size_t i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)

@@ -126,11 +126,11 @@ static tutti_result_t export_next(const struct tt_cuda *cuda, cuda_address *at,
 	cuda_result error = find_segment(driver, *at, &handle, &base, &bytes);
 
 	if (error)
-		return tt_cuda_check(driver, error, "find a segment of memory");
+		return tt_cuda_check(error, "find a segment of memory");
 	error = tt_cuda_export(driver, handle, bytes, message);
 	driver->segment_release(handle);
 	if (error)
-		return tt_cuda_check(driver, error, "make a descriptor of a segment of memory");
+		return tt_cuda_check(error, "make a descriptor of a segment of memory");
 	*at = base + bytes;
 	return TUTTI_OK;
 }
@@ -183,8 +183,7 @@ static tutti_result_t mapping_new(const struct tt_cuda *cuda, const struct tt_cu
 		cuda->driver->range_reserve(&mapping->base, mapping->span, 0, 0, 0);
 	if (error) {
 		free(mapping);
-		return tt_cuda_check(cuda->driver, error,
-				     "reserve addresses for another rank's memory");
+		return tt_cuda_check(error, "reserve addresses for another rank's memory");
 	}
 	*out = mapping;
 	return TUTTI_OK;
@@ -203,7 +202,7 @@ static tutti_result_t map_one(const struct tt_cuda *cuda, struct tt_cuda_mapping
 		driver->segment_release(handle); /* the mapping keeps it */
 	}
 	if (error)
-		return tt_cuda_check(driver, error, "map a segment of another rank's memory");
+		return tt_cuda_check(error, "map a segment of another rank's memory");
 	mapping->n++;
 	mapping->mapped += bytes;
 	return TUTTI_OK;
@@ -247,7 +246,7 @@ static tutti_result_t map_all(const struct tt_cuda *cuda, struct tt_cuda_sockets
 		return result;
 	const cuda_result error =
 		cuda->driver->range_set_access(mapping->base, mapping->span, &access, 1);
-	return tt_cuda_check(cuda->driver, error, "get access to another rank's memory");
+	return tt_cuda_check(error, "get access to another rank's memory");
 }
 
 void tt_cuda_mapping_free(const struct tt_cuda *cuda, struct tt_cuda_mapping *mapping)

@@ -42,7 +42,6 @@ struct chunk {
 
 struct tt_staging {
 	pthread_mutex_t lock;
-	const struct cuda_driver *driver;
 	struct gpu *gpus;
 	struct chunk *chunks; /* those in use as well */
 };
@@ -111,8 +110,7 @@ static tutti_result_t find_gpu(struct tt_staging *staging, int number, bool boun
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
 			       number);
 	*gpu = (struct gpu){ .number = number, .bound = bound };
-	const tutti_result_t result =
-		tt_bounces_begin(staging->driver, number, bound, &gpu->bounces);
+	const tutti_result_t result = tt_bounces_begin(number, bound, &gpu->bounces);
 	if (result) {
 		free(gpu);
 		return result;
@@ -209,17 +207,13 @@ static void give_chunks_back(struct tt_staged *staged)
 /* ---- a communicator's */
 
 /* It is made when it is first asked for. The communicator's lock is not held. */
-static tutti_result_t staging_of(struct tutti_comm *comm, const struct cuda_driver *driver,
-				 struct tt_staging **out)
+static tutti_result_t staging_of(struct tutti_comm *comm, struct tt_staging **out)
 {
 	tt_comm_lock(comm);
 	if (!comm->staging) {
-		struct tt_staging *made = comm->staging = calloc(1, sizeof(*made));
-
-		if (made) {
-			made->driver = driver;
-			pthread_mutex_init(&made->lock, NULL);
-		}
+		comm->staging = calloc(1, sizeof(*comm->staging));
+		if (comm->staging)
+			pthread_mutex_init(&comm->staging->lock, NULL);
 	}
 	*out = comm->staging;
 	pthread_mutex_unlock(&comm->lock);
@@ -227,12 +221,11 @@ static tutti_result_t staging_of(struct tutti_comm *comm, const struct cuda_driv
 		    : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPUs");
 }
 
-tutti_result_t tt_staging_bind(struct tutti_comm *comm, const struct cuda_driver *driver,
-			       int number)
+tutti_result_t tt_staging_bind(struct tutti_comm *comm, int number)
 {
 	struct tt_staging *staging;
 	struct gpu *gpu;
-	tutti_result_t result = staging_of(comm, driver, &staging);
+	tutti_result_t result = staging_of(comm, &staging);
 
 	if (result)
 		return result;
@@ -276,9 +269,8 @@ void tt_staging_free(struct tutti_comm *comm)
 
 /* ---- copies */
 
-static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *gpu, bool input,
-			   uint8_t *on_gpu, uint8_t *on_host, const struct tt_bytes *run,
-			   size_t nruns)
+static tutti_result_t copy(const struct gpu *gpu, bool input, uint8_t *on_gpu, uint8_t *on_host,
+			   const struct tt_bytes *run, size_t nruns)
 {
 	size_t bytes = 0;
 
@@ -290,7 +282,7 @@ static tutti_result_t copy(const struct tt_staging *staging, const struct gpu *g
 		return TUTTI_OK;
 	for (size_t i = 0; i < nruns; i++)
 		bytes += run[i].length;
-	return tt_cuda_check(staging->driver, error, "copy %zu bytes of %s GPU %d", bytes,
+	return tt_cuda_check(error, "copy %zu bytes of %s GPU %d", bytes,
 			     input ? "input from" : "output to", gpu->number);
 }
 
@@ -337,18 +329,16 @@ static bool on_gpu(const struct side *side)
 	return side->kind != TT_CUDA_HOST && side->bytes > 0;
 }
 
-static tutti_result_t ask(const struct cuda_driver *driver, struct side *side)
+static tutti_result_t ask(struct side *side)
 {
-	if (!side->at)
-		return TUTTI_OK;
-	return tt_cuda_pointer(driver, side->at, &side->kind, &side->number);
+	return side->at ? tt_cuda_pointer(side->at, &side->kind, &side->number) : TUTTI_OK;
 }
 
 bool tt_staged_holds(const void *pointer)
 {
 	struct side side = { .at = (uint8_t *)pointer };
 
-	return ask(tt_cuda_opened(), &side) == TUTTI_OK && side.kind != TT_CUDA_HOST;
+	return ask(&side) == TUTTI_OK && side.kind != TT_CUDA_HOST;
 }
 
 static bool overlap(const struct side *a, const struct side *b)
@@ -408,8 +398,8 @@ static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call 
 	if (send->host) {
 		const size_t n = runs_of(comm, call, send,
 					 staged->run); /* there for as long as nothing else is */
-		const tutti_result_t result = copy(staged->staging, send->gpu, true, send->at,
-						   send->host, staged->run, n);
+		const tutti_result_t result =
+			copy(send->gpu, true, send->at, send->host, staged->run, n);
 
 		if (result)
 			return result;
@@ -423,8 +413,8 @@ static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call 
 	return TUTTI_OK;
 }
 
-static tutti_result_t stage(struct tutti_comm *comm, const struct cuda_driver *driver,
-			    const struct tt_call *call, struct side *sides, struct tt_staged **out)
+static tutti_result_t stage(struct tutti_comm *comm, const struct tt_call *call, struct side *sides,
+			    struct tt_staged **out)
 {
 	const size_t runs = call->send_counts || call->recv_counts ? (size_t)comm->size : 1;
 	struct tt_staged *staged = calloc(1, sizeof(*staged) + runs * sizeof(staged->run[0]));
@@ -432,7 +422,7 @@ static tutti_result_t stage(struct tutti_comm *comm, const struct cuda_driver *d
 	if (!staged)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory to copy from and to GPUs",
 			       tt_call_name(call));
-	tutti_result_t result = staging_of(comm, driver, &staged->staging);
+	tutti_result_t result = staging_of(comm, &staged->staging);
 	if (result) {
 		free(staged);
 		return result;
@@ -453,14 +443,13 @@ static tutti_result_t stage(struct tutti_comm *comm, const struct cuda_driver *d
 
 tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call, struct tt_staged **list)
 {
-	const struct cuda_driver *driver = tt_cuda_opened();
 	struct side sides[2] = { { .input = true, .at = (uint8_t *)call->send },
 				 { .at = call->recv } };
 	struct tt_staged *staged = NULL;
 
-	tutti_result_t result = ask(driver, &sides[0]);
+	tutti_result_t result = ask(&sides[0]);
 	if (!result)
-		result = ask(driver, &sides[1]);
+		result = ask(&sides[1]);
 	if (result)
 		return result;
 	if (sides[0].kind == TT_CUDA_HOST && sides[1].kind == TT_CUDA_HOST)
@@ -471,7 +460,7 @@ tutti_result_t tt_staged_add(struct tutti_comm *comm, struct tt_call *call, stru
 	pthread_mutex_unlock(&comm->lock);
 	if (!on_gpu(&sides[0]) && !on_gpu(&sides[1]))
 		return TUTTI_OK;
-	result = stage(comm, driver, call, sides, &staged);
+	result = stage(comm, call, sides, &staged);
 	if (result)
 		return result;
 	if (sides[0].host)
@@ -492,8 +481,8 @@ tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
 		struct tt_staged *next = staged->next;
 
 		if (!result && !failed)
-			failed = copy(staged->staging, staged->gpu, false, staged->to, staged->from,
-				      staged->run, staged->nruns);
+			failed = copy(staged->gpu, false, staged->to, staged->from, staged->run,
+				      staged->nruns);
 		give_chunks_back(staged);
 		free(staged);
 		staged = next;

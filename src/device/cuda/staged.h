@@ -20,8 +20,7 @@ void tt_staged_forget(struct tt_staged *staged);
 bool tt_staged_holds(const void *pointer);
 /* The communicator is being bound to that GPU: plain calls on its memory take nothing of CUDA's any
  * more, which would wait for streams. */
-tutti_result_t tt_staging_bind(struct tutti_comm *comm, const struct cuda_driver *driver,
-			       int number);
+tutti_result_t tt_staging_bind(struct tutti_comm *comm, int number);
 /* Free what a communicator that goes has for this, if anything. No operation of it is in flight. */
 void tt_staging_free(struct tutti_comm *comm);
 

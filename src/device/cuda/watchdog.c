@@ -196,7 +196,7 @@ static void check_context(struct tt_cuda *cuda, cuda_result error)
 	if (error == 0 || error == CUDA_NOT_READY || capturing)
 		return;
 	const tutti_result_t result = tt_cuda_check(
-		cuda->driver, error,
+		error,
 		"the GPU's context has failed, and cannot be used again in this process (compute-sanitizer finds the kernel)");
 	tt_comm_revoke_for(cuda->comm, result);
 }

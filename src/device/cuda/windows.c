@@ -384,8 +384,7 @@ static tutti_result_t offer(struct tt_cuda *cuda, cuda_address memory, size_t by
 {
 	const tutti_result_t result = tt_cuda_offer(cuda, memory, bytes, mine);
 
-	if (tt_cuda_attribute(cuda->driver, CUDA_MULTICAST, cuda->device) &&
-	    cuda->comm->settings.cuda_multicast)
+	if (tt_cuda_attribute(CUDA_MULTICAST, cuda->device) && cuda->comm->settings.cuda_multicast)
 		mine->multicast = TT_CUDA_MULTICAST_ABLE;
 	return result || !mine->segments ? result : tt_cuda_sockets_listen(sockets, &mine->socket);
 }
@@ -456,9 +455,8 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 					    "no memory for the windows of %zu ranks", size));
 	tt_cuda_sockets_begin(&sockets, cuda->comm);
 	cuda_result error = tt_cuda_enter(cuda, &entered);
-	tutti_result_t result =
-		error ? tt_cuda_check(cuda->driver, error, "enter the context of the GPU")
-		      : offer(cuda, memory, window->bytes, &sockets, mine);
+	tutti_result_t result = error ? tt_cuda_check(error, "enter the context of the GPU")
+				      : offer(cuda, memory, window->bytes, &sockets, mine);
 	result = exchange_all(cuda, result, window, &sockets, mine, all);
 	tt_cuda_sockets_close(&sockets);
 	if (result)
@@ -488,7 +486,7 @@ TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, si
 			       bytes, memory);
 	enum tt_cuda_memory kind;
 	int device;
-	tutti_result_t result = tt_cuda_pointer(comm->cuda->driver, memory, &kind, &device);
+	tutti_result_t result = tt_cuda_pointer(memory, &kind, &device);
 	if (!result && (kind != TT_CUDA_DEVICE || device != comm->cuda->number))
 		result = tt_fail(
 			TUTTI_ERR_INVALID, CUDA,
