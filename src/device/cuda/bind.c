@@ -12,7 +12,6 @@
 #include "hierarchy.h"
 #include "log.h"
 #include "machine.h"
-#include "module.h"
 #include "parts.h"
 #include "peer_access.h"
 #include "proxy.h"
@@ -223,8 +222,7 @@ static void free_memory(struct tt_cuda *cuda)
 	}
 	*own = 0;
 	cuda->report = NULL;
-	tt_cuda_module_free(cuda->driver, cuda->module);
-	cuda->module = NULL;
+	tt_cuda_module_unload(cuda->driver, &cuda->module);
 }
 
 /* The communicator's context is current. Nothing of it is in use. */
@@ -253,8 +251,6 @@ void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 	tt_cuda_windows_free(cuda, frees);
 	if (frees)
 		free_all(cuda);
-	else
-		free(cuda->module);
 	tt_cuda_leave(&entered);
 	if (frees)
 		cuda->driver->primary_release(cuda->device);

@@ -10,6 +10,7 @@
 #include "comm.h"
 #include "cuda/driver.h"
 #include "cuda/kernels.h"
+#include "cuda/module.h"
 #include "plan.h"
 #include "tutti/cuda.h"
 
@@ -18,17 +19,23 @@
 #define TT_CUDA_LINES_BYTES ((size_t)4 << 20) /* of what peers exchange with a rank */
 #define TT_LINE_DATA	    8		      /* bytes of a line; there are two sets of lines */
 
-struct tt_cuda_module;
 struct tt_cuda_watchdog;
 struct tt_cuda_proxy;
 struct tt_cuda_hierarchy;
 struct tt_cuda_offer;
 
+/* Another rank's segments (segments.h), as they are mapped here, one behind the other. */
+struct tt_cuda_mapping {
+	cuda_address base; /* of a range that is reserved; 0: none */
+	uint64_t span, mapped;
+	uint32_t n; /* segments */
+};
+
 /* The memory of one rank, as this one addresses it. */
 struct tt_cuda_peer {
 	cuda_address memory; /* 0: not there */
 	cuda_address opened; /* the allocation that it is in, by an IPC handle; 0: not opened */
-	struct tt_cuda_mapping *mapping; /* of segments (segments.h); NULL: none */
+	struct tt_cuda_mapping mapping;
 	bool held; /* of the same process: it stays until this rank lets it go (peer_access.h) */
 	bool elsewhere; /* on another GPU than this rank's. Of what communicators have; not of
 			 * windows */
@@ -52,7 +59,7 @@ struct tt_cuda {
 	int number; /* of the device */
 	cuda_device device;
 	struct CUctx_st *context; /* the primary one; NULL: not retained */
-	struct tt_cuda_module *module;
+	struct tt_cuda_module module;
 	uint32_t line_bytes; /* that two ranks exchange at most */
 	unsigned blocks;     /* that its kernels have at most, which run at once with those of other
 			  * threads on the same GPU */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "bound.h"
-#include "module.h"
 
 /* What of this rank's buffer, which has `span` bytes, belongs to rank `peer`: a block, or all. */
 static struct tt_bytes share_of(const struct tt_cuda_op *op, const struct tt_layout *layout,
@@ -109,6 +108,6 @@ cuda_result tt_cuda_by_lines(struct tt_cuda_op *op)
 	else
 		combine(op, &part);
 	return tt_cuda_exchange_lines(
-		op, call->op < 0 ? NULL : op->cuda->module->reduce[call->op][call->dtype], &part,
+		op, call->op < 0 ? NULL : op->cuda->module.reduce[call->op][call->dtype], &part,
 		longest_share(op));
 }

@@ -15,7 +15,6 @@
 
 #include "call.h"
 #include "log.h"
-#include "module.h"
 #include "names.h"
 #include "parts.h"
 #include "proxy.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "bound.h"
-#include "module.h"
 
 static_assert(offsetof(struct tt_op_header, count) == TT_CUDA_HEADER_COUNT &&
 		      sizeof(struct tt_op_header) == TT_CUDA_HEADER,

@@ -174,14 +174,11 @@ static tutti_result_t find_all(const struct cuda_driver *driver, const struct im
 	return finder.result;
 }
 
-tutti_result_t tt_cuda_module_load(const struct cuda_driver *driver, struct tt_cuda_module **out)
+tutti_result_t tt_cuda_module_load(const struct cuda_driver *driver, struct tt_cuda_module *module)
 {
-	struct tt_cuda_module *module = calloc(1, sizeof(*module));
 	struct image image;
 	tutti_result_t result = open_image(&image);
 
-	if (!result && !module)
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for the kernels of GPUs");
 	if (!result) {
 		const cuda_result error = driver->module_load(&module->module, image.code);
 
@@ -190,15 +187,13 @@ tutti_result_t tt_cuda_module_load(const struct cuda_driver *driver, struct tt_c
 	}
 	free(image.read);
 	if (result)
-		tt_cuda_module_free(driver, module);
-	else
-		*out = module;
+		tt_cuda_module_unload(driver, module);
 	return result;
 }
 
-void tt_cuda_module_free(const struct cuda_driver *driver, struct tt_cuda_module *module)
+void tt_cuda_module_unload(const struct cuda_driver *driver, struct tt_cuda_module *module)
 {
-	if (module && module->module)
+	if (module->module)
 		driver->module_unload(module->module);
-	free(module);
+	*module = (struct tt_cuda_module){ NULL };
 }

@@ -2,18 +2,10 @@
 /* Owns the multicast objects of windows: who makes them, what is bound to them, where they are mapped. */
 #include "multicast.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
 #include "segments.h"
-
-struct tt_cuda_multicast {
-	cuda_allocation handle;
-	cuda_address base;     /* 0: not mapped */
-	uint64_t span, offset; /* of all segments, and of the window in them */
-	uint64_t bound;	       /* bytes of this rank's */
-};
 
 /* ---- may it be */
 
@@ -86,13 +78,10 @@ static tutti_result_t take(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 
 tutti_result_t tt_cuda_multicast_begin(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
 				       const struct tt_cuda_offer *all,
-				       struct tt_cuda_multicast **out)
+				       struct tt_cuda_multicast *multicast)
 {
 	const struct tt_cuda_offer *mine = &all[cuda->comm->rank];
-	struct tt_cuda_multicast *multicast = calloc(1, sizeof(*multicast));
 
-	if (!multicast)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for a multicast object");
 	multicast->span = mine->span;
 	multicast->offset = mine->offset;
 	tutti_result_t result = cuda->comm->rank == 0 ? make(cuda, sockets, multicast)
@@ -101,12 +90,9 @@ tutti_result_t tt_cuda_multicast_begin(const struct tt_cuda *cuda, struct tt_cud
 		result = tt_cuda_check(
 			cuda->driver->multicast_add_device(multicast->handle, cuda->device),
 			"add the GPU to a multicast object");
-	if (result) {
-		tt_cuda_multicast_free(cuda, multicast, true);
-		return result;
-	}
-	*out = multicast;
-	return TUTTI_OK;
+	if (result)
+		tt_cuda_multicast_end(cuda, multicast);
+	return result;
 }
 
 /* ---- what is bound */
@@ -148,24 +134,16 @@ tutti_result_t tt_cuda_multicast_bind(const struct tt_cuda *cuda, const struct t
 	return tt_cuda_check(error, "map a multicast object");
 }
 
-cuda_address tt_cuda_multicast_at(const struct tt_cuda_multicast *multicast)
+void tt_cuda_multicast_end(const struct tt_cuda *cuda, struct tt_cuda_multicast *multicast)
 {
-	return multicast->base + multicast->offset;
-}
-
-void tt_cuda_multicast_free(const struct tt_cuda *cuda, struct tt_cuda_multicast *multicast,
-			    bool frees)
-{
-	if (multicast && frees) {
-		if (multicast->base) {
-			cuda->driver->range_unmap(multicast->base, multicast->span);
-			cuda->driver->range_free(multicast->base, multicast->span);
-		}
-		if (multicast->bound)
-			cuda->driver->multicast_unbind(multicast->handle, cuda->device, 0,
-						       multicast->bound);
-		if (multicast->handle)
-			cuda->driver->segment_release(multicast->handle);
+	if (multicast->base) {
+		cuda->driver->range_unmap(multicast->base, multicast->span);
+		cuda->driver->range_free(multicast->base, multicast->span);
 	}
-	free(multicast);
+	if (multicast->bound)
+		cuda->driver->multicast_unbind(multicast->handle, cuda->device, 0,
+					       multicast->bound);
+	if (multicast->handle)
+		cuda->driver->segment_release(multicast->handle);
+	*multicast = (struct tt_cuda_multicast){ 0 };
 }

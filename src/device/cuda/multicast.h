@@ -8,7 +8,12 @@
 #include "descriptors.h"
 #include "peer_access.h"
 
-struct tt_cuda_multicast;
+struct tt_cuda_multicast {
+	cuda_allocation handle;
+	cuda_address base;     /* 0: not mapped */
+	uint64_t span, offset; /* of all segments, and of the window in them */
+	uint64_t bound;	       /* bytes of this rank's */
+};
 
 /* How far a rank has come, in offers. */
 enum {
@@ -24,17 +29,14 @@ bool tt_cuda_all_multicast(const struct tutti_comm *comm, const struct tt_cuda_o
 /* May it be tried with what all offer? The same on all ranks. */
 bool tt_cuda_may_multicast(const struct tt_cuda *cuda, const struct tt_cuda_offer *all);
 /* All ranks call, which have shared their segments by these sockets. Rank 0 makes what all memory is
- * bound to, and hands it on. */
+ * bound to, and hands it on. `multicast` is zeros before, and after an error. */
 tutti_result_t tt_cuda_multicast_begin(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
 				       const struct tt_cuda_offer *all,
-				       struct tt_cuda_multicast **out);
+				       struct tt_cuda_multicast *multicast);
 /* Once all have begun: this rank's memory is part of it. */
 tutti_result_t tt_cuda_multicast_bind(const struct tt_cuda *cuda, const struct tt_cuda_offer *mine,
 				      struct tt_cuda_multicast *multicast);
-/* Where all ranks' windows begin in it. */
-cuda_address tt_cuda_multicast_at(const struct tt_cuda_multicast *multicast);
-/* `frees`: nobody is at it. NULL is fine. */
-void tt_cuda_multicast_free(const struct tt_cuda *cuda, struct tt_cuda_multicast *multicast,
-			    bool frees);
+/* Nobody is at it. It becomes zeros, which are fine, too. */
+void tt_cuda_multicast_end(const struct tt_cuda *cuda, struct tt_cuda_multicast *multicast);
 
 #endif

@@ -266,7 +266,7 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 
 void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer)
 {
-	tt_cuda_mapping_free(cuda, peer->mapping);
+	tt_cuda_unmap(cuda, &peer->mapping);
 	if (peer->opened)
 		cuda->driver->ipc_close(peer->opened);
 	if (peer->held)

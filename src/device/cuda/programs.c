@@ -6,7 +6,6 @@
 
 #include "bound.h"
 #include "log.h"
-#include "module.h"
 
 #define THREADS_FEW  128 /* of a block where there is little to do: fewer start sooner */
 #define FEW_BYTES    2048
@@ -108,7 +107,7 @@ static cuda_result launch_kernel(struct tt_cuda_op *op, struct CUfunc_st *functi
 /* All phases that are there. */
 static cuda_result launch(struct tt_cuda_op *op, bool ends)
 {
-	struct CUfunc_st *function = op->function ? op->function : op->cuda->module->copy;
+	struct CUfunc_st *function = op->function ? op->function : op->cuda->module.copy;
 
 	op->program.sync = sync_of(op, ends);
 	const cuda_result error = launch_kernel(op, function, op->work, &op->program, ends);
@@ -135,7 +134,7 @@ cuda_result tt_cuda_launch_post(struct tt_cuda_op *op, struct tt_cuda_post *post
 	for (uint32_t i = 0; i < post->letters; i++) /* at least a block for each */
 		work += post->letter[i].bytes < BLOCK_BYTES ? BLOCK_BYTES : post->letter[i].bytes;
 	post->sync = sync_of(op, true);
-	return launch_kernel(op, op->cuda->module->messages, work, post, true);
+	return launch_kernel(op, op->cuda->module.messages, work, post, true);
 }
 
 static bool overlap(cuda_address a, size_t a_bytes, const void *b, uint64_t b_bytes)

@@ -6,7 +6,6 @@
 #include "segments.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 
 #include "fork.h"
 #include "log.h"
@@ -164,8 +163,8 @@ static tutti_result_t hand_on(const struct tt_cuda *cuda, struct tt_cuda_sockets
 
 /* ---- taking */
 
-static tutti_result_t mapping_new(const struct tt_cuda *cuda, const struct tt_cuda_offer *offer,
-				  int rank, struct tt_cuda_mapping **out)
+static tutti_result_t reserve(const struct tt_cuda *cuda, const struct tt_cuda_offer *offer,
+			      int rank, struct tt_cuda_mapping *mapping)
 {
 	if (offer->segments > SEGMENTS_MOST || offer->offset > offer->span ||
 	    offer->bytes > offer->span - offer->offset)
@@ -174,19 +173,12 @@ static tutti_result_t mapping_new(const struct tt_cuda *cuda, const struct tt_cu
 			"rank %d offers %llu bytes at %llu of %llu in %u segments, which cannot be",
 			rank, (unsigned long long)offer->bytes, (unsigned long long)offer->offset,
 			(unsigned long long)offer->span, offer->segments);
-	struct tt_cuda_mapping *mapping = calloc(1, sizeof(*mapping));
-	if (!mapping)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for %u segments",
-			       offer->segments);
 	mapping->span = offer->span;
 	const cuda_result error =
 		cuda->driver->range_reserve(&mapping->base, mapping->span, 0, 0, 0);
-	if (error) {
-		free(mapping);
-		return tt_cuda_check(error, "reserve addresses for another rank's memory");
-	}
-	*out = mapping;
-	return TUTTI_OK;
+	if (error)
+		mapping->base = 0;
+	return tt_cuda_check(error, "reserve addresses for another rank's memory");
 }
 
 static tutti_result_t map_one(const struct tt_cuda *cuda, struct tt_cuda_mapping *mapping, int fd,
@@ -233,12 +225,11 @@ static tutti_result_t map_all(const struct tt_cuda *cuda, struct tt_cuda_sockets
 {
 	const struct CUmemAccessDesc_st access = { { CUDA_LOCATION_DEVICE, cuda->device },
 						   CUDA_ACCESS_READ_WRITE };
-	struct tt_cuda_mapping *mapping = NULL;
-	tutti_result_t result = mapping_new(cuda, offer, rank, &mapping);
+	struct tt_cuda_mapping *mapping = &peer->mapping;
+	tutti_result_t result = reserve(cuda, offer, rank, mapping);
 
 	if (result)
 		return result;
-	peer->mapping = mapping;
 	peer->memory = mapping->base + offer->offset;
 	while (!result && mapping->mapped < mapping->span)
 		result = map_some(cuda, sockets, offer, rank, mapping);
@@ -249,14 +240,13 @@ static tutti_result_t map_all(const struct tt_cuda *cuda, struct tt_cuda_sockets
 	return tt_cuda_check(error, "get access to another rank's memory");
 }
 
-void tt_cuda_mapping_free(const struct tt_cuda *cuda, struct tt_cuda_mapping *mapping)
+void tt_cuda_unmap(const struct tt_cuda *cuda, const struct tt_cuda_mapping *mapping)
 {
-	if (!mapping)
+	if (!mapping->base)
 		return;
 	if (mapping->n > 0) /* one call takes mappings that lie one behind the other */
 		cuda->driver->range_unmap(mapping->base, mapping->mapped);
 	cuda->driver->range_free(mapping->base, mapping->span);
-	free(mapping);
 }
 
 /* ---- all of it */

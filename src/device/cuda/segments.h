@@ -7,13 +7,6 @@
 #include "descriptors.h"
 #include "peer_access.h"
 
-/* Another rank's segments, as they are mapped here, one behind the other. */
-struct tt_cuda_mapping {
-	cuda_address base; /* of a range that is reserved */
-	uint64_t span, mapped;
-	uint32_t n; /* segments */
-};
-
 /* Offer memory[bytes] that is mapped so; without a segment if the program has not made them to be
  * shared. TUTTI_ERR_UNSUPPORTED, without an error message: it is not mapped so. */
 tutti_result_t tt_cuda_offer_segments(const struct tt_cuda *cuda, cuda_address memory, size_t bytes,
@@ -35,7 +28,7 @@ cuda_result tt_cuda_map(const struct cuda_driver *driver, cuda_device device,
 /* A descriptor for the message, of a segment or another object. No child of fork() has it. */
 cuda_result tt_cuda_export(const struct cuda_driver *driver, cuda_allocation handle, uint64_t bytes,
 			   struct tt_cuda_descriptors *message);
-/* Nobody uses it any more. NULL is fine. */
-void tt_cuda_mapping_free(const struct tt_cuda *cuda, struct tt_cuda_mapping *mapping);
+/* Nobody uses it any more. None is fine. */
+void tt_cuda_unmap(const struct tt_cuda *cuda, const struct tt_cuda_mapping *mapping);
 
 #endif

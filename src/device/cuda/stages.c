@@ -11,7 +11,6 @@
 
 #include "control_area_state.h"
 #include "bound.h"
-#include "module.h"
 
 /* What a rank that scales its input reads instead of it: the second half of its stage
  * (tt_plan_build() cuts accordingly). */
@@ -95,13 +94,11 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 					     : exposed_place(op, source->peer, &source->a, k));
 	}
 	if (step->sources > 1 || divides) {
+		const tutti_op_t by = scales(op) ? TUTTI_SUM : plan->call.op;
+
 		part.bytes[0] = length;
 		part.divisor = divides ? (uint32_t)op->cuda->comm->size : 0;
-		return tt_cuda_add_part(
-			op,
-			op->cuda->module
-				->reduce[scales(op) ? TUTTI_SUM : plan->call.op][plan->call.dtype],
-			&part);
+		return tt_cuda_add_part(op, op->cuda->module.reduce[by][plan->call.dtype], &part);
 	}
 	cuda_result error = 0;
 	for (uint32_t i = 0; i < part.ndst && !error; i++)
@@ -152,7 +149,7 @@ static cuda_result scale_input(struct tt_cuda_op *op, uint32_t segment)
 		part.dst[0] = cuda_pointer(scaled_place(op, &ref, 0));
 		part.bytes[0] = at.length;
 		memcpy(part.scalar, plan->user_op->scalar, sizeof(part.scalar));
-		error = tt_cuda_add_part(op, op->cuda->module->scale[plan->call.dtype], &part);
+		error = tt_cuda_add_part(op, op->cuda->module.scale[plan->call.dtype], &part);
 	}
 	return error;
 }

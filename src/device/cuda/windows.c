@@ -8,7 +8,6 @@
 
 #include "group.h"
 #include "log.h"
-#include "module.h"
 #include "pointers.h"
 #include "parts.h"
 #include "multicast.h"
@@ -20,7 +19,7 @@ struct tutti_cuda_window {
 	uint64_t number; /* the same on all ranks */
 	size_t bytes;
 	struct tt_cuda_peer peer[TT_CUDA_RANKS];
-	struct tt_cuda_multicast *multicast; /* NULL: none */
+	struct tt_cuda_multicast multicast;
 };
 
 /* ---- which window a buffer is in */
@@ -91,12 +90,14 @@ bool tt_cuda_in_windows(struct tt_cuda_op *op)
 
 static cuda_address multicast_at(const struct tt_cuda_window_place *place, size_t offset)
 {
-	return tt_cuda_multicast_at(place->window->multicast) + place->offset + offset;
+	const struct tt_cuda_multicast *multicast = &place->window->multicast;
+
+	return multicast->base + multicast->offset + place->offset + offset;
 }
 
 static bool has_multicast(const struct tt_cuda_window_place *place)
 {
-	return place->window && place->window->multicast && multicast_at(place, 0) % UNIT == 0;
+	return place->window && place->window->multicast.base && multicast_at(place, 0) % UNIT == 0;
 }
 
 /* The switch adds in an order of its own. */
@@ -107,7 +108,7 @@ static struct CUfunc_st *multicast_sum(const struct tt_cuda_op *op)
 			  has_multicast(&op->send) && has_multicast(&op->recv) &&
 			  op->plan->recv_span % UNIT == 0;
 
-	return fits ? op->cuda->module->multicast[op->call->dtype] : NULL;
+	return fits ? op->cuda->module.multicast[op->call->dtype] : NULL;
 }
 
 /* This rank's part of `bytes`, in whole units. */
@@ -129,7 +130,7 @@ static cuda_result move_by_multicast(struct tt_cuda_op *op, struct CUfunc_st *fu
 	part.src[0] = cuda_pointer(from);
 	part.dst[0] = cuda_pointer(to);
 	part.bytes[0] = bytes;
-	return tt_cuda_add_part(op, function ? function : op->cuda->module->multicast_copy, &part);
+	return tt_cuda_add_part(op, function ? function : op->cuda->module.multicast_copy, &part);
 }
 
 /* ---- what one rank does of a collective */
@@ -153,7 +154,7 @@ static cuda_result combine(struct tt_cuda_op *op, struct tt_cuda_part *part, siz
 	part->kind = TT_CUDA_COMBINE;
 	part->bytes[0] = bytes;
 	part->divisor = call->op == TUTTI_AVG ? (uint32_t)op->cuda->comm->size : 0;
-	return tt_cuda_add_part(op, op->cuda->module->reduce[call->op][call->dtype], part);
+	return tt_cuda_add_part(op, op->cuda->module.reduce[call->op][call->dtype], part);
 }
 
 static void add_source(struct tt_cuda_part *part, cuda_address at)
@@ -320,18 +321,13 @@ cuda_result tt_cuda_by_windows(struct tt_cuda_op *op)
 
 /* ---- registering */
 
-/* `frees`: the context is there, and nobody uses it. */
-static void unreach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window, bool frees)
+/* The context is there, and nobody uses it. */
+static void unreach_all(struct tt_cuda *cuda, struct tutti_cuda_window *window)
 {
-	tt_cuda_multicast_free(cuda, window->multicast, frees);
-	window->multicast = NULL;
+	tt_cuda_multicast_end(cuda, &window->multicast);
 	/* ranks that go by the host may be more, of which none is reached */
-	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++) {
-		if (frees)
-			tt_cuda_unreach(cuda, &window->peer[rank]);
-		else
-			free(window->peer[rank].mapping);
-	}
+	for (int rank = 0; rank < cuda->comm->size && rank < TT_CUDA_RANKS; rank++)
+		tt_cuda_unreach(cuda, &window->peer[rank]);
 }
 
 /* The same on all ranks. */
@@ -407,7 +403,7 @@ static tutti_result_t add_multicast(struct tt_cuda *cuda, struct tutti_cuda_wind
 	tutti_result_t result = TUTTI_OK;
 
 	if (begun) {
-		const tutti_result_t bound = tt_cuda_multicast_bind(cuda, mine, window->multicast);
+		const tutti_result_t bound = tt_cuda_multicast_bind(cuda, mine, &window->multicast);
 
 		warn_without_multicast(cuda->comm, bound);
 		mine->multicast = bound ? TT_CUDA_MULTICAST_NOT : TT_CUDA_MULTICAST_BOUND;
@@ -415,8 +411,7 @@ static tutti_result_t add_multicast(struct tt_cuda *cuda, struct tutti_cuda_wind
 	}
 	if (!result && tt_cuda_all_multicast(cuda->comm, all, TT_CUDA_MULTICAST_BOUND))
 		return TUTTI_OK;
-	tt_cuda_multicast_free(cuda, window->multicast, true);
-	window->multicast = NULL;
+	tt_cuda_multicast_end(cuda, &window->multicast);
 	return result;
 }
 
@@ -460,7 +455,7 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 	result = exchange_all(cuda, result, window, &sockets, mine, all);
 	tt_cuda_sockets_close(&sockets);
 	if (result)
-		unreach_all(cuda, window, true);
+		unreach_all(cuda, window);
 	tt_cuda_leave(&entered);
 	free(all);
 	return result;
@@ -520,7 +515,8 @@ static void window_free(struct tt_cuda *cuda, struct tutti_cuda_window *window, 
 {
 	struct tt_cuda_entered entered = { NULL };
 
-	unreach_all(cuda, window, frees && tt_cuda_enter(cuda, &entered) == 0);
+	if (frees && tt_cuda_enter(cuda, &entered) == 0)
+		unreach_all(cuda, window);
 	tt_cuda_leave(&entered);
 	free(window);
 }

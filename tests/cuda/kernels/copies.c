@@ -26,7 +26,7 @@ static void run_copies(size_t n, unsigned to, unsigned blocks)
 		memcpy(expected + dst, before + src, part->bytes[job]);
 	}
 	move(gpu_arena, before, used);
-	launch(module->copy, blocks, 64, &program);
+	launch(module.copy, blocks, 64, &program);
 	move(after, gpu_arena, used);
 	assert_success(cu->stream_synchronize(stream));
 	if (memcmp(after, expected, used) != 0)
@@ -64,7 +64,7 @@ static void run_spread(size_t n, unsigned targets, unsigned at, bool apart, unsi
 		memcpy(expected + dst, before + at, n);
 	}
 	move(gpu_arena, before, used);
-	launch(module->copy, blocks, 64, &program);
+	launch(module.copy, blocks, 64, &program);
 	move(after, gpu_arena, used);
 	assert_success(cu->stream_synchronize(stream));
 	if (memcmp(after, expected, used) != 0)

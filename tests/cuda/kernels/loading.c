@@ -10,14 +10,14 @@ TEST(unreadable_kernels_are_named)
 {
 	const char *set = getenv("TUTTI_CUDA_KERNELS");
 	char *kept = set ? strdup(set) : NULL;
-	struct tt_cuda_module *none = NULL;
+	struct tt_cuda_module none = { NULL };
 
 	setenv("TUTTI_CUDA_KERNELS", "/nowhere/kernels.fatbin", 1);
 	assert_int_equal(tt_cuda_module_load(cu, &none), TUTTI_ERR_SYSTEM);
 	assert_string_equal(
 		tutti_last_error(NULL),
 		"TUTTI_CUDA_KERNELS is \"/nowhere/kernels.fatbin\", which cannot be read: No such file or directory");
-	assert_null(none);
+	assert_null(none.module);
 	if (kept)
 		setenv("TUTTI_CUDA_KERNELS", kept, 1);
 	else
@@ -28,14 +28,14 @@ TEST(unreadable_kernels_are_named)
 /* The stand-in fails as it is told to. */
 static void assert_not_loaded(const char *function, const char *error, const char *error_text)
 {
-	struct tt_cuda_module *none = NULL;
+	struct tt_cuda_module none = { NULL };
 
 	setenv("STANDIN_ERROR", error, 1);
 	setenv("STANDIN_FAILS", function, 1);
 	assert_int_equal(tt_cuda_module_load(cu, &none), TUTTI_ERR_UNSUPPORTED);
 	unsetenv("STANDIN_FAILS");
 	unsetenv("STANDIN_ERROR");
-	assert_null(none);
+	assert_null(none.module);
 	if (!strstr(tutti_last_error(NULL), error_text))
 		fail_msg("\"%s\" says nothing of \"%s\"", tutti_last_error(NULL), error_text);
 }
@@ -55,11 +55,11 @@ TEST(kernels_that_are_for_other_gpus_or_drivers_are_explained)
 
 TEST(every_operation_has_a_kernel)
 {
-	assert_non_null(module->copy);
+	assert_non_null(module.copy);
 	for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; dtype++) {
-		assert_non_null(module->scale[dtype]);
+		assert_non_null(module.scale[dtype]);
 		for (int op = 0; op < TUTTI_OP_COUNT; op++)
-			assert_int_equal(module->reduce[op][dtype] != NULL, is_defined(op, dtype));
+			assert_int_equal(module.reduce[op][dtype] != NULL, is_defined(op, dtype));
 	}
 }
 

@@ -12,7 +12,7 @@ static void run_in_world(struct tt_cuda_program *program, unsigned blocks)
 {
 	move(gpu_world, &world, sizeof(world));
 	move(gpu_arena, before, 1024);
-	launch(module->copy, blocks, 64, program);
+	launch(module.copy, blocks, 64, program);
 	move(&world, gpu_world, sizeof(world));
 	move(after, gpu_arena, 1024);
 	assert_success(cu->stream_synchronize(stream));
@@ -89,7 +89,7 @@ TEST(a_wait_ends_when_the_host_says_so)
 		world.control[0].arrived[2] = MET;
 		move(gpu_world, &world, sizeof(world));
 		move(gpu_arena, before, 1024);
-		launch(module->copy, blocks, 64, &program);
+		launch(module.copy, blocks, 64, &program);
 		await_missing(2);
 		assert_false(is_missing(1));
 		__atomic_store_n(&report->abort, 1, __ATOMIC_RELEASE);

@@ -11,8 +11,8 @@ struct trial {
 
 static struct CUfunc_st *kernel_of(const struct trial *trial)
 {
-	return trial->op == TUTTI_OP_COUNT ? module->scale[trial->dtype]
-					   : module->reduce[trial->op][trial->dtype];
+	return trial->op == TUTTI_OP_COUNT ? module.scale[trial->dtype]
+					   : module.reduce[trial->op][trial->dtype];
 }
 
 static const char *name_of(const struct trial *trial)

@@ -2,7 +2,7 @@
 #include "world.h"
 
 const struct cuda_driver *cu;
-struct tt_cuda_module *module;
+struct tt_cuda_module module;
 struct CUstream_st *stream;
 cuda_device device;
 struct world world;
@@ -83,7 +83,7 @@ void end(void)
 	assert_success(cu->mem_free(cuda_at(gpu_arena)));
 	assert_success(cu->mem_free(cuda_at(gpu_world)));
 	assert_success(cu->mem_host_free(report));
-	tt_cuda_module_free(cu, module);
+	tt_cuda_module_unload(cu, &module);
 	assert_success(cu->context_pop(&context));
 	assert_success(cu->primary_release(device));
 }

@@ -31,7 +31,7 @@ struct world {
 };
 
 extern const struct cuda_driver *cu;
-extern struct tt_cuda_module *module;
+extern struct tt_cuda_module module;
 extern struct CUstream_st *stream;
 extern cuda_device device;
 extern struct world world;
