@@ -5,7 +5,9 @@
  * processes and threads. What a GPU does for speed it does not have.
  *
  * As drivers may, it does all that the GPU was given before when memory is freed, pinned memory taken,
- * a module loaded, or a kernel launched that was neither launched nor looked at before.
+ * a module loaded, or a kernel launched that was neither launched nor looked at before. Whoever puts
+ * more than 1000 works on a stream waits until some have begun, and so do all calls of other threads
+ * meanwhile, as users of CUDA report it.
  *
  * Variables:
  *
@@ -20,9 +22,6 @@
  *
  * STANDIN_PEERS: "all": each reaches all others; "none"; "pairs": 0 and 1, 2 and 3, …; "threes": 0
  * to 2, 3 to 5, …; else each reaches the one before it.
- *
- * STANDIN_QUEUE: how many works may be ahead on a stream (1000). Whoever puts more there waits until
- * some have begun, and so do all calls of other threads meanwhile, as users of CUDA report it.
  *
  * CUDA_DEVICE_MAX_CONNECTIONS: how many connections there are to a GPU (8, at most 32), to which
  * streams are assigned in turn. What is behind a wait on one waits, too, whatever its stream.

@@ -123,12 +123,10 @@ static void begin_to_serve(struct CUstream_st *stream)
 /* Until some of what is ahead has begun. As in the driver, other threads' calls wait meanwhile. */
 static void await_room(const struct CUstream_st *stream)
 {
-	const unsigned limit = (unsigned)standin_setting("STANDIN_QUEUE", QUEUE);
-
-	if (stream->work.count < limit)
+	if (stream->work.count < QUEUE)
 		return;
 	standin_kept++;
-	while (stream->work.count >= limit)
+	while (stream->work.count >= QUEUE)
 		pthread_cond_wait(&standin_changed, &standin_lock);
 	standin_kept--;
 	pthread_cond_broadcast(&standin_changed);
