@@ -56,6 +56,9 @@ int gpu_job_choose(int argc, char **argv, int least, int most)
 	}
 	for (int i = 3; i < argc; i++)
 		putenv(argv[i]);
+	/* from here on they only change: to add or remove one moves those that other threads read */
+	setenv("STANDIN_FAILS", "", 0);
+	setenv("STANDIN_ERROR", "", 0);
 	if (getenv("TEST_REACH"))
 		tutti_log_set_sink(note, NULL);
 	return count_gpus() > 0 ? 0 : 77;

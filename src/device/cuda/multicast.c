@@ -68,10 +68,11 @@ static tutti_result_t take(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 		result = tt_fail(TUTTI_ERR_INVALID, CUDA,
 				 "rank 0 hands on a multicast object of another size");
 	if (!result)
-		result = tt_cuda_check(cuda->driver->segment_import(&multicast->handle,
-								    (void *)(intptr_t)message.fds.fd[0],
-								    CUDA_HANDLE_DESCRIPTOR),
-				       "open a multicast object");
+		result = tt_cuda_check(
+			cuda->driver->segment_import(&multicast->handle,
+						     (void *)(intptr_t)message.fds.fd[0],
+						     CUDA_HANDLE_DESCRIPTOR),
+			"open a multicast object");
 	tt_unix_descriptors_close(&message.fds);
 	return result ? result : tt_cuda_descriptors_taken(sockets, 0);
 }

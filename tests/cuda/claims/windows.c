@@ -89,7 +89,7 @@ static int fail_to_map(struct gpu_rank *r, void *memory, size_t bytes, int victi
 	if (r->rank == victim)
 		setenv("STANDIN_FAILS", function, 1);
 	REFUSED(tutti_cuda_register(comm, memory, bytes, &window), TUTTI_ERR_SYSTEM, words);
-	unsetenv("STANDIN_FAILS");
+	setenv("STANDIN_FAILS", "", 1);
 	return 0;
 }
 
@@ -124,7 +124,7 @@ static int go_by_the_switch(struct gpu_rank *r, struct vector x, const char *fai
 	if (failing && r->rank == 0)
 		setenv("STANDIN_FAILS", failing, 1);
 	SUCCEEDS(tutti_cuda_register(comm, x.gpu, bytes, &window));
-	unsetenv("STANDIN_FAILS");
+	setenv("STANDIN_FAILS", "", 1);
 	TRY(put(r, x, (float)r->rank));
 	SUCCEEDS(tutti_cuda_all_reduce(comm, x.gpu, x.gpu, x.n, TUTTI_FLOAT32, TUTTI_SUM,
 				       r->stream));
