@@ -51,7 +51,8 @@ struct tt_consensus {
 	struct tutti_comm *comm;
 	uint32_t instance;
 	bool left_out;		  /* by the others, for good … */
-	bool untold;		  /* … and they may have decided that it is there */
+	bool given_up;		  /* … as they take it for gone, whatever they decided before */
+	bool untold;		  /* they may have decided that it is there, and it did not hear */
 	tutti_result_t lacks;	  /* what this rank itself has no memory or descriptors for */
 	bool quiet;		  /* tells nobody whom it finds gone */
 	struct tt_agree *agree;	  /* at the moment */
@@ -115,7 +116,7 @@ void tt_consensus_note(struct tutti_comm *comm, const void *bytes)
 	    !consensus->with[note.rank].gone_at)
 		consensus->with[note.rank].gone_at = tt_now() + DOUBT_NS;
 	else if (note.rank == comm->rank && note.kind == NOTE_GONE)
-		consensus->left_out = consensus->untold = true;
+		consensus->left_out = consensus->given_up = true;
 	else if (note.rank == comm->rank && note.instance >= consensus->instance)
 		consensus->left_out = true;
 }
@@ -302,18 +303,28 @@ static void look_at_clock(struct tt_consensus *consensus, uint64_t now)
 	consensus->looked = now;
 }
 
+/* True if something had come. */
+static bool read_from_all(struct tt_consensus *consensus, const bool *among, uint64_t now)
+{
+	bool some = false;
+
+	for (int rank = 0; rank < consensus->comm->size; rank++)
+		if (is_asked(consensus, among, rank))
+			some |= read_all(consensus, rank, now);
+	return some;
+}
+
 /* True if something moved. */
 static bool pass(struct tt_consensus *consensus, const bool *among)
 {
 	const uint64_t now = tt_now();
-	bool moved = false;
 
 	look_at_clock(consensus, now);
 	tt_comm_check(consensus->comm, true);
 	receive_notes(consensus->comm);
-	for (int rank = 0; rank < consensus->comm->size; rank++)
-		if (is_asked(consensus, among, rank))
-			moved |= read_all(consensus, rank, now);
+	if (consensus->left_out) /* it decides nothing by itself any more */
+		return true;
+	bool moved = read_from_all(consensus, among, now);
 	tt_agree_step(consensus->agree, consensus->clock);
 	for (int rank = 0; rank < consensus->comm->size; rank++)
 		if (is_asked(consensus, among, rank))
@@ -339,6 +350,40 @@ static void converse(struct tt_consensus *consensus, const bool *among)
 			tt_comm_sleep(comm, DOZE_MS);
 		tt_comm_disarm(comm);
 	}
+}
+
+static bool may_hear(const struct tt_consensus *consensus, const bool *among)
+{
+	bool some = false;
+
+	for (int rank = 0; rank < consensus->comm->size; rank++)
+		some |= is_asked(consensus, among, rank);
+	return some && !consensus->lacks && tt_agree_state(consensus->agree) == TT_AGREE_OPEN;
+}
+
+/* The others take this rank for gone, and say so faster than what they decided before is here: that
+ * counts. Whom it finds gone it tells nobody: it may be its own links that have ended. */
+static void hear_out(struct tt_consensus *consensus, const bool *among)
+{
+	struct tutti_comm *comm = consensus->comm;
+	const bool quiet = consensus->quiet;
+	const uint64_t enough = tt_now() + DOUBT_NS;
+	bool more = true;
+
+	consensus->quiet = true;
+	while (more && may_hear(consensus, among)) {
+		const uint64_t now =
+			tt_now(); /* before the links are read, for the last time, too */
+
+		tt_comm_check(comm, true);
+		tt_comm_arm(comm);
+		const bool some = read_from_all(consensus, among, now);
+		more = some || now < enough;
+		if (!some && more)
+			tt_comm_sleep(comm, DOZE_MS);
+		tt_comm_disarm(comm);
+	}
+	consensus->quiet = quiet;
 }
 
 static bool all_sent(struct tt_consensus *consensus, const bool *among)
@@ -445,6 +490,8 @@ static tutti_result_t agree(struct tt_consensus *consensus, const bool *among, u
 	if (result)
 		return result;
 	converse(consensus, among);
+	if (consensus->given_up)
+		hear_out(consensus, among);
 	const enum tt_agree_state state = tt_agree_state(consensus->agree);
 
 	if (state == TT_AGREE_NO_MEMORY)
@@ -453,12 +500,13 @@ static tutti_result_t agree(struct tt_consensus *consensus, const bool *among, u
 		quit(consensus); /* after a decision, too: not all may have been told of it */
 		return consensus->lacks;
 	}
-	consensus->untold |= state == TT_AGREE_UNTOLD;
+	consensus->untold |=
+		state == TT_AGREE_UNTOLD || (state == TT_AGREE_OPEN && consensus->given_up);
 	consensus->left_out |= state == TT_AGREE_UNTOLD || state == TT_AGREE_LEFT_OUT;
 	if (state == TT_AGREE_DECIDED)
 		leave_out_late(consensus);
 	flush(consensus, among);
-	return consensus->left_out ? fail_left_out(consensus) : TUTTI_OK;
+	return state == TT_AGREE_DECIDED ? TUTTI_OK : fail_left_out(consensus);
 }
 
 static tutti_result_t fail_no_memory(const struct tutti_comm *comm)

@@ -75,15 +75,27 @@ static void send_note(struct tt_endpoint *endpoint, const void *note)
 	notes++;
 }
 
-static bool receive_nothing(struct tt_endpoint *endpoint, void *note)
+static bool is_given_up; /* others say, once, that this rank is gone */
+
+static bool receive_note(struct tt_endpoint *endpoint, void *note)
 {
-	return false;
+	const struct {
+		uint32_t magic, kind;
+		int32_t rank;
+	} gone = { 0x636f756eu, 1, ME };
+
+	if (!is_given_up)
+		return false;
+	is_given_up = false;
+	memset(note, 0, TT_NOTE_BYTES);
+	memcpy(note, &gone, sizeof(gone));
+	return true;
 }
 
 static const struct tt_transport_control control = {
 	.lost = nobody_is_lost,
 	.send = send_note,
-	.receive = receive_nothing,
+	.receive = receive_note,
 };
 
 static const struct tt_transport transport = {
@@ -221,4 +233,27 @@ TEST_WITH(who_knows_that_it_was_left_out_stays_in_the_communicator_before, make_
 		free_comms(state);
 		make_comms(state);
 	}
+}
+
+/* What was decided before comes after that news. If it does not come, others may wait in the new
+ * communicator. */
+TEST_WITH(who_is_taken_for_gone_hears_out_what_was_decided_before, make_comms, free_comms)
+{
+	leader_decides();
+	is_given_up = true;
+	silent = 1;
+	notes = 0;
+	assert_ok(tt_consensus_complete(comm, before, &agreed));
+	assert_int_equal(tt_agree_count(agreed), RANKS);
+	assert_int_equal(notes, 0);
+	/* it takes part in nothing later */
+	tt_agree_close(agreed);
+	assert_int_equal(tt_consensus_complete(comm, before, &agreed), TUTTI_ERR_TIMEOUT);
+	agreed = NULL;
+	free_comms(state);
+	make_comms(state);
+	memset(&leader, 0, sizeof(leader));
+	leader.gone = is_given_up = true;
+	assert_int_equal(tt_consensus_complete(comm, before, &agreed), TUTTI_ERR_TIMEOUT);
+	assert_int_equal(notes, 1);
 }
