@@ -236,8 +236,7 @@ static inline tutti_result_t tt_comm_connection(struct tutti_comm *comm, int pee
 
 	if (__builtin_expect(!*with || !(*with)[channel].link, 0))
 		result = tt_comm_connect(comm, peer, channel);
-	if (!result)
-		*out = &(*with)[channel];
+	*out = result ? NULL : &(*with)[channel];
 	return result;
 }
 
