@@ -10,7 +10,7 @@
 
 /* The reader starts on a chunk while the writer copies the next. */
 #define PUBLISH_BYTES (16u * 1024)
-/* … and gets a header and a short message behind it at once: each look at them costs a line. */
+/* … and gets all of a short write at once, a header and a message: each look costs a line. */
 #define TOGETHER_BYTES (2u * 1024)
 
 struct shm_link {
@@ -85,30 +85,11 @@ static void publish(struct shm_link *link)
 	atomic_store_explicit(&link->out->tail, link->out_tail, memory_order_release);
 }
 
-/* The last `*unpublished` bytes are left to what follows them. */
-static size_t put(struct shm_link *link, const uint8_t *src, size_t bytes, size_t *unpublished)
+/* Into this much room, which there is. */
+static void put(struct shm_link *link, const void *src, size_t bytes)
 {
-	size_t done = 0;
-
-	while (done < bytes) {
-		size_t chunk = capacity(link);
-
-		if (chunk == 0)
-			break;
-		if (chunk > PUBLISH_BYTES)
-			chunk = PUBLISH_BYTES;
-		if (chunk > bytes - done)
-			chunk = bytes - done;
-		if (*unpublished > 0 && *unpublished + chunk > TOGETHER_BYTES) {
-			publish(link);
-			*unpublished = 0;
-		}
-		memcpy(link->out_data + link->out_tail % SHM_RING_BYTES, src + done, chunk);
-		link->out_tail += chunk;
-		done += chunk;
-		*unpublished += chunk;
-	}
-	return done;
+	memcpy(link->out_data + link->out_tail % SHM_RING_BYTES, src, bytes);
+	link->out_tail += bytes;
 }
 
 /* acquire: pairs with the release in shm_destroy(); what the peer did before it left is visible */
@@ -128,53 +109,57 @@ static ssize_t no_room_yet(struct shm_link *link)
 		       link->base.peer);
 }
 
-static size_t put_all(struct shm_link *link, const struct iovec *iov, int n)
+/* Each chunk is for the reader as soon as it is there. */
+static size_t put_in_chunks(struct shm_link *link, const struct iovec *iov, int n)
 {
-	size_t total = 0, unpublished = 0;
+	size_t total = 0;
 
 	for (int i = 0; i < n; i++) {
-		const size_t done = put(link, iov[i].iov_base, iov[i].iov_len, &unpublished);
+		for (size_t done = 0; done < iov[i].iov_len;) {
+			size_t chunk = capacity(link);
 
-		total += done;
-		if (done < iov[i].iov_len)
-			break;
+			if (chunk == 0)
+				return total;
+			if (chunk > PUBLISH_BYTES)
+				chunk = PUBLISH_BYTES;
+			if (chunk > iov[i].iov_len - done)
+				chunk = iov[i].iov_len - done;
+			put(link, (const uint8_t *)iov[i].iov_base + done, chunk);
+			publish(link);
+			done += chunk;
+			total += chunk;
+		}
 	}
 	return total;
 }
 
-/* A header and what is short behind it, or one of them, where there is room; 0: it is not so. */
-static size_t put_short(struct shm_link *link, const struct iovec *iov, int n)
+static void put_at_once(struct shm_link *link, const struct iovec *iov, int n)
 {
-	const size_t total = iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0);
-	uint8_t *to = link->out_data + link->out_tail % SHM_RING_BYTES;
-
-	if (n > 2 || total > TOGETHER_BYTES || capacity(link) < total)
-		return 0;
-	for (int i = 0; i < n; i++) {
-		memcpy(to, iov[i].iov_base, iov[i].iov_len);
-		to += iov[i].iov_len;
-	}
-	link->out_tail += total;
-	return total;
+	for (int i = 0; i < n; i++)
+		put(link, iov[i].iov_base, iov[i].iov_len);
+	publish(link);
 }
 
 ssize_t shm_write(struct tt_link *base, const struct iovec *iov, int n)
 {
 	struct shm_link *link = shm_link_of(base);
-	size_t total = put_short(link, iov, n);
+	size_t total = 0;
 
-	if (total == 0)
-		total = put_all(link, iov, n);
+	for (int i = 0; i < n; i++)
+		total += iov[i].iov_len;
+	if (total <= TOGETHER_BYTES && total <= capacity(link))
+		put_at_once(link, iov, n);
+	else
+		total = put_in_chunks(link, iov, n);
 	if (total == 0)
 		return no_room_yet(link);
-	publish(link);
 	shm_wake(base->endpoint);
 	return (ssize_t)total;
 }
 
 static size_t arrived(struct shm_link *link)
 {
-	/* acquire: pairs with the release in put() */
+	/* acquire: pairs with the release in publish() */
 	link->in_tail = atomic_load_explicit(&link->in->tail, memory_order_acquire);
 	return (size_t)(link->in_tail - link->in_head);
 }
