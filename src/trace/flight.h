@@ -148,7 +148,7 @@ static inline bool tt_flight_read_op(const struct tt_flight *flight, uint64_t nu
 {
 	const struct tt_flight_op *op = &flight->ops[number % TT_FLIGHT_OPS];
 
-	/* acquire: pairs with the release in tt_recorder_post() */
+	/* acquire: pairs with the release in tt_recorder_begin() */
 	if (atomic_load_explicit(&op->number, memory_order_acquire) != number)
 		return false;
 	/* acquire: pairs with the release in tt_recorder_done() */
@@ -162,7 +162,7 @@ static inline bool tt_flight_read_op(const struct tt_flight *flight, uint64_t nu
 	atomic_init(&out->kind, atomic_load_explicit(&op->kind, memory_order_relaxed));
 	atomic_init(&out->dtype, atomic_load_explicit(&op->dtype, memory_order_relaxed));
 	atomic_init(&out->number, number);
-	/* acquire: pairs with the release fence in tt_recorder_post(), should it have begun to
+	/* acquire: pairs with the release fence in tt_recorder_begin(), should it have begun to
 	 * write again */
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&op->number, memory_order_relaxed) == number;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a thread that waits goes to sleep. Two ranks are threads of this process; what rank 0's
+/* When a thread that waits goes to sleep, and what is noted of what it waited for. Two ranks are threads of this process; what rank 0's
  * endpoint is asked for passes through here, so that things happen between two steps of a wait. */
 #include <pthread.h>
 #include <semaphore.h>
@@ -9,7 +9,9 @@
 
 #include "tutti_asserts.h"
 #include "comm.h"
+#include "flight.h"
 #include "progress_state.h"
+#include "recorder.h"
 
 static struct {
 	pthread_t thread;
@@ -205,6 +207,37 @@ TEST_WITH(waits_yield_longer_where_sleeps_are_short, begin, end)
 	watch.sleep_ns = 20000000;
 	receive();
 	assert_true(comm->progress->yield_more == 0);
+}
+
+/* The last operation, a receive from the peer, which has ended so. */
+static void assert_noted(size_t elements, tutti_result_t result)
+{
+	const struct tt_flight *flight = comm->recorder->flight;
+	struct tt_flight_op op;
+
+	assert_true(tt_flight_read_op(flight, comm->recording.next - 1, &op));
+	assert_int_equal(op.kind, TT_FLIGHT_RECV);
+	assert_int_equal(op.peer, 1);
+	assert_int_equal(op.what, elements);
+	assert_int_equal(op.result, result);
+	assert_in_range(op.posted, 1, op.done);
+	if (result)
+		assert_int_equal(op.first, 0);
+	else
+		assert_in_range(op.first, op.posted, op.done);
+}
+
+TEST_WITH(short_messages_are_noted_with_their_peer_and_their_end, begin, end)
+{
+	uint8_t came[2];
+
+	watch.happened = true;
+	let_send();
+	receive();
+	assert_noted(1, TUTTI_OK);
+	let_send();
+	assert_int_equal(tutti_recv(comm, came, 2, TUTTI_UINT8, 1, NULL), TUTTI_ERR_MISMATCH);
+	assert_noted(2, TUTTI_ERR_MISMATCH);
 }
 
 struct piped {
