@@ -91,6 +91,14 @@ static bool splits(const struct plan *plan)
 	return false;
 }
 
+static bool sends(const struct plan *plan)
+{
+	for (int step = 0; step < plan->nsteps; step++)
+		if (has_message(&plan->steps[step]))
+			return true;
+	return false;
+}
+
 /* Through shared memory each rank sees how far all are. */
 static bool passes_messages(const struct plan *plan)
 {
@@ -114,8 +122,8 @@ static bool may_blame_another(const struct plan *plan, const struct fault *stop,
 		return true;
 	return !strstr(plan->links, ",news=") &&
 	       (strstr(told->error_text, "'s message ") ||
-		(passes_messages(plan) && (strstr(told->error_text, "all ranks have called it") ||
-					   names(told, stop->rank))));
+		(passes_messages(plan) && strstr(told->error_text, "all ranks have called it")) ||
+		((passes_messages(plan) || sends(plan)) && names(told, stop->rank)));
 }
 
 /* May this fault, if it is the only one, have ended the job's communicator so? */
