@@ -33,12 +33,12 @@ tutti_result_t tt_join_slots_open(tutti_store_t store, const struct tt_key *key,
 	const uint64_t now = tt_now();
 	struct tt_launch launch;
 
-	*out = (struct tt_join_slots){ .store = store };
-	snprintf(out->prefix, sizeof(out->prefix), "grow");
+	*out = (struct tt_join_slots){ .prefix = "grow" };
+	if (store && !tt_owned_here(&store->owner)) /* nothing is to be told by it either */
+		return tt_fail_inherited(&store->owner, call, "store");
+	out->store = store;
 	if (store)
-		return tt_owned_here(&store->owner)
-			       ? TUTTI_OK
-			       : tt_fail_inherited(&store->owner, call, "store");
+		return TUTTI_OK;
 	tutti_result_t result = tt_launch_meets(call, &launch);
 	if (result)
 		return result;

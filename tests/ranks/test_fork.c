@@ -286,6 +286,50 @@ TEST_OF(a_child_is_refused_and_makes_its_own, children_are_refused(NULL))
 /* The flight recorder's list of communicators is the parent's as well. */
 TEST_OF(a_child_reports_nothing_of_its_parents, children_are_refused("TUTTI_TRACE="))
 
+/* ---- a store of its parent's, which a child's own communicator is to grow by */
+
+static int count_set(void *context, const char *key, const void *value, size_t length)
+{
+	++*(int *)context;
+	return 0;
+}
+
+static int find_nothing(void *context, const char *key, void *value, size_t *length,
+			double timeout_s)
+{
+	return ETIMEDOUT;
+}
+
+static int grow_by(tutti_store_t store, const int *sets)
+{
+	tutti_comm_t comm = NULL, more = NULL;
+
+	SUCCEEDS(tutti_comm_create(NULL, 0, 1, NULL, &comm));
+	REFUSES(tutti_comm_grow(comm, store, 1, &more), "after fork");
+	CLAIM(*sets == 0, "%d values were set in the parent's store", *sets);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+static int grow_by_the_parents_store(int rank, void *argument)
+{
+	const tutti_store_ops_t ops = { sizeof(ops), count_set, find_nothing, NULL };
+	const tutti_comm_t comm = NULL;
+	tutti_store_t store;
+	int sets = 0;
+
+	SUCCEEDS(tutti_store_create(&ops, &sets, &store));
+	const pid_t child = fork();
+	if (child == 0)
+		_exit(grow_by(store, &sets));
+	const int failed = await_child(comm, child, 0);
+	tutti_store_close(store);
+	return failed;
+}
+
+JOB(a_childs_own_communicator_touches_no_store_of_its_parents, .ranks = 1,
+    .whole = grow_by_the_parents_store)
+
 /* ---- a child that lives on hides no death */
 
 struct life {
