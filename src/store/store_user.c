@@ -49,7 +49,8 @@ static struct waiter **place_of(struct user_store *s, const struct waiter *waite
 	return at;
 }
 
-/* Lock held. 0, or ETIMEDOUT. */
+/* Lock held. 0, or ETIMEDOUT. A turn that comes as the time is over is taken: those behind have been
+ * told of it, and sleep again. */
 static int wait_for_turn(struct user_store *s, uint64_t timeout_ns)
 {
 	const struct timespec at = tt_timespec(tt_now() + timeout_ns);
@@ -59,6 +60,8 @@ static int wait_for_turn(struct user_store *s, uint64_t timeout_ns)
 	*place_of(s, NULL) = &me;
 	while ((s->taken || s->first != &me) && error == 0)
 		error = pthread_cond_timedwait(&s->turned, &s->lock, &at);
+	if (!s->taken && s->first == &me)
+		error = 0;
 	*place_of(s, &me) = me.next;
 	return error;
 }

@@ -2,6 +2,7 @@
 /* The user's own stores, and what the public calls on stores say to arguments that make no sense.
  */
 #include <errno.h>
+#include <semaphore.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -110,6 +111,55 @@ TEST(a_waiting_get_of_a_users_table_lets_others_in)
 	assert_int_equal(waiter.result, TUTTI_OK);
 	assert_int_equal(waiter.value, 5);
 	tutti_store_close(waiter.store);
+}
+
+static sem_t let_go;		/* who is in set() returns */
+static _Thread_local bool late; /* the thread's time is over when it is woken, whoever did that */
+
+int __real_pthread_cond_timedwait(pthread_cond_t *turned, pthread_mutex_t *lock,
+				  const struct timespec *until);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *turned, pthread_mutex_t *lock,
+				  const struct timespec *until);
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *turned, pthread_mutex_t *lock,
+				  const struct timespec *until)
+{
+	for (int i = 0; late && i < 2; i++) /* it needs the lock for that; and this thread */
+		sem_post(&let_go);
+	const int error = __real_pthread_cond_timedwait(turned, lock, until);
+	return late ? ETIMEDOUT : error;
+}
+
+static int slow_set(void *context, const char *key, const void *value, size_t length)
+{
+	sem_post(context);
+	sem_wait(&let_go);
+	return 0;
+}
+
+static void *set_slowly(void *store)
+{
+	tutti_store_set(store, "k", "", 0);
+	return NULL;
+}
+
+TEST(a_turn_at_a_users_table_that_comes_with_the_end_of_the_time_is_taken)
+{
+	const tutti_store_ops_t ops = { sizeof(ops), slow_set, table_get, NULL };
+	tutti_store_t store;
+	pthread_t thread;
+	sem_t inside;
+
+	sem_init(&inside, 0, 0);
+	sem_init(&let_go, 0, 0);
+	assert_ok(tutti_store_create(&ops, &inside, &store));
+	assert_int_equal(pthread_create(&thread, NULL, set_slowly, store), 0);
+	sem_wait(&inside);
+	late = true;
+	assert_ok(tutti_store_set(store, "k", "", 0));
+	late = false;
+	pthread_join(thread, NULL);
+	tutti_store_close(store);
 }
 
 TEST(a_users_table_must_be_whole)
