@@ -466,9 +466,8 @@ static void client_leave(tutti_store_t store)
 	if (!c)
 		return;
 	tt_wire_put_header(&header, bytes);
-	const int error = c->attendance->unsaid_length == 0
-				  ? tt_store_send(&c->socket, &iov, 1, tt_now() + END_NS)
-				  : 0;
+	/* also where the host was told of nothing but what the thread attended before */
+	const int error = tt_store_send(&c->socket, &iov, 1, tt_now() + END_NS);
 	if (error != 0) {
 		lose(s, c, error);
 		return;

@@ -80,6 +80,12 @@ TEST_WITH(who_has_left_is_not_missed, open_host, close_host)
 	attend(gone, "m/1", "rank 2 is lost");
 	gone->ops->leave(gone);
 	tutti_store_close(gone);
+	gone = new_client(host); /* leaves another of which the host has not been told */
+	attend(gone, "m/1", "rank 2 is lost");
+	gone->ops->attend(gone, &(struct tt_attendance){ "m/3", -1, "one", TUTTI_ERR_PEER_LOST,
+							 "rank 2 is lost" });
+	gone->ops->leave(gone);
+	tutti_store_close(gone);
 	gone = new_client(host); /* attends another in its place */
 	attend(gone, "m/1", "rank 2 is lost");
 	attend(gone, "m/2", "rank 2 is lost");
