@@ -491,16 +491,14 @@ static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct
 	const struct terms none = { .id = 0 };
 	struct terms first;
 	char own[TT_ERROR_MAX], key[KEY_MAX];
+	tutti_result_t told = TUTTI_OK;
 	tutti_store_t store;
 
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	snprintf(rendezvous.group, sizeof(rendezvous.group), "%s", group);
-	tutti_result_t told =
-		tt_store_open(launch->store, job_key, launch->rank, false, LATE_NS, &store);
-	if (!told) {
-		told = attend_next(store, &rendezvous, &none);
+	if (!tt_store_open(launch->store, job_key, launch->rank, false, LATE_NS, &store)) {
 		id_key(&rendezvous, "next", none.id, key);
-		if (!told) { /* rank 0 sets it when it attends */
+		if (!attend_next(store, &rendezvous, &none)) { /* rank 0 sets it when it attends */
 			(void)get_terms(store, key, LATE_NS, TT_STORE_ANSWER_NS, &first);
 			told = store->ops->poll(store);
 			tt_rendezvous_leave(store);

@@ -237,6 +237,21 @@ TEST(a_host_that_died_is_not_looked_for_again)
 	tutti_store_close(served);
 }
 
+/* Its host turns rank 0 away, which says nothing of this job's keys. */
+TEST(an_address_that_another_job_has_is_to_be_another)
+{
+	tutti_store_config_t config = TUTTI_STORE_CONFIG_INIT;
+	struct rank rank = launched(0);
+	struct tt_key none = { 0 };
+
+	config.serve = 1;
+	config.key = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+	assert_ok(tutti_store_open_with(address(), &config, &served));
+	assert_fails(tt_rendezvous_launched(&rank.launch, &none, patience(), &rank.store, &met[0]),
+		     TUTTI_ERR_SYSTEM, "has this address; choose another port or name");
+	tutti_store_close(served);
+}
+
 TEST(keys_of_something_else_are_named)
 {
 	static const struct {
