@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <openssl/crypto.h>
 #include <pthread.h>
@@ -63,27 +64,44 @@ static bool says_began(void *library)
 	return initialized && initialized(&began) == 0 && began;
 }
 
-/* One that was opened for itself, as by a module of Python. */
-static int look_at(struct dl_phdr_info *info, size_t size, void *began)
-{
-	void *library;
+/* One that was opened for itself, as by a module of Python: the first behind so many. */
+struct mpi_library {
+	int behind;
+	char name[PATH_MAX]; /* "": there is none */
+};
 
-	if (!info->dlpi_name || !strstr(info->dlpi_name, "libmpi"))
+static int find_mpi(struct dl_phdr_info *info, size_t size, void *found)
+{
+	struct mpi_library *library = found;
+
+	if (!info->dlpi_name || !strstr(info->dlpi_name, "libmpi") || library->behind-- > 0)
 		return 0;
-	library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-	if (!library)
-		return 0;
-	*(bool *)began |= says_began(library);
-	dlclose(library);
-	return 0;
+	snprintf(library->name, sizeof(library->name), "%s", info->dlpi_name);
+	return 1;
+}
+
+/* Opened outside of dl_iterate_phdr(), which holds a lock that a thread in dlopen() waits for. */
+static bool mpi_began(const char *name)
+{
+	void *library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+	const bool began = library && says_began(library);
+
+	if (library)
+		dlclose(library);
+	return began;
 }
 
 bool tt_kvs_mpi_began(void)
 {
 	bool began = says_began(RTLD_DEFAULT);
 
-	if (!began)
-		dl_iterate_phdr(look_at, &began);
+	for (int i = 0; !began; i++) {
+		struct mpi_library library = { .behind = i };
+
+		if (!dl_iterate_phdr(find_mpi, &library))
+			break;
+		began = mpi_began(library.name);
+	}
 	return began;
 }
 

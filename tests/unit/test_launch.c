@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each launcher's variables are taken for. */
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,6 +275,44 @@ TEST(a_library_that_may_exit_comes_last_and_does_not_do_so_unexplained)
 	await_exit(child, 3);
 	if (!strstr(said, "has ended this process") || !strstr(said, "or set TUTTI_KEY_FILE"))
 		fail_msg("what is to be done is not in \"%s\"", said);
+}
+
+static bool with_mpi;	    /* there is a library called libmpi, which cannot be opened … */
+static bool list_is_locked; /* … by a thread that holds this lock */
+static int opened_meanwhile, opened;
+
+int __real_dl_iterate_phdr(int (*look)(struct dl_phdr_info *, size_t, void *), void *data);
+int __wrap_dl_iterate_phdr(int (*look)(struct dl_phdr_info *, size_t, void *), void *data);
+void *__real_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags);
+
+int __wrap_dl_iterate_phdr(int (*look)(struct dl_phdr_info *, size_t, void *), void *data)
+{
+	struct dl_phdr_info mpi = { .dlpi_name = "libmpi-of-nobody.so" };
+
+	if (!with_mpi)
+		return __real_dl_iterate_phdr(look, data);
+	list_is_locked = true;
+	const int result = look(&mpi, sizeof(mpi), data);
+	list_is_locked = false;
+	return result;
+}
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+	opened += with_mpi;
+	opened_meanwhile += list_is_locked;
+	return __real_dlopen(name, flags);
+}
+
+/* A thread that opens one at that time waits for that lock, and has the other. */
+TEST(no_library_is_opened_while_the_list_of_them_is_locked)
+{
+	with_mpi = true;
+	assert_false(tt_kvs_mpi_began());
+	with_mpi = false;
+	assert_int_equal(opened, 1);
+	assert_int_equal(opened_meanwhile, 0);
 }
 
 TEST(reads_plain_pmi)
