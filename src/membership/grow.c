@@ -202,8 +202,7 @@ struct coordinator {
 	struct tt_join_slots slots;
 	uint64_t turns;
 	struct tt_records records; /* of members, then of newcomers */
-	size_t used;
-	bool parted; /* the members hear nothing any more */
+	bool parted;		   /* the members hear nothing any more */
 };
 
 static tutti_result_t fail_late(const struct coordinator *coordinator, int come)
@@ -294,13 +293,9 @@ static tutti_result_t take_in(struct coordinator *coordinator, int come,
 
 	if (!result)
 		result = check_record(coordinator->g, rank, report->bytes, report->length);
-	if (result)
-		return result;
-	memcpy(coordinator->records.bytes + coordinator->used, report->bytes, report->length);
-	coordinator->records.offset[rank] = coordinator->used;
-	coordinator->records.length[rank] = report->length;
-	coordinator->used += report->length;
-	return TUTTI_OK;
+	if (!result)
+		tt_records_add(&coordinator->records, report->bytes, report->length);
+	return result;
 }
 
 static tutti_result_t find_newcomers(struct coordinator *coordinator)
@@ -339,10 +334,7 @@ static tutti_result_t begin_records(struct coordinator *coordinator,
 		const uint8_t *record = members->bytes + members->offset[rank];
 
 		result = check_record(coordinator->g, rank, record, members->length[rank]);
-		memcpy(records->bytes + coordinator->used, record, members->length[rank]);
-		records->offset[rank] = coordinator->used;
-		records->length[rank] = members->length[rank];
-		coordinator->used += members->length[rank];
+		tt_records_add(records, record, members->length[rank]);
 	}
 	records->proven = true;
 	return result;

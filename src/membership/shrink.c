@@ -147,15 +147,11 @@ static tutti_result_t take_records(const struct shrinking *s, const struct tt_ag
 {
 	const tutti_result_t result =
 		tt_records_make(s->count, (size_t)s->count * TT_RECORD_MAX, out);
-	size_t at = 0;
 
 	for (int i = 0; i < s->count && !result; i++) {
 		const struct tt_agreed member = tt_agree_member(agreed, i);
 
-		out->offset[i] = at;
-		out->length[i] = member.length - TT_REPORT_HEAD;
-		memcpy(out->bytes + at, member.said + TT_REPORT_HEAD, out->length[i]);
-		at += out->length[i];
+		tt_records_add(out, member.said + TT_REPORT_HEAD, member.length - TT_REPORT_HEAD);
 	}
 	return result;
 }

@@ -120,38 +120,17 @@ static tutti_result_t get_records(tutti_store_t store, struct tt_rendezvous *ren
 
 /* ---- the tree */
 
-/* Records from this rank on, as they come. */
-struct known {
-	struct tt_records records;
-	size_t used; /* bytes */
-	int count;
-};
-
-static tutti_result_t make_known(int span, struct known *known)
-{
-	*known = (struct known){ 0 };
-	return tt_records_make(span, (size_t)span * TT_RECORD_MAX, &known->records);
-}
-
-static void add_record(struct known *known, const uint8_t *record, size_t length)
-{
-	known->records.offset[known->count] = known->used;
-	known->records.length[known->count] = length;
-	memcpy(known->records.bytes + known->used, record, length);
-	known->used += length;
-	known->count++;
-}
-
+/* Behind those that are known, which are from this rank on. */
 static tutti_result_t add_gathered(tutti_store_t store, struct tt_rendezvous *rendezvous,
 				   const struct tt_key *key, int from, int count, uint64_t deadline,
-				   struct part *part, struct known *known)
+				   struct part *part, struct tt_records *known)
 {
 	struct tt_records records = { 0 };
 	const tutti_result_t result =
 		get_records(store, rendezvous, key, from, count, deadline, part, &records);
 
 	for (int i = 0; i < count && !result; i++)
-		add_record(known, records.bytes + records.offset[i], records.length[i]);
+		tt_records_add(known, records.bytes + records.offset[i], records.length[i]);
 	tt_records_free(&records);
 	return result;
 }
@@ -159,7 +138,7 @@ static tutti_result_t add_gathered(tutti_store_t store, struct tt_rendezvous *re
 /* Of the ranks below, level by level: those that have the fewest to wait for come first. */
 static tutti_result_t gather(tutti_store_t store, struct tt_rendezvous *rendezvous,
 			     const struct tt_key *key, int span, uint64_t deadline,
-			     struct part *part, struct known *known)
+			     struct part *part, struct tt_records *known)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -192,28 +171,28 @@ tutti_result_t tt_gather_up(tutti_store_t store, struct tt_rendezvous *rendezvou
 {
 	const struct tt_record_from maker = maker_of(rendezvous, key, rendezvous->rank);
 	const int span = tt_rendezvous_span(rendezvous, rendezvous->rank);
-	struct known known = { 0 };
+	struct tt_records known = { 0 };
 	struct tt_bundle bundle = { 0 };
 	tutti_result_t result;
 	struct part *part = make_part(&result);
 
 	if (!result)
-		result = make_known(span, &known);
+		result = tt_records_make(span, (size_t)span * TT_RECORD_MAX, &known);
 	if (!result) {
-		add_record(&known, mine, length);
+		tt_records_add(&known, mine, length);
 		result = gather(store, rendezvous, key, span, deadline, part, &known);
 	}
 	if (!result)
-		result = tt_bundle_pack(&maker, known.count, &known.records, &bundle);
+		result = tt_bundle_pack(&maker, known.count, &known, &bundle);
 	if (!result && rendezvous->rank == 0)
 		result = tt_rendezvous_met(store, rendezvous);
 	if (!result)
 		result = set_bundle(store, rendezvous, &bundle, part);
-	known.records.proven = true;
+	known.proven = true;
 	if (rendezvous->rank == 0 && !result)
-		*all = known.records;
+		*all = known;
 	else
-		tt_records_free(&known.records);
+		tt_records_free(&known);
 	free(bundle.bytes);
 	free(part);
 	return result;

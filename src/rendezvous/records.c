@@ -3,6 +3,7 @@
 #include "records.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "log.h"
 
@@ -14,6 +15,14 @@ tutti_result_t tt_records_make(int count, size_t bytes, struct tt_records *out)
 		       ? TUTTI_OK
 		       : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %zu bytes of addresses",
 				 bytes);
+}
+
+void tt_records_add(struct tt_records *records, const void *record, size_t length)
+{
+	records->offset[records->count] = records->used;
+	records->length[records->count++] = length;
+	memcpy(records->bytes + records->used, record, length);
+	records->used += length;
 }
 
 tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine,

@@ -23,6 +23,8 @@
 struct tt_records {
 	uint8_t *bytes;
 	size_t *offset, *length; /* [size]: where in them each rank's record is */
+	size_t used;		 /* bytes, and … */
+	int count;		 /* … records that tt_records_add() has put there */
 	bool proven;		 /* by a bundle; otherwise each is to be, by its own proof */
 };
 
@@ -33,6 +35,8 @@ tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank
 				  size_t *bytes);
 /* Room for records of `count` ranks, `bytes` in all, which are the caller's to fill in. */
 tutti_result_t tt_records_make(int count, size_t bytes, struct tt_records *out);
+/* The next one, for which there is room. */
+void tt_records_add(struct tt_records *records, const void *record, size_t length);
 void tt_records_free(struct tt_records *records); /* zeroed is fine */
 
 /* A bundle of the records of `count` ranks from `maker->rank` on, which makes it; `records` has
