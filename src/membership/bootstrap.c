@@ -257,12 +257,12 @@ bool tt_bootstrap_awaits(const struct tt_records *records, int size)
 /* ---- reading the records */
 
 static tutti_result_t read_record(const struct tutti_comm *comm, const struct tt_records *records,
-				  int place, int rank, struct tt_record *out)
+				  int rank, struct tt_record *out)
 {
 	const struct tt_record_from from = { &comm->settings.key, comm->id, rank };
 
-	return tt_record_read(&from, records->bytes + records->offset[place],
-			      records->length[place], records->proven, comm->rank, out);
+	return tt_record_read(&from, records->bytes + records->offset[rank], records->length[rank],
+			      records->proven, comm->rank, out);
 }
 
 /* ---- choosing transports */
@@ -306,8 +306,7 @@ static bool keep_addresses(struct tutti_comm *comm, int i)
 }
 
 static tutti_result_t fill_peers(struct tutti_comm *comm, const struct tt_records *records,
-				 const int *members, const struct tt_record *read,
-				 const struct tt_place *places)
+				 const struct tt_record *read, const struct tt_place *places)
 {
 	bool good = true;
 
@@ -316,10 +315,9 @@ static tutti_result_t fill_peers(struct tutti_comm *comm, const struct tt_record
 			struct tt_peer *peer = &comm->routes.peers[i][rank];
 
 			*peer = peer_of(comm, read, places, rank);
-			tt_record_find_address(&read[rank],
-					       records->bytes + records->offset[members[rank]],
-					       records->length[members[rank]],
-					       comm->endpoints[i]->ops->name, peer);
+			tt_record_find_address(&read[rank], records->bytes + records->offset[rank],
+					       records->length[rank], comm->endpoints[i]->ops->name,
+					       peer);
 		}
 		good = keep_addresses(comm, i);
 	}
@@ -345,8 +343,7 @@ static int best_between(const struct tutti_comm *comm, int a, int b)
 	return best;
 }
 
-static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt_records *records,
-					const int *members)
+static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt_records *records)
 {
 	int unreached = -1;
 
@@ -359,9 +356,7 @@ static tutti_result_t choose_transports(struct tutti_comm *comm, const struct tt
 		else if (rank != comm->rank && unreached < 0)
 			unreached = rank;
 	}
-	if (unreached < 0)
-		return TUTTI_OK;
-	return tt_fail_unreached(comm, records, members, unreached);
+	return unreached < 0 ? TUTTI_OK : tt_fail_unreached(comm, records, unreached);
 }
 
 /* Is no pair of ranks at all joined by shared memory? The tuner asks, and must be answered alike
@@ -495,7 +490,7 @@ static void decline(struct tutti_comm *comm, tutti_result_t result, int joined)
 }
 
 tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_records *records,
-				 const int *members, uint64_t deadline)
+				 uint64_t deadline)
 {
 	struct tt_record *read = comm->joining.records;
 	struct tt_place *places = comm->joining.places;
@@ -503,15 +498,15 @@ tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_record
 	int joined = 0;
 
 	for (int rank = 0; rank < comm->size && !result; rank++)
-		result = read_record(comm, records, members[rank], rank, &read[rank]);
+		result = read_record(comm, records, rank, &read[rank]);
 	if (!result) {
 		comm->topology.model = read[0].model;
 		result = tt_hosts_find(comm, read, places);
 	}
 	if (!result)
-		result = fill_peers(comm, records, members, read, places);
+		result = fill_peers(comm, records, read, places);
 	if (!result)
-		result = choose_transports(comm, records, members);
+		result = choose_transports(comm, records);
 	const bool fits = !result;
 	if (!fits && comm->joining.hooks &&
 	    comm->joining.hooks->agree) /* told before anybody waits for this rank to decline */

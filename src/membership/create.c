@@ -66,10 +66,7 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 
 	comm->joining.hooks = &hooks;
 	tutti_result_t result = tt_bootstrap_open(comm, NULL, record, &length);
-	int *members = malloc((size_t)comm->size * sizeof(*members));
 
-	if (!members && !result)
-		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", comm->size);
 	/* a rank that failed still takes part, so that nobody waits for it; what comes of that
 	 * is not why */
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
@@ -84,19 +81,15 @@ static tutti_result_t meet(struct tutti_comm *comm, tutti_store_t store,
 		tt_thread_error_set(own);
 	else
 		result = met;
-	for (int rank = 0; rank < comm->size && !result; rank++)
-		members[rank] = rank;
 	if (!result)
-		result = tt_bootstrap_join(comm, &records, members, deadline);
+		result = tt_bootstrap_join(comm, &records, deadline);
 	tt_records_free(&records);
-	free(members);
 	comm->joining.hooks = NULL;
 	return result;
 }
 
 static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
 {
-	const int only = 0;
 	uint8_t record[TT_RECORD_MAX];
 	size_t offset = 0, length;
 
@@ -106,7 +99,7 @@ static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
 	const tutti_result_t result = tt_bootstrap_open(comm, NULL, record, &length);
 	const struct tt_records records = { record, &offset, &length };
 
-	return result ? result : tt_bootstrap_join(comm, &records, &only, deadline);
+	return result ? result : tt_bootstrap_join(comm, &records, deadline);
 }
 
 /* The ranks have agreed on a rendezvous in the store; both matter with more than one. */

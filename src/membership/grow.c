@@ -406,15 +406,8 @@ static tutti_result_t be_coordinator(struct growing *g, tutti_store_t store,
 static tutti_result_t join_new(struct tutti_comm *new, const struct tt_records *records)
 {
 	const uint64_t deadline = tt_now() + new->settings.timeout_ns;
-	int *places = malloc((size_t) new->size * sizeof(*places));
-	tutti_result_t result;
+	const tutti_result_t result = tt_bootstrap_join(new, records, deadline);
 
-	if (!places)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", new->size);
-	for (int rank = 0; rank < new->size; rank++)
-		places[rank] = rank;
-	result = tt_bootstrap_join(new, records, places, deadline);
-	free(places);
 	return result ? result : tt_part_barrier(new, TT_PART_GROW);
 }
 

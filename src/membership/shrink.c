@@ -160,17 +160,11 @@ static tutti_result_t join(struct shrinking *s, const struct tt_agree *agreed)
 {
 	const uint64_t deadline = tt_now() + s->old->settings.timeout_ns / 2;
 	struct tt_records records = { 0 };
-	int *places = malloc((size_t)s->count * sizeof(*places));
-	tutti_result_t result =
-		places ? take_records(s, agreed, &records)
-		       : tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %d ranks", s->count);
+	tutti_result_t result = take_records(s, agreed, &records);
 
-	for (int i = 0; i < s->count && places; i++)
-		places[i] = i;
 	if (!result)
-		result = tt_bootstrap_join(s->new, &records, places, deadline);
+		result = tt_bootstrap_join(s->new, &records, deadline);
 	tt_records_free(&records);
-	free(places);
 	return result;
 }
 

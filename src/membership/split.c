@@ -98,6 +98,23 @@ static uint64_t split_id(struct tutti_comm *parent, int color)
 	return id ^ (id >> 32);
 }
 
+/* With the records of its part, in the order of that, from those of all. */
+static tutti_result_t join_part(struct tutti_comm *comm, const struct tt_records *all,
+				const int *members, uint64_t deadline)
+{
+	struct tt_records records;
+	tutti_result_t result =
+		tt_records_make(comm->size, (size_t)comm->size * TT_EXCHANGED_MAX, &records);
+
+	for (int i = 0; i < comm->size && !result; i++)
+		tt_records_add(&records, all->bytes + all->offset[members[i]],
+			       all->length[members[i]]);
+	if (!result)
+		result = tt_bootstrap_join(comm, &records, deadline);
+	tt_records_free(&records);
+	return result;
+}
+
 static tutti_result_t join(struct tutti_comm *parent, enum tt_part function, int color,
 			   const struct tt_split_part *part, struct tutti_comm **out)
 {
@@ -121,7 +138,7 @@ static tutti_result_t join(struct tutti_comm *parent, enum tt_part function, int
 	if (!result)
 		result = met;
 	if (!result && *out)
-		result = tt_bootstrap_join(*out, &records, part->members, deadline);
+		result = join_part(*out, &records, part->members, deadline);
 	tt_records_free(&records);
 	return result;
 }

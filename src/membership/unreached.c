@@ -151,16 +151,16 @@ static tutti_result_t fail(const struct pair *pair, int rank)
 }
 
 tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_records *records,
-				 const int *members, int rank)
+				 int rank)
 {
 	struct pair pair = { .comm = comm, .records = comm->joining.records };
 
 	for (int i = 0; i < 2; i++) {
-		const int place =
-			members[pair.rank[i] = (rank < comm->rank) == (i == 0) ? rank : comm->rank];
+		const int of = (rank < comm->rank) == (i == 0) ? rank : comm->rank;
 
-		pair.bytes[i] = records->bytes + records->offset[place];
-		pair.length[i] = records->length[place];
+		pair.rank[i] = of;
+		pair.bytes[i] = records->bytes + records->offset[of];
+		pair.length[i] = records->length[of];
 	}
 	return fail(&pair, rank);
 }

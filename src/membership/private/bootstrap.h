@@ -20,9 +20,8 @@ void tt_bootstrap_fail(struct tutti_comm *comm, uint8_t record[TT_RECORD_MAX], s
 bool tt_bootstrap_awaits(const struct tt_records *records, int size);
 tutti_result_t tt_bootstrap_await(struct tutti_comm *comm, uint64_t deadline,
 				  uint8_t record[TT_RECORD_MAX], size_t *length);
-/* Everyone's records are here, `members[i]` being the place of rank i's: work out the rest and
- * join. */
+/* Everyone's records are here: work out the rest and join. */
 tutti_result_t tt_bootstrap_join(struct tutti_comm *comm, const struct tt_records *records,
-				 const int *members, uint64_t deadline);
+				 uint64_t deadline);
 
 #endif

@@ -9,6 +9,6 @@
 /* Fails with the reason for each transport. comm->joining.records and the numbers of hosts are filled
  * in. */
 tutti_result_t tt_fail_unreached(const struct tutti_comm *comm, const struct tt_records *records,
-				 const int *members, int rank);
+				 int rank);
 
 #endif
