@@ -29,11 +29,10 @@ static_assert(sizeof(struct tt_report) <= TT_AGREE_SAID_MAX, "a report can be sa
 struct shrinking {
 	struct tutti_comm *old, *new;
 	struct tt_join_hooks hooks; /* of the new one, while it is made */
-	bool *among;		    /* [old size]: who is left, as far as agreed */
-	int *members;		    /* [count]: their ranks in the old communicator */
-	int count;
-	uint64_t id; /* for the new one, if this rank turns out to be the lowest */
-	int losses;  /* attempts that failed as a rank was lost */
+	bool *among;		    /* [old size]: who is left, as far as agreed … */
+	int count;		    /* … and how many */
+	uint64_t id;		    /* for the new one, if this rank turns out to be the lowest */
+	int losses;		    /* attempts that failed as a rank was lost */
 	bool agreed; /* once: a rank that now fails by itself has left the others in the middle */
 };
 
@@ -54,10 +53,8 @@ static tutti_result_t agree(struct shrinking *s, uint64_t coming_ns, const void 
 	s->agreed = true;
 	memset(s->among, 0, (size_t)s->old->size * sizeof(*s->among));
 	s->count = tt_agree_count(*out);
-	for (int i = 0; i < s->count; i++) {
-		s->members[i] = tt_agree_member(*out, i).rank;
-		s->among[s->members[i]] = true;
-	}
+	for (int i = 0; i < s->count; i++)
+		s->among[tt_agree_member(*out, i).rank] = true;
 	return s->count < before ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
@@ -132,8 +129,8 @@ static tutti_result_t gather(struct shrinking *s)
 	tt_agree_close(agreed);
 	if (result < 0)
 		return result;
-	while (s->members[rank] != s->old->rank)
-		rank++;
+	for (int before = 0; before < s->old->rank; before++)
+		rank += s->among[before];
 	if (tt_comm_new(&s->old->settings, rank, s->count, id, &s->new) ==
 	    TUTTI_OK) { /* else meet() tells the others */
 		s->hooks = (struct tt_join_hooks){ .should_abort = aborts, .context = s };
@@ -247,10 +244,8 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 	tutti_result_t result;
 
 	s.among = malloc((size_t)comm->size * sizeof(*s.among));
-	s.members = malloc((size_t)comm->size * sizeof(*s.members));
-	if (s.among && s.members) {
-		for (int rank = 0; rank < comm->size; rank++)
-			s.among[rank] = true;
+	if (s.among) {
+		memset(s.among, true, (size_t)comm->size * sizeof(*s.among));
 		result = shrink(&s);
 	} else {
 		result = tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
@@ -270,6 +265,5 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 		       comm->size, s.new->rank, s.count);
 	}
 	free(s.among);
-	free(s.members);
 	return result;
 }
