@@ -504,16 +504,6 @@ static tutti_result_t grow(struct growing *g, tutti_store_t store)
 	return result;
 }
 
-/* The error message outlives what is given up. */
-static void give_up(struct tutti_comm *new)
-{
-	char error_text[TT_ERROR_MAX];
-
-	snprintf(error_text, sizeof(error_text), "%s", tt_thread_error());
-	tutti_comm_destroy(new);
-	tt_thread_error_set(error_text);
-}
-
 /* The coordinator's decision, or the last member's, may have left it before `comm` failed: an
  * error of growing says that it has not. */
 static tutti_result_t result_of(struct tutti_comm *comm, tutti_result_t result)
@@ -570,7 +560,7 @@ TUTTI_API tutti_result_t tutti_comm_grow(tutti_comm_t comm, tutti_store_t store,
 			     .deadline = tt_now() + timeout_ns };
 	const tutti_result_t result = grow(&g, store);
 	if (result) {
-		give_up(g.new);
+		tutti_comm_destroy(g.new);
 		return result_of(comm, result);
 	}
 	g.new->joining.hooks = NULL;
@@ -674,7 +664,7 @@ TUTTI_API tutti_result_t tutti_comm_join(tutti_store_t store, const tutti_config
 	if (!result)
 		result = join_some(&slots, &settings, deadline, comm);
 	if (result) {
-		give_up(*comm);
+		tutti_comm_destroy(*comm);
 		*comm = NULL;
 	} else {
 		tt_log(INFO, COMM, "joined as rank %d of %d", (*comm)->rank, (*comm)->size);

@@ -90,6 +90,9 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 	if (!comm)
 		return;
 	if (tt_comm_usable(comm)) {
+		char error_text[TT_ERROR_MAX]; /* of why it is destroyed, perhaps */
+
+		snprintf(error_text, sizeof(error_text), "%s", tt_thread_error());
 		tt_device->unbind(comm);
 		tt_monitor_leave(comm);
 		tt_progress_thread_stop(comm);
@@ -97,6 +100,7 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm)
 		tell_of_ends(comm);
 		pthread_mutex_destroy(&comm->lock);
 		free_all(comm);
+		tt_thread_error_set(error_text);
 	} else if (tt_callback_here()) {
 		tt_fail_callback("tutti_comm_destroy");
 		tt_log(ERROR, COMM, "the communicator is not destroyed: %s", tt_thread_error());

@@ -3,7 +3,6 @@
  * communicator (consensus.c): on who is there, on what bootstrapping must know of
  * each, and on whether all have joined. Each agreement gives the same members on all; where one
  * of them went missing since the one before, they begin again with those who are left. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -252,11 +251,7 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 				 "tutti_comm_shrink: no memory for %d ranks", comm->size);
 	}
 	if (result) {
-		char error_text[TT_ERROR_MAX];
-
-		snprintf(error_text, sizeof(error_text), "%s", tt_thread_error());
 		tutti_comm_destroy(s.new);
-		tt_thread_error_set(error_text);
 	} else {
 		s.new->joining.hooks = NULL;
 		tell_launcher(&s);
