@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "log.h"
@@ -89,14 +88,6 @@ bool tt_meeting_parse(const char *text, struct tt_meeting *out)
 
 /* ---- rank 0 */
 
-static tutti_result_t make_key(struct tt_key *key)
-{
-	if (getrandom(key->bytes, sizeof(key->bytes), 0) != sizeof(key->bytes))
-		return tt_fail_errno(COMM, "read random bytes");
-	key->set = true;
-	return TUTTI_OK;
-}
-
 /* For an interface that comes up. */
 static uint64_t hosts_by(uint64_t deadline)
 {
@@ -131,8 +122,9 @@ static tutti_result_t serve(const struct tt_launch *launch, struct tt_key *key, 
 {
 	const bool made = !key->set;
 	const uint64_t now = tt_now();
-	tutti_result_t result = made ? make_key(key) : TUTTI_OK;
+	tutti_result_t result = made ? tt_random(key->bytes, sizeof(key->bytes)) : TUTTI_OK;
 
+	key->set = !result;
 	if (!result)
 		result = tt_store_open(ANYWHERE, key, launch->rank, true,
 				       now < deadline ? deadline - now : 1, store);

@@ -3,7 +3,6 @@
  * grow.c make them out of others.) */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "bootstrap.h"
 #include "key_read.h"
@@ -94,9 +93,9 @@ static tutti_result_t be_alone(struct tutti_comm *comm, uint64_t deadline)
 	size_t offset = 0, length;
 
 	/* as rank 0 of others does: reports are named by it */
-	if (getrandom(&comm->id, sizeof(comm->id), 0) != sizeof(comm->id))
-		return tt_fail_errno(COMM, "read random bytes");
-	const tutti_result_t result = tt_bootstrap_open(comm, NULL, record, &length);
+	tutti_result_t result = tt_random(&comm->id, sizeof(comm->id));
+	if (!result)
+		result = tt_bootstrap_open(comm, NULL, record, &length);
 	const struct tt_records records = { record, &offset, &length };
 
 	return result ? result : tt_bootstrap_join(comm, &records, deadline);

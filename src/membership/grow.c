@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "bootstrap.h"
 #include "consensus.h"
@@ -70,14 +69,15 @@ static tutti_result_t ask_members(struct growing *g)
 {
 	struct tt_grow_question mine = { .newcomers = g->newcomers };
 	struct tt_grow_question *all = calloc((size_t)g->old->size, sizeof(*all));
-	tutti_result_t result = TUTTI_OK;
+	tutti_result_t result;
 
 	if (!all)
 		return tt_comm_fail(g->old, tt_fail(TUTTI_ERR_NO_MEMORY, COMM,
 						    "no memory for %d ranks", g->old->size));
-	if (getrandom(&mine.id, sizeof(mine.id), 0) != sizeof(mine.id))
-		result = tt_comm_fail(g->old, tt_fail_errno(COMM, "read random bytes"));
-	if (!result)
+	result = tt_random(&mine.id, sizeof(mine.id));
+	if (result)
+		result = tt_comm_fail(g->old, result);
+	else
 		result = tt_part_all_gather(g->old, TT_PART_GROW, &mine, all, sizeof(mine));
 	g->id = all[0].id;
 	if (!result) {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "failure.h"
 #include "launch.h"
@@ -122,11 +121,11 @@ tutti_result_t tt_join_slots_apply(struct tt_join_slots *slots, uint64_t deadlin
 	uint64_t token;
 	char key[KEY_MAX];
 
-	if (getrandom(&token, sizeof(token), 0) != sizeof(token))
-		return tt_fail_errno(COMM, "read random bytes");
+	tutti_result_t result = tt_random(&token, sizeof(token));
+	if (result)
+		return result;
 	do {
-		tutti_result_t result = find_free(slots);
-
+		result = find_free(slots);
 		if (!result)
 			result = set(slots, slot_key(slots, "seat", slots->next, key), &token,
 				     sizeof(token));

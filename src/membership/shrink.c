@@ -5,7 +5,6 @@
  * of them went missing since the one before, they begin again with those who are left. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "bootstrap.h"
 #include "consensus.h"
@@ -196,10 +195,10 @@ static tutti_result_t meet(struct shrinking *s)
 
 static tutti_result_t shrink(struct shrinking *s)
 {
-	tutti_result_t result;
+	tutti_result_t result = tt_random(&s->id, sizeof(s->id));
 
-	if (getrandom(&s->id, sizeof(s->id), 0) != sizeof(s->id))
-		return tt_fail_errno(COMM, "read random bytes");
+	if (result)
+		return result;
 	do {
 		tutti_comm_destroy(s->new);
 		s->new = NULL;

@@ -93,7 +93,7 @@ enum tt_handshake_state tt_dialing_begin(const struct tt_handshake_terms *terms,
 
 	memset(d, 0, sizeof(*d));
 	says.keyed = tt_key_is_set(terms->key);
-	if (tt_nonce_make(nonce) < 0)
+	if (tt_random(nonce, sizeof(nonce)) < 0)
 		return fail(d, TT_VERDICT_SYSTEM, tt_thread_error());
 	tt_hello_write(terms->protocol, &says, nonce, d->hello);
 	if (!terms->tls)

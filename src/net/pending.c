@@ -51,7 +51,7 @@ static enum tt_handshake_state answer(const struct tt_listener *listener, struct
 	const struct tt_handshake_terms *terms = &listener->terms;
 	uint8_t nonce[TT_NONCE_BYTES] = { 0 };
 
-	if (verdict == TT_VERDICT_ACCEPTED && tt_nonce_make(nonce) < 0)
+	if (verdict == TT_VERDICT_ACCEPTED && tt_random(nonce, sizeof(nonce)) < 0)
 		return fail(p, TT_VERDICT_SYSTEM, tt_thread_error());
 	if (verdict != TT_VERDICT_ACCEPTED && !connection->tls)
 		take_unread(connection->fd);

@@ -20,11 +20,11 @@
 #define INNER 0x36
 #define OUTER 0x5c
 
-tutti_result_t tt_nonce_make(uint8_t nonce[TT_NONCE_BYTES])
+tutti_result_t tt_random(void *bytes, size_t length)
 {
-	if (getrandom(nonce, TT_NONCE_BYTES, 0) != TT_NONCE_BYTES)
-		return tt_fail_errno(COMM, "read random bytes");
-	return TUTTI_OK;
+	return getrandom(bytes, length, 0) == (ssize_t)length
+		       ? TUTTI_OK
+		       : tt_fail_errno(COMM, "read random bytes");
 }
 
 TUTTI_API tutti_result_t tutti_key_make(char key[TUTTI_KEY_LENGTH + 1])
@@ -35,8 +35,9 @@ TUTTI_API tutti_result_t tutti_key_make(char key[TUTTI_KEY_LENGTH + 1])
 	if (!key)
 		return tt_fail(TUTTI_ERR_INVALID, COMM, "tutti_key_make: key is NULL");
 	key[0] = '\0';
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return tt_fail_errno(COMM, "tutti_key_make: read random bytes");
+	const tutti_result_t result = tt_random(random, sizeof(random));
+	if (result)
+		return result;
 	for (int i = 0; i < TT_KEY_BYTES; i++) {
 		key[2 * i] = digits[random[i] >> 4];
 		key[2 * i + 1] = digits[random[i] & 15];

@@ -24,7 +24,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "late.h"
@@ -200,8 +199,9 @@ static tutti_result_t attend_next(tutti_store_t store, const struct tt_rendezvou
 
 	if (!store->own && last->over)
 		return TUTTI_OK; /* that process comes to the next one, too */
-	if (!store->own && getrandom(&id, sizeof(id), 0) != sizeof(id))
-		return tt_fail_errno(COMM, "read random bytes");
+	const tutti_result_t result = store->own ? TUTTI_OK : tt_random(&id, sizeof(id));
+	if (result)
+		return result;
 	after_prefix(rendezvous, id, prefix, sizeof(prefix));
 	attend(store, rendezvous, prefix);
 	return TUTTI_OK;
@@ -253,10 +253,10 @@ static tutti_result_t lead(tutti_store_t store, struct tt_rendezvous *rendezvous
 	char key[KEY_MAX];
 	tutti_result_t result = find_last(store, rendezvous, last);
 
+	if (!result)
+		result = tt_random(&terms.id, sizeof(terms.id));
 	if (result)
 		return result;
-	if (getrandom(&terms.id, sizeof(terms.id), 0) != sizeof(terms.id))
-		return tt_fail_errno(COMM, "read random bytes");
 	terms.after = last->id;
 	set_name(store, rendezvous, &terms);
 	attend(store, rendezvous, rendezvous->prefix);

@@ -9,6 +9,7 @@
 #define TT_SPI_KEY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -29,8 +30,8 @@ static inline bool tt_key_is_set(const struct tt_key *key)
 	return key && key->set;
 }
 
-/* Random bytes that no other connection has. */
-tutti_result_t tt_nonce_make(uint8_t nonce[TT_NONCE_BYTES]);
+/* At most 256, which nobody else has, or can guess. */
+tutti_result_t tt_random(void *bytes, size_t length);
 
 /* The proof that the process playing `role` (a name that no other use of the key has) has the key
  * and has seen the parts as they are here. Without a key: zeros. */

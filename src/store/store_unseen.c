@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "log.h"
 #include "store_wire.h"
@@ -117,7 +116,7 @@ void tt_unseen_attend(tutti_store_t store, const struct tt_attendance *attendanc
 	uint64_t random = 0;
 
 	tt_unseen_leave(store);
-	if (!a || getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+	if (!a || tt_random(&random, sizeof(random))) {
 		free(a); /* then it is told nothing before its deadline */
 		return;
 	}
