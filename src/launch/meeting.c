@@ -91,9 +91,9 @@ bool tt_meeting_parse(const char *text, struct tt_meeting *out)
 /* For an interface that comes up. */
 static uint64_t hosts_by(uint64_t deadline)
 {
-	const uint64_t now = tt_now(), half = now < deadline ? (deadline - now) / 2 : 0;
+	const uint64_t half = tt_left(deadline) / 2;
 
-	return now + (half < INTERFACE_NS ? half : INTERFACE_NS);
+	return tt_now() + (half < INTERFACE_NS ? half : INTERFACE_NS);
 }
 
 /* `made`: the key is to travel, too. As many hosts as fit. */
@@ -121,13 +121,11 @@ static tutti_result_t serve(const struct tt_launch *launch, struct tt_key *key, 
 			    tutti_store_t *store, char text[TT_KVS_TEXT_MAX])
 {
 	const bool made = !key->set;
-	const uint64_t now = tt_now();
 	tutti_result_t result = made ? tt_random(key->bytes, sizeof(key->bytes)) : TUTTI_OK;
 
 	key->set = !result;
 	if (!result)
-		result = tt_store_open(ANYWHERE, key, launch->rank, true,
-				       now < deadline ? deadline - now : 1, store);
+		result = tt_store_open(ANYWHERE, key, launch->rank, true, tt_left(deadline), store);
 	if (!result)
 		result = describe(key, made, *store, deadline, text);
 	if (result)
@@ -197,7 +195,7 @@ static tutti_result_t visit_by(const struct tt_launch *launch, unsigned number, 
 	char text[TT_KVS_TEXT_MAX] = "";
 	tutti_result_t result =
 		tt_kvs_bring(launch->kvs, launch->rank, launch->size, number, text, deadline);
-	const uint64_t now = tt_now(), left = now < deadline ? deadline - now : 1;
+	const uint64_t left = tt_left(deadline);
 
 	if (!result)
 		result = understand(launch, text, &meeting, key);

@@ -118,12 +118,9 @@ static bool comes(uint64_t deadline)
 	struct pollfd answer = { .fd = descriptor(), .events = POLLIN };
 	int ready = 0;
 
-	do {
-		const uint64_t now = tt_now(), left = now < deadline ? deadline - now : 0;
-
-		ready = poll(&answer, 1, deadline ? (int)(left / 1000000) : -1);
-	} while (ready <= 0 && (errno == EINTR || ready == 0) &&
-		 (!deadline || tt_now() < deadline));
+	do
+		ready = poll(&answer, 1, deadline ? (int)(tt_left(deadline) / 1000000) : -1);
+	while (ready <= 0 && (errno == EINTR || ready == 0) && (!deadline || tt_now() < deadline));
 	return ready > 0;
 }
 

@@ -29,7 +29,6 @@ struct news {
 tutti_result_t tt_join_slots_open(tutti_store_t store, const struct tt_key *key, uint64_t deadline,
 				  const char *call, struct tt_join_slots *out)
 {
-	const uint64_t now = tt_now();
 	struct tt_launch launch;
 
 	*out = (struct tt_join_slots){ .prefix = "grow" };
@@ -42,8 +41,7 @@ tutti_result_t tt_join_slots_open(tutti_store_t store, const struct tt_key *key,
 	if (result)
 		return result;
 	snprintf(out->prefix, sizeof(out->prefix), "grow-%s", launch.job);
-	result = tt_store_open(launch.store, key, -1, false,
-			       now < deadline ? deadline - now : 1000000, &out->store);
+	result = tt_store_open(launch.store, key, -1, false, tt_left(deadline), &out->store);
 	out->opened = result == TUTTI_OK;
 	return result;
 }
@@ -106,13 +104,6 @@ static tutti_result_t find_free(struct tt_join_slots *slots)
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
 
-static uint64_t until(uint64_t deadline)
-{
-	const uint64_t now = tt_now();
-
-	return now < deadline ? deadline - now : 0;
-}
-
 /* ---- a newcomer */
 
 tutti_result_t tt_join_slots_apply(struct tt_join_slots *slots, uint64_t deadline,
@@ -131,7 +122,7 @@ tutti_result_t tt_join_slots_apply(struct tt_join_slots *slots, uint64_t deadlin
 				     sizeof(token));
 		if (!result)
 			result = get(slots, slot_key(slots, "taken", slots->next, key), out,
-				     sizeof(*out), until(deadline));
+				     sizeof(*out), tt_left(deadline));
 		if (result == TUTTI_IN_PROGRESS)
 			return tt_fail(
 				TUTTI_ERR_TIMEOUT, COMM,

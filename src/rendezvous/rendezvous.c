@@ -58,9 +58,9 @@ static tutti_result_t fail_foreign(const char *key, size_t length, size_t expect
 
 static uint64_t until(uint64_t deadline)
 {
-	const uint64_t now = tt_now(), least = 1000000;
+	const uint64_t left = tt_left(deadline), least = 1000000;
 
-	return deadline > now + least ? deadline - now : least;
+	return left > least ? left : least;
 }
 
 /* For a host to answer that has much to do, as when many ranks start at once. */
@@ -523,13 +523,10 @@ static tutti_result_t meet_launched(const struct tt_launch *launch, const struct
 
 	snprintf(group, sizeof(group), "job-%s", launch->job);
 	do {
-		const uint64_t now = tt_now();
-
 		*key = *given;
-		result = launch->kvs
-				 ? tt_meeting_open(launch, number, key, deadline, store)
-				 : tt_store_open(launch->store, key, launch->rank, launch->serve,
-						 now < deadline ? deadline - now : 1000000, store);
+		result = launch->kvs ? tt_meeting_open(launch, number, key, deadline, store)
+				     : tt_store_open(launch->store, key, launch->rank,
+						     launch->serve, until(deadline), store);
 		if (launch->kvs && result)
 			return result;
 		if (result == TUTTI_ERR_SYSTEM && launch->serve)

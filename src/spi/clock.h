@@ -17,6 +17,14 @@
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tt_now(void);
 
+/* From now on; 0: the deadline has passed. */
+static inline uint64_t tt_left(uint64_t deadline)
+{
+	const uint64_t now = tt_now();
+
+	return deadline > now ? deadline - now : 0;
+}
+
 /* For functions that take one. */
 static inline struct timespec tt_timespec(uint64_t ns)
 {

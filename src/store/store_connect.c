@@ -359,8 +359,8 @@ static tutti_result_t fail_nobody(struct attempt *a)
 static void back_off(const struct attempt *a)
 {
 	const uint64_t least = MILLISECOND / 10, most = 50 * MILLISECOND;
-	const uint64_t now = tt_now(), left = a->deadline > now ? a->deadline - now : 0;
-	uint64_t pause = (now - a->start) / 8;
+	const uint64_t left = tt_left(a->deadline);
+	uint64_t pause = (tt_now() - a->start) / 8;
 
 	pause = pause < least ? least : pause > most ? most : pause;
 	pause = pause < left ? pause : left;

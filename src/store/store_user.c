@@ -164,7 +164,7 @@ static tutti_result_t user_get(tutti_store_t store, const char *key, void *value
 	int error;
 
 	for (;;) {
-		const uint64_t now = tt_now(), left = deadline > now ? deadline - now : 0;
+		const uint64_t left = tt_left(deadline);
 
 		*length = capacity;
 		const int busy = enter(s, left > answer_ns ? left : answer_ns);
