@@ -78,26 +78,10 @@ static void name_rank(struct named *named, int rank)
 				 "%s%d", named->count++ ? ", " : "", rank);
 }
 
-static void find_absent(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-			uint64_t enough, struct named *out)
-{
-	int rank;
-
-	*out = (struct named){ .count = 0 };
-	if (!rendezvous->id) { /* to which the others might have come */
-		name_rank(out, 0);
-		return;
-	}
-	for (rank = 0; rank < rendezvous->size && out->count < NAMED_MAX && tt_now() < enough;
-	     rank++)
-		if (!has_come(store, rendezvous, rank))
-			name_rank(out, rank);
-	out->all = rank == rendezvous->size;
-}
-
-/* Of the ranks at a level of the tree. */
-static void find_silent(tutti_store_t store, const struct tt_rendezvous *rendezvous, int level,
-			uint64_t enough, struct named *out)
+/* Those that have not, of the ranks at a level of the tree; -1: of all. */
+static void find_ranks(tutti_store_t store, const struct tt_rendezvous *rendezvous, int level,
+		       bool (*has)(tutti_store_t, const struct tt_rendezvous *, int),
+		       uint64_t enough, struct named *out)
 {
 	int64_t span;
 	int rank;
@@ -105,8 +89,8 @@ static void find_silent(tutti_store_t store, const struct tt_rendezvous *rendezv
 	*out = (struct named){ .count = 0 };
 	for (rank = 0; rank < rendezvous->size && out->count < NAMED_MAX && tt_now() < enough;
 	     rank++)
-		if (find_level(rendezvous, rank, &span) == level &&
-		    !has_told(store, rendezvous, rank))
+		if ((level < 0 || find_level(rendezvous, rank, &span) == level) &&
+		    !has(store, rendezvous, rank))
 			name_rank(out, rank);
 	out->all = rank == rendezvous->size;
 }
@@ -121,11 +105,15 @@ static bool find_late(tutti_store_t store, const struct tt_rendezvous *rendezvou
 	int64_t span;
 	const int top = find_level(rendezvous, 0, &span);
 
-	find_absent(store, rendezvous, enough, out);
+	*out = (struct named){ .count = 0 };
+	if (!rendezvous->id) /* to which the others might have come */
+		name_rank(out, 0);
+	else
+		find_ranks(store, rendezvous, -1, has_come, enough, out);
 	if (out->count)
 		return true;
 	for (int level = 0; !out->count && level <= top; level++)
-		find_silent(store, rendezvous, level, enough, out);
+		find_ranks(store, rendezvous, level, has_told, enough, out);
 	return false;
 }
 
