@@ -183,12 +183,12 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, const struct tutti_com
 				  .pid = getpid(),
 				  .process = process_identity(),
 				  .quota = cgroup_quota() };
-	const tutti_result_t known = tt_machine_here(&self.machine);
+	tutti_result_t result = tt_machine_here(&self.machine);
 
 	comm->uses_plan = tt_ops_use;
 	comm->note_plan = tt_recorder_plan;
-	if (known)
-		return known;
+	if (result)
+		return result;
 	tt_machine_name(&self.machine, self.host_id);
 	if (strcmp(self.host_id, comm->settings.host_id) == 0)
 		memset(self.host_id, 0, sizeof(self.host_id)); /* needs no saying */
@@ -196,22 +196,14 @@ tutti_result_t tt_bootstrap_open(struct tutti_comm *comm, const struct tutti_com
 		memcpy(self.host_id, comm->settings.host_id, sizeof(self.host_id));
 	fill_cpus(self.cpus);
 	self.domain = tt_domain_of("/sys", self.cpus);
-	if (comm->rank == 0 && comm->size > 1) {
-		const tutti_result_t result = tt_model_get(&self.model, NULL);
-
-		if (result)
-			return result;
-	}
+	if (comm->rank == 0 && comm->size > 1)
+		result = tt_model_get(&self.model, NULL);
 	memcpy(record, &self, sizeof(self));
-	for (int i = 0; tt_transports[i] && comm->size > 1; i++) {
-		const tutti_result_t result = may_use(comm, parent, tt_transports[i])
-						      ? open_endpoint(comm, tt_transports[i])
-						      : TUTTI_OK;
-
-		if (result)
-			return result;
-	}
-	const tutti_result_t result = write_entries(comm, record, length);
+	for (int i = 0; tt_transports[i] && comm->size > 1 && !result; i++)
+		if (may_use(comm, parent, tt_transports[i]))
+			result = open_endpoint(comm, tt_transports[i]);
+	if (!result)
+		result = write_entries(comm, record, length);
 	return result ? result : allocate(comm);
 }
 
