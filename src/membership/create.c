@@ -21,7 +21,7 @@ static tutti_result_t look(void *context)
 {
 	const struct joining *joining = context;
 
-	return tt_rendezvous_poll(joining->store);
+	return joining->store->ops->poll(joining->store);
 }
 
 static tutti_result_t agree(void *context, tutti_result_t result, bool unfit)
@@ -115,7 +115,7 @@ static tutti_result_t create(const struct tt_settings *settings, tutti_store_t s
 	if (result && size > 1)
 		result = tt_rendezvous_give_up(store, rendezvous, result);
 	if (size > 1)
-		tt_rendezvous_leave(store);
+		store->ops->leave(store);
 	if (result) {
 		tutti_comm_destroy(comm);
 		return result;
@@ -160,7 +160,7 @@ TUTTI_API tutti_result_t tutti_comm_create(tutti_store_t store, int rank, int si
 			result = tt_rendezvous(store, "comm", rank, size, deadline, &rendezvous);
 		if (result) {
 			result = tt_rendezvous_give_up(store, &rendezvous, result);
-			tt_rendezvous_leave(store);
+			store->ops->leave(store);
 		} else {
 			result = create(&settings, store, &rendezvous, rank, size, deadline, comm);
 		}

@@ -397,11 +397,6 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 					   : result;
 }
 
-tutti_result_t tt_rendezvous_poll(tutti_store_t store)
-{
-	return store->ops->poll(store);
-}
-
 /* Who failed before it was at a rendezvous comes to it all the same: nobody waits for it there. */
 static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_result_t result,
 		 const char *error_text)
@@ -432,7 +427,7 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
 	if (about_others) {
 		tell(store, rendezvous, result, own);
-		first = tt_rendezvous_poll(store);
+		first = store->ops->poll(store);
 		if (first)
 			return first;
 	} else {
@@ -441,11 +436,6 @@ tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *
 	}
 	tt_thread_error_set(own);
 	return result;
-}
-
-void tt_rendezvous_leave(tutti_store_t store)
-{
-	store->ops->leave(store);
 }
 
 /* Until all have come to the rendezvous, or long enough. */
@@ -501,7 +491,7 @@ static tutti_result_t fail_to_serve(const struct tt_launch *launch, const struct
 		if (!attend_next(store, &rendezvous, &none)) { /* rank 0 sets it when it attends */
 			(void)get_terms(store, key, LATE_NS, TT_STORE_ANSWER_NS, &first);
 			told = store->ops->poll(store);
-			tt_rendezvous_leave(store);
+			store->ops->leave(store);
 		}
 		tutti_store_close(store);
 	}
@@ -542,7 +532,7 @@ static tutti_result_t meet_launched(const struct tt_launch *launch, const struct
 		again = may_come_again(launch, *store, result);
 		if (!again)
 			result = tt_rendezvous_give_up(*store, out, result);
-		tt_rendezvous_leave(*store);
+		(*store)->ops->leave(*store);
 		goes_on = tt_rendezvous_goes_on(*store, out, result);
 		tt_rendezvous_close(*store, out, result);
 		*store = NULL;

@@ -29,7 +29,8 @@ tutti_result_t tt_rendezvous_set(tutti_store_t store, const struct tt_rendezvous
 
 /* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store
  * may serve any number, one after another, also from other handles and processes, and have what starts
- * that died left there. `out` is zeroed, or has been told by tt_rendezvous_goes_on() to go on. */
+ * that died left there. `out` is zeroed, or has been told by tt_rendezvous_goes_on() to go on. This
+ * rank attends it in the store, and is to leave that, one way or the other. */
 tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, int size,
 			     uint64_t deadline, struct tt_rendezvous *out);
 
@@ -57,19 +58,11 @@ tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous
 				 int from, const char *key, void *value, size_t *length,
 				 uint64_t deadline);
 
-/* Has somebody given the rendezvous up, or been lost on the way, as far as is known here? Never
- * waits. TUTTI_OK: no; otherwise what all are told. */
-tutti_result_t tt_rendezvous_poll(tutti_store_t store);
-
 /* This rank will not make it to the rendezvous's end, for `result` and the thread's error
  * message: those who wait for it are told. Gives what to return: of what happened to others, or
  * is about a deadline, all return what was said first. */
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,
 				     tutti_result_t result);
-
-/* This rank is done with the rendezvous, one way or the other: that it ends is nothing to the
- * others any more, or seen in other ways. */
-void tt_rendezvous_leave(tutti_store_t store);
 
 /* The rank has left the rendezvous, which failed with `result`. Was that one of an earlier start, so
  * that this rank is to look for another? */

@@ -63,7 +63,7 @@ static tutti_result_t come_and_meet(tutti_store_t store, int rank, int size, uin
 			result = exchange(store, rendezvous, "a record");
 		if (result)
 			result = tt_rendezvous_give_up(store, rendezvous, result);
-		tt_rendezvous_leave(store);
+		store->ops->leave(store);
 	} while (result && tt_rendezvous_goes_on(store, rendezvous, result));
 	return result;
 }
@@ -366,7 +366,7 @@ TEST(a_host_that_gave_up_tells_who_comes_late)
 	meet_as_launched(&ranks[0]);
 	assert_int_equal(ranks[0].result, TUTTI_OK);
 	tt_rendezvous_give_up(ranks[0].store, rendezvous, TUTTI_ERR_PEER_LOST);
-	tt_rendezvous_leave(ranks[0].store);
+	ranks[0].store->ops->leave(ranks[0].store);
 	tt_rendezvous_close(ranks[0].store, rendezvous, TUTTI_ERR_PEER_LOST);
 	pthread_join(ranks[1].thread, NULL);
 	assert_int_equal(ranks[1].result, TUTTI_ERR_PEER_LOST);
