@@ -23,6 +23,7 @@
 #define LONGEST_TIMEOUT_S    1e9
 #define DEFAULT_SILENCE_S    5.0
 #define LONGEST_SILENCE_S    3600.0
+#define MOST_BYTES	     ((size_t)1 << 30)
 #define DEFAULT_ENGINE_BYTES ((size_t)1 << 20) /* a guess, not measured yet */
 #define MOST_EXCHANGE_BYTES  ((size_t)1 << 20) /* a quarter of TT_CUDA_LINES_BYTES */
 #define DEFAULT_CUDA_BLOCKS  32		       /* as many as NCCL takes at most */
@@ -224,11 +225,6 @@ static tutti_result_t read_count(const char *name, const char *of, size_t least,
 	return TUTTI_OK;
 }
 
-static tutti_result_t read_bytes(const char *name, size_t least, size_t otherwise, size_t *bytes)
-{
-	return read_count(name, "bytes", least, (size_t)1 << 30, otherwise, bytes);
-}
-
 /* Ranks of one boot and one set of namespaces share a host. */
 static tutti_result_t make_host_id(char *out, size_t size)
 {
@@ -266,10 +262,11 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!result)
 		result = read_algorithm(config->algorithm, out->algorithm, sizeof(out->algorithm));
 	if (!result)
-		result = read_bytes("TUTTI_SEGMENT", 64, 0, &out->segment_bytes);
+		result = read_count("TUTTI_SEGMENT", "bytes", 64, MOST_BYTES, 0,
+				    &out->segment_bytes);
 	if (!result)
-		result = read_bytes("TUTTI_CUDA_ENGINES", 0, DEFAULT_ENGINE_BYTES,
-				    &out->engine_bytes);
+		result = read_count("TUTTI_CUDA_ENGINES", "bytes", 0, MOST_BYTES,
+				    DEFAULT_ENGINE_BYTES, &out->engine_bytes);
 	if (!result)
 		result = read_count("TUTTI_CUDA_EXCHANGE", "bytes", 0, MOST_EXCHANGE_BYTES,
 				    MOST_EXCHANGE_BYTES, &out->exchange_bytes);

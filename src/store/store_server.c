@@ -28,7 +28,6 @@ struct tt_store_server {
 	int listening, wake; /* listening: -1 once closing */
 	int spare; /* given up for the first client that finds no other: the host itself waits
 		    * for one */
-	bool closing;
 	uint64_t close_by;		       /* set before the host closes; 0: none */
 	uint64_t close_deadline, accept_again; /* accept_again: TT_STORE_NEVER while accepting */
 	struct tt_log_quota full; /* of lines about connections that cannot be accepted */
@@ -94,7 +93,6 @@ static void begin_close(struct tt_store_server *s)
 	tt_fd_close(s->listening);
 	s->listening = -1;
 	s->accept_again = TT_STORE_NEVER;
-	s->closing = true;
 	s->close_deadline = now + CLOSE_WAIT;
 	/* acquire: pairs with the release in tt_store_server_stop() */
 	const uint64_t close_by = __atomic_load_n(&s->close_by, __ATOMIC_ACQUIRE);
@@ -117,7 +115,7 @@ static int pause_ms(const struct tt_store_server *s)
 								  : s->accept_again;
 	const uint64_t now = tt_now();
 
-	if (s->closing && s->close_deadline < due)
+	if (s->listening < 0 && s->close_deadline < due)
 		due = s->close_deadline;
 	if (due == TT_STORE_NEVER)
 		return -1;
@@ -130,7 +128,7 @@ static void *serve(void *argument)
 	struct tt_store_server *s = argument;
 	struct epoll_event events[64];
 
-	while (!s->closing ||
+	while (s->listening >= 0 ||
 	       (!tt_store_clients_stuck(&s->clients) && tt_now() < s->close_deadline)) {
 		const int n = epoll_wait(s->clients.epoll, events, 64, pause_ms(s));
 
