@@ -11,18 +11,13 @@
 #include "store.h"
 #include "transport.h"
 
-#define KEY_MAX	    192
-#define POLL_NS	    1000000000ull /* between looks at whether the coordinator is still there */
-#define SILENCE_NS  5000000000ull /* of a coordinator that is not any more */
-#define PART_BYTES  (512u << 10)
-#define RECORDS_MAX (256u << 20)
-#define RANKS_MAX                                                                                  \
-	(int)(RECORDS_MAX /                                                                        \
-	      (sizeof(uint32_t) + sizeof(struct tt_record))) /* whose records are no more */
+#define KEY_MAX	   192
+#define POLL_NS	   1000000000ull /* between looks at whether the coordinator is still there */
+#define SILENCE_NS 5000000000ull /* of a coordinator that is not any more */
+#define RANKS_MAX  (1 << 18)	 /* of more an invitation is none */
 
 struct news {
 	int32_t result;
-	uint32_t length; /* of all parts */
 	char text[TT_ERROR_MAX];
 };
 
@@ -183,27 +178,14 @@ static tutti_result_t await_news(struct tt_join_slots *slots, uint64_t id, struc
 	}
 }
 
-static tutti_result_t get_parts(struct tt_join_slots *slots, uint64_t id, uint8_t *out,
-				size_t length)
-{
-	tutti_result_t result = TUTTI_OK;
-
-	for (size_t at = 0; at < length && !result; at += PART_BYTES) {
-		const size_t bytes = length - at < PART_BYTES ? length - at : PART_BYTES;
-		char key[KEY_MAX], name[32];
-
-		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result = get(slots, rendezvous_key(slots, id, name, key), out + at, bytes, POLL_NS);
-	}
-	return result;
-}
-
 tutti_result_t tt_join_slots_await(struct tt_join_slots *slots,
 				   const struct tt_invitation *invitation, const struct tt_key *key,
 				   struct tt_records *out)
 {
 	const struct tt_record_from maker = { key, invitation->id, 0 };
+	struct tt_bundle bundle;
 	struct news news;
+	char name[KEY_MAX];
 	tutti_result_t result = await_news(slots, invitation->id, &news);
 
 	if (result)
@@ -213,18 +195,12 @@ tutti_result_t tt_join_slots_await(struct tt_join_slots *slots,
 				 sizeof(news.text));
 		return TUTTI_IN_PROGRESS;
 	}
-	if (news.length > RECORDS_MAX)
-		return tt_fail(TUTTI_ERR_INVALID, COMM, "%u bytes of records, expected at most %u",
-			       (unsigned)news.length, RECORDS_MAX);
-	uint8_t *bytes = malloc((size_t)news.length + 1);
-	if (!bytes)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for %u bytes of records",
-			       (unsigned)news.length);
-	result = get_parts(slots, invitation->id, bytes, news.length);
+	result = tt_bundle_get(slots->store, rendezvous_key(slots, invitation->id, "records", name),
+			       0, invitation->size, POLL_NS, &bundle);
 	if (!result)
-		result = tt_bundle_unpack(&maker, invitation->size, bytes, news.length,
+		result = tt_bundle_unpack(&maker, invitation->size, bundle.bytes, bundle.length,
 					  invitation->rank, out);
-	free(bytes);
+	free(bundle.bytes);
 	return result;
 }
 
@@ -282,18 +258,12 @@ tutti_result_t tt_join_slots_beat(struct tt_join_slots *slots, uint64_t id, uint
 tutti_result_t tt_join_slots_settle(struct tt_join_slots *slots, uint64_t id,
 				    const struct tt_bundle *bundle)
 {
-	const struct news news = { .length = (uint32_t)bundle->length };
-	tutti_result_t result = TUTTI_OK;
-	char key[KEY_MAX], name[32];
+	const struct news news = { .result = TUTTI_OK };
+	char key[KEY_MAX];
+	const tutti_result_t result =
+		tt_bundle_set(slots->store, rendezvous_key(slots, id, "records", key), bundle,
+			      TT_STORE_ANSWER_NS);
 
-	for (size_t at = 0; at < bundle->length && !result; at += PART_BYTES) {
-		const size_t left = bundle->length - at,
-			     bytes = left < PART_BYTES ? left : PART_BYTES;
-
-		snprintf(name, sizeof(name), "part/%zu", at / PART_BYTES);
-		result =
-			set(slots, rendezvous_key(slots, id, name, key), bundle->bytes + at, bytes);
-	}
 	return result ? result
 		      : set(slots, rendezvous_key(slots, id, "news", key), &news, sizeof(news));
 }

@@ -10,7 +10,7 @@
 #include "model.h"
 #include "transport.h"
 
-#define TT_RECORD_VERSION  8
+#define TT_RECORD_VERSION  9
 #define TT_RECORD_NOTE_MAX 160
 
 struct tt_record {

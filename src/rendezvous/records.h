@@ -53,5 +53,12 @@ tutti_result_t tt_bundle_unpack(const struct tt_record_from *maker, int count, c
 				size_t length, int reader, struct tt_records *out);
 /* The most that a bundle of `count` records has. */
 size_t tt_bundle_capacity(int count);
+/* Under a key of a store, and from there (TUTTI_IN_PROGRESS: it is not there within `timeout_ns`). What
+ * is got, which rank `from` has set, has the length of a bundle of `count` records at most; it is still to
+ * be unpacked. */
+tutti_result_t tt_bundle_set(tutti_store_t store, const char *key, const struct tt_bundle *bundle,
+			     uint64_t timeout_ns);
+tutti_result_t tt_bundle_get(tutti_store_t store, const char *key, int from, int count,
+			     uint64_t timeout_ns, struct tt_bundle *out);
 
 #endif

@@ -63,8 +63,7 @@ static uint64_t until(uint64_t deadline)
 	return left > least ? left : least;
 }
 
-/* For a host to answer that has much to do, as when many ranks start at once. */
-static uint64_t patience(const struct tt_rendezvous *rendezvous)
+uint64_t tt_rendezvous_patience(const struct tt_rendezvous *rendezvous)
 {
 	const uint64_t left = until(rendezvous->deadline);
 
@@ -73,10 +72,11 @@ static uint64_t patience(const struct tt_rendezvous *rendezvous)
 	return left < BUSY_NS ? left : BUSY_NS;
 }
 
-tutti_result_t tt_rendezvous_set(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-				 const char *key, const void *value, size_t length)
+/* Within what is left until the rendezvous' deadline and a little more. */
+static tutti_result_t set(tutti_store_t store, const struct tt_rendezvous *rendezvous,
+			  const char *key, const void *value, size_t length)
 {
-	return store->ops->set(store, key, value, length, patience(rendezvous));
+	return store->ops->set(store, key, value, length, tt_rendezvous_patience(rendezvous));
 }
 
 /* `size` bytes, no more and no fewer. TUTTI_IN_PROGRESS: they have not come within `timeout_ns`. */
@@ -113,7 +113,7 @@ static tutti_result_t set_current(tutti_store_t store, const struct tt_rendezvou
 	char key[KEY_MAX];
 
 	snprintf(key, sizeof(key), "%s/current", rendezvous->group);
-	return tt_rendezvous_set(store, rendezvous, key, &terms, sizeof(terms));
+	return set(store, rendezvous, key, &terms, sizeof(terms));
 }
 
 /* The last that rank 0 began, as far as is known there. */
@@ -124,7 +124,8 @@ static tutti_result_t get_current(tutti_store_t store, const struct tt_rendezvou
 
 	*out = (struct terms){ .over = true };
 	snprintf(key, sizeof(key), "%s/current", rendezvous->group);
-	const tutti_result_t result = get_terms(store, key, 0, patience(rendezvous), out);
+	const tutti_result_t result =
+		get_terms(store, key, 0, tt_rendezvous_patience(rendezvous), out);
 	return result == TUTTI_IN_PROGRESS ? TUTTI_OK : result;
 }
 
@@ -186,7 +187,7 @@ static void attend(tutti_store_t store, const struct tt_rendezvous *rendezvous, 
 		rendezvous->rank, who, rendezvous->size);
 	store->ops->attend(store, &(struct tt_attendance){ prefix, rendezvous->rank, who,
 							   TUTTI_ERR_PEER_LOST, lost,
-							   patience(rendezvous) });
+							   tt_rendezvous_patience(rendezvous) });
 }
 
 /* Until rank 0 has begun what comes after `last`. What ends there would be told to later starts, too:
@@ -220,7 +221,7 @@ static tutti_result_t find_last(tutti_store_t store, const struct tt_rendezvous 
 
 	while (!result) {
 		id_key(rendezvous, "next", last->id, key);
-		result = get_terms(store, key, 0, patience(rendezvous), last);
+		result = get_terms(store, key, 0, tt_rendezvous_patience(rendezvous), last);
 		if (!result && last->id == before)
 			return tt_fail(
 				TUTTI_ERR_INVALID, COMM,
@@ -262,7 +263,7 @@ static tutti_result_t lead(tutti_store_t store, struct tt_rendezvous *rendezvous
 	attend(store, rendezvous, rendezvous->prefix);
 	supersede(store, rendezvous, last);
 	id_key(rendezvous, "next", last->id, key);
-	result = tt_rendezvous_set(store, rendezvous, key, &terms, sizeof(terms));
+	result = set(store, rendezvous, key, &terms, sizeof(terms));
 	return result ? result : set_current(store, rendezvous, false);
 }
 
@@ -281,7 +282,7 @@ static tutti_result_t come(tutti_store_t store, struct tt_rendezvous *rendezvous
 	set_name(store, rendezvous, terms);
 	attend(store, rendezvous, rendezvous->prefix);
 	come_key(rendezvous, rendezvous->rank, key);
-	return tt_rendezvous_set(store, rendezvous, key, &terms->id, sizeof(terms->id));
+	return set(store, rendezvous, key, &terms->id, sizeof(terms->id));
 }
 
 /* TUTTI_IN_PROGRESS: rank 0 has not begun what comes after `last` within `timeout_ns`. */
@@ -305,8 +306,9 @@ static tutti_result_t come_late(tutti_store_t store, struct tt_rendezvous *rende
 	char why[TT_ERROR_MAX];
 
 	snprintf(why, sizeof(why), "%s", tt_thread_error());
-	const tutti_result_t result = come_next(
-		store, rendezvous, last, left < NEXT_NS ? left : NEXT_NS, patience(rendezvous));
+	const tutti_result_t result =
+		come_next(store, rendezvous, last, left < NEXT_NS ? left : NEXT_NS,
+			  tt_rendezvous_patience(rendezvous));
 	if (result != TUTTI_IN_PROGRESS)
 		return result;
 	tt_thread_error_set(why);
@@ -320,7 +322,7 @@ static tutti_result_t follow(tutti_store_t store, struct tt_rendezvous *rendezvo
 	tutti_result_t result =
 		last->over ? TUTTI_OK
 			   : tt_rendezvous_get_come(store, rendezvous, rendezvous->rank, 0,
-						    patience(rendezvous), &before);
+						    tt_rendezvous_patience(rendezvous), &before);
 
 	if (result)
 		return result;
@@ -386,17 +388,6 @@ bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous
 	return rendezvous->moved;
 }
 
-tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-				 int from, const char *key, void *value, size_t *length,
-				 uint64_t deadline)
-{
-	const tutti_result_t result =
-		store->ops->get(store, key, value, length, until(deadline), TT_STORE_ANSWER_NS);
-
-	return result == TUTTI_IN_PROGRESS ? tt_rendezvous_fail_late(store, rendezvous, from)
-					   : result;
-}
-
 /* Who failed before it was at a rendezvous comes to it all the same: nobody waits for it there. */
 static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_result_t result,
 		 const char *error_text)
@@ -411,7 +402,7 @@ static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_re
 	store->ops->end(store, rendezvous->prefix, result, error_text);
 	id_key(rendezvous, "failed", rendezvous->id, key);
 	if (rendezvous->rank == 0 && !store->own)
-		(void)tt_rendezvous_set(store, rendezvous, key, "", 0);
+		(void)set(store, rendezvous, key, "", 0);
 }
 
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,

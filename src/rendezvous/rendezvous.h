@@ -23,9 +23,8 @@ struct tt_rendezvous {
 	bool moved; /* this rank goes on from one that was not its own */
 };
 
-/* Set a key, within what is left until the rendezvous' deadline and a little more. */
-tutti_result_t tt_rendezvous_set(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-				 const char *key, const void *value, size_t length);
+/* For the store's host to answer, which may have much to do, as when many ranks start at once. */
+uint64_t tt_rendezvous_patience(const struct tt_rendezvous *rendezvous);
 
 /* Agree with the other ranks of `group`, `size` in all, on a rendezvous in the store. A store
  * may serve any number, one after another, also from other handles and processes, and have what starts
@@ -51,12 +50,6 @@ void tt_rendezvous_rank_key(const struct tt_rendezvous *rendezvous, int rank,
 
 /* By rank 0, before it tells anybody: all have come. Who comes from now on is at the next one. */
 tutti_result_t tt_rendezvous_met(tutti_store_t store, const struct tt_rendezvous *rendezvous);
-
-/* Wait for a key of the rendezvous that rank `from` sets. TUTTI_ERR_TIMEOUT names those who have
- * not come or have not gone on: that rank, or others for whom it waits itself. */
-tutti_result_t tt_rendezvous_get(tutti_store_t store, const struct tt_rendezvous *rendezvous,
-				 int from, const char *key, void *value, size_t *length,
-				 uint64_t deadline);
 
 /* This rank will not make it to the rendezvous's end, for `result` and the thread's error
  * message: those who wait for it are told. Gives what to return: of what happened to others, or

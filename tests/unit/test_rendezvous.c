@@ -586,8 +586,9 @@ TEST_WITH(who_waits_in_a_rendezvous_that_is_followed_goes_on, serve, end_serving
 /* All have come, and rank 1, which nobody would wait for first, goes no further. */
 TEST_WITH(who_came_but_went_no_further_is_named, serve, end_serving)
 {
+	const struct tt_key none = { 0 };
+	struct tt_records records = { 0 };
 	char key[TT_RANK_KEY_MAX];
-	size_t none = 0;
 
 	for (int rank = 0; rank < 4; rank++)
 		comes(rank, 4);
@@ -596,8 +597,7 @@ TEST_WITH(who_came_but_went_no_further_is_named, serve, end_serving)
 		tt_rendezvous_rank_key(&met[rank], rank, key);
 		assert_ok(tutti_store_set(served, key, "records", 7));
 	}
-	tt_rendezvous_rank_key(&met[2], 0, key);
-	assert_int_equal(tt_rendezvous_get(served, &met[2], 0, key, NULL, &none, soon()),
+	assert_int_equal(tt_gather_down(served, &met[2], &none, soon(), &records),
 			 TUTTI_ERR_TIMEOUT);
 	assert_string_equal(
 		tt_thread_error(),

@@ -7,8 +7,8 @@
  *   PREFIX/answer/TOKEN   the report of whom was invited
  *   PREFIX/late/TOKEN     … or its invitation is over: it did not report in time
  *   PREFIX/ID/beat        counts while the coordinator of the communicator that is to be works on it
- *   PREFIX/ID/news        it is complete, with so many bytes of records in parts, or will never be
- *   PREFIX/ID/part/N
+ *   PREFIX/ID/news        it is complete, or will never be
+ *   PREFIX/ID/records     of all ranks (tt_bundle_set()), before the news of that
  *
  * A newcomer puts its token on the first slot that is not taken; if another's is invited there,
  * it goes on to the next. So several get distinct slots with the coordinator as the only judge,
