@@ -25,11 +25,9 @@ void tt_records_add(struct tt_records *records, const void *record, size_t lengt
 	records->used += length;
 }
 
-tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine,
-				  size_t *bytes)
+tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine)
 {
-	size_t at = 0;
-
+	records->used = 0;
 	for (int i = 0; i < size; i++) {
 		if (records->length[i] > TT_EXCHANGED_MAX ||
 		    (i == rank && records->length[i] != mine))
@@ -38,10 +36,9 @@ tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank
 				"%zu bytes are to come from rank %d, expected %d at most: another version of tutti runs there: "
 				"all ranks must use the same one",
 				records->length[i], i, TT_EXCHANGED_MAX);
-		records->offset[i] = at;
-		at += records->length[i];
+		records->offset[i] = records->used;
+		records->used += records->length[i];
 	}
-	*bytes = at;
 	return TUTTI_OK;
 }
 

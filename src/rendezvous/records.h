@@ -23,16 +23,14 @@
 struct tt_records {
 	uint8_t *bytes;
 	size_t *offset, *length; /* [size]: where in them each rank's record is */
-	size_t used;		 /* bytes, and … */
-	int count;		 /* … records that tt_records_add() has put there */
+	size_t used;		 /* bytes, by tt_records_arrange() or tt_records_add(), … */
+	int count;		 /* … which has put so many there */
 	bool proven;		 /* by a bundle; otherwise each is to be, by its own proof */
 };
 
 /* Where records lie one after another, of which each of `size` ranks has told the length
- * (records->length); `mine` is the length that this one, `rank`, told itself. Gives their
- * offsets, and how many bytes they have in all. */
-tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine,
-				  size_t *bytes);
+ * (records->length); `mine` is the length that this one, `rank`, told itself. */
+tutti_result_t tt_records_arrange(struct tt_records *records, int size, int rank, size_t mine);
 /* Room for records of `count` ranks, `bytes` in all, which are the caller's to fill in. */
 tutti_result_t tt_records_make(int count, size_t bytes, struct tt_records *out);
 /* The next one, for which there is room. */

@@ -155,7 +155,7 @@ static void hear_members(void)
 
 static void hear_reports(void)
 {
-	size_t lengths[3] = { 0 }, offsets[3], bytes;
+	size_t lengths[3] = { 0 }, offsets[3];
 	struct tt_records reports = { NULL, offsets, lengths };
 	struct tt_report report;
 	uint16_t given[3];
@@ -163,11 +163,11 @@ static void hear_reports(void)
 	fuzz_take(&in, given, sizeof(given));
 	for (int i = 0; i < 3; i++)
 		lengths[i] = given[i];
-	if (tt_records_arrange(&reports, 3, 0, lengths[0], &bytes) != TUTTI_OK)
+	if (tt_records_arrange(&reports, 3, 0, lengths[0]) != TUTTI_OK)
 		return;
-	reports.bytes = malloc(bytes + !bytes);
+	reports.bytes = malloc(reports.used + !reports.used);
 	FUZZ_PROMISE(reports.bytes);
-	fuzz_take(&in, reports.bytes, bytes);
+	fuzz_take(&in, reports.bytes, reports.used);
 	const tutti_result_t result = tt_reports_judge(&reports, 3, "fuzz");
 	promise_result(result);
 	FUZZ_PROMISE(result != TUTTI_IN_PROGRESS);
@@ -455,16 +455,16 @@ static void check_choices(int size, int rank)
 
 static void check_lengths(int size, int rank)
 {
-	size_t lengths[PARTED], offsets[PARTED], bytes;
+	size_t lengths[PARTED], offsets[PARTED];
 	struct tt_records records = { NULL, offsets, lengths };
 
 	fuzz_take(&in, lengths, (size_t)size * sizeof(*lengths));
-	if (tt_records_arrange(&records, size, rank, lengths[rank], &bytes) != TUTTI_OK)
+	if (tt_records_arrange(&records, size, rank, lengths[rank]) != TUTTI_OK)
 		return;
-	FUZZ_PROMISE(bytes <= (size_t)size * TT_EXCHANGED_MAX);
+	FUZZ_PROMISE(records.used <= (size_t)size * TT_EXCHANGED_MAX);
 	for (int i = 0; i < size; i++)
-		FUZZ_PROMISE(offsets[i] + lengths[i] <= bytes &&
-			     offsets[i] + lengths[i] == (i + 1 < size ? offsets[i + 1] : bytes));
+		FUZZ_PROMISE(offsets[i] + lengths[i] ==
+			     (i + 1 < size ? offsets[i + 1] : records.used));
 }
 
 FUZZ(split)
