@@ -192,12 +192,7 @@ static tutti_result_t no_store(struct tt_launch *out)
 	return TUTTI_OK;
 }
 
-static void nothing_derived(struct tt_launch *out)
-{
-	(void)out;
-}
-
-static void no_job(struct tt_launch *out)
+static void nothing(struct tt_launch *out)
 {
 	(void)out;
 }
@@ -381,23 +376,20 @@ static void slurm_derived(struct tt_launch *out)
 }
 
 static const struct row rows[TT_LAUNCHERS] = {
-	[TT_TUTTI_RUN] = { tutti_job, no_store, { NULL }, nothing_derived },
-	[TT_KUBERNETES] = { tutti_job, no_store, { NULL }, nothing_derived },
-	[TT_TORCHRUN] = { torchrun_job, torchrun_store, { NULL }, nothing_derived },
-	[TT_OPEN_MPI] = { pmix_job, no_store, { &tt_kvs_pmix }, nothing_derived },
-	[TT_HYDRA] = { hydra_job,
-		       no_store,
-		       { &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
-		       nothing_derived },
+	[TT_TUTTI_RUN] = { tutti_job, no_store, { NULL }, nothing },
+	[TT_KUBERNETES] = { tutti_job, no_store, { NULL }, nothing },
+	[TT_TORCHRUN] = { torchrun_job, torchrun_store, { NULL }, nothing },
+	[TT_OPEN_MPI] = { pmix_job, no_store, { &tt_kvs_pmix }, nothing },
+	[TT_HYDRA] = { hydra_job, no_store, { &tt_kvs_pmi_wire, &tt_kvs_pmi_library }, nothing },
 	[TT_SLURM] = { slurm_job,
 		       no_store,
 		       { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
 		       slurm_derived },
-	[TT_PMI] = { no_job,
+	[TT_PMI] = { nothing,
 		     no_store,
 		     { &tt_kvs_pmix, &tt_kvs_pmi_wire, &tt_kvs_pmi_library },
-		     nothing_derived },
-	[TT_PMIX] = { pmix_job, no_store, { &tt_kvs_pmix }, nothing_derived },
+		     nothing },
+	[TT_PMIX] = { pmix_job, no_store, { &tt_kvs_pmix }, nothing },
 };
 
 /* ---------------------------------------------------------------- where to meet */
@@ -435,6 +427,16 @@ static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch
 			: "");
 }
 
+static tutti_result_t take_store(const char *given, struct tt_launch *out)
+{
+	if (strlen(given) >= sizeof(out->store))
+		return tt_fail(TUTTI_ERR_INVALID, COMM,
+			       "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(given),
+			       sizeof(out->store) - 1);
+	memcpy(out->store, given, strlen(given) + 1);
+	return TUTTI_OK;
+}
+
 static tutti_result_t find_store(const struct row *row, bool keyed, struct tt_launch *out)
 {
 	const char *given = variable("TUTTI_STORE");
@@ -446,14 +448,9 @@ static tutti_result_t find_store(const struct row *row, bool keyed, struct tt_la
 		return result;
 	out->serve = out->rank == 0 && !served;
 	out->host = served ? "the launcher" : "rank 0";
-	if (given && strlen(given) >= sizeof(out->store))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(given),
-			       sizeof(out->store) - 1);
 	if (given) {
-		memcpy(out->store, given, strlen(given) + 1);
 		out->lasting = strncmp(given, "file:", strlen("file:")) == 0 || (served && !once);
-		return TUTTI_OK;
+		return take_store(given, out);
 	}
 	result = row->store(out);
 	if (result != TUTTI_OK || out->store[0] || out->kvs)
@@ -568,11 +565,6 @@ tutti_result_t tt_launch_meets(const char *call, struct tt_launch *out)
 			"%s: store is NULL and TUTTI_STORE is not set: set it to the address of a store that stays, as "
 			"tutti-run does, or give one",
 			call);
-	if (strlen(store) >= sizeof(out->store))
-		return tt_fail(TUTTI_ERR_INVALID, COMM,
-			       "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(store),
-			       sizeof(out->store) - 1);
-	memcpy(out->store, store, strlen(store) + 1);
 	tutti_job(out);
-	return TUTTI_OK;
+	return take_store(store, out);
 }
