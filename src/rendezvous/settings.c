@@ -152,23 +152,16 @@ static tutti_result_t check_algorithm(const char *from, const char *name)
 		       tt_nearest_hint(&nearest, hint), known);
 }
 
-/* What the config says, or else the variable. */
-static tutti_result_t read_transports(const char *configured, char *out, size_t size)
+/* What the config says, in `field`, or else the variable. */
+static tutti_result_t read_names(const char *field, const char *configured, const char *variable,
+				 tutti_result_t (*check)(const char *from, const char *names),
+				 char *out, size_t size)
 {
-	const char *from = configured ? "transports of the config" : "TUTTI_TRANSPORT";
+	const char *from = configured ? field : variable;
 	const tutti_result_t result =
-		copy(from, configured ? configured : environment(from), out, size);
+		copy(from, configured ? configured : environment(variable), out, size);
 
-	return result ? result : check_transports(from, out);
-}
-
-static tutti_result_t read_algorithm(const char *configured, char *out, size_t size)
-{
-	const char *from = configured ? "algorithm of the config" : "TUTTI_ALGORITHM";
-	const tutti_result_t result =
-		copy(from, configured ? configured : environment(from), out, size);
-
-	return result ? result : check_algorithm(from, out);
+	return result ? result : check(from, out);
 }
 
 static tutti_result_t read_flag(const char *name, bool *out)
@@ -257,10 +250,12 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 	if (!result)
 		result = read_silence(&out->silence_s);
 	if (!result)
-		result = read_transports(config->transports, out->transports,
-					 sizeof(out->transports));
+		result = read_names("transports of the config", config->transports,
+				    "TUTTI_TRANSPORT", check_transports, out->transports,
+				    sizeof(out->transports));
 	if (!result)
-		result = read_algorithm(config->algorithm, out->algorithm, sizeof(out->algorithm));
+		result = read_names("algorithm of the config", config->algorithm, "TUTTI_ALGORITHM",
+				    check_algorithm, out->algorithm, sizeof(out->algorithm));
 	if (!result)
 		result = read_count("TUTTI_SEGMENT", "bytes", 64, MOST_BYTES, 0,
 				    &out->segment_bytes);
