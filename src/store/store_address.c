@@ -31,16 +31,16 @@ static tutti_result_t parse_unix(const char *text, struct tt_store_address *out)
 	return TUTTI_OK;
 }
 
-/* One HOST of HOST[,HOST…]:PORT, or [HOST], and what stands behind it; NULL: there is none. */
-static const char *host_end(const char *at, struct tt_store_span *host)
+/* One HOST of HOST[,HOST…]:PORT, or [HOST] from `*host` on, its length, and what stands behind it; NULL:
+ * there is none. */
+static const char *host_end(const char **host, size_t *length)
 {
-	const bool bracket = *at == '[';
-	const char *first = at + bracket, *end = first + strcspn(first, bracket ? "]" : ",:");
+	const bool bracket = **host == '[';
 
-	*host = (struct tt_store_span){ first, (size_t)(end - first) };
-	if (end == first || (bracket && *end != ']'))
-		return NULL;
-	return end + bracket;
+	*host += bracket;
+	*length = strcspn(*host, bracket ? "]" : ",:");
+	return *length == 0 || (bracket && (*host)[*length] != ']') ? NULL
+								    : *host + *length + bracket;
 }
 
 static bool port_good(const char *port)
@@ -68,19 +68,19 @@ static tutti_result_t parse_tcp(const char *text, struct tt_store_address *out)
 	if (strncmp(text, scheme, strlen(scheme)) != 0)
 		return fail_form(text);
 	for (bool more = true; more;) {
-		struct tt_store_span host;
-		const char *end = host_end(at, &host);
+		size_t length;
+		const char *end = host_end(&at, &length);
 
 		if (!end || (*end != ',' && *end != ':'))
 			return fail_form(text);
-		if (used + host.length + 2 > sizeof(out->host))
+		if (used + length + 2 > sizeof(out->host))
 			return tt_fail(
 				TUTTI_ERR_INVALID, STORE,
 				"the store address \"%s\" has %s of %zu bytes: expected at most %zu",
-				text, used ? "host names" : "a host name", used + host.length,
+				text, used ? "host names" : "a host name", used + length,
 				sizeof(out->host) - 2);
-		memcpy(out->host + used, host.first, host.length);
-		used += host.length + 1;
+		memcpy(out->host + used, at, length);
+		used += length + 1;
 		more = *end == ',';
 		at = end + 1;
 	}

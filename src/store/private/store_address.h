@@ -20,11 +20,6 @@ struct tt_store_address {
 	socklen_t name_length;
 };
 
-struct tt_store_span {
-	const char *first;
-	size_t length;
-};
-
 /* The sockets behind it. */
 struct tt_store_targets {
 	int count;
