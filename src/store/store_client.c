@@ -244,11 +244,13 @@ static void note_answer(struct client_store *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Send a request and read the header of its answer; 0 or an errno value. */
+/* Send a request and read the header of its answer, which has a value for a get alone; 0 or an errno
+ * value. */
 static int request(struct client_store *s, struct connection *c, struct tt_wire_header *header,
 		   const char *key, const void *value, uint64_t deadline)
 {
 	struct attendance *a = c->attendance;
+	const bool gets = header->kind == TT_WIRE_GET;
 	uint8_t bytes[TT_WIRE_HEADER];
 	struct iovec iov[] = {
 		{ a ? a->unsaid : NULL, a ? a->unsaid_length : 0 },
@@ -264,6 +266,8 @@ static int request(struct client_store *s, struct connection *c, struct tt_wire_
 		a->unsaid_length = 0;
 	if (error == 0)
 		error = receive_header(c, header, deadline);
+	if (error == 0 && header->value_length > 0 && !gets)
+		error = EPROTO;
 	if (error == 0)
 		note_answer(s);
 	return error;

@@ -145,6 +145,7 @@ TEST(a_client_says_what_is_wrong_with_an_answer)
 		size_t length;
 		tutti_result_t result;
 		const char *error;
+		bool sets; /* it is the answer to a set, otherwise to a get */
 	} cases[] = {
 		{ { 0 }, 0, TUTTI_ERR_PEER_LOST, "has closed the connection or ended" },
 		{ { TT_WIRE_SET }, TT_WIRE_HEADER, TUTTI_ERR_SYSTEM, "Protocol error" },
@@ -158,6 +159,12 @@ TEST(a_client_says_what_is_wrong_with_an_answer)
 		  TT_WIRE_HEADER + 5,
 		  TUTTI_ERR_SYSTEM,
 		  "Protocol error" },
+		/* a value, for which nobody asked */
+		{ { TT_WIRE_ANSWER, 0, TT_WIRE_DONE, 0, 1, [TT_WIRE_HEADER] = 'x' },
+		  TT_WIRE_HEADER + 1,
+		  TUTTI_ERR_SYSTEM,
+		  "Protocol error",
+		  .sets = true },
 	};
 	static const uint8_t nonce[TT_NONCE_BYTES];
 
@@ -173,7 +180,9 @@ TEST(a_client_says_what_is_wrong_with_an_answer)
 		memcpy(words + TT_ANSWER_BYTES, cases[i].bytes, sizeof(cases[i].bytes));
 		impostor_begin(&m);
 		assert_ok(tutti_store_open(m.address, 0, PATIENCE_S, &store));
-		assert_int_equal(tutti_store_get(store, "k", NULL, &none, PATIENCE_S),
+		assert_int_equal(cases[i].sets
+					 ? tutti_store_set(store, "k", "v", 1)
+					 : tutti_store_get(store, "k", NULL, &none, PATIENCE_S),
 				 cases[i].result);
 		assert_says(tt_thread_error(), cases[i].error);
 		tutti_store_close(store);
