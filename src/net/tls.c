@@ -78,7 +78,6 @@ struct gate {
 
 struct tt_tls_stream {
 	SSL *ssl;
-	bool dials;
 	bool other_key; /* of the dialer, at the listener */
 	int rank;	/* of the dialer, as it says; -1: it does not */
 	struct gate gate;
@@ -357,7 +356,6 @@ tutti_result_t tt_tls_stream_open(struct tt_tls *tls, int fd, bool dials, int ra
 	BIO_set_fd(bio, fd, BIO_NOCLOSE);
 	SSL_set_bio(stream->ssl, bio, bio);
 	SSL_set_app_data(stream->ssl, stream);
-	stream->dials = dials;
 	stream->rank = rank;
 	if (dials) {
 		/* no certificate is good enough */

@@ -11,7 +11,8 @@
 
 #define LONGEST_TIMEOUT_S 1e9
 
-uint64_t tt_store_ns(double seconds)
+/* Times beyond a century are a century. */
+static uint64_t nanoseconds(double seconds)
 {
 	const double century = 3.2e9;
 
@@ -102,7 +103,7 @@ TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
 	if (result == TUTTI_OK)
 		result = tt_store_open(
 			address, &key, -1, config->serve != 0,
-			tt_store_ns(config->timeout_s > 0 ? config->timeout_s : TT_STORE_TIMEOUT_S),
+			nanoseconds(config->timeout_s > 0 ? config->timeout_s : TT_STORE_TIMEOUT_S),
 			store);
 	tt_key_wipe(&key);
 	return result;
@@ -192,9 +193,9 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 			       "tutti_store_get: the timeout for \"%s\" is %g s: expected 0 to 1e9",
 			       key, timeout_s);
 	const tutti_result_t result = store->ops->get(store, key, value, length,
-						      tt_store_ns(timeout_s), TT_STORE_ANSWER_NS);
+						      nanoseconds(timeout_s), TT_STORE_ANSWER_NS);
 
-	return result == TUTTI_IN_PROGRESS ? fail_missing(store, key, tt_store_ns(timeout_s))
+	return result == TUTTI_IN_PROGRESS ? fail_missing(store, key, nanoseconds(timeout_s))
 					   : result;
 }
 

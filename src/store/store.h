@@ -111,7 +111,4 @@ tutti_result_t tt_store_fail_capacity(tutti_store_t store, const char *key, size
 tutti_result_t tt_store_fail_ended(tutti_result_t result, const char *error_text);
 void tt_store_report_twice(int member, const char *one, const char *other, char *out, size_t size);
 
-/* Seconds as nanoseconds; times beyond a century are a century. */
-uint64_t tt_store_ns(double seconds);
-
 #endif

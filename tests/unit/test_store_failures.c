@@ -147,14 +147,6 @@ TEST(a_store_with_a_key_survives_each_failure)
 	unsetenv("TUTTI_KEY");
 }
 
-TEST(a_unix_store_survives_each_failure)
-{
-	char address[64];
-
-	snprintf(address, sizeof(address), "unix:tutti-test-failures-%ld", (long)getpid());
-	fail_each_call(address);
-}
-
 TEST_WITH(a_file_store_survives_each_failure_and_leaves_no_scraps, make_folder, remove_folder)
 {
 	char address[80];
