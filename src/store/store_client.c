@@ -100,10 +100,11 @@ static tutti_result_t connection_make(struct client_store *s, uint64_t deadline,
 	return TUTTI_OK;
 }
 
-static int loss_of(struct client_store *s)
+/* `in_order`: also of one that has closed so. */
+static int loss_of(struct client_store *s, bool in_order)
 {
 	pthread_mutex_lock(&s->lock);
-	const int lost = s->lost;
+	const int lost = s->base.closed && !in_order ? 0 : s->lost;
 	pthread_mutex_unlock(&s->lock);
 	return lost;
 }
@@ -400,7 +401,7 @@ static void client_end(tutti_store_t store, const char *prefix, tutti_result_t r
 	const uint64_t deadline = tt_now() + END_NS;
 	struct connection *c = NULL;
 
-	if (loss_of(s) || take(s, deadline, &c) != TUTTI_OK)
+	if (loss_of(s, true) || take(s, deadline, &c) != TUTTI_OK)
 		return;
 	const int error = request(s, c, &header, prefix, word, deadline);
 	if (error != 0) {
@@ -490,7 +491,7 @@ static tutti_result_t client_poll(tutti_store_t store)
 	tutti_result_t result = TUTTI_OK;
 
 	if (!c) {
-		const int lost = store->closed ? 0 : loss_of(s);
+		const int lost = loss_of(s, false);
 
 		return lost ? fail_talk(s, "attend", store->address, lost) : TUTTI_OK;
 	}
