@@ -8,6 +8,7 @@
 #include "fork.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -88,8 +89,22 @@ void tt_fd_let_go(void)
 	pthread_mutex_unlock(&noted.lock);
 }
 
+/* Of a program that has closed its standard streams: what it writes there nevertheless, and the log,
+ * must not come into connections, or into memory that ranks share. */
+static int above_standard_streams(int fd)
+{
+	if (fd > STDERR_FILENO)
+		return fd;
+	const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), saved = errno;
+
+	close(fd);
+	errno = saved;
+	return moved;
+}
+
 int tt_fd_add(int fd)
 {
+	fd = fd < 0 ? fd : above_standard_streams(fd);
 	if (fd < 0)
 		return fd;
 	raise_limit(fd);

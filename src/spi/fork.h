@@ -39,15 +39,16 @@ tutti_result_t tt_fail_inherited(const struct tt_owner *owner, const char *call,
 
 /* The library's descriptors that a child must not keep: sockets, and what stands for memory,
  * processes and waits.
- *   fd = TT_FD(socket(…));   notes it; no fork() falls in between. -1 with errno stays.
+ *   fd = TT_FD(socket(…));   notes it; no fork() falls in between. -1 with errno stays. It
+ *			      is none of the standard streams' numbers.
  *   tt_fd_close(fd);	      forgets it, and closes; -1 is fine, errno is kept. */
 #define TT_FD(make) (tt_fd_hold(), tt_fd_note(make))
 void tt_fd_hold(void); /* no fork() until tt_fd_note() or tt_fd_let_go(): for calls that return
 			* at once */
 int tt_fd_note(int fd);
 void tt_fd_close(int fd);
-/* Where one call makes several: hold, add each, let go. Gives `fd`, or -1 with ENOMEM: it is
- * closed then. */
+/* Where one call makes several: hold, add each, let go. Gives `fd`, or another in its place, or -1
+ * with errno: it is closed then. */
 int tt_fd_add(int fd);
 void tt_fd_let_go(void);
 /* For descriptors that another library closes: hold, forget, have it closed, let go. -1 is

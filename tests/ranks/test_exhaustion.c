@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks whose files may have few bytes: beyond that limit the kernel ends a process by a signal. What
  * a rank does without descriptors and memory the fault matrix shows, but for what the others do then
- * where all shrink.
+ * where all shrink. And ranks that have closed their standard streams.
  *
  *   test_exhaustion shm|tcp|mixed */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,39 @@ static int shrink_without_descriptors(int rank, void *argument)
 }
 
 JOB(who_has_no_descriptors_leaves_nobody_out, .ranks = RANKS, .whole = shrink_without_descriptors)
+
+static int count_standard_streams(void)
+{
+	int count = 0;
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* As services do that close all they have inherited. */
+static int close_standard_streams(int rank, void *argument)
+{
+	const int said = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	tutti_comm_t comm = NULL;
+	int failed = 1;
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		close(fd);
+	const tutti_result_t result = tutti_init(NULL, &comm);
+	if (!result)
+		failed = use_heap(comm, rank) || sums_right(comm);
+	const int found = count_standard_streams();
+	dup2(said, STDERR_FILENO);
+	CLAIM(!result && !failed, "without standard streams: %s", tutti_last_error(comm));
+	CLAIM(found == 0, "%d of tutti's descriptors have numbers of standard streams", found);
+	tutti_comm_destroy(comm);
+	close(said);
+	return 0;
+}
+
+JOB(what_goes_to_closed_standard_streams_goes_nowhere, .ranks = RANKS,
+    .whole = close_standard_streams)
 
 /* No rank's memory can be shared; TCP needs none. */
 static int join_without_files(int rank, void *argument)
