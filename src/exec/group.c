@@ -27,7 +27,8 @@ struct group {
 	uint64_t serial;	 /* its own */
 	struct tt_call *calls;
 	size_t n, capacity;
-	tutti_result_t error;	   /* of the first call that was wrong */
+	tutti_result_t error; /* of the first call that was wrong, and why; NULL: no memory */
+	char *why;
 	struct tt_next_call *said; /* of all its calls; NULL: nothing */
 	uint64_t element;	   /* said of the next call, as in struct tt_next_call */
 };
@@ -97,6 +98,7 @@ static void group_free(struct group *group)
 	for (size_t i = 0; i < group->n; i++)
 		free_tables(&group->calls[i]);
 	free(group->calls);
+	free(group->why);
 	tt_next_call_free(group->said);
 	free(group);
 	atomic_fetch_sub_explicit(&tt_groups_open, 1, memory_order_relaxed);
@@ -174,8 +176,10 @@ bool tt_group_keep(struct tutti_comm *comm, const struct tt_call *call, tutti_re
 		if (*result)
 			*result = tt_comm_fail(comm, *result);
 	}
-	if (*result && !group->error)
+	if (*result && !group->error) {
 		group->error = *result;
+		group->why = strdup(tt_thread_error());
+	}
 	return true;
 }
 
@@ -513,6 +517,8 @@ TUTTI_API tutti_result_t tutti_group_end(tutti_comm_t comm, tutti_request_t *req
 			"tutti_group_end: this thread has no group open on this communicator; call "
 			"tutti_group_begin() first");
 	*link = group->next;
+	if (group->why) /* other calls may have failed since */
+		tt_thread_error_set(group->why);
 	const tutti_result_t result = group->error ? group->error : run(group, request);
 	for (size_t i = 0; i < group->n; i++)
 		tt_user_op_let_go(comm, group->calls[i].op);

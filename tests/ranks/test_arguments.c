@@ -165,6 +165,7 @@ static int groups_and_requests(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_group_begin(comm));
 	REFUSES(tutti_group_begin(comm), "group open");
 	REFUSES(tutti_all_reduce(comm, b, b, 1, F32, TUTTI_SUM, &request), "request must be NULL");
+	REFUSES(tutti_comm_shrink(comm, NULL), "group open"); /* says nothing of the group */
 	REFUSES(tutti_group_end(comm, NULL), "request must be NULL");
 	SUCCEEDS(tutti_group_begin(comm));
 	SUCCEEDS(tutti_all_reduce(comm, b, b, 1, F32, TUTTI_SUM, NULL));
