@@ -89,13 +89,18 @@ static tutti_result_t choose(struct tutti_comm *parent, enum tt_part function,
 	return result;
 }
 
-/* The same on all members, and another for every split and color. */
+/* Another for each word. */
+static uint64_t mix(uint64_t word)
+{
+	word *= 0x9e3779b97f4a7c15ull;
+	return word ^ (word >> 32);
+}
+
+/* The same on all members, and another for every split and color: reports and what ranks say of
+ * themselves when they connect have it. */
 static uint64_t split_id(struct tutti_comm *parent, int color)
 {
-	const uint64_t id = (parent->id ^ (parent->next_seq << 20) ^ (uint64_t)(uint32_t)color) *
-			    0x9e3779b97f4a7c15ull;
-
-	return id ^ (id >> 32);
+	return mix(mix(parent->id ^ parent->next_seq) ^ (uint64_t)(uint32_t)color);
 }
 
 /* With the records of its part, in the order of that, from those of all. */

@@ -296,6 +296,28 @@ TEST(the_soft_limit_of_descriptors_bounds_no_communicators)
 JOB(a_split_orders_by_key_and_splits_again, .ranks = 2, .most = 5, .body = split_by_parity,
     .limit_s = 100)
 
+#define SPLITS 8
+
+/* Colors that are the number of the call, further up. */
+static int split_by_large_colors(tutti_comm_t comm, void *argument)
+{
+	tutti_comm_t children[SPLITS];
+
+	for (int i = 0; i < SPLITS; i++) {
+		const int color = (int)(comm->next_seq + 1) << 20;
+
+		SUCCEEDS(tutti_comm_split(comm, color, 0, &children[i]));
+		for (int before = 0; before < i; before++)
+			CLAIM(children[i]->id != children[before]->id,
+			      "split %d has the number of split %d", i, before);
+	}
+	for (int i = 0; i < SPLITS; i++)
+		tutti_comm_destroy(children[i]);
+	return 0;
+}
+
+JOB(splits_by_large_colors_are_told_apart, .ranks = 2, .body = split_by_large_colors)
+
 /* Rank 1 can open no descriptor: no rank of its color or another has a part, and they all have
  * what they had. */
 static int split_without_descriptors(tutti_comm_t comm, void *argument)
