@@ -15,8 +15,9 @@ struct tt_notice {
 };
 
 void tt_notice_append(struct tt_notice **list, struct tt_notice *notice);
-/* It happens now. Lock not held, if it is a call. */
-void tt_notice_happen(const struct tt_notice *notice);
+/* It happens now, or, where it is a call and this thread is in another, when that has returned. False:
+ * no memory for that. Lock not held. */
+bool tt_notice_happen(const struct tt_notice *notice);
 /* The request has ended: write to descriptors, hand calls to the progress thread. Lock held. */
 void tt_notices_due(struct tutti_request *request);
 /* Free those of a request that ends where nobody is to be told. */

@@ -11,6 +11,17 @@
 #include "progress_state.h"
 #include "request.h"
 
+static tutti_result_t fail_no_memory(const char *call)
+{
+	return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a notice", call);
+}
+
+/* The request has ended. */
+static tutti_result_t tell(const struct tt_notice *notice, const char *call)
+{
+	return tt_notice_happen(notice) ? TUTTI_OK : fail_no_memory(call);
+}
+
 static tutti_result_t hang(struct tutti_request *request, const struct tt_notice *notice,
 			   const char *call)
 {
@@ -19,7 +30,7 @@ static tutti_result_t hang(struct tutti_request *request, const struct tt_notice
 	bool pending, driven;
 
 	if (!kept)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a notice", call);
+		return fail_no_memory(call);
 	*kept = *notice;
 	tt_comm_lock(comm);
 	pending = request->pending > 0;
@@ -38,17 +49,14 @@ static tutti_result_t hang(struct tutti_request *request, const struct tt_notice
 			"%s: the progress thread could not be started (see the log): wait for "
 			"the request with tutti_wait()",
 			call);
-	tt_notice_happen(notice);
-	return TUTTI_OK;
+	return tell(notice, call);
 }
 
 static tutti_result_t notify(struct tutti_request *request, const struct tt_notice *notice,
 			     const char *call)
 {
-	if (!request) {
-		tt_notice_happen(notice);
-		return TUTTI_OK;
-	}
+	if (!request)
+		return tell(notice, call);
 	if (tt_callback_here())
 		return tt_fail_callback(call);
 	if (!tt_owned_here(&request->owner))

@@ -10,8 +10,9 @@
 
 #include "harness.h"
 
-#define CHAIN 50
-#define FEW   3
+#define CHAIN	   50
+#define LONG_CHAIN 100000
+#define FEW	   3
 
 /* One request and what came of it. */
 struct noticed {
@@ -119,6 +120,49 @@ static int what_has_ended_calls_at_once(tutti_comm_t comm)
 	return 0;
 }
 
+/* As a chain does whose operations end at once: each call lies behind the one before, and not in it. */
+static void ask_again(void *context)
+{
+	struct noticed *n = context;
+
+	n->result = ++n->calls < LONG_CHAIN
+			    ? tutti_notify(n->calls % 2 ? n->request : NULL, ask_again, n)
+			    : TUTTI_ERR_ABORTED;
+	if (n->result != TUTTI_OK)
+		sem_post(&n->called);
+}
+
+static void begin_asking(void *context)
+{
+	struct noticed *n = context;
+
+	if (tutti_notify(n->request, ask_again, n) != TUTTI_OK)
+		sem_post(&n->called);
+}
+
+static int a_long_chain_takes_no_stack(tutti_comm_t comm)
+{
+	tutti_request_t pending;
+	struct noticed n;
+
+	begin(&n, comm);
+	SUCCEEDS(tutti_barrier(comm, &n.request));
+	SUCCEEDS(tutti_notify(n.request, count, &n));
+	await(&n);
+	n.calls = 0;
+	SUCCEEDS(tutti_notify(n.request, ask_again, &n));
+	CLAIM(n.calls == LONG_CHAIN, "%d of %d calls by who asked", n.calls, LONG_CHAIN);
+	await(&n);
+	n.calls = 0;
+	SUCCEEDS(tutti_barrier(comm, &pending));
+	SUCCEEDS(tutti_notify(pending, begin_asking, &n));
+	await(&n);
+	CLAIM(n.calls == LONG_CHAIN, "%d of %d calls by the progress thread", n.calls, LONG_CHAIN);
+	SUCCEEDS(tutti_wait(&pending));
+	SUCCEEDS(tutti_wait(&n.request));
+	return 0;
+}
+
 /* ---- a descriptor */
 
 static int one_descriptor_for_several(tutti_comm_t comm)
@@ -218,6 +262,7 @@ int notices_come(tutti_comm_t comm)
 	const bool alone = tutti_comm_size(comm) == 1;
 
 	return chain(comm) || another_thread_waits(comm) || what_has_ended_calls_at_once(comm) ||
-	       one_descriptor_for_several(comm) || other_descriptors_are_refused(comm) ||
+	       a_long_chain_takes_no_stack(comm) || one_descriptor_for_several(comm) ||
+	       other_descriptors_are_refused(comm) ||
 	       (!alone && (a_fault_is_told(comm) || destroying_tells(comm)));
 }
