@@ -251,7 +251,13 @@ static int count_post(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv
 	return 0;
 }
 
-static struct ibv_context context = { .ops.post_send = count_post };
+static int post_nothing(struct ibv_qp *qp, struct ibv_recv_wr *requests, struct ibv_recv_wr **bad)
+{
+	return 0;
+}
+
+static struct ibv_context context = { .ops = { .post_send = count_post,
+					       .post_recv = post_nothing } };
 static struct ibv_qp qp = { .context = &context };
 
 /* So few that none tells by itself. */
@@ -315,4 +321,45 @@ TEST(word_is_asked_for_again_of_what_follows)
 	link.path[0].sends_done = 7;
 	expect_drained(&link, true, 3);
 	assert_int_equal(posted, 7);
+}
+
+/* ---- what arrives for memory that is offered: through the ring, or there already */
+
+#define PART	 4096
+#define MESSAGES 41
+
+/* The device has put it in its place. */
+static void arrive(struct rdma_link *link, uint32_t number, uint8_t *place)
+{
+	const bool direct = place != NULL;
+
+	memset(direct ? place : link->memory->in + number / 2 * PART, (int)number, PART);
+	tt_rdma_ring_arrived(link, 0, (uint32_t)direct << 30 | number << 24 | PART);
+}
+
+/* A peer may write for longer than anybody reads. */
+TEST(ring_and_offered_memory_may_take_turns_for_long)
+{
+	static uint8_t place[MESSAGES * PART];
+	static struct rdma_memory memory;
+	static struct rdma_endpoint e;
+	static struct ibv_mr mr;
+	static struct rdma_link link = { .base.endpoint = &e.base,
+					 .state = RDMA_UP,
+					 .memory = &memory,
+					 .paths = 1,
+					 .usable = 1,
+					 .path[0] = { .qp = &qp, .mr = &mr },
+					 .ours.open = true };
+	const struct iovec iov = { place, sizeof(place) };
+
+	link.ours.offer.address = (uintptr_t)place;
+	link.ours.offer.bytes = sizeof(place) - PART / 2; /* the last message has more */
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		arrive(&link, i, i % 2 ? place + i * PART : NULL);
+	assert_string_equal(link.why, "");
+	assert_int_equal(tt_rdma_ring_read(&link, &iov, 1), sizeof(place));
+	for (size_t i = 0; i < sizeof(place); i++)
+		assert_int_equal(place[i], i / PART);
+	assert_false(link.ours.open);
 }

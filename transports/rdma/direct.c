@@ -200,9 +200,9 @@ void tt_rdma_direct_offer(struct rdma_link *link, const struct iovec *iov)
 		link->no_offer_before = link->taken + iov->iov_len;
 		return;
 	}
-	ours->offer = (struct rdma_offer){ .at = link->taken,
-					   .bytes = iov->iov_len,
-					   .address = (uintptr_t)iov->iov_base };
+	ours->offer = (struct rdma_offer){ .at = link->arrived,
+					   .bytes = iov->iov_len - unread,
+					   .address = (uintptr_t)iov->iov_base + unread };
 	for (int i = 0; i < link->paths; i++)
 		ours->offer.key[i] = ours->target[i]->mr->rkey;
 	link->memory->offers[slot] = ours->offer;

@@ -109,14 +109,6 @@ struct rdma_path {
 	uint32_t to_post;   /* receive requests used, not yet posted anew */
 };
 
-/* A run of bytes that have arrived, in the order of the stream. */
-struct rdma_run {
-	size_t bytes;
-	bool direct; /* they are where they were offered; otherwise in the ring */
-};
-#define RDMA_RUNS                                                                                  \
-	8 /* runs of the ring and of an offer take turns, and one offer is open at a time */
-
 /* A message that was sent, until the peer has taken note of it. */
 struct rdma_message {
 	uint32_t bytes;
@@ -176,11 +168,10 @@ struct rdma_link {
 	struct rdma_offer offered;		 /* the last that came */
 	struct rdma_direct direct;
 
-	uint64_t arrived, taken;	   /* of the stream: bytes that came, and that were read */
-	uint64_t ring_arrived, ring_taken; /* of those, through the ring */
-	struct rdma_run runs[RDMA_RUNS];   /* what arrived and was not read, beginning with the
-					    * first */
-	int nruns;
+	uint64_t arrived, taken;	/* of the stream: bytes that came, and that were read */
+	size_t placed;			/* of those between, the first, which are where they were
+				  * offered; the rest is in the ring */
+	uint64_t ring_taken;		/* bytes that were taken out of the ring */
 	uint64_t receives;		/* messages taken note of, in their order */
 	uint32_t early[RDMA_MESSAGES];	/* immediate data of messages that came before others, by
 					 * number; or 0 */

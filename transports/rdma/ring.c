@@ -125,40 +125,52 @@ bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot)
 
 /* ---- what arrives */
 
-static bool add_run(struct rdma_link *link, size_t bytes, bool direct)
+/* Bytes that arrived through the ring, and are there still. */
+static size_t in_ring(const struct rdma_link *link)
 {
-	if (link->nruns == 0 || link->runs[link->nruns - 1].direct != direct) {
-		if (link->nruns == RDMA_RUNS)
-			return false;
-		link->runs[link->nruns++] = (struct rdma_run){ 0, direct };
-	}
-	link->runs[link->nruns - 1].bytes += bytes;
-	link->arrived += bytes;
-	link->ring_arrived += direct ? 0 : bytes;
-	return true;
+	return (size_t)(link->arrived - link->taken) - link->placed;
 }
 
-/* Is it what was offered? */
-static bool fits_offer(const struct rdma_link *link, size_t bytes)
+/* The ring's next bytes. */
+static void take_out(struct rdma_link *link, uint8_t *to, size_t bytes)
 {
-	const struct rdma_offer *offer = &link->ours.offer;
+	const size_t begin = at(link->ring_taken), whole = lesser(bytes, RDMA_RING_BYTES - begin);
 
-	return link->ours.open && link->arrived >= offer->at &&
-	       link->arrived + bytes <= offer->at + offer->bytes;
+	memcpy(to, link->memory->in + begin, whole);
+	if (bytes > whole)
+		memcpy(to + whole, link->memory->in, bytes - whole);
+	link->ring_taken += bytes;
 }
 
-/* The next message in order. False: no writer of this version sends it. */
+/* Of so many bytes that arrive now, those that are for the memory that is offered. */
+static size_t for_offer(const struct rdma_link *link, size_t bytes)
+{
+	const uint64_t end = link->ours.offer.at + link->ours.offer.bytes;
+
+	return link->ours.open && end > link->arrived ? lesser(bytes, (size_t)(end - link->arrived))
+						      : 0;
+}
+
+/* The next message in order. What came through the ring, and is for memory that is offered, goes
+ * there at once: so the two may take turns as they like. False: no writer of this version sends
+ * it. */
 static bool take_note(struct rdma_link *link, uint32_t immediate)
 {
-	const size_t bytes = immediate & BYTES_MASK;
+	const size_t bytes = immediate & BYTES_MASK, offered = for_offer(link, bytes);
+	const struct rdma_offer *offer = &link->ours.offer;
 	const bool direct = immediate >> KIND_BIT == DIRECT;
 
-	if (direct ? !fits_offer(link, bytes)
+	if (direct ? bytes > offered
 		   : bytes > RDMA_CHUNK_BYTES + RDMA_REST_BYTES ||
-			     link->ring_arrived + bytes - link->ring_taken > RDMA_RING_BYTES)
+			     in_ring(link) + bytes > RDMA_RING_BYTES)
 		return false;
 	link->receives++;
-	return add_run(link, bytes, direct);
+	if (!direct && offered > 0)
+		take_out(link, (uint8_t *)(uintptr_t)offer->address + (link->arrived - offer->at),
+			 offered);
+	link->placed += offered;
+	link->arrived += bytes;
+	return true;
 }
 
 /* False: see take_note(). */
@@ -342,17 +354,6 @@ size_t tt_rdma_ring_write(struct rdma_link *link, const struct iovec *iov, int n
 
 /* ---- reading */
 
-static void drop_from_run(struct rdma_link *link, size_t bytes)
-{
-	struct rdma_run *run = &link->runs[0];
-
-	run->bytes -= bytes;
-	link->taken += bytes;
-	link->ring_taken += run->direct ? 0 : bytes;
-	if (run->bytes == 0)
-		memmove(link->runs, link->runs + 1, (size_t)--link->nruns * sizeof(*run));
-}
-
 /* The writer of what was offered may wait for the report that all of it is there. */
 static void took(struct rdma_link *link)
 {
@@ -364,45 +365,30 @@ static void took(struct rdma_link *link)
 
 void tt_rdma_ring_release(struct rdma_link *link, size_t bytes)
 {
-	while (bytes > 0) {
-		const size_t some = lesser(bytes, link->runs[0].bytes);
-
-		drop_from_run(link, some);
-		bytes -= some;
-	}
+	link->taken += bytes;
+	link->ring_taken += bytes;
 	took(link);
-}
-
-/* As much of the first run as `to` has room for; what is direct is there already. */
-static size_t read_run(struct rdma_link *link, uint8_t *to, size_t limit)
-{
-	const struct rdma_run run = link->runs[0];
-	const size_t begin = at(link->ring_taken);
-	size_t bytes = lesser(run.bytes, limit);
-
-	if (!run.direct) {
-		bytes = lesser(bytes, RDMA_RING_BYTES - begin);
-		memcpy(to, link->memory->in + begin, bytes);
-	}
-	drop_from_run(link, bytes);
-	return bytes;
 }
 
 size_t tt_rdma_ring_read(struct rdma_link *link, const struct iovec *iov, int n)
 {
 	const uint64_t before = link->taken;
 
-	for (int i = 0; i < n && link->nruns > 0; i++)
-		for (size_t done = 0; done < iov[i].iov_len && link->nruns > 0;)
-			done += read_run(link, (uint8_t *)iov[i].iov_base + done,
-					 iov[i].iov_len - done);
+	for (int i = 0; i < n && link->arrived != link->taken; i++) {
+		const size_t bytes = lesser(iov[i].iov_len, (size_t)(link->arrived - link->taken)),
+			     placed = lesser(bytes, link->placed);
+
+		take_out(link, (uint8_t *)iov[i].iov_base + placed, bytes - placed);
+		link->placed -= placed;
+		link->taken += bytes;
+	}
 	took(link);
 	return (size_t)(link->taken - before);
 }
 
 size_t tt_rdma_ring_peek(struct rdma_link *link, size_t want, const void **data)
 {
-	const size_t there = link->runs[0].bytes, begin = at(link->ring_taken);
+	const size_t there = in_ring(link), begin = at(link->ring_taken);
 	const size_t whole = lesser(there, RDMA_RING_BYTES - begin);
 
 	*data = link->memory->in + begin;
