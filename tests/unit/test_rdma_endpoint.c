@@ -256,8 +256,22 @@ static int post_nothing(struct ibv_qp *qp, struct ibv_recv_wr *requests, struct 
 	return 0;
 }
 
-static struct ibv_context context = { .ops = { .post_send = count_post,
-					       .post_recv = post_nothing } };
+/* The completion queue has word of one send. */
+static struct ibv_wc completion;
+static int completions;
+
+static int poll_one(struct ibv_cq *cq, int capacity, struct ibv_wc *out)
+{
+	const int n = completions;
+
+	*out = completion;
+	completions = 0;
+	return n;
+}
+
+static struct ibv_context context = {
+	.ops = { .post_send = count_post, .post_recv = post_nothing, .poll_cq = poll_one }
+};
 static struct ibv_qp qp = { .context = &context };
 
 /* So few that none tells by itself. */
@@ -362,4 +376,36 @@ TEST(ring_and_offered_memory_may_take_turns_for_long)
 	for (size_t i = 0; i < sizeof(place); i++)
 		assert_int_equal(place[i], i / PART);
 	assert_false(link.ours.open);
+}
+
+/* Nothing else may follow that would bring it: a peer without credit waits. */
+TEST(credit_that_had_no_room_goes_when_sends_are_done)
+{
+	static struct rdma_memory memory;
+	static struct ibv_mr mr;
+	static struct ibv_cq cq = { .context = &context };
+	static struct rdma_endpoint e = { .nports = 1, .rails[0].cq = &cq };
+	static struct rdma_link link = { .base.endpoint = &e.base,
+					 .state = RDMA_UP,
+					 .memory = &memory,
+					 .paths = 1,
+					 .usable = 1,
+					 .path[0] = { .qp = &qp, .mr = &mr } };
+	struct rdma_link *links[] = { &link };
+
+	e.links = links;
+	e.nlinks = 1;
+	send_some(&link, RDMA_SENDS);
+	posted = 0;
+	for (uint32_t i = 0; i < RDMA_MESSAGES / 2; i++)
+		arrive(&link, i, NULL);
+	assert_int_equal(posted, 0);
+	completion = (struct ibv_wc){ .wr_id = RDMA_SENT | (uint64_t)RDMA_SIGNAL << 32 };
+	completions = 1;
+	tt_rdma_poll(&e);
+	assert_int_equal(posted, 1);
+	assert_int_equal(memory.ours.messages, RDMA_MESSAGES / 2);
+	completions = 1;
+	tt_rdma_poll(&e);
+	assert_int_equal(posted, 1);
 }

@@ -176,6 +176,7 @@ struct rdma_link {
 	uint32_t early[RDMA_MESSAGES];	/* immediate data of messages that came before others, by
 					 * number; or 0 */
 	struct rdma_credit told_credit; /* what the peer was told last */
+	bool owes_credit; /* it was to be told, and there was no room for another send */
 	struct rdma_open_offer ours;
 	uint32_t offers;	  /* made so far */
 	uint64_t no_offer_before; /* position up to which the memory cannot be registered */
@@ -268,6 +269,8 @@ void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate);
 int tt_rdma_ring_path(const struct rdma_link *link);
 /* Note the next message, of `path`, and give its immediate data. */
 uint32_t tt_rdma_ring_note(struct rdma_link *link, int path, const struct rdma_message *message);
+/* Sends are done, which makes room for others. */
+void tt_rdma_ring_sent(struct rdma_link *link);
 /* Tell the peer what is at `slot`, see struct rdma_offer. */
 bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot);
 /* Can the peer have received and read as much as its hello says? */

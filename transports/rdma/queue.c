@@ -441,12 +441,14 @@ static void complete(struct rdma_endpoint *e, const struct ibv_wc *wc)
 
 	if (!link || path >= link->paths || !link->path[path].qp)
 		return;
-	if (wc->status != IBV_WC_SUCCESS)
+	if (wc->status != IBV_WC_SUCCESS) {
 		fail(link, path, wc);
-	else if (wc->wr_id & RDMA_SENT)
+	} else if (wc->wr_id & RDMA_SENT) {
 		link->path[path].sends_done = (uint32_t)(wc->wr_id >> 32) & RDMA_SENDS_MASK;
-	else
+		tt_rdma_ring_sent(link);
+	} else {
 		tt_rdma_ring_arrived(link, path, ntohl(wc->imm_data));
+	}
 }
 
 void tt_rdma_poll(struct rdma_endpoint *e)

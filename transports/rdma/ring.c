@@ -94,8 +94,10 @@ static void report_credit(struct rdma_link *link)
 {
 	struct rdma_credit *ours = &link->memory->ours;
 
-	if (link->state != RDMA_UP || link->broken ||
-	    !tt_rdma_can_send(&link->path[first_path(link)]))
+	if (link->state != RDMA_UP || link->broken)
+		return;
+	link->owes_credit = !tt_rdma_can_send(&link->path[first_path(link)]);
+	if (link->owes_credit)
 		return;
 	*ours = link->told_credit = (struct rdma_credit){ link->ring_taken, link->receives };
 	tell(link, ours, sizeof(*ours),
@@ -110,6 +112,12 @@ static void give_credit(struct rdma_link *link)
 {
 	if (link->ring_taken - link->told_credit.bytes >= RDMA_RING_BYTES / 2 ||
 	    link->receives - link->told_credit.messages >= RDMA_MESSAGES / 4)
+		report_credit(link);
+}
+
+void tt_rdma_ring_sent(struct rdma_link *link)
+{
+	if (link->owes_credit)
 		report_credit(link);
 }
 
@@ -415,6 +423,7 @@ void tt_rdma_ring_renew(struct rdma_link *link)
 {
 	memset(link->early, 0, sizeof(link->early)); /* they are sent again, too */
 	link->told_credit = (struct rdma_credit){ link->mine.bytes, link->mine.messages };
+	link->owes_credit = false;
 	link->memory->theirs = (struct rdma_credit){ link->peer.bytes, link->peer.messages };
 	link->noted = link->peer.messages;
 	link->ring_taken_there = link->peer.bytes;
