@@ -75,9 +75,9 @@ static bool begin(struct rdma_link *link, const struct iovec *iov)
 	direct->from = iov->iov_base;
 	direct->to = link->offered.address + (link->written - link->offered.at);
 	memcpy(direct->key, link->offered.key, sizeof(direct->key));
-	direct->first = direct->end = link->messages;
+	direct->end = link->messages;
 	for (int i = 0; i < link->paths; i++)
-		direct->until[i] = link->path[i].sends_done;
+		link->path[i].direct = 0;
 	tt_log(DEBUG, RDMA, "%zu bytes to rank %d go straight from memory to memory",
 	       direct->straight, link->base.peer);
 	return true;
@@ -101,22 +101,19 @@ void tt_rdma_direct_post(struct rdma_link *link, int path, const struct rdma_mes
 		post.rkey = direct->key[path];
 	}
 	if (tt_rdma_post(link, path, &post))
-		direct->until[path] = link->path[path].sends;
+		link->path[path].direct = link->path[path].sends;
 }
 
 /* Sends of the path up to the last of these that the device has no word of. */
-static uint32_t under_way(const struct rdma_link *link, int path)
+static uint64_t under_way(const struct rdma_path *path)
 {
-	const uint32_t left =
-		(link->direct.until[path] - link->path[path].sends_done) & RDMA_SENDS_MASK;
-
-	return left <= RDMA_SENDS ? left : 0;
+	return path->direct > path->sends_done ? path->direct - path->sends_done : 0;
 }
 
 static bool is_completed(const struct rdma_link *link)
 {
 	for (int i = 0; i < link->paths; i++)
-		if (under_way(link, i) > 0)
+		if (under_way(&link->path[i]) > 0)
 			return false;
 	return !link->broken;
 }
@@ -134,7 +131,7 @@ static void post_some(struct rdma_link *link)
 	int path;
 
 	while (direct->posted < direct->straight && (path = tt_rdma_ring_path(link)) >= 0 &&
-	       (under_way(link, path) < UNDER_WAY || is_known(link))) {
+	       (under_way(&link->path[path]) < UNDER_WAY || is_known(link))) {
 		const size_t left = direct->straight - direct->posted,
 			     bytes = left < RDMA_DIRECT_BYTES ? left : RDMA_DIRECT_BYTES;
 		const struct rdma_message message = { .bytes = (uint32_t)bytes,
@@ -164,9 +161,8 @@ static size_t finish(struct rdma_link *link)
 {
 	const size_t bytes = link->direct.bytes;
 
-	for (uint64_t number = link->direct.first; number != link->messages; number++)
-		link->sent[number % RDMA_MESSAGES].done |=
-			link->sent[number % RDMA_MESSAGES].direct;
+	for (int i = 0; i < RDMA_MESSAGES; i++)
+		link->sent[i].done |= link->sent[i].direct;
 	put_all(link->direct.source);
 	link->direct.bytes = 0;
 	return bytes;

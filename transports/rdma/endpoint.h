@@ -103,10 +103,11 @@ struct rdma_path {
 	struct rdma_rail *rail;
 	struct ibv_mr *mr; /* of the link's memory */
 	struct ibv_qp *qp;
-	uint32_t inline_bytes; /* that a send may carry itself */
-	uint32_t sends,
-		sends_done; /* requests posted, and those known to be done: numbers of 31 bits */
-	uint32_t to_post;   /* receive requests used, not yet posted anew */
+	uint32_t inline_bytes;	    /* that a send may carry itself */
+	uint64_t sends, sends_done; /* requests posted, and those known to be done */
+	uint64_t direct;	    /* of those, the last that reads what write() is called with */
+	uint64_t asked;		    /* and the last that was sent to have word of it */
+	uint32_t to_post;	    /* receive requests used, not yet posted anew */
 };
 
 /* A message that was sent, until the peer has taken note of it. */
@@ -126,9 +127,7 @@ struct rdma_direct {
 	uint64_t to;
 	uint32_t key[RDMA_PORTS_MAX];
 	struct rdma_registration *source[RDMA_PORTS_MAX]; /* by path */
-	uint64_t first,
-		end; /* messages; the last of those that are read where they are is before end */
-	uint32_t until[RDMA_PORTS_MAX]; /* by path, the send that is the last */
+	uint64_t end; /* of messages: the last that is read where it is, is before this one */
 };
 
 /* The caller's memory that the peer may write to. */
@@ -183,9 +182,7 @@ struct rdma_link {
 
 	bool peer_ended; /* its TCP link has */
 	bool closed;	 /* by the runtime: to be freed when all it sent is there */
-	unsigned asked;	 /* for word of the last send, on paths as bits */
-	uint32_t asked_of[RDMA_PORTS_MAX]; /* by path: which send that was */
-	char why[384];			   /* failed, or broken */
+	char why[384];	 /* failed, or broken */
 };
 
 struct rdma_endpoint {

@@ -173,7 +173,7 @@ static tutti_result_t open_pair(struct rdma_path *path)
 	if (!path->qp)
 		return tt_fail_errno(RDMA, "make a queue pair of %s", rail->adapter->name);
 	path->inline_bytes = wanted.cap.max_inline_data;
-	path->sends = path->sends_done = 0;
+	path->sends_done = path->sends; /* of a queue pair before, no word comes any more */
 	const int error = rail->adapter->verbs->modify_qp(
 		path->qp, &attributes,
 		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -312,7 +312,7 @@ tutti_result_t tt_rdma_queue_connect(struct rdma_link *link, int path)
 
 bool tt_rdma_can_send(const struct rdma_path *path)
 {
-	return ((path->sends - path->sends_done) & RDMA_SENDS_MASK) < RDMA_SENDS;
+	return path->sends - path->sends_done < RDMA_SENDS;
 }
 
 static uint64_t name_of(const struct rdma_link *link, int path)
@@ -326,9 +326,9 @@ bool tt_rdma_post(struct rdma_link *link, int number, const struct rdma_post *po
 	struct ibv_sge chunk = { (uintptr_t)post->from, post->bytes, post->lkey };
 	struct ibv_send_wr *bad;
 
-	path->sends = (path->sends + 1) & RDMA_SENDS_MASK;
+	path->sends++;
 	struct ibv_send_wr request = {
-		.wr_id = RDMA_SENT | (uint64_t)path->sends << 32 | name_of(link, number),
+		.wr_id = RDMA_SENT | (path->sends & RDMA_SENDS_MASK) << 32 | name_of(link, number),
 		.sg_list = &chunk,
 		.num_sge = post->bytes > 0,
 		.opcode = post->tells ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
@@ -433,6 +433,12 @@ static void fail(struct rdma_link *link, int path, const struct ibv_wc *wc)
 				: link->path[path].rail->adapter->verbs->wc_status_str(wc->status));
 }
 
+/* Up to that one, of whose number the completion has the last bits. */
+static void sends_done(struct rdma_path *path, uint64_t number)
+{
+	path->sends_done += (number - path->sends_done) & RDMA_SENDS_MASK;
+}
+
 static void complete(struct rdma_endpoint *e, const struct ibv_wc *wc)
 {
 	const uint32_t id = (uint32_t)wc->wr_id & ((1u << RDMA_PATH_BIT) - 1);
@@ -444,7 +450,7 @@ static void complete(struct rdma_endpoint *e, const struct ibv_wc *wc)
 	if (wc->status != IBV_WC_SUCCESS) {
 		fail(link, path, wc);
 	} else if (wc->wr_id & RDMA_SENT) {
-		link->path[path].sends_done = (uint32_t)(wc->wr_id >> 32) & RDMA_SENDS_MASK;
+		sends_done(&link->path[path], wc->wr_id >> 32);
 		tt_rdma_ring_sent(link);
 	} else {
 		tt_rdma_ring_arrived(link, path, ntohl(wc->imm_data));

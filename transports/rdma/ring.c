@@ -252,13 +252,12 @@ void tt_rdma_ring_arrived(struct rdma_link *link, int path, uint32_t immediate)
 int tt_rdma_ring_path(const struct rdma_link *link)
 {
 	int best = -1;
-	uint32_t least = RDMA_SENDS;
+	uint64_t least = RDMA_SENDS;
 
 	if (link->messages - link->noted >= RDMA_MESSAGES || link->broken)
 		return -1;
 	for (int i = 0; i < link->paths; i++) {
-		const uint32_t busy =
-			(link->path[i].sends - link->path[i].sends_done) & RDMA_SENDS_MASK;
+		const uint64_t busy = link->path[i].sends - link->path[i].sends_done;
 
 		if (link->usable >> i & 1 && busy < least) {
 			best = i;
@@ -428,17 +427,12 @@ void tt_rdma_ring_renew(struct rdma_link *link)
 	link->noted = link->peer.messages;
 	link->ring_taken_there = link->peer.bytes;
 	link->offered.bytes = 0;
-	link->asked = 0;
 }
 
 void tt_rdma_ring_resume(struct rdma_link *link)
 {
 	const uint64_t end = link->messages;
 
-	for (int i = 0; i < link->paths; i++)
-		link->direct.until[i] =
-			link->path[i].sends_done; /* of the queue pairs before, no word comes any
-						   * more */
 	for (uint64_t number = link->peer.messages; number != end && !link->broken; number++) {
 		const struct rdma_message *message = &link->sent[number & NUMBER_MASK];
 		const uint32_t immediate = name_of(link, first_path(link), message, number);
@@ -454,23 +448,15 @@ void tt_rdma_ring_resume(struct rdma_link *link)
 }
 
 /* An empty write to the path's other end, which tells nobody but this one. */
-static bool ask(struct rdma_link *link, int path)
+static void ask(struct rdma_link *link, int number)
 {
+	struct rdma_path *path = &link->path[number];
 	const struct rdma_post post = { .to = link->peer.memory,
-					.rkey = link->peer.path[path].key,
+					.rkey = link->peer.path[number].key,
 					.signalled = true };
 
-	return tt_rdma_can_send(&link->path[path]) && tt_rdma_post(link, path, &post);
-}
-
-/* Of the send that it was asked for last; others may have followed. */
-static bool word_came(const struct rdma_link *link, int path)
-{
-	const uint32_t since = (link->path[path].sends - link->asked_of[path]) & RDMA_SENDS_MASK;
-	const uint32_t under_way =
-		(link->path[path].sends - link->path[path].sends_done) & RDMA_SENDS_MASK;
-
-	return since >= under_way;
+	if (tt_rdma_can_send(path) && tt_rdma_post(link, number, &post))
+		path->asked = path->sends;
 }
 
 bool tt_rdma_ring_is_drained(struct rdma_link *link)
@@ -478,13 +464,13 @@ bool tt_rdma_ring_is_drained(struct rdma_link *link)
 	bool drained = true;
 
 	for (int i = 0; i < link->paths; i++) {
-		if (!(link->usable >> i & 1) || link->path[i].sends == link->path[i].sends_done)
+		const struct rdma_path *path = &link->path[i];
+
+		if (!(link->usable >> i & 1) || path->sends == path->sends_done)
 			continue;
 		drained = false;
-		if ((!(link->asked >> i & 1) || word_came(link, i)) && ask(link, i)) {
-			link->asked |= 1u << i;
-			link->asked_of[i] = link->path[i].sends;
-		}
+		if (path->asked <= path->sends_done) /* others have followed since */
+			ask(link, i);
 	}
 	return drained;
 }
