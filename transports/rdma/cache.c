@@ -100,7 +100,7 @@ void tt_rdma_cache_drop_all(enum rdma_origin of, const void *pointer, size_t byt
 	}
 }
 
-bool tt_rdma_cache_evict(size_t bytes)
+void tt_rdma_cache_evict(size_t bytes)
 {
 	struct rdma_registration *r, *before;
 	size_t freed = 0;
@@ -112,7 +112,6 @@ bool tt_rdma_cache_evict(size_t bytes)
 		freed += r->bytes;
 		tt_rdma_cache_drop(r);
 	}
-	return freed > 0;
 }
 
 void tt_rdma_cache_limit(void)

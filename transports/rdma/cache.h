@@ -31,8 +31,8 @@ void tt_rdma_cache_drop(struct rdma_registration *r);
 /* All of this origin that have some of pointer … + bytes. */
 void tt_rdma_cache_drop_all(enum rdma_origin of, const void *pointer, size_t bytes);
 
-/* Drop those that were not used for longest, until `bytes` are free; false: there is none. */
-bool tt_rdma_cache_evict(size_t bytes);
+/* Drop those that were not used for longest, until `bytes` are free. */
+void tt_rdma_cache_evict(size_t bytes);
 /* As many as are too many. */
 void tt_rdma_cache_limit(void);
 

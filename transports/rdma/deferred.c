@@ -8,7 +8,6 @@
 
 #include "log.h"
 #include "registration.h"
-#include "thread.h"
 
 static struct {
 	struct rdma_registration *dead;
@@ -34,20 +33,6 @@ void tt_rdma_deferred_call(void)
 {
 	if (release.dead)
 		pthread_cond_signal(&release.work);
-}
-
-bool tt_rdma_deferred_wait(void)
-{
-	const bool any = release.releasing > 0;
-
-	while (release.releasing > 0)
-		tt_rdma_monitor_wait(&release.done);
-	return any;
-}
-
-bool tt_rdma_deferred_is_due(void)
-{
-	return release.dead != NULL;
 }
 
 /* Gives how many. */
@@ -88,12 +73,16 @@ void tt_rdma_deferred_unlock(void)
 	tt_rdma_monitor_unlock();
 }
 
-void tt_rdma_deferred_finish(void)
+bool tt_rdma_deferred_finish(void)
 {
+	const bool any = release.dead || release.releasing > 0;
+
 	tt_rdma_deferred_unlock();
 	tt_rdma_monitor_lock();
-	tt_rdma_deferred_wait();
+	while (release.releasing > 0)
+		tt_rdma_monitor_wait(&release.done);
 	tt_rdma_monitor_unlock();
+	return any;
 }
 
 static void *undertaker_main(void *argument)
@@ -113,12 +102,7 @@ static void *undertaker_main(void *argument)
 bool tt_rdma_undertaker_begin(void)
 {
 	release.ending = false; /* there is no thread that reads it */
-	const int error = tt_thread_begin(&release.undertaker, undertaker_main, NULL);
-
-	if (error)
-		tt_rdma_monitor_lacks("no thread can be had for now", error,
-				      "raise the limit (ulimit -u)");
-	return error == 0;
+	return tt_rdma_monitor_thread(&release.undertaker, undertaker_main);
 }
 
 void tt_rdma_undertaker_end(void)

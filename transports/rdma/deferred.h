@@ -18,14 +18,10 @@ void tt_rdma_deferred_expect(void);
 void tt_rdma_deferred_add(struct rdma_registration *r);
 /* Wake the undertaker, if there is anything to do. */
 void tt_rdma_deferred_call(void);
-/* Wait until nothing is left that somebody is burying right now. False: there was none. */
-bool tt_rdma_deferred_wait(void);
-/* Is there any that nobody has taken up yet? */
-bool tt_rdma_deferred_is_due(void);
 /* Unlock, and bury what is due. */
 void tt_rdma_deferred_unlock(void);
-/* And wait for those that others were burying. */
-void tt_rdma_deferred_finish(void);
+/* And wait for those that others were burying. False: there was neither. */
+bool tt_rdma_deferred_finish(void);
 
 /* ---- lock not held */
 

@@ -39,16 +39,12 @@
 #define NEW_DESCRIPTOR	 _IO(UFFDIO, 0x00) /* USERFAULTFD_IOC_NEW */
 
 static struct {
-	pthread_mutex_t life; /* of beginning and ending; taken before the other */
 	pthread_mutex_t lock;
 	struct rdma_watch *watches;
 	pthread_t thread;
-	int fd, bell;			 /* bell: the thread is to end */
-	bool listening, refused, ending; /* refused: by the kernel, which will not change its
-					  * mind */
-} notice = {
-	.life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bell = -1
-};
+	int fd, bell;	      /* bell: the thread is to end */
+	bool refused, ending; /* refused: by the kernel, which will not change its mind */
+} notice = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bell = -1 };
 
 void tt_rdma_monitor_lock(void)
 {
@@ -268,7 +264,8 @@ static void refuse(const char *what, const char *help)
 	log_none(TUTTI_LOG_WARN, what, errno, help);
 }
 
-void tt_rdma_monitor_lacks(const char *what, int error, const char *help)
+/* For want of something, which may be there the next time. */
+static void lack(const char *what, int error, const char *help)
 {
 	static bool said; /* once a process, and each time at level debug */
 
@@ -279,10 +276,10 @@ void tt_rdma_monitor_lacks(const char *what, int error, const char *help)
 
 static void lack_descriptor(void)
 {
-	tt_rdma_monitor_lacks("no descriptor can be had for now", errno,
-			      errno == EMFILE	? "raise the limit (ulimit -n)"
-			      : errno == ENFILE ? "raise the machine's limit (sysctl fs.file-max)"
-						: "free some of the machine's memory");
+	lack("no descriptor can be had for now", errno,
+	     errno == EMFILE   ? "raise the limit (ulimit -n)"
+	     : errno == ENFILE ? "raise the machine's limit (sysctl fs.file-max)"
+			       : "free some of the machine's memory");
 }
 
 static bool open_descriptors(void)
@@ -310,23 +307,21 @@ static bool open_descriptors(void)
 	return notice.bell >= 0;
 }
 
-static bool create_thread(void)
+bool tt_rdma_monitor_thread(pthread_t *thread, void *(*body)(void *))
 {
-	const int error = tt_thread_begin(&notice.thread, monitor_main, NULL);
+	const int error = tt_thread_begin(thread, body, NULL);
 
 	if (error)
-		tt_rdma_monitor_lacks("no thread can be had for now", error,
-				      "raise the limit (ulimit -u)");
+		lack("no thread can be had for now", error, "raise the limit (ulimit -u)");
 	return error == 0;
 }
 
 static void forget(void)
 {
-	pthread_mutex_init(&notice.life, NULL);
 	pthread_mutex_init(&notice.lock, NULL);
 	notice.watches = NULL;
 	notice.fd = notice.bell = -1;
-	notice.listening = notice.refused = notice.ending = false;
+	notice.refused = false;
 }
 
 __attribute__((constructor)) static void mind_forks(void)
@@ -336,16 +331,12 @@ __attribute__((constructor)) static void mind_forks(void)
 
 bool tt_rdma_monitor_begin(void)
 {
-	pthread_mutex_lock(&notice.life);
-	if (!notice.listening && !notice.refused) {
-		notice.ending = false;
-		notice.listening = open_descriptors() && create_thread();
-		if (!notice.listening)
-			close_descriptors();
-	}
-	const bool listening = notice.listening;
+	notice.ending = false; /* there is no thread that reads it */
+	const bool listening = !notice.refused && open_descriptors() &&
+			       tt_rdma_monitor_thread(&notice.thread, monitor_main);
 
-	pthread_mutex_unlock(&notice.life);
+	if (!listening)
+		close_descriptors();
 	return listening;
 }
 
@@ -353,15 +344,10 @@ void tt_rdma_monitor_end(void)
 {
 	const uint64_t one = 1;
 
-	pthread_mutex_lock(&notice.life);
-	if (notice.listening) {
-		tt_rdma_monitor_lock();
-		notice.ending = true;
-		tt_rdma_monitor_unlock();
-		if (write(notice.bell, &one, sizeof(one)) == (ssize_t)sizeof(one))
-			pthread_join(notice.thread, NULL);
-		close_descriptors();
-	}
-	notice.listening = notice.refused = false;
-	pthread_mutex_unlock(&notice.life);
+	tt_rdma_monitor_lock();
+	notice.ending = true;
+	tt_rdma_monitor_unlock();
+	if (write(notice.bell, &one, sizeof(one)) == (ssize_t)sizeof(one))
+		pthread_join(notice.thread, NULL);
+	close_descriptors();
 }

@@ -23,14 +23,14 @@ struct rdma_watch {
 	void (*gone)(struct rdma_watch *watch);
 };
 
-/* Begin to listen, if need be. False: that cannot be; why is said in the log once. Where the
- * kernel refuses, that is remembered; what there is too little of may be there the next time. No
- * lock is held. */
+/* Begin to listen. False: that cannot be; why is said in the log once. Where the kernel refuses,
+ * that is remembered; what there is too little of may be there the next time. */
 bool tt_rdma_monitor_begin(void);
-/* That cannot be for want of something: the log says so, once a process. */
-void tt_rdma_monitor_lacks(const char *what, int error, const char *help);
-/* Nothing is watched any more: the thread ends. For the last who listens. No lock is held. */
+/* Where it has begun, and nothing is watched any more: the thread ends. The caller sees to it that
+ * there is one beginning or ending at a time. */
 void tt_rdma_monitor_end(void);
+/* A thread that listening needs. False: it cannot be had; the log says so once, too. */
+bool tt_rdma_monitor_thread(pthread_t *thread, void *(*body)(void *));
 
 void tt_rdma_monitor_lock(void);
 void tt_rdma_monitor_unlock(void);

@@ -53,16 +53,13 @@ static void gone(struct rdma_watch *watch)
 static bool make_space(size_t bytes)
 {
 	struct rlimit limit = { 0 };
-	bool any;
 
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (bytes > limit.rlim_cur)
 		return false;
 	tt_rdma_monitor_lock();
-	any = tt_rdma_cache_evict(bytes) || tt_rdma_deferred_is_due();
-	any = tt_rdma_deferred_wait() || any;
-	tt_rdma_deferred_unlock();
-	return any;
+	tt_rdma_cache_evict(bytes);
+	return tt_rdma_deferred_finish();
 }
 
 static struct ibv_mr *register_pages(const struct rdma_registration *r, struct rdma_reason *why_not)
