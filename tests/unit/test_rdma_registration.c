@@ -141,11 +141,11 @@ TEST_WITH(chunks_that_lie_together_become_one, begin, end)
 
 	for (int i = 0; i < CHUNKS; i++)
 		get_and_put(memory + (size_t)i * PAGE, PAGE);
-	before = tt_rdma_registrations();
+	before = regions();
 	assert_true(before <= 7); /* bits of 64 */
 	for (int i = 0; i < CHUNKS; i++)
 		get_and_put(memory + (size_t)i * PAGE, PAGE);
-	assert_int_equal(tt_rdma_registrations(), before);
+	assert_int_equal(regions(), before);
 	munmap(memory, CHUNKS * PAGE);
 	expect(0);
 }
@@ -168,7 +168,7 @@ TEST_WITH(the_heaps_memory_is_registered_by_allocations, begin, end)
 	get_and_put(next, BYTES);
 	expect(2);
 	tutti_mem_free(next);
-	assert_int_equal(tt_rdma_registrations(), 1); /* at once */
+	assert_int_equal(regions(), 1); /* at once */
 	assert_true(r->valid);
 	tt_heap_revoke(memory, PAGE); /* from peers, as if it was freed */
 	assert_false(r->valid);
@@ -178,15 +178,16 @@ TEST_WITH(the_heaps_memory_is_registered_by_allocations, begin, end)
 	tutti_mem_free(memory);
 	assert_false(other->valid);
 	tt_rdma_registration_put(other);
-	assert_int_equal(tt_rdma_registrations(), 0);
+	assert_int_equal(regions(), 0);
 }
 
 /* What a child does to its copy is nobody else's business, and it can register for itself. */
 static int be_child(void *argument)
 {
 	uint8_t *memory = argument;
+	const int of_parent = regions();
 
-	if (tt_rdma_registrations() != 0 || memory[0] != 7)
+	if (memory[0] != 7)
 		return 1;
 	memset(memory, 8, PAGE);
 	munmap(memory, BYTES);
@@ -194,14 +195,17 @@ static int be_child(void *argument)
 	uint8_t *mine = map(NULL, BYTES, 0);
 	struct rdma_registration *r = tt_rdma_registration_get(&adapter, mine, BYTES);
 
-	if (!r || tt_rdma_registrations() != 1)
+	if (!r || regions() != of_parent + 1)
 		return 2;
 	munmap(mine, BYTES);
-	if (tt_rdma_registrations() != 1 || r->valid) /* in this order: once it was told */
+	tt_rdma_monitor_lock(); /* it was told by now */
+	const bool valid = r->valid;
+	tt_rdma_monitor_unlock();
+	if (regions() != of_parent + 1 || valid)
 		return 3;
 	tt_rdma_registration_put(r);
 	tt_rdma_registrations_close(&adapter);
-	return tt_rdma_registrations() == 0 ? 0 : 4;
+	return regions() == of_parent ? 0 : 4;
 }
 
 TEST_WITH(children_have_nothing_of_it, begin, end)

@@ -225,12 +225,12 @@ static int be_denied(void *memory)
 		return 4;
 	struct rdma_registration *r = tt_rdma_registration_get(&adapter, of_heap, BYTES);
 
-	if (!r || tt_rdma_registrations() != 1)
+	if (!r || regions() != 1)
 		return 5;
 	tt_rdma_registration_put(r);
 	tutti_mem_free(of_heap);
 	tt_rdma_registrations_close(&adapter);
-	return tt_rdma_registrations() == 0 && warnings == 1 ? 0 : 6;
+	return regions() == 0 && warnings == 1 ? 0 : 6;
 }
 
 TEST(where_the_kernel_tells_nothing_only_the_heaps_memory_is)
@@ -258,11 +258,11 @@ TEST_WITH(where_memory_is_short_the_unused_goes, begin, end)
 	get_and_put(memory, bytes);
 	struct rdma_registration *first = get(memory + (1 << 20), bytes);
 
-	assert_int_equal(tt_rdma_registrations(), 2);
+	assert_int_equal(regions(), 2);
 	/* instead of the one that nobody uses */
 	struct rdma_registration *second = get(memory + (2 << 20), bytes);
 
-	assert_int_equal(tt_rdma_registrations(), 2);
+	assert_int_equal(regions(), 2);
 	assert_null(tt_rdma_registration_get(&adapter, memory, bytes)); /* nothing that could go */
 	tt_rdma_registration_put(first);
 	tt_rdma_registration_put(second);

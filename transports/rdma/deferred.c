@@ -14,14 +14,8 @@ static struct {
 	pthread_cond_t work, done; /* there are dead; some were buried */
 	pthread_t undertaker;
 	bool ending;
-	int count, releasing; /* count: regions that verbs have made; releasing: threads that are at
-			     * it */
+	int releasing; /* threads that are at it */
 } release = { .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
-
-void tt_rdma_deferred_expect(void)
-{
-	release.count++;
-}
 
 void tt_rdma_deferred_add(struct rdma_registration *r)
 {
@@ -35,11 +29,9 @@ void tt_rdma_deferred_call(void)
 		pthread_cond_signal(&release.work);
 }
 
-/* Gives how many. */
-static int release_all(struct rdma_registration *dead)
+static void release_all(struct rdma_registration *dead)
 {
 	struct rdma_registration *next;
-	int buried = 0;
 
 	for (; dead; dead = next) {
 		const int error = dead->adapter->verbs->dereg_mr(dead->mr);
@@ -50,9 +42,7 @@ static int release_all(struct rdma_registration *dead)
 			       strerror(error));
 		next = dead->next;
 		free(dead);
-		buried++;
 	}
-	return buried;
 }
 
 void tt_rdma_deferred_unlock(void)
@@ -64,10 +54,8 @@ void tt_rdma_deferred_unlock(void)
 	tt_rdma_monitor_unlock();
 	if (!dead)
 		return;
-	const int buried = release_all(dead);
-
+	release_all(dead);
 	tt_rdma_monitor_lock();
-	release.count -= buried;
 	release.releasing--;
 	pthread_cond_broadcast(&release.done);
 	tt_rdma_monitor_unlock();
@@ -114,19 +102,10 @@ void tt_rdma_undertaker_end(void)
 	pthread_join(release.undertaker, NULL);
 }
 
-int tt_rdma_deferred_count(void)
-{
-	tt_rdma_monitor_lock();
-	const int count = release.count;
-
-	tt_rdma_monitor_unlock();
-	return count;
-}
-
 void tt_rdma_deferred_forget(void)
 {
 	pthread_cond_init(&release.work, NULL);
 	pthread_cond_init(&release.done, NULL);
 	release.dead = NULL;
-	release.count = release.releasing = 0;
+	release.releasing = 0;
 }

@@ -12,8 +12,6 @@ struct rdma_registration;
 
 /* ---- lock held */
 
-/* Verbs have made one more that is to be buried some day. */
-void tt_rdma_deferred_expect(void);
 /* It is done with; memory and all are the burial's. */
 void tt_rdma_deferred_add(struct rdma_registration *r);
 /* Wake the undertaker, if there is anything to do. */
@@ -28,8 +26,6 @@ bool tt_rdma_deferred_finish(void);
 /* False: there is no thread to be had; the log says so. */
 bool tt_rdma_undertaker_begin(void);
 void tt_rdma_undertaker_end(void);
-/* How many verbs have made that are not buried yet. */
-int tt_rdma_deferred_count(void);
 /* For a child of fork(), which begins with nothing. */
 void tt_rdma_deferred_forget(void);
 

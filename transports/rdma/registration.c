@@ -169,8 +169,6 @@ static struct rdma_registration *make(const struct rdma_registration *wanted, bo
 		mr = register_pages(r, why_not);
 	tt_rdma_monitor_lock();
 	r->mr = mr;
-	if (mr)
-		tt_rdma_deferred_expect();
 	if (mr && r->valid)
 		supersede(r);
 	else if (!mr && r->valid)
@@ -337,9 +335,4 @@ void tt_rdma_registrations_close(struct rdma_adapter *adapter)
 	if (--cache.adapters == 0 && cache.listening)
 		end_threads();
 	pthread_mutex_unlock(&cache.life);
-}
-
-int tt_rdma_registrations(void)
-{
-	return tt_rdma_deferred_count();
 }

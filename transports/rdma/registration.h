@@ -45,7 +45,4 @@ void tt_rdma_registration_put(struct rdma_registration *registration);
 void tt_rdma_registrations_open(struct rdma_adapter *adapter);
 void tt_rdma_registrations_close(struct rdma_adapter *adapter);
 
-/* For tests: how many there are in the process, in use or not. */
-int tt_rdma_registrations(void);
-
 #endif
