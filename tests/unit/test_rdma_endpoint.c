@@ -409,3 +409,121 @@ TEST(credit_that_had_no_room_goes_when_sends_are_done)
 	tt_rdma_poll(&e);
 	assert_int_equal(posted, 1);
 }
+
+/* ---- a link that is introduced, over a TCP link of which the other end is made up */
+
+static uint8_t told[2 * RDMA_HELLO_BYTES], heard;
+static size_t told_bytes, heard_bytes;
+static bool starved; /* a thread that sleeps is woken by what comes */
+
+static ssize_t tcp_write(struct tt_link *link, const struct iovec *iov, int n)
+{
+	memcpy(told + told_bytes, iov->iov_base, iov->iov_len);
+	told_bytes += iov->iov_len;
+	return (ssize_t)iov->iov_len;
+}
+
+static ssize_t tcp_read(struct tt_link *link, const struct iovec *iov, int n)
+{
+	const size_t bytes = heard_bytes;
+
+	memcpy(iov->iov_base, &heard, bytes);
+	heard_bytes = 0;
+	starved = bytes < iov->iov_len;
+	return (ssize_t)bytes;
+}
+
+static const struct tt_transport fake_links = { .write = tcp_write, .read = tcp_read };
+
+static int modify(struct ibv_qp *which, struct ibv_qp_attr *attributes, int mask)
+{
+	return 0;
+}
+
+static int destroy(struct ibv_qp *which)
+{
+	return 0;
+}
+
+static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes)
+{
+	return &qp;
+}
+
+/* One that has been up, over one path, and is introduced again. */
+static struct rdma_link *introduced_link(struct rdma_endpoint *e)
+{
+	static const struct rdma_verbs verbs = { .modify_qp = modify,
+						 .create_qp = create,
+						 .destroy_qp = destroy };
+	static struct rdma_adapter adapter = { .verbs = &verbs };
+	static struct rdma_rail rail = { .adapter = &adapter };
+	static struct rdma_memory memory;
+	static struct rdma_port port;
+	static struct tt_link tcp_link = { .ops = &fake_links };
+	static struct ibv_mr mr;
+	static struct rdma_link link;
+
+	rail.port = &port;
+	link = (struct rdma_link){ .base.endpoint = &e->base,
+				   .tcp = &tcp_link,
+				   .memory = &memory,
+				   .paths = 1,
+				   .usable = 1,
+				   .reconnecting = true,
+				   .path[0] = { .rail = &rail, .qp = &qp, .mr = &mr } };
+	told_bytes = heard_bytes = 0;
+	starved = false;
+	e->base.ops = &tt_transport_rdma;
+	e->handshake = 1;
+	assert_int_equal(tt_rdma_link_number(&link), TUTTI_OK);
+	return &link;
+}
+
+static ssize_t read_byte(struct rdma_link *link)
+{
+	uint8_t byte;
+	const struct iovec iov = { &byte, 1 };
+
+	return tt_rdma_link_read(&link->base, &iov, 1);
+}
+
+/* After the verdict. */
+static void expect_hello(const struct rdma_link *link)
+{
+	struct rdma_hello hello;
+
+	assert_int_equal(link->state, RDMA_HANDSHAKE);
+	assert_int_equal(told_bytes, 1 + RDMA_HELLO_BYTES);
+	assert_true(tt_rdma_hello_read(told + 1, &hello));
+	assert_true(starved);
+}
+
+/* Nothing else may wake who reads, and sleeps next, nor the peer. */
+TEST(a_link_that_comes_up_broken_is_introduced_again_at_once)
+{
+	struct rdma_endpoint e = { 0 };
+	struct rdma_link *link = introduced_link(&e);
+
+	link->state = RDMA_PROVING;
+	link->verdict = 1;
+	link->decided = link->broken = true;
+	heard = heard_bytes = 1;
+	assert_int_equal(read_byte(link), 0);
+	expect_hello(link);
+	free(e.links);
+}
+
+TEST(a_link_without_a_good_path_is_introduced_again_at_once)
+{
+	struct rdma_endpoint e = { 0 };
+	struct rdma_link *link = introduced_link(&e);
+
+	link->state = RDMA_AGREEING;
+	e.silence_s = 60;
+	heard = 0;
+	heard_bytes = 1;
+	assert_int_equal(read_byte(link), 0);
+	expect_hello(link);
+	free(e.links);
+}

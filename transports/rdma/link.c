@@ -158,13 +158,30 @@ void tt_rdma_link_probe(struct rdma_link *link)
 		link->peer_ended = true;
 }
 
+static bool is_cut(const struct rdma_link *link)
+{
+	return link->state == RDMA_UP && link->broken;
+}
+
+/* Also what an introduction ends in, where that is another one: the caller may sleep next, and the
+ * peer for want of a hello. */
+static void introduce(struct rdma_link *link)
+{
+	uint32_t before;
+
+	do {
+		if (is_cut(link))
+			tt_rdma_reconnect(link);
+		before = link->id;
+		tt_rdma_handshake_step(link);
+	} while (link->id != before || is_cut(link));
+}
+
 /* The state in which bytes are to be moved, after what can be done to get there. */
 static enum rdma_state advance(struct rdma_link *link)
 {
-	if (__builtin_expect(link->state == RDMA_UP && link->broken, 0))
-		tt_rdma_reconnect(link);
-	if (__builtin_expect(tt_rdma_handshakes(link), 0))
-		tt_rdma_handshake_step(link);
+	if (__builtin_expect(is_cut(link) || tt_rdma_handshakes(link), 0))
+		introduce(link);
 	return link->state;
 }
 
@@ -299,7 +316,7 @@ void tt_rdma_link_close(struct tt_link *base)
 
 void tt_rdma_links_step(struct rdma_endpoint *e, bool thorough)
 {
-	for (uint32_t i = 0; i < e->nlinks; i++) {
+	for (uint32_t i = 0; i < e->nlinks; i++) { /* also to who is introduced again meanwhile */
 		struct rdma_link *link = e->links[i];
 
 		if (!link)
