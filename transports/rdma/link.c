@@ -11,6 +11,13 @@ static struct rdma_link *rdma_link_of(struct tt_link *base)
 	return (struct rdma_link *)base;
 }
 
+static void note_why(struct rdma_link *link, const char *format, va_list args)
+{
+	vsnprintf(link->why, sizeof(link->why), format, args);
+	tt_log(DEBUG, RDMA, "rank %d channel %d: %s", rdma_endpoint_of_link(link)->rank,
+	       link->channel, link->why);
+}
+
 void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
 {
 	va_list args;
@@ -20,10 +27,8 @@ void tt_rdma_link_fail(struct rdma_link *link, const char *format, ...)
 	rdma_endpoint_of_link(link)->handshake -= tt_rdma_handshakes(link);
 	link->state = RDMA_FAILED;
 	va_start(args, format);
-	vsnprintf(link->why, sizeof(link->why), format, args);
+	note_why(link, format, args);
 	va_end(args);
-	tt_log(DEBUG, RDMA, "rank %d channel %d: %s", rdma_endpoint_of_link(link)->rank,
-	       link->channel, link->why);
 }
 
 void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
@@ -34,10 +39,8 @@ void tt_rdma_link_break(struct rdma_link *link, const char *format, ...)
 		return;
 	link->broken = true;
 	va_start(args, format);
-	vsnprintf(link->why, sizeof(link->why), format, args);
+	note_why(link, format, args);
 	va_end(args);
-	tt_log(DEBUG, RDMA, "rank %d channel %d: %s", rdma_endpoint_of_link(link)->rank,
-	       link->channel, link->why);
 }
 
 /* ---- beginning */

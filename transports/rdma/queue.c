@@ -120,9 +120,7 @@ tutti_result_t tt_rdma_memory_open(struct rdma_link *link)
 	for (int i = 0; i < link->paths; i++) {
 		const struct rdma_adapter *adapter = link->path[i].rail->adapter;
 
-		link->path[i].mr =
-			adapter->verbs->reg_mr(adapter->pd, memory, bytes,
-					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		link->path[i].mr = adapter->verbs->reg_mr(adapter->pd, memory, bytes, RDMA_ACCESS);
 		if (!link->path[i].mr)
 			return fail_to_register(adapter, bytes);
 	}

@@ -71,8 +71,8 @@ static bool noted_came(struct rdma_link *link, int path, uint32_t immediate)
 	return link->noted <= link->messages;
 }
 
-/* `bytes` of the link's memory to the place in the peer's that is `shift` bytes on. */
-static bool tell(struct rdma_link *link, const void *from, size_t bytes, ptrdiff_t shift,
+/* `bytes` of the link's memory to what is `at_theirs` bytes into the peer's. */
+static bool tell(struct rdma_link *link, const void *from, size_t bytes, size_t at_theirs,
 		 uint32_t immediate)
 {
 	const int path = first_path(link);
@@ -80,8 +80,7 @@ static bool tell(struct rdma_link *link, const void *from, size_t bytes, ptrdiff
 		.from = from,
 		.bytes = (uint32_t)bytes,
 		.lkey = link->path[path].mr->lkey,
-		.to = link->peer.memory +
-		      (uint64_t)((const uint8_t *)from - (const uint8_t *)link->memory + shift),
+		.to = link->peer.memory + at_theirs,
 		.rkey = link->peer.path[path].key,
 		.tells = true,
 		.immediate = immediate,
@@ -100,9 +99,7 @@ static void report_credit(struct rdma_link *link)
 	if (link->owes_credit)
 		return;
 	*ours = link->told_credit = (struct rdma_credit){ link->ring_taken, link->receives };
-	tell(link, ours, sizeof(*ours),
-	     (ptrdiff_t)offsetof(struct rdma_memory, theirs) -
-		     (ptrdiff_t)offsetof(struct rdma_memory, ours),
+	tell(link, ours, sizeof(*ours), offsetof(struct rdma_memory, theirs),
 	     (uint32_t)CREDIT << KIND_BIT);
 }
 
@@ -123,11 +120,11 @@ void tt_rdma_ring_sent(struct rdma_link *link)
 
 bool tt_rdma_ring_offer(struct rdma_link *link, uint32_t slot)
 {
-	if (!tt_rdma_can_send(&link->path[first_path(link)]))
-		return false;
-	return tell(link, &link->memory->offers[slot], sizeof(link->memory->offers[slot]),
-		    (ptrdiff_t)offsetof(struct rdma_memory, offered) -
-			    (ptrdiff_t)offsetof(struct rdma_memory, offers),
+	const struct rdma_offer *offer = &link->memory->offers[slot];
+
+	return tt_rdma_can_send(&link->path[first_path(link)]) &&
+	       tell(link, offer, sizeof(*offer),
+		    offsetof(struct rdma_memory, offered) + slot * sizeof(*offer),
 		    (uint32_t)OFFER << KIND_BIT | slot);
 }
 
