@@ -240,7 +240,8 @@ TEST(the_first_fault_ends_what_devices_do_with_callers_memory)
 	tcp.fault = (struct tt_fault){ 0 };
 }
 
-/* ---- when all that a link has sent is known to be there: its queue pair counts what is posted */
+/* ---- a link that is up, over one path of a device that counts what is posted; the other end of its
+ * TCP link has said a byte, or nothing */
 
 static int posted, signalled;
 
@@ -273,6 +274,81 @@ static struct ibv_context context = {
 	.ops = { .post_send = count_post, .post_recv = post_nothing, .poll_cq = poll_one }
 };
 static struct ibv_qp qp = { .context = &context };
+
+static int modify(struct ibv_qp *which, struct ibv_qp_attr *attributes, int mask)
+{
+	return 0;
+}
+
+static int destroy(struct ibv_qp *which)
+{
+	return 0;
+}
+
+static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes)
+{
+	return &qp;
+}
+
+static uint8_t told[2 * RDMA_HELLO_BYTES], heard;
+static size_t told_bytes, heard_bytes;
+static bool starved; /* a thread that sleeps is woken by what comes */
+
+static ssize_t tcp_write(struct tt_link *link, const struct iovec *iov, int n)
+{
+	memcpy(told + told_bytes, iov->iov_base, iov->iov_len);
+	told_bytes += iov->iov_len;
+	return (ssize_t)iov->iov_len;
+}
+
+static ssize_t tcp_read(struct tt_link *link, const struct iovec *iov, int n)
+{
+	const size_t bytes = heard_bytes;
+
+	memcpy(iov->iov_base, &heard, bytes);
+	heard_bytes = 0;
+	starved = bytes < iov->iov_len;
+	return (ssize_t)bytes;
+}
+
+static const struct tt_transport fake_links = { .write = tcp_write, .read = tcp_read };
+
+static struct rdma_memory memory;
+
+static struct rdma_link *link_up(void)
+{
+	static const struct rdma_verbs verbs = { .modify_qp = modify,
+						 .create_qp = create,
+						 .destroy_qp = destroy };
+	static struct rdma_adapter adapter = { .verbs = &verbs };
+	static struct rdma_port port;
+	static struct ibv_cq cq = { .context = &context };
+	static struct ibv_mr mr;
+	static struct tt_link tcp_link = { .ops = &fake_links };
+	static struct rdma_endpoint e;
+	static struct rdma_link link;
+
+	free(e.links);
+	e = (struct rdma_endpoint){
+		.base.ops = &tt_transport_rdma,
+		.nports = 1,
+		.rails[0] = { .adapter = &adapter, .port = &port, .cq = &cq },
+		.silence_s = 60,
+	};
+	link = (struct rdma_link){ .base.endpoint = &e.base,
+				   .state = RDMA_UP,
+				   .tcp = &tcp_link,
+				   .memory = &memory,
+				   .paths = 1,
+				   .usable = 1,
+				   .path[0] = { .rail = &e.rails[0], .qp = &qp, .mr = &mr } };
+	assert_int_equal(tt_rdma_link_number(&link), TUTTI_OK);
+	posted = signalled = completions = 0;
+	told_bytes = heard_bytes = 0;
+	return &link;
+}
+
+/* ---- when all that it has sent is known to be there */
 
 /* So few that none tells by itself. */
 static void send_some(struct rdma_link *link, int n)
@@ -314,26 +390,21 @@ static void expect_drained(struct rdma_link *link, bool drained, int asked_for)
 /* As where the peer still sends, and is told of credit. */
 TEST(word_is_asked_for_again_of_what_follows)
 {
-	static struct rdma_endpoint e;
-	static struct rdma_link link = { .base.endpoint = &e.base,
-					 .state = RDMA_UP,
-					 .paths = 1,
-					 .usable = 1,
-					 .path[0].qp = &qp };
+	struct rdma_link *link = link_up();
 
-	expect_drained(&link, true, 0);
-	send_some(&link, 2);
-	expect_drained(&link, false, 1);
-	send_some(&link, 1); /* before the word comes */
-	expect_drained(&link, false, 1);
-	link.path[0].sends_done = 3;
-	expect_drained(&link, false, 2);
-	link.path[0].sends_done = 5;
-	expect_drained(&link, true, 2);
-	send_some(&link, 1); /* and after */
-	expect_drained(&link, false, 3);
-	link.path[0].sends_done = 7;
-	expect_drained(&link, true, 3);
+	expect_drained(link, true, 0);
+	send_some(link, 2);
+	expect_drained(link, false, 1);
+	send_some(link, 1); /* before the word comes */
+	expect_drained(link, false, 1);
+	link->path[0].sends_done = 3;
+	expect_drained(link, false, 2);
+	link->path[0].sends_done = 5;
+	expect_drained(link, true, 2);
+	send_some(link, 1); /* and after */
+	expect_drained(link, false, 3);
+	link->path[0].sends_done = 7;
+	expect_drained(link, true, 3);
 	assert_int_equal(posted, 7);
 }
 
@@ -355,175 +426,75 @@ static void arrive(struct rdma_link *link, uint32_t number, uint8_t *place)
 TEST(ring_and_offered_memory_may_take_turns_for_long)
 {
 	static uint8_t place[MESSAGES * PART];
-	static struct rdma_memory memory;
-	static struct rdma_endpoint e;
-	static struct ibv_mr mr;
-	static struct rdma_link link = { .base.endpoint = &e.base,
-					 .state = RDMA_UP,
-					 .memory = &memory,
-					 .paths = 1,
-					 .usable = 1,
-					 .path[0] = { .qp = &qp, .mr = &mr },
-					 .ours.open = true };
+	struct rdma_link *link = link_up();
 	const struct iovec iov = { place, sizeof(place) };
 
-	link.ours.offer.address = (uintptr_t)place;
-	link.ours.offer.bytes = sizeof(place) - PART / 2; /* the last message has more */
+	link->ours.open = true;
+	link->ours.offer.address = (uintptr_t)place;
+	link->ours.offer.bytes = sizeof(place) - PART / 2; /* the last message has more */
 	for (uint32_t i = 0; i < MESSAGES; i++)
-		arrive(&link, i, i % 2 ? place + i * PART : NULL);
-	assert_string_equal(link.why, "");
-	assert_int_equal(tt_rdma_ring_read(&link, &iov, 1), sizeof(place));
+		arrive(link, i, i % 2 ? place + i * PART : NULL);
+	assert_string_equal(link->why, "");
+	assert_int_equal(tt_rdma_ring_read(link, &iov, 1), sizeof(place));
 	for (size_t i = 0; i < sizeof(place); i++)
 		assert_int_equal(place[i], i / PART);
-	assert_false(link.ours.open);
+	assert_false(link->ours.open);
 }
 
 /* Nothing else may follow that would bring it: a peer without credit waits. */
 TEST(credit_that_had_no_room_goes_when_sends_are_done)
 {
-	static struct rdma_memory memory;
-	static struct ibv_mr mr;
-	static struct ibv_cq cq = { .context = &context };
-	static struct rdma_endpoint e = { .nports = 1, .rails[0].cq = &cq };
-	static struct rdma_link link = { .base.endpoint = &e.base,
-					 .state = RDMA_UP,
-					 .memory = &memory,
-					 .paths = 1,
-					 .usable = 1,
-					 .path[0] = { .qp = &qp, .mr = &mr } };
-	struct rdma_link *links[] = { &link };
+	struct rdma_link *link = link_up();
+	struct rdma_endpoint *e = rdma_endpoint_of_link(link);
 
-	e.links = links;
-	e.nlinks = 1;
-	send_some(&link, RDMA_SENDS);
+	send_some(link, RDMA_SENDS);
 	posted = 0;
 	for (uint32_t i = 0; i < RDMA_MESSAGES / 2; i++)
-		arrive(&link, i, NULL);
+		arrive(link, i, NULL);
 	assert_int_equal(posted, 0);
-	completion = (struct ibv_wc){ .wr_id = RDMA_SENT | (uint64_t)RDMA_SIGNAL << 32 };
+	completion = (struct ibv_wc){ .wr_id = RDMA_SENT | (uint64_t)RDMA_SIGNAL << 32 | link->id };
 	completions = 1;
-	tt_rdma_poll(&e);
+	tt_rdma_poll(e);
 	assert_int_equal(posted, 1);
 	assert_int_equal(memory.ours.messages, RDMA_MESSAGES / 2);
 	completions = 1;
-	tt_rdma_poll(&e);
+	tt_rdma_poll(e);
 	assert_int_equal(posted, 1);
 }
 
-/* ---- a link that is introduced, over a TCP link of which the other end is made up */
+/* ---- what is to be introduced again is so at once: nothing else may wake who reads, and sleeps next,
+ * nor the peer */
 
-static uint8_t told[2 * RDMA_HELLO_BYTES], heard;
-static size_t told_bytes, heard_bytes;
-static bool starved; /* a thread that sleeps is woken by what comes */
-
-static ssize_t tcp_write(struct tt_link *link, const struct iovec *iov, int n)
+static void expect_hello_after(uint8_t verdict, struct rdma_link *link)
 {
-	memcpy(told + told_bytes, iov->iov_base, iov->iov_len);
-	told_bytes += iov->iov_len;
-	return (ssize_t)iov->iov_len;
-}
-
-static ssize_t tcp_read(struct tt_link *link, const struct iovec *iov, int n)
-{
-	const size_t bytes = heard_bytes;
-
-	memcpy(iov->iov_base, &heard, bytes);
-	heard_bytes = 0;
-	starved = bytes < iov->iov_len;
-	return (ssize_t)bytes;
-}
-
-static const struct tt_transport fake_links = { .write = tcp_write, .read = tcp_read };
-
-static int modify(struct ibv_qp *which, struct ibv_qp_attr *attributes, int mask)
-{
-	return 0;
-}
-
-static int destroy(struct ibv_qp *which)
-{
-	return 0;
-}
-
-static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes)
-{
-	return &qp;
-}
-
-/* One that has been up, over one path, and is introduced again. */
-static struct rdma_link *introduced_link(struct rdma_endpoint *e)
-{
-	static const struct rdma_verbs verbs = { .modify_qp = modify,
-						 .create_qp = create,
-						 .destroy_qp = destroy };
-	static struct rdma_adapter adapter = { .verbs = &verbs };
-	static struct rdma_rail rail = { .adapter = &adapter };
-	static struct rdma_memory memory;
-	static struct rdma_port port;
-	static struct tt_link tcp_link = { .ops = &fake_links };
-	static struct ibv_mr mr;
-	static struct rdma_link link;
-
-	rail.port = &port;
-	link = (struct rdma_link){ .base.endpoint = &e->base,
-				   .tcp = &tcp_link,
-				   .memory = &memory,
-				   .paths = 1,
-				   .usable = 1,
-				   .reconnecting = true,
-				   .path[0] = { .rail = &rail, .qp = &qp, .mr = &mr } };
-	told_bytes = heard_bytes = 0;
-	starved = false;
-	e->base.ops = &tt_transport_rdma;
-	e->handshake = 1;
-	assert_int_equal(tt_rdma_link_number(&link), TUTTI_OK);
-	return &link;
-}
-
-static ssize_t read_byte(struct rdma_link *link)
-{
-	uint8_t byte;
-	const struct iovec iov = { &byte, 1 };
-
-	return tt_rdma_link_read(&link->base, &iov, 1);
-}
-
-/* After the verdict. */
-static void expect_hello(const struct rdma_link *link)
-{
+	const struct iovec iov = { &(uint8_t){ 0 }, 1 };
 	struct rdma_hello hello;
 
+	link->reconnecting = true;
+	rdma_endpoint_of_link(link)->handshake = 1;
+	heard = verdict;
+	heard_bytes = 1;
+	assert_int_equal(tt_rdma_link_read(&link->base, &iov, 1), 0);
 	assert_int_equal(link->state, RDMA_HANDSHAKE);
-	assert_int_equal(told_bytes, 1 + RDMA_HELLO_BYTES);
+	assert_int_equal(told_bytes, 1 + RDMA_HELLO_BYTES); /* behind our verdict */
 	assert_true(tt_rdma_hello_read(told + 1, &hello));
 	assert_true(starved);
 }
 
-/* Nothing else may wake who reads, and sleeps next, nor the peer. */
 TEST(a_link_that_comes_up_broken_is_introduced_again_at_once)
 {
-	struct rdma_endpoint e = { 0 };
-	struct rdma_link *link = introduced_link(&e);
+	struct rdma_link *link = link_up();
 
 	link->state = RDMA_PROVING;
 	link->verdict = 1;
 	link->decided = link->broken = true;
-	heard = heard_bytes = 1;
-	assert_int_equal(read_byte(link), 0);
-	expect_hello(link);
-	free(e.links);
+	expect_hello_after(1, link);
 }
 
 TEST(a_link_without_a_good_path_is_introduced_again_at_once)
 {
-	struct rdma_endpoint e = { 0 };
-	struct rdma_link *link = introduced_link(&e);
+	struct rdma_link *link = link_up();
 
 	link->state = RDMA_AGREEING;
-	e.silence_s = 60;
-	heard = 0;
-	heard_bytes = 1;
-	assert_int_equal(read_byte(link), 0);
-	expect_hello(link);
-	free(e.links);
+	expect_hello_after(0, link);
 }
