@@ -149,11 +149,11 @@ struct rdma_link {
 	unsigned usable;  /* paths that both ends use, as bits */
 	unsigned lasting; /* those of them before it was mended */
 
-	uint8_t hello[RDMA_HELLO_BYTES], answer[RDMA_HELLO_BYTES]; /* ours, theirs */
-	size_t told, heard;   /* bytes of those, or of the verdicts that follow */
-	uint8_t verdict;      /* of the state: paths that are good, as bits */
-	bool decided;	      /* the verdict will not change */
-	bool reconnecting;    /* it was up, and is introduced again */
+	uint8_t answer[RDMA_HELLO_BYTES]; /* theirs, or the verdict that follows */
+	size_t told, heard;		  /* bytes of those */
+	uint8_t verdict;		  /* of the state: paths that are good, as bits */
+	bool decided;			  /* the verdict will not change */
+	bool reconnecting;		  /* it was up, and is introduced again */
 	uint64_t prove_until; /* when paths are not good, if nothing else has decided it; while
 			       * it is mended for all attempts, 0 before the first */
 	bool broken;	      /* a queue pair that was in use has failed, which `why` says */

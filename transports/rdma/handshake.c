@@ -18,16 +18,16 @@ bool tt_rdma_handshakes(const struct rdma_link *link)
 	return link->state <= RDMA_PROVING;
 }
 
-static void begin(struct rdma_link *link)
+static void enter(struct rdma_link *link, enum rdma_state state, unsigned verdict)
 {
-	tt_rdma_hello_write(&link->mine, link->hello);
+	link->state = state;
+	link->verdict = (uint8_t)verdict;
 	link->told = link->heard = 0;
-	link->state = RDMA_HANDSHAKE;
 }
 
 void tt_rdma_handshake(struct rdma_link *link)
 {
-	begin(link);
+	enter(link, RDMA_HANDSHAKE, 0);
 	rdma_endpoint_of_link(link)->handshake++;
 }
 
@@ -56,13 +56,6 @@ static bool hear(struct rdma_link *link, uint8_t *bytes, size_t length)
 	return link->heard == length;
 }
 
-static void enter(struct rdma_link *link, enum rdma_state state, unsigned verdict)
-{
-	link->state = state;
-	link->verdict = (uint8_t)verdict;
-	link->told = link->heard = 0;
-}
-
 /* Queue pairs for another introduction. */
 static void renew(struct rdma_link *link)
 {
@@ -73,7 +66,7 @@ static void renew(struct rdma_link *link)
 		tt_rdma_link_fail(link, "rank %d could not be reached again: %s", link->base.peer,
 				  tt_thread_error());
 	else
-		begin(link);
+		enter(link, RDMA_HANDSHAKE, 0);
 }
 
 void tt_rdma_reconnect(struct rdma_link *link)
@@ -266,7 +259,10 @@ static bool is_decided(struct rdma_link *link)
 void tt_rdma_handshake_step(struct rdma_link *link)
 {
 	if (link->state == RDMA_HANDSHAKE) {
-		const bool told = tell(link, link->hello, RDMA_HELLO_BYTES);
+		uint8_t hello[RDMA_HELLO_BYTES];
+
+		tt_rdma_hello_write(&link->mine, hello);
+		const bool told = tell(link, hello, sizeof(hello));
 
 		if (link->state == RDMA_FAILED || !hear(link, link->answer, RDMA_HELLO_BYTES) ||
 		    !told)
