@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import gc
 import os
@@ -53,6 +54,23 @@ class Leaks(unittest.TestCase):
         after = sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(None)
         self.assertEqual(after[:2], before[:2])
         self.assertLess(abs(after[2] - before[2]), 100)
+
+    def test_references_to_types(self) -> None:
+        class Asking(np.ndarray):
+            """While its type is looked at, there is a call with another one, as of another thread."""
+
+            @property
+            def __class__(self) -> type:  # type: ignore
+                comm.all_reduce(bytearray(1))
+                return Asking
+
+        kept = array.array("d", [1])
+        asking = np.ones(10).view(Asking)
+        before = sys.getrefcount(array.array)
+        for _ in range(ROUNDS):
+            comm.all_reduce(kept)
+            comm.all_reduce(asking)
+        self.assertLess(abs(sys.getrefcount(array.array) - before), 10)
 
     def test_copies_of_arrays(self) -> None:
         dates, booleans = np.zeros(10, "M8[s]"), np.full(1 << 16, 2, "u1").view(bool)

@@ -451,7 +451,7 @@ static bool take_adopted(struct tp_view *view, PyObject *array, const struct tp_
 /* Does the buffer tell all? _arrays.py knows; -1: it refuses what would be lost, such as masks. */
 static int is_told(PyObject *array, const struct tp_wanted *wanted)
 {
-	PyTypeObject *before = checked_type;
+	PyTypeObject *before;
 	PyObject *answer;
 
 	if (Py_TYPE(array) == checked_type)
@@ -461,6 +461,7 @@ static int is_told(PyObject *array, const struct tp_wanted *wanted)
 	Py_XDECREF(answer);
 	if (answer != Py_True)
 		return answer ? 0 : -1;
+	before = checked_type; /* other threads may have been here during the call */
 	checked_type = Py_TYPE(array);
 	Py_INCREF((PyObject *)checked_type);
 	Py_XDECREF((PyObject *)before);
