@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import gc
+import sys
 import threading
 import unittest
+from typing import Any, List
+from unittest import mock
 
 import numpy as np
 import ranks
 import tutti
 from patience import bound_s
-from ranks import comm, nxt, rank, size
+from ranks import before, comm, nxt, rank, size
 
 
 class Messages(unittest.TestCase):
@@ -206,6 +210,60 @@ class Requests(unittest.TestCase):
             comm.barrier()  # all have started it
             del x  # its end is that of the request
             other.close()
+
+    def test_an_array_that_is_let_go_may_ask_for_its_request(self) -> None:
+        found = []
+
+        class Asking(np.ndarray):
+            request: Any = None
+
+            def __del__(self) -> None:
+                if self.request is not None:
+                    found.append((self.request.done(), self.request.wait()[0]))
+
+        x = np.ones(1000).view(Asking)
+        x.request = request = comm.start_all_reduce(x)
+        del x
+        request.wait()
+        self.assertEqual(found, [(True, size)])
+
+    @unittest.skipIf(size < 2, "needs two ranks")
+    def test_a_thread_may_look_while_another_one_waits(self) -> None:
+        request = comm.start_recv(np.empty(1), before, 8)
+
+        def look() -> None:
+            while not request.done():
+                pass
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        for _ in range(50):
+            with self.assertRaises(TimeoutError):
+                request.wait(timeout=0.001)
+        comm.barrier()
+        comm.send(np.ones(1), nxt, 8)
+        self.assertEqual(request.wait()[0], 1)
+        thread.join()
+
+    def test_a_result_is_made_once(self) -> None:
+        """Also where another thread waits while it is made."""
+
+        class Array(array.array):
+            """Of a library whose arrays cannot be written."""
+
+            __module__, dtype = "jax", "f8"
+
+        def asarray(x: Any) -> Any:
+            if not made:
+                made.append(x)
+                made.append(request.wait())
+            return x.copy()
+
+        made: List[Any] = []
+        with mock.patch.dict(sys.modules, {"jax.numpy": mock.Mock(asarray=asarray)}):
+            request = comm.start_all_reduce(Array("d", [1, 2]))
+        self.assertIs(request.wait(), made[1])
+        self.assertEqual(list(made[1]), [size, 2 * size])
 
     def test_close_ends_requests(self) -> None:
         other = comm.dup()

@@ -104,7 +104,6 @@ static void leave(struct tp_flight *flight)
 
 void tp_flight_end(struct tp_flight *flight, tutti_result_t result)
 {
-	flight->ending = true;
 	flight->code = result;
 	flight->fault = -1;
 	if (result < 0) {
@@ -118,6 +117,7 @@ void tp_flight_end(struct tp_flight *flight, tutti_result_t result)
 			tutti_comm_error(comm, &flight->fault);
 	}
 	leave(flight);
+	flight->ending = true;
 	release(flight);
 	flight->ended = true;
 }
@@ -168,14 +168,24 @@ PyObject *tp_flight_result(struct tp_flight *flight)
 	if (flight->is_message)
 		return PyObject_CallFunction(message_class, "in", flight->message.peer,
 					     (Py_ssize_t)(flight->message.count / flight->per));
-	if (flight->finish) { /* once; the array that it makes is the result from then on */
-		PyObject *made = PyObject_CallFunctionObjArgs(flight->finish, result, NULL);
+	if (flight->finish) { /* the array that it makes is the result from then on */
+		PyObject *finish = flight->finish, *made;
 
+		Py_INCREF(finish);
+		Py_INCREF(result);
+		made = PyObject_CallFunctionObjArgs(finish, result, NULL);
+		Py_DECREF(finish);
+		Py_DECREF(result);
 		if (!made)
 			return NULL;
-		Py_CLEAR(flight->finish);
-		Py_XDECREF(flight->result);
-		flight->result = result = made;
+		if (flight->finish) { /* else another thread has done it meanwhile */
+			Py_CLEAR(flight->finish);
+			Py_XDECREF(flight->result);
+			flight->result = made;
+		} else {
+			Py_DECREF(made);
+		}
+		result = flight->result;
 	}
 	Py_INCREF(result);
 	return result;

@@ -23,7 +23,9 @@ struct tp_flight {
 	size_t per;		   /* the library's elements in one of the message's */
 	struct tp_flight *members; /* of a group, by `next` */
 	bool held;		   /* by a request */
-	bool ending, ended, waiting;
+	bool ending;		   /* how it went is known; its arrays are being let go, or are */
+	bool ended;
+	bool waiting, looking; /* a thread does, in the library */
 	tutti_result_t code;
 	PyObject *text; /* of the error */
 	int fault;	/* the rank it is about */
@@ -39,7 +41,7 @@ static inline void tp_flight_init(struct tp_flight *flight)
 	flight->has_input = flight->has_output = false;
 	flight->result = flight->finish = flight->text = NULL;
 	flight->members = NULL;
-	flight->is_message = flight->held = flight->waiting = false;
+	flight->is_message = flight->held = flight->waiting = flight->looking = false;
 	flight->ending = flight->ended = false;
 }
 /* Let go of what it holds, and of itself with `tp_flight_free`. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "request.h"
 
+#include <sched.h>
+
 #include "arguments.h"
 #include "errors.h"
 
@@ -78,14 +80,22 @@ static PyObject *outcome(struct tp_flight *flight)
 	return NULL;
 }
 
-static bool is_free(const struct tp_flight *flight, const char *function)
+/* Be the one that waits, whom others leave the request to: once a look of theirs is over, by which it
+ * may have ended. */
+static bool claim(struct tp_flight *flight, const char *function)
 {
-	if (!flight->waiting)
-		return true;
-	tp_invalid("%s(): another thread waits for this request, and one can at a time; "
-		   "share its result instead",
-		   function);
-	return false;
+	if (flight->waiting) {
+		tp_invalid("%s(): another thread waits for this request, and one can at a time; "
+			   "share its result instead",
+			   function);
+		return false;
+	}
+	flight->waiting = true;
+	while (flight->looking) {
+		Py_BEGIN_ALLOW_THREADS sched_yield();
+		Py_END_ALLOW_THREADS
+	}
+	return true;
 }
 
 static PyObject *request_wait(PyObject *object, PyObject *const *args, Py_ssize_t count,
@@ -101,11 +111,12 @@ static PyObject *request_wait(PyObject *object, PyObject *const *args, Py_ssize_
 	if (!tp_arguments(&signature, args, count, names, found) ||
 	    !tp_seconds("wait", "timeout", found[0], &seconds))
 		return NULL;
-	if (flight->ended)
-		return outcome(flight);
-	if (!is_free(flight, "wait"))
+	if (!flight->ending && !claim(flight, "wait"))
 		return NULL;
-	flight->waiting = true;
+	if (flight->ending) {
+		flight->waiting = false;
+		return outcome(flight);
+	}
 	flight->owner->users++;
 	Py_INCREF(object);
 	waited = tp_flight_await(&flight->request, seconds, &result);
@@ -125,16 +136,16 @@ static bool look(struct tp_flight *flight)
 {
 	tutti_result_t result;
 
-	if (flight->ended || flight->waiting)
-		return flight->ended;
-	flight->waiting = true;
+	if (flight->ending || flight->waiting || flight->looking)
+		return flight->ending;
+	flight->looking = true;
 	flight->owner->users++;
 	Py_BEGIN_ALLOW_THREADS result = tutti_test(&flight->request);
 	Py_END_ALLOW_THREADS flight->owner->users--;
-	flight->waiting = false;
+	flight->looking = false;
 	if (result != TUTTI_IN_PROGRESS)
 		tp_flight_end(flight, result);
-	return flight->ended;
+	return flight->ending;
 }
 
 static PyObject *request_done(PyObject *object, PyObject *unused)
@@ -149,9 +160,10 @@ static PyObject *request_notify_fd(PyObject *object, PyObject *number)
 	tutti_result_t result;
 	int fd = -1;
 
-	if (!tp_int("notify_fd", "fd", number, &fd) || !is_free(flight, "notify_fd"))
+	if (!tp_int("notify_fd", "fd", number, &fd) || !claim(flight, "notify_fd"))
 		return NULL;
-	result = tutti_notify_fd(flight->ended ? NULL : flight->request, fd);
+	result = tutti_notify_fd(flight->ending ? NULL : flight->request, fd);
+	flight->waiting = false;
 	if (result < 0) {
 		tp_raise(NULL, result);
 		return NULL;
