@@ -97,6 +97,15 @@ class Windows(unittest.TestCase):
                 self.assertEqual(x[1], 1 + 5 * size)
             self.assertEqual((window.nbytes(nxt), window.direct(rank)), (32, True))
 
+    def test_numbers_may_be_numpys(self) -> None:
+        x = np.zeros(2)
+        with comm.window(x, np.uint8(1)) as window:
+            window.put(np.ones(1), np.int64(nxt), np.int64(8), signal=np.int32(0), add=np.uint64(2))
+            window.signal(np.int64(nxt), np.int8(0), np.int16(1))
+            self.assertEqual(window.wait_signal(np.int64(3), np.int64(0)), 3)
+            self.assertEqual(list(x), [0, 1])
+            self.assertEqual(window.fetch_add(rank, np.int64(0), np.uint8(7)), 0)
+
     def test_ranks_may_have_other_arrays_or_none(self) -> None:
         with comm.window(np.zeros(rank + 1) if rank else None, rank) as window:
             self.assertEqual([window.nbytes(r) for r in range(size)],

@@ -48,13 +48,18 @@ static PyTypeObject *window_type;
 static bool take_number(const char *function, const char *name, PyObject *value, uint64_t most,
 			uint64_t *out)
 {
+	PyObject *index;
 	unsigned long long number;
 
 	if (!value || value == Py_None)
 		return true;
-	if (!PyLong_Check(value))
+	index = PyNumber_Index(value);
+	if (!index) {
+		PyErr_Clear();
 		return tp_invalid("%s(): %s is %R, expected an integer", function, name, value);
-	number = PyLong_AsUnsignedLongLong(value);
+	}
+	number = PyLong_AsUnsignedLongLong(index);
+	Py_DECREF(index);
 	if (number > most || PyErr_Occurred()) {
 		PyErr_Clear();
 		return tp_invalid("%s(): %s is %R, expected an integer from 0 to %llu", function,
