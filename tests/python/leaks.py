@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 import unittest
+import weakref
 from typing import Callable
 
 import numpy as np
@@ -100,6 +101,19 @@ class Leaks(unittest.TestCase):
     def test_objects_and_shared_memory(self) -> None:
         self.keeps_nothing(lambda: comm.all_gather_object(["x" * 10000]))
         self.keeps_nothing(lambda: comm.all_reduce(tutti.empty(100000)))
+
+    def test_arrays_of_requests_that_nobody_holds_go(self) -> None:
+        class Array(np.ndarray):
+            """Of which there are weak references."""
+
+        for call in comm.barrier, lambda: comm.all_reduce(np.ones(1)), lambda: comm.all_gather_v(np.ones(1)):
+            x = np.ones(1000).view(Array)
+            is_there = weakref.ref(x)
+            comm.start_all_reduce(x)
+            del x
+            for _ in range(100):
+                call()
+            self.assertIsNone(is_there())
 
     def test_arrays_of_requests_stay_until_they_end(self) -> None:
         for _ in range(50):

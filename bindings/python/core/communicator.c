@@ -48,6 +48,9 @@ tutti_comm_t tp_comm_next_call(struct tp_comm *self, const char *function, PyObj
 	PyObject *caller = NULL;
 	tutti_comm_t comm;
 
+	/* before anything is said of the next call: it may run code of Python, which may call */
+	if (self->orphans > 0 && self->comm && !tp_group_find(self))
+		tp_flight_sweep(self);
 	if (timed && !tp_seconds(function, "timeout", timeout, &call.timeout_s))
 		return NULL;
 	if (self->callers && !tp_group_find(self)) /* a group's was said at its begin, for all */

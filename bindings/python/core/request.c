@@ -58,9 +58,7 @@ PyObject *tp_request_start(struct tp_comm *comm, struct tp_flight *flight, tp_st
 {
 	tutti_result_t result;
 
-	comm->users++; /* sweeping may run code of Python, which must not close it */
-	if (comm->orphans > 0)
-		tp_flight_sweep(comm);
+	comm->users++;
 	Py_BEGIN_ALLOW_THREADS result = start(context, &flight->request);
 	Py_END_ALLOW_THREADS comm->users--;
 	if (result < 0) {
