@@ -189,6 +189,17 @@ class Refusals(unittest.TestCase):
             self.refused("group open", comm.start_all_reduce, X)
             self.refused("group open", comm.split, 0)
 
+    def test_what_is_refused_in_a_group_says_nothing_of_the_next_call(self) -> None:
+        with comm.group():
+            if rank == 0:
+                booleans = X > 0
+                self.refused("group open", comm.start_all_reduce, booleans)
+                self.refused("group open", comm.start_send, booleans, 0)
+                self.refused("group open", comm.recv_message, booleans, 0)
+                self.refused("group open", comm.start_barrier)
+            total = comm.all_reduce(X)
+        self.assertEqual(list(total), list(size * X))
+
     def test_settings(self) -> None:
         self.refused("transport", tutti.init, transports="pigeon")
         self.refused("without a method", tutti.Communicator, 5, 0, 1)

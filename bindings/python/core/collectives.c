@@ -432,6 +432,10 @@ static bool make_output(struct call *call)
 								  : NULL,
 					    ndim, &call->flight.finish);
 	free(shape);
+	if (call->flight.finish && tp_group_find(call->self))
+		return tp_invalid("%s(): in a group, arrays that cannot be written need out=, an "
+				  "array that can",
+				  c->name);
 	return call->flight.result;
 }
 
@@ -592,11 +596,14 @@ static bool prepare(struct call *call)
 	    !given(call, call->collective->out)) /* see clear_output() */
 		memset(call->flight.output.data, 0,
 		       call->flight.output.count * tp_view_item(&call->flight.output));
+	/* what is said of the next call must not stay for another one: nothing fails behind it */
+	if (call->collective->op >= 0 && (!tp_comm_open(call->self, call->collective->name) ||
+					  !tp_op_ready(call->self, &call->arguments.op)))
+		return false;
 	call->arguments.comm = tp_comm_next_call(
 		call->self, call->collective->name, given(call, call->collective->timeout),
 		call->flight.has_input ? &call->flight.input : &call->flight.output);
-	return call->arguments.comm &&
-	       (call->collective->op < 0 || tp_op_ready(call->self, &call->arguments.op));
+	return call->arguments.comm;
 }
 
 /* ---------------------------------------------------------------- carrying it out */
@@ -612,7 +619,7 @@ static struct tp_flight *to_heap(const struct tp_flight *flight)
 	return copy;
 }
 
-static PyObject *collect(struct tp_comm *self, struct tp_group *group, const char *function,
+static PyObject *collect(struct tp_comm *self, struct tp_group *group,
 			 const struct tp_flight *flight, tp_start_t *run, void *context)
 {
 	PyObject *result = flight->result ? flight->result : Py_None;
@@ -620,12 +627,6 @@ static PyObject *collect(struct tp_comm *self, struct tp_group *group, const cha
 
 	if (!copy)
 		return NULL;
-	if (copy->finish) {
-		tp_flight_free(copy);
-		return tp_invalid("%s(): in a group, arrays that cannot be written need out=, an "
-				  "array that can",
-				  function);
-	}
 	Py_INCREF(result);
 	if (tp_group_collect(self, group, copy, run, context))
 		return result;
@@ -633,21 +634,23 @@ static PyObject *collect(struct tp_comm *self, struct tp_group *group, const cha
 	return NULL;
 }
 
-PyObject *tp_call_carry_out(struct tp_comm *self, const char *function, bool start,
-			    const struct tp_flight *flight, tp_start_t *run, void *context)
+bool tp_call_may_start(const struct tp_comm *self, const char *function)
+{
+	if (!self->groups || !tp_group_find(self))
+		return true;
+	return tp_invalid("start_%s(): this thread has a group open, whose calls have no requests "
+			  "of their own; call %s(), and group(wait=False) for one request for all",
+			  function, function);
+}
+
+PyObject *tp_call_carry_out(struct tp_comm *self, const struct tp_flight *flight, tp_start_t *run,
+			    void *context)
 {
 	struct tp_group *group = self->groups ? tp_group_find(self) : NULL;
 	struct tp_flight *copy;
 
-	if (group && start) {
-		tp_flight_clear((struct tp_flight *)flight);
-		return tp_invalid("start_%s(): this thread has a group open, whose calls have no "
-				  "requests of their own; call %s(), and group(wait=False) for one "
-				  "request for all",
-				  function, function);
-	}
 	if (group)
-		return collect(self, group, function, flight, run, context);
+		return collect(self, group, flight, run, context);
 	copy = to_heap(flight);
 	return copy ? tp_request_start(self, copy, run, context) : NULL;
 }
@@ -666,8 +669,7 @@ static PyObject *carry_out(struct call *call, bool start)
 
 	if (start || call->self->groups) {
 		if (start || tp_group_find(call->self))
-			return tp_call_carry_out(call->self, call->collective->name, start,
-						 &call->flight, start_call, call);
+			return tp_call_carry_out(call->self, &call->flight, start_call, call);
 	}
 	if (tp_flight_run(call->self, start_call, call))
 		result = tp_flight_result(&call->flight);
@@ -686,6 +688,7 @@ static PyObject *method(int number, bool start, PyObject *object, PyObject *cons
 	call.collective = collective;
 	call.found = found;
 	if (!tp_comm_open(call.self, collective->name) ||
+	    (start && !tp_call_may_start(call.self, collective->name)) ||
 	    !tp_arguments(&collective->signature, args, count, names, found))
 		return NULL;
 	call.stream = (struct tp_stream){ .gpu = call.self->gpu,

@@ -292,9 +292,10 @@ static PyObject *counted(PyObject *object, PyObject *args)
 	    !arrays_fit(self, c->name, &flight, &call) ||
 	    (c->reduces && !set_operation(self, c->name, op, &flight, &call)))
 		goto out;
+	if (!tp_comm_open(self, c->name) || (c->reduces && !tp_op_ready(self, &call.op)))
+		goto out;
 	call.comm = tp_comm_next_call(self, c->name, timeout, NULL);
-	if (call.comm && (!c->reduces || tp_op_ready(self, &call.op)) &&
-	    tp_flight_run(self, start_call, &call))
+	if (call.comm && tp_flight_run(self, start_call, &call))
 		result = tp_flight_result(&flight);
 out:
 	free(call.send_counts);

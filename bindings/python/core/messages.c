@@ -150,6 +150,11 @@ static PyObject *message(enum direction direction, bool start, PyObject *object,
 	struct tp_flight *flight;
 	struct tp_group *group;
 
+	/* before anything is said of the call, which would stay for the next one */
+	if ((start || direction == RECV_MESSAGE) && self->groups && tp_group_find(self))
+		return tp_invalid("%s%s(): this thread has a group open, whose calls have no "
+				  "results of their own; call send() and recv()",
+				  start ? "start_" : "", signature->function);
 	if (!tp_comm_open(self, signature->function) ||
 	    !tp_arguments(signature, args, count, names, found) ||
 	    !take_peer(self, direction, found, &call))
@@ -169,13 +174,7 @@ static PyObject *message(enum direction direction, bool start, PyObject *object,
 		goto free_flight;
 	flight->message.size = sizeof(flight->message);
 	call.message = direction == RECV_MESSAGE ? &flight->message : NULL;
-	group = self->groups ? tp_group_find(self) : NULL;
-	if (group && (start || direction == RECV_MESSAGE)) {
-		tp_invalid("%s%s(): this thread has a group open, whose calls have no results of "
-			   "their own; call send() and recv()",
-			   start ? "start_" : "", signature->function);
-		goto free_flight;
-	}
+	group = start || !self->groups ? NULL : tp_group_find(self);
 	if (group) {
 		PyObject *result = flight->result ? flight->result : Py_None;
 
@@ -253,7 +252,7 @@ static PyObject *any_barrier(bool start, PyObject *object, PyObject *const *args
 	struct tp_flight flight = { 0 };
 	PyObject *found[TP_ARGUMENTS_MAX];
 
-	if (!tp_comm_open(self, "barrier") ||
+	if (!tp_comm_open(self, "barrier") || (start && !tp_call_may_start(self, "barrier")) ||
 	    !tp_arguments(&signature, args, count, names, found) ||
 	    !place_barrier(&call, start, found[1]))
 		return NULL;
@@ -261,7 +260,7 @@ static PyObject *any_barrier(bool start, PyObject *object, PyObject *const *args
 	if (!call.comm)
 		return NULL;
 	if (start || (self->groups && tp_group_find(self)))
-		return tp_call_carry_out(self, "barrier", start, &flight, start_call, &call);
+		return tp_call_carry_out(self, &flight, start_call, &call);
 	return block(self, &call, &flight);
 }
 
