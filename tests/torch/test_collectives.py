@@ -333,6 +333,15 @@ class Collectives(unittest.TestCase):
             senders.add(sender)
         self.assertEqual(senders, {1, 2})
 
+    @on_ranks(2)
+    def test_what_is_behind_a_short_message_from_any_rank_stays(self):
+        if dist.get_rank() == 1:
+            dist.send(torch.ones(3), 0, tag=1)
+            return
+        wide = torch.full((5, 2), 7.0)
+        self.assertEqual(dist.recv(wide[:, 0], tag=1), 1)
+        self.same(wide, torch.tensor([[1.0, 7.0]] * 3 + [[7.0, 7.0]] * 2))
+
     @on_ranks(3)
     def test_batches_of_messages(self):
         rank, size = dist.get_rank(), dist.get_world_size()

@@ -145,6 +145,21 @@ class Failures(unittest.TestCase):
             dist.send(torch.ones(4), 0)
 
     @on_ranks(2)
+    def test_waiting_for_a_time_ends_while_another_thread_waits(self):
+        if dist.get_rank() == 0:
+            work = dist.irecv(torch.zeros(4), 1)
+            thread = threading.Thread(target=work.wait)
+            thread.start()
+            for _ in range(20):
+                with self.assertRaisesRegex(RuntimeError, 'timed out'):
+                    work.wait(timedelta(seconds=0.02))
+            dist.barrier()
+            thread.join()
+        else:
+            dist.barrier()
+            dist.send(torch.ones(4), 0)
+
+    @on_ranks(2)
     def test_calls_that_differ_are_told_with_both(self):
         with self.assertRaises(RuntimeError) as raised:
             if dist.get_rank() == 0:

@@ -704,8 +704,9 @@ TuttiBackend::WorkPtr TuttiBackend::receive(OpType type, Tensors &tensors, int p
 
 	c10d::assertSingleElement(refuse(title), tensors);
 	Call call(*this, type, title, tensors, tensors, c10d::kUnsetTimeout, true, tag);
-	const Buffer all = call.output(tensors[0]);
 	tutti_message_t *message = type == OpType::RECV ? nullptr : call.message();
+	// a message from any rank may be shorter, and what is behind it stays
+	const Buffer all = message ? call.inout(tensors[0]) : call.output(tensors[0]);
 
 	TORCH_CHECK_VALUE(
 		peer != TUTTI_ANY_PEER || !call.state().stream(), title,

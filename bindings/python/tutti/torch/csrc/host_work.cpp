@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "host_work.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "completions.h"
@@ -9,6 +10,9 @@
 
 namespace tutti_torch
 {
+
+// That of the library, and so that times do not overflow.
+constexpr std::chrono::milliseconds LONGEST_WAIT(std::chrono::seconds(1000000000));
 
 // The work for which this thread is in tutti_notify().
 static thread_local HostWork *notifying;
@@ -27,7 +31,7 @@ void HostWork::run(tutti_comm_t comm, const Start &start, bool blocking)
 void HostWork::begin(tutti_request_t request)
 {
 	{
-		std::lock_guard<std::mutex> driving(driving_);
+		std::lock_guard<std::timed_mutex> driving(driving_);
 
 		request_ = request;
 		begun_ = true;
@@ -51,7 +55,7 @@ void HostWork::end_at_once()
 
 void HostWork::fail(std::exception_ptr error)
 {
-	std::unique_lock<std::mutex> driving(driving_);
+	std::unique_lock<std::timed_mutex> driving(driving_);
 
 	finish(std::move(error), driving);
 }
@@ -70,7 +74,7 @@ std::exception_ptr HostWork::outcome(tutti_result_t result)
 }
 
 // Give `driving` back and tell who waits: callbacks of the future may call anything.
-void HostWork::finish(std::exception_ptr error, std::unique_lock<std::mutex> &driving)
+void HostWork::finish(std::exception_ptr error, std::unique_lock<std::timed_mutex> &driving)
 {
 	Future future;
 	std::function<void()> profiled;
@@ -108,7 +112,7 @@ void HostWork::complete(const Future &future)
 
 void HostWork::finish_closed()
 {
-	std::unique_lock<std::mutex> driving(driving_);
+	std::unique_lock<std::timed_mutex> driving(driving_);
 
 	if (!done_.load(std::memory_order_acquire))
 		finish(outcome(tutti_wait(&request_)), driving);
@@ -119,20 +123,24 @@ bool HostWork::drive(std::chrono::milliseconds timeout, bool at_once)
 {
 	if (done_.load(std::memory_order_acquire))
 		return true;
-	std::unique_lock<std::mutex> driving(driving_, std::defer_lock);
+	std::unique_lock<std::timed_mutex> driving(driving_, std::defer_lock);
+	const auto end = std::chrono::steady_clock::now() + std::min(timeout, LONGEST_WAIT);
 	std::exception_ptr error;
 	size_t index;
 
 	if (at_once && !driving.try_lock())
 		return false;
-	if (!at_once)
+	if (!at_once && timeout == kNoTimeout)
 		driving.lock();
+	else if (!at_once && !driving.try_lock_until(end)) // another thread waits
+		return done_.load(std::memory_order_acquire);
 	if (done_.load(std::memory_order_acquire))
 		return true;
 	check_begun(begun_ || at_once);
 	if (!begun_ || !comm_->enter()) // closing: finish_closed() comes
 		return false;
-	const double seconds = std::chrono::duration<double>(timeout).count();
+	const double seconds = std::max(
+		0.0, std::chrono::duration<double>(end - std::chrono::steady_clock::now()).count());
 	const tutti_result_t result = at_once ? tutti_test(&request_)
 				      : timeout == kNoTimeout
 					      ? tutti_wait(&request_)
@@ -210,7 +218,7 @@ HostWork::Future HostWork::getFuture()
 // completes the future, or comes here when it gives up.
 void HostWork::notify_future()
 {
-	std::unique_lock<std::mutex> driving(driving_, std::try_to_lock);
+	std::unique_lock<std::timed_mutex> driving(driving_, std::try_to_lock);
 
 	if (!driving || notified_ || !begun_ || done_.load(std::memory_order_acquire))
 		return;

@@ -36,13 +36,13 @@ class HostWork : public TuttiWork
 	void finish_closed(); // Comm::close(): the communicator is revoked, and no call is on it
 	bool drive(std::chrono::milliseconds timeout, bool at_once);
 	std::exception_ptr outcome(tutti_result_t result);
-	void finish(std::exception_ptr error, std::unique_lock<std::mutex> &driving);
+	void finish(std::exception_ptr error, std::unique_lock<std::timed_mutex> &driving);
 	void complete(const Future &future);
 	bool has_future();
 	void notify_future();
 	static void ended(void *context);
 
-	std::mutex driving_; // held by who drives the request, and guards it
+	std::timed_mutex driving_; // held by who drives the request, and guards it
 	tutti_request_t request_ = nullptr;
 	bool begun_ = false;
 	bool notified_ = false;		  // tutti_notify() was called
