@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import unittest
-from typing import List
+from typing import Dict, List
 
 import numpy as np
 import tutti
@@ -171,6 +171,18 @@ def scene_interrupted_start() -> None:
             tutti.Communicator(store, 0, 2, timeout=bound_s(60))
 
 
+def scene_interrupted_start_by_an_object() -> None:
+    """A thread still asks it when the interpreter ends."""
+
+    class Keys(Dict[str, bytes]):
+        def set(self, key: str, value: bytes) -> None:
+            self[key] = value
+
+    signal_in_a_wait(signal.SIGINT)
+    with raises(KeyboardInterrupt):
+        tutti.Communicator(Keys(), 0, 2, timeout=bound_s(60))
+
+
 class Failures(unittest.TestCase):
     def play(self, scene: str, ranks: int, *options: str, after: int = 0) -> None:
         command = [os.environ["TEST_RUN"], "-n", str(ranks), *options, "--"]
@@ -209,6 +221,9 @@ class Failures(unittest.TestCase):
 
     def test_a_start_can_be_interrupted(self) -> None:
         self.play("interrupted_start", 1)
+
+    def test_so_can_one_that_asks_an_object(self) -> None:
+        self.play("interrupted_start_by_an_object", 1)
 
     def test_a_rank_that_is_silent(self) -> None:
         """The ranks are started without tutti-run, which would wait for the stopped one."""

@@ -2,8 +2,10 @@
 #include "store.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "arguments.h"
 #include "errors.h"
@@ -336,6 +338,18 @@ void tp_store_leave(PyObject *object)
 
 /* ---------------------------------------------------------------- stores of Python */
 
+/*
+ * When the interpreter ends, it ends threads that ask for its lock, wherever they are: also one to
+ * which Ctrl-C has left a start. The library takes functions for broken that do not return, and ends
+ * the process. So such a thread stays here, until the process is gone.
+ */
+static void stay(void *unused)
+{
+	(void)unused;
+	for (;;)
+		pause();
+}
+
 /* the errno of the exception that is set, which is shown: its caller sees a result only */
 static int errno_of_exception(void)
 {
@@ -347,7 +361,7 @@ static int errno_of_exception(void)
 	return EIO;
 }
 
-static int python_set(void *context, const char *key, const void *value, size_t length)
+static int call_set(void *context, const char *key, const void *value, size_t length)
 {
 	const PyGILState_STATE state = PyGILState_Ensure();
 	PyObject *result =
@@ -356,6 +370,16 @@ static int python_set(void *context, const char *key, const void *value, size_t 
 
 	Py_XDECREF(result);
 	PyGILState_Release(state);
+	return error;
+}
+
+static int python_set(void *context, const char *key, const void *value, size_t length)
+{
+	int error;
+
+	pthread_cleanup_push(stay, NULL);
+	error = call_set(context, key, value, length);
+	pthread_cleanup_pop(0);
 	return error;
 }
 
@@ -372,7 +396,7 @@ static int copy_bytes(PyObject *bytes, void *value, size_t *length)
 	return (size_t)size <= room ? 0 : EMSGSIZE;
 }
 
-static int python_get(void *context, const char *key, void *value, size_t *length, double timeout)
+static int call_get(void *context, const char *key, void *value, size_t *length, double timeout)
 {
 	const PyGILState_STATE state = PyGILState_Ensure();
 	PyObject *bytes = PyObject_CallMethod(context, "get", "sd", key, timeout);
@@ -383,12 +407,24 @@ static int python_get(void *context, const char *key, void *value, size_t *lengt
 	return error;
 }
 
+static int python_get(void *context, const char *key, void *value, size_t *length, double timeout)
+{
+	int error;
+
+	pthread_cleanup_push(stay, NULL);
+	error = call_get(context, key, value, length, timeout);
+	pthread_cleanup_pop(0);
+	return error;
+}
+
 static void python_destroy(void *context)
 {
+	pthread_cleanup_push(stay, NULL);
 	const PyGILState_STATE state = PyGILState_Ensure();
 
 	Py_DECREF((PyObject *)context);
 	PyGILState_Release(state);
+	pthread_cleanup_pop(0);
 }
 
 bool tp_store_of(PyObject *object, tutti_store_t *out, bool *made)
