@@ -810,9 +810,10 @@ typedef int (*tutti_interrupt_fn_t)(void);
 
 /**
  * Have `function` asked by every thread that waits inside a blocking call, tutti_wait(),
- * tutti_wait_all() or tutti_wait_any(), about every 0.1 s while nothing moves. For interpreters,
- * which handle signals only between the steps of a program: a call that waits for ranks that do
- * not come could else not be ended from the keyboard. If it returns another number than 0, the
+ * tutti_wait_all() or tutti_wait_any(), about every 0.1 s while nothing moves, and every 0.5 s
+ * while peers keep this rank busy, as by what they put into its windows. For interpreters, which
+ * handle signals only between the steps of a program: a call that waits for ranks that do not
+ * come could else not be ended from the keyboard. If it returns another number than 0, the
  * communicator that the thread waits for is revoked, as by tutti_comm_abort(), so that the other
  * ranks do not wait; it is not asked again then. No lock is held meanwhile; `function` must not
  * call tutti. One for the process; NULL: none. Functions that make communicators, and those of

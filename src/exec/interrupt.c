@@ -8,7 +8,7 @@
 #include "callback.h"
 #include "tutti/tutti.h"
 
-#define ASK_NS 50000000 /* without a move, and between two times */
+#define MOVING_NS 500000000u /* between two times while others keep this rank busy */
 
 static _Atomic(tutti_interrupt_fn_t) function;
 
@@ -29,9 +29,9 @@ static void revoke(struct tutti_comm *comm)
 void tt_interrupt_ask(struct tutti_comm *comm, struct tt_waiter *waiter, uint64_t now)
 {
 	const tutti_interrupt_fn_t asked = atomic_load_explicit(&function, memory_order_relaxed);
+	const uint64_t after = now - waiter->since < TT_ASK_NS ? MOVING_NS : TT_ASK_NS;
 
-	if (!asked || comm->fault.result || now - waiter->since < ASK_NS ||
-	    now - waiter->asked < ASK_NS)
+	if (!asked || comm->fault.result || now - waiter->asked < after)
 		return;
 	waiter->asked = now;
 	pthread_mutex_unlock(&comm->lock);

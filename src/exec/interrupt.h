@@ -7,8 +7,10 @@
 
 #include "progress.h"
 
-/* Ask, if nothing has moved for long and it was not asked just before. Lock held on entry and
- * return, but not meanwhile. */
+#define TT_ASK_NS 50000000u /* without a move, and between two times */
+
+/* Ask, if it was not asked in the last TT_ASK_NS; more rarely while something moves. Lock held on
+ * entry and return, but not meanwhile. */
 void tt_interrupt_ask(struct tutti_comm *comm, struct tt_waiter *waiter, uint64_t now);
 
 #endif

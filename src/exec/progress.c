@@ -233,10 +233,13 @@ void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter)
 
 	if (!waiter->since)
 		waiter->since = now;
+	if (!waiter->asked)
+		waiter->asked = now;
 	if (now >= comm->next_check)
 		tt_comm_look(comm, now);
-	if (now - waiter->since > YIELD_NS + comm->progress->yield_more) {
+	if (now - waiter->asked >= TT_ASK_NS)
 		tt_interrupt_ask(comm, waiter, now);
+	if (now - waiter->since > YIELD_NS + comm->progress->yield_more) {
 		sleep_unless(comm, waiter);
 		learn_from_sleep(comm, tt_now() - now);
 		return;

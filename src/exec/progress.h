@@ -22,7 +22,7 @@ struct tt_waiter {
 	bool (*over)(const void *of); /* lock held */
 	const void *of;
 	uint64_t since; /* 0: something has just moved */
-	uint64_t asked; /* tt_interrupt_ask(), at last */
+	uint64_t asked; /* tt_interrupt_ask(), at last, or the first pause; 0: neither */
 };
 void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter);
 /* Look at everything that is looked at now and then: peers, deadlines, calls that may not match.

@@ -124,6 +124,21 @@ def scene_interrupt() -> None:
             comm.recv(np.empty(1), 0)
 
 
+def scene_interrupt_among_traffic() -> None:
+    """While the other rank writes to this one's window without end."""
+    comm = start(60)
+    window = comm.window(np.zeros(1000), 1)
+    comm.barrier()
+    if comm.rank == 0:
+        signal_in_a_wait(signal.SIGINT)
+        with raises(KeyboardInterrupt):
+            window.wait_signal(1, timeout=bound_s(10))
+    else:
+        with raises_with(tutti.Aborted, "interrupted by a signal"):
+            while True:
+                window.put(np.ones(1000), 0)
+
+
 def scene_interrupted_request() -> None:
     """An interrupted wait leaves the operation going."""
     comm = start(60)
@@ -209,6 +224,9 @@ class Failures(unittest.TestCase):
 
     def test_an_interrupted_call_tells_the_others(self) -> None:
         self.play("interrupt", 3)
+
+    def test_a_call_is_interrupted_whatever_others_send(self) -> None:
+        self.play("interrupt_among_traffic", 2)
 
     def test_an_interrupted_wait_leaves_the_request(self) -> None:
         self.play("interrupted_request", 2)
