@@ -156,7 +156,7 @@ enum { ROOM = 64 };
 
 static struct {
 	int fd;
-	char address[64];
+	char address[128];
 	pthread_mutex_t lock; /* of the rest */
 	const uint8_t *bytes;
 	size_t length;
@@ -272,7 +272,7 @@ FUZZ(store_client)
 		store->ops->attend(store, &(struct tt_attendance){ "group/1", 2, "one",
 								   TUTTI_ERR_PEER_LOST, "lost" });
 		ask(store, 1000000);
-		if (store->ops->set(store, "key", "value", 5) < 0)
+		if (store->ops->set(store, "key", "value", 5, 0) < 0)
 			FUZZ_PROMISE(tt_thread_error()[0]);
 		ask(store, 0);
 		poll_once(store);

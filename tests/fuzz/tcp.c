@@ -82,7 +82,7 @@ static bool change(uint8_t *bytes, const uint8_t *mask, size_t n)
 }
 
 /* With a key no change goes unnoticed by the end that it is to fool. */
-static void shake_hands(const struct tt_key *key, const uint8_t *mask)
+static void shake_hands(const struct tt_key *job_key, const uint8_t *mask)
 {
 	static const uint8_t nonces[2][TT_NONCE_BYTES] = { { 1, 2, 3 }, { 4, 5, 6 } };
 	uint8_t hello[TT_HELLO_BYTES], heard[TT_HELLO_BYTES], said[TT_ANSWER_BYTES],
@@ -90,26 +90,27 @@ static void shake_hands(const struct tt_key *key, const uint8_t *mask)
 	uint8_t confirm[TT_CONFIRM_BYTES];
 	struct tt_hello own = between;
 
-	own.keyed = key->set;
+	own.keyed = job_key->set;
 	tt_hello_write(&tt_tcp_protocol, &own, nonces[0], hello);
 	memcpy(heard, hello, sizeof(heard));
 	bool changed = change(heard, mask, sizeof(heard));
-	tt_answer_write(&tt_tcp_protocol, key, heard, own.to, TT_VERDICT_ACCEPTED, nonces[1], said);
+	tt_answer_write(&tt_tcp_protocol, job_key, heard, own.to, TT_VERDICT_ACCEPTED, nonces[1],
+			said);
 	memcpy(answer, said, sizeof(answer));
 	changed |= change(answer, mask + TT_HELLO_BYTES, sizeof(answer));
-	const enum tt_verdict accepted = tt_answer_read(&tt_tcp_protocol, key, hello, answer);
+	const enum tt_verdict accepted = tt_answer_read(&tt_tcp_protocol, job_key, hello, answer);
 	FUZZ_PROMISE(accepted < TT_VERDICTS);
-	if (key->set || !changed)
+	if (job_key->set || !changed)
 		FUZZ_PROMISE((accepted == TT_VERDICT_ACCEPTED) == !changed);
-	tt_confirm_write(&tt_tcp_protocol, key, hello, answer, confirm);
+	tt_confirm_write(&tt_tcp_protocol, job_key, hello, answer, confirm);
 	changed |= change(confirm, mask + TT_HELLO_BYTES + TT_ANSWER_BYTES, sizeof(confirm));
 	/* the listener's own proof is no part of what the other confirms: who changes that is
 	 * found out by the dialer */
-	if (key->set && memcmp(heard, hello, sizeof(hello)) != 0)
-		FUZZ_PROMISE(tt_confirm_read(&tt_tcp_protocol, key, heard, said, confirm) ==
+	if (job_key->set && memcmp(heard, hello, sizeof(hello)) != 0)
+		FUZZ_PROMISE(tt_confirm_read(&tt_tcp_protocol, job_key, heard, said, confirm) ==
 			     TT_VERDICT_OTHER_KEY);
 	if (!changed)
-		FUZZ_PROMISE(tt_confirm_read(&tt_tcp_protocol, key, heard, said, confirm) ==
+		FUZZ_PROMISE(tt_confirm_read(&tt_tcp_protocol, job_key, heard, said, confirm) ==
 			     TT_VERDICT_ACCEPTED);
 }
 
@@ -160,7 +161,7 @@ FUZZ(tcp_address)
 static void check_ports(const char *text)
 {
 	struct tt_port_range range = { -1, -1 };
-	char again[16];
+	char again[32];
 
 	if (tt_port_range_parse(text, &range) != TUTTI_OK) {
 		FUZZ_PROMISE(tt_thread_error()[0] && range.first == -1 && range.last == -1);
