@@ -781,9 +781,9 @@ typedef void (*tutti_notify_fn_t)(void *context);
  * - `function` is called exactly once for each call of this that returned TUTTI_OK; also if
  *   another thread finishes the request first, so that `context` must outlive that.
  * - Who calls it: the progress thread of the request's communicator, one function after another
- *   in the order in which requests end; or, where `request` has ended already or is NULL, the
- *   calling thread within this call, but if that is made in such a function, when that has
- *   returned. Signals are blocked in the progress thread.
+ *   in the order in which requests end; or, where `request` is NULL, or has ended already and this
+ *   is not called in such a function, the calling thread within this call. Signals are blocked in
+ *   the progress thread.
  * - What it may do: finish this request or others, start operations on any communicator, wait.
  *   While it runs, other functions of the communicator wait, and operations on it advance only in
  *   calls of other threads. It must not destroy the communicator.

@@ -4,8 +4,8 @@
  * The thread that ends a request holds the communicator's lock, and may be anybody's who waits for
  * something else. So it writes to descriptors, which takes no time, but leaves calls to the progress
  * thread: functions of the user may take their time and call tutti again. What such a function asks
- * to be told of may have ended already: it is called for that once it has returned, as a chain of
- * operations that end at once would take all of the stack. */
+ * to be told of may have ended already: it is called for that by the progress thread, too, as a chain
+ * of operations that end at once would take all of the stack. */
 #include "notices.h"
 
 #include <errno.h>
@@ -27,53 +27,30 @@ static void write_to(int fd)
 		tt_log(DEBUG, EXEC, "descriptor %d of a notice: %s", fd, strerror(errno));
 }
 
-static _Thread_local struct {
-	bool calls;		 /* this thread is in a function */
-	struct tt_notice *later; /* for when that has returned */
-} turn;
+/* This thread is in a function, or has left one by a jump. */
+static _Thread_local bool inside;
 
-/* What it leaves for later is in turn.later. */
-static void call(const struct tt_notice *notice)
-{
-	TT_CALLBACK callback = tt_callback_begin("the function of tutti_notify()");
-
-	turn.calls = true;
-	notice->function(notice->context);
-	turn.calls = false;
-	tt_callback_end(&callback);
-}
-
-static bool call_later(const struct tt_notice *notice)
-{
-	struct tt_notice *kept = malloc(sizeof(*kept));
-
-	if (!kept)
-		return false;
-	*kept = *notice;
-	tt_notice_append(&turn.later, kept);
-	return true;
-}
-
-bool tt_notice_happen(const struct tt_notice *notice)
+void tt_notice_happen(const struct tt_notice *notice)
 {
 	if (!notice->function) {
 		write_to(notice->fd);
-		return true;
+		return;
 	}
-	if (turn.calls)
-		return call_later(notice);
-	call(notice);
-	while (turn.later) {
-		struct tt_notice *next = turn.later;
+	TT_CALLBACK callback = tt_callback_begin("the function of tutti_notify()");
+	const bool around = inside;
 
-		turn.later = next->next;
-		call(next);
-		free(next);
-	}
-	return true;
+	inside = true;
+	notice->function(notice->context);
+	inside = around;
+	tt_callback_end(&callback);
 }
 
-void tt_notice_append(struct tt_notice **list, struct tt_notice *notice)
+bool tt_notice_can_happen(const struct tt_notice *notice)
+{
+	return !notice->function || !inside;
+}
+
+static void append(struct tt_notice **list, struct tt_notice *notice)
 {
 	while (*list)
 		list = &(*list)->next;
@@ -81,19 +58,30 @@ void tt_notice_append(struct tt_notice **list, struct tt_notice *notice)
 	*list = notice;
 }
 
+static void make_due(struct tutti_comm *comm, struct tt_notice *notice)
+{
+	append(&comm->progress->due, notice);
+	pthread_cond_signal(&comm->progress->wanted);
+	if (comm->progress->asleep)
+		tt_comm_interrupt(comm);
+}
+
+void tt_notice_hang(struct tutti_request *request, struct tt_notice *notice)
+{
+	if (request->pending > 0)
+		append(&request->notices, notice);
+	else
+		make_due(request->comm, notice);
+}
+
 void tt_notices_due(struct tutti_request *request)
 {
-	struct tt_progress *progress = request->comm->progress;
-
 	while (request->notices) {
 		struct tt_notice *notice = request->notices;
 
 		request->notices = notice->next;
 		if (notice->function) {
-			tt_notice_append(&progress->due, notice);
-			pthread_cond_signal(&progress->wanted);
-			if (progress->asleep)
-				tt_comm_interrupt(request->comm);
+			make_due(request->comm, notice);
 		} else {
 			write_to(notice->fd);
 			free(notice);
@@ -131,17 +119,8 @@ bool tt_notices_call(struct tutti_comm *comm)
 		return false;
 	comm->progress->due = notice->next;
 	pthread_mutex_unlock(&comm->lock);
-	/* a function may destroy another communicator, whose functions are called here then */
-	struct tt_notice *const others = turn.later, **last = &comm->progress->due;
-	const bool nested = turn.calls;
-	turn.later = NULL;
-	call(notice);
+	tt_notice_happen(notice);
 	free(notice);
 	tt_comm_lock(comm);
-	while (*last)
-		last = &(*last)->next;
-	*last = turn.later;
-	turn.later = others;
-	turn.calls = nested;
 	return true;
 }

@@ -14,10 +14,13 @@ struct tt_notice {
 	int fd;
 };
 
-void tt_notice_append(struct tt_notice **list, struct tt_notice *notice);
-/* It happens now, or, where it is a call and this thread is in another, when that has returned. False:
- * no memory for that. Lock not held. */
-bool tt_notice_happen(const struct tt_notice *notice);
+/* It happens now. Lock not held, if it is a call. */
+void tt_notice_happen(const struct tt_notice *notice);
+/* May it happen now, on this thread? No call may within another. */
+bool tt_notice_can_happen(const struct tt_notice *notice);
+/* It happens when the request ends, or soon, if it has. Takes over `notice`. Lock held, and there is a
+ * progress thread. */
+void tt_notice_hang(struct tutti_request *request, struct tt_notice *notice);
 /* The request has ended: write to descriptors, hand calls to the progress thread. Lock held. */
 void tt_notices_due(struct tutti_request *request);
 /* Free those of a request that ends where nobody is to be told. */

@@ -11,52 +11,44 @@
 #include "progress_state.h"
 #include "request.h"
 
-static tutti_result_t fail_no_memory(const char *call)
-{
-	return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a notice", call);
-}
-
-/* The request has ended. */
-static tutti_result_t tell(const struct tt_notice *notice, const char *call)
-{
-	return tt_notice_happen(notice) ? TUTTI_OK : fail_no_memory(call);
-}
-
 static tutti_result_t hang(struct tutti_request *request, const struct tt_notice *notice,
 			   const char *call)
 {
 	struct tutti_comm *comm = request->comm;
 	struct tt_notice *kept = malloc(sizeof(*kept));
-	bool pending, driven;
+	bool later, driven;
 
 	if (!kept)
-		return fail_no_memory(call);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, EXEC, "%s: no memory for a notice", call);
 	*kept = *notice;
 	tt_comm_lock(comm);
-	pending = request->pending > 0;
-	if (pending)
+	later = request->pending > 0 || !tt_notice_can_happen(notice);
+	if (later)
 		tt_progress_thread_want(comm);
 	driven = comm->progress->started;
-	if (pending && driven)
-		tt_notice_append(&request->notices, kept);
+	if (later && driven)
+		tt_notice_hang(request, kept);
 	pthread_mutex_unlock(&comm->lock);
-	if (pending && driven)
+	if (later && driven)
 		return TUTTI_OK;
 	free(kept);
-	if (pending)
+	if (later)
 		return tt_fail(
 			TUTTI_ERR_SYSTEM, EXEC,
 			"%s: the progress thread could not be started (see the log): wait for "
 			"the request with tutti_wait()",
 			call);
-	return tell(notice, call);
+	tt_notice_happen(notice);
+	return TUTTI_OK;
 }
 
 static tutti_result_t notify(struct tutti_request *request, const struct tt_notice *notice,
 			     const char *call)
 {
-	if (!request)
-		return tell(notice, call);
+	if (!request) {
+		tt_notice_happen(notice);
+		return TUTTI_OK;
+	}
 	if (tt_callback_here())
 		return tt_fail_callback(call);
 	if (!tt_owned_here(&request->owner))

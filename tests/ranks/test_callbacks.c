@@ -377,6 +377,37 @@ TEST(after_a_jump_nothing_waits)
 	HOLDS(.ranks = 2, .body = nothing_waits_after_a_jump, .argument = log_once);
 }
 
+static void count(void *called)
+{
+	++*(atomic_int *)called;
+}
+
+static int notices_come_after_a_jump(tutti_comm_t comm, void *argument)
+{
+	atomic_int counted = 0;
+	tutti_request_t ended;
+
+	SUCCEEDS(tutti_barrier(comm, &ended));
+	if (setjmp(before) == 0)
+		notify_once(comm);
+	SUCCEEDS(tutti_notify(NULL, count, &counted));
+	CLAIM(counted == 1, "%d calls for no request", counted);
+	SUCCEEDS(tutti_notify(ended, count, &counted)); /* it may have ended by now, … */
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	SUCCEEDS(tutti_notify(ended, count, &counted)); /* … and has here */
+	while (counted < 3)
+		sched_yield();
+	SUCCEEDS(tutti_wait(&ended));
+	return 0;
+}
+
+TEST(who_was_left_by_a_jump_is_told_of_what_ends)
+{
+	way = JUMPS;
+	HOLDS(.ranks = 2, .body = notices_come_after_a_jump);
+}
+
 static void *get_a_key(void *none)
 {
 	size_t length = 0;
