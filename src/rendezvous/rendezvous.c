@@ -36,6 +36,7 @@
 #define KEY_MAX 192
 #define LATE_NS                                                                                    \
 	1000000000ull /* for those to come who are to be told that the rendezvous has failed */
+#define LOOK_NS 250000000ull   /* between two looks whether there is another one */
 #define NEXT_NS 2000000000ull  /* for rank 0 to begin another one */
 #define BUSY_NS 30000000000ull /* for the store's host to answer, at most, while ranks come */
 
@@ -371,19 +372,33 @@ tutti_result_t tt_rendezvous(tutti_store_t store, const char *group, int rank, i
 	return find_rendezvous(store, out);
 }
 
+/* Until rank 0 of this start has said that it was there, or begun another one. */
+static bool is_of_earlier_start(tutti_store_t store, const struct tt_rendezvous *rendezvous)
+{
+	char failed[KEY_MAX], next[KEY_MAX];
+	tutti_result_t result;
+
+	id_key(rendezvous, "failed", rendezvous->id, failed);
+	id_key(rendezvous, "next", rendezvous->id, next);
+	do {
+		result = store->ops->get(store, failed, NULL, &(size_t){ 0 }, LOOK_NS,
+					 TT_STORE_ANSWER_NS);
+	} while (result == TUTTI_IN_PROGRESS && tt_now() < rendezvous->deadline &&
+		 store->ops->get(store, next, NULL, &(size_t){ 0 }, 0, TT_STORE_ANSWER_NS) ==
+			 TUTTI_IN_PROGRESS);
+	return result == TUTTI_IN_PROGRESS;
+}
+
 bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous,
 			   tutti_result_t result)
 {
-	char key[KEY_MAX], own[TT_ERROR_MAX];
-	size_t none = 0;
+	char own[TT_ERROR_MAX];
 
 	rendezvous->moved = result == TT_SUPERSEDED;
 	if (rendezvous->rank == 0 || !rendezvous->unfit || store->own)
 		return rendezvous->moved;
 	snprintf(own, sizeof(own), "%s", tt_thread_error());
-	id_key(rendezvous, "failed", rendezvous->id, key);
-	rendezvous->moved = store->ops->get(store, key, NULL, &none, LATE_NS, TT_STORE_ANSWER_NS) ==
-			    TUTTI_IN_PROGRESS;
+	rendezvous->moved = is_of_earlier_start(store, rendezvous);
 	tt_thread_error_set(own);
 	return rendezvous->moved;
 }
@@ -392,17 +407,18 @@ bool tt_rendezvous_goes_on(tutti_store_t store, struct tt_rendezvous *rendezvous
 static void tell(tutti_store_t store, struct tt_rendezvous *rendezvous, tutti_result_t result,
 		 const char *error_text)
 {
+	const uint64_t deadline = rendezvous->deadline;
 	char key[KEY_MAX];
 
 	rendezvous->deadline = tt_now(); /* nobody waits for rank 0 once more */
 	if (!rendezvous->id && !store->ops->poll(store))
 		(void)find_rendezvous(store, rendezvous);
-	if (!rendezvous->id)
-		return;
-	store->ops->end(store, rendezvous->prefix, result, error_text);
+	if (rendezvous->id)
+		store->ops->end(store, rendezvous->prefix, result, error_text);
 	id_key(rendezvous, "failed", rendezvous->id, key);
-	if (rendezvous->rank == 0 && !store->own)
+	if (rendezvous->id && rendezvous->rank == 0 && !store->own)
 		(void)set(store, rendezvous, key, "", 0);
+	rendezvous->deadline = deadline;
 }
 
 tutti_result_t tt_rendezvous_give_up(tutti_store_t store, struct tt_rendezvous *rendezvous,

@@ -397,13 +397,24 @@ TEST_WITH(who_dies_before_it_learns_that_rank_0_has_begun_is_missed_at_once, ser
 struct user {
 	tutti_store_t inner, store;
 	int gets, sets;
-	sem_t *waits; /* posted once, when it first waits for a key */
+	sem_t *waits;	/* posted once, when it first waits for a key … */
+	sem_t *looked;	/* … and when it looks for another rendezvous */
+	sem_t *says_so; /* waited for once, before it says that it was there when one failed */
 };
+
+static void post_once(sem_t **sem)
+{
+	if (*sem)
+		sem_post(*sem);
+	*sem = NULL;
+}
 
 static int user_set(void *context, const char *key, const void *value, size_t length)
 {
 	struct user *user = context;
 
+	if (user->says_so && strstr(key, "/failed/"))
+		sem_wait(user->says_so);
 	user->sets++;
 	return tutti_store_set(user->inner, key, value, length) ? EIO : 0;
 }
@@ -417,10 +428,10 @@ static int user_get(void *context, const char *key, void *value, size_t *length,
 	if (timeout_s == 0 || strcmp(last, key) != 0)
 		user->gets++;
 	snprintf(last, sizeof(last), "%s", timeout_s > 0 ? key : "");
-	if (timeout_s > 0 && user->waits) {
-		sem_post(user->waits);
-		user->waits = NULL;
-	}
+	if (timeout_s > 0)
+		post_once(&user->waits);
+	if (strstr(key, "/next/"))
+		post_once(&user->looked);
 	switch (tutti_store_get(user->inner, key, value, length, timeout_s)) {
 	case TUTTI_OK: return 0;
 	case TUTTI_ERR_TIMEOUT: return ETIMEDOUT;
@@ -438,17 +449,19 @@ static void use(tutti_store_t inner, struct user *user)
 
 struct process {
 	struct user user;
-	int rank;
+	int rank, size;
 	pthread_t thread;
 	tutti_result_t result;
 	struct tt_rendezvous rendezvous;
+	char text[TT_ERROR_MAX];
 };
 
 static void *meet_as_process(void *argument)
 {
 	struct process *p = argument;
 
-	p->result = come_and_meet(p->user.store, p->rank, 2, patience(), &p->rendezvous);
+	p->result = come_and_meet(p->user.store, p->rank, p->size, patience(), &p->rendezvous);
+	snprintf(p->text, sizeof(p->text), "%s", tt_thread_error());
 	return NULL;
 }
 
@@ -461,7 +474,7 @@ static void start(tutti_store_t inner, int first, struct process both[2])
 	for (int i = 0; i < 2; i++) {
 		struct process *p = &both[i ? !first : first];
 
-		*p = (struct process){ .rank = (int)(p - both) };
+		*p = (struct process){ .rank = (int)(p - both), .size = 2 };
 		use(inner, &p->user);
 		p->user.waits = i ? NULL : &waits;
 		assert_int_equal(pthread_create(&p->thread, NULL, meet_as_process, p), 0);
@@ -535,6 +548,31 @@ TEST(what_starts_that_died_left_holds_up_no_other)
 			assert_true(both[0].rendezvous.id != one && both[0].rendezvous.id != other);
 		}
 	}
+	tutti_store_close(inner);
+}
+
+TEST(who_differs_from_a_slow_rank_0_is_told_of_that)
+{
+	tutti_store_t inner = open_store(true);
+	struct process both[2] = { { .size = 2 }, { .rank = 1, .size = 3 } };
+	sem_t looked;
+
+	sem_init(&looked, 0, 0);
+	for (int rank = 0; rank < 2; rank++)
+		use(inner, &both[rank].user);
+	assert_ok(
+		tt_rendezvous(both[0].user.store, "group", 0, 2, patience(), &both[0].rendezvous));
+	both[0].user.says_so = both[1].user.looked = &looked;
+	assert_int_equal(pthread_create(&both[1].thread, NULL, meet_as_process, &both[1]), 0);
+	assert_int_equal(exchange(both[0].user.store, &both[0].rendezvous, "a record"),
+			 TUTTI_ERR_INVALID);
+	tt_rendezvous_give_up(both[0].user.store, &both[0].rendezvous, TUTTI_ERR_INVALID);
+	pthread_join(both[1].thread, NULL);
+	assert_int_equal(both[1].result, TUTTI_ERR_INVALID);
+	assert_says(both[1].text, "rank 1 was told that there are 3 ranks");
+	for (int rank = 0; rank < 2; rank++)
+		tutti_store_close(both[rank].user.store);
+	sem_destroy(&looked);
 	tutti_store_close(inner);
 }
 
