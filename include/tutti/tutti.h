@@ -783,7 +783,7 @@ typedef void (*tutti_notify_fn_t)(void *context);
  * - Who calls it: the progress thread of the request's communicator, one function after another
  *   in the order in which requests end; or, where `request` is NULL, or has ended already and this
  *   is not called in such a function, the calling thread within this call. Signals are blocked in
- *   the progress thread.
+ *   the progress thread, which may call the next while the calling thread is still in one.
  * - What it may do: finish this request or others, start operations on any communicator, wait.
  *   While it runs, other functions of the communicator wait, and operations on it advance only in
  *   calls of other threads. It must not destroy the communicator.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "callback.h"
+#include "turns.h"
 #include "tutti/tutti.h"
 
 #define MOVING_NS 500000000u /* between two times while others keep this rank busy */
@@ -34,6 +35,7 @@ void tt_interrupt_ask(struct tutti_comm *comm, struct tt_waiter *waiter, uint64_
 	if (!asked || comm->fault.result || now - waiter->asked < after)
 		return;
 	waiter->asked = now;
+	tt_turn_leave(comm, waiter);
 	pthread_mutex_unlock(&comm->lock);
 	TT_CALLBACK callback = tt_callback_begin("the function of tutti_interrupt_set()");
 	const int wanted = asked();

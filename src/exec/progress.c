@@ -24,6 +24,7 @@
 #include "request.h"
 #include "spread.h"
 #include "thread.h"
+#include "turns.h"
 
 #define PASSES_LOCKED 64 /* before other threads of the rank get their turn */
 #define SPIN_NS                                                                                    \
@@ -199,7 +200,7 @@ void tt_comm_look(struct tutti_comm *comm, uint64_t now)
 
 /* Sleep unless one more pass, made after announcing it, moves something, or the wait is over. NULL: it is
  * the progress thread that sleeps. Lock held. */
-static void sleep_unless(struct tutti_comm *comm, const struct tt_waiter *waiter)
+static void sleep_unless(struct tutti_comm *comm, struct tt_waiter *waiter)
 {
 	bool moved;
 
@@ -208,10 +209,14 @@ static void sleep_unless(struct tutti_comm *comm, const struct tt_waiter *waiter
 	moved = tt_comm_progress(comm);
 	comm->progress->armed = false;
 	if (!moved && (comm->first || serves(comm)) && !(waiter && waiter->over(waiter->of))) {
-		if (!waiter)
+		if (waiter)
+			tt_turn_sleeps(comm, waiter);
+		else
 			comm->progress->asleep = true;
 		tt_comm_sleep(comm, tt_deadlines_sleep_ms(comm, tt_now(), SLEEP_MS));
-		if (!waiter)
+		if (waiter)
+			tt_turn_is_up(comm, waiter);
+		else
 			comm->progress->asleep = false;
 	}
 	tt_comm_disarm(comm);
@@ -320,9 +325,14 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 	const int passes = comm->oversubscribed ? 1 : PASSES_LOCKED;
 
 	comm->waiters++;
+	tt_turn_take(comm, &waiter);
 	while (*pending) {
 		bool moved = false;
 
+		if (__builtin_expect(comm->progress->drives != &waiter, 0)) {
+			tt_turn_await(comm, &waiter);
+			continue;
+		}
 		for (int i = 0; i < passes && *pending; i++) {
 			moved |= tt_comm_progress(comm);
 			if (!moved)
@@ -335,8 +345,9 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending)
 	}
 	comm->waiters--;
 	comm->progress->waits++;
-	if (comm->progress->started &&
-	    (comm->first || (comm->progress->dozes && comm->waiters == 0 && serves(comm))))
+	tt_turn_leave(comm, &waiter);
+	if (comm->progress->started && comm->waiters == 0 &&
+	    (comm->first || (comm->progress->dozes && serves(comm))))
 		pthread_cond_signal(&comm->progress->wanted);
 }
 
@@ -419,14 +430,6 @@ static void *progress_main(void *argument)
 	}
 	pthread_mutex_unlock(&comm->lock);
 	return NULL;
-}
-
-void tt_progress_wake_waiters(struct tutti_comm *comm)
-{
-	/* the progress thread waits for no end: where it sleeps alone, a wake-up would cost each
-	 * call some microseconds */
-	if (comm->sleepers > (comm->progress->asleep ? 1 : 0))
-		tt_comm_interrupt(comm);
 }
 
 void tt_progress_thread_want(struct tutti_comm *comm)

@@ -3,6 +3,8 @@
 #ifndef TT_PROGRESS_H
 #define TT_PROGRESS_H
 
+#include <pthread.h>
+
 #include "fault.h"
 
 /* Memory for it; false: there is none. */
@@ -21,8 +23,10 @@ void tt_comm_wait(struct tutti_comm *comm, const uint32_t *pending);
 struct tt_waiter {
 	bool (*over)(const void *of); /* lock held */
 	const void *of;
-	uint64_t since; /* 0: something has just moved */
-	uint64_t asked; /* tt_interrupt_ask(), at last, or the first pause; 0: neither */
+	uint64_t since;		/* 0: something has just moved */
+	uint64_t asked;		/* tt_interrupt_ask(), at last, or the first pause; 0: neither */
+	struct tt_waiter *next; /* of those that sleep … */
+	pthread_cond_t *wake;	/* … at this, or, NULL, at the doorbells (turns.h) */
 };
 void tt_comm_pause(struct tutti_comm *comm, struct tt_waiter *waiter);
 /* Look at everything that is looked at now and then: peers, deadlines, calls that may not match.
@@ -34,8 +38,6 @@ void tt_comm_look(struct tutti_comm *comm, uint64_t now);
 tutti_result_t tt_comm_give_up(struct tutti_comm *comm, tutti_result_t result);
 /* The same without the lock. */
 tutti_result_t tt_comm_fail(struct tutti_comm *comm, tutti_result_t result);
-/* What threads of this rank wait for may have ended: wake those that sleep for it. Lock held. */
-void tt_progress_wake_waiters(struct tutti_comm *comm);
 /* Make sure that what is pending goes on while nobody waits. Lock held. */
 void tt_progress_thread_want(struct tutti_comm *comm);
 void tt_progress_thread_stop(struct tutti_comm *comm);

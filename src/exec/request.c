@@ -9,6 +9,7 @@
 #include "group.h"
 #include "log.h"
 #include "notices.h"
+#include "turns.h"
 
 void tt_request_op_done(struct tutti_request *request, tutti_result_t result)
 {
@@ -19,7 +20,7 @@ void tt_request_op_done(struct tutti_request *request, tutti_result_t result)
 	request->pending--;
 	if (request->pending > 0)
 		return;
-	tt_progress_wake_waiters(request->comm);
+	tt_turns_wake(request->comm);
 	if (request->bell)
 		tt_bell_ring(request->bell);
 	if (request->notices)

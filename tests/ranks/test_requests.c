@@ -5,7 +5,9 @@
  *
  * What is planned is to be seen by a sink. */
 #include <dirent.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,13 +262,104 @@ static int notified(tutti_comm_t comm, void *argument)
 	return notices_come(comm);
 }
 
+/* ---- several threads that wait */
+
+#define WAITING 4
+#define CALLS	500
+
+struct waiting {
+	pthread_t thread;
+	tutti_request_t request;
+	int32_t value;
+	tutti_result_t result;
+};
+
+static void *wait_in_thread(void *argument)
+{
+	struct waiting *w = argument;
+
+	w->result = tutti_wait(&w->request);
+	return NULL;
+}
+
+struct added {
+	pthread_t caller;
+	int here, elsewhere;
+};
+
+/* Is called by the thread that drives. */
+static void add_and_look(void *inout, const void *in, size_t count, tutti_dtype_t dtype,
+			 void *context)
+{
+	struct added *added = context;
+
+	for (size_t i = 0; i < count; i++)
+		((int32_t *)inout)[i] += ((const int32_t *)in)[i];
+	++*(pthread_equal(added->caller, pthread_self()) ? &added->here : &added->elsewhere);
+}
+
+static int call_on(tutti_comm_t comm)
+{
+	struct added added = { .caller = pthread_self() };
+	tutti_op_t op;
+
+	SUCCEEDS(tutti_op_create(comm, add_and_look, 1, &added, &op));
+	for (int i = 0; i < CALLS; i++) {
+		int32_t sum = 1;
+
+		SUCCEEDS(tutti_all_reduce(comm, &sum, &sum, 1, TUTTI_INT32, op, NULL));
+		CLAIM(sum == tutti_comm_size(comm), "sum %d is %d", i, sum);
+	}
+	/* threads that come to wait later drive once, each */
+	CLAIM(added.elsewhere <= WAITING, "%d of %d times another thread added", added.elsewhere,
+	      added.here + added.elsewhere);
+	return 0;
+}
+
+/* They let the one drive that calls meanwhile, and go on once it does not any more. */
+static int threads_wait(tutti_comm_t comm, void *argument)
+{
+	const int rank = tutti_comm_rank(comm), size = tutti_comm_size(comm);
+	struct waiting waiting[WAITING];
+
+	for (int i = 0; i < WAITING; i++) {
+		SUCCEEDS(tutti_recv(comm, &waiting[i].value, 1, TUTTI_INT32,
+				    (rank + size - 1) % size, &waiting[i].request));
+		pthread_create(&waiting[i].thread, NULL, wait_in_thread, &waiting[i]);
+	}
+	const int failed = call_on(comm);
+
+	for (int32_t i = 0; i < WAITING; i++)
+		SUCCEEDS(tutti_send(comm, &i, 1, TUTTI_INT32, (rank + 1) % size, NULL));
+	for (int i = 0; i < WAITING; i++) {
+		pthread_join(waiting[i].thread, NULL);
+		CLAIM(waiting[i].result == TUTTI_OK && waiting[i].value == i,
+		      "wait %d: result %d, value %d", i, waiting[i].result, waiting[i].value);
+	}
+	return failed;
+}
+
 /* ---- a program that wants its waits to end */
 
 static atomic_int asked;
+static pthread_t waits_first; /* and is asked; */
+static sem_t waits;	      /* another thread waits later */
 
 static int end_the_third_time(void)
 {
+	if (!pthread_equal(waits_first, pthread_self()))
+		return 0;
+	sem_post(&waits);
 	return atomic_fetch_add(&asked, 1) == 2;
+}
+
+static void *wait_later(void *comm)
+{
+	int32_t value;
+
+	while (sem_wait(&waits)) {
+	}
+	return (void *)(intptr_t)tutti_recv(comm, &value, 1, TUTTI_INT32, 1, NULL);
 }
 
 /* Rank 0 alone has a function; it waits for what nobody sends, the others for rank 0. */
@@ -275,15 +368,25 @@ static int interrupted(tutti_comm_t comm, void *argument)
 	const bool first = tutti_comm_rank(comm) == 0;
 	int32_t value = 0;
 	tutti_result_t result;
+	pthread_t later;
+	void *other = (void *)(intptr_t)TUTTI_ERR_ABORTED;
 
 	atomic_store(&asked, 0);
+	sem_init(&waits, 0, 0);
+	waits_first = pthread_self();
 	SUCCEEDS(tutti_barrier(comm, NULL));
+	if (first)
+		pthread_create(&later, NULL, wait_later, comm);
 	if (first)
 		tutti_interrupt_set(end_the_third_time);
 	result = first ? tutti_recv(comm, &value, 1, TUTTI_INT32, 1, NULL)
 		       : tutti_barrier(comm, NULL);
 	tutti_interrupt_set(NULL);
 	FAILS(result, TUTTI_ERR_ABORTED, "rank 0 aborted the communicator: interrupted");
+	if (first)
+		pthread_join(later, &other);
+	CLAIM((intptr_t)other == TUTTI_ERR_ABORTED, "the other thread gets %d",
+	      (int)(intptr_t)other);
 	/* it is asked again where ranks take their time to agree on a fault */
 	CLAIM(first ? atomic_load(&asked) >= 3 : atomic_load(&asked) == 0, "asked %d times",
 	      atomic_load(&asked));
@@ -365,6 +468,7 @@ JOB(a_root_ahead_of_its_readers_overwrites_nothing, .ranks = 1, .most = MAX_RANK
 JOB(requests_end_while_the_caller_computes, .ranks = 1, .most = MAX_RANKS, .body = without_calls,
     .shares = sizeof(atomic_int))
 JOB(who_asked_is_told_of_the_end_of_requests, .ranks = 1, .most = MAX_RANKS, .body = notified)
+JOB(of_threads_that_wait_one_drives, .ranks = 2, .body = threads_wait)
 JOB(a_wait_ends_when_the_program_wants_it, .ranks = 2, .most = MAX_RANKS, .body = interrupted)
 JOB(small_sums_of_a_group_travel_as_one, .ranks = 2, .most = MAX_RANKS, .body = fused)
 

@@ -15,7 +15,10 @@ struct tt_progress {
 	 * when the thread looked last, and whether it has to be told of the end of one */
 	uint64_t waits, looked;
 	bool dozes;
-	bool asleep;		/* the thread sleeps until something comes */
+	bool asleep; /* the thread sleeps until something comes */
+	/* of the program's threads that wait (turns.c): who drives, who looks whether it is to, and all
+	 * that sleep */
+	struct tt_waiter *drives, *stands_by, *sleeping;
 	bool armed;		/* this pass is the last before a sleep */
 	struct tt_notice *due;	/* calls for requests that have ended (notices.c), in that order */
 	uint64_t yield_more;	/* nanoseconds that waits yield longer before they sleep, as
