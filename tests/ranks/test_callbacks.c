@@ -377,9 +377,9 @@ TEST(after_a_jump_nothing_waits)
 	HOLDS(.ranks = 2, .body = nothing_waits_after_a_jump, .argument = log_once);
 }
 
-static void count(void *called)
+static void count(void *counted)
 {
-	++*(atomic_int *)called;
+	++*(atomic_int *)counted;
 }
 
 static int notices_come_after_a_jump(tutti_comm_t comm, void *argument)
