@@ -176,6 +176,20 @@ static bool misses_counts(const struct tutti_comm *comm, const struct tt_call *c
 	}
 }
 
+/* What a rank sends itself meets no header of another rank that could differ. */
+static tutti_result_t check_own_block(const struct tutti_comm *comm, const struct tt_call *call)
+{
+	const size_t sent = call->send_counts ? call->send_counts[comm->rank] : call->count,
+		     received = call->recv_counts ? call->recv_counts[comm->rank] : call->count;
+
+	if (!tt_collective_knows_own_counts(call->collective) || sent == received)
+		return TUTTI_OK;
+	return tt_fail(TUTTI_ERR_INVALID, EXEC,
+		       "%s: this rank sends itself %zu elements and receives %zu from itself, "
+		       "expected as many",
+		       tt_call_name(call), sent, received);
+}
+
 /* Of a message with a tag. */
 static tutti_result_t check_tagged(const struct tt_call *call)
 {
@@ -223,7 +237,9 @@ tutti_result_t tt_call_check(const struct tutti_comm *comm, const struct tt_call
 			return result;
 	}
 	size_t send_bytes, recv_bytes;
-	const tutti_result_t result = tt_call_spans(comm, call, &send_bytes, &recv_bytes);
+	tutti_result_t result = check_own_block(comm, call);
+	if (!result)
+		result = tt_call_spans(comm, call, &send_bytes, &recv_bytes);
 
 	return result ? result : tt_call_check_buffers(call, send_bytes, recv_bytes);
 }

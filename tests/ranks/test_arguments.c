@@ -99,6 +99,12 @@ static int buffers_and_counts(tutti_comm_t comm, void *argument)
 	REFUSES(tutti_all_to_all_v(comm, b, ones, NULL, b + 4, NULL, NULL, F32, NULL),
 		"counts is NULL");
 	REFUSES(tutti_all_to_all_v(comm, b, ones, NULL, b, ones, NULL, F32, NULL), "same memory");
+	REFUSES(tutti_gather_v(comm, b, 2, b, ones, NULL, F32, me, NULL),
+		"sends itself 2 elements and receives 1");
+	REFUSES(tutti_scatter_v(comm, b, ones, NULL, b, 2, F32, me, NULL),
+		"sends itself 1 elements and receives 2");
+	REFUSES(tutti_all_to_all_v(comm, b, ones, NULL, b + 4, many, NULL, F32, NULL),
+		"sends itself 1 elements and receives");
 	REFUSES(tutti_all_gather_v(comm, b, b, many, NULL, F32, NULL), "overflow");
 	REFUSES(tutti_all_gather_v(comm, b, b, ones, far, F32, NULL), "overflow");
 	REFUSES(tutti_reduce_scatter_v(comm, b, b, many, F32, TUTTI_SUM, NULL), "overflow");
