@@ -127,10 +127,9 @@ static void settle_by_cache(void)
 	if (result == TUTTI_ERR_INVALID)
 		tt_log(WARN, PLAN, "%s: measuring again", tt_thread_error());
 	settled.model = tt_model_builtin; /* not half of what the file said */
-	if (measure(path) != TUTTI_OK) {
+	if (measure(path) != TUTTI_OK)
 		tt_log(INFO, PLAN, "%s: every process measures", tt_thread_error());
-		tt_thread_error_set("");
-	}
+	tt_thread_error_set("");
 }
 
 /* TUTTI_IN_PROGRESS: a file can be made there, for all that is known before. */
