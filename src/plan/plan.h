@@ -31,7 +31,7 @@ struct tt_call {
 	bool on_gpu;	   /* ordered on `stream`, of CUDA */
 	bool sending;	   /* TT_SEND_RECV */
 	uint8_t part;	   /* enum tt_part */
-	uint8_t unused;
+	bool forgotten;	   /* of a plan: its operation was destroyed; no call is like it */
 	/* TT_SEND_RECV, of the functions with a tag: it, and where a receive tells what came */
 	bool tagged;
 	int tag;

@@ -78,7 +78,30 @@ static bool same_call(const struct tt_call *kept, const struct tt_call *call, in
 
 static bool in_use(const struct tutti_comm *comm, const struct tt_plan *plan)
 {
-	return comm->device_plan == plan || comm->uses_plan(comm, plan);
+	return comm->last_plan == plan || comm->device_plan == plan || comm->uses_plan(comm, plan);
+}
+
+/* Drop what nothing uses of the plans of one operation, which no call finds from here on, or of
+ * all (NULL). */
+static void drop(struct tutti_comm *comm, const tutti_op_t *op)
+{
+	for (int i = 0; comm->plans && i < BUCKETS; i++) {
+		for (struct tt_plan **link = &comm->plans->bucket[i]; *link;) {
+			struct tt_plan *plan = *link;
+			const bool meant = !op || plan->call.op == *op;
+
+			plan->call.forgotten |= op && meant;
+			if (!meant || in_use(comm, plan)) {
+				link = &plan->next;
+				continue;
+			}
+			*link = plan->next;
+			if (comm->exchanged_plan == plan)
+				comm->exchanged_plan = NULL;
+			tt_plan_free(plan);
+			comm->plans->kept--;
+		}
+	}
 }
 
 /* A program whose counts never come again must not grow: start afresh when the cache is full. */
@@ -88,21 +111,7 @@ static void make_space(struct tutti_comm *comm)
 
 	if (cache->kept < cache->capacity)
 		return;
-	for (int i = 0; i < BUCKETS; i++) {
-		for (struct tt_plan **link = &cache->bucket[i]; *link;) {
-			struct tt_plan *plan = *link;
-
-			if (in_use(comm, plan) || plan == comm->last_plan) {
-				link = &plan->next;
-				continue;
-			}
-			*link = plan->next;
-			if (comm->exchanged_plan == plan)
-				comm->exchanged_plan = NULL;
-			tt_plan_free(plan);
-			cache->kept--;
-		}
-	}
+	drop(comm, NULL);
 	cache->capacity = 2 * cache->kept > PLANS_KEPT ? 2 * cache->kept : PLANS_KEPT;
 }
 
@@ -194,19 +203,5 @@ struct tt_planning *tt_planning_of(struct tutti_comm *comm)
 
 void tt_plans_forget_op(struct tutti_comm *comm, tutti_op_t op)
 {
-	for (int i = 0; comm->plans && i < BUCKETS; i++) {
-		for (struct tt_plan **link = &comm->plans->bucket[i]; *link;) {
-			struct tt_plan *plan = *link;
-
-			if (plan->call.op != op) {
-				link = &plan->next;
-				continue;
-			}
-			*link = plan->next;
-			if (comm->last_plan == plan)
-				comm->last_plan = NULL;
-			tt_plan_free(plan);
-			comm->plans->kept--;
-		}
-	}
+	drop(comm, &op);
 }

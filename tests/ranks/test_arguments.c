@@ -360,8 +360,10 @@ static int at_once_inside_a_group(tutti_comm_t comm, void *argument)
 /* Rank 1 takes no part before rank 0 has tried. */
 static int operation_in_use(tutti_comm_t comm, void *argument)
 {
+	tutti_plan_info_t info = { .size = sizeof(info) };
 	tutti_request_t request;
 	float in = 1, out = 0;
+	const float two = 2;
 	tutti_op_t op;
 
 	SUCCEEDS(tutti_op_create(comm, add_all, 1, NULL, &op));
@@ -374,6 +376,11 @@ static int operation_in_use(tutti_comm_t comm, void *argument)
 	}
 	SUCCEEDS(tutti_wait(&request));
 	CLAIM(out == 2, "the sum is %g", (double)out);
+	SUCCEEDS(tutti_op_destroy(comm, op));
+	SUCCEEDS(tutti_comm_last_plan(comm, &info));
+	SUCCEEDS(tutti_op_create_premul_sum(comm, &two, F32, &op)); /* of the same number */
+	SUCCEEDS(tutti_all_reduce(comm, &in, &out, 1, F32, op, NULL));
+	CLAIM(out == 4, "the other sum is %g", (double)out);
 	SUCCEEDS(tutti_op_destroy(comm, op));
 	return sums_right(comm);
 }
