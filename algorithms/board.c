@@ -145,11 +145,6 @@ static void barrier(struct tt_sched *sched, const struct tt_group *group)
 			tt_await(sched, r);
 }
 
-static bool fits(const struct tt_group *group, enum tt_collective collective)
-{
-	return group->hosts == 1 && tt_fits_fold(group, collective);
-}
-
 /* The bytes are what one rank posts and what it reads. */
 static struct tt_cost cost(const struct tt_group *group, enum tt_collective collective,
 			   double bytes)
@@ -193,7 +188,7 @@ const struct tt_algorithm tt_algorithm_board = {
 	.shared = true,
 	.ordered = true,
 	.one_fold = true,
-	.fits = fits,
+	.fits = tt_fits_fold_of_host,
 	.build = {
 		[TT_BROADCAST] = broadcast,
 		[TT_REDUCE] = reduce,

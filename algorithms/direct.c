@@ -122,11 +122,6 @@ static void gather(struct tt_sched *sched, const struct tt_group *group)
 		tt_copy_from(sched, tt_out(r), r, tt_in(r), 1);
 }
 
-static bool fits(const struct tt_group *group, enum tt_collective collective)
-{
-	return group->hosts == 1 && tt_fits_fold(group, collective);
-}
-
 /* Bytes that the busiest rank exposes: its input but for its own block, and of an all-reduce
  * that block's result. */
 static double exposed(const struct tt_group *group, enum tt_collective collective, double bytes)
@@ -176,7 +171,7 @@ const struct tt_algorithm tt_algorithm_direct = {
 	.shared = true,
 	.ordered = true,
 	.one_fold = true,
-	.fits = fits,
+	.fits = tt_fits_fold_of_host,
 	.build = {
 		[TT_BROADCAST] = broadcast,
 		[TT_REDUCE] = reduce,

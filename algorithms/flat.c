@@ -8,13 +8,13 @@
 #define CACHED_BYTES                                                                               \
 	((double)(1 << 20)) /* as much of a vector as stays in a core's cache while it is sent */
 
-/* out(block) = the contributions of ranks first … last: the own one from send, the others' from the
- * scratch slots of their ranks. */
-static void fold(struct tt_sched *sched, const struct tt_group *group, int block, int last)
+/* The contributions of ranks 0 … last: the own one from send, the others' from the scratch slots of
+ * their ranks. */
+static void fold(struct tt_sched *sched, const struct tt_group *group, int last)
 {
-	tt_reduce(sched, tt_out(block), 1);
+	tt_reduce(sched, tt_out(0), 1);
 	for (int r = 0; r <= last; r++)
-		tt_source(sched, group->rank, r == group->rank ? tt_in(block) : tt_tmp(r, block));
+		tt_source(sched, group->rank, r == group->rank ? tt_in(0) : tt_tmp(r, 0));
 }
 
 static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
@@ -27,7 +27,7 @@ static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 		tt_recv(sched, from, tt_tmp(from, 0), 1);
 	}
 	tt_round(sched);
-	fold(sched, group, 0, group->size - 1);
+	fold(sched, group, group->size - 1);
 	tt_final(sched);
 }
 
@@ -56,35 +56,26 @@ static void reduce(struct tt_sched *sched, const struct tt_group *group)
 		if (r != group->root)
 			tt_recv(sched, r, tt_tmp(r, 0), 1);
 	tt_round(sched);
-	fold(sched, group, 0, group->size - 1);
+	fold(sched, group, group->size - 1);
 	tt_final(sched);
 }
 
+/* Block r is that of rank r. */
+static const struct tt_parts blocks = { .base = 0, .n = 1 };
+
 static void reduce_scatter(struct tt_sched *sched, const struct tt_group *group)
 {
-	for (int k = 1; k < group->size; k++) {
-		const int to = tt_mod(group->rank + k, group->size);
-		const int from = tt_mod(group->rank - k, group->size);
+	const struct tt_team all = tt_everyone(group);
 
-		tt_send(sched, to, tt_in(to), 1);
-		tt_recv(sched, from, tt_tmp(from, group->rank), 1);
-	}
-	tt_round(sched);
-	fold(sched, group, group->rank, group->size - 1);
-	tt_final(sched);
+	tt_shot_reduce_scatter(sched, &all, blocks, TT_BUF_SEND, tt_out(group->rank), true);
 }
 
 static void all_gather(struct tt_sched *sched, const struct tt_group *group)
 {
-	const int rank = group->rank;
+	const struct tt_team all = tt_everyone(group);
 
-	tt_copy(sched, tt_out(rank), tt_in(rank), 1);
-	for (int k = 1; k < group->size; k++) {
-		const int from = tt_mod(rank - k, group->size);
-
-		tt_send(sched, tt_mod(rank + k, group->size), tt_out(rank), 1);
-		tt_recv(sched, from, tt_out(from), 1);
-	}
+	tt_copy(sched, tt_out(group->rank), tt_in(group->rank), 1);
+	tt_shot_all_gather(sched, &all, blocks);
 }
 
 static void all_to_all(struct tt_sched *sched, const struct tt_group *group)
@@ -150,7 +141,7 @@ static void prefix(struct tt_sched *sched, const struct tt_group *group, int las
 		tt_recv(sched, r, tt_tmp(r, 0), 1);
 	tt_round(sched);
 	if (last >= 0)
-		fold(sched, group, 0, last);
+		fold(sched, group, last);
 }
 
 static void scan(struct tt_sched *sched, const struct tt_group *group)

@@ -299,8 +299,9 @@ static void shots_all_reduce(struct tt_sched *sched, const struct tt_group *grou
 	const struct tt_parts blocks = { .base = host.me * group->hosts, .n = 1 };
 
 	tt_sched_blocks(sched, group->size);
-	tt_shot_reduce_scatter(sched, &host, parts, TT_BUF_SEND, false);
-	tt_shot_reduce_scatter(sched, &peers, blocks, TT_BUF_RECV, true);
+	tt_shot_reduce_scatter(sched, &host, parts, TT_BUF_SEND, tt_out(blocks.base), false);
+	tt_shot_reduce_scatter(sched, &peers, blocks, TT_BUF_RECV, tt_out(blocks.base + peers.me),
+			       true);
 	tt_shot_all_gather(sched, &peers, blocks);
 	tt_shot_all_gather(sched, &host, parts);
 }

@@ -33,6 +33,11 @@ bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective)
 	return group->size <= UINT16_MAX;
 }
 
+bool tt_fits_fold_of_host(const struct tt_group *group, enum tt_collective collective)
+{
+	return group->hosts == 1 && tt_fits_fold(group, collective);
+}
+
 static int common_divisor(int a, int b)
 {
 	return b ? common_divisor(b, a % b) : a;
@@ -351,7 +356,8 @@ void tt_ring_all_gather(struct tt_sched *sched, const struct tt_team *team, stru
 }
 
 void tt_shot_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
-			    struct tt_parts parts, enum tt_buffer from, bool final)
+			    struct tt_parts parts, enum tt_buffer from, struct tt_ref into,
+			    bool final)
 {
 	const int me = team->me, rank = tt_at(team, me), own = part(team, parts, me);
 
@@ -364,7 +370,7 @@ void tt_shot_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
 		tt_recv(sched, tt_at(team, of), tt_tmp(of * parts.n, own), parts.n);
 	}
 	tt_round(sched);
-	tt_reduce(sched, tt_out(own), parts.n);
+	tt_reduce(sched, into, parts.n);
 	for (int i = 0; i < team->size; i++)
 		tt_source(sched, rank,
 			  i != me		? tt_tmp(i * parts.n, own)

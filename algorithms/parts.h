@@ -62,9 +62,11 @@ int tt_log2_up(int n);
 /* The largest power of two that n holds. */
 int tt_power_of_two(int n);
 
-/* An algorithm's `fits` that has no condition, and that of a fold of all ranks in one step. */
+/* An algorithm's `fits` that has no condition, that of a fold of all ranks in one step, and that of
+ * one among ranks of one host. */
 bool tt_fits_any(const struct tt_group *group, enum tt_collective collective);
 bool tt_fits_fold(const struct tt_group *group, enum tt_collective collective);
+bool tt_fits_fold_of_host(const struct tt_group *group, enum tt_collective collective);
 
 /* How many ranks the hosts, or domains, with the most and the fewest have. */
 struct tt_extent {
@@ -147,9 +149,11 @@ void tt_ring_all_gather(struct tt_sched *sched, const struct tt_team *team, stru
 			int lead);
 
 /* The same at once instead of in a ring: one round in which part i goes to number i, and the fold
- * of the own part at the beginning of the next. Uses size * parts.n slots of scratch. */
+ * of the own part `into` at the beginning of the next. Uses size * parts.n slots of scratch, in
+ * which those of the own number stay empty. */
 void tt_shot_reduce_scatter(struct tt_sched *sched, const struct tt_team *team,
-			    struct tt_parts parts, enum tt_buffer from, bool final);
+			    struct tt_parts parts, enum tt_buffer from, struct tt_ref into,
+			    bool final);
 /* One round, which begins with part me in the recv buffer and ends with all of them. */
 void tt_shot_all_gather(struct tt_sched *sched, const struct tt_team *team, struct tt_parts parts);
 

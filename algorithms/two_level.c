@@ -223,7 +223,7 @@ static void barrier(struct tt_sched *sched, const struct tt_group *group)
 
 static bool fits(const struct tt_group *group, enum tt_collective collective)
 {
-	return group->hosts == 1 && group->domain && tt_fits_fold(group, collective) &&
+	return group->domain && tt_fits_fold_of_host(group, collective) &&
 	       grid_of(group).columns > 0;
 }
 

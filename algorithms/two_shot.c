@@ -5,36 +5,23 @@
 #include "algorithms.h"
 #include "parts.h"
 
-/* Round 0: block r goes to rank r. Round 1 begins with the fold of the own block into `into`. */
+/* Block r is that of rank r. */
+static const struct tt_parts blocks = { .base = 0, .n = 1 };
+
 static void collect(struct tt_sched *sched, const struct tt_group *group, struct tt_ref into)
 {
-	const int rank = group->rank;
+	const struct tt_team all = tt_everyone(group);
 
 	tt_sched_blocks(sched, group->size);
-	for (int k = 1; k < group->size; k++) {
-		const int to = tt_mod(rank + k, group->size), from = tt_mod(rank - k, group->size);
-
-		tt_send(sched, to, tt_in(to), 1);
-		tt_recv(sched, from, tt_tmp(from, rank), 1);
-	}
-	tt_round(sched);
-	tt_reduce(sched, into, 1);
-	for (int r = 0; r < group->size; r++)
-		tt_source(sched, rank, r == rank ? tt_in(rank) : tt_tmp(r, rank));
-	tt_final(sched);
+	tt_shot_reduce_scatter(sched, &all, blocks, TT_BUF_SEND, into, true);
 }
 
 static void all_reduce(struct tt_sched *sched, const struct tt_group *group)
 {
-	const int rank = group->rank;
+	const struct tt_team all = tt_everyone(group);
 
-	collect(sched, group, tt_out(rank));
-	for (int k = 1; k < group->size; k++) {
-		const int from = tt_mod(rank - k, group->size);
-
-		tt_send(sched, tt_mod(rank + k, group->size), tt_out(rank), 1);
-		tt_recv(sched, from, tt_out(from), 1);
-	}
+	collect(sched, group, tt_out(group->rank));
+	tt_shot_all_gather(sched, &all, blocks);
 }
 
 /* Who is not the root has no recv buffer: its block is folded into its own slot, which nobody
