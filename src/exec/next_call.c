@@ -79,6 +79,8 @@ bool tt_next_call_set(struct tutti_comm *comm, const tutti_call_t *call)
 	}
 	free(said->caller);
 	said->timeout_ns = (uint64_t)(call->timeout_s * 1e9);
+	if (said->timeout_ns == 0 && call->timeout_s > 0)
+		said->timeout_ns = 1; /* 0 is the communicator's */
 	said->caller = copy;
 	said->wire = call->wire;
 	return true;

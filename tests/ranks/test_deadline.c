@@ -341,6 +341,18 @@ static int waste_it(tutti_comm_t comm, void *argument)
 
 JOB(an_invalid_call_takes_it, .ranks = 3, .body = waste_it, .shares = sizeof(atomic_int))
 
+static int have_no_time(tutti_comm_t comm, void *argument)
+{
+	float value;
+
+	SUCCEEDS(next_call_takes(comm, 1e-10));
+	FAILS(tutti_recv(comm, &value, 1, TUTTI_FLOAT32, 1 - tutti_comm_rank(comm), NULL),
+	      TUTTI_ERR_TIMEOUT, "missed its deadline of 1e-09 s");
+	return 0;
+}
+
+JOB(less_than_a_nanosecond_is_a_deadline, .ranks = 2, .body = have_no_time)
+
 /* ---- a chain of ranks that wait for messages: 1 for 0, and 0 for 2 */
 
 struct chain {
