@@ -30,7 +30,7 @@ static int with_bit(int n, int bit)
  * round packs those that move into the first slots, to be one message, and receives into an area of
  * its own; within it they are in the order of j. Slots stand for blocks that all have one length.
  *
- * Where the block of distance j is that has made the moves of its bits below `bit`; `room` is how
+ * Where the block of distance j is that has made the moves of its bits below `bit`; `capacity` is how
  * many slots an area has. */
 static struct tt_ref place(const struct tt_group *group, int capacity, int j, int bit)
 {

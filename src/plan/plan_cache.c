@@ -14,7 +14,7 @@
 
 struct tt_plan_cache {
 	struct tt_plan *bucket[BUCKETS];
-	size_t kept, capacity; /* plans; beyond room those that no operation uses are dropped */
+	size_t kept, capacity; /* plans; beyond capacity those in no use are dropped */
 };
 
 static uint64_t hash_counts(uint64_t hash, const size_t *counts, int n)
