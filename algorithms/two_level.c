@@ -257,7 +257,6 @@ static struct tt_cost cost(const struct tt_group *group, enum tt_collective coll
 const struct tt_algorithm tt_algorithm_two_level = {
 	.name = "two_level",
 	.shared = true,
-	.two_folds = true,
 	.fits = fits,
 	.build = {
 		[TT_BROADCAST] = broadcast,

@@ -187,8 +187,9 @@ struct tt_algorithm {
 	bool shared;	/* needs all ranks to share memory */
 	bool ordered;	/* combines in rank order from 0 up, whatever the size */
 	bool one_fold;	/* combines all contributions to an element in one step, rounding once;
-			 * the others combine two operands at a time, by tt_recv_reduce() … */
-	bool two_folds; /* … or twice as many as there are, each time of as many ranks */
+			 * the others combine two operands at a time, by tt_recv_reduce(), or twice
+			 * as many as there are, each time of as many ranks … */
+	bool two_folds; /* … on each host and between hosts, where sums may be narrow */
 	bool pipelined; /* long vectors are worth cutting into segments that follow each other */
 	/* Can it do this group? Pure, and the same answer on every rank. */
 	bool (*fits)(const struct tt_group *group, enum tt_collective collective);
