@@ -289,18 +289,21 @@ static bool has_left_target(const struct tt_window_call *call)
 {
 	const struct tutti_comm *comm = call->window->comm;
 
-	return call->peer >= 0 && call->peer != comm->rank && tt_window_left(comm, call->peer);
+	return call->peer >= 0 && call->peer != comm->rank && is_direct(call) &&
+	       tt_window_left(comm, call->peer);
 }
 
-/* Behind the frames of all calls before: while some wait for the outbox, this does, too. */
+/* Behind the frames of all calls before: while some wait for the outbox, this does, too. One rank
+ * is asked in any case, as it may have left. */
 static tutti_result_t ask_to_flush(struct tt_op *op, int rank, bool *moved)
 {
 	struct tt_window_call *call = op->window_call;
 	struct tt_window_peer *peer = tt_window_peer_of(call->window, rank);
+	const bool asks = call->peer >= 0 && !is_direct(call);
 
-	if (!peer && has_left_target(call))
+	if (has_left_target(call))
 		return fail_left(call, rank);
-	if (!peer || (!peer->first && peer->flushed == peer->sent))
+	if (!peer || (!asks && !peer->first && peer->flushed == peer->sent))
 		return TUTTI_OK;
 	if (peer->first)
 		return TUTTI_IN_PROGRESS;
@@ -491,10 +494,10 @@ static int explain(struct tt_text *text, const struct tt_op *op)
 }
 
 /* Another rank, with all that it has sent being here. Who closes links may have died, and what tells of
- * that takes a moment. */
+ * that takes a moment. Links that no window needs any more are not looked at. */
 static bool has_gone(const struct tutti_comm *comm, int rank, uint64_t now)
 {
-	const struct tt_window_peer *peer = comm->windows->peer[rank];
+	const struct tt_window_peer *peer = comm->serves ? comm->windows->peer[rank] : NULL;
 
 	if (peer)
 		return peer->ended_at && now - peer->ended_at > DOUBT_NS;

@@ -457,6 +457,11 @@ static tutti_result_t put_and_flush(tutti_window_t window)
 	return result ? result : tutti_flush(window, 1, NULL);
 }
 
+static tutti_result_t flush_it(tutti_window_t window)
+{
+	return tutti_flush(window, 1, NULL);
+}
+
 static tutti_result_t get_a_word(tutti_window_t window)
 {
 	uint64_t word;
@@ -478,6 +483,8 @@ static int call_one_that_has_left(tutti_comm_t comm, struct scene *scene,
 	tutti_comm_t second;
 
 	SUCCEEDS(tutti_comm_dup(comm, &second));
+	SUCCEEDS(tutti_window_create(second, &window, sizeof(window), 0, &window));
+	SUCCEEDS(tutti_window_destroy(window)); /* its links stay */
 	SUCCEEDS(take(&memory, 64));
 	SUCCEEDS(tutti_window_create(second, memory.bytes, 64, 1, &window));
 	if (tutti_comm_rank(comm) == 1) {
@@ -500,6 +507,8 @@ static int target_has_left(tutti_comm_t comm, void *argument)
 	struct scene *scene = argument;
 	int failed = call_one_that_has_left(comm, scene, put_and_flush, "rank 1 ");
 
+	if (!failed)
+		failed = call_one_that_has_left(comm, scene, flush_it, "rank 1 ");
 	if (!failed && !scene->heap) /* a get of memory that is still mapped may find what it was */
 		failed = call_one_that_has_left(comm, scene, get_a_word, "rank 1 ");
 	return failed ? failed
