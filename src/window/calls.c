@@ -217,7 +217,7 @@ static bool put_frame(struct tt_window_peer *peer, struct tt_window_call *call, 
 	if (is_copied(call) && call->bytes > 0)
 		memcpy(at + sizeof(frame), send, call->bytes);
 	else if (call->kind == TT_PUT && call->bytes > 0)
-		tt_outbox_lend(&peer->outbox, send, call->bytes, call);
+		tt_outbox_lend(&peer->outbox, send, call->bytes, frame.window, call);
 	peer->sent += call->kind != TT_FLUSH;
 	return true;
 }

@@ -54,21 +54,22 @@ uint8_t *tt_outbox_place(struct tt_outbox *box, size_t bytes)
 	return at;
 }
 
-void tt_outbox_lend(struct tt_outbox *box, const void *from, size_t bytes,
+void tt_outbox_lend(struct tt_outbox *box, const void *from, size_t bytes, uint32_t window,
 		    struct tt_window_call *call)
 {
-	add_part(box, &(struct tt_outbox_part){
-			      .from = from, .bytes = bytes, .lent = true, .call = call });
+	add_part(box, &(struct tt_outbox_part){ .from = from,
+						.bytes = bytes,
+						.lent = true,
+						.window = window,
+						.call = call });
 }
 
-bool tt_outbox_lends(const struct tt_outbox *box, const void *memory, size_t bytes)
+bool tt_outbox_lends(const struct tt_outbox *box, uint32_t window)
 {
-	const uintptr_t begin = (uintptr_t)memory;
-
 	for (uint32_t i = 0; i < box->count; i++) {
 		const struct tt_outbox_part *part = &box->parts[place_of(box, i)];
 
-		if (part->lent && !part->call && (uintptr_t)part->from - begin < bytes)
+		if (part->lent && !part->call && part->window == window)
 			return true;
 	}
 	return false;

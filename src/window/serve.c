@@ -89,6 +89,7 @@ static const char *begin_call(struct tutti_comm *comm, struct tt_window_peer *pe
 		reply.frame.value = tt_window_add(at, f->value);
 	} else {
 		reply.frame.kind = TT_FRAME_DATA;
+		reply.frame.window = f->window;
 		reply.frame.bytes = f->bytes;
 		reply.from = at;
 	}
@@ -238,22 +239,20 @@ static tutti_result_t receive(struct tutti_comm *comm, struct tt_window_peer *pe
 	return TUTTI_OK;
 }
 
-/* Do bytes come for this rank's part, or are some of it still to leave? */
-static bool goes_on(const struct tt_window_peer *peer, const struct tutti_window *window)
+/* Do bytes come for this rank's part, or are some of it still to leave? Other windows may be on the
+ * same memory. */
+static bool goes_on(const struct tt_window_peer *peer, uint32_t window)
 {
-	const struct tt_window_part *own = &window->part[window->comm->rank];
-
-	if (peer->open && peer->frame.kind == TT_FRAME_PUT && peer->frame.window == window->number)
+	if (peer->open && peer->frame.kind == TT_FRAME_PUT && peer->frame.window == window)
 		return true;
 	for (uint32_t i = 0; i < peer->answer_count; i++) {
 		const struct tt_answer *next =
 			&peer->answers[(peer->first_answer + i) % TT_WINDOW_ASKED];
 
-		if (next->frame.bytes > 0 &&
-		    (uintptr_t)next->from - (uintptr_t)own->memory < own->bytes)
+		if (next->frame.bytes > 0 && next->frame.window == window)
 			return true;
 	}
-	return tt_outbox_lends(&peer->outbox, own->memory, own->bytes);
+	return tt_outbox_lends(&peer->outbox, window);
 }
 
 tutti_result_t tt_window_close(const struct tutti_window *window)
@@ -264,7 +263,7 @@ tutti_result_t tt_window_close(const struct tutti_window *window)
 	for (int rank = 0; rank < comm->size && !comm->fault.result; rank++) {
 		const struct tt_window_peer *peer = comm->windows->peer[rank];
 
-		if (peer && goes_on(peer, window))
+		if (peer && goes_on(peer, window->number))
 			result = refuse(comm, rank, &peer->frame, "not over where its window ends");
 	}
 	return result;
@@ -286,7 +285,8 @@ static tutti_result_t put_answers(struct tt_window_peer *peer)
 				       peer->connection->link->peer);
 		memcpy(at, &next->frame, sizeof(next->frame));
 		if (next->frame.bytes > 0)
-			tt_outbox_lend(&peer->outbox, next->from, next->frame.bytes, NULL);
+			tt_outbox_lend(&peer->outbox, next->from, next->frame.bytes,
+				       next->frame.window, NULL);
 		peer->first_answer = (peer->first_answer + 1) % TT_WINDOW_ASKED;
 	}
 	return TUTTI_OK;

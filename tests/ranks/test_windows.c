@@ -3,6 +3,7 @@
  * and what becomes of them when a rank is stopped, killed, or gives wrong arguments.
  *
  *   test_windows shm|tcp|tls|rdma|mixed [CLAIMS] */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,6 +315,50 @@ static int several(tutti_comm_t comm, void *argument)
 	SUCCEEDS(tutti_window_destroy(windows[0]));
 	/* the last one is left to tutti_comm_destroy() */
 	SUCCEEDS(tutti_barrier(comm, NULL));
+	return 0;
+}
+
+struct getter {
+	tutti_window_t window;
+	atomic_bool stop;
+	tutti_result_t result;
+};
+
+static void *get_again_and_again(void *argument)
+{
+	struct getter *getter = argument;
+	uint8_t *to = malloc(2 * LONG);
+
+	do
+		getter->result = tutti_get(getter->window, to, 2 * LONG, 1, 0, NULL);
+	while (!getter->result && !atomic_load(&getter->stop));
+	free(to);
+	return NULL;
+}
+
+/* Two windows on one memory: one ends while a thread gets from the other. */
+static int on_one_memory(tutti_comm_t comm, void *argument)
+{
+	struct memory memory = { .heap = argument != NULL };
+	tutti_window_t ending[20];
+	struct getter getter = { 0 };
+	pthread_t thread;
+
+	SUCCEEDS(take(&memory, 2 * LONG));
+	SUCCEEDS(tutti_window_create(comm, memory.bytes, 2 * LONG, 0, &getter.window));
+	for (int i = 0; i < 20; i++)
+		SUCCEEDS(tutti_window_create(comm, memory.bytes, 2 * LONG, 0, &ending[i]));
+	if (tutti_comm_rank(comm) == 0)
+		pthread_create(&thread, NULL, get_again_and_again, &getter);
+	for (int i = 0; i < 20; i++)
+		SUCCEEDS(tutti_window_destroy(ending[i]));
+	if (tutti_comm_rank(comm) == 0) {
+		atomic_store(&getter.stop, true);
+		pthread_join(thread, NULL);
+		SUCCEEDS(getter.result);
+	}
+	SUCCEEDS(tutti_window_destroy(getter.window));
+	give_back(&memory);
 	return 0;
 }
 
@@ -629,6 +674,7 @@ SCENE(short_puts_arrive_in_order, many_short, 3)
 SCENE(calls_in_both_directions_wait_for_each_other_nowhere, many_at_once, 2)
 SCENE(sums_lose_nothing, sum_up, RANKS)
 SCENE(windows_are_told_apart, several, 3)
+SCENE(windows_on_one_memory_end_alone, on_one_memory, 2)
 SCENE(wrong_arguments_are_refused, wrong_arguments, 2)
 SCENE(all_ranks_make_a_window_together, not_all_make_it, 3)
 SCENE(a_window_ends_after_its_calls, unfinished_calls, 2)

@@ -21,7 +21,8 @@ struct tt_outbox_part {
 	size_t bytes;
 	size_t skipped; /* of the ring, before them: its end, where they did not fit */
 	bool lent;
-	struct tt_window_call *call; /* of what was lent; NULL: nobody waits */
+	uint32_t window;	     /* of what was lent: its number */
+	struct tt_window_call *call; /* of what was lent; NULL: it answers a peer's */
 };
 
 struct tt_outbox {
@@ -35,10 +36,10 @@ struct tt_outbox {
 bool tt_outbox_has_room(const struct tt_outbox *box, size_t bytes);
 /* The place of so many bytes, for which there is room; NULL: no memory for the ring. */
 uint8_t *tt_outbox_place(struct tt_outbox *box, size_t bytes);
-void tt_outbox_lend(struct tt_outbox *box, const void *from, size_t bytes,
+void tt_outbox_lend(struct tt_outbox *box, const void *from, size_t bytes, uint32_t window,
 		    struct tt_window_call *call);
-/* Is there something to leave of this memory that no call of this rank has lent? */
-bool tt_outbox_lends(const struct tt_outbox *box, const void *memory, size_t bytes);
+/* Is something of this rank's part of the window still to leave? */
+bool tt_outbox_lends(const struct tt_outbox *box, uint32_t window);
 /* Write what the link takes; like its write(). */
 ssize_t tt_outbox_write(struct tt_outbox *box, struct tt_link *link);
 void tt_outbox_free(struct tt_outbox *box);
