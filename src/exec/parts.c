@@ -6,17 +6,24 @@
 static tutti_result_t submit(struct tutti_comm *comm, enum tt_part part, struct tt_call *call)
 {
 	call->part = (uint8_t)part;
-	call->detail = (uint64_t)part;
+	call->detail |= (uint64_t)part;
 	return tt_call_submit(comm, call, NULL);
+}
+
+tutti_result_t tt_part_barrier_of(struct tutti_comm *comm, enum tt_part part, uint32_t which)
+{
+	struct tt_call call = { .collective = TT_BARRIER,
+				.dtype = TUTTI_UINT8,
+				.op = -1,
+				.root = -1,
+				.detail = (uint64_t)which << TT_PART_BITS };
+
+	return submit(comm, part, &call);
 }
 
 tutti_result_t tt_part_barrier(struct tutti_comm *comm, enum tt_part part)
 {
-	struct tt_call call = {
-		.collective = TT_BARRIER, .dtype = TUTTI_UINT8, .op = -1, .root = -1
-	};
-
-	return submit(comm, part, &call);
+	return tt_part_barrier_of(comm, part, 0);
 }
 
 tutti_result_t tt_part_broadcast(struct tutti_comm *comm, enum tt_part part, const void *send,

@@ -10,6 +10,8 @@
 #include "op_header.h"
 
 tutti_result_t tt_part_barrier(struct tutti_comm *comm, enum tt_part part);
+/* `which` object the function is about: peers compare that, too. */
+tutti_result_t tt_part_barrier_of(struct tutti_comm *comm, enum tt_part part, uint32_t which);
 tutti_result_t tt_part_broadcast(struct tutti_comm *comm, enum tt_part part, const void *send,
 				 void *recv, size_t bytes, int root);
 tutti_result_t tt_part_all_gather(struct tutti_comm *comm, enum tt_part part, const void *send,

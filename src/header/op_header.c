@@ -181,6 +181,8 @@ static void append_call(struct tt_text *text, const struct tt_op_header *header,
 
 	if (header->magic != TT_OP_HEADER_MAGIC)
 		tt_text_append(text, "bytes that are no operation");
+	else if (header->part == TT_PART_WINDOW_DESTROY)
+		tt_text_append(text, "%s of window %" PRIu64, part, header->detail >> TT_PART_BITS);
 	else if (part)
 		tt_text_append(text, "%s", part);
 	else if (header->collective == TT_BARRIER)

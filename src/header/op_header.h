@@ -28,6 +28,8 @@ enum tt_part {
 	TT_PART_COUNT
 };
 
+#define TT_PART_BITS 8 /* of `detail`, which is the part; the others say of which object it is */
+
 /* What a user's operation was declared as. */
 enum tt_declared {
 	TT_DECLARED_NOT,

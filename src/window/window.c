@@ -417,7 +417,7 @@ TUTTI_API tutti_result_t tutti_window_destroy(tutti_window_t window)
 		return result;
 	result = tutti_flush(window, TUTTI_ANY_PEER, NULL);
 	if (!result)
-		result = tt_part_barrier(comm, TT_PART_WINDOW_DESTROY);
+		result = tt_part_barrier_of(comm, TT_PART_WINDOW_DESTROY, window->number);
 	take_back(window, result != TUTTI_OK);
 	tt_comm_lock(comm);
 	const tutti_result_t end = uninstall(window);

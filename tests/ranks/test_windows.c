@@ -362,6 +362,24 @@ static int on_one_memory(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
+/* Ranks end two windows in different orders: none takes another window's end for its own. */
+static int other_order(tutti_comm_t comm, void *argument)
+{
+	struct memory memory = { .heap = argument != NULL };
+	const int rank = tutti_comm_rank(comm);
+	tutti_window_t windows[2];
+
+	SUCCEEDS(take(&memory, 64));
+	SUCCEEDS(tutti_window_create(comm, memory.bytes, 64, 0, &windows[0]));
+	SUCCEEDS(tutti_window_create(comm, memory.bytes, 64, 0, &windows[1]));
+	FAILS(tutti_window_destroy(windows[rank]), TUTTI_ERR_MISMATCH,
+	      "rank 0 called tutti_window_destroy of window 0, rank 1 called "
+	      "tutti_window_destroy of window 1");
+	tutti_window_destroy(windows[1 - rank]);
+	give_back(&memory);
+	return 0;
+}
+
 static int wrong_arguments(tutti_comm_t comm, void *argument)
 {
 	const int rank = tutti_comm_rank(comm);
@@ -674,6 +692,7 @@ SCENE(short_puts_arrive_in_order, many_short, 3)
 SCENE(calls_in_both_directions_wait_for_each_other_nowhere, many_at_once, 2)
 SCENE(sums_lose_nothing, sum_up, RANKS)
 SCENE(windows_are_told_apart, several, 3)
+SCENE(windows_end_in_the_same_order_everywhere, other_order, 2)
 SCENE(windows_on_one_memory_end_alone, on_one_memory, 2)
 SCENE(wrong_arguments_are_refused, wrong_arguments, 2)
 SCENE(all_ranks_make_a_window_together, not_all_make_it, 3)
