@@ -27,7 +27,7 @@ static int open_heap(const struct shm_endpoint *ep, int place)
 
 void shm_heap_tell(struct shm_endpoint *ep)
 {
-	shm_member(&ep->arena, ep->me)->heap = tt_process_file(ep->whole ? tt_heap_fd() : -1);
+	shm_member(&ep->arena, ep->me)->heap = tt_process_file(tt_heap_fd());
 }
 
 static const char *advice_on(int error)
@@ -45,7 +45,7 @@ void shm_heap_try(struct shm_endpoint *ep, int place)
 	if (fd < 0) {
 		tt_log(WARN, SHM,
 		       "rank %d cannot open /proc/%d/fd/%d, the memory of rank %d (%s): long collectives of memory of tutti_mem_alloc() "
-		       "are copied through a buffer; %s",
+		       "are copied through a buffer, and calls on windows of it are messages; %s",
 		       ep->config.rank, (int)ep->peers[ep->local_peers[place].rank].pid,
 		       (int)shm_member(&ep->arena, place)->heap.fd, ep->local_peers[place].rank,
 		       tt_errno_text(errno, (char[TT_ERRNO_MAX]){ 0 }), advice_on(errno));
