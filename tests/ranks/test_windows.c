@@ -585,12 +585,14 @@ static const tutti_call_t hasty = { .size = sizeof(hasty), .timeout_s = 0.4 };
 
 static int nobody_signals(tutti_comm_t comm, void *argument)
 {
+	struct scene *scene = argument;
 	tutti_window_t window;
 
 	SUCCEEDS(tutti_window_create(comm, NULL, 0, 4, &window));
 	if (tutti_comm_rank(comm) == 0)
 		SUCCEEDS(tutti_signal(window, 1, 3, 2));
 	SUCCEEDS(tutti_barrier(comm, NULL));
+	meet_at(&scene->busy, 2); /* the other one is out of it, too */
 	SUCCEEDS(tutti_next_call(comm, &hasty));
 	FAILS(tutti_wait_signal(window, 3, 5, NULL, NULL), TUTTI_ERR_TIMEOUT,
 	      "tutti_wait_signal of signal 3 of window 0 missed its deadline of 0.4 s: it is ",
@@ -714,7 +716,7 @@ TEST(a_target_may_compute)
 	PATIENT(3, while_it_computes, new_scene(true));
 }
 
-TEST_OF(a_signal_that_nobody_sends_is_named, PATIENT(2, nobody_signals, NULL))
+TEST_OF(a_signal_that_nobody_sends_is_named, PATIENT(2, nobody_signals, new_scene(false)))
 TEST_OF(memory_that_is_freed_too_early_is_noticed, PATIENT(2, memory_is_freed, new_scene(true)))
 TEST_OF(a_stopped_target_is_named, PATIENT(2, target_is_stopped, new_scene(false)))
 
