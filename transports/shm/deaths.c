@@ -27,7 +27,7 @@ bool shm_died(struct shm_endpoint *ep, int place)
 	return local_peer->died;
 }
 
-/* acquire: pairs with the release in shm_destroy() */
+/* acquire: pairs with the release in shm_destroy(); what the rank did before it left is visible */
 bool shm_left(const struct shm_endpoint *ep, int place)
 {
 	return atomic_load_explicit(&shm_member(&ep->arena, place)->state, memory_order_acquire) ==

@@ -92,11 +92,9 @@ static void put(struct shm_link *link, const void *src, size_t bytes)
 	link->out_tail += bytes;
 }
 
-/* acquire: pairs with the release in shm_destroy(); what the peer did before it left is visible */
 static bool peer_left(const struct shm_link *link)
 {
-	return atomic_load_explicit(&shm_member(arena_of(link), link->local_peer)->state,
-				    memory_order_acquire) == SHM_LEFT;
+	return shm_left(shm_endpoint_of(link->base.endpoint), link->local_peer);
 }
 
 /* The ring is full: will the peer ever read? */
