@@ -118,9 +118,3 @@ ssize_t tt_outbox_write(struct tt_outbox *box, struct tt_link *link)
 	}
 	return all;
 }
-
-void tt_outbox_free(struct tt_outbox *box)
-{
-	free(box->ring);
-	box->ring = NULL;
-}

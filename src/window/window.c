@@ -454,7 +454,7 @@ void tt_windows_free(struct tutti_comm *comm)
 	}
 	for (int rank = 0; rank < comm->size; rank++) {
 		if (w->peer[rank])
-			tt_outbox_free(&w->peer[rank]->outbox);
+			free(w->peer[rank]->outbox.ring);
 		free(w->peer[rank]);
 	}
 	free(w->all);

@@ -450,7 +450,7 @@ FUZZ(window)
 	windows->all[1] = NULL;
 	frames = rest;
 	serve_all(comm);
-	tt_outbox_free(&peer->outbox);
+	free(peer->outbox.ring);
 	free(peer);
 	free(windows);
 	free(got);

@@ -26,7 +26,7 @@ struct tt_outbox_part {
 };
 
 struct tt_outbox {
-	uint8_t *ring;	     /* NULL until something leaves */
+	uint8_t *ring;	     /* malloc(); NULL until something leaves */
 	uint64_t head, tail; /* positions in the ring, which only grow: written, left */
 	struct tt_outbox_part parts[TT_OUTBOX_PARTS];
 	uint32_t first, count;
@@ -42,6 +42,5 @@ void tt_outbox_lend(struct tt_outbox *box, const void *from, size_t bytes, uint3
 bool tt_outbox_lends(const struct tt_outbox *box, uint32_t window);
 /* Write what the link takes; like its write(). */
 ssize_t tt_outbox_write(struct tt_outbox *box, struct tt_link *link);
-void tt_outbox_free(struct tt_outbox *box);
 
 #endif
