@@ -190,6 +190,28 @@ TEST_WITH(a_crowd_of_silent_callers_keeps_nobody_out, two_ranks, no_ranks)
 			close(callers[i]);
 }
 
+TEST_WITH(who_is_in_the_middle_of_its_proof_stays_and_the_next_one_waits, two_ranks, goes_on)
+{
+	const struct tt_hello hello = { TCP_FOR_DATA, 0, fabric.comm_id, 0, 1, true };
+	struct caller callers[TCP_PENDING_MAX + 1], *const last = &callers[TCP_PENDING_MAX];
+	uint8_t bytes[TT_HELLO_BYTES], byte;
+
+	fabric_hello(&hello, bytes);
+	for (struct caller *c = callers; c <= last; c++) {
+		*c = (struct caller){ .fd = knock(), .enough = TT_ANSWER_BYTES };
+		raw_send(c->fd, bytes, sizeof(bytes));
+	}
+	for (struct caller *c = callers; c < last; c++)
+		fabric_until(&fabric, caller_heard, c);
+	tcp->progress(fabric.endpoint[1], true); /* looks at the last one */
+	assert_int_equal(recv(callers[0].fd, &byte, 1, MSG_DONTWAIT), -1);
+	close(callers[0].fd);
+	fabric_until(&fabric, caller_heard, last);
+	assert_int_equal(last->length, TT_ANSWER_BYTES);
+	for (struct caller *c = callers + 1; c <= last; c++)
+		close(c->fd);
+}
+
 /* A silent caller who has been let in, and has been there for long. */
 static int idler(void)
 {

@@ -160,7 +160,7 @@ struct tcp_endpoint {
 	int buffer; /* TUTTI_TCP_BUFFER in bytes, 0: the kernel's autotuning */
 
 	struct tcp_source listener;
-	uint64_t listen_again_at; /* accepting paused for want of descriptors, until then; or 0 */
+	uint64_t listen_again_at; /* accepting paused for want of room, until then; or 0 */
 	uint64_t short_since;	  /* none was to be had since then; or 0 */
 	int shortage;		  /* an errno value */
 	struct tcp_pending *pending[TCP_PENDING_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the listening socket and the pending connections: connections accepted whose handshake is
  * not complete. Anyone may connect, so pending connections are few, have a deadline, and the
- * oldest makes room for the next, one that has not said a hello of this communicator first; a
- * rank that lost its place that way dials again, unless it was for a further rail of a link. */
+ * oldest that has not said a hello of this communicator makes room for the next; a rank that lost its
+ * place that way dials again, unless it was for a further rail of a link. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -17,8 +17,9 @@
 
 #define PENDING_MS                                                                                 \
 	5000 /* for a complete hello, sent right after connecting; and as long for the rest */
-#define ACCEPT_MAX 64 /* per poll */
-#define PAUSE_MS   50 /* when descriptors ran out */
+#define ACCEPT_MAX 64	      /* per poll */
+#define PAUSE_MS   50	      /* when descriptors ran out */
+#define ONE_LEFT   UINT64_MAX /* in place of a time: when a pending connection has left */
 #define IDLE_MS                                                                                    \
 	300 /* of a pending connection, after which it makes room when descriptors ran out */
 #define SHORT_MS 500 /* that none is to be had, while somebody is waited for */
@@ -144,6 +145,8 @@ static void dismiss(struct tcp_endpoint *e, struct tcp_pending *pending)
 	tt_tls_stream_close(pending->source.connection.tls);
 	pending->source.connection.tls = NULL;
 	tt_tcp_release(e, &pending->released);
+	if (e->listen_again_at == ONE_LEFT)
+		e->listen_again_at = 1; /* at once */
 }
 
 void tt_tcp_stop_listening(struct tcp_endpoint *e)
@@ -167,6 +170,14 @@ static struct tcp_pending *least_welcome(const struct tcp_endpoint *e)
 	return least;
 }
 
+/* A rank in the middle of its proof makes no room: it takes the connection for made when it has sent
+ * it. Those who come next wait in the kernel's queue meanwhile. */
+static bool is_full(const struct tcp_endpoint *e)
+{
+	return e->pending_count == TCP_PENDING_MAX &&
+	       least_welcome(e)->handshake.stage == TT_PENDING_CONFIRM;
+}
+
 static void dismiss_oldest(struct tcp_endpoint *e)
 {
 	struct tcp_pending *oldest = least_welcome(e);
@@ -179,8 +190,7 @@ static void dismiss_oldest(struct tcp_endpoint *e)
 	dismiss(e, oldest);
 }
 
-/* For want of descriptors: one that idles makes room for one that may prove more. A rank in the
- * middle of its proof does not: it takes the connection for made when it has sent it. */
+/* For want of descriptors: one that idles makes room for one that may prove more. */
 static bool dismiss_idler(struct tcp_endpoint *e)
 {
 	if (e->pending_count == 0 ||
@@ -222,6 +232,12 @@ static void admit(struct tcp_endpoint *e, int fd, const struct sockaddr_storage 
 		dismiss(e, pending);
 }
 
+static void stop_accepting(struct tcp_endpoint *e, uint64_t until)
+{
+	tt_tcp_unwatch(e, &e->listener);
+	e->listen_again_at = until;
+}
+
 /* The rest of accept()'s errors are the failed connection's own. */
 static void accept_failed(struct tcp_endpoint *e)
 {
@@ -238,8 +254,7 @@ static void accept_failed(struct tcp_endpoint *e)
 		       tt_errno_text(errno, text));
 	}
 	e->shortage = errno;
-	tt_tcp_unwatch(e, &e->listener);
-	e->listen_again_at = now + PAUSE_MS * TCP_MS;
+	stop_accepting(e, now + PAUSE_MS * TCP_MS);
 }
 
 /* A rank that waits for others to connect while it cannot let them in would wait until its
@@ -267,6 +282,11 @@ void tt_tcp_accept(struct tcp_endpoint *e)
 {
 	for (int i = 0; i < ACCEPT_MAX && e->listener.connection.fd >= 0; i++) {
 		struct sockaddr_storage from;
+
+		if (is_full(e)) {
+			stop_accepting(e, ONE_LEFT);
+			return;
+		}
 		const int fd = tt_accept(e->listener.connection.fd, &from);
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
