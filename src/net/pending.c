@@ -165,6 +165,8 @@ static enum tt_handshake_state secure(const struct tt_listener *listener, struct
 			return state;
 	}
 	const tutti_result_t result = tt_tls_handshake(connection->tls);
+	if (result == TUTTI_ERR_PEER_LOST)
+		return refuse(p, TT_VERDICT_GONE);
 	if (result < 0) {
 		p->says.from = tt_tls_rank(connection->tls);
 		return tt_tls_has_other_key(connection->tls)

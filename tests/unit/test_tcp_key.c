@@ -96,6 +96,23 @@ TEST_OF_WITH(a_rank_that_does_not_encrypt_is_told, listen_to_log, leave_log,
 TEST_OF_WITH(a_rank_that_encrypts_keeps_away_from_one_that_does_not, listen_to_log, leave_log,
 	     cannot_come_in(&encrypts, &plain, "TUTTI_ENCRYPT", "encrypts, and this end does not"))
 
+static bool one_waits(void *arg)
+{
+	return tcp_endpoint_of(fabric.endpoint[1])->pending_count == 1;
+}
+
+TEST_WITH(who_goes_in_the_middle_of_tls_is_not_said_to_have_another_key, listen_to_log, leave_log)
+{
+	start_with(&encrypts);
+	const int fd = raw_connect(fabric_port(&fabric, 1));
+
+	raw_send(fd, (uint8_t[]){ TT_TLS_FIRST_BYTE, 3, 1 }, 3);
+	fabric_until(&fabric, one_waits, NULL);
+	close(fd);
+	fabric_until(&fabric, none_waits, NULL);
+	assert_int_equal(atomic_load(&warnings), 0);
+}
+
 TEST_WITH(without_a_key_a_rank_is_reached_over_loopback_only, NULL, no_ranks)
 {
 	static const uint8_t loopback[] = { 127, 0, 0, 1 };
