@@ -30,7 +30,6 @@
 
 #define STRIPE_BYTES (64u << 10)
 #define NEGOTIATE_MS 1000
-#define AWAY_MS	     100 /* between two passes: this rank was in no call, which does not count */
 #define AT_ONCE	     8 /* rails that an endpoint dials; a peer has room for so many pending ones */
 #define CHECK_MS     1000
 #define SLOWEST	     8	/* times slower than the fastest rail: not used */
@@ -287,10 +286,9 @@ static void weigh(struct tcp_link *link)
 /* Is it time to do without those that are not there? Only time in which this rank looks counts. */
 static bool is_late(struct tcp_spread *spread)
 {
-	const uint64_t now = tt_now(), away = now - spread->polled_at;
+	const uint64_t now = tt_now();
 
-	if (away > AWAY_MS * TCP_MS)
-		spread->negotiate_by += away;
+	spread->negotiate_by += tt_uncounted(spread->polled_at, now, TT_LOOK_NS);
 	spread->polled_at = now;
 	return now >= spread->negotiate_by;
 }
