@@ -190,6 +190,20 @@ TEST_WITH(a_crowd_of_silent_callers_keeps_nobody_out, two_ranks, no_ranks)
 			close(callers[i]);
 }
 
+/* Nothing tells of what is left after that. */
+TEST_WITH(one_look_takes_in_all_that_has_come, two_ranks, goes_on)
+{
+	int callers[TCP_PENDING_MAX];
+
+	for (int i = 0; i < TCP_PENDING_MAX; i++)
+		callers[i] = knock();
+	wait_for_pending(TCP_PENDING_MAX);
+	for (int i = 0; i < TCP_PENDING_MAX; i++)
+		close(callers[i]);
+	tcp->progress(fabric.endpoint[1], true);
+	assert_int_equal(tcp_endpoint_of(fabric.endpoint[1])->pending_count, 0);
+}
+
 TEST_WITH(who_is_in_the_middle_of_its_proof_stays_and_the_next_one_waits, two_ranks, goes_on)
 {
 	const struct tt_hello hello = { TCP_FOR_DATA, 0, fabric.comm_id, 0, 1, true };

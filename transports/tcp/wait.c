@@ -18,7 +18,8 @@
 
 #include "endpoint.h"
 
-#define BATCH 32
+#define BATCH	32
+#define BATCHES 16 /* in a poll: strangers may call without end */
 
 static bool add(int epoll, int fd, uint32_t events, void *what)
 {
@@ -145,16 +146,19 @@ static void serve_timers(struct tcp_endpoint *e, uint64_t now)
 	}
 }
 
-/* Serve what has happened; wait for something to happen, `timeout_ms` at most. */
+/* Serve all that has happened, as who watches e->watch by its edges is told no more of what is left;
+ * wait for something to happen, `timeout_ms` at most. */
 void tt_tcp_poll(struct tcp_endpoint *e, int timeout_ms)
 {
 	struct epoll_event events[BATCH];
-	const int n = epoll_wait(e->watch, events, BATCH, timeout_ms);
-	const uint64_t now = tt_now();
+	int n = BATCH;
 
-	for (int i = 0; i < n; i++)
-		serve(e, events[i].data.ptr, now);
-	serve_timers(e, now);
+	for (int batch = 0; batch < BATCHES && n == BATCH; batch++) {
+		n = epoll_wait(e->watch, events, BATCH, batch ? 0 : timeout_ms);
+		for (int i = 0; i < n; i++)
+			serve(e, events[i].data.ptr, tt_now());
+	}
+	serve_timers(e, tt_now());
 	while (e->released) {
 		struct tcp_released *object = e->released;
 
