@@ -8,6 +8,7 @@
 #include "test_tcp_fabric.h"
 
 #include "endpoint.h"
+#include "test_raw.h"
 
 /* Has every rank learnt of a fault, or of one of that result, but for those that are gone? */
 static bool all_know(void *result)
@@ -231,6 +232,34 @@ TEST(garbage_on_a_control_link_is_a_loss)
 		assert_says(fabric.endpoint[0]->fault.text, "no message of tutti");
 		fabric_stop(&fabric);
 	}
+}
+
+static bool three_has_zero_and_asks_no_more(void *link)
+{
+	struct tcp_endpoint *const e = tcp_endpoint_of(fabric.endpoint[3]);
+
+	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next)
+		dial->next_at = 0; /* without pauses */
+	return tcp->ready(link) && e->dial_count == 0;
+}
+
+/* Ranks 0 and 3 of eight have no control connection. */
+TEST_WITH(who_calls_is_there_although_it_cannot_be_called, eight_ranks, no_ranks)
+{
+	struct tcp_peer *const zero = &tcp_endpoint_of(fabric.endpoint[3])->peers[0];
+	struct tt_link *links[2];
+	int port = 0;
+
+	close(raw_listen(&port, 1));
+	fabric_lead(&fabric, 3, 0, port);
+	assert_ok(tcp->connect(fabric.endpoint[3], 0, TT_CHANNEL_CONTROL, &links[0]));
+	assert_ok(tcp->connect(fabric.endpoint[0], 3, TT_CHANNEL_CONTROL, &links[1]));
+	fabric_until(&fabric, three_has_zero_and_asks_no_more, links[0]);
+	assert_true(zero->gone);
+	zero->lost_at = 1; /* no doubt any more */
+	assert_false(tcp->control->lost(fabric.endpoint[3], 0));
+	tcp->close(links[1]);
+	tcp->close(links[0]);
 }
 
 TEST_WITH(an_absent_rank_is_named_at_the_deadline, NULL, no_ranks)

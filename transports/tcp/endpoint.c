@@ -228,7 +228,10 @@ static void tcp_progress(struct tt_endpoint *base, bool thorough)
  * perhaps, says nothing.) */
 static bool is_leaving(const struct tcp_peer *peer)
 {
-	bool leaving = peer->left || peer->gone ||
+	const struct tcp_link *asked = peer->link[TT_CHANNEL_CONTROL];
+	/* a firewall may refuse this rank's calls, but it has called itself */
+	const bool called = asked && asked->state == TCP_LINK_UP;
+	bool leaving = peer->left || (peer->gone && !called) ||
 		       (peer->control && peer->control->source.connection.fd < 0);
 
 	for (int channel = 0; channel < TT_CHANNELS; channel++)
