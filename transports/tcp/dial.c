@@ -346,12 +346,11 @@ bool tt_tcp_dial_is_silent(const struct tcp_endpoint *e, int peer, int slot)
 	return false;
 }
 
-/* The link is closed before it was up. */
-void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int channel)
+void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, int slot)
 {
 	for (struct tcp_dial *dial = e->dials; dial; dial = dial->next) {
-		if (dial->hello.to == peer && dial->hello.purpose == (int)purpose &&
-		    dial->hello.channel == channel) {
+		if (dial->hello.to == peer && dial->hello.purpose == TCP_FOR_DATA &&
+		    dial->hello.channel == slot) {
 			finish(dial);
 			return;
 		}

@@ -237,7 +237,8 @@ void tt_tcp_attempt_step(struct tcp_attempt *attempt, uint64_t now);
 /* Has nothing come back yet of the dial for that slot? */
 bool tt_tcp_dial_is_silent(const struct tcp_endpoint *e, int peer, int slot);
 uint64_t tt_tcp_dial_due(const struct tcp_dial *dial);
-void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, enum tcp_purpose purpose, int channel);
+/* Its connection is not wanted any more. */
+void tt_tcp_dial_drop(struct tcp_endpoint *e, int peer, int slot);
 void tt_tcp_dials_drop(struct tcp_endpoint *e);
 
 /* link.c */

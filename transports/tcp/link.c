@@ -493,7 +493,7 @@ void tt_tcp_link_close(struct tt_link *base)
 	e = endpoint_of(link);
 	tt_tcp_negotiation_end(link);
 	if (link->state == TCP_LINK_WAITING)
-		tt_tcp_dial_drop(e, base->peer, TCP_FOR_DATA, link->channel);
+		tt_tcp_dial_drop(e, base->peer, tcp_slot(link->channel, 0));
 	stop_waiting(link);
 	link->state = TCP_LINK_ENDED;
 	tt_tcp_link_watch(link); /* nothing any more */

@@ -24,12 +24,18 @@
 	300 /* of a pending connection, after which it makes room when descriptors ran out */
 #define SHORT_MS 500 /* that none is to be had, while somebody is waited for */
 
-/* IPv6 that also takes IPv4; IPv4 where the kernel has no IPv6. */
-static int bind_everywhere(int fd, int family, int port)
+/* At all addresses, with IPv6 at those of IPv4, too; or at the loopback interface's. */
+static int bind_to(int fd, int family, int port, bool everywhere)
 {
 	const struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
-					  .sin6_port = htons((uint16_t)port) };
-	const struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+					  .sin6_port = htons((uint16_t)port),
+					  .sin6_addr =
+						  everywhere ? in6addr_any : in6addr_loopback };
+	const struct sockaddr_in in = {
+		.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(everywhere ? INADDR_ANY : INADDR_LOOPBACK),
+	};
 	const int off = 0;
 
 	if (family == AF_INET)
@@ -39,25 +45,10 @@ static int bind_everywhere(int fd, int family, int port)
 	return bind(fd, (const struct sockaddr *)&in6, sizeof(in6));
 }
 
-static int bind_loopback(int fd, int family, int port)
-{
-	const struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
-					  .sin6_port = htons((uint16_t)port),
-					  .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-	const struct sockaddr_in in = { .sin_family = AF_INET,
-					.sin_port = htons((uint16_t)port),
-					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-
-	if (family == AF_INET)
-		return bind(fd, (const struct sockaddr *)&in, sizeof(in));
-	return bind(fd, (const struct sockaddr *)&in6, sizeof(in6));
-}
-
 /* A listening socket, or -1 with errno. */
 static int listen_at(const struct tcp_endpoint *e, int family, int port)
 {
 	const int fd = TT_FD(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), on = 1;
-	const bool keyed = tt_key_is_set(e->admission.terms.key);
 
 	if (fd < 0)
 		return -1;
@@ -69,7 +60,7 @@ static int listen_at(const struct tcp_endpoint *e, int family, int port)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &e->buffer, sizeof(e->buffer));
 	}
 	/* a bound port of another socket may only show as taken when listening */
-	if ((keyed ? bind_everywhere : bind_loopback)(fd, family, port) == 0 &&
+	if (bind_to(fd, family, port, tt_key_is_set(e->admission.terms.key)) == 0 &&
 	    listen(fd, SOMAXCONN) == 0)
 		return fd;
 	tt_fd_close(fd);

@@ -233,7 +233,7 @@ static void end_dial(struct tcp_link *link, int rail, bool failed)
 		e->peers[link->base.peer].dead_ways |= (uint8_t)(1 << way_of(spread, rail));
 	if (link->rail[rail].connection.fd >= 0)
 		hang_up(link, &link->rail[rail]);
-	tt_tcp_dial_drop(e, link->base.peer, TCP_FOR_DATA, slot);
+	tt_tcp_dial_drop(e, link->base.peer, slot);
 }
 
 void tt_tcp_rail_failed(struct tcp_link *link, int rail)
