@@ -261,6 +261,10 @@ TEST(curves_differ_by_options_as_they_are_said)
 		  "no --outer, expected sgd,1 as now" },
 		{ "--data d --hidden none", "--data d", "--hidden none, expected 128,64 as now" },
 		{ SHARES "1", SHARES "2", "--shares 0.333333," },
+		/* others follow from these */
+		{ "--data d --schedule constant", "--data d",
+		  "--schedule constant, expected cosine as now" },
+		{ "--data d --batch all", "--data d", "--batch 0, expected 64 as now" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -270,7 +274,7 @@ TEST(curves_differ_by_options_as_they_are_said)
 		for (int k = 0; k < 2; k++) {
 			const struct options o = read_options(cases[i][k]);
 
-			curve[k] = options_curve(&o, 64, 2);
+			curve[k] = options_curve(&o, o.batch, 2);
 		}
 		assert_int_equal(options_differ(curve[0], curve[1], text, sizeof(text)),
 				 *cases[i][2] != '\0');

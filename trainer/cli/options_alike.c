@@ -57,11 +57,9 @@ static json_t *value_json(const struct spec *spec, const struct options *o)
 	return said ? said_json(said) : json_null();
 }
 
-/* Those that have one of these in their scope. */
-static json_t *options_json(const struct options *o, unsigned scope)
+/* To `all`, those that have one of these in their scope. */
+static json_t *add_options(const struct options *o, unsigned scope, json_t *all)
 {
-	json_t *all = json_object();
-
 	for (size_t i = 0; i < options_count; i++)
 		if (options_table[i].scope & scope)
 			json_object_set_new(all, options_table[i].name,
@@ -77,9 +75,10 @@ json_t *options_curve(const struct options *o, size_t batch, int ranks)
 		   local = o->sync == &sync_local && !same;
 	const unsigned scope = CURVE | (o->schedule.course == RATE_COSINE ? LENGTH : 0) |
 			       (local ? LOCAL : 0) | (async ? ASYNC : 0);
-	json_t *all = options_json(o, scope & ~(unsigned)RANKS);
+	/* first of all: other options follow from it */
+	json_t *all = json_pack("{s:I}", "batch", (json_int_t)batch);
 
-	json_object_set_new(all, "batch", json_integer((json_int_t)batch));
+	add_options(o, scope & ~(unsigned)RANKS, all);
 	json_object_set_new(all, "warmup", json_real(fmin(o->warmup, o->epochs)));
 	if (local || async) /* how many there are counts, too */
 		json_object_set_new(all, "ranks", json_integer(ranks));
@@ -103,18 +102,19 @@ static const char *value_text(const json_t *value, char text[VALUE_TEXT])
 
 bool options_differ(json_t *then, json_t *now, char *text, size_t size)
 {
-	json_t *const both[] = { now, then };
 	char was[VALUE_TEXT], is[VALUE_TEXT];
 	const char *name;
 	json_t *value;
 
-	for (int i = 0; i < 2; i++)
-		json_object_foreach(both[i], name, value) {
+	/* what one of them lacks comes last: it follows from another that differs */
+	for (int i = 0; i < 3; i++)
+		json_object_foreach(i < 2 ? now : then, name, value) {
 			const json_t *before = json_object_get(then, name);
 			const bool given = before && !json_is_null(before);
 
 			value_text(before, was);
-			if (strcmp(was, value_text(json_object_get(now, name), is)) == 0)
+			if ((i == 0 && !before) ||
+			    strcmp(was, value_text(json_object_get(now, name), is)) == 0)
 				continue;
 			snprintf(text, size, "%s%s%s%s%.128s, expected %.128s as now",
 				 given ? "" : "no ", strcmp(name, "ranks") ? "--" : "", name,
@@ -126,7 +126,7 @@ bool options_differ(json_t *then, json_t *now, char *text, size_t size)
 
 uint64_t options_hash(const struct options *o)
 {
-	json_t *all = options_json(o, RANKS);
+	json_t *all = add_options(o, RANKS, json_object());
 	char *text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	const uint64_t hash = text ? hash_bytes(0, text, strlen(text)) : 0;
 
