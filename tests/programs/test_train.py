@@ -466,7 +466,8 @@ class Saved(Train):
                 ('nowhere --data data', 1, 'nowhere: cannot be read'),
                 ('data --data data', 1, 'data: is not a checkpoint of tutti-train'),
                 ('ck.gz --data data', 1, 'ck.gz: found a gzip stream, expected the file as it was written; unpack it'),
-                ('ck --data other', 0, ''), ('ck --data ck', 1, 'ck: found byte 0x00'),
+                ('ck --data other', 0, ''), ('ck --data synthetic:9x2x2', 0, ' of 9 samples)'),
+                ('ck --data ck', 1, 'ck: found byte 0x00'),
                 ('ck --data data --predict ck', 1, '--predict: found ck, the file of MODEL, which would be overwritten'),
                 ('ck --data data --predict nowhere/p', 1, 'nowhere/p: cannot be written')):
             self.assertIn(text, self.alone_without_launcher(f'predict {options}', status).said)

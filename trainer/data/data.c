@@ -240,7 +240,8 @@ bool data_read_samples(const struct data_source *source, struct data *out)
 	bool ok;
 
 	*out = (struct data){ 0 };
-	ok = read_file(source, false, DATA_WHOLE, out) &&
+	ok = (synthetic_is(source->path) ? synthetic_make(source, DATA_WHOLE, out)
+					 : read_file(source, false, DATA_WHOLE, out)) &&
 	     csv_judge(source->path, out->features, NULL, &out->csv[0]);
 	if (ok && out->features != features)
 		ok = data_refuse(source->path,

@@ -62,7 +62,7 @@ bool data_refuse(const char *path, const char *format, ...) __attribute__((forma
 
 /* On failure `out` is empty. */
 bool data_read(const struct data_source *source, struct data *out);
-/* Samples for a model of `features`, of a file; `y` stays NULL where they have no labels. */
+/* Samples for a model of `features`; `y` stays NULL where they have no labels. */
 bool data_read_samples(const struct data_source *source, struct data *out);
 /* A part alone: what is about all parts is for data_judge(). After a failure `origin` stays. */
 bool data_read_part(const struct data_source *source, struct data_part part, struct data *out);
