@@ -81,21 +81,20 @@ static bool check_sizes(const struct training *t)
  * has --accumulate parts, and on the host more where these are long. */
 static size_t most_rows(const struct training *t)
 {
-	const struct options *o = t->options;
+	const size_t parts = t->grid.parts;
 	/* more memory for those who are left is not what --accumulate asks for */
 	const int size = t->team->size, min_ranks = t->survival.min_ranks;
-	const int least = o->accumulate == 1 && min_ranks < size ? min_ranks : size;
+	const int least = parts == 1 && min_ranks < size ? min_ranks : size;
 	const bool cut = grid_is_cut(&t->grid);
 	const size_t workers = t->sync->epoch ? t->workers : workers_of(t, least),
 		     share = slice_of(t->batch, 0, (int)workers).count,
-		     parts = cut ? t->grid.micro : o->accumulate,
 		     part = (share + parts - 1) / parts;
 
 	if (cut) /* a micro-batch is one pass */
 		return part > ROWS_MIN ? part : ROWS_MIN;
 	if (t->engine == &engine_host && part > ROWS_MOST)
 		return ROWS_MOST;
-	return part > ROWS_MIN || o->accumulate > 1 ? part : ROWS_MIN;
+	return part > ROWS_MIN || parts > 1 ? part : ROWS_MIN;
 }
 
 static bool create_model(struct training *t)

@@ -253,16 +253,16 @@ class Pieces(Train):
 
     def test_a_model_in_pieces_equals_one_process(self):
         for ranks, of, cut in (
-                (2, '', 'pipeline'), (2, '', 'pipeline --order gpipe --micro 5'),
-                (3, '--clip 0.7', 'pipeline --micro 7'), (3, '--optimizer lamb', 'pipeline --order gpipe --micro 1'),
+                (2, '', 'pipeline'), (2, '', 'pipeline --order gpipe --accumulate 5'),
+                (3, '--clip 0.7', 'pipeline --accumulate 7'), (3, '--optimizer lamb', 'pipeline --order gpipe --accumulate 1'),
                 (4, '--hidden 40,30,20,10 --momentum 0', 'pipeline --shares 4,1,1,2'),
                 (4, '', 'data=2,pipeline=2 --bucket 4K'), (4, '--optimizer lars', 'pipeline=2 --sync zero1'),
-                (4, '--clip 0.7 --batch 53', 'data=2,pipeline --sync zero1 --micro 3'),
+                (4, '--clip 0.7 --batch 53', 'data=2,pipeline --sync zero1 --accumulate 3'),
                 (4, '', 'pipeline=2 --sync local --every 1'), (1, '', 'pipeline'), (2, '--hidden 64,32,16', 'tensor'),
-                (3, '--optimizer lamb --clip 100', 'tensor --micro 2'),
+                (3, '--optimizer lamb --clip 100', 'tensor --accumulate 2'),
                 (2, '--hidden 33,17 --optimizer lars --bucket 380', 'tensor'),
                 (4, '--optimizer lars', 'data=2,tensor=2 --sync zero1'), (4, '--hidden none', 'tensor'),
-                (4, '', 'pipeline,tensor=2 --order gpipe --micro 3'),
+                (4, '', 'pipeline,tensor=2 --order gpipe --accumulate 3'),
                 (8, '--hidden 48,32,24 --clip 0.7', 'data=2,pipeline=2,tensor=2 --sync zero1'),
                 (8, '--hidden 48,32,24', 'tensor=2,pipeline=2 --sync local --every 1')):
             options = f'--epochs 3 --dtype f64 {of}'
@@ -273,7 +273,7 @@ class Pieces(Train):
         """It has 15 parts, and a stage keeps two micro-batches at most, or, that is the last, one."""
         options = '--epochs 2 --dtype f64 --test-fraction 0.5'
         alone = self.alone(options)
-        for ranks, cut in (3, 'pipeline --micro 2'), (2, 'pipeline --micro 1'), (4, 'data=2,pipeline --micro 2'):
+        for ranks, cut in (3, 'pipeline --accumulate 2'), (2, 'pipeline --accumulate 1'), (4, 'data=2,pipeline --accumulate 2'):
             for order in '1f1b', 'gpipe':
                 self.assert_losses(self.digits(ranks, f'{options} --parallel {cut} --order {order}'), alone, 1e-9)
 
@@ -288,7 +288,7 @@ class Pieces(Train):
             options = f'--epochs 20 --dtype {dtype} --batch all --lr 0.01'
             parts = self.alone(f'{options} --accumulate 2')
             for order in '1f1b', 'gpipe':
-                cut = self.digits(3, f'{options} --parallel pipeline --micro 2 --order {order}')
+                cut = self.digits(3, f'{options} --parallel pipeline --accumulate 2 --order {order}')
                 self.assertEqual(cut.train_losses, parts.train_losses, (dtype, order))
 
     def test_pieces_divide_the_memory(self):

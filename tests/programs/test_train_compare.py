@@ -247,13 +247,13 @@ class Compare(TrainingTest):
             modes[2]: ['zero1', 'shares=1,.5'], 'ps': ['ps']})
 
     def test_ways_are_compared_in_one_command(self):
-        said = self.compare('--logs logs --modes allreduce,pipeline+micro=2,local+every=3+outer=nesterov,0.7,0.9,ps')
-        for words in 'allreduce +2', r'pipeline\+micro=2 +2', r'local\+every=3\+outer=nesterov,0.7,0.9 +2', 'ps +3':
+        said = self.compare('--logs logs --modes allreduce,pipeline+accumulate=2,local+every=3+outer=nesterov,0.7,0.9,ps')
+        for words in 'allreduce +2', r'pipeline\+accumulate=2 +2', r'local\+every=3\+outer=nesterov,0.7,0.9 +2', 'ps +3':
             self.assertRegex(said, f'(?m)^{words} ')
         self.assertEqual(len(os.listdir(self.path('logs'))), 4)
-        said = self.compare('--hidden 32,16 --modes allreduce+micro=2', 1)
-        self.assertIn('found --micro without --parallel', said)
-        self.assertIn('allreduce+micro=2: the training failed, as said above', said)
+        said = self.compare('--hidden 32,16 --modes allreduce+order=gpipe', 1)
+        self.assertIn('found --order without --parallel', said)
+        self.assertIn('allreduce+order=gpipe: the training failed, as said above', said)
         for options, why in (('--modes local,zero2', "--modes: found 'zero2' (did you mean zero1?), expected names"),
                              ('--modes local,', "--modes: found 'local,' (did you mean local?), expected names of --sync"),
                              ('--modes local/x', "--modes: found 'local/x' (did you mean local?), expected names of --sync"),

@@ -313,7 +313,7 @@ class Ways(LossTest):
         than a stage has micro-batches."""
         for order, victim in ('gpipe', 1), ('1f1b', 2):
             self.lose_a_piece(victim, f'forward{2 * (2 * STEPS + 6) - 2}',
-                              f'--parallel pipeline --hidden 32,32,32 --micro 2 --order {order}')
+                              f'--parallel pipeline --hidden 32,32,32 --accumulate 2 --order {order}')
 
 
 class Stuck(LossTest):

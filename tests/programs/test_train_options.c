@@ -104,8 +104,7 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--parallel data,pipeline", "--parallel: found 'data,pipeline'" },
 		{ "--parallel data=0,pipeline=2", "--parallel: found 'data=0,pipeline=2'" },
 		{ "--parallel pipeline=2,", "--parallel: found 'pipeline=2,'" },
-		{ "--parallel pipeline --micro 0", "--micro: found '0'" },
-		{ "--micro 2", "--micro without --parallel" },
+		{ "--parallel pipeline --accumulate 0", "--accumulate: found '0'" },
 		{ "--order gpipe", "--order without --parallel" },
 		{ "--parallel tensor --order gpipe",
 		  "--order without --parallel pipeline, of two stages at least" },
@@ -115,7 +114,6 @@ TEST(wrong_options_are_refused_by_name)
 		{ "--sync async --bucket 1M", "found --bucket without --sync allreduce or zero1, "
 					      "where it does nothing; add that, or leave it out" },
 		{ "--parallel pipeline --sync ps", "--parallel and --sync ps or async" },
-		{ "--parallel pipeline --accumulate 2", "--parallel and --accumulate" },
 		{ "--parallel pipeline --shares auto", "--parallel and --shares auto" },
 		{ "--parallel pipeline --device cuda", "--parallel and --device cuda" },
 		{ "--beta2 0.9", "--beta2 without --optimizer adam, adamw or lamb" },

@@ -37,7 +37,7 @@ struct options {
 	unsigned hidden_layers, epochs;
 	size_t batch;	       /* global; 0: all training samples */
 	size_t batch_per_rank; /* 0: the batch is said as a whole */
-	size_t accumulate;     /* parts of a slice that are computed one after the other */
+	unsigned accumulate;   /* parts of a slice, or micro-batches; 0: as the grid needs */
 	double rate, trust;
 	struct rule rule; /* of updates, but for what depends on the step */
 	double clip;	  /* 0: none */
@@ -59,8 +59,7 @@ struct options {
 	bool verify;
 	struct share_options shares;
 	struct parallel parallel;
-	unsigned micro; /* micro-batches of a batch */
-	int order;	/* enum pipeline_order */
+	int order; /* enum pipeline_order */
 	union {
 		unsigned count;
 		const char *text;

@@ -216,8 +216,10 @@ const struct spec options_table[] = {
 	{ "batch-per-rank", "N", RANKS, SIZE, AT(batch_per_rank), 1, 1 << 24,
 	  .help = "samples per step of each rank, instead of --batch: with N times the ranks the rate is "
 		  "N times as high (--lr-scaling)" },
-	{ "accumulate", "K", RANKS, SIZE, AT(accumulate), 1, 1 << 24, "1",
-	  .help = "each rank computes its part of a batch in K pieces: less memory, the same result" },
+	{ "accumulate", "K", RANKS, COUNT, AT(accumulate), 1, 4096,
+	  .help = "each rank computes its part of a batch in K pieces: less memory, the same result; with "
+		  "--parallel these are the micro-batches that stages work on at the same time (1; of "
+		  "several stages 4)" },
 	{ "seed", "N", CURVE, SIZE, AT(seed), 0, 0x1p63, "1", .help = "of split, weights and order",
 	  "a whole number from 0 to 9223372036854775807" },
 	{ "device", "NAME", RANKS, NAMED, AT(engine), .usual = "host", .choices = engines,
@@ -281,9 +283,6 @@ const struct spec options_table[] = {
 		  "each batch; what is not said takes the ranks that are left (each rank has all layers)",
 	  "pipeline or tensor, or some of data=D,pipeline=S,tensor=T with at most 1024 of each, "
 	  "such as data=2,pipeline=2" },
-	{ "micro", "M", RANKS, COUNT, AT(micro), 1, 4096,
-	  .help = "with --parallel: parts of a batch that stages work on at the same time, and one stage "
-		  "one after the other, as with --accumulate (4; of one stage 1)" },
 	{ "order", "HOW", RANKS, WORD, AT(order), .usual = "1f1b", .choices = orders,
 	  .help = "with --parallel pipeline: 1f1b: a stage alternates between forward and backward passes "
 		  "as soon as it can; gpipe: all forward passes come first" },

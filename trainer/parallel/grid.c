@@ -51,7 +51,7 @@ bool grid_place(const struct options *o, struct team *team, struct grid *out)
 	grid.way = team->rank % grid.ways;
 	grid.stage = grid.stages - 1 - team->rank / grid.ways % grid.stages;
 	grid.line = team->rank / grid.ways / grid.stages;
-	grid.micro = o->micro ? o->micro : grid.stages > 1 ? 4 : 1;
+	grid.parts = o->accumulate ? o->accumulate : grid.stages > 1 ? 4 : 1;
 	grid.column = team;
 	*out = grid;
 	return true;

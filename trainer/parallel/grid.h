@@ -29,8 +29,8 @@ struct parallel {
 /* Zeroed is none. */
 struct grid {
 	int stages, lines, ways;
-	int stage, line, way;		      /* this rank's; stage 0 has the first layer */
-	unsigned micro;			      /* micro-batches of a batch */
+	int stage, line, way; /* this rank's; stage 0 has the first layer */
+	unsigned parts;	      /* of a rank's slice of a batch: micro-batches, or --accumulate */
 	unsigned first[MODEL_LAYERS_MAX + 1]; /* layer of each stage, and behind the last one all */
 	struct team *column;
 	/* Of a model that is cut; otherwise the column is the training's team. */

@@ -64,7 +64,7 @@ static bool create_flight(struct training *t, struct flight *f, bool first)
 bool pipeline_create(struct training *t)
 {
 	const size_t behind = (size_t)(t->grid.stages - 1 - t->grid.stage),
-		     micro = grid_is_cut(&t->grid) ? t->grid.micro : 1;
+		     micro = grid_is_cut(&t->grid) ? t->grid.parts : 1;
 	struct pipeline *p = t->pipeline = calloc(1, sizeof(*p));
 	bool created = false;
 
@@ -276,7 +276,7 @@ bool pipeline_gradients(struct training *t, struct slice samples, double scale, 
 	struct work work = { .from = all_samples(t),
 			     .rows = t->order + samples.first,
 			     .count = samples.count,
-			     .of = grid_is_cut(&t->grid) ? t->grid.micro
+			     .of = grid_is_cut(&t->grid) ? t->grid.parts
 				   : parts > 1		 ? parts
 							 : 1,
 			     .trains = true,

@@ -120,7 +120,7 @@ static bool print_start(struct report *report)
 		printf("%d parts of each layer\n", t->grid.ways);
 	if (t->grid.stages > 1)
 		printf("%d stages of the model, %u micro-batches of a batch, %s\n", t->grid.stages,
-		       t->grid.micro, t->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
+		       t->grid.parts, t->options->order == ORDER_GPIPE ? "gpipe" : "1f1b");
 	return true;
 }
 
