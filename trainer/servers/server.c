@@ -209,22 +209,20 @@ static bool serve(struct training *t, struct async *a)
 	struct server *s = &a->server;
 
 	for (;;) {
-		const double begun = now_s();
 		size_t place;
 
 		for (size_t i = 0; i < s->count; i++)
 			s->requests[i] = s->peers[(s->turn + i) % s->count].receiving;
-		const tutti_result_t result = tutti_wait_any(s->requests, s->count, &place);
+		const bool came = TEAM_CALL(t->team, tutti_wait_any(s->requests, s->count, &place),
+					    "a message of a worker");
 
-		t->team->blocked_s += now_s() - begun;
 		if (place == s->count)
-			return true;
+			return came;
 		s->turn = (s->turn + place) % s->count;
 		struct peer *p = &s->peers[s->turn++];
 
 		p->receiving = NULL;
-		if (!team_ended(t->team, result, "a message of a worker") ||
-		    !(p->state == COMPUTES ? on_report(t, a, p) : on_gradients(t, a, p)))
+		if (!came || !(p->state == COMPUTES ? on_report(t, a, p) : on_gradients(t, a, p)))
 			return false;
 	}
 }
