@@ -69,27 +69,24 @@ bool predict_validation(struct training *t)
 /* All samples of `data`, in their order. */
 static bool classify(struct checkpoint *c, struct data *data, const char *path)
 {
-	uint32_t *rows = malloc(data->rows * sizeof(*rows));
+	const struct cut cut = { .layers = c->layers, .of = c->layers };
+	struct split split = { 0 };
 	struct model model = { 0 };
 	size_t right = 0;
-	bool ok = rows ? model_create(c->numbers, c->width,
-				      (struct cut){ .layers = c->layers, .of = c->layers },
-				      ROWS_MOST, &model)
-		       : why_no_memory("samples");
+	bool ok = split_create(data, 0, 0, &split) &&
+		  model_create(c->numbers, c->width, cut, ROWS_MOST, &model);
 
-	for (size_t i = 0; rows && i < data->rows; i++)
-		rows[i] = (uint32_t)i;
 	data->mean = c->array[MEAN];
 	data->inverse = c->array[FACTOR];
 	standardise_by(data);
 	data->mean = data->inverse = NULL;
 	model.weights = c->array[WEIGHTS];
-	ok = ok && write_labels(&model, data, rows, data->rows, path, &right);
+	ok = ok && write_labels(&model, data, split.test, data->rows, path, &right);
 	if (ok && data->y)
 		fprintf(path ? stdout : stderr, "accuracy %.4f (%zu of %zu samples)\n",
 			(double)right / (double)data->rows, right, data->rows);
 	model_finish(&model);
-	free(rows);
+	split_finish(&split);
 	return ok;
 }
 
