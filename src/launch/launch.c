@@ -172,7 +172,8 @@ static tutti_result_t read_numbers(const struct tt_launcher *launcher, const str
 	if (out->rank >= out->size)
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "%s says rank %d of %d ranks: expected a rank below %d",
-			       launcher->name, out->rank, out->size, out->size);
+			       launcher->size ? launcher->rank : launcher->name, out->rank,
+			       out->size, out->size);
 	if (out->local_size > out->size ||
 	    (out->local_size > 0 && out->local_rank >= out->local_size))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,

@@ -509,7 +509,7 @@ TEST(numbers_that_are_none_are_named)
 		      "TUTTI_SIZE to \"3000000000\": expected a number from 1 to 2147483647");
 	check_refused(TORCH "MASTER_ADDR=h MASTER_PORT=70000",
 		      "MASTER_PORT to \"70000\": expected a number from 1 to 65535");
-	check_refused("TUTTI_RANK=2 TUTTI_SIZE=2", "rank 2 of 2 ranks");
+	check_refused("TUTTI_RANK=2 TUTTI_SIZE=2", "TUTTI_RANK says rank 2 of 2 ranks");
 	check_refused("TUTTI_RANK=0", "TUTTI_SIZE is not set");
 	check_refused("TUTTI_SIZE=2", "TUTTI_RANK is not set");
 	check_refused(RUN "TUTTI_LOCAL_SIZE=5", "local rank -1 of 5");
