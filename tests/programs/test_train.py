@@ -471,6 +471,8 @@ class Saved(Train):
                 ('ck --data data --predict ck', 1, '--predict: found ck, the file of MODEL, which would be overwritten'),
                 ('ck --data data --predict nowhere/p', 1, 'nowhere/p: cannot be written')):
             self.assertIn(text, self.alone_without_launcher(f'predict {options}', status).said)
+        job = self.run_to_end('sh', '-c', 'exec "$0" predict ck --data data --predict out >out', TRAIN, status=1, cwd=self.dir)
+        self.assertIn('found out, the file of standard output', job.err)
         self.write('other', '1,2,3,0\n')
         self.assertIn('other: found 3 features and a label, expected the 2 of the model',
                       self.alone_without_launcher('predict ck --data other', 1).said)
@@ -497,6 +499,8 @@ class Saved(Train):
             name = options.split()[1]
             self.assertIn(f'found {name}, the file of standard output, which would be overwritten; expected', job.err)
             self.assertEqual(self.text_of('out'), '')
+        job = self.run_to_end('sh', '-c', 'exec "$0" --data data >>data', TRAIN, status=1, cwd=self.dir)
+        self.assertIn('standard output: found /dev/stdout, the file of --data, which', job.err)
         # nor is an earlier one lost to a training that does not begin
         self.ranks(2, '--data nowhere --json old', status=1)
         self.ranks(2, '--data data --batch 10000 --json old', status=1)

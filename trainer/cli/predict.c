@@ -95,11 +95,12 @@ bool predict(const struct options *o)
 	const struct named_file files[] = { { "MODEL", o->model },
 					    { "--data", o->source.path },
 					    { "--labels", o->source.labels },
+					    { "standard output", "/dev/stdout" },
 					    { "--predict", o->predict } };
 	struct checkpoint c = { 0 };
 	struct data_source source = o->source;
 	struct data data = { 0 };
-	bool ok = replace_distinct(files, 3, 4) &&
+	bool ok = replace_distinct(files, 3, 5) &&
 		  (!o->predict || replace_file(o->predict, NULL, 0)) &&
 		  checkpoint_read(o->model, &c);
 

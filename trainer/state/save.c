@@ -98,11 +98,11 @@ static bool resume(struct training *t)
 bool save_check(const struct options *o)
 {
 	const struct named_file files[] = {
-		{ "standard output", "/dev/stdout" },
 		{ "--data", o->source.path },
 		{ "--labels", o->source.labels },
 		{ "--test-data", o->source.test_path },
 		{ "--test-labels", o->source.test_labels },
+		{ "standard output", "/dev/stdout" },
 		{ "--save", o->save },
 		{ "--predict", o->predict },
 		{ "--json", o->json && strcmp(o->json, "-") != 0 ? o->json : NULL },
@@ -112,7 +112,7 @@ bool save_check(const struct options *o)
 		{ "--plot", o->plots[3] },
 	};
 
-	return replace_distinct(files, 5, sizeof(files) / sizeof(files[0]));
+	return replace_distinct(files, 4, sizeof(files) / sizeof(files[0]));
 }
 
 bool save_open(struct training *t)
