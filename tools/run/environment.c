@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the variables that a rank finds. Later entries replace earlier ones of the same name, so
- * that --env overrides what is inherited and nothing overrides what makes a process a rank. */
+/* Owns the variables that a rank finds: its own, where later ones replace earlier ones of the same
+ * name, so that nothing overrides what makes a process a rank; then all others that are inherited. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,13 +62,14 @@ static bool put_rank(char **env, const struct spawn *spawn, const struct seat *s
  * them. An address or a port that the user chose stays. */
 static bool put_pytorch(char **env, const struct spawn *spawn, const struct seat *seat)
 {
-	const int size = spawn->options->ranks;
+	const struct options *options = spawn->options;
+	const int size = options->ranks;
 
 	return put_number(env, "RANK", seat->rank) && put_number(env, "WORLD_SIZE", size) &&
 	       put_number(env, "LOCAL_RANK", seat->rank) &&
 	       put_number(env, "LOCAL_WORLD_SIZE", size) &&
-	       (*place_of(env, "MASTER_ADDR=") || put(env, "MASTER_ADDR=127.0.0.1")) &&
-	       (*place_of(env, "MASTER_PORT=") ||
+	       (environment_value(options, "MASTER_ADDR") || put(env, "MASTER_ADDR=127.0.0.1")) &&
+	       (environment_value(options, "MASTER_PORT") ||
 		put_number(env, "MASTER_PORT", spawn->master_port));
 }
 
@@ -92,9 +93,25 @@ static bool is_left_out(const char *entry)
 	return false;
 }
 
-static bool put_inherited(char **env, const char *entry)
+/* Each is compared with what `env` has already, and not with the others, as there may be very many:
+ * they follow behind a gap, which the last of them closes. */
+static bool put_inherited(char **env)
 {
-	return is_left_out(entry) || put(env, entry);
+	char **const gap = place_of(env, "="), **last = gap;
+	bool ok = true;
+
+	for (char **entry = environ; ok && *entry; entry++) {
+		if (is_left_out(*entry) || *place_of(env, *entry))
+			continue;
+		last[1] = strdup(*entry);
+		ok = last[1] != NULL;
+		last += ok;
+	}
+	if (last > gap) {
+		*gap = *last;
+		*last = NULL;
+	}
+	return ok;
 }
 
 char **environment_of_rank(const struct spawn *spawn, const struct seat *seat)
@@ -105,14 +122,12 @@ char **environment_of_rank(const struct spawn *spawn, const struct seat *seat)
 
 	while (environ[count])
 		count++;
-	char **env = calloc(count + (size_t)options->env_count + RANK_VARIABLES + 1, sizeof(*env));
+	char **env = calloc(count + (size_t)options->env_count + RANK_VARIABLES + 2, sizeof(*env));
 	if (!env)
 		return NULL;
-	for (size_t i = 0; ok && i < count; i++)
-		ok = put_inherited(env, environ[i]);
 	for (int i = 0; ok && i < options->env_count; i++)
-		ok = put_inherited(env, options->env[i]);
-	if (ok && put_rank(env, spawn, seat) && put_pytorch(env, spawn, seat))
+		ok = is_left_out(options->env[i]) || put(env, options->env[i]);
+	if (ok && put_rank(env, spawn, seat) && put_pytorch(env, spawn, seat) && put_inherited(env))
 		return env;
 	environment_free(env);
 	return NULL;

@@ -58,8 +58,8 @@ void spawn_finish(struct spawn *spawn);
 
 /* environment.c: the environment of a rank. */
 
-/* A NULL-terminated array of "K=V": what tutti-run was given, then --env, then what makes it a
- * rank. Freed by environment_free(); NULL if memory is short. */
+/* A NULL-terminated array of "K=V": what makes it a rank, then --env, then what tutti-run was
+ * given. Freed by environment_free(); NULL if memory is short. */
 char **environment_of_rank(const struct spawn *spawn, const struct seat *seat);
 void environment_free(char **env);
 
