@@ -98,6 +98,9 @@ class Start(ProgramTest):
                                        ('./no-such-program', 127, '"./no-such-program" does not exist'),
                                        ('/etc/passwd', 126, 'cannot execute "/etc/passwd": Permission denied')):
             self.assertIn(words, self.run_('-n', 2, '--', program, status=status).err)
+        busy = self.write('busy', '#!/bin/sh\n', 0o700)
+        with open(busy, 'a'):
+            self.assertTrue(self.run_('-n', 2, busy, status=126).err.endswith('": Text file busy\n'))
 
     def test_options_of_the_program_are_its_own(self):
         self.assertEqual(self.run_('-n', 1, 'echo', '-n', '--bind').out, '[0] --bind\n')

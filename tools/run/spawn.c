@@ -169,11 +169,11 @@ static int say_not_started(const char *program, const struct complaint *complain
 		return RUN_FAILED;
 	}
 	if (error != ENOENT && error != ENOTDIR) {
-		fprintf(stderr,
-			"tutti-run: cannot execute \"%s\": %s; expected an executable file (chmod "
-			"+x) for "
-			"this machine\n",
-			program, strerror(error));
+		fprintf(stderr, "tutti-run: cannot execute \"%s\": %s%s\n", program,
+			strerror(error),
+			error == EACCES || error == ENOEXEC
+				? "; expected an executable file (chmod +x) for this machine"
+				: "");
 		return RUN_NOT_EXECUTABLE;
 	}
 	if (!strchr(program, '/'))
