@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Owns the files that results are written to. */
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lines.h"
@@ -22,20 +24,22 @@ static bool open_json(struct bench_outputs *outputs, const char *path)
 	return outputs->json != NULL;
 }
 
-/* Leaves nothing behind that was not there. */
-static bool writable(const char *option, const char *path)
+/* Leaves nothing behind that was not there. Whoever reads a pipe would take this for its end. */
+static bool writable(const char *path)
 {
-	const bool there = access(path, F_OK) == 0;
-	FILE *file = fopen(path, "ae");
+	char *const end = output_end(path); /* of links */
+	struct stat info;
+	const bool there = end && stat(end, &info) == 0, pipe = there && S_ISFIFO(info.st_mode);
+	FILE *file = end && !pipe ? fopen(end, "ae") : NULL;
 
-	if (!file) {
-		bench_complain("%s: cannot write \"%s\": %m", option, path);
-		return false;
-	}
-	fclose(file);
-	if (!there)
-		unlink(path);
-	return true;
+	if (!file && !pipe)
+		bench_complain("--json: cannot write \"%s\": %m", path);
+	if (file)
+		fclose(file);
+	if (file && !there)
+		unlink(end);
+	free(end);
+	return file || pipe;
 }
 
 /* gnuplot first: where it is missing, no file is made. */
@@ -45,7 +49,11 @@ static bool drawable(const char *path)
 
 	if (missing)
 		bench_complain("--plot: %s", missing);
-	return !missing && writable("--plot", path);
+	else if (!output_file(path, NULL, 0))
+		bench_complain("--plot: cannot write \"%s\": %m", path);
+	else
+		return true;
+	return false;
 }
 
 bool bench_outputs_possible(const struct bench_options *options)
@@ -53,7 +61,7 @@ bool bench_outputs_possible(const struct bench_options *options)
 	const char *json = options->json;
 
 	return (!options->plot || drawable(options->plot)) &&
-	       (!json || strcmp(json, "-") == 0 || writable("--json", json));
+	       (!json || strcmp(json, "-") == 0 || writable(json));
 }
 
 bool bench_outputs_open(struct bench_outputs *outputs, const struct bench_options *options)

@@ -131,6 +131,16 @@ class Refusals(BenchTest):
                     status=1)
         self.refuse(f'all_reduce -e 8 --plot {self.path("x.svg")}', 'gnuplot was not found', status=1, PATH='/dev/null')
 
+    def test_lines_of_json_go_through_a_named_pipe_and_behind_a_link(self):
+        os.symlink('file', self.path('link'))
+        self.bench(f'barrier -n 1 --json {self.path("link")}')
+        self.assertEqual((os.readlink(self.path('link')), os.path.getsize(self.path('file')) > 0), ('file', True))
+        os.mkfifo(self.path('pipe'))
+        reader = self.start('/bin/cat', self.path('pipe'))
+        self.bench(f'barrier -n 1 --json {self.path("pipe")}')
+        reader.finish()
+        self.assertEqual([one['collective'] for one in reader.objects], ['barrier'])
+
     def test_a_table_that_cannot_be_written_is_a_failure(self):
         for line in 'all_reduce -e 8 -n 1', 'all_reduce -e 8 -n 1 --json -', 'init -n 1', '--help':
             self.assert_output_is_missed(BENCH, *line.split())
