@@ -5,8 +5,7 @@ import re
 
 
 def not_written(program, error):
-    return (f'{program}: cannot write {error.filename or "the standard output"}: {error.strerror}; make space, or name '
-            'another place')
+    return f'{program}: cannot write the standard output: {error.strerror}; make space, or name another place'
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,7 +41,7 @@ def words(pattern, expected):
     """Different ones, such as shm,tcp."""
     def parse(text):
         chosen = [word for word in text.split(',') if word]
-        for word in chosen:
+        for word in chosen or ['']:
             if not re.fullmatch(pattern, word):
                 raise argparse.ArgumentTypeError(f'"{word}" was found, expected {expected}')
         return list(dict.fromkeys(chosen))

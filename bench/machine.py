@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What programs that compare share: figures of the machine, turns, what stands for runs that differ, and their ends."""
+import errno
+import itertools
 import json
 import os
 import shutil
@@ -8,6 +10,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+from arguments import not_written
 
 MACHINE = {'line': 'the way of a line from one core to another',
            'switch': 'the time in which a core goes from one process to another by sched_yield()'}
@@ -55,12 +59,12 @@ class Failure(Exception):
 
 
 class Lines:
-    """What --json writes: an object to a line. Without a path it goes nowhere."""
+    """What --json writes: an object to a line. "-" is the standard output; without a path it goes nowhere."""
 
     def __init__(self, path):
         self.path = path
         try:
-            self.file = open(path or os.devnull, 'w')
+            self.file = sys.stdout if path == '-' else open(path or os.devnull, 'w')
         except OSError as error:
             self.fail(error)
 
@@ -74,6 +78,20 @@ class Lines:
         raise Failure(f'--json: cannot write "{self.path}": {error.strerror}; make space, or name another place')
 
 
+def read_saved(paths, is_one):
+    """What --json wrote, by file; `is_one` knows an object of it."""
+    files = []
+    for path in paths:
+        try:
+            with open(path) as file:
+                files.append([json.loads(line) for line in file])
+        except (OSError, ValueError) as error:
+            raise Failure(f'--show: {path} cannot be read: {error}; expected a file that --json wrote')
+    if not any(files) or not all(map(is_one, itertools.chain(*files))):
+        raise Failure(f'--show: {", ".join(paths)}: expected results that --json wrote')
+    return files
+
+
 def built(args, path):
     """A program below the build directory."""
     program = os.path.join(args.build, path)
@@ -83,11 +101,21 @@ def built(args, path):
 
 
 def run_main(program, main):
-    """Ends with the status of main(); what it has begun is undone if it is ended before."""
+    """Ends with the status of main(), once what it printed is written; what it has begun is undone if it is ended before."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        sys.exit(main())
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        status = main()
+        sys.stdout.flush()
     except Failure as failure:
         sys.exit(f'{program}: {failure}')
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        if error.filename:
+            raise
+        print(not_written(program, error), file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)    # nothing more can be said there
+        status = 1
+    sys.exit(status)

@@ -253,6 +253,7 @@ class Compare(ProgramTest):
 
     def test_an_unknown_peer_or_collective_is_refused(self):
         self.compare('-p', 'ucc', status=2)
+        self.assertIn('"" was found, expected some of malloc,tutti', self.compare('-m', '', status=2).err)
         self.assertIn("invalid choice: 'all_reduc'", self.compare('all_reduc', status=2).err)
         run = self.compare('-p', 'nccl', status=2)
         self.assertIn('takes part over cuda alone', run.err)

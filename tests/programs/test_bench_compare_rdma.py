@@ -54,6 +54,24 @@ class CompareRdma(ProgramTest):
         self.assertEqual(done.out, '')
         self.assertRegex(done.err, r'^compare-rdma: ib_write_bw was not found: .*perftest.*\n$')
 
+    def test_what_cannot_be_read_or_written_is_said(self):
+        saved = self.write('saved', json.dumps(*samples(LATENCY, 'tutti rdma', [1])))
+        self.assert_output_is_missed(sys.executable, COMPARE, '--show', saved)
+        for words, status, said in ((['--show', '/nowhere'], 1, 'compare-rdma: --show: /nowhere cannot be read: '),
+                                    (['--show', self.write('list', '[]')], 1, 'list: expected results that --json wrote'),
+                                    (['--show', saved, '--json', saved], 2, '--json was found with --show'),
+                                    (['--json', '/nowhere/it'], 1, '--json: cannot write "/nowhere/it": No such file')):
+            run = self.run_to_end(sys.executable, COMPARE, *words, status=status)
+            self.assertIn(said, run.err)
+            self.assertNotIn('Traceback', run.err)
+
+    def test_a_host_that_does_not_come_is_missed(self):
+        for program in 'ib_write_bw', 'ib_write_lat', 'ib_send_lat', 'bench/tutti-bench':
+            self.write(program, '#!/bin/sh\n', 0o700)
+        run = self.run_to_end(sys.executable, COMPARE, '--host', 0, '--server', '127.0.0.1', '--device', 'any', '--limit',
+                              '0.01', '--port', 0, '--build', self.dir, status=1, PATH=self.dir, TUTTI_KEY='any')
+        self.assertIn('compare-rdma: port 0, where the other host should come: timed out', run.err)
+
 
 if __name__ == '__main__':
     unittest.main()
