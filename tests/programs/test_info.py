@@ -327,6 +327,9 @@ class Info(ProgramTest):
         self.assertEqual(hint(self.made_up()['launcher'], 'settings'), '')
         self.assertIn('TUTTI_TIMEOOT (did you mean TUTTI_TIMEOUT?): correct',
                       hint(self.made_up(TUTTI_TIMEOOT=3)['launcher'], 'settings'))
+        launcher = self.made_up(**{'TUTTI_\udcff': 'a\udcff'})['launcher']    # a byte that is no UTF-8
+        self.assertEqual(launcher['settings'].get('TUTTI_?'), 'a?')
+        self.assertIn('TUTTI_?: correct', hint(launcher, 'settings'))
 
     def test_a_kernel_that_encrypts_is_seen(self):
         known = 'proc/sys/net/ipv4/tcp_available_ulp'

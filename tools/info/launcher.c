@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "launchers.h"
+#include "printable.h"
 #include "sections.h"
 #include "variables.h"
 
@@ -22,7 +23,7 @@ static void put_settings(json_t *section)
 		char *key = strndup(*entry, (size_t)(equals - *entry));
 		if (key)
 			/* whoever has the key can join the job: reports are passed on */
-			value_text(settings, key,
+			value_text(settings, tt_printable(key),
 				   strcmp(key, "TUTTI_KEY") == 0 ? "(set)" : equals + 1);
 		free(key);
 	}

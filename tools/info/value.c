@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "printable.h"
 #include "sections.h"
 
 json_t *value_section(void)
@@ -16,9 +18,13 @@ json_t *value_section(void)
 
 void value_text(json_t *section, const char *key, const char *text)
 {
-	/* what the kernel or the environment gives need not be UTF-8; then it is not known */
 	json_t *value = text ? json_string(text) : NULL;
+	/* what the kernel or the environment gives need not be UTF-8 */
+	char *shown = text && !value ? strdup(text) : NULL;
 
+	if (shown)
+		value = json_string(tt_printable(shown));
+	free(shown);
 	json_object_set_new(section, key, value ? value : json_null());
 }
 
