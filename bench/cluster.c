@@ -201,15 +201,17 @@ bool bench_cluster_read(const char *path, struct bench_cluster *cluster)
 {
 	FILE *file = fopen(path, "re");
 	json_error_t error;
-	json_t *top;
+	json_t *top = file ? json_loadf(file, JSON_REJECT_DUPLICATES, &error) : NULL;
+	const bool read = file && !ferror(file);
+	const int why = errno;
 	bool right;
 
-	if (!file)
+	if (file)
+		fclose(file);
+	if (!read)
 		return wrong(path,
 			     "cannot be read (%s), expected a JSON file that describes a cluster",
-			     strerror(errno));
-	top = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-	fclose(file);
+			     strerror(why));
 	if (!top)
 		return wrong(path, "line %d, column %d is not JSON: %s", error.line, error.column,
 			     error.text);

@@ -12,6 +12,7 @@
 #include "nearest.h"
 #include "option.h"
 #include "options.h"
+#include "output.h"
 #include "pattern.h"
 #include "picture.h"
 #include "wire.h"
@@ -471,6 +472,16 @@ static void take_environment(struct bench_options *o)
 		bench_wire_find(said, &o->wire);
 }
 
+/* What is written leaves what is read, and what else is written. */
+static bool files_agree(const struct bench_options *o)
+{
+	const char *other = o->simulate && output_same(o->json, o->simulate) ? "--simulate"
+			    : o->plot && output_same(o->json, o->plot)	     ? "--plot"
+									     : NULL;
+
+	return !other || wrong("--json and %s are the same file; expected one for each", other);
+}
+
 /* Words that are right one by one, but not together. */
 static bool options_agree(const struct bench_options *o)
 {
@@ -487,8 +498,9 @@ static bool options_agree(const struct bench_options *o)
 		return wrong(
 			"--plot was found with %s, which has no sizes to draw over; leave it out",
 			c->name);
-	return (!o->tune || tune_agrees(o)) && (!o->overlap || overlap_agrees(o)) &&
-	       cuda_agrees(o) && simulate_agrees(o) && wire_agrees(o);
+	return (!o->json || files_agree(o)) && (!o->tune || tune_agrees(o)) &&
+	       (!o->overlap || overlap_agrees(o)) && cuda_agrees(o) && simulate_agrees(o) &&
+	       wire_agrees(o);
 }
 
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options)

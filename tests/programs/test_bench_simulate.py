@@ -174,7 +174,7 @@ class Simulate(BenchTest):
                          '{"name": "a",\n"name": "b"}': 'line 2, column 6 is not JSON: duplicate object key'})
         self.refuse('--simulate /dev/null/cluster.json all_reduce',
                     '/dev/null/cluster.json: cannot be read (Not a directory)')
-        self.refuse('--simulate / all_reduce', 'tutti-bench: --simulate: /: ')
+        self.refuse('--simulate / all_reduce', 'tutti-bench: --simulate: /: cannot be read (Is a directory)')
 
     def test_command_lines_that_run_something_are_refused(self):
         for line, words in (('latency', '--simulate has no latency'), ('all_reduce -r 4', 'leave out -r'),
@@ -189,6 +189,8 @@ class Simulate(BenchTest):
     def test_a_file_that_cannot_be_written_is_said(self):
         self.refuse(f'--simulate {EXAMPLE} all_reduce --json /dev/null/x.json',
                     '--json: cannot write "/dev/null/x.json"', status=1)
+        path = self.write('cluster', cluster(NAME, RANKS, WITHIN, BETWEEN))
+        self.refuse(f'--simulate {path} all_reduce --json {path}', '--json and --simulate are the same file')
 
     def test_the_example_is_one(self):
         """Also that 24 sizes of 16 numbers of ranks by 11 collectives are soon done: the test has a limit of time."""

@@ -232,6 +232,22 @@ char *output_end(const char *path)
 	return end;
 }
 
+bool output_same(const char *one, const char *other)
+{
+	struct stat x, y;
+	char *a, *b;
+	bool same;
+
+	if (stat(one, &x) == 0 && stat(other, &y) == 0)
+		return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	a = output_end(one);
+	b = output_end(other);
+	same = a && b && strcmp(a, b) == 0;
+	free(a);
+	free(b);
+	return same;
+}
+
 bool output_file(const char *path, const void *bytes, size_t length)
 {
 	struct stat status;

@@ -32,6 +32,9 @@ bool output_file(const char *path, const void *bytes, size_t length);
  * NULL: errno says why nowhere. */
 char *output_end(const char *path);
 
+/* Are they the same file, or the same place for one? Devices and pipes are not. */
+bool output_same(const char *one, const char *other);
+
 #ifdef __cplusplus
 }
 #endif

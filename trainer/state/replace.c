@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns nothing: says why a file cannot be written, and which files are the same, by their inodes,
- * whatever their names. */
+/* Owns nothing: says why a file cannot be written, and which files are the same. */
 #include "replace.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -54,28 +52,12 @@ bool replace_file(const char *path, const void *bytes, size_t length)
 		path, strerror(errno));
 }
 
-/* The same file, or the same place for one. */
-static bool is_same(const char *one, const char *other)
-{
-	struct stat x, y;
-	char *a, *b;
-	bool same;
-
-	if (stat(one, &x) == 0 && stat(other, &y) == 0)
-		return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-	a = output_end(one);
-	b = output_end(other);
-	same = a && b && strcmp(a, b) == 0;
-	free(a);
-	free(b);
-	return same;
-}
-
 bool replace_distinct(const struct named_file *files, size_t inputs, size_t count)
 {
 	for (size_t i = inputs; i < count; i++)
 		for (size_t k = 0; k < i; k++)
-			if (files[i].path && files[k].path && is_same(files[i].path, files[k].path))
+			if (files[i].path && files[k].path &&
+			    output_same(files[i].path, files[k].path))
 				return why_invalid(
 					"%s: found %s, the file of %s, which would be overwritten; "
 					"expected a file of its own: give another name",
