@@ -91,30 +91,13 @@ static void complete(struct lines *lines, const char *newline)
 	lines->length = lines->passed = 0;
 }
 
-static bool make_space(struct lines *lines, size_t count)
-{
-	size_t capacity = lines->capacity ? lines->capacity : 256;
-	char *partial;
-
-	while (capacity < lines->length + count)
-		capacity *= 2;
-	if (capacity == lines->capacity)
-		return true;
-	partial = realloc(lines->partial, capacity);
-	if (!partial)
-		return false;
-	lines->partial = partial;
-	lines->capacity = capacity;
-	return true;
-}
-
 static void append(struct lines *lines, const char *bytes, size_t count)
 {
 	while (count > 0) {
 		const size_t left = LONGEST - lines->length;
 		const size_t part = count < left ? count : left;
 
-		if (!make_space(lines, part)) {
+		if (!sink_reserve(&lines->partial, &lines->capacity, lines->length + part)) {
 			sink_lose(lines->sink);
 			return;
 		}

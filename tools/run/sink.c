@@ -35,24 +35,20 @@ void sink_finish(struct sink *sink)
 	free(sink->live);
 }
 
-static bool make_space(struct sink *sink, size_t length)
+bool sink_reserve(char **bytes, size_t *capacity, size_t needed)
 {
-	size_t capacity = sink->capacity ? sink->capacity : 4096;
-	char *queue;
+	size_t more = *capacity ? *capacity : 256;
+	char *grown;
 
-	if (sink->head > 0 && sink->head + sink->length + length > sink->capacity) {
-		memmove(sink->queue, sink->queue + sink->head, sink->length);
-		sink->head = 0;
-	}
-	if (sink->length + length <= sink->capacity)
+	while (more < needed)
+		more *= 2;
+	if (more == *capacity)
 		return true;
-	while (capacity < sink->length + length)
-		capacity *= 2;
-	queue = realloc(sink->queue, capacity);
-	if (!queue)
+	grown = realloc(*bytes, more);
+	if (!grown)
 		return false;
-	sink->queue = queue;
-	sink->capacity = capacity;
+	*bytes = grown;
+	*capacity = more;
 	return true;
 }
 
@@ -61,11 +57,15 @@ void sink_lose(struct sink *sink)
 	sink->error = ENOMEM;
 }
 
-static void put(struct sink *sink, const char *text, size_t length)
+void sink_bytes(struct sink *sink, const char *text, size_t length)
 {
 	if (length == 0 || sink->broken)
 		return;
-	if (!make_space(sink, length)) {
+	if (sink->head > 0 && sink->head + sink->length + length > sink->capacity) {
+		memmove(sink->queue, sink->queue + sink->head, sink->length);
+		sink->head = 0;
+	}
+	if (!sink_reserve(&sink->queue, &sink->capacity, sink->head + sink->length + length)) {
 		sink_lose(sink);
 		return;
 	}
@@ -78,24 +78,19 @@ static void hide_live(struct sink *sink)
 {
 	if (!sink->live_shown)
 		return;
-	put(sink, erase_line, sizeof(erase_line) - 1);
+	sink_bytes(sink, erase_line, sizeof(erase_line) - 1);
 	sink->live_shown = false;
 	sink->midline = false;
-}
-
-void sink_bytes(struct sink *sink, const char *text, size_t length)
-{
-	put(sink, text, length);
 }
 
 void sink_line(struct sink *sink, const char *prefix, const char *text, size_t length)
 {
 	hide_live(sink);
 	if (sink->midline)
-		put(sink, "\n", 1);
-	put(sink, prefix, strlen(prefix));
-	put(sink, text, length);
-	put(sink, "\n", 1);
+		sink_bytes(sink, "\n", 1);
+	sink_bytes(sink, prefix, strlen(prefix));
+	sink_bytes(sink, text, length);
+	sink_bytes(sink, "\n", 1);
 }
 
 /* Bytes of `text` that fit into `columns`: continuation bytes of UTF-8 and escape sequences take
@@ -157,7 +152,7 @@ static void show_live(struct sink *sink)
 {
 	if (!sink->live || sink->live_shown)
 		return;
-	put(sink, sink->live, strlen(sink->live));
+	sink_bytes(sink, sink->live, strlen(sink->live));
 	sink->live_shown = true;
 }
 

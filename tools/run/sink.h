@@ -21,6 +21,9 @@ struct sink {
 	bool live_shown;
 };
 
+/* Let `*bytes` have room for `needed` of them; false: there is no memory. */
+bool sink_reserve(char **bytes, size_t *capacity, size_t needed);
+
 void sink_init(struct sink *sink, int fd);
 void sink_finish(struct sink *sink);
 
