@@ -14,7 +14,6 @@
 #include "local.h"
 #include "launchers.h"
 #include "lines.h"
-#include "timing.h"
 
 #define GRACE_S 2
 
@@ -114,23 +113,12 @@ static void kill_all(const struct ranks *ranks)
 
 static void wait_for_all(struct ranks *ranks, const sigset_t *child)
 {
-	double deadline = 0; /* set when the first has failed */
+	const struct timespec grace = { GRACE_S, 0 };
 
-	for (collect(ranks); ranks->left > 0; collect(ranks)) {
-		struct timespec step = { GRACE_S, 0 };
-
-		if (!ranks->failed) {
-			sigwaitinfo(child, NULL);
-			continue;
-		}
-		if (deadline == 0)
-			deadline = bench_now() + GRACE_S;
-		if (bench_now() >= deadline) {
+	for (collect(ranks); ranks->left > 0; collect(ranks))
+		/* who ends meanwhile gives the others as long again */
+		if (sigtimedwait(child, NULL, ranks->failed ? &grace : NULL) < 0 && errno == EAGAIN)
 			kill_all(ranks);
-			deadline = bench_now() + GRACE_S;
-		}
-		sigtimedwait(child, NULL, &step);
-	}
 }
 
 int bench_run_local(int count, char **argv, const char *store)

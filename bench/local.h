@@ -16,8 +16,8 @@ bool bench_launched(void);
 /**
  * Run /proc/self/exe with `argv` in `ranks` processes and wait for them. Each finds TUTTI_RANK,
  * TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_LOCAL_SIZE, TUTTI_JOB and TUTTI_STORE (set to `store`) in its
- * environment and is killed when the caller dies. When one fails, says which and how, gives the
- * others two seconds to end themselves, then kills them. Returns an exit status: 0, or 1 if any
+ * environment and is killed when the caller dies. When one fails, says which and how, and kills the
+ * others once none of them has ended for two seconds. Returns an exit status: 0, or 1 if any
  * failed.
  */
 int bench_run_local(int ranks, char **argv, const char *store);
