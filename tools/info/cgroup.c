@@ -15,31 +15,22 @@
 typedef bool limit_fn(const char *directory, double *limit);
 
 /* "N:controllers:path" of /proc/self/cgroup; version 2 has no controllers. */
-static bool group_path(const char *groups, const char *controller, char *path, size_t capacity)
+static bool group_path(const char *controller, char *path, size_t capacity)
 {
-	const size_t length = strlen(controller);
+	char *groups = files_read("proc/self/cgroup"), *rest = groups, *line;
+	bool found = false;
 
-	for (const char *line = groups; line && *line;) {
-		const char *list = line + strcspn(line, ":\n");
-		const char *end = line + strcspn(line, "\n");
+	while (!found && rest && (line = strsep(&rest, "\n"))) {
+		strsep(&line, ":");
+		char *list = line ? strsep(&line, ":") : NULL;
 
-		while (*list == ':' || (*list == ',' && list < end)) {
-			const size_t name = strcspn(++list, ",:\n");
-
-			if (name == length && strncmp(list, controller, length) == 0 &&
-			    strchr(list, ':')) {
-				const char *start = strchr(list, ':') + 1;
-
-				snprintf(path, capacity, "%.*s", (int)(end - start), start);
-				return true;
-			}
-			list += name;
-			if (*list != ',')
-				break;
-		}
-		line = *end ? end + 1 : end;
+		while (!found && line && list)
+			found = strcmp(strsep(&list, ","), controller) == 0;
+		if (found)
+			snprintf(path, capacity, "%s", line);
 	}
-	return false;
+	free(groups);
+	return found;
 }
 
 /* The smallest limit from `path` below `mount` up to `mount` itself. */
@@ -66,16 +57,11 @@ static bool smallest(const char *mount, char *path, limit_fn *read_limit, double
 static bool find(const char *controller, limit_fn *v1, limit_fn *v2, double *limit)
 {
 	char path[PATH_MAX - 64], mount[64];
-	char *groups = files_read("proc/self/cgroup");
-	bool found = false;
 
 	snprintf(mount, sizeof(mount), "sys/fs/cgroup/%s", controller);
-	if (group_path(groups, controller, path, sizeof(path)))
-		found = smallest(mount, path, v1, limit);
-	else if (group_path(groups, "", path, sizeof(path)))
-		found = smallest("sys/fs/cgroup", path, v2, limit);
-	free(groups);
-	return found;
+	if (group_path(controller, path, sizeof(path)))
+		return smallest(mount, path, v1, limit);
+	return group_path("", path, sizeof(path)) && smallest("sys/fs/cgroup", path, v2, limit);
 }
 
 static bool cpu_v1(const char *directory, double *cpus)

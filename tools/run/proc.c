@@ -91,15 +91,6 @@ static char state_of(pid_t pid, int *parent)
 	return state;
 }
 
-/* The state of a child of this process; 0 if `pid` is none. */
-static char state_of_child(pid_t pid)
-{
-	int parent = 0;
-	const char state = state_of(pid, &parent);
-
-	return parent == (int)getpid() ? state : 0;
-}
-
 bool proc_is_stopped(pid_t pid)
 {
 	int parent;
@@ -117,9 +108,10 @@ struct family proc_signal_children(int sig, bool (*spared)(const void *context, 
 	if (!dir)
 		return family;
 	while ((pid = next_number(dir))) {
-		const char state = state_of_child(pid);
+		int parent = 0;
+		const char state = state_of(pid, &parent);
 
-		if (!state || spared(context, pid))
+		if (!state || parent != (int)getpid() || spared(context, pid))
 			continue;
 		if (state == 'Z' || state == 'X') {
 			family.zombies++;

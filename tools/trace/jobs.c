@@ -38,18 +38,13 @@ static int rank_of(const struct flights *flights, const struct flight *flight)
 	return flight->launched_as >= 0 ? flight->launched_as : -flight->pid;
 }
 
-static size_t count_signs(const struct flights *flights)
+/* Of all ranks that files tell of; to be freed. */
+static struct sign *find_signs(const struct flights *flights, size_t *count)
 {
-	size_t count = flights->n;
-
+	*count = flights->n;
 	for (size_t i = 0; i < flights->nexits; i++)
-		count += flights->exits[i].n;
-	return count;
-}
-
-static struct sign *find_signs(const struct flights *flights)
-{
-	struct sign *signs = need(calloc(count_signs(flights) + 1, sizeof(*signs))), *next = signs;
+		*count += flights->exits[i].n;
+	struct sign *signs = need(calloc(*count + 1, sizeof(*signs))), *next = signs;
 
 	for (size_t i = 0; i < flights->n; i++) {
 		const struct flight *flight = &flights->at[i];
@@ -89,10 +84,9 @@ static int by_age(const void *a, const void *b)
 /* All of them, the newest first; how many. To be freed. */
 static size_t find_jobs(const struct flights *flights, struct job **out)
 {
-	const size_t count = count_signs(flights);
-	struct sign *signs = find_signs(flights);
+	size_t count, n = 0;
+	struct sign *signs = find_signs(flights, &count);
 	struct job *jobs = need(calloc(count + 1, sizeof(*jobs)));
-	size_t n = 0;
 
 	qsort(signs, count, sizeof(*signs), by_rank);
 	for (size_t i = 0; i < count; i++) {
