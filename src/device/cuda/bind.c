@@ -375,13 +375,6 @@ static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *
 	return result;
 }
 
-/* That a rank has at least: the program's, the library's, which has another one for a clique, and that
- * of its bounce buffer. */
-static int count_streams(const struct tt_cuda *cuda)
-{
-	return cuda->hierarchy ? 4 : 3;
-}
-
 /* Threads that share a GPU: what waits on one's stream may stand in front of what another one is
  * to do, if all their streams have fewer connections to the GPU than that. */
 static void check_connections(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
@@ -389,6 +382,8 @@ static void check_connections(const struct tt_cuda *cuda, const struct tt_cuda_o
 	const struct tt_cuda_offer *mine = &all[cuda->comm->rank];
 	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	const int connections = set ? atoi(set) : CONNECTIONS;
+	/* a rank's at least: the program's, and the library's, which has another one for a clique */
+	const int streams = cuda->hierarchy ? 3 : 2;
 	int threads = 0, first = -1;
 
 	for (int rank = 0; rank < cuda->comm->size; rank++) {
@@ -397,7 +392,8 @@ static void check_connections(const struct tt_cuda *cuda, const struct tt_cuda_o
 		first = first < 0 ? rank : first;
 		threads++;
 	}
-	if (first == cuda->comm->rank && threads > 1 && connections < threads * count_streams(cuda))
+	/* and that of the bounce buffer */
+	if (first == cuda->comm->rank && threads > 1 && connections < threads * streams + 1)
 		tt_log(WARN, CUDA,
 		       "%d ranks are threads that share GPU %d by %d connections, and their streams may wait behind each other for ever: set CUDA_DEVICE_MAX_CONNECTIONS=32 "
 		       "before the process starts CUDA (docs/reference/gpu.md)",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the bounce buffers of this process, and the copies. A bounce buffer has two pieces: while a
- * copy engine works on one, the thread copies what is in the other. The streams of bounce buffers wait
- * for nothing. CUDA's current context is, after all this, what it was. */
+/* Owns the bounce buffers of this process, one for each GPU in use, and the copies, one at a time for
+ * each. A bounce buffer has two pieces: while a copy engine works on one, the thread copies what is in
+ * the other. Its stream waits for nothing. CUDA's current context is, after all this, what it was. */
 #include "bounce.h"
 
 #include <pthread.h>
@@ -11,220 +11,147 @@
 #include "bound.h"
 #include "log.h"
 
-#define PIECE ((size_t)1 << 20) /* stays in the second-level cache of most cores. A guess */
+#define STREAM_OF_COPIES "make a stream for copies from and to GPU %d"
+#define PIECE		 ((size_t)1 << 20) /* stays in the second-level cache of most cores. A guess */
 
-struct bounce {
-	struct bounce *next;
+struct tt_bounce {
+	struct tt_bounce *next;
+	int gpu;
+	int users;
+	pthread_mutex_t lock; /* of whoever makes what follows, or copies by it */
+	cuda_device device;
+	struct CUctx_st *context; /* its primary one, retained; NULL: nothing is made */
 	struct CUstream_st *stream;
 	uint8_t *piece[2];	     /* pinned, one allocation */
 	struct CUevent_st *event[2]; /* recorded behind each piece, but for a copy's last one */
 };
 
-struct tt_bounces {
-	struct tt_bounces *next;
-	const struct cuda_driver *driver;
-	int gpu;
-	cuda_device device;
-	struct CUctx_st *context; /* its primary one, retained */
-	int users, bound, made;	  /* made: or being made */
-	struct bounce *idle;	  /* that nobody copies by */
-	pthread_cond_t returned;  /* one was */
-};
-
-static struct tt_bounces *all; /* behind the lock, and so what they have */
+static struct tt_bounce *all; /* behind the lock, and so who uses them */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- one */
+/* ---- their life */
 
 /* The context is current. */
-static void free_bounce(const struct cuda_driver *driver, struct bounce *b)
+static tutti_result_t fill(struct tt_bounce *b)
 {
-	for (int i = 0; i < 2; i++)
-		if (b->event[i])
-			driver->event_destroy(b->event[i]);
-	if (b->stream)
-		driver->stream_destroy(b->stream);
-	if (b->piece[0])
-		driver->mem_host_free(b->piece[0]);
-	free(b);
-}
-
-static tutti_result_t fail_stream(int gpu, cuda_result error)
-{
-	return tt_cuda_check(error, "make a stream for copies from and to GPU %d", gpu);
-}
-
-/* The context is current. */
-static tutti_result_t fill_bounce(const struct tt_bounces *bounces, struct bounce *b)
-{
-	const struct cuda_driver *driver = bounces->driver;
+	const struct cuda_driver *driver = tt_cuda_opened();
 	void *memory;
 	cuda_result error = driver->stream_create(&b->stream, CUDA_STREAM_NON_BLOCKING);
 
 	for (int i = 0; i < 2 && !error; i++)
 		error = driver->event_create(&b->event[i], CUDA_EVENT_NO_TIMING);
 	if (error)
-		return fail_stream(bounces->gpu, error);
+		return tt_cuda_check(error, STREAM_OF_COPIES, b->gpu);
 	error = driver->mem_host_alloc(&memory, 2 * PIECE, CUDA_HOST_PORTABLE);
 	if (error == CUDA_OUT_OF_MEMORY)
 		return tt_fail(
 			TUTTI_ERR_NO_MEMORY, CUDA,
 			"no pinned memory of the host, %zu bytes, for copies from and to GPU %d: CUDA could not have it from the system",
-			2 * PIECE, bounces->gpu);
+			2 * PIECE, b->gpu);
 	if (error)
 		return tt_cuda_check(
 			error,
 			"take %zu bytes of pinned memory of the host for copies from and to GPU %d",
-			2 * PIECE, bounces->gpu);
+			2 * PIECE, b->gpu);
 	b->piece[0] = memory;
 	b->piece[1] = b->piece[0] + PIECE;
 	return TUTTI_OK;
 }
 
-/* ---- those for one GPU */
-
-static tutti_result_t open_gpu(int gpu, struct tt_bounces **out)
+/* What there is of it. Where the context is gone, so is what it had. */
+static void unmake(struct tt_bounce *b)
 {
 	const struct cuda_driver *driver = tt_cuda_opened();
-	struct tt_bounces *bounces = calloc(1, sizeof(*bounces));
+	struct tt_cuda_entered entered = { NULL };
 
-	if (!bounces)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
-			       gpu);
-	*bounces = (struct tt_bounces){ .next = all, .driver = driver, .gpu = gpu };
-	cuda_result error = driver->device_get(&bounces->device, gpu);
-	if (!error)
-		error = driver->primary_retain(&bounces->context, bounces->device);
-	if (error) {
-		free(bounces);
-		return fail_stream(gpu, error);
+	if (!b->context)
+		return;
+	if (tt_cuda_enter_context(driver, b->context, &entered) == 0) {
+		for (int i = 0; i < 2; i++)
+			if (b->event[i])
+				driver->event_destroy(b->event[i]);
+		if (b->stream)
+			driver->stream_destroy(b->stream);
+		if (b->piece[0])
+			driver->mem_host_free(b->piece[0]);
 	}
-	pthread_cond_init(&bounces->returned, NULL);
-	*out = all = bounces;
-	return TUTTI_OK;
+	tt_cuda_leave(&entered);
+	driver->primary_release(b->device);
+	b->context = NULL;
+	b->stream = NULL;
+	b->piece[0] = NULL;
+	b->event[0] = b->event[1] = NULL;
 }
 
-static tutti_result_t find(int gpu, struct tt_bounces **out)
+static tutti_result_t make(struct tt_bounce *b)
 {
-	for (*out = all; *out; *out = (*out)->next)
-		if ((*out)->gpu == gpu)
-			return TUTTI_OK;
-	return open_gpu(gpu, out);
+	const struct cuda_driver *driver = tt_cuda_opened();
+	struct tt_cuda_entered entered = { NULL };
+	cuda_result error = driver->device_get(&b->device, b->gpu);
+
+	if (!error)
+		error = driver->primary_retain(&b->context, b->device);
+	if (!error)
+		error = tt_cuda_enter_context(driver, b->context, &entered);
+	const tutti_result_t result =
+		error ? tt_cuda_check(error, STREAM_OF_COPIES, b->gpu) : fill(b);
+	tt_cuda_leave(&entered);
+	if (result)
+		unmake(b);
+	return result;
 }
 
-static void give_back(struct tt_bounces *bounces, struct bounce *b)
+/* That of the GPU, perhaps of nobody yet; NULL: no memory. The lock is held. */
+static struct tt_bounce *find(int gpu)
+{
+	struct tt_bounce *b = all;
+
+	while (b && b->gpu != gpu)
+		b = b->next;
+	if (b || !(b = calloc(1, sizeof(*b))))
+		return b;
+	b->gpu = gpu;
+	b->next = all;
+	pthread_mutex_init(&b->lock, NULL);
+	return all = b;
+}
+
+tutti_result_t tt_bounce_begin(int gpu, struct tt_bounce **out)
 {
 	pthread_mutex_lock(&lock);
-	b->next = bounces->idle;
-	bounces->idle = b;
-	pthread_cond_signal(&bounces->returned);
+	struct tt_bounce *b = find(gpu);
+	if (b)
+		b->users++;
 	pthread_mutex_unlock(&lock);
-}
-
-/* There is one, or more, as long as there are users. */
-static struct bounce *take(struct tt_bounces *bounces)
-{
-	pthread_mutex_lock(&lock);
-	while (!bounces->idle)
-		pthread_cond_wait(&bounces->returned, &lock);
-	struct bounce *b = bounces->idle;
-	bounces->idle = b->next;
-	pthread_mutex_unlock(&lock);
-	return b;
-}
-
-/* One more. Others may copy meanwhile. */
-static tutti_result_t bring(struct tt_bounces *bounces)
-{
-	struct tt_cuda_entered entered;
-	struct bounce *b = calloc(1, sizeof(*b));
-
 	if (!b)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
-			       bounces->gpu);
-	const cuda_result error =
-		tt_cuda_enter_context(bounces->driver, bounces->context, &entered);
-	const tutti_result_t result =
-		error ? fail_stream(bounces->gpu, error) : fill_bounce(bounces, b);
+			       gpu);
+	pthread_mutex_lock(&b->lock);
+	const tutti_result_t result = b->context ? TUTTI_OK : make(b);
+	pthread_mutex_unlock(&b->lock);
 	if (result)
-		free_bounce(bounces->driver, b);
+		tt_bounce_end(b);
 	else
-		give_back(bounces, b);
-	tt_cuda_leave(&entered);
+		*out = b;
 	return result;
 }
 
-tutti_result_t tt_bounces_begin(int gpu, bool bound, struct tt_bounces **out)
+void tt_bounce_end(struct tt_bounce *b)
 {
-	bool brings = false;
+	struct tt_bounce **link = &all;
 
 	pthread_mutex_lock(&lock);
-	tutti_result_t result = find(gpu, out);
-	if (!result) {
-		const struct tt_bounces *b = *out;
-
-		(*out)->users++;
-		brings = b->made < b->users && (bound || b->bound == 0);
-		(*out)->made += brings;
-	}
-	pthread_mutex_unlock(&lock);
-	if (brings && (result = bring(*out)) != TUTTI_OK) {
-		pthread_mutex_lock(&lock);
-		(*out)->made--;
-		pthread_mutex_unlock(&lock);
-		tt_bounces_end(*out, false);
-	}
-	if (!result && bound)
-		tt_bounces_bind(*out);
-	return result;
-}
-
-void tt_bounces_bind(struct tt_bounces *bounces)
-{
-	pthread_mutex_lock(&lock);
-	bounces->bound++;
-	pthread_mutex_unlock(&lock);
-}
-
-static void unlink_from_all(const struct tt_bounces *bounces)
-{
-	struct tt_bounces **link = &all;
-
-	while (*link != bounces)
+	const bool last = --b->users == 0;
+	while (last && *link != b)
 		link = &(*link)->next;
-	*link = bounces->next;
-}
-
-static void free_bounces(struct tt_bounces *bounces)
-{
-	struct tt_cuda_entered entered;
-	const bool there = tt_cuda_enter_context(bounces->driver, bounces->context, &entered) == 0;
-
-	while (bounces->idle) {
-		struct bounce *b = bounces->idle;
-
-		bounces->idle = b->next;
-		if (there)
-			free_bounce(bounces->driver, b);
-		else
-			free(b); /* the context is gone, and what it had with it */
-	}
-	tt_cuda_leave(&entered);
-	bounces->driver->primary_release(bounces->device);
-	pthread_cond_destroy(&bounces->returned);
-	free(bounces);
-}
-
-void tt_bounces_end(struct tt_bounces *bounces, bool bound)
-{
-	pthread_mutex_lock(&lock);
-	bounces->bound -= bound;
-	const bool last = --bounces->users == 0;
 	if (last)
-		unlink_from_all(bounces);
+		*link = b->next;
 	pthread_mutex_unlock(&lock);
-	if (last)
-		free_bounces(bounces);
+	if (!last)
+		return;
+	unmake(b);
+	pthread_mutex_destroy(&b->lock);
+	free(b);
 }
 
 /* ---- copies */
@@ -238,7 +165,7 @@ struct way {
 
 struct copying {
 	const struct cuda_driver *driver;
-	struct bounce *by;
+	struct tt_bounce *by;
 	bool to_gpu;
 	uint8_t *gpu, *host;
 	struct way engine, thread;
@@ -336,29 +263,28 @@ static cuda_result to_gpu(struct copying *c)
 	return error;
 }
 
-cuda_result tt_bounces_copy(struct tt_bounces *bounces, bool to, uint8_t *gpu, uint8_t *host,
-			    const struct tt_bytes *run, size_t nruns)
+cuda_result tt_bounce_copy(struct tt_bounce *b, bool to, uint8_t *gpu, uint8_t *host,
+			   const struct tt_bytes *run, size_t nruns)
 {
 	const struct way way = { run, run + nruns, 0 };
-	struct copying c = { .driver = bounces->driver,
-			     .by = take(bounces),
+	struct copying c = { .driver = tt_cuda_opened(),
+			     .by = b,
 			     .to_gpu = to,
 			     .gpu = gpu,
 			     .host = host,
 			     .engine = way,
 			     .thread = way };
 	struct tt_cuda_entered entered;
-	cuda_result error = tt_cuda_enter_context(bounces->driver, bounces->context, &entered);
 
+	pthread_mutex_lock(&b->lock);
+	cuda_result error = tt_cuda_enter_context(c.driver, b->context, &entered);
 	if (!error) {
 		error = to ? to_gpu(&c) : from_gpu(&c);
 		/* also after an error: the pieces are free for the next copy */
-		const cuda_result rest =
-			to || error ? c.driver->stream_synchronize(c.by->stream) : 0;
-		if (!error)
-			error = rest;
+		const cuda_result rest = to || error ? c.driver->stream_synchronize(b->stream) : 0;
+		error = error ? error : rest;
 	}
 	tt_cuda_leave(&entered);
-	give_back(bounces, c.by);
+	pthread_mutex_unlock(&b->lock);
 	return error;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bounce buffers: pinned memory of a fixed size, by which plain calls copy between GPUs and ordinary
- * memory of the host. Those for one GPU are shared by all communicators of the process.
+/* Bounce buffers: pinned memory of a fixed size, by which plain calls copy between a GPU and ordinary
+ * memory of the host. All communicators of the process share that of a GPU.
  *
  * CUDA may keep whoever takes pinned memory, or copies from and to memory that is not pinned, until
  * streams have ended, and these may wait for ranks that wait for this one. So a copy takes nothing: who
- * is bound to the GPU brought its bounce buffer when it was bound. */
+ * is bound to the GPU made the bounce buffer when it was bound, if it was not there. */
 #ifndef TT_CUDA_BOUNCE_H
 #define TT_CUDA_BOUNCE_H
 
@@ -15,19 +15,16 @@
 #include "driver.h"
 #include "plan.h"
 
-struct tt_bounces; /* those for one GPU */
+struct tt_bounce; /* of one GPU */
 
-/* One user more, who brings a bounce buffer. One who is not `bound` brings none if somebody bound has
- * brought his. May wait for streams. */
-tutti_result_t tt_bounces_begin(int gpu, bool bound, struct tt_bounces **out);
-/* A user is bound from now on. */
-void tt_bounces_bind(struct tt_bounces *bounces);
-/* One user less. The last one frees them all, which may wait for streams. */
-void tt_bounces_end(struct tt_bounces *bounces, bool bound);
+/* One user more. The first one makes it, which may wait for streams. */
+tutti_result_t tt_bounce_begin(int gpu, struct tt_bounce **out);
+/* One user less. The last one frees it, which may wait for streams. */
+void tt_bounce_end(struct tt_bounce *bounce);
 
 /* Copies the runs of bytes, which have the same offsets on both sides, to the GPU or from there. Waits
- * until all has arrived, for nothing else on the GPU, and perhaps for other copies of this process. */
-cuda_result tt_bounces_copy(struct tt_bounces *bounces, bool to_gpu, uint8_t *gpu, uint8_t *host,
-			    const struct tt_bytes *run, size_t nruns);
+ * until all has arrived, and for other such copies of this process; for nothing else on the GPU. */
+cuda_result tt_bounce_copy(struct tt_bounce *bounce, bool to_gpu, uint8_t *gpu, uint8_t *host,
+			   const struct tt_bytes *run, size_t nruns);
 
 #endif

@@ -28,8 +28,7 @@
 struct gpu {
 	struct gpu *next;
 	int number;
-	bool bound;
-	struct tt_bounces *bounces;
+	struct tt_bounce *bounce;
 };
 
 /* Kept for other calls: memory that is new costs more than the copy into it. */
@@ -91,14 +90,14 @@ static struct gpu *add(struct tt_staging *staging, struct gpu *gpu)
 	pthread_mutex_unlock(&staging->lock);
 	if (!there)
 		return gpu;
-	tt_bounces_end(gpu->bounces, gpu->bound);
+	tt_bounce_end(gpu->bounce);
 	free(gpu);
 	return there;
 }
 
 /* The GPU of that number. The staging's lock is not held: CUDA may keep this thread, and others have
  * calls on other GPUs. */
-static tutti_result_t find_gpu(struct tt_staging *staging, int number, bool bound, struct gpu **out)
+static tutti_result_t find_gpu(struct tt_staging *staging, int number, struct gpu **out)
 {
 	pthread_mutex_lock(&staging->lock);
 	*out = look_up(staging, number);
@@ -109,8 +108,8 @@ static tutti_result_t find_gpu(struct tt_staging *staging, int number, bool boun
 	if (!gpu)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
 			       number);
-	*gpu = (struct gpu){ .number = number, .bound = bound };
-	const tutti_result_t result = tt_bounces_begin(number, bound, &gpu->bounces);
+	gpu->number = number;
+	const tutti_result_t result = tt_bounce_begin(number, &gpu->bounce);
 	if (result) {
 		free(gpu);
 		return result;
@@ -225,18 +224,9 @@ tutti_result_t tt_staging_bind(struct tutti_comm *comm, int number)
 {
 	struct tt_staging *staging;
 	struct gpu *gpu;
-	tutti_result_t result = staging_of(comm, &staging);
+	const tutti_result_t result = staging_of(comm, &staging);
 
-	if (result)
-		return result;
-	result = find_gpu(staging, number, true, &gpu);
-	pthread_mutex_lock(&staging->lock);
-	if (!result && !gpu->bound) {
-		gpu->bound = true;
-		tt_bounces_bind(gpu->bounces);
-	}
-	pthread_mutex_unlock(&staging->lock);
-	return result;
+	return result ? result : find_gpu(staging, number, &gpu);
 }
 
 void tt_staging_free(struct tutti_comm *comm)
@@ -251,7 +241,7 @@ void tt_staging_free(struct tutti_comm *comm)
 
 		staging->gpus = gpu->next;
 		if (ours)
-			tt_bounces_end(gpu->bounces, gpu->bound);
+			tt_bounce_end(gpu->bounce);
 		free(gpu);
 	}
 	while (staging->chunks) {
@@ -276,8 +266,7 @@ static tutti_result_t copy(const struct gpu *gpu, bool input, uint8_t *on_gpu, u
 
 	if (nruns == 0)
 		return TUTTI_OK;
-	const cuda_result error =
-		tt_bounces_copy(gpu->bounces, !input, on_gpu, on_host, run, nruns);
+	const cuda_result error = tt_bounce_copy(gpu->bounce, !input, on_gpu, on_host, run, nruns);
 	if (!error)
 		return TUTTI_OK;
 	for (size_t i = 0; i < nruns; i++)
@@ -354,7 +343,7 @@ static tutti_result_t find_gpus(struct tt_staging *staging, struct side *sides)
 
 	for (int i = 0; i < 2 && !result; i++)
 		if (on_gpu(&sides[i]))
-			result = find_gpu(staging, sides[i].number, false, &sides[i].gpu);
+			result = find_gpu(staging, sides[i].number, &sides[i].gpu);
 	return result;
 }
 
