@@ -42,7 +42,7 @@ static cuda_result await_room(const struct tt_cuda *cuda)
 		nanosleep(&pause, NULL);
 		if (looks % LOOKS_ALIVE != 0)
 			continue;
-		error = cuda->driver->stream_query(cuda->setup);
+		error = tt_cu.stream_query(cuda->setup);
 		if (error == CUDA_NOT_READY)
 			error = 0;
 		if (!fault && has_fault(cuda))

@@ -28,18 +28,17 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 {
 	int count = 0;
 	cuda_device current;
-	cuda_result error = cuda->driver->device_get_count(&count);
+	cuda_result error = tt_cu.device_get_count(&count);
 
 	if (!error && number == -1)
-		number = cuda->driver->context_get_device(&current) == 0
-				 ? (int)current
-				 : 0; /* as CUDA's runtime has it */
+		number = tt_cu.context_get_device(&current) == 0 ? (int)current
+								 : 0; /* as CUDA's runtime has it */
 	if (!error && (number < 0 || number >= count))
 		return tt_fail(TUTTI_ERR_INVALID, CUDA,
 			       "tutti_cuda_bind: device %d, expected -1 or 0 to %d", number,
 			       count - 1);
 	if (!error)
-		error = cuda->driver->device_get(&cuda->device, number);
+		error = tt_cu.device_get(&cuda->device, number);
 	cuda->number = number;
 	return tt_cuda_check(error, "find the GPU");
 }
@@ -64,8 +63,8 @@ static tutti_result_t take_memory(struct tt_cuda *cuda)
 
 	if (report == MAP_FAILED)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory for reports of kernels");
-	const cuda_result error = cuda->driver->mem_host_register(
-		report, sizeof(*cuda->report), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+	const cuda_result error = tt_cu.mem_host_register(report, sizeof(*cuda->report),
+							  CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 	if (error) {
 		munmap(report, sizeof(*cuda->report));
 		return tt_cuda_check(error, "register a page of the host's memory");
@@ -77,21 +76,20 @@ static tutti_result_t take_memory(struct tt_cuda *cuda)
 /* Numbers of operations of an earlier communicator may lie there. */
 static tutti_result_t clear_memory(struct tt_cuda *cuda)
 {
-	cuda_result error =
-		cuda->driver->mem_set(cuda->peer[cuda->comm->rank].memory, 0,
-				      offsetof(struct tt_cuda_shared, stage), cuda->setup);
+	cuda_result error = tt_cu.mem_set(cuda->peer[cuda->comm->rank].memory, 0,
+					  offsetof(struct tt_cuda_shared, stage), cuda->setup);
 
 	if (!error)
-		error = cuda->driver->stream_synchronize(cuda->setup);
+		error = tt_cu.stream_synchronize(cuda->setup);
 	return tt_cuda_check(error, "write to memory of the GPU");
 }
 
 static tutti_result_t make_streams(struct tt_cuda *cuda)
 {
-	cuda_result error = cuda->driver->stream_create(&cuda->setup, CUDA_STREAM_NON_BLOCKING);
+	cuda_result error = tt_cu.stream_create(&cuda->setup, CUDA_STREAM_NON_BLOCKING);
 
 	if (!error)
-		error = cuda->driver->event_create(&cuda->last, CUDA_EVENT_NO_TIMING);
+		error = tt_cu.event_create(&cuda->last, CUDA_EVENT_NO_TIMING);
 	return tt_cuda_check(error, "make a stream and an event");
 }
 
@@ -101,9 +99,9 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 	tutti_result_t result = probe_device(cuda);
 
 	if (!result)
-		result = tt_cuda_check(cuda->driver->primary_retain(&cuda->context, cuda->device),
+		result = tt_cuda_check(tt_cu.primary_retain(&cuda->context, cuda->device),
 				       "take the GPU's primary context");
-	if (!result && tt_cuda_enter(cuda, entered))
+	if (!result && tt_cuda_enter(cuda->context, entered))
 		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered",
 				 cuda->number);
 	if (!result)
@@ -115,7 +113,7 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 
 static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer *offer)
 {
-	tutti_result_t result = tt_cuda_module_load(cuda->driver, &cuda->module);
+	tutti_result_t result = tt_cuda_module_load(&cuda->module);
 
 	offer->exchange = (uint32_t)cuda->comm->settings.exchange_bytes;
 	if (!result)
@@ -215,14 +213,14 @@ static void free_memory(struct tt_cuda *cuda)
 	cuda_address *own = &cuda->peer[cuda->comm->rank % TT_CUDA_RANKS].memory;
 
 	if (*own)
-		tt_cuda_let_go(cuda->driver, *own);
+		tt_cuda_let_go(*own);
 	if (cuda->report) {
-		cuda->driver->mem_host_unregister(cuda->report);
+		tt_cu.mem_host_unregister(cuda->report);
 		munmap(cuda->report, sizeof(*cuda->report));
 	}
 	*own = 0;
 	cuda->report = NULL;
-	tt_cuda_module_unload(cuda->driver, &cuda->module);
+	tt_cuda_module_unload(&cuda->module);
 }
 
 /* The communicator's context is current. Nothing of it is in use. */
@@ -231,18 +229,18 @@ static void free_all(struct tt_cuda *cuda)
 	unreach_peers(cuda);
 	free_memory(cuda);
 	if (cuda->last)
-		cuda->driver->event_destroy(cuda->last);
+		tt_cu.event_destroy(cuda->last);
 	if (cuda->setup)
-		cuda->driver->stream_destroy(cuda->setup);
+		tt_cu.stream_destroy(cuda->setup);
 }
 
 void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 {
-	struct tt_cuda_entered entered = { NULL };
+	struct tt_cuda_entered entered = { false };
 
 	if (!cuda)
 		return;
-	const bool frees = unused && cuda->context && tt_cuda_enter(cuda, &entered) == 0;
+	const bool frees = unused && cuda->context && tt_cuda_enter(cuda->context, &entered) == 0;
 
 	tt_cuda_proxy_stop(cuda);
 	tt_cuda_watchdog_end(cuda);
@@ -253,7 +251,7 @@ void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 		free_all(cuda);
 	tt_cuda_leave(&entered);
 	if (frees)
-		cuda->driver->primary_release(cuda->device);
+		tt_cu.primary_release(cuda->device);
 	pthread_mutex_destroy(&cuda->order);
 	free(cuda);
 }
@@ -407,7 +405,7 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
 	const bool clique =
 		cuda->owner != cuda->comm; /* whose GPUs are known to reach each other */
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
-	struct tt_cuda_entered entered = { NULL };
+	struct tt_cuda_entered entered = { false };
 
 	if (!all)
 		return tt_comm_fail(cuda->comm,
@@ -456,7 +454,6 @@ tutti_result_t tt_cuda_bind_clique(struct tutti_comm *comm, const struct tt_cuda
 						  "no memory for the GPU of a clique"));
 	cuda->owner = whole->comm;
 	memcpy(cuda->named, named, (size_t)comm->size * sizeof(*named));
-	cuda->driver = whole->driver;
 	cuda->device = whole->device;
 	cuda->number = whole->number;
 	const tutti_result_t result = bind_all(cuda, TUTTI_OK);
@@ -481,7 +478,7 @@ TUTTI_API tutti_result_t tutti_cuda_bind(tutti_comm_t comm, int device)
 	if (!cuda)
 		return tt_comm_fail(
 			comm, tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "tutti_cuda_bind: no memory"));
-	tutti_result_t result = tt_cuda_driver(&cuda->driver);
+	tutti_result_t result = tt_cuda_driver();
 	if (!result)
 		result = choose_device(cuda, device);
 	if (result != TUTTI_ERR_INVALID)
@@ -510,8 +507,7 @@ static bool finish_setup(const struct tt_cuda *cuda, uint64_t patience_ns)
 	uint64_t deadline = tt_now() + patience_ns;
 	cuda_result error;
 
-	while ((error = cuda->driver->stream_query(cuda->setup)) == CUDA_NOT_READY &&
-	       tt_now() < deadline) {
+	while ((error = tt_cu.stream_query(cuda->setup)) == CUDA_NOT_READY && tt_now() < deadline) {
 		const uint64_t asleep = tt_now();
 
 		poll(NULL, 0, DRAIN_MS);
@@ -528,7 +524,7 @@ static bool drain(struct tt_cuda *cuda)
 	struct tutti_comm *comm = cuda->comm;
 	struct tt_cuda_op op = { .cuda = tt_cuda_who_waits(cuda), .stream = cuda->setup };
 	struct tt_fault fault = { .result = TUTTI_ERR_TIMEOUT, .rank = comm->rank };
-	cuda_result error = cuda->driver->stream_wait_event(cuda->setup, cuda->last, 0);
+	cuda_result error = tt_cu.stream_wait_event(cuda->setup, cuda->last, 0);
 
 	tt_cuda_watchdog_putting(cuda, false, true); /* who is lost now is noticed */
 	if (!error && op.cuda)
@@ -558,7 +554,7 @@ void tt_cuda_unbind(struct tutti_comm *comm)
 
 	if (!cuda)
 		return;
-	const bool drained = tt_cuda_enter(cuda, &entered) == 0 && drain(cuda);
+	const bool drained = tt_cuda_enter(cuda->context, &entered) == 0 && drain(cuda);
 	tt_cuda_leave(&entered);
 	if (!drained)
 		tt_log(INFO, CUDA,

@@ -34,15 +34,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The context is current. */
 static tutti_result_t fill(struct tt_bounce *b)
 {
-	const struct cuda_driver *driver = tt_cuda_opened();
 	void *memory;
-	cuda_result error = driver->stream_create(&b->stream, CUDA_STREAM_NON_BLOCKING);
+	cuda_result error = tt_cu.stream_create(&b->stream, CUDA_STREAM_NON_BLOCKING);
 
 	for (int i = 0; i < 2 && !error; i++)
-		error = driver->event_create(&b->event[i], CUDA_EVENT_NO_TIMING);
+		error = tt_cu.event_create(&b->event[i], CUDA_EVENT_NO_TIMING);
 	if (error)
 		return tt_cuda_check(error, STREAM_OF_COPIES, b->gpu);
-	error = driver->mem_host_alloc(&memory, 2 * PIECE, CUDA_HOST_PORTABLE);
+	error = tt_cu.mem_host_alloc(&memory, 2 * PIECE, CUDA_HOST_PORTABLE);
 	if (error == CUDA_OUT_OF_MEMORY)
 		return tt_fail(
 			TUTTI_ERR_NO_MEMORY, CUDA,
@@ -61,22 +60,21 @@ static tutti_result_t fill(struct tt_bounce *b)
 /* What there is of it. Where the context is gone, so is what it had. */
 static void unmake(struct tt_bounce *b)
 {
-	const struct cuda_driver *driver = tt_cuda_opened();
-	struct tt_cuda_entered entered = { NULL };
+	struct tt_cuda_entered entered = { false };
 
 	if (!b->context)
 		return;
-	if (tt_cuda_enter_context(driver, b->context, &entered) == 0) {
+	if (tt_cuda_enter(b->context, &entered) == 0) {
 		for (int i = 0; i < 2; i++)
 			if (b->event[i])
-				driver->event_destroy(b->event[i]);
+				tt_cu.event_destroy(b->event[i]);
 		if (b->stream)
-			driver->stream_destroy(b->stream);
+			tt_cu.stream_destroy(b->stream);
 		if (b->piece[0])
-			driver->mem_host_free(b->piece[0]);
+			tt_cu.mem_host_free(b->piece[0]);
 	}
 	tt_cuda_leave(&entered);
-	driver->primary_release(b->device);
+	tt_cu.primary_release(b->device);
 	b->context = NULL;
 	b->stream = NULL;
 	b->piece[0] = NULL;
@@ -85,14 +83,13 @@ static void unmake(struct tt_bounce *b)
 
 static tutti_result_t make(struct tt_bounce *b)
 {
-	const struct cuda_driver *driver = tt_cuda_opened();
-	struct tt_cuda_entered entered = { NULL };
-	cuda_result error = driver->device_get(&b->device, b->gpu);
+	struct tt_cuda_entered entered = { false };
+	cuda_result error = tt_cu.device_get(&b->device, b->gpu);
 
 	if (!error)
-		error = driver->primary_retain(&b->context, b->device);
+		error = tt_cu.primary_retain(&b->context, b->device);
 	if (!error)
-		error = tt_cuda_enter_context(driver, b->context, &entered);
+		error = tt_cuda_enter(b->context, &entered);
 	const tutti_result_t result =
 		error ? tt_cuda_check(error, STREAM_OF_COPIES, b->gpu) : fill(b);
 	tt_cuda_leave(&entered);
@@ -164,7 +161,6 @@ struct way {
 };
 
 struct copying {
-	const struct cuda_driver *driver;
 	struct tt_bounce *by;
 	bool to_gpu;
 	uint8_t *gpu, *host;
@@ -198,13 +194,12 @@ static cuda_result by_engine(struct copying *c, int piece)
 		const struct tt_bytes bytes = next_bytes(&c->engine, (size_t)(end - at));
 		const cuda_address memory = cuda_at(c->gpu + bytes.offset), pinned = cuda_at(at);
 
-		error = c->driver->mem_copy(c->to_gpu ? memory : pinned,
-					    c->to_gpu ? pinned : memory, bytes.length,
-					    c->by->stream);
+		error = tt_cu.mem_copy(c->to_gpu ? memory : pinned, c->to_gpu ? pinned : memory,
+				       bytes.length, c->by->stream);
 		at += bytes.length;
 	}
 	if (!error && !ended(&c->engine))
-		error = c->driver->event_record(c->by->event[piece], c->by->stream);
+		error = tt_cu.event_record(c->by->event[piece], c->by->stream);
 	return error;
 }
 
@@ -226,8 +221,8 @@ static void by_thread(struct copying *c, int piece)
 /* The last piece has no event: all that is on the stream is awaited. */
 static cuda_result await(const struct copying *c, int piece, bool last)
 {
-	return last ? c->driver->stream_synchronize(c->by->stream)
-		    : c->driver->event_synchronize(c->by->event[piece]);
+	return last ? tt_cu.stream_synchronize(c->by->stream)
+		    : tt_cu.event_synchronize(c->by->event[piece]);
 }
 
 static cuda_result from_gpu(struct copying *c)
@@ -267,21 +262,17 @@ cuda_result tt_bounce_copy(struct tt_bounce *b, bool to, uint8_t *gpu, uint8_t *
 			   const struct tt_bytes *run, size_t nruns)
 {
 	const struct way way = { run, run + nruns, 0 };
-	struct copying c = { .driver = tt_cuda_opened(),
-			     .by = b,
-			     .to_gpu = to,
-			     .gpu = gpu,
-			     .host = host,
-			     .engine = way,
-			     .thread = way };
+	struct copying c = {
+		.by = b, .to_gpu = to, .gpu = gpu, .host = host, .engine = way, .thread = way
+	};
 	struct tt_cuda_entered entered;
 
 	pthread_mutex_lock(&b->lock);
-	cuda_result error = tt_cuda_enter_context(c.driver, b->context, &entered);
+	cuda_result error = tt_cuda_enter(b->context, &entered);
 	if (!error) {
 		error = to ? to_gpu(&c) : from_gpu(&c);
 		/* also after an error: the pieces are free for the next copy */
-		const cuda_result rest = to || error ? c.driver->stream_synchronize(b->stream) : 0;
+		const cuda_result rest = to || error ? tt_cu.stream_synchronize(b->stream) : 0;
 		error = error ? error : rest;
 	}
 	tt_cuda_leave(&entered);

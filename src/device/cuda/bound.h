@@ -55,8 +55,7 @@ struct tt_cuda {
 	struct tutti_comm *owner; /* whose operations these are, and whose fault ends them:
 				   * `comm`, or the one of which `comm` is a clique … */
 	int named[TT_CUDA_RANKS]; /* … where the clique's ranks have these numbers */
-	const struct cuda_driver *driver;
-	int number; /* of the device */
+	int number;		  /* of the device */
 	cuda_device device;
 	struct CUctx_st *context; /* the primary one; NULL: not retained */
 	struct tt_cuda_module module;
@@ -241,8 +240,8 @@ void tt_cuda_watchdog_putting(struct tt_cuda *cuda, bool putting, bool captured)
 void tt_cuda_watchdog_busy(struct tt_cuda *cuda);
 /* context.c: the context of the communicator for a time */
 struct tt_cuda_entered {
-	const struct cuda_driver *driver; /* NULL: it was not entered */
-	unsigned mode;			  /* the thread's for captures */
+	bool there;
+	unsigned mode; /* the thread's for captures */
 };
 /* For a call on `stream`: the thread's context is the communicator's, or it has none, and the
  * stream is of it. TUTTI_ERR_INVALID otherwise. */
@@ -251,9 +250,7 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
 /* For the library's own work, whatever the thread's context is. Captures, of this thread or
  * others, are not concerned: what CUDA forbids while they last is made to be allowed, as it is
  * done to memory and streams that are none of theirs. */
-cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context,
-				  struct tt_cuda_entered *entered);
-cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered);
+cuda_result tt_cuda_enter(struct CUctx_st *context, struct tt_cuda_entered *entered);
 void tt_cuda_leave(struct tt_cuda_entered *entered);
 
 /* Copies, and waits until that is done. */

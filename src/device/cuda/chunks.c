@@ -40,7 +40,7 @@ static cuda_result report_gone(struct tt_cuda_op *op, uint64_t number)
 	const unsigned first =
 		op->captured ? 0 : 1; /* another number is greater than all that were there */
 
-	return op->cuda->driver->stream_mem_ops(op->stream, 2 - first, writes + first, 0);
+	return tt_cu.stream_mem_ops(op->stream, 2 - first, writes + first, 0);
 }
 
 static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
@@ -52,7 +52,7 @@ static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 	wait.waitValue.address = cuda_at(done);
 	wait.waitValue.value64 = number;
 	wait.waitValue.flags = CUDA_WAIT_AT_LEAST;
-	return op->cuda->driver->stream_mem_ops(op->stream, 1, &wait, 0);
+	return tt_cu.stream_mem_ops(op->stream, 1, &wait, 0);
 }
 
 /* ---- a chunk as the thread has it */
@@ -151,9 +151,8 @@ static cuda_result copy_runs(struct tt_cuda_op *op, const struct tt_cuda_run *ru
 		const cuda_address gpu = runs[i].gpu, pinned = cuda_at(memory + runs[i].at);
 
 		if (runs[i].bytes > 0)
-			error = op->cuda->driver->mem_copy(to_host ? pinned : gpu,
-							   to_host ? gpu : pinned, runs[i].bytes,
-							   op->stream);
+			error = tt_cu.mem_copy(to_host ? pinned : gpu, to_host ? gpu : pinned,
+					       runs[i].bytes, op->stream);
 	}
 	return error;
 }

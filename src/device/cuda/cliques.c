@@ -190,7 +190,7 @@ static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_res
 static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct tt_cuda_cliques *out)
 {
 	cuda_address memory = 0;
-	const cuda_result error = cuda->driver->mem_alloc(&memory, PROBE_BYTES);
+	const cuda_result error = tt_cu.mem_alloc(&memory, PROBE_BYTES);
 
 	number_locals(cuda->comm, search->local);
 	const tutti_result_t result = probe(
@@ -199,7 +199,7 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 		tt_cuda_agree_on_cliques(cuda->comm, search->reached, search->local,
 					 search->cliques, out);
 	if (memory)
-		cuda->driver->mem_free(memory);
+		tt_cu.mem_free(memory);
 	return result;
 }
 

@@ -4,14 +4,13 @@
 #include "bound.h"
 #include "log.h"
 
-cuda_result tt_cuda_enter_context(const struct cuda_driver *driver, struct CUctx_st *context,
-				  struct tt_cuda_entered *entered)
+cuda_result tt_cuda_enter(struct CUctx_st *context, struct tt_cuda_entered *entered)
 {
-	const cuda_result error = driver->context_push(context);
+	const cuda_result error = tt_cu.context_push(context);
 
-	*entered = (struct tt_cuda_entered){ error ? NULL : driver, CUDA_CAPTURE_RELAXED };
+	*entered = (struct tt_cuda_entered){ !error, CUDA_CAPTURE_RELAXED };
 	if (!error)
-		driver->thread_capture_mode(&entered->mode); /* exchanges them */
+		tt_cu.thread_capture_mode(&entered->mode); /* exchanges them */
 	return error;
 }
 
@@ -19,22 +18,17 @@ void tt_cuda_leave(struct tt_cuda_entered *entered)
 {
 	struct CUctx_st *popped;
 
-	if (!entered->driver)
+	if (!entered->there)
 		return;
-	entered->driver->thread_capture_mode(&entered->mode);
-	entered->driver->context_pop(&popped);
-}
-
-cuda_result tt_cuda_enter(const struct tt_cuda *cuda, struct tt_cuda_entered *entered)
-{
-	return tt_cuda_enter_context(cuda->driver, cuda->context, entered);
+	tt_cu.thread_capture_mode(&entered->mode);
+	tt_cu.context_pop(&popped);
 }
 
 static tutti_result_t refuse_context(const struct tt_cuda *cuda, const char *call)
 {
 	cuda_device device;
 
-	if (cuda->driver->context_get_device(&device) == 0 && device != cuda->device)
+	if (tt_cu.context_get_device(&device) == 0 && device != cuda->device)
 		return tt_fail(
 			TUTTI_ERR_INVALID, CUDA,
 			"%s: the thread's current GPU is %d, the communicator is bound to GPU %d: call cudaSetDevice(%d) first",
@@ -50,15 +44,15 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
 				 struct CUstream_st *stream, struct tt_cuda_entered *entered)
 {
 	struct CUctx_st *current = NULL, *of = NULL;
-	cuda_result error = cuda->driver->context_get_current(&current);
+	cuda_result error = tt_cu.context_get_current(&current);
 
-	entered->driver = NULL;
+	entered->there = false;
 	if (!error && current && current != cuda->context)
 		return refuse_context(cuda, call);
 	if (!error && !current)
-		error = tt_cuda_enter(cuda, entered);
+		error = tt_cuda_enter(cuda->context, entered);
 	if (!error && stream)
-		error = cuda->driver->stream_get_context(stream, &of);
+		error = tt_cu.stream_get_context(stream, &of);
 	if (error) {
 		tt_cuda_leave(entered);
 		return tt_cuda_check(error, "query the stream's context");
@@ -75,7 +69,7 @@ tutti_result_t tt_cuda_enter_for(const struct tt_cuda *cuda, const char *call,
 cuda_result tt_cuda_copy_now(const struct tt_cuda *cuda, cuda_address dst, cuda_address src,
 			     size_t bytes)
 {
-	const cuda_result error = cuda->driver->mem_copy(dst, src, bytes, cuda->setup);
+	const cuda_result error = tt_cu.mem_copy(dst, src, bytes, cuda->setup);
 
-	return error ? error : cuda->driver->stream_synchronize(cuda->setup);
+	return error ? error : tt_cu.stream_synchronize(cuda->setup);
 }

@@ -26,7 +26,7 @@ static void write_uuid(const unsigned char uuid[CUDA_UUID_BYTES], char out[48])
 	}
 }
 
-static unsigned long long peers_of(const struct cuda_driver *driver, cuda_device device, int count)
+static unsigned long long peers_of(cuda_device device, int count)
 {
 	unsigned long long peers = 0;
 
@@ -34,44 +34,42 @@ static unsigned long long peers_of(const struct cuda_driver *driver, cuda_device
 		cuda_device other;
 		int can = 0;
 
-		if (driver->device_get(&other, i) == 0 && other != device &&
-		    driver->device_can_access_peer(&can, device, other) == 0 && can)
+		if (tt_cu.device_get(&other, i) == 0 && other != device &&
+		    tt_cu.device_can_access_peer(&can, device, other) == 0 && can)
 			peers |= 1ull << i;
 	}
 	return peers;
 }
 
-static cuda_result read_texts(const struct cuda_driver *driver, cuda_device device,
-			      struct texts *texts)
+static cuda_result read_texts(cuda_device device, struct texts *texts)
 {
 	unsigned char uuid[CUDA_UUID_BYTES];
-	cuda_result error = driver->device_get_name(texts->name, sizeof(texts->name), device);
+	cuda_result error = tt_cu.device_get_name(texts->name, sizeof(texts->name), device);
 
 	if (!error)
-		error = driver->device_get_pci_bus_id(texts->pci, sizeof(texts->pci), device);
+		error = tt_cu.device_get_pci_bus_id(texts->pci, sizeof(texts->pci), device);
 	if (!error)
-		error = driver->device_get_uuid((struct CUuuid_st *)uuid, device);
+		error = tt_cu.device_get_uuid((struct CUuuid_st *)uuid, device);
 	if (!error)
 		write_uuid(uuid, texts->uuid);
 	return error;
 }
 
-static cuda_result show(const struct cuda_driver *driver, int number, int count,
-			tutti_cuda_device_fn_t each, void *context)
+static cuda_result show(int number, int count, tutti_cuda_device_fn_t each, void *context)
 {
 	struct texts texts;
 	tutti_cuda_device_t seen = {
 		.number = number, .name = texts.name, .pci = texts.pci, .uuid = texts.uuid
 	};
 	cuda_device device;
-	cuda_result error = driver->device_get(&device, number);
+	cuda_result error = tt_cu.device_get(&device, number);
 
 	if (!error)
-		error = read_texts(driver, device, &texts);
+		error = read_texts(device, &texts);
 	if (!error)
-		error = driver->device_total_mem(&seen.memory_bytes, device);
+		error = tt_cu.device_total_mem(&seen.memory_bytes, device);
 	if (!error)
-		error = driver->driver_get_version(&seen.cuda_version);
+		error = tt_cu.driver_get_version(&seen.cuda_version);
 	if (error)
 		return error;
 	seen.major = tt_cuda_attribute(CUDA_CAPABILITY_MAJOR, device);
@@ -79,7 +77,7 @@ static cuda_result show(const struct cuda_driver *driver, int number, int count,
 	seen.multiprocessors = tt_cuda_attribute(CUDA_MULTIPROCESSORS, device);
 	seen.shared = tt_cuda_attribute(CUDA_COMPUTE_MODE, device) == CUDA_MODE_DEFAULT;
 	seen.dmabuf = tt_cuda_attribute(CUDA_DMA_BUF, device) != 0;
-	seen.peers = peers_of(driver, device, count);
+	seen.peers = peers_of(device, count);
 	TT_CALLBACK callback = tt_callback_begin("the function of tutti_cuda_devices()");
 	each(&seen, context);
 	tt_callback_end(&callback);
@@ -88,19 +86,17 @@ static cuda_result show(const struct cuda_driver *driver, int number, int count,
 
 TUTTI_API tutti_result_t tutti_cuda_devices(tutti_cuda_device_fn_t each, void *context)
 {
-	const struct cuda_driver *driver;
 	int count = 0;
 
 	if (!each)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA,
 			       "tutti_cuda_devices: each is NULL, expected a function");
-	tutti_result_t result = tt_cuda_driver(&driver);
+	tutti_result_t result = tt_cuda_driver();
 	if (result)
 		return result;
-	result = tt_cuda_check(driver->device_get_count(&count), "count the GPUs");
+	result = tt_cuda_check(tt_cu.device_get_count(&count), "count the GPUs");
 	for (int i = 0; i < count && !result; i++)
-		result =
-			tt_cuda_check(show(driver, i, count, each, context), "ask about GPU %d", i);
+		result = tt_cuda_check(show(i, count, each, context), "ask about GPU %d", i);
 	return result || count
 		       ? result
 		       : tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,

@@ -12,9 +12,9 @@
 
 #define WHAT_MAX 320 /* bytes of what an error message says was tried */
 
+struct cuda_driver tt_cu;
 static struct {
 	pthread_mutex_t lock;
-	struct cuda_driver driver;
 	bool open, started;
 } cuda = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -24,7 +24,7 @@ static void note_open(void)
 	cuda.open = true;
 	atomic_store_explicit(&tt_device_is_there, true,
 			      memory_order_release); /* pairs with the acquire in
-						      * tt_cuda_opened() */
+						      * tt_cuda_is_open() */
 	tt_log(DEBUG, CUDA, "%s is CUDA's driver", tt_library_name(&tt_cuda_library));
 }
 
@@ -32,7 +32,7 @@ static tutti_result_t open_library(void)
 {
 	char why[TT_LIBRARY_WHY];
 
-	if (!tt_library_open(&tt_cuda_library, &cuda.driver, why))
+	if (!tt_library_open(&tt_cuda_library, &tt_cu, why))
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA, "%s", why);
 	note_open();
 	return TUTTI_OK;
@@ -40,25 +40,24 @@ static tutti_result_t open_library(void)
 
 void tt_cuda_probe(void)
 {
-	if (tt_cuda_opened() ||
+	if (tt_cuda_is_open() ||
 	    pthread_mutex_trylock(&cuda.lock) !=
 		    0) /* somebody is opening it; or was when this process was forked */
 		return;
-	if (!cuda.open && tt_library_find(&tt_cuda_library, &cuda.driver))
+	if (!cuda.open && tt_library_find(&tt_cuda_library, &tt_cu))
 		note_open();
 	pthread_mutex_unlock(&cuda.lock);
 }
 
-const struct cuda_driver *tt_cuda_opened(void)
+bool tt_cuda_is_open(void)
 {
 	/* acquire: pairs with the release in note_open() */
-	return atomic_load_explicit(&tt_device_is_there, memory_order_acquire) ? &cuda.driver
-									       : NULL;
+	return atomic_load_explicit(&tt_device_is_there, memory_order_acquire);
 }
 
 static tutti_result_t start(void)
 {
-	const cuda_result error = cuda.driver.init(0);
+	const cuda_result error = tt_cu.init(0);
 
 	cuda.started = error == 0;
 	if (error == CUDA_NO_DEVICE)
@@ -68,7 +67,7 @@ static tutti_result_t start(void)
 	return tt_cuda_check(error, "start CUDA's driver");
 }
 
-tutti_result_t tt_cuda_driver(const struct cuda_driver **out)
+tutti_result_t tt_cuda_driver(void)
 {
 	tutti_result_t result = TUTTI_OK;
 
@@ -78,7 +77,6 @@ tutti_result_t tt_cuda_driver(const struct cuda_driver **out)
 	if (!result && !cuda.started)
 		result = start();
 	pthread_mutex_unlock(&cuda.lock);
-	*out = result ? NULL : &cuda.driver;
 	return result;
 }
 
@@ -94,8 +92,8 @@ tutti_result_t tt_cuda_check(cuda_result error, const char *what, ...)
 	vsnprintf(tried, sizeof(tried), what, arguments);
 	va_end(arguments);
 	/* of an error that it does not know the driver leaves them as they are, or sets NULL */
-	cuda.driver.get_error_name(error, &name);
-	cuda.driver.get_error_string(error, &text);
+	tt_cu.get_error_name(error, &name);
+	tt_cu.get_error_string(error, &text);
 	return tt_fail(TUTTI_ERR_SYSTEM, CUDA, "%s: %s (%s, %u)", tried,
 		       text ? text : "an error that this driver has no text for",
 		       name ? name : "no name", error);
@@ -105,5 +103,5 @@ int tt_cuda_attribute(unsigned attribute, cuda_device device)
 {
 	int value = 0;
 
-	return cuda.driver.device_get_attribute(&value, attribute, device) ? 0 : value;
+	return tt_cu.device_get_attribute(&value, attribute, device) ? 0 : value;
 }

@@ -32,14 +32,16 @@ static inline void *cuda_pointer(cuda_address address)
 	return (void *)(uintptr_t)address;
 }
 
-/* Opened and started. TUTTI_ERR_UNSUPPORTED: it is not there, is too old, or has no GPU for this
+/* Its functions, once it is open. */
+extern struct cuda_driver tt_cu;
+
+/* Have it opened and started. TUTTI_ERR_UNSUPPORTED: it is not there, is too old, or has no GPU for this
  * process; TUTTI_ERR_SYSTEM: it could not be started. What failed is tried again by the next
  * call. Any thread. */
-tutti_result_t tt_cuda_driver(const struct cuda_driver **out);
+tutti_result_t tt_cuda_driver(void);
 
-void tt_cuda_probe(void); /* probe of struct tt_device */
-/* The driver as it is, opened, but perhaps not started; NULL: not opened. */
-const struct cuda_driver *tt_cuda_opened(void);
+void tt_cuda_probe(void);   /* probe of struct tt_device */
+bool tt_cuda_is_open(void); /* but perhaps not started */
 
 /* TUTTI_OK where there is no error; otherwise the error message "WHAT: CUDA's text (CUDA's name)" and
  * TUTTI_ERR_SYSTEM. */

@@ -47,7 +47,7 @@ static tutti_result_t is_captured(const struct tt_cuda *cuda, struct CUstream_st
 				  bool *captured)
 {
 	unsigned status = CUDA_CAPTURE_NONE;
-	const cuda_result error = cuda->driver->stream_is_capturing(stream, &status);
+	const cuda_result error = tt_cu.stream_is_capturing(stream, &status);
 
 	*captured = status == CUDA_CAPTURE_ACTIVE;
 	if (status == CUDA_CAPTURE_INVALIDATED ||
@@ -341,7 +341,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	 * tell, as another may have got it, and one handle means another stream in each thread.
 	 * What is captured is ordered by who launches the graph. */
 	if (!result && !op.captured)
-		error = cuda->driver->stream_wait_event(op.stream, cuda->last, 0);
+		error = tt_cu.stream_wait_event(op.stream, cuda->last, 0);
 	if (!result && !error)
 		error = report_timeout(&op, op.timeout_ns);
 	if (!result && !error)
@@ -352,7 +352,7 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	if (!result && !error)
 		note_waits(cuda, noted, waits);
 	if (!result && !error && !op.captured) /* the last one now */
-		error = cuda->driver->event_record(cuda->last, op.stream);
+		error = tt_cu.event_record(cuda->last, op.stream);
 	if (!result && error)
 		result = tt_cuda_check(error, "order operations on streams");
 	tt_cuda_leave(&entered);

@@ -450,9 +450,9 @@ static tutti_result_t make(struct tt_cuda *cuda, const struct tt_cuda_cliques *c
 	hierarchy->cliques = cliques->count;
 	hierarchy->places = tt_cuda_clique_size(cliques, size);
 	hierarchy->clique = clique_of(hierarchy, cuda->comm->rank, &hierarchy->place);
-	return tt_cuda_check(cuda->driver->mem_alloc(&hierarchy->scratch,
-						     TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES),
-			     "take memory of the GPU for what crosses to other cliques");
+	return tt_cuda_check(
+		tt_cu.mem_alloc(&hierarchy->scratch, TT_CUDA_CHUNKS_SLOTS * TT_CUDA_CHUNK_BYTES),
+		"take memory of the GPU for what crosses to other cliques");
 }
 
 void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees)
@@ -464,7 +464,7 @@ void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees)
 	tt_cuda_free(hierarchy->here, frees);
 	tutti_comm_destroy(hierarchy->local);
 	if (hierarchy->scratch && frees)
-		cuda->driver->mem_free(hierarchy->scratch);
+		tt_cu.mem_free(hierarchy->scratch);
 	free(hierarchy->rank);
 	free(hierarchy);
 	cuda->hierarchy = NULL;

@@ -7,8 +7,7 @@
 #include "tutti/cuda.h"
 
 /* One segment, which others may have a descriptor of. */
-static cuda_result take_segment(const struct cuda_driver *driver, cuda_device device, size_t bytes,
-				cuda_address *out)
+static cuda_result take_segment(cuda_device device, size_t bytes, cuda_address *out)
 {
 	const struct CUmemAllocationProp_st wanted = {
 		.type = CUDA_ALLOCATION_PINNED,
@@ -16,47 +15,45 @@ static cuda_result take_segment(const struct cuda_driver *driver, cuda_device de
 		.location = { CUDA_LOCATION_DEVICE, device },
 	};
 	cuda_allocation segment;
-	cuda_result error = driver->segment_create(&segment, bytes, &wanted, 0);
+	cuda_result error = tt_cu.segment_create(&segment, bytes, &wanted, 0);
 
 	if (error)
 		return error;
-	error = tt_cuda_map(driver, device, segment, bytes, 0, out);
-	driver->segment_release(segment); /* the mapping keeps it */
+	error = tt_cuda_map(device, segment, bytes, 0, out);
+	tt_cu.segment_release(segment); /* the mapping keeps it */
 	return error;
 }
 
 /* Where a switch joins GPUs a segment, as its windows go by the switch then. */
-static cuda_result take(const struct cuda_driver *driver, size_t bytes, cuda_address *out)
+static cuda_result take(size_t bytes, cuda_address *out)
 {
 	cuda_device device;
-	const cuda_result error = driver->context_get_device(&device);
+	const cuda_result error = tt_cu.context_get_device(&device);
 
 	if (error)
 		return error;
-	return tt_cuda_attribute(CUDA_MULTICAST, device) &&
-			       take_segment(driver, device, bytes, out) == 0
+	return tt_cuda_attribute(CUDA_MULTICAST, device) && take_segment(device, bytes, out) == 0
 		       ? 0
-		       : driver->mem_alloc(out, bytes);
+		       : tt_cu.mem_alloc(out, bytes);
 }
 
-static cuda_result give(const struct cuda_driver *driver, cuda_address memory)
+static cuda_result give(cuda_address memory)
 {
 	cuda_allocation segment;
 	cuda_address base;
 	size_t bytes;
 
-	if (driver->segment_retain(&segment, cuda_pointer(memory)) != 0)
-		return driver->mem_free(memory);
-	driver->segment_release(segment);
-	cuda_result error = driver->mem_get_range(&base, &bytes, memory);
+	if (tt_cu.segment_retain(&segment, cuda_pointer(memory)) != 0)
+		return tt_cu.mem_free(memory);
+	tt_cu.segment_release(segment);
+	cuda_result error = tt_cu.mem_get_range(&base, &bytes, memory);
 	if (!error)
-		error = base == memory ? driver->range_unmap(base, bytes) : CUDA_INVALID_VALUE;
-	return error ? error : driver->range_free(base, bytes);
+		error = base == memory ? tt_cu.range_unmap(base, bytes) : CUDA_INVALID_VALUE;
+	return error ? error : tt_cu.range_free(base, bytes);
 }
 
 TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 {
-	const struct cuda_driver *driver;
 	cuda_address address;
 
 	if (!memory)
@@ -65,12 +62,12 @@ TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 	if (bytes == 0)
 		return tt_fail(TUTTI_ERR_INVALID, CUDA,
 			       "tutti_cuda_mem_alloc: 0 bytes, expected 1 or more");
-	const tutti_result_t result = tt_cuda_driver(&driver);
+	const tutti_result_t result = tt_cuda_driver();
 	if (result)
 		return result;
 	const cuda_result error = bytes > SIZE_MAX - CUDA_BLOCK
 					  ? CUDA_OUT_OF_MEMORY
-					  : take(driver, cuda_whole_blocks(bytes), &address);
+					  : take(cuda_whole_blocks(bytes), &address);
 	if (error == CUDA_INVALID_CONTEXT)
 		return tt_fail(
 			TUTTI_ERR_INVALID, CUDA,
@@ -85,11 +82,10 @@ TUTTI_API tutti_result_t tutti_cuda_mem_alloc(size_t bytes, void **memory)
 
 TUTTI_API void tutti_cuda_mem_free(void *memory)
 {
-	const struct cuda_driver *driver;
 
-	if (!memory || tt_cuda_driver(&driver))
+	if (!memory || tt_cuda_driver())
 		return;
-	const cuda_result error = give(driver, cuda_at(memory));
+	const cuda_result error = give(cuda_at(memory));
 	if (error) {
 		tt_cuda_check(error, "tutti_cuda_mem_free");
 		tt_log(ERROR, CUDA,

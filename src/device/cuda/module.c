@@ -64,15 +64,14 @@ static tutti_result_t open_image(struct image *image)
 	return result;
 }
 
-static tutti_result_t load_failed(const struct cuda_driver *driver, const struct image *image,
-				  cuda_result error)
+static tutti_result_t load_failed(const struct image *image, cuda_result error)
 {
 	const char *codes = image->read ? "other GPUs" : tt_cuda_image_codes;
 	int major = 0, minor = 0, version = 0;
 	cuda_device device = 0;
 
-	driver->driver_get_version(&version);
-	if (driver->context_get_device(&device) == 0) {
+	tt_cu.driver_get_version(&version);
+	if (tt_cu.context_get_device(&device) == 0) {
 		major = tt_cuda_attribute(CUDA_CAPABILITY_MAJOR, device);
 		minor = tt_cuda_attribute(CUDA_CAPABILITY_MINOR, device);
 	}
@@ -92,7 +91,6 @@ static tutti_result_t load_failed(const struct cuda_driver *driver, const struct
 
 /* Where kernels are found, and what failed first. */
 struct finder {
-	const struct cuda_driver *driver;
 	const struct image *image;
 	struct CUmod_st *module;
 	tutti_result_t result;
@@ -105,10 +103,10 @@ static void find(struct finder *finder, const char *name, struct CUfunc_st **out
 
 	if (finder->result)
 		return;
-	cuda_result error = finder->driver->module_get_function(out, finder->module, name);
+	cuda_result error = tt_cu.module_get_function(out, finder->module, name);
 	if (!error)
-		error = finder->driver->function_get_attribute(&threads, CUDA_FUNCTION_THREADS,
-							       *out); /* which loads it now */
+		error = tt_cu.function_get_attribute(&threads, CUDA_FUNCTION_THREADS,
+						     *out); /* which loads it now */
 	finder->result =
 		error == CUDA_NOT_FOUND
 			? tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
@@ -145,11 +143,10 @@ static tutti_dtype_t type_of_kernel(int op, tutti_dtype_t dtype)
 		       : without_sign(dtype); /* a sum may be divided */
 }
 
-static tutti_result_t find_all(const struct cuda_driver *driver, const struct image *image,
-			       struct tt_cuda_module *module)
+static tutti_result_t find_all(const struct image *image, struct tt_cuda_module *module)
 {
 	static const tutti_dtype_t summed[] = { TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT32 };
-	struct finder finder = { driver, image, module->module, TUTTI_OK };
+	struct finder finder = { image, module->module, TUTTI_OK };
 
 	find(&finder, "tt_cuda_copy", &module->copy);
 	find(&finder, "tt_cuda_messages", &module->messages);
@@ -174,26 +171,25 @@ static tutti_result_t find_all(const struct cuda_driver *driver, const struct im
 	return finder.result;
 }
 
-tutti_result_t tt_cuda_module_load(const struct cuda_driver *driver, struct tt_cuda_module *module)
+tutti_result_t tt_cuda_module_load(struct tt_cuda_module *module)
 {
 	struct image image;
 	tutti_result_t result = open_image(&image);
 
 	if (!result) {
-		const cuda_result error = driver->module_load(&module->module, image.code);
+		const cuda_result error = tt_cu.module_load(&module->module, image.code);
 
-		result = error ? load_failed(driver, &image, error)
-			       : find_all(driver, &image, module);
+		result = error ? load_failed(&image, error) : find_all(&image, module);
 	}
 	free(image.read);
 	if (result)
-		tt_cuda_module_unload(driver, module);
+		tt_cuda_module_unload(module);
 	return result;
 }
 
-void tt_cuda_module_unload(const struct cuda_driver *driver, struct tt_cuda_module *module)
+void tt_cuda_module_unload(struct tt_cuda_module *module)
 {
 	if (module->module)
-		driver->module_unload(module->module);
+		tt_cu.module_unload(module->module);
 	*module = (struct tt_cuda_module){ NULL };
 }

@@ -20,9 +20,9 @@ struct tt_cuda_module {
  * loaded later, when a kernel is first launched: that may wait for all that runs on the GPU, and
  * so for what waits for this very launch. TUTTI_ERR_UNSUPPORTED: the build has no kernels, or
  * none for this GPU or driver. */
-tutti_result_t tt_cuda_module_load(const struct cuda_driver *driver, struct tt_cuda_module *module);
+tutti_result_t tt_cuda_module_load(struct tt_cuda_module *module);
 
 /* In the context it was loaded into. It becomes zeros, which it is before, and which are fine, too. */
-void tt_cuda_module_unload(const struct cuda_driver *driver, struct tt_cuda_module *module);
+void tt_cuda_module_unload(struct tt_cuda_module *module);
 
 #endif

@@ -46,10 +46,10 @@ static tutti_result_t make(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 {
 	const struct CUmulticastObjectProp_st wanted = wanted_for(cuda, multicast->span);
 	struct tt_cuda_descriptors message = { 0 };
-	cuda_result error = cuda->driver->multicast_create(&multicast->handle, &wanted);
+	cuda_result error = tt_cu.multicast_create(&multicast->handle, &wanted);
 
 	if (!error)
-		error = tt_cuda_export(cuda->driver, multicast->handle, multicast->span, &message);
+		error = tt_cuda_export(multicast->handle, multicast->span, &message);
 	if (error)
 		return tt_cuda_check(error, "make a multicast object");
 	const tutti_result_t result = tt_cuda_descriptors_send(sockets, &message);
@@ -68,11 +68,10 @@ static tutti_result_t take(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 		result = tt_fail(TUTTI_ERR_INVALID, CUDA,
 				 "rank 0 hands on a multicast object of another size");
 	if (!result)
-		result = tt_cuda_check(
-			cuda->driver->segment_import(&multicast->handle,
-						     (void *)(intptr_t)message.fds.fd[0],
-						     CUDA_HANDLE_DESCRIPTOR),
-			"open a multicast object");
+		result = tt_cuda_check(tt_cu.segment_import(&multicast->handle,
+							    (void *)(intptr_t)message.fds.fd[0],
+							    CUDA_HANDLE_DESCRIPTOR),
+				       "open a multicast object");
 	tt_unix_descriptors_close(&message.fds);
 	return result ? result : tt_cuda_descriptors_taken(sockets, 0);
 }
@@ -88,9 +87,8 @@ tutti_result_t tt_cuda_multicast_begin(const struct tt_cuda *cuda, struct tt_cud
 	tutti_result_t result = cuda->comm->rank == 0 ? make(cuda, sockets, multicast)
 						      : take(cuda, sockets, multicast);
 	if (!result)
-		result = tt_cuda_check(
-			cuda->driver->multicast_add_device(multicast->handle, cuda->device),
-			"add the GPU to a multicast object");
+		result = tt_cuda_check(tt_cu.multicast_add_device(multicast->handle, cuda->device),
+				       "add the GPU to a multicast object");
 	if (result)
 		tt_cuda_multicast_end(cuda, multicast);
 	return result;
@@ -101,16 +99,15 @@ tutti_result_t tt_cuda_multicast_begin(const struct tt_cuda *cuda, struct tt_cud
 static tutti_result_t bind_segments(const struct tt_cuda *cuda, cuda_address first,
 				    struct tt_cuda_multicast *multicast)
 {
-	const struct cuda_driver *driver = cuda->driver;
 
 	while (multicast->bound < multicast->span) {
 		cuda_address base;
 		size_t bytes;
-		cuda_result error = driver->mem_get_range(&base, &bytes, first + multicast->bound);
+		cuda_result error = tt_cu.mem_get_range(&base, &bytes, first + multicast->bound);
 
 		if (!error)
-			error = driver->multicast_bind(multicast->handle, multicast->bound, base,
-						       bytes, 0);
+			error = tt_cu.multicast_bind(multicast->handle, multicast->bound, base,
+						     bytes, 0);
 		if (error)
 			return tt_cuda_check(error, "bind memory to a multicast object");
 		multicast->bound += bytes;
@@ -122,15 +119,14 @@ tutti_result_t tt_cuda_multicast_bind(const struct tt_cuda *cuda, const struct t
 				      struct tt_cuda_multicast *multicast)
 {
 	const struct CUmulticastObjectProp_st wanted = wanted_for(cuda, multicast->span);
-	const struct cuda_driver *driver = cuda->driver;
 	const tutti_result_t result = bind_segments(cuda, mine->memory - mine->offset, multicast);
 	size_t unit;
 
 	if (result)
 		return result;
-	cuda_result error = driver->multicast_granularity(&unit, &wanted, CUDA_GRANULARITY_MINIMUM);
+	cuda_result error = tt_cu.multicast_granularity(&unit, &wanted, CUDA_GRANULARITY_MINIMUM);
 	if (!error)
-		error = tt_cuda_map(driver, cuda->device, multicast->handle, multicast->span, unit,
+		error = tt_cuda_map(cuda->device, multicast->handle, multicast->span, unit,
 				    &multicast->base);
 	return tt_cuda_check(error, "map a multicast object");
 }
@@ -138,13 +134,12 @@ tutti_result_t tt_cuda_multicast_bind(const struct tt_cuda *cuda, const struct t
 void tt_cuda_multicast_end(const struct tt_cuda *cuda, struct tt_cuda_multicast *multicast)
 {
 	if (multicast->base) {
-		cuda->driver->range_unmap(multicast->base, multicast->span);
-		cuda->driver->range_free(multicast->base, multicast->span);
+		tt_cu.range_unmap(multicast->base, multicast->span);
+		tt_cu.range_free(multicast->base, multicast->span);
 	}
 	if (multicast->bound)
-		cuda->driver->multicast_unbind(multicast->handle, cuda->device, 0,
-					       multicast->bound);
+		tt_cu.multicast_unbind(multicast->handle, cuda->device, 0, multicast->bound);
 	if (multicast->handle)
-		cuda->driver->segment_release(multicast->handle);
+		tt_cu.segment_release(multicast->handle);
 	*multicast = (struct tt_cuda_multicast){ 0 };
 }

@@ -65,14 +65,14 @@ tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_
 	struct held *held = calloc(1, sizeof(*held));
 	struct CUctx_st *context;
 	cuda_result error =
-		held ? cuda->driver->primary_retain(&context, cuda->device) : CUDA_OUT_OF_MEMORY;
+		held ? tt_cu.primary_retain(&context, cuda->device) : CUDA_OUT_OF_MEMORY;
 	const bool retained = !error;
 
 	if (!error)
-		error = cuda->driver->mem_alloc(memory, bytes);
+		error = tt_cu.mem_alloc(memory, bytes);
 	if (error) {
 		if (retained)
-			cuda->driver->primary_release(cuda->device);
+			tt_cu.primary_release(cuda->device);
 		free(held);
 		tt_cuda_check(error, "take %zu bytes of memory of GPU %d", bytes, cuda->number);
 		return error == CUDA_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM;
@@ -95,18 +95,18 @@ static bool hold(cuda_address memory)
 	return held != NULL;
 }
 
-static void free_held(const struct cuda_driver *driver, struct held *held)
+static void free_held(struct held *held)
 {
 	struct tt_cuda_entered entered;
 
-	if (tt_cuda_enter_context(driver, held->context, &entered) == 0)
-		driver->mem_free(held->memory);
+	if (tt_cuda_enter(held->context, &entered) == 0)
+		tt_cu.mem_free(held->memory);
 	tt_cuda_leave(&entered);
-	driver->primary_release(held->device);
+	tt_cu.primary_release(held->device);
 	free(held);
 }
 
-void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory)
+void tt_cuda_let_go(cuda_address memory)
 {
 	pthread_mutex_lock(&memories.lock);
 	struct held **link = find_held(memory), *held = *link;
@@ -115,7 +115,7 @@ void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory)
 		*link = held->next;
 	pthread_mutex_unlock(&memories.lock);
 	if (last)
-		free_held(driver, held);
+		free_held(held);
 }
 
 /* ---- reaching */
@@ -137,7 +137,7 @@ int tt_cuda_ranks_on_gpu(const struct tutti_comm *comm, const struct tt_cuda_off
 tutti_result_t tt_cuda_name_place(const struct tt_cuda *cuda, struct tt_cuda_offer *offer)
 {
 	const cuda_result error =
-		cuda->driver->device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
+		tt_cu.device_get_uuid((struct CUuuid_st *)offer->gpu, cuda->device);
 
 	if (error)
 		return tt_cuda_check(error, "ask which GPU this is");
@@ -155,14 +155,14 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 
 	if (result)
 		return result;
-	cuda_result error = cuda->driver->mem_get_range(&base, &length, memory);
+	cuda_result error = tt_cu.mem_get_range(&base, &length, memory);
 	if (error)
 		return tt_cuda_check(error, "find the allocation that memory of the GPU is in");
 	offer->memory = memory;
 	offer->bytes = bytes;
 	offer->offset = memory - base;
 	/* whoever needs it says so */
-	offer->no_handle = cuda->driver->ipc_get(&offer->handle, base);
+	offer->no_handle = tt_cu.ipc_get(&offer->handle, base);
 	const tutti_result_t mapped = offer->no_handle
 					      ? tt_cuda_offer_segments(cuda, memory, bytes, offer)
 					      : TUTTI_ERR_UNSUPPORTED;
@@ -209,21 +209,21 @@ static tutti_result_t enable_peer(const struct tt_cuda *cuda, int number)
 	struct CUctx_st *context;
 	cuda_device device;
 	int can = 0;
-	cuda_result error = cuda->driver->device_get(&device, number);
+	cuda_result error = tt_cu.device_get(&device, number);
 
 	if (!error)
-		error = cuda->driver->device_can_access_peer(&can, cuda->device, device);
+		error = tt_cu.device_can_access_peer(&can, cuda->device, device);
 	if (!error && !can)
 		return tt_fail(
 			TUTTI_ERR_UNSUPPORTED, CUDA,
 			"GPU %d cannot reach the memory of GPU %d directly (no peer access, see tutti-info)",
 			cuda->number, number);
 	if (!error)
-		error = cuda->driver->primary_retain(&context, device);
+		error = tt_cu.primary_retain(&context, device);
 	if (error)
 		return tt_cuda_check(error, "query a peer's GPU");
-	error = cuda->driver->context_enable_peer(context, 0);
-	cuda->driver->primary_release(device); /* its own rank keeps it */
+	error = tt_cu.context_enable_peer(context, 0);
+	tt_cu.primary_release(device); /* its own rank keeps it */
 	if (error && error != CUDA_PEER_ACCESS_ALREADY_ENABLED)
 		return tt_cuda_check(error, "enable access to a peer's GPU");
 	return TUTTI_OK;
@@ -251,7 +251,7 @@ tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 			"if it was made with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; that of cudaMallocAsync() has none)",
 			rank);
 	const cuda_result error =
-		cuda->driver->ipc_open(&peer->opened, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
+		tt_cu.ipc_open(&peer->opened, offer->handle, CUDA_IPC_LAZY_PEER_ACCESS);
 	if (error) {
 		peer->opened = 0;
 		return tt_cuda_check(
@@ -268,8 +268,8 @@ void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer)
 {
 	tt_cuda_unmap(cuda, &peer->mapping);
 	if (peer->opened)
-		cuda->driver->ipc_close(peer->opened);
+		tt_cu.ipc_close(peer->opened);
 	if (peer->held)
-		tt_cuda_let_go(cuda->driver, peer->memory);
+		tt_cuda_let_go(peer->memory);
 	*peer = (struct tt_cuda_peer){ 0 };
 }

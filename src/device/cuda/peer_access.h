@@ -39,7 +39,7 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
 /* Memory of this rank's GPU for ranks to reach: those of the same process hold it, too, and
  * whoever lets it go last frees it. The communicator's context is current. */
 tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_address *memory);
-void tt_cuda_let_go(const struct cuda_driver *driver, cuda_address memory);
+void tt_cuda_let_go(cuda_address memory);
 /* All ranks' offers, in order of rank; `result` and the thread's error message are told with
  * this rank's. The result of the lowest rank that failed, with its error message (one that has failed
  * by itself before those that lost it), or TUTTI_OK: the same on all. Blocks; lock not held. */

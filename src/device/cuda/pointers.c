@@ -22,7 +22,9 @@ tutti_result_t tt_cuda_pointer(const void *pointer, enum tt_cuda_memory *kind, i
 	int number = -1;
 	void *values[] = { &type, &managed, &number };
 	const cuda_result error =
-		tt_cuda_opened()->pointer_get_attributes(3, attributes, values, cuda_at(pointer));
+		tt_cuda_is_open()
+			? tt_cu.pointer_get_attributes(3, attributes, values, cuda_at(pointer))
+			: CUDA_NOT_INITIALIZED;
 
 	*kind = TT_CUDA_HOST;
 	*device = -1;

@@ -18,7 +18,7 @@ cuda_result tt_cuda_report(const struct tt_cuda_op *op, uint64_t *reported, uint
 {
 	union CUstreamBatchMemOpParams_union one = tt_cuda_write_flag(reported, value);
 
-	return op->cuda->driver->stream_mem_ops(op->stream, 1, &one, 0);
+	return tt_cu.stream_mem_ops(op->stream, 1, &one, 0);
 }
 
 tutti_result_t tt_cuda_try_report(struct tt_cuda *cuda)
@@ -27,7 +27,7 @@ tutti_result_t tt_cuda_try_report(struct tt_cuda *cuda)
 	cuda_result error = tt_cuda_report(&op, &cuda->report->ended, 1);
 
 	if (!error)
-		error = cuda->driver->stream_synchronize(cuda->setup);
+		error = tt_cu.stream_synchronize(cuda->setup);
 	if (error)
 		return tt_cuda_check(error, "write to pinned memory by a stream");
 	if (!__atomic_exchange_n(&cuda->report->ended, 0, __ATOMIC_ACQUIRE))
@@ -100,8 +100,8 @@ static cuda_result launch_kernel(struct tt_cuda_op *op, struct CUfunc_st *functi
 
 	op->cuda->waits += ends;
 	return error ? error
-		     : cuda->driver->launch(function, blocks_for(cuda, work), 1, 1, threads, 1, 1,
-					    0, op->stream, parameters, NULL);
+		     : tt_cu.launch(function, blocks_for(cuda, work), 1, 1, threads, 1, 1, 0,
+				    op->stream, parameters, NULL);
 }
 
 /* All phases that are there. */
@@ -169,7 +169,7 @@ cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address s
 	if (bytes == 0 || dst == src)
 		return 0;
 	if (op->cuda->proxy) /* there are no kernels */
-		return op->cuda->driver->mem_copy(dst, src, bytes, op->stream);
+		return tt_cu.mem_copy(dst, src, bytes, op->stream);
 	const cuda_result error = joins(op, dst, src, bytes) ? 0 : tt_cuda_flush(op);
 	if (error)
 		return error;
@@ -220,7 +220,7 @@ cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst,
 
 	if (!error)
 		error = tt_cuda_make_room(op, 1);
-	return error ? error : cuda->driver->mem_copy(dst, src, bytes, op->stream);
+	return error ? error : tt_cu.mem_copy(dst, src, bytes, op->stream);
 }
 
 cuda_result tt_cuda_add_part(struct tt_cuda_op *op, struct CUfunc_st *function,

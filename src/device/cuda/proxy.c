@@ -285,7 +285,7 @@ static tutti_result_t make(struct tt_cuda *cuda, struct tt_cuda_proxy *proxy)
 		     bytes = TT_CUDA_CHUNKS_SLOTS * room + sizeof(*proxy->flags);
 	void *memory;
 	const cuda_result error =
-		cuda->driver->mem_host_alloc(&memory, bytes, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
+		tt_cu.mem_host_alloc(&memory, bytes, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED);
 
 	if (error) {
 		tt_cuda_check(error, "take %zu bytes of pinned memory", bytes);
@@ -366,7 +366,7 @@ void tt_cuda_proxy_end(struct tt_cuda *cuda, bool frees)
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
 		free(proxy->slots[i].results);
 	if (frees && proxy->flags)
-		cuda->driver->mem_host_free(proxy->slots[0].memory);
+		tt_cu.mem_host_free(proxy->slots[0].memory);
 	cuda->report = NULL;
 	pthread_cond_destroy(&proxy->wanted);
 	pthread_mutex_destroy(&proxy->lock);

@@ -12,24 +12,24 @@
 
 #define SEGMENTS_MOST (1u << 20)
 
-cuda_result tt_cuda_map(const struct cuda_driver *driver, cuda_device device,
-			cuda_allocation handle, size_t bytes, size_t unit, cuda_address *out)
+cuda_result tt_cuda_map(cuda_device device, cuda_allocation handle, size_t bytes, size_t unit,
+			cuda_address *out)
 {
 	const struct CUmemAccessDesc_st access = { { CUDA_LOCATION_DEVICE, device },
 						   CUDA_ACCESS_READ_WRITE };
 	cuda_address base;
-	cuda_result error = driver->range_reserve(&base, bytes, unit, 0, 0);
+	cuda_result error = tt_cu.range_reserve(&base, bytes, unit, 0, 0);
 
 	if (error)
 		return error;
-	error = driver->range_map(base, bytes, 0, handle, 0);
+	error = tt_cu.range_map(base, bytes, 0, handle, 0);
 	if (!error) {
-		error = driver->range_set_access(base, bytes, &access, 1);
+		error = tt_cu.range_set_access(base, bytes, &access, 1);
 		if (error)
-			driver->range_unmap(base, bytes);
+			tt_cu.range_unmap(base, bytes);
 	}
 	if (error)
-		driver->range_free(base, bytes);
+		tt_cu.range_free(base, bytes);
 	else
 		*out = base;
 	return error;
@@ -38,24 +38,24 @@ cuda_result tt_cuda_map(const struct cuda_driver *driver, cuda_device device,
 /* ---- this rank's own */
 
 /* The segment at `at`: whose handle is to be released. */
-static cuda_result find_segment(const struct cuda_driver *driver, cuda_address at,
-				cuda_allocation *handle, cuda_address *base, size_t *bytes)
+static cuda_result find_segment(cuda_address at, cuda_allocation *handle, cuda_address *base,
+				size_t *bytes)
 {
-	cuda_result error = driver->segment_retain(handle, cuda_pointer(at));
+	cuda_result error = tt_cu.segment_retain(handle, cuda_pointer(at));
 
 	if (error)
 		return error;
-	error = driver->mem_get_range(base, bytes, at);
+	error = tt_cu.mem_get_range(base, bytes, at);
 	if (error)
-		driver->segment_release(*handle);
+		tt_cu.segment_release(*handle);
 	return error;
 }
 
-static bool can_be_shared(const struct cuda_driver *driver, cuda_allocation handle)
+static bool can_be_shared(cuda_allocation handle)
 {
 	struct CUmemAllocationProp_st properties = { 0 };
 
-	return driver->segment_properties(&properties, handle) == 0 &&
+	return tt_cu.segment_properties(&properties, handle) == 0 &&
 	       properties.requestedHandleTypes & CUDA_HANDLE_DESCRIPTOR;
 }
 
@@ -70,10 +70,10 @@ tutti_result_t tt_cuda_offer_segments(const struct tt_cuda *cuda, cuda_address m
 	while (at < memory + bytes && segments < SEGMENTS_MOST) {
 		cuda_allocation handle;
 
-		if (find_segment(cuda->driver, at, &handle, &base, &length))
+		if (find_segment(at, &handle, &base, &length))
 			break;
-		shared &= can_be_shared(cuda->driver, handle);
-		cuda->driver->segment_release(handle);
+		shared &= can_be_shared(handle);
+		tt_cu.segment_release(handle);
 		first = segments++ == 0 ? base : first;
 		at = base + length;
 	}
@@ -97,13 +97,13 @@ bool tt_cuda_needs_mapping(const struct tt_cuda_offer *mine, const struct tt_cud
 
 /* ---- handing on */
 
-cuda_result tt_cuda_export(const struct cuda_driver *driver, cuda_allocation handle, uint64_t bytes,
+cuda_result tt_cuda_export(cuda_allocation handle, uint64_t bytes,
 			   struct tt_cuda_descriptors *message)
 {
 	int fd = -1;
 
 	tt_fd_hold();
-	const cuda_result error = driver->segment_export(&fd, handle, CUDA_HANDLE_DESCRIPTOR, 0);
+	const cuda_result error = tt_cu.segment_export(&fd, handle, CUDA_HANDLE_DESCRIPTOR, 0);
 	if (!error && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
 		fd = tt_fd_add(fd);
 	tt_fd_let_go();
@@ -118,16 +118,15 @@ cuda_result tt_cuda_export(const struct cuda_driver *driver, cuda_allocation han
 static tutti_result_t export_next(const struct tt_cuda *cuda, cuda_address *at,
 				  struct tt_cuda_descriptors *message)
 {
-	const struct cuda_driver *driver = cuda->driver;
 	cuda_allocation handle;
 	cuda_address base;
 	size_t bytes;
-	cuda_result error = find_segment(driver, *at, &handle, &base, &bytes);
+	cuda_result error = find_segment(*at, &handle, &base, &bytes);
 
 	if (error)
 		return tt_cuda_check(error, "find a segment of memory");
-	error = tt_cuda_export(driver, handle, bytes, message);
-	driver->segment_release(handle);
+	error = tt_cuda_export(handle, bytes, message);
+	tt_cu.segment_release(handle);
 	if (error)
 		return tt_cuda_check(error, "make a descriptor of a segment of memory");
 	*at = base + bytes;
@@ -174,8 +173,7 @@ static tutti_result_t reserve(const struct tt_cuda *cuda, const struct tt_cuda_o
 			rank, (unsigned long long)offer->bytes, (unsigned long long)offer->offset,
 			(unsigned long long)offer->span, offer->segments);
 	mapping->span = offer->span;
-	const cuda_result error =
-		cuda->driver->range_reserve(&mapping->base, mapping->span, 0, 0, 0);
+	const cuda_result error = tt_cu.range_reserve(&mapping->base, mapping->span, 0, 0, 0);
 	if (error)
 		mapping->base = 0;
 	return tt_cuda_check(error, "reserve addresses for another rank's memory");
@@ -184,14 +182,13 @@ static tutti_result_t reserve(const struct tt_cuda *cuda, const struct tt_cuda_o
 static tutti_result_t map_one(const struct tt_cuda *cuda, struct tt_cuda_mapping *mapping, int fd,
 			      uint64_t bytes)
 {
-	const struct cuda_driver *driver = cuda->driver;
 	cuda_allocation handle;
 	cuda_result error =
-		driver->segment_import(&handle, (void *)(intptr_t)fd, CUDA_HANDLE_DESCRIPTOR);
+		tt_cu.segment_import(&handle, (void *)(intptr_t)fd, CUDA_HANDLE_DESCRIPTOR);
 
 	if (!error) {
-		error = driver->range_map(mapping->base + mapping->mapped, bytes, 0, handle, 0);
-		driver->segment_release(handle); /* the mapping keeps it */
+		error = tt_cu.range_map(mapping->base + mapping->mapped, bytes, 0, handle, 0);
+		tt_cu.segment_release(handle); /* the mapping keeps it */
 	}
 	if (error)
 		return tt_cuda_check(error, "map a segment of another rank's memory");
@@ -235,8 +232,7 @@ static tutti_result_t map_all(const struct tt_cuda *cuda, struct tt_cuda_sockets
 		result = map_some(cuda, sockets, offer, rank, mapping);
 	if (result)
 		return result;
-	const cuda_result error =
-		cuda->driver->range_set_access(mapping->base, mapping->span, &access, 1);
+	const cuda_result error = tt_cu.range_set_access(mapping->base, mapping->span, &access, 1);
 	return tt_cuda_check(error, "get access to another rank's memory");
 }
 
@@ -245,8 +241,8 @@ void tt_cuda_unmap(const struct tt_cuda *cuda, const struct tt_cuda_mapping *map
 	if (!mapping->base)
 		return;
 	if (mapping->n > 0) /* one call takes mappings that lie one behind the other */
-		cuda->driver->range_unmap(mapping->base, mapping->mapped);
-	cuda->driver->range_free(mapping->base, mapping->span);
+		tt_cu.range_unmap(mapping->base, mapping->mapped);
+	tt_cu.range_free(mapping->base, mapping->span);
 }
 
 /* ---- all of it */

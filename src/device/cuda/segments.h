@@ -23,10 +23,10 @@ tutti_result_t tt_cuda_ask_for_segments(const struct tt_cuda *cuda, struct tt_cu
 tutti_result_t tt_cuda_share_segments(const struct tt_cuda *cuda, struct tt_cuda_sockets *sockets,
 				      const struct tt_cuda_offer *all, struct tt_cuda_peer *peers);
 /* Map it for the device to read and write, at a multiple of `unit`, 0: at any. */
-cuda_result tt_cuda_map(const struct cuda_driver *driver, cuda_device device,
-			cuda_allocation handle, size_t bytes, size_t unit, cuda_address *out);
+cuda_result tt_cuda_map(cuda_device device, cuda_allocation handle, size_t bytes, size_t unit,
+			cuda_address *out);
 /* A descriptor for the message, of a segment or another object. No child of fork() has it. */
-cuda_result tt_cuda_export(const struct cuda_driver *driver, cuda_allocation handle, uint64_t bytes,
+cuda_result tt_cuda_export(cuda_allocation handle, uint64_t bytes,
 			   struct tt_cuda_descriptors *message);
 /* Nobody uses it any more. None is fine. */
 void tt_cuda_unmap(const struct tt_cuda *cuda, const struct tt_cuda_mapping *mapping);

@@ -213,7 +213,7 @@ static void note_waits(const struct tt_cuda *cuda)
 static struct answer ask(struct tt_cuda *cuda)
 {
 	const uint64_t begun = tt_now();
-	struct answer answer = { .context = cuda->driver->stream_query(cuda->setup) };
+	struct answer answer = { .context = tt_cu.stream_query(cuda->setup) };
 	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 	const struct tt_cuda *waits = tt_cuda_who_waits(cuda);
 
@@ -262,7 +262,7 @@ static bool is_idle(struct tt_cuda *cuda, uint64_t *puts)
 	if (!may_be)
 		return false;
 	const uint64_t begun = tt_now();
-	const bool idle = cuda->driver->event_query(cuda->last) == 0;
+	const bool idle = tt_cu.event_query(cuda->last) == 0;
 
 	count_cuda(watchdog, begun);
 	return idle;
@@ -305,7 +305,7 @@ static void *watchdog_main(void *argument)
 	bool idle = false;
 
 	prctl(PR_SET_NAME, "tutti-cuda");
-	if (tt_cuda_enter(cuda, &entered))
+	if (tt_cuda_enter(cuda->context, &entered))
 		return NULL;
 	for (bool there = true; there && await(cuda, idle, puts);) {
 		idle = false;

@@ -441,7 +441,7 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 {
 	const size_t size = (size_t)cuda->comm->size;
 	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
-	struct tt_cuda_entered entered = { NULL };
+	struct tt_cuda_entered entered = { false };
 	struct tt_cuda_sockets sockets;
 
 	if (!all)
@@ -449,7 +449,7 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 				    tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
 					    "no memory for the windows of %zu ranks", size));
 	tt_cuda_sockets_begin(&sockets, cuda->comm);
-	cuda_result error = tt_cuda_enter(cuda, &entered);
+	cuda_result error = tt_cuda_enter(cuda->context, &entered);
 	tutti_result_t result = error ? tt_cuda_check(error, "enter the context of the GPU")
 				      : offer(cuda, memory, window->bytes, &sockets, mine);
 	result = exchange_all(cuda, result, window, &sockets, mine, all);
@@ -513,9 +513,9 @@ TUTTI_API tutti_result_t tutti_cuda_register(tutti_comm_t comm, void *memory, si
 
 static void window_free(struct tt_cuda *cuda, struct tutti_cuda_window *window, bool frees)
 {
-	struct tt_cuda_entered entered = { NULL };
+	struct tt_cuda_entered entered = { false };
 
-	if (frees && tt_cuda_enter(cuda, &entered) == 0)
+	if (frees && tt_cuda_enter(cuda->context, &entered) == 0)
 		unreach_all(cuda, window);
 	tt_cuda_leave(&entered);
 	free(window);

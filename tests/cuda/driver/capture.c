@@ -14,28 +14,28 @@ SCENE(capture_forbids_what_it_cannot_keep)
 	cuda_address memory;
 	unsigned status;
 
-	assert_success(cu->event_record(event, stream));
+	assert_success(tt_cu.event_record(event, stream));
 	synchronize();
 	for (int i = 0; i < CALLS; i++) {
-		assert_success(cu->stream_begin_capture(stream, MODE_GLOBAL));
-		assert_success(cu->event_record(captured, stream));
-		assert_int_equal(i == ALLOC	    ? cu->mem_alloc(&memory, 8)
-				 : i == FREE	    ? cu->mem_free(cuda_at(words))
-				 : i == SYNCHRONIZE ? cu->stream_synchronize(stream)
-				 : i == QUERY	    ? cu->event_query(event)
-				 : i == WAIT	    ? cu->stream_wait_event(stream, event, 0)
-						    : cu->event_query(captured),
+		assert_success(tt_cu.stream_begin_capture(stream, MODE_GLOBAL));
+		assert_success(tt_cu.event_record(captured, stream));
+		assert_int_equal(i == ALLOC	    ? tt_cu.mem_alloc(&memory, 8)
+				 : i == FREE	    ? tt_cu.mem_free(cuda_at(words))
+				 : i == SYNCHRONIZE ? tt_cu.stream_synchronize(stream)
+				 : i == QUERY	    ? tt_cu.event_query(event)
+				 : i == WAIT	    ? tt_cu.stream_wait_event(stream, event, 0)
+						    : tt_cu.event_query(captured),
 				 expected[i]);
-		assert_success(cu->stream_is_capturing(stream, &status));
+		assert_success(tt_cu.stream_is_capturing(stream, &status));
 		assert_int_equal(status, CUDA_CAPTURE_INVALIDATED);
-		assert_int_equal(cu->mem_set(cuda_at(words), 0, 1, stream), CAPTURE_INVALIDATED);
-		assert_int_equal(cu->stream_end_capture(stream, &graph), CAPTURE_INVALIDATED);
+		assert_int_equal(tt_cu.mem_set(cuda_at(words), 0, 1, stream), CAPTURE_INVALIDATED);
+		assert_int_equal(tt_cu.stream_end_capture(stream, &graph), CAPTURE_INVALIDATED);
 		assert_null(graph);
 	}
-	assert_int_equal(cu->stream_end_capture(stream, &graph), ILLEGAL_STATE);
-	assert_int_equal(cu->stream_begin_capture(NULL, MODE_GLOBAL), CAPTURE_UNSUPPORTED);
-	assert_success(cu->event_destroy(event));
-	assert_success(cu->event_destroy(captured));
+	assert_int_equal(tt_cu.stream_end_capture(stream, &graph), ILLEGAL_STATE);
+	assert_int_equal(tt_cu.stream_begin_capture(NULL, MODE_GLOBAL), CAPTURE_UNSUPPORTED);
+	assert_success(tt_cu.event_destroy(event));
+	assert_success(tt_cu.event_destroy(captured));
 }
 
 SCENE(capture_asks_for_all_branches_and_spares_the_relaxed)
@@ -46,21 +46,21 @@ SCENE(capture_asks_for_all_branches_and_spares_the_relaxed)
 	cuda_address memory;
 	struct CUgraph_st *graph;
 
-	assert_success(cu->stream_begin_capture(stream, MODE_GLOBAL));
-	assert_success(cu->thread_capture_mode(&mode));
+	assert_success(tt_cu.stream_begin_capture(stream, MODE_GLOBAL));
+	assert_success(tt_cu.thread_capture_mode(&mode));
 	assert_int_equal(mode, MODE_GLOBAL);
-	assert_success(cu->mem_alloc(&memory, 8));
-	assert_success(cu->mem_free(memory));
-	assert_success(cu->stream_synchronize(second));
-	assert_success(cu->thread_capture_mode(&mode));
-	assert_success(cu->event_record(event, stream));
-	assert_success(cu->stream_wait_event(second, event, 0));
-	assert_int_equal(cu->stream_end_capture(stream, &graph), CAPTURE_UNJOINED);
-	assert_success(cu->stream_begin_capture((struct CUstream_st *)2,
-						CUDA_CAPTURE_THREAD_LOCAL)); /* a blocking one */
-	assert_int_equal(cu->stream_is_capturing(NULL, &mode), CAPTURE_IMPLICIT);
-	assert_success(cu->stream_end_capture((struct CUstream_st *)2, &graph));
-	assert_success(cu->graph_destroy(graph));
-	assert_success(cu->event_destroy(event));
-	assert_success(cu->stream_destroy(second));
+	assert_success(tt_cu.mem_alloc(&memory, 8));
+	assert_success(tt_cu.mem_free(memory));
+	assert_success(tt_cu.stream_synchronize(second));
+	assert_success(tt_cu.thread_capture_mode(&mode));
+	assert_success(tt_cu.event_record(event, stream));
+	assert_success(tt_cu.stream_wait_event(second, event, 0));
+	assert_int_equal(tt_cu.stream_end_capture(stream, &graph), CAPTURE_UNJOINED);
+	assert_success(tt_cu.stream_begin_capture((struct CUstream_st *)2,
+						  CUDA_CAPTURE_THREAD_LOCAL)); /* a blocking one */
+	assert_int_equal(tt_cu.stream_is_capturing(NULL, &mode), CAPTURE_IMPLICIT);
+	assert_success(tt_cu.stream_end_capture((struct CUstream_st *)2, &graph));
+	assert_success(tt_cu.graph_destroy(graph));
+	assert_success(tt_cu.event_destroy(event));
+	assert_success(tt_cu.stream_destroy(second));
 }

@@ -2,14 +2,13 @@
 /* Owns the driver's functions, and what each claim begins with. */
 #include "scene.h"
 
-const struct cuda_driver *cu;
 struct CUctx_st *context;
 struct CUstream_st *stream;
 uint64_t *words;
 
 int open_driver(void **state)
 {
-	assert_success(tt_cuda_driver(&cu));
+	assert_success(tt_cuda_driver());
 	return 0;
 }
 
@@ -27,7 +26,7 @@ uint64_t *new_words(void)
 {
 	cuda_address memory;
 
-	assert_success(cu->mem_alloc(&memory, WORDS * sizeof(uint64_t)));
+	assert_success(tt_cu.mem_alloc(&memory, WORDS * sizeof(uint64_t)));
 	return cuda_pointer(memory);
 }
 
@@ -35,14 +34,14 @@ struct CUstream_st *new_stream(void)
 {
 	struct CUstream_st *made;
 
-	assert_success(cu->stream_create(&made, CUDA_STREAM_NON_BLOCKING));
+	assert_success(tt_cu.stream_create(&made, CUDA_STREAM_NON_BLOCKING));
 	return made;
 }
 
 int begin_scene(void **state)
 {
-	assert_success(cu->primary_retain(&context, 0));
-	assert_success(cu->context_push(context));
+	assert_success(tt_cu.primary_retain(&context, 0));
+	assert_success(tt_cu.context_push(context));
 	stream = new_stream();
 	words = new_words();
 	assert_true(words[0] && words[WORDS - 1]); /* nobody may count on zeros */
@@ -52,11 +51,11 @@ int begin_scene(void **state)
 
 int end_scene(void **state)
 {
-	assert_success(cu->stream_synchronize(stream));
-	assert_success(cu->mem_free(cuda_at(words)));
-	assert_success(cu->stream_destroy(stream));
-	assert_success(cu->context_pop(NULL));
-	assert_success(cu->primary_release(0));
+	assert_success(tt_cu.stream_synchronize(stream));
+	assert_success(tt_cu.mem_free(cuda_at(words)));
+	assert_success(tt_cu.stream_destroy(stream));
+	assert_success(tt_cu.context_pop(NULL));
+	assert_success(tt_cu.primary_release(0));
 	return 0;
 }
 
@@ -68,7 +67,7 @@ cuda_result mem_op(struct CUstream_st *on, unsigned operation, const uint64_t *w
 								   .value64 = value,
 								   .flags = flags } };
 
-	return cu->stream_mem_ops(on, 1, &op, 0);
+	return tt_cu.stream_mem_ops(on, 1, &op, 0);
 }
 
 void wait_for(struct CUstream_st *on, const uint64_t *word, uint64_t value)
@@ -83,7 +82,7 @@ void store(struct CUstream_st *on, const uint64_t *word, uint64_t value)
 
 void synchronize(void)
 {
-	assert_success(cu->stream_synchronize(stream));
+	assert_success(tt_cu.stream_synchronize(stream));
 }
 
 struct seen look_at(const void *pointer)
@@ -93,7 +92,7 @@ struct seen look_at(const void *pointer)
 	struct seen seen = { 77, 77, 77 };
 	void *values[] = { &seen.type, &seen.managed, &seen.device };
 
-	assert_success(cu->pointer_get_attributes(3, attributes, values, cuda_at(pointer)));
+	assert_success(tt_cu.pointer_get_attributes(3, attributes, values, cuda_at(pointer)));
 	return seen;
 }
 
@@ -101,6 +100,6 @@ struct CUevent_st *new_event(unsigned flags)
 {
 	struct CUevent_st *event;
 
-	assert_success(cu->event_create(&event, flags));
+	assert_success(tt_cu.event_create(&event, flags));
 	return event;
 }

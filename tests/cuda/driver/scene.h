@@ -16,7 +16,6 @@
 
 enum { MODE_GLOBAL = 0 };
 
-extern const struct cuda_driver *cu;
 /* Of every claim; the words are 0. */
 extern struct CUctx_st *context;
 extern struct CUstream_st *stream;

@@ -28,7 +28,7 @@ static void run_copies(size_t n, unsigned to, unsigned blocks)
 	move(gpu_arena, before, used);
 	launch(module.copy, blocks, 64, &program);
 	move(after, gpu_arena, used);
-	assert_success(cu->stream_synchronize(stream));
+	assert_success(tt_cu.stream_synchronize(stream));
 	if (memcmp(after, expected, used) != 0)
 		fail_msg("copies of %zu bytes to %u behind a multiple of 16 differ", n, to);
 }
@@ -66,7 +66,7 @@ static void run_spread(size_t n, unsigned targets, unsigned at, bool apart, unsi
 	move(gpu_arena, before, used);
 	launch(module.copy, blocks, 64, &program);
 	move(after, gpu_arena, used);
-	assert_success(cu->stream_synchronize(stream));
+	assert_success(tt_cu.stream_synchronize(stream));
 	if (memcmp(after, expected, used) != 0)
 		fail_msg("%zu bytes at %u, spread to %u places, differ", n, at, targets);
 }

@@ -13,7 +13,7 @@ TEST(unreadable_kernels_are_named)
 	struct tt_cuda_module none = { NULL };
 
 	setenv("TUTTI_CUDA_KERNELS", "/nowhere/kernels.fatbin", 1);
-	assert_int_equal(tt_cuda_module_load(cu, &none), TUTTI_ERR_SYSTEM);
+	assert_int_equal(tt_cuda_module_load(&none), TUTTI_ERR_SYSTEM);
 	assert_string_equal(
 		tutti_last_error(NULL),
 		"TUTTI_CUDA_KERNELS is \"/nowhere/kernels.fatbin\", which cannot be read: No such file or directory");
@@ -32,7 +32,7 @@ static void assert_not_loaded(const char *function, const char *error, const cha
 
 	setenv("STANDIN_ERROR", error, 1);
 	setenv("STANDIN_FAILS", function, 1);
-	assert_int_equal(tt_cuda_module_load(cu, &none), TUTTI_ERR_UNSUPPORTED);
+	assert_int_equal(tt_cuda_module_load(&none), TUTTI_ERR_UNSUPPORTED);
 	unsetenv("STANDIN_FAILS");
 	unsetenv("STANDIN_ERROR");
 	assert_null(none.module);

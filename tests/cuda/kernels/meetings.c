@@ -15,7 +15,7 @@ static void run_in_world(struct tt_cuda_program *program, unsigned blocks)
 	launch(module.copy, blocks, 64, program);
 	move(&world, gpu_world, sizeof(world));
 	move(after, gpu_arena, 1024);
-	assert_success(cu->stream_synchronize(stream));
+	assert_success(tt_cu.stream_synchronize(stream));
 }
 
 static struct tt_cuda_part copy_of_512(void)
@@ -95,7 +95,7 @@ TEST(a_wait_ends_when_the_host_says_so)
 		__atomic_store_n(&report->abort, 1, __ATOMIC_RELEASE);
 		move(&world, gpu_world, sizeof(world));
 		move(after, gpu_arena, 1024);
-		assert_success(cu->stream_synchronize(stream));
+		assert_success(tt_cu.stream_synchronize(stream));
 		assert_false(has_moved_512());
 		assert_int_equal(world.control[0].dead, 1);
 		/* a block that begins only now keeps the others from arriving */

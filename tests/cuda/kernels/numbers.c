@@ -80,7 +80,7 @@ static void run(const struct trial *trial, size_t used)
 	launch(kernel_of(trial), 1 + turn % 3, turn % 2 ? 32 : 96, &program);
 	turn++;
 	move(after, gpu_arena, used);
-	assert_success(cu->stream_synchronize(stream));
+	assert_success(tt_cu.stream_synchronize(stream));
 	memcpy(expected, before, used);
 	for (unsigned d = 0; d < trial->ndst; d++) {
 		compare(trial, result, after + trial->dst[d]);

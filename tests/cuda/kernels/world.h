@@ -30,7 +30,6 @@ struct world {
 		control[RANKS]; /* of rank 0, whose kernels run here, and its peers */
 };
 
-extern const struct cuda_driver *cu;
 extern struct tt_cuda_module module;
 extern struct CUstream_st *stream;
 extern cuda_device device;
