@@ -9,7 +9,6 @@
 #include "log.h"
 #include "names.h"
 #include "plan_cache.h"
-#include "pointers.h"
 #include "recorder.h"
 
 /* ---- checks */

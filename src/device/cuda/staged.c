@@ -18,7 +18,6 @@
 #include "bound.h"
 #include "call.h"
 #include "log.h"
-#include "pointers.h"
 
 #define SHORTEST ((size_t)64 << 10) /* chunk; longer ones are powers of two … */
 #define LONG	 ((size_t)4 << 20)  /* … and from here on multiples of this */

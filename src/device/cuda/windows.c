@@ -8,7 +8,6 @@
 
 #include "group.h"
 #include "log.h"
-#include "pointers.h"
 #include "parts.h"
 #include "multicast.h"
 #include "segments.h"
