@@ -57,18 +57,6 @@ static cuda_result await_done(struct tt_cuda_op *op, uint64_t number)
 
 /* ---- a chunk as the thread has it */
 
-/* False: no memory. NULL stays NULL. */
-static bool copy_table(const size_t **table, int size)
-{
-	size_t *copy;
-
-	if (!*table)
-		return true;
-	copy = malloc((size_t)size * sizeof(*copy));
-	*table = copy ? memcpy(copy, *table, (size_t)size * sizeof(*copy)) : NULL;
-	return copy != NULL;
-}
-
 /* Of a pre-multiplied sum the thread's communicator does the sum alone. The factor is copied:
  * before the stream comes to the chunk, the operation may be destroyed and its number be
  * another's. The number stays part of what is told, as ranks have to agree on it. */
@@ -88,20 +76,27 @@ static void scale_first(struct tt_cuda *cuda, struct tt_cuda_job *job,
 	call->op = TUTTI_SUM;
 }
 
+/* A table's copy, with room for it at `*room`. NULL stays NULL. */
+static const size_t *copy_table(const size_t *table, int size, size_t **room)
+{
+	const size_t *copy = *room;
+
+	if (!table)
+		return NULL;
+	*room = (size_t *)memcpy(*room, table, (size_t)size * sizeof(*table)) + size;
+	return copy;
+}
+
 /* The calls' buffers become places in the chunk's memory; what peers compare, the call of which
- * it is a part. False: no memory. */
-static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job,
+ * it is a part. */
+static void copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job,
 		       const struct tt_cuda_chunk *chunk, uint8_t *memory)
 {
 	const uint64_t timeout_ns = chunk->comm == op->cuda->proxy->across
 					    ? tt_cuda_timeout_across(op->timeout_ns)
 					    : op->timeout_ns;
-	bool well = true;
+	size_t *room = (size_t *)&job->calls[chunk->ncalls];
 
-	job->calls = malloc(chunk->ncalls * sizeof(*job->calls));
-	if (!job->calls)
-		return false;
-	job->ncalls = chunk->ncalls;
 	if (chunk->whole)
 		job->whole = *chunk->whole;
 	for (size_t i = 0; i < chunk->ncalls; i++) {
@@ -113,29 +108,30 @@ static bool copy_calls(const struct tt_cuda_op *op, struct tt_cuda_job *job,
 		call->host_buffers = true; /* the thread calls nothing of CUDA's, which may keep
 					    * others waiting for what it is to do */
 		call->timeout_ns = timeout_ns;
-		well = copy_table(&call->send_counts, chunk->comm->size) && well;
-		well = copy_table(&call->recv_counts, chunk->comm->size) && well;
+		call->send_counts = copy_table(call->send_counts, chunk->comm->size, &room);
+		call->recv_counts = copy_table(call->recv_counts, chunk->comm->size, &room);
 		if (!chunk->whole)
 			continue;
 		call->told = &job->whole;
 		call->detail = tt_op_header_signature(&job->whole);
 	}
-	return well;
 }
 
+/* NULL: no memory. */
 static struct tt_cuda_job *job_new(struct tt_cuda_op *op, const struct tt_cuda_chunk *chunk,
 				   uint8_t *memory)
 {
-	struct tt_cuda_job *job = calloc(1, sizeof(*job));
+	/* messages, of which there are more than one, have none */
+	const size_t tables = 2 * (size_t)chunk->comm->size * sizeof(size_t);
+	struct tt_cuda_job *job =
+		calloc(1, sizeof(*job) + chunk->ncalls * sizeof(job->calls[0]) + tables);
 
 	if (!job)
 		return NULL;
 	job->comm = chunk->comm;
+	job->ncalls = chunk->ncalls;
 	job->recorded = op->captured;
-	if (!copy_calls(op, job, chunk, memory)) {
-		tt_cuda_job_free(job);
-		return NULL;
-	}
+	copy_calls(op, job, chunk, memory);
 	scale_first(op->cuda, job, chunk);
 	return job;
 }
@@ -168,29 +164,25 @@ tutti_result_t tt_cuda_put_chunk(struct tt_cuda_op *op, const struct tt_cuda_chu
 	if (full)
 		return tt_cuda_check(full, "put a chunk on a stream");
 	struct tt_cuda_job *job = job_new(op, chunk, slot->memory);
-	struct tt_cuda_run *results = malloc((chunk->nresults + 1) * sizeof(*results));
+	/* what is there may be of an operation that ended half way */
+	struct tt_cuda_run *results =
+		realloc(slot->results, (chunk->nresults + 1) * sizeof(*results));
 
-	if (!job || !results)
-		goto no_memory;
-	*number = job->number = ++proxy->numbers;
+	if (results)
+		slot->results = results;
+	if (!job || !results || !tt_cuda_proxy_enlist(proxy, job)) {
+		free(job);
+		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
+			       "no memory for a chunk of a host-staged operation");
+	}
+	*number = proxy->numbers;
+	slot->nresults = chunk->nresults;
 	if (chunk->nresults)
 		memcpy(results, chunk->results, chunk->nresults * sizeof(*results));
-	free(slot->results); /* of an operation that ended half way */
-	slot->results = results;
-	slot->nresults = chunk->nresults;
 	cuda_result error = copy_runs(op, chunk->inputs, chunk->ninputs, slot->memory, true);
 	if (!error)
 		error = report_gone(op, *number);
-	results = NULL; /* the slot's */
-	if (!tt_cuda_proxy_enlist(proxy, job))
-		goto no_memory;
 	return tt_cuda_check(error, "bring input to the host");
-no_memory:
-	if (job)
-		tt_cuda_job_free(job);
-	free(results);
-	return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
-		       "no memory for a chunk of a host-staged operation");
 }
 
 tutti_result_t tt_cuda_fetch_chunk(struct tt_cuda_op *op, uint64_t number)
@@ -200,8 +192,6 @@ tutti_result_t tt_cuda_fetch_chunk(struct tt_cuda_op *op, uint64_t number)
 
 	if (!error)
 		error = copy_runs(op, slot->results, slot->nresults, slot->memory, false);
-	free(slot->results);
-	slot->results = NULL;
 	return tt_cuda_check(error, "bring results to the GPU");
 }
 

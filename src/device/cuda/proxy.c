@@ -120,19 +120,16 @@ static int by_number(const void *key, const void *member)
 	return number < other ? -1 : number > other;
 }
 
-/* Where it is among the jobs; NULL: it is not. Lock held. */
+/* Where it is among the jobs. Lock held. */
 static struct tt_cuda_job **place_of(const struct tt_cuda_proxy *proxy, uint64_t number)
 {
-	return proxy->njobs ? bsearch(&number, proxy->jobs, proxy->njobs, sizeof(*proxy->jobs),
-				      by_number)
-			    : NULL;
+	return bsearch(&number, proxy->jobs, proxy->njobs, sizeof(*proxy->jobs), by_number);
 }
 
-/* NULL: whoever put it on the stream has yet to tell the thread of it. */
 static struct tt_cuda_job *find_job(struct tt_cuda_proxy *proxy, uint64_t number)
 {
 	pthread_mutex_lock(&proxy->lock);
-	struct tt_cuda_job **place = place_of(proxy, number), *job = place ? *place : NULL;
+	struct tt_cuda_job *job = *place_of(proxy, number);
 	pthread_mutex_unlock(&proxy->lock);
 	return job;
 }
@@ -155,7 +152,7 @@ static void finish(struct tt_cuda_proxy *proxy, int slot)
 	}
 	pthread_mutex_unlock(&proxy->lock);
 	if (!job->recorded)
-		tt_cuda_job_free(job);
+		free(job);
 }
 
 /* Start what has come, end what has ended. True if anything did. `failed`: NULL if none did. */
@@ -253,16 +250,6 @@ void tt_cuda_proxy_release(struct tt_cuda *cuda)
 
 /* ---- what others tell it */
 
-void tt_cuda_job_free(struct tt_cuda_job *job)
-{
-	for (size_t i = 0; i < job->ncalls; i++) {
-		free((void *)job->calls[i].send_counts);
-		free((void *)job->calls[i].recv_counts);
-	}
-	free(job->calls);
-	free(job);
-}
-
 bool tt_cuda_proxy_enlist(struct tt_cuda_proxy *proxy, struct tt_cuda_job *job)
 {
 	pthread_mutex_lock(&proxy->lock);
@@ -270,6 +257,7 @@ bool tt_cuda_proxy_enlist(struct tt_cuda_proxy *proxy, struct tt_cuda_job *job)
 	if (jobs) {
 		proxy->jobs = jobs;
 		jobs[proxy->njobs++] = job;
+		job->number = ++proxy->numbers;
 	}
 	pthread_cond_signal(&proxy->wanted);
 	pthread_mutex_unlock(&proxy->lock);
@@ -361,7 +349,7 @@ void tt_cuda_proxy_end(struct tt_cuda *cuda, bool frees)
 	tutti_comm_destroy(proxy->across);
 	tutti_comm_destroy(proxy->comm);
 	for (size_t i = 0; i < proxy->njobs; i++)
-		tt_cuda_job_free(proxy->jobs[i]);
+		free(proxy->jobs[i]);
 	free(proxy->jobs);
 	for (int i = 0; i < TT_CUDA_CHUNKS_SLOTS; i++)
 		free(proxy->slots[i].results);

@@ -45,7 +45,6 @@ struct tt_cuda_proxy_flags {
 /* A chunk as the thread has it. */
 struct tt_cuda_job {
 	uint64_t number;
-	struct tt_call *calls; /* their tables are copies */
 	size_t ncalls;
 	tutti_comm_t comm;
 	struct tt_op_header whole;
@@ -53,13 +52,13 @@ struct tt_cuda_job {
 	bool recorded; /* of a captured stream: kept */
 	size_t scaled; /* elements of input that are multiplied first, of a pre-multiplied sum */
 	uint8_t scalar[8];
+	struct tt_call calls[]; /* behind them their tables */
 };
 
 /* For a chunk that is on its way. */
 struct tt_cuda_slot {
-	uint8_t *memory; /* pinned */
-	/* what the stream has not fetched yet */
-	struct tt_cuda_run *results;
+	uint8_t *memory;	     /* pinned */
+	struct tt_cuda_run *results; /* that the stream is to fetch */
 	size_t nresults;
 	struct tt_cuda_job *running; /* the thread's */
 };
@@ -73,7 +72,7 @@ struct tt_cuda_proxy {
 	 * for streams, and so for ranks that wait for this one */
 	struct tt_cuda_slot slots[TT_CUDA_CHUNKS_SLOTS];
 	struct tt_cuda_proxy_flags *flags;
-	uint64_t numbers; /* of chunks that were put on streams */
+	uint64_t numbers; /* of the last chunk */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
@@ -100,9 +99,9 @@ void tt_cuda_proxy_stop(struct tt_cuda *cuda);
 /* `frees`: all that was put on streams has ended, and the context is there. */
 void tt_cuda_proxy_end(struct tt_cuda *cuda, bool frees);
 
-/* The thread is to know of it, and owns it. False: no memory, it is the caller's still. */
+/* The thread is to know of it, by the next number, and owns it. False: no memory, it is the caller's
+ * still. */
 bool tt_cuda_proxy_enlist(struct tt_cuda_proxy *proxy, struct tt_cuda_job *job);
-void tt_cuda_job_free(struct tt_cuda_job *job);
 
 /* chunks.c */
 /* Put it on the operation's stream: all of it is copied. `number`: its own, one more than that
