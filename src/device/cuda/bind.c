@@ -148,15 +148,6 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 			     "write to memory of the GPU");
 }
 
-static tutti_result_t fail_other_parts(const struct tt_cuda *cuda, int rank, uint64_t bytes)
-{
-	return tt_fail(
-		TUTTI_ERR_INVALID, CUDA,
-		"tutti_cuda_bind: rank %d offers %llu bytes of its GPU's memory, expected %zu: it runs another version of tutti: all ranks must use "
-		"the same one",
-		rank, (unsigned long long)bytes, cuda->bytes);
-}
-
 /* All blocks of kernels that wait for each other have to run at once, one on each multiprocessor. */
 static unsigned most_blocks(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
@@ -178,8 +169,7 @@ static uint32_t most_exchanged(const struct tutti_comm *comm, const struct tt_cu
 }
 
 /* All that the ranks offer; and how fast the next one's is. */
-static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_offer *all,
-				   struct tt_cuda_offer *mine)
+static tutti_result_t access_peers(struct tt_cuda *cuda, struct tt_cuda_offer *all)
 {
 	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
@@ -189,15 +179,13 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, const struct tt_cuda_of
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {
 		if (rank == own)
 			continue;
-		result = all[rank].bytes == cuda->bytes
-				 ? tt_cuda_peer_access(cuda, rank, &all[rank], &cuda->peer[rank])
-				 : fail_other_parts(cuda, rank, all[rank].bytes);
+		result = tt_cuda_peer_access(cuda, rank, &all[rank], &cuda->peer[rank]);
 		cuda->peer[rank].elsewhere = !tt_cuda_same_gpu(&all[rank], &all[own]);
 	}
 	if (!result)
 		result = write_place(cuda);
 	return result ? result
-		      : tt_cuda_check(tt_cuda_measure_link(cuda, &mine->byte_seconds),
+		      : tt_cuda_check(tt_cuda_measure_link(cuda, &all[own].byte_seconds),
 				      "copy from another rank's GPU");
 }
 
@@ -268,15 +256,14 @@ static void note_costs(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 }
 
 /* The ranks' GPUs reach each other. All ranks take all exchanges, whatever fails. */
-static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
-					  struct tt_cuda_offer *all)
+static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_offer *all)
 {
 	tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-						 prepare_memory(cuda, mine), mine, all);
+						 prepare_memory(cuda, &all[cuda->comm->rank]), all);
 
 	if (!result)
-		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-					  access_peers(cuda, all, mine), mine, all);
+		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, access_peers(cuda, all),
+					  all);
 	if (!result)
 		note_costs(cuda, all);
 	return result;
@@ -298,14 +285,14 @@ static void describe_way(const struct tt_cuda *cuda, const struct tt_cuda_clique
 }
 
 static tutti_result_t bind_by_proxy(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+				    struct tt_cuda_offer *all)
 {
-	const tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-						       tt_cuda_proxy_begin(cuda), mine, all);
+	const tutti_result_t result =
+		tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, tt_cuda_proxy_begin(cuda), all);
 
 	if (result || cliques->count == 0)
 		return result;
-	if (tt_cuda_hierarchy_begin(cuda, cliques, mine, all) && cuda->comm->rank == 0)
+	if (tt_cuda_hierarchy_begin(cuda, cliques, all) && cuda->comm->rank == 0)
 		tt_log(WARN, CUDA,
 		       "the GPUs of a clique do not work together, and collectives on streams go through the host's memory altogether: %s",
 		       tt_thread_error());
@@ -352,20 +339,19 @@ static bool take_turns(const struct tt_cuda *cuda, const struct tt_cuda_offer *a
 }
 
 /* All ranks have what they need for themselves. */
-static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
-				    struct tt_cuda_offer *all)
+static tutti_result_t bind_together(struct tt_cuda *cuda, struct tt_cuda_offer *all)
 {
 	struct tt_cuda_cliques cliques = { .count = 0 };
 	tutti_result_t result = TUTTI_OK;
 
 	if (!take_turns(cuda, all, &cliques))
-		result = tt_cuda_find_cliques(cuda, mine, all, &cliques);
+		result = tt_cuda_find_cliques(cuda, all, &cliques);
 	if (!result && cliques.count == 1)
-		result = bind_by_peer_access(cuda, mine, all);
+		result = bind_by_peer_access(cuda, all);
 	if (leaves_the_host(result))
 		result = give_up_peer_access(cuda, &cliques);
 	if (!result && cliques.count != 1) {
-		result = bind_by_proxy(cuda, &cliques, mine, all);
+		result = bind_by_proxy(cuda, &cliques, all);
 		if (!result)
 			describe_way(cuda, &cliques);
 	}
@@ -404,7 +390,7 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
 	const size_t size = (size_t)cuda->comm->size;
 	const bool clique =
 		cuda->owner != cuda->comm; /* whose GPUs are known to reach each other */
-	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
+	struct tt_cuda_offer *all = calloc(size, sizeof(*all));
 	struct tt_cuda_entered entered = { false };
 
 	if (!all)
@@ -412,16 +398,15 @@ static tutti_result_t bind_all(struct tt_cuda *cuda, tutti_result_t result)
 				    tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
 					    "tutti_cuda_bind: no memory for %zu ranks", size));
 	if (!result)
-		result = tt_cuda_name_place(cuda, mine);
+		result = tt_cuda_name_place(cuda, &all[cuda->comm->rank]);
 	if (!result)
 		result = prepare(cuda, &entered);
-	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, result, mine, all);
+	result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, result, all);
 	if (!result)
-		result = clique ? bind_by_peer_access(cuda, mine, all)
-				: bind_together(cuda, mine, all);
+		result = clique ? bind_by_peer_access(cuda, all) : bind_together(cuda, all);
 	if (!result && !clique)
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
-					  tt_cuda_watchdog_begin(cuda), mine, all);
+					  tt_cuda_watchdog_begin(cuda), all);
 	if (!result && !clique)
 		check_connections(cuda, all);
 	tt_cuda_leave(&entered);

@@ -16,7 +16,7 @@
 
 /* What is known of each rank, and of each clique, of which there are no more. */
 struct search {
-	struct tt_cuda_offer *mine, *all; /* the caller's */
+	struct tt_cuda_offer *all; /* the caller's */
 	struct tt_cuda_accessible *reached;
 	int *local; /* numbers of ranks on their hosts */
 	struct tt_cuda_clique *cliques;
@@ -89,7 +89,7 @@ static tutti_result_t read_mark(const struct tt_cuda *cuda, cuda_address own,
 
 static bool try_one(const struct tt_cuda *cuda, const struct search *search, int rank)
 {
-	const cuda_address own = search->mine->memory;
+	const cuda_address own = search->all[cuda->comm->rank].memory;
 	const struct tt_cuda_offer *theirs = &search->all[rank];
 	struct tt_cuda_peer peer = { 0 };
 
@@ -170,17 +170,18 @@ static tutti_result_t probe(struct tt_cuda *cuda, cuda_address memory, tutti_res
 			    struct search *search)
 {
 	struct tutti_comm *comm = cuda->comm;
-	struct tt_cuda_accessible own = { 0 };
+	struct tt_cuda_offer *const mine = &search->all[comm->rank];
+	struct tt_cuda_accessible *const own = &search->reached[comm->rank];
 
 	if (!result)
-		result = tt_cuda_offer(cuda, memory, PROBE_BYTES, search->mine);
+		result = tt_cuda_offer(cuda, memory, PROBE_BYTES, mine);
 	if (!result)
-		result = write_mark(cuda, search->mine);
-	result = tt_cuda_exchange(comm, TT_PART_CUDA_BIND, result, search->mine, search->all);
+		result = write_mark(cuda, mine);
+	result = tt_cuda_exchange(comm, TT_PART_CUDA_BIND, result, search->all);
 	if (result)
 		return result;
-	try_all(cuda, search, &own);
-	result = tt_part_all_gather(comm, TT_PART_CUDA_BIND, &own, search->reached, sizeof(own));
+	try_all(cuda, search, own);
+	result = tt_part_all_gather(comm, TT_PART_CUDA_BIND, own, search->reached, sizeof(*own));
 	return result ? result
 		      : tt_part_barrier(
 				/* nobody frees what another one has mapped */
@@ -203,11 +204,11 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 	return result;
 }
 
-tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
-				    struct tt_cuda_offer *all, struct tt_cuda_cliques *out)
+tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_offer *all,
+				    struct tt_cuda_cliques *out)
 {
 	const int size = cuda->comm->size;
-	struct search search = { mine, all };
+	struct search search = { all };
 	tutti_result_t result;
 
 	*out = (struct tt_cuda_cliques){ .of = calloc((size_t)size, sizeof(int)) };

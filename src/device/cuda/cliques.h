@@ -32,10 +32,10 @@ struct tt_cuda_clique {
 void tt_cuda_agree_on_cliques(const struct tutti_comm *comm,
 			      const struct tt_cuda_accessible *reached, const int *local,
 			      struct tt_cuda_clique *scratch, struct tt_cuda_cliques *out);
-/* All ranks call and get the same; the communicator's context is current. `mine` and `all`: room
- * for an exchange. `of` is the caller's to free. */
-tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_offer *mine,
-				    struct tt_cuda_offer *all, struct tt_cuda_cliques *out);
+/* All ranks call and get the same; the communicator's context is current. `all`: what they have told.
+ * `of` is the caller's to free. */
+tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_offer *all,
+				    struct tt_cuda_cliques *out);
 /* How many ranks each has, if all have as many; 0 otherwise. */
 int tt_cuda_clique_size(const struct tt_cuda_cliques *cliques, int ranks);
 

@@ -471,12 +471,12 @@ void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees)
 }
 
 tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-				       struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+				       struct tt_cuda_offer *all)
 {
 	if (tt_cuda_clique_size(cliques, cuda->comm->size) < 2)
 		return TUTTI_OK;
 	tutti_result_t result =
-		tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, make(cuda, cliques), mine, all);
+		tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, make(cuda, cliques), all);
 	struct tt_cuda_hierarchy *const hierarchy = cuda->hierarchy;
 	if (!result)
 		result = tt_part_split(cuda->comm, TT_PART_CUDA_BIND, hierarchy->clique,
@@ -487,7 +487,7 @@ tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cud
 			tt_cuda_bind_clique(hierarchy->local, cuda,
 					    &hierarchy->rank[hierarchy->clique * hierarchy->places],
 					    &hierarchy->here),
-			mine, all);
+			all);
 	if (!result)
 		result = tt_cuda_proxy_across(cuda, hierarchy->place, hierarchy->clique);
 	if (result)

@@ -7,10 +7,10 @@
 #include "cliques.h"
 
 /* All ranks call, with a proxy; the same result on all. Without an error there may still be no
- * hierarchy: cliques are not alike, or have one rank each. `mine` and `all`: room for an
- * exchange. The communicator's context is current. */
+ * hierarchy: cliques are not alike, or have one rank each. `all`: what the ranks have told. The
+ * communicator's context is current. */
 tutti_result_t tt_cuda_hierarchy_begin(struct tt_cuda *cuda, const struct tt_cuda_cliques *cliques,
-				       struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
+				       struct tt_cuda_offer *all);
 /* No hierarchy is fine. `frees`: nobody is at its memory, and the context is there. */
 void tt_cuda_hierarchy_end(struct tt_cuda *cuda, bool frees);
 

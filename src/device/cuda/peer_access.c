@@ -184,8 +184,10 @@ static tutti_result_t fail_there(const struct tt_cuda_offer *offer, int rank)
 }
 
 tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutti_result_t result,
-				struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+				struct tt_cuda_offer *all)
 {
+	struct tt_cuda_offer *mine = &all[comm->rank];
+
 	mine->result = result;
 	if (result)
 		tt_failure_text(mine->text, sizeof(mine->text), tt_thread_error(),

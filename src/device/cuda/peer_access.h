@@ -40,11 +40,11 @@ tutti_result_t tt_cuda_offer(const struct tt_cuda *cuda, cuda_address memory, si
  * whoever lets it go last frees it. The communicator's context is current. */
 tutti_result_t tt_cuda_take_held(const struct tt_cuda *cuda, size_t bytes, cuda_address *memory);
 void tt_cuda_let_go(cuda_address memory);
-/* All ranks' offers, in order of rank; `result` and the thread's error message are told with
- * this rank's. The result of the lowest rank that failed, with its error message (one that has failed
+/* All ranks' offers, in order of rank, of which this rank has its own there; `result` and the thread's
+ * error message are told with it. The result of the lowest rank that failed, with its error message (one that has failed
  * by itself before those that lost it), or TUTTI_OK: the same on all. Blocks; lock not held. */
 tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutti_result_t result,
-				struct tt_cuda_offer *mine, struct tt_cuda_offer *all);
+				struct tt_cuda_offer *all);
 /* Reach what `rank` offers. The communicator's context is current. */
 tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 				   const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer);

@@ -355,8 +355,7 @@ static void warn_without_multicast(const struct tutti_comm *comm, tutti_result_t
 /* Who waits for this rank is to learn of its failure before it tells by an exchange: so the sockets are
  * closed here. */
 static tutti_result_t access_all(struct tt_cuda *cuda, struct tutti_cuda_window *window,
-				 struct tt_cuda_sockets *sockets, struct tt_cuda_offer *mine,
-				 const struct tt_cuda_offer *all)
+				 struct tt_cuda_sockets *sockets, struct tt_cuda_offer *all)
 {
 	tutti_result_t result = tt_cuda_share_segments(cuda, sockets, all, window->peer);
 
@@ -365,7 +364,8 @@ static tutti_result_t access_all(struct tt_cuda *cuda, struct tutti_cuda_window 
 			tt_cuda_multicast_begin(cuda, sockets, all, &window->multicast);
 
 		warn_without_multicast(cuda->comm, begun);
-		mine->multicast = begun ? TT_CUDA_MULTICAST_NOT : TT_CUDA_MULTICAST_BEGUN;
+		all[cuda->comm->rank].multicast =
+			begun ? TT_CUDA_MULTICAST_NOT : TT_CUDA_MULTICAST_BEGUN;
 	}
 	tt_cuda_sockets_close(sockets);
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++)
@@ -384,21 +384,12 @@ static tutti_result_t offer(struct tt_cuda *cuda, cuda_address memory, size_t by
 	return result || !mine->segments ? result : tt_cuda_sockets_listen(sockets, &mine->socket);
 }
 
-/* The same on all ranks. */
-static bool has_segments(const struct tutti_comm *comm, const struct tt_cuda_offer *all)
-{
-	bool found = false;
-
-	for (int rank = 0; rank < comm->size; rank++)
-		found |= all[rank].segments > 0;
-	return found;
-}
-
 /* All ranks have the window's memory of each other. Where multicast fails on one, all go without. */
 static tutti_result_t add_multicast(struct tt_cuda *cuda, struct tutti_cuda_window *window,
-				    struct tt_cuda_offer *mine, struct tt_cuda_offer *all)
+				    struct tt_cuda_offer *all)
 {
 	const bool begun = tt_cuda_all_multicast(cuda->comm, all, TT_CUDA_MULTICAST_BEGUN);
+	struct tt_cuda_offer *mine = &all[cuda->comm->rank];
 	tutti_result_t result = TUTTI_OK;
 
 	if (begun) {
@@ -406,7 +397,7 @@ static tutti_result_t add_multicast(struct tt_cuda *cuda, struct tutti_cuda_wind
 
 		warn_without_multicast(cuda->comm, bound);
 		mine->multicast = bound ? TT_CUDA_MULTICAST_NOT : TT_CUDA_MULTICAST_BOUND;
-		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER, TUTTI_OK, mine, all);
+		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_REGISTER, TUTTI_OK, all);
 	}
 	if (!result && tt_cuda_all_multicast(cuda->comm, all, TT_CUDA_MULTICAST_BOUND))
 		return TUTTI_OK;
@@ -417,29 +408,28 @@ static tutti_result_t add_multicast(struct tt_cuda *cuda, struct tutti_cuda_wind
 /* All ranks take all exchanges, whatever fails. */
 static tutti_result_t exchange_all(struct tt_cuda *cuda, tutti_result_t result,
 				   struct tutti_cuda_window *window,
-				   struct tt_cuda_sockets *sockets, struct tt_cuda_offer *mine,
-				   struct tt_cuda_offer *all)
+				   struct tt_cuda_sockets *sockets, struct tt_cuda_offer *all)
 {
 	struct tutti_comm *comm = cuda->comm;
 
-	result = tt_cuda_exchange(comm, TT_PART_CUDA_REGISTER, result, mine, all);
+	result = tt_cuda_exchange(comm, TT_PART_CUDA_REGISTER, result, all);
 	const bool multicast = !result && tt_cuda_may_multicast(cuda, all);
 	if (!result)
 		result = check_lengths(comm, window->bytes, all);
-	if (!result && has_segments(comm, all))
-		result = tt_cuda_exchange(comm, TT_PART_CUDA_REGISTER,
-					  tt_cuda_ask_for_segments(cuda, sockets, all), mine, all);
 	if (!result)
 		result = tt_cuda_exchange(comm, TT_PART_CUDA_REGISTER,
-					  access_all(cuda, window, sockets, mine, all), mine, all);
-	return result || !multicast ? result : add_multicast(cuda, window, mine, all);
+					  tt_cuda_ask_for_segments(cuda, sockets, all), all);
+	if (!result)
+		result = tt_cuda_exchange(comm, TT_PART_CUDA_REGISTER,
+					  access_all(cuda, window, sockets, all), all);
+	return result || !multicast ? result : add_multicast(cuda, window, all);
 }
 
 static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 				  struct tutti_cuda_window *window)
 {
 	const size_t size = (size_t)cuda->comm->size;
-	struct tt_cuda_offer *all = calloc(size + 1, sizeof(*all)), *mine = all + size;
+	struct tt_cuda_offer *all = calloc(size, sizeof(*all));
 	struct tt_cuda_entered entered = { false };
 	struct tt_cuda_sockets sockets;
 
@@ -449,9 +439,10 @@ static tutti_result_t make_window(struct tt_cuda *cuda, cuda_address memory,
 					    "no memory for the windows of %zu ranks", size));
 	tt_cuda_sockets_begin(&sockets, cuda->comm);
 	cuda_result error = tt_cuda_enter(cuda->context, &entered);
-	tutti_result_t result = error ? tt_cuda_check(error, "enter the context of the GPU")
-				      : offer(cuda, memory, window->bytes, &sockets, mine);
-	result = exchange_all(cuda, result, window, &sockets, mine, all);
+	tutti_result_t result =
+		error ? tt_cuda_check(error, "enter the context of the GPU")
+		      : offer(cuda, memory, window->bytes, &sockets, &all[cuda->comm->rank]);
+	result = exchange_all(cuda, result, window, &sockets, all);
 	tt_cuda_sockets_close(&sockets);
 	if (result)
 		unreach_all(cuda, window);
