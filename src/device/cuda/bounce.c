@@ -258,15 +258,18 @@ static cuda_result to_gpu(struct copying *c)
 	return error;
 }
 
-cuda_result tt_bounce_copy(struct tt_bounce *b, bool to, uint8_t *gpu, uint8_t *host,
-			   const struct tt_bytes *run, size_t nruns)
+tutti_result_t tt_bounce_copy(struct tt_bounce *b, bool to, uint8_t *gpu, uint8_t *host,
+			      const struct tt_bytes *run, size_t nruns)
 {
 	const struct way way = { run, run + nruns, 0 };
 	struct copying c = {
 		.by = b, .to_gpu = to, .gpu = gpu, .host = host, .engine = way, .thread = way
 	};
 	struct tt_cuda_entered entered;
+	size_t bytes = 0;
 
+	if (nruns == 0)
+		return TUTTI_OK;
 	pthread_mutex_lock(&b->lock);
 	cuda_result error = tt_cuda_enter(b->context, &entered);
 	if (!error) {
@@ -277,5 +280,8 @@ cuda_result tt_bounce_copy(struct tt_bounce *b, bool to, uint8_t *gpu, uint8_t *
 	}
 	tt_cuda_leave(&entered);
 	pthread_mutex_unlock(&b->lock);
-	return error;
+	for (size_t i = 0; i < nruns; i++)
+		bytes += run[i].length;
+	return tt_cuda_check(error, "copy %zu bytes of %s GPU %d", bytes,
+			     to ? "output to" : "input from", b->gpu);
 }

@@ -22,9 +22,9 @@ tutti_result_t tt_bounce_begin(int gpu, struct tt_bounce **out);
 /* One user less. The last one frees it, which may wait for streams. */
 void tt_bounce_end(struct tt_bounce *bounce);
 
-/* Copies the runs of bytes, which have the same offsets on both sides, to the GPU or from there. Waits
+/* Copies the runs of bytes, if there are any, which have the same offsets on both sides, to the GPU or from there. Waits
  * until all has arrived, and for other such copies of this process; for nothing else on the GPU. */
-cuda_result tt_bounce_copy(struct tt_bounce *bounce, bool to_gpu, uint8_t *gpu, uint8_t *host,
-			   const struct tt_bytes *run, size_t nruns);
+tutti_result_t tt_bounce_copy(struct tt_bounce *bounce, bool to_gpu, uint8_t *gpu, uint8_t *host,
+			      const struct tt_bytes *run, size_t nruns);
 
 #endif

@@ -24,7 +24,7 @@ static void note_open(void)
 	cuda.open = true;
 	atomic_store_explicit(&tt_device_is_there, true,
 			      memory_order_release); /* pairs with the acquire in
-						      * tt_cuda_is_open() */
+						      * is_open() */
 	tt_log(DEBUG, CUDA, "%s is CUDA's driver", tt_library_name(&tt_cuda_library));
 }
 
@@ -38,21 +38,22 @@ static tutti_result_t open_library(void)
 	return TUTTI_OK;
 }
 
+/* But perhaps not started. */
+static bool is_open(void)
+{
+	/* acquire: pairs with the release in note_open() */
+	return atomic_load_explicit(&tt_device_is_there, memory_order_acquire);
+}
+
 void tt_cuda_probe(void)
 {
-	if (tt_cuda_is_open() ||
+	if (is_open() ||
 	    pthread_mutex_trylock(&cuda.lock) !=
 		    0) /* somebody is opening it; or was when this process was forked */
 		return;
 	if (!cuda.open && tt_library_find(&tt_cuda_library, &tt_cu))
 		note_open();
 	pthread_mutex_unlock(&cuda.lock);
-}
-
-bool tt_cuda_is_open(void)
-{
-	/* acquire: pairs with the release in note_open() */
-	return atomic_load_explicit(&tt_device_is_there, memory_order_acquire);
 }
 
 static tutti_result_t start(void)
@@ -125,9 +126,8 @@ tutti_result_t tt_cuda_pointer(const void *pointer, enum tt_cuda_memory *kind, i
 	int number = -1;
 	void *values[] = { &type, &managed, &number };
 	const cuda_result error =
-		tt_cuda_is_open()
-			? tt_cu.pointer_get_attributes(3, attributes, values, cuda_at(pointer))
-			: CUDA_NOT_INITIALIZED;
+		is_open() ? tt_cu.pointer_get_attributes(3, attributes, values, cuda_at(pointer))
+			  : CUDA_NOT_INITIALIZED;
 
 	*kind = TT_CUDA_HOST;
 	*device = -1;

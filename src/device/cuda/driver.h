@@ -40,8 +40,7 @@ extern struct cuda_driver tt_cu;
  * call. Any thread. */
 tutti_result_t tt_cuda_driver(void);
 
-void tt_cuda_probe(void);   /* probe of struct tt_device */
-bool tt_cuda_is_open(void); /* but perhaps not started */
+void tt_cuda_probe(void); /* probe of struct tt_device */
 
 /* TUTTI_OK where there is no error; otherwise the error message "WHAT: CUDA's text (CUDA's name)" and
  * TUTTI_ERR_SYSTEM. */

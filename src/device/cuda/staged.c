@@ -22,13 +22,7 @@
 #define SHORTEST ((size_t)64 << 10) /* chunk; longer ones are powers of two … */
 #define LONG	 ((size_t)4 << 20)  /* … and from here on multiples of this */
 #define PAGE	 ((size_t)4096)
-
-/* A GPU that buffers were on, or that the communicator is bound to. */
-struct gpu {
-	struct gpu *next;
-	int number;
-	struct tt_bounce *bounce;
-};
+#define GPUS	 64 /* of a process, at most */
 
 /* Kept for other calls: memory that is new costs more than the copy into it. */
 struct chunk {
@@ -40,15 +34,16 @@ struct chunk {
 
 struct tt_staging {
 	pthread_mutex_t lock;
-	struct gpu *gpus;
-	struct chunk *chunks; /* those in use as well */
+	struct tt_bounce *bounce[GPUS]; /* of those that buffers were on, or that it is bound to */
+	struct chunk *chunks;		/* those in use as well */
 };
 
 struct tt_staged {
 	struct tt_staged *next;
 	struct tt_staging *staging;
 	struct chunk *chunks[2];
-	const struct gpu *gpu; /* whose the output is; NULL: it is the host's, or there is none */
+	struct tt_bounce
+		*bounce; /* of the output's GPU; NULL: it is the host's, or there is none */
 	uint8_t *to, *from;
 	size_t nruns;
 	struct tt_bytes run[]; /* of the output, what the call writes */
@@ -61,59 +56,33 @@ struct side {
 	size_t bytes; /* that it spans */
 	enum tt_cuda_memory kind;
 	int number;
-	struct gpu *gpu;
+	struct tt_bounce *bounce;
 	uint8_t *host; /* what stands for it */
 };
 
 /* ---- GPUs */
 
-/* NULL: it is not there. The staging's lock is held. */
-static struct gpu *look_up(const struct tt_staging *staging, int number)
+/* The GPU's. The staging's lock is not held: CUDA may keep this thread, and others have calls on other
+ * GPUs. */
+static tutti_result_t find_bounce(struct tt_staging *staging, int number, struct tt_bounce **out)
 {
-	struct gpu *gpu = staging->gpus;
-
-	while (gpu && gpu->number != number)
-		gpu = gpu->next;
-	return gpu;
-}
-
-/* Another thread may have been faster. */
-static struct gpu *add(struct tt_staging *staging, struct gpu *gpu)
-{
+	if (number >= GPUS)
+		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
+			       "a buffer is on GPU %d, expected one of the first %d", number, GPUS);
 	pthread_mutex_lock(&staging->lock);
-	struct gpu *there = look_up(staging, gpu->number);
-	if (!there) {
-		gpu->next = staging->gpus;
-		staging->gpus = gpu;
-	}
-	pthread_mutex_unlock(&staging->lock);
-	if (!there)
-		return gpu;
-	tt_bounce_end(gpu->bounce);
-	free(gpu);
-	return there;
-}
-
-/* The GPU of that number. The staging's lock is not held: CUDA may keep this thread, and others have
- * calls on other GPUs. */
-static tutti_result_t find_gpu(struct tt_staging *staging, int number, struct gpu **out)
-{
-	pthread_mutex_lock(&staging->lock);
-	*out = look_up(staging, number);
+	*out = staging->bounce[number];
 	pthread_mutex_unlock(&staging->lock);
 	if (*out)
 		return TUTTI_OK;
-	struct gpu *gpu = calloc(1, sizeof(*gpu));
-	if (!gpu)
-		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPU %d",
-			       number);
-	gpu->number = number;
-	const tutti_result_t result = tt_bounce_begin(number, &gpu->bounce);
-	if (result) {
-		free(gpu);
+	const tutti_result_t result = tt_bounce_begin(number, out);
+	if (result)
 		return result;
-	}
-	*out = add(staging, gpu);
+	pthread_mutex_lock(&staging->lock);
+	const bool twice = staging->bounce[number]; /* another thread was faster */
+	staging->bounce[number] = *out;
+	pthread_mutex_unlock(&staging->lock);
+	if (twice)
+		tt_bounce_end(*out);
 	return TUTTI_OK;
 }
 
@@ -177,7 +146,7 @@ static struct chunk *new_chunk(struct tt_staging *staging, size_t bytes)
 	return chunk;
 }
 
-static tutti_result_t take_chunk(struct tt_staging *staging, const struct gpu *gpu, size_t bytes,
+static tutti_result_t take_chunk(struct tt_staging *staging, int number, size_t bytes,
 				 struct chunk **out)
 {
 	pthread_mutex_lock(&staging->lock);
@@ -190,7 +159,7 @@ static tutti_result_t take_chunk(struct tt_staging *staging, const struct gpu *g
 	return *out ? TUTTI_OK
 		    : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
 			      "no memory of the host for the %zu bytes of a buffer on GPU %d",
-			      bytes, gpu->number);
+			      bytes, number);
 }
 
 static void give_chunks_back(struct tt_staged *staged)
@@ -222,10 +191,10 @@ static tutti_result_t staging_of(struct tutti_comm *comm, struct tt_staging **ou
 tutti_result_t tt_staging_bind(struct tutti_comm *comm, int number)
 {
 	struct tt_staging *staging;
-	struct gpu *gpu;
+	struct tt_bounce *bounce;
 	const tutti_result_t result = staging_of(comm, &staging);
 
-	return result ? result : find_gpu(staging, number, &gpu);
+	return result ? result : find_bounce(staging, number, &bounce);
 }
 
 void tt_staging_free(struct tutti_comm *comm)
@@ -235,14 +204,9 @@ void tt_staging_free(struct tutti_comm *comm)
 
 	if (!staging)
 		return;
-	while (staging->gpus) {
-		struct gpu *gpu = staging->gpus;
-
-		staging->gpus = gpu->next;
-		if (ours)
-			tt_bounce_end(gpu->bounce);
-		free(gpu);
-	}
+	for (int i = 0; i < GPUS && ours; i++)
+		if (staging->bounce[i])
+			tt_bounce_end(staging->bounce[i]);
 	while (staging->chunks) {
 		struct chunk *chunk = staging->chunks;
 
@@ -257,22 +221,6 @@ void tt_staging_free(struct tutti_comm *comm)
 }
 
 /* ---- copies */
-
-static tutti_result_t copy(const struct gpu *gpu, bool input, uint8_t *on_gpu, uint8_t *on_host,
-			   const struct tt_bytes *run, size_t nruns)
-{
-	size_t bytes = 0;
-
-	if (nruns == 0)
-		return TUTTI_OK;
-	const cuda_result error = tt_bounce_copy(gpu->bounce, !input, on_gpu, on_host, run, nruns);
-	if (!error)
-		return TUTTI_OK;
-	for (size_t i = 0; i < nruns; i++)
-		bytes += run[i].length;
-	return tt_cuda_check(error, "copy %zu bytes of %s GPU %d", bytes,
-			     input ? "input from" : "output to", gpu->number);
-}
 
 /* What a call reads or writes of a buffer, in `run`, which has room for one, or for one of each
  * rank where there are tables; gives how many. Blocks that lie next to each other are one. */
@@ -336,13 +284,13 @@ static bool overlap(const struct side *a, const struct side *b)
 	return on_gpu(a) && on_gpu(b) && at < other + b->bytes && other < at + a->bytes;
 }
 
-static tutti_result_t find_gpus(struct tt_staging *staging, struct side *sides)
+static tutti_result_t find_bounces(struct tt_staging *staging, struct side *sides)
 {
 	tutti_result_t result = TUTTI_OK;
 
 	for (int i = 0; i < 2 && !result; i++)
 		if (on_gpu(&sides[i]))
-			result = find_gpu(staging, sides[i].number, &sides[i].gpu);
+			result = find_bounce(staging, sides[i].number, &sides[i].bounce);
 	return result;
 }
 
@@ -357,7 +305,7 @@ static tutti_result_t place(struct tt_staged *staged, struct side *sides)
 									  recv->at + recv->bytes;
 		const size_t bytes = (size_t)((send_end > recv_end ? send_end : recv_end) - begin);
 		const tutti_result_t result =
-			take_chunk(staged->staging, recv->gpu, bytes, &staged->chunks[0]);
+			take_chunk(staged->staging, recv->number, bytes, &staged->chunks[0]);
 
 		if (result)
 			return result;
@@ -368,7 +316,7 @@ static tutti_result_t place(struct tt_staged *staged, struct side *sides)
 	for (int i = 0; i < 2; i++) {
 		if (!on_gpu(&sides[i]))
 			continue;
-		const tutti_result_t result = take_chunk(staged->staging, sides[i].gpu,
+		const tutti_result_t result = take_chunk(staged->staging, sides[i].number,
 							 sides[i].bytes, &staged->chunks[i]);
 		if (result)
 			return result;
@@ -387,13 +335,13 @@ static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call 
 		const size_t n = runs_of(comm, call, send,
 					 staged->run); /* there for as long as nothing else is */
 		const tutti_result_t result =
-			copy(send->gpu, true, send->at, send->host, staged->run, n);
+			tt_bounce_copy(send->bounce, false, send->at, send->host, staged->run, n);
 
 		if (result)
 			return result;
 	}
 	if (recv->host && !writes_nothing(comm, call)) {
-		staged->gpu = recv->gpu;
+		staged->bounce = recv->bounce;
 		staged->to = recv->at;
 		staged->from = recv->host;
 		staged->nruns = runs_of(comm, call, recv, staged->run);
@@ -415,7 +363,7 @@ static tutti_result_t stage(struct tutti_comm *comm, const struct tt_call *call,
 		free(staged);
 		return result;
 	}
-	result = find_gpus(staged->staging, sides);
+	result = find_bounces(staged->staging, sides);
 	if (!result)
 		result = place(staged, sides);
 	if (!result)
@@ -469,8 +417,8 @@ tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
 		struct tt_staged *next = staged->next;
 
 		if (!result && !failed)
-			failed = copy(staged->gpu, false, staged->to, staged->from, staged->run,
-				      staged->nruns);
+			failed = tt_bounce_copy(staged->bounce, true, staged->to, staged->from,
+						staged->run, staged->nruns);
 		give_chunks_back(staged);
 		free(staged);
 		staged = next;
