@@ -166,49 +166,39 @@ static bool is_to_self(const struct tutti_comm *comm, const struct tt_call *call
 	       call->sending == sending;
 }
 
-/* The next send to itself and the next receive from itself, at or behind these; `n`: none. */
-static bool find_pair(const struct tutti_comm *comm, const struct tt_call *const *calls, size_t n,
-		      size_t *send, size_t *recv)
-{
-	while (*send < n && !is_to_self(comm, calls[*send], true))
-		++*send;
-	while (*recv < n && !is_to_self(comm, calls[*recv], false))
-		++*recv;
-	return *send < n && *recv < n;
-}
-
-/* Sends and receives of a rank to itself must come in pairs, which a group alone can have. */
-static tutti_result_t check_own(const struct tutti_comm *comm, const struct tt_call *const *calls,
-				size_t n)
+/* Sends and receives of a rank to itself must come in pairs, which a group alone can have. With `op`
+ * they do, and are copied. */
+static tutti_result_t pair_own(const struct tutti_comm *comm, const struct tt_call *const *calls,
+			       size_t n, struct tt_cuda_op *op)
 {
 	size_t send = 0, recv = 0;
 
-	for (; find_pair(comm, calls, n, &send, &recv); send++, recv++)
-		if (calls[send]->count != calls[recv]->count ||
-		    calls[send]->dtype != calls[recv]->dtype)
+	for (;; send++, recv++) {
+		while (send < n && !is_to_self(comm, calls[send], true))
+			send++;
+		while (recv < n && !is_to_self(comm, calls[recv], false))
+			recv++;
+		if (send == n && recv == n)
+			return TUTTI_OK;
+		if (send == n || recv == n)
+			return tt_fail(
+				TUTTI_ERR_INVALID, CUDA,
+				"%s: peer %d is this rank itself: that is possible inside a group only, with a receive for each send",
+				tt_call_name(calls[send < n ? send : recv]), comm->rank);
+		const struct tt_call *to = calls[send], *from = calls[recv];
+		if (to->count != from->count || to->dtype != from->dtype)
 			return tt_fail(
 				TUTTI_ERR_INVALID, CUDA,
 				"rank %d sends %zu %s to itself and receives %zu %s; expected the same",
-				comm->rank, calls[send]->count,
-				tutti_dtype_name(calls[send]->dtype), calls[recv]->count,
-				tutti_dtype_name(calls[recv]->dtype));
-	if (send < n || recv < n)
-		return tt_fail(
-			TUTTI_ERR_INVALID, CUDA,
-			"%s: peer %d is this rank itself: that is possible inside a group only, with a receive for each send",
-			tt_call_name(calls[send < n ? send : recv]), comm->rank);
-	return TUTTI_OK;
-}
-
-static cuda_result copy_own(struct tt_cuda_op *op, const struct tt_call *const *calls, size_t n)
-{
-	size_t send = 0, recv = 0;
-	cuda_result error = 0;
-
-	for (; !error && find_pair(op->cuda->comm, calls, n, &send, &recv); send++, recv++)
-		error = tt_cuda_copy(op, cuda_at(calls[recv]->recv), cuda_at(calls[send]->send),
-				     calls[send]->count * tutti_dtype_size(calls[send]->dtype));
-	return error;
+				comm->rank, to->count, tutti_dtype_name(to->dtype), from->count,
+				tutti_dtype_name(from->dtype));
+		const cuda_result error =
+			op ? tt_cuda_copy(op, cuda_at(from->recv), cuda_at(to->send),
+					  to->count * tutti_dtype_size(to->dtype))
+			   : 0;
+		if (error)
+			return tt_cuda_check(error, "%s", tt_call_name(to));
+	}
 }
 
 /* ---- one operation */
@@ -299,12 +289,14 @@ static tutti_result_t put_messages(struct tt_cuda_op *op, const struct tt_call *
 		return tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for %zu messages",
 			       tt_call_name(calls[0]), room);
 	note(op, calls, n, op->cuda->proxy ? TT_FLIGHT_BY_HOST : TT_FLIGHT_ROOMS);
-	cuda_result error = copy_own(op, calls, n);
-	for (size_t i = 0; i < n && !error; i++)
+	tutti_result_t result = pair_own(op->cuda->comm, calls, n, op);
+	cuda_result error = 0;
+	for (size_t i = 0; i < n && !result && !error; i++)
 		error = collect(op, calls[i], messages, &count);
-	if (!error && !op->cuda->proxy)
+	if (!result && !error && !op->cuda->proxy)
 		error = tt_cuda_messages(op, messages, count);
-	tutti_result_t result = tt_cuda_check(error, "%s", tt_call_name(calls[0]));
+	if (error)
+		result = tt_cuda_check(error, "%s", tt_call_name(calls[0]));
 	if (!result && op->cuda->proxy)
 		result = tt_cuda_messages_host_staged(op, messages, count);
 	free(messages);
@@ -410,7 +402,7 @@ static tutti_result_t start(struct tt_cuda *cuda, const struct tt_call *const *c
 	tutti_result_t result = tt_comm_state(comm);
 	const bool healthy = !result;
 	if (!result)
-		result = check_own(comm, calls, n);
+		result = pair_own(comm, calls, n, NULL);
 	for (size_t i = 0; i < n && !result; i++)
 		result = check_call(comm, calls[i]);
 	pthread_mutex_unlock(&comm->lock);
