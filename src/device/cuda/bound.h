@@ -187,9 +187,6 @@ cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds);
  * the stream. */
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains);
 
-/* link_speed.c: seconds that a byte takes from another rank's memory to this one's. Blocks. */
-cuda_result tt_cuda_measure_link(const struct tt_cuda *cuda, double *byte_seconds);
-
 /* ahead.c: `works` are about to be put on the stream. Waits where too much is there that has not
  * been done. */
 cuda_result tt_cuda_make_room(struct tt_cuda_op *op, unsigned works);

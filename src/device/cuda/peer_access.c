@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "failure.h"
+#include "machine.h"
 #include "parts.h"
 #include "segments.h"
 
@@ -274,4 +275,47 @@ void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer)
 	if (peer->held)
 		tt_cuda_let_go(peer->memory);
 	*peer = (struct tt_cuda_peer){ 0 };
+}
+
+/* ---- how fast
+
+ * A rank reads the memory of others on the same GPU, by NVLink or by PCIe, between which there is a
+ * factor of ten each. The tuner has to know. It is measured, as each process sees its own GPUs alone and
+ * cannot ask the driver what joins them. Only the order of magnitude counts, so that the same machine
+ * gives the same plans, and all ranks take the slowest. */
+
+#define TRIED_BYTES    ((size_t)4 << 20)
+#define COPIES	       4       /* of which the fastest counts: the first may map what it reads */
+#define SAME_GPU       0.5e-12 /* seconds for a byte: 2 TB/s, … */
+#define NVLINK	       5e-12   /* … 200 GB/s, … */
+#define PCIE	       50e-12  /* … and 20 GB/s */
+#define NVLINK_SLOWEST 16e-12  /* 67 µs for a copy and its start: what takes longer is PCIe */
+
+cuda_result tt_cuda_measure_link(const struct tt_cuda *cuda, double *byte_seconds)
+{
+	const int size = cuda->comm->size, own = cuda->comm->rank;
+	uint64_t fastest = UINT64_MAX;
+	int next = 1; /* rank on another GPU */
+
+	*byte_seconds = SAME_GPU;
+	while (next < size && !cuda->peer[(own + next) % size].elsewhere)
+		next++;
+	if (next == size)
+		return 0;
+	/* from the second half of a stage to the first half of this rank's: peers do so, too */
+	const cuda_address src = tt_cuda_stage_of(cuda, (own + next) % size) +
+				 TT_CUDA_STAGE_BYTES / 2,
+			   dst = tt_cuda_stage_of(cuda, own);
+	for (int i = 0; i < COPIES; i++) {
+		const uint64_t begun = tt_now();
+		const cuda_result error = tt_cuda_copy_now(cuda, dst, src, TRIED_BYTES);
+		const uint64_t ns = tt_now() - begun;
+
+		if (error)
+			return error;
+		fastest = ns < fastest ? ns : fastest;
+	}
+	const double seconds = (double)fastest * 1e-9 / (double)TRIED_BYTES;
+	*byte_seconds = seconds < NVLINK_SLOWEST ? NVLINK : PCIE;
+	return 0;
 }

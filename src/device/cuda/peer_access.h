@@ -15,7 +15,7 @@ struct tt_cuda_offer {
 	uint64_t memory, bytes; /* its address there */
 	uint64_t offset;	/* in the allocation that the handle stands for, or the first
 				 * segment */
-	double byte_seconds;	/* link_speed.c, once others are reached */
+	double byte_seconds;	/* once others are reached */
 	uint32_t mps;		/* 1: processes on the GPU run side by side, by NVIDIA's MPS */
 	uint32_t segments;	/* that it lies in (segments.h); 0: it is one allocation … */
 	uint32_t no_handle;	/* … for which there is no handle, by this error of CUDA's: only
@@ -49,5 +49,7 @@ tutti_result_t tt_cuda_exchange(struct tutti_comm *comm, enum tt_part part, tutt
 tutti_result_t tt_cuda_peer_access(const struct tt_cuda *cuda, int rank,
 				   const struct tt_cuda_offer *offer, struct tt_cuda_peer *peer);
 void tt_cuda_unreach(const struct tt_cuda *cuda, struct tt_cuda_peer *peer);
+/* Seconds that a byte takes from another rank's memory to this one's. Blocks. */
+cuda_result tt_cuda_measure_link(const struct tt_cuda *cuda, double *byte_seconds);
 
 #endif
