@@ -93,13 +93,11 @@ enum {
 enum {
 	CUDA_MULTIPROCESSORS = 16,
 	CUDA_COMPUTE_MODE = 20,
-	CUDA_UNIFIED_ADDRESSING = 41,
 	CUDA_CAPABILITY_MAJOR = 75,
 	CUDA_CAPABILITY_MINOR = 76,
-	CUDA_STREAM_OPS_64_BIT = 122, /* stream memory operations on 64 bits */
-	CUDA_DMA_BUF = 124,	      /* CUDA 11.7 */
-	CUDA_MULTICAST = 132,	      /* by the switch between GPUs */
-	CUDA_MPS = 133,		      /* contexts of several processes run side by side */
+	CUDA_DMA_BUF = 124,   /* CUDA 11.7 */
+	CUDA_MULTICAST = 132, /* by the switch between GPUs */
+	CUDA_MPS = 133,	      /* contexts of several processes run side by side */
 };
 enum { CUDA_MODE_DEFAULT = 0 }; /* CUcomputemode: any number of processes */
 enum {

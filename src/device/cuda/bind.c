@@ -43,17 +43,6 @@ static tutti_result_t choose_device(struct tt_cuda *cuda, int number)
 	return tt_cuda_check(error, "find the GPU");
 }
 
-static tutti_result_t probe_device(const struct tt_cuda *cuda)
-{
-	const bool wide = tt_cuda_attribute(CUDA_STREAM_OPS_64_BIT, cuda->device);
-
-	if (wide && tt_cuda_attribute(CUDA_UNIFIED_ADDRESSING, cuda->device))
-		return TUTTI_OK;
-	return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
-		       "GPU %d has no %s, which collectives on streams need", cuda->number,
-		       wide ? "unified addressing" : "stream memory operations of 64 bits");
-}
-
 static tutti_result_t take_memory(struct tt_cuda *cuda)
 {
 	/* the process's own: at its end the driver may go before the watchdog's thread does; shared, so
@@ -96,11 +85,9 @@ static tutti_result_t make_streams(struct tt_cuda *cuda)
 /* What either way needs. The context is entered as soon as it is there. */
 static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *entered)
 {
-	tutti_result_t result = probe_device(cuda);
+	tutti_result_t result = tt_cuda_check(tt_cu.primary_retain(&cuda->context, cuda->device),
+					      "take the GPU's primary context");
 
-	if (!result)
-		result = tt_cuda_check(tt_cu.primary_retain(&cuda->context, cuda->device),
-				       "take the GPU's primary context");
 	if (!result && tt_cuda_enter(cuda->context, entered))
 		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered",
 				 cuda->number);
@@ -244,28 +231,20 @@ void tt_cuda_free(struct tt_cuda *cuda, bool unused)
 	free(cuda);
 }
 
-/* What all ranks go by when they choose how to do something. */
-static void note_costs(struct tt_cuda *cuda, const struct tt_cuda_offer *all)
-{
-	struct tutti_comm *comm = cuda->comm;
-
-	comm->device_byte_s = 0;
-	for (int rank = 0; rank < comm->size; rank++)
-		if (all[rank].byte_seconds > comm->device_byte_s)
-			comm->device_byte_s = all[rank].byte_seconds;
-}
-
 /* The ranks' GPUs reach each other. All ranks take all exchanges, whatever fails. */
 static tutti_result_t bind_by_peer_access(struct tt_cuda *cuda, struct tt_cuda_offer *all)
 {
+	double slowest = 0; /* by which all ranks choose how to do something */
 	tutti_result_t result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND,
 						 prepare_memory(cuda, &all[cuda->comm->rank]), all);
 
 	if (!result)
 		result = tt_cuda_exchange(cuda->comm, TT_PART_CUDA_BIND, access_peers(cuda, all),
 					  all);
+	for (int rank = 0; rank < cuda->comm->size; rank++)
+		slowest = all[rank].byte_seconds > slowest ? all[rank].byte_seconds : slowest;
 	if (!result)
-		note_costs(cuda, all);
+		cuda->comm->device_byte_s = slowest;
 	return result;
 }
 

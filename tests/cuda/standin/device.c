@@ -266,10 +266,8 @@ CALL_AFTER(device_error(device, value), cuDeviceGetAttribute, (value, attribute,
 	case CUDA_COMPUTE_MODE:
 		*value = device == 1 ? 3 : CUDA_MODE_DEFAULT;
 		return 0; /* of exclusive process */
-	case CUDA_UNIFIED_ADDRESSING: *value = 1; return 0;
 	case CUDA_CAPABILITY_MAJOR: *value = 9; return 0;
 	case CUDA_CAPABILITY_MINOR: *value = 0; return 0;
-	case CUDA_STREAM_OPS_64_BIT: *value = 1; return 0;
 	case CUDA_DMA_BUF: *value = device == 0; return 0;
 	case CUDA_MPS: *value = getenv("STANDIN_MPS") != NULL; return 0;
 	case CUDA_MULTICAST: *value = getenv("STANDIN_MULTICAST") != NULL; return 0;
