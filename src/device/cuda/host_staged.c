@@ -59,20 +59,15 @@ static size_t list_runs(const struct tt_call *call, const struct tt_layout *layo
 	return count;
 }
 
-/* Room for what is listed of a part: two runs of each rank, and the length of its block. */
-struct lists {
-	struct tt_cuda_run *runs;
-	size_t *counts;
-};
-
-/* Elements [from, from + n) of it. */
+/* Elements [from, from + n) of it. `runs`: room for two of each rank, and behind them for the length of
+ * its block. */
 static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header *whole, size_t from,
-			       size_t n, const struct lists *lists, uint64_t *number)
+			       size_t n, struct tt_cuda_run *runs, uint64_t *number)
 {
 	const size_t *counts =
 		op->call->send_counts ? op->call->send_counts : op->call->recv_counts;
-	struct tt_cuda_run *runs = lists->runs;
 	const struct tutti_comm *comm = op->cuda->comm;
+	size_t *const lengths = (size_t *)&runs[2 * comm->size];
 	const struct tt_layout send = tt_layout_of(comm, op->call, 1, true),
 			       recv = tt_layout_of(comm, op->call, 1, false);
 	struct tt_call call = *op->call;
@@ -88,11 +83,11 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	call.count = n;
 	call.send_displs = call.recv_displs = NULL;
 	for (int rank = 0; rank < comm->size && counts; rank++)
-		lists->counts[rank] = of_part(counts[rank], from, n);
+		lengths[rank] = of_part(counts[rank], from, n);
 	if (call.send_counts)
-		call.send_counts = lists->counts;
+		call.send_counts = lengths;
 	if (call.recv_counts)
-		call.recv_counts = lists->counts;
+		call.recv_counts = lengths;
 	chunk.ninputs = list_runs(op->call, &send, op->call->send, from, n, runs, &at);
 	call.send = (const void *)0;
 	call.recv = (void *)at;
@@ -103,7 +98,7 @@ static tutti_result_t put_part(struct tt_cuda_op *op, const struct tt_op_header 
 	return tt_cuda_put_chunk(op, &chunk, number);
 }
 
-static tutti_result_t put_parts(struct tt_cuda_op *op, const struct lists *lists)
+static tutti_result_t put_parts(struct tt_cuda_op *op, struct tt_cuda_run *runs)
 {
 	const struct tt_call *call = op->call;
 	const struct tutti_comm *comm = op->cuda->comm;
@@ -119,7 +114,7 @@ static tutti_result_t put_parts(struct tt_cuda_op *op, const struct lists *lists
 	do {
 		const size_t n = count - from < each ? count - from : each;
 
-		result = put_part(op, &whole, from, n, lists, &number);
+		result = put_part(op, &whole, from, n, runs, &number);
 		if (!result)
 			result = fetch_all_but(op, TT_CUDA_CHUNKS_AHEAD, &next, number);
 		from += n;
@@ -130,16 +125,13 @@ static tutti_result_t put_parts(struct tt_cuda_op *op, const struct lists *lists
 tutti_result_t tt_cuda_collective_host_staged(struct tt_cuda_op *op)
 {
 	const size_t ranks = (size_t)op->cuda->comm->size;
-	const struct lists lists = { malloc(2 * ranks * sizeof(*lists.runs)),
-				     malloc(ranks * sizeof(*lists.counts)) };
+	struct tt_cuda_run *runs = malloc(ranks * (2 * sizeof(*runs) + sizeof(size_t)));
 	const tutti_result_t result =
-		lists.runs && lists.counts
-			? put_parts(op, &lists)
-			: tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a chunk of it",
-				  tt_call_name(op->call));
+		runs ? put_parts(op, runs)
+		     : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "%s: no memory for a chunk of it",
+			       tt_call_name(op->call));
 
-	free(lists.runs);
-	free(lists.counts);
+	free(runs);
 	return result;
 }
 
