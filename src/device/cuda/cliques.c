@@ -22,23 +22,6 @@ struct search {
 	struct tt_cuda_clique *cliques;
 };
 
-static bool take_search(struct search *search, const struct tutti_comm *comm)
-{
-	const size_t size = (size_t)comm->size, hosts = (size_t)comm->topology.hosts;
-
-	search->reached = calloc(size, sizeof(*search->reached));
-	search->local = calloc(size + hosts, sizeof(int));
-	search->cliques = calloc(size, sizeof(*search->cliques));
-	return search->reached && search->local && search->cliques;
-}
-
-static void give_search(struct search *search)
-{
-	free(search->cliques);
-	free(search->local);
-	free(search->reached);
-}
-
 static void number_locals(const struct tutti_comm *comm, int *local)
 {
 	int *met = local + comm->size; /* [hosts] */
@@ -207,18 +190,22 @@ static tutti_result_t find(struct tt_cuda *cuda, struct search *search, struct t
 tutti_result_t tt_cuda_find_cliques(struct tt_cuda *cuda, struct tt_cuda_offer *all,
 				    struct tt_cuda_cliques *out)
 {
-	const int size = cuda->comm->size;
-	struct search search = { all };
+	const size_t size = (size_t)cuda->comm->size, hosts = (size_t)cuda->comm->topology.hosts;
+	struct search search = { all, calloc(size, sizeof(*search.reached)),
+				 calloc(size + hosts, sizeof(int)),
+				 calloc(size, sizeof(*search.cliques)) };
 	tutti_result_t result;
 
-	*out = (struct tt_cuda_cliques){ .of = calloc((size_t)size, sizeof(int)) };
-	if (take_search(&search, cuda->comm) && out->of)
+	*out = (struct tt_cuda_cliques){ .of = calloc(size, sizeof(int)) };
+	if (search.reached && search.local && search.cliques && out->of)
 		result = find(cuda, &search, out);
 	else
 		result = tt_comm_fail(cuda->comm,
 				      tt_fail(TUTTI_ERR_NO_MEMORY, CUDA,
-					      "tutti_cuda_bind: no memory for %d ranks", size));
-	give_search(&search);
+					      "tutti_cuda_bind: no memory for %zu ranks", size));
+	free(search.reached);
+	free(search.local);
+	free(search.cliques);
 	return result;
 }
 

@@ -64,9 +64,6 @@ static tutti_result_t take(const struct tt_cuda *cuda, struct tt_cuda_sockets *s
 	struct tt_cuda_descriptors message;
 	tutti_result_t result = tt_cuda_descriptors_receive(sockets, 0, &message);
 
-	if (!result && (message.fds.n != 1 || message.bytes[0] != multicast->span))
-		result = tt_fail(TUTTI_ERR_INVALID, CUDA,
-				 "rank 0 hands on a multicast object of another size");
 	if (!result)
 		result = tt_cuda_check(tt_cu.segment_import(&multicast->handle,
 							    (void *)(intptr_t)message.fds.fd[0],
