@@ -3,13 +3,14 @@
  * take the lock and the cores from each other, and all would wake for every message.
  *
  * Who comes last drives, as its call is the one that most likely ends soon; the one before finds that
- * out when it next has the lock, and sleeps. Who drives ends the waits of all, and wakes each by its
+ * out when it next has the lock, and sleeps after a moment. Who drives ends the waits of all, and wakes each by its
  * own condition. Once its own is over, another one is woken to drive. But a thread that makes one call
  * after the other would wake it each time: then one stands by, and looks now and then whether the
  * calls have ceased. */
 #include "turns.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include "comm.h"
 #include "interrupt.h"
@@ -17,6 +18,7 @@
 #include "thread.h"
 
 enum {
+	LOOK_NS = 50000,      /* before a sleep: waking the thread costs as much */
 	STAND_BY_NS = 100000, /* between two looks, whether calls go on */
 	RESIGN_NS = 10000000, /* without a new call, of who drives: nobody need stand by */
 };
@@ -85,6 +87,18 @@ static bool is_turn(const struct tt_progress *p, const struct tt_waiter *waiter,
 	return p->stands_by == waiter ? p->waits == waits : !p->stands_by;
 }
 
+/* Who drives may well end this wait before this thread would sleep. */
+static void look_for_end(struct tutti_comm *comm, const struct tt_waiter *waiter)
+{
+	const uint64_t until = tt_now() + LOOK_NS;
+
+	while (!waiter->over(waiter->of) && tt_now() < until) {
+		pthread_mutex_unlock(&comm->lock);
+		sched_yield();
+		tt_comm_lock(comm);
+	}
+}
+
 /* Until the wait is over, or it is this thread's turn. */
 static void sleep_until_turn(struct tutti_comm *comm, struct tt_waiter *waiter)
 {
@@ -115,6 +129,9 @@ void tt_turn_await(struct tutti_comm *comm, struct tt_waiter *waiter)
 {
 	pthread_cond_t wake;
 
+	look_for_end(comm, waiter);
+	if (waiter->over(waiter->of))
+		return;
 	tt_thread_condition(&wake);
 	waiter->wake = &wake;
 	tt_turn_sleeps(comm, waiter);
