@@ -776,7 +776,7 @@ typedef void (*tutti_notify_fn_t)(void *context);
 /**
  * Have `function` called once `request` has ended, so that no thread need wait for it. It is still
  * to be finished: tutti_test() then gives its result at once. May be called again for the same
- * request; all functions are called, in this order.
+ * request; all functions are called, those that the progress thread calls in this order.
  *
  * - `function` is called exactly once for each call of this that returned TUTTI_OK; also if
  *   another thread finishes the request first, so that `context` must outlive that.

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ struct noticed {
 	tutti_comm_t comm;
 	tutti_request_t request;
 	int32_t value;
-	int calls;
+	atomic_int calls; /* two threads may call at once */
 	tutti_result_t result;
 	pthread_t caller;
 	sem_t called;
