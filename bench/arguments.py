@@ -52,10 +52,15 @@ def some_of(allowed):
     return words('|'.join(map(re.escape, allowed)), 'some of ' + ','.join(allowed))
 
 
-def seconds(text):
-    try:
-        if 0 < float(text) < float('inf'):
-            return float(text)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f'"{text}" was found, expected seconds, more than 0')
+def amount(unit, zero=False):
+    def parse(text):
+        try:
+            if 0 < float(text) < float('inf') or (zero and float(text) == 0):
+                return float(text)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f'"{text}" was found, expected {unit}, {"0 or more" if zero else "more than 0"}')
+    return parse
+
+
+seconds = amount('seconds')

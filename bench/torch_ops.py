@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Time torch.distributed's all_reduce over tutti and over Gloo, in turn, over sizes."""
+from arguments import number
 from machine import in_turn
 from torch_ranks import (BACKENDS, LOOKS, dist, parser_of, run, show, summary, timed, torch, versions, write,
                          write_graphs)
@@ -50,7 +51,7 @@ def main():
     parser = parser_of(__doc__, [2, 4])
     parser.add_argument('-b', '--begin', type=int, default=8, help='bytes (8)')
     parser.add_argument('-e', '--end', type=int, default=16 << 20, help='bytes (16777216)')
-    parser.add_argument('-f', '--factor', type=int, default=8, help='from one size to the next (8)')
+    parser.add_argument('-f', '--factor', type=number(2, 1 << 20), default=8, help='from one size to the next (8)')
     args = parser.parse_args()
     sizes = [args.begin]
     while sizes[-1] * args.factor <= args.end:

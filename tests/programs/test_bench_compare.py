@@ -202,6 +202,8 @@ class Compare(ProgramTest):
                                 (['all', '--no-tutti'], 'all was found with --no-tutti'),
                                 (['barrier', '--plot', 'x.svg'], 'barrier, which has no sizes to draw over'),
                                 (['--seconds', 'nan'], '"nan" was found, expected seconds, more than 0'),
+                                (['all', '--minutes', 'nan'], '"nan" was found, expected minutes, 0 or more'),
+                                (['-f', 1], '"1" was found, expected a whole number from 2 to'),
                                 (['-r', '2,0'], '"2,0" was found, expected numbers from 1 to'),
                                 (['--json', 'x', '--show', 'y'], '--json was found with --show'),
                                 (['--show', '/nowhere'], '--show: /nowhere cannot be read'),
