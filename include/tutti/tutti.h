@@ -654,8 +654,7 @@ TUTTI_API tutti_result_t tutti_send_tagged(tutti_comm_t comm, const void *send, 
 /**
  * The other end of tutti_send_tagged(). With `message` NULL the message has `count` elements. Else
  * it has `count` at most; `*message`, which stays valid until the request is finished, then tells
- * who sent how many. What lies behind them in `recv` is as before; where `recv` is on a GPU it may
- * be changed.
+ * who sent how many. What lies behind them in `recv` is as before.
  *
  * `peer` #TUTTI_ANY_PEER takes the next message with the tag of any other rank, unless a receive
  * from that rank waits for it. Such a receive looks at all ranks in turn, and costs nothing where

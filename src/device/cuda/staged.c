@@ -45,6 +45,8 @@ struct tt_staged {
 	struct tt_bounce
 		*bounce; /* of the output's GPU; NULL: it is the host's, or there is none */
 	uint8_t *to, *from;
+	const tutti_message_t *message; /* of a receive, which tells how much came; or NULL */
+	size_t element;
 	size_t nruns;
 	struct tt_bytes run[]; /* of the output, what the call writes */
 };
@@ -344,6 +346,8 @@ static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call 
 		staged->bounce = recv->bounce;
 		staged->to = recv->at;
 		staged->from = recv->host;
+		staged->message = call->message;
+		staged->element = tutti_dtype_size(call->dtype);
 		staged->nruns = runs_of(comm, call, recv, staged->run);
 	}
 	return TUTTI_OK;
@@ -416,6 +420,8 @@ tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
 	while (staged) {
 		struct tt_staged *next = staged->next;
 
+		if (!result && staged->message)
+			staged->run[0].length = staged->message->count * staged->element;
 		if (!result && !failed)
 			failed = tt_bounce_copy(staged->bounce, true, staged->to, staged->from,
 						staged->run, staged->nruns);
