@@ -3,10 +3,10 @@
  * take the lock and the cores from each other, and all would wake for every message.
  *
  * Who comes last drives, as its call is the one that most likely ends soon; the one before finds that
- * out when it next has the lock, and sleeps after a moment. Who drives ends the waits of all, and wakes each by its
- * own condition. Once its own is over, another one is woken to drive. But a thread that makes one call
- * after the other would wake it each time: then one stands by, and looks now and then whether the
- * calls have ceased. */
+ * out when it next has the lock, and sleeps after a moment. Who drives ends the waits of all, and wakes
+ * each by its own condition. Once its own is over, another one is woken to drive. But a thread that
+ * makes one call after the other would wake it each time: then one stands by, and looks now and then
+ * whether the calls have ceased. */
 #include "turns.h"
 
 #include <pthread.h>
