@@ -2,11 +2,10 @@
 /* Owns the checks of what a program says of its next call. */
 #include "next_call.h"
 
+#include "clock.h"
 #include "group.h"
 #include "log.h"
 #include "narrow.h"
-
-#define LONGEST_TIMEOUT_S 1e9
 
 static tutti_result_t check(const struct tutti_comm *comm, const tutti_call_t *call)
 {
@@ -22,7 +21,7 @@ static tutti_result_t check(const struct tutti_comm *comm, const tutti_call_t *c
 			"tutti_next_call: call->size is %zu, expected sizeof(tutti_call_t), %zu: start from "
 			"TUTTI_CALL_INIT",
 			call->size, sizeof(*call));
-	if (!(call->timeout_s >= 0 && call->timeout_s <= LONGEST_TIMEOUT_S)) /* so for a NaN */
+	if (!tt_seconds_sound(call->timeout_s))
 		return tt_fail(
 			TUTTI_ERR_INVALID, EXEC,
 			"tutti_next_call: timeout_s is %g: expected seconds, more than 0 and at most 1e9, or 0 for "

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
+
 /* A thread's own number: what names threads to the system is given to later ones again. */
 static uint64_t this_thread(void)
 {
@@ -78,9 +80,7 @@ bool tt_next_call_set(struct tutti_comm *comm, const tutti_call_t *call)
 		return false;
 	}
 	free(said->caller);
-	said->timeout_ns = (uint64_t)(call->timeout_s * 1e9);
-	if (said->timeout_ns == 0 && call->timeout_s > 0)
-		said->timeout_ns = 1; /* 0 is the communicator's */
+	said->timeout_ns = tt_nanoseconds(call->timeout_s); /* 0: the communicator's */
 	said->caller = copy;
 	said->wire = call->wire;
 	return true;

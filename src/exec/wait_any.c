@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "bell.h"
+#include "clock.h"
 #include "log.h"
 #include "request.h"
 #include "tutti/tutti.h"
@@ -165,10 +166,10 @@ TUTTI_API tutti_result_t tutti_wait_any_for(tutti_request_t *requests, size_t co
 
 	if (result)
 		return result;
-	if (!(timeout_s >= 0 && timeout_s <= 1e9))
+	if (!tt_seconds_sound(timeout_s))
 		return tt_fail(TUTTI_ERR_INVALID, EXEC,
 			       "tutti_wait_any_for: timeout_s is %g, expected 0 to 1e9 seconds",
 			       timeout_s);
-	return wait_for(&(struct many){ requests, count, tt_now() + (uint64_t)(timeout_s * 1e9) },
+	return wait_for(&(struct many){ requests, count, tt_now() + tt_nanoseconds(timeout_s) },
 			index);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "key_read.h"
 #include "log.h"
 #include "machine.h"
@@ -20,7 +21,6 @@
 #include "variables.h"
 
 #define DEFAULT_TIMEOUT_S    300.0
-#define LONGEST_TIMEOUT_S    1e9
 #define DEFAULT_SILENCE_S    5.0
 #define LONGEST_SILENCE_S    3600.0
 #define MOST_BYTES	     ((size_t)1 << 30)
@@ -45,7 +45,7 @@ static tutti_result_t read_timeout(double configured, uint64_t *ns)
 		if (text && !tt_decimal_read(text, &seconds))
 			seconds = -1;
 	}
-	const bool sound = seconds > 0 && seconds <= LONGEST_TIMEOUT_S; /* not so for a NaN */
+	const bool sound = seconds != 0 && tt_seconds_sound(seconds);
 	if (!sound && configured != 0)
 		return tt_fail(
 			TUTTI_ERR_INVALID, COMM,
@@ -57,7 +57,7 @@ static tutti_result_t read_timeout(double configured, uint64_t *ns)
 			TUTTI_ERR_INVALID, COMM,
 			"TUTTI_TIMEOUT is \"%s\": expected seconds, more than 0 and at most 1e9, for example 30",
 			text);
-	*ns = (uint64_t)(seconds * 1e9);
+	*ns = tt_nanoseconds(seconds);
 	return TUTTI_OK;
 }
 

@@ -8,6 +8,7 @@
 #ifndef TT_SPI_CLOCK_H
 #define TT_SPI_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -30,6 +31,18 @@ static inline struct timespec tt_timespec(uint64_t ns)
 {
 	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u),
 				  .tv_nsec = (long)(ns % 1000000000u) };
+}
+
+/* Seconds that a program or its environment gives: no call waits for ever. Not so for a NaN. */
+static inline bool tt_seconds_sound(double seconds)
+{
+	return seconds >= 0 && seconds <= 1e9;
+}
+
+/* Of sound seconds; any but 0 are one at least, as 0 often says that there are none. */
+static inline uint64_t tt_nanoseconds(double seconds)
+{
+	return seconds > 0 && seconds < 1e-9 ? 1 : (uint64_t)(seconds * 1e9);
 }
 
 /* How much of the time from one look at a wait, `looked`, to the next, `now`, does not count. */

@@ -5,19 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "key_read.h"
 #include "log.h"
 #include "store.h"
-
-#define LONGEST_TIMEOUT_S 1e9
-
-/* Times beyond a century are a century. */
-static uint64_t nanoseconds(double seconds)
-{
-	const double century = 3.2e9;
-
-	return (uint64_t)((seconds < century ? seconds : century) * 1e9);
-}
 
 static tutti_result_t fail_missing(tutti_store_t store, const char *key, uint64_t waited_ns)
 {
@@ -26,12 +17,6 @@ static tutti_result_t fail_missing(tutti_store_t store, const char *key, uint64_
 		       "it has not "
 		       "got that far, or has ended",
 		       key, store->address, (double)waited_ns * 1e-9);
-}
-
-/* A time in seconds that the user passed: no call waits for ever. */
-static bool timeout_good(double timeout_s)
-{
-	return timeout_s >= 0 && timeout_s <= LONGEST_TIMEOUT_S; /* not so for a NaN */
 }
 
 static tutti_result_t check_address(const char *address)
@@ -92,7 +77,7 @@ TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
 	tutti_result_t result = check_address(address);
 	if (result != TUTTI_OK)
 		return result;
-	if (!timeout_good(config->timeout_s))
+	if (!tt_seconds_sound(config->timeout_s))
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "the timeout to open the store %s is %g s: expected more than 0 and "
 			       "at most 1e9, or 0 for %g s",
@@ -101,10 +86,10 @@ TUTTI_API tutti_result_t tutti_store_open_with(const char *address,
 	if (result == TUTTI_OK)
 		result = tt_key_check(&key);
 	if (result == TUTTI_OK)
-		result = tt_store_open(
-			address, &key, -1, config->serve != 0,
-			nanoseconds(config->timeout_s > 0 ? config->timeout_s : TT_STORE_TIMEOUT_S),
-			store);
+		result = tt_store_open(address, &key, -1, config->serve != 0,
+				       tt_nanoseconds(config->timeout_s > 0 ? config->timeout_s
+									    : TT_STORE_TIMEOUT_S),
+				       store);
 	tt_key_wipe(&key);
 	return result;
 }
@@ -188,14 +173,14 @@ TUTTI_API tutti_result_t tutti_store_get(tutti_store_t store, const char *key, v
 	if (!length || (!value && *length > 0))
 		return tt_fail(TUTTI_ERR_INVALID, STORE, "tutti_store_get: %s for \"%s\" is NULL",
 			       length ? "the buffer" : "the length", key);
-	if (!timeout_good(timeout_s))
+	if (!tt_seconds_sound(timeout_s))
 		return tt_fail(TUTTI_ERR_INVALID, STORE,
 			       "tutti_store_get: the timeout for \"%s\" is %g s: expected 0 to 1e9",
 			       key, timeout_s);
-	const tutti_result_t result = store->ops->get(store, key, value, length,
-						      nanoseconds(timeout_s), TT_STORE_ANSWER_NS);
+	const tutti_result_t result = store->ops->get(
+		store, key, value, length, tt_nanoseconds(timeout_s), TT_STORE_ANSWER_NS);
 
-	return result == TUTTI_IN_PROGRESS ? fail_missing(store, key, nanoseconds(timeout_s))
+	return result == TUTTI_IN_PROGRESS ? fail_missing(store, key, tt_nanoseconds(timeout_s))
 					   : result;
 }
 

@@ -145,7 +145,7 @@ static tutti_result_t user_set(tutti_store_t store, const char *key, const void 
 {
 	struct user_store *s = user_of(store);
 
-	const int busy = enter(s, timeout_ns ? timeout_ns : (uint64_t)(TT_STORE_TIMEOUT_S * 1e9));
+	const int busy = enter(s, timeout_ns ? timeout_ns : tt_nanoseconds(TT_STORE_TIMEOUT_S));
 	if (busy)
 		return fail_enter("set", key, busy);
 	const int error = call_set(s, key, value, length);
