@@ -29,6 +29,7 @@ struct bench_call {
 	/* Calls of a batch follow each other without a barrier; `last` says that none follows. */
 	unsigned index;
 	bool last;
+	int caller; /* of BENCH_LATENCY: the thread that makes it, whose messages have this tag */
 };
 
 /* Per sample. */

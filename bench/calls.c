@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns the table of which function a call is: those on streams have the arguments of the others,
- * but for the last. */
+/* Owns the table of which function a call is: those of collectives on streams have the arguments of
+ * the others, but for the last. */
 #include "calls.h"
 
 struct way {
@@ -13,22 +13,42 @@ struct way {
 	(way->on_stream ? tutti_cuda_##name(__VA_ARGS__, way->stream)                              \
 			: tutti_##name(__VA_ARGS__, way->request))
 
+static tutti_result_t send(const struct bench_tutti *tutti, const struct bench_call *c,
+			   const struct way *way, size_t count)
+{
+	const int peer = 1 - tutti->backend.rank;
+
+	return way->on_stream
+		       ? tutti_cuda_send(tutti->comm, c->send, count, c->dtype, peer, way->stream)
+		       : tutti_send_tagged(tutti->comm, c->send, count, c->dtype, peer, c->caller,
+					   way->request);
+}
+
+static tutti_result_t receive(const struct bench_tutti *tutti, const struct bench_call *c,
+			      const struct way *way, size_t count)
+{
+	const int peer = 1 - tutti->backend.rank;
+
+	return way->on_stream
+		       ? tutti_cuda_recv(tutti->comm, c->recv, count, c->dtype, peer, way->stream)
+		       : tutti_recv_tagged(tutti->comm, c->recv, count, c->dtype, peer, c->caller,
+					   NULL, way->request);
+}
+
 /* From rank 0 to rank 1, and an answer of so many elements, or none. */
 static tutti_result_t send_there(const struct bench_tutti *tutti, const struct bench_call *c,
 				 const struct way *way, bool answered, size_t answer)
 {
-	const tutti_comm_t comm = tutti->comm;
-	const int rank = tutti->backend.rank;
 	tutti_result_t rc;
 
-	if (rank > 1)
+	if (tutti->backend.rank > 1)
 		return TUTTI_OK;
-	if (rank == 0) {
-		rc = CALL(send, comm, c->send, c->count, c->dtype, 1);
-		return rc || !answered ? rc : CALL(recv, comm, c->recv, answer, c->dtype, 1);
+	if (tutti->backend.rank == 0) {
+		rc = send(tutti, c, way, c->count);
+		return rc || !answered ? rc : receive(tutti, c, way, answer);
 	}
-	rc = CALL(recv, comm, c->recv, c->count, c->dtype, 0);
-	return rc || !answered ? rc : CALL(send, comm, c->send, answer, c->dtype, 0);
+	rc = receive(tutti, c, way, c->count);
+	return rc || !answered ? rc : send(tutti, c, way, answer);
 }
 
 static tutti_result_t make(const struct bench_tutti *tutti, const struct bench_call *c,

@@ -46,6 +46,8 @@ static const char help[] =
 	"  -o, --op OP          sum prod min max avg band bor bxor (sum)\n"
 	"  -R, --root RANK      of broadcast, reduce, gather and scatter (0)\n"
 	"  -c, --check 0|1      verify the results of each size (1)\n"
+	"      --callers N      of latency: so many threads of each rank, with messages of their\n"
+	"                       own (1)\n"
 	"  -m, --memory KIND    malloc (or host), or tutti: memory that other ranks can map, or\n"
 	"                       cuda: memory of GPUs, with calls on a stream (malloc)\n"
 	"      --gpu N          with -m cuda: all ranks on GPU N (rank modulo number of GPUs)\n"
@@ -305,6 +307,7 @@ static const struct known {
 	{ "op", 'o', .parse = parse_op },
 	{ "root", 'R', NUMBER, AT(root), .least = 0, .most = INT_MAX },
 	{ "check", 'c', NUMBER, AT(check), .least = 0, .most = 1 },
+	{ "callers", 0, NUMBER, AT(callers), .least = 1, .most = 64 },
 	{ "memory", 'm', .parse = parse_memory },
 	{ "gpu", 0, NUMBER, AT(gpu), .least = 0, .most = 1023 },
 	{ "windows", 0, FLAG, AT(windows) },
@@ -417,6 +420,9 @@ static bool cuda_agrees(const struct bench_options *o)
 			o->tune	     ? "--tune"
 			: o->overlap ? "--overlap"
 				     : "--simulate");
+	if (o->callers > 1)
+		return wrong(
+			"-m cuda was found beside --callers, whose calls are on memory of the host; expected one of the two");
 	if (o->nccl && o->windows)
 		return wrong(
 			"--windows was found beside --library nccl, but registers buffers with tutti; leave it out");
@@ -498,6 +504,8 @@ static bool options_agree(const struct bench_options *o)
 		return wrong(
 			"--plot was found with %s, which has no sizes to draw over; leave it out",
 			c->name);
+	if (o->callers > 1 && o->kind != BENCH_LATENCY)
+		return wrong("--callers was found with %s, expected latency", kind_name(o->kind));
 	return (!o->json || files_agree(o)) && (!o->tune || tune_agrees(o)) &&
 	       (!o->overlap || overlap_agrees(o)) && cuda_agrees(o) && simulate_agrees(o) &&
 	       wire_agrees(o);
@@ -515,6 +523,7 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 		.dtype = TUTTI_FLOAT32,
 		.op = TUTTI_SUM,
 		.check = true,
+		.callers = 1,
 		.inplace = true,
 		.outplace = true,
 	};

@@ -32,6 +32,7 @@ struct bench_options {
 	int root;
 	tutti_wire_t wire;	/* of all_reduce; the default where nothing is said */
 	int check;		/* 0: results are not verified */
+	int callers;		/* of latency: threads of each rank that send and receive */
 	bool mappable;		/* -m tutti */
 	bool cuda;		/* -m cuda */
 	bool windows, graph;	/* with it */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "callers.h"
 #include "point.h"
 #include "transports.h"
 
@@ -13,7 +14,7 @@
 #define BATCH	      32
 /* Where bytes go one way, ranks run ahead of each other, and the time of a few calls would be that
  * until the root has left the barrier, too: so many bytes in a batch, or so many calls if they are
- * shorter than this, lest it takes long. */
+ * shorter than this, lest it takes long. Of threads each makes as many, as they must wake first. */
 #define AHEAD_BYTES  ((size_t)256 << 10)
 #define AHEAD	     256
 #define AHEAD_S	     40e-6
@@ -32,8 +33,11 @@ static unsigned chain(const struct bench_device *device, size_t bytes)
 	return fit >= wanted ? wanted : fit > 2 ? (unsigned)fit : 2;
 }
 
-unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind kind, size_t bytes)
+unsigned bench_point_batch(const struct bench_backend *backend, const struct bench_options *options,
+			   enum bench_kind kind, size_t bytes)
 {
+	const unsigned callers = (unsigned)options->callers;
+
 	if (kind == BENCH_BANDWIDTH || kind == BENCH_PUT_BANDWIDTH) {
 		const size_t fit = WINDOW_BYTES / bytes;
 
@@ -41,10 +45,10 @@ unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind 
 	}
 	if (backend->device)
 		return chain(backend->device, bytes);
-	if (!bench_case_is_one_way(kind))
+	if (!bench_case_is_one_way(kind) && callers == 1)
 		return bytes <= BATCHED_BYTES ? BATCH : 1;
 	const size_t fit = bytes > 0 ? AHEAD_BYTES / bytes : AHEAD;
-	return fit > AHEAD ? AHEAD : fit > 1 ? (unsigned)fit : 1;
+	return callers * (fit > AHEAD ? AHEAD : fit > 1 ? (unsigned)fit : 1);
 }
 
 bool bench_point_call(struct bench_backend *backend, const struct bench_options *o,
@@ -197,6 +201,13 @@ static int run_chain(void *context, double *seconds)
 	return 0;
 }
 
+static int run_side_by_side(void *context, double *seconds)
+{
+	struct bench_point *point = context;
+
+	return bench_callers_run(point->callers, seconds);
+}
+
 static int run(void *context, unsigned call)
 {
 	struct bench_point *point = context;
@@ -260,12 +271,15 @@ static int verify(struct bench_point *point, double *wrong)
 
 static void place_calls(struct bench_point *point, const struct bench_call *first)
 {
+	const unsigned of_each = point->batch / (unsigned)point->options->callers;
+
 	for (unsigned i = 0; i < point->batch; i++) {
 		struct bench_call *call = &point->calls[i];
 
 		*call = *first;
 		call->index = i;
 		call->last = i + 1 == point->batch;
+		call->caller = (int)(i / of_each);
 		bench_buffers_place(point->buffers, call, point->backend->rank, point->bytes);
 	}
 }
@@ -289,7 +303,9 @@ static struct bench_work work_of(struct bench_point *point)
 				    .prepare = point->backend->device ? prepare_on_device : prepare,
 				    .run = run,
 				    .finish = finish,
-				    .chain = point->backend->device ? run_chain : NULL };
+				    .chain = point->backend->device ? run_chain
+					     : point->callers	    ? run_side_by_side
+								    : NULL };
 }
 
 /* Many one-way calls in a batch only where they are short: the first of those that were placed will
@@ -311,6 +327,17 @@ static int settle_batch(struct bench_point *point)
 	return rc;
 }
 
+static bool start_callers(struct bench_point *point)
+{
+	const int count = point->options->callers;
+
+	if (count == 1)
+		return true;
+	point->work = work_of(point);
+	point->callers = bench_callers_start(&point->work, (unsigned)count);
+	return point->callers;
+}
+
 bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 		      const struct bench_options *options, const struct bench_buffers *buffers,
 		      const struct bench_call *call, size_t bytes)
@@ -319,7 +346,7 @@ bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 				       .backend = b,
 				       .bytes = bytes,
 				       .buffers = buffers,
-				       .batch = bench_point_batch(b, call->kind, bytes) };
+				       .batch = bench_point_batch(b, options, call->kind, bytes) };
 	if (!bench_pattern_init(&point->pattern, options->dtype, call->op, b->size,
 				bench_contributors(call->kind, b->rank, b->size), options->wire)) {
 		fprintf(stderr, "rank %d: no memory for a pattern\n", b->rank);
@@ -332,7 +359,8 @@ bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 		return false;
 	}
 	place_calls(point, call);
-	if ((b->device && begin_on_device(point) < 0) || settle_batch(point) < 0) {
+	if ((b->device && begin_on_device(point) < 0) || settle_batch(point) < 0 ||
+	    !start_callers(point)) {
 		bench_point_fini(point);
 		return false;
 	}
@@ -341,6 +369,7 @@ bool bench_point_init(struct bench_point *point, struct bench_backend *b,
 
 void bench_point_fini(struct bench_point *point)
 {
+	bench_callers_end(point->callers);
 	if (point->backend->device)
 		point->backend->device->end(point->backend);
 	bench_pattern_fini(&point->pattern);
@@ -396,6 +425,7 @@ static void fill_result(const struct bench_point *point, struct bench_samples *s
 	r->transport = point->transport;
 	r->algorithm = point->algorithm;
 	r->call = *call;
+	r->callers = point->options->callers;
 	r->ranks = b->size;
 	r->bytes = point->bytes;
 	r->wire = b->wire;

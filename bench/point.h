@@ -9,6 +9,7 @@
 
 #include "buffers.h"
 #include "report.h"
+#include "timing.h"
 
 #define BENCH_KEPT 64
 
@@ -24,6 +25,8 @@ struct bench_point {
 	const char *transport, *algorithm; /* that the present visit used */
 	double error;			   /* of what travelled narrow in it, on any rank */
 	struct bench_call *calls;	   /* `batch` of them */
+	struct bench_work work;		   /* of the threads that make them side by side … */
+	struct bench_callers *callers;	   /* … NULL: one after another */
 	/* where memory is that of a device */
 	const struct bench_buffers *buffers;
 	bool failed; /* to prepare a sample, which was said */
@@ -33,7 +36,8 @@ struct bench_point {
 };
 
 /* The most calls that a sample consists of. On a device as many as a chain of it has, if they fit. */
-unsigned bench_point_batch(const struct bench_backend *backend, enum bench_kind kind, size_t bytes);
+unsigned bench_point_batch(const struct bench_backend *backend, const struct bench_options *options,
+			   enum bench_kind kind, size_t bytes);
 
 /* The call to make. False: the options do not ask for that place, or the library cannot do it. */
 bool bench_point_call(struct bench_backend *backend, const struct bench_options *options,

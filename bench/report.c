@@ -99,6 +99,8 @@ void bench_report_subject(const struct bench_report *report, enum bench_kind kin
 		bench_append(out, size, " as %s%s", bench_wire_name(o->wire),
 			     o->wire & TUTTI_WIRE_IF_FASTER ? " where that is faster" : "");
 	bench_append(out, size, ", %d ranks", report->backend->size);
+	if (o->callers > 1)
+		bench_append(out, size, " of %d threads", o->callers);
 	if (!c->empty) {
 		append_memory(report, out, size);
 		append_verified(report, out, size);
@@ -248,6 +250,8 @@ json_t *bench_result_json(const struct bench_result *r)
 
 	if ((bench_wire_narrows(r->wire) &&
 	     json_object_set_new(object, "wire", wire_json(r)) < 0) ||
+	    (r->callers > 1 &&
+	     json_object_set_new(object, "callers", json_integer(r->callers)) < 0) ||
 	    (r->device && json_object_set_new(object, "cuda", device_json(r)) < 0)) {
 		json_decref(object);
 		return NULL;

@@ -10,6 +10,7 @@
 struct bench_result {
 	const char *library, *version, *transport, *algorithm; /* transport: of all ranks */
 	struct bench_call call; /* root -1 where the collective has none */
+	int callers;		/* threads of each rank that made them */
 	int ranks;
 	size_t bytes;
 	struct bench_stats stats;

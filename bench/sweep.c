@@ -120,7 +120,7 @@ static size_t region_bytes(const struct bench_run *run, size_t *call)
 		for (size_t wanted = o->begin; wanted <= o->end; wanted *= (size_t)o->factor) {
 			const size_t bytes = bench_sweep_bytes(run, kind, wanted);
 			const size_t need = bench_set_stride(bytes) *
-					    bench_point_batch(run->backend, kind, bytes);
+					    bench_point_batch(run->backend, o, kind, bytes);
 
 			most = need > most ? need : most;
 			*call = bytes > *call ? bytes : *call;

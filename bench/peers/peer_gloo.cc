@@ -197,9 +197,10 @@ void rooted(Gloo &g, const bench_call *c, uint8_t *send, uint8_t *recv, size_t b
 	}
 }
 
-void pair(Gloo &g, uint8_t *send, uint8_t *recv, size_t bytes)
+void pair(Gloo &g, const bench_call *c, uint8_t *send, uint8_t *recv, size_t bytes)
 {
 	const int rank = g.context->rank;
+	const uint64_t slot = (uint64_t)c->caller;
 
 	if (rank > 1)
 		return;
@@ -207,13 +208,13 @@ void pair(Gloo &g, uint8_t *send, uint8_t *recv, size_t bytes)
 	const auto in = g.context->createUnboundBuffer(recv, bytes);
 
 	if (rank == 0) {
-		out->send(1, 0);
+		out->send(1, slot);
 		out->waitSend();
 	}
-	in->recv(1 - rank, 0);
+	in->recv(1 - rank, slot);
 	in->waitRecv();
 	if (rank == 1) {
-		out->send(0, 0);
+		out->send(0, slot);
 		out->waitSend();
 	}
 }
@@ -273,7 +274,7 @@ void run_call(Gloo &g, const bench_call *c)
 
 		gloo::barrier(options);
 	} else if (c->kind == BENCH_LATENCY) {
-		pair(g, send, recv, block);
+		pair(g, c, send, recv, block);
 	} else if (c->kind == BENCH_BANDWIDTH) {
 		window(g, c, send, recv, block);
 	} else {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "backend.h"
+#include "lines.h"
 #include "options.h"
 #include "output.h"
 #include "pattern.h"
@@ -90,20 +91,19 @@ static bool supports(struct bench_backend *backend, const struct bench_call *cal
 
 static int run_pair(struct bench_backend *b, const struct bench_call *c)
 {
-	const int count = (int)c->count, peer = 1 - b->rank;
+	const int count = (int)c->count, peer = 1 - b->rank, tag = c->caller;
 	const MPI_Datatype type = type_of(c->dtype);
-	int rc;
+	int rc = MPI_SUCCESS;
 
 	if (b->rank > 1)
 		return MPI_SUCCESS;
-	if (b->rank == 0) {
-		rc = MPI_Send(c->send, count, type, peer, 0, MPI_COMM_WORLD);
-		return rc ? rc
-			  : MPI_Recv(c->recv, count, type, peer, 0, MPI_COMM_WORLD,
-				     MPI_STATUS_IGNORE);
-	}
-	rc = MPI_Recv(c->recv, count, type, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	return rc ? rc : MPI_Send(c->send, count, type, peer, 0, MPI_COMM_WORLD);
+	if (b->rank == 0)
+		rc = MPI_Send(c->send, count, type, peer, tag, MPI_COMM_WORLD);
+	if (!rc)
+		rc = MPI_Recv(c->recv, count, type, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (!rc && b->rank == 1)
+		rc = MPI_Send(c->send, count, type, peer, tag, MPI_COMM_WORLD);
+	return rc;
 }
 
 /* A message of the window; the last one also waits for all of them, and for the receiver's answer.
@@ -348,7 +348,7 @@ static int measure(const struct bench_options *options, const struct bench_start
 int main(int argc, char **argv)
 {
 	struct bench_options options;
-	int status;
+	int status, wanted, provided;
 
 	output_begin(1);
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
@@ -356,8 +356,11 @@ int main(int argc, char **argv)
 		return bench_options_end(parsed, NULL);
 	const struct bench_start start = bench_start_begin();
 
-	MPI_Init(&argc, &argv);
-	status = measure(&options, &start);
+	wanted = options.callers > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+	MPI_Init_thread(&argc, &argv, wanted, &provided);
+	if (provided < wanted)
+		bench_complain("this MPI has no MPI_THREAD_MULTIPLE, which --callers needs");
+	status = provided < wanted ? -1 : measure(&options, &start);
 	if (status < 0)
 		MPI_Abort(MPI_COMM_WORLD, 1); /* others may be waiting for this rank */
 	MPI_Finalize();

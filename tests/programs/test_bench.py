@@ -48,6 +48,13 @@ class Results(Runs):
         for kind in 'latency', 'bandwidth':
             self.results(f'{kind} -r 3 -e 1M -f 128 -n 4', 3, 3)
 
+    def test_threads_of_a_rank_send_and_receive_side_by_side(self):
+        """Each call is verified, and a message of another thread's ping-pong would be wrong."""
+        for transport in 'shm', 'tcp':
+            for result in self.results(f'latency -r 3 --callers 3 -e 8K -f 32 -n 4 --transport {transport}', 3, 3):
+                self.assertEqual((result['callers'], result['iters'] % 3), (3, 0))
+        self.assertIn(', 2 ranks of 4 threads', self.bench('latency --callers 4 -e 8 -n 4').out)
+
     def test_one_sided_calls_are_right(self):
         """Over each way, in memory that peers map and in other."""
         for way in '-m malloc --transport shm', '-m tutti --transport shm', '-m malloc --transport tcp':
@@ -106,6 +113,8 @@ class Refusals(BenchTest):
         """One process prints each error: there are no ranks yet."""
         for line, words in (
                 ('allreduce -r 4', '"allreduce" was found (did you mean all_reduce?)'),
+                ('bandwidth --callers 2', '--callers was found with bandwidth, expected latency'),
+                ('latency --callers 2 -m cuda', '-m cuda was found beside --callers'),
                 ('all_reduce -r 4 -d flaot32', '(did you mean float32?)'),
                 ('all_reduce -r 4 -o summ', '(did you mean sum?)'),
                 ('all_reduce -r 4 -m mallloc', '(did you mean malloc?)'),

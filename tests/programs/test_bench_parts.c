@@ -376,9 +376,9 @@ static void describe_nothing(struct bench_backend *backend, const struct bench_c
 
 static unsigned char input[4096], output[4096], tape[8192], host[8192];
 static const struct bench_buffers buffers = { input, output, sizeof(input), false, tape, host };
-static const struct bench_options measured = { .outplace = true,
-					       .dtype = TUTTI_INT32,
-					       .check = true };
+static const struct bench_options measured = {
+	.callers = 1, .outplace = true, .dtype = TUTTI_INT32, .check = true
+};
 static const struct bench_budget thrice = { .iters = 3 };
 
 /* An all-reduce of 64 bytes, out of place. */
