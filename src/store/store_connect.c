@@ -156,6 +156,7 @@ static bool passing(int error)
 	case EHOSTDOWN:
 	case ENETUNREACH:
 	case ENETDOWN:
+	case EACCES: /* a firewall or a route that forbids it (ICMPv6) */
 	case ETIMEDOUT:
 	case EADDRNOTAVAIL:
 	case EAFNOSUPPORT: /* of one of several addresses */

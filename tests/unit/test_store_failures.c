@@ -193,6 +193,18 @@ TEST(the_end_of_the_time_does_not_hide_why_nobody_answered)
 	close(listening);
 }
 
+/* ICMPv6's "administratively prohibited", as of one address of two that a name has. */
+TEST(a_way_that_is_forbidden_is_tried_again)
+{
+	tutti_store_t store;
+
+	atomic_store(&calls_left, 0);
+	refuse = EACCES;
+	assert_ok(tutti_store_open("tcp://127.0.0.1:0", 1, 10, &store));
+	assert_int_equal(refuse, 0);
+	tutti_store_close(store);
+}
+
 /* What will not pass is not waited for. */
 TEST(who_has_no_descriptors_is_told_so_at_once)
 {
