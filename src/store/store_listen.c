@@ -181,6 +181,7 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 	if (result != TUTTI_OK)
 		return result;
 	const char *fault = resolve(&parsed, &targets);
+	int error = 0;
 	if (fault)
 		return tt_fail(TUTTI_ERR_SYSTEM, STORE,
 			       "serve the store at %s: the host \"%s\" has no address: %s", address,
@@ -196,8 +197,11 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 			any_port ? listen_in_range(targets.at[i], targets.length[i], &range)
 				 : listen_in_time(&targets.at[i], targets.length[i]);
 
-		if (listening < 0)
+		if (listening < 0) { /* why not at one of this machine is said, if there is one */
+			if (!error || error == EADDRNOTAVAIL || error == EAFNOSUPPORT)
+				error = errno;
 			continue;
+		}
 		warn_if_unreachable(&parsed, &targets.at[i]);
 		write_bound(&parsed, address, listening, bound, size);
 		tt_log(INFO, STORE, "serves the store at %s, %s", bound,
@@ -206,5 +210,6 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 		*fd = listening;
 		return TUTTI_OK;
 	}
+	errno = error;
 	return any_port && range.last > 0 ? fail_range(&range) : fail_listen(address, &targets);
 }

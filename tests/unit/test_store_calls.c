@@ -270,12 +270,14 @@ TEST_WITH(what_is_no_value_is_named, make_folder, remove_folder)
 
 TEST_WITH(a_store_that_cannot_be_served_says_why, open_host, close_host)
 {
+	char taken[64];
 	const struct {
 		const char *address;
 		int serve;
 		const char *says;
 	} cases[] = {
 		{ tutti_store_address(*state), 1, "has this address" },
+		{ taken, 1, "has this address" },
 		{ "tcp://192.0.2.77:1", 1, "no address of this machine" },
 		{ "tcp://no.such.host.invalid:1", 1, "no.such.host.invalid" },
 		{ "file:/proc/version", 0, "/proc/version" },
@@ -283,6 +285,8 @@ TEST_WITH(a_store_that_cannot_be_served_says_why, open_host, close_host)
 	};
 	tutti_store_t store;
 
+	snprintf(taken, sizeof(taken), "tcp://127.0.0.1,192.0.2.77%s",
+		 strrchr(tutti_store_address(*state), ':'));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_fails(open_with(cases[i].address, cases[i].serve, KEY, &store),
 			     TUTTI_ERR_SYSTEM, cases[i].says);
