@@ -555,11 +555,11 @@ static const struct tt_store_ops client_ops = {
 	.forget = client_forget,
 };
 
-static tutti_result_t start_serving(struct client_store *s, const char *address)
+static tutti_result_t start_serving(struct client_store *s, const char *address, uint64_t deadline)
 {
 	int fd;
-	const tutti_result_t result =
-		tt_store_listen(address, s->key.set, s->base.address, sizeof(s->base.address), &fd);
+	const tutti_result_t result = tt_store_listen(
+		address, s->key.set, deadline, s->base.address, sizeof(s->base.address), &fd);
 
 	return result == TUTTI_OK ? tt_store_server_start(fd, &s->key, s->tls, &s->server) : result;
 }
@@ -583,7 +583,7 @@ tutti_result_t tt_store_client_open(const char *address, const struct tt_key *ke
 	if (s->key.encrypt)
 		result = tt_tls_open(&s->key, "connections to the store", &s->tls);
 	if (result == TUTTI_OK && serve)
-		result = start_serving(s, address);
+		result = start_serving(s, address, tt_now() + timeout_ns);
 	s->base.hosts = s->server != NULL;
 	if (result == TUTTI_OK)
 		result = connection_make(s, tt_now() + timeout_ns, &first);

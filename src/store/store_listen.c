@@ -152,13 +152,15 @@ static tutti_result_t fail_range(const struct tt_port_range *range)
 }
 
 /* In Kubernetes a pod may begin before its name is known. */
-static const char *resolve(const struct tt_store_address *parsed, struct tt_store_targets *out)
+static const char *resolve(const struct tt_store_address *parsed, uint64_t deadline,
+			   struct tt_store_targets *out)
 {
 	const uint64_t enough = tt_now() + (getenv("KUBERNETES_SERVICE_HOST") ? NAMED_NS : 0);
 	const char *fault;
 	bool told = false;
 
-	while ((fault = tt_store_address_resolve(parsed, true, out)) && tt_now() < enough) {
+	while ((fault = tt_store_address_resolve(parsed, true, out)) && tt_now() < enough &&
+	       tt_now() < deadline) {
 		if (!told)
 			tt_log(INFO, STORE, "waits for the name %s, which has no address yet: %s",
 			       parsed->host, fault);
@@ -168,7 +170,8 @@ static const char *resolve(const struct tt_store_address *parsed, struct tt_stor
 	return fault;
 }
 
-tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, size_t size, int *fd)
+tutti_result_t tt_store_listen(const char *address, bool keyed, uint64_t deadline, char *bound,
+			       size_t size, int *fd)
 {
 	struct tt_store_address parsed;
 	struct tt_store_targets targets;
@@ -180,7 +183,7 @@ tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, siz
 		result = tt_port_range_parse(getenv("TUTTI_PORT_RANGE"), &range);
 	if (result != TUTTI_OK)
 		return result;
-	const char *fault = resolve(&parsed, &targets);
+	const char *fault = resolve(&parsed, deadline, &targets);
 	int error = 0;
 	if (fault)
 		return tt_fail(TUTTI_ERR_SYSTEM, STORE,

@@ -4,6 +4,7 @@
  * return with an error message or do what they should, and no descriptor is left. The stores
  * under test are built with these calls renamed. */
 #include <errno.h>
+#include <netdb.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,6 +20,7 @@
 
 static atomic_int calls_left; /* until the one that fails; relaxed: it orders nothing */
 static atomic_bool failed;
+static int asked;  /* for the addresses of a name */
 static int refuse; /* the next connection by this errno value, in a test without threads */
 
 static bool fails(int error)
@@ -65,6 +67,8 @@ FAILING(int, inotify_init1, (int flags), (flags), EMFILE, -1)
 
 int failing_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
 int failing_connect(int fd, const struct sockaddr *at, socklen_t length);
+int failing_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints,
+			struct addrinfo **out);
 
 int failing_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
@@ -78,6 +82,13 @@ int failing_connect(int fd, const struct sockaddr *at, socklen_t length)
 	errno = refuse;
 	refuse = 0;
 	return -1;
+}
+
+int failing_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints,
+			struct addrinfo **out)
+{
+	asked++;
+	return getaddrinfo(name, port, hints, out);
 }
 
 /* ---------------------------------------------------------------- the story */
@@ -203,6 +214,18 @@ TEST(a_way_that_is_forbidden_is_tried_again)
 	assert_ok(tutti_store_open("tcp://127.0.0.1:0", 1, 10, &store));
 	assert_int_equal(refuse, 0);
 	tutti_store_close(store);
+}
+
+TEST(a_pod_without_a_name_ends_at_its_deadline)
+{
+	tutti_store_t store;
+
+	asked = 0;
+	setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1);
+	assert_fails(tutti_store_open("tcp://no.such.host.invalid:1", 1, 1e-9, &store),
+		     TUTTI_ERR_SYSTEM, "no.such.host.invalid");
+	unsetenv("KUBERNETES_SERVICE_HOST");
+	assert_int_equal(asked, 1); /* and not until a minute is over */
 }
 
 /* What will not pass is not waited for. */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "key.h"
 #include "tls.h"
@@ -13,8 +14,9 @@
 struct tt_store_server;
 
 /* Listen at `address` (tcp:// or unix:) and give the address back with the port that was bound.
- * Without a key on this machine only. */
-tutti_result_t tt_store_listen(const char *address, bool keyed, char *bound, size_t size, int *fd);
+ * Without a key on this machine only. A pod's name is waited for until the deadline at most. */
+tutti_result_t tt_store_listen(const char *address, bool keyed, uint64_t deadline, char *bound,
+			       size_t size, int *fd);
 
 /* Serve those who connect to the listening socket `fd` on a thread, and have the key, which
  * stays the caller's. Takes the socket over, also on failure. */
