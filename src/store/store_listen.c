@@ -109,14 +109,18 @@ static int bound_port(int fd)
 					      : ((struct sockaddr_in *)&at)->sin_port);
 }
 
+static bool is_numeric(const struct tt_store_address *parsed)
+{
+	return strspn(parsed->host, "0123456789.") == strlen(parsed->host) ||
+	       strchr(parsed->host, ':');
+}
+
 /* A machine's own name is often a loopback address in /etc/hosts: others then wait in vain. */
 static void warn_if_unreachable(const struct tt_store_address *parsed,
 				const struct sockaddr_storage *at)
 {
-	const bool numeric = strspn(parsed->host, "0123456789.") == strlen(parsed->host) ||
-			     strchr(parsed->host, ':');
-
-	if (!numeric && strcmp(parsed->host, "localhost") != 0 && tt_store_is_loopback(at))
+	if (!is_numeric(parsed) && strcmp(parsed->host, "localhost") != 0 &&
+	    tt_store_is_loopback(at))
 		tt_log(WARN, STORE,
 		       "the store's host name \"%s\" is a loopback address here: ranks on other "
 		       "machines "
@@ -151,68 +155,104 @@ static tutti_result_t fail_range(const struct tt_port_range *range)
 		range->first, range->last);
 }
 
-/* In Kubernetes a pod may begin before its name is known. */
-static const char *resolve(const struct tt_store_address *parsed, uint64_t deadline,
-			   struct tt_store_targets *out)
+/* At the first address that can be; -1 with errno, of one that is this machine's if there is one. */
+static int listen_at_first(const struct tt_store_address *parsed,
+			   const struct tt_store_targets *targets,
+			   const struct tt_port_range *range)
 {
-	const uint64_t enough = tt_now() + (getenv("KUBERNETES_SERVICE_HOST") ? NAMED_NS : 0);
-	const char *fault;
-	bool told = false;
+	int error = 0;
 
-	while ((fault = tt_store_address_resolve(parsed, true, out)) && tt_now() < enough &&
-	       tt_now() < deadline) {
-		if (!told)
-			tt_log(INFO, STORE, "waits for the name %s, which has no address yet: %s",
-			       parsed->host, fault);
-		told = true;
-		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+	for (int i = 0; i < targets->count; i++) {
+		const int fd = range->last > 0
+				       ? listen_in_range(targets->at[i], targets->length[i], range)
+				       : listen_in_time(&targets->at[i], targets->length[i]);
+
+		if (fd >= 0) {
+			warn_if_unreachable(parsed, &targets->at[i]);
+			return fd;
+		}
+		if (!error || error == EADDRNOTAVAIL || error == EAFNOSUPPORT)
+			error = errno;
 	}
-	return fault;
+	errno = error;
+	return -1;
+}
+
+/* In Kubernetes a pod may begin before its name is known, or while it is that of the pod before it. */
+static uint64_t named_by(const struct tt_store_address *parsed, uint64_t deadline)
+{
+	const uint64_t enough = tt_now() + NAMED_NS;
+
+	if (!getenv("KUBERNETES_SERVICE_HOST") || is_numeric(parsed))
+		return 0;
+	return enough < deadline ? enough : deadline;
+}
+
+/* Each once. */
+static void note_wait(const char *host, const char *fault, bool told[2])
+{
+	bool *before = &told[fault != NULL];
+
+	if (!*before && fault)
+		tt_log(INFO, STORE, "waits for the name %s, which has no address yet: %s", host,
+		       fault);
+	else if (!*before)
+		tt_log(WARN, STORE,
+		       "the name %s is another machine's: waits until it has an address of this pod; its Service "
+		       "must be headless (clusterIP: None)",
+		       host);
+	*before = true;
+}
+
+/* TUTTI_IN_PROGRESS: the name has no address of this machine, which may still come. */
+static tutti_result_t try_listen(const char *address, const struct tt_store_address *parsed,
+				 bool keyed, const struct tt_port_range *range, uint64_t enough,
+				 bool told[2], int *fd)
+{
+	struct tt_store_targets targets;
+	const char *fault = tt_store_address_resolve(parsed, true, &targets);
+
+	if (!fault && !keyed && tt_store_loopback_only(&targets))
+		return tt_fail(
+			TUTTI_ERR_INVALID, STORE,
+			"serve the store at %s: this is no address of the loopback interface, and without a key "
+			"nothing else is served; give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
+			address);
+	*fd = fault ? -1 : listen_at_first(parsed, &targets, range);
+	if (*fd >= 0)
+		return TUTTI_OK;
+	if ((fault || errno == EADDRNOTAVAIL) && tt_now() < enough) {
+		note_wait(parsed->host, fault, told);
+		return TUTTI_IN_PROGRESS;
+	}
+	if (fault)
+		return tt_fail(TUTTI_ERR_SYSTEM, STORE,
+			       "serve the store at %s: the host \"%s\" has no address: %s", address,
+			       parsed->host, fault);
+	return range->last > 0 ? fail_range(range) : fail_listen(address, &targets);
 }
 
 tutti_result_t tt_store_listen(const char *address, bool keyed, uint64_t deadline, char *bound,
 			       size_t size, int *fd)
 {
 	struct tt_store_address parsed;
-	struct tt_store_targets targets;
 	struct tt_port_range range = { 0, 0 };
 	tutti_result_t result = tt_store_address_parse(address, &parsed);
-	const bool any_port = !parsed.local && atoi(parsed.port) == 0;
 
-	if (result == TUTTI_OK && any_port)
+	if (result == TUTTI_OK && !parsed.local && atoi(parsed.port) == 0)
 		result = tt_port_range_parse(getenv("TUTTI_PORT_RANGE"), &range);
 	if (result != TUTTI_OK)
 		return result;
-	const char *fault = resolve(&parsed, deadline, &targets);
-	int error = 0;
-	if (fault)
-		return tt_fail(TUTTI_ERR_SYSTEM, STORE,
-			       "serve the store at %s: the host \"%s\" has no address: %s", address,
-			       parsed.host, fault);
-	if (!keyed && tt_store_loopback_only(&targets))
-		return tt_fail(
-			TUTTI_ERR_INVALID, STORE,
-			"serve the store at %s: this is no address of the loopback interface, and without a key "
-			"nothing else is served; give all ranks the same TUTTI_KEY or TUTTI_KEY_FILE",
-			address);
-	for (int i = 0; i < targets.count; i++) {
-		const int listening =
-			any_port ? listen_in_range(targets.at[i], targets.length[i], &range)
-				 : listen_in_time(&targets.at[i], targets.length[i]);
+	const uint64_t enough = named_by(&parsed, deadline);
+	bool told[2] = { false, false };
 
-		if (listening < 0) { /* why not at one of this machine is said, if there is one */
-			if (!error || error == EADDRNOTAVAIL || error == EAFNOSUPPORT)
-				error = errno;
-			continue;
-		}
-		warn_if_unreachable(&parsed, &targets.at[i]);
-		write_bound(&parsed, address, listening, bound, size);
-		tt_log(INFO, STORE, "serves the store at %s, %s", bound,
-		       keyed ? "to those who have the key"
-			     : "on this machine only: there is no key");
-		*fd = listening;
-		return TUTTI_OK;
-	}
-	errno = error;
-	return any_port && range.last > 0 ? fail_range(&range) : fail_listen(address, &targets);
+	while ((result = try_listen(address, &parsed, keyed, &range, enough, told, fd)) ==
+	       TUTTI_IN_PROGRESS)
+		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+	if (result != TUTTI_OK)
+		return result;
+	write_bound(&parsed, address, *fd, bound, size);
+	tt_log(INFO, STORE, "serves the store at %s, %s", bound,
+	       keyed ? "to those who have the key" : "on this machine only: there is no key");
+	return TUTTI_OK;
 }

@@ -21,6 +21,7 @@
 static atomic_int calls_left; /* until the one that fails; relaxed: it orders nothing */
 static atomic_bool failed;
 static int asked;  /* for the addresses of a name */
+static bool moves; /* the name, from another machine's address to this one's */
 static int refuse; /* the next connection by this errno value, in a test without threads */
 
 static bool fails(int error)
@@ -87,8 +88,9 @@ int failing_connect(int fd, const struct sockaddr *at, socklen_t length)
 int failing_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints,
 			struct addrinfo **out)
 {
-	asked++;
-	return getaddrinfo(name, port, hints, out);
+	const char *moved = asked++ ? "127.0.0.1" : "192.0.2.77";
+
+	return getaddrinfo(moves ? moved : name, port, hints, out);
 }
 
 /* ---------------------------------------------------------------- the story */
@@ -226,6 +228,21 @@ TEST(a_pod_without_a_name_ends_at_its_deadline)
 		     TUTTI_ERR_SYSTEM, "no.such.host.invalid");
 	unsetenv("KUBERNETES_SERVICE_HOST");
 	assert_int_equal(asked, 1); /* and not until a minute is over */
+}
+
+TEST(a_pod_waits_while_its_name_is_that_of_the_pod_before)
+{
+	tutti_store_t store;
+
+	asked = 0;
+	moves = true;
+	setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1);
+	setenv("TUTTI_KEY", KEY, 1);
+	assert_ok(tutti_store_open("tcp://job-0.job:0", 1, 10, &store));
+	unsetenv("TUTTI_KEY");
+	unsetenv("KUBERNETES_SERVICE_HOST");
+	moves = false;
+	tutti_store_close(store);
 }
 
 /* What will not pass is not waited for. */
