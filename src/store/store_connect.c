@@ -262,7 +262,7 @@ static tutti_result_t greet(struct attempt *a, struct tt_connection *socket, uin
 	if (error == ETIMEDOUT)
 		return tt_fail(
 			TUTTI_ERR_TIMEOUT, STORE,
-			"the store %s took the connection, but said nothing for %.1f s: is it another program's address?",
+			"the store %s took the connection, but said nothing for %.1f s: is its host stopped, or is it another program's address?",
 			a->address, (double)(tt_now() - a->start) * 1e-9);
 	if (error != 0) {
 		note(a, strerror(error));
@@ -350,8 +350,9 @@ static tutti_result_t fail_nobody(struct attempt *a)
 	return a->refused
 		       ? a->refused
 		       : tt_fail(TUTTI_ERR_TIMEOUT, STORE,
-				 "nobody serves the store %s; tried for %.1f s, last: %s. Is rank 0 "
-				 "running, and the address that of its machine?",
+				 "nobody serves the store %s; tried for %.1f s, last: %s. Is its host "
+				 "running (rank 0, unless TUTTI_STORE_SERVED is set), and the address that of "
+				 "its machine?",
 				 a->address, (double)(tt_now() - a->start) * 1e-9, a->why);
 }
 

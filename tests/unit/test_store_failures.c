@@ -197,7 +197,7 @@ TEST(the_end_of_the_time_does_not_hide_why_nobody_answered)
 	refuse = ECONNREFUSED;
 	assert_int_equal(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT);
 	assert_int_equal(refuse, 0);
-	assert_says(tt_thread_error(), ", last: Connection refused. Is rank 0 running");
+	assert_says(tt_thread_error(), ", last: Connection refused. Is its host running");
 	/* where nothing else is known, that is what is said */
 	assert_fails(tutti_store_open(address, 0, 0.2, &store), TUTTI_ERR_TIMEOUT,
 		     ", last: no reaction to the connection attempt, ");
