@@ -371,14 +371,16 @@ static void back_off(const struct attempt *a)
 
 static void notice(struct attempt *a)
 {
-	if (a->noticed || tt_now() - a->start < NOTICE_MS * MILLISECOND)
+	const uint64_t waited = tt_now() - a->start;
+
+	if (a->noticed || waited < NOTICE_MS * MILLISECOND)
 		return;
 	a->noticed = true;
 	char rank[32] = "";
 	if (a->rank >= 0)
 		snprintf(rank, sizeof(rank), "rank %d ", a->rank);
-	tt_log(WARN, STORE, "%sstill waits for the store %s after %d s: %s", rank, a->address,
-	       NOTICE_MS / 1000, a->why);
+	tt_log(WARN, STORE, "%sstill waits for the store %s after %.0f s: %s", rank, a->address,
+	       (double)waited * 1e-9, a->refused ? a->refusal : a->why);
 }
 
 /* A child begun without the handlers of fork() may hold the socket, too: the host must see the

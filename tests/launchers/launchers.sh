@@ -471,7 +471,7 @@ case_torchrun_hosts() {
 	WORLD_SIZE=4 RANK=2 MASTER_ADDR=198.18.0.1 MASTER_PORT=29500 TUTTI_TIMEOUT=12 run dropped "$self" enter "$launched" &&
 		fail "hosts met whose connections are dropped"
 	wait $!
-	grep -q "rank 2 still waits for the store tcp://198.18.0.1:29500 after 5 s: no reaction" "$work/dropped.txt" || fail "both ends are not named"
+	grep -q "rank 2 still waits for the store tcp://198.18.0.1:29500 after [0-9]* s: no reaction" "$work/dropped.txt" || fail "both ends are not named"
 	grep -q "does a firewall let it through to port 29500" "$work/waits.txt" || fail "rank 0 does not think of a firewall"
 }
 
