@@ -210,10 +210,9 @@ static void tutti_job(struct tt_launch *out)
 static tutti_result_t torchrun_store(struct tt_launch *out)
 {
 	const char *host = variable("MASTER_ADDR"), *text = variable("MASTER_PORT");
-	const char *agent = variable("TORCHELASTIC_USE_AGENT_STORE");
 	const bool here = out->local_size ==
 			  out->size; /* then a name that others know it by need not be known */
-	const bool taken = agent && (strcasecmp(agent, "true") == 0 || strcmp(agent, "1") == 0);
+	const bool taken = !tt_kvs_torchrun.lacks();
 	int port = 0;
 
 	if (!host || !text)
@@ -234,7 +233,7 @@ static tutti_result_t torchrun_store(struct tt_launch *out)
 			       "at most "
 			       "65535; choose a smaller one or set TUTTI_STORE",
 			       text, port);
-	if (!here && !tt_kvs_torchrun.lacks()) {
+	if (!here && taken) {
 		out->kvs = &tt_kvs_torchrun;
 		return TUTTI_OK;
 	}
