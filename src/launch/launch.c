@@ -429,10 +429,17 @@ static tutti_result_t fail_nowhere(const struct row *row, const struct tt_launch
 
 static tutti_result_t take_store(const char *given, struct tt_launch *out)
 {
+	const char *port = strrchr(given, ':'); /* of tcp:// */
+
 	if (strlen(given) >= sizeof(out->store))
 		return tt_fail(TUTTI_ERR_INVALID, COMM,
 			       "TUTTI_STORE has %zu bytes: expected at most %zu", strlen(given),
 			       sizeof(out->store) - 1);
+	if (strncmp(given, "tcp://", strlen("tcp://")) == 0 && port[strspn(port, ":0")] == 0)
+		return tt_fail(
+			TUTTI_ERR_INVALID, COMM,
+			"TUTTI_STORE is \"%s\": expected tcp://HOST:PORT with a port that all ranks know, 1 to 65535",
+			given);
 	memcpy(out->store, given, strlen(given) + 1);
 	return TUTTI_OK;
 }

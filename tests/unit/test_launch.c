@@ -106,6 +106,7 @@ TEST(reads_tutti_run)
 	check_local(RUN "TUTTI_LOCAL_RANK=1 TUTTI_LOCAL_SIZE=3", 1, 3, "j-1");
 	check_local(RUN, -1, -1, "j-1");
 	check_refused("TUTTI_RANK=1 TUTTI_SIZE=2", "TUTTI_STORE=tcp://");
+	check_refused("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_STORE=tcp://[::]:0", "1 to 65535");
 }
 
 TEST(only_a_store_of_one_start_has_nothing_of_others)
