@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -108,9 +109,10 @@ static tutti_result_t read_file(const char *path, struct tt_key *out)
 {
 	/* not to wait for the other end of a pipe */
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	char text[FILE_MAX];
+	char text[FILE_MAX], what[256];
 	size_t length = 0;
 
+	snprintf(what, sizeof(what), "TUTTI_KEY_FILE %s", path);
 	if (fd < 0)
 		return tt_fail_errno(COMM, "open TUTTI_KEY_FILE %s", path);
 	tutti_result_t result = check_file(path, fd);
@@ -118,7 +120,7 @@ static tutti_result_t read_file(const char *path, struct tt_key *out)
 		result = read_all(path, fd, text, &length);
 	close(fd);
 	if (result == TUTTI_OK)
-		result = parse("the file TUTTI_KEY_FILE", text, length, out);
+		result = parse(what, text, length, out);
 	OPENSSL_cleanse(text, sizeof(text));
 	return result;
 }

@@ -284,7 +284,8 @@ tutti_result_t tt_settings_read(const tutti_config_t *config, struct tt_settings
 		snprintf(out->job, sizeof(out->job), "%s", environment("TUTTI_JOB"));
 	host_id = config->host_id ? config->host_id : environment("TUTTI_HOST_ID");
 	if (!result && host_id && *host_id)
-		result = copy("TUTTI_HOST_ID", host_id, out->host_id, sizeof(out->host_id));
+		result = copy(config->host_id ? "host_id of the config" : "TUTTI_HOST_ID", host_id,
+			      out->host_id, sizeof(out->host_id));
 	else if (!result)
 		result = make_host_id(out->host_id, sizeof(out->host_id));
 	if (result)
