@@ -2,6 +2,8 @@
 /* Owns the exchange of records through the communicator that is at hand. */
 #include "exchange.h"
 
+#include "fault.h"
+#include "log.h"
 #include "parts.h"
 #include "progress.h"
 
@@ -29,4 +31,17 @@ tutti_result_t tt_exchange_reports(tutti_comm_t parent, enum tt_part part,
 		tt_exchange_by_parent(parent, part, mine, tt_report_size(mine), out);
 
 	return result ? result : tt_reports_judge(out, tutti_comm_size(parent), tt_part_name(part));
+}
+
+tutti_result_t tt_exchange_is_hopeless(void *context)
+{
+	struct tutti_comm *parent = context;
+
+	tt_comm_lock(parent);
+	tt_comm_check(parent, true);
+	const bool failed = parent->fault.result != 0;
+	pthread_mutex_unlock(&parent->lock);
+	return failed ? tt_fail(TUTTI_ERR_PEER_LOST, COMM,
+				"one of the ranks that are to join is gone")
+		      : TUTTI_OK;
 }

@@ -89,19 +89,6 @@ static tutti_result_t ask_members(struct growing *g)
 	return result;
 }
 
-static tutti_result_t aborts(void *context)
-{
-	struct tutti_comm *old = context;
-
-	tt_comm_lock(old);
-	tt_comm_check(old, true);
-	const bool failed = old->fault.result != 0;
-	pthread_mutex_unlock(&old->lock);
-	return failed ? tt_fail(TUTTI_ERR_PEER_LOST, COMM,
-				"one of the ranks that are to join is gone")
-		      : TUTTI_OK;
-}
-
 static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
 {
 	const struct tutti_comm *old = g->old;
@@ -110,7 +97,8 @@ static tutti_result_t open_new(struct growing *g, struct tt_report *mine)
 		tt_comm_new(&old->settings, old->rank, old->size + g->newcomers, g->id, &g->new);
 
 	if (!result) {
-		g->hooks = (struct tt_join_hooks){ .should_abort = aborts, .context = g->old };
+		g->hooks = (struct tt_join_hooks){ .should_abort = tt_exchange_is_hopeless,
+						   .context = g->old };
 		g->new->joining.hooks = &g->hooks;
 		result = tt_bootstrap_open(g->new, NULL, mine->bytes, &length);
 	}

@@ -124,6 +124,8 @@ static tutti_result_t join(struct tutti_comm *parent, enum tt_part function, int
 			   const struct tt_split_part *part, struct tutti_comm **out)
 {
 	const uint64_t deadline = tt_now() + parent->settings.timeout_ns;
+	const struct tt_join_hooks hooks = { .should_abort = tt_exchange_is_hopeless,
+					     .context = parent };
 	struct tt_records records = { 0 };
 	uint8_t record[TT_RECORD_MAX];
 	size_t length = 0;
@@ -132,8 +134,10 @@ static tutti_result_t join(struct tutti_comm *parent, enum tt_part function, int
 	if (part->count > 0) {
 		result = tt_comm_new(&parent->settings, part->place, part->count,
 				     split_id(parent, color), out);
-		if (!result)
+		if (!result) {
+			(*out)->joining.hooks = &hooks;
 			result = tt_bootstrap_open(*out, parent, record, &length);
+		}
 	}
 	/* a rank that failed still takes part, with a record that says why */
 	if (result && *out)
@@ -144,6 +148,8 @@ static tutti_result_t join(struct tutti_comm *parent, enum tt_part function, int
 		result = met;
 	if (!result && *out)
 		result = join_part(*out, &records, part->members, deadline);
+	if (*out)
+		(*out)->joining.hooks = NULL;
 	tt_records_free(&records);
 	return result;
 }

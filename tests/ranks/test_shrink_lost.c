@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank that dies in tutti_comm_shrink() when it has said that it has joined, and others cannot
  * join without it: its word and theirs are in one decision, after which the survivors begin
- * again by themselves.
+ * again by themselves. And one that dies while others join what was split off.
  *
  * Over TCP, where what ranks send and receive can be held up. 4 keeps 5 waiting, so that neither
  * joins; 1 has joined, says so, and dies as soon as 0 has read it, which decides when it has
  * read the others as well, and looks for the dead before. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -29,6 +30,8 @@ struct stage {
 	atomic_int dies;
 	atomic_int said;     /* … and these ranks, but for those two, what they say */
 	atomic_int together; /* the leader goes on with both */
+	atomic_int held;     /* a call, … */
+	atomic_int told;     /* … until the rank that waits for it gives up */
 };
 
 /* Of the thread that shrinks alone: there is one more that passes on news. */
@@ -37,6 +40,7 @@ static _Thread_local struct {
 	int rank;
 	struct stage *pause; /* the leader's, at its first call, until all others have said whether
 			      * they have joined */
+	struct stage *hold;  /* the calls of this rank */
 	int said;	     /* of the words of the last agreement */
 	int heard_from;	     /* descriptor; 0: nothing yet */
 } self;
@@ -88,6 +92,10 @@ ssize_t send(int fd, const void *bytes, size_t n, int flags)
 	if (stage && self.rank == DIALS && is_call(bytes, n) && number_at(bytes, AT_TO) == WAITS &&
 	    !atomic_load(&stage->dies))
 		return (ssize_t)n; /* it never arrives */
+	if (self.hold && is_call(bytes, n)) {
+		atomic_store(&self.hold->held, 1);
+		await_count(&self.hold->told, 1);
+	}
 	if (last_word && self.rank != VICTIM && self.rank != LEADER)
 		await_count(&stage->read, 1);
 	const ssize_t sent = sendto(fd, bytes, n, flags, NULL, 0);
@@ -162,3 +170,34 @@ static int pause_in_the_middle(int rank, void *argument)
 
 JOB(who_pauses_while_all_join_is_waited_for, .ranks = RANKS, .whole = pause_in_the_middle,
     .shares = sizeof(struct stage), .env = ENV("TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=6"))
+
+static void *die_in_the_middle(void *argument)
+{
+	struct stage *stage = argument;
+
+	await_count(&stage->held, 1);
+	raise(SIGKILL);
+	return NULL;
+}
+
+/* 1 waits for 0, until it hears of a rank that is to have another part. */
+static int split(int rank, void *argument)
+{
+	struct stage *stage = argument;
+	tutti_comm_t comm = NULL, part = NULL;
+	pthread_t thread;
+
+	SUCCEEDS(tutti_init(NULL, &comm));
+	SUCCEEDS(tutti_barrier(comm, NULL));
+	self.hold = rank == 0 ? stage : NULL;
+	CLAIM(rank < 2 || pthread_create(&thread, NULL, die_in_the_middle, stage) == 0,
+	      "no thread");
+	FAILS(tutti_comm_split(comm, rank / 2, 0, &part), TUTTI_ERR_PEER_LOST, "rank 2");
+	atomic_store(&stage->told, 1);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+JOB(who_splits_is_told_of_deaths_while_it_joins, .ranks = 3, .whole = split,
+    .shares = sizeof(struct stage), .env = ENV("TUTTI_TRANSPORT=tcp", "TUTTI_TIMEOUT=1000"),
+    .expect_signal = SIGKILL, .victims = 1u << 2)

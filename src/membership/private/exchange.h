@@ -13,5 +13,8 @@ tutti_result_t tt_exchange_by_parent(tutti_comm_t parent, enum tt_part part, con
 /* The same of every rank's report; what the first that failed says is what all return. */
 tutti_result_t tt_exchange_reports(tutti_comm_t parent, enum tt_part part,
 				   const struct tt_report *mine, struct tt_records *out);
+/* While a join waits (struct tt_join_hooks, with `parent` as the context): where it has failed, as by a
+ * death, nobody need come. */
+tutti_result_t tt_exchange_is_hopeless(void *parent);
 
 #endif
