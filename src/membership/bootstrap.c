@@ -426,7 +426,8 @@ static void warn_of_no_control_area(const struct tutti_comm *comm)
 	       comm->rank, comm->size, tt_thread_error());
 }
 
-/* Where one transport reaches everybody and shares memory, there is a control area. */
+/* Where one transport reaches everybody and shares memory, there is a control area. Of a rank that died
+ * before it had it the fault tells. */
 static void make_control_area(struct tutti_comm *comm, uint64_t deadline)
 {
 	if (comm->nendpoints != 1 || comm->topology.local_size != comm->size)
@@ -434,7 +435,8 @@ static void make_control_area(struct tutti_comm *comm, uint64_t deadline)
 	const struct tt_transport_memory *of = comm->endpoints[0]->ops->memory;
 	void *memory = of ? of->share(comm->endpoints[0], tt_area_bytes(comm), deadline) : NULL;
 	if (!memory) {
-		if (!comm->topology.by_network)
+		comm->endpoints[0]->ops->progress(comm->endpoints[0], false);
+		if (!comm->topology.by_network && !comm->endpoints[0]->fault.result)
 			warn_of_no_control_area(comm);
 		return;
 	}

@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "held.h"
@@ -176,3 +178,30 @@ static int share_with_one_that_cannot(int rank, void *argument)
 
 JOB(a_control_area_that_one_rank_lacks_is_used_by_none, .ranks = RANKS,
     .whole = share_with_one_that_cannot)
+
+/* Of the thread that joins. */
+static _Thread_local bool dies_as_it_shares;
+
+/* A program's own definition comes before that of the C library. */
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	if (dies_as_it_shares && !at && flags & MAP_SHARED && offset > 0)
+		raise(SIGKILL);
+	return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
+
+static int die_as_all_share(int rank, void *argument)
+{
+	static struct warnings comms = { .subsystem = "comm" };
+	tutti_comm_t comm = NULL;
+
+	tutti_log_set_sink(keep, &comms);
+	dies_as_it_shares = rank == 1;
+	tutti_init(NULL, &comm);
+	CLAIM(!strstr(comms.last, "control area"), "\"%s\"", comms.last);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+JOB(a_death_is_no_reason_to_warn_of_a_missing_control_area, .ranks = RANKS,
+    .whole = die_as_all_share, .expect_signal = SIGKILL, .victims = 1u << 1)
