@@ -3,11 +3,14 @@
  *
  *   test_warnings shm|tcp|mixed */
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -205,3 +208,35 @@ static int die_as_all_share(int rank, void *argument)
 
 JOB(a_death_is_no_reason_to_warn_of_a_missing_control_area, .ranks = RANKS,
     .whole = die_as_all_share, .expect_signal = SIGKILL, .victims = 1u << 1)
+
+/* Rank 0 kills the first whose memory it looks at, and goes on when that is gone. */
+static _Thread_local bool kills;
+
+int stat(const char *path, struct stat *info)
+{
+	int pid;
+
+	if (kills && sscanf(path, "/proc/%d/fd/", &pid) == 1) {
+		kills = false;
+		kill(pid, SIGKILL);
+		while (fstatat(AT_FDCWD, path, info, 0) == 0)
+			sched_yield();
+	}
+	return fstatat(AT_FDCWD, path, info, 0);
+}
+
+static int kill_as_all_join(int rank, void *argument)
+{
+	static struct warnings shm = { .subsystem = "shm" };
+	tutti_comm_t comm = NULL;
+
+	tutti_log_set_sink(keep, &shm);
+	kills = rank == 0;
+	tutti_init(NULL, &comm);
+	CLAIM(shm.count == 0, "\"%s\"", shm.last);
+	tutti_comm_destroy(comm);
+	return 0;
+}
+
+JOB(a_death_is_no_reason_to_warn_of_memory_that_cannot_be_opened, .ranks = RANKS,
+    .whole = kill_as_all_join, .expect_signal = SIGKILL, .victims = 1u << 1 | 1u << 2)

@@ -16,6 +16,7 @@
 #include "fork.h"
 #include "log.h"
 #include "memory.h"
+#include "process.h"
 #include "shm.h"
 
 /* -1 with errno: it cannot be opened. */
@@ -37,18 +38,27 @@ static const char *advice_on(int error)
 	return "a /proc of the ranks' own process namespace is needed there (proc(5))";
 }
 
+/* Not of a rank that has died, which is told as that. */
+static void warn_of_no_heap(const struct shm_endpoint *ep, int place, int error)
+{
+	const struct tt_peer *peer = &ep->peers[ep->local_peers[place].rank];
+
+	if (tt_process_is_ending(peer->pid) || tt_process_has_ended(peer->pid))
+		return;
+	tt_log(WARN, SHM,
+	       "rank %d cannot open /proc/%d/fd/%d, the memory of rank %d (%s): long collectives of memory of tutti_mem_alloc() "
+	       "are copied through a buffer, and calls on windows of it are messages; %s",
+	       ep->config.rank, (int)peer->pid, (int)shm_member(&ep->arena, place)->heap.fd,
+	       peer->rank, tt_errno_text(error, (char[TT_ERRNO_MAX]){ 0 }), advice_on(error));
+}
+
 void shm_heap_try(struct shm_endpoint *ep, int place)
 {
 	if (shm_is_here(ep, place) || !shm_member(&ep->arena, place)->heap.exists)
 		return;
 	const int fd = open_heap(ep, place);
 	if (fd < 0) {
-		tt_log(WARN, SHM,
-		       "rank %d cannot open /proc/%d/fd/%d, the memory of rank %d (%s): long collectives of memory of tutti_mem_alloc() "
-		       "are copied through a buffer, and calls on windows of it are messages; %s",
-		       ep->config.rank, (int)ep->peers[ep->local_peers[place].rank].pid,
-		       (int)shm_member(&ep->arena, place)->heap.fd, ep->local_peers[place].rank,
-		       tt_errno_text(errno, (char[TT_ERRNO_MAX]){ 0 }), advice_on(errno));
+		warn_of_no_heap(ep, place, errno);
 		atomic_store_explicit(&shm_header(&ep->arena)->apart, 1, memory_order_relaxed);
 	}
 	tt_fd_close(fd);
