@@ -290,6 +290,7 @@ class Lost(ProgramTest):
         job = self.stopping(2, '--min-ranks', 1)
         job.tell(WELL, 0)
         await_state(job.pid_of(0), '')
+        await_state(job.pid, 'S')   # it has acted on that
         job.send(signal.SIGSTOP)
         await_state(job.pid, 'T')
         job.let_pass()
