@@ -276,7 +276,7 @@ FUZZ(notes)
 	static const struct tt_transport_control control = { .receive = hear,
 							     .send = tell,
 							     .revoke = hear_of_mismatch };
-	static const struct tt_transport ops = { .name = "fuzz", .control = &control };
+	static const struct tt_transport ops = { FAKE_TRANSPORT, .control = &control };
 	struct tt_endpoint endpoint = { .ops = &ops };
 	struct tutti_comm *comm = new_comm(1, NEIGHBOURS, &endpoint);
 
@@ -409,12 +409,9 @@ static void serve_all(struct tutti_comm *comm)
 FUZZ(window)
 {
 	static const struct tt_transport_control control = { .revoke = hear_of_frame };
-	static const struct tt_transport ops = { .name = "fuzz",
-						 .write = write_some,
-						 .read = read_some,
-						 .peek = peek,
-						 .release = release,
-						 .control = &control };
+	static const struct tt_transport ops = { FAKE_TRANSPORT,     .write = write_some,
+						 .read = read_some,  .peek = peek,
+						 .release = release, .control = &control };
 	struct tt_endpoint endpoint = { .ops = &ops };
 	struct tt_link link = { &ops, &endpoint, 0 };
 	struct tt_connection connection = { .link = &link };
