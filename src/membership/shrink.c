@@ -29,7 +29,6 @@ struct shrinking {
 	struct tt_join_hooks hooks; /* of the new one, while it is made */
 	bool *among;		    /* [old size]: who is left, as far as agreed … */
 	int count;		    /* … and how many */
-	bool *late;		    /* [old size]: who was left out, but neither ended nor left */
 	uint64_t id;		    /* for the new one, if this rank turns out to be the lowest */
 	int losses;		    /* attempts that failed as a rank was lost */
 	bool agreed; /* once: a rank that now fails by itself has left the others in the middle */
@@ -54,8 +53,6 @@ static tutti_result_t agree(struct shrinking *s, uint64_t coming_ns, const void 
 	s->count = tt_agree_count(*out);
 	for (int i = 0; i < s->count; i++)
 		s->among[tt_agree_member(*out, i).rank] = true;
-	for (int rank = 0; rank < s->old->size; rank++)
-		s->late[rank] |= tt_agree_was_late(*out, rank);
 	return s->count < before ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
@@ -212,9 +209,8 @@ static tutti_result_t shrink(struct shrinking *s)
 	return result;
 }
 
-/* Whoever came too late may be stopped or hang, and never end: its launcher must not wait for it. (One
- * that left in order may work on.) The lowest of those who are left tells, while the launcher still
- * waits for it. */
+/* Whoever is left out may be stopped or hang, and never end: its launcher must not wait for it. The
+ * lowest of those who are left tells, while the launcher still waits for it. */
 static void tell_launcher(const struct shrinking *s)
 {
 	const struct tutti_comm *old = s->old;
@@ -226,7 +222,7 @@ static void tell_launcher(const struct shrinking *s)
 	for (int rank = 0; rank < old->size && pids; rank++) {
 		const int pid = old->routes.peers[0][rank].pid;
 
-		if (s->late[rank] && pid > 0)
+		if (!s->among[rank] && pid > 0)
 			pids[count++] = pid;
 	}
 	tt_launch_report_left_out(pids, count, &old->settings.key);
@@ -245,9 +241,8 @@ TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out)
 	struct shrinking s = { .old = comm, .count = comm->size };
 	tutti_result_t result;
 
-	s.among = calloc(2 * (size_t)comm->size, sizeof(*s.among));
+	s.among = malloc((size_t)comm->size * sizeof(*s.among));
 	if (s.among) {
-		s.late = s.among + comm->size;
 		memset(s.among, true, (size_t)comm->size * sizeof(*s.among));
 		result = shrink(&s);
 	} else {

@@ -224,9 +224,9 @@ class Lost(ProgramTest):
             self.assertRegex(job.err, r'tutti-run: rank 1 \(pid \d+\) was killed by signal 9 ')
             self.assertNotIn('exited with status', job.err)
 
-    def hanging(self, ranks, script, **env):
+    def hanging(self, ranks, script):
         """A job of which left_out_rank.c, which is $0, leaves some ranks behind."""
-        return self.job(ranks, '--min-ranks', 2, script=script, TUTTI_TRANSPORT='tcp', **env)
+        return self.job(ranks, '--min-ranks', 2, script=script, TUTTI_TRANSPORT='tcp')
 
     def test_ranks_that_were_left_out_do_not_keep_the_job(self):
         # one hangs, and rank 1 works on by itself
@@ -249,15 +249,6 @@ class Lost(ProgramTest):
         busy.send(signal.SIGTERM)
         self.finish(busy, 128 + signal.SIGTERM)
         self.assertNotIn('; ending it\n', busy.err)
-
-    def test_a_rank_that_left_in_order_may_work_on(self):
-        job = self.hanging(3, 'exec $0 2', THEN=RANK)
-        for rank in 0, 1:
-            job.await_text(f'[{rank}] left 2 of 3\n')
-            await_state(job.pid_of(rank), '')
-        job.spend(2, time=2)
-        job.tell(WELL, 2, time=2)
-        self.finish(job)
 
     def stopping(self, ranks, *options, **more):
         """A job whose last rank has stopped."""
