@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libFuzzer calls, for the fuzzer that the build names: -DFUZZER=fuzzer_csv. And what fuzzers
- * share. */
+/* What fuzzers share. */
 #include "fuzz.h"
 
 #include <poll.h>
@@ -11,25 +10,12 @@
 
 #include "printable.h"
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-void FUZZER(const uint8_t *data, size_t size);
-
-/* What the functions say on standard error of each of a million inputs is not wanted. libFuzzer
- * has taken note of its own stream before. */
-int LLVMFuzzerInitialize(int *argc, char ***argv)
+void fuzz_be_quiet(void)
 {
 	FILE *nowhere = fopen("/dev/null", "we");
 
 	FUZZ_PROMISE(nowhere);
 	stderr = nowhere;
-	return 0;
-}
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-	FUZZER(data, size);
-	return 0;
 }
 
 struct fuzz_in fuzz_cut(struct fuzz_in *in, size_t bytes)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the fuzzers share. FUZZ(name) { … } is one: it hands `data` from outside to the function
  * that parses it, and stops the program where what comes back breaks that function's promise. Each
- * is a program of its own, so that libFuzzer keeps what it finds for each: fuzz.c is its main
- * part. */
+ * is a program of its own with libfuzzer.c, so that libFuzzer keeps what it finds for each; seeds.c
+ * gives all of them what is known already. */
 #ifndef TT_FUZZ_H
 #define TT_FUZZ_H
 
@@ -23,6 +23,9 @@
 		if (!(condition))                                                                  \
 			abort();                                                                   \
 	} while (0)
+
+/* What the functions say on standard error of each of a million inputs is not wanted. */
+void fuzz_be_quiet(void);
 
 /* An input that is read piece by piece. */
 struct fuzz_in {
