@@ -276,7 +276,7 @@ TUTTI_API tutti_result_t tutti_comm_dup(tutti_comm_t comm, tutti_comm_t *out);
  * Go on without those who are gone: make a communicator of the ranks of `comm` that are left, in
  * their old order. Collective over the survivors; `comm` may be revoked, as it is after a rank
  * died, or healthy. Each survivor calls it once it has the error; no other thread calls on
- * `comm` meanwhile.
+ * `comm` meanwhile, but for tutti_comm_abort(), which ends the wait.
  *
  * All survivors agree on the same members and return the same result, also when others die
  * meanwhile. A rank that is alive but does not come within the deadline of `comm`, counted from
@@ -292,13 +292,13 @@ TUTTI_API tutti_result_t tutti_comm_dup(tutti_comm_t comm, tutti_comm_t *out);
  * tutti_mem_alloc() and the buffers of operations that failed are as the failure left them.
  * `comm` is still to be destroyed, in case of an error, too. Needs no store.
  *
- * TUTTI_ERR_TIMEOUT: the others have gone on without this rank. TUTTI_ERR_NO_MEMORY and
- * TUTTI_ERR_SYSTEM may be this rank's alone, where it lacked what agreeing with the others
- * takes: the others then wait for its next call, by their deadlines, or have gone on without it,
- * which that call says at once. Any other error, and these where another rank is named, is the
- * same on all survivors: one of them could not make the new communicator, tutti_last_error(NULL)
- * says which and why; they may try again. So after any error but TUTTI_ERR_TIMEOUT, calling
- * again is right.
+ * TUTTI_ERR_TIMEOUT and TUTTI_ERR_ABORTED: the others have gone on without this rank.
+ * TUTTI_ERR_NO_MEMORY and TUTTI_ERR_SYSTEM may be this rank's alone, where it lacked what agreeing
+ * with the others takes: the others then wait for its next call, by their deadlines, or have gone
+ * on without it, which that call says at once. Any other error, and these where another rank is
+ * named, is the same on all survivors: one of them could not make the new communicator,
+ * tutti_last_error(NULL) says which and why; they may try again. So after any error but the first
+ * two, calling again is right.
  */
 TUTTI_API tutti_result_t tutti_comm_shrink(tutti_comm_t comm, tutti_comm_t *out);
 
@@ -343,6 +343,8 @@ TUTTI_API void tutti_comm_destroy(tutti_comm_t comm);
 /**
  * Revoke `comm` on every rank: pending and later operations return TUTTI_ERR_ABORTED with
  * `reason` (may be NULL) in tutti_last_error(). Returns at once. `comm` is still to be destroyed.
+ * A tutti_comm_shrink() of `comm` that another thread of this rank is in ends, too, with
+ * TUTTI_ERR_ABORTED here: the other ranks go on without this one.
  */
 TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason);
 

@@ -53,6 +53,7 @@ struct tt_consensus {
 	bool left_out;		  /* by the others, for good … */
 	bool given_up;		  /* … as they take it for gone, whatever they decided before */
 	bool untold;		  /* they may have decided that it is there, and it did not hear */
+	bool ended;		  /* by tutti_comm_abort(), since the agreements began */
 	tutti_result_t lacks;	  /* what this rank itself has no memory or descriptors for */
 	bool quiet;		  /* tells nobody whom it finds gone */
 	struct tt_agree *agree;	  /* at the moment */
@@ -334,7 +335,7 @@ static bool pass(struct tt_consensus *consensus, const bool *among)
 
 static bool is_over(const struct tt_consensus *consensus)
 {
-	return consensus->lacks || consensus->left_out ||
+	return consensus->lacks || consensus->left_out || consensus->ended ||
 	       tt_agree_state(consensus->agree) != TT_AGREE_OPEN;
 }
 
@@ -478,6 +479,14 @@ static tutti_result_t fail_left_out(const struct tt_consensus *consensus)
 		consensus->comm->rank);
 }
 
+static tutti_result_t fail_ended(const struct tt_consensus *consensus)
+{
+	return tt_fail(
+		TUTTI_ERR_ABORTED, COMM,
+		"rank %d called tutti_comm_abort() while it waited for the other ranks: they go on without it",
+		consensus->comm->rank);
+}
+
 static tutti_result_t agree(struct tt_consensus *consensus, const bool *among, uint64_t coming_ns,
 			    const void *said, size_t length)
 {
@@ -496,6 +505,8 @@ static tutti_result_t agree(struct tt_consensus *consensus, const bool *among, u
 
 	if (state == TT_AGREE_NO_MEMORY)
 		lack_memory(consensus);
+	else if (consensus->ended && state == TT_AGREE_OPEN && !consensus->left_out)
+		consensus->lacks = fail_ended(consensus);
 	if (consensus->lacks) {
 		quit(consensus); /* after a decision, too: not all may have been told of it */
 		return consensus->lacks;
@@ -533,6 +544,20 @@ tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, ui
 		consensus->agree = NULL;
 	pthread_mutex_unlock(&comm->lock);
 	return result;
+}
+
+void tt_consensus_begin(struct tutti_comm *comm)
+{
+	tt_comm_lock(comm);
+	if (consensus_of(comm)) /* or the agreement says that there is no memory */
+		comm->consensus->ended = false;
+	pthread_mutex_unlock(&comm->lock);
+}
+
+void tt_consensus_end(struct tutti_comm *comm)
+{
+	if (comm->consensus)
+		comm->consensus->ended = true;
 }
 
 void tt_consensus_quit(struct tutti_comm *comm)
@@ -579,11 +604,10 @@ tutti_result_t tt_consensus_complete(struct tutti_comm *comm, struct tutti_comm 
 
 bool tt_consensus_misses(struct tutti_comm *comm, const bool *among)
 {
-	bool missing = false;
-
 	tt_comm_lock(comm);
 	tt_comm_check(comm, true);
 	receive_notes(comm);
+	bool missing = comm->consensus->ended;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (among[rank] && rank != comm->rank)
 			missing |= comm->consensus->with[rank].gone ||

@@ -15,6 +15,12 @@
  * this rank's own; where it came before a word was said, it may try again. Not under the lock. */
 tutti_result_t tt_consensus_agree(struct tutti_comm *comm, const bool *among, uint64_t coming_ns,
 				  const void *said, size_t length, struct tt_agree **out);
+/* Before the first of agreements that belong together: an end that was asked for before is not one of
+ * them. Takes the lock. */
+void tt_consensus_begin(struct tutti_comm *comm);
+/* This rank waits no longer in the agreement that another thread is at, or in those that belong to
+ * it: that fails with TUTTI_ERR_ABORTED, and the others go on without this rank. Lock held. */
+void tt_consensus_end(struct tutti_comm *comm);
 /* This rank failed between two agreements that belong together: the others go on without it, and
  * it agrees with them no more. Takes the lock. */
 void tt_consensus_quit(struct tutti_comm *comm);
@@ -24,7 +30,7 @@ void tt_consensus_quit(struct tutti_comm *comm);
  * decided agrees with them no more in the communicator `before` (NULL: it was in none). */
 tutti_result_t tt_consensus_complete(struct tutti_comm *comm, struct tutti_comm *before,
 				     struct tt_agree **out);
-/* Is one of `among` known to be gone? Takes the lock. */
+/* Is one of `among` known to be gone, or this rank to end? Takes the lock. */
 bool tt_consensus_misses(struct tutti_comm *comm, const bool *among);
 /* A note that may be of a consensus transport, whether this rank takes part or not. Lock held. */
 void tt_consensus_note(struct tutti_comm *comm, const void *note);

@@ -121,6 +121,7 @@ TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm, const char *reason)
 	snprintf(fault.text, sizeof(fault.text), "rank %d aborted the communicator: %s", comm->rank,
 		 reason ? reason : "no reason given");
 	tt_comm_revoke(comm, &fault);
+	tt_consensus_end(comm);
 	tt_comm_progress(comm);
 	pthread_mutex_unlock(&comm->lock);
 	return TUTTI_OK;

@@ -199,6 +199,7 @@ static tutti_result_t shrink(struct shrinking *s)
 
 	if (result)
 		return result;
+	tt_consensus_begin(s->old);
 	do {
 		tutti_comm_destroy(s->new);
 		s->new = NULL;

@@ -124,6 +124,20 @@ def scene_interrupt() -> None:
             comm.recv(np.empty(1), 0)
 
 
+def scene_interrupted_shrink() -> None:
+    """Rank 0 is interrupted while it waits for the others, who go on without it."""
+    comm = start(60)
+    comm.barrier()
+    if comm.rank == 0:
+        signal_in_a_wait(signal.SIGINT)
+        with raises(KeyboardInterrupt):
+            comm.shrink()
+    else:
+        with raises_with(tutti.Aborted, "interrupted by a signal"):
+            comm.recv(np.empty(1), 0)
+        assert comm.shrink().size == 2
+
+
 def scene_interrupt_among_traffic() -> None:
     """While the other rank writes to this one's window without end."""
     comm = start(60)
@@ -224,6 +238,9 @@ class Failures(unittest.TestCase):
 
     def test_an_interrupted_call_tells_the_others(self) -> None:
         self.play("interrupt", 3)
+
+    def test_an_interrupted_shrink_ends(self) -> None:
+        self.play("interrupted_shrink", 3)
 
     def test_a_call_is_interrupted_whatever_others_send(self) -> None:
         self.play("interrupt_among_traffic", 2)

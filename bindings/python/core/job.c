@@ -98,11 +98,11 @@ static bool wait_for(struct tp_job *job, tutti_comm_t abort)
 	for (;;) {
 		Py_BEGIN_ALLOW_THREADS ended = wait_slice(job);
 		Py_END_ALLOW_THREADS if (ended) return !interrupted;
-		if (interrupted || PyErr_CheckSignals() == 0)
+		if (!interrupted && PyErr_CheckSignals() == 0)
 			continue;
 		if (!abort)
 			break;
-		interrupted = true;
+		interrupted = true; /* and each time: the job's thread may not have begun before */
 		tutti_comm_abort(abort, "interrupted by a signal");
 	}
 	pthread_mutex_lock(&job->mutex);
