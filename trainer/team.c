@@ -247,22 +247,20 @@ void team_be_patient(struct team *team)
 	tutti_next_call(team->comm, &call);
 }
 
-bool team_share_out(struct team *team, const struct numbers *numbers, const void *all,
-		    const size_t *counts, void *mine)
+bool team_exchange(struct team *team, const struct numbers *numbers, const size_t *counts,
+		   void *mine, void *all, bool collects)
 {
-	return TEAM_CALL(team,
-			 tutti_scatter_v(team->comm, all, counts, NULL, mine, counts[team->rank],
-					 numbers->dtype, 0, NULL),
-			 "the scatter");
-}
+	const size_t own = counts[team->rank];
 
-bool team_collect(struct team *team, const struct numbers *numbers, const void *mine,
-		  const size_t *counts, void *all)
-{
-	return TEAM_CALL(team,
-			 tutti_gather_v(team->comm, mine, counts[team->rank], all, counts, NULL,
-					numbers->dtype, 0, NULL),
-			 "the gather");
+	if (collects)
+		return TEAM_CALL(team,
+				 tutti_gather_v(team->comm, mine, own, all, counts, NULL,
+						numbers->dtype, 0, NULL),
+				 "the gather");
+	return TEAM_CALL(
+		team,
+		tutti_scatter_v(team->comm, all, counts, NULL, mine, own, numbers->dtype, 0, NULL),
+		"the scatter");
 }
 
 bool team_broadcast(struct team *team, const void *send, void *recv, size_t bytes, int root)

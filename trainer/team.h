@@ -73,12 +73,10 @@ bool team_ended(struct team *team, tutti_result_t result, const char *what);
 /* The next call may take twice as long as others before it is taken for lost. */
 void team_be_patient(struct team *team);
 
-/* Blocks of `counts` [size] numbers, from rank 0's `all` to each rank, at `mine`; and the way back.
- * `all` is rank 0's alone. */
-bool team_share_out(struct team *team, const struct numbers *numbers, const void *all,
-		    const size_t *counts, void *mine);
-bool team_collect(struct team *team, const struct numbers *numbers, const void *mine,
-		  const size_t *counts, void *all);
+/* Blocks of `counts` [size] numbers, from rank 0's `all` to each rank, at `mine`; or, where rank 0
+ * `collects` them, the way back. `all` is rank 0's alone. */
+bool team_exchange(struct team *team, const struct numbers *numbers, const size_t *counts,
+		   void *mine, void *all, bool collects);
 
 /* What the rank `root` has at `send` to all others, at `recv`. */
 bool team_broadcast(struct team *team, const void *send, void *recv, size_t bytes, int root);

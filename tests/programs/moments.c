@@ -136,10 +136,11 @@ COLLECTIVE("add", team_sum, (struct team * team, double *values, size_t count),
 COLLECTIVE("broadcast", team_broadcast,
 	   (struct team * team, const void *send, void *recv, size_t bytes, int root),
 	   (team, send, recv, bytes, root), recv, bytes)
-COLLECTIVE("share", team_share_out,
-	   (struct team * team, const struct numbers *numbers, const void *all,
-	    const size_t *counts, void *mine),
-	   (team, numbers, all, counts, mine), mine, counts[team->rank] * numbers->size)
+COLLECTIVE("share", team_exchange,
+	   (struct team * team, const struct numbers *numbers, const size_t *counts, void *mine,
+	    void *all, bool collects),
+	   (team, numbers, counts, mine, all, collects), mine,
+	   collects ? 0 : counts[team->rank] * numbers->size)
 
 /* The weights of this moment. */
 static void keep(const struct training *t, const char *name)

@@ -209,8 +209,7 @@ static bool exchange(struct training *t, void *mine, void *all, bool collects)
 
 	if (ok && joins && !collects)
 		join(t, pieces, all, true);
-	ok = ok && (collects ? team_collect(line, t->model.numbers, mine, counts, pieces)
-			     : team_share_out(line, t->model.numbers, pieces, counts, mine));
+	ok = ok && team_exchange(line, t->model.numbers, counts, mine, pieces, collects);
 	if (ok && joins && collects)
 		join(t, pieces, all, false);
 	free(pieces);
@@ -218,15 +217,10 @@ static bool exchange(struct training *t, void *mine, void *all, bool collects)
 	return ok;
 }
 
-bool grid_collect(struct training *t, void *mine, void *all)
-{
-	return t->grid.line > 0 || exchange(t, mine, all, true);
-}
-
-bool grid_share_out(struct training *t, void *all, void *mine)
+bool grid_exchange(struct training *t, void *mine, void *all, bool collects)
 {
 	const size_t bytes = t->model.parameters * t->model.numbers->size;
 
-	return (t->grid.line > 0 || exchange(t, mine, all, false)) &&
-	       team_broadcast(t->grid.column, mine, mine, bytes, 0);
+	return (t->grid.line > 0 || exchange(t, mine, all, collects)) &&
+	       (collects || team_broadcast(t->grid.column, mine, mine, bytes, 0));
 }

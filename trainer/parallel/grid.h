@@ -54,10 +54,8 @@ bool grid_sum(struct grid *grid, double *values, size_t count);
 /* Over its mates: nothing, where layers are whole. */
 bool grid_sum_parts(struct grid *grid, const struct numbers *numbers, void *values, size_t count);
 
-/* Collective: a number for each weight, of which each rank of the first line has its own at
- * `mine`, to rank 0, at `all`. Other lines do nothing. */
-bool grid_collect(struct training *training, void *mine, void *all);
-/* Collective: the way back, to all lines. */
-bool grid_share_out(struct training *training, void *all, void *mine);
+/* Collective: a number for each weight, of which each rank has its own at `mine`, from rank 0's
+ * `all` to all lines; or, where rank 0 `collects` them, the way back, from the first line. */
+bool grid_exchange(struct training *training, void *mine, void *all, bool collects);
 
 #endif

@@ -145,13 +145,13 @@ static bool collect(struct training *t, struct checkpoint *c, void **room)
 		return why_no_memory("a checkpoint");
 	if (shares)
 		velocity = gathers ? numbers_at(numbers, *room, whole) : NULL;
-	if (shares && !kept_collect(t, velocity))
+	if (shares && !kept_exchange(t, velocity, true))
 		return false;
 	c->array[WEIGHTS] = whole ? *room : now.weights;
 	c->array[VELOCITY] = whole ? numbers_at(numbers, *room, all) : velocity;
 	for (unsigned k = 0; cut && k <= c->velocities; k++)
-		if (!grid_collect(t, k == 0 ? now.weights : sync_velocity(t, velocity, k - 1),
-				  whole ? numbers_at(numbers, *room, k * all) : NULL))
+		if (!grid_exchange(t, k == 0 ? now.weights : sync_velocity(t, velocity, k - 1),
+				   whole ? numbers_at(numbers, *room, k * all) : NULL, true))
 			return false;
 	return true;
 }

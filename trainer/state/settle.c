@@ -66,12 +66,13 @@ static bool take_piece(struct training *t)
 	const bool shares = t->sync->shares_velocity;
 	void *piece = shares ? calloc(velocities * t->model.parameters + 1, numbers->size)
 			     : now.velocity[0];
-	bool ok = piece ? grid_share_out(t, t->whole, now.weights)
+	bool ok = piece ? grid_exchange(t, now.weights, t->whole, false)
 			: why_no_memory("the velocity of all ranks");
 
 	for (unsigned k = 0; k < velocities && ok; k++)
-		ok = grid_share_out(t, t->whole ? numbers_at(numbers, t->velocity, k * all) : NULL,
-				    sync_velocity(t, piece, k));
+		ok = grid_exchange(t, sync_velocity(t, piece, k),
+				   t->whole ? numbers_at(numbers, t->velocity, k * all) : NULL,
+				   false);
 	free(t->whole);
 	free(t->velocity);
 	t->whole = NULL;

@@ -56,8 +56,7 @@ bool kept_lay_out(struct training *t)
 	return true;
 }
 
-/* Between velocity of all weights, on rank 0, and that of this rank's. */
-static bool exchange(struct training *t, void *velocity, bool collects)
+bool kept_exchange(struct training *t, void *velocity, bool collects)
 {
 	const struct numbers *numbers = t->model.numbers;
 	const struct kept *k = &t->kept;
@@ -70,9 +69,7 @@ static bool exchange(struct training *t, void *velocity, bool collects)
 			     *all = sync_velocity(t, velocity, v);
 
 			all = all ? numbers_at(numbers, all, b->first) : NULL;
-			ok = collects
-				     ? team_collect(t->grid.column, numbers, own, b->counts, all)
-				     : team_share_out(t->grid.column, numbers, all, b->counts, own);
+			ok = team_exchange(t->grid.column, numbers, b->counts, own, all, collects);
 		}
 	return ok;
 }
@@ -83,17 +80,12 @@ static bool share_out(struct training *t)
 {
 	double has = 1;
 
-	if (!exchange(t, t->velocity, false) || !team_sum(t->grid.column, &has, 1))
+	if (!kept_exchange(t, t->velocity, false) || !team_sum(t->grid.column, &has, 1))
 		return false;
 	free(t->velocity);
 	t->velocity = NULL;
 	t->resumes = false;
 	return true;
-}
-
-bool kept_collect(struct training *t, void *velocity)
-{
-	return exchange(t, velocity, true);
 }
 
 static void forget(struct kept *k)

@@ -44,8 +44,8 @@ struct stretch kept_stretch(const struct training *training, unsigned bucket);
 /* The step under way is complete. */
 void kept_advance(struct training *training);
 
-/* Collective: all that is kept to rank 0, at `velocity`, one vector of all weights' behind the
- * other; NULL elsewhere. */
-bool kept_collect(struct training *training, void *velocity);
+/* Collective: what is kept to each rank from rank 0's `velocity`, one vector of all weights' behind
+ * the other, NULL elsewhere; or, where that `collects` it, the way back. */
+bool kept_exchange(struct training *training, void *velocity, bool collects);
 
 #endif
