@@ -123,12 +123,9 @@ static void make_plan(struct training *t)
 	const size_t steps = (t->split.train_rows + t->batch - 1) / t->batch;
 	const double warmup = o->warmup * (double)steps, all = (double)(steps * o->epochs);
 
-	t->steps_per_epoch = steps;
 	t->plan = (struct rate_plan){
-		.base = o->rate,
-		.scaling = o->scaling,
+		.peak = rate_scaled(o->rate, o->scaling, t->batch),
 		.schedule = o->schedule,
-		.batch = t->batch,
 		.steps = steps * o->epochs,
 		.epoch_steps = steps,
 		.warmup_steps = (size_t)(warmup < all ? warmup : all),

@@ -55,8 +55,8 @@ static bool train_steps(struct training *t, unsigned epoch)
 	const bool verifies = t->options->verify && t->sync->each_step;
 
 	training_order(t, epoch);
-	while (t->state.step < (epoch + 1) * t->steps_per_epoch) {
-		const size_t s = t->state.step - epoch * t->steps_per_epoch;
+	while (t->state.step < (epoch + 1) * t->plan.epoch_steps) {
+		const size_t s = t->state.step - epoch * t->plan.epoch_steps;
 		const size_t first = s * batch, left = rows - first;
 
 		if (t->sharded && !sharded_deliver(t, s))
@@ -65,7 +65,7 @@ static bool train_steps(struct training *t, unsigned epoch)
 		if (!t->engine->step(t, first, left < batch ? left : batch, s == 0) ||
 		    (verifies && !verify(t)))
 			return false;
-		report_step(t->report, epoch, s, t->steps_per_epoch);
+		report_step(t->report, epoch, s, t->plan.epoch_steps);
 	}
 	return true;
 }
@@ -140,7 +140,7 @@ static bool run_epochs(struct training *t)
 static bool save_after_loss(struct training *t)
 {
 	const struct history *history = &t->report->history;
-	const bool at_end = t->state.step == history->epoch_count * t->steps_per_epoch;
+	const bool at_end = t->state.step == history->epoch_count * t->plan.epoch_steps;
 
 	return history->loss_count == 0 || history->epoch_count == 0 || !at_end || save_epoch(t);
 }

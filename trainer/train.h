@@ -32,7 +32,6 @@ struct training {
 	unsigned ordered; /* … this one, from 1; 0: none */
 	size_t batch;	  /* samples of a step, of all ranks */
 	size_t workers;	  /* ranks that compute, at the start */
-	size_t steps_per_epoch;
 	struct rate_plan plan;
 	struct summary summary;
 	struct survival survival;

@@ -364,10 +364,8 @@ TEST(bfloat16_gradients_are_added_up_in_float32)
 
 TEST(rate_scales_with_the_batch_rises_and_falls)
 {
-	struct rate_plan plan = { .base = 0.1,
-				  .scaling = SCALE_LINEAR,
+	struct rate_plan plan = { .peak = rate_scaled(0.1, SCALE_LINEAR, 128),
 				  .schedule = { RATE_COSINE },
-				  .batch = 128,
 				  .steps = 100,
 				  .epoch_steps = 20,
 				  .warmup_steps = 10 };
@@ -384,10 +382,8 @@ TEST(rate_scales_with_the_batch_rises_and_falls)
 	assert_float_equal(rate_at(&plan, 99), 0.05, 1e-12);
 	plan.schedule.course = RATE_CONSTANT;
 	assert_float_equal(rate_at(&plan, 99), 0.2, 1e-12);
-	plan.scaling = SCALE_SQRT;
-	assert_float_equal(rate_at(&plan, 99), 0.1 * sqrt(2), 1e-12);
-	plan.scaling = SCALE_NONE;
-	assert_float_equal(rate_at(&plan, 99), 0.1, 1e-12);
+	assert_float_equal(rate_scaled(0.1, SCALE_SQRT, 128), 0.1 * sqrt(2), 1e-12);
+	assert_float_equal(rate_scaled(0.1, SCALE_NONE, 128), 0.1, 1e-12);
 }
 
 TEST_WITH(buckets_hold_every_layer_once_from_the_last, make_model, free_model)

@@ -231,7 +231,7 @@ bool sharded_deliver(struct training *t, size_t step)
 {
 	struct slice *window = &t->sharded->window;
 	const size_t place = step * t->batch, left = t->split.train_rows - place,
-		     most = (t->steps_per_epoch + WINDOWS - 1) / WINDOWS * t->batch;
+		     most = (t->plan.epoch_steps + WINDOWS - 1) / WINDOWS * t->batch;
 
 	if (step > 0 && place >= window->first && place < window->first + window->count)
 		return true;

@@ -334,7 +334,7 @@ static bool update(struct training *t, const struct turn *turn)
 /* The order of the epoch, which is the same until its last step. */
 static void take_order(struct training *t)
 {
-	const size_t epoch = t->state.step / t->steps_per_epoch;
+	const size_t epoch = t->state.step / t->plan.epoch_steps;
 
 	if (epoch != t->cuda->epoch)
 		numbers_cuda_copy(t->cuda->memory.order, t->order,

@@ -18,15 +18,15 @@ struct rate_schedule {
 };
 
 struct rate_plan {
-	double base; /* at a global batch of RATE_BASE_BATCH */
-	enum rate_scaling scaling;
+	double peak; /* behind the warm-up */
 	struct rate_schedule schedule;
-	size_t batch; /* global */
 	size_t steps; /* of the whole training */
 	size_t epoch_steps;
-	size_t warmup_steps; /* linear rise to the scaled rate; at most `steps` */
+	size_t warmup_steps; /* linear rise to the peak; at most `steps` */
 };
 
+/* The rate at such a global batch that is `base` at one of RATE_BASE_BATCH. */
+double rate_scaled(double base, enum rate_scaling scaling, size_t batch);
 /* The rate of `step`, from 0. */
 double rate_at(const struct rate_plan *plan, size_t step);
 

@@ -31,7 +31,7 @@ static void finish(struct training *t)
 
 size_t tasks_of_epoch(const struct training *t)
 {
-	return t->steps_per_epoch * t->workers;
+	return t->plan.epoch_steps * t->workers;
 }
 
 struct task task_of(const struct training *t, uint64_t task)
@@ -40,7 +40,7 @@ struct task task_of(const struct training *t, uint64_t task)
 		     left = t->split.train_rows - first, batch = left < t->batch ? left : t->batch;
 	const struct slice mine = slice_of(batch, (int)(task % t->workers), (int)t->workers);
 
-	return (struct task){ (t->ordered - 1) * t->steps_per_epoch + step,
+	return (struct task){ (t->ordered - 1) * t->plan.epoch_steps + step,
 			      { first + mine.first, mine.count },
 			      batch };
 }
@@ -177,7 +177,7 @@ static bool epoch(struct training *t, unsigned number)
 {
 	struct async *a = t->way;
 
-	if (t->state.step >= (number + 1) * t->steps_per_epoch)
+	if (t->state.step >= (number + 1) * t->plan.epoch_steps)
 		return true; /* ranks were lost behind its end */
 	if (a->epoch != number + 1) {
 		a->sums = (struct sums){ 0 };
@@ -203,7 +203,7 @@ static bool fetch(struct training *t)
 
 	if (!gather_shards(t) || !team_sum(t->team, (double *)&all, sizeof(all) / sizeof(double)))
 		return false;
-	state_adopt(&t->state, (t->report->history.epoch_count + 1) * t->steps_per_epoch);
+	state_adopt(&t->state, (t->report->history.epoch_count + 1) * t->plan.epoch_steps);
 	*state_sums(&t->state) = all.sums;
 	t->model.weights = state_now(&t->state, 0).weights;
 	t->ahead = 0;

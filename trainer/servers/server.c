@@ -134,7 +134,7 @@ static void note_steps(struct training *t, const struct server *s)
 {
 	for (; t->ahead < s->came / t->workers; t->ahead++) {
 		t->steps_begun++;
-		report_step(t->report, t->ordered - 1, t->ahead, t->steps_per_epoch);
+		report_step(t->report, t->ordered - 1, t->ahead, t->plan.epoch_steps);
 	}
 }
 

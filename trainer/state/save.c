@@ -41,7 +41,7 @@ static bool check_fits(const struct training *t, const struct checkpoint *c)
 	if (c->data != t->data.hash || c->layers != t->model.cut.of ||
 	    memcmp(c->width, t->model.width, (c->layers + 1) * sizeof(c->width[0])) != 0)
 		return refuse(t, "other data");
-	if (c->step != c->epoch_count * t->steps_per_epoch)
+	if (c->step != c->epoch_count * t->plan.epoch_steps)
 		return refuse(t, "other steps in an epoch");
 	snprintf(text, sizeof(text), "%u epochs, expected at most --epochs %u as now",
 		 c->epoch_count, t->options->epochs);
