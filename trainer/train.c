@@ -49,21 +49,25 @@ static void note_plan(struct training *t)
 	team_plan(team, peer, t->summary.algorithm, t->summary.transports);
 }
 
+struct slice training_batch(const struct training *t, size_t s)
+{
+	const size_t first = s * t->batch, left = t->split.train_rows - first;
+
+	return (struct slice){ first, left < t->batch ? left : t->batch };
+}
+
 static bool train_steps(struct training *t, unsigned epoch)
 {
-	const size_t rows = t->split.train_rows, batch = t->batch;
 	const bool verifies = t->options->verify && t->sync->each_step;
 
 	training_order(t, epoch);
 	while (t->state.step < (epoch + 1) * t->plan.epoch_steps) {
 		const size_t s = t->state.step - epoch * t->plan.epoch_steps;
-		const size_t first = s * batch, left = rows - first;
 
 		if (t->sharded && !sharded_deliver(t, s))
 			return false;
 		t->steps_begun++;
-		if (!t->engine->step(t, first, left < batch ? left : batch, s == 0) ||
-		    (verifies && !verify(t)))
+		if (!t->engine->step(t, training_batch(t, s)) || (verifies && !verify(t)))
 			return false;
 		report_step(t->report, epoch, s, t->plan.epoch_steps);
 	}

@@ -74,5 +74,7 @@ bool training_account(struct training *training);
 
 /* From now on training->order is that of `epoch`, from 0. */
 void training_order(struct training *training, unsigned epoch);
+/* The places in that of the samples of step `s` of an epoch, from 0. */
+struct slice training_batch(const struct training *training, size_t s);
 
 #endif

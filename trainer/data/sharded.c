@@ -135,8 +135,8 @@ bool sharded_standardise(struct training *t)
 /* The places of a step that are a rank's. The step has the places from `first` on. */
 static struct slice places_of(const struct training *t, size_t first, int rank)
 {
-	const size_t left = t->split.train_rows - first;
-	struct slice part = shares_slice(t, left < t->batch ? left : t->batch, rank, t->team->size);
+	const size_t count = training_batch(t, first / t->batch).count;
+	struct slice part = shares_slice(t, count, rank, t->team->size);
 
 	part.first += first;
 	return part;

@@ -342,20 +342,21 @@ static void take_order(struct training *t)
 	t->cuda->epoch = epoch;
 }
 
-static bool cuda_step(struct training *t, size_t place, size_t count, int first)
+static bool cuda_step(struct training *t, struct slice batch)
 {
 	struct cuda *cuda = t->cuda;
 	const int at = (int)(t->state.step % TURNS);
 	const struct turn *turn = &cuda->notes.turns[at];
-	struct slice mine = slice_of(count, t->team->rank, t->team->size);
+	struct slice mine = slice_of(batch.count, t->team->rank, t->team->size);
 
-	mine.first += place;
+	mine.first += batch.first;
 	if (!end_turn(t, at))
 		return false;
 	take_order(t);
-	if (!pass(t, cuda->memory.order, mine, 1.0 / (double)count, true) || !update(t, turn))
+	if (!pass(t, cuda->memory.order, mine, 1.0 / (double)batch.count, true) || !update(t, turn))
 		return false;
-	numbers_cuda_count(state_sums(&cuda->state), model_sums(&cuda->model), first);
+	numbers_cuda_count(state_sums(&cuda->state), model_sums(&cuda->model),
+			   t->state.step % t->plan.epoch_steps == 0);
 	if (!gpu_record(turn->end, cuda->stream))
 		return gpu_failed("note the end of a step");
 	cuda->used[at] = true;

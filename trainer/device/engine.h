@@ -17,10 +17,9 @@ struct engine {
 	/* Collective, before the first step, and again when ranks were lost: training->state is
 	 * what the next step starts from. */
 	bool (*begin)(struct training *training);
-	/* The next step, of the global batch of `count` samples that are named from order[place]
-	 * on, of which this rank takes its slice. On return state.step counts it; it may still
-	 * be under way. `first`: of the epoch. */
-	bool (*step)(struct training *training, size_t place, size_t count, int first);
+	/* The next step, of the global batch that is at these places of `order`, of which this rank
+	 * takes its slice. On return state.step counts it; it may still be under way. */
+	bool (*step)(struct training *training, struct slice batch);
 	/* All steps are done on return, and training->state holds what they led to. */
 	bool (*fetch)(struct training *training);
 	/* Loss and hits of this rank's slice of the validation samples, with what fetch() gave. */

@@ -42,21 +42,20 @@ static bool host_begin(struct training *t)
 	return shares_begin(t) && (!t->sync->begin || t->sync->begin(t));
 }
 
-static bool host_step(struct training *t, size_t place, size_t count, int first)
+static bool host_step(struct training *t, struct slice batch)
 {
-	const struct slice mine = shares_own(t, count);
+	const struct slice mine = shares_own(t, batch.count);
 	const double begun = now_s() - t->team->blocked_s;
-	const struct step step = { mine.count, count, first };
-	const size_t divisor = t->sync->each_step ? count : mine.count > 0 ? mine.count : 1;
+	const size_t divisor = t->sync->each_step ? batch.count : mine.count > 0 ? mine.count : 1;
 	struct sums sums = { 0 };
 	bool ok = true;
 
 	if (!kept_serves(t)) {
-		ok = pipeline_gradients(t, (struct slice){ place + mine.first, mine.count },
+		ok = pipeline_gradients(t, (struct slice){ batch.first + mine.first, mine.count },
 					1.0 / (double)divisor, &sums);
 		shares_note(t, mine.count, now_s() - t->team->blocked_s - begun);
 	}
-	return ok && t->sync->update(t, &step);
+	return ok && t->sync->update(t);
 }
 
 static bool host_fetch(struct training *t)

@@ -36,13 +36,13 @@ size_t tasks_of_epoch(const struct training *t)
 
 struct task task_of(const struct training *t, uint64_t task)
 {
-	const size_t step = (size_t)(task / t->workers), first = step * t->batch,
-		     left = t->split.train_rows - first, batch = left < t->batch ? left : t->batch;
-	const struct slice mine = slice_of(batch, (int)(task % t->workers), (int)t->workers);
+	const size_t step = (size_t)(task / t->workers);
+	const struct slice batch = training_batch(t, step),
+			   mine = slice_of(batch.count, (int)(task % t->workers), (int)t->workers);
 
 	return (struct task){ (t->ordered - 1) * t->plan.epoch_steps + step,
-			      { first + mine.first, mine.count },
-			      batch };
+			      { batch.first + mine.first, mine.count },
+			      batch.count };
 }
 
 bool task_compute(struct training *t, uint64_t number, struct sums *sums)

@@ -206,11 +206,11 @@ static bool update_server(struct training *t)
 
 /* ---- both */
 
-static bool update(struct training *t, const struct step *step)
+static bool update(struct training *t)
 {
 	if (!(kept_serves(t) ? update_server(t) : update_worker(t)))
 		return false;
-	sync_advance(t, step);
+	sync_advance(t);
 	return true;
 }
 

@@ -10,7 +10,7 @@ static bool gradients(struct training *t, unsigned l)
 
 /* All buckets have to be there to be clipped, or measured: layers may have their parts in other
  * buckets on other ranks. Otherwise each is updated as it arrives, while the next are under way. */
-static bool update(struct training *t, const struct step *step)
+static bool update(struct training *t)
 {
 	const struct slice of = { 0, t->model.parameters };
 	const struct stretch all = { of, state_now(&t->state, 0), state_next(&t->state, 0) };
@@ -31,7 +31,7 @@ static bool update(struct training *t, const struct step *step)
 					       state_next(&t->state, b->first) },
 			    &squares);
 	}
-	sync_advance(t, step);
+	sync_advance(t);
 	return true;
 }
 

@@ -21,7 +21,6 @@ struct local {
 	size_t all;	  /* … and all ranks have */
 	struct sums sums; /* over this rank's */
 	size_t ahead;	  /* steps, which training->state.step counts already */
-	int begins;	  /* an epoch, with the first of those steps */
 	void *outer;	  /* owned: velocity of the outer steps; NULL: none are made */
 };
 
@@ -113,6 +112,7 @@ static void take_mean(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
 	struct local *local = t->way;
+	const bool begins = (t->state.step - local->ahead) % t->plan.epoch_steps == 0;
 	struct sums sums;
 
 	if (local->outer)
@@ -121,7 +121,7 @@ static void take_mean(struct training *t)
 		      SUMS_NUMBERS);
 	memcpy(state_next(&t->state, 0).weights, local->own, meant_numbers(t) * numbers->size);
 	t->state.step--; /* update() has counted it already */
-	state_advance(&t->state, &sums, local->begins);
+	state_advance(&t->state, &sums, begins);
 	start(t);
 }
 
@@ -140,17 +140,18 @@ static bool average(struct training *t)
 	return true;
 }
 
-static bool update(struct training *t, const struct step *step)
+static bool update(struct training *t)
 {
+	const size_t all = training_batch(t, t->state.step % t->plan.epoch_steps).count,
+		     mine = shares_own(t, all).count;
 	const struct sums sums = sync_load_sums(t);
 	struct local *local = t->way;
 
-	if (step->mine > 0 && !step_alone(t))
+	if (mine > 0 && !step_alone(t))
 		return false;
-	local->samples += step->mine;
-	local->all += step->all;
+	local->samples += mine;
+	local->all += all;
 	numbers_f64.add(&local->sums, &sums, SUMS_NUMBERS);
-	local->begins = local->ahead == 0 ? step->first : local->begins;
 	local->ahead++;
 	t->state.step++;
 	return local->ahead != t->options->every || average(t);

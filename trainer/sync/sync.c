@@ -137,11 +137,11 @@ void sync_update(const struct training *t, const struct stretch *s,
 	}
 }
 
-void sync_advance(struct training *t, const struct step *step)
+void sync_advance(struct training *t)
 {
 	const struct sums sums = sync_load_sums(t);
 
-	state_advance(&t->state, &sums, step->first);
+	state_advance(&t->state, &sums, t->state.step % t->plan.epoch_steps == 0);
 	t->model.weights = state_now(&t->state, 0).weights;
 }
 

@@ -16,12 +16,6 @@
 
 struct training;
 
-/* Which samples a step of this rank had, of how many of all ranks; `first` of an epoch. */
-struct step {
-	size_t mine, all;
-	int first;
-};
-
 /* A function that is NULL has nothing to do. */
 struct sync {
 	const char *name; /* of --sync */
@@ -41,7 +35,7 @@ struct sync {
 	 * layers are the step's sums, complete before the first call. */
 	bool (*gradients)(struct training *training, unsigned l);
 	/* So are all: the update. On return state.step counts the step. */
-	bool (*update)(struct training *training, const struct step *step);
+	bool (*update)(struct training *training);
 	/* Collective, at the end of an epoch: training->state is complete, of the steps that it
 	 * counts, and the same on all ranks. */
 	bool (*fetch)(struct training *training);
@@ -87,7 +81,7 @@ struct rule sync_rule(const struct training *training);
 void sync_update(const struct training *training, const struct stretch *stretch,
 		 const struct layer_squares *squares);
 /* The step is done: its sums are complete, and the next one reads the new weights. */
-void sync_advance(struct training *training, const struct step *step);
+void sync_advance(struct training *training);
 
 /* Vector `k` of velocities of all weights, of training->velocity or its like; NULL stays NULL. */
 void *sync_velocity(const struct training *training, void *velocity, unsigned k);

@@ -21,7 +21,7 @@ static bool gradients(struct training *t, unsigned l)
 }
 
 /* A rank knows its shares alone: what all gradients or layers are comes from all ranks. */
-static bool update(struct training *t, const struct step *step)
+static bool update(struct training *t)
 {
 	struct stretch stretch[MODEL_LAYERS_MAX];
 	struct layer_squares squares;
@@ -43,7 +43,7 @@ static bool update(struct training *t, const struct step *step)
 	}
 	t->kept.arriving = true;
 	kept_advance(t);
-	sync_advance(t, step);
+	sync_advance(t);
 	return true;
 }
 
