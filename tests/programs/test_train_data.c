@@ -474,47 +474,6 @@ TEST(parts_of_idx_and_of_what_is_made_are_all_of_it)
 	parts_are_all_of_it(&made[1], 9);
 }
 
-static void refuses_part(tutti_result_t result, const char *bytes, size_t length,
-			 struct data_part part, const char *error_text)
-{
-	const struct data_source source = { .path = file_with("1", bytes, length), .most = MOST };
-	struct reading r;
-
-	r.ok = data_read_part(&source, part, &r.data);
-	refused_as(result, r, error_text);
-	unlink(source.path);
-}
-
-TEST(parts_that_are_wrong_are_named)
-{
-	static char bytes[1 << 17];
-	const char *path = path_of("data");
-	const size_t length = make_gzip(path, bytes, sizeof(bytes));
-
-	unlink(path);
-	refuses_part(TUTTI_ERR_UNSUPPORTED, bytes, length, (struct data_part){ 1, 2 },
-		     "found a gzip stream with --shard");
-	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,1\n3,x\n", 12, (struct data_part){ 1, 2 },
-		     "line 3, field 2: found 'x', expected a number");
-	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,1\n3\n4,1\n5,1\n6,0\n", 22,
-		     (struct data_part){ 0, 2 }, "line 3: found 1 field, expected 2 as in line 1");
-	/* a header is the first line alone */
-	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,0\nname,1\n", 15, (struct data_part){ 1, 2 },
-		     "line 3, field 1: found 'name', expected a number");
-	/* behind the head, and the lines of the first part */
-	refuses_part(TUTTI_ERR_INVALID, "a,b\n1,0\n2,1\n\n\n\n3,0\n4,\n", 22,
-		     (struct data_part){ 2, 3 }, "line 8, field 2: found '', expected a number");
-	/* the last lines of the part, and others follow */
-	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,1\n\n\n\n\n\n\n3,0\n4,1\n", 22,
-		     (struct data_part){ 0, 2 }, "line 3: found a blank line, expected 2 fields");
-	/* all parts are like the first row */
-	for (int i = 0; i < 3; i++)
-		refuses_part(TUTTI_ERR_INVALID, two_images, sizeof(two_images),
-			     (struct data_part){ i, 3 }, "is an IDX file; give the file of its");
-	refuses_part(TUTTI_ERR_INVALID, "1,0\n2,0\n3,0\n4,1,1\n", 18, (struct data_part){ 1, 2 },
-		     "line 4: found 3 fields, expected 2 as in line 1");
-}
-
 /* A few lines of what can be wrong with a file, and mostly is not. */
 static void write_lines(char *text, uint64_t *state)
 {
