@@ -533,9 +533,13 @@ class Output(Train):
 
     @GNUPLOT
     def test_pictures_are_written(self):
-        self.digits(2, '--epochs 2 --plot a.svg --plot a.png')
-        for name in 'a.svg', 'a.png':
-            self.assertGreater(os.path.getsize(self.path(name)), 0)
+        name = 'it\'\'s"one".svg'
+        self.digits(2, f'--epochs 2 --plot {name} --plot a.png')
+        for text in ('<?xml', 'width="900"', '>training<', '>validation<', '>epoch<', '>loss (cross-entropy)<', '>accuracy<',
+                     'tutti-train, digits.csv.gz, 2 ranks', ' core', ' · tutti 0.'):
+            self.assertIn(text, self.text_of(name))
+        with open(self.path('a.png'), 'rb') as file:
+            self.assertEqual(file.read(20), b'\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\3\x84')     # 900 wide
         self.write('\udcff.csv', '1,2,0\n2,1,1\n' * 80)
         self.log_of_ranks(1, '--data \udcff.csv --epochs 2 --plot name.svg')
         self.assertIn('tutti-train, ?.csv, 1 rank', self.text_of('name.svg'))
