@@ -132,20 +132,17 @@ static bool add(struct input *input, size_t first, size_t count)
 	       data_refuse(input->path, "it became shorter while it was read");
 }
 
-/* The beginning of the first line that begins at `at` or behind it; else the end of the file. */
+/* The beginning of the first line behind the head that begins at `at` or behind it; else the end of
+ * the file. */
 static size_t line_from(const struct input *input, size_t at)
 {
 	int byte = 0;
 
+	at = at > input->head ? at : input->head;
 	gzseek(input->file, at > 0 ? (off_t)at - 1 : 0, SEEK_SET);
 	while (at > 0 && byte != '\n' && byte >= 0)
 		byte = gzgetc(input->file);
 	return (size_t)gztell(input->file);
-}
-
-static size_t larger(size_t a, size_t b)
-{
-	return a > b ? a : b;
 }
 
 /* The head is the first two lines, which are of the first part. */
@@ -154,8 +151,8 @@ static bool find_lines(struct input *input)
 	const struct slice mine = slice_of(input->all, input->part.index, input->part.count);
 
 	input->head = line_from(input, line_from(input, 1) + 1);
-	input->begins = larger(line_from(input, mine.first), input->head);
-	input->ends = larger(line_from(input, mine.first + mine.count), input->head);
+	input->begins = line_from(input, mine.first);
+	input->ends = line_from(input, mine.first + mine.count);
 	return check_stream(input);
 }
 
