@@ -48,6 +48,7 @@ bool options_check(struct options *o)
 		   servers = async || o->sync == &sync_ps, local = o->sync == &sync_local,
 		   clips = o->clip > 0, csv = !o->source.labels && !synthetic_is(o->source.path),
 		   bf16 = o->numbers == &numbers_bf16, lars = strcmp(optimizer->name, "lars") == 0,
+		   means = optimizer->by == MOVE_ADAM,
 		   shares = o->shares.count || o->shares.by_themselves;
 	const struct {
 		bool broken;
@@ -57,8 +58,8 @@ bool options_check(struct options *o)
 		{ ONE_OF("test-fraction", "test-data") },
 		{ ONE_OF("batch", "batch-per-rank") },
 		{ NEEDS("momentum", optimizer->momentum >= 0, "an --optimizer that has it") },
-		{ NEEDS("beta2", optimizer->squares, "--optimizer adam, adamw or lamb") },
-		{ NEEDS("epsilon", optimizer->squares, "--optimizer adam, adamw or lamb") },
+		{ NEEDS("beta2", means, "--optimizer adam, adamw or lamb") },
+		{ NEEDS("epsilon", means, "--optimizer adam, adamw or lamb") },
 		{ NEEDS("trust", lars, "--optimizer lars") },
 		{ NEEDS("servers", servers, "--sync ps or async") },
 		{ NEEDS("staleness", async, "--sync async") },

@@ -123,12 +123,11 @@ void optimizer_measure(const struct optimizer *o, const struct numbers *numbers,
 #define BY_VELOCITY .kept = "velocity", .velocities = 1, .momentum = 0.9
 #define BY_MEANS                                                                                   \
 	.kept = "mean of gradients and squares", .velocities = 2, .momentum = 0.9,                 \
-	.scaling = SCALE_SQRT, .squares = true, .by = MOVE_ADAM
+	.scaling = SCALE_SQRT, .by = MOVE_ADAM
 
 static const struct optimizer all[] = {
 	{ .name = "sgd",
 	  .linear = true,
-	  .kept = "nothing",
 	  .rate = 0.1,
 	  .momentum = -1,
 	  .takes_parts = true,

@@ -29,11 +29,10 @@ struct squares {
 
 struct optimizer {
 	const char *name;	   /* of --optimizer */
-	const char *kept;	   /* what it calls velocity */
+	const char *kept;	   /* what it calls velocity, if it has any */
 	unsigned velocities;	   /* that it keeps */
 	double rate, momentum;	   /* unless the user says them; momentum -1: it has none */
 	enum rate_scaling scaling; /* likewise */
-	bool squares;		   /* it has --beta2 and --epsilon */
 	/* May an update be made of a part of a batch? */
 	bool takes_parts;
 	/* Is the mean of updates by some gradients the update by their mean? */

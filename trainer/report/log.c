@@ -179,7 +179,7 @@ bool log_end(struct report *report)
 
 	for (int r = 0; r < t->team->size; r++)
 		add_rank(&s->accounts[r], weights, ranks);
-	while (ages > 0 && s->staleness.count[ages - 1] == 0)
+	while (ages > 0 && s->staleness[ages - 1] == 0)
 		ages--;
 	return write_line(
 		       report,
@@ -195,6 +195,6 @@ bool log_end(struct report *report)
 			       "blocked_share_worst", s->blocked_worst, "sent_bytes",
 			       (json_int_t)s->sent_bytes, "algorithm", s->algorithm, "transports",
 			       s->transports, "weights", weights, "each_rank", ranks, "staleness",
-			       counts_json(s->staleness.count, ages))) &&
+			       counts_json(s->staleness, ages))) &&
 	       close_log(report);
 }

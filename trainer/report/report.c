@@ -270,15 +270,15 @@ bool report_loss(struct report *report, const struct loss *loss)
 
 /* ---- the end */
 
-static void print_staleness(const struct staleness *s)
+static void print_staleness(const uint64_t *count)
 {
 	uint64_t all = 0, sum = 0;
 	int most = 0;
 
 	for (int i = 0; i <= STALENESS_MOST; i++) {
-		all += s->count[i];
-		sum += s->count[i] * (uint64_t)i;
-		most = s->count[i] > 0 ? i : most;
+		all += count[i];
+		sum += count[i] * (uint64_t)i;
+		most = count[i] > 0 ? i : most;
 	}
 	if (all > 0)
 		printf("staleness       %.2f updates in the mean, %d%s at most\n",
@@ -329,7 +329,7 @@ static void print_end(struct report *report)
 	if (*s->algorithm)
 		printf("exchange        %s: %s over %s, at least %.1f MB by the rank that sent most\n",
 		       what_goes(t), s->algorithm, s->transports, s->sent_bytes * 1e-6);
-	print_staleness(&s->staleness);
+	print_staleness(s->staleness);
 	if (t->sharded)
 		print_reading(t);
 	printf("communication   %.1f %% of the time (worst rank %.1f %%): blocked in tutti's "

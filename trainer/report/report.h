@@ -59,18 +59,14 @@ struct rank_account {
 
 enum { STALENESS_MOST = 63 };
 
-/* How many gradients were so many updates old when an update was made of them; the last: more. */
-struct staleness {
-	uint64_t count[STALENESS_MOST + 1];
-};
-
 /* What a training that is done has to tell. */
 struct summary {
 	double seconds;			    /* of the training */
 	double blocked_mean, blocked_worst; /* share of them inside tutti's calls, over the ranks */
 	double sent_bytes;		    /* that the rank which sent most had to send at least */
 	struct rank_account *accounts;	    /* of each rank at the end */
-	struct staleness staleness;
+	/* How many gradients were so many updates old when an update was made of them; the last: more. */
+	uint64_t staleness[STALENESS_MOST + 1];
 	char algorithm[32], transports[32]; /* of this rank's last step; "": it exchanged nothing */
 };
 

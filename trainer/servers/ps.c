@@ -24,11 +24,6 @@ static struct ps *ps_of(const struct training *t)
 	return t->way;
 }
 
-static int workers(const struct training *t)
-{
-	return sync_worker(t).count;
-}
-
 static struct slice own_shard(const struct training *t)
 {
 	return t->buckets.bucket[0].mine;
@@ -152,7 +147,7 @@ static bool receive_gradients(struct training *t)
 	const struct numbers *numbers = t->model.numbers;
 	const int servers = (int)t->options->servers;
 
-	for (int w = 0; w < workers(t); w++)
+	for (int w = 0; w < sync_worker(t).count; w++)
 		if ((t->team->rank == 0 &&
 		     !receive(t, numbers->sums, incoming_sums(t, w), SUMS_NUMBERS, servers + w)) ||
 		    !receive(t, numbers->gradients, incoming(t, w), own_shard(t).count,
@@ -165,7 +160,7 @@ static void add_up(struct training *t)
 {
 	const struct numbers *numbers = t->model.numbers;
 
-	for (int w = 1; w < workers(t); w++) {
+	for (int w = 1; w < sync_worker(t).count; w++) {
 		numbers->gradients->add(incoming(t, 0), incoming(t, w), own_shard(t).count);
 		if (t->team->rank == 0)
 			numbers->sums->add(model_sums(&t->model), incoming_sums(t, w),
@@ -178,7 +173,7 @@ static bool send_weights(struct training *t)
 	const struct slice shard = own_shard(t);
 	const int servers = (int)t->options->servers;
 
-	for (int w = 0; w < workers(t); w++)
+	for (int w = 0; w < sync_worker(t).count; w++)
 		if ((t->team->rank == 0 && !send(t, t->model.numbers->sums, model_sums(&t->model),
 						 SUMS_NUMBERS, servers + w)) ||
 		    !send(t, t->model.numbers, state_next(&t->state, shard.first).weights,
@@ -191,15 +186,15 @@ static bool send_weights(struct training *t)
 static bool update_server(struct training *t)
 {
 	const struct stretch shard = kept_stretch(t, 0);
-	struct layer_squares squares;
+	struct squares squares[MODEL_LAYERS_MAX];
 
 	if (!receive_gradients(t))
 		return false;
 	t->survival.lacks_state = t->options->servers > 1; /* until fetch() */
 	add_up(t);
-	if (!sync_survey(t, &shard, 1, false, &squares))
+	if (!sync_survey(t, &shard, 1, false, squares))
 		return false;
-	sync_update(t, &shard, &squares);
+	sync_update(t, &shard, squares);
 	kept_advance(t);
 	return send_weights(t);
 }

@@ -125,7 +125,7 @@ static void count_in(struct training *t, struct async *a, const struct peer *p)
 
 	a->came[p->report.task] = true;
 	a->server.came++;
-	t->summary.staleness.count[stale < STALENESS_MOST ? stale : STALENESS_MOST]++;
+	t->summary.staleness[stale < STALENESS_MOST ? stale : STALENESS_MOST]++;
 	numbers_f64.add(&a->sums, &p->report.sums, SUMS_NUMBERS);
 }
 

@@ -15,10 +15,10 @@ static bool update(struct training *t)
 	const struct slice of = { 0, t->model.parameters };
 	const struct stretch all = { of, state_now(&t->state, 0), state_next(&t->state, 0) };
 	const bool surveys = t->options->clip > 0 || t->options->optimizer->trust;
-	struct layer_squares squares;
+	struct squares squares[MODEL_LAYERS_MAX];
 
 	if (surveys && !(buckets_wait_all(&t->buckets, t->grid.column) &&
-			 sync_survey(t, &all, 1, false, &squares)))
+			 sync_survey(t, &all, 1, false, squares)))
 		return false;
 	for (unsigned i = 0; i < t->buckets.count; i++) {
 		const struct bucket *b = &t->buckets.bucket[i];
@@ -29,7 +29,7 @@ static bool update(struct training *t)
 			    &(struct stretch){ { b->first, b->count },
 					       state_now(&t->state, b->first),
 					       state_next(&t->state, b->first) },
-			    &squares);
+			    squares);
 	}
 	sync_advance(t);
 	return true;

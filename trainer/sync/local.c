@@ -81,11 +81,11 @@ static bool step_alone(struct training *t)
 	const struct trained mine =
 		trained_at(numbers, own, numbers_at(numbers, own, count), count, 0);
 	const struct stretch all = { { 0, count }, mine, mine };
-	struct layer_squares squares;
+	struct squares squares[MODEL_LAYERS_MAX];
 
-	if (!sync_survey(t, &all, 1, false, &squares))
+	if (!sync_survey(t, &all, 1, false, squares))
 		return false;
-	sync_update(t, &all, &squares);
+	sync_update(t, &all, squares);
 	return true;
 }
 

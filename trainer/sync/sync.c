@@ -3,6 +3,7 @@
 #include "sync.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "train.h"
 
@@ -87,7 +88,7 @@ static bool clip(struct training *t, const struct stretch *s, unsigned count, bo
 	return true;
 }
 
-static void measure(const struct training *t, const struct stretch *s, struct layer_squares *sum)
+static void measure(const struct training *t, const struct stretch *s, struct squares *sum)
 {
 	const struct rule rule = sync_rule(t);
 
@@ -97,16 +98,16 @@ static void measure(const struct training *t, const struct stretch *s, struct la
 		if (piece.count > 0)
 			optimizer_measure(t->options->optimizer, t->model.numbers, &rule,
 					  from_place(t, s->from, piece.first - s->of.first),
-					  gradients_at(t, piece.first), piece.count, &sum->of[l]);
+					  gradients_at(t, piece.first), piece.count, &sum[l]);
 	}
 }
 
 bool sync_survey(struct training *t, const struct stretch *s, unsigned count, bool parted,
-		 struct layer_squares *out)
+		 struct squares out[MODEL_LAYERS_MAX])
 {
-	const size_t numbers = sizeof(*out) / sizeof(double);
+	const size_t bytes = MODEL_LAYERS_MAX * sizeof(*out), numbers = bytes / sizeof(double);
 
-	*out = (struct layer_squares){ 0 };
+	memset(out, 0, bytes);
 	if (t->options->clip > 0 && !clip(t, s, count, parted))
 		return false;
 	if (!t->options->optimizer->trust)
@@ -117,8 +118,7 @@ bool sync_survey(struct training *t, const struct stretch *s, unsigned count, bo
 	       grid_sum_parts(&t->grid, &numbers_f64, out, numbers);
 }
 
-void sync_update(const struct training *t, const struct stretch *s,
-		 const struct layer_squares *squares)
+void sync_update(const struct training *t, const struct stretch *s, const struct squares *squares)
 {
 	const struct optimizer *optimizer = t->options->optimizer;
 	struct rule rule = sync_rule(t);
@@ -130,7 +130,7 @@ void sync_update(const struct training *t, const struct stretch *s,
 		if (piece.count == 0)
 			continue;
 		if (optimizer->trust)
-			rule.trust = optimizer->trust(&rule, &squares->of[l], t->options->trust);
+			rule.trust = optimizer->trust(&rule, &squares[l], t->options->trust);
 		optimizer_update(optimizer, t->model.numbers, &rule, from_place(t, s->from, place),
 				 gradients_at(t, piece.first), piece.count,
 				 from_place(t, s->to, place));

@@ -65,21 +65,16 @@ struct stretch {
 	struct trained from, to;
 };
 
-/* Squares of each layer, for optimisers that go by layers. */
-struct layer_squares {
-	struct squares of[MODEL_LAYERS_MAX];
-};
-
 /* Before any update, when all gradients are there: shorten those of these stretches, for --clip, and
- * measure them, for such an optimiser. Where each rank has its own stretches (`parted`) collective over
+ * measure them, for an optimiser that goes by layers: the `squares` of each. Where each rank has its own stretches (`parted`) collective over
  * the column, and always over this rank's line. */
 bool sync_survey(struct training *training, const struct stretch *stretches, unsigned count,
-		 bool parted, struct layer_squares *squares);
+		 bool parted, struct squares squares[MODEL_LAYERS_MAX]);
 /* The update of the next step, as the user said, from gradients of a whole batch: its rule, and all of
  * it. */
 struct rule sync_rule(const struct training *training);
 void sync_update(const struct training *training, const struct stretch *stretch,
-		 const struct layer_squares *squares);
+		 const struct squares *squares);
 /* The step is done: its sums are complete, and the next one reads the new weights. */
 void sync_advance(struct training *training);
 

@@ -24,18 +24,18 @@ static bool gradients(struct training *t, unsigned l)
 static bool update(struct training *t)
 {
 	struct stretch stretch[MODEL_LAYERS_MAX];
-	struct layer_squares squares;
+	struct squares squares[MODEL_LAYERS_MAX];
 
 	for (unsigned i = 0; i < t->buckets.count; i++)
 		stretch[i] = kept_stretch(t, i);
 	if (!buckets_wait_all(&t->buckets, t->grid.column) ||
-	    !sync_survey(t, stretch, t->buckets.count, true, &squares))
+	    !sync_survey(t, stretch, t->buckets.count, true, squares))
 		return false;
 	/* the first layer's bucket is the last: its weights are needed first */
 	for (unsigned i = t->buckets.count; i-- > 0;) {
 		struct bucket *b = &t->buckets.bucket[i];
 
-		sync_update(t, &stretch[i], &squares);
+		sync_update(t, &stretch[i], squares);
 		if (!team_start_gather(t->grid.column, t->model.numbers,
 				       state_next(&t->state, b->first).weights, b->counts,
 				       &b->request))
