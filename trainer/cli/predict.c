@@ -76,10 +76,7 @@ static bool classify(struct checkpoint *c, struct data *data, const char *path)
 	bool ok = split_create(data, 0, 0, &split) &&
 		  model_create(c->numbers, c->width, cut, ROWS_MOST, &model);
 
-	data->mean = c->array[MEAN];
-	data->inverse = c->array[FACTOR];
-	standardise_by(data);
-	data->mean = data->inverse = NULL;
+	standardise_by(data, c->array[MEAN], c->array[FACTOR]);
 	model.weights = c->array[WEIGHTS];
 	ok = ok && write_labels(&model, data, split.test, data->rows, path, &right);
 	if (ok && data->y)

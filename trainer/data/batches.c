@@ -95,13 +95,13 @@ static bool sum_up(const struct data *data, const uint32_t *rows, size_t count, 
 	return join_parts(team, sums, n, sizeof(*sums), add_exact);
 }
 
-void standardise_by(struct data *data)
+void standardise_by(struct data *data, const double *mean, const double *factor)
 {
 	float *x = data->x;
 
 	for (size_t i = 0; i < data->rows; i++)
 		for (size_t j = 0; j < data->features; j++, x++)
-			*x = (float)((*x - data->mean[j]) * data->inverse[j]);
+			*x = (float)((*x - mean[j]) * factor[j]);
 }
 
 /* Two passes: the textbook's one-pass formula loses all digits where the mean is large. */
@@ -127,7 +127,7 @@ bool standardise(struct data *data, const uint32_t *rows, size_t count, size_t o
 	}
 	free(sums);
 	if (ok)
-		standardise_by(data);
+		standardise_by(data, data->mean, data->inverse);
 	return ok;
 }
 

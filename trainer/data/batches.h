@@ -31,8 +31,8 @@ void split_finish(struct split *split);
  * Collective, where there is a team: its ranks have a part each. */
 bool standardise(struct data *data, const uint32_t *rows, size_t count, size_t of,
 		 struct team *team);
-/* By data->mean and data->inverse, which are there. */
-void standardise_by(struct data *data);
+/* By the mean of each feature, and what it is multiplied by. */
+void standardise_by(struct data *data, const double *mean, const double *factor);
 
 /* Write the order in which `epoch` goes through the training rows. */
 void epoch_order(const struct split *split, uint64_t seed, unsigned epoch, uint32_t *order);
