@@ -64,7 +64,7 @@ struct cuda {
 	};
 	bool used[TURNS]; /* by a step that is under way */
 	size_t unseen;	  /* steps that the host's state counts, and has not seen */
-	size_t epoch;	  /* whose order the GPU has */
+	unsigned ordered; /* the epoch whose order the GPU has, as in training; 0: none */
 };
 
 static bool gpu_failed(const char *what)
@@ -208,7 +208,7 @@ static bool cuda_begin(struct training *t)
 		return false;
 	numbers_cuda_copy(cuda->state.now, t->state.now, state_bytes(&t->state));
 	take_weights(t);
-	cuda->epoch = SIZE_MAX;
+	cuda->ordered = 0;
 	return numbers_cuda_well();
 }
 
@@ -334,12 +334,10 @@ static bool update(struct training *t, const struct turn *turn)
 /* The order of the epoch, which is the same until its last step. */
 static void take_order(struct training *t)
 {
-	const size_t epoch = t->state.step / t->plan.epoch_steps;
-
-	if (epoch != t->cuda->epoch)
+	if (t->ordered != t->cuda->ordered)
 		numbers_cuda_copy(t->cuda->memory.order, t->order,
 				  t->split.train_rows * sizeof(*t->order));
-	t->cuda->epoch = epoch;
+	t->cuda->ordered = t->ordered;
 }
 
 static bool cuda_step(struct training *t, struct slice batch)
