@@ -224,13 +224,13 @@ static const void *layer_input(const struct model *model, unsigned l)
 
 static const void *layer_weights(const struct model *model, unsigned l)
 {
-	return numbers_from(model->numbers, model->weights, model->layer[l].offset);
+	return numbers_at(model->numbers, model->weights, model->layer[l].offset);
 }
 
 /* What products read, as the forward pass has left it. */
 static const void *layer_operands(const struct model *model, unsigned l)
 {
-	return model->rounded ? numbers_from(model->numbers, model->rounded, model->layer[l].offset)
+	return model->rounded ? numbers_at(model->numbers, model->rounded, model->layer[l].offset)
 			      : layer_weights(model, l);
 }
 

@@ -93,12 +93,6 @@ static inline void *numbers_at(const struct numbers *numbers, void *base, size_t
 	return (char *)base + index * numbers->size;
 }
 
-static inline const void *numbers_from(const struct numbers *numbers, const void *base,
-				       size_t index)
-{
-	return (const char *)base + index * numbers->size;
-}
-
 /* Where weight `first` and its velocities are. Of `count` weights the velocities lie at `velocity`,
  * one vector behind the other. */
 static inline struct trained trained_at(const struct numbers *numbers, void *weights,

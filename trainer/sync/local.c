@@ -117,7 +117,7 @@ static void take_mean(struct training *t)
 
 	if (local->outer)
 		step_outward(t);
-	numbers->load((double *)&sums, numbers_from(numbers, local->own, meant_numbers(t)),
+	numbers->load((double *)&sums, numbers_at(numbers, local->own, meant_numbers(t)),
 		      SUMS_NUMBERS);
 	memcpy(state_next(&t->state, 0).weights, local->own, meant_numbers(t) * numbers->size);
 	t->state.step--; /* update() has counted it already */
