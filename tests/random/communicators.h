@@ -4,8 +4,6 @@
 #ifndef TT_RANDOM_COMMUNICATORS_H
 #define TT_RANDOM_COMMUNICATORS_H
 
-#include <stdbool.h>
-
 #include <tutti/tutti.h>
 
 #include "calls/random.h"

@@ -4,7 +4,6 @@
  *   test_comms shm|tcp|mixed */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -5,7 +5,6 @@
  *
  *   test_exhaustion shm|tcp|mixed */
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -3,7 +3,6 @@
  * rank or any; buffers longer than the message.
  *
  *   test_messages shm|tcp|mixed */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

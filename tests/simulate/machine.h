@@ -8,7 +8,6 @@
 #ifndef TT_SIMULATE_MACHINE_H
 #define TT_SIMULATE_MACHINE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -5,7 +5,6 @@
  *
  *   test_schedules [CLAIMS]      CLAIMS: a pattern of their names, such as "ring_*" */
 #include <malloc.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "tests.h"

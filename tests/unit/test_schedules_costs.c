@@ -2,7 +2,6 @@
 /* Holds the cost functions to the schedules: no rank moves or combines more bytes, or talks in more
  * rounds, than the algorithm says its longest path does; and what it says is not idle talk: some
  * rank comes near. */
-#include <stdio.h>
 #include <string.h>
 
 #include "tutti_asserts.h"

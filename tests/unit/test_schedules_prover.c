@@ -4,7 +4,6 @@
  * round k must meet a receive of round k, and since what a rank of a shared schedule reads of a
  * peer must neither have been written in the peer's current round nor be written before the peer
  * knows of the reading. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

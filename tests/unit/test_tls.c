@@ -9,7 +9,6 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
