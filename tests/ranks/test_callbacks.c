@@ -339,10 +339,8 @@ static int adds_longer_than_the_deadline(tutti_comm_t comm, void *argument)
 	return 0;
 }
 
-TEST(an_operation_that_returns_is_waited_for)
-{
-	HOLDS(.ranks = 2, .env = ENV("TUTTI_TIMEOUT=1"), .body = adds_longer_than_the_deadline);
-}
+JOB(an_operation_that_returns_is_waited_for, .ranks = 2, .env = ENV("TUTTI_TIMEOUT=1"),
+    .body = adds_longer_than_the_deadline)
 
 /* ---- calls that would wait for what their own thread holds are refused */
 

@@ -417,10 +417,7 @@ static void the_end_is_blamed(bool stops)
 	HOLDS(.ranks = FEW, .body = play_chain, .argument = chain, .limit_s = 20);
 }
 
-TEST(a_stopped_rank_at_the_end_of_a_chain_is_blamed)
-{
-	the_end_is_blamed(true);
-}
+TEST_OF(a_stopped_rank_at_the_end_of_a_chain_is_blamed, the_end_is_blamed(true))
 
 /* Where all share an arena nobody can be asked: the first fault is that of all. */
 TEST(the_end_of_a_chain_is_blamed)
@@ -490,15 +487,9 @@ static void rank_1_is_blamed(bool leaves)
 	HOLDS(.ranks = LONGER, .body = play_ended, .argument = ended, .limit_s = 20);
 }
 
-TEST(who_has_ended_an_operation_is_not_blamed)
-{
-	rank_1_is_blamed(false);
-}
+TEST_OF(who_has_ended_an_operation_is_not_blamed, rank_1_is_blamed(false))
 
-TEST(who_has_left_is_not_blamed)
-{
-	rank_1_is_blamed(true);
-}
+TEST_OF(who_has_left_is_not_blamed, rank_1_is_blamed(true))
 
 /* ---- two that send to each other */
 

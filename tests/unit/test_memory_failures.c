@@ -248,7 +248,4 @@ TEST(no_memory_in_operations_is_an_error)
 	fail_each("loop", NULL, OPERATE);
 }
 
-TEST(no_memory_in_split_is_an_error)
-{
-	fail_each("shm", NULL, SPLIT);
-}
+TEST_OF(no_memory_in_split_is_an_error, fail_each("shm", NULL, SPLIT))

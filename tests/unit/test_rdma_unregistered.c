@@ -162,10 +162,7 @@ static int be_short_of_descriptors(void *unused)
 	return warnings == 1 ? 0 : 4;
 }
 
-TEST(a_want_of_descriptors_is_no_denial_and_passes)
-{
-	in_child(be_short_of_descriptors, NULL);
-}
+TEST_OF(a_want_of_descriptors_is_no_denial_and_passes, in_child(be_short_of_descriptors, NULL))
 
 /* The one that listens to the kernel, and none that buries. */
 TEST_WITH(a_want_of_threads_is_said_once_and_they_are_tried_after_a_while, begin, end)

@@ -148,10 +148,7 @@ static void fail_each_call(const char *address)
 	assert_true(n > 5);
 }
 
-TEST(a_tcp_store_survives_each_failure)
-{
-	fail_each_call("tcp://127.0.0.1:0");
-}
+TEST_OF(a_tcp_store_survives_each_failure, fail_each_call("tcp://127.0.0.1:0"))
 
 TEST(a_store_with_a_key_survives_each_failure)
 {

@@ -156,10 +156,7 @@ TEST_WITH(the_end_of_the_connection_is_the_end_of_the_stream, connected, disconn
 	assert_int_equal(write_bytes(&p.end[1], heard, sizeof(heard)), -1); /* and no SIGPIPE */
 }
 
-TEST_WITH(long_streams_pass_both_ways_at_once, connected, disconnect)
-{
-	pass_long_streams(&p);
-}
+TEST_OF_WITH(long_streams_pass_both_ways_at_once, connected, disconnect, pass_long_streams(&p))
 
 /* A record has 22 bytes more than it carries; the message that announces a new key has five. */
 TEST_WITH(a_key_is_changed_after_its_records, connected, disconnect)
