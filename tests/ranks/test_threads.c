@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks as threads of one process, which meet in one store: every collective, requests that a
- * progress thread carries, every kind of call from several threads on one communicator, groups,
- * splits, notices, an abort among threads. What a race detector is to see happens here.
+/* Ranks as threads of one process, which meet in one store: every collective, every kind of call from
+ * several threads on one communicator, one-sided calls, notices, an abort among threads. What a race
+ * detector is to see happens here. Requests in any order, groups of everything and splits are those
+ * of tests/random.
  *
  *   test_threads RANKS [NAME=VALUE …] */
 #include <pthread.h>
@@ -19,7 +20,6 @@
 
 #define RANKS_MAX CALL_RANKS
 #define HELPERS	  3
-#define REQUESTS  6
 
 static const size_t counts[] = { 0, 1, 37, 5000, 150000 };
 static int ranks;
@@ -82,49 +82,6 @@ static int collectives(tutti_comm_t comm)
 		for (int what = 0; what < MESSAGE; what++)
 			if (collective(comm, (enum what)what, counts[i]))
 				return 1;
-	return 0;
-}
-
-/* ---- requests */
-
-static int start_requests(tutti_comm_t comm, int32_t (*data)[4096], tutti_request_t *requests)
-{
-	for (int i = 0; i < REQUESTS; i++) {
-		fill(data[i], tutti_comm_rank(comm), (size_t)i, 4096);
-		SUCCEEDS(tutti_all_reduce(comm, data[i], data[i], i % 2 ? 4096 : 10, TUTTI_INT32,
-					  TUTTI_SUM, &requests[i]));
-	}
-	return 0;
-}
-
-/* Requests end while nobody calls, and in whatever way they are waited for. */
-static int requests_end(tutti_comm_t comm, int32_t (*data)[4096])
-{
-	tutti_request_t requests[REQUESTS];
-	size_t index;
-
-	for (int round = 0; round < 8; round++) {
-		if (start_requests(comm, data, requests))
-			return 1;
-		if (round % 3 == 0) {
-			SUCCEEDS(tutti_wait_all(requests, REQUESTS));
-		} else if (round % 3 == 1) {
-			for (int i = 0; i < REQUESTS; i++)
-				SUCCEEDS(tutti_wait_any(requests, REQUESTS, &index));
-		} else {
-			for (int i = REQUESTS - 1; i >= 0; i--) {
-				tutti_result_t result = TUTTI_IN_PROGRESS;
-
-				while (result == TUTTI_IN_PROGRESS)
-					result = tutti_test(&requests[i]);
-				SUCCEEDS(result);
-			}
-		}
-		for (int i = 0; i < REQUESTS; i++)
-			if (check_sum(comm, "request", data[i], 0, ranks - 1, (size_t)i,
-				      i % 2 ? 4096 : 10))
-				return 1;
-	}
 	return 0;
 }
 
@@ -485,64 +442,13 @@ static int threads_put(tutti_comm_t comm)
 	return failed;
 }
 
-/* ---- groups and splits */
-
-static int group_mixes(tutti_comm_t comm)
-{
-	const int me = tutti_comm_rank(comm);
-	int32_t small[3][8], sent[500], came[RANKS_MAX][500];
-
-	fill(sent, me, 0, 500);
-	SUCCEEDS(tutti_group_begin(comm));
-	for (int i = 0; i < 3; i++) {
-		fill(small[i], me, (size_t)i, 8);
-		SUCCEEDS(tutti_all_reduce(comm, small[i], small[i], 8, TUTTI_INT32, TUTTI_SUM,
-					  NULL));
-	}
-	for (int peer = 0; peer < ranks; peer++) {
-		SUCCEEDS(tutti_send(comm, sent + peer, (size_t)(500 - peer), TUTTI_INT32, peer,
-				    NULL));
-		SUCCEEDS(tutti_recv(comm, came[peer], (size_t)(500 - me), TUTTI_INT32, peer, NULL));
-	}
-	SUCCEEDS(tutti_group_end(comm, NULL));
-	for (int i = 0; i < 3; i++)
-		if (check_sum(comm, "fused", small[i], 0, ranks - 1, (size_t)i, 8))
-			return 1;
-	for (int from = 0; from < ranks; from++)
-		if (check_sum(comm, "group", came[from], from, from, (size_t)me,
-			      (size_t)(500 - me)))
-			return 1;
-	return 0;
-}
-
-static int split_reduces(tutti_comm_t comm)
-{
-	const int me = tutti_comm_rank(comm);
-	int32_t one = 1;
-	tutti_comm_t half;
-
-	SUCCEEDS(tutti_comm_split(comm, me % 2, -me, &half));
-	const int size = tutti_comm_size(half);
-	const tutti_result_t result =
-		tutti_all_reduce(half, &one, &one, 1, TUTTI_INT32, TUTTI_SUM, NULL);
-	tutti_comm_destroy(half);
-	SUCCEEDS(result);
-	CLAIM(one == size && size == (ranks + 1 - me % 2) / 2, "%d of %d ranks are in the half",
-	      one, size);
-	return 0;
-}
-
 /* ---- driving */
 
 static int body(tutti_comm_t comm, void *argument)
 {
-	int32_t(*data)[4096] = malloc(REQUESTS * sizeof(*data));
-	const int failed = collectives(comm) || requests_end(comm, data) || group_mixes(comm) ||
-			   (ranks > 1 && (threads_mix(comm) || abort_among_threads(comm))) ||
-			   threads_put(comm) || split_reduces(comm) || notices_come(comm);
-
-	free(data);
-	return failed;
+	return collectives(comm) ||
+	       (ranks > 1 && (threads_mix(comm) || abort_among_threads(comm))) ||
+	       threads_put(comm) || notices_come(comm);
 }
 
 int main(int argc, char **argv)
