@@ -7,20 +7,13 @@
 #include <string.h>
 
 #include "tests.h"
+#include "calls/random.h"
 #include "harness.h"
 
 #define LONG  (1u << 18) /* elements: more than a link holds */
 #define RANKS 4
 #define TAGS  5
 #define EACH  40 /* messages from each rank to each other */
-
-static uint64_t draw(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state >> 11;
-}
 
 static void fill(uint32_t *out, size_t n, uint32_t first)
 {
@@ -129,20 +122,25 @@ struct letter {
 	size_t count;
 };
 
-static size_t length_of(uint64_t *state)
+static size_t length_of(struct random *random)
 {
-	const uint64_t kind = draw(state) % 8;
-
-	return kind == 0 ? 0 : kind == 1 ? 20000 + draw(state) % 9000 : draw(state) % 100;
+	switch (random_below(random, 8)) {
+	case 0: return 0;
+	case 1: return random_between(random, 20000, 28999);
+	default: return random_below(random, 100);
+	}
 }
 
 /* What rank `from` sends to `to`, the same on both. */
 static void letters_of(int from, int to, struct letter *out)
 {
-	uint64_t state = (uint64_t)(1000 + 37 * from + to);
+	struct random random = random_stream((uint64_t)from, (uint64_t)to);
 
-	for (int i = 0; i < EACH; i++)
-		out[i] = (struct letter){ to, (int)(draw(&state) % TAGS), length_of(&state) };
+	for (int i = 0; i < EACH; i++) {
+		const int tag = (int)random_below(&random, TAGS);
+
+		out[i] = (struct letter){ to, tag, length_of(&random) };
+	}
 }
 
 /* Its elements say who sent it, and which of those of a tag it is. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests.h"
+#include "calls/random.h"
 #include "control_area.h"
 #include "fault.h"
 #include "op.h"
@@ -176,12 +177,12 @@ TEST_WITH(no_payload_is_taken_that_may_be_read, set_up, tear_down)
 	struct scene *s = *state;
 	struct tutti_comm *comm = &s->comms[0];
 	uint8_t *end_of[5000], *begin_of[5000];
-	uint64_t posted = 0, random = 1;
+	struct random random = { 1 };
+	uint64_t posted = 0;
 
 	s->seen[0][1] = 0;
 	for (uint64_t seq = 1; seq < 5000; seq++) {
-		random = random * 6364136223846793005ull + 1442695040888963407ull;
-		const size_t length = lengths[(random >> 33) % 6];
+		const size_t length = lengths[random_below(&random, 6)];
 
 		/* it need not come to operations that this rank has not called */
 		for (; !tt_area_payload_is_free(comm, length); s->seen[0][1] = ++posted)

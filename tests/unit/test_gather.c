@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tutti_asserts.h"
+#include "calls/random.h"
 #include "address.h"
 #include "bootstrap.h"
 #include "gather.h"
@@ -79,9 +80,9 @@ struct job {
 
 static uint64_t scramble(uint64_t number)
 {
-	number = (number + 1) * 0x9e3779b97f4a7c15ull;
-	number = (number ^ number >> 29) * 0xbf58476d1ce4e5b9ull;
-	return number ^ number >> 32;
+	struct random random = { number };
+
+	return random_next(&random);
 }
 
 static uint8_t *add_entry(uint8_t *at, const char *transport, const void *address, size_t length)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tutti_asserts.h"
+#include "calls/random.h"
 #include "test_folder.h"
 #include "test_shortage.h"
 #include <jansson.h>
@@ -424,10 +425,10 @@ TEST_WITH(calls_on_streams_say_whether_they_have_ended, make_flight, free_flight
 /* Numbers that no writer leaves: a report is written all the same, and is JSON. */
 TEST_WITH(garbage_in_the_mapping_does_no_harm, make_flight, free_flight)
 {
-	uint32_t random = 1;
+	struct random random = { 1 };
 
 	for (size_t i = offsetof(struct tt_flight, plans_end); i < sizeof(*flight); i++)
-		((uint8_t *)flight)[i] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
+		((uint8_t *)flight)[i] = (uint8_t)random_next(&random);
 	for (uint64_t number = 1; number < TT_FLIGHT_OPS; number++) {
 		flight->ops[number].number = number;
 		flight->ops[number].kind = TT_FLIGHT_COLLECTIVE;

@@ -15,6 +15,7 @@
 #include <setjmp.h>
 
 #include "../patience.h"
+#include "calls/random.h"
 #include "transport.h"
 
 #define SUITE_RANKS_MAX 40
@@ -80,7 +81,7 @@ struct suite_rank {
 	uint8_t addresses[SUITE_RANKS_MAX][TT_ADDRESS_MAX];
 	struct tt_endpoint *endpoint;
 	struct tt_link *links[SUITE_RANKS_MAX][TT_CHANNELS];
-	uint64_t random;
+	struct random random;
 	unsigned barriers;
 	jmp_buf bail;
 };
@@ -150,9 +151,6 @@ void suite_await(struct suite_rank *rank, int counter, uint64_t value);
 void suite_barrier(struct suite_rank *rank);
 /* Of this rank, a process; does not return. */
 _Noreturn void suite_die(struct suite_rank *rank);
-
-uint64_t suite_random(struct suite_rank *rank);
-size_t suite_random_size(struct suite_rank *rank, size_t least, size_t most);
 
 /* ---- endpoints and links */
 

@@ -122,7 +122,7 @@ struct tt_link *suite_connect_up(struct suite_rank *rank, enum tt_channel channe
 /* In an order of each rank's own. */
 void suite_connect_all(struct suite_rank *rank)
 {
-	const int first = (int)(suite_random(rank) % (uint64_t)rank->size);
+	const int first = (int)random_below(&rank->random, (uint64_t)rank->size);
 
 	for (int i = 0; i < rank->size * TT_CHANNELS; i++) {
 		const int peer = (first + i) % rank->size;
@@ -155,12 +155,12 @@ struct suite_stream suite_stream(struct suite_rank *rank, int peer, enum tt_chan
 static int split(struct suite_rank *rank, const struct suite_stream *stream,
 		 const struct suite_chunk *chunk, struct iovec *iov)
 {
-	const int n = stream->whole ? 1 : (int)suite_random_size(rank, 1, PIECES);
+	const int n = stream->whole ? 1 : (int)random_between(&rank->random, 1, PIECES);
 	uint8_t *buffer = chunk->buffer + chunk->moved;
 	size_t bytes = chunk->bytes - chunk->moved;
 
 	for (int i = 0; i < n; i++) {
-		const size_t piece = i == n - 1 ? bytes : suite_random_size(rank, 0, bytes);
+		const size_t piece = i == n - 1 ? bytes : random_between(&rank->random, 0, bytes);
 
 		iov[i] = (struct iovec){ buffer, piece };
 		buffer += piece;
@@ -172,9 +172,9 @@ static int split(struct suite_rank *rank, const struct suite_stream *stream,
 /* Small chunks as often as large ones. */
 static size_t chunk(struct suite_rank *rank, size_t left)
 {
-	const size_t most = suite_random(rank) % 2 ? CHUNK : 200;
+	const size_t most = random_one_in(&rank->random, 2) ? CHUNK : 200;
 
-	return suite_random_size(rank, 1, left < most ? left : most);
+	return random_between(&rank->random, 1, left < most ? left : most);
 }
 
 /* The next chunk of a stream's bytes, of which `done` have moved; its memory is likely to be where
@@ -278,15 +278,16 @@ static bool peek_some(struct suite_rank *rank, struct suite_stream *stream)
 	const size_t before = stream->shown;
 
 	if (stream->want == 0) {
-		stream->want = stream->whole ? HEAD_BYTES : suite_random_size(rank, 1, most);
-		stream->limit =
-			stream->whole ? HEAD_BYTES : suite_random_size(rank, stream->want, left);
+		stream->want = stream->whole ? HEAD_BYTES : random_between(&rank->random, 1, most);
+		stream->limit = stream->whole ? HEAD_BYTES
+					      : random_between(&rank->random, stream->want, left);
 	}
 	stream->shown = peek(rank, stream);
 	if (stream->shown < stream->want)
 		return stream->shown > before;
 	stream->shown = peek(rank, stream);
-	const size_t bytes = stream->whole ? HEAD_BYTES : suite_random_size(rank, 1, stream->shown);
+	const size_t bytes =
+		stream->whole ? HEAD_BYTES : random_between(&rank->random, 1, stream->shown);
 
 	rank->ops->release(stream->link, bytes);
 	stream->in_done += bytes;
@@ -301,7 +302,7 @@ static bool peeks(struct suite_rank *rank, const struct suite_stream *stream)
 	if (stream->whole)
 		return stream->in_done == 0;
 	return !stream->in.buffer &&
-	       (stream->peek_only || stream->want > 0 || suite_random(rank) % 2);
+	       (stream->peek_only || stream->want > 0 || random_one_in(&rank->random, 2));
 }
 
 bool suite_stream_pass(struct suite_rank *rank, struct suite_stream *stream)
@@ -385,7 +386,7 @@ void suite_pump(struct suite_rank *rank, struct suite_stream *streams, int n, co
 		if (++idle < IDLE_PASSES)
 			continue;
 		describe_pump(rank, &pump, what);
-		suite_sleep(rank, pump_pass, &pump, suite_random(rank) % 2, what);
+		suite_sleep(rank, pump_pass, &pump, random_one_in(&rank->random, 2), what);
 	}
 }
 

@@ -144,19 +144,6 @@ void suite_die(struct suite_rank *rank)
 	abort();
 }
 
-uint64_t suite_random(struct suite_rank *rank)
-{
-	rank->random ^= rank->random << 13;
-	rank->random ^= rank->random >> 7;
-	rank->random ^= rank->random << 17;
-	return rank->random;
-}
-
-size_t suite_random_size(struct suite_rank *rank, size_t least, size_t most)
-{
-	return least + (size_t)(suite_random(rank) % (most - least + 1));
-}
-
 /* ---- what is left */
 
 int suite_count_descriptors(void)
@@ -426,7 +413,7 @@ bool suite_run_claim(const struct suite_claim *claim, const struct tt_transport 
 				  .size = claim->size,
 				  .process = processes,
 				  .elsewhere = options->elsewhere && (claim->needs & SUITE_POLLS),
-				  .random = 0x9e3779b97f4a7c15u * ((uint64_t)i + 1) },
+				  .random = random_stream((uint64_t)i, 0) },
 		};
 	if (processes)
 		run_processes(stage, players);
