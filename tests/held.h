@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Owns what a test sees of what its process holds: entries of directories such as /proc/self/fd, and
- * memory. */
+/* Owns what a test sees of what its process holds: entries of directories such as /proc/self/fd,
+ * lines of files such as /proc/self/maps, and memory. */
 #ifndef TT_TESTS_HELD_H
 #define TT_TESTS_HELD_H
 
 #include <dirent.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* "." and ".." are two; of descriptors in /proc/self/fd the one that looks is one. */
@@ -19,6 +20,19 @@ static inline int count_entries(const char *directory)
 		n++;
 	if (entries)
 		closedir(entries);
+	return n;
+}
+
+static inline int count_lines(const char *path, const char *words)
+{
+	FILE *file = fopen(path, "re");
+	char line[1024];
+	int n = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		n += strstr(line, words) != NULL;
+	if (file)
+		fclose(file);
 	return n;
 }
 

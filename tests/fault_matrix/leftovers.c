@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "leftovers.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,40 +8,15 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
+#include "../held.h"
 #include "harness.h"
-
-static int lines_with(const char *path, const char *words)
-{
-	FILE *file = fopen(path, "re");
-	char line[1024];
-	int n = 0;
-
-	while (file && fgets(line, sizeof(line), file))
-		n += strstr(line, words) != NULL;
-	if (file)
-		fclose(file);
-	return n;
-}
-
-static int entries_with(const char *path, const char *words)
-{
-	DIR *directory = opendir(path);
-	struct dirent *entry;
-	int n = 0;
-
-	while (directory && (entry = readdir(directory)))
-		n += entry->d_name[0] != '.' && strstr(entry->d_name, words);
-	if (directory)
-		closedir(directory);
-	return n;
-}
 
 static int threads_now(void)
 {
 #if defined(__SANITIZE_THREAD__)
 	return 0; /* the sanitizer adds one of its own to the first */
 #else
-	return entries_with("/proc/self/task", "");
+	return count_entries("/proc/self/task");
 #endif
 }
 
@@ -50,7 +24,7 @@ struct holdings holdings_now(void)
 {
 	return (struct holdings){
 		.descriptors = open_descriptors(),
-		.mappings = lines_with("/proc/self/maps", "memfd:tutti"),
+		.mappings = count_lines("/proc/self/maps", "memfd:tutti"),
 		.threads = threads_now(),
 	};
 }
@@ -83,10 +57,10 @@ bool holdings_equal(const struct holdings *before, char *out, size_t size)
 static int live_sockets(void)
 {
 	static const char *const tables[] = { "/proc/self/net/tcp", "/proc/self/net/tcp6" };
-	int n = lines_with("/proc/self/net/unix", "@tutti");
+	int n = count_lines("/proc/self/net/unix", "@tutti");
 
 	for (int i = 0; i < 2; i++)
-		n += lines_with(tables[i], " 01 ") + lines_with(tables[i], " 0A ");
+		n += count_lines(tables[i], " 01 ") + count_lines(tables[i], " 0A ");
 	return n;
 }
 
@@ -101,7 +75,7 @@ bool nothing_is_left(bool own_network, bool own_shm, char *out, size_t size)
 {
 	const bool processes = waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
 	const int sockets = own_network ? live_sockets() : 0;
-	const int files = own_shm ? entries_with("/dev/shm", "") : 0;
+	const int files = own_shm ? count_entries("/dev/shm") - 2 : 0;
 
 	if (!processes && !sockets && !files)
 		return true;

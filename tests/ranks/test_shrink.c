@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "held.h"
 #include "tests.h"
 #include "harness.h"
 
@@ -55,20 +56,6 @@ static int is_of_the_rest(tutti_comm_t comm, int old_rank, int old_size, uint32_
 	return all_ways_compute(comm, old_rank, expected);
 }
 
-/* Nothing is left of communicators but descriptors that the process keeps. */
-static int arenas_mapped(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	int n = 0;
-
-	while (maps && fgets(line, sizeof(line), maps))
-		n += strstr(line, "tutti-arena") != NULL;
-	if (maps)
-		fclose(maps);
-	return n;
-}
-
 /* A rank that begins and ends with nothing open, and joins in between. */
 static int play_with(int rank, void *argument)
 {
@@ -88,7 +75,7 @@ static int play_with(int rank, void *argument)
 		return failed;
 	CLAIM(open_descriptors() == descriptors, "%d descriptors were open before, %d are after",
 	      descriptors, open_descriptors());
-	CLAIM(arenas_mapped() == 0, "%d mappings of arenas are left", arenas_mapped());
+	CLAIM(count_lines("/proc/self/maps", "tutti-arena") == 0, "mappings of arenas are left");
 	return 0;
 }
 
