@@ -183,18 +183,10 @@ static void judge_cause(const struct plan *plan, struct outcome *out)
 
 /* ---- going on */
 
-static bool has_fault(const struct plan *plan, enum fault_kind kind)
-{
-	for (int i = 0; i < plan->nfaults; i++)
-		if (plan->faults[i].kind == kind)
-			return true;
-	return false;
-}
-
 /* Two whose link is cut may each take the other for dead. */
 static bool links_are_lost(const struct plan *plan)
 {
-	return has_fault(plan, FAULT_CUT) || has_fault(plan, FAULT_REFUSE);
+	return plan_has(plan, FAULT_CUT) || plan_has(plan, FAULT_REFUSE);
 }
 
 /* Nobody waits for one that came too late, and nobody for one that has no memory to agree with
@@ -251,7 +243,7 @@ static void judge_members(const struct plan *plan, struct outcome *out, int one,
 	}
 	/* two whose link is cut take each other for dead, and one without memory is as good as
 	 * dead: one of them may have heard the decision before */
-	if (members < mine->size && !links_are_lost(plan) && !has_fault(plan, FAULT_MEMORY))
+	if (members < mine->size && !links_are_lost(plan) && !plan_has(plan, FAULT_MEMORY))
 		blame("rank %d is one of %d, but only %d know of it", one, mine->size, members);
 }
 

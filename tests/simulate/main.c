@@ -10,12 +10,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "calls.h"
 #include "calls/contents.h"
 #include "fork.h"
+#include "clock.h"
 #include "machine.h"
 #include "world.h"
 
@@ -193,14 +193,6 @@ static bool parse(int argc, char **argv, struct options *options)
 	return optind == argc;
 }
 
-static double seconds_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* What the library finds out once for a process, and what would differ between machines, is
  * settled before. */
 static void prepare(void)
@@ -230,7 +222,7 @@ int main(int argc, char **argv)
 	struct options options = { .first = 1, .last = 1000 };
 	struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
 					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	const double started = seconds_now();
+	const uint64_t started = tt_now();
 
 	if (!parse(argc, argv, &options)) {
 		fputs(usage, stderr);
@@ -244,6 +236,6 @@ int main(int argc, char **argv)
 	if (options.verbose || options.first == options.last)
 		return run_one(options.first, options.verbose);
 	run_all(&options, progress);
-	summarise(progress, seconds_now() - started);
+	summarise(progress, (double)(tt_now() - started) / 1e9);
 	return progress->failed > 0;
 }

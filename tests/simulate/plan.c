@@ -31,6 +31,14 @@ const struct fault *plan_deviation(const struct plan *plan, int rank, int step)
 	return NULL;
 }
 
+bool plan_has(const struct plan *plan, enum fault_kind kind)
+{
+	for (int i = 0; i < plan->nfaults; i++)
+		if (plan->faults[i].kind == kind)
+			return true;
+	return false;
+}
+
 uint64_t plan_lost_ns(const struct plan *plan, int process)
 {
 	uint64_t lost = 0;
@@ -233,20 +241,17 @@ static void allow_for_slowness(struct plan *plan)
 
 /* ---- what goes wrong */
 
-/* Some time of the run: as likely in the first hundred steps of the scheduler as in the last
- * thousands. */
-static uint64_t some_switch(struct random *random, const struct plan *plan)
-{
-	const uint64_t all = 200 * (uint64_t)(plan->ranks * (plan->nsteps + 4));
-
-	return random_one_in(random, 2) ? random_below(random, all) : random_any_size(random, all);
-}
-
-/* As likely near the deadlines as far below them. */
+/* As likely near the most as far below it. */
 static uint64_t some_time(struct random *random, uint64_t most)
 {
 	return random_one_in(random, 2) ? random_below(random, most)
 					: random_any_size(random, most);
+}
+
+/* Of the run. */
+static uint64_t some_switch(struct random *random, const struct plan *plan)
+{
+	return some_time(random, 200 * (uint64_t)(plan->ranks * (plan->nsteps + 4)));
 }
 
 static void make_fault(struct random *random, struct plan *plan, enum fault_kind kind, bool gentle)

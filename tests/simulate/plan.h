@@ -114,6 +114,7 @@ static inline int plan_processes(const struct plan *plan)
 }
 void plan_print(const struct plan *plan, FILE *out);
 const char *fault_name(enum fault_kind kind);
+bool plan_has(const struct plan *plan, enum fault_kind kind);
 /* What stops, jumps and pauses take in all of a process's time. */
 uint64_t plan_lost_ns(const struct plan *plan, int process);
 /* The shortest deadline that any call of the plan has. */

@@ -32,14 +32,6 @@ static bool shifts_messages(const struct plan *plan)
 	return false;
 }
 
-static bool deviates(const struct plan *plan)
-{
-	for (int i = 0; i < plan->nfaults; i++)
-		if (plan->faults[i].kind == FAULT_SKIP || plan->faults[i].kind == FAULT_OTHER)
-			return true;
-	return false;
-}
-
 static void set_environment(const struct plan *plan)
 {
 	char bytes[32];
@@ -98,7 +90,7 @@ void world_run(const struct plan *plan, struct outcome *out)
 	memset(run.begun, 0, sizeof(run.begun));
 	run.joining = 0;
 	run.shifted = shifts_messages(plan);
-	run.deviates = deviates(plan);
+	run.deviates = plan_has(plan, FAULT_SKIP) || plan_has(plan, FAULT_OTHER);
 	set_environment(plan);
 	tutti_log_set_sink(log_to_trace, NULL);
 	calls_set_cores(plan->cores);
