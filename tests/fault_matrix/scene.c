@@ -89,48 +89,27 @@ static double bound_of(const struct fault_case *c)
 
 /* ---- the job */
 
-struct surroundings {
-	char text[10][96];
-	const char *env[11];
-};
-
-static void set(struct surroundings *s, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-static void set(struct surroundings *s, const char *format, ...)
-{
-	va_list args;
-	int n = 0;
-
-	while (s->env[n])
-		n++;
-	va_start(args, format);
-	vsnprintf(s->text[n], sizeof(s->text[n]), format, args);
-	va_end(args);
-	s->env[n] = s->text[n];
-}
-
-static void surround(struct surroundings *e, const struct scene *s)
+static void surround(struct environment *e, const struct scene *s)
 {
 	static const char *const transports[] = { "shm", "tcp", "shm,tcp", "tcp" };
 	const struct fault_case *c = &s->c;
 
-	memset(e, 0, sizeof(*e));
-	set(e, "TUTTI_TRANSPORT=%s", transports[c->transport]);
-	set(e, "TUTTI_ENCRYPT=%d", c->transport == TRANSPORT_TLS);
-	set(e, "TUTTI_TIMEOUT=%g", s->deadline_s);
-	set(e, "TUTTI_SILENCE=%g", SILENCE_S);
-	set(e, "TUTTI_TRACE=off");
-	set(e, "TUTTI_KEY=%064x", 0x7755);
+	environment_add(e, "TUTTI_TRANSPORT=%s", transports[c->transport]);
+	environment_add(e, "TUTTI_ENCRYPT=%d", c->transport == TRANSPORT_TLS);
+	environment_add(e, "TUTTI_TIMEOUT=%g", s->deadline_s);
+	environment_add(e, "TUTTI_SILENCE=%g", SILENCE_S);
+	environment_add(e, "TUTTI_TRACE=off");
+	environment_add(e, "TUTTI_KEY=%064x", 0x7755);
 	if (case_hosts(c))
-		set(e, "TEST_HOSTS=%d", case_hosts(c));
+		environment_add(e, "TEST_HOSTS=%d", case_hosts(c));
 	if (phases[c->phase].served) {
-		set(e, "TUTTI_STORE=" SERVED, (int)getpid());
-		set(e, "TUTTI_STORE_SERVED=once");
+		environment_add(e, "TUTTI_STORE=" SERVED, (int)getpid());
+		environment_add(e, "TUTTI_STORE_SERVED=once");
 	} else if (c->fault == FAULT_UNPLUGGED) /* what all hosts see */
-		set(e, "TUTTI_STORE=file:%s/first", s->directory);
+		environment_add(e, "TUTTI_STORE=file:%s/first", s->directory);
 	/* on links every rank of a ring combines */
 	if (phases[c->phase].place == PLACE_INSIDE && c->transport != TRANSPORT_SHM)
-		set(e, "TUTTI_ALGORITHM=ring");
+		environment_add(e, "TUTTI_ALGORITHM=ring");
 }
 
 /* Where ranks meet that host no store themselves, in a process of its own; -1: they do. */
@@ -153,7 +132,7 @@ static pid_t serve_store(const struct fault_case *c, const char *const *env)
 
 static int run(struct scene *s)
 {
-	struct surroundings surroundings;
+	struct environment surroundings = { 0 };
 
 	surround(&surroundings, s);
 	const pid_t server = serve_store(&s->c, surroundings.env);

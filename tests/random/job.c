@@ -182,7 +182,7 @@ bool job_run(const struct setting *setting, struct tally *tally, long only, long
 {
 	struct play play = { .setting = setting, .tally = tally, .only = only, .flip = flip };
 	const struct job job = { .ranks = setting->as_threads ? 1 : setting->ranks,
-				 .env = setting->environment,
+				 .env = setting->environment.env,
 				 .body = be_process,
 				 .whole = setting->as_threads ? be_all : NULL,
 				 .argument = &play,

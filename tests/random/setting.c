@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "setting.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "calls/random.h"
@@ -13,19 +12,6 @@
 #define SEGMENTS 512 /* of the shortest ones: each takes as long as any */
 
 const char *const transports[] = { "shm", "tcp", "mixed", "tls", "loop", NULL };
-
-__attribute__((format(printf, 2, 3))) static void set(struct setting *s, const char *format, ...)
-{
-	int n = 0;
-	va_list arguments;
-
-	while (s->environment[n])
-		n++;
-	va_start(arguments, format);
-	vsnprintf(s->text[n], sizeof(s->text[n]), format, arguments);
-	va_end(arguments);
-	s->environment[n] = s->text[n];
-}
 
 static bool is(const struct setting *s, const char *transport)
 {
@@ -52,18 +38,18 @@ static void draw_transport(struct setting *s, struct random *random, const struc
 	const uint64_t drawn = random_below(random, wish->threads < 0 ? 4 : 5);
 
 	s->transport = wish->transport ? wish->transport : transports[drawn];
-	set(s, "TUTTI_TRANSPORT=%s",
-	    is(s, "tls")     ? "tcp"
-	    : is(s, "mixed") ? "shm,tcp"
-			     : s->transport);
+	environment_add(&s->environment, "TUTTI_TRANSPORT=%s",
+			is(s, "tls")	 ? "tcp"
+			: is(s, "mixed") ? "shm,tcp"
+					 : s->transport);
 	if (is(s, "tls") || (is(s, "mixed") && encrypted == 0)) {
-		set(s, "TUTTI_KEY=%s", KEY);
-		set(s, "TUTTI_ENCRYPT=1");
+		environment_add(&s->environment, "TUTTI_KEY=%s", KEY);
+		environment_add(&s->environment, "TUTTI_ENCRYPT=1");
 	}
 	if (is(s, "loop") && faults)
-		set(s, "TUTTI_LOOP=short=%d,stall=%d,capacity=%d,seed=%d",
-		    faults == 1 ? 100 : 100000, faults == 2 ? 3 : 50, faults == 3 ? 4096 : 65536,
-		    (int)(s->seed % 1000));
+		environment_add(&s->environment, "TUTTI_LOOP=short=%d,stall=%d,capacity=%d,seed=%d",
+				faults == 1 ? 100 : 100000, faults == 2 ? 3 : 50,
+				faults == 3 ? 4096 : 65536, (int)(s->seed % 1000));
 }
 
 static void draw_environment(struct setting *s, struct random *random)
@@ -79,13 +65,14 @@ static void draw_environment(struct setting *s, struct random *random)
 	/* operations keep the memory of the largest one that they were used for */
 	s->most_bytes = s->watched ? s->bytes : LARGE * s->bytes;
 	if (forced)
-		set(s, "TUTTI_ALGORITHM=%s", algorithm);
+		environment_add(&s->environment, "TUTTI_ALGORITHM=%s", algorithm);
 	if (cut)
-		set(s, "TUTTI_SEGMENT=%llu", (unsigned long long)(segment + (odd % 2 ? odd : 0)));
+		environment_add(&s->environment, "TUTTI_SEGMENT=%llu",
+				(unsigned long long)(segment + (odd % 2 ? odd : 0)));
 	if (s->reproducible)
-		set(s, "TUTTI_REPRODUCIBLE=1");
+		environment_add(&s->environment, "TUTTI_REPRODUCIBLE=1");
 	if (plain)
-		set(s, "TUTTI_ISA=c");
+		environment_add(&s->environment, "TUTTI_ISA=c");
 }
 
 void setting_draw(struct setting *s, uint64_t seed, const struct wish *wish)
@@ -102,8 +89,8 @@ void setting_draw(struct setting *s, uint64_t seed, const struct wish *wish)
 	draw_ranks(s, &random, wish);
 	draw_environment(s, &random);
 	if (s->hosts > 1)
-		set(s, "TEST_HOSTS=%d", s->hosts);
-	set(s, "TUTTI_TIMEOUT=150");
+		environment_add(&s->environment, "TEST_HOSTS=%d", s->hosts);
+	environment_add(&s->environment, "TUTTI_TIMEOUT=150");
 }
 
 int setting_host(const struct setting *s, int rank)
@@ -115,7 +102,7 @@ void setting_describe(const struct setting *s, FILE *out)
 {
 	fprintf(out, "%d %s over %s, %d calling in each, %ld steps:", s->ranks,
 		s->as_threads ? "threads" : "processes", s->transport, s->callers, s->steps);
-	for (int i = 0; s->environment[i]; i++)
-		if (strncmp(s->environment[i], "TUTTI_KEY", 9) != 0)
-			fprintf(out, " %s", s->environment[i]);
+	for (int i = 0; s->environment.env[i]; i++)
+		if (strncmp(s->environment.env[i], "TUTTI_KEY", 9) != 0)
+			fprintf(out, " %s", s->environment.env[i]);
 }

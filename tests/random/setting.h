@@ -10,10 +10,10 @@
 #include <stdio.h>
 
 #include "calls/call.h"
+#include "harness.h"
 
-#define RANKS_MAX	CALL_RANKS
-#define ENVIRONMENT_MAX 16
-#define WATCHED		2500
+#define RANKS_MAX CALL_RANKS
+#define WATCHED	  2500
 
 /* What the caller wants of all seeds; 0 or NULL: as the seed says. */
 struct wish {
@@ -33,8 +33,7 @@ struct setting {
 	bool reproducible;
 	size_t bytes, most_bytes; /* of a buffer, at most: in most flights, in any */
 	bool watched; /* memory is compared: it has warmed up after a third of the steps */
-	const char *environment[ENVIRONMENT_MAX]; /* NULL at the end; points into `text` */
-	char text[ENVIRONMENT_MAX][96];
+	struct environment environment;
 };
 
 extern const char *const transports[]; /* NULL at the end */

@@ -379,6 +379,19 @@ static void set_environment(const struct job *job, int rank, const char *store)
 	}
 }
 
+void environment_add(struct environment *e, const char *format, ...)
+{
+	va_list args;
+	int n = 0;
+
+	while (e->env[n])
+		n++;
+	va_start(args, format);
+	vsnprintf(e->text[n], sizeof(e->text[n]), format, args);
+	va_end(args);
+	e->env[n] = e->text[n];
+}
+
 int run_launched(rank_body *body, void *argument)
 {
 	tutti_comm_t comm;

@@ -51,6 +51,14 @@ int run_job(const struct job *job);
 		__VA_ARGS__, NULL                                                                  \
 	}
 
+/* One that is put together: of zeros, then line by line; `env` is for the job. */
+struct environment {
+	const char *env[17];
+	char text[16][96];
+};
+void environment_add(struct environment *e, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* This process is one rank of a job that somebody else starts, as its environment says. Returns
  * what `body` does. */
 int run_launched(rank_body *body, void *argument);
