@@ -8,15 +8,7 @@ struct split {
 	int color[RANKS_MAX], key[RANKS_MAX];
 };
 
-static tutti_result_t make_operations(struct communicator *c, const char **what)
-{
-	tutti_result_t result = tutti_op_create(c->comm, combine_add, 1, NULL, &c->add);
-
-	*what = "tutti_op_create";
-	return result ? result : tutti_op_create(c->comm, combine_compose, 0, NULL, &c->compose);
-}
-
-tutti_result_t communicators_init(struct communicators *all, tutti_comm_t comm, const char **what)
+void communicators_init(struct communicators *all, tutti_comm_t comm)
 {
 	struct communicator *first = &all->at[0];
 
@@ -26,7 +18,6 @@ tutti_result_t communicators_init(struct communicators *all, tutti_comm_t comm, 
 					.rank = tutti_comm_rank(comm) };
 	for (int rank = 0; rank < first->size; rank++)
 		first->members[rank] = rank;
-	return make_operations(first, what);
 }
 
 static void draw_split(struct random *random, struct split *split)
@@ -89,7 +80,7 @@ static tutti_result_t make_part(const struct communicator *parent, const struct 
 			"another rank, than the colors and keys say";
 		return TUTTI_ERR_INVALID;
 	}
-	return out->comm ? make_operations(out, what) : TUTTI_OK;
+	return TUTTI_OK;
 }
 
 tutti_result_t communicators_change(struct communicators *all, struct random *random,

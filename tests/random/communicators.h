@@ -14,16 +14,14 @@
 struct communicator {
 	tutti_comm_t comm;		    /* NULL: this rank is in none here */
 	int members[RANKS_MAX], size, rank; /* ranks of the job */
-	tutti_op_t add, compose;
 };
 
 struct communicators {
 	struct communicator at[COMMUNICATORS]; /* the first has all ranks */
 };
 
-/* On an error what is wrong is in `*what`. */
-tutti_result_t communicators_init(struct communicators *all, tutti_comm_t comm, const char **what);
-/* A part of another one takes the place of one. */
+void communicators_init(struct communicators *all, tutti_comm_t comm);
+/* A part of another one takes the place of one. On an error what is wrong is in `*what`. */
 tutti_result_t communicators_change(struct communicators *all, struct random *random,
 				    const char **what);
 /* All but the first are destroyed. */

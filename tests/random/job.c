@@ -124,8 +124,6 @@ static bool take_part(struct part *p)
 
 static bool begin_walks(struct part *p)
 {
-	const char *what = "";
-
 	for (int i = 0; i < p->play->setting->callers; i++) {
 		struct walker *w = &p->walkers[i];
 
@@ -135,13 +133,10 @@ static bool begin_walks(struct part *p)
 		w->caller = i;
 		w->only = p->play->only;
 		w->flip = p->rank == 0 ? p->play->flip : -1;
-		tutti_result_t result =
-			i ? tutti_comm_split(p->comm[0], 0, 0, &p->comm[i]) : TUTTI_OK;
-		if (!result)
-			result = communicators_init(&w->communicators, p->comm[i], &what);
-		if (result)
+		if (i && tutti_comm_split(p->comm[0], 0, 0, &p->comm[i]))
 			return walk_fail(&p->walkers[0], "a communicator for a thread: %s",
 					 tutti_last_error(NULL));
+		communicators_init(&w->communicators, p->comm[i]);
 	}
 	return true;
 }

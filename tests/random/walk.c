@@ -165,23 +165,14 @@ static void draw_flight(struct walker *w, uint64_t seed)
 
 /* ---- posted */
 
-/* The operation of a call. Pre-multiplied sums are made here, by all ranks in the same order. */
-static tutti_result_t set_operation(const struct communicator *on, struct call *c)
-{
-	switch (c->combine) {
-	case COMBINE_ADD: c->op = on->add; return TUTTI_OK;
-	case COMBINE_COMPOSE: c->op = on->compose; return TUTTI_OK;
-	default: return call_make_op(on->comm, c);
-	}
-}
-
+/* Operations are made here, by all ranks in the same order. */
 static bool prepare_item(struct walker *w, struct item *item, struct random *own)
 {
 	for (int i = 0; i < item->n; i++) {
 		struct call *c = &item->calls[i];
 		if (!draw_buffers(c, own))
 			return walk_fail(w, "no memory for buffers");
-		const tutti_result_t result = set_operation(item->on, c);
+		const tutti_result_t result = call_make_op(item->on->comm, c);
 		if (result)
 			return fail_call(w, item, c, result);
 	}
@@ -393,7 +384,7 @@ static bool end_flight(struct walker *w)
 			if (w->n > 1 && c->recv.memory && call_concerns(c) &&
 			    !buffer_check(&c->recv, &c->received, &wrong))
 				return fail_wrong(w, item, c, &wrong);
-			if (c->combine == COMBINE_PREMUL && tutti_op_destroy(item->on->comm, c->op))
+			if (c->op >= TUTTI_OP_COUNT && tutti_op_destroy(item->on->comm, c->op))
 				return walk_fail(w, "tutti_op_destroy: %s",
 						 tutti_last_error(item->on->comm));
 			call_finish(c);
