@@ -97,7 +97,7 @@ static uint32_t encode(double value, const struct format *format)
 	return sign | (bits < largest ? (uint32_t)bits : largest);
 }
 
-#define INTEGERS(X)                                                                                \
+#define STORED(X)                                                                                  \
 	X(TUTTI_INT8, int8_t)                                                                      \
 	X(TUTTI_UINT8, uint8_t)                                                                    \
 	X(TUTTI_INT16, int16_t)                                                                    \
@@ -120,7 +120,7 @@ double value_get(const void *buffer, size_t i, tutti_dtype_t dtype)
 		memcpy(&value, place, sizeof(value));                                              \
 		return (double)value;                                                              \
 	}
-		INTEGERS(GET)
+		STORED(GET)
 #undef GET
 	default: memcpy(&bits, place, size); return decode(bits, format_of(dtype));
 	}
@@ -139,7 +139,7 @@ void value_set(void *buffer, size_t i, tutti_dtype_t dtype, double number)
 		memcpy(place, &value, sizeof(value));                                              \
 		return;                                                                            \
 	}
-		INTEGERS(SET)
+		STORED(SET)
 #undef SET
 	default: bits = encode(number, format_of(dtype)); memcpy(place, &bits, size);
 	}
@@ -147,21 +147,19 @@ void value_set(void *buffer, size_t i, tutti_dtype_t dtype, double number)
 
 /* ---- the promise of the reproducible mode */
 
+static bool is_signed(tutti_dtype_t integer)
+{
+	return integer % 2 == 0;
+}
+
+/* Little-endian: the low bytes come first. */
 static uint64_t integer_get(const void *element, tutti_dtype_t dtype)
 {
+	const size_t size = tutti_dtype_size(dtype), above = 64 - 8 * size;
 	uint64_t bits = 0;
 
-	switch (dtype) {
-#define GET(name, type)                                                                            \
-	case name: {                                                                               \
-		type value;                                                                        \
-		memcpy(&value, element, sizeof(value));                                            \
-		return (uint64_t)value;                                                            \
-	}
-		INTEGERS(GET)
-#undef GET
-	default: return bits;
-	}
+	memcpy(&bits, element, size);
+	return is_signed(dtype) ? (uint64_t)((int64_t)(bits << above) >> above) : bits;
 }
 
 static uint64_t integer_combine(uint64_t a, uint64_t b, tutti_op_t op, bool has_sign)
@@ -183,7 +181,7 @@ static uint64_t integer_combine(uint64_t a, uint64_t b, tutti_op_t op, bool has_
 static void fold_integers(void *result, const void *const *elements, int n, tutti_dtype_t dtype,
 			  tutti_op_t op, unsigned divisor)
 {
-	const bool has_sign = dtype % 2 == 0;
+	const bool has_sign = is_signed(dtype);
 	uint64_t all = integer_get(elements[0], dtype);
 
 	for (int rank = 1; rank < n; rank++)
