@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each launcher's variables are taken for. */
-#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "log.h"
 #include "meeting.h"
 #include "pmi_wire.h"
+#include "test_raw.h"
 #include "transport.h"
 
 #define SECOND 1000000000ull
@@ -274,8 +274,8 @@ TEST(a_library_that_may_exit_comes_last_and_does_not_do_so_unexplained)
 	said[used] = 0;
 	close(ends[0]);
 	await_exit(child, 3);
-	if (!strstr(said, "has ended this process") || !strstr(said, "or set TUTTI_KEY_FILE"))
-		fail_msg("what is to be done is not in \"%s\"", said);
+	assert_says(said, "has ended this process");
+	assert_says(said, "or set TUTTI_KEY_FILE");
 }
 
 static bool with_mpi;	    /* there is a library called libmpi, which cannot be opened … */
@@ -345,12 +345,6 @@ TEST(a_store_that_is_no_store_is_passed_over)
 	check_refused("PMI_RANK=1 PMI_SIZE=2 PMI_FD=1x", "PMI_FD is no open socket");
 }
 
-static void expect_error(const char *says)
-{
-	if (!strstr(tt_thread_error(), says))
-		fail_msg("\"%s\" is not in \"%s\"", says, tt_thread_error());
-}
-
 TEST(where_the_launcher_cannot_be_asked_variables_are_named)
 {
 	char text[TT_KVS_TEXT_MAX] = "", variables[256];
@@ -363,29 +357,17 @@ TEST(where_the_launcher_cannot_be_asked_variables_are_named)
 	close(pair[1]);
 	assert_int_equal(tt_kvs_bring(launch.kvs, 1, 2, 0, text, tt_now() + 60 * SECOND),
 			 TUTTI_ERR_SYSTEM);
-	expect_error("the launcher has closed its connection (PMI_FD)");
-	expect_error(". Where the launcher cannot be asked, set TUTTI_STORE on every rank");
+	assert_says(tt_thread_error(), "the launcher has closed its connection (PMI_FD)");
+	assert_says(tt_thread_error(),
+		    ". Where the launcher cannot be asked, set TUTTI_STORE on every rank");
 	close(pair[0]);
-}
-
-/* A port at which nobody listens: it is taken, so nobody else will. */
-static int take_port(int *fd)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(at);
-
-	*fd = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(bind(*fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(getsockname(*fd, (struct sockaddr *)&at, &length), 0);
-	return ntohs(at.sin_port);
 }
 
 TEST(an_agent_that_cannot_be_reached_is_told_within_seconds)
 {
 	static const char *const addresses[] = { "127.0.0.1", "a..b" };
-	int fd;
-	const int port = take_port(&fd);
+	int port = 0;
+	const int fd = raw_bind(&port); /* at which nobody listens, nor else will */
 
 	for (int i = 0; i < 2; i++) {
 		struct tt_key key = { .set = false };
@@ -401,10 +383,11 @@ TEST(an_agent_that_cannot_be_reached_is_told_within_seconds)
 		assert_int_equal(tt_meeting_open(&launch, 0, &key, start + 300 * SECOND, &store),
 				 TUTTI_ERR_SYSTEM);
 		assert_true(tt_now() - start < 30 * SECOND); /* 3 s, and the machine may be busy */
-		expect_error("connect to torchrun's store at ");
-		expect_error(i ? "(MASTER_ADDR, MASTER_PORT): Name or service not known"
-			       : "(MASTER_ADDR, MASTER_PORT): Connection refused");
-		expect_error("set TUTTI_STORE on every rank");
+		assert_says(tt_thread_error(), "connect to torchrun's store at ");
+		assert_says(tt_thread_error(),
+			    i ? "(MASTER_ADDR, MASTER_PORT): Name or service not known"
+			      : "(MASTER_ADDR, MASTER_PORT): Connection refused");
+		assert_says(tt_thread_error(), "set TUTTI_STORE on every rank");
 	}
 	close(fd);
 }

@@ -32,8 +32,8 @@ static inline int raw_connect(int port)
 	return fd;
 }
 
-/* One that listens on the port, 0: on any, which it is told. */
-static inline int raw_listen(int *port, int backlog)
+/* One of the port, 0: of any, which it is told; nobody is let in before it listens. */
+static inline int raw_bind(int *port)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_port = htons((uint16_t)*port),
@@ -43,9 +43,16 @@ static inline int raw_listen(int *port, int backlog)
 
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)), 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(listen(fd, backlog), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
 	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+static inline int raw_listen(int *port, int backlog)
+{
+	const int fd = raw_bind(port);
+
+	assert_int_equal(listen(fd, backlog), 0);
 	return fd;
 }
 
