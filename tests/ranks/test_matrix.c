@@ -74,7 +74,8 @@ static int check_long(struct setting *s, enum what what)
 	return 0;
 }
 
-/* ---- all ranks contribute the largest number: no sum of them fits the type, but their average does */
+/* ---- all ranks contribute the largest number: no sum of them fits the type, but their average does;
+ * integers above are of all magnitudes */
 
 #define MANY 4099
 
@@ -118,19 +119,12 @@ static int check_averages(const struct setting *s)
 		tutti_dtype_t dtype;
 		double number;
 	} cases[] = {
-		{ TUTTI_INT8, 100 },
-		{ TUTTI_INT8, -128 },
-		{ TUTTI_UINT8, 255 },
-		{ TUTTI_INT16, 32767 },
-		{ TUTTI_UINT16, 65535 },
-		{ TUTTI_INT32, -2147483648.0 },
-		{ TUTTI_UINT32, 4294967295.0 },
 		{ TUTTI_FLOAT16, 60000 },
 		{ TUTTI_FLOAT16, -65504 },
 		{ TUTTI_FLOAT8_E4M3, 448 },
 		{ TUTTI_FLOAT8_E5M2, 57344 },
 	};
-	const size_t most = (size_t)MANY * (size_t)s->size * 4;
+	const size_t most = (size_t)MANY * (size_t)s->size * 2;
 	void *send = malloc(most), *recv = malloc(most);
 	int failed = 0;
 
