@@ -97,3 +97,13 @@ double value_bound(const struct value_way *way, double magnitude)
 	return 1.001 * expm1(exponent) * magnitude +
 	       (divisions + scalings) * value_least(way->dtype);
 }
+
+double value_narrowed(tutti_wire_t wire, double magnitude, double largest)
+{
+	switch (wire) {
+	case TUTTI_WIRE_BFLOAT16: return magnitude * 0x1p-8;
+	case TUTTI_WIRE_FLOAT16: return fmax(magnitude * 0x1p-11, 0x1p-25);
+	case TUTTI_WIRE_FLOAT8: return fmax(magnitude * 0x1p-4, largest * 0x1p-10 / 448);
+	default: return largest / 254;
+	}
+}

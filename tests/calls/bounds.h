@@ -29,5 +29,8 @@ int value_height(const struct value_way *way);
  * pre-multiplied sum: of the products), or the absolute value of the exact product, which must
  * not underflow on the way either. 0 where the result is exact: integers, minimum, maximum. */
 double value_bound(const struct value_way *way, double magnitude);
+/* How far one rounding moves a float32 of that magnitude that travels so, in a block whose largest
+ * magnitude is `largest` ("Narrow elements"). */
+double value_narrowed(tutti_wire_t wire, double magnitude, double largest);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tutti_asserts.h"
+#include "calls/bounds.h"
 #include "calls/values.h"
 #include "harness.h"
 
@@ -29,17 +30,6 @@ static float input(int rank, size_t i)
 	return unit * (float)(1u << (i / BLOCK + (size_t)rank) % 12) * 0x1p-6f;
 }
 
-/* How far one rounding moves a number of that magnitude, where its block has that largest one. */
-static double rounding(tutti_wire_t wire, double magnitude, double largest)
-{
-	switch (wire) {
-	case TUTTI_WIRE_BFLOAT16: return magnitude * 0x1p-8;
-	case TUTTI_WIRE_FLOAT16: return fmax(magnitude * 0x1p-11, 0x1p-25);
-	case TUTTI_WIRE_FLOAT8: return fmax(magnitude * 0x1p-4, largest * 0x1p-10 / 448);
-	default: return largest / 254;
-	}
-}
-
 static double largest_of_block(int rank, size_t n, size_t i)
 {
 	double largest = 0;
@@ -56,13 +46,13 @@ static double bound_of(tutti_wire_t wire, int ranks, size_t n, size_t i)
 
 	for (int r = 0; r < ranks; r++) {
 		const double x = fabs((double)input(r, i)), block = largest_of_block(r, n, i);
-		const double error = rounding(wire, x, block);
+		const double error = value_narrowed(wire, x, block);
 
 		inputs += error;
 		magnitude += x + error;
-		largest += block + rounding(wire, block, block);
+		largest += block + value_narrowed(wire, block, block);
 	}
-	return inputs + rounding(wire, magnitude, largest) +
+	return inputs + value_narrowed(wire, magnitude, largest) +
 	       magnitude * (ranks + 8) * F32_UNIT * (wire == TUTTI_WIRE_INT8 ? 127 : 1);
 }
 

@@ -4,6 +4,7 @@
 #include "tests.h"
 #include <math.h>
 
+#include "calls/bounds.h"
 #include "kernels_check.h"
 #include "narrow.h"
 
@@ -49,18 +50,7 @@ static double largest_of_block(const float *x, size_t n, size_t i)
 	return largest;
 }
 
-/* How far one rounding moves `x`, in a block whose largest magnitude is `largest`. */
-static double bound(tutti_wire_t wire, double x, double largest)
-{
-	const double in_f32 = 1 + 0x1p-20;
-
-	switch (wire) {
-	case TUTTI_WIRE_BFLOAT16: return fabs(x) * 0x1p-8;
-	case TUTTI_WIRE_FLOAT16: return fmax(fabs(x) * 0x1p-11, 0x1p-25);
-	case TUTTI_WIRE_FLOAT8: return fmax(fabs(x) * 0x1p-4, largest * 0x1p-10 / 448) * in_f32;
-	default: return largest / 254 * in_f32;
-	}
-}
+#define IN_F32 (1 + 0x1p-20) /* what scaling adds */
 
 TEST(one_rounding_is_within_its_bound)
 {
@@ -74,8 +64,9 @@ TEST(one_rounding_is_within_its_bound)
 			kernels[wire].unpack(back, packed[0], n);
 			for (size_t i = 0; i < n; i++) {
 				const double x = numbers[0][i], error = fabs(back[i] - x);
+				const double largest = largest_of_block(numbers[0], n, i);
 
-				if (error > bound(wire, x, largest_of_block(numbers[0], n, i)))
+				if (error > IN_F32 * value_narrowed(wire, fabs(x), largest))
 					fail_msg("%s: %.9g became %.9g", tutti_wire_name(wire), x,
 						 (double)back[i]);
 			}
