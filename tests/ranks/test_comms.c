@@ -173,26 +173,13 @@ static int names_carriers(tutti_comm_t comm, void *argument)
 
 /* ---- alone, and often */
 
+/* What operations do there test_matrix shows. */
 static int alone(int rank, void *argument)
 {
-	float send[3] = { 1, 2, 3 }, recv[3] = { 0 };
-	const size_t counts[1] = { 3 };
 	tutti_comm_t comm = NULL;
 
 	SUCCEEDS(tutti_comm_create(NULL, 0, 1, NULL, &comm));
 	CLAIM(tutti_comm_local_rank(comm) == 0 && tutti_comm_local_size(comm) == 1, "not alone");
-	SUCCEEDS(tutti_barrier(comm, NULL));
-	SUCCEEDS(tutti_reduce_scatter(comm, send, recv, 3, TUTTI_FLOAT32, TUTTI_AVG, NULL));
-	CLAIM(memcmp(send, recv, sizeof(send)) == 0, "an average of one differs from it");
-	memset(recv, 0, sizeof(recv));
-	SUCCEEDS(tutti_all_to_all_v(comm, send, counts, NULL, recv, counts, NULL, TUTTI_FLOAT32,
-				    NULL));
-	CLAIM(memcmp(send, recv, sizeof(send)) == 0, "what came is not what went");
-	memset(recv, 0, sizeof(recv));
-	SUCCEEDS(tutti_exscan(comm, send, recv, 3, TUTTI_FLOAT32, TUTTI_SUM, NULL));
-	CLAIM(recv[0] == 0 && recv[2] == 0, "the exclusive scan of rank 0 wrote something");
-	SUCCEEDS(tutti_broadcast(comm, send, recv, 3, TUTTI_FLOAT32, 0, NULL));
-	CLAIM(memcmp(send, recv, sizeof(send)) == 0, "the broadcast differs");
 	const int failed = sums_to(comm, 4, 4) || gathers(comm);
 	tutti_comm_destroy(comm);
 	return failed;
@@ -456,7 +443,7 @@ JOB(a_plan_names_the_transports_that_carry_it, .ranks = 3,
     .env = ENV("TEST_HOSTS=2", "TUTTI_TRANSPORT=shm,tcp", "TUTTI_ALGORITHM=flat"),
     .body = names_carriers)
 
-JOB(a_rank_alone_has_all_operations, .ranks = 1, .whole = alone)
+JOB(a_rank_alone_needs_no_store, .ranks = 1, .whole = alone)
 
 JOB(a_thousand_communicators_leave_nothing, .ranks = 4, .body = a_thousand, .limit_s = 100)
 
