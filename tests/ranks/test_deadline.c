@@ -243,8 +243,6 @@ TOLD(a_group_has_the_deadline_said_before_it, 1u << 3, .call = group, .words = "
      .state = "rank 3 is ")
 TOLD(small_sums_of_a_group_have_it_too, 1u << 3, .call = group_of_sums, .words = "operation 1, ",
      .state = "rank 3 is ")
-TOLD(a_request_keeps_the_deadline_of_its_call, 1u << 5, .call = pending,
-     .words = "operation 1, all_gather(float32 × 8), missed", .state = "rank 5 is ")
 
 /* ---- all have called, and one does not get on: its own part of the sum waits for the others */
 
