@@ -8,11 +8,6 @@
 
 #define ATTEMPTS 5
 
-static int ones(uint32_t mask)
-{
-	return __builtin_popcount(mask);
-}
-
 static bool sums(tutti_comm_t comm)
 {
 	const struct work call = { ALL_REDUCE, MEDIUM_BYTES, TUTTI_SUM, 0 };
@@ -65,7 +60,8 @@ bool player_all_sum(struct player *p, tutti_comm_t comm)
 void go_on_by_rendezvous(struct player *p)
 {
 	const uint32_t survivors = player_survivors(p);
-	const int rank = ones(survivors & ((1u << p->rank) - 1)), size = ones(survivors);
+	const int rank = __builtin_popcount(survivors & ((1u << p->rank) - 1)),
+		  size = __builtin_popcount(survivors);
 	tutti_store_t store = NULL;
 	tutti_comm_t comm = NULL;
 

@@ -29,11 +29,6 @@ int player_complain(struct player *p, const char *format, ...)
 	return 1;
 }
 
-static int ones(uint32_t mask)
-{
-	return __builtin_popcount(mask);
-}
-
 bool player_is_lost(const struct player *p)
 {
 	return !p->scene->rehearsal && case_lost(&p->scene->c) >> p->rank & 1;
@@ -197,7 +192,7 @@ static tutti_result_t idle(struct player *p)
 /* The others are about to wait; the fault is there before the call is. */
 static tutti_result_t absent(struct player *p)
 {
-	const int victims = ones(case_victims(&p->scene->c));
+	const int victims = __builtin_popcount(case_victims(&p->scene->c));
 
 	if (!victim_is_one()) {
 		atomic_fetch_add(&p->stage->ready, 1);
@@ -349,7 +344,7 @@ static void release_stopped(struct player *p)
 
 	if (p->scene->c.fault != FAULT_STOP || p->scene->rehearsal || player_is_lost(p))
 		return;
-	if (atomic_fetch_add(&p->stage->done, 1) + 1 != ones(survivors))
+	if (atomic_fetch_add(&p->stage->done, 1) + 1 != __builtin_popcount(survivors))
 		return;
 	for (int rank = 0; rank < p->ranks; rank++)
 		if (lost >> rank & 1)

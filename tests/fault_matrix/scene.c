@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -436,15 +435,6 @@ static void judge(const struct scene *s, struct verdict *v)
 
 /* ---- */
 
-static void remove_tree(const char *path)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", path);
-	if (system(command) != 0)
-		perror(path);
-}
-
 void scene_play(const struct fault_case *c, uint64_t seed, struct verdict *out)
 {
 	struct scene s = {
@@ -459,9 +449,7 @@ void scene_play(const struct fault_case *c, uint64_t seed, struct verdict *out)
 
 	*out = (struct verdict){ .told_s = -1 };
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	snprintf(s.directory, sizeof(s.directory), "/tmp/tutti-faults-%d-XXXXXX", (int)getpid());
-	if (!mkdtemp(s.directory))
-		fail(out, "no directory in /tmp");
+	make_directory(s.directory);
 	if (c->fault == FAULT_UNPLUGGED)
 		snprintf(s.again, sizeof(s.again), "file:%.60s/again", s.directory);
 	else
@@ -474,5 +462,5 @@ void scene_play(const struct fault_case *c, uint64_t seed, struct verdict *out)
 	}
 	if (!nothing_is_left(own_network, own_shm, left, sizeof(left)))
 		fail(out, "%s", left);
-	remove_tree(s.directory);
+	remove_directory(s.directory);
 }
