@@ -32,69 +32,68 @@ static const char *const ops[] = {
 };
 static_assert(sizeof(ops) / sizeof(ops[0]) == TUTTI_OP_COUNT, "every operation has a name");
 
-static const char *const collectives[] = {
-	[TT_BROADCAST] = "broadcast",
-	[TT_REDUCE] = "reduce",
-	[TT_ALL_REDUCE] = "all_reduce",
-	[TT_REDUCE_SCATTER] = "reduce_scatter",
-	[TT_ALL_GATHER] = "all_gather",
-	[TT_GATHER] = "gather",
-	[TT_SCATTER] = "scatter",
-	[TT_ALL_TO_ALL] = "all_to_all",
-	[TT_REDUCE_SCATTER_V] = "reduce_scatter_v",
-	[TT_ALL_GATHER_V] = "all_gather_v",
-	[TT_GATHER_V] = "gather_v",
-	[TT_SCATTER_V] = "scatter_v",
-	[TT_ALL_TO_ALL_V] = "all_to_all_v",
-	[TT_SCAN] = "scan",
-	[TT_EXSCAN] = "exscan",
-	[TT_BARRIER] = "barrier",
-	[TT_SEND_RECV] = "send/recv",
+enum { REDUCES = 1, ROOTED = 2, OF_VECTOR = 4, OWN_COUNTS = 8, TABLE = 16 };
+
+static const struct {
+	const char *name;
+	unsigned is;
+} collectives[] = {
+	[TT_BROADCAST] = { "broadcast", ROOTED | OF_VECTOR },
+	[TT_REDUCE] = { "reduce", REDUCES | ROOTED | OF_VECTOR },
+	[TT_ALL_REDUCE] = { "all_reduce", REDUCES | OF_VECTOR },
+	[TT_REDUCE_SCATTER] = { "reduce_scatter", REDUCES },
+	[TT_ALL_GATHER] = { "all_gather", 0 },
+	[TT_GATHER] = { "gather", ROOTED },
+	[TT_SCATTER] = { "scatter", ROOTED },
+	[TT_ALL_TO_ALL] = { "all_to_all", 0 },
+	[TT_REDUCE_SCATTER_V] = { "reduce_scatter_v", REDUCES | TABLE },
+	[TT_ALL_GATHER_V] = { "all_gather_v", TABLE },
+	[TT_GATHER_V] = { "gather_v", ROOTED | OWN_COUNTS },
+	[TT_SCATTER_V] = { "scatter_v", ROOTED | OWN_COUNTS },
+	[TT_ALL_TO_ALL_V] = { "all_to_all_v", OWN_COUNTS },
+	[TT_SCAN] = { "scan", REDUCES | OF_VECTOR },
+	[TT_EXSCAN] = { "exscan", REDUCES | OF_VECTOR },
+	[TT_BARRIER] = { "barrier", OF_VECTOR },
+	[TT_SEND_RECV] = { "send/recv", 0 },
 };
 static_assert(sizeof(collectives) / sizeof(collectives[0]) == TT_COLLECTIVE_COUNT,
 	      "every collective has a name");
 
 const char *tt_collective_name(enum tt_collective collective)
 {
-	return (unsigned)collective < TT_COLLECTIVE_COUNT ? collectives[collective] : "unknown";
+	return (unsigned)collective < TT_COLLECTIVE_COUNT ? collectives[collective].name
+							  : "unknown";
+}
+
+/* Also of a number that a peer sent, which may be none. */
+static bool is(enum tt_collective collective, unsigned what)
+{
+	return (unsigned)collective < TT_COLLECTIVE_COUNT && collectives[collective].is & what;
 }
 
 bool tt_collective_reduces(enum tt_collective collective)
 {
-	const uint32_t reducing = TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
-				  TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) |
-				  TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN);
-
-	return reducing & TT_BIT(collective);
+	return is(collective, REDUCES);
 }
 
 bool tt_collective_rooted(enum tt_collective collective)
 {
-	const uint32_t rooted = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_GATHER) |
-				TT_BIT(TT_SCATTER) | TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V);
-
-	return rooted & TT_BIT(collective);
+	return is(collective, ROOTED);
 }
 
 bool tt_collective_of_vector(enum tt_collective collective)
 {
-	const uint32_t vectors = TT_BIT(TT_BROADCAST) | TT_BIT(TT_REDUCE) | TT_BIT(TT_ALL_REDUCE) |
-				 TT_BIT(TT_SCAN) | TT_BIT(TT_EXSCAN) | TT_BIT(TT_BARRIER);
-
-	return vectors & TT_BIT(collective);
+	return is(collective, OF_VECTOR);
 }
 
 bool tt_collective_knows_own_counts(enum tt_collective collective)
 {
-	const uint32_t pairwise =
-		TT_BIT(TT_GATHER_V) | TT_BIT(TT_SCATTER_V) | TT_BIT(TT_ALL_TO_ALL_V);
-
-	return pairwise & TT_BIT(collective);
+	return is(collective, OWN_COUNTS);
 }
 
 bool tt_collective_has_table(enum tt_collective collective)
 {
-	return collective == TT_REDUCE_SCATTER_V || collective == TT_ALL_GATHER_V;
+	return is(collective, TABLE);
 }
 
 TUTTI_API const char *tutti_dtype_name(tutti_dtype_t dtype)

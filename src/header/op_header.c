@@ -65,15 +65,9 @@ const char *tt_part_name(enum tt_part part)
 	}
 }
 
-static bool is_known(const struct tt_op_header *header)
-{
-	return header->collective < TT_COLLECTIVE_COUNT;
-}
-
 static bool knows_own_counts(const struct tt_op_header *header)
 {
-	return is_known(header) &&
-	       tt_collective_knows_own_counts((enum tt_collective)header->collective);
+	return tt_collective_knows_own_counts((enum tt_collective)header->collective);
 }
 
 uint64_t tt_op_header_count(const struct tt_op_header *header)
@@ -85,8 +79,7 @@ uint64_t tt_op_header_count(const struct tt_op_header *header)
 static bool has_table(const struct tt_op_header *header)
 {
 	return header->part == TT_PART_GROUP ||
-	       (is_known(header) &&
-		tt_collective_has_table((enum tt_collective)header->collective));
+	       tt_collective_has_table((enum tt_collective)header->collective);
 }
 
 static void append_op(struct tt_text *text, const struct tt_op_header *header)
