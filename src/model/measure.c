@@ -148,17 +148,21 @@ static bool start_half(const struct pair *pair, struct half *half, pthread_t *th
 	return started;
 }
 
-static void run_pair(struct pair *pair)
+/* False: no trial ended. */
+static bool run_pair(struct pair *pair)
 {
 	struct half halves[2] = { { pair, 0 }, { pair, 1 } };
 	pthread_t threads[2];
 
+	atomic_store_explicit(pair->turn, 0, memory_order_relaxed); /* the threads are not there */
+	pair->step = pair->byte = 0;
 	pair->deadline = tt_now() + LIMIT_NS;
 	if (!start_half(pair, &halves[0], &threads[0]))
-		return;
+		return false;
 	if (start_half(pair, &halves[1], &threads[1]))
 		pthread_join(threads[1], NULL);
 	pthread_join(threads[0], NULL);
+	return pair->step > 0;
 }
 
 int tt_measure_cpus(cpu_set_t *cpus)
@@ -202,32 +206,6 @@ static int find_cores(int cpus[2])
 	return found;
 }
 
-static bool measure_apart(struct tt_model *model, const struct pair *on_cores)
-{
-	struct pair pair = *on_cores;
-
-	run_pair(&pair);
-	if (!pair.step)
-		return false;
-	model->line = pair.step;
-	model->copy = pair.byte;
-	return true;
-}
-
-static bool measure_together(struct tt_model *model, const struct pair *on_cores)
-{
-	struct pair pair = *on_cores;
-
-	atomic_store_explicit(pair.turn, 0,
-			      memory_order_relaxed); /* the threads that use it are not there yet */
-	pair.cpu[1] = pair.cpu[0];
-	run_pair(&pair);
-	if (!pair.step)
-		return false;
-	model->handover = pair.step;
-	return true;
-}
-
 static bool measure_threads(struct tt_model *model, uint8_t *vectors)
 {
 	struct pair pair = {
@@ -237,8 +215,19 @@ static bool measure_threads(struct tt_model *model, uint8_t *vectors)
 	};
 	const int cores = find_cores(pair.cpu);
 
-	return cores > 0 && (cores == 1 || measure_apart(model, &pair)) &&
-	       measure_together(model, &pair);
+	if (cores == 0)
+		return false;
+	if (cores == 2) {
+		if (!run_pair(&pair))
+			return false;
+		model->line = pair.step;
+		model->copy = pair.byte;
+	}
+	pair.cpu[1] = pair.cpu[0];
+	if (!run_pair(&pair))
+		return false;
+	model->handover = pair.step;
+	return true;
 }
 
 /* ---- one thread */
