@@ -34,39 +34,46 @@ static void print_faults(FILE *out, const struct group *group)
 	free(faults);
 }
 
+/* Of each communicator it is judged what ranks called themselves, and then what they called on
+ * streams. Of the latter it is known when they were called, and of some by now that they have
+ * ended. */
+static const struct ops *ops_of(const struct flight *flight, bool on_streams)
+{
+	return on_streams ? &flight->streams : &flight->ops;
+}
+
 /* ---- who was silent */
 
 /* The first collective that a rank could not end; NULL: there is none. */
-static const struct op *first_unfinished(const struct flight *flight)
+static const struct op *first_unfinished(const struct ops *ops)
 {
-	for (size_t i = 0; i < flight->nops; i++)
-		if (flight->ops[i].kind == COLLECTIVE && op_unfinished(&flight->ops[i]))
-			return &flight->ops[i];
+	for (size_t i = 0; i < ops->n; i++)
+		if (ops->at[i].kind == COLLECTIVE && ops->at[i].end == UNFINISHED)
+			return &ops->at[i];
 	return NULL;
 }
 
-static const struct op *last_collective(const struct flight *flight)
+static void print_silent_rank(FILE *out, const struct flight *flight, bool on_streams)
 {
-	return flight_collective(flight, flight->last);
-}
-
-static void print_silent_rank(FILE *out, const struct flight *flight)
-{
-	const struct op *last = last_collective(flight);
+	const struct ops *ops = ops_of(flight, on_streams);
+	const struct op *last = ops_collective(ops, ops->last);
+	const char *where = on_streams ? " on a stream" : "";
 	char text[32];
 
 	if (!last) {
-		fprintf(out, "    rank %d has called no collective\n", flight->rank);
+		fprintf(out, "    rank %d has called no collective%s\n", flight->rank, where);
 		return;
 	}
-	fprintf(out, "    rank %d: its last is operation %lld, %s", flight->rank, last->sequence,
-		op_call(last));
+	fprintf(out, "    rank %d: its last%s is operation %lld, %s", flight->rank, where,
+		last->sequence, op_call(last));
 	op_print_caller(out, last);
-	fprintf(out, ", ");
-	if (last->done == NEVER)
-		fprintf(out, "which it is still in\n");
+	if (on_streams)
+		fprintf(out, ", called %s before its report was written\n",
+			duration((double)(flight->realtime - last->posted), text));
+	else if (last->done == NEVER)
+		fprintf(out, ", which it is still in\n");
 	else
-		fprintf(out, "which it ended %s before its report was written\n",
+		fprintf(out, ", which it ended %s before its report was written\n",
 			duration((double)(flight->realtime - last->done), text));
 }
 
@@ -76,68 +83,74 @@ static void print_callers(FILE *out, const struct group *group, json_int_t seque
 	const char **callers = need(calloc(group->n, sizeof(*callers)));
 
 	for (size_t i = 0; i < group->n; i++) {
-		const struct op *op = flight_collective(&group->at[i], sequence);
+		const struct op *op = ops_collective(&group->at[i].ops, sequence);
 
-		callers[i] = op && op_unfinished(op) ? op->caller : NULL;
+		callers[i] = op && op->end == UNFINISHED ? op->caller : NULL;
 	}
 	print_said(out, group, "    ", " called it at ", callers);
 	free(callers);
 }
 
-static void print_unfinished(FILE *out, const struct group *group, const struct op *op)
+static void print_unfinished(FILE *out, const struct group *group, const struct op *op,
+			     bool on_streams)
 {
 	bool *waiting = new_marks(group->size), *silent = new_marks(group->size),
 	     *done = new_marks(group->size);
 
 	for (size_t i = 0; i < group->n; i++) {
-		const struct flight *flight = &group->at[i];
-		const struct op *own = flight_collective(flight, op->sequence);
+		const int rank = group->at[i].rank;
+		const struct ops *ops = ops_of(&group->at[i], on_streams);
+		const struct op *own = ops_collective(ops, op->sequence);
 
-		silent[flight->rank] = flight->last < op->sequence;
-		waiting[flight->rank] = own && op_unfinished(own);
-		done[flight->rank] = !silent[flight->rank] && !waiting[flight->rank];
+		silent[rank] = ops->last < op->sequence;
+		waiting[rank] = own && own->end == UNFINISHED;
+		done[rank] = !on_streams && !silent[rank] && !waiting[rank];
 	}
-	fprintf(out, "  unfinished: operation %lld, %s, on ", op->sequence, op_call(op));
+	fprintf(out, "  %s: operation %lld, %s%s%s, on ",
+		on_streams ? "on streams, not seen to end" : "unfinished", op->sequence,
+		op_call(op), on_streams ? ", by " : "", on_streams ? op->way : "");
 	print_ranks(out, waiting, group->size);
 	if (count_marks(done, group->size) > 0) {
 		fprintf(out, "; ended on ");
 		print_ranks(out, done, group->size);
 	}
 	fprintf(out, "\n");
-	print_callers(out, group, op->sequence);
+	if (!on_streams)
+		print_callers(out, group, op->sequence);
 	if (count_marks(silent, group->size) > 0) {
-		fprintf(out, "  silent: ");
+		fprintf(out, "  silent%s: ", on_streams ? " on streams" : "");
 		print_ranks(out, silent, group->size);
 		fprintf(out, " never called operation %lld\n", op->sequence);
 	}
 	for (size_t i = 0; i < group->n; i++)
-		if (silent[group->at[i].rank] && !analysis_says_last(group, &group->at[i]))
-			print_silent_rank(out, &group->at[i]);
+		if (silent[group->at[i].rank] &&
+		    (on_streams || !analysis_says_last(group, &group->at[i])))
+			print_silent_rank(out, &group->at[i], on_streams);
 	free(waiting);
 	free(silent);
 	free(done);
 }
 
 /* The earliest that somebody could not end: what comes later waits for it. */
-static void print_silent(FILE *out, const struct group *group)
+static void print_silent(FILE *out, const struct group *group, bool on_streams)
 {
 	const struct op *earliest = NULL;
 	size_t more = 0;
 
 	for (size_t i = 0; i < group->n; i++) {
-		const struct op *op = first_unfinished(&group->at[i]);
+		const struct op *op = first_unfinished(ops_of(&group->at[i], on_streams));
 
 		if (op && (!earliest || op->sequence < earliest->sequence))
 			earliest = op;
 	}
 	if (!earliest)
 		return;
-	print_unfinished(out, group, earliest);
-	for (size_t i = 0; i < group->n; i++)
-		for (size_t k = 0; k < group->at[i].nops; k++)
-			more += group->at[i].ops[k].kind == COLLECTIVE &&
-				op_unfinished(&group->at[i].ops[k]) &&
-				group->at[i].ops[k].sequence > earliest->sequence;
+	print_unfinished(out, group, earliest, on_streams);
+	for (size_t i = 0; i < group->n && !on_streams; i++)
+		for (size_t k = 0; k < group->at[i].ops.n; k++)
+			more += group->at[i].ops.at[k].kind == COLLECTIVE &&
+				group->at[i].ops.at[k].end == UNFINISHED &&
+				group->at[i].ops.at[k].sequence > earliest->sequence;
 	if (more)
 		fprintf(out, "    %zu call%s of later operations wait%s behind it\n", more,
 			more == 1 ? "" : "s", more == 1 ? "s" : "");
@@ -158,9 +171,9 @@ static bool has_counterpart(const struct flight *flight, int rank, const struct 
 {
 	const enum kind kind = op->kind == SEND ? RECV : SEND;
 
-	for (size_t i = 0; i < flight->nops; i++)
-		if (flight->ops[i].kind == kind && flight->ops[i].peer == rank &&
-		    flight->ops[i].sequence >= op->sequence)
+	for (size_t i = 0; i < flight->ops.n; i++)
+		if (flight->ops.at[i].kind == kind && flight->ops.at[i].peer == rank &&
+		    flight->ops.at[i].sequence >= op->sequence)
 			return true;
 	return false;
 }
@@ -186,25 +199,33 @@ static void print_message(FILE *out, const struct group *group, const struct fli
 			has_counterpart(peer, flight->rank, op) ? "has" : "never");
 }
 
-static void print_messages(FILE *out, const struct group *group)
+static void print_messages(FILE *out, const struct group *group, bool on_streams)
 {
 	size_t found = 0;
 
 	for (size_t i = 0; i < group->n; i++) {
-		for (size_t k = 0; k < group->at[i].nops; k++) {
-			const struct op *op = &group->at[i].ops[k];
+		const struct ops *ops = ops_of(&group->at[i], on_streams);
 
-			if (op->kind != COLLECTIVE && op_unfinished(op) && found++ < SHOWN)
+		for (size_t k = 0; k < ops->n; k++) {
+			const struct op *op = &ops->at[k];
+
+			if (op->kind == COLLECTIVE || op->end != UNFINISHED || found++ >= SHOWN)
+				continue;
+			if (on_streams)
+				fprintf(out, "  on a stream of rank %d, not seen to end: %s\n",
+					group->at[i].rank, op_call(op));
+			else
 				print_message(out, group, &group->at[i], op);
 		}
 	}
-	print_more(out, found, "message", "");
+	print_more(out, found, "message", on_streams ? " on streams" : "");
 }
 
 /* ---- operations that several ranks know */
 
 /* The same collective on all ranks of a group that still have it. */
 struct meeting {
+	bool on_streams;
 	json_int_t sequence;
 	size_t n;	      /* ranks that have it */
 	const struct op **op; /* [group->n]; NULL where a rank does not */
@@ -212,9 +233,10 @@ struct meeting {
 };
 
 /* Before the first one. */
-static struct meeting meeting_begin(const struct group *group)
+static struct meeting meeting_begin(const struct group *group, bool on_streams)
 {
-	return (struct meeting){ .op = need(calloc(group->n, sizeof(const struct op *))),
+	return (struct meeting){ .on_streams = on_streams,
+				 .op = need(calloc(group->n, sizeof(const struct op *))),
 				 .next = need(calloc(group->n, sizeof(size_t))) };
 }
 
@@ -230,12 +252,12 @@ static bool meeting_next(const struct group *group, struct meeting *meeting)
 	meeting->sequence = INT64_MAX;
 	meeting->n = 0;
 	for (size_t i = 0; i < group->n; i++) {
-		const struct flight *flight = &group->at[i];
+		const struct ops *ops = ops_of(&group->at[i], meeting->on_streams);
 		size_t *next = &meeting->next[i];
 
-		while (*next < flight->nops && flight->ops[*next].kind != COLLECTIVE)
+		while (*next < ops->n && ops->at[*next].kind != COLLECTIVE)
 			++*next;
-		meeting->op[i] = *next < flight->nops ? &flight->ops[*next] : NULL;
+		meeting->op[i] = *next < ops->n ? &ops->at[*next] : NULL;
 		if (meeting->op[i] && meeting->op[i]->sequence < meeting->sequence)
 			meeting->sequence = meeting->op[i]->sequence;
 	}
@@ -265,7 +287,8 @@ static void print_difference(const struct group *group, const struct meeting *me
 			    !same_call(meeting->op[i], meeting->op[k]))
 				plain &= strcmp(op_call(meeting->op[i]), op_call(meeting->op[k])) !=
 					 0;
-	fprintf(out, "  differed: operation %lld:\n", meeting->sequence);
+	fprintf(out, "  differed%s: operation %lld:\n", meeting->on_streams ? " on streams" : "",
+		meeting->sequence);
 	for (size_t i = 0; i < group->n; i++) {
 		bool *same = new_marks(group->size), told = false;
 
@@ -301,9 +324,9 @@ static bool differs(const struct group *group, const struct meeting *meeting)
 	return differ;
 }
 
-static void print_different(FILE *out, const struct group *group)
+static void print_different(FILE *out, const struct group *group, bool on_streams)
 {
-	struct meeting meeting = meeting_begin(group);
+	struct meeting meeting = meeting_begin(group, on_streams);
 	size_t found = 0;
 
 	while (meeting_next(group, &meeting))
@@ -362,7 +385,7 @@ static void follow(struct course *course, const struct group *group, const struc
 	for (size_t i = 0; i < group->n; i++) {
 		if (i != last && meeting->op[i]->posted > before)
 			before = meeting->op[i]->posted;
-		ended &= !op_unfinished(meeting->op[i]);
+		ended &= meeting->op[i]->end == ENDED;
 		if (meeting->op[i]->done > end)
 			end = meeting->op[i]->done;
 	}
@@ -381,7 +404,7 @@ static void follow(struct course *course, const struct group *group, const struc
 static void print_course(FILE *out, const struct group *group)
 {
 	struct course course = { .late = need(calloc(group->n, sizeof(*course.late))) };
-	struct meeting meeting = meeting_begin(group);
+	struct meeting meeting = meeting_begin(group, false);
 	char all[32], longest[32];
 
 	while (group->size > 1 && meeting_next(group, &meeting))
@@ -441,10 +464,11 @@ static void print_group(FILE *out, const struct group *group)
 	analysis_print_ends(out, group);
 	if (!group->told_before)
 		print_faults(out, group);
-	print_silent(out, group);
-	print_messages(out, group);
-	print_different(out, group);
-	analysis_print_streams(out, group);
+	for (int on_streams = 0; on_streams < 2; on_streams++) {
+		print_silent(out, group, on_streams);
+		print_messages(out, group, on_streams);
+		print_different(out, group, on_streams);
+	}
 	print_course(out, group);
 }
 

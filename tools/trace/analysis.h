@@ -48,10 +48,6 @@ void analysis_print_ends(FILE *out, const struct group *group);
 /* ends.c: of ranks that failed, those of which there is no report. */
 void analysis_print_unreported(FILE *out, const struct flights *flights);
 
-/* streams.c: of calls on streams, who differed, which have not been seen to end, and who was
- * silent in them. */
-void analysis_print_streams(FILE *out, const struct group *group);
-
 /* chrome.c: the operations in Chrome's trace format. False: errno tells. */
 bool chrome_write(const struct flights *flights, const char *path);
 

@@ -75,7 +75,7 @@ static void add_op(struct trace *trace, int process, int row, const struct fligh
 				  (double)(end_of(flight, op) - op->posted) / 1e3, "pid", process,
 				  "tid", row, "args", arguments(trace, op));
 
-	if (op_unfinished(op))
+	if (op->end == UNFINISHED)
 		json_object_set_new(event, "cname", json_string("terrible"));
 	add(trace, event);
 }
@@ -90,8 +90,8 @@ static void add_kind(struct trace *trace, int process, int *row, const struct fl
 
 	for (int i = 0; i < ROWS_MAX; i++)
 		busy[i] = INT64_MIN;
-	for (size_t i = 0; i < flight->nops; i++) {
-		const struct op *op = &flight->ops[i];
+	for (size_t i = 0; i < flight->ops.n; i++) {
+		const struct op *op = &flight->ops.at[i];
 
 		if ((op->kind != COLLECTIVE) != messages)
 			continue;
@@ -107,13 +107,12 @@ static void add_kind(struct trace *trace, int process, int *row, const struct fl
 }
 
 /* When it was called alone is known, and not when a stream came to it. */
-static void add_stream_call(struct trace *trace, int process, int row,
-			    const struct stream_call *call)
+static void add_stream_call(struct trace *trace, int process, int row, const struct op *call)
 {
 	static const char *const ends[] = { "yes", "not seen", "unknown: in a graph" };
 
 	add(trace,
-	    json_pack("{s:s,s:s,s:s,s:s,s:f,s:i,s:i,s:{s:I,s:i,s:s,s:s}}", "name", call->call,
+	    json_pack("{s:s,s:s,s:s,s:s,s:f,s:i,s:i,s:{s:I,s:i,s:s,s:s}}", "name", op_call(call),
 		      "cat", "stream", "ph", "i", "s", "t", "ts", us(trace, call->posted), "pid",
 		      process, "tid", row, "args", "number", call->number, "device", call->device,
 		      "way", call->way, "ended", ends[call->end]));
@@ -124,10 +123,10 @@ static void add_stream_calls(struct trace *trace, int process, int *row,
 {
 	char name[96];
 
-	if (flight->nstreams == 0)
+	if (flight->streams.n == 0)
 		return;
-	for (size_t i = 0; i < flight->nstreams; i++)
-		add_stream_call(trace, process, *row, &flight->streams[i]);
+	for (size_t i = 0; i < flight->streams.n; i++)
+		add_stream_call(trace, process, *row, &flight->streams.at[i]);
 	snprintf(name, sizeof(name), "calls on streams of %.16s", flight->communicator);
 	add_name(trace, "thread_name", process, (*row)++, name);
 }
@@ -182,10 +181,10 @@ bool chrome_write(const struct flights *flights, const char *path)
 	for (size_t i = 0; i < flights->n; i++) {
 		const struct flight *flight = &flights->at[i];
 
-		if (flight->nops > 0 && flight->ops[0].posted < trace.start)
-			trace.start = flight->ops[0].posted;
-		if (flight->nstreams > 0 && flight->streams[0].posted < trace.start)
-			trace.start = flight->streams[0].posted;
+		if (flight->ops.n > 0 && flight->ops.at[0].posted < trace.start)
+			trace.start = flight->ops.at[0].posted;
+		if (flight->streams.n > 0 && flight->streams.at[0].posted < trace.start)
+			trace.start = flight->streams.at[0].posted;
 	}
 	fill(&trace, flights);
 	json_t *root = need(json_pack(

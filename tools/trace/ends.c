@@ -26,7 +26,7 @@ static void print_one(FILE *out, const char *what, const struct flight *flight,
 /* Without a time: others may have written the report long after the rank's end. */
 static void print_last(FILE *out, const struct flight *flight)
 {
-	const struct op *last = flight_collective(flight, flight->last);
+	const struct op *last = ops_collective(&flight->ops, flight->ops.last);
 
 	if (!last) {
 		fprintf(out, "; it had called no collective\n");

@@ -196,7 +196,7 @@ static bool read_message(json_t *object, const char *kind, struct op *op, json_e
 	return true;
 }
 
-static bool read_op(json_t *object, const struct flight *flight, struct op *op, json_error_t *error)
+static bool read_op(json_t *object, struct flight *flight, struct op *op, json_error_t *error)
 {
 	json_int_t header = 0;
 	const char *kind;
@@ -210,6 +210,7 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 	if (!read_time(object, "posted", &op->posted) || !read_time(object, "first", &op->first) ||
 	    !read_time(object, "done", &op->done))
 		return false;
+	op->end = op->done == NEVER || op->result ? UNFINISHED : ENDED;
 	if (op->posted == NEVER)
 		op->posted = op->first != NEVER ? op->first : op->done;
 	if (op->posted == NEVER || op->sequence < 0 || op->sequence > SEQUENCE_MAX)
@@ -224,59 +225,45 @@ static bool read_op(json_t *object, const struct flight *flight, struct op *op, 
 
 /* ---- calls on streams */
 
-static bool read_stream_collective(json_t *object, struct stream_call *out, json_error_t *error)
+static bool read_stream_collective(json_t *object, struct op *op, struct header *header,
+				   json_error_t *error)
 {
 	struct called call;
 	char data[DATA_BYTES];
 
 	if (!read_called(object, &call, error) ||
-	    json_unpack_ex(object, error, 0, "{s:I}", "sequence", &out->sequence) ||
-	    out->sequence < 0 || out->sequence > SEQUENCE_MAX)
+	    json_unpack_ex(object, error, 0, "{s:I}", "sequence", &op->sequence) ||
+	    op->sequence < 0 || op->sequence > SEQUENCE_MAX)
 		return false;
 	if (has_own_count(call.collective) || has_table(call.collective))
 		snprintf(data, sizeof(data), "%s", call.dtype);
 	else
 		snprintf(data, sizeof(data), "%s × %lld", call.dtype, call.count);
-	describe(&call, data, out->call, sizeof(out->call));
+	describe(&call, data, header->call, sizeof(header->call));
+	header->key = need(strdup(header->call));
+	op->header = header;
 	return true;
 }
 
-static bool read_stream_call(json_t *object, struct stream_call *call, json_error_t *error)
+static bool read_stream_call(json_t *object, struct flight *flight, struct op *op,
+			     json_error_t *error)
 {
 	const json_t *end = json_object_get(object, "ended");
 	const char *kind, *dtype;
 	json_int_t count;
 
 	if (json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:s,s:i,s:s,s?:i}", "number",
-			   &call->number, "kind", &kind, "count", &count, "dtype", &dtype, "device",
-			   &call->device, "way", &call->way, "peer", &call->peer) ||
-	    !read_time(object, "posted", &call->posted) || call->posted == NEVER || count < 0)
+			   &op->number, "kind", &kind, "count", &count, "dtype", &dtype, "device",
+			   &op->device, "way", &op->way, "peer", &op->peer) ||
+	    !read_time(object, "posted", &op->posted) || op->posted == NEVER || count < 0)
 		return false;
-	call->kind = kind_named(kind);
-	call->end = json_is_true(end) ? ENDED : json_is_false(end) ? NOT_SEEN : UNKNOWABLE;
-	if (call->kind == COLLECTIVE)
-		return read_stream_collective(object, call, error);
-	describe_message(call->kind, call->peer, dtype, count, call->call, sizeof(call->call));
-	return true;
-}
-
-/* `calls` NULL: the report is of a library that knew of none. */
-static bool read_stream_calls(struct flight *flight, json_t *calls, json_error_t *error)
-{
-	json_t *object;
-	size_t i;
-
-	flight->streams = need(calloc(json_array_size(calls) + 1, sizeof(*flight->streams)));
-	json_array_foreach(calls, i, object) {
-		struct stream_call *call = &flight->streams[flight->nstreams++];
-
-		if (!read_stream_call(object, call, error))
-			return false;
-		if (call->kind == COLLECTIVE && call->sequence <= flight->last_stream)
-			return false;
-		if (call->kind == COLLECTIVE)
-			flight->last_stream = call->sequence;
-	}
+	op->first = op->done = NEVER;
+	op->kind = kind_named(kind);
+	op->end = json_is_true(end) ? ENDED : json_is_false(end) ? UNFINISHED : UNKNOWABLE;
+	if (op->kind == COLLECTIVE)
+		return read_stream_collective(object, op, &flight->headers[flight->nheaders++],
+					      error);
+	describe_message(op->kind, op->peer, dtype, count, op->call, sizeof(op->call));
 	return true;
 }
 
@@ -293,18 +280,18 @@ void op_print_caller(FILE *out, const struct op *op)
 		fprintf(out, ", called at %s", op->caller);
 }
 
-const struct op *flight_collective(const struct flight *flight, json_int_t sequence)
+const struct op *ops_collective(const struct ops *ops, json_int_t sequence)
 {
-	size_t low = 0, high = flight->nops;
+	size_t low = 0, high = ops->n;
 
 	/* messages lie between; collectives are in order */
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
 		size_t at = middle;
 
-		while (at < high && flight->ops[at].kind != COLLECTIVE)
+		while (at < high && ops->at[at].kind != COLLECTIVE)
 			at++;
-		const struct op *op = at < high ? &flight->ops[at] : NULL;
+		const struct op *op = at < high ? &ops->at[at] : NULL;
 		if (!op || op->sequence > sequence)
 			high = middle;
 		else if (op->sequence == sequence)
@@ -322,35 +309,50 @@ void flight_finish(struct flight *flight)
 	for (size_t i = 0; i < flight->nheaders; i++)
 		free(flight->headers[i].key);
 	free(flight->headers);
-	free(flight->ops);
-	free(flight->streams);
+	free(flight->ops.at);
+	free(flight->streams.at);
 	free(flight->path);
 	json_decref(flight->report);
 }
 
-static bool read_lists(struct flight *flight, json_t *headers, json_t *ops, json_error_t *error)
+typedef bool read_fn(json_t *object, struct flight *flight, struct op *op, json_error_t *error);
+
+static bool read_ops(json_t *list, struct flight *flight, read_fn *read, struct ops *ops,
+		     json_error_t *error)
 {
 	json_t *object;
 	size_t i;
 
-	flight->headers = need(calloc(json_array_size(headers) + 1, sizeof(*flight->headers)));
-	flight->ops = need(calloc(json_array_size(ops) + 1, sizeof(*flight->ops)));
+	ops->at = need(calloc(json_array_size(list) + 1, sizeof(*ops->at)));
+	json_array_foreach(list, i, object) {
+		struct op *op = &ops->at[ops->n++];
+
+		if (!read(object, flight, op, error))
+			return false;
+		if (op->kind == COLLECTIVE && op->sequence <= ops->last)
+			return false;
+		if (op->kind == COLLECTIVE)
+			ops->last = op->sequence;
+	}
+	return true;
+}
+
+/* `streams` NULL: the report is of a library that knew of none. */
+static bool read_lists(struct flight *flight, json_t *headers, json_t *ops, json_t *streams,
+		       json_error_t *error)
+{
+	/* calls on streams have headers of their own, behind the others */
+	const size_t most = json_array_size(headers) + json_array_size(streams);
+	json_t *object;
+	size_t i;
+
+	flight->headers = need(calloc(most + 1, sizeof(*flight->headers)));
 	json_array_foreach(headers, i, object)
 		if (!read_op_header(object, &flight->headers[flight->nheaders++], error))
 			return false;
 	qsort(flight->headers, flight->nheaders, sizeof(*flight->headers), by_number);
-	json_array_foreach(ops, i, object) {
-		struct op *op = &flight->ops[flight->nops++];
-
-		if (!read_op(object, flight, op, error))
-			return false;
-		if (op->kind == COLLECTIVE) {
-			if (op->sequence <= flight->last)
-				return false;
-			flight->last = op->sequence;
-		}
-	}
-	return true;
+	return read_ops(ops, flight, read_op, &flight->ops, error) &&
+	       read_ops(streams, flight, read_stream_call, &flight->streams, error);
 }
 
 static bool read_header(struct flight *flight, json_t **headers, json_t **ops, json_error_t *error)
@@ -378,30 +380,32 @@ static bool read_header(struct flight *flight, json_t **headers, json_t **ops, j
 	       flight->realtime <= REALTIME_MAX;
 }
 
-/* A report of a rank that died is as old as what it did last, and not as the report, which may be
- * written much later. */
-static bool find_alive(struct flight *flight)
+static void last_seen(const struct ops *ops, int64_t *last)
 {
-	int64_t opened, last;
-
-	flight->alive = flight->realtime;
-	if (strcmp(flight->why, "died") != 0)
-		return true;
-	if (!json_object_get(flight->report, "opened_ns"))
-		opened = NEVER;
-	else if (!read_time(flight->report, "opened_ns", &opened))
-		return false;
-	last = opened;
-	for (size_t i = 0; i < flight->nops; i++) {
-		const struct op *op = &flight->ops[i];
+	for (size_t i = 0; i < ops->n; i++) {
+		const struct op *op = &ops->at[i];
 		const int64_t seen = op->done != NEVER	  ? op->done
 				     : op->first != NEVER ? op->first
 							  : op->posted;
 
-		last = seen > last ? seen : last;
+		*last = seen > *last ? seen : *last;
 	}
-	for (size_t i = 0; i < flight->nstreams; i++)
-		last = flight->streams[i].posted > last ? flight->streams[i].posted : last;
+}
+
+/* A report of a rank that died is as old as what it did last, and not as the report, which may be
+ * written much later. */
+static bool find_alive(struct flight *flight)
+{
+	int64_t last = NEVER;
+
+	flight->alive = flight->realtime;
+	if (strcmp(flight->why, "died") != 0)
+		return true;
+	if (json_object_get(flight->report, "opened_ns") &&
+	    !read_time(flight->report, "opened_ns", &last))
+		return false;
+	last_seen(&flight->ops, &last);
+	last_seen(&flight->streams, &last);
 	flight->alive = last == NEVER		   ? NEVER
 			: last > flight->monotonic ? flight->realtime
 						   : flight->realtime - (flight->monotonic - last);
@@ -413,7 +417,7 @@ bool flight_read(struct flight *flight, json_error_t *error)
 	json_t *headers, *ops;
 
 	return read_header(flight, &headers, &ops, error) &&
-	       read_lists(flight, headers, ops, error) &&
-	       read_stream_calls(flight, json_object_get(flight->report, "streams"), error) &&
+	       read_lists(flight, headers, ops, json_object_get(flight->report, "streams"),
+			  error) &&
 	       find_alive(flight);
 }

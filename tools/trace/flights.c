@@ -314,6 +314,15 @@ static void shift(int64_t *time, int64_t offset)
 		*time += offset;
 }
 
+static void shift_ops(struct ops *ops, int64_t offset)
+{
+	for (size_t i = 0; i < ops->n; i++) {
+		shift(&ops->at[i].posted, offset);
+		shift(&ops->at[i].first, offset);
+		shift(&ops->at[i].done, offset);
+	}
+}
+
 /* The ranks of a host share CLOCK_MONOTONIC: one offset for all of them, so that nothing comes
  * between. */
 static void share_clock(struct flights *flights)
@@ -328,13 +337,8 @@ static void share_clock(struct flights *flights)
 		const int64_t offset = same == i ? flight->realtime - flight->monotonic
 						 : first->realtime - first->monotonic;
 		flight->realtime = flight->monotonic + offset;
-		for (size_t k = 0; k < flight->nops; k++) {
-			shift(&flight->ops[k].posted, offset);
-			shift(&flight->ops[k].first, offset);
-			shift(&flight->ops[k].done, offset);
-		}
-		for (size_t k = 0; k < flight->nstreams; k++)
-			shift(&flight->streams[k].posted, offset);
+		shift_ops(&flight->ops, offset);
+		shift_ops(&flight->streams, offset);
 	}
 }
 

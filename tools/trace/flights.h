@@ -23,30 +23,30 @@ struct header {
 
 enum kind { COLLECTIVE, SEND, RECV, ONE_SIDED };
 
+/* The last: it is in a graph. */
+enum end { ENDED, UNFINISHED, UNKNOWABLE };
+
 struct op {
 	enum kind kind;
-	json_int_t number, sequence;
+	json_int_t number, sequence; /* the latter of a collective among those of its list */
 	const struct header *header; /* of a collective; NULL: no longer known */
 	int peer;		     /* of a message */
 	json_int_t bytes;
 	char call[64];		     /* of a message */
 	int64_t posted, first, done; /* nanoseconds of CLOCK_REALTIME; NEVER */
 	int result;
+	enum end end;	    /* UNFINISHED: it did not come, was an error, or was not seen */
 	const char *caller; /* where its program called it; NULL: it does not say */
+	/* of one on a stream, of which nothing is known but when it was called, and its end */
+	const char *way;
+	int device;
 };
 
-enum end { ENDED, NOT_SEEN, UNKNOWABLE }; /* the last: it is in a graph */
-
-/* A call on a stream. */
-struct stream_call {
-	enum kind kind;
-	json_int_t number, sequence; /* the latter of collectives on streams alone */
-	int64_t posted;
-	int peer; /* of a message */
-	int device;
-	const char *way;
-	char call[192]; /* what ranks must agree on, of a collective */
-	enum end end;
+/* In the order of the calls. */
+struct ops {
+	struct op *at;
+	size_t n;
+	json_int_t last; /* sequence of the last collective, 0: none */
 };
 
 struct flight {
@@ -64,12 +64,7 @@ struct flight {
 	json_int_t called;
 	struct header *headers;
 	size_t nheaders;
-	struct op *ops; /* in the order of the calls */
-	size_t nops;
-	json_int_t last;	     /* sequence of its last collective, 0: none */
-	struct stream_call *streams; /* in the order of the calls */
-	size_t nstreams;
-	json_int_t last_stream; /* as `last` */
+	struct ops ops, streams; /* the latter: on streams */
 };
 
 struct exits;
@@ -123,12 +118,7 @@ void flight_finish(struct flight *flight);
 const char *op_call(const struct op *op);
 /* ", called at train.py:42"; nothing where that is unknown. */
 void op_print_caller(FILE *out, const struct op *op);
-/* Its end did not come, or was an error. */
-static inline bool op_unfinished(const struct op *op)
-{
-	return op->done == NEVER || op->result != 0;
-}
 /* The collective with this sequence number; NULL: it was not called, or is too long ago. */
-const struct op *flight_collective(const struct flight *flight, json_int_t sequence);
+const struct op *ops_collective(const struct ops *ops, json_int_t sequence);
 
 #endif
