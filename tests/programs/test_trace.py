@@ -115,14 +115,16 @@ class Trace(ProgramTest):
 
     def test_who_differed(self):
         headers = [header(64), header(128, 'all_gather', op=None, op_number=-1), header(192, algorithm='tree', segments=4)]
-        self.store(report(0, [call(1, 1, 2), call(2, 3, None)], headers=headers),
-                   report(1, [call(1, 1, 2, header=192), call(2, 3, None)], headers=headers),
-                   report(2, [call(1, 1, 2), call(2, 3, None, header=128)], headers=headers))
+        self.store(report(0, [call(1, 1, 2), call(2, 3, None), call(3, 4, None, header=1)], headers=headers),
+                   report(1, [call(1, 1, 2, header=192), call(2, 3, None), call(3, 4, None)], headers=headers),
+                   report(2, [call(1, 1, 2), call(2, 3, None, header=128), call(3, 4, None, header=128)], headers=headers))
         out, _ = self.trace(self.dir)
         self.assertIn('differed: operation 1:\n    ranks 0, 2 called all_reduce(float32 × 4096, sum) by ring\n'
                       '    rank 1 called all_reduce(float32 × 4096, sum) by tree in 4 segments\n', out)
         self.assertIn('differed: operation 2:\n    ranks 0, 1 called all_reduce(float32 × 4096, sum)\n'
                       '    rank 2 called all_gather(float32 × 4096)\n', out)
+        self.assertIn('differed: operation 3:\n    rank 0 called a collective whose header is no longer known\n'
+                      '    rank 1 called all_reduce(float32 × 4096, sum)\n    rank 2 called all_gather(float32 × 4096)\n', out)
 
     def test_calls_are_named_as_they_were_made(self):
         """Where a rank knows its own counts alone, these do not differ; functions and groups are named, not what they are made of."""

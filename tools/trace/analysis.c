@@ -272,9 +272,12 @@ static bool meeting_next(const struct group *group, struct meeting *meeting)
 
 /* ---- who differed */
 
+/* Of calls whose header is no longer known nobody knows. */
 static bool same_call(const struct op *a, const struct op *b)
 {
-	return !a->header || !b->header || strcmp(a->header->key, b->header->key) == 0;
+	if (!a->header || !b->header)
+		return a->header == b->header;
+	return strcmp(a->header->key, b->header->key) == 0;
 }
 
 static void print_difference(const struct group *group, const struct meeting *meeting, FILE *out)
@@ -316,7 +319,7 @@ static bool differs(const struct group *group, const struct meeting *meeting)
 	bool differ = false;
 
 	for (size_t i = 0; i < group->n; i++) {
-		if (!meeting->op[i])
+		if (!meeting->op[i] || !meeting->op[i]->header)
 			continue;
 		one = one ? one : meeting->op[i];
 		differ |= !same_call(one, meeting->op[i]);
