@@ -72,30 +72,32 @@ enum tt_flight_way {
 	TT_FLIGHT_WAYS
 };
 
+/* The two lines below are written and read as words, of which the first is the number, 0 while the
+ * others are written. */
+
 /* One call on a stream, on one line. */
 struct tt_flight_stream {
-	_Atomic uint64_t number; /* from 1, over all the communicator's calls on streams; as of
-				  * an operation */
-	_Atomic uint64_t posted;
-	_Atomic uint64_t count;
-	_Atomic uint64_t sequence; /* from 1, over collectives alone; 0: it is none */
+	uint64_t number; /* from 1, over all the communicator's calls on streams */
+	uint64_t posted;
+	uint64_t count;
+	uint64_t sequence;	/* from 1, over collectives alone; 0: it is none */
 	_Atomic uint64_t waits; /* that the streams have ended when it has, 0: they do not tell */
-	_Atomic int32_t op;
-	_Atomic int32_t root; /* or the peer */
-	_Atomic int16_t device;
-	_Atomic uint8_t kind; /* enum tt_flight_kind */
-	_Atomic uint8_t collective;
-	_Atomic uint8_t dtype;
-	_Atomic uint8_t way; /* enum tt_flight_way */
-	_Atomic uint8_t captured;
+	int32_t op;
+	int32_t root; /* or the peer */
+	int16_t device;
+	uint8_t kind; /* enum tt_flight_kind */
+	uint8_t collective;
+	uint8_t dtype;
+	uint8_t way; /* enum tt_flight_way */
+	uint8_t captured;
 	uint8_t spare[9];
 };
 static_assert(sizeof(struct tt_flight_stream) == 64, "one line for a call");
 
 /* Where in the program an operation was called, if the program says it. */
 struct tt_flight_caller {
-	_Atomic uint64_t number; /* the operation's; as there */
-	_Atomic uint64_t text[TT_FLIGHT_CALLER / 8];
+	uint64_t number; /* the operation's */
+	char text[TT_FLIGHT_CALLER];
 };
 
 /* What an operation moves from and to a peer. */
@@ -168,12 +170,9 @@ static inline bool tt_flight_read_op(const struct tt_flight *flight, uint64_t nu
 	return atomic_load_explicit(&op->number, memory_order_relaxed) == number;
 }
 
-/* The same of a call on a stream. */
-bool tt_flight_read_stream(const struct tt_flight *flight, uint64_t number,
-			   struct tt_flight_stream *out);
-/* Where operation `number` was called; false: nobody has said it, or it is gone. */
-bool tt_flight_read_caller(const struct tt_flight *flight, uint64_t number,
-			   struct tt_flight_caller *out);
+/* The same of a call on a stream, or of where operation `number` was called, whose line this is; 0
+ * is none. */
+bool tt_flight_read_line(const void *line, uint64_t number, void *out, size_t bytes);
 /* A copy of the record at `place`, its peers alone; false: it was written over. */
 bool tt_flight_read_plan(const struct tt_flight *flight, uint64_t place,
 			 struct tt_flight_plan *out);

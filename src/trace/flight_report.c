@@ -67,41 +67,20 @@ static void write_ops(struct out *out, const struct tt_flight *flight)
 	}
 }
 
-static void write_streams(struct out *out, const struct tt_flight *flight)
+/* Of lines that are words; number n at n modulo their count. */
+static void write_lines(struct out *out, const struct tt_flight *flight, const void *lines,
+			size_t bytes, uint32_t count)
 {
-	struct tt_flight_stream lines[BATCH];
+	uint64_t line[sizeof(struct tt_flight_caller) / 8]; /* the longer one */
 
-	for (uint32_t first = 0; first < TT_FLIGHT_STREAMS; first += BATCH) {
-		bool some = false;
-
-		memset(lines, 0, sizeof(lines));
-		for (uint32_t i = 0; i < BATCH; i++) {
-			const uint64_t number = atomic_load_explicit(
-				&flight->streams[first + i].number, memory_order_relaxed);
-
-			if (number == 0 || number % TT_FLIGHT_STREAMS != first + i)
-				continue;
-			if (tt_flight_read_stream(flight, number, &lines[i]))
-				some = true;
-			else
-				memset(&lines[i], 0, sizeof(lines[i]));
-		}
-		if (some)
-			put(out, TT_FLIGHT_REPORT_AT + offsetof(struct tt_flight, streams[first]),
-			    lines, sizeof(lines));
-	}
-}
-
-static void write_callers(struct out *out, const struct tt_flight *flight)
-{
-	for (uint32_t i = 0; i < TT_FLIGHT_CALLERS; i++) {
+	for (uint32_t i = 0; i < count; i++) {
+		const void *from = (const uint8_t *)lines + i * bytes;
+		const size_t at = (size_t)((const uint8_t *)from - (const uint8_t *)flight);
 		const uint64_t number =
-			atomic_load_explicit(&flight->callers[i].number, memory_order_relaxed);
-		struct tt_flight_caller line;
+			atomic_load_explicit((const _Atomic uint64_t *)from, memory_order_relaxed);
 
-		if (number % TT_FLIGHT_CALLERS == i && tt_flight_read_caller(flight, number, &line))
-			put(out, TT_FLIGHT_REPORT_AT + offsetof(struct tt_flight, callers[i]),
-			    &line, sizeof(line));
+		if (number % count == i && tt_flight_read_line(from, number, line, bytes))
+			put(out, TT_FLIGHT_REPORT_AT + at, line, bytes);
 	}
 }
 
@@ -182,8 +161,8 @@ static void write_all(struct out *out, const struct tt_flight *flight, const cha
 	if (tt_file_resize(out->fd, TT_FLIGHT_REPORT_AT + sizeof(*flight)) < 0)
 		out->error = errno;
 	write_ops(out, flight);
-	write_streams(out, flight);
-	write_callers(out, flight);
+	write_lines(out, flight, flight->streams, sizeof(flight->streams[0]), TT_FLIGHT_STREAMS);
+	write_lines(out, flight, flight->callers, sizeof(flight->callers[0]), TT_FLIGHT_CALLERS);
 	write_plans(out, flight);
 	write_rest(out, flight);
 	write_head(out, flight, why);

@@ -167,7 +167,7 @@ static _Atomic uint64_t *word_at(struct tt_flight *flight, uint64_t place)
 	return &flight->plans[place % TT_FLIGHT_PLANS / 8];
 }
 
-static void put_words(struct tt_flight *flight, uint64_t place, const void *from, size_t bytes)
+static void put_words(_Atomic uint64_t *to, const void *from, size_t bytes)
 {
 	const uint8_t *at = from;
 
@@ -175,7 +175,7 @@ static void put_words(struct tt_flight *flight, uint64_t place, const void *from
 		uint64_t word;
 
 		memcpy(&word, at + i, 8);
-		atomic_store_explicit(word_at(flight, place + i), word, memory_order_relaxed);
+		atomic_store_explicit(&to[i / 8], word, memory_order_relaxed);
 	}
 }
 
@@ -278,10 +278,11 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 			      memory_order_relaxed);
 	/* release: pairs with the acquire fence in tt_flight_read_plan() */
 	atomic_thread_fence(memory_order_release);
-	put_words(flight, place, &record, sizeof(record)); /* place 0: not yet */
+	put_words(word_at(flight, place), &record, sizeof(record)); /* place 0: not yet */
 	at = 0;
 	for (uint64_t i = 0; i < record.npeers && next_peer(comm, plan, &at, &peer); i++)
-		put_words(flight, place + sizeof(record) + i * sizeof(peer), &peer, sizeof(peer));
+		put_words(word_at(flight, place + sizeof(record) + i * sizeof(peer)), &peer,
+			  sizeof(peer));
 	/* release: pairs with the acquire in tt_flight_read_plan() */
 	atomic_store_explicit(word_at(flight, place), place, memory_order_release);
 	plan->record = place;
@@ -289,22 +290,30 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 
 /* ---- what the program says of a call */
 
+/* `from` begins with the line's number. */
+static void put_line(void *line, const void *from, size_t bytes)
+{
+	_Atomic uint64_t *words = line;
+	uint64_t number;
+
+	memcpy(&number, from, sizeof(number));
+	atomic_store_explicit(words, 0, memory_order_relaxed);
+	/* release: pairs with the acquire fence in tt_flight_read_line() */
+	atomic_thread_fence(memory_order_release);
+	put_words(words + 1, (const uint8_t *)from + sizeof(number), bytes - sizeof(number));
+	/* release: pairs with the acquire in tt_flight_read_line() */
+	atomic_store_explicit(words, number, memory_order_release);
+}
+
 void tt_recorder_caller(struct tutti_comm *comm, uint64_t number, const char *caller)
 {
-	struct tt_flight_caller *line =
-		&comm->recorder->flight->callers[number % TT_FLIGHT_CALLERS];
-	uint64_t words[TT_FLIGHT_CALLER / 8] = { 0 };
+	struct tt_flight *flight = comm->recorder->flight;
+	struct tt_flight_caller line = { .number = number };
 
 	if (comm->recording.capacity)
 		tt_recorder_extend(comm);
-	memcpy(words, caller, strnlen(caller, sizeof(words) - 1));
-	atomic_store_explicit(&line->number, 0, memory_order_relaxed);
-	/* release: pairs with the acquire fence in tt_flight_read_caller() */
-	atomic_thread_fence(memory_order_release);
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		atomic_store_explicit(&line->text[i], words[i], memory_order_relaxed);
-	/* release: pairs with the acquire in tt_flight_read_caller() */
-	atomic_store_explicit(&line->number, number, memory_order_release);
+	memcpy(line.text, caller, strnlen(caller, sizeof(line.text) - 1));
+	put_line(&flight->callers[number % TT_FLIGHT_CALLERS], &line, sizeof(line));
 }
 
 /* ---- calls on streams */
@@ -313,36 +322,28 @@ uint64_t tt_recorder_stream(struct tutti_comm *comm, const struct tt_call *call,
 			    enum tt_flight_way way, bool captured, int device)
 {
 	struct tt_recorder *recorder = comm->recorder;
-	const uint64_t number = recorder->next_stream++;
-	struct tt_flight_stream *line = &recorder->flight->streams[number % TT_FLIGHT_STREAMS];
 	const bool message = call->collective == TT_SEND_RECV;
 
 	if (comm->recording.capacity)
 		tt_recorder_extend(comm);
-	atomic_store_explicit(&line->number, 0, memory_order_relaxed);
-	/* release: pairs with the acquire fence in tt_flight_read_stream() */
-	atomic_thread_fence(memory_order_release);
-	atomic_store_explicit(&line->posted, tt_ticks(comm->recording.counter),
-			      memory_order_relaxed);
-	atomic_store_explicit(&line->count, call->count, memory_order_relaxed);
-	atomic_store_explicit(&line->sequence, message ? 0 : ++recorder->stream_collectives,
-			      memory_order_relaxed);
-	atomic_store_explicit(&line->waits, 0, memory_order_relaxed);
-	atomic_store_explicit(&line->op, call->op, memory_order_relaxed);
-	atomic_store_explicit(&line->root, call->root, memory_order_relaxed);
-	atomic_store_explicit(&line->device, (int16_t)device, memory_order_relaxed);
-	atomic_store_explicit(&line->kind,
-			      !message	      ? TT_FLIGHT_COLLECTIVE
-			      : call->sending ? TT_FLIGHT_SEND
-					      : TT_FLIGHT_RECV,
-			      memory_order_relaxed);
-	atomic_store_explicit(&line->collective, (uint8_t)call->collective, memory_order_relaxed);
-	atomic_store_explicit(&line->dtype, (uint8_t)call->dtype, memory_order_relaxed);
-	atomic_store_explicit(&line->way, (uint8_t)way, memory_order_relaxed);
-	atomic_store_explicit(&line->captured, captured, memory_order_relaxed);
-	/* release: pairs with the acquire in tt_flight_read_stream() */
-	atomic_store_explicit(&line->number, number, memory_order_release);
-	return number;
+	const struct tt_flight_stream line = {
+		.number = recorder->next_stream++,
+		.posted = tt_ticks(comm->recording.counter),
+		.count = call->count,
+		.sequence = message ? 0 : ++recorder->stream_collectives,
+		.op = call->op,
+		.root = call->root,
+		.device = (int16_t)device,
+		.kind = !message	? TT_FLIGHT_COLLECTIVE
+			: call->sending ? TT_FLIGHT_SEND
+					: TT_FLIGHT_RECV,
+		.collective = (uint8_t)call->collective,
+		.dtype = (uint8_t)call->dtype,
+		.way = (uint8_t)way,
+		.captured = captured,
+	};
+	put_line(&recorder->flight->streams[line.number % TT_FLIGHT_STREAMS], &line, sizeof(line));
+	return line.number;
 }
 
 void tt_recorder_stream_waits(struct tutti_comm *comm, uint64_t first, uint64_t last,

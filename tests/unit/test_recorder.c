@@ -350,8 +350,8 @@ static void add_caller(uint64_t number, const char *text)
 {
 	struct tt_flight_caller *line = &flight->callers[number % TT_FLIGHT_CALLERS];
 
-	memset((void *)line->text, 'x', sizeof(line->text));
-	memcpy((void *)line->text, text, strlen(text) + 1);
+	memset(line->text, 'x', sizeof(line->text));
+	memcpy(line->text, text, strlen(text) + 1);
 	line->number = number;
 }
 
@@ -364,7 +364,7 @@ TEST_WITH(operations_say_where_they_were_called, make_flight, free_flight)
 	add_caller(1 + TT_FLIGHT_CALLERS, "another");
 	add_caller(2, "train.py:2 in \"step\"");
 	add_caller(3, "x");
-	((char *)flight->callers[3].text)[1] = 'x';
+	flight->callers[3].text[1] = 'x';
 	json_auto_t *report = report_of_flight();
 
 	assert_shows(at(report, "operations", 0), "{'caller': null}");

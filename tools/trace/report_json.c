@@ -149,9 +149,9 @@ static json_t *operation_of(const struct report *r, const struct tt_flight_op *o
 				   time_of(r, op->done), "result", (int)op->result);
 	struct tt_flight_caller caller;
 
-	if (tt_flight_read_caller(r->flight, op->number, &caller))
-		json_object_set_new(object, "caller",
-				    text_of((const char *)caller.text, sizeof(caller.text)));
+	if (tt_flight_read_line(&r->flight->callers[op->number % TT_FLIGHT_CALLERS], op->number,
+				&caller, sizeof(caller)))
+		json_object_set_new(object, "caller", text_of(caller.text, sizeof(caller.text)));
 	if (kind == TT_FLIGHT_COLLECTIVE) {
 		json_object_set_new(object, "header", number(op->what));
 		return object;
@@ -164,13 +164,16 @@ static json_t *operation_of(const struct report *r, const struct tt_flight_op *o
 	return object;
 }
 
-static uint64_t last_number(const struct tt_flight *flight)
+/* The highest number in a ring of so many lines, each of which begins with its own. */
+static uint64_t last_number(const void *lines, size_t bytes, uint32_t count)
 {
-	uint64_t last = 0;
+	uint64_t last = 0, number;
 
-	for (uint32_t i = 0; i < TT_FLIGHT_OPS; i++)
-		if (flight->ops[i].number % TT_FLIGHT_OPS == i && flight->ops[i].number > last)
-			last = flight->ops[i].number;
+	for (uint32_t i = 0; i < count; i++) {
+		memcpy(&number, (const uint8_t *)lines + i * bytes, sizeof(number));
+		if (number % count == i && number > last)
+			last = number;
+	}
 	return last;
 }
 
@@ -193,7 +196,7 @@ static void add_operations(const struct report *r, json_t *object)
 	/* one bit for each place of the ring at which a record may begin */
 	uint64_t seen[TT_FLIGHT_PLANS / TT_FLIGHT_PLACES / 64] = { 0 };
 	json_t *headers = json_array(), *operations = json_array();
-	const uint64_t last = last_number(r->flight);
+	const uint64_t last = last_number(r->flight->ops, sizeof(r->flight->ops[0]), TT_FLIGHT_OPS);
 	struct tt_flight_op op;
 
 	for (uint64_t n = last > TT_FLIGHT_OPS ? last - TT_FLIGHT_OPS + 1 : 1; n <= last; n++) {
@@ -245,15 +248,13 @@ static void add_streams(const struct report *r, json_t *object)
 {
 	json_t *streams = json_array();
 	struct tt_flight_stream call;
-	uint64_t last = 0;
+	const uint64_t last =
+		last_number(r->flight->streams, sizeof(r->flight->streams[0]), TT_FLIGHT_STREAMS);
 
-	for (uint32_t i = 0; i < TT_FLIGHT_STREAMS; i++)
-		if (r->flight->streams[i].number % TT_FLIGHT_STREAMS == i &&
-		    r->flight->streams[i].number > last)
-			last = r->flight->streams[i].number;
 	for (uint64_t n = last > TT_FLIGHT_STREAMS ? last - TT_FLIGHT_STREAMS + 1 : 1; n <= last;
 	     n++)
-		if (tt_flight_read_stream(r->flight, n, &call))
+		if (tt_flight_read_line(&r->flight->streams[n % TT_FLIGHT_STREAMS], n, &call,
+					sizeof(call)))
 			json_array_append_new(streams, stream_of(r, &call));
 	json_object_set_new(object, "streams_called", number(last));
 	json_object_set_new(object, "streams", streams);
