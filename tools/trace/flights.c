@@ -64,25 +64,35 @@ static void clean(json_t *value)
 		clean(member);
 }
 
-static json_t *load_report(const char *path, int fd)
-{
-	const char *why;
-	json_t *report = report_read(fd, &why);
-
-	if (!report)
-		say_useless(path, why, "");
-	return report;
-}
-
-static json_t *load_json(const char *path, int fd)
+static json_t *load_json(const char *path, const uint8_t *bytes, size_t length)
 {
 	json_error_t error = { .text = "" };
-	json_t *report = json_loadfd(fd, 0, &error);
+	json_t *report = json_loadb((const char *)bytes, length, 0, &error);
 
 	if (!report && json_error_code(&error) == json_error_premature_end_of_input)
 		say_useless(path, "ends too early, a truncated file", "");
 	else if (!report)
 		say_useless(path, "is no report and no JSON", error.text);
+	return report;
+}
+
+static json_t *load_file(const char *path, int fd, size_t length)
+{
+	uint8_t *bytes = need(malloc(length + 1));
+	const ssize_t n = pread(fd, bytes, length, 0);
+	json_t *report = NULL;
+	const char *why;
+
+	if (n < 0) {
+		say_useless(path, "cannot be read", strerror(errno));
+	} else if (report_begins(bytes, (size_t)n)) {
+		report = report_json(bytes, (size_t)n, &why);
+		if (!report)
+			say_useless(path, why, "");
+	} else {
+		report = load_json(path, bytes, (size_t)n);
+	}
+	free(bytes);
 	return report;
 }
 
@@ -92,7 +102,6 @@ static json_t *load(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	json_t *report = NULL;
-	uint8_t first[8];
 	struct stat info;
 
 	if (fd < 0 || fstat(fd, &info) < 0)
@@ -101,11 +110,8 @@ static json_t *load(const char *path)
 		say_useless(path, "is no regular file", "");
 	else if (info.st_size > REPORT_MAX)
 		say_useless(path, "has more than 64 MiB, which no report has", "");
-	else if (pread(fd, first, sizeof(first), 0) == sizeof(first) &&
-		 report_begins(first, sizeof(first)))
-		report = load_report(path, fd);
 	else
-		report = load_json(path, fd);
+		report = load_file(path, fd, (size_t)info.st_size);
 	if (fd >= 0)
 		close(fd);
 	clean(report);

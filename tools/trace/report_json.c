@@ -3,12 +3,10 @@
  * UTF-8 loses what cannot be shown. */
 #include "report_json.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "flight_report.h"
 #include "printable.h"
@@ -340,23 +338,4 @@ json_t *report_json(const void *bytes, size_t length, const char **why)
 	if (!object)
 		*why = "has no JSON form: no memory";
 	return object;
-}
-
-json_t *report_read(int fd, const char **why)
-{
-	const size_t capacity = TT_FLIGHT_REPORT_AT + sizeof(struct tt_flight) + 1;
-	uint8_t *bytes = malloc(capacity);
-	json_t *report = NULL;
-	ssize_t n;
-
-	*why = "cannot be read: no memory";
-	if (!bytes)
-		return NULL;
-	n = pread(fd, bytes, capacity, 0);
-	if (n < 0)
-		*why = strerror(errno);
-	else
-		report = report_json(bytes, (size_t)n, why);
-	free(bytes);
-	return report;
 }

@@ -12,7 +12,5 @@ bool report_begins(const void *bytes, size_t length);
 /* The report in these bytes, of which nothing is believed; NULL: `*why` says what is wrong with
  * them, as in "is a truncated report". */
 json_t *report_json(const void *bytes, size_t length, const char **why);
-/* The same of an open file. */
-json_t *report_read(int fd, const char **why);
 
 #endif
