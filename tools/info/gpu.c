@@ -135,7 +135,7 @@ static void put_links(json_t *cuda)
 	json_t *list = value_list(cuda, "links"), *devices = json_object_get(cuda, "devices"),
 	       *device;
 	const char *pci[GPU_LINKS_GPUS];
-	char reason[GPU_LINKS_WHY] = "there are no two GPUs";
+	char reason[TT_LIBRARY_WHY] = "there are no two GPUs";
 	int count = 0;
 	size_t i;
 

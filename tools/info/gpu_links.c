@@ -230,7 +230,7 @@ static bool read_addresses(const char *const *pci, int count, struct gpu *gpus, 
 		snprintf(gpu->pci, sizeof(gpu->pci), "%s", pci[i]);
 		if (sscanf(gpu->pci, "%x:%x:%x", &gpu->domain, &gpu->bus, &gpu->device) != 3) {
 			snprintf(
-				why, GPU_LINKS_WHY,
+				why, TT_LIBRARY_WHY,
 				"CUDA says that GPU %d is at \"%s\", expected an address of PCI such as 0000:17:00.0",
 				i, gpu->pci);
 			return false;
@@ -241,7 +241,7 @@ static bool read_addresses(const char *const *pci, int count, struct gpu *gpus, 
 
 bool gpu_links(const char *const *pci, int count,
 	       void (*each)(const struct gpu_link *link, void *context), void *context,
-	       char why[GPU_LINKS_WHY])
+	       char why[TT_LIBRARY_WHY])
 {
 	struct gpu *gpus;
 	struct nvml nvml;
@@ -251,7 +251,7 @@ bool gpu_links(const char *const *pci, int count,
 		return true;
 	gpus = calloc((size_t)count, sizeof(*gpus));
 	if (!gpus) {
-		snprintf(why, GPU_LINKS_WHY, "no memory for the links of %d GPUs", count);
+		snprintf(why, TT_LIBRARY_WHY, "no memory for the links of %d GPUs", count);
 		return false;
 	}
 	good = read_addresses(pci, count, gpus, why) && nvml_open(&nvml, why);

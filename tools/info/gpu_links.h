@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-#define GPU_LINKS_WHY  512
+#include "library.h"
+
 #define GPU_LINKS_GPUS 64 /* at most */
 
 /* What joins two GPUs. What it points to is valid during the call that shows it. */
@@ -25,6 +26,6 @@ struct gpu_link {
  * failed; `why` says so. Links shown before are good. */
 bool gpu_links(const char *const *pci, int count,
 	       void (*each)(const struct gpu_link *link, void *context), void *context,
-	       char why[GPU_LINKS_WHY]);
+	       char why[TT_LIBRARY_WHY]);
 
 #endif

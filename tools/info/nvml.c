@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "library.h"
-
 static const struct tt_function functions[] = {
 	{ "nvmlInit_v2", offsetof(struct nvml, init) },
 	{ "nvmlShutdown", offsetof(struct nvml, shutdown) },
@@ -31,15 +29,11 @@ static const struct tt_library library = {
 	.count = sizeof(functions) / sizeof(functions[0]),
 };
 
-bool nvml_open(struct nvml *nvml, char why[GPU_LINKS_WHY])
+bool nvml_open(struct nvml *nvml, char why[TT_LIBRARY_WHY])
 {
-	char reason[TT_LIBRARY_WHY];
-
-	nvml->library = tt_library_open(&library, nvml, reason);
-	if (!nvml->library) {
-		snprintf(why, GPU_LINKS_WHY, "%s", reason);
+	nvml->library = tt_library_open(&library, nvml, why);
+	if (!nvml->library)
 		return false;
-	}
 	const nvml_result error = nvml->init();
 	if (!error)
 		return true;
@@ -54,12 +48,12 @@ void nvml_close(const struct nvml *nvml)
 	dlclose(nvml->library);
 }
 
-bool nvml_fail(const struct nvml *nvml, char why[GPU_LINKS_WHY], const char *what,
+bool nvml_fail(const struct nvml *nvml, char why[TT_LIBRARY_WHY], const char *what,
 	       nvml_result error)
 {
 	const char *text = nvml->error_string(error);
 
-	snprintf(why, GPU_LINKS_WHY, "%s: %s (NVML, %u)", what,
+	snprintf(why, TT_LIBRARY_WHY, "%s: %s (NVML, %u)", what,
 		 text ? text : "an error that it has no text for", error);
 	return false;
 }

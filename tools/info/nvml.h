@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "gpu_links.h"
+#include "library.h"
 
 typedef unsigned nvml_result; /* nvmlReturn_t, an enum, and as such compatible with this; 0:
 			       * success */
@@ -58,10 +58,10 @@ struct nvml {
 
 /* Opened and started, until it is closed. False: it is not there, too old, or could not be
  * started; `why` says which. */
-bool nvml_open(struct nvml *nvml, char why[GPU_LINKS_WHY]);
+bool nvml_open(struct nvml *nvml, char why[TT_LIBRARY_WHY]);
 void nvml_close(const struct nvml *nvml);
 /* "WHAT: NVML's text (NVML's number)" into `why`; gives false. */
-bool nvml_fail(const struct nvml *nvml, char why[GPU_LINKS_WHY], const char *what,
+bool nvml_fail(const struct nvml *nvml, char why[TT_LIBRARY_WHY], const char *what,
 	       nvml_result error);
 
 #endif
