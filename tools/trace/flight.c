@@ -94,16 +94,15 @@ static bool read_op_header(json_t *object, struct header *header, json_error_t *
 {
 	/* NULL: it is part of nothing */
 	const char *const part = json_string_value(json_object_get(object, "part_of"));
-	const char *detail, *algorithm;
+	const char *algorithm;
 	json_int_t segments, sent, received;
 	struct called call;
 	json_t *peers, *peer;
 	size_t i;
 
 	if (!read_called(object, &call, error) ||
-	    json_unpack_ex(object, error, 0, "{s:I,s:s,s:s,s:I,s:o}", "header", &header->number,
-			   "detail", &detail, "algorithm", &algorithm, "segments", &segments,
-			   "peers", &peers))
+	    json_unpack_ex(object, error, 0, "{s:I,s:s,s:I,s:o}", "header", &header->number,
+			   "algorithm", &algorithm, "segments", &segments, "peers", &peers))
 		return false;
 	if ((part && strlen(part) > NAME_MAX_BYTES) || strlen(algorithm) > 60)
 		return false;
@@ -358,21 +357,18 @@ static bool read_lists(struct flight *flight, json_t *headers, json_t *ops, json
 static bool read_header(struct flight *flight, json_t **headers, json_t **ops, json_error_t *error)
 {
 	json_t *fault;
-	int result;
 
 	if (json_unpack_ex(flight->report, error, 0,
-			   "{s:s,s:s,s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:o,s:I,s:o,s:o}", "job",
+			   "{s:s,s:s,s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:o,s:o,s:o}", "job",
 			   &flight->job, "communicator", &flight->communicator, "rank",
 			   &flight->rank, "size", &flight->size, "host", &flight->host, "hostname",
 			   &flight->hostname, "pid", &flight->pid, "why", &flight->why,
 			   "monotonic_ns", &flight->monotonic, "realtime_ns", &flight->realtime,
-			   "fault", &fault, "operations_called", &flight->called, "headers",
-			   headers, "operations", ops))
+			   "fault", &fault, "headers", headers, "operations", ops))
 		return false;
 	json_unpack(flight->report, "{s?:i}", "launched_as", &flight->launched_as);
 	if (!json_is_null(fault) &&
-	    json_unpack_ex(fault, error, 0, "{s:i,s:i,s:s}", "result", &result, "rank",
-			   &flight->fault_rank, "text", &flight->fault))
+	    json_unpack_ex(fault, error, 0, "{s:s}", "text", &flight->fault))
 		return false;
 	return flight->size > 0 && flight->size <= SIZE_MAX_RANKS && flight->rank >= 0 &&
 	       flight->rank < flight->size && flight->monotonic >= 0 &&

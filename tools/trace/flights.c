@@ -161,7 +161,7 @@ static bool read_one(struct flights *flights, const char *path)
 		flights->at = need(realloc(flights->at, flights->capacity * sizeof(*flights->at)));
 	}
 	struct flight *flight = &flights->at[flights->n];
-	*flight = (struct flight){ .fault_rank = -1, .launched_as = -1 };
+	*flight = (struct flight){ .launched_as = -1 };
 	flight->path = need(strdup(path));
 	flight->report = load(path);
 	if (!flight->report) {

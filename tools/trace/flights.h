@@ -60,8 +60,6 @@ struct flight {
 	int64_t alive;	   /* the last time at which its rank is known to have lived, as `realtime`;
 			      NEVER */
 	const char *fault; /* NULL: none */
-	int fault_rank;
-	json_int_t called;
 	struct header *headers;
 	size_t nheaders;
 	struct ops ops, streams; /* the latter: on streams */
