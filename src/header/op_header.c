@@ -70,11 +70,6 @@ static bool knows_own_counts(const struct tt_op_header *header)
 	return tt_collective_knows_own_counts((enum tt_collective)header->collective);
 }
 
-uint64_t tt_op_header_count(const struct tt_op_header *header)
-{
-	return knows_own_counts(header) ? header->own : header->count;
-}
-
 /* Of counts that all ranks give alike? */
 static bool has_table(const struct tt_op_header *header)
 {
@@ -183,7 +178,8 @@ static void append_call(struct tt_text *text, const struct tt_op_header *header,
 	else if (header->part == TT_PART_GROUP)
 		append_group(text, header, counts);
 	else
-		append_collective(text, header, tt_op_header_count(header),
+		append_collective(text, header,
+				  knows_own_counts(header) ? header->own : header->count,
 				  has_table(header) ? " in all" : "");
 }
 

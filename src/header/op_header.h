@@ -72,8 +72,6 @@ bool tt_op_header_is_message(const struct tt_op_header *header);
 /* Everything but the caller's rank, and what is for the error message alone, folded into a word. */
 uint64_t tt_op_header_signature(const struct tt_op_header *header);
 bool tt_op_header_equal(const struct tt_op_header *a, const struct tt_op_header *b);
-/* The elements that its rank called with: where a rank knows its own counts alone, those. */
-uint64_t tt_op_header_count(const struct tt_op_header *header);
 /* "tutti_comm_split"; NULL for TT_PART_NONE, TT_PART_GROUP and what is none. */
 const char *tt_part_name(enum tt_part part);
 #define TT_CALL_BYTES 160 /* enough for tt_op_header_describe() */
