@@ -118,22 +118,15 @@ tutti_result_t tt_model_read(const char *path, struct tt_model *model)
 
 static bool write_figures(int fd, struct tt_model *model)
 {
-	FILE *file = fdopen(fd, "w");
-	struct tt_file_guard guard;
+	char text[512];
+	int length = snprintf(text, sizeof(text), FIRST_LINE "\n");
 
-	tt_file_guard_begin(&guard);
-	bool good = file && fprintf(file, FIRST_LINE "\n") > 0;
-
-	for (size_t i = 0; i < NFIGURES && good; i++)
-		good = fprintf(file, "%s %" PRIu64 "\n", figures[i].name,
-			       (uint64_t)(*figure(model, i) * FEMTO)) > 0;
-	good = good && fflush(file) == 0 && fchmod(fd, 0644) == 0 && fsync(fd) == 0;
-	if (file)
-		good = fclose(file) == 0 && good;
-	else
-		close(fd);
-	tt_file_guard_end(&guard);
-	return good;
+	for (size_t i = 0; i < NFIGURES; i++)
+		length += snprintf(text + length, sizeof(text) - (size_t)length, "%s %" PRIu64 "\n",
+				   figures[i].name, (uint64_t)(*figure(model, i) * FEMTO));
+	errno = tt_file_write(fd, 0, text, (size_t)length);
+	const bool good = !errno && fchmod(fd, 0644) == 0 && fsync(fd) == 0;
+	return close(fd) == 0 && good;
 }
 
 tutti_result_t tt_model_write(const char *path, struct tt_model *model)

@@ -76,3 +76,23 @@ int tt_file_reserve(int fd, uint64_t offset, uint64_t bytes)
 	tt_file_guard_end(&guard);
 	return error;
 }
+
+int tt_file_write(int fd, uint64_t offset, const void *bytes, size_t length)
+{
+	struct tt_file_guard guard;
+	size_t done = 0;
+	int error = 0;
+
+	tt_file_guard_begin(&guard);
+	while (done < length && !error) {
+		const ssize_t n = pwrite(fd, (const uint8_t *)bytes + done, length - done,
+					 (off_t)(offset + done));
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && errno != EINTR)
+			error = errno;
+	}
+	tt_file_guard_end(&guard);
+	return error;
+}

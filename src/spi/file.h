@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Bytes that a file of this process may have; UINT64_MAX: there is no limit. */
@@ -24,5 +25,7 @@ void tt_file_guard_end(const struct tt_file_guard *guard); /* keeps errno */
 int tt_file_resize(int fd, uint64_t bytes);
 /* posix_fallocate() under a guard: 0 or an errno value. */
 int tt_file_reserve(int fd, uint64_t offset, uint64_t bytes);
+/* All of this at `offset`, under a guard: 0 or an errno value. */
+int tt_file_write(int fd, uint64_t offset, const void *bytes, size_t length);
 
 #endif

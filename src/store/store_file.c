@@ -92,23 +92,6 @@ static int make_folders(const struct file_store *s, const struct path *path)
 	return 0;
 }
 
-static int write_whole(int fd, const char *data, size_t length)
-{
-	struct tt_file_guard guard;
-	ssize_t n = 0;
-
-	tt_file_guard_begin(&guard);
-	while (length > 0 && (n >= 0 || errno == EINTR)) {
-		n = write(fd, data, length);
-		if (n > 0) {
-			data += n;
-			length -= (size_t)n;
-		}
-	}
-	tt_file_guard_end(&guard);
-	return length > 0 ? -1 : 0;
-}
-
 static tutti_result_t file_set(tutti_store_t store, const char *key, const void *value,
 			       size_t length, uint64_t timeout_ns)
 {
@@ -123,15 +106,12 @@ static tutti_result_t file_set(tutti_store_t store, const char *key, const void 
 	const int fd = mkostemp(fresh, O_CLOEXEC);
 	if (fd < 0)
 		return tt_fail_errno(STORE, "set \"%s\": make a file in %s", key, path.folder);
-	const bool written = write_whole(fd, value, length) == 0;
-	const int saved = errno;
+	const int error = tt_file_write(fd, 0, value, length);
 	/* close() reports what a network file system could not write */
-	if (close(fd) < 0 || !written) {
-		if (!written)
-			errno = saved;
-		goto unlink_fresh;
-	}
-	if (rename(fresh, path.file) < 0)
+	const bool closed = close(fd) == 0;
+	if (error)
+		errno = error;
+	if (error || !closed || rename(fresh, path.file) < 0)
 		goto unlink_fresh;
 	return TUTTI_OK;
 unlink_fresh:

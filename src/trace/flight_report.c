@@ -24,20 +24,8 @@ struct out {
 /* At this place of the file. */
 static void put(struct out *out, size_t at, const void *bytes, size_t length)
 {
-	struct tt_file_guard guard;
-	size_t done = 0;
-
-	tt_file_guard_begin(&guard);
-	while (done < length && !out->error) {
-		const ssize_t written = pwrite(out->fd, (const uint8_t *)bytes + done,
-					       length - done, (off_t)(at + done));
-
-		if (written > 0)
-			done += (size_t)written;
-		else if (written < 0 && errno != EINTR)
-			out->error = errno;
-	}
-	tt_file_guard_end(&guard);
+	if (!out->error)
+		out->error = tt_file_write(out->fd, at, bytes, length);
 }
 
 /* ---- the parts */
