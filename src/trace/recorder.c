@@ -88,8 +88,8 @@ tutti_result_t tt_recorder_open(struct tutti_comm *comm)
 	struct tt_recorder *recorder = comm->recorder = calloc(1, sizeof(*recorder));
 
 	if (recorder)
-		recorder->bytes_read = calloc((size_t)comm->size, sizeof(*recorder->bytes_read));
-	if (!recorder || !recorder->bytes_read)
+		recorder->peers = calloc((size_t)comm->size, sizeof(*recorder->peers));
+	if (!recorder || !recorder->peers)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the flight recorder");
 	/* ranks of one communicator share its id; communicators of one job, the first one's */
 	if (!*comm->settings.job)
@@ -149,7 +149,7 @@ void tt_recorder_close(struct tutti_comm *comm)
 	if (recorder && recorder->flight && tt_owned_here(&comm->owner))
 		close_flight(comm, recorder);
 	if (recorder)
-		free(recorder->bytes_read);
+		free(recorder->peers);
 	free(recorder);
 }
 
@@ -202,50 +202,48 @@ static uint64_t bytes_of_route(const struct tt_plan *plan, const struct tt_route
 	return bytes;
 }
 
-/* What is read of each peer's memory. */
-static void count_bytes_read(struct tutti_comm *comm, const struct tt_plan *plan)
+#define NOBODY UINT64_MAX
+
+/* What is read of each peer's memory, where the schedule is shared. */
+static void count_read(struct tt_flight_peer *peers, const struct tt_plan *plan, int own)
 {
 	uint32_t n = 0; /* of the reduction at hand */
 
-	memset(comm->recorder->bytes_read, 0,
-	       (size_t)comm->size * sizeof(*comm->recorder->bytes_read));
 	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
 		const struct tt_step *step = &plan->sched.steps[i];
+		uint64_t bytes = 0;
 
 		if (step->kind == TT_STEP_REDUCE)
 			n = step->n;
-		else if (step->kind == TT_STEP_SOURCE && step->peer != comm->rank)
-			comm->recorder->bytes_read[step->peer] += bytes_of_run(plan, &step->a, n);
+		else if (step->kind == TT_STEP_SOURCE && step->peer != own)
+			bytes = bytes_of_run(plan, &step->a, n);
+		if (bytes == 0)
+			continue;
+		peers[step->peer].rank = (uint64_t)step->peer;
+		peers[step->peer].received += bytes;
 	}
 }
 
-/* The plan's next peer at or behind `*at`, which is a rank where memory is shared, and else a
- * route; false: no more. */
-static bool next_peer(const struct tutti_comm *comm, const struct tt_plan *plan, uint32_t *at,
-		      struct tt_flight_peer *out)
+/* Those of the plan, in order of ranks; how many. */
+static uint64_t find_peers(struct tt_flight_peer *peers, const struct tt_plan *plan,
+			   const struct tutti_comm *comm)
 {
-	if (plan->algorithm->shared) {
-		for (; *at < (uint32_t)comm->size; ++*at) {
-			const uint64_t bytes = comm->recorder->bytes_read[*at];
+	uint64_t found = 0;
 
-			*out = (struct tt_flight_peer){ .rank = *at, .received = bytes };
-			if (bytes > 0) {
-				++*at;
-				return true;
-			}
-		}
-		return false;
-	}
-	if (*at == plan->nroutes)
-		return false;
-	*out = (struct tt_flight_peer){ .rank = (uint64_t)plan->routes[*at].peer };
-	/* both directions of a peer follow each other */
-	for (; *at < plan->nroutes && (uint64_t)plan->routes[*at].peer == out->rank; ++*at) {
-		const struct tt_route *route = &plan->routes[*at];
+	for (int rank = 0; rank < comm->size; rank++)
+		peers[rank] = (struct tt_flight_peer){ .rank = NOBODY };
+	count_read(peers, plan, comm->rank);
+	for (uint32_t i = 0; i < plan->nroutes; i++) {
+		const struct tt_route *route = &plan->routes[i];
+		struct tt_flight_peer *peer = &peers[route->peer];
 
-		*(route->sending ? &out->sent : &out->received) = bytes_of_route(plan, route);
+		peer->rank = (uint64_t)route->peer;
+		*(route->sending ? &peer->sent : &peer->received) = bytes_of_route(plan, route);
 	}
-	return true;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (peers[rank].rank != NOBODY)
+			peers[found++] = peers[rank];
+	return found;
 }
 
 void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
@@ -253,21 +251,16 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 	struct tt_flight *flight = comm->recorder->flight;
 	uint64_t place = atomic_load_explicit(&flight->plans_end, memory_order_relaxed);
 	struct tt_flight_plan record = { .header = plan->header };
-	struct tt_flight_peer peer;
-	uint64_t peers = 0;
-	uint32_t at = 0;
+	struct tt_flight_peer *peers = comm->recorder->peers;
 
 	/* what is about to be written over is written again, for the operations to come */
 	if (plan->record && place - plan->record < TT_FLIGHT_PLANS / 2)
 		return;
-	if (plan->algorithm->shared)
-		count_bytes_read(comm, plan);
-	while (next_peer(comm, plan, &at, &peer))
-		peers++;
-	const uint64_t capacity = (TT_FLIGHT_PLAN_MAX - sizeof(record)) / sizeof(peer);
-	record.npeers = peers < capacity ? peers : capacity;
-	record.peers_left_out = peers - record.npeers;
-	const size_t bytes = sizeof(record) + record.npeers * sizeof(peer);
+	const uint64_t found = find_peers(peers, plan, comm),
+		       capacity = (TT_FLIGHT_PLAN_MAX - sizeof(record)) / sizeof(*peers);
+	record.npeers = found < capacity ? found : capacity;
+	record.peers_left_out = found - record.npeers;
+	const size_t bytes = sizeof(record) + record.npeers * sizeof(*peers);
 	if (place % TT_FLIGHT_PLANS + bytes > TT_FLIGHT_PLANS) /* a record is in one piece */
 		place += TT_FLIGHT_PLANS - place % TT_FLIGHT_PLANS;
 	if (place + bytes > TT_FLIGHT_PLANS_FIRST && comm->recording.capacity)
@@ -279,10 +272,7 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 	/* release: pairs with the acquire fence in tt_flight_read_plan() */
 	atomic_thread_fence(memory_order_release);
 	put_words(word_at(flight, place), &record, sizeof(record)); /* place 0: not yet */
-	at = 0;
-	for (uint64_t i = 0; i < record.npeers && next_peer(comm, plan, &at, &peer); i++)
-		put_words(word_at(flight, place + sizeof(record) + i * sizeof(peer)), &peer,
-			  sizeof(peer));
+	put_words(word_at(flight, place + sizeof(record)), peers, record.npeers * sizeof(*peers));
 	/* release: pairs with the acquire in tt_flight_read_plan() */
 	atomic_store_explicit(word_at(flight, place), place, memory_order_release);
 	plan->record = place;

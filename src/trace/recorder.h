@@ -15,7 +15,7 @@ struct tt_recorder {
 	int fd;			     /* keeps the mapping's file locked; -1 */
 	pid_t pid;		     /* whose it is, and not a forked child's */
 	struct tt_flight_place place;
-	uint64_t *bytes_read;		    /* [size]: of each peer's memory, of the plan at hand */
+	struct tt_flight_peer *peers;	    /* [size]: of the plan at hand */
 	struct tt_recorder *_Atomic listed; /* the next in the list of those that SIGUSR1 reports */
 };
 
