@@ -425,8 +425,7 @@ static void keep_newest(const char *of, const char *suffix, size_t kept)
 {
 	char directory[TT_FLIGHT_PATH], path[TT_FLIGHT_PATH];
 
-	snprintf(directory, sizeof(directory), "%s", of);
-	*strrchr(directory, '/') = '\0';
+	split_path(of, directory);
 	size_t n = list_files(directory, suffix, NULL, 0);
 	if (n <= kept)
 		return;
@@ -449,8 +448,7 @@ bool tt_flight_crowded(const struct tt_flight_place *place)
 
 	if (!*place->ring)
 		return false;
-	memcpy(directory, place->ring, sizeof(directory));
-	*strrchr(directory, '/') = '\0';
+	split_path(place->ring, directory);
 	/* in memory the size of a directory tells how many files it has; elsewhere it is large */
 	return stat(directory, &info) == 0 && info.st_size > (2 * RINGS_KEPT + 2) * ENTRY_BYTES;
 }
@@ -467,7 +465,7 @@ void tt_flight_sweep(const struct tt_flight_place *place)
 
 int tt_flight_recover_all(const char *trace)
 {
-	char path[TT_FLIGHT_PATH], reports[TT_FLIGHT_PATH];
+	char path[TT_FLIGHT_PATH], reports[TT_FLIGHT_PATH], rings[TT_FLIGHT_PATH];
 	struct tt_flight_place place;
 	const struct dirent *entry;
 	int recovered = 0;
@@ -476,13 +474,13 @@ int tt_flight_recover_all(const char *trace)
 	if (!*place.ring)
 		return 0;
 	split_path(place.report, reports);
-	*strrchr(place.ring, '/') = '\0';
-	DIR *handle = opendir(place.ring);
+	split_path(place.ring, rings);
+	DIR *handle = opendir(rings);
 	if (!handle)
 		return -1;
 	while ((entry = readdir(handle)))
 		if (ends_with(entry->d_name, strlen(entry->d_name), RING_SUFFIX) &&
-		    join_path(path, place.ring, entry->d_name))
+		    join_path(path, rings, entry->d_name))
 			recovered += tt_flight_recover(path, reports);
 	closedir(handle);
 	return recovered;
