@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tutti/tutti.h"
@@ -40,16 +41,15 @@ struct options {
 	const char *sysroot;
 };
 
-enum verdict { VERDICT_REPORT, VERDICT_DONE, VERDICT_WRONG };
-
-static enum verdict say_wrong(const char *what, const char *found)
+static void say_wrong(const char *what, const char *found)
 {
 	fprintf(stderr, "tutti-info: %s%s: expected --json, --sysroot DIR, --help or --version\n",
 		what, found);
-	return VERDICT_WRONG;
+	exit(2);
 }
 
-static enum verdict parse(struct options *options, int argc, char **argv)
+/* Ends the program where there is nothing to report, or the command line is wrong. */
+static void parse(struct options *options, int argc, char **argv)
 {
 	char why[TT_OPTION_WHY];
 	int option;
@@ -58,12 +58,13 @@ static enum verdict parse(struct options *options, int argc, char **argv)
 		switch (option) {
 		case 'j': options->json = true; break;
 		case 's': options->sysroot = optarg; break;
-		case 'h': fputs(usage, stdout); return VERDICT_DONE;
-		case 'V': printf("tutti-info %s\n", tutti_version()); return VERDICT_DONE;
-		default: return say_wrong(tt_option_why(option, argv, long_options, why), "");
+		case 'h': fputs(usage, stdout); exit(0);
+		case 'V': printf("tutti-info %s\n", tutti_version()); exit(0);
+		default: say_wrong(tt_option_why(option, argv, long_options, why), "");
 		}
 	}
-	return optind < argc ? say_wrong("unknown argument ", argv[optind]) : VERDICT_REPORT;
+	if (optind < argc)
+		say_wrong("unknown argument ", argv[optind]);
 }
 
 static json_t *make_report(void)
@@ -101,11 +102,7 @@ int main(int argc, char **argv)
 	struct options options = { .sysroot = "/" };
 
 	output_begin(1);
-	switch (parse(&options, argc, argv)) {
-	case VERDICT_DONE: return 0;
-	case VERDICT_WRONG: return 2;
-	case VERDICT_REPORT: break;
-	}
+	parse(&options, argc, argv);
 	if (!files_set_root(options.sysroot)) {
 		fprintf(stderr,
 			"tutti-info: --sysroot has \"%s\": %s; expected a directory with proc and "

@@ -52,9 +52,7 @@ struct options {
 	bool json, list;
 };
 
-enum verdict { VERDICT_TELL, VERDICT_DONE, VERDICT_WRONG };
-
-static enum verdict say_wrong(int option, char **argv)
+static void say_wrong(int option, char **argv)
 {
 	char why[TT_OPTION_WHY];
 
@@ -62,10 +60,10 @@ static enum verdict say_wrong(int option, char **argv)
 		"tutti-trace: %s: expected --output FILE, --job NAME, --list, --json, --help or "
 		"--version\n",
 		tt_option_why(option, argv, long_options, why));
-	return VERDICT_WRONG;
+	exit(2);
 }
 
-static bool check(const struct options *options)
+static void check(const struct options *options)
 {
 	const char *unused = options->job      ? "--job"
 			     : options->output ? "--output"
@@ -79,11 +77,12 @@ static bool check(const struct options *options)
 	else if (options->job && !*options->job)
 		fprintf(stderr, "tutti-trace: --job is empty, expected a name that --list shows\n");
 	else
-		return true;
-	return false;
+		return;
+	exit(2);
 }
 
-static enum verdict parse(struct options *options, int argc, char **argv)
+/* Ends the program where there is nothing to tell, or the command line is wrong. */
+static void parse(struct options *options, int argc, char **argv)
 {
 	int option;
 
@@ -93,12 +92,12 @@ static enum verdict parse(struct options *options, int argc, char **argv)
 		case 'j': options->job = optarg; break;
 		case 'l': options->list = true; break;
 		case OPTION_JSON: options->json = true; break;
-		case 'h': fputs(usage, stdout); return VERDICT_DONE;
-		case 'V': printf("tutti-trace %s\n", tutti_version()); return VERDICT_DONE;
-		default: return say_wrong(option, argv);
+		case 'h': fputs(usage, stdout); exit(0);
+		case 'V': printf("tutti-trace %s\n", tutti_version()); exit(0);
+		default: say_wrong(option, argv);
 		}
 	}
-	return check(options) ? VERDICT_TELL : VERDICT_WRONG;
+	check(options);
 }
 
 /* The same place as the library's. */
@@ -192,11 +191,7 @@ int main(int argc, char **argv)
 	bool good;
 
 	output_begin(1);
-	switch (parse(&options, argc, argv)) {
-	case VERDICT_DONE: return 0;
-	case VERDICT_WRONG: return 2;
-	case VERDICT_TELL: break;
-	}
+	parse(&options, argc, argv);
 	good = read_all(&flights, argc - optind, argv + optind);
 	if (good && flights.n + flights.nexits == 0 && optind < argc)
 		fputs("tutti-trace: no reports of flight recorders there\n", stderr);
