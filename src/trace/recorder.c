@@ -85,11 +85,10 @@ static void fill_header(struct tutti_comm *comm)
 
 tutti_result_t tt_recorder_open(struct tutti_comm *comm)
 {
-	struct tt_recorder *recorder = comm->recorder = calloc(1, sizeof(*recorder));
+	struct tt_recorder *recorder = comm->recorder =
+		calloc(1, sizeof(*recorder) + (size_t)comm->size * sizeof(recorder->peers[0]));
 
-	if (recorder)
-		recorder->peers = calloc((size_t)comm->size, sizeof(*recorder->peers));
-	if (!recorder || !recorder->peers)
+	if (!recorder)
 		return tt_fail(TUTTI_ERR_NO_MEMORY, COMM, "no memory for the flight recorder");
 	/* ranks of one communicator share its id; communicators of one job, the first one's */
 	if (!*comm->settings.job)
@@ -148,8 +147,6 @@ void tt_recorder_close(struct tutti_comm *comm)
 	/* a child of fork() has nothing of this but the numbers */
 	if (recorder && recorder->flight && tt_owned_here(&comm->owner))
 		close_flight(comm, recorder);
-	if (recorder)
-		free(recorder->peers);
 	free(recorder);
 }
 

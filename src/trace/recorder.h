@@ -15,8 +15,8 @@ struct tt_recorder {
 	int fd;			     /* keeps the mapping's file locked; -1 */
 	pid_t pid;		     /* whose it is, and not a forked child's */
 	struct tt_flight_place place;
-	struct tt_flight_peer *peers;	    /* [size]: of the plan at hand */
 	struct tt_recorder *_Atomic listed; /* the next in the list of those that SIGUSR1 reports */
+	struct tt_flight_peer peers[];	    /* [size]: of the plan at hand */
 };
 
 static inline uint64_t tt_ticks(bool counter)
