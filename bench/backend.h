@@ -112,7 +112,8 @@ struct bench_backend {
 	 * where the library does not tell. See transports.h for all ranks. */
 	void (*describe)(struct bench_backend *backend, const struct bench_call *call,
 			 const char **transport, const char **algorithm);
-	/* What float32 travelled as in the call that describe() was about. */
+	/* What float32 travelled as in the call that describe() was about; TUTTI_WIRE_DEFAULT: the
+	 * library has no formats. */
 	tutti_wire_t wire;
 	/* NULL: memory is the host's, and calls end when they return. Otherwise `alloc` gives
 	 * zeroed memory of it, and nothing calls `run`. */

@@ -173,9 +173,10 @@ int main(int argc, char **argv)
 
 	output_begin(STATUS_FAILED);
 	const enum bench_parsed parsed = bench_options_parse(argc, argv, &options);
-	if (parsed == BENCH_PARSED)
-		return carry_out(&options, argv);
 	if (parsed == BENCH_PARSED_WRONG)
 		return refuse();
-	return bench_options_end(parsed, tutti_version());
+	if (parsed != BENCH_PARSED)
+		return bench_options_end(parsed, tutti_version());
+	bench_options_take_environment(&options);
+	return carry_out(&options, argv);
 }

@@ -469,8 +469,8 @@ static bool wire_agrees(const struct bench_options *o)
 		     bench_case(o->kind)->name, bench_type_name(o->dtype), bench_op_name(o->op));
 }
 
-/* What the library takes where there is no option. What is no format, it will complain of. */
-static void take_environment(struct bench_options *o)
+/* What is no format, the library will complain of. */
+void bench_options_take_environment(struct bench_options *o)
 {
 	const char *const said = getenv("TUTTI_WIRE");
 
@@ -556,7 +556,6 @@ enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_option
 	}
 	if (!parse_kind(argv[optind], &o.kind) || !options_agree(&o))
 		return BENCH_PARSED_WRONG;
-	take_environment(&o);
 	if (o.simulate && o.most_ranks == 0)
 		o.most_ranks = MOST_SIMULATED_RANKS;
 	*options = o;

@@ -54,6 +54,9 @@ enum bench_parsed { BENCH_PARSED, BENCH_PARSED_HELP, BENCH_PARSED_VERSION, BENCH
 /* The strings are those of argv. Prints the help; for the version and errors see below. */
 enum bench_parsed bench_options_parse(int argc, char **argv, struct bench_options *options);
 
+/* What tutti takes from the environment where there is no option. */
+void bench_options_take_environment(struct bench_options *options);
+
 /* What can only be said once the number of ranks is known; false: bench_options_complain() prints
  * why. */
 bool bench_options_fit(const struct bench_options *options, int ranks);

@@ -211,6 +211,7 @@ int bench_sweep(struct bench_backend *backend, const struct bench_options *optio
 	const char *const of_tutti = options->tune			 ? "--tune"
 				     : options->overlap			 ? "--overlap"
 				     : options->cuda && !backend->device ? "-m cuda"
+				     : options->wire && !backend->wire	 ? "--wire"
 									 : NULL;
 
 	if (of_tutti) {

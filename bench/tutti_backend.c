@@ -292,6 +292,7 @@ static int join(struct bench_tutti *tutti, const struct bench_options *options,
 					       .alloc = allocate,
 					       .release = release,
 					       .describe = describe,
+					       .wire = TUTTI_WIRE_FLOAT32,
 				       } };
 	if (become_rank(options->place, &config, &tutti->comm) != TUTTI_OK) {
 		bench_complain("cannot join the other ranks: %s", tutti_last_error(NULL));

@@ -288,6 +288,12 @@ class Bound(ProgramTest):
             self.assertEqual([r['bytes'] for r in results], [4, 8, 16, 32])     # more is no line
             self.assertTrue(all(r['wrong'] == 0 for r in results))
 
+    def test_formats_for_fewer_bytes_are_of_tutti_alone(self):
+        one = 'all_reduce', '-e', 8, '-n', 1
+        self.assertNotIn('int8', self.run_to_end(BOUND, *one, TUTTI_WIRE='int8').out)
+        run = self.run_to_end(BOUND, *one, '--wire', 'int8', status=1)
+        self.assertIn('tutti-bound: --wire is for tutti', run.err)
+
     def test_every_way_gives_the_right_sums(self):
         for words in (['--transport', 'shm', '--algorithm', 'exchange'],
                       ['--transport', 'shm', '--algorithm', 'halves'],
