@@ -244,6 +244,10 @@ static int start_ranks(const struct bench_options *options, char **argv)
 	int fds[BOUND_RANKS][BOUND_RANKS] = { 0 };
 	char list[BOUND_RANKS * BOUND_RANKS * 8];
 
+	if (!bench_options_fit(options, ranks)) {
+		bench_options_complain();
+		return 2;
+	}
 	if (ranks > BOUND_RANKS) {
 		fprintf(stderr, "tutti-bound: found %d ranks, expected at most %d\n", ranks,
 			BOUND_RANKS);
