@@ -92,8 +92,9 @@ static int run_computation(void *context, unsigned call)
 	return 0;
 }
 
-static void prepare_nothing(void *context, uint64_t sample)
+static int prepare_nothing(void *context, uint64_t sample)
 {
+	return 0;
 }
 
 static void finish_nothing(void *context)

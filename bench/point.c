@@ -94,11 +94,10 @@ static int write_device(const struct bench_point *point)
 	return b->device->finish(b);
 }
 
-/* Fill the input of call number `call` as in repetition `shift`, on the stream. */
-static int fill_device(const struct bench_point *point, unsigned call, uint64_t shift)
+/* Fill the call's input as in repetition `shift`, on the stream. */
+static int fill_device(const struct bench_point *point, const struct bench_call *c, uint64_t shift)
 {
 	struct bench_backend *b = point->backend;
-	const struct bench_call *c = &point->calls[call];
 	const size_t size = bench_type_size(c->dtype), count = bench_call_sent(c, b->size);
 	const uint64_t place = bench_place(0, b->rank, shift);
 
@@ -165,27 +164,22 @@ static uint64_t shift_of(const struct bench_point *point, unsigned call)
 	return point->sample * point->batch + call;
 }
 
-static void prepare(void *context, uint64_t sample)
-{
-	struct bench_point *point = context;
-	const struct bench_backend *b = point->backend;
-
-	point->sample = point->first + sample;
-	for (unsigned i = 0; i < point->batch; i++)
-		bench_call_fill(&point->calls[i], &point->pattern, b->rank, b->size,
-				shift_of(point, i));
-}
-
-static void prepare_on_device(void *context, uint64_t sample)
+static int prepare(void *context, uint64_t sample)
 {
 	struct bench_point *point = context;
 	struct bench_backend *b = point->backend;
 
 	point->sample = point->first + sample;
-	for (unsigned i = 0; i < point->batch && !point->failed; i++)
-		point->failed = fill_device(point, i, shift_of(point, i)) < 0;
-	if (!point->failed)
-		point->failed = b->device->finish(b) < 0;
+	for (unsigned i = 0; i < point->batch; i++) {
+		const struct bench_call *call = &point->calls[i];
+
+		if (!b->device)
+			bench_call_fill(call, &point->pattern, b->rank, b->size,
+					shift_of(point, i));
+		else if (fill_device(point, call, shift_of(point, i)) < 0)
+			return -1;
+	}
+	return b->device ? b->device->finish(b) : 0;
 }
 
 static int run_chain(void *context, double *seconds)
@@ -194,7 +188,7 @@ static int run_chain(void *context, double *seconds)
 	struct bench_backend *b = point->backend;
 	struct bench_chain took;
 
-	if (point->failed || b->device->chain(b, point->calls, point->batch, &took) < 0)
+	if (b->device->chain(b, point->calls, point->batch, &took) < 0)
 		return -1;
 	point->enqueued[point->nenqueued++ % BENCH_KEPT] = took.enqueue;
 	*seconds = took.seconds;
@@ -300,7 +294,7 @@ static struct bench_work work_of(struct bench_point *point)
 				    .backend = point->backend,
 				    .batch = point->batch,
 				    .processor = point->processor,
-				    .prepare = point->backend->device ? prepare_on_device : prepare,
+				    .prepare = prepare,
 				    .run = run,
 				    .finish = finish,
 				    .chain = point->backend->device ? run_chain

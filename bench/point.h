@@ -29,7 +29,6 @@ struct bench_point {
 	struct bench_callers *callers;	   /* … NULL: one after another */
 	/* where memory is that of a device */
 	const struct bench_buffers *buffers;
-	bool failed; /* to prepare a sample, which was said */
 	double copy_rate;
 	double enqueued[BENCH_KEPT]; /* seconds per sample, of the last ones */
 	unsigned nenqueued;	     /* of all */

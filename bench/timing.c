@@ -54,8 +54,7 @@ static int run_batch(const struct bench_work *work, double *seconds)
 
 static int take_sample(const struct bench_work *work, uint64_t sample, double *seconds)
 {
-	work->prepare(work->context, sample);
-	if (work->backend->barrier(work->backend) < 0)
+	if (work->prepare(work->context, sample) < 0 || work->backend->barrier(work->backend) < 0)
 		return -1;
 	if ((work->chain ? work->chain(work->context, seconds) : run_batch(work, seconds)) < 0)
 		return -1;

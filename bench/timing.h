@@ -16,9 +16,9 @@
 struct bench_work {
 	void *context;
 	struct bench_backend *backend;
-	unsigned batch;					 /* calls of one sample */
-	void (*prepare)(void *context, uint64_t sample); /* rewrite all inputs: not timed */
-	int (*run)(void *context, unsigned call);	 /* call 0 … batch-1 of the sample */
+	unsigned batch;					/* calls of one sample */
+	int (*prepare)(void *context, uint64_t sample); /* rewrite all inputs: not timed */
+	int (*run)(void *context, unsigned call);	/* call 0 … batch-1 of the sample */
 	/* after the last sample, before ranks compare durations */
 	void (*finish)(void *context);
 	bool processor; /* take the time of the processor that all threads of a rank use, not the

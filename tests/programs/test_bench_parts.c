@@ -276,9 +276,10 @@ static void write_down(void *context, char what)
 		diary->text[diary->length++] = what;
 }
 
-static void diary_prepare(void *context, uint64_t sample)
+static int diary_prepare(void *context, uint64_t sample)
 {
 	write_down(context, (char)('0' + sample));
+	return 0;
 }
 
 static int diary_run(void *context, unsigned call)
