@@ -87,7 +87,7 @@ static int measure(const struct bench_options *options)
 	struct bench_tutti tutti;
 	int status = STATUS_USAGE;
 
-	if (bench_tutti_init(&tutti, options) < 0)
+	if (bench_tutti_init(&tutti, options, options->algorithm) < 0)
 		return STATUS_FAILED;
 	if (!bench_options_fit(options, tutti.backend.size))
 		refuse_together(&tutti);

@@ -72,8 +72,9 @@ static int invite(struct bench_run *run, enum bench_kind kind, const char *force
 	int able;
 
 	*c = (struct contestant){ .forced = forced };
-	if (bench_tutti_join(&c->tutti, tune->meeting, run->options, forced) < 0)
+	if (bench_tutti_init(&c->tutti, run->options, forced) < 0)
 		return -1;
+	c->tutti.meeting = tune->meeting->comm;
 	able = is_able(run, c, kind);
 	if (able > 0)
 		tune->n++;

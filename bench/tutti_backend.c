@@ -270,8 +270,8 @@ static tutti_result_t become_rank(const struct bench_place *place, const tutti_c
 	return result;
 }
 
-static int join(struct bench_tutti *tutti, const struct bench_options *options,
-		const char *algorithm)
+int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options,
+		     const char *algorithm)
 {
 	tutti_config_t config = TUTTI_CONFIG_INIT;
 
@@ -301,20 +301,6 @@ static int join(struct bench_tutti *tutti, const struct bench_options *options,
 	tutti->backend.rank = tutti_comm_rank(tutti->comm);
 	tutti->backend.size = tutti_comm_size(tutti->comm);
 	tutti->meeting = tutti->comm;
-	return 0;
-}
-
-int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options)
-{
-	return join(tutti, options, options->algorithm);
-}
-
-int bench_tutti_join(struct bench_tutti *tutti, const struct bench_tutti *first,
-		     const struct bench_options *options, const char *algorithm)
-{
-	if (join(tutti, options, algorithm) < 0)
-		return -1;
-	tutti->meeting = first->comm;
 	return 0;
 }
 

@@ -11,7 +11,7 @@ struct bench_gpu;
 
 struct bench_tutti {
 	tutti_comm_t comm;
-	tutti_comm_t meeting; /* of barriers and exchanges between measurements */
+	tutti_comm_t meeting; /* of barriers and exchanges between measurements: `comm` at first */
 	tutti_request_t window[BENCH_WINDOW];
 	struct bench_gpu *gpu; /* with -m cuda */
 	/* one-sided: the exposed memory, and how often rank 0 and 1 have signalled, and added */
@@ -34,13 +34,10 @@ int bench_tutti_said(const struct bench_backend *backend, tutti_comm_t comm, tut
 /* Have all ranks the same text, of less than 512 bytes? */
 tutti_result_t bench_tutti_compare(tutti_comm_t comm, const char *text, bool *alike);
 
-/* Join the ranks that the launcher started, with the transport and algorithm of the options. -1:
- * said why. */
-int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options);
-/* Another communicator of the same ranks, with that algorithm (NULL: chosen); they go on meeting
- * in that of `first`, which outlives it. */
-int bench_tutti_join(struct bench_tutti *tutti, const struct bench_tutti *first,
-		     const struct bench_options *options, const char *algorithm);
+/* Join the ranks that the launcher started, with the transport of the options and that algorithm
+ * (NULL: chosen). -1: said why. */
+int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options,
+		     const char *algorithm);
 /* A collective that does not block, and its end. */
 int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call,
 		      tutti_request_t *request);
