@@ -166,7 +166,7 @@ static int play_round(struct bench_run *run, struct bench_point *point, int roun
 	return rc;
 }
 
-static const char *const causes[] = {
+static const char *const causes[NO_CAUSE + 1] = {
 	[CROWD] =
 		"more ranks than cores: a rank that waits is late, as another computes on its core",
 	[THREADS] = "a call that does not block is work for further threads (the processor's time "
@@ -244,17 +244,13 @@ static void print_row(const struct bench_result *r, const struct outcome *o)
 static int write_json(const struct bench_outputs *outputs, const struct bench_result *r,
 		      const struct outcome *o)
 {
-	json_t *object = outputs->json ? bench_result_json(r) : NULL;
+	json_t *object = bench_result_json(r);
 
-	if (!outputs->json)
-		return 0;
-	if (object)
-		json_object_set_new(object, "overlap",
-				    json_pack("{sf sf sf sf ss? sf}", "alone_us", o->alone,
-					      "computation_us", o->computation, "processor_us",
-					      o->processor, "hidden", o->hidden, "cause",
-					      o->cause == NO_CAUSE ? NULL : causes[o->cause],
-					      "bound_us", o->bound));
+	json_object_set_new(object, "overlap",
+			    json_pack("{sf sf sf sf ss? sf}", "alone_us", o->alone,
+				      "computation_us", o->computation, "processor_us",
+				      o->processor, "hidden", o->hidden, "cause", causes[o->cause],
+				      "bound_us", o->bound));
 	return bench_outputs_json(outputs, object);
 }
 

@@ -168,9 +168,7 @@ static int write_results(const struct bench_outputs *outputs, const struct tune 
 	for (size_t i = 0; i < tune->n; i++) {
 		json_t *object = bench_result_json(&tune->results[i]);
 
-		if (object)
-			json_object_set_new(object, "forced",
-					    json_boolean(tune->contestants[i].forced));
+		json_object_set_new(object, "forced", json_boolean(tune->contestants[i].forced));
 		if (bench_outputs_json(outputs, object) < 0)
 			return -1;
 	}
