@@ -6,8 +6,7 @@
 
 #include <stddef.h>
 
-#define BENCH_WIDTH	   100
-#define BENCH_MOST_CARRIER 31 /* "shm+rdma+tcp/hierarchical_split" */
+#define BENCH_WIDTH 100
 
 /* Print a remark, in as many lines as it takes, each with "# " before it. */
 void bench_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));

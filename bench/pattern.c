@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "types.h"
+#include "pattern.h"
 #include "wire.h"
 
 /* A product is 2 to the sum of exponents; 2^6 is exact in every type. */

@@ -28,6 +28,11 @@ bool bench_type_is_float(tutti_dtype_t dtype);
 /* The type that is also called so, such as "float" or "double"; TUTTI_DTYPE_COUNT: there is none. */
 int bench_type_alias(const char *name);
 const char *bench_op_name(int op); /* "none" for BENCH_NO_OP */
+struct bench_format bench_type_format(tutti_dtype_t dtype);
+/* All whole numbers up to this are exact, and no signed type overflows. */
+uint64_t bench_type_exact(tutti_dtype_t dtype);
+/* `value` must be exact in the type. */
+void bench_type_encode(tutti_dtype_t dtype, uint64_t value, void *out);
 
 struct bench_pattern {
 	tutti_dtype_t dtype;

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "types.h"
+#include "pattern.h"
 
 static const struct {
 	const char *name;

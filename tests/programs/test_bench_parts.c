@@ -18,7 +18,6 @@
 #include "report.h"
 #include "tuning_table.h"
 #include "timing.h"
-#include "types.h"
 
 #define COUNT 2500 /* more than two periods */
 
