@@ -36,35 +36,34 @@ static bool shown(const struct bench_result *r)
 	return !bench_case(r->call.kind)->empty;
 }
 
-static bool begins_kind(const struct bench_result *results, size_t i)
+/* How many results are of the first one's collective. */
+static size_t count_alike(const struct bench_result *results, size_t count)
 {
-	for (size_t k = 0; k < i; k++) {
-		if (results[k].call.kind == results[i].call.kind)
-			return false;
-	}
-	return shown(&results[i]);
+	size_t alike = 1;
+
+	while (alike < count && results[alike].call.kind == results->call.kind)
+		alike++;
+	return alike;
 }
 
 static unsigned count_kinds(const struct bench_result *results, size_t count)
 {
 	unsigned kinds = 0;
 
-	for (size_t i = 0; i < count; i++)
-		kinds += begins_kind(results, i);
+	for (size_t i = 0; i < count; i += count_alike(&results[i], count - i))
+		kinds += shown(&results[i]);
 	return kinds;
 }
 
-/* Results of the kind and place of `like`, or just whether there are any. Results of other curves
- * lie between them. */
-static bool write_curve(FILE *out, const struct bench_result *results, size_t count,
-			enum bench_kind kind, bool inplace)
+/* Of one place; results of the other one lie between them. False: there are none. */
+static bool write_curve(FILE *out, const struct bench_result *results, size_t count, bool inplace)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct bench_result *r = &results[i];
 
-		if (r->call.kind != kind || r->call.inplace != inplace)
+		if (r->call.inplace != inplace)
 			continue;
 		if (!any)
 			fprintf(out, "$%s << END\n", inplace ? "in" : "out");
@@ -90,24 +89,18 @@ static void write_graph(FILE *out, int column, const bool any[2])
 	fputc('\n', out);
 }
 
-static void write_kind(FILE *out, const struct bench_result *results, size_t count,
-		       const struct bench_result *first, unsigned top, unsigned bottom)
+/* Of results of one collective. */
+static void write_kind(FILE *out, const struct bench_result *results, size_t count, unsigned top,
+		       unsigned bottom)
 {
-	size_t least = first->bytes, most = first->bytes;
 	bool any[2];
 
 	for (int i = 0; i < 2; i++)
-		any[i] = write_curve(out, results, count, first->call.kind, i == 1);
-	for (size_t i = 0; i < count; i++) {
-		if (results[i].call.kind != first->call.kind)
-			continue;
-		least = results[i].bytes < least ? results[i].bytes : least;
-		most = results[i].bytes > most ? results[i].bytes : most;
-	}
-	fprintf(out, "eval bytes(%zu.0, %zu.0)\n", least, most);
+		any[i] = write_curve(out, results, count, i == 1);
+	fprintf(out, "eval bytes(%zu.0, %zu.0)\n", results->bytes, results[count - 1].bytes);
 	fprintf(out,
 		"eval graph(0, 2, %u, %u)\neval times\nset title '%s'\nset ylabel 'median time'\n",
-		top, bottom, bench_case(first->call.kind)->name);
+		top, bottom, bench_case(results->call.kind)->name);
 	write_graph(out, 2, any);
 	fprintf(out,
 		"eval graph(1, 2, %u, %u)\nunset logscale y\nset format y '%%g'\nset yrange [0:*]\n"
@@ -174,10 +167,11 @@ int bench_plot(const char *path, const struct bench_result *results, size_t coun
 	FILE *out = bench_plot_begin(path, &page);
 	if (!out)
 		return -1;
-	for (size_t i = 0; i < count; i++) {
-		if (!begins_kind(results, i))
+	for (size_t i = 0, alike; i < count; i += alike) {
+		alike = count_alike(&results[i], count - i);
+		if (!shown(&results[i]))
 			continue;
-		write_kind(out, results, count, &results[i], top + ABOVE, top + height - BELOW);
+		write_kind(out, &results[i], alike, top + ABOVE, top + height - BELOW);
 		top += height;
 	}
 	return bench_plot_end(out, path);

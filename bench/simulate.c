@@ -93,6 +93,18 @@ static int simulate_all(struct simulation *sim)
 	return 0;
 }
 
+/* How many rows from `first` on are of its collective and, if it is asked, of its size. */
+static size_t count_alike(const struct simulation *sim, size_t first, bool sized)
+{
+	const struct row *rows = sim->rows;
+	size_t next = first;
+
+	while (next < sim->count && rows[next].kind == rows[first].kind &&
+	       (!sized || rows[next].wanted == rows[first].wanted))
+		next++;
+	return next - first;
+}
+
 /* ---- tables */
 
 /* characters of a time without its mark, and of the columns before */
@@ -192,13 +204,9 @@ static void print_table(const struct bench_cluster *cluster, const struct row *r
 /* One for each kind. */
 static void print_tables(const struct simulation *sim)
 {
-	size_t first = 0, next;
-
-	for (; first < sim->count; first = next) {
-		for (next = first; next < sim->count; next++)
-			if (sim->rows[next].kind != sim->rows[first].kind)
-				break;
-		print_table(sim->cluster, &sim->rows[first], next - first);
+	for (size_t first = 0, alike; first < sim->count; first += alike) {
+		alike = count_alike(sim, first, false);
+		print_table(sim->cluster, &sim->rows[first], alike);
 	}
 }
 
@@ -245,23 +253,11 @@ static int write_json(const struct simulation *sim, const struct bench_outputs *
 
 enum { GRAPH_HEIGHT = 260, ABOVE = 28, BELOW = 46, MOST_ALGORITHMS = 32 };
 
-/* How many rows from `first` on belong into one graph. */
-static size_t graph_rows(const struct simulation *sim, size_t first)
-{
-	const struct row *rows = sim->rows;
-	size_t next = first;
-
-	while (next < sim->count && rows[next].kind == rows[first].kind &&
-	       rows[next].wanted == rows[first].wanted)
-		next++;
-	return next - first;
-}
-
 static unsigned count_graphs(const struct simulation *sim)
 {
 	unsigned graphs = 0;
 
-	for (size_t i = 0; i < sim->count; i += graph_rows(sim, i))
+	for (size_t i = 0; i < sim->count; i += count_alike(sim, i, true))
 		graphs++;
 	return graphs;
 }
@@ -356,12 +352,12 @@ static int draw(const struct simulation *sim, const char *path)
 		"eval times\nset logscale x 2\nset xtics nomirror 2,8\nset xlabel 'ranks, %d a "
 		"host'\nset ylabel 'simulated time'\n",
 		ranks_per_host);
-	for (size_t i = 0; i < sim->count; i += graph_rows(sim, i), graph++) {
+	for (size_t i = 0; i < sim->count; i += count_alike(sim, i, true), graph++) {
 		const unsigned top = graph / columns * GRAPH_HEIGHT;
 
 		fprintf(out, "eval graph(%u, %u, %u, %u)\n", graph % columns, columns, top + ABOVE,
 			top + GRAPH_HEIGHT - BELOW);
-		write_graph(out, &sim->rows[i], graph_rows(sim, i), &legend);
+		write_graph(out, &sim->rows[i], count_alike(sim, i, true), &legend);
 	}
 	return bench_plot_end(out, path);
 }
