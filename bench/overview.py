@@ -11,19 +11,21 @@ LOOKS = {name: 1 + number for number, name in enumerate(DRAWN)}      # line type
 BLOCK = 240                         # pixels of a graph
 
 
-def time_of(series, size, runs):
-    """The least lower quartile of a library's variants, in some of the runs; None: nobody got there."""
-    times = [s.times[size][runs] for s in series if size in s.times and not s.wrong]
-    return min((lower_quartile(t) for t in times if t), default=None)
+def best(series, size, runs=slice(None)):
+    """The fastest of them at a size, in some of the runs; None: nobody got there."""
+    there = [s for s in series if s.typical(size, runs) is not None and not s.wrong]
+    return min(there, key=lambda s: s.typical(size, runs), default=None)
+
+
+def fastest_peer(libraries, size, runs=slice(None)):
+    return best([s for name, series in libraries.items() if name not in (*MACHINE, 'tutti', 'bound') for s in series],
+                size, runs)
 
 
 def ratio_of(libraries, size, runs=slice(None)):
     """The fastest peer's time over tutti's; None where there are not both."""
-    peers = [time_of(series, size, runs) for name, series in libraries.items()
-             if name not in MACHINE and name not in ('tutti', 'bound')]
-    tutti = time_of(libraries.get('tutti', []), size, runs)
-    rivals = [time for time in peers if time is not None]
-    return min(rivals) / tutti if rivals and tutti else None
+    peer, tutti = fastest_peer(libraries, size, runs), best(libraries.get('tutti', []), size, runs)
+    return peer.typical(size, runs) / tutti.typical(size, runs) if peer and tutti else None
 
 
 def sizes_of(libraries):
