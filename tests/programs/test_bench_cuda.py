@@ -134,7 +134,6 @@ class Cuda(BenchTest):
                             ('all_reduce -m cuda --library ncl', 'did you mean nccl?'),
                             ('all_reduce -m cuda --library nccl --windows',
                              '--windows was found beside --library nccl'),
-                            ('all_reduce -m gpu', 'none of malloc, host, tutti and cuda'),
                             ('all_reduce -m cuda --tune', 'beside --tune'),
                             ('all_reduce -m cuda --overlap', 'beside --overlap'), ('init -m cuda', 'init'),
                             ('all_reduce -m cuda --gpu 1', '--gpu is 1, but this process has 1')):
