@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls.h"
 #include "lines.h"
 #include "output.h"
 #include "outputs.h"
@@ -39,10 +40,12 @@ struct overlap {
 	bool table, seen[NO_CAUSE + 1]; /* of the table at hand */
 };
 
-/* The library with another way of making a call. */
+/* The library with another way of making a call: it does not block, and the caller computes or sleeps
+ * meanwhile. */
 struct way {
 	struct bench_backend backend;
-	struct overlap *overlap;
+	const struct overlap *overlap;
+	bool asleep;
 };
 
 /* ---- the ways */
@@ -59,29 +62,18 @@ static void compute(uint64_t steps)
 	kept = x;
 }
 
-static struct overlap *overlap_of(struct bench_backend *backend)
+static int run_beside(struct bench_backend *backend, const struct bench_call *call)
 {
-	return ((struct way *)backend)->overlap;
-}
-
-static int run_together(struct bench_backend *backend, const struct bench_call *call)
-{
+	const struct way *way = (struct way *)backend;
+	const struct bench_tutti *tutti = bench_tutti_of(backend);
 	tutti_request_t request;
+	const tutti_result_t rc = bench_call_on_host(tutti, call, &request);
 
-	if (bench_tutti_start(backend, call, &request) < 0)
-		return -1;
-	compute(overlap_of(backend)->steps);
-	return bench_tutti_wait(backend, &request);
-}
-
-static int run_asleep(struct bench_backend *backend, const struct bench_call *call)
-{
-	tutti_request_t request;
-
-	if (bench_tutti_start(backend, call, &request) < 0)
-		return -1;
-	bench_sleep(overlap_of(backend)->nap_s);
-	return bench_tutti_wait(backend, &request);
+	if (!rc && way->asleep)
+		bench_sleep(way->overlap->nap_s);
+	else if (!rc)
+		compute(way->overlap->steps);
+	return bench_tutti_said(backend, tutti->comm, rc ? rc : tutti_wait(&request));
 }
 
 static int run_computation(void *context, unsigned call)
@@ -147,20 +139,18 @@ static int play_round(struct bench_run *run, struct bench_point *point, int roun
 	const long warmup = o->warmup < 0 && round > 0 ? 1 : o->warmup;
 	const struct bench_budget budget = { (o->iters + ROUNDS - 1) / ROUNDS, warmup,
 					     o->seconds / ROUNDS };
-	struct way together = { *run->backend, overlap }, asleep = together;
+	struct way beside = { *run->backend, overlap, false };
 
-	together.backend.run = run_together;
-	asleep.backend.run = run_asleep;
+	beside.backend.run = run_beside;
 	if (bench_point_visit(point, run->backend, &budget, &overlap->alone, &results[0]) < 0)
 		return -1;
 	if (round == 0 && fit(run, &budget, point->batch) < 0)
 		return -1;
 	if (visit_computation(run, &budget, point->batch) < 0 ||
-	    bench_point_visit(point, &together.backend, &budget, &overlap->together, &results[1]) <
-		    0)
+	    bench_point_visit(point, &beside.backend, &budget, &overlap->together, &results[1]) < 0)
 		return -1;
-	point->processor = true;
-	const int rc = bench_point_visit(point, &asleep.backend, &budget, &overlap->processor,
+	beside.asleep = point->processor = true;
+	const int rc = bench_point_visit(point, &beside.backend, &budget, &overlap->processor,
 					 &results[2]);
 	point->processor = false;
 	return rc;

@@ -172,18 +172,6 @@ static int run(struct bench_backend *backend, const struct bench_call *call)
 	return bench_tutti_said(backend, tutti->comm, rc);
 }
 
-int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call,
-		      tutti_request_t *request)
-{
-	return bench_tutti_said(backend, bench_tutti_of(backend)->comm,
-				bench_call_on_host(bench_tutti_of(backend), call, request));
-}
-
-int bench_tutti_wait(struct bench_backend *backend, tutti_request_t *request)
-{
-	return bench_tutti_said(backend, bench_tutti_of(backend)->comm, tutti_wait(request));
-}
-
 static int barrier(struct bench_backend *backend)
 {
 	const tutti_comm_t comm = bench_tutti_of(backend)->meeting;

@@ -38,10 +38,6 @@ tutti_result_t bench_tutti_compare(tutti_comm_t comm, const char *text, bool *al
  * (NULL: chosen). -1: said why. */
 int bench_tutti_init(struct bench_tutti *tutti, const struct bench_options *options,
 		     const char *algorithm);
-/* A collective that does not block, and its end. */
-int bench_tutti_start(struct bench_backend *backend, const struct bench_call *call,
-		      tutti_request_t *request);
-int bench_tutti_wait(struct bench_backend *backend, tutti_request_t *request);
 /* describe() of messages. */
 void bench_tutti_describe_pair(struct bench_backend *backend, const char **transport,
 			       const char **algorithm);
