@@ -49,7 +49,6 @@ struct bench_device {
 	bool shared;	     /* all ranks have the same one */
 	bool windows, graph; /* how it makes the calls */
 	bool threads;	     /* ranks are threads of one process */
-	unsigned calls;	     /* of a chain, where they fit; 0: the usual number */
 	/* Why the host writes inputs and checks results, by copies. NULL: the device does, by
 	 * learn(), fill() and check(), which are for then alone. */
 	const char *without;

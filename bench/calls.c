@@ -13,42 +13,32 @@ struct way {
 	(way->on_stream ? tutti_cuda_##name(__VA_ARGS__, way->stream)                              \
 			: tutti_##name(__VA_ARGS__, way->request))
 
-static tutti_result_t send(const struct bench_tutti *tutti, const struct bench_call *c,
-			   const struct way *way, size_t count)
+/* To the other one of ranks 0 and 1, or from it. */
+static tutti_result_t move(const struct bench_tutti *tutti, const struct bench_call *c,
+			   const struct way *way, bool sends, size_t count)
 {
 	const int peer = 1 - tutti->backend.rank;
+	const tutti_comm_t comm = tutti->comm;
 
-	return way->on_stream
-		       ? tutti_cuda_send(tutti->comm, c->send, count, c->dtype, peer, way->stream)
-		       : tutti_send_tagged(tutti->comm, c->send, count, c->dtype, peer, c->caller,
-					   way->request);
-}
-
-static tutti_result_t receive(const struct bench_tutti *tutti, const struct bench_call *c,
-			      const struct way *way, size_t count)
-{
-	const int peer = 1 - tutti->backend.rank;
-
-	return way->on_stream
-		       ? tutti_cuda_recv(tutti->comm, c->recv, count, c->dtype, peer, way->stream)
-		       : tutti_recv_tagged(tutti->comm, c->recv, count, c->dtype, peer, c->caller,
-					   NULL, way->request);
+	if (way->on_stream)
+		return sends ? tutti_cuda_send(comm, c->send, count, c->dtype, peer, way->stream)
+			     : tutti_cuda_recv(comm, c->recv, count, c->dtype, peer, way->stream);
+	return sends ? tutti_send_tagged(comm, c->send, count, c->dtype, peer, c->caller,
+					 way->request)
+		     : tutti_recv_tagged(comm, c->recv, count, c->dtype, peer, c->caller, NULL,
+					 way->request);
 }
 
 /* From rank 0 to rank 1, and an answer of so many elements, or none. */
 static tutti_result_t send_there(const struct bench_tutti *tutti, const struct bench_call *c,
 				 const struct way *way, bool answered, size_t answer)
 {
-	tutti_result_t rc;
+	const bool first = tutti->backend.rank == 0;
 
 	if (tutti->backend.rank > 1)
 		return TUTTI_OK;
-	if (tutti->backend.rank == 0) {
-		rc = send(tutti, c, way, c->count);
-		return rc || !answered ? rc : receive(tutti, c, way, answer);
-	}
-	rc = receive(tutti, c, way, c->count);
-	return rc || !answered ? rc : send(tutti, c, way, answer);
+	const tutti_result_t rc = move(tutti, c, way, first, c->count);
+	return rc || !answered ? rc : move(tutti, c, way, !first, answer);
 }
 
 static tutti_result_t make(const struct bench_tutti *tutti, const struct bench_call *c,

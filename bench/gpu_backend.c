@@ -460,7 +460,6 @@ int bench_gpu_init(struct bench_tutti *tutti, const struct bench_options *option
 	gpu->device.windows = options->windows;
 	gpu->device.graph = options->graph;
 	gpu->device.threads = options->threads;
-	gpu->device.calls = (unsigned)options->chain;
 	gpu->number =
 		options->gpu >= 0 ? options->gpu : tutti_comm_local_rank(tutti->comm) % gpu_count();
 	if (take_gpu(backend, gpu) < 0 || bind(tutti, options) < 0 ||

@@ -25,9 +25,9 @@
 #define COPY_SAMPLES 7
 #define COPY_WARMUP  2
 
-static unsigned chain(const struct bench_device *device, size_t bytes)
+static unsigned chain(const struct bench_options *options, size_t bytes)
 {
-	const unsigned wanted = device->calls ? device->calls : BATCH;
+	const unsigned wanted = options->chain ? (unsigned)options->chain : BATCH;
 	const size_t fit = bytes > 0 ? CHAIN_BYTES / bench_set_stride(bytes) : wanted;
 
 	return fit >= wanted ? wanted : fit > 2 ? (unsigned)fit : 2;
@@ -44,7 +44,7 @@ unsigned bench_point_batch(const struct bench_backend *backend, const struct ben
 		return fit >= BENCH_WINDOW ? BENCH_WINDOW : fit > 2 ? (unsigned)fit : 2;
 	}
 	if (backend->device)
-		return chain(backend->device, bytes);
+		return chain(options, bytes);
 	if (!bench_case_is_one_way(kind) && callers == 1)
 		return bytes <= BATCHED_BYTES ? BATCH : 1;
 	const size_t fit = bytes > 0 ? AHEAD_BYTES / bytes : AHEAD;
