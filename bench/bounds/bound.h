@@ -34,7 +34,8 @@ struct bound_line {
 struct bound_rank {
 	struct bound_count met, staged, reduced, done;
 	struct bound_line line[BOUND_LINES];
-	_Alignas(4096) double values[1u << 12];			  /* of combine() */
+	int sockets[BOUND_RANKS];		/* to each other rank, inherited */
+	_Alignas(4096) double values[1u << 12]; /* of combine() */
 	_Alignas(4096) uint8_t slot[BOUND_SLOTS][2][BOUND_CHUNK]; /* inputs, and results */
 };
 
@@ -47,7 +48,6 @@ struct bound {
 	struct bound_rank *ranks; /* [size], mapped by all */
 	uint8_t *heap;		  /* [size] of heap_bytes, mapped by all */
 	size_t heap_bytes, heap_used;
-	int sockets[BOUND_RANKS];   /* to each other rank */
 	uint8_t *arrived;	    /* scratch of the sockets */
 	uint64_t met, steps, lines; /* barriers, chunks and short messages so far */
 };
@@ -79,8 +79,7 @@ bool bound_bind(const struct bound *b, const cpu_set_t *allowed);
 
 /* sockets.c: two ranks, each sends all and adds what comes. -1: said why. */
 int bound_sockets(struct bound *b, const struct bench_call *call);
-/* Every pair connected over loopback TCP, before the ranks begin: fds[i][j] is i's end of that
- * with j. False: said why. */
-bool bound_connect(int ranks, int fds[BOUND_RANKS][BOUND_RANKS]);
+/* Every pair connected over loopback TCP, before the ranks begin. False: said why. */
+bool bound_connect(int ranks, struct bound_rank *all);
 
 #endif

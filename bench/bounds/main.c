@@ -124,25 +124,21 @@ static void describe(struct bench_backend *backend, const struct bench_call *cal
 
 /* ---- a rank */
 
-/* What the ranks inherit: TUTTI_STORE is "memory,sockets of rank 0,of rank 1…", each with all
- * ranks. */
+static int number(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : 0;
+}
+
+/* TUTTI_STORE is the descriptor of the memory. */
 static bool inherit(struct bound *b, const struct bench_options *options, size_t heap_bytes)
 {
-	const int size = b->backend.size;
-	const size_t bytes = sizeof(struct bound_rank) * (size_t)size;
-	const char *list = getenv("TUTTI_STORE");
-	char *at;
-	const int memory = list ? (int)strtol(list, &at, 10) : -1;
+	const size_t size = (size_t)b->backend.size, bytes = sizeof(struct bound_rank) * size;
+	uint8_t *base = mmap(NULL, bytes + heap_bytes * size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			     number("TUTTI_STORE"), 0);
 
-	for (int i = 0; list && i < size * size; i++) {
-		const int fd = *at == ',' ? (int)strtol(at + 1, &at, 10) : -1;
-
-		if (i / size == b->backend.rank)
-			b->sockets[i % size] = fd;
-	}
 	b->heap_bytes = heap_bytes;
-	uint8_t *base = mmap(NULL, bytes + heap_bytes * (size_t)b->backend.size,
-			     PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	b->arrived = malloc(BOUND_CHUNK);
 	if (base == MAP_FAILED || !b->arrived) {
 		fprintf(stderr, "tutti-bound: map the memory of all ranks: %m\n");
@@ -151,13 +147,6 @@ static bool inherit(struct bound *b, const struct bench_options *options, size_t
 	b->ranks = (struct bound_rank *)base;
 	b->heap = options->mappable ? base + bytes : NULL;
 	return true;
-}
-
-static int number(const char *name)
-{
-	const char *text = getenv(name);
-
-	return text ? atoi(text) : 0;
 }
 
 static const char *algorithm_of(const struct bench_options *options)
@@ -226,23 +215,13 @@ static size_t heap_needed(const struct bench_options *options)
 				 : 0;
 }
 
-static void list_all(char *list, size_t size, int memory, int ranks,
-		     int fds[BOUND_RANKS][BOUND_RANKS])
-{
-	size_t used = (size_t)snprintf(list, size, "%d", memory);
-
-	for (int i = 0; i < ranks * ranks; i++)
-		used += (size_t)snprintf(list + used, size - used, ",%d",
-					 fds[i / ranks][i % ranks]);
-}
-
 static int start_ranks(const struct bench_options *options, char **argv)
 {
 	const int ranks = options->ranks > 0 ? options->ranks : 2;
 	const size_t bytes = (sizeof(struct bound_rank) + heap_needed(options)) * (size_t)ranks;
 	const int memory = memfd_create("tutti-bound", 0);
-	int fds[BOUND_RANKS][BOUND_RANKS] = { 0 };
-	char list[BOUND_RANKS * BOUND_RANKS * 8];
+	struct bound_rank *all = MAP_FAILED;
+	char inherited[16];
 
 	if (!bench_options_fit(options, ranks)) {
 		bench_options_complain();
@@ -253,14 +232,16 @@ static int start_ranks(const struct bench_options *options, char **argv)
 			BOUND_RANKS);
 		return 2;
 	}
-	if (memory < 0 || ftruncate(memory, (off_t)bytes) < 0) {
+	if (memory >= 0 && ftruncate(memory, (off_t)bytes) == 0)
+		all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	if (all == MAP_FAILED) {
 		fprintf(stderr, "tutti-bound: %zu bytes of shared memory: %m\n", bytes);
 		return 1;
 	}
-	if (!bound_connect(ranks, fds))
+	if (!bound_connect(ranks, all))
 		return 1;
-	list_all(list, sizeof(list), memory, ranks, fds);
-	return bench_run_local(ranks, argv, list);
+	snprintf(inherited, sizeof(inherited), "%d", memory);
+	return bench_run_local(ranks, argv, inherited);
 }
 
 int main(int argc, char **argv)

@@ -37,7 +37,7 @@ static bool connect_pair(int ends[2])
 	return connected;
 }
 
-bool bound_connect(int ranks, int fds[BOUND_RANKS][BOUND_RANKS])
+bool bound_connect(int ranks, struct bound_rank *all)
 {
 	for (int i = 0; i < ranks; i++)
 		for (int j = 0; j < i; j++) {
@@ -45,8 +45,8 @@ bool bound_connect(int ranks, int fds[BOUND_RANKS][BOUND_RANKS])
 
 			if (!connect_pair(ends))
 				return false;
-			fds[i][j] = ends[0];
-			fds[j][i] = ends[1];
+			all[i].sockets[j] = ends[0];
+			all[j].sockets[i] = ends[1];
 		}
 	return true;
 }
@@ -73,7 +73,7 @@ static int failed(const char *what)
 
 int bound_sockets(struct bound *b, const struct bench_call *call)
 {
-	const int peer = 1 - b->backend.rank, fd = b->sockets[peer];
+	const int fd = b->ranks[b->backend.rank].sockets[1 - b->backend.rank];
 	const size_t bytes = call->count * sizeof(float);
 	size_t sent = 0, arrived = 0, added = 0;
 	unsigned looks = 0;
