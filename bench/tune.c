@@ -211,22 +211,15 @@ static int compare(struct bench_run *run, struct bench_point *point)
 
 /* ---- the whole */
 
-static size_t algorithm_count(void)
-{
-	int n = 0;
-
-	while (tutti_algorithm_name(n))
-		n++;
-	return (size_t)n;
-}
-
 int bench_tune(struct bench_tutti *meeting, const struct bench_options *options)
 {
 	static const struct bench_steps steps = { begin, compare, end };
-	const size_t capacity = 1 + algorithm_count();
 	struct tune tune = { .meeting = meeting };
+	size_t capacity = 1; /* for who chooses, and each algorithm */
 	int rc = -1;
 
+	while (tutti_algorithm_name((int)capacity - 1))
+		capacity++;
 	tune.contestants = calloc(capacity, sizeof(*tune.contestants));
 	tune.results = calloc(capacity, sizeof(*tune.results));
 	if (tune.contestants && tune.results)
