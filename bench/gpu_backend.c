@@ -73,27 +73,22 @@ static int went(const struct bench_backend *backend, bool well)
 
 /* ---- which GPU */
 
-int bench_gpu_count(void)
+int bench_gpu_missing(const struct bench_options *options)
 {
 	const int count = gpu_count();
 
-	if (count == 0)
+	if (count == 0) {
 		bench_complain("-m cuda needs a GPU, and there is none: %s",
 			       gpu_open() ? "CUDA's driver shows this process no GPU"
 					  : gpu_error());
-	return count;
-}
-
-bool bench_gpu_fits(const struct bench_options *options)
-{
-	const int count = gpu_count();
-
+		return 1;
+	}
 	if (options->gpu < count)
-		return true;
+		return 0;
 	bench_complain(
 		"--gpu is %d, but this process has %d, counted from 0; leave it out, or see CUDA_VISIBLE_DEVICES",
 		options->gpu, count);
-	return false;
+	return 2;
 }
 
 struct wanted {

@@ -5,10 +5,8 @@
 
 #include "tutti_backend.h"
 
-/* Of this process; 0: said why there is none. */
-int bench_gpu_count(void);
-/* Is there the GPU that the options name? False: said why. */
-bool bench_gpu_fits(const struct bench_options *options);
+/* Has this process a GPU, and the one that the options name? 0, or the exit status, having said why. */
+int bench_gpu_missing(const struct bench_options *options);
 
 /* Bind the ranks to their GPUs, and let the backend be about these. Collective. -1: said why;
  * bench_gpu_fini() is for all cases. */

@@ -155,10 +155,9 @@ static int carry_out(const struct bench_options *options, char **argv)
 		return refuse_launched();
 	if (options->threads) /* before CUDA begins: ranks' streams must not stand behind each other */
 		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-	if (options->cuda && bench_gpu_count() == 0)
-		return STATUS_FAILED;
-	if (options->cuda && !bench_gpu_fits(options))
-		return STATUS_USAGE;
+	const int missing = options->cuda ? bench_gpu_missing(options) : 0;
+	if (missing)
+		return missing;
 	if (!names_known(options))
 		return refuse();
 	if (bench_launched())
