@@ -17,6 +17,7 @@
 #include "picture.h"
 #include "wire.h"
 
+#define MOST_BYTES ((size_t)1 << 40)
 enum { MOST_SIMULATED_RANKS = 65536, LIST = 256 };
 
 static const char help[] =
@@ -106,18 +107,16 @@ void bench_options_complain(void)
 	bench_complain("%s; see --help", complaint);
 }
 
-/* "8", "64K", "1M", "2G": powers of 1024. False where it is none, or passes SIZE_MAX. */
+/* "8", "64K", "1M", "2G": powers of 1024. False where it is none up to MOST_BYTES. */
 static bool parse_size(const char *text, size_t *bytes)
 {
 	static const char units[] = "KMG";
-	unsigned long long value;
 	unsigned shift = 0;
 	const char *unit;
 	char *end;
+	const unsigned long long value = strtoull(text, &end, 10);
 
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno != 0 || text[0] < '0' || text[0] > '9')
+	if (text[0] < '0' || text[0] > '9')
 		return false;
 	if (*end != '\0') {
 		unit = strchr(units, *end == 'k' ? 'K' : *end);
@@ -125,10 +124,8 @@ static bool parse_size(const char *text, size_t *bytes)
 			return false;
 		shift = 10 * (unsigned)(unit - units + 1);
 	}
-	if (value > SIZE_MAX >> shift)
-		return false;
 	*bytes = (size_t)value << shift;
-	return true;
+	return value > 0 && value <= MOST_BYTES >> shift;
 }
 
 /* ---- what follows an option: text that is wrong leaves a complaint */
@@ -136,11 +133,9 @@ static bool parse_size(const char *text, size_t *bytes)
 static bool parse_number(const char *option, const char *text, int least, int most, int *out)
 {
 	char *end;
-	long value;
+	const long value = strtol(text, &end, 10);
 
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno != 0 || end == text || *end != '\0' || value < least || value > most)
+	if (end == text || *end != '\0' || value < least || value > most)
 		return wrong("%s \"%s\" is not a whole number from %d to %d", option, text, least,
 			     most);
 	*out = (int)value;
@@ -149,10 +144,8 @@ static bool parse_number(const char *option, const char *text, int least, int mo
 
 static bool parse_bytes(const char *option, const char *text, size_t *bytes)
 {
-	if (!parse_size(text, bytes) || *bytes == 0 || *bytes > (size_t)1 << 40)
-		return wrong("%s \"%s\" is not a size from 1 to 1024G, such as 8, 64K or 1M",
-			     option, text);
-	return true;
+	return parse_size(text, bytes) ||
+	       wrong("%s \"%s\" is not a size from 1 to 1024G, such as 8, 64K or 1M", option, text);
 }
 
 static bool parse_seconds(const char *text, struct bench_options *o)

@@ -626,6 +626,8 @@ TEST(wrong_command_lines_are_refused)
 		"all_reduce broadcast",
 		"all_reduce -b 0",
 		"all_reduce -b 8X",
+		"all_reduce -b 1025G",
+		"all_reduce -b 99999999999999999999",
 		"all_reduce -b -8",
 		"all_reduce -b 2M -e 1M",
 		"all_reduce -f 1",
