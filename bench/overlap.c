@@ -206,10 +206,7 @@ static char mark_of(enum cause cause)
 
 static void print_title(const struct bench_run *run, enum bench_kind kind)
 {
-	char subject[BENCH_SUBJECT];
-
-	bench_report_subject(run->report, kind, subject, sizeof(subject));
-	bench_remark("%s", subject);
+	bench_report_subject(run->report, kind, NULL);
 	bench_remark("median times in µs: the blocking call, a computation, the processor's time "
 		     "that the call needs, and call "
 		     "and computation together");

@@ -82,11 +82,13 @@ static bool has_wire(const struct bench_report *report, enum bench_kind kind)
 	       (o->op == TUTTI_SUM || o->op == TUTTI_AVG) && bench_wire_narrows(o->wire);
 }
 
-void bench_report_subject(const struct bench_report *report, enum bench_kind kind, char *out,
-			  size_t size)
+void bench_report_subject(const struct bench_report *report, enum bench_kind kind,
+			  const char *model)
 {
 	const struct bench_options *o = report->options;
 	const struct bench_case *c = bench_case(kind);
+	char out[1536];
+	const size_t size = sizeof(out);
 
 	snprintf(out, size, "%s %s", report->backend->library, c->name);
 	if (!c->empty)
@@ -105,6 +107,9 @@ void bench_report_subject(const struct bench_report *report, enum bench_kind kin
 		append_memory(report, out, size);
 		append_verified(report, out, size);
 	}
+	if (model)
+		bench_append(out, size, ", cost model: %s", model);
+	bench_remark("%s", out);
 }
 
 /* Does the table tell places apart? */
@@ -136,12 +141,9 @@ static void print_heading(enum bench_kind kind, bool device, bool narrow)
 
 void bench_report_title(struct bench_report *report, enum bench_kind kind)
 {
-	char subject[BENCH_SUBJECT];
-
 	if (!report->outputs.table)
 		return;
-	bench_report_subject(report, kind, subject, sizeof(subject));
-	bench_remark("%s", subject);
+	bench_report_subject(report, kind, NULL);
 	bench_remark("times in µs per call%s",
 		     bench_case(kind)->empty ? "" : ", bandwidths in 10^9 bytes/s");
 	print_heading(kind, report->backend->device, has_wire(report, kind));

@@ -38,10 +38,10 @@ struct bench_report *bench_report_open(const struct bench_options *options,
 				       const struct bench_backend *backend);
 /* Where results go beside the picture. */
 const struct bench_outputs *bench_report_outputs(const struct bench_report *report);
-/* What is measured, and how: "tutti all_reduce of float32, sum, 2 ranks, memory of malloc, …" */
-#define BENCH_SUBJECT 1536 /* bytes */
-void bench_report_subject(const struct bench_report *report, enum bench_kind kind, char *out,
-			  size_t size);
+/* Print what is measured, and how: "tutti all_reduce of float32, sum, 2 ranks, memory of malloc, …",
+ * and by which cost model algorithms are chosen, if `model` is not NULL. */
+void bench_report_subject(const struct bench_report *report, enum bench_kind kind,
+			  const char *model);
 void bench_report_title(struct bench_report *report, enum bench_kind kind);
 int bench_report_row(struct bench_report *report, const struct bench_result *result);
 /* Draws the picture, closes the files. -1: something could not be written, and was said. NULL is

@@ -53,10 +53,7 @@ double bench_tuning_mean(const struct bench_tuning_table *tally)
 
 void bench_tuning_title(const struct bench_report *report, enum bench_kind kind, const char *model)
 {
-	char subject[BENCH_SUBJECT];
-
-	bench_report_subject(report, kind, subject, sizeof(subject));
-	bench_remark("%s, cost model: %s", subject, model);
+	bench_report_subject(report, kind, model);
 	bench_remark("median times in µs per call: by the library's own choice and by the best "
 		     "algorithm; below each line, by "
 		     "each that can do it, forced");
