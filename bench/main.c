@@ -131,15 +131,6 @@ static int start_ranks(const struct bench_options *options, char **argv)
 	return status;
 }
 
-static int simulate(const struct bench_options *options)
-{
-	struct bench_cluster cluster;
-
-	if (!bench_cluster_read(options->simulate, &cluster))
-		return STATUS_USAGE;
-	return bench_simulate(options, &cluster) == 0 ? 0 : STATUS_FAILED;
-}
-
 static int refuse_launched(void)
 {
 	bench_complain("--threads was found, but a launcher has started this process as a rank; "
@@ -150,7 +141,7 @@ static int refuse_launched(void)
 static int carry_out(const struct bench_options *options, char **argv)
 {
 	if (options->simulate)
-		return simulate(options);
+		return bench_simulate(options);
 	if (options->threads && bench_launched())
 		return refuse_launched();
 	if (options->threads) /* before CUDA begins: ranks' streams must not stand behind each other */

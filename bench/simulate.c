@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster.h"
 #include "lines.h"
 #include "outputs.h"
 #include "pattern.h"
@@ -373,19 +374,21 @@ static int show(const struct simulation *sim, const struct bench_outputs *output
 	return sim->options->plot ? draw(sim, sim->options->plot) : 0;
 }
 
-int bench_simulate(const struct bench_options *options, const struct bench_cluster *cluster)
+int bench_simulate(const struct bench_options *options)
 {
-	struct simulation sim = { .options = options, .cluster = cluster };
+	struct bench_cluster cluster;
+	struct simulation sim = { .options = options, .cluster = &cluster };
 	struct bench_outputs outputs;
-	int rc;
 
+	if (!bench_cluster_read(options->simulate, &cluster))
+		return 2;
 	if (!bench_outputs_open(&outputs, options))
-		return -1;
-	rc = simulate_all(&sim);
+		return 1;
+	int rc = simulate_all(&sim);
 	if (rc == 0)
 		rc = show(&sim, &outputs);
 	if (bench_outputs_close(&outputs) < 0)
 		rc = -1;
 	free(sim.rows);
-	return rc;
+	return rc < 0;
 }

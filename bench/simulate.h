@@ -4,10 +4,9 @@
 #ifndef BENCH_SIMULATE_H
 #define BENCH_SIMULATE_H
 
-#include "cluster.h"
 #include "options.h"
 
-/* -1: could not, and said why. */
-int bench_simulate(const struct bench_options *options, const struct bench_cluster *cluster);
+/* Returns an exit status, having said why it is not 0. */
+int bench_simulate(const struct bench_options *options);
 
 #endif
