@@ -195,6 +195,14 @@ class ProgramTest(unittest.TestCase):
         os.chmod(self.path(name), mode)
         return self.path(name)
 
+    def read(self, name, mode='r'):
+        with open(self.path(name), mode) as file:
+            return file.read()
+
+    def objects_of(self, name):
+        """One of JSON in each line of a file."""
+        return [json.loads(line) for line in self.read(name).splitlines()]
+
     def start(self, *argv, cwd=None, **env):
         """A program with these variables beside those of the environment."""
         launched = self.launched(argv, {name: str(value) for name, value in env.items()}, cwd)

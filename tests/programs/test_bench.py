@@ -157,8 +157,7 @@ class Pictures(BenchTest):
     @GNUPLOT
     def test_a_picture_is_drawn(self):
         self.bench(f'all -b 64 -e 256 -n 1 -w 0 --plot {self.path("x.svg")}')
-        with open(self.path('x.svg')) as file:
-            text = file.read()
+        text = self.read('x.svg')
         self.assertTrue(text.startswith('<?xml'))
         for words in ('width="900"', '>all_reduce<', '>exscan<', '>out of place<', '>in place<', '>median time<',
                       '>bus bandwidth in GB/s<', '>128 B<', '>tutti, 2 ranks, shm, float32, barrier in ', ' core',
@@ -179,8 +178,7 @@ class Pictures(BenchTest):
     @GNUPLOT
     def test_a_picture_may_be_a_png(self):
         self.bench(f'latency -b 64 -e 64 -n 1 -w 0 --plot {self.path("x.png")}')
-        with open(self.path('x.png'), 'rb') as file:    # 900 wide
-            self.assertEqual(file.read(20), b'\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x03\x84')
+        self.assertEqual(self.read('x.png', 'rb')[:20], b'\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x03\x84')     # 900 wide
 
     def test_one_of_a_barrier_is_refused(self):
         self.refuse(f'barrier -e 64 --plot {self.path("x.png")}', 'no sizes to draw over')

@@ -86,8 +86,7 @@ class Compare(ProgramTest):
         self.assertIn('slower than the fastest peer in 1 of 4 cells, not decided in 1\n', measured.out)
         self.assertEqual(self.compare('--show', raw, *words).out, measured.out.split('\n', 1)[1])
         if words:
-            with open(picture) as file:
-                drawn = file.read()
+            drawn = self.read('all.svg')
             for text in 'all_gather', 'tcp, 2 ranks', 'time ÷ that of tutti':
                 self.assertIn(f'>{text}<', drawn)
 
@@ -107,8 +106,7 @@ class Compare(ProgramTest):
         self.program('tutti-bench', {8: 1.0})
         run = self.compare('-p', 'nccl', '-t', 'cuda', '--json', self.path('raw'))
         self.assertEqual(run.err, '')
-        with open(self.path('raw')) as file:
-            found = {(r['library'], r['variant']) for r in map(json.loads, file)}
+        found = {(r['library'], r['variant']) for r in self.objects_of('raw')}
         self.assertEqual(found, {('tutti', 'plain'), ('tutti', 'graph'), ('tutti', 'windows'),
                                  ('tutti', 'windows,graph'), ('nccl', 'plain'), ('nccl', 'graph')})
 
@@ -130,14 +128,13 @@ class Compare(ProgramTest):
     def test_a_peer_that_hangs_is_ended_and_keeps_what_it_measured(self):
         self.program('tutti-bench', {8: 1.0, 64: 1.0})
         self.program('peers/tutti-peer-gloo', {8: 2.0}, end=HANG)
-        pids = self.path('bench/peers/tutti-peer-gloo.pids')
+        pids = 'bench/peers/tutti-peer-gloo.pids'
         for limit in 0.2, 2, bound_s(4):    # until all six runs have written something before it
             run = self.compare('--limit', limit)
-            with open(pids) as file:
-                hanging = file.read().split()
+            hanging = self.read(pids).split()
             if len(hanging) == 2 * 6:
                 break
-            os.unlink(pids)
+            os.unlink(self.path(pids))
         self.assertEqual(len(hanging), 2 * 6)
         self.assertIn('2.00 (2.00–2.00)', self.row(run.out, 8))
         self.assertIn('hangs', self.row(run.out, 64))
@@ -153,8 +150,7 @@ class Compare(ProgramTest):
         self.program('tutti-bench', {8: 1.0})
         self.program('peers/tutti-peer-gloo', {8: 2.0})
         self.compare('--json', self.path('raw'))
-        with open(self.path('raw')) as file:
-            results = [json.loads(line) for line in file]
+        results = self.objects_of('raw')
         self.assertEqual(len(results), 2 * 4)    # tutti and three variants of Gloo, twice
         self.assertEqual({r['repetition'] for r in results}, {0, 1})
         self.assertIn('bcube', {r['variant'] for r in results})
@@ -163,23 +159,21 @@ class Compare(ProgramTest):
     def test_a_picture_has_times_and_ratios_and_is_drawn_again_from_saved_results(self):
         self.program('tutti-bench', {8: 10.0, 64: 10.0, 512: 10.0})
         self.program('peers/tutti-peer-gloo', {8: 15.0, 64: 12.0, 512: 20.0})
-        raw, first, second = self.path('raw'), self.path("it's.svg"), self.path('second.svg')
-        measured = self.compare('--json', raw, '--plot', first)
+        raw = self.path('raw')
+        measured = self.compare('--json', raw, '--plot', self.path("it's.svg"))
         self.assertEqual(measured.err, '')
-        shown = self.compare('--show', raw, '--plot', second)
+        shown = self.compare('--show', raw, '--plot', self.path('second.svg'))
         self.assertEqual(shown.err, '')
         self.assertEqual(shown.out, measured.out.split('\n', 1)[1])     # all but what the network is
-        with open(first) as a, open(second) as b:
-            picture = a.read()
-            self.assertEqual(b.read(), picture)
+        picture = self.read("it's.svg")
+        self.assertEqual(self.read('second.svg'), picture)
         for text in ['all_reduce, float32, sum', 'tcp, 2 ranks', 'tutti', 'Gloo', 'time', '10 µs', '64 B',
                      'time ÷ that of tutti', '1', '1.5', '2', 'Processor, 2 cores · tutti 0.1.0 · 2026-01-31']:
             self.assertIn(f'>{text}<', picture)
         self.assertIn('width="900"', picture)
         png = self.compare('--show', raw, '--plot', self.path('third.png'))
         self.assertEqual(png.err, '')
-        with open(self.path('third.png'), 'rb') as file:
-            self.assertEqual(file.read(20)[16:], (900).to_bytes(4, 'big'))
+        self.assertEqual(self.read('third.png', 'rb')[16:20], (900).to_bytes(4, 'big'))
 
     @unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot is not installed')
     def test_a_picture_that_cannot_be_written_is_a_failure(self):
@@ -190,11 +184,9 @@ class Compare(ProgramTest):
         self.assertIn('full.svg": No space left on device; make space, or', run.err)
 
     def test_what_cannot_be_shown_or_drawn_is_refused(self):
-        with open(self.path('other'), 'w') as file:
-            print('{"bytes": 8}', file=file)
-        with open(self.path('half'), 'w') as file:
-            json.dump({'table': ['tcp', 'malloc', 2], 'library': 'gloo', 'variant': 'ring', 'collective': 'all_reduce',
-                       'bytes': 8, 'wrong': 0, 'time_us': {'mean': 1}}, file)
+        other = self.write('other', '{"bytes": 8}')
+        half = self.write('half', json.dumps({'table': ['tcp', 'malloc', 2], 'library': 'gloo', 'variant': 'ring',
+                                              'collective': 'all_reduce', 'bytes': 8, 'wrong': 0, 'time_us': {'mean': 1}}))
         for words, sentence in [(['init', '--plot', 'x.svg'], 'init, which has no sizes to draw over'),
                                 (['waiting'], 'waiting was found, which has figures of its own'),
                                 (['-n', 0], '"0" was found, expected a whole number from 1 to'),
@@ -207,8 +199,8 @@ class Compare(ProgramTest):
                                 (['-r', '2,0'], '"2,0" was found, expected numbers from 1 to'),
                                 (['--json', 'x', '--show', 'y'], '--json was found with --show'),
                                 (['--show', '/nowhere'], '--show: /nowhere cannot be read'),
-                                (['--show', self.path('half')], 'expected results that --json wrote'),
-                                (['--show', self.path('other')], 'expected results that --json wrote')]:
+                                (['--show', half], 'expected results that --json wrote'),
+                                (['--show', other], 'expected results that --json wrote')]:
             run = self.compare(*words, status=1 if words[0] == '--show' else 2)
             self.assertIn(sentence, run.err)
 
@@ -250,8 +242,7 @@ class Compare(ProgramTest):
         run = self.compare('init')
         self.assertIn('# init, tcp, 2 ranks', run.out)
         self.assertIn(' 5.00 gloo', self.row(run.out, 8))
-        with open(said) as file:
-            self.assertEqual(set(file.read().splitlines()), {'init -n 1'})
+        self.assertEqual(set(self.read('said').splitlines()), {'init -n 1'})
 
     def test_an_unknown_peer_or_collective_is_refused(self):
         self.compare('-p', 'ucc', status=2)

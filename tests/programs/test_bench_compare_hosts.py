@@ -3,7 +3,6 @@
 """bench/compare-hosts, with real ranks in network namespaces where they can be made; its path and the build directory are
 the arguments."""
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -38,8 +37,7 @@ class CompareHosts(ProgramTest):
         done = self.finish(self.begin(*QUICK, *words, '--json', self.path('points')))
         self.assertEqual(done.err, '')
         self.assertEqual(len([line for line in done.out.splitlines() if line.split()[:1] == ['64']]), 1)
-        with open(self.path('points')) as file:
-            return [json.loads(line) for line in file]
+        return self.objects_of('points')
 
     def test_what_is_measured_stands_beside_what_is_predicted(self):
         before = interfaces()

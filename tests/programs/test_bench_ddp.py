@@ -3,7 +3,6 @@
 """bench/ddp.py, with a PyTorch and a tutti-train that answer what a test wants, and with the real tutti-train; its path
 and the build directory are the arguments."""
 import importlib.util
-import json
 import os
 import sys
 import unittest
@@ -50,11 +49,6 @@ sys.exit(told['status'])
 '''
 USUAL = {'version': '2.9.9', 'errors': '', 'no_torch': 0, 'hang': False, 'each': {None: 1}, 'loss': 0.02, 'accuracy': 1,
          'rows': 1000, 'status': 0}
-
-
-def read_lines(path):
-    with open(path) as file:
-        return [json.loads(line) for line in file]
 
 
 class Fakes(ProgramTest):
@@ -122,12 +116,12 @@ class Table(Fakes):
 
     def test_all_run_in_turn_and_each_second_time_in_reverse(self):
         self.one('-n', '3', '--bucket', '8K,9K')
-        self.assertEqual([call.get('--bucket', call['side']) for call in read_lines(self.calls)],
+        self.assertEqual([call.get('--bucket', call['side']) for call in self.objects_of('calls')],
                          ['8K', '9K', 'torch', 'torch', '9K', '8K', '8K', '9K', 'torch'])
 
     def test_both_sides_train_the_same(self):
         self.ddp(*'-m 7-20-30-5 -d float64 -r 4 -n 1 --batch 16 --steps 9 --epochs 4'.split())
-        mine, theirs = read_lines(self.calls)
+        mine, theirs = self.objects_of('calls')
         for name in 'ranks', '--epochs', '--batch', '--lr', '--momentum', '--weight-decay', '--seed':
             self.assertEqual(mine[name], theirs[name])
         self.assertEqual((mine['ranks'], mine['--epochs'], mine['--batch']), ('4', '4', '16'))
@@ -136,7 +130,7 @@ class Table(Fakes):
 
     def test_every_run_is_written(self):
         self.one('-n', '2', '--bucket', '64K', '--json', self.path('runs'))
-        runs = read_lines(self.path('runs'))
+        runs = self.objects_of('runs')
         self.assertEqual([(run['library'], run['bucket'], run['repetition']) for run in runs],
                          [('tutti', '64K', 0), ('pytorch', None, 0), ('pytorch', None, 1), ('tutti', '64K', 1)])
         self.assertEqual([run['samples_per_s'] for run in runs], [1000] * 4)
@@ -210,7 +204,7 @@ class Real(ProgramTest):
     def ddp(self, line):
         done = self.run_to_end(sys.executable, DDP, '--build', BUILD, '--json', self.path('runs'), *line.split())
         self.assertEqual(done.err, '')
-        return read_lines(self.path('runs'))
+        return self.objects_of('runs')
 
     def test_tutti_train_is_timed_and_learns(self):
         runs = self.ddp('--no-torch -m digits,20-8-4 -n 1 -r 1,2 -d float32 --bucket 4K --epochs 6')

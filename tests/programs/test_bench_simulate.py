@@ -109,14 +109,12 @@ class Simulate(BenchTest):
         self.check_objects(self.simulate('all_reduce -b 64 -e 64 --json -', ranks=8).objects)
         run = self.simulate(f'all_reduce -b 64 -e 64 --json {self.path("json")}', ranks=8)
         self.assertIn('simulated: mine', run.out)
-        with open(self.path('json')) as file:
-            self.check_objects([json.loads(line) for line in file])
+        self.check_objects(self.objects_of('json'))
 
     @unittest.skipUnless(shutil.which('gnuplot'), 'gnuplot is not installed')
     def test_a_picture_has_a_graph_for_each_size(self):
         self.simulate(f'all_reduce -b 64 -e 4096 -f 64 --plot {self.path("x.svg")}', name="it's `mine`")
-        with open(self.path('x.svg')) as file:
-            text = file.read()
+        text = self.read('x.svg')
         for words in (">it's `mine`, simulated; circles: chosen<", '>all_reduce, 64 B<', '>all_reduce, 4 KiB<',
                       '>ranks, 4 a host<', '>costs of algorithms, no measurement · tutti '):
             self.assertIn(words, text)
