@@ -113,11 +113,11 @@ size_t bench_call_received(const struct bench_call *call, int size)
 	return call->count * (blocks ? (size_t)size : 1);
 }
 
-void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
-		     int size, uint64_t shift)
+void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern,
+		     const struct bench_backend *b, uint64_t shift)
 {
-	bench_pattern_fill(pattern, rank, shift, 0, (void *)call->send,
-			   bench_call_sent(call, size));
+	bench_pattern_fill(pattern, b->rank, shift, (void *)call->send,
+			   bench_call_sent(call, b->size));
 }
 
 int bench_contributors(enum bench_kind kind, int rank, int size)

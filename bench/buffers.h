@@ -43,9 +43,9 @@ void bench_buffers_place(const struct bench_buffers *buffers, struct bench_call 
 size_t bench_call_sent(const struct bench_call *call, int size);
 size_t bench_call_received(const struct bench_call *call, int size);
 
-/* Write what this rank sends in repetition `shift`. */
-void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern, int rank,
-		     int size, uint64_t shift);
+/* Write what the backend's rank sends in repetition `shift`. */
+void bench_call_fill(const struct bench_call *call, const struct bench_pattern *pattern,
+		     const struct bench_backend *backend, uint64_t shift);
 
 /* A rank's result is so many parts, each of which is of one rank or a reduction; 0: there is
  * nothing to verify. */

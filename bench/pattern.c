@@ -138,11 +138,11 @@ void bench_pattern_fini(struct bench_pattern *pattern)
 	*pattern = (struct bench_pattern){ 0 };
 }
 
-void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
-			void *out, size_t count)
+void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, void *out,
+			size_t count)
 {
 	const size_t size = bench_type_size(pattern->dtype);
-	size_t at = (size_t)bench_place(first, rank, shift);
+	size_t at = (size_t)bench_place(0, rank, shift);
 	unsigned char *to = out;
 
 	while (count > 0) {

@@ -51,9 +51,9 @@ bool bench_pattern_init(struct bench_pattern *pattern, tutti_dtype_t dtype, int 
 			int reduced_ranks, tutti_wire_t wire);
 void bench_pattern_fini(struct bench_pattern *pattern); /* zeroed is fine */
 
-/* Write elements `first` … first+count-1 of what `rank` sends in repetition `shift`. */
-void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, size_t first,
-			void *out, size_t count);
+/* Write `count` elements of what `rank` sends in repetition `shift`. */
+void bench_pattern_fill(const struct bench_pattern *pattern, int rank, uint64_t shift, void *out,
+			size_t count);
 
 /* What is at one place of a result: of the reduction, or of what `rank` sent, elements `first` …
  * first+count-1. */

@@ -87,7 +87,7 @@ static int write_device(const struct bench_point *point)
 
 	if (!b->device->without)
 		return b->device->learn(b, &point->pattern);
-	bench_pattern_fill(&point->pattern, 0, 0, 0, point->buffers->host, count);
+	bench_pattern_fill(&point->pattern, 0, 0, point->buffers->host, count);
 	if (b->device->copy(b, point->buffers->tape, point->buffers->host,
 			    count * bench_type_size(call->dtype)) < 0)
 		return -1;
@@ -174,8 +174,7 @@ static int prepare(void *context, uint64_t sample)
 		const struct bench_call *call = &point->calls[i];
 
 		if (!b->device)
-			bench_call_fill(call, &point->pattern, b->rank, b->size,
-					shift_of(point, i));
+			bench_call_fill(call, &point->pattern, b, shift_of(point, i));
 		else if (fill_device(point, call, shift_of(point, i)) < 0)
 			return -1;
 	}

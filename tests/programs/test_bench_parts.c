@@ -49,7 +49,7 @@ static void reduce(const struct bench_pattern *p, uint64_t shift, void *out)
 	assert_non_null(sent);
 	assert_non_null(sums);
 	for (int r = 0; r < p->ranks; r++) {
-		bench_pattern_fill(p, r, shift, 0, sent, COUNT);
+		bench_pattern_fill(p, r, shift, sent, COUNT);
 		for (size_t i = 0; i < COUNT; i++) {
 			const double value =
 				bench_decode(bench_type_format(p->dtype), sent + i * size);
@@ -126,21 +126,14 @@ TEST(an_average_may_be_off_by_a_rounding_but_not_by_more)
 {
 	const int ranks = 3;
 	struct bench_pattern p;
-	float out[COUNT];
+	float sent[3][COUNT], out[COUNT];
 
 	assert_true(
 		bench_pattern_init(&p, TUTTI_FLOAT32, TUTTI_AVG, ranks, ranks, TUTTI_WIRE_FLOAT32));
-	for (size_t i = 0; i < COUNT; i++) {
-		float sum = 0;
-
-		for (int r = 0; r < ranks; r++) {
-			float sent;
-
-			bench_pattern_fill(&p, r, 0, i, &sent, 1);
-			sum += sent;
-		}
-		out[i] = sum * (1.0f / 3); /* not the nearest to a third */
-	}
+	for (int r = 0; r < ranks; r++)
+		bench_pattern_fill(&p, r, 0, sent[r], COUNT);
+	for (size_t i = 0; i < COUNT; i++) /* not the nearest to a third */
+		out[i] = (sent[0][i] + sent[1][i] + sent[2][i]) * (1.0f / 3);
 	assert_int_equal(wrong_reduced(&p, 0, out), 0);
 	out[7] *= 1.000001f;
 	out[8] += 1;
@@ -198,7 +191,7 @@ TEST(what_another_rank_or_repetition_sent_is_wrong)
 	float sent[COUNT];
 
 	assert_true(bench_pattern_init(&p, TUTTI_FLOAT32, BENCH_NO_OP, 4, 0, TUTTI_WIRE_FLOAT32));
-	bench_pattern_fill(&p, 2, 5, 0, sent, COUNT);
+	bench_pattern_fill(&p, 2, 5, sent, COUNT);
 	assert_int_equal(wrong_sent(&p, 2, 5, 0, sent), 0);
 	assert_true(wrong_sent(&p, 1, 5, 0, sent) > COUNT / 2);
 	assert_true(wrong_sent(&p, 2, 4, 0, sent) > COUNT / 2);
@@ -219,14 +212,15 @@ static unsigned long long wrong_without_exchange(enum bench_kind kind)
 		.op = bench_case(kind)->reduces ? TUTTI_SUM : BENCH_NO_OP,
 		.root = 1,
 	};
+	const struct bench_backend backend = { .rank = 1, .size = 3 };
 	struct bench_pattern p;
 	struct bench_found found = BENCH_NOTHING_FOUND;
 
 	assert_true(bench_pattern_init(&p, call.dtype, call.op, 3, bench_contributors(kind, 1, 3),
 				       TUTTI_WIRE_FLOAT32));
-	bench_call_fill(&call, &p, 1, 3, 0);
+	bench_call_fill(&call, &p, &backend, 0);
 	memcpy(out, in, sizeof(out));
-	bench_call_check(&call, &p, &(struct bench_backend){ .rank = 1, .size = 3 }, 0, &found);
+	bench_call_check(&call, &p, &backend, 0, &found);
 	bench_pattern_fini(&p);
 	return found.wrong;
 }
