@@ -462,12 +462,12 @@ static bool wire_agrees(const struct bench_options *o)
 		     bench_case(o->kind)->name, bench_type_name(o->dtype), bench_op_name(o->op));
 }
 
-/* What is no format, the library will complain of. */
+/* What is no format, the library will complain of. Calls on GPUs have none. */
 void bench_options_take_environment(struct bench_options *o)
 {
 	const char *const said = getenv("TUTTI_WIRE");
 
-	if (o->wire == TUTTI_WIRE_DEFAULT && said && *said)
+	if (o->wire == TUTTI_WIRE_DEFAULT && !o->cuda && said && *said)
 		bench_wire_find(said, &o->wire);
 }
 

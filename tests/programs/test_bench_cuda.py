@@ -116,9 +116,9 @@ class Cuda(BenchTest):
                     TUTTI_NCCL_LIBRARY='/nowhere/libnccl.so.2')
 
     def test_the_table_has_two_more_columns(self):
-        _, out = self.said(f'all_reduce -m cuda --windows --graph {ONE}')
+        _, out = self.said(f'all_reduce -m cuda --windows --graph {ONE}', TUTTI_WIRE='int8')
         self.assertIn('memory of one Stand-in 0, in windows, by graphs', out)
-        self.assertEqual((out.count('of_copy'), out.count('enqueue')), (1, 1))
+        self.assertEqual((out.count('of_copy'), out.count('enqueue'), out.count('wire')), (1, 1, 0))
         _, out = self.said(f'all_reduce -m host {ONE}')
         self.assertIn('memory of malloc', out)
         self.assertNotIn('of_copy', out)
