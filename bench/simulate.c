@@ -263,22 +263,18 @@ static unsigned count_graphs(const struct simulation *sim)
 	return graphs;
 }
 
-/* The algorithms that can do anything; which of them is that of `name`? Their number where it is
- * none. */
-struct legend {
-	const char *names[MOST_ALGORITHMS + 1]; /* NULL at the end */
-};
-
-static unsigned find_style(const struct legend *legend, const char *name)
+/* Which name of the legend it is; their number where it is none. */
+static unsigned find_style(const char *const *legend, const char *name)
 {
 	unsigned i = 0;
 
-	while (legend->names[i] && strcmp(legend->names[i], name) != 0)
+	while (legend[i] && strcmp(legend[i], name) != 0)
 		i++;
 	return i;
 }
 
-static void learn_names(const struct simulation *sim, struct legend *legend)
+/* The algorithms that can do anything, and NULL. */
+static void learn_names(const struct simulation *sim, const char *legend[MOST_ALGORITHMS + 1])
 {
 	for (size_t i = 0; i < sim->count; i++) {
 		const tutti_prediction_t *p = &sim->rows[i].prediction;
@@ -287,7 +283,7 @@ static void learn_names(const struct simulation *sim, struct legend *legend)
 			const unsigned at = find_style(legend, p->algorithm[a]);
 
 			if (p->seconds[a] >= 0 && at < MOST_ALGORITHMS)
-				legend->names[at] = p->algorithm[a];
+				legend[at] = p->algorithm[a];
 		}
 	}
 }
@@ -311,8 +307,7 @@ static void write_data(FILE *out, const struct row *rows, size_t count)
 	fputs("END\n", out);
 }
 
-static void write_graph(FILE *out, const struct row *rows, size_t count,
-			const struct legend *legend)
+static void write_graph(FILE *out, const struct row *rows, size_t count, const char *const *legend)
 {
 	const tutti_prediction_t *any = &rows->prediction;
 
@@ -334,16 +329,16 @@ static int draw(const struct simulation *sim, const char *path)
 {
 	const unsigned graphs = count_graphs(sim), columns = graphs == 1 ? 1 : graphs <= 8 ? 2 : 3;
 	const int ranks_per_host = sim->cluster->figures.ranks_per_host;
-	struct legend legend = { { NULL } };
+	const char *legend[MOST_ALGORITHMS + 1] = { NULL };
 	char heading[512];
 	unsigned graph = 0;
 
-	learn_names(sim, &legend);
+	learn_names(sim, legend);
 	snprintf(heading, sizeof(heading), "%s, simulated; circles: chosen", sim->cluster->name);
 	const struct picture_page page = { .heading = heading,
 					   .source = "costs of algorithms, no measurement",
 					   .version = tutti_version(),
-					   .legend = legend.names,
+					   .legend = legend,
 					   .body = (graphs + columns - 1) / columns *
 						   GRAPH_HEIGHT };
 	FILE *out = bench_plot_begin(path, &page);
@@ -358,7 +353,7 @@ static int draw(const struct simulation *sim, const char *path)
 
 		fprintf(out, "eval graph(%u, %u, %u, %u)\n", graph % columns, columns, top + ABOVE,
 			top + GRAPH_HEIGHT - BELOW);
-		write_graph(out, &sim->rows[i], count_alike(sim, i, true), &legend);
+		write_graph(out, &sim->rows[i], count_alike(sim, i, true), legend);
 	}
 	return bench_plot_end(out, path);
 }
