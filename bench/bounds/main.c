@@ -227,6 +227,11 @@ static int start_ranks(const struct bench_options *options, char **argv)
 		bench_options_complain();
 		return 2;
 	}
+	if (options->callers > 1) {
+		fprintf(stderr,
+			"tutti-bound: --callers was found, but its ranks have one thread\n");
+		return 2;
+	}
 	if (ranks > BOUND_RANKS) {
 		fprintf(stderr, "tutti-bound: found %d ranks, expected at most %d\n", ranks,
 			BOUND_RANKS);

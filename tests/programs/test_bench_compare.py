@@ -285,9 +285,11 @@ class Bound(ProgramTest):
         run = self.run_to_end(BOUND, *one, '--wire', 'int8', status=1)
         self.assertIn('tutti-bound: --wire is for tutti', run.err)
 
-    def test_ranks_that_are_too_few_are_refused(self):
+    def test_ranks_that_are_too_few_and_threads_are_refused(self):
         run = self.run_to_end(BOUND, 'latency', '-r', 1, status=2)
         self.assertIn('tutti-bound: latency needs two ranks, there is one; see --help', run.err)
+        run = self.run_to_end(BOUND, 'latency', '--callers', 2, status=2)
+        self.assertIn('tutti-bound: --callers was found', run.err)
 
     def test_every_way_gives_the_right_sums(self):
         for words in (['--transport', 'shm', '--algorithm', 'exchange'],
