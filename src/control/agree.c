@@ -18,9 +18,9 @@
  * of them accepted the value, then no accepted value has a higher ballot, but for those of leaders
  * who heard it likewise (induction over ballots), so that is what it proposes. If none of them
  * accepted it, all who did are dead, or late for that leader. The dead return to nobody. And who
- * learnt a decision told all others of it in the same step, in streams that keep their order and
- * outlive the sender; who comes late reads this before it can lead, and finds itself left out or
- * its value decided. A rank refuses ballots below one that it promised.
+ * learnt a decision told all others of it in the same step, also if it is left out by it, in streams
+ * that keep their order and outlive the sender; who comes late reads this before it can lead, and
+ * finds itself left out or its value decided. A rank refuses ballots below one that it promised.
  *
  * A rank that loses its links one after the other may lead in between, and take for dead whom it
  * can no longer reach. So a proposal without a rank that is alive for all that the acceptor knows,
@@ -36,8 +36,11 @@
  * each other both go on, apart, only where messages between them take longer than the deadline,
  * or where each stopped, for the whole of the other's deadline, between reading its links and
  * acting on what it read: tt_agree_step() looks at the time as it was before the links were
- * read, and of the time in which a rank does not look little counts (consensus.c). A majority could
- * rule that out, and would forbid half a job to go on when the other half is stopped. */
+ * read, and of the time in which a rank does not look little counts (consensus.c). Where a decision
+ * was told to nobody but ranks that were stopped, the others decide once more; so who finds two
+ * decisions goes by that of the higher ballot: the earlier one is of those who were stopped. A
+ * majority could rule that out, and would forbid half a job to go on when the other half is
+ * stopped. */
 #include "agree.h"
 
 #include <stdlib.h>
@@ -69,6 +72,7 @@ struct voice {
 	bool here, lost;
 	bool answered; /* what this rank, leading, asked last */
 	bool asked;    /* for a sign of life, and silent since */
+	bool told;     /* what was decided, as its last word */
 	uint64_t heard, asked_at;
 	uint8_t *said;
 	size_t length;
@@ -84,8 +88,8 @@ struct tt_agree {
 	struct value accepted;
 	struct value held; /* proposed in the ballot that was promised last, and not yet accepted */
 	uint64_t held_until;
-	uint64_t decided; /* ballot of a decision heard of, whose value is not there … */
-	bool just_heard;  /* … while the streams were read of which one has it */
+	uint64_t decided; /* ballot of the last decision heard of, if any … */
+	bool just_heard;  /* … since the last step */
 	int members;	  /* once decided */
 	uint8_t *sets;	  /* what DECIDED carries: a bit for each member, then for each that was
 			   * late */
@@ -335,26 +339,40 @@ static bool is_of(const struct tt_agree *a, const struct value *value, const uin
 
 /* Is the value of the decision that was heard of there? Who is cut off from its leader does not
  * get it, but may have accepted it in an earlier ballot, or heard what each of its members said. */
-static bool has_value(struct tt_agree *a, uint64_t ballot)
+static bool has_value(struct tt_agree *a)
 {
-	return a->accepted.ballot >= ballot || is_of(a, &a->accepted, a->sets) ||
+	return is_of(a, &a->accepted, a->sets) ||
 	       (has(a->sets, a->config.rank) && all_are_here(a, a->sets) &&
-		make_value(a, ballot, a->sets));
+		make_value(a, a->decided, a->sets));
 }
 
-static void receive_decided(struct tt_agree *a, uint64_t ballot, const uint8_t *sets)
+static void receive_decided(struct tt_agree *a, int from, uint64_t ballot, const uint8_t *sets)
 {
+	a->voices[from].told = true;
+	if (ballot < a->decided)
+		return;
 	memcpy(a->sets, sets, 2 * set_bytes(a));
-	if (a->held.bytes && a->held.ballot >= ballot)
+	a->decided = ballot;
+	a->just_heard = true;
+}
+
+/* Who takes no part in what was decided tells all, too: they may count on what it promised. */
+static void stand_aside(struct tt_agree *a, enum tt_agree_state state)
+{
+	a->state = state;
+	send_to_all(a, DECIDED, a->decided, a->sets, 2 * set_bytes(a));
+}
+
+void tt_agree_settle(struct tt_agree *a)
+{
+	if (a->state != TT_AGREE_OPEN || !a->decided)
+		return;
+	if (a->held.bytes && is_of(a, &a->held, a->sets))
 		take_held(a);
-	if (has_value(a, ballot))
-		conclude(a, ballot);
-	else if (!has(sets, a->config.rank))
-		a->state = TT_AGREE_LEFT_OUT;
-	else if (a->decided < ballot) {
-		a->decided = ballot;
-		a->just_heard = true;
-	}
+	if (has_value(a))
+		conclude(a, a->decided);
+	else if (!has(a->sets, a->config.rank))
+		stand_aside(a, TT_AGREE_LEFT_OUT);
 }
 
 /* ---- leading */
@@ -473,10 +491,10 @@ static void propose(struct tt_agree *a, uint64_t now)
 
 void tt_agree_step(struct tt_agree *a, uint64_t now)
 {
-	if (a->state == TT_AGREE_OPEN && a->decided && has_value(a, a->decided))
-		conclude(a, a->decided);
-	else if (a->state == TT_AGREE_OPEN && a->decided && !a->just_heard)
-		a->state = TT_AGREE_UNTOLD; /* all was read since, and the value is not there */
+	tt_agree_settle(a);
+	/* all was read since, and the value is not there */
+	if (a->state == TT_AGREE_OPEN && a->decided && !a->just_heard)
+		stand_aside(a, TT_AGREE_UNTOLD);
 	a->just_heard = false;
 	if (a->decided)
 		return; /* there is nothing left to lead to */
@@ -519,6 +537,8 @@ static bool receive_here(struct tt_agree *a, int from, const void *body, size_t 
 
 static void receive_collect(struct tt_agree *a, int from, uint64_t ballot)
 {
+	if (a->decided)
+		return; /* it is told so */
 	if (ballot < a->promised) {
 		send_to(a, from, REFUSE, ballot, a->promised, NULL, 0);
 		return;
@@ -594,7 +614,8 @@ bool tt_agree_receive(struct tt_agree *a, int from, const struct tt_agree_head *
 	a->voices[from].asked = false;
 	if (head->instance > a->config.instance) {
 		/* streams keep their order: the decision of this agreement was not for this rank */
-		a->state = TT_AGREE_UNTOLD;
+		if (!a->decided)
+			a->state = TT_AGREE_UNTOLD;
 		return true;
 	}
 	if (!is_sound(a, from, head))
@@ -608,11 +629,16 @@ bool tt_agree_receive(struct tt_agree *a, int from, const struct tt_agree_head *
 	case ACCEPT:
 		a->voices[from].answered |= a->phase == PROPOSING && head->ballot == a->ballot;
 		return true;
-	case DECIDED: receive_decided(a, head->ballot, body); return true;
+	case DECIDED: receive_decided(a, from, head->ballot, body); return true;
 	case ASK: send_to(a, from, ALIVE, 0, 0, NULL, 0); return true;
 	case ALIVE: return true;
 	}
 	return false;
+}
+
+bool tt_agree_has_told(const struct tt_agree *a, int rank)
+{
+	return a->voices[rank].told;
 }
 
 void tt_agree_lost(struct tt_agree *a, int rank)

@@ -59,8 +59,12 @@ bool tt_agree_receive(struct tt_agree *agree, int from, const struct tt_agree_he
 		      const void *body, uint64_t now);
 /* The rank takes no further part: it died, left the communicator, or cannot go on. */
 void tt_agree_lost(struct tt_agree *agree, int rank);
+/* Has the rank said what was decided? What follows in its stream is for the next agreement. */
+bool tt_agree_has_told(const struct tt_agree *agree, int rank);
 /* All that had arrived by `now` was heard: go on, or pass over who is late. */
 void tt_agree_step(struct tt_agree *agree, uint64_t now);
+/* The same for a rank that decides nothing by itself any more: a decision that was heard of counts. */
+void tt_agree_settle(struct tt_agree *agree);
 
 enum tt_agree_state tt_agree_state(const struct tt_agree *agree);
 

@@ -253,7 +253,8 @@ static bool read_all(struct tt_consensus *consensus, int rank, uint64_t now)
 	bool some = false;
 	ssize_t moved = 0;
 
-	while (!consensus->lacks && tt_agree_state(consensus->agree) == TT_AGREE_OPEN) {
+	while (!consensus->lacks && tt_agree_state(consensus->agree) == TT_AGREE_OPEN &&
+	       !tt_agree_has_told(consensus->agree, rank)) {
 		moved = read_some(consensus, rank);
 		if (moved <= 0)
 			break;
@@ -379,6 +380,7 @@ static void hear_out(struct tt_consensus *consensus, const bool *among)
 		tt_comm_check(comm, true);
 		tt_comm_arm(comm);
 		const bool some = read_from_all(consensus, among, now);
+		tt_agree_settle(consensus->agree);
 		more = some || now < enough;
 		if (!some && more)
 			tt_comm_sleep(comm, DOZE_MS);

@@ -8,6 +8,7 @@
 
 #include "tutti_asserts.h"
 #include "agree.h"
+#include "calls/random.h"
 
 #define MOST	6
 #define QUEUE	64
@@ -46,7 +47,7 @@ struct member {
 struct world {
 	int size;
 	uint64_t now;
-	uint64_t random;
+	struct random random;
 	uint32_t most_delay;
 	uint64_t coming;
 	bool go_home; /* whoever knows leaves at once */
@@ -56,10 +57,7 @@ struct world {
 
 static uint32_t draw(struct world *w, uint32_t below)
 {
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return below ? (uint32_t)(w->random >> 11) % below : 0;
+	return (uint32_t)random_below(&w->random, below);
 }
 
 /* When what was sent last is there; 0: nothing is on its way. */
@@ -231,7 +229,7 @@ static struct world *begin(int size, uint64_t seed)
 	memset(w, 0, sizeof(*w));
 	w->size = size;
 	w->now = 1;
-	w->random = seed * 0x9e3779b97f4a7c15u | 1;
+	w->random = random_stream(seed, 0);
 	w->most_delay = 10;
 	w->coming = TIMEOUT;
 	for (int i = 0; i < size; i++)

@@ -73,12 +73,18 @@ static struct tt_agree_head head_of(uint32_t kind, uint64_t ballot, uint64_t oth
 	return (struct tt_agree_head){ MAGIC, kind, NUMBER, (uint32_t)length, ballot, other };
 }
 
-static void tell(int from, uint32_t kind, uint64_t ballot, uint64_t other, const void *body,
+static void send(int from, uint32_t kind, uint64_t ballot, uint64_t other, const void *body,
 		 size_t length)
 {
 	const struct tt_agree_head head = head_of(kind, ballot, other, length);
 
 	assert_true(tt_agree_receive(rank.agree, from, &head, body, rank.now));
+}
+
+static void tell(int from, uint32_t kind, uint64_t ballot, uint64_t other, const void *body,
+		 size_t length)
+{
+	send(from, kind, ballot, other, body, length);
 	step();
 }
 
@@ -164,6 +170,40 @@ ALONE(a_decision_waits_for_its_value_until_all_is_read)
 		else
 			step();
 		is_in(comes ? TT_AGREE_DECIDED : TT_AGREE_UNTOLD);
+	}
+}
+
+/* Who leads next may count on its promise. */
+ALONE(who_is_left_out_tells_all)
+{
+	const uint8_t first_set[] = { 1, 0 };
+
+	tell(2, HERE, 0, 0, NULL, 0);
+	tell(2, COLLECT, 3, 0, NULL, 0);
+	says(2, PROMISE);
+	tell(0, DECIDED, 1, 0, first_set, sizeof(first_set));
+	is_in(TT_AGREE_LEFT_OUT);
+	assert_int_equal(says(2, DECIDED)->head.ballot, 1);
+	assert_memory_equal(says(2, DECIDED)->body, first_set, sizeof(first_set));
+}
+
+/* It was stopped while rank 0 counted it in and died, and rank 2 went on alone. */
+ALONE(of_two_decisions_the_later_counts)
+{
+	const uint32_t value[] = { 0, 0, 1, 0 };
+	const uint8_t value_set[] = { 3, 4 }, last_set[] = { 4, 2 };
+
+	for (int turn = 0; turn < 2; turn++) {
+		open_again();
+		send(0, PROPOSE, 1, 0, value, sizeof(value));
+		for (int i = 0; i < 2; i++)
+			if (i == turn)
+				send(0, DECIDED, 1, 0, value_set, sizeof(value_set));
+			else
+				send(2, DECIDED, 3, 0, last_set, sizeof(last_set));
+		step();
+		is_in(TT_AGREE_LEFT_OUT);
+		assert_int_equal(says(0, DECIDED)->head.ballot, 3);
 	}
 }
 
