@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 {
 	int failed = 0;
 
-	FUZZ_PROMISE(argc == 2);
+	FUZZ_PROMISE(argc == 2 && access(argv[1], R_OK | X_OK) == 0);
 	last = mmap(NULL, sizeof(*last), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	FUZZ_PROMISE(last != MAP_FAILED);
 	for (size_t i = 0; i < sizeof(fuzzers) / sizeof(fuzzers[0]); i++)
