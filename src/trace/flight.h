@@ -64,7 +64,7 @@ static_assert(sizeof(struct tt_flight_op) == 64, "one line for an operation");
 
 enum tt_flight_way {
 	TT_FLIGHT_STAGES,
-	TT_FLIGHT_WINDOWS,
+	TT_FLIGHT_DIRECT,
 	TT_FLIGHT_ROOMS,
 	TT_FLIGHT_BY_HOST,
 	TT_FLIGHT_CLIQUES,

@@ -40,19 +40,20 @@ static void place(struct buffer *buffer, const struct vector *memory, unsigned s
 	buffer_lie_at(buffer, memory->host);
 }
 
-/* A call alone has both buffers, also where they do not matter; in place it is `recv`, which lies in
- * the same window on all ranks. */
+/* A call alone has both buffers, also where they do not matter; in place it is `recv`. In windows they
+ * lie at the same place on all ranks. */
 static void prepare(struct setting *s, struct call *c, bool alone)
 {
 	const struct vector *first = &s->send;
+	const unsigned skip = (s->turn + (s->in_windows ? 0 : (unsigned)s->r->rank)) % 3;
 
 	call_lay_out(c);
 	if (c->in_place)
 		first = &s->recv;
 	if (alone || call_sends(c))
-		place(&c->send, first, s->turn % 3);
+		place(&c->send, first, skip);
 	if (!c->in_place && (alone || call_receives(c)))
-		place(&c->recv, &s->recv, s->turn % 3);
+		place(&c->recv, &s->recv, skip);
 	call_fill(c);
 	call_move(c, first->gpu, s->recv.gpu);
 }

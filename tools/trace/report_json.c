@@ -221,7 +221,7 @@ static json_t *has_ended(const struct tt_flight *flight, const struct tt_flight_
 
 static json_t *stream_of(const struct report *r, const struct tt_flight_stream *call)
 {
-	static const char *const ways[TT_FLIGHT_WAYS] = { "stages", "windows", "rooms",
+	static const char *const ways[TT_FLIGHT_WAYS] = { "stages", "direct",  "rooms",
 							  "host",   "cliques", "lines" };
 	const uint8_t kind = kind_of(call->kind);
 	json_t *object = json_pack(

@@ -62,6 +62,7 @@ struct tt_cuda {
 	uint32_t line_bytes; /* that two ranks exchange at most */
 	unsigned blocks;     /* that its kernels have at most, which run at once with those of other
 			  * threads on the same GPU */
+	bool one_gpu;	     /* all ranks are threads of one process, and have one GPU */
 	size_t bytes;	     /* of the memory of each rank */
 	struct tt_cuda_peer peer[TT_CUDA_RANKS]; /* this rank too */
 	struct tt_cuda_report *report;
@@ -111,12 +112,6 @@ struct tt_cuda_op;
 /* The plan is kept until the next operation has its own. */
 tutti_result_t tt_cuda_get_plan(struct tt_cuda_op *op, const struct tt_call *call);
 
-/* A place in a window: at the same offset on all ranks. */
-struct tt_cuda_window_place {
-	const struct tutti_cuda_window *window;
-	size_t offset;
-};
-
 /* One operation while it is put on a stream. */
 struct tt_cuda_op {
 	struct tt_cuda *cuda;
@@ -127,9 +122,10 @@ struct tt_cuda_op {
 	const struct tt_call *call;
 	struct tt_op_header header;
 	uint64_t signature;
-	bool in_windows; /* it goes between them, without stages … */
-	struct tt_cuda_window_place send,
-		recv;		    /* … where peers read its input and write its result */
+	bool direct;	    /* peers read its input and write its result where they are … */
+	cuda_address at[2]; /* (TT_CUDA_INPUT and TT_CUDA_RESULT) … */
+	const struct tutti_cuda_window *window[2]; /* … in windows … */
+	bool tells;				   /* … or where this rank tells */
 	bool checks;		    /* peers have been told what this rank called … */
 	bool calls;		    /* … or are by the program that is being filled */
 	struct CUfunc_st *function; /* by which it is launched; NULL: by one that copies */
@@ -191,14 +187,17 @@ cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains);
  * been done. */
 cuda_result tt_cuda_make_room(struct tt_cuda_op *op, unsigned works);
 
-/* exchanges.c, stages.c, windows.c, messages.c: put an operation on its stream */
+/* exchanges.c, stages.c, direct.c, messages.c: put an operation on its stream */
 /* Elements of the call's longest block, of which a _v form has others: the same on all ranks. */
 size_t tt_cuda_longest_block(const struct tutti_comm *comm, const struct tt_call *call);
 /* Is it short enough, on all ranks alike? */
 bool tt_cuda_fits_lines(const struct tt_cuda_op *op);
 cuda_result tt_cuda_by_lines(struct tt_cuda_op *op);
 cuda_result tt_cuda_by_stages(struct tt_cuda_op *op);
-cuda_result tt_cuda_by_windows(struct tt_cuda_op *op);
+/* Do all ranks reach the buffers that the call has on this one, such that it can do without stages?
+ * Where that is by windows, `op->header.detail` says by which. */
+bool tt_cuda_goes_directly(struct tt_cuda_op *op);
+cuda_result tt_cuda_by_direct(struct tt_cuda_op *op);
 struct tt_cuda_message {
 	const struct tt_call *call; /* of which it is a part */
 	bool sending;
@@ -215,9 +214,6 @@ tutti_result_t tt_cuda_messages_host_staged(struct tt_cuda_op *op, struct tt_cud
 					    size_t n);
 
 /* windows.c */
-/* Are all buffers that the call has on this rank in windows, such that the call can do without
- * stages? Then `op->header.detail` says which, and the operation where. */
-bool tt_cuda_in_windows(struct tt_cuda_op *op);
 /* `frees`: the context is there, and nobody uses them; otherwise what CUDA has of them is kept. */
 void tt_cuda_windows_free(struct tt_cuda *cuda, bool frees);
 

@@ -112,10 +112,10 @@ DEVICE uint32_t add_one(uint32_t *word)
 }
 
 /* A word that is looked at now and then, or that others do. */
-DEVICE uint32_t glance(const uint32_t *word)
+template <class T> DEVICE T glance(const T *word)
 {
 #if ARCH
-	return *(const volatile uint32_t *)word;
+	return *(const volatile T *)word;
 #else
 	return __atomic_load_n(word, __ATOMIC_RELAXED);
 #endif

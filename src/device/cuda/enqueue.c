@@ -232,7 +232,7 @@ static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size
 
 	tt_comm_lock(comm);
 	if (op->call)
-		comm->last_plan = op->in_windows ? NULL : op->plan;
+		comm->last_plan = op->direct ? NULL : op->plan;
 	if (way == TT_FLIGHT_LINES)
 		comm->exchanged_plan = op->plan;
 	for (size_t i = 0; i < n; i++)
@@ -266,15 +266,15 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 		return result;
 	op->header = op->plan->header;
 	const bool short_one = tt_cuda_fits_lines(op);
-	op->in_windows = !short_one && tt_cuda_in_windows(op);
+	op->direct = !short_one && tt_cuda_goes_directly(op);
 	note(op, &call, 1,
-	     short_one	      ? TT_FLIGHT_LINES
-	     : op->in_windows ? TT_FLIGHT_WINDOWS
-			      : TT_FLIGHT_STAGES);
+	     short_one	  ? TT_FLIGHT_LINES
+	     : op->direct ? TT_FLIGHT_DIRECT
+			  : TT_FLIGHT_STAGES);
 	sign(op);
-	const cuda_result error = short_one	   ? tt_cuda_by_lines(op)
-				  : op->in_windows ? tt_cuda_by_windows(op)
-						   : tt_cuda_by_stages(op);
+	const cuda_result error = short_one    ? tt_cuda_by_lines(op)
+				  : op->direct ? tt_cuda_by_direct(op)
+					       : tt_cuda_by_stages(op);
 	return tt_cuda_check(error, "%s", tt_call_name(call));
 }
 

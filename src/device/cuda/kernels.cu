@@ -44,8 +44,9 @@ template <class N> DEVICE typename N::acc factor_of(const struct tt_cuda_part &p
  * row. Thread t does t, t + threads, …, ROWS of them at once, of GROUP sources at once: that
  * many loads are under way before the first of them is needed. */
 template <class N, class OP, int BYTES, int ROWS>
-DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64_t count,
-			 uint64_t thread, uint64_t gap_at, uint64_t gap)
+DEVICE void reduce_units(const struct tt_cuda_part &part, const struct places &places,
+			 uint64_t first, uint64_t count, uint64_t thread, uint64_t gap_at,
+			 uint64_t gap)
 {
 	enum { NUMBERS = BYTES / N::WIDTH, GROUP = LOADS / ROWS };
 	typedef typename N::bits bits;
@@ -78,9 +79,8 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64
 			for (int row = 0; row < ROWS; row++) {
 				units[g][row] = unit<BYTES>();
 				if (is[row] && s + g < part.nsrc)
-					units[g][row] = *(
-						const unit<BYTES> *)((const char *)part.src[s + g] +
-								     at[row]);
+					units[g][row] =
+						*(const unit<BYTES> *)(places.src[s + g] + at[row]);
 			}
 			UNROLL
 			for (uint32_t g = 0; g < GROUP; g++) {
@@ -114,21 +114,23 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, uint64_t first, uint64
 			UNROLL
 		for (int row = 0; row < ROWS; row++)
 			if (is[row])
-				store((unit<BYTES> *)((char *)part.dst[d] + at[row]), results[row]);
+				store((unit<BYTES> *)(places.dst[d] + at[row]), results[row]);
 	}
 }
 
-template <class N, class OP> DEVICE void reduce(const struct tt_cuda_part &part)
+template <class N, class OP>
+DEVICE void reduce(const struct tt_cuda_part &part, const struct places &places)
 {
 	const uint64_t bytes = part.bytes[0], thread = thread_number();
 	uint64_t head;
-	const uint64_t vectors = vectors_of(part, &head);
+	const uint64_t vectors = vectors_of(part, places, &head);
 
 	if (part.nsrc == 0)
 		return;
-	reduce_units<N, OP, 16, (N::WIDTH == 1 ? 2 : 4)>(part, head, vectors, thread, vectors, 0);
+	reduce_units<N, OP, 16, (N::WIDTH == 1 ? 2 : 4)>(part, places, head, vectors, thread,
+							 vectors, 0);
 	/* what is left by the threads that have the fewest vectors, if there are any */
-	reduce_units<N, OP, N::WIDTH, 4>(part, 0, (bytes - 16 * vectors) / N::WIDTH,
+	reduce_units<N, OP, N::WIDTH, 4>(part, places, 0, (bytes - 16 * vectors) / N::WIDTH,
 					 vectors ? thread_count() - 1 - thread : thread,
 					 head / N::WIDTH, 16 * vectors / N::WIDTH);
 }
@@ -136,7 +138,7 @@ template <class N, class OP> DEVICE void reduce(const struct tt_cuda_part &part)
 /* ---------------------------------------------------------------- kernels */
 
 struct copying {
-	__device__ static void move(const struct tt_cuda_part &part)
+	__device__ static void move(const struct tt_cuda_part &part, const struct places &places)
 	{
 	}
 
@@ -148,9 +150,9 @@ struct copying {
 };
 
 template <class N, class OP> struct reducing {
-	__device__ static void move(const struct tt_cuda_part &part)
+	__device__ static void move(const struct tt_cuda_part &part, const struct places &places)
 	{
-		reduce<N, OP>(part);
+		reduce<N, OP>(part, places);
 	}
 
 	__device__ static __noinline__ bool swap(const struct exchange &exchange)
@@ -161,9 +163,9 @@ template <class N, class OP> struct reducing {
 };
 
 template <class N> struct scaling {
-	__device__ static void move(const struct tt_cuda_part &part)
+	__device__ static void move(const struct tt_cuda_part &part, const struct places &places)
 	{
-		reduce<N, op_scale<N>>(part);
+		reduce<N, op_scale<N>>(part, places);
 	}
 
 	__device__ static bool swap(const struct exchange &exchange)
@@ -193,11 +195,47 @@ SHARED bool drain(const struct tt_cuda_sync *sync, const struct turn *turn)
 	return __syncthreads_and(well);
 }
 
+/* What lies at `address`, or where its owner has told, since ranks have met. */
+DEVICE char *find(const struct tt_cuda_sync *sync, const struct turn *turn, const void *address)
+{
+	const uint64_t bits = (uint64_t)(uintptr_t)address, owner = bits >> TT_CUDA_OWNER_BIT;
+
+	if (owner == 0)
+		return (char *)address;
+	const uint64_t(*told)[2] = sync->own->told[turn->number & 1];
+	const uint64_t at = glance(&told[(owner - 1) / 2][(owner - 1) % 2]) +
+			    (bits & (((uint64_t)1 << TT_CUDA_OWNER_BIT) - 1));
+#ifdef __CUDACC__
+	return (char *)(uintptr_t)at;
+#else
+	return (char *)standin_told((const void *)(uintptr_t)at);
+#endif
+}
+
+/* Once for each block. */
+DEVICE void find_all(const struct tt_cuda_sync *sync, const struct turn *turn,
+		     const struct tt_cuda_part &part, struct places *places)
+{
+	__syncthreads(); /* nobody is at those of the phase before */
+	NO_UNROLL
+	for (uint32_t i = threadIdx.x; i < TT_CUDA_RANKS; i += blockDim.x) {
+		const uint32_t targets = part.kind == TT_CUDA_COPY ? part.nsrc : part.ndst;
+
+		if (i < part.nsrc)
+			places->src[i] = find(sync, turn, part.src[i]);
+		if (i < targets)
+			places->dst[i] = find(sync, turn, part.dst[i]);
+	}
+	__syncthreads();
+}
+
 /* False: the communicator has ended. The same for all threads of a block. */
 template <class WORK>
 DEVICE bool move(const struct tt_cuda_sync *sync, const struct turn *turn,
 		 const struct tt_cuda_part &part)
 {
+	__shared__ struct places places;
+
 	if (part.kind == TT_CUDA_EXCHANGE) {
 		const struct exchange exchange = { sync, &part, turn };
 
@@ -207,12 +245,15 @@ DEVICE bool move(const struct tt_cuda_sync *sync, const struct turn *turn,
 	}
 	if (part.kind == TT_CUDA_DRAIN)
 		return drain(sync, turn);
+	if (part.kind == TT_CUDA_NOTHING)
+		return true;
+	find_all(sync, turn, part, &places);
 	if (part.kind == TT_CUDA_COPY)
-		copy_all(part);
+		copy_all(part, places);
 	else if (part.kind == TT_CUDA_SPREAD)
-		spread(part);
-	else if (part.kind == TT_CUDA_COMBINE)
-		WORK::move(part);
+		spread(part, places);
+	else
+		WORK::move(part, places);
 	return true;
 }
 

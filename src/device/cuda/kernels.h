@@ -22,6 +22,9 @@
  * other one for an exchange. Of these, too, there are two, as a peer may begin the next operation
  * while this rank still compares.
  *
+ * Where peers reach this rank's input and result where they are, it tells their addresses, too (`told`),
+ * and peers' programs have distances from these (TT_CUDA_INPUT, TT_CUDA_RESULT).
+ *
  * Messages are another kind of program (struct tt_cuda_letter). From each rank to each other one there
  * is a channel: slots in the sender's memory, which its chunks use in turn. A line in the receiver's
  * control says which chunk lies in a slot (`full`), a word in the sender's which one has been taken
@@ -82,7 +85,9 @@ struct tt_cuda_control {
 	struct tt_cuda_line called[2][TT_CUDA_RANKS];	/* by each peer: the signatures of its last
 						       * operations, of an even and an odd number */
 	struct tt_cuda_line header[TT_CUDA_HEADER / 8]; /* of this rank's */
-	uint32_t arrived[TT_CUDA_RANKS];		/* by each peer: how often it has */
+	uint64_t told[2][TT_CUDA_RANKS][2]; /* by each peer, likewise: where its input and its
+					     * result are */
+	uint32_t arrived[TT_CUDA_RANKS];    /* by each peer: how often it has */
 	/* Of the channels from and to each peer. */
 	struct tt_cuda_line full[TT_CUDA_RANKS][TT_CUDA_SLOTS]; /* by the peer: signature and number
 								 * of the chunk there */
@@ -129,6 +134,14 @@ enum { /* tt_cuda_part.kind */
        TT_CUDA_DRAIN
 };
 
+/* A place so far behind the input or the result that a rank tells: an address with an owner in its
+ * first byte. That byte is 0 in addresses of GPUs, which have up to 56 bits where it is set apart. */
+enum { TT_CUDA_INPUT, TT_CUDA_RESULT };
+#define TT_CUDA_OWNER_BIT	      56
+#define TT_CUDA_OWNER(rank, which)    (1 + 2 * (uint64_t)(rank) + (which))
+#define TT_CUDA_TOLD(owner, distance) ((owner) << TT_CUDA_OWNER_BIT | (distance))
+
+/* Addresses may be told ones (TT_CUDA_TOLD), once ranks have met, but for those of exchanges. */
 struct tt_cuda_part {
 	const void *src[TT_CUDA_RANKS];
 	void *dst[TT_CUDA_RANKS];
@@ -155,6 +168,8 @@ struct tt_cuda_sync {
 	uint32_t check;	     /* … or has been: its number is that of the last one that was */
 	uint32_t ends;	     /* 1: with the program an operation ends */
 	uint32_t looks;	     /* 1: report.abort is looked at before anything is done */
+	uint32_t tells;	     /* 1: what is introduced has these addresses of input and result */
+	uint64_t told[2];
 	uint64_t signature;
 	uint8_t header[TT_CUDA_HEADER];
 };

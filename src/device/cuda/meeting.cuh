@@ -51,9 +51,15 @@ DEVICE void introduce(const struct tt_cuda_sync *sync, uint32_t number, uint32_t
 {
 	store_header(sync->own->header, sync->header, number, thread, threads);
 	NO_UNROLL
-	for (uint32_t r = thread; r < sync->ranks; r += threads)
-		store_line(&sync->place->control[r]->called[number & 1][sync->rank],
-			   sync->signature, number);
+	for (uint32_t r = thread; r < sync->ranks; r += threads) {
+		struct tt_cuda_control *control = sync->place->control[r];
+
+		store_line(&control->called[number & 1][sync->rank], sync->signature, number);
+		if (sync->tells)
+			for (int which = 0; which < 2; which++)
+				show(&control->told[number & 1][sync->rank][which],
+				     sync->told[which]);
+	}
 }
 
 DEVICE bool is_of(const struct tt_cuda_line *line, uint32_t number)

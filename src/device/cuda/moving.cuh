@@ -80,7 +80,7 @@ DEVICE void copy_vectors(char *dst, const char *src, uint64_t count, uint64_t th
 	}
 }
 
-DEVICE void copy(char *dst, const char *src, uint64_t bytes, uint64_t thread, uint64_t threads)
+SHARED void copy(char *dst, const char *src, uint64_t bytes, uint64_t thread, uint64_t threads)
 {
 	uint64_t head = (16 - (uintptr_t)dst % 16) % 16, vectors = 0;
 	const bool shifts = (uintptr_t)(src + head) % 16 != 0;
@@ -100,21 +100,27 @@ DEVICE void copy(char *dst, const char *src, uint64_t bytes, uint64_t thread, ui
 	}
 }
 
+/* Where a phase's bytes are, as this kernel addresses them. */
+struct places {
+	const char *src[TT_CUDA_RANKS];
+	char *dst[TT_CUDA_RANKS];
+};
+
 /* How many vectors of 16 bytes lie behind the first `head` ones; 0 and 0 where pointers are not
  * equally aligned. */
-DEVICE uint64_t vectors_of(const struct tt_cuda_part &part, uint64_t *head)
+DEVICE uint64_t vectors_of(const struct tt_cuda_part &part, const struct places &at, uint64_t *head)
 {
-	const uintptr_t first = (uintptr_t)part.dst[0] % 16;
+	const uintptr_t first = (uintptr_t)at.dst[0] % 16;
 	const uint64_t before = (16 - first) % 16;
 
 	*head = 0;
 	NO_UNROLL
 	for (uint32_t s = 0; s < part.nsrc; s++)
-		if ((uintptr_t)part.src[s] % 16 != first)
+		if ((uintptr_t)at.src[s] % 16 != first)
 			return 0;
 	NO_UNROLL
 	for (uint32_t d = 1; d < part.ndst; d++)
-		if ((uintptr_t)part.dst[d] % 16 != first)
+		if ((uintptr_t)at.dst[d] % 16 != first)
 			return 0;
 	if (before > part.bytes[0])
 		return 0;
@@ -122,13 +128,22 @@ DEVICE uint64_t vectors_of(const struct tt_cuda_part &part, uint64_t *head)
 	return (part.bytes[0] - before) / 16;
 }
 
-/* Vectors where all pointers are equally aligned, bytes before and behind them and elsewhere. */
-SHARED void spread(const struct tt_cuda_part &part)
+/* Vectors where all pointers are equally aligned, bytes before and behind them; elsewhere one copy
+ * after the other. What lies there already is left out. */
+SHARED void spread(const struct tt_cuda_part &part, const struct places &at)
 {
 	const uint64_t bytes = part.bytes[0], thread = thread_number(), threads = thread_count();
+	const char *src = at.src[0];
 	uint64_t head;
-	const uint64_t vectors = vectors_of(part, &head);
+	const uint64_t vectors = vectors_of(part, at, &head);
 
+	if (vectors == 0) {
+		NO_UNROLL
+		for (uint32_t d = 0; d < part.ndst; d++)
+			if (at.dst[d] != src)
+				copy(at.dst[d], src, bytes, thread, threads);
+		return;
+	}
 	NO_UNROLL
 	for (uint64_t i = thread; i < vectors; i += COPIES * threads) {
 		unit<16> some[COPIES];
@@ -136,25 +151,27 @@ SHARED void spread(const struct tt_cuda_part &part)
 		UNROLL
 		for (int row = 0; row < COPIES; row++)
 			if (i + row * threads < vectors)
-				some[row] = ((const unit<16> *)((const char *)part.src[0] +
-								head))[i + row * threads];
+				some[row] = ((const unit<16> *)(src + head))[i + row * threads];
 		NO_UNROLL
-		for (uint32_t d = 0; d < part.ndst; d++)
+		for (uint32_t d = 0; d < part.ndst; d++) {
+			if (at.dst[d] == src)
+				continue;
 			UNROLL
-		for (int row = 0; row < COPIES; row++)
-			if (i + row * threads < vectors)
-				store(&((unit<16> *)((char *)part.dst[d] +
-						     head))[i + row * threads],
-				      some[row]);
+			for (int row = 0; row < COPIES; row++)
+				if (i + row * threads < vectors)
+					store(&((unit<16> *)(at.dst[d] + head))[i + row * threads],
+					      some[row]);
+		}
 	}
 	NO_UNROLL
 	for (uint64_t i = threads - 1 - thread; i < bytes - 16 * vectors; i += threads) {
-		const uint64_t at = i < head ? i : i + 16 * vectors;
-		const char byte = ((const char *)part.src[0])[at];
+		const uint64_t k = i < head ? i : i + 16 * vectors;
+		const char byte = src[k];
 
 		NO_UNROLL
 		for (uint32_t d = 0; d < part.ndst; d++)
-			store(&((char *)part.dst[d])[at], byte);
+			if (at.dst[d] != src)
+				store(&at.dst[d][k], byte);
 	}
 }
 
@@ -175,13 +192,13 @@ DEVICE struct share share_of(uint32_t jobs)
 	return { group, groups, blockIdx.x / groups, (gridDim.x - group + groups - 1) / groups };
 }
 
-SHARED void copy_all(const struct tt_cuda_part &part)
+SHARED void copy_all(const struct tt_cuda_part &part, const struct places &at)
 {
 	const struct share share = share_of(part.nsrc);
 
 	NO_UNROLL
 	for (uint32_t job = share.first; job < part.nsrc; job += share.step)
-		copy((char *)part.dst[job], (const char *)part.src[job], part.bytes[job],
+		copy(at.dst[job], at.src[job], part.bytes[job],
 		     (uint64_t)share.member * blockDim.x + threadIdx.x,
 		     (uint64_t)share.members * blockDim.x);
 }

@@ -63,10 +63,10 @@ DEVICE void store_to_all(unit<16> *to, const unit<16> &value)
 /* What a kernel is to run: LOAD of each unit of src[0], stored to dst[0] of all ranks. The first has a
  * multicast address, too, where a sum is loaded. */
 template <class LOAD> struct multicasting {
-	__device__ static void move(const struct tt_cuda_part &part)
+	__device__ static void move(const struct tt_cuda_part &part, const struct places &places)
 	{
-		const unit<16> *from = (const unit<16> *)part.src[0];
-		unit<16> *to = (unit<16> *)part.dst[0];
+		const unit<16> *from = (const unit<16> *)places.src[0];
+		unit<16> *to = (unit<16> *)places.dst[0];
 		const uint64_t units = part.bytes[0] / 16;
 
 		NO_UNROLL

@@ -82,7 +82,9 @@ static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
 		.calls = op->calls,
 		.check = op->checks,
 		.ends = ends,
-		.looks = op->in_windows, /* which the program may free then */
+		.looks = op->direct, /* between memory that the program may free then */
+		.tells = op->tells,
+		.told = { op->at[0], op->at[1] },
 		.signature = op->signature,
 	};
 

@@ -46,6 +46,8 @@ void standin_store(void *to, const void *value, unsigned bytes);
 void standin_fence(const char *function);
 /* What a multicast address stands for: so many places. multicast.c */
 extern "C" unsigned standin_multicast(const void *address, void **out);
+/* Where that is which a rank has told. memory.c */
+extern "C" void *standin_told(const void *address);
 
 #define __threadfence()	       standin_fence(__func__)
 #define __threadfence_system() standin_fence(__func__)

@@ -266,6 +266,7 @@ void memory_map(cuda_device device, char *base, char *real, size_t bytes,
 char *memory_reserve(size_t bytes); /* addresses that nobody can read */
 bool memory_fits(cuda_device device, size_t bytes);
 void *memory_real(const void *address);
+void *standin_told(const void *address);
 bool memory_is_of_host(const struct memory *memory);
 void memory_forget(void *memory);
 

@@ -212,10 +212,13 @@ static unsigned char *written(const struct tt_cuda_program *program)
 		const struct tt_cuda_part *const part = &program->part[phase - 1];
 		const bool exchanged = part->kind == TT_CUDA_EXCHANGE;
 
-		for (int r = 0; r < (exchanged ? TT_CUDA_RANKS : 1); r++) {
-			const uint64_t bytes = exchanged ? part->in[r] : part->bytes[r];
+		for (int r = 0; r < TT_CUDA_RANKS; r++) {
+			const uint64_t bytes = exchanged		    ? part->in[r]
+					       : part->kind == TT_CUDA_COPY ? part->bytes[r]
+									    : part->bytes[0];
+			const bool own = (uintptr_t)part->dst[r] >> TT_CUDA_OWNER_BIT == 0;
 
-			if (part->kind != TT_CUDA_NOTHING && bytes > 0)
+			if (part->kind != TT_CUDA_NOTHING && bytes > 0 && part->dst[r] && own)
 				return (unsigned char *)part->dst[r] + (bytes > 1);
 		}
 	}
