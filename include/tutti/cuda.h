@@ -107,7 +107,9 @@ TUTTI_API int tutti_cuda_bound(tutti_comm_t comm);
  * operations, a rank that was lost, a deadline, be it that of tutti_next_call(), which counts from
  * when the stream came to wait for other ranks, anew for each such wait of a long operation and
  * each launch of a graph) is told by the next call and by tutti_comm_error(); streams that waited
- * go on, what they wrote is undefined, and nothing hangs. Where GPUs of several cliques work
+ * go on, what they wrote is undefined, and nothing hangs. (A rank that is a thread of the same
+ * process, or has this one's window, may write into a result until its own stream has ended.) Where
+ * GPUs of several cliques work
  * together (docs/reference/gpu.md), a rank that stops in the middle of an operation is told after
  * up to 1.75 times the deadline. A caller that has waited for the stream's end
  * (cudaStreamSynchronize()) learns at once that ranks called different collectives there, unless
@@ -212,7 +214,8 @@ TUTTI_API void tutti_cuda_mem_free(void *memory);
 /**
  * Make `bytes` at `memory` of each rank's GPU a window: collectives whose buffers all lie in
  * windows, at the same place of the same window on every rank, are done without copies in
- * between. All ranks call, in the same order, with the same size. The memory is of cudaMalloc()
+ * between. (Between threads of one process most are so anyway.) All ranks call, in the same order,
+ * with the same size. The memory is of cudaMalloc()
  * or tutti_cuda_mem_alloc(), or mapped by cuMemMap() from allocations that have POSIX file
  * descriptors. It stays until tutti_cuda_deregister(), which all ranks call, too, when no operation
  * uses the window any more; tutti_comm_destroy() does it for what is left. If ranks differ in

@@ -952,7 +952,7 @@ typedef struct tutti_plan_info {
 /**
  * How the last collective that this rank started on `comm` is carried out; sends and receives do
  * not count, nor on streams gather_v, scatter_v and all_to_all_v. TUTTI_ERR_INVALID if there was
- * none, or it had no plan: on streams, between windows or by the host (tutti/cuda.h).
+ * none, or it had no plan: on streams, between windows, between threads or by the host (cuda.h).
  */
 TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info_t *info);
 

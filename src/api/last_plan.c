@@ -33,6 +33,6 @@ TUTTI_API tutti_result_t tutti_comm_last_plan(tutti_comm_t comm, tutti_plan_info
 	if (!plan)
 		return tt_fail(
 			TUTTI_ERR_INVALID, COMM,
-			"tutti_comm_last_plan: no collective was called yet, or the last one went between windows or was host-staged (tutti/cuda.h)");
+			"tutti_comm_last_plan: no collective was called yet, or the last one, on a stream, went between windows, between threads of one process or by the host (tutti/cuda.h)");
 	return TUTTI_OK;
 }

@@ -103,8 +103,9 @@ enum { CUDA_MODE_DEFAULT = 0 }; /* CUcomputemode: any number of processes */
 enum {
 	CUDA_POINTER_MEMORY_TYPE = 2,
 	CUDA_POINTER_IS_MANAGED = 8,
-	CUDA_POINTER_DEVICE = 9
-}; /* CUpointer_attribute */
+	CUDA_POINTER_DEVICE = 9,
+	CUDA_POINTER_IS_IPC_CAPABLE = 10 /* cudaMalloc() has it, and cuMemMap() has not */
+};					 /* CUpointer_attribute */
 enum {
 	CUDA_MEMORY_HOST = 1,
 	CUDA_MEMORY_DEVICE = 2

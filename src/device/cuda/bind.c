@@ -161,10 +161,11 @@ static tutti_result_t access_peers(struct tt_cuda *cuda, struct tt_cuda_offer *a
 	const int own = cuda->comm->rank;
 	tutti_result_t result = TUTTI_OK;
 
-	cuda->one_gpu = true;
+	cuda->one_process = true;
 	for (int rank = 0; rank < cuda->comm->size; rank++)
-		cuda->one_gpu &= all[rank].process == all[own].process &&
-				 tt_cuda_same_gpu(&all[rank], &all[own]);
+		cuda->one_process &= all[rank].process == all[own].process;
+	cuda->one_gpu =
+		cuda->one_process && tt_cuda_ranks_on_gpu(cuda->comm, all, own) == cuda->comm->size;
 	cuda->blocks = most_blocks(cuda, all);
 	cuda->line_bytes = most_exchanged(cuda->comm, all);
 	for (int rank = 0; rank < cuda->comm->size && !result; rank++) {

@@ -62,7 +62,8 @@ struct tt_cuda {
 	uint32_t line_bytes; /* that two ranks exchange at most */
 	unsigned blocks;     /* that its kernels have at most, which run at once with those of other
 			  * threads on the same GPU */
-	bool one_gpu;	     /* all ranks are threads of one process, and have one GPU */
+	bool one_process;    /* all ranks are threads of one … */
+	bool one_gpu;	     /* … and have one GPU */
 	size_t bytes;	     /* of the memory of each rank */
 	struct tt_cuda_peer peer[TT_CUDA_RANKS]; /* this rank too */
 	struct tt_cuda_report *report;
@@ -125,9 +126,11 @@ struct tt_cuda_op {
 	bool direct;	    /* peers read its input and write its result where they are … */
 	cuda_address at[2]; /* (TT_CUDA_INPUT and TT_CUDA_RESULT) … */
 	const struct tutti_cuda_window *window[2]; /* … in windows … */
-	bool tells;				   /* … or where this rank tells */
-	bool checks;		    /* peers have been told what this rank called … */
-	bool calls;		    /* … or are by the program that is being filled */
+	bool tells;				   /* … or where this rank tells; … */
+	bool maybe;   /* … but not all may be reached, and then it goes by stages … */
+	bool follows; /* … which are put on the stream now */
+	bool checks;  /* peers have been told what this rank called … */
+	bool calls;   /* … or are by the program that is being filled */
 	struct CUfunc_st *function; /* by which it is launched; NULL: by one that copies */
 	uint64_t work;		    /* bytes that it moves, in the longest phase */
 	struct tt_cuda_program program;

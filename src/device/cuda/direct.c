@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Puts collectives on a stream where each rank reads the others' inputs and writes their results where
- * they are: in windows, or wherever they are, between threads of one process on one GPU. Every byte of
+ * they are: in windows, or wherever they are, between threads of one process. Every byte of
  * input is read once, and every byte of a result is written once.
  *
  * In windows buffers are at the same place on all ranks. Elsewhere a rank knows its own alone: it tells
  * the others their addresses with the call, and what it does of a collective has distances from theirs
- * (kernels.h). */
+ * (kernels.h). Threads that have several GPUs may have memory that other GPUs do not reach (cuMemMap(),
+ * cudaMallocAsync()). Then it tells that, and the kernel of nobody moves anything. As no rank knows of the
+ * others before, stages are put on the stream behind it, which do nothing where all went directly. */
 #include "windows.h"
 
 /* ---- whose buffers the others reach */
@@ -59,6 +61,13 @@ static bool finds_windows(struct tt_cuda_op *op)
 	return true;
 }
 
+/* Does every GPU of the process reach what the call has on this rank? */
+static bool are_reached(const struct tt_cuda_op *op)
+{
+	return (op->plan->send_span == 0 || tt_cuda_peers_have(op->call->send)) &&
+	       (op->plan->recv_span == 0 || tt_cuda_peers_have(op->call->recv));
+}
+
 bool tt_cuda_goes_directly(struct tt_cuda_op *op)
 {
 	const struct tt_call *call = op->call;
@@ -71,7 +80,10 @@ bool tt_cuda_goes_directly(struct tt_cuda_op *op)
 	if (finds_windows(op))
 		return true;
 	op->window[TT_CUDA_INPUT] = op->window[TT_CUDA_RESULT] = NULL;
-	op->tells = op->cuda->one_gpu && TT_BIT(call->collective) & TELLS;
+	op->tells = op->cuda->one_process && TT_BIT(call->collective) & TELLS;
+	op->maybe = op->tells && !op->cuda->one_gpu;
+	if (op->maybe && !are_reached(op))
+		op->at[TT_CUDA_INPUT] = TT_CUDA_NOWHERE;
 	return op->tells;
 }
 

@@ -140,3 +140,13 @@ tutti_result_t tt_cuda_pointer(const void *pointer, enum tt_cuda_memory *kind, i
 	*device = number < 0 ? 0 : number; /* managed memory may be at home with none */
 	return TUTTI_OK;
 }
+
+bool tt_cuda_peers_have(const void *pointer)
+{
+	unsigned attributes[] = { CUDA_POINTER_IS_MANAGED, CUDA_POINTER_IS_IPC_CAPABLE };
+	unsigned managed = 0, capable = 0;
+	void *values[] = { &managed, &capable };
+
+	return tt_cu.pointer_get_attributes(2, attributes, values, cuda_at(pointer)) == 0 &&
+	       (managed || capable);
+}

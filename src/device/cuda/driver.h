@@ -61,5 +61,8 @@ enum tt_cuda_memory {
  * TUTTI_ERR_SYSTEM: CUDA is broken in this process, as it is after a kernel's fault. Any thread;
  * needs no context. */
 tutti_result_t tt_cuda_pointer(const void *pointer, enum tt_cuda_memory *kind, int *device);
+/* Has every GPU of the process that memory which has access to its GPU? So it is of cudaMalloc() and of
+ * managed memory; of other memory the program says who has access. */
+bool tt_cuda_peers_have(const void *pointer);
 
 #endif

@@ -272,9 +272,13 @@ static tutti_result_t put_collective(struct tt_cuda_op *op, const struct tt_call
 	     : op->direct ? TT_FLIGHT_DIRECT
 			  : TT_FLIGHT_STAGES);
 	sign(op);
-	const cuda_result error = short_one    ? tt_cuda_by_lines(op)
-				  : op->direct ? tt_cuda_by_direct(op)
-					       : tt_cuda_by_stages(op);
+	cuda_result error = short_one	 ? tt_cuda_by_lines(op)
+			    : op->direct ? tt_cuda_by_direct(op)
+					 : tt_cuda_by_stages(op);
+	if (!error && op->maybe) {
+		op->follows = true;
+		error = tt_cuda_by_stages(op);
+	}
 	return tt_cuda_check(error, "%s", tt_call_name(call));
 }
 

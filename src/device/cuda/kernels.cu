@@ -212,6 +212,19 @@ DEVICE char *find(const struct tt_cuda_sync *sync, const struct turn *turn, cons
 #endif
 }
 
+/* Have all told addresses, since ranks have met? The same for all threads of the grid. */
+DEVICE bool all_told(const struct tt_cuda_sync *sync, const struct turn *turn)
+{
+	bool told = true;
+
+	NO_UNROLL
+	for (uint32_t i = threadIdx.x; i < 2 * sync->ranks; i += blockDim.x)
+		told = glance(&sync->own->told[turn->number & 1][i / 2][i % 2]) !=
+			       TT_CUDA_NOWHERE &&
+		       told;
+	return __syncthreads_and(told);
+}
+
 /* Once for each block. */
 DEVICE void find_all(const struct tt_cuda_sync *sync, const struct turn *turn,
 		     const struct tt_cuda_part &part, struct places *places)
@@ -264,6 +277,11 @@ template <class WORK> DEVICE void run(const struct tt_cuda_program &program)
 
 	if (!begin(sync, &turn))
 		return;
+	if (sync->follows && glance(&sync->own->went) == turn.number) {
+		if (sync->ends && thread_number() == 0)
+			show(&sync->report->ended, ++sync->own->ended);
+		return;
+	}
 	NO_UNROLL
 	for (uint32_t i = 0; i < program.phases; i++) {
 		const struct tt_cuda_part &part = program.part[i];
@@ -273,9 +291,11 @@ template <class WORK> DEVICE void run(const struct tt_cuda_program &program)
 		if ((part.awaits || part.checks || looks) &&
 		    !meet(sync, &turn, part.awaits, part.checks, looks))
 			return;
-		if (!move<WORK>(sync, &turn, part))
+		const bool goes = !sync->maybe || all_told(sync, &turn);
+
+		if (goes && !move<WORK>(sync, &turn, part))
 			return;
-		tell(sync, &turn, part.introduces, part.arrives, i + 1 == program.phases);
+		tell(sync, &turn, part.introduces, part.arrives, goes, i + 1 == program.phases);
 	}
 }
 

@@ -79,9 +79,10 @@ struct tt_cuda_control {
 	uint32_t progress; /* as in the report, … */
 	uint32_t letters;  /* … kernels of messages … */
 	uint64_t ended;	   /* … and all operations */
+	uint32_t went;	   /* the number of the last collective for which all had told addresses */
 	uint32_t looked; /* what the first block of the kernel that runs has found in report.abort;
 			    * 0: it has not looked yet */
-	uint32_t unused[3];				/* lines are aligned to 16 bytes */
+	uint32_t unused[2];				/* lines are aligned to 16 bytes */
 	struct tt_cuda_line called[2][TT_CUDA_RANKS];	/* by each peer: the signatures of its last
 						       * operations, of an even and an odd number */
 	struct tt_cuda_line header[TT_CUDA_HEADER / 8]; /* of this rank's */
@@ -140,6 +141,7 @@ enum { TT_CUDA_INPUT, TT_CUDA_RESULT };
 #define TT_CUDA_OWNER_BIT	      56
 #define TT_CUDA_OWNER(rank, which)    (1 + 2 * (uint64_t)(rank) + (which))
 #define TT_CUDA_TOLD(owner, distance) ((owner) << TT_CUDA_OWNER_BIT | (distance))
+#define TT_CUDA_NOWHERE		      UINT64_MAX /* is told of what peers do not reach */
 
 /* Addresses may be told ones (TT_CUDA_TOLD), once ranks have met, but for those of exchanges. */
 struct tt_cuda_part {
@@ -169,6 +171,8 @@ struct tt_cuda_sync {
 	uint32_t ends;	     /* 1: with the program an operation ends */
 	uint32_t looks;	     /* 1: report.abort is looked at before anything is done */
 	uint32_t tells;	     /* 1: what is introduced has these addresses of input and result */
+	uint32_t maybe;	     /* 1: something is moved only where all have told theirs … */
+	uint32_t follows;    /* … and by this program only where not all had */
 	uint64_t told[2];
 	uint64_t signature;
 	uint8_t header[TT_CUDA_HEADER];

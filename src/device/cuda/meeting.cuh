@@ -262,16 +262,19 @@ DEVICE bool meet(const struct tt_cuda_sync *sync, const struct turn *turn, bool 
 
 /* Behind a phase, once for the grid: what peers are told of it, with one fence for all that the grid
  * has stored; behind the `last` one the host, if an operation ends with it. The host comes last, as a
- * fence waits for what was stored there, too. */
+ * fence waits for what was stored there, too. `goes`: the phase was not left to what follows. */
 DEVICE void tell(const struct tt_cuda_sync *sync, struct turn *turn, bool introduces, bool arrives,
-		 bool last)
+		 bool goes, bool last)
 {
 	struct tt_cuda_control *own = sync->own;
-	const bool ends = last && sync->ends, looked = last && sync->looks;
+	const bool ends = last && sync->ends, looked = last && sync->looks,
+		   settles = last && sync->maybe;
 
 	turn->met += arrives;
-	if (!(introduces || arrives || ends || looked) || !is_last(own))
+	if (!(introduces || arrives || ends || looked || settles) || !is_last(own))
 		return;
+	if (settles)
+		own->went = goes ? turn->number : 0;
 	if (looked)
 		show(&own->looked, 0);
 	if (introduces)

@@ -82,8 +82,10 @@ static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
 		.calls = op->calls,
 		.check = op->checks,
 		.ends = ends,
-		.looks = op->direct, /* between memory that the program may free then */
-		.tells = op->tells,
+		.looks = op->direct && !op->follows, /* between what the program may free then */
+		.tells = op->tells && !op->follows,
+		.maybe = op->maybe && !op->follows,
+		.follows = op->follows,
 		.told = { op->at[0], op->at[1] },
 		.signature = op->signature,
 	};
@@ -208,14 +210,15 @@ static bool is_legacy(const struct CUstream_st *stream)
  * fault; what a killed process had is mapped here still, on which kernels that are running at
  * that moment count as well. (Whose peer has left in good order without the operation finds its
  * control gone, too.) Windows are the program's to free after a fault: between them all goes by
- * kernels. */
+ * kernels. So does what may have nothing to do, which an engine does not see. */
 cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst, cuda_address src,
 			      size_t bytes)
 {
 	const struct tt_cuda *cuda = op->cuda;
 	const size_t least = cuda->comm->settings.engine_bytes;
 
-	if (!cuda->peer[from].elsewhere || least == 0 || bytes < least || is_legacy(op->stream))
+	if (!cuda->peer[from].elsewhere || least == 0 || bytes < least || is_legacy(op->stream) ||
+	    op->follows)
 		return tt_cuda_copy(op, dst, src, bytes);
 	const bool waits = op->program.phases > 0 || phase_of(op)->awaits;
 	cuda_result error = waits || !joins(op, dst, src, bytes) ? tt_cuda_flush(op) : 0;
@@ -260,7 +263,7 @@ cuda_result tt_cuda_exchange_lines(struct tt_cuda_op *op, struct CUfunc_st *func
 
 void tt_cuda_begin_rounds(struct tt_cuda_op *op)
 {
-	op->checks = false;
+	op->checks = op->follows;
 	phase_of(op)->awaits = 1;
 }
 
@@ -268,9 +271,9 @@ cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
 {
 	const bool first = round == 0, last = round == rounds - 1;
 
-	phase_of(op)->introduces = first;
+	phase_of(op)->introduces = first && !op->follows;
 	phase_of(op)->arrives = 1;
-	op->calls |= first;
+	op->calls |= first && !op->follows;
 	end_phase(op);
 	const cuda_result error =
 		!last && op->program.phases < TT_CUDA_PHASES ? 0 : launch(op, last);
@@ -287,5 +290,5 @@ cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains)
 	phase_of(op)->awaits = 1;
 	phase_of(op)->kind = drains ? TT_CUDA_DRAIN : TT_CUDA_NOTHING;
 	end_phase(op);
-	return launch(op, !drains);
+	return launch(op, !drains && !op->maybe);
 }

@@ -27,7 +27,10 @@ int take(tutti_comm_t comm, struct vector *vector, size_t n)
 {
 	void *gpu;
 
-	if (getenv("TEST_SEGMENTS"))
+	const char *segments = getenv("TEST_SEGMENTS");
+	const bool mixed = segments && strcmp(segments, "mixed") == 0;
+
+	if (segments && (!mixed || (tutti_comm_rank(comm) == 0 && n_taken == 0)))
 		return take_segments(comm, vector, n);
 	SUCCEEDS(tutti_cuda_mem_alloc(n * sizeof(float), &gpu));
 	return note(comm, vector, gpu, n, false);

@@ -60,7 +60,8 @@ struct vector {
 };
 
 /* Of `n` elements, which nothing has been put into; the rank's until the claim ends. With
- * TEST_SEGMENTS, or in the second case, memory is mapped in segments (cuMemMap). */
+ * TEST_SEGMENTS, or in the second case, memory is mapped in segments (cuMemMap); where that is `mixed`,
+ * the first of rank 0. */
 int take(tutti_comm_t comm, struct vector *vector, size_t n);
 int take_segments(tutti_comm_t comm, struct vector *vector, size_t n);
 int give_all(tutti_comm_t comm);

@@ -42,7 +42,7 @@ static bool report_now(const struct gpu_rank *r, struct tt_flight *flight)
 	return found;
 }
 
-enum said { ENDED, NOT_ENDED, CAPTURED, BY_STAGES, BY_HOST, BY_CLIQUES };
+enum said { ENDED, NOT_ENDED, CAPTURED, BY_GPUS, BY_HOST, BY_CLIQUES };
 
 static bool is_so(const struct tt_flight *flight, const struct tt_flight_stream *call,
 		  enum said said)
@@ -54,9 +54,10 @@ static bool is_so(const struct tt_flight *flight, const struct tt_flight_stream 
 	case ENDED: return !call->captured && ended;
 	case NOT_ENDED: return !call->captured && !ended;
 	case CAPTURED: return call->captured;
-	case BY_STAGES:
+	case BY_GPUS:
 		return !call->captured &&
-		       (call->way == TT_FLIGHT_STAGES || call->way == TT_FLIGHT_LINES);
+		       (call->way == TT_FLIGHT_STAGES || call->way == TT_FLIGHT_DIRECT ||
+			call->way == TT_FLIGHT_LINES);
 	case BY_HOST: return !call->captured && call->way == TT_FLIGHT_BY_HOST;
 	case BY_CLIQUES: return !call->captured && call->way == TT_FLIGHT_CLIQUES;
 	}
@@ -84,7 +85,7 @@ static void await_said(const struct gpu_rank *r, size_t count, enum said said)
  * and one in a graph. */
 GPU_JOB(calls_are_in_the_flight_recorder, .recorded = true)
 {
-	const enum said way = by_cliques() ? BY_CLIQUES : by_host() ? BY_HOST : BY_STAGES;
+	const enum said way = by_cliques() ? BY_CLIQUES : by_host() ? BY_HOST : BY_GPUS;
 	const int absent = r->size - 1;
 	struct vector x, y;
 

@@ -78,6 +78,38 @@ GPU_JOB(killed_rank_with_windows_is_told, .reaches = true, .kills = true)
 	return told(r, x, TUTTI_ERR_PEER_LOST, "rank");
 }
 
+/* All inputs are summed up; `direct`: kernels have read and written them where they are. */
+static int sum_up(struct gpu_rank *r, struct vector in, struct vector out, atomic_int *came,
+		  int meetings, bool direct)
+{
+	const unsigned before = counted("standin_tolds", 0, 0);
+	tutti_comm_t comm = r->comm;
+
+	TRY(put(r, in, (float)r->rank));
+	meet_at(came, meetings * r->size); /* with what was counted before */
+	SUCCEEDS(reduce_all(r, in, out, TUTTI_SUM));
+	TRY(expect_sum(r, out));
+	meet_at(came, (meetings + 1) * r->size);
+	const unsigned used = counted("standin_tolds", 0, 0) - before;
+	CLAIM(!getenv("TUTTI_CUDA_LIBRARY") || (used > 0) == direct,
+	      "%u addresses of other ranks were found", used);
+	return 0;
+}
+
+/* Threads need no windows, but for memory that another one's GPU does not reach: then nobody goes
+ * directly. */
+GPU_JOB(threads_go_directly, .reaches = true)
+{
+	const size_t n = 200000;
+	struct vector in, out, segments;
+
+	TRY(take(comm, &in, n) || take(comm, &out, n) || take_segments(comm, &segments, n) ||
+	    ready(comm));
+	return sum_up(r, in, out, came, 1, gpu_job_threads) ||
+	       sum_up(r, r->rank == 1 ? segments : in, out, came, 3,
+		      gpu_job_threads && !getenv("TEST_GPUS"));
+}
+
 /* On rank `victim` a function of CUDA's fails while ranks map each other's segments: all learn of it at
  * once, and why. */
 static int fail_to_map(struct gpu_rank *r, void *memory, size_t bytes, int victim,

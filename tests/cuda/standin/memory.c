@@ -85,6 +85,14 @@ void *memory_real(const void *address)
 		       : (void *)address;
 }
 
+/* How often, for tests. */
+static unsigned tolds;
+
+API unsigned standin_tolds(int to, int from)
+{
+	return __atomic_load_n(&tolds, __ATOMIC_RELAXED);
+}
+
 /* For kernels, which are told addresses while they run. */
 void *standin_told(const void *address)
 {
@@ -93,6 +101,7 @@ void *standin_told(const void *address)
 		abort();
 	void *const real = memory_real(address);
 	pthread_mutex_unlock(&standin_lock);
+	__atomic_fetch_add(&tolds, 1, __ATOMIC_RELAXED);
 	return real;
 }
 
@@ -282,6 +291,9 @@ static cuda_result attribute_of(const struct memory *memory, unsigned attribute,
 		return 0;
 	case CUDA_POINTER_IS_MANAGED:
 		*(unsigned *)value = memory && memory->kind == MEMORY_MANAGED;
+		return 0;
+	case CUDA_POINTER_IS_IPC_CAPABLE:
+		*(unsigned *)value = memory && memory->kind == MEMORY_DEVICE;
 		return 0;
 	case CUDA_POINTER_DEVICE: *(int *)value = memory ? memory->device : -2; return 0;
 	default: return CUDA_INVALID_VALUE;
