@@ -160,34 +160,6 @@ static void ask_after_a_kill(const struct question *question)
 	answer("readable: %02x, expected 11", byte);
 }
 
-enum { OPEN, CLOSE };
-
-static void ask_while_a_stream_waits(const struct question *question)
-{
-	struct rendezvous *rendezvous;
-	const pid_t partner = begin_partner(have_two_short_ones, &rendezvous);
-	cuda_address memory;
-	struct gpu gpu;
-
-	gpu_begin(&gpu);
-	await_partner(partner, rendezvous);
-	if (question->what == CLOSE)
-		must("to open it",
-		     cu.ipc_open(&memory, rendezvous->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
-	gpu_wait_for_word(&gpu);
-	answer("blocks");
-	begun();
-	const double from = seconds_now();
-	if (question->what == CLOSE)
-		must("to close it", cu.ipc_close(memory));
-	else
-		must("to open it",
-		     cu.ipc_open(&memory, rendezvous->handles[0], CUDA_IPC_LAZY_PEER_ACCESS));
-	answer("returns after %.0f µs", (seconds_now() - from) * 1e6);
-	gpu_go(&gpu);
-	end_partner(partner);
-}
-
 /* ---- times */
 
 static double begin_timing(void)
@@ -272,8 +244,6 @@ static void ask_copy(const struct question *question)
 const struct question probe_shares[] = {
 	{ "two short allocations by CUDA's IPC", ask_two_in_a_block },
 	{ "memory by CUDA's IPC, after its process was killed", ask_after_a_kill },
-	{ "while a stream waits: cuIpcOpenMemHandle", ask_while_a_stream_waits, OPEN },
-	{ "... cuIpcCloseMemHandle", ask_while_a_stream_waits, CLOSE },
 	{ "a word there and back between streams of two processes", ask_words_of_processes,
 	  .limit_s = 5 },
 	{ "... of one process", ask_words_of_streams },
