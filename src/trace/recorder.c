@@ -199,47 +199,44 @@ static uint64_t bytes_of_route(const struct tt_plan *plan, const struct tt_route
 	return bytes;
 }
 
-#define NOBODY UINT64_MAX
-
-/* What is read of each peer's memory, where the schedule is shared. */
-static void count_read(struct tt_flight_peer *peers, const struct tt_plan *plan, int own)
+/* Where the schedule is shared: what is read of each peer's memory. */
+static uint64_t find_read(struct tt_flight_peer *peers, const struct tt_plan *plan,
+			  const struct tutti_comm *comm)
 {
 	uint32_t n = 0; /* of the reduction at hand */
+	uint64_t found = 0;
 
+	memset(peers, 0, (size_t)comm->size * sizeof(*peers));
 	for (uint32_t i = 0; i < plan->sched.nsteps; i++) {
 		const struct tt_step *step = &plan->sched.steps[i];
-		uint64_t bytes = 0;
 
 		if (step->kind == TT_STEP_REDUCE)
 			n = step->n;
-		else if (step->kind == TT_STEP_SOURCE && step->peer != own)
-			bytes = bytes_of_run(plan, &step->a, n);
-		if (bytes == 0)
-			continue;
-		peers[step->peer].rank = (uint64_t)step->peer;
-		peers[step->peer].received += bytes;
+		else if (step->kind == TT_STEP_SOURCE && step->peer != comm->rank)
+			peers[step->peer].received += bytes_of_run(plan, &step->a, n);
 	}
+	for (int rank = 0; rank < comm->size; rank++)
+		if (peers[rank].received > 0)
+			peers[found++] =
+				(struct tt_flight_peer){ .rank = (uint64_t)rank,
+							 .received = peers[rank].received };
+	return found;
 }
 
-/* Those of the plan, in order of ranks; how many. */
-static uint64_t find_peers(struct tt_flight_peer *peers, const struct tt_plan *plan,
-			   const struct tutti_comm *comm)
+/* Elsewhere; both directions of a peer follow each other. Of many ranks few are looked at. */
+static uint64_t find_routes(struct tt_flight_peer *peers, const struct tt_plan *plan)
 {
 	uint64_t found = 0;
 
-	for (int rank = 0; rank < comm->size; rank++)
-		peers[rank] = (struct tt_flight_peer){ .rank = NOBODY };
-	count_read(peers, plan, comm->rank);
 	for (uint32_t i = 0; i < plan->nroutes; i++) {
 		const struct tt_route *route = &plan->routes[i];
-		struct tt_flight_peer *peer = &peers[route->peer];
+		const uint64_t rank = (uint64_t)route->peer;
 
-		peer->rank = (uint64_t)route->peer;
-		*(route->sending ? &peer->sent : &peer->received) = bytes_of_route(plan, route);
+		if (found == 0 || peers[found - 1].rank != rank)
+			peers[found++] = (struct tt_flight_peer){ .rank = rank };
+		*(route->sending ? &peers[found - 1].sent : &peers[found - 1].received) =
+			bytes_of_route(plan, route);
 	}
-	for (int rank = 0; rank < comm->size; rank++)
-		if (peers[rank].rank != NOBODY)
-			peers[found++] = peers[rank];
 	return found;
 }
 
@@ -253,7 +250,8 @@ void tt_recorder_plan(struct tutti_comm *comm, struct tt_plan *plan)
 	/* what is about to be written over is written again, for the operations to come */
 	if (plan->record && place - plan->record < TT_FLIGHT_PLANS / 2)
 		return;
-	const uint64_t found = find_peers(peers, plan, comm),
+	const uint64_t found = plan->algorithm->shared ? find_read(peers, plan, comm)
+						       : find_routes(peers, plan),
 		       capacity = (TT_FLIGHT_PLAN_MAX - sizeof(record)) / sizeof(*peers);
 	record.npeers = found < capacity ? found : capacity;
 	record.peers_left_out = found - record.npeers;
