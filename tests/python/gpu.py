@@ -96,6 +96,44 @@ class Binding(OnStreams):
         self.assertIsNone(other.cuda_device)
 
 
+class Windows(OnStreams):
+    def plan(self) -> Any:
+        try:
+            return comm.last_plan
+        except tutti.Invalid:  # by the host, or between windows
+            return None
+
+    def test_registered_arrays(self) -> None:
+        whole = put(np.full(3 << 18, rank, "f4"))
+        comm.all_reduce(whole, out=whole)
+        by_host = size > 1 and self.plan() is None
+        with comm.register_cuda(whole):
+            self.same(comm.all_reduce(whole, out=whole), np.full(3 << 18, SUM * size))
+            self.assertTrue(by_host or self.plan() is None)
+        window = comm.register_cuda(whole)
+        window.close()
+        window.close()  # it is closed
+        comm.all_reduce(whole, out=whole)
+        self.assertEqual(by_host, self.plan() is None and size > 1)
+        get(whole)
+
+    def test_windows_that_cannot_be(self) -> None:
+        with self.assertRaisesRegex(tutti.Invalid, "expected an array in memory of the GPU"):
+            comm.register_cuda(np.zeros(3))
+        with self.assertRaisesRegex(tutti.Invalid, "bound to none"):
+            other.register_cuda(put(np.zeros(3)))
+        comm.all_reduce(put(np.zeros(1)))
+        if size > 1 and self.plan():  # the ranks reach each other
+            with self.assertRaisesRegex(tutti.Invalid, "expected the same on all ranks"):
+                comm.register_cuda(put(np.zeros(1 + rank)))
+
+    def test_the_communicator_ends_its_windows(self) -> None:
+        with comm.dup() as made:
+            made.bind_cuda()
+            window = made.register_cuda(put(np.zeros(3)))
+        window.close()
+
+
 class Collectives(Everywhere, OnStreams):
     """The same as on the host, on the stream of the arrays' library, and on another one."""
 

@@ -628,6 +628,13 @@ static PyMethodDef own_methods[] = {
 		"The methods' argument `stream` is a cudaStream_t as a number, or a stream of PyTorch, "
 		"CuPy or another\nlibrary with __cuda_stream__(). None: where the array's library "
 		"works now."),
+	TP_METHOD(
+		"register_cuda", tp_comm_register_cuda,
+		"register_cuda($self, x)\n--\n\n"
+		"Let the other ranks reach the array `x`, on the GPU to which the communicator is "
+		"bound: collectives whose arrays are registered, and are the same parts of these "
+		"on all ranks, need no copies in between. All ranks call, each with as many bytes. "
+		"Returns a tutti.CudaWindow, by which that ends. Collective."),
 	{ "close", comm_close, METH_NOARGS,
 	  "close($self)\n--\n\n"
 	  "Leave the communicator; waits for no other rank. Finish your requests first: those that "

@@ -85,6 +85,7 @@ PyMODINIT_FUNC PyInit__core(void)
 	    add_type(module, "Op", tp_op_type()) && add_type(module, "Store", tp_store_type()) &&
 	    add_type(module, "Memory", tp_memory_type()) &&
 	    add_type(module, "Window", tp_window_type()) &&
+	    add_type(module, "CudaWindow", tp_cuda_window_type()) &&
 	    PyModule_AddIntConstant(module, "ANY_RANK", TUTTI_ANY_PEER) == 0)
 		return module;
 	Py_XDECREF(module);

@@ -4,12 +4,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include <tutti/cuda.h>
 #include <tutti/window.h>
 
 #include "arguments.h"
 #include "arrays.h"
 #include "errors.h"
 #include "flight.h"
+#include "streams.h"
 
 /* An array that other ranks write to. In the list of its communicator until the window ends, also
  * when nobody holds the window any more. */
@@ -26,6 +28,7 @@ struct window {
 	/* clang-format on */
 	struct tp_exposed *exposed; /* NULL: closed */
 	tutti_window_t window;
+	tutti_cuda_window_t on_gpu; /* instead; NULL: of the host */
 };
 
 /* What a method calls. */
@@ -39,9 +42,10 @@ struct call {
 	bool signalled;
 	uint64_t number, *value;
 	tutti_window_t *made;
+	tutti_cuda_window_t on_gpu, *made_on_gpu;
 };
 
-static PyTypeObject *window_type;
+static PyTypeObject *window_type, *gpu_window_type;
 
 /* ---------------------------------------------------------------- arguments */
 
@@ -368,9 +372,8 @@ void tp_windows_end_all(struct tp_comm *comm)
 		release(comm->exposed);
 }
 
-static struct tp_exposed *expose(PyObject *array)
+static struct tp_exposed *expose(PyObject *array, const struct tp_wanted *wanted)
 {
-	static const struct tp_wanted wanted = { "window", "x", true, NULL };
 	struct tp_exposed *exposed = calloc(1, sizeof(*exposed));
 
 	if (!exposed) {
@@ -378,7 +381,7 @@ static struct tp_exposed *expose(PyObject *array)
 		return NULL;
 	}
 	exposed->has_view = array && array != Py_None;
-	if (exposed->has_view && !tp_view_take(&exposed->view, array, &wanted)) {
+	if (exposed->has_view && !tp_view_take(&exposed->view, array, wanted)) {
 		free(exposed);
 		return NULL;
 	}
@@ -393,17 +396,44 @@ static tutti_result_t run_create(void *context, tutti_request_t *request)
 	return tutti_window_create(c->comm, c->data, c->bytes, c->signals, c->made);
 }
 
-static struct window *new_window(struct tp_comm *comm, struct tp_exposed *exposed)
+/* It has the array, or there is an error and the array is let go. */
+static struct window *new_window(struct tp_comm *comm, struct tp_exposed *exposed,
+				 PyTypeObject *type)
 {
-	allocfunc allocate = (allocfunc)PyType_GetSlot(window_type, Py_tp_alloc);
-	struct window *window = (struct window *)allocate(window_type, 0);
+	allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+	struct window *window = exposed ? (struct window *)allocate(type, 0) : NULL;
 
-	if (!window)
+	if (!window) {
+		if (exposed)
+			release(exposed);
 		return NULL;
+	}
 	Py_INCREF((PyObject *)comm);
 	window->comm = comm;
 	window->exposed = exposed;
 	return window;
+}
+
+static PyObject *give_up(struct window *window)
+{
+	release(window->exposed);
+	window->exposed = NULL;
+	Py_DECREF((PyObject *)window);
+	return NULL;
+}
+
+static PyObject *create(struct window *window, const char *function, PyObject *timeout,
+			tp_start_t *start, struct call *call)
+{
+	struct tp_exposed *exposed = window->exposed;
+
+	call->data = exposed->has_view ? exposed->view.data : NULL;
+	call->bytes = exposed->has_view ? exposed->view.count * tp_view_item(&exposed->view) : 0;
+	call->comm = tp_comm_next_call(window->comm, function, timeout, NULL);
+	if (!call->comm || !tp_flight_run(window->comm, start, call))
+		return give_up(window);
+	enter_list(exposed, window->comm);
+	return (PyObject *)window;
 }
 
 PyObject *tp_comm_window(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *names)
@@ -411,36 +441,57 @@ PyObject *tp_comm_window(PyObject *object, PyObject *const *args, Py_ssize_t cou
 	static struct tp_signature signature = {
 		"window", 0, 2, { "x", "signals", "timeout" }, { NULL }
 	};
+	static const struct tp_wanted wanted = { "window", "x", true, NULL };
 	struct tp_comm *self = (struct tp_comm *)object;
 	struct call call = { 0 };
 	PyObject *found[TP_ARGUMENTS_MAX];
-	struct tp_exposed *exposed;
 	struct window *window;
 	uint64_t signals = 0;
 
 	if (!tp_comm_open(self, "window") || !tp_arguments(&signature, args, count, names, found) ||
 	    !take_number("window", "signals", found[1], UINT32_MAX, &signals))
 		return NULL;
-	exposed = expose(found[0]);
-	window = exposed ? new_window(self, exposed) : NULL;
-	if (!window) {
-		if (exposed)
-			release(exposed);
+	window = new_window(self, expose(found[0], &wanted), window_type);
+	if (!window)
 		return NULL;
-	}
-	call.data = exposed->has_view ? exposed->view.data : NULL;
-	call.bytes = exposed->has_view ? exposed->view.count * tp_view_item(&exposed->view) : 0;
 	call.signals = (uint32_t)signals;
 	call.made = &window->window;
-	call.comm = tp_comm_next_call(self, "window", found[2], NULL);
-	if (call.comm && tp_flight_run(self, run_create, &call)) {
-		enter_list(exposed, self);
-		return (PyObject *)window;
+	return create(window, "window", found[2], run_create, &call);
+}
+
+static tutti_result_t run_register(void *context, tutti_request_t *request)
+{
+	const struct call *c = context;
+
+	(void)request;
+	return tutti_cuda_register(c->comm, c->data, c->bytes, c->made_on_gpu);
+}
+
+PyObject *tp_comm_register_cuda(PyObject *object, PyObject *const *args, Py_ssize_t count,
+				PyObject *names)
+{
+	static struct tp_signature signature = { "register_cuda", 1, 1, { "x" }, { NULL } };
+	struct tp_comm *self = (struct tp_comm *)object;
+	struct tp_stream stream = { .gpu = self->gpu };
+	const struct tp_wanted wanted = { "register_cuda", "x", true, &stream };
+	PyObject *found[TP_ARGUMENTS_MAX];
+	struct call call = { 0 };
+	struct window *window;
+
+	if (!tp_comm_open(self, "register_cuda") ||
+	    !tp_arguments(&signature, args, count, names, found))
+		return NULL;
+	window = new_window(self, expose(found[0], &wanted), gpu_window_type);
+	if (!window)
+		return NULL;
+	call.made_on_gpu = &window->on_gpu;
+	if (!window->exposed->has_view || !window->exposed->view.on_gpu) {
+		tp_invalid("register_cuda(): x is %R, expected an array in memory of the GPU to "
+			   "which the communicator is bound",
+			   found[0]);
+		return give_up(window);
 	}
-	window->exposed = NULL;
-	release(exposed);
-	Py_DECREF((PyObject *)window);
-	return NULL;
+	return create(window, "register_cuda", NULL, run_register, &call);
 }
 
 static tutti_result_t run_destroy(void *context, tutti_request_t *request)
@@ -448,14 +499,14 @@ static tutti_result_t run_destroy(void *context, tutti_request_t *request)
 	const struct call *c = context;
 
 	(void)request;
-	return tutti_window_destroy(c->window);
+	return c->on_gpu ? tutti_cuda_deregister(c->on_gpu) : tutti_window_destroy(c->window);
 }
 
 static PyObject *close_window(PyObject *object, PyObject *unused)
 {
 	struct window *self = (struct window *)object;
 	struct tp_exposed *exposed = self->exposed;
-	struct call call = { .window = self->window };
+	struct call call = { .window = self->window, .on_gpu = self->on_gpu };
 	bool ended;
 
 	(void)unused;
@@ -497,7 +548,7 @@ static PyObject *leave(PyObject *object, PyObject *args)
 static PyObject *window_refuse(PyTypeObject *type, PyObject *args, PyObject *named)
 {
 	(void)type, (void)args, (void)named;
-	return tp_refuse_new("Window", "one of comm.window()");
+	return tp_refuse_new("Window", "one of comm.window() or comm.register_cuda()");
 }
 
 static void window_dealloc(PyObject *object)
@@ -547,11 +598,29 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
+static PyMethodDef gpu_methods[] = {
+	{ "close", close_window, METH_NOARGS,
+	  "close($self)\n--\n\n"
+	  "End the window: when all ranks have called it. No operation may use it then. Closing "
+	  "the communicator ends its windows." },
+	{ "__enter__", enter, METH_NOARGS, NULL },
+	{ "__exit__", leave, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
 static PyType_Slot slots[] = {
 	TP_SLOT(Py_tp_new, window_refuse),
 	TP_SLOT(Py_tp_dealloc, window_dealloc),
 	TP_SLOT(Py_tp_methods, methods),
 	{ Py_tp_doc, "Memory of each rank that the others access: comm.window()." },
+	{ 0, NULL },
+};
+
+static PyType_Slot gpu_slots[] = {
+	TP_SLOT(Py_tp_new, window_refuse),
+	TP_SLOT(Py_tp_dealloc, window_dealloc),
+	TP_SLOT(Py_tp_methods, gpu_methods),
+	{ Py_tp_doc, "An array on each rank's GPU that the others reach: comm.register_cuda()." },
 	{ 0, NULL },
 };
 
@@ -562,4 +631,13 @@ PyObject *tp_window_type(void)
 
 	window_type = (PyTypeObject *)PyType_FromSpec(&spec);
 	return (PyObject *)window_type;
+}
+
+PyObject *tp_cuda_window_type(void)
+{
+	static PyType_Spec spec = { "tutti._core.CudaWindow", sizeof(struct window), 0,
+				    Py_TPFLAGS_DEFAULT, gpu_slots };
+
+	gpu_window_type = (PyTypeObject *)PyType_FromSpec(&spec);
+	return (PyObject *)gpu_window_type;
 }

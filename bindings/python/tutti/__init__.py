@@ -25,7 +25,8 @@ which comm.bind_cuda() binds, methods put the operation on a stream and return. 
     start_...                                                 the same, with a Request: wait, await
     broadcast_object all_gather_object gather_object scatter_objects send_object recv_object
     window                                                    one-sided: put, get, fetch_add, signals
-    group split dup shrink grow premul_sum bind_cuda abort close      communicators and more
+    bind_cuda register_cuda                                   arrays on GPUs
+    group split dup shrink grow premul_sum abort close        communicators and more
 
 No call waits for ever. Where a rank dies, calls differ, or a deadline passes, all ranks get the
 same exception: tutti.PeerLost, tutti.Mismatch, tutti.Timeout and others, all of tutti.Error.
@@ -54,6 +55,7 @@ from ._communicator import (  # noqa: E402
 )
 from ._core import (  # noqa: E402
     ANY_RANK,
+    CudaWindow,
     Memory,
     Op,
     Request,
@@ -81,6 +83,7 @@ __all__ = [
     "ANY_RANK",
     "Aborted",
     "Communicator",
+    "CudaWindow",
     "Error",
     "Group",
     "Invalid",
