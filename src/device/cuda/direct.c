@@ -6,8 +6,9 @@
  * In windows buffers are at the same place on all ranks. Elsewhere a rank knows its own alone: it tells
  * the others their addresses with the call, and what it does of a collective has distances from theirs
  * (kernels.h). Threads that have several GPUs may have memory that other GPUs do not reach (cuMemMap(),
- * cudaMallocAsync()). Then it tells that, and the kernel of nobody moves anything. As no rank knows of the
- * others before, stages are put on the stream behind it, which do nothing where all went directly. */
+ * cudaMallocAsync()), and an all_to_all in place overwrites what others are to read. Then the rank tells
+ * that, and the kernel of nobody moves anything. As no rank knows of the others before, stages are put on
+ * the stream behind it, which do nothing where all went directly. */
 #include "windows.h"
 
 /* ---- whose buffers the others reach */
@@ -19,11 +20,10 @@
 	(TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) |         \
 	 TT_BIT(TT_ALL_TO_ALL))
 #define WRITES (TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_BROADCAST))
-/* What ranks tell serves these. (Of all_to_all one rank may be in place, and another not.) */
+/* What ranks tell serves these, too. */
 #define TELLS                                                                                      \
-	(TT_BIT(TT_ALL_REDUCE) | TT_BIT(TT_REDUCE_SCATTER) | TT_BIT(TT_REDUCE_SCATTER_V) |         \
-	 TT_BIT(TT_ALL_GATHER) | TT_BIT(TT_ALL_GATHER_V) | TT_BIT(TT_BROADCAST) |                  \
-	 TT_BIT(TT_REDUCE) | TT_BIT(TT_GATHER) | TT_BIT(TT_SCATTER))
+	(READS | WRITES | TT_BIT(TT_ALL_GATHER_V) | TT_BIT(TT_REDUCE) | TT_BIT(TT_GATHER) |        \
+	 TT_BIT(TT_SCATTER))
 
 static uint64_t add_to_hash(uint64_t hash, uint64_t value)
 {
@@ -61,9 +61,11 @@ static bool finds_windows(struct tt_cuda_op *op)
 	return true;
 }
 
-/* Does every GPU of the process reach what the call has on this rank? */
+/* Does every rank's GPU reach what the call has on this one, in one process? */
 static bool are_reached(const struct tt_cuda_op *op)
 {
+	if (op->cuda->one_gpu)
+		return true;
 	return (op->plan->send_span == 0 || tt_cuda_peers_have(op->call->send)) &&
 	       (op->plan->recv_span == 0 || tt_cuda_peers_have(op->call->recv));
 }
@@ -71,18 +73,19 @@ static bool are_reached(const struct tt_cuda_op *op)
 bool tt_cuda_goes_directly(struct tt_cuda_op *op)
 {
 	const struct tt_call *call = op->call;
+	const bool swaps = call->collective == TT_ALL_TO_ALL,
+		   in_place = swaps && call->send == call->recv;
 
 	op->at[TT_CUDA_INPUT] = cuda_at(call->send);
 	op->at[TT_CUDA_RESULT] = cuda_at(call->recv);
-	if (call->op >= TUTTI_OP_COUNT ||
-	    (call->collective == TT_ALL_TO_ALL && call->send == call->recv))
+	if (call->op >= TUTTI_OP_COUNT)
 		return false;
-	if (finds_windows(op))
+	if (!in_place && finds_windows(op))
 		return true;
 	op->window[TT_CUDA_INPUT] = op->window[TT_CUDA_RESULT] = NULL;
 	op->tells = op->cuda->one_process && TT_BIT(call->collective) & TELLS;
-	op->maybe = op->tells && !op->cuda->one_gpu;
-	if (op->maybe && !are_reached(op))
+	op->maybe = op->tells && (swaps || !op->cuda->one_gpu);
+	if (op->maybe && (in_place || !are_reached(op)))
 		op->at[TT_CUDA_INPUT] = TT_CUDA_NOWHERE;
 	return op->tells;
 }

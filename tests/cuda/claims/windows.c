@@ -110,6 +110,26 @@ GPU_JOB(threads_go_directly, .reaches = true)
 		      gpu_job_threads && !getenv("TEST_GPUS"));
 }
 
+/* Rank 0 overwrites what the others are to read of it: nobody reads it there. */
+GPU_JOB(one_rank_may_be_in_place, .reaches = true)
+{
+	const size_t n = 16000, size = (size_t)r->size;
+	const unsigned before = counted("standin_tolds", 0, 0);
+	struct vector in, out;
+
+	TRY(take(comm, &in, n * size) || take(comm, &out, n * size) || ready(comm));
+	for (size_t to = 0; to < size; to++)
+		TRY(put(r, part(in, to * n, n), (float)(100 * r->rank) + (float)to));
+	if (r->rank == 0)
+		out = in;
+	SUCCEEDS(tutti_cuda_all_to_all(comm, in.gpu, out.gpu, n, TUTTI_FLOAT32, r->stream));
+	for (size_t from = 0; from < size; from++)
+		TRY(expect(r, part(out, from * n, n), (float)(100 * from) + (float)r->rank, 1));
+	const unsigned used = counted("standin_tolds", 0, 0) - before;
+	CLAIM(used == 0, "%u addresses of other ranks were found", used);
+	return 0;
+}
+
 /* On rank `victim` a function of CUDA's fails while ranks map each other's segments: all learn of it at
  * once, and why. */
 static int fail_to_map(struct gpu_rank *r, void *memory, size_t bytes, int victim,
