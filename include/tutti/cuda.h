@@ -109,9 +109,9 @@ TUTTI_API int tutti_cuda_bound(tutti_comm_t comm);
  * each launch of a graph) is told by the next call and by tutti_comm_error(); streams that waited
  * go on, what they wrote is undefined, and nothing hangs. (A rank that is a thread of the same
  * process, or has this one's window, may read the input and write into the result until its own
- * stream has ended: neither is to be freed before.) Where GPUs of several cliques work
- * together (docs/reference/gpu.md), a rank that stops in the middle of an operation is told after
- * up to 1.75 times the deadline. A caller that has waited for the stream's end
+ * stream has ended: free neither before.) Where GPUs of several cliques work together
+ * (docs/reference/gpu.md), a rank that stops in the middle of an operation is told after up to 1.75
+ * times the deadline. A caller that has waited for the stream's end
  * (cudaStreamSynchronize()) learns at once that ranks called different collectives there, unless
  * it only sends (as the root of a broadcast) through pinned memory. Where ranks are reached by a
  * network, the next call waits until all know, and tutti_comm_error() does not.

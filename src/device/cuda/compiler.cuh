@@ -130,6 +130,20 @@ template <class T> DEVICE void show(T *word, uint64_t value)
 #endif
 }
 
+DEVICE uint64_t nanoseconds(void)
+{
+#if ARCH
+	uint64_t now;
+
+	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+	return now;
+#elif defined(__CUDACC__)
+	return 0; /* the host's part of what that compiles */
+#else
+	return standin_nanoseconds();
+#endif
+}
+
 #define SPINS_EAGER 64 /* before a thread that waits leaves others more of the multiprocessor */
 
 DEVICE void pause_briefly(uint32_t spins)

@@ -36,13 +36,14 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define TT_CUDA_RANKS	     32			 /* of one host, at most */
-#define TT_CUDA_HEADER	     64			 /* bytes of struct tt_op_header … */
-#define TT_CUDA_HEADER_COUNT 16			 /* … and where its count is */
-#define TT_CUDA_THREADS	     512		 /* of a block, at most */
-#define TT_CUDA_PHASES	     4			 /* of a kernel */
-#define TT_CUDA_SLOTS	     8			 /* of a channel … */
-#define TT_CUDA_SLOT_BYTES   (128 * 1024)	 /* … of so many bytes */
+#define TT_CUDA_RANKS	     32		  /* of one host, at most */
+#define TT_CUDA_HEADER	     64		  /* bytes of struct tt_op_header … */
+#define TT_CUDA_HEADER_COUNT 16		  /* … and where its count is */
+#define TT_CUDA_THREADS	     512	  /* of a block, at most */
+#define TT_CUDA_PHASES	     4		  /* of a kernel */
+#define TT_CUDA_SLOTS	     8		  /* of a channel … */
+#define TT_CUDA_SLOT_BYTES   (128 * 1024) /* … of so many bytes */
+#define TT_CUDA_GRACE_NS     UINT64_C(2000000000)
 #define TT_CUDA_LETTERS	     (2 * TT_CUDA_RANKS) /* messages of a kernel */
 #define TT_CUDA_HEADERS	     16			 /* of these, that differ in more than the count */
 
@@ -116,7 +117,8 @@ enum { /* tt_cuda_part.kind */
 	* nothing. */
        TT_CUDA_COPY,
 
-       /* src[0], bytes[0] of it, to each of `ndst` places: read once. Aligned to nothing. */
+       /* src[0], bytes[0] of it, to each of `ndst` places: read once where all are equally
+	* aligned. */
        TT_CUDA_SPREAD,
 
        /* dst[0][i] = dst[1][i] = … = src[0][i] op src[1][i] op …, divided by `divisor` before it
@@ -153,7 +155,9 @@ struct tt_cuda_part {
 	uint32_t kind;
 	uint32_t nsrc, ndst;
 	uint32_t divisor;
-	uint32_t awaits;     /* 1: first all ranks are to have arrived as often as this one */
+	uint32_t awaits;     /* 1: first all ranks are to have arrived as often as this one; 2: and
+			      * after a fault they have TT_CUDA_GRACE_NS to do so, as they may be at
+			      * what the program frees then */
 	uint32_t checks;     /* 1: and what they called is compared with what this rank did */
 	uint32_t introduces; /* 1: behind it, peers are told what this rank has called */
 	uint32_t arrives;    /* 1: and then this rank arrives */

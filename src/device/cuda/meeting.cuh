@@ -238,20 +238,36 @@ DEVICE bool is_dead_from_the_start(const struct tt_cuda_sync *sync)
 	return answer != LOOK_WELL;
 }
 
-/* Until all ranks have arrived as often as this one, if it `awaits` them, and called the same, if it
- * `checks` that, and the host was asked, if this kernel `looks`; false: that will not be. The same for
- * all threads of a block. */
-DEVICE bool meet(const struct tt_cuda_sync *sync, const struct turn *turn, bool awaits, bool checks,
-		 bool looks)
+DEVICE bool has_arrived(const struct tt_cuda_sync *sync, const struct turn *turn, uint32_t r)
+{
+	return (int32_t)(load_acquire(&sync->own->arrived[r]) - turn->met) >= 0;
+}
+
+/* The communicator has ended. */
+SHARED void await_briefly(const struct tt_cuda_sync *sync, const struct turn *turn, uint32_t r)
+{
+	const uint64_t begun = nanoseconds();
+	uint32_t spins = 0;
+
+	while (!has_arrived(sync, turn, r) && nanoseconds() - begun < TT_CUDA_GRACE_NS)
+		pause_briefly(++spins);
+}
+
+/* Until all ranks have arrived as often as this one, if it `awaits` them (as in a part), and called the
+ * same, if it `checks` that, and the host was asked, if this kernel `looks`; false: that will not be.
+ * The same for all threads of a block. */
+DEVICE bool meet(const struct tt_cuda_sync *sync, const struct turn *turn, uint32_t awaits,
+		 bool checks, bool looks)
 {
 	const struct asking asking = first_block_asks();
 	bool well = true;
 
 	NO_UNROLL
 	for (uint32_t r = threadIdx.x; r < sync->ranks && well; r += blockDim.x) {
-		well = !awaits || wait_until(sync, turn, r, asking, [&] {
-			return (int32_t)(load_acquire(&sync->own->arrived[r]) - turn->met) >= 0;
-		});
+		well = !awaits || wait_until(sync, turn, r, asking,
+					     [&] { return has_arrived(sync, turn, r); });
+		if (!well && awaits == 2)
+			await_briefly(sync, turn, r);
 		if (well && checks)
 			well = await_call(sync, turn, r, asking);
 	}

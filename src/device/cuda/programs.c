@@ -287,7 +287,7 @@ cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
 
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains)
 {
-	phase_of(op)->awaits = 1;
+	phase_of(op)->awaits = op->direct ? 2 : 1;
 	phase_of(op)->kind = drains ? TT_CUDA_DRAIN : TT_CUDA_NOTHING;
 	end_phase(op);
 	return launch(op, !drains && !op->maybe);

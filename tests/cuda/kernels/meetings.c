@@ -3,6 +3,8 @@
  * told of calls that differ, is shown by test_streams and claims of streams. */
 #include "world.h"
 
+#include "clock.h"
+
 #define NUMBER 7 /* of the operation before */
 #define MET    40
 #define SENT   5 /* chunks of a channel before */
@@ -104,6 +106,20 @@ TEST(a_wait_ends_when_the_host_says_so)
 		run_in_world(&program, blocks); /* and what comes later is nothing */
 		assert_int_equal(world.control[1].arrived[0], arrived);
 	}
+}
+
+/* One may be at what the program frees when its stream goes on. */
+TEST(a_last_wait_gives_others_time)
+{
+	struct tt_cuda_program program = { .sync = this_rank(), .phases = 1 };
+	const uint64_t begun = tt_now();
+
+	let_others_come(program.sync.signature);
+	world.control[0].arrived[2] = MET - 1;
+	program.part[0].awaits = 2;
+	report->abort = 1;
+	run_in_world(&program, 3);
+	assert_true(tt_now() - begun >= TT_CUDA_GRACE_NS / 10 * 9);
 }
 
 TEST(kernels_that_look_do_nothing_after_the_end)

@@ -20,6 +20,7 @@ inline thread_local standin_place threadIdx, blockIdx, blockDim, gridDim;
 void standin_barrier(void);
 /* A thread has looked `looks` times for what others bring about. */
 void standin_pause(unsigned looks);
+uint64_t standin_nanoseconds(void);
 
 static inline void __syncthreads()
 {
