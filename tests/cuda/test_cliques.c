@@ -47,13 +47,12 @@ static const struct situation {
 	  "rank 0: GPU 0 reads other bytes from the memory of rank 1's GPU than that rank has written, although CUDA says that it reaches it: "
 	  "an IOMMU, or PCIe's access control (ACS), may redirect what they send each other",
 	  "STANDIN_PEERS=all", "TEST_GPUS=all", "STANDIN_GARBLES=1" },
-	/* that share a GPU, with 9 streams, of which the first, some rank's, and the last one, with
-	 * which the library copies, have one connection together */
+	/* that share a GPU, with 8 streams, of which two have one connection together */
 	{ "threads_on_one_gpu", 4, true,
-	  "4 ranks are threads that share GPU 0 by 8 connections, and their streams may wait behind each other for ever: "
+	  "4 ranks are threads that share GPU 0 by 7 connections, and their streams may wait behind each other for ever: "
 	  "set CUDA_DEVICE_MAX_CONNECTIONS=32 before the process starts CUDA (docs/reference/gpu.md)",
-	  "CUDA_DEVICE_MAX_CONNECTIONS=8" },
-	{ "threads_with_connections", 4, true, NULL, "CUDA_DEVICE_MAX_CONNECTIONS=9" },
+	  "CUDA_DEVICE_MAX_CONNECTIONS=7" },
+	{ "threads_with_connections", 4, true, NULL, "CUDA_DEVICE_MAX_CONNECTIONS=8" },
 };
 
 static atomic_int lines;

@@ -15,7 +15,6 @@
 #include "parts.h"
 #include "peer_access.h"
 #include "proxy.h"
-#include "staged.h"
 
 #define DRAIN_MS 1
 #define CONNECTIONS                                                                                \
@@ -91,11 +90,7 @@ static tutti_result_t prepare(struct tt_cuda *cuda, struct tt_cuda_entered *ente
 	if (!result && tt_cuda_enter(cuda->context, entered))
 		result = tt_fail(TUTTI_ERR_SYSTEM, CUDA, "the context of GPU %d cannot be entered",
 				 cuda->number);
-	if (!result)
-		result = make_streams(cuda);
-	return result || cuda->owner != cuda->comm
-		       ? result /* a clique makes no plain calls on memory of GPUs */
-		       : tt_staging_bind(cuda->comm, cuda->number);
+	return result ? result : make_streams(cuda);
 }
 
 static tutti_result_t prepare_memory(struct tt_cuda *cuda, struct tt_cuda_offer *offer)
@@ -135,12 +130,14 @@ static tutti_result_t write_place(struct tt_cuda *cuda)
 			     "write to memory of the GPU");
 }
 
-/* All blocks of kernels that wait for each other have to run at once, one on each multiprocessor. */
+/* All blocks of kernels that wait for each other have to run at once, one on each multiprocessor. Two
+ * grids that filled an H200 to the last one did not: ranks that share a GPU leave half of it. */
 static unsigned most_blocks(const struct tt_cuda *cuda, const struct tt_cuda_offer *all)
 {
-	const int wanted = cuda->comm->settings.cuda_blocks,
+	const int ranks = tt_cuda_ranks_on_gpu(cuda->comm, all, cuda->comm->rank),
+		  wanted = cuda->comm->settings.cuda_blocks,
 		  room = tt_cuda_attribute(CUDA_MULTIPROCESSORS, cuda->device) /
-			 tt_cuda_ranks_on_gpu(cuda->comm, all, cuda->comm->rank);
+			 (ranks > 1 ? 2 * ranks : 1);
 
 	return (unsigned)(wanted < room ? wanted : room ? room : 1);
 }
@@ -360,8 +357,7 @@ static void check_connections(const struct tt_cuda *cuda, const struct tt_cuda_o
 		first = first < 0 ? rank : first;
 		threads++;
 	}
-	/* and that of the bounce buffer */
-	if (first == cuda->comm->rank && threads > 1 && connections < threads * streams + 1)
+	if (first == cuda->comm->rank && threads > 1 && connections < threads * streams)
 		tt_log(WARN, CUDA,
 		       "%d ranks are threads that share GPU %d by %d connections, and their streams may wait behind each other for ever: set CUDA_DEVICE_MAX_CONNECTIONS=32 "
 		       "before the process starts CUDA (docs/reference/gpu.md)",

@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "bounce.h"
 #include "bound.h"
 #include "call.h"
 #include "log.h"
@@ -32,18 +31,25 @@ struct chunk {
 	bool used;
 };
 
+/* A GPU that buffers were on. CUDA copies by its own pinned memory what is not pinned itself. */
+struct gpu {
+	struct CUctx_st *context;   /* the primary one, retained; NULL: no buffer was on it yet */
+	struct CUstream_st *copies; /* waits for nothing else on the GPU */
+	cuda_device device;
+	int number;
+};
+
 struct tt_staging {
-	pthread_mutex_t lock;
-	struct tt_bounce *bounce[GPUS]; /* of those that buffers were on, or that it is bound to */
-	struct chunk *chunks;		/* those in use as well */
+	pthread_mutex_t lock; /* of what follows */
+	struct gpu gpus[GPUS];
+	struct chunk *chunks; /* those in use as well */
 };
 
 struct tt_staged {
 	struct tt_staged *next;
 	struct tt_staging *staging;
 	struct chunk *chunks[2];
-	struct tt_bounce
-		*bounce; /* of the output's GPU; NULL: it is the host's, or there is none */
+	const struct gpu *gpu; /* the output's; NULL: it is the host's, or there is none */
 	uint8_t *to, *from;
 	const tutti_message_t *message; /* of a receive, which tells how much came; or NULL */
 	size_t element;
@@ -58,34 +64,86 @@ struct side {
 	size_t bytes; /* that it spans */
 	enum tt_cuda_memory kind;
 	int number;
-	struct tt_bounce *bounce;
+	const struct gpu *gpu;
 	uint8_t *host; /* what stands for it */
 };
 
 /* ---- GPUs */
 
-/* The GPU's. The staging's lock is not held: CUDA may keep this thread, and others have calls on other
- * GPUs. */
-static tutti_result_t find_bounce(struct tt_staging *staging, int number, struct tt_bounce **out)
+static cuda_result begin_copies(struct gpu *gpu)
+{
+	struct tt_cuda_entered entered = { false };
+	cuda_result error = tt_cu.device_get(&gpu->device, gpu->number);
+
+	if (!error)
+		error = tt_cu.primary_retain(&gpu->context, gpu->device);
+	if (error)
+		return error;
+	error = tt_cuda_enter(gpu->context, &entered);
+	if (!error)
+		error = tt_cu.stream_create(&gpu->copies, CUDA_STREAM_NON_BLOCKING);
+	tt_cuda_leave(&entered);
+	if (error) {
+		tt_cu.primary_release(gpu->device);
+		gpu->context = NULL;
+	}
+	return error;
+}
+
+/* Where the context is gone, so is what it had. */
+static void end_copies(struct gpu *gpu)
+{
+	struct tt_cuda_entered entered;
+
+	if (!gpu->context)
+		return;
+	if (tt_cuda_enter(gpu->context, &entered) == 0)
+		tt_cu.stream_destroy(gpu->copies);
+	tt_cuda_leave(&entered);
+	tt_cu.primary_release(gpu->device);
+}
+
+static tutti_result_t find_gpu(struct tt_staging *staging, int number, const struct gpu **out)
 {
 	if (number >= GPUS)
 		return tt_fail(TUTTI_ERR_UNSUPPORTED, CUDA,
 			       "a buffer is on GPU %d, expected one of the first %d", number, GPUS);
+	struct gpu *const gpu = &staging->gpus[number];
 	pthread_mutex_lock(&staging->lock);
-	*out = staging->bounce[number];
+	gpu->number = number;
+	const cuda_result error = gpu->context ? 0 : begin_copies(gpu);
 	pthread_mutex_unlock(&staging->lock);
-	if (*out)
+	*out = gpu;
+	return tt_cuda_check(error, "make a stream for copies from and to GPU %d", number);
+}
+
+/* Runs of bytes, if there are any, which have the same offsets on both sides, to the GPU or from
+ * there. Waits until all has arrived; for nothing else on the GPU. */
+static tutti_result_t copy(const struct gpu *gpu, bool to_gpu, uint8_t *memory, uint8_t *host,
+			   const struct tt_bytes *run, size_t nruns)
+{
+	struct tt_cuda_entered entered;
+	size_t bytes = 0;
+
+	if (nruns == 0)
 		return TUTTI_OK;
-	const tutti_result_t result = tt_bounce_begin(number, out);
-	if (result)
-		return result;
-	pthread_mutex_lock(&staging->lock);
-	const bool twice = staging->bounce[number]; /* another thread was faster */
-	staging->bounce[number] = *out;
-	pthread_mutex_unlock(&staging->lock);
-	if (twice)
-		tt_bounce_end(*out);
-	return TUTTI_OK;
+	cuda_result error = tt_cuda_enter(gpu->context, &entered);
+	for (size_t i = 0; i < nruns && !error; i++) {
+		const cuda_address there = cuda_at(memory + run[i].offset),
+				   here = cuda_at(host + run[i].offset);
+
+		error = tt_cu.mem_copy(to_gpu ? there : here, to_gpu ? here : there, run[i].length,
+				       gpu->copies);
+		bytes += run[i].length;
+	}
+	if (entered.there) { /* also after an error: what was begun is at the buffers */
+		const cuda_result rest = tt_cu.stream_synchronize(gpu->copies);
+
+		error = error ? error : rest;
+	}
+	tt_cuda_leave(&entered);
+	return tt_cuda_check(error, "copy %zu bytes of %s GPU %d", bytes,
+			     to_gpu ? "output to" : "input from", gpu->number);
 }
 
 /* ---- memory of the host */
@@ -190,15 +248,6 @@ static tutti_result_t staging_of(struct tutti_comm *comm, struct tt_staging **ou
 		    : tt_fail(TUTTI_ERR_NO_MEMORY, CUDA, "no memory to copy from and to GPUs");
 }
 
-tutti_result_t tt_staging_bind(struct tutti_comm *comm, int number)
-{
-	struct tt_staging *staging;
-	struct tt_bounce *bounce;
-	const tutti_result_t result = staging_of(comm, &staging);
-
-	return result ? result : find_bounce(staging, number, &bounce);
-}
-
 void tt_staging_free(struct tutti_comm *comm)
 {
 	struct tt_staging *staging = comm->staging;
@@ -207,8 +256,7 @@ void tt_staging_free(struct tutti_comm *comm)
 	if (!staging)
 		return;
 	for (int i = 0; i < GPUS && ours; i++)
-		if (staging->bounce[i])
-			tt_bounce_end(staging->bounce[i]);
+		end_copies(&staging->gpus[i]);
 	while (staging->chunks) {
 		struct chunk *chunk = staging->chunks;
 
@@ -286,13 +334,13 @@ static bool overlap(const struct side *a, const struct side *b)
 	return on_gpu(a) && on_gpu(b) && at < other + b->bytes && other < at + a->bytes;
 }
 
-static tutti_result_t find_bounces(struct tt_staging *staging, struct side *sides)
+static tutti_result_t find_gpus(struct tt_staging *staging, struct side *sides)
 {
 	tutti_result_t result = TUTTI_OK;
 
 	for (int i = 0; i < 2 && !result; i++)
 		if (on_gpu(&sides[i]))
-			result = find_bounce(staging, sides[i].number, &sides[i].bounce);
+			result = find_gpu(staging, sides[i].number, &sides[i].gpu);
 	return result;
 }
 
@@ -337,13 +385,13 @@ static tutti_result_t bring(const struct tutti_comm *comm, const struct tt_call 
 		const size_t n = runs_of(comm, call, send,
 					 staged->run); /* there for as long as nothing else is */
 		const tutti_result_t result =
-			tt_bounce_copy(send->bounce, false, send->at, send->host, staged->run, n);
+			copy(send->gpu, false, send->at, send->host, staged->run, n);
 
 		if (result)
 			return result;
 	}
 	if (recv->host && !writes_nothing(comm, call)) {
-		staged->bounce = recv->bounce;
+		staged->gpu = recv->gpu;
 		staged->to = recv->at;
 		staged->from = recv->host;
 		staged->message = call->message;
@@ -367,7 +415,7 @@ static tutti_result_t stage(struct tutti_comm *comm, const struct tt_call *call,
 		free(staged);
 		return result;
 	}
-	result = find_bounces(staged->staging, sides);
+	result = find_gpus(staged->staging, sides);
 	if (!result)
 		result = place(staged, sides);
 	if (!result)
@@ -423,8 +471,8 @@ tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
 		if (!result && staged->message)
 			staged->run[0].length = staged->message->count * staged->element;
 		if (!result && !failed)
-			failed = tt_bounce_copy(staged->bounce, true, staged->to, staged->from,
-						staged->run, staged->nruns);
+			failed = copy(staged->gpu, true, staged->to, staged->from, staged->run,
+				      staged->nruns);
 		give_chunks_back(staged);
 		free(staged);
 		staged = next;

@@ -18,9 +18,6 @@ tutti_result_t tt_staged_end(struct tutti_comm *comm, struct tt_staged *staged,
 			     tutti_result_t result);
 void tt_staged_forget(struct tt_staged *staged);
 bool tt_staged_holds(const void *pointer);
-/* The communicator is being bound to that GPU: plain calls on its memory take nothing of CUDA's any
- * more, which would wait for streams. */
-tutti_result_t tt_staging_bind(struct tutti_comm *comm, int number);
 /* Free what a communicator that goes has for this, if anything. No operation of it is in flight. */
 void tt_staging_free(struct tutti_comm *comm);
 

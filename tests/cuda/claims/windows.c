@@ -97,17 +97,21 @@ static int sum_up(struct gpu_rank *r, struct vector in, struct vector out, atomi
 }
 
 /* Threads need no windows, but for memory that another one's GPU does not reach: then nobody goes
- * directly. */
+ * directly. Where they share a GPU, their kernels take half of its 8 multiprocessors at most. */
 GPU_JOB(threads_go_directly, .reaches = true)
 {
+	const bool one_gpu = gpu_job_threads && !getenv("TEST_GPUS");
 	const size_t n = 200000;
 	struct vector in, out, segments;
 
 	TRY(take(comm, &in, n) || take(comm, &out, n) || take_segments(comm, &segments, n) ||
 	    ready(comm));
-	return sum_up(r, in, out, came, 1, gpu_job_threads) ||
-	       sum_up(r, r->rank == 1 ? segments : in, out, came, 3,
-		      gpu_job_threads && !getenv("TEST_GPUS"));
+	TRY(sum_up(r, in, out, came, 1, gpu_job_threads) ||
+	    sum_up(r, r->rank == 1 ? segments : in, out, came, 3, one_gpu));
+	const unsigned blocks = counted("standin_blocks", 0, 0);
+	CLAIM(!one_gpu || blocks * 2 * (unsigned)r->size <= 8, "a kernel has had %u blocks",
+	      blocks);
+	return 0;
 }
 
 /* Rank 0 overwrites what the others are to read of it: nobody reads it there. */

@@ -262,7 +262,7 @@ CALL_AFTER(device_error(device, value), cuDeviceGetAttribute, (value, attribute,
 	   int *value, unsigned attribute, cuda_device device)
 {
 	switch (attribute) {
-	case CUDA_MULTIPROCESSORS: *value = 4; return 0;
+	case CUDA_MULTIPROCESSORS: *value = 8; return 0;
 	case CUDA_COMPUTE_MODE:
 		*value = device == 1 ? 3 : CUDA_MODE_DEFAULT;
 		return 0; /* of exclusive process */

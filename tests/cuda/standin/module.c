@@ -123,6 +123,14 @@ static bool all_there(const struct CUfunc_st *function, void **parameters)
 	return true;
 }
 
+/* Blocks of the largest grid of the library's kernels, for tests. */
+static unsigned most_blocks;
+
+API unsigned standin_blocks(int to, int from)
+{
+	return __atomic_load_n(&most_blocks, __ATOMIC_RELAXED);
+}
+
 CALL_HERE(cuLaunchKernel,
 	  (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, handle,
 	   parameters, extra),
@@ -144,5 +152,8 @@ CALL_HERE(cuLaunchKernel,
 	if (!fits(grid, block, shared_bytes) || !all_there(function, parameters) || extra)
 		return CUDA_INVALID_VALUE;
 	load(function);
+	if (function->kernel.library == STANDIN_PROGRAM &&
+	    grid_x > __atomic_load_n(&most_blocks, __ATOMIC_RELAXED))
+		__atomic_store_n(&most_blocks, grid_x, __ATOMIC_RELAXED);
 	return stream_append(stream, work_of(function, grid, block, parameters));
 }
