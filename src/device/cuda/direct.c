@@ -142,9 +142,9 @@ static cuda_result move_by_multicast(struct tt_cuda_op *op, struct CUfunc_st *fu
 {
 	struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = 1, .ndst = 1 };
 
-	part.src[0] = cuda_pointer(from);
-	part.dst[0] = cuda_pointer(to);
-	part.bytes[0] = bytes;
+	part.piece[0].src = cuda_pointer(from);
+	part.piece[0].dst = cuda_pointer(to);
+	part.piece[0].bytes = bytes;
 	return tt_cuda_add_part(op, function ? function : op->cuda->module.multicast_copy, &part);
 }
 
@@ -168,7 +168,7 @@ static struct tt_bytes own_block(const struct tt_cuda_op *op, const struct tt_la
 
 static void add_target(struct tt_cuda_part *part, cuda_address at)
 {
-	part->dst[part->ndst++] = cuda_pointer(at);
+	part->piece[part->ndst++].dst = cuda_pointer(at);
 }
 
 /* All inputs there, combined, to the part's targets. */
@@ -179,10 +179,10 @@ static cuda_result combine(struct tt_cuda_op *op, struct tt_cuda_part *part,
 	const int size = op->cuda->comm->size;
 
 	part->kind = TT_CUDA_COMBINE;
-	part->bytes[0] = at->length;
+	part->piece[0].bytes = at->length;
 	part->divisor = call->op == TUTTI_AVG ? (uint32_t)size : 0;
 	for (int rank = 0; rank < size; rank++)
-		part->src[part->nsrc++] =
+		part->piece[part->nsrc++].src =
 			cuda_pointer(place_at(op, TT_CUDA_INPUT, rank, at->offset));
 	return tt_cuda_add_part(op, op->cuda->module.reduce[call->op][call->dtype], part);
 }
@@ -229,8 +229,8 @@ static cuda_result spread_to_all(struct tt_cuda_op *op, cuda_address source,
 {
 	struct tt_cuda_part part = { .kind = TT_CUDA_SPREAD,
 				     .nsrc = 1,
-				     .src = { cuda_pointer(source) },
-				     .bytes = { at->length } };
+				     .piece = { { .src = cuda_pointer(source),
+						  .bytes = at->length } } };
 
 	for (int rank = 0; rank < op->cuda->comm->size; rank++)
 		add_target(&part, place_at(op, TT_CUDA_RESULT, rank, at->offset));

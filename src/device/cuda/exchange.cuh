@@ -74,7 +74,7 @@ struct exchange {
 	{
 		const uint64_t set = (uint64_t)(turn->number & 1) * sync->ranks + from;
 
-		return sync->place->lines[to] + set * (sync->line_bytes / 8);
+		return turn->place->lines[to] + set * (sync->line_bytes / 8);
 	}
 
 	/* The rank `k` behind this one. */
@@ -107,9 +107,10 @@ struct exchange {
 		for (uint32_t k = 1; k < sync->ranks; k++) {
 			const uint32_t r = rank_behind(k);
 
-			if (8 * at < part->bytes[r])
+			if (8 * at < part->piece[r].out)
 				store_line(lines(r, sync->rank) + at,
-					   load_eight<WIDTH>(part->src[r], part->bytes[r], at),
+					   load_eight<WIDTH>(part->piece[r].src, part->piece[r].out,
+							     at),
 					   turn->number);
 		}
 	}
@@ -124,22 +125,22 @@ struct exchange {
 			const uint32_t r = rank_behind(k);
 			const struct tt_cuda_line *from = lines(sync->rank, r);
 
-			if (k == 0 && part->dst[r] == part->src[r])
+			if (k == 0 && part->piece[r].dst == part->piece[r].src)
 				continue;
 			NO_UNROLL
-			for (uint64_t at = thread_number(); 8 * at < part->in[r] && well;
+			for (uint64_t at = thread_number(); 8 * at < part->piece[r].in && well;
 			     at += thread_count()) {
 				struct tt_cuda_line got;
 
 				if (k == 0) {
-					store_eight<1>(
-						part->dst[r], part->in[r], at,
-						load_eight<1>(part->src[r], part->in[r], at));
+					store_eight<1>(part->piece[r].dst, part->piece[r].in, at,
+						       load_eight<1>(part->piece[r].src,
+								     part->piece[r].in, at));
 					continue;
 				}
 				well = await_line(sync, turn, r, from + at, &got);
 				if (well)
-					store_eight<1>(part->dst[r], part->in[r], at,
+					store_eight<1>(part->piece[r].dst, part->piece[r].in, at,
 						       data_of(&got));
 			}
 		}
@@ -154,7 +155,8 @@ struct exchange {
 		enum { NUMBERS = 8 / N::WIDTH };
 		typedef typename N::bits bits;
 		typename N::acc acc[NUMBERS] = {};
-		const uint64_t own = load_eight<N::WIDTH>(part->src[sync->rank], part->in[0], at);
+		const uint64_t own =
+			load_eight<N::WIDTH>(part->piece[sync->rank].src, part->piece[0].in, at);
 		uint64_t result = 0;
 
 		NO_UNROLL
@@ -192,7 +194,7 @@ struct exchange {
 						 : stored & ((1ull << 8 * (N::WIDTH % 8)) - 1))
 				  << (8 * N::WIDTH * e) % 64;
 		}
-		store_eight<N::WIDTH>(part->dst[0], part->in[0], at, result);
+		store_eight<N::WIDTH>(part->piece[0].dst, part->piece[0].in, at, result);
 		return true;
 	}
 
@@ -201,7 +203,7 @@ struct exchange {
 		bool well = true;
 
 		NO_UNROLL
-		for (uint64_t at = thread_number(); 8 * at < part->in[0] && well;
+		for (uint64_t at = thread_number(); 8 * at < part->piece[0].in && well;
 		     at += thread_count())
 			well = combine_eight<N, OP>(at);
 		return well;
@@ -214,15 +216,21 @@ struct exchange {
 
 		if (blockIdx.x == 0)
 			NO_UNROLL
-		for (uint32_t r = threadIdx.x; r < sync->ranks && well; r += blockDim.x)
+		for (uint32_t r = blockDim.x - 1 - threadIdx.x; r < sync->ranks && well;
+		     r += blockDim.x)
 			well = await_call(sync, turn, r, first_block_asks());
 		return well;
 	}
 
+	/* As below, by the last threads of the first block: the first ones may be all that have
+	 * something to give and to take. */
 	__device__ void call() const
 	{
-		if (blockIdx.x == 0)
-			introduce(sync, turn->number, threadIdx.x, blockDim.x);
+		if (blockIdx.x != 0)
+			return;
+		introduce(sync, turn, blockDim.x - 1 - threadIdx.x, blockDim.x);
+		if (threadIdx.x == blockDim.x - 1)
+			tell_host(sync, turn);
 	}
 };
 

@@ -41,8 +41,8 @@ static void give(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 		/* this rank's own, too: it is read where it is */
 		if (share.length == 0 || (rank != own && !goes(op->call, own, rank)))
 			continue;
-		part->src[rank] = (const uint8_t *)op->call->send + share.offset;
-		part->bytes[rank] = share.length;
+		part->piece[rank].src = (const uint8_t *)op->call->send + share.offset;
+		part->piece[rank].out = share.length;
 		if (rank != own && (share.length + 7) / 8 > part->ndst)
 			part->ndst = (uint32_t)((share.length + 7) / 8);
 	}
@@ -58,8 +58,8 @@ static void take(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 
 		if (share.length == 0 || !goes(op->call, rank, own))
 			continue;
-		part->dst[rank] = (uint8_t *)op->call->recv + share.offset;
-		part->in[rank] = (uint32_t)share.length;
+		part->piece[rank].dst = (uint8_t *)op->call->recv + share.offset;
+		part->piece[rank].in = (uint32_t)share.length;
 	}
 }
 
@@ -71,8 +71,8 @@ static void combine(const struct tt_cuda_op *op, struct tt_cuda_part *part)
 	for (int rank = 0; rank < size; rank++)
 		part->nsrc += goes(op->call, rank, own);
 	part->divisor = op->call->op == TUTTI_AVG ? (uint32_t)size : 0;
-	part->dst[0] = op->call->recv;
-	part->in[0] = part->nsrc ? (uint32_t)op->plan->recv_span : 0;
+	part->piece[0].dst = op->call->recv;
+	part->piece[0].in = part->nsrc ? (uint32_t)op->plan->recv_span : 0;
 }
 
 size_t tt_cuda_longest_block(const struct tutti_comm *comm, const struct tt_call *call)

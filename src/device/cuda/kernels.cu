@@ -121,7 +121,7 @@ DEVICE void reduce_units(const struct tt_cuda_part &part, const struct places &p
 template <class N, class OP>
 DEVICE void reduce(const struct tt_cuda_part &part, const struct places &places)
 {
-	const uint64_t bytes = part.bytes[0], thread = thread_number();
+	const uint64_t bytes = part.piece[0].bytes, thread = thread_number();
 	uint64_t head;
 	const uint64_t vectors = vectors_of(part, places, &head);
 
@@ -142,7 +142,7 @@ struct copying {
 	{
 	}
 
-	__device__ static __noinline__ bool swap(const struct exchange &exchange)
+	__device__ static bool swap(const struct exchange &exchange)
 	{
 		exchange.give<1>();
 		return exchange.take();
@@ -155,7 +155,7 @@ template <class N, class OP> struct reducing {
 		reduce<N, OP>(part, places);
 	}
 
-	__device__ static __noinline__ bool swap(const struct exchange &exchange)
+	__device__ static bool swap(const struct exchange &exchange)
 	{
 		exchange.give<N::WIDTH>();
 		return exchange.combine<N, OP>();
@@ -235,9 +235,9 @@ DEVICE void find_all(const struct tt_cuda_sync *sync, const struct turn *turn,
 		const uint32_t targets = part.kind == TT_CUDA_COPY ? part.nsrc : part.ndst;
 
 		if (i < part.nsrc)
-			places->src[i] = find(sync, turn, part.src[i]);
+			places->src[i] = find(sync, turn, part.piece[i].src);
 		if (i < targets)
-			places->dst[i] = find(sync, turn, part.dst[i]);
+			places->dst[i] = find(sync, turn, part.piece[i].dst);
 	}
 	__syncthreads();
 }
@@ -279,14 +279,14 @@ template <class WORK> DEVICE void run(const struct tt_cuda_program &program)
 		return;
 	if (sync->follows && glance(&sync->own->went) == turn.number) {
 		if (sync->ends && thread_number() == 0)
-			show(&sync->report->ended, ++sync->own->ended);
+			sync->own->ended = turn.ended + 1;
 		return;
 	}
 	NO_UNROLL
 	for (uint32_t i = 0; i < program.phases; i++) {
 		const struct tt_cuda_part &part = program.part[i];
 
-		const bool looks = i == 0 && sync->looks;
+		const bool looks = i == 0 && sync->looks, last = i + 1 == program.phases;
 
 		if ((part.awaits || part.checks || looks) &&
 		    !meet(sync, &turn, part.awaits, part.checks, looks))
@@ -295,7 +295,7 @@ template <class WORK> DEVICE void run(const struct tt_cuda_program &program)
 
 		if (goes && !move<WORK>(sync, &turn, part))
 			return;
-		tell(sync, &turn, part.introduces, part.arrives, goes, i + 1 == program.phases);
+		tell(sync, &turn, part.introduces, part.arrives, goes, last);
 	}
 }
 

@@ -50,7 +50,7 @@
 /* In pinned memory of the host, where it is looked at now and then. Written by the rank's own
  * kernels and streams. */
 struct tt_cuda_report {
-	uint64_t ended;	   /* operations that have */
+	uint64_t ended;	   /* operations that have, before the one that was last seen to wait */
 	uint64_t waiting;  /* 0: for nobody; otherwise a number for each wait, and for whom is in
 			    * `missing` */
 	uint64_t progress; /* changes when a part of a wait has ended */
@@ -113,28 +113,33 @@ struct tt_cuda_place {
 enum { /* tt_cuda_part.kind */
        TT_CUDA_NOTHING,
 
-       /* dst[j] = src[j], of `bytes[j]` each, for each of `nsrc` jobs. Pointers are aligned to
-	* nothing. */
+       /* Each of `nsrc` pieces: dst = src, of `bytes`. Pointers are aligned to nothing. */
        TT_CUDA_COPY,
 
-       /* src[0], bytes[0] of it, to each of `ndst` places: read once where all are equally
-	* aligned. */
+       /* The first piece's src, of its bytes, to the dst of each of `ndst` pieces: read once where all are
+	* equally aligned. */
        TT_CUDA_SPREAD,
 
-       /* dst[0][i] = dst[1][i] = … = src[0][i] op src[1][i] op …, divided by `divisor` before it
-	* is rounded, if that is not 0: of a sum or an average alone. Scaling has one source, whose
-	* elements it multiplies with the scalar. bytes[0] is for all. dst may be equal to any of the
-	* sources. Pointers are aligned to elements. */
+       /* Each dst[i] = src[i] op src[i] op …, of the first `ndst` and `nsrc` pieces, divided by
+	* `divisor` before it is rounded, if that is not 0: of a sum or an average alone. Scaling has
+	* one source, whose elements it multiplies with the scalar. The first piece's bytes are for all.
+	* Each dst may be equal to any src. Pointers are aligned to elements. */
        TT_CUDA_COMBINE,
 
-       /* An exchange: bytes[r] at src[r] go to rank r. What comes from the others is, by
-	* tt_cuda_copy, copied to dst[r], `in[r]` bytes; by other kernels that of the first `nsrc`
-	* ranks is combined into dst[0], in[0] bytes. This rank's own is at src[rank]. dst[r] may
-	* be equal to src[r]. The phase is the only one. */
+       /* An exchange, with a piece for each rank: `out` bytes at src go there. What comes from there is,
+	* by tt_cuda_copy, copied to dst, `in` bytes; by other kernels that of the first `nsrc` ranks
+	* is combined into the first piece's dst, of its `in` bytes. This rank's own is at its own piece's
+	* src. A piece's dst may be equal to its src. The phase is the only one. */
        TT_CUDA_EXCHANGE,
 
        /* Until the peers have taken all messages. */
        TT_CUDA_DRAIN
+};
+
+enum { /* tt_cuda_part.awaits */
+       TT_CUDA_ALL = 1,
+       TT_CUDA_ALL_AT_LAST /* also after a fault, for TT_CUDA_GRACE_NS: they may be at what the
+			    * program frees then */
 };
 
 /* A place so far behind the input or the result that a rank tells: an address with an owner in its
@@ -145,22 +150,30 @@ enum { TT_CUDA_INPUT, TT_CUDA_RESULT };
 #define TT_CUDA_TOLD(owner, distance) ((owner) << TT_CUDA_OWNER_BIT | (distance))
 #define TT_CUDA_NOWHERE		      UINT64_MAX /* is told of what peers do not reach */
 
-/* Addresses may be told ones (TT_CUDA_TOLD), once ranks have met, but for those of exchanges. */
+/* Addresses may be told ones (TT_CUDA_TOLD), once ranks have met, but for those of exchanges. What belongs
+ * to one rank lies together: with few ranks a kernel reads few lines of the constants' cache. */
+struct tt_cuda_piece {
+	const void *src;
+	void *dst;
+	union {
+		uint64_t bytes;
+		struct {
+			uint32_t out, in;
+		}; /* of an exchange */
+	};
+};
+
 struct tt_cuda_part {
-	const void *src[TT_CUDA_RANKS];
-	void *dst[TT_CUDA_RANKS];
-	uint64_t bytes[TT_CUDA_RANKS];
-	uint32_t in[TT_CUDA_RANKS];
-	uint8_t scalar[8]; /* of the elements' type, in the first bytes */
 	uint32_t kind;
 	uint32_t nsrc, ndst;
 	uint32_t divisor;
-	uint32_t awaits;     /* 1: first all ranks are to have arrived as often as this one; 2: and
-			      * after a fault they have TT_CUDA_GRACE_NS to do so, as they may be at
-			      * what the program frees then */
+	uint32_t awaits;     /* TT_CUDA_ALL or TT_CUDA_ALL_AT_LAST: first all ranks are to have
+			      * arrived as often as this one; 0: it is for nobody */
 	uint32_t checks;     /* 1: and what they called is compared with what this rank did */
 	uint32_t introduces; /* 1: behind it, peers are told what this rank has called */
 	uint32_t arrives;    /* 1: and then this rank arrives */
+	uint8_t scalar[8];   /* of the elements' type, in the first bytes */
+	struct tt_cuda_piece piece[TT_CUDA_RANKS];
 };
 
 /* Who executes the program. */

@@ -12,6 +12,7 @@
 /* A message as one of the blocks that carry it sees it. */
 struct carried {
 	const struct tt_cuda_sync *sync;
+	const struct tt_cuda_place *place;
 	const struct tt_cuda_letter *letter;
 	uint32_t chunk;	 /* the next one */
 	uint32_t number; /* … in the channel */
@@ -31,12 +32,12 @@ DEVICE uint32_t *count_of(const struct tt_cuda_sync *sync, const struct tt_cuda_
 	return letter->sending ? &sync->own->sent[letter->peer] : &sync->own->taken[letter->peer];
 }
 
-DEVICE struct carried carried_of(const struct tt_cuda_sync *sync,
+DEVICE struct carried carried_of(const struct tt_cuda_sync *sync, const struct turn *turn,
 				 const struct tt_cuda_letter *letter, uint32_t chunk)
 {
 	const uint32_t number = *count_of(sync, letter) + chunk + 1;
 
-	return { sync, letter, chunk, number, (number - 1) % TT_CUDA_SLOTS };
+	return { sync, turn->place, letter, chunk, number, (number - 1) % TT_CUDA_SLOTS };
 }
 
 /* Is there room for the chunk, or is it there? */
@@ -76,7 +77,7 @@ DEVICE bool is_expected(const struct tt_cuda_post &post, const struct carried &c
 		return true;
 	header_of(post, c.letter, mine);
 	report_mismatch(sync,
-			sync->place->control[peer]
+			c.place->control[peer]
 				->sent_header[sync->rank][(c.number - c.chunk - 1) % TT_CUDA_SLOTS],
 			c.number - c.chunk, peer, mine);
 	return false;
@@ -89,8 +90,7 @@ DEVICE char *room_of(const struct carried &c)
 	const uint32_t from = c.letter->sending ? sync->rank : c.letter->peer,
 		       to = c.letter->sending ? c.letter->peer : sync->rank;
 
-	return sync->place->rooms[from] +
-	       ((uint64_t)to * TT_CUDA_SLOTS + c.slot) * TT_CUDA_SLOT_BYTES;
+	return c.place->rooms[from] + ((uint64_t)to * TT_CUDA_SLOTS + c.slot) * TT_CUDA_SLOT_BYTES;
 }
 
 DEVICE void carry(const struct carried &c, uint32_t member, uint32_t members)
@@ -108,7 +108,7 @@ DEVICE void carry(const struct carried &c, uint32_t member, uint32_t members)
 DEVICE void give_word(const struct tt_cuda_post &post, const struct carried &c, uint32_t members)
 {
 	const struct tt_cuda_sync *sync = c.sync;
-	struct tt_cuda_control *own = sync->own, *theirs = sync->place->control[c.letter->peer];
+	struct tt_cuda_control *own = sync->own, *theirs = c.place->control[c.letter->peer];
 	uint32_t *done = &own->done[c.letter->sending][c.letter->peer][c.slot];
 
 	if (members > 1 && add_one(done) != members - 1)
@@ -131,11 +131,12 @@ DEVICE void give_word(const struct tt_cuda_post &post, const struct carried &c, 
 
 /* The next chunk of a message, if it is ready: 1 where it was, 0 where not, -1 where it is another
  * message. The same for all threads of the block. */
-DEVICE int carry_next(const struct tt_cuda_post &post, const struct tt_cuda_letter *letter,
-		      uint32_t chunk, uint32_t member, uint32_t members)
+DEVICE int carry_next(const struct tt_cuda_post &post, const struct turn *turn,
+		      const struct tt_cuda_letter *letter, uint32_t chunk, uint32_t member,
+		      uint32_t members)
 {
 	__shared__ int ready;
-	const struct carried c = carried_of(&post.sync, letter, chunk);
+	const struct carried c = carried_of(&post.sync, turn, letter, chunk);
 
 	if (threadIdx.x == 0)
 		ready = !is_ready(c) ? 0 : is_expected(post, c) ? 1 : -1;
@@ -151,8 +152,8 @@ DEVICE int carry_next(const struct tt_cuda_post &post, const struct tt_cuda_lett
 
 /* One round over the block's messages: how many chunks were moved, and how many messages are not
  * ended; -1: something else has come. */
-DEVICE int go_round(const struct tt_cuda_post &post, const struct share &bag, uint32_t *chunks,
-		    uint32_t *left)
+DEVICE int go_round(const struct tt_cuda_post &post, const struct turn *turn,
+		    const struct share &bag, uint32_t *chunks, uint32_t *left)
 {
 	int moved = 0;
 
@@ -164,7 +165,7 @@ DEVICE int go_round(const struct tt_cuda_post &post, const struct share &bag, ui
 
 		if (chunk == chunks_of(letter))
 			continue;
-		const int found = carry_next(post, letter, chunk, bag.member, bag.members);
+		const int found = carry_next(post, turn, letter, chunk, bag.member, bag.members);
 		if (found < 0)
 			return -1;
 		moved += found;
@@ -208,7 +209,7 @@ DEVICE bool carry_all(const struct tt_cuda_post &post, const struct turn *turn, 
 		chunks[i] = 0;
 	__syncthreads();
 	while (left) {
-		const int moved = go_round(post, bag, chunks, &left);
+		const int moved = go_round(post, turn, bag, chunks, &left);
 
 		if (moved < 0)
 			return false;
@@ -233,13 +234,15 @@ KERNEL tt_cuda_messages(PARAMETER(struct tt_cuda_post, post))
 
 	if (!begin(&post.sync, &turn))
 		return;
+	if (thread_number() == 0)
+		tell_host(&post.sync, &turn);
 	if (!carry_all(post, &turn, chunks) || !is_last(own))
 		return;
 	NO_UNROLL
 	for (uint32_t i = 0; i < post.letters; i++)
 		*count_of(&post.sync, &post.letter[i]) += chunks_of(&post.letter[i]);
 	own->letters++;
-	show(&post.sync.report->ended, ++own->ended);
+	own->ended = turn.ended + 1;
 }
 
 #endif

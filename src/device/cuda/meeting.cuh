@@ -22,11 +22,13 @@ DEVICE bool is_last(struct tt_cuda_control *own)
 	return true;
 }
 
-/* Where this rank is: the same for all threads of a block. */
+/* Where this rank is, and where its peers are: the same for all threads of a block. */
 struct turn {
-	uint32_t met;	 /* how often it has arrived */
-	uint32_t number; /* of the collective */
-	uint32_t wait;	 /* the number by which the host tells waits apart */
+	uint32_t met;			   /* how often it has arrived */
+	uint32_t number;		   /* of the collective */
+	uint32_t wait;			   /* the number by which the host tells waits apart */
+	uint64_t ended;			   /* operations that have */
+	const struct tt_cuda_place *place; /* of the block's own memory */
 };
 
 /* Between two looks at whether to wait any longer. The host's memory is far. */
@@ -46,13 +48,15 @@ DEVICE void store_header(struct tt_cuda_line *lines, const uint8_t *header, uint
 }
 
 /* Likewise, what this rank has called, for all. */
-DEVICE void introduce(const struct tt_cuda_sync *sync, uint32_t number, uint32_t thread,
+DEVICE void introduce(const struct tt_cuda_sync *sync, const struct turn *turn, uint32_t thread,
 		      uint32_t threads)
 {
+	const uint32_t number = turn->number;
+
 	store_header(sync->own->header, sync->header, number, thread, threads);
 	NO_UNROLL
 	for (uint32_t r = thread; r < sync->ranks; r += threads) {
-		struct tt_cuda_control *control = sync->place->control[r];
+		struct tt_cuda_control *control = turn->place->control[r];
 
 		store_line(&control->called[number & 1][sync->rank], sync->signature, number);
 		if (sync->tells)
@@ -109,7 +113,7 @@ SHARED void report_mismatch(const struct tt_cuda_sync *sync, const struct tt_cud
 
 DEVICE void report_other_call(const struct tt_cuda_sync *sync, const struct turn *turn, uint32_t r)
 {
-	report_mismatch(sync, sync->place->control[r]->header, turn->number, r, sync->header);
+	report_mismatch(sync, turn->place->control[r]->header, turn->number, r, sync->header);
 }
 
 /* Is there nothing to be done? Whoever `asks` looks at the host's memory for that. It is far, and one
@@ -266,7 +270,7 @@ DEVICE bool meet(const struct tt_cuda_sync *sync, const struct turn *turn, uint3
 	for (uint32_t r = threadIdx.x; r < sync->ranks && well; r += blockDim.x) {
 		well = !awaits || wait_until(sync, turn, r, asking,
 					     [&] { return has_arrived(sync, turn, r); });
-		if (!well && awaits == 2)
+		if (!well && awaits == TT_CUDA_ALL_AT_LAST)
 			await_briefly(sync, turn, r);
 		if (well && checks)
 			well = await_call(sync, turn, r, asking);
@@ -276,9 +280,15 @@ DEVICE bool meet(const struct tt_cuda_sync *sync, const struct turn *turn, uint3
 	return __syncthreads_and(well);
 }
 
+/* The host learns what has ended before. It is far: a fence, and the kernel's end, wait for what was
+ * stored there. So this is for where ranks are about to be waited for. */
+DEVICE void tell_host(const struct tt_cuda_sync *sync, const struct turn *turn)
+{
+	show(&sync->report->ended, turn->ended);
+}
+
 /* Behind a phase, once for the grid: what peers are told of it, with one fence for all that the grid
- * has stored; behind the `last` one the host, if an operation ends with it. The host comes last, as a
- * fence waits for what was stored there, too. `goes`: the phase was not left to what follows. */
+ * has stored. `goes`: the phase was not left to what follows. */
 DEVICE void tell(const struct tt_cuda_sync *sync, struct turn *turn, bool introduces, bool arrives,
 		 bool goes, bool last)
 {
@@ -294,25 +304,34 @@ DEVICE void tell(const struct tt_cuda_sync *sync, struct turn *turn, bool introd
 	if (looked)
 		show(&own->looked, 0);
 	if (introduces)
-		introduce(sync, turn->number, 0, 1);
+		introduce(sync, turn, 0, 1);
 	own->number = turn->number;
 	own->met = turn->met;
 	if (arrives) {
 		__threadfence_system();
 		NO_UNROLL
 		for (uint32_t r = 0; r < sync->ranks; r++)
-			show(&sync->place->control[r]->arrived[sync->rank], turn->met);
+			show(&turn->place->control[r]->arrived[sync->rank], turn->met);
 	}
+	if (introduces)
+		tell_host(sync, turn);
 	if (ends)
-		show(&sync->report->ended, ++own->ended);
+		own->ended = turn->ended + 1;
 }
 
 /* Where this rank is; false: it is to do nothing. The same for all threads of a block. */
 DEVICE bool begin(const struct tt_cuda_sync *sync, struct turn *turn)
 {
+	__shared__ struct tt_cuda_place place;
 	__shared__ struct turn seen;
 	__shared__ bool dead;
 
+	NO_UNROLL
+	for (uint32_t r = blockDim.x - 1 - threadIdx.x; r < sync->ranks; r += blockDim.x) {
+		place.control[r] = sync->place->control[r];
+		place.lines[r] = sync->place->lines[r];
+		place.rooms[r] = sync->place->rooms[r];
+	}
 	if (threadIdx.x == 0) {
 		const struct tt_cuda_control *own = sync->own;
 
@@ -322,6 +341,8 @@ DEVICE bool begin(const struct tt_cuda_sync *sync, struct turn *turn)
 		if (seen.number == 0 && sync->calls) /* of lines that nobody has written yet */
 			seen.number = 2;
 		seen.wait = own->met + seen.number + own->letters;
+		seen.ended = own->ended;
+		seen.place = &place;
 	}
 	__syncthreads();
 	*turn = seen;

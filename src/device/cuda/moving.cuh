@@ -122,17 +122,18 @@ DEVICE uint64_t vectors_of(const struct tt_cuda_part &part, const struct places 
 	for (uint32_t d = 1; d < part.ndst; d++)
 		if ((uintptr_t)at.dst[d] % 16 != first)
 			return 0;
-	if (before > part.bytes[0])
+	if (before > part.piece[0].bytes)
 		return 0;
 	*head = before;
-	return (part.bytes[0] - before) / 16;
+	return (part.piece[0].bytes - before) / 16;
 }
 
 /* Vectors where all pointers are equally aligned, bytes before and behind them; elsewhere one copy
  * after the other. What lies there already is left out. */
 SHARED void spread(const struct tt_cuda_part &part, const struct places &at)
 {
-	const uint64_t bytes = part.bytes[0], thread = thread_number(), threads = thread_count();
+	const uint64_t bytes = part.piece[0].bytes, thread = thread_number(),
+		       threads = thread_count();
 	const char *src = at.src[0];
 	uint64_t head;
 	const uint64_t vectors = vectors_of(part, at, &head);
@@ -198,7 +199,7 @@ SHARED void copy_all(const struct tt_cuda_part &part, const struct places &at)
 
 	NO_UNROLL
 	for (uint32_t job = share.first; job < part.nsrc; job += share.step)
-		copy(at.dst[job], at.src[job], part.bytes[job],
+		copy(at.dst[job], at.src[job], part.piece[job].bytes,
 		     (uint64_t)share.member * blockDim.x + threadIdx.x,
 		     (uint64_t)share.members * blockDim.x);
 }

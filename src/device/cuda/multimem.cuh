@@ -67,7 +67,7 @@ template <class LOAD> struct multicasting {
 	{
 		const unit<16> *from = (const unit<16> *)places.src[0];
 		unit<16> *to = (unit<16> *)places.dst[0];
-		const uint64_t units = part.bytes[0] / 16;
+		const uint64_t units = part.piece[0].bytes / 16;
 
 		NO_UNROLL
 		for (uint64_t i = thread_number(); i < units;

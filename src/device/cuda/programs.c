@@ -156,9 +156,9 @@ static bool joins(struct tt_cuda_op *op, cuda_address dst, cuda_address src, siz
 	if ((part->kind && part->kind != TT_CUDA_COPY) || part->nsrc == TT_CUDA_RANKS)
 		return false;
 	for (uint32_t i = 0; i < part->nsrc; i++)
-		if (overlap(dst, bytes, part->dst[i], part->bytes[i]) ||
-		    overlap(dst, bytes, part->src[i], part->bytes[i]) ||
-		    overlap(src, bytes, part->dst[i], part->bytes[i]))
+		if (overlap(dst, bytes, part->piece[i].dst, part->piece[i].bytes) ||
+		    overlap(dst, bytes, part->piece[i].src, part->piece[i].bytes) ||
+		    overlap(src, bytes, part->piece[i].dst, part->piece[i].bytes))
 			return false;
 	return true;
 }
@@ -179,12 +179,12 @@ cuda_result tt_cuda_copy(struct tt_cuda_op *op, cuda_address dst, cuda_address s
 		return error;
 	struct tt_cuda_part *part = phase_of(op);
 	part->kind = TT_CUDA_COPY;
-	part->dst[part->nsrc] = cuda_pointer(dst);
-	part->src[part->nsrc] = cuda_pointer(src);
-	part->bytes[part->nsrc++] = bytes;
+	part->piece[part->nsrc].dst = cuda_pointer(dst);
+	part->piece[part->nsrc].src = cuda_pointer(src);
+	part->piece[part->nsrc++].bytes = bytes;
 	uint64_t all = 0;
 	for (uint32_t i = 0; i < part->nsrc; i++)
-		all += part->bytes[i];
+		all += part->piece[i].bytes;
 	add_work(op, all);
 	return 0;
 }
@@ -231,7 +231,7 @@ cuda_result tt_cuda_copy_from(struct tt_cuda_op *op, int from, cuda_address dst,
 cuda_result tt_cuda_add_part(struct tt_cuda_op *op, struct CUfunc_st *function,
 			     const struct tt_cuda_part *part)
 {
-	if (part->bytes[0] == 0)
+	if (part->piece[0].bytes == 0)
 		return 0;
 	const bool differs = function && op->function && op->function != function;
 	const cuda_result error = phase_of(op)->kind || differs ? tt_cuda_flush(op) : 0;
@@ -244,7 +244,7 @@ cuda_result tt_cuda_add_part(struct tt_cuda_op *op, struct CUfunc_st *function,
 	phase->awaits = awaits;
 	phase->checks = checks;
 	op->function = function ? function : op->function;
-	add_work(op, part->bytes[0]);
+	add_work(op, part->piece[0].bytes);
 	return 0;
 }
 
@@ -264,7 +264,7 @@ cuda_result tt_cuda_exchange_lines(struct tt_cuda_op *op, struct CUfunc_st *func
 void tt_cuda_begin_rounds(struct tt_cuda_op *op)
 {
 	op->checks = op->follows;
-	phase_of(op)->awaits = 1;
+	phase_of(op)->awaits = TT_CUDA_ALL;
 }
 
 cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
@@ -281,13 +281,13 @@ cuda_result tt_cuda_end_round(struct tt_cuda_op *op, int round, int rounds)
 	if (error || last)
 		return error;
 	phase_of(op)->checks = first;
-	phase_of(op)->awaits = 1;
+	phase_of(op)->awaits = TT_CUDA_ALL;
 	return 0;
 }
 
 cuda_result tt_cuda_await_end(struct tt_cuda_op *op, bool drains)
 {
-	phase_of(op)->awaits = op->direct ? 2 : 1;
+	phase_of(op)->awaits = op->direct ? TT_CUDA_ALL_AT_LAST : TT_CUDA_ALL;
 	phase_of(op)->kind = drains ? TT_CUDA_DRAIN : TT_CUDA_NOTHING;
 	end_phase(op);
 	return launch(op, !drains && !op->maybe);

@@ -81,14 +81,14 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 	struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = step->sources, .ndst = 1 };
 	size_t length, unused;
 
-	part.dst[0] = cuda_pointer(own_place(op, &step->a, k, segment, &length));
+	part.piece[0].dst = cuda_pointer(own_place(op, &step->a, k, segment, &length));
 	if (exposing && exposing->a.buffer != TT_BUF_SCRATCH)
-		part.dst[part.ndst++] =
+		part.piece[part.ndst++].dst =
 			cuda_pointer(exposed_place(op, op->cuda->comm->rank, &exposing->a, k));
 	for (uint32_t i = 0; i < step->sources; i++) {
 		const struct tt_step *source = &step[1 + i];
 
-		part.src[i] =
+		part.piece[i].src =
 			cuda_pointer(source->peer == op->cuda->comm->rank
 					     ? own_place(op, &source->a, k, segment, &unused)
 					     : exposed_place(op, source->peer, &source->a, k));
@@ -96,14 +96,14 @@ static cuda_result reduce_block(struct tt_cuda_op *op, const struct tt_step *ste
 	if (step->sources > 1 || divides) {
 		const tutti_op_t by = scales(op) ? TUTTI_SUM : plan->call.op;
 
-		part.bytes[0] = length;
+		part.piece[0].bytes = length;
 		part.divisor = divides ? (uint32_t)op->cuda->comm->size : 0;
 		return tt_cuda_add_part(op, op->cuda->module.reduce[by][plan->call.dtype], &part);
 	}
 	cuda_result error = 0;
 	for (uint32_t i = 0; i < part.ndst && !error; i++)
-		error = tt_cuda_copy_from(op, step[1].peer, cuda_at(part.dst[i]),
-					  cuda_at(part.src[0]), length);
+		error = tt_cuda_copy_from(op, step[1].peer, cuda_at(part.piece[i].dst),
+					  cuda_at(part.piece[0].src), length);
 	return error;
 }
 
@@ -145,9 +145,9 @@ static cuda_result scale_input(struct tt_cuda_op *op, uint32_t segment)
 			tt_layout_at(&plan->send, plan->element, plan->segments, segment, block);
 		struct tt_cuda_part part = { .kind = TT_CUDA_COMBINE, .nsrc = 1, .ndst = 1 };
 
-		part.src[0] = (const uint8_t *)op->call->send + at.offset;
-		part.dst[0] = cuda_pointer(scaled_place(op, &ref, 0));
-		part.bytes[0] = at.length;
+		part.piece[0].src = (const uint8_t *)op->call->send + at.offset;
+		part.piece[0].dst = cuda_pointer(scaled_place(op, &ref, 0));
+		part.piece[0].bytes = at.length;
 		memcpy(part.scalar, plan->user_op->scalar, sizeof(part.scalar));
 		error = tt_cuda_add_part(op, op->cuda->module.scale[plan->call.dtype], &part);
 	}

@@ -20,10 +20,10 @@ static void run_copies(size_t n, unsigned to, unsigned blocks)
 		const size_t src = job * COPY_STRIDE + job % 17,
 			     dst = (TT_CUDA_RANKS + job) * COPY_STRIDE + to;
 
-		part->src[job] = gpu_arena + src;
-		part->dst[job] = gpu_arena + dst;
-		part->bytes[job] = job < 17 ? n : n / 2;
-		memcpy(expected + dst, before + src, part->bytes[job]);
+		part->piece[job].src = gpu_arena + src;
+		part->piece[job].dst = gpu_arena + dst;
+		part->piece[job].bytes = job < 17 ? n : n / 2;
+		memcpy(expected + dst, before + src, part->piece[job].bytes);
 	}
 	move(gpu_arena, before, used);
 	launch(module.copy, blocks, 64, &program);
@@ -53,14 +53,13 @@ static void run_spread(size_t n, unsigned targets, unsigned at, bool apart, unsi
 	*part = (struct tt_cuda_part){ .kind = TT_CUDA_SPREAD,
 				       .nsrc = 1,
 				       .ndst = targets,
-				       .src = { gpu_arena + at },
-				       .bytes = { n } };
+				       .piece = { { gpu_arena + at, NULL, { n } } } };
 	fill_edgy(TUTTI_UINT64, before, used / 8);
 	memcpy(expected, before, used);
 	for (unsigned d = 0; d < targets; d++) {
 		const size_t dst = d * COPY_STRIDE + at + (apart ? d % 5 : 0);
 
-		part->dst[d] = gpu_arena + dst;
+		part->piece[d].dst = gpu_arena + dst;
 		memcpy(expected + dst, before + at, n);
 	}
 	move(gpu_arena, before, used);

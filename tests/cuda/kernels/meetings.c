@@ -26,9 +26,7 @@ static struct tt_cuda_part copy_of_512(void)
 		before[i] = (char)(i < 512 ? i : 0x5a);
 	return (struct tt_cuda_part){ .kind = TT_CUDA_COPY,
 				      .nsrc = 1,
-				      .src = { gpu_arena },
-				      .dst = { gpu_arena + 512 },
-				      .bytes = { 512 } };
+				      .piece = { { gpu_arena, gpu_arena + 512, { 512 } } } };
 }
 
 static bool has_moved_512(void)

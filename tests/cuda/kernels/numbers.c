@@ -69,11 +69,11 @@ static void run(const struct trial *trial, size_t used)
 				       .nsrc = trial->nsrc,
 				       .ndst = trial->ndst,
 				       .divisor = trial->divisor,
-				       .bytes = { bytes } };
+				       .piece = { { NULL, NULL, { bytes } } } };
 	for (unsigned s = 0; s < trial->nsrc; s++)
-		part->src[s] = gpu_arena + trial->src[s];
+		part->piece[s].src = gpu_arena + trial->src[s];
 	for (unsigned d = 0; d < trial->ndst; d++)
-		part->dst[d] = gpu_arena + trial->dst[d];
+		part->piece[d].dst = gpu_arena + trial->dst[d];
 	memcpy(part->scalar, before + trial->src[0], formats[trial->dtype].bytes);
 	combine_on_host(trial, result);
 	move(gpu_arena, before, used);

@@ -108,8 +108,8 @@ static void find_program(struct tt_cuda_program *program)
 		struct tt_cuda_part *const part = &program->part[phase];
 
 		for (int i = 0; i < TT_CUDA_RANKS; i++) {
-			part->src[i] = memory_real(part->src[i]);
-			part->dst[i] = memory_real(part->dst[i]);
+			part->piece[i].src = memory_real(part->piece[i].src);
+			part->piece[i].dst = memory_real(part->piece[i].dst);
 		}
 	}
 }
@@ -213,13 +213,14 @@ static unsigned char *written(const struct tt_cuda_program *program)
 		const bool exchanged = part->kind == TT_CUDA_EXCHANGE;
 
 		for (int r = 0; r < TT_CUDA_RANKS; r++) {
-			const uint64_t bytes = exchanged		    ? part->in[r]
-					       : part->kind == TT_CUDA_COPY ? part->bytes[r]
-									    : part->bytes[0];
-			const bool own = (uintptr_t)part->dst[r] >> TT_CUDA_OWNER_BIT == 0;
+			const uint64_t bytes = exchanged		    ? part->piece[r].in
+					       : part->kind == TT_CUDA_COPY ? part->piece[r].bytes
+									    : part->piece[0].bytes;
+			unsigned char *const dst = part->piece[r].dst;
+			const bool own = (uintptr_t)dst >> TT_CUDA_OWNER_BIT == 0;
 
-			if (part->kind != TT_CUDA_NOTHING && bytes > 0 && part->dst[r] && own)
-				return (unsigned char *)part->dst[r] + (bytes > 1);
+			if (part->kind != TT_CUDA_NOTHING && bytes > 0 && dst && own)
+				return dst + (bytes > 1);
 		}
 	}
 	return NULL;
