@@ -223,6 +223,7 @@ enum { CUDA_FUNCTION_THREADS = 0, CUDA_FUNCTION_LOCAL_BYTES = 3 }; /* CUfunction
 	F(stream_query, cuStreamQuery, (struct CUstream_st *stream)) \
 	F(stream_get_context, cuStreamGetCtx, \
 	  (struct CUstream_st *stream, struct CUctx_st **context)) \
+	F(stream_get_id, cuStreamGetId, (struct CUstream_st *stream, unsigned long long *id)) \
 	F(stream_is_capturing, cuStreamIsCapturing, \
 	  (struct CUstream_st *stream, unsigned *status)) \
 	F(stream_wait_event, cuStreamWaitEvent, \

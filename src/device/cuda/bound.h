@@ -64,6 +64,7 @@ struct tt_cuda {
 			  * threads on the same GPU */
 	bool one_process;    /* all ranks are threads of one … */
 	bool one_gpu;	     /* … and have one GPU */
+	bool warned;	     /* of memory that is not reached; behind `order` */
 	size_t bytes;	     /* of the memory of each rank */
 	struct tt_cuda_peer peer[TT_CUDA_RANKS]; /* this rank too */
 	struct tt_cuda_report *report;
@@ -76,7 +77,8 @@ struct tt_cuda {
 	pthread_mutex_t order;
 	/* recorded behind the last one; before that nobody who waits for it waits */
 	struct CUevent_st *last;
-	uint64_t calls;	     /* numbered, for messages of errors */
+	unsigned long long last_stream; /* by its id, which no other one ever has */
+	uint64_t calls;			/* numbered, for messages of errors */
 	uint64_t waits;	     /* that have kernels on streams which report that they have ended;
 			      * nothing captured yet */
 	uint64_t works;	     /* put on streams, about; behind `order`, as what is above */

@@ -11,6 +11,9 @@
  * the stream behind it, which do nothing where all went directly. */
 #include "windows.h"
 
+#include "call.h"
+#include "log.h"
+
 /* ---- whose buffers the others reach */
 
 /* Which of a collective's buffers peers touch: what is read of others, what is written into others.
@@ -61,13 +64,22 @@ static bool finds_windows(struct tt_cuda_op *op)
 	return true;
 }
 
-/* Does every rank's GPU reach what the call has on this one, in one process? */
+/* Does every rank's GPU reach what the call has on this one, in one process? Where not, all ranks take
+ * longer, and this one says so. */
 static bool are_reached(const struct tt_cuda_op *op)
 {
-	if (op->cuda->one_gpu)
+	struct tt_cuda *cuda = op->cuda;
+
+	if (cuda->one_gpu || ((op->plan->send_span == 0 || tt_cuda_peers_have(op->call->send)) &&
+			      (op->plan->recv_span == 0 || tt_cuda_peers_have(op->call->recv))))
 		return true;
-	return (op->plan->send_span == 0 || tt_cuda_peers_have(op->call->send)) &&
-	       (op->plan->recv_span == 0 || tt_cuda_peers_have(op->call->recv));
+	if (!cuda->warned)
+		tt_log(WARN, CUDA,
+		       "rank %d: %s: a buffer is memory of GPU %d that other GPUs have no access to (cudaMallocAsync(), cuMemMap()), so all ranks copy through their stages: memory of "
+		       "cudaMalloc(), or a window of tutti_cuda_register(), is read and written where it is (docs/reference/gpu.md)",
+		       cuda->comm->rank, tt_call_name(op->call), cuda->number);
+	cuda->warned = true;
+	return false;
 }
 
 bool tt_cuda_goes_directly(struct tt_cuda_op *op)

@@ -332,10 +332,13 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 	const uint64_t noted = cuda->noted, waits = cuda->waits;
 	result = is_captured(cuda, op.stream, &op.captured);
 	cuda_result error = 0;
-	/* Behind the communicator's last operation, wherever that was: a stream's handle does not
-	 * tell, as another may have got it, and one handle means another stream in each thread.
-	 * What is captured is ordered by who launches the graph. */
+	/* Behind the communicator's last operation, wherever that was. A stream's handle does not tell,
+	 * as another may have got it, and one handle means another stream in each thread. What is
+	 * captured is ordered by who launches the graph. */
+	unsigned long long stream = 0;
 	if (!result && !op.captured)
+		error = tt_cu.stream_get_id(op.stream, &stream);
+	if (!result && !op.captured && !error && stream != cuda->last_stream)
 		error = tt_cu.stream_wait_event(op.stream, cuda->last, 0);
 	if (!result && !error)
 		error = report_timeout(&op, op.timeout_ns);
@@ -346,8 +349,10 @@ static tutti_result_t put(struct tt_cuda *cuda, const struct tt_call *const *cal
 		error = report_timeout(&op, 0);
 	if (!result && !error)
 		note_waits(cuda, noted, waits);
-	if (!result && !error && !op.captured) /* the last one now */
+	if (!result && !error && !op.captured) { /* the last one now */
 		error = tt_cu.event_record(cuda->last, op.stream);
+		cuda->last_stream = stream;
+	}
 	if (!result && error)
 		result = tt_cuda_check(error, "order operations on streams");
 	tt_cuda_leave(&entered);

@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-/* x becomes the average of all x, again and again, by turns on two streams. */
+/* x becomes the average of all x, again and again, by turns on two streams. What comes on one stream needs
+ * not wait. */
 GPU_JOB(streams_follow_each_other)
 {
 	gpu_stream_t streams[2] = { r->stream, gpu_stream() };
@@ -17,6 +18,12 @@ GPU_JOB(streams_follow_each_other)
 					       i == 0 ? TUTTI_SUM : TUTTI_MAX, streams[i % 2]));
 	WORKS(gpu_finish(streams[1]));
 	TRY(expect_sum(r, x));
+	const unsigned before = counted("standin_waits", 0, 0);
+	for (int i = 0; i < 10; i++)
+		SUCCEEDS(reduce_all(r, x, x, TUTTI_MAX));
+	const unsigned waits = counted("standin_waits", 0, 0) - before;
+	CLAIM(gpu_job_threads || waits <= 1, "streams have waited %u times", waits);
+	WORKS(gpu_finish(r->stream));
 	WORKS(gpu_stream_free(streams[1]));
 	return 0;
 }

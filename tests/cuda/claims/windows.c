@@ -96,8 +96,16 @@ static int sum_up(struct gpu_rank *r, struct vector in, struct vector out, atomi
 	return 0;
 }
 
+static atomic_int warnings;
+
+static void count_warnings(tutti_log_level_t level, const char *subsystem, const char *line,
+			   void *context)
+{
+	atomic_fetch_add(&warnings, strstr(line, "other GPUs have no access to") != NULL);
+}
+
 /* Threads need no windows, but for memory that another one's GPU does not reach: then nobody goes
- * directly. Where they share a GPU, their kernels take half of its 8 multiprocessors at most. */
+ * directly, and that is said once. Where they share a GPU, their kernels take half of its 8 multiprocessors at most. */
 GPU_JOB(threads_go_directly, .reaches = true)
 {
 	const bool one_gpu = gpu_job_threads && !getenv("TEST_GPUS");
@@ -106,8 +114,12 @@ GPU_JOB(threads_go_directly, .reaches = true)
 
 	TRY(take(comm, &in, n) || take(comm, &out, n) || take_segments(comm, &segments, n) ||
 	    ready(comm));
-	TRY(sum_up(r, in, out, came, 1, gpu_job_threads) ||
-	    sum_up(r, r->rank == 1 ? segments : in, out, came, 3, one_gpu));
+	tutti_log_set_sink(count_warnings, NULL);
+	TRY(sum_up(r, in, out, came, 1, gpu_job_threads));
+	for (int turn = 1; turn <= 2; turn++)
+		TRY(sum_up(r, r->rank == 1 ? segments : in, out, came, 1 + 2 * turn, one_gpu));
+	CLAIM(atomic_load(&warnings) == (gpu_job_threads && !one_gpu), "%d warnings",
+	      atomic_load(&warnings));
 	const unsigned blocks = counted("standin_blocks", 0, 0);
 	CLAIM(!one_gpu || blocks * 2 * (unsigned)r->size <= 8, "a kernel has had %u blocks",
 	      blocks);

@@ -6,14 +6,20 @@
 
 SCENE(a_stream_that_is_destroyed_ends_its_work)
 {
-	struct CUstream_st *const second = new_stream();
+	struct CUstream_st *const second = new_stream(), *third;
+	unsigned long long id, next;
 
 	wait_for(second, words, 1);
 	store(second, words + 1, 4);
+	assert_success(tt_cu.stream_get_id(second, &id));
 	assert_success(tt_cu.stream_destroy(second));
 	wait_for(stream, words + 1, 4);
 	write_word(words, 1);
 	synchronize();
+	third = new_stream(); /* perhaps by the handle of the second */
+	assert_success(tt_cu.stream_get_id(third, &next));
+	assert_int_not_equal(id, next);
+	assert_success(tt_cu.stream_destroy(third));
 }
 
 SCENE(wrong_work_is_refused)

@@ -127,11 +127,20 @@ CALL_AFTER(may_ask(event), cuEventSynchronize, (event), struct CUevent_st *event
 	return context->broken;
 }
 
+static unsigned waits;
+
+/* For tests: how often a stream of this process was to wait for an event. */
+API unsigned standin_waits(int to, int from)
+{
+	return __atomic_load_n(&waits, __ATOMIC_RELAXED);
+}
+
 CALL_AFTER(event_error(event), cuStreamWaitEvent, (handle, event, flags),
 	   struct CUstream_st *handle, struct CUevent_st *event, unsigned flags)
 {
 	const cuda_result error = stream_usable(handle);
 
+	__atomic_fetch_add(&waits, 1, __ATOMIC_RELAXED);
 	if (error || flags)
 		return error ? error : CUDA_INVALID_VALUE;
 	struct CUstream_st *const stream = stream_of(handle);

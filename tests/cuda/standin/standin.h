@@ -215,6 +215,7 @@ struct capture {
 
 struct CUstream_st {
 	struct made made;
+	unsigned long long id; /* of no other stream before */
 	unsigned flags;
 	bool served;	/* it has a thread */
 	bool destroyed; /* by the caller: it ends when it has nothing to do */

@@ -189,8 +189,10 @@ static unsigned connections(void)
 
 static struct CUstream_st *new_stream(struct CUctx_st *context, unsigned flags)
 {
+	static unsigned long long ids;
 	struct CUstream_st *const stream = make(STREAMS, sizeof(*stream), context);
 
+	stream->id = ++ids;
 	stream->flags = flags;
 	stream->connection = context->streams++ % connections();
 	pthread_cond_init(&stream->more, NULL);
@@ -370,6 +372,13 @@ CALL(cuStreamQuery, (handle), struct CUstream_st *handle)
 
 	__atomic_fetch_add(&queries, 1, __ATOMIC_RELAXED);
 	return error ? error : busy(stream_of(handle), UINT64_MAX) ? CUDA_NOT_READY : 0;
+}
+
+CALL_AFTER(id ? stream_known(handle) : CUDA_INVALID_VALUE, cuStreamGetId, (handle, id),
+	   struct CUstream_st *handle, unsigned long long *id)
+{
+	*id = stream_of(handle)->id;
+	return 0;
 }
 
 CALL_AFTER(context ? stream_known(handle) : CUDA_INVALID_VALUE, cuStreamGetCtx, (handle, context),
