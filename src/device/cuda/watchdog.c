@@ -110,11 +110,32 @@ struct answer {
 	uint64_t own;	  /* … as in revoke_for_deadline() */
 };
 
-/* CUDA had the thread from `begun` on. That counts towards a deadline, unlike the rest of a time in
- * which nobody looked: then the process was stopped. */
-static void count_cuda(struct tt_cuda_watchdog *watchdog, uint64_t begun)
+/* How long may be waited? `own`: as in revoke_for_deadline(). */
+static uint64_t patience_of(const struct tt_cuda *waits, uint64_t *own)
 {
-	watchdog->in_cuda += tt_now() - begun;
+	*own = tt_cuda_read_flag(&waits->report->timeout);
+	/* of operations on two levels: that all have come is seen to by who announces it
+	 * (hierarchy.c), which is told better; who stops later is told by those who wait for it,
+	 * and not by those who wait for them behind a crossing */
+	const uint64_t timeout = *own ? *own : waits->owner->settings.timeout_ns,
+		       quarters = waits->owner == waits->comm		       ? 0
+				  : tt_cuda_read_flag(&waits->report->crossed) ? 3
+									       : 1;
+
+	return timeout + quarters * (timeout / 4);
+}
+
+/* CUDA had the thread from `begun` on. That counts towards a deadline, unlike the rest of a time in
+ * which nobody looked: then the process was stopped. It may have been stopped in CUDA, too, so no call
+ * alone is enough for a deadline to pass. */
+static void count_cuda(const struct tt_cuda *cuda, uint64_t begun)
+{
+	const struct tt_cuda *waits = tt_cuda_who_waits(cuda);
+	const uint64_t ns = tt_now() - begun;
+	uint64_t own;
+	const uint64_t most = waits ? patience_of(waits, &own) / 2 : 0;
+
+	cuda->watchdog->in_cuda += ns < most ? ns : most;
 }
 
 /* What does not count of the time since this was asked before. */
@@ -148,20 +169,10 @@ static uint64_t waits_since(struct wait *wait, const struct tt_cuda_report *repo
 static void find_overdue(struct wait *wait, const struct tt_cuda *cuda, uint64_t now,
 			 uint64_t uncounted, struct answer *out)
 {
-	const uint64_t own = tt_cuda_read_flag(
-		&cuda->report->timeout); /* first: what is read then is no older wait, which may
-					  * have had longer */
-	/* of operations on two levels: that all have come is seen to by who announces it
-	 * (hierarchy.c), which is told better; who stops later is told by those who wait for it,
-	 * and not by those who wait for them behind a crossing */
-	const uint64_t timeout = own ? own : cuda->owner->settings.timeout_ns,
-		       quarters = cuda->owner == cuda->comm		      ? 0
-				  : tt_cuda_read_flag(&cuda->report->crossed) ? 3
-									      : 1;
-	const uint64_t patience = timeout + quarters * (timeout / 4),
+	/* first: what is read then is no older wait, which may have had longer */
+	const uint64_t patience = patience_of(cuda, &out->own),
 		       since = waits_since(wait, cuda->report, now, uncounted);
 
-	out->own = own;
 	/* one rank alone waits for nobody, whatever the report says */
 	if (cuda->comm->size > 1 && now - since > patience)
 		out->missing = missing_ranks(cuda);
@@ -217,7 +228,7 @@ static struct answer ask(struct tt_cuda *cuda)
 	struct tt_cuda_watchdog *watchdog = cuda->watchdog;
 	const struct tt_cuda *waits = tt_cuda_who_waits(cuda);
 
-	count_cuda(watchdog, begun);
+	count_cuda(cuda, begun);
 	const uint64_t now = tt_now(), uncounted = take_uncounted(watchdog, now);
 	if (waits && !watchdog->released)
 		find_overdue(&watchdog->wait, waits, now, uncounted, &answer);
@@ -264,7 +275,7 @@ static bool is_idle(struct tt_cuda *cuda, uint64_t *puts)
 	const uint64_t begun = tt_now();
 	const bool idle = tt_cu.event_query(cuda->last) == 0;
 
-	count_cuda(watchdog, begun);
+	count_cuda(cuda, begun);
 	return idle;
 }
 
