@@ -70,11 +70,12 @@ struct side {
 
 /* ---- GPUs */
 
-static cuda_result begin_copies(struct gpu *gpu)
+static cuda_result begin_copies(struct gpu *gpu, int number)
 {
 	struct tt_cuda_entered entered = { false };
-	cuda_result error = tt_cu.device_get(&gpu->device, gpu->number);
+	cuda_result error = tt_cu.device_get(&gpu->device, number);
 
+	gpu->number = number;
 	if (!error)
 		error = tt_cu.primary_retain(&gpu->context, gpu->device);
 	if (error)
@@ -110,8 +111,7 @@ static tutti_result_t find_gpu(struct tt_staging *staging, int number, const str
 			       "a buffer is on GPU %d, expected one of the first %d", number, GPUS);
 	struct gpu *const gpu = &staging->gpus[number];
 	pthread_mutex_lock(&staging->lock);
-	gpu->number = number;
-	const cuda_result error = gpu->context ? 0 : begin_copies(gpu);
+	const cuda_result error = gpu->context ? 0 : begin_copies(gpu, number);
 	pthread_mutex_unlock(&staging->lock);
 	*out = gpu;
 	return tt_cuda_check(error, "make a stream for copies from and to GPU %d", number);
