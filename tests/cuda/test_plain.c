@@ -279,6 +279,8 @@ static const struct failure failures[] = {
 	  "rank 1: make a stream for copies from and to GPU 0: unknown error" },
 	{ "cuStreamCreate", "999", TUTTI_ERR_SYSTEM,
 	  "rank 1: make a stream for copies from and to GPU 0: unknown error" },
+	{ "cuCtxPushCurrent_v2:2", "999", TUTTI_ERR_SYSTEM,
+	  "rank 1: copy 12000 bytes of input from GPU 0: unknown error" },
 	{ "cuMemcpyAsync", "999", TUTTI_ERR_SYSTEM,
 	  "rank 1: copy 12000 bytes of input from GPU 0: unknown error" },
 	{ "cuStreamSynchronize", "999", TUTTI_ERR_SYSTEM,

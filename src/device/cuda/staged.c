@@ -128,12 +128,13 @@ static tutti_result_t copy(const struct gpu *gpu, bool to_gpu, uint8_t *memory, 
 	if (nruns == 0)
 		return TUTTI_OK;
 	cuda_result error = tt_cuda_enter(gpu->context, &entered);
-	for (size_t i = 0; i < nruns && !error; i++) {
+	for (size_t i = 0; i < nruns; i++) {
 		const cuda_address there = cuda_at(memory + run[i].offset),
 				   here = cuda_at(host + run[i].offset);
 
-		error = tt_cu.mem_copy(to_gpu ? there : here, to_gpu ? here : there, run[i].length,
-				       gpu->copies);
+		if (!error)
+			error = tt_cu.mem_copy(to_gpu ? there : here, to_gpu ? here : there,
+					       run[i].length, gpu->copies);
 		bytes += run[i].length;
 	}
 	if (entered.there) { /* also after an error: what was begun is at the buffers */
