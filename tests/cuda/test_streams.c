@@ -195,7 +195,7 @@ static int body(struct gpu_rank *r, void *argument)
 int main(int argc, char **argv)
 {
 	const struct job patient = { .limit_s = 280 };
-	const int chosen = gpu_job_choose(argc, argv, 1, GPU_RANKS);
+	const int chosen = gpu_job_choose(argc, argv, 1, CALL_RANKS);
 
 	if (chosen)
 		return chosen;
