@@ -377,6 +377,8 @@ CALL(cuStreamQuery, (handle), struct CUstream_st *handle)
 CALL_AFTER(id ? stream_known(handle) : CUDA_INVALID_VALUE, cuStreamGetId, (handle, id),
 	   struct CUstream_st *handle, unsigned long long *id)
 {
+	if (stream_of(handle)->capture) /* NVIDIA's cudax has it so */
+		return CAPTURE_UNSUPPORTED;
 	*id = stream_of(handle)->id;
 	return 0;
 }
