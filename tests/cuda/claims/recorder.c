@@ -81,12 +81,41 @@ static void await_said(const struct gpu_rank *r, size_t count, enum said said)
 	free(flight);
 }
 
+static tutti_result_t put_behind(struct gpu_rank *r, struct vector x, struct vector y, size_t n,
+				 bool messages)
+{
+	return messages ? swap(r, part(x, 0, n), part(y, 0, n))
+			: reduce_all(r, part(x, 0, n), x, TUTTI_MAX);
+}
+
+/* One of `n` elements has ended, and one of fewer, or messages, wait for the last rank. */
+static int one_waits_behind_another(struct gpu_rank *r, struct vector x, struct vector y, size_t n,
+				    bool messages, atomic_int *came)
+{
+	const int before = atomic_load(came) / r->size, absent = r->size - 1;
+	tutti_comm_t comm = r->comm;
+
+	SUCCEEDS(reduce_all(r, part(x, 0, n), x, TUTTI_MAX));
+	if (r->rank != absent) {
+		SUCCEEDS(put_behind(r, x, y, n - 1, messages));
+		if (!by_host()) /* there only all or nothing is known */
+			await_said(r, n, ENDED);
+		if (!messages || rank_before(r) == absent)
+			await_said(r, n - 1, NOT_ENDED);
+	}
+	meet_at(came, (before + 1) * r->size);
+	if (r->rank == absent)
+		SUCCEEDS(put_behind(r, x, y, n - 1, messages));
+	WORKS(gpu_finish(r->stream));
+	await_said(r, n - 1, ENDED);
+	return 0;
+}
+
 /* One that has ended, messages that have, one that has behind which another waits for the last rank,
  * and one in a graph. */
 GPU_JOB(calls_are_in_the_flight_recorder, .recorded = true)
 {
 	const enum said way = by_cliques() ? BY_CLIQUES : by_host() ? BY_HOST : BY_GPUS;
-	const int absent = r->size - 1;
 	struct vector x, y;
 
 	TRY(take(comm, &y, few) || begin(r, &x, came));
@@ -97,19 +126,8 @@ GPU_JOB(calls_are_in_the_flight_recorder, .recorded = true)
 	SUCCEEDS(swap(r, part(x, 0, few - 4), part(y, 0, few - 4)));
 	WORKS(gpu_finish(r->stream));
 	await_said(r, few - 4, ENDED);
-	meet_at(came, 2 * r->size);
-	SUCCEEDS(reduce_all(r, part(x, 0, few - 1), x, TUTTI_MAX));
-	if (r->rank != absent) {
-		SUCCEEDS(reduce_all(r, part(x, 0, few - 2), x, TUTTI_MAX));
-		if (!by_host()) /* there only all or nothing is known */
-			await_said(r, few - 1, ENDED);
-		await_said(r, few - 2, NOT_ENDED);
-	}
-	meet_at(came, 3 * r->size);
-	if (r->rank == absent)
-		SUCCEEDS(reduce_all(r, part(x, 0, few - 2), x, TUTTI_MAX));
-	WORKS(gpu_finish(r->stream));
-	await_said(r, few - 2, ENDED);
+	TRY(one_waits_behind_another(r, x, y, few - 1, false, came) ||
+	    one_waits_behind_another(r, x, y, few - 5, true, came));
 	WORKS(gpu_capture(r->stream));
 	SUCCEEDS(reduce_all(r, part(x, 0, few - 3), x, TUTTI_MAX));
 	gpu_graph_t graph = gpu_captured(r->stream);
