@@ -86,8 +86,6 @@ struct tt_cuda {
 	uint64_t noted;	     /* the number of the last call in the flight recorder; changed while
 			      * `order` is held and the watchdog knows that something is being
 			      * put */
-	bool captures;	     /* something was captured, and may be launched any time; behind the
-			      * communicator's lock */
 	struct CUstream_st *setup; /* the library's own, for what is written at the beginning and
 				    * awaited at the end */
 	struct tt_cuda_watchdog *watchdog;

@@ -75,7 +75,7 @@ static bool are_reached(const struct tt_cuda_op *op)
 		return true;
 	if (!cuda->warned)
 		tt_log(WARN, CUDA,
-		       "rank %d: %s: a buffer is memory of GPU %d that other GPUs have no access to (cudaMallocAsync(), cuMemMap()), so all ranks copy through their stages: memory of "
+		       "rank %d: %s: a buffer is memory of GPU %d that other GPUs have no access to, as that of cudaMallocAsync() and cuMemMap(), so all ranks copy through their stages: memory of "
 		       "cudaMalloc(), or a window of tutti_cuda_register(), is read and written where it is (docs/reference/gpu.md)",
 		       cuda->comm->rank, tt_call_name(op->call), cuda->number);
 	cuda->warned = true;

@@ -237,16 +237,14 @@ static void note(struct tt_cuda_op *op, const struct tt_call *const *calls, size
 		comm->exchanged_plan = op->plan;
 	for (size_t i = 0; i < n; i++)
 		cuda->noted = tt_recorder_stream(comm, calls[i], way, op->captured, cuda->number);
-	cuda->captures |= op->captured;
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* All of it is on its stream: when so many waits have ended, it has. Graphs have waits that are not
- * counted. */
+/* All of it is on its stream: when so many waits have ended, it has. Those of graphs are not counted. */
 static void note_waits(const struct tt_cuda *cuda, uint64_t noted, uint64_t waits)
 {
 	tt_comm_lock(cuda->comm);
-	if (!cuda->proxy && !cuda->captures && cuda->waits > waits)
+	if (!cuda->proxy && cuda->waits > waits)
 		tt_recorder_stream_waits(cuda->comm, noted + 1, cuda->noted, cuda->waits);
 	pthread_mutex_unlock(&cuda->comm->lock);
 }

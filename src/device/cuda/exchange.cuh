@@ -226,11 +226,8 @@ struct exchange {
 	 * something to give and to take. */
 	__device__ void call() const
 	{
-		if (blockIdx.x != 0)
-			return;
-		introduce(sync, turn, blockDim.x - 1 - threadIdx.x, blockDim.x);
-		if (threadIdx.x == blockDim.x - 1)
-			tell_host(sync, turn);
+		if (blockIdx.x == 0)
+			introduce(sync, turn, blockDim.x - 1 - threadIdx.x, blockDim.x);
 	}
 };
 

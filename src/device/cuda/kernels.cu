@@ -279,7 +279,7 @@ template <class WORK> DEVICE void run(const struct tt_cuda_program &program)
 		return;
 	if (sync->follows && glance(&sync->own->went) == turn.number) {
 		if (sync->ends && thread_number() == 0)
-			sync->own->ended = turn.ended + 1;
+			tell_host(sync, &turn);
 		return;
 	}
 	NO_UNROLL

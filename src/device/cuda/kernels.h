@@ -50,7 +50,7 @@
 /* In pinned memory of the host, where it is looked at now and then. Written by the rank's own
  * kernels and streams. */
 struct tt_cuda_report {
-	uint64_t ended;	   /* operations that have, before the one that was last seen to wait */
+	uint64_t ended;	   /* operations that have, but for captured ones */
 	uint64_t waiting;  /* 0: for nobody; otherwise a number for each wait, and for whom is in
 			    * `missing` */
 	uint64_t progress; /* changes when a part of a wait has ended */
@@ -79,7 +79,7 @@ struct tt_cuda_control {
 	uint32_t number;   /* … and of the last collective that it has called */
 	uint32_t progress; /* as in the report, … */
 	uint32_t letters;  /* … kernels of messages … */
-	uint64_t ended;	   /* … and all operations */
+	uint64_t ended;	   /* … and all operations, as in the report */
 	uint32_t went;	   /* the number of the last collective for which all had told addresses */
 	uint32_t looked; /* what the first block of the kernel that runs has found in report.abort;
 			    * 0: it has not looked yet */
@@ -185,7 +185,7 @@ struct tt_cuda_sync {
 	uint32_t line_bytes; /* that are exchanged at most with one peer */
 	uint32_t calls;	     /* 1: the operation is introduced by this program … */
 	uint32_t check;	     /* … or has been: its number is that of the last one that was */
-	uint32_t ends;	     /* 1: with the program an operation ends */
+	uint32_t ends;	     /* 1: with the program an operation ends of which the host is told */
 	uint32_t looks;	     /* 1: report.abort is looked at before anything is done */
 	uint32_t tells;	     /* 1: what is introduced has these addresses of input and result */
 	uint32_t maybe;	     /* 1: something is moved only where all have told theirs … */
@@ -195,7 +195,7 @@ struct tt_cuda_sync {
 	uint8_t header[TT_CUDA_HEADER];
 };
 
-/* What a kernel is given. */
+/* What a kernel is given. It begins with who executes it, as does a post. */
 struct tt_cuda_program {
 	struct tt_cuda_sync sync;
 	uint32_t phases, unused;

@@ -234,15 +234,14 @@ KERNEL tt_cuda_messages(PARAMETER(struct tt_cuda_post, post))
 
 	if (!begin(&post.sync, &turn))
 		return;
-	if (thread_number() == 0)
-		tell_host(&post.sync, &turn);
 	if (!carry_all(post, &turn, chunks) || !is_last(own))
 		return;
 	NO_UNROLL
 	for (uint32_t i = 0; i < post.letters; i++)
 		*count_of(&post.sync, &post.letter[i]) += chunks_of(&post.letter[i]);
 	own->letters++;
-	own->ended = turn.ended + 1;
+	if (post.sync.ends)
+		tell_host(&post.sync, &turn);
 }
 
 #endif

@@ -280,28 +280,27 @@ DEVICE bool meet(const struct tt_cuda_sync *sync, const struct turn *turn, uint3
 	return __syncthreads_and(well);
 }
 
-/* The host learns what has ended before. It is far: a fence, and the kernel's end, wait for what was
- * stored there. So this is for where ranks are about to be waited for. */
+/* One operation more has ended. By one thread. */
 DEVICE void tell_host(const struct tt_cuda_sync *sync, const struct turn *turn)
 {
-	show(&sync->report->ended, turn->ended);
+	sync->own->ended = turn->ended + 1;
+	show(&sync->report->ended, turn->ended + 1);
 }
 
 /* Behind a phase, once for the grid: what peers are told of it, with one fence for all that the grid
- * has stored. `goes`: the phase was not left to what follows. */
+ * has stored; behind the `last` one the host, if an operation ends with it. The host comes last, as a
+ * fence waits for what was stored there, too. `goes`: the phase was not left to what follows. */
 DEVICE void tell(const struct tt_cuda_sync *sync, struct turn *turn, bool introduces, bool arrives,
 		 bool goes, bool last)
 {
 	struct tt_cuda_control *own = sync->own;
-	const bool ends = last && sync->ends, looked = last && sync->looks,
-		   settles = last && sync->maybe;
 
 	turn->met += arrives;
-	if (!(introduces || arrives || ends || looked || settles) || !is_last(own))
+	if (!(introduces || arrives || last) || !is_last(own))
 		return;
-	if (settles)
+	if (last && sync->maybe)
 		own->went = goes ? turn->number : 0;
-	if (looked)
+	if (last && sync->looks)
 		show(&own->looked, 0);
 	if (introduces)
 		introduce(sync, turn, 0, 1);
@@ -313,10 +312,8 @@ DEVICE void tell(const struct tt_cuda_sync *sync, struct turn *turn, bool introd
 		for (uint32_t r = 0; r < sync->ranks; r++)
 			show(&turn->place->control[r]->arrived[sync->rank], turn->met);
 	}
-	if (introduces)
+	if (last && sync->ends)
 		tell_host(sync, turn);
-	if (ends)
-		own->ended = turn->ended + 1;
 }
 
 /* Where this rank is; false: it is to do nothing. The same for all threads of a block. */

@@ -67,7 +67,8 @@ static void end_phase(struct tt_cuda_op *op)
 		empty(phase_of(op));
 }
 
-/* Who executes it; `ends`: an operation. */
+/* Who executes it; `ends`: an operation. Of captured ones the host is not told: it does not know how often
+ * they are launched, and a kernel's end waits for what was stored there. */
 static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
 {
 	const struct tt_cuda *cuda = op->cuda;
@@ -81,7 +82,7 @@ static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
 		.line_bytes = cuda->line_bytes,
 		.calls = op->calls,
 		.check = op->checks,
-		.ends = ends,
+		.ends = ends && !op->captured,
 		.looks = op->direct && !op->follows, /* between what the program may free then */
 		.tells = op->tells && !op->follows,
 		.maybe = op->maybe && !op->follows,
@@ -94,15 +95,17 @@ static struct tt_cuda_sync sync_of(const struct tt_cuda_op *op, bool ends)
 	return sync;
 }
 
+/* `sync`: where what the kernel is given begins. */
 static cuda_result launch_kernel(struct tt_cuda_op *op, struct CUfunc_st *function, uint64_t work,
-				 void *parameter, bool ends)
+				 struct tt_cuda_sync *sync, bool ends)
 {
 	const struct tt_cuda *cuda = op->cuda;
 	const unsigned threads = work <= FEW_BYTES ? THREADS_FEW : TT_CUDA_THREADS;
-	void *parameters[] = { parameter };
+	void *parameters[] = { sync };
 	const cuda_result error = tt_cuda_make_room(op, WORKS_LAUNCH);
 
-	op->cuda->waits += ends;
+	*sync = sync_of(op, ends);
+	op->cuda->waits += sync->ends;
 	return error ? error
 		     : tt_cu.launch(function, blocks_for(cuda, work), 1, 1, threads, 1, 1, 0,
 				    op->stream, parameters, NULL);
@@ -113,8 +116,7 @@ static cuda_result launch(struct tt_cuda_op *op, bool ends)
 {
 	struct CUfunc_st *function = op->function ? op->function : op->cuda->module.copy;
 
-	op->program.sync = sync_of(op, ends);
-	const cuda_result error = launch_kernel(op, function, op->work, &op->program, ends);
+	const cuda_result error = launch_kernel(op, function, op->work, &op->program.sync, ends);
 
 	op->calls = false;
 	op->function = NULL;
@@ -137,8 +139,7 @@ cuda_result tt_cuda_launch_post(struct tt_cuda_op *op, struct tt_cuda_post *post
 
 	for (uint32_t i = 0; i < post->letters; i++) /* at least a block for each */
 		work += post->letter[i].bytes < BLOCK_BYTES ? BLOCK_BYTES : post->letter[i].bytes;
-	post->sync = sync_of(op, true);
-	return launch_kernel(op, op->cuda->module.messages, work, post, true);
+	return launch_kernel(op, op->cuda->module.messages, work, &post->sync, true);
 }
 
 static bool overlap(cuda_address a, size_t a_bytes, const void *b, uint64_t b_bytes)

@@ -128,7 +128,7 @@ static uint64_t patience_of(const struct tt_cuda *waits, uint64_t *own)
 /* CUDA had the thread from `begun` on. That counts towards a deadline, unlike the rest of a time in
  * which nobody looked: then the process was stopped. It may have been stopped in CUDA, too, so no call
  * alone is enough for a deadline to pass. */
-static void count_cuda(const struct tt_cuda *cuda, uint64_t begun)
+static void count_cuda(struct tt_cuda *cuda, uint64_t begun)
 {
 	const struct tt_cuda *waits = tt_cuda_who_waits(cuda);
 	const uint64_t ns = tt_now() - begun;
@@ -212,10 +212,10 @@ static void check_context(struct tt_cuda *cuda, cuda_result error)
 	tt_comm_revoke_for(cuda->comm, result);
 }
 
-/* For the flight recorder: graphs are launched unseen. Lock held. */
+/* For the flight recorder. Lock held. */
 static void note_waits(const struct tt_cuda *cuda)
 {
-	if (!cuda->proxy && !cuda->captures)
+	if (!cuda->proxy)
 		atomic_store_explicit(&cuda->comm->recorder->flight->streams_waits,
 				      tt_cuda_read_flag(&cuda->report->ended),
 				      memory_order_relaxed);
