@@ -180,7 +180,7 @@ class Info(ProgramTest):
         cuda = self.gpus()['cuda']
         self.assertEqual(cuda['version'], '13.0')
         first, second = cuda['devices']
-        expected = {'name': 'Stand-in 0', 'pci': '0000:17:00.0', 'compute_capability': '9.0', 'multiprocessors': 4,
+        expected = {'name': 'Stand-in 0', 'pci': '0000:17:00.0', 'compute_capability': '9.0', 'multiprocessors': 8,
                     'memory_bytes': 1 << 30, 'several_processes': True, 'dmabuf': True, 'reaches': []}
         self.assertEqual({**first, **expected}, first)
         expected = {'uuid': 'GPU-10111213-1415-1617-1819-1a1b1c1d1e1f', 'number': 1, 'several_processes': False,
